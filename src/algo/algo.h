@@ -1,0 +1,194 @@
+/* What every algorithm has in common: the meter it reads, the state it writes, the row it fills.
+ *
+ * A *meter* is one term of a limit made ready to decide by: its numbers derived once, its version,
+ * and what the zero state stands for. A *state* is the plain bytes of one key. Algorithms are
+ * functions of (meter, state, ask): no allocation, no I/O, no clock, no lock, no global, no float.
+ *
+ * Invariants of every state:
+ *   (1) It begins with fresh_ns, the time from which the key is as good as new: from then on,
+ *       forgetting it changes no answer. Whoever stores states judges them by this word alone.
+ *   (2) fresh_ns == 0 is a key untouched since its limit was born; the bytes behind it then mean
+ *       nothing. All-zero memory is therefore a valid new key. A touched key never has 0 there.
+ *   (3) The low 23 bits of the second word hold the version of the limit that wrote it.
+ *   (4) It holds no pointer and no padding, so that the same bytes live on the heap, in a file and
+ *       in a snapshot.
+ */
+#ifndef WEIR_ALGO_ALGO_H
+#define WEIR_ALGO_ALGO_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir.h>
+
+#include "base/num.h"
+
+#define WEIR__VERSION_MASK ((UINT64_C(1) << 23) - 1)
+#define WEIR__STATE_FLAG   (UINT64_C(1) << 23) /* the algorithm's own */
+#define WEIR__PART_SHIFT   24
+/* What fits beside a version: more than any count (10^12). */
+#define WEIR__COUNTER_MAX ((INT64_C(1) << 40) - 1)
+
+struct weir__state {
+    int64_t fresh_ns;
+    uint64_t word; /* 40 bits of the algorithm's own, a flag of its own, the version */
+};
+static_assert(sizeof(struct weir__state) == 16, "four to a cache line");
+
+static inline uint32_t weir__state_version(const struct weir__state *s)
+{
+    return (uint32_t)(s->word & WEIR__VERSION_MASK);
+}
+
+/* The 40 bits beside the version. */
+static inline int64_t weir__state_part(const struct weir__state *s)
+{
+    return (int64_t)(s->word >> WEIR__PART_SHIFT);
+}
+
+static inline uint64_t weir__state_word(int64_t part, uint32_t version)
+{
+    assert(part >= 0 && part <= WEIR__COUNTER_MAX && version <= WEIR__VERSION_MASK);
+    return (uint64_t)part << WEIR__PART_SHIFT | version;
+}
+
+/* One request. */
+struct weir__ask {
+    int64_t cost;        /* >= 0 */
+    int64_t patience_ns; /* 0..WEIR_FOREVER; WEIR_WAIT_DEFAULT is resolved before it gets here */
+    int64_t now_ns;      /* 0..2^62 */
+    int64_t edge_ns;     /* fixed-window, align=clock: when the window that holds now ends */
+};
+
+/* A length of time, exact: ns + rem/count, 0 <= rem < count. */
+struct weir__span {
+    int64_t ns, rem;
+};
+
+/* The due time of the buckets (algo/due.h), exact: ns - rem/count, 0 <= rem < count. */
+struct weir__due {
+    int64_t ns, rem;
+    bool blurred;
+};
+
+/* The state of smooth-warmup, unpacked; see smooth_warmup.c. */
+struct weir__warmth {
+    struct weir__due next;
+    weir__u128 stored;
+};
+
+struct weir__meter {
+    const struct weir__algo *algo;
+    struct weir_term term;
+    int64_t limit; /* the limit reported */
+    uint32_t version;
+    int64_t born_ns;
+    int64_t changed_ns;              /* when this version began                                  */
+    int64_t changed_edge_ns;         /* align=clock: the end of the window that holds changed_ns */
+    const struct weir__meter *older; /* the version before, or NULL                              */
+
+    struct weir__span step;    /* T: what one event takes                                        */
+    struct weir__span full;    /* what may be owed at once: burst, capacity, 1 + slack, max-burst*/
+    struct weir__span delay;   /* leaky-bucket: what may be owed before delays begin             */
+    struct weir__span backlog; /* pacer: full and the queue                                      */
+    struct weir__due zero;     /* the due time that the zero state stands for                    */
+
+    int64_t slot_ns; /* sliding-window, sliding-counter */
+
+    struct { /* smooth-warmup; see smooth_warmup.c */
+        weir__u128 gain, price, max, threshold;
+        int64_t curve_num, curve_den;
+    } warm;
+};
+
+/* An algorithm, as everything above sees it. */
+struct weir__algo {
+    /* Derives the meter's numbers from its term. Called with the rest of the meter filled in. */
+    void (*prepare)(struct weir__meter *m);
+    size_t (*state_size)(const struct weir__meter *m);
+    /* How long a caller waits who does not say. */
+    int64_t (*default_patience)(const struct weir__meter *m);
+    /* The state is of the meter's version (weir__take and its like see to it). */
+    void (*take)(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                 struct weir_verdict *v);
+    void (*peek)(const struct weir__meter *m, const struct weir__state *s,
+                 const struct weir__ask *a, struct weir_verdict *v);
+    /* Returns how many events were given back. */
+    int64_t (*refund)(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                      int64_t now_ns);
+    /* NULL: cancel returns 0. The act time is not past. */
+    int64_t (*cancel)(const struct weir__meter *m, struct weir__state *s, int64_t cost,
+                      int64_t act_ns, int64_t now_ns);
+    /* Rewrites a touched state of `from` for `to`, which follows it. NULL: starts fresh. Only
+     * called where the algorithm and the state's size are the same. */
+    void (*change)(const struct weir__meter *from, const struct weir__meter *to,
+                   struct weir__state *s);
+    /* Converts what the zero state stands for; NULL: it stands for nothing. */
+    void (*change_zero)(const struct weir__meter *from, struct weir__meter *to);
+};
+
+/* ---- Meters -------------------------------------------------------------------------------- */
+
+/* A first version, born at born_ns. The term has passed weir_limit_parse. */
+void weir__meter_init(struct weir__meter *m, const struct weir_term *term, int64_t born_ns);
+
+/* The version after `older`, from changed_ns on. `older` must outlive m. */
+void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
+                        const struct weir__meter *older, int64_t changed_ns);
+
+/* Whether keys keep their state from m->older to m. */
+bool weir__meter_keeps(const struct weir__meter *m);
+
+size_t weir__meter_state_size(const struct weir__meter *m);
+int64_t weir__meter_patience(const struct weir__meter *m);
+
+/* ---- The verbs, on one state --------------------------------------------------------------- */
+
+void weir__take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                struct weir_verdict *v);
+/* The answer that take would give. Converts the state to the meter's version; charges nothing. */
+void weir__peek(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                struct weir_verdict *v);
+int64_t weir__refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                     int64_t now_ns);
+int64_t weir__cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
+                     int64_t act_ns, int64_t now_ns);
+void weir__reset(struct weir__state *s);
+
+/* ---- Several meters, one answer (decide.c) ------------------------------------------------- */
+
+/* One term of a request: its meter, the key's state under it, and what is asked. */
+struct weir__part {
+    const struct weir__meter *meter;
+    struct weir__state *state;
+    struct weir__ask ask;
+};
+
+/* All or nothing over n parts with different states. */
+void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict *v);
+void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict *v);
+
+/* ---- For the algorithms themselves --------------------------------------------------------- */
+
+static inline void weir__grant(struct weir_verdict *v, int64_t wait_ns)
+{
+    v->allowed = true;
+    v->reason = WEIR_OK;
+    v->wait_ns = wait_ns;
+    v->retry_after_ns = 0;
+}
+
+static inline void weir__refuse(struct weir_verdict *v, enum weir_reason why, int64_t retry_ns)
+{
+    v->allowed = false;
+    v->reason = why;
+    v->wait_ns = 0;
+    v->retry_after_ns = retry_ns;
+}
+
+extern const struct weir__algo weir__fixed_window, weir__sliding_window, weir__sliding_counter,
+    weir__sliding_log, weir__token_bucket, weir__leaky_bucket, weir__pacer, weir__smooth_bursty,
+    weir__smooth_warmup, weir__min_interval;
+
+#endif

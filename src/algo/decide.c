@@ -1,0 +1,98 @@
+/* Several meters, one answer: all or nothing.
+ *
+ * Every term is asked first, charging nothing; only if all grant is each charged. The states are
+ * different ones, so what was granted in the asking is granted in the charging.
+ *
+ * Invariants:
+ *   (1) A refused request charges no term, but those that asked for it (count-denied).
+ *   (2) The answer is the strictest: the first refusal is named, with the longest retry_after of all
+ *       that refuse; the least remaining; the longest wait and reset.
+ *   (3) A shadow term is asked and charged like any other and refuses nothing. What it would have
+ *       said is the reason of a grant.
+ */
+#include "algo/algo.h"
+
+static bool blocks(const struct weir__part *p, const struct weir_verdict *v)
+{
+    return !v->allowed && !p->meter->term.shadow;
+}
+
+/* -1, never, is longer than any time. */
+static int64_t later(int64_t a, int64_t b)
+{
+    return a < 0 || b < 0 ? -1 : weir__max(a, b);
+}
+
+/* Adds the i-th term's answer to the whole. */
+static void join(struct weir_verdict *all, const struct weir_verdict *one, const struct weir__part *p,
+                 int i)
+{
+    const bool refuses = blocks(p, one);
+
+    if (refuses && all->allowed) {
+        all->allowed = false;
+        all->reason = one->reason;
+        all->which = i;
+        all->wait_ns = 0;
+        all->retry_after_ns = one->retry_after_ns;
+        all->limit = one->limit;
+    } else if (refuses) {
+        all->retry_after_ns = later(all->retry_after_ns, one->retry_after_ns);
+    } else if (all->allowed) {
+        all->wait_ns = weir__max(all->wait_ns, one->wait_ns);
+        if (all->reason == WEIR_OK)
+            all->reason = one->reason; /* a shadow's refusal */
+        if (one->remaining < all->remaining)
+            all->limit = one->limit;
+    }
+    all->remaining = weir__min(all->remaining, one->remaining);
+    all->reset_after_ns = weir__max(all->reset_after_ns, one->reset_after_ns);
+}
+
+static const struct weir_verdict NOTHING_YET = {
+    .allowed = true, .reason = WEIR_OK, .which = -1, .remaining = INT64_MAX};
+
+void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict *v)
+{
+    bool refused = false;
+
+    *v = NOTHING_YET;
+    for (int i = 0; i < n; i++) {
+        struct weir_verdict one;
+
+        weir__peek(part[i].meter, part[i].state, &part[i].ask, &one);
+        refused = refused || blocks(&part[i], &one);
+        join(v, &one, &part[i], i);
+    }
+    if (!refused)
+        return;
+    /* The terms that would have granted stand as they are: nothing would be charged to them. */
+    *v = NOTHING_YET;
+    for (int i = 0; i < n; i++) {
+        struct weir__ask ask = part[i].ask;
+        struct weir_verdict one;
+
+        weir__peek(part[i].meter, part[i].state, &ask, &one);
+        if (one.allowed && !part[i].meter->term.count_denied) {
+            ask.cost = 0;
+            weir__peek(part[i].meter, part[i].state, &ask, &one);
+        }
+        join(v, &one, &part[i], i);
+    }
+}
+
+void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict *v)
+{
+    if (n == 1 && !part->meter->term.shadow) {
+        weir__take(part->meter, part->state, &part->ask, v);
+        v->which = v->allowed ? -1 : 0;
+        return;
+    }
+    weir__decide_peek(part, n, v);
+    for (int i = 0; i < n; i++) {
+        struct weir_verdict one;
+
+        if (v->allowed || part[i].meter->term.count_denied)
+            weir__take(part[i].meter, part[i].state, &part[i].ask, &one);
+    }
+}

@@ -1,0 +1,148 @@
+/* The due time: one word that is a bucket.
+ *
+ * Every event takes T = period/count. Give a key the instant D at which all its events so far will
+ * have been paid for, and that is the whole bucket: what it owes at `now` is (D - now)/T events if D
+ * is ahead, nothing if it is not. An event moves D on by T; a bucket of B holds a caller back while
+ * D is more than B x T ahead. This is GCRA, and D its theoretical arrival time.
+ *
+ * token-bucket, leaky-bucket, pacer, smooth-bursty and min-interval are this word read in five
+ * ways; each file says how. What they share is here.
+ *
+ * Invariants:
+ *   (1) D is exact. T is rarely a whole number of nanoseconds (3/s is 333333333 1/3), so D is kept
+ *       as ns - rem/count: rem is what rounding D up to ns added. Additions carry the remainder and
+ *       so lose nothing, in a year or in ten.
+ *   (2) ns is D rounded up. An instant `t`, a whole number, is at or after D just if t >= ns: every
+ *       comparison with a clock, and every wait, needs ns alone, and waits come out rounded up.
+ *   (3) ns is also the state's fresh_ns: once D is past, the key owes nothing, and the bucket is as
+ *       good as new.
+ *   (4) D never moves back but by refund and cancel. A clock that steps back finds more owed, never
+ *       less: it mints nothing.
+ *   (5) ns saturates at INT64_MAX. A reservation that would pass it is refused; an event that need
+ *       not wait is granted, at most one nanosecond of 2^62 too cheap.
+ *
+ * `blurred`: the act time of the last reservation is D - B x T, until something other than a grant
+ * moves D while reservations wait (a cancel out of the middle, a refund, a live change). Then it is
+ * no longer known, and cancel returns nothing rather than what another depends on; see due.c.
+ */
+#ifndef WEIR_ALGO_DUE_H
+#define WEIR_ALGO_DUE_H
+
+#include "algo/algo.h"
+
+static inline struct weir__due weir__due_at(int64_t now_ns)
+{
+    return (struct weir__due){.ns = now_ns};
+}
+
+static inline bool weir__due_after(struct weir__due a, struct weir__due b)
+{
+    return a.ns > b.ns || (a.ns == b.ns && a.rem < b.rem);
+}
+
+/* max(D, now) */
+static inline struct weir__due weir__due_base(struct weir__due d, int64_t now_ns)
+{
+    return d.ns > now_ns ? d : weir__due_at(now_ns);
+}
+
+static inline struct weir__due weir__due_add(const struct weir__meter *m, struct weir__due d,
+                                             struct weir__span s)
+{
+    d.rem -= s.rem;
+    if (d.rem < 0) {
+        d.rem += m->term.count;
+        d.ns = weir__add_sat(d.ns, 1);
+    }
+    d.ns = weir__add_sat(d.ns, s.ns);
+    return d;
+}
+
+/* May go below zero, where no clock is. */
+static inline struct weir__due weir__due_sub(const struct weir__meter *m, struct weir__due d,
+                                             struct weir__span s)
+{
+    d.rem += s.rem;
+    if (d.rem >= m->term.count) {
+        d.rem -= m->term.count;
+        d.ns--;
+    }
+    d.ns -= s.ns; /* both in 0..INT64_MAX: no overflow */
+    return d;
+}
+
+/* n x T, saturating at ns = INT64_MAX. */
+struct weir__span weir__due_price_of(const struct weir__meter *m, int64_t n);
+
+static inline struct weir__span weir__due_price(const struct weir__meter *m, int64_t n)
+{
+    return n == 1 ? m->step : weir__due_price_of(m, n);
+}
+
+/* floor(B - (max(D, now) - now)/T), at least 0: how many events fit now. */
+int64_t weir__due_room(const struct weir__meter *m, struct weir__due d, int64_t now_ns);
+
+struct weir__due weir__due_load(const struct weir__meter *m, const struct weir__state *s);
+/* Writes D, or zero if D is not after what zero stands for. */
+void weir__due_store(const struct weir__meter *m, struct weir__state *s, struct weir__due d);
+
+/* An algorithm of this family: decide by *d and, where it is charged, move it. Fills allowed,
+ * reason, wait and retry. cost > 0. */
+typedef void weir__due_judge(const struct weir__meter *m, struct weir__due *d,
+                             const struct weir__ask *a, struct weir_verdict *v);
+/* remaining, for D at now. */
+typedef int64_t weir__due_remaining(const struct weir__meter *m, struct weir__due d,
+                                    int64_t now_ns);
+
+static inline struct weir__due weir__due_decide(const struct weir__meter *m, struct weir__due d,
+                                                const struct weir__ask *a, struct weir_verdict *v,
+                                                weir__due_judge *judge,
+                                                weir__due_remaining *remaining)
+{
+    if (a->cost == 0)
+        weir__grant(v, 0);
+    else
+        judge(m, &d, a, v);
+    v->limit = m->limit;
+    v->remaining = remaining(m, d, a->now_ns);
+    v->reset_after_ns = weir__due_after(d, m->zero) ? weir__max(0, d.ns - a->now_ns) : 0;
+    return d;
+}
+
+static inline void weir__due_take(const struct weir__meter *m, struct weir__state *s,
+                                  const struct weir__ask *a, struct weir_verdict *v,
+                                  weir__due_judge *judge, weir__due_remaining *remaining)
+{
+    const struct weir__due before = weir__due_load(m, s);
+    const struct weir__due after = weir__due_decide(m, before, a, v, judge, remaining);
+
+    if (after.ns != before.ns || after.rem != before.rem)
+        weir__due_store(m, s, after);
+}
+
+size_t weir__due_state_size(const struct weir__meter *m);
+int64_t weir__due_no_patience(const struct weir__meter *m);
+int64_t weir__due_all_patience(const struct weir__meter *m);
+
+/* count-denied: a refused event fills the bucket, and runs up no debt. */
+struct weir__due weir__due_fill(const struct weir__meter *m, struct weir__due d, int64_t cost,
+                                int64_t now_ns);
+
+int64_t weir__due_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                         int64_t now_ns);
+int64_t weir__due_cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
+                         int64_t act_ns, int64_t now_ns);
+/* Lowers D by n events, at most to `floor`; returns the whole events in the difference. */
+int64_t weir__due_lower(const struct weir__meter *m, struct weir__due *d, int64_t n,
+                        struct weir__due floor);
+
+void weir__due_change(const struct weir__meter *from, const struct weir__meter *to,
+                      struct weir__state *s);
+void weir__due_change_zero(const struct weir__meter *from, struct weir__meter *to);
+
+/* D in units of 1/count after an instant not later than it, and back (rounding up, saturating). */
+weir__u128 weir__due_units(const struct weir__meter *m, struct weir__due d, int64_t since_ns);
+struct weir__due weir__due_of_units(const struct weir__meter *m, weir__u128 units,
+                                    int64_t since_ns);
+
+#endif

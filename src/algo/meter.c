@@ -1,0 +1,134 @@
+/* Meters: one term made ready to decide by, and the states that older versions of it wrote.
+ *
+ * Rows, not switches: everything above reaches an algorithm through the table below.
+ *
+ * Invariants of a live change:
+ *   (1) A state is converted at its first touch, one version at a time, each at the time of that
+ *       change. What happened before the change counted under the old limit.
+ *   (2) What the zero state stands for is converted with it. So a key that was forgotten under the
+ *       old limit and one that was not are the same key under the new one.
+ *   (3) A state whose version is no longer kept is read as the oldest kept one's.
+ */
+#include "algo/algo.h"
+
+#include <string.h>
+
+static const struct weir__algo *const ALGORITHMS[] = {
+    [WEIR_FIXED_WINDOW] = &weir__fixed_window,   [WEIR_SLIDING_WINDOW] = &weir__sliding_window,
+    [WEIR_SLIDING_COUNTER] = &weir__sliding_counter, [WEIR_SLIDING_LOG] = &weir__sliding_log,
+    [WEIR_TOKEN_BUCKET] = &weir__token_bucket,   [WEIR_LEAKY_BUCKET] = &weir__leaky_bucket,
+    [WEIR_PACER] = &weir__pacer,                 [WEIR_SMOOTH_BURSTY] = &weir__smooth_bursty,
+    [WEIR_SMOOTH_WARMUP] = &weir__smooth_warmup, [WEIR_MIN_INTERVAL] = &weir__min_interval,
+};
+
+static void init(struct weir__meter *m, const struct weir_term *term, int64_t born_ns)
+{
+    *m = (struct weir__meter){.algo = ALGORITHMS[term->algorithm],
+                              .term = *term,
+                              .version = 1,
+                              .born_ns = born_ns,
+                              .changed_ns = born_ns,
+                              .step = {term->period_ns / term->count,
+                                       term->period_ns % term->count}};
+    m->algo->prepare(m);
+}
+
+void weir__meter_init(struct weir__meter *m, const struct weir_term *term, int64_t born_ns)
+{
+    assert(born_ns >= 0 && born_ns <= WEIR__NOW_MAX);
+    init(m, term, born_ns);
+}
+
+void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
+                        const struct weir__meter *older, int64_t changed_ns)
+{
+    const bool same = older->algo == ALGORITHMS[term->algorithm];
+
+    /* Another algorithm is another limit: it is born now. */
+    init(m, term, same ? older->born_ns : changed_ns);
+    m->version = older->version == WEIR__VERSION_MASK ? 1 : older->version + 1;
+    m->changed_ns = changed_ns;
+    m->older = older;
+    if (same && m->algo->change_zero)
+        m->algo->change_zero(older, m);
+}
+
+bool weir__meter_keeps(const struct weir__meter *m)
+{
+    const struct weir__meter *o = m->older;
+
+    return o != NULL && o->algo == m->algo && o->term.slots == m->term.slots &&
+           weir__meter_state_size(o) == weir__meter_state_size(m);
+}
+
+size_t weir__meter_state_size(const struct weir__meter *m)
+{
+    return m->algo->state_size(m);
+}
+
+int64_t weir__meter_patience(const struct weir__meter *m)
+{
+    return m->algo->default_patience(m);
+}
+
+static void bring_up(const struct weir__meter *m, struct weir__state *s)
+{
+    if (m->older == NULL || s->fresh_ns == 0 || weir__state_version(s) == m->version)
+        return;
+    bring_up(m->older, s); /* as deep as versions are kept */
+    if (s->fresh_ns == 0)
+        return;
+    if (weir__meter_keeps(m))
+        m->algo->change(m->older, m, s);
+    else
+        weir__reset(s);
+}
+
+/* The state as this version would have written it. */
+static void touch(const struct weir__meter *m, struct weir__state *s)
+{
+    if (s->fresh_ns == 0 || weir__state_version(s) == m->version)
+        return;
+    bring_up(m, s);
+    s->word = (s->word & ~WEIR__VERSION_MASK) | m->version;
+}
+
+void weir__take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                struct weir_verdict *v)
+{
+    assert(a->cost >= 0 && a->patience_ns >= 0 && a->now_ns >= 0 && a->now_ns <= WEIR__NOW_MAX);
+    touch(m, s);
+    v->which = -1;
+    m->algo->take(m, s, a, v);
+}
+
+void weir__peek(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                struct weir_verdict *v)
+{
+    assert(a->cost >= 0 && a->patience_ns >= 0 && a->now_ns >= 0 && a->now_ns <= WEIR__NOW_MAX);
+    touch(m, s);
+    v->which = -1;
+    m->algo->peek(m, s, a, v);
+}
+
+int64_t weir__refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
+{
+    assert(n >= 0);
+    touch(m, s);
+    return s->fresh_ns == 0 || n == 0 ? 0 : m->algo->refund(m, s, n, now_ns);
+}
+
+int64_t weir__cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
+                     int64_t act_ns, int64_t now_ns)
+{
+    assert(cost >= 0);
+    touch(m, s);
+    if (s->fresh_ns == 0 || cost == 0 || act_ns < now_ns || m->algo->cancel == NULL)
+        return 0;
+    return m->algo->cancel(m, s, cost, act_ns, now_ns);
+}
+
+void weir__reset(struct weir__state *s)
+{
+    memset(s, 0, sizeof *s);
+}

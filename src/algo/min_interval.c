@@ -1,0 +1,63 @@
+/* At least this long between events. rolling-rate-limiter's minDifference.
+ *
+ * The due time (due.h) of one event: an event passes if the one before it is an interval old, and
+ * nobody may queue. An event exactly one interval after another passes.
+ *
+ *     min-interval 100ms, asked at 0, 99, 100 ms:  allow, deny (retry in 1 ms), allow
+ *
+ * Invariants:
+ *   (1) Two granted events are never nearer than the interval, whatever the clock does.
+ *   (2) A cost above 1 never fits: an event is an event.
+ */
+#include "algo/due.h"
+
+static void prepare(struct weir__meter *m)
+{
+    m->limit = 1;
+    m->full = m->step;
+}
+
+static void judge(const struct weir__meter *m, struct weir__due *d, const struct weir__ask *a,
+                  struct weir_verdict *v)
+{
+    if (a->cost == 1 && d->ns <= a->now_ns) {
+        weir__grant(v, 0);
+        *d = weir__due_add(m, weir__due_at(a->now_ns), m->step);
+        return;
+    }
+    if (m->term.count_denied)
+        *d = weir__due_fill(m, *d, 1, a->now_ns);
+    if (a->cost > 1)
+        weir__refuse(v, WEIR_TOO_BIG, -1);
+    else
+        weir__refuse(v, WEIR_LIMITED, d->ns - a->now_ns);
+}
+
+static int64_t remaining(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
+{
+    (void)m;
+    return d.ns <= now_ns ? 1 : 0;
+}
+
+static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                 struct weir_verdict *v)
+{
+    weir__due_take(m, s, a, v, judge, remaining);
+}
+
+static void peek(const struct weir__meter *m, const struct weir__state *s,
+                 const struct weir__ask *a, struct weir_verdict *v)
+{
+    (void)weir__due_decide(m, weir__due_load(m, s), a, v, judge, remaining);
+}
+
+const struct weir__algo weir__min_interval = {
+    .prepare = prepare,
+    .state_size = weir__due_state_size,
+    .default_patience = weir__due_no_patience,
+    .take = take,
+    .peek = peek,
+    .refund = weir__due_refund,
+    .change = weir__due_change,
+    .change_zero = weir__due_change_zero,
+};

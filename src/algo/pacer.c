@@ -1,0 +1,109 @@
+/* The pacer: a queue with a constant outflow. uber-go/ratelimit, Sentinel's pacing.
+ *
+ * Every event gets a turn, T after the one before it. With the due time of due.h a turn is
+ *
+ *     wait = D' - (1 + slack) x T - now,   D' = max(D, now) + cost x T
+ *
+ * which is a token bucket of 1 + slack whose callers wait by default. An event of cost c takes c
+ * turns and acts with the last of them. `slack` turns that nobody took may be caught up, never
+ * twice: they accrue from birth, so that a fresh pacer starts at its pace and not with a burst.
+ *
+ *     pacer 10/s, three at once:                 wait 0, 100, 200 ms
+ *     pacer 10/s slack=2, idle, four at once:    wait 0, 0, 0, 100 ms
+ *
+ * Invariants:
+ *   (1) Over any interval of length t, at most 1 + slack + t/T events act.
+ *   (2) No more than `queue` turns are ever waited for: ceil(wait / T) events stand in the queue, so
+ *       the bound on how many is the bound wait <= queue x T. No wait passes max-wait.
+ *   (3) A refused event leaves no gap: the turn it did not get is the next one's.
+ */
+#include "algo/due.h"
+
+static void prepare(struct weir__meter *m)
+{
+    const struct weir__span longest = {WEIR__SPAN_MAX, 0};
+
+    m->limit = m->term.burst;
+    m->full = weir__due_price_of(m, m->term.burst);
+    m->backlog = weir__due_price_of(m, m->term.burst + m->term.queue);
+    if (m->backlog.ns > WEIR__SPAN_MAX)
+        m->backlog = longest;
+    if (m->term.burst > 1)
+        m->zero = weir__due_add(m, weir__due_at(m->born_ns),
+                                weir__due_price_of(m, m->term.burst - 1));
+}
+
+struct turn {
+    struct weir__due after;
+    int64_t wait_ns; /* may be below 0: there is slack */
+    int64_t late_ns; /* longer than the caller and the limit will wait, by this much     */
+    int64_t over_ns; /* further back than the queue reaches, by this much                */
+};
+
+static struct turn turn_of(const struct weir__meter *m, struct weir__due d,
+                           const struct weir__ask *a)
+{
+    const struct weir__due after =
+        weir__due_add(m, weir__due_base(d, a->now_ns), weir__due_price(m, a->cost));
+    const int64_t wait = weir__due_sub(m, after, m->full).ns - a->now_ns;
+
+    return (struct turn){
+        .after = after,
+        .wait_ns = wait,
+        .late_ns = weir__max(0, wait) - weir__min(a->patience_ns, m->term.max_wait_ns),
+        .over_ns = weir__due_sub(m, after, m->backlog).ns - a->now_ns,
+    };
+}
+
+static bool refused(struct turn t)
+{
+    return t.late_ns > 0 || t.over_ns > 0 || (t.after.ns == INT64_MAX && t.wait_ns > 0);
+}
+
+static void judge(const struct weir__meter *m, struct weir__due *d, const struct weir__ask *a,
+                  struct weir_verdict *v)
+{
+    struct turn t = turn_of(m, *d, a);
+    const bool queue_full = t.over_ns > 0 && t.late_ns <= 0;
+
+    if (!refused(t)) {
+        weir__grant(v, weir__max(0, t.wait_ns));
+        *d = t.after;
+        return;
+    }
+    if (m->term.count_denied) {
+        *d = weir__due_fill(m, *d, a->cost, a->now_ns);
+        t = turn_of(m, *d, a);
+    }
+    if (refused(turn_of(m, weir__due_at(a->now_ns), a)))
+        weir__refuse(v, WEIR_TOO_BIG, -1);
+    else if (t.late_ns <= 0 && t.over_ns <= 0)
+        weir__refuse(v, WEIR_LIMITED, -1); /* its turn is past the end of time */
+    else
+        weir__refuse(v, queue_full ? WEIR_QUEUE_FULL : WEIR_LIMITED,
+                     weir__max(t.late_ns, t.over_ns));
+}
+
+static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                 struct weir_verdict *v)
+{
+    weir__due_take(m, s, a, v, judge, weir__due_room);
+}
+
+static void peek(const struct weir__meter *m, const struct weir__state *s,
+                 const struct weir__ask *a, struct weir_verdict *v)
+{
+    (void)weir__due_decide(m, weir__due_load(m, s), a, v, judge, weir__due_room);
+}
+
+const struct weir__algo weir__pacer = {
+    .prepare = prepare,
+    .state_size = weir__due_state_size,
+    .default_patience = weir__due_all_patience,
+    .take = take,
+    .peek = peek,
+    .refund = weir__due_refund,
+    .cancel = weir__due_cancel,
+    .change = weir__due_change,
+    .change_zero = weir__due_change_zero,
+};

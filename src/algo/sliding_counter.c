@@ -1,0 +1,209 @@
+/* Two counters that pretend to slide: the previous window, weighted by how much of it the sliding
+ * one still covers, and the current one. RussellLuo/slidingwindow, Cloudflare.
+ *
+ *     used = floor(prev x overlap) + cur,    overlap = (period - e) / period,  e into the window
+ *
+ *          prev = 10          cur = 3
+ *     [..................][...........now
+ *            [======= the last period =]      overlap 0.4: used = 4 + 3
+ *
+ * What it forgets is where in the previous window the events were: it takes them to be spread
+ * evenly. If they all came at its end, an interval of one period can hold almost 2 x count.
+ *
+ * Windows are cut from the epoch. The state keeps `cur` and `prev` and, instead of the window, the
+ * time from which `used` is 0: that lies in the window after the one that holds `cur` (there the
+ * weight of `cur` sinks below 1), so the window can be read back from it. See (2).
+ *
+ * Invariants:
+ *   (1) Any window cut from the epoch admits at most count; any interval of one period's length
+ *       less than 2 x count.
+ *   (2) A touched state has cur > 0. If all of cur is refunded, prev becomes cur, one window back:
+ *       for every later moment that says the same. Hence fresh_ns = (w + 1) x period + e, with e in
+ *       1..period the least with cur x (period - e) < period, and w = (fresh_ns - 1)/period - 1.
+ *   (3) A clock that steps back stands at the start of the newest window.
+ *   (4) With no event, `used` never rises: within a window the weight sinks, and at an edge
+ *       floor(prev x 0) + cur becomes floor(cur x 1) + 0. So retry_after can be solved for.
+ */
+#include "algo/algo.h"
+
+struct counter_state {
+    struct weir__state head; /* its 40 bits are cur */
+    uint64_t prev;
+};
+static_assert(sizeof(struct counter_state) == 24, "as the reference says");
+
+struct view {
+    int64_t window; /* its number since the epoch */
+    int64_t since_ns;
+    int64_t cur, prev;
+};
+
+static void prepare(struct weir__meter *m)
+{
+    m->limit = m->term.count;
+    m->slot_ns = m->term.period_ns;
+}
+
+static size_t state_size(const struct weir__meter *m)
+{
+    (void)m;
+    return sizeof(struct counter_state);
+}
+
+static int64_t default_patience(const struct weir__meter *m)
+{
+    (void)m;
+    return 0;
+}
+
+static struct view load(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+{
+    const struct counter_state *c = (const struct counter_state *)s;
+    const int64_t of_now = now_ns / m->slot_ns;
+    const int64_t newest = s->fresh_ns == 0 ? -2 : (s->fresh_ns - 1) / m->slot_ns - 1;
+    struct view w = {of_now, now_ns % m->slot_ns, 0, 0};
+
+    if (newest > of_now)
+        w = (struct view){newest, 0, 0, 0};
+    if (newest == w.window) {
+        w.cur = weir__state_part(s);
+        w.prev = (int64_t)c->prev;
+    } else if (newest == w.window - 1 && newest >= 0) {
+        w.prev = weir__state_part(s);
+    }
+    return w;
+}
+
+/* The least e in 1..period from which n events of the window before weigh nothing. */
+static int64_t weightless_from(const struct weir__meter *m, int64_t n)
+{
+    return m->slot_ns - weir__div_ceil(m->slot_ns, n) + 1;
+}
+
+static int64_t fresh_of(const struct weir__meter *m, const struct view *w)
+{
+    if (w->cur > 0)
+        return (w->window + 1) * m->slot_ns + weightless_from(m, w->cur);
+    if (w->prev > 0)
+        return w->window * m->slot_ns + weightless_from(m, w->prev);
+    return 0;
+}
+
+static void store(const struct weir__meter *m, struct weir__state *s, struct view w)
+{
+    struct counter_state *c = (struct counter_state *)s;
+
+    if (w.cur == 0) { /* invariant (2) */
+        w.cur = w.prev;
+        w.prev = 0;
+        w.window--;
+    }
+    if (w.cur == 0) {
+        weir__reset(s);
+        return;
+    }
+    s->fresh_ns = fresh_of(m, &w);
+    s->word = weir__state_word(w.cur, m->version);
+    c->prev = (uint64_t)w.prev;
+}
+
+static int64_t weight_of_prev(const struct weir__meter *m, const struct view *w)
+{
+    return weir__mul_div(w->prev, m->slot_ns - w->since_ns, m->slot_ns);
+}
+
+/* The least time into a window from which floor(prev x (period - e)/period) <= room. */
+static int64_t sunk_to(const struct weir__meter *m, int64_t prev, int64_t room)
+{
+    const weir__u128 below = (weir__wide(room) + 1) * weir__wide(m->slot_ns) - 1;
+    const weir__u128 left = below / weir__wide(prev);
+
+    return left >= weir__wide(m->slot_ns) ? 0 : m->slot_ns - (int64_t)left;
+}
+
+static int64_t retry_after(const struct weir__meter *m, const struct view *w,
+                           const struct weir__ask *a)
+{
+    const int64_t start = w->window * m->slot_ns;
+    const int64_t room = m->limit - w->cur - a->cost;
+
+    if (room >= 0)
+        return start + sunk_to(m, w->prev, room) - a->now_ns;
+    return start + m->slot_ns + sunk_to(m, w->cur, m->limit - a->cost) - a->now_ns;
+}
+
+static struct view decide(const struct weir__meter *m, struct view w, const struct weir__ask *a,
+                          struct weir_verdict *v)
+{
+    int64_t used = weight_of_prev(m, &w) + w.cur;
+    const bool allowed = a->cost == 0 || a->cost <= m->limit - used;
+
+    if (allowed || m->term.count_denied) {
+        w.cur = weir__min(weir__add_sat(w.cur, a->cost), WEIR__COUNTER_MAX);
+        used = weight_of_prev(m, &w) + w.cur;
+    }
+    if (allowed)
+        weir__grant(v, 0);
+    else if (a->cost > m->limit)
+        weir__refuse(v, WEIR_TOO_BIG, -1);
+    else
+        weir__refuse(v, WEIR_LIMITED, retry_after(m, &w, a));
+    v->limit = m->limit;
+    v->remaining = weir__max(0, m->limit - used);
+    v->reset_after_ns = weir__max(0, fresh_of(m, &w) - a->now_ns);
+    return w;
+}
+
+static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                 struct weir_verdict *v)
+{
+    const struct view before = load(m, s, a->now_ns);
+    const struct view after = decide(m, before, a, v);
+
+    if (after.cur != before.cur)
+        store(m, s, after);
+}
+
+static void peek(const struct weir__meter *m, const struct weir__state *s,
+                 const struct weir__ask *a, struct weir_verdict *v)
+{
+    (void)decide(m, load(m, s, a->now_ns), a, v);
+}
+
+static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                      int64_t now_ns)
+{
+    struct view w = load(m, s, now_ns);
+    const int64_t from_cur = weir__min(n, w.cur);
+    const int64_t from_prev = weir__min(n - from_cur, weight_of_prev(m, &w));
+
+    if (from_cur + from_prev > 0) {
+        w.cur -= from_cur;
+        w.prev -= from_prev;
+        store(m, s, w);
+    }
+    return from_cur + from_prev;
+}
+
+/* With the same windows nothing moves. With others, what is used at the change is taken to have
+ * happened then: it is neither forgotten nor doubled, and where it truly was is not known. */
+static void change(const struct weir__meter *from, const struct weir__meter *to,
+                   struct weir__state *s)
+{
+    struct view w = load(from, s, to->changed_ns);
+
+    if (from->slot_ns != to->slot_ns)
+        w = (struct view){.window = to->changed_ns / to->slot_ns,
+                          .cur = weir__min(weight_of_prev(from, &w) + w.cur, WEIR__COUNTER_MAX)};
+    store(to, s, w);
+}
+
+const struct weir__algo weir__sliding_counter = {
+    .prepare = prepare,
+    .state_size = state_size,
+    .default_patience = default_patience,
+    .take = take,
+    .peek = peek,
+    .refund = refund,
+    .change = change,
+};

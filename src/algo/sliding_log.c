@@ -1,0 +1,199 @@
+/* The log: the times of the last events, exactly. The Redis sorted set; rolling-rate-limiter.
+ *
+ * A ring of `count` timestamps, one for each unit of cost, oldest first. An event passes if the
+ * entries that are still alive leave room for it. Exact, at 8 bytes for every event of the limit: for
+ * limits that are small, or that must be right to the event.
+ *
+ *     sliding-log 5/1m, asked 20 times, once a second:  allow x 5, deny x 15; the next at 1:00
+ *
+ * With count-denied a refused event is logged too and pushes out the oldest: a caller who keeps
+ * knocking stays out, as with a sorted set that every attempt is added to.
+ *
+ * Invariants:
+ *   (1) Never more than `count` entries; so any interval (t, t + period] whatever holds at most
+ *       count granted events.
+ *   (2) Entries are in order: an event under a clock that stepped back is logged at the newest time.
+ *   (3) An entry lives while now < time + period: one exactly a period old is gone.
+ *   (4) Dead entries are skipped, not swept: a search in an ordered ring finds the oldest live one.
+ *   (5) fresh_ns is newest + max(period, min-interval), so the newest time can be read back from it.
+ *       min-interval parts events (requests), not units of cost.
+ */
+#include "algo/algo.h"
+
+/* Of the 40 bits beside the version: where the oldest entry is, and how many there are. */
+#define LEN_BITS 20
+
+struct view {
+    int64_t at_ns;      /* when an event of now is logged                  */
+    int64_t first, len; /* of the live entries                             */
+    int64_t newest_ns;  /* of any entry, live or dead; -1 if there is none */
+};
+
+static void prepare(struct weir__meter *m)
+{
+    m->limit = m->term.count;
+}
+
+static size_t state_size(const struct weir__meter *m)
+{
+    return sizeof(struct weir__state) + sizeof(int64_t) * (size_t)m->term.count;
+}
+
+static int64_t default_patience(const struct weir__meter *m)
+{
+    (void)m;
+    return 0;
+}
+
+static int64_t *entry(const struct weir__meter *m, struct weir__state *s, int64_t i)
+{
+    return (int64_t *)(void *)(s + 1) + i % m->term.count;
+}
+
+static int64_t time_of(const struct weir__meter *m, const struct weir__state *s, int64_t i)
+{
+    return ((const int64_t *)(const void *)(s + 1))[i % m->term.count];
+}
+
+static int64_t lives_ns(const struct weir__meter *m)
+{
+    return weir__max(m->term.period_ns, m->term.min_interval_ns);
+}
+
+static struct view load(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+{
+    struct view w = {now_ns, 0, 0, -1};
+    int64_t dead = 0, end;
+
+    if (s->fresh_ns == 0)
+        return w;
+    w.first = weir__state_part(s) >> LEN_BITS;
+    end = weir__state_part(s) & ((1 << LEN_BITS) - 1);
+    w.newest_ns = s->fresh_ns - lives_ns(m);
+    w.at_ns = weir__max(now_ns, w.newest_ns);
+    w.len = end;
+    while (dead < end) { /* the first entry that lives is in dead..end */
+        const int64_t middle = dead + (end - dead) / 2;
+
+        if (now_ns < time_of(m, s, w.first + middle) + m->term.period_ns)
+            end = middle;
+        else
+            dead = middle + 1;
+    }
+    w.first = (w.first + dead) % m->term.count;
+    w.len -= dead;
+    return w;
+}
+
+static int64_t interval_left(const struct weir__meter *m, int64_t newest_ns, int64_t now_ns)
+{
+    return newest_ns < 0 ? 0 : weir__max(0, newest_ns + m->term.min_interval_ns - now_ns);
+}
+
+/* How long until `cost` more fit, were the log's live entries followed by `logged` of this moment
+ * (and the oldest pushed out, if that is too many). */
+static int64_t retry_after(const struct weir__meter *m, const struct weir__state *s,
+                           const struct view *w, const struct weir__ask *a, int64_t logged)
+{
+    const int64_t kept = weir__min(w->len, m->limit - logged);
+    const int64_t must_go = kept + logged + a->cost - m->limit;
+    const int64_t newest_ns = logged > 0 ? w->at_ns : w->newest_ns;
+    int64_t wait = interval_left(m, newest_ns, a->now_ns);
+
+    if (must_go > 0) {
+        const int64_t i = w->len - kept + must_go - 1;
+        const int64_t time = i < w->len ? time_of(m, s, w->first + i) : w->at_ns;
+
+        wait = weir__max(wait, time + m->term.period_ns - a->now_ns);
+    }
+    return wait;
+}
+
+/* Decides, and returns how many entries are to be logged. */
+static int64_t decide(const struct weir__meter *m, const struct weir__state *s,
+                      const struct view *w, const struct weir__ask *a, struct weir_verdict *v)
+{
+    const bool fits = a->cost <= m->limit - w->len;
+    const bool spaced = interval_left(m, w->newest_ns, a->now_ns) == 0;
+    const bool allowed = a->cost == 0 || (fits && spaced);
+    const int64_t logged =
+        allowed || m->term.count_denied ? weir__min(a->cost, m->limit) : 0;
+    const int64_t newest_ns = logged > 0 ? w->at_ns : w->newest_ns;
+    const int64_t len = weir__min(w->len + logged, m->limit);
+
+    if (allowed)
+        weir__grant(v, 0);
+    else if (a->cost > m->limit)
+        weir__refuse(v, WEIR_TOO_BIG, -1);
+    else
+        weir__refuse(v, WEIR_LIMITED, retry_after(m, s, w, a, logged));
+    v->limit = m->limit;
+    v->remaining = interval_left(m, newest_ns, a->now_ns) > 0 ? 0 : m->limit - len;
+    v->reset_after_ns = newest_ns < 0 ? 0 : weir__max(0, newest_ns + lives_ns(m) - a->now_ns);
+    return logged;
+}
+
+static void settle(const struct weir__meter *m, struct weir__state *s, int64_t first, int64_t len,
+                   int64_t newest_ns)
+{
+    s->fresh_ns = newest_ns + lives_ns(m);
+    s->word = weir__state_word(first << LEN_BITS | len, m->version);
+}
+
+static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                 struct weir_verdict *v)
+{
+    const struct view w = load(m, s, a->now_ns);
+    const int64_t logged = decide(m, s, &w, a, v);
+    const int64_t pushed_out = weir__max(0, w.len + logged - m->limit);
+
+    if (logged == 0)
+        return;
+    for (int64_t i = 0; i < logged; i++)
+        *entry(m, s, w.first + w.len + i) = w.at_ns;
+    settle(m, s, (w.first + pushed_out) % m->limit, w.len + logged - pushed_out, w.at_ns);
+}
+
+static void peek(const struct weir__meter *m, const struct weir__state *s,
+                 const struct weir__ask *a, struct weir_verdict *v)
+{
+    const struct view w = load(m, s, a->now_ns);
+
+    (void)decide(m, s, &w, a, v);
+}
+
+static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                      int64_t now_ns)
+{
+    const struct view w = load(m, s, now_ns);
+    const int64_t back = weir__min(n, w.len);
+
+    if (back == 0)
+        return 0;
+    if (back == w.len)
+        weir__reset(s);
+    else
+        settle(m, s, w.first, w.len - back, time_of(m, s, w.first + w.len - back - 1));
+    return back;
+}
+
+static void change(const struct weir__meter *from, const struct weir__meter *to,
+                   struct weir__state *s)
+{
+    const struct view w = load(from, s, to->changed_ns);
+
+    if (w.len == 0 && interval_left(from, w.newest_ns, to->changed_ns) == 0)
+        weir__reset(s);
+    else
+        settle(to, s, w.first, w.len, w.newest_ns);
+}
+
+const struct weir__algo weir__sliding_log = {
+    .prepare = prepare,
+    .state_size = state_size,
+    .default_patience = default_patience,
+    .take = take,
+    .peek = peek,
+    .refund = refund,
+    .change = change,
+};

@@ -1,0 +1,256 @@
+/* A ring of counters: the window is cut into slots, and slides by a slot at a time. Sentinel's
+ * LeapArray, kratos.
+ *
+ *     10 per second in 100 ms slots: the window is the slot of now and the nine before it
+ *
+ *      |  |  |  |  |  |  |  |  |  |  |  |
+ *          [5  5  .  .  .  .  .  .  .  .]        one more is refused until the first 5 leave
+ *
+ * Slots trade memory for precision. An event leaves when its slot does, so it may leave up to one
+ * slot early: a burst at the end of a slot is 1 - 1/slots of a window old when the slot goes.
+ * slots=1 is a fixed window cut from the epoch.
+ *
+ * Invariants:
+ *   (1) Any interval of one window's length that starts at a slot's edge holds at most count, and
+ *       so does any interval at all of (1 - 1/slots) windows. An unaligned interval of a
+ *       whole window touches slots + 1 slots, and can exceed count by what its last slot may hold:
+ *       by count (2x) in the worst case, by per-slot where that is set.
+ *   (2) fresh_ns is the edge at which the newest slot that holds an event leaves: a multiple of the
+ *       slot's length, from which the ring's newest slot is read back. No other position is stored.
+ *   (3) The ring is reused without clearing it all: slots between the old newest and the new one are
+ *       zeroed as they are passed. Slots outside (newest - slots, newest] do not exist.
+ *   (4) The 40 bits beside the version are the sum of the ring.
+ *   (5) A clock that steps back stands in the newest slot.
+ */
+#include "algo/algo.h"
+
+#include <string.h>
+
+struct view {
+    int64_t slot, newest;  /* numbers since the epoch; newest is -1 if the ring is empty */
+    int64_t sum, in_slot; /* of the window at this slot; of this slot */
+};
+
+static bool is_wide(const struct weir__meter *m)
+{
+    return m->term.count > UINT32_MAX;
+}
+
+static void prepare(struct weir__meter *m)
+{
+    m->limit = m->term.count;
+    m->slot_ns = m->term.period_ns / m->term.slots;
+}
+
+static size_t state_size(const struct weir__meter *m)
+{
+    const size_t width = is_wide(m) ? 8 : 4;
+    const size_t size = sizeof(struct weir__state) + width * (size_t)m->term.slots;
+
+    return (size + 7) / 8 * 8;
+}
+
+static int64_t default_patience(const struct weir__meter *m)
+{
+    (void)m;
+    return 0;
+}
+
+/* Behind the head lie `slots` counters, 32 bits wide where every count fits, else 64. */
+static int64_t get(const struct weir__meter *m, const struct weir__state *s, int64_t slot)
+{
+    const void *ring = s + 1;
+    const int64_t at = slot % m->term.slots;
+
+    return is_wide(m) ? (int64_t)((const uint64_t *)ring)[at] : ((const uint32_t *)ring)[at];
+}
+
+static void put(const struct weir__meter *m, struct weir__state *s, int64_t slot, int64_t n)
+{
+    void *ring = s + 1;
+    const int64_t at = slot % m->term.slots;
+
+    if (is_wide(m))
+        ((uint64_t *)ring)[at] = (uint64_t)n;
+    else
+        ((uint32_t *)ring)[at] = (uint32_t)n;
+}
+
+static int64_t newest_of(const struct weir__meter *m, const struct weir__state *s)
+{
+    return s->fresh_ns == 0 ? -1 : s->fresh_ns / m->slot_ns - m->term.slots;
+}
+
+static struct view load(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+{
+    const int64_t newest = newest_of(m, s);
+    struct view w = {weir__max(now_ns / m->slot_ns, newest), newest, 0, 0};
+
+    if (newest < 0 || w.slot - newest >= m->term.slots)
+        return w;
+    w.sum = weir__state_part(s);
+    for (int64_t gone = newest - m->term.slots + 1; gone <= w.slot - m->term.slots; gone++)
+        w.sum -= gone < 0 ? 0 : get(m, s, gone);
+    w.in_slot = w.slot == newest ? get(m, s, newest) : 0;
+    return w;
+}
+
+/* How much room there is: a cost above it is refused. */
+static int64_t room(const struct weir__meter *m, const struct view *w)
+{
+    const int64_t in_window = m->limit - w->sum;
+
+    if (m->term.per_slot == WEIR_NONE)
+        return in_window;
+    return weir__min(in_window, m->term.per_slot - w->in_slot);
+}
+
+/* What of a cost the counters can still hold: all of it, but for count-denied gone wild. */
+static int64_t countable(const struct weir__meter *m, const struct view *w, int64_t cost)
+{
+    const int64_t width = is_wide(m) ? WEIR__COUNTER_MAX : UINT32_MAX;
+
+    return weir__min(cost, weir__min(WEIR__COUNTER_MAX - w->sum, width - w->in_slot));
+}
+
+/* Slots leave one by one at the coming edges; the first edge at which enough have left. */
+static int64_t retry_after(const struct weir__meter *m, const struct weir__state *s,
+                           const struct view *w, const struct weir__ask *a)
+{
+    int64_t over = w->sum + a->cost - m->limit, ahead = 0;
+
+    do {
+        const int64_t leaving = w->slot + ++ahead - m->term.slots;
+
+        if (leaving == w->slot)
+            over -= w->in_slot;
+        else if (leaving >= 0 && leaving <= w->newest && leaving > w->newest - m->term.slots)
+            over -= get(m, s, leaving);
+    } while (over > 0 && ahead < m->term.slots);
+    return (w->slot + ahead) * m->slot_ns - a->now_ns;
+}
+
+static int64_t most_at_once(const struct weir__meter *m)
+{
+    return m->term.per_slot == WEIR_NONE ? m->limit : weir__min(m->limit, m->term.per_slot);
+}
+
+/* Decides, and returns how much is to be counted in the view's slot. */
+static int64_t decide(const struct weir__meter *m, const struct weir__state *s, struct view w,
+                      const struct weir__ask *a, struct weir_verdict *v)
+{
+    const bool allowed = a->cost == 0 || a->cost <= room(m, &w);
+    const int64_t add = allowed || m->term.count_denied ? countable(m, &w, a->cost) : 0;
+    const int64_t newest = add > 0 ? w.slot : w.newest;
+
+    w.sum += add;
+    w.in_slot += add;
+    if (allowed)
+        weir__grant(v, 0);
+    else if (a->cost > most_at_once(m))
+        weir__refuse(v, WEIR_TOO_BIG, -1);
+    else
+        weir__refuse(v, WEIR_LIMITED, retry_after(m, s, &w, a));
+    v->limit = m->limit;
+    v->remaining = weir__max(0, room(m, &w));
+    v->reset_after_ns =
+        newest < 0 ? 0 : weir__max(0, (newest + m->term.slots) * m->slot_ns - a->now_ns);
+    return add;
+}
+
+static void settle(const struct weir__meter *m, struct weir__state *s, int64_t newest, int64_t sum)
+{
+    s->fresh_ns = (newest + m->term.slots) * m->slot_ns;
+    s->word = weir__state_word(sum, m->version);
+}
+
+static void charge(const struct weir__meter *m, struct weir__state *s, const struct view *w,
+                   int64_t add)
+{
+    const int64_t passed = w->newest < 0 ? m->term.slots : w->slot - w->newest;
+
+    if (passed >= m->term.slots)
+        memset(s + 1, 0, state_size(m) - sizeof *s);
+    else
+        for (int64_t slot = w->newest + 1; slot <= w->slot; slot++)
+            put(m, s, slot, 0);
+    put(m, s, w->slot, w->in_slot + add);
+    settle(m, s, w->slot, w->sum + add);
+}
+
+static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                 struct weir_verdict *v)
+{
+    const struct view w = load(m, s, a->now_ns);
+    const int64_t add = decide(m, s, w, a, v);
+
+    if (add > 0)
+        charge(m, s, &w, add);
+}
+
+static void peek(const struct weir__meter *m, const struct weir__state *s,
+                 const struct weir__ask *a, struct weir_verdict *v)
+{
+    (void)decide(m, s, load(m, s, a->now_ns), a, v);
+}
+
+static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                      int64_t now_ns)
+{
+    const struct view w = load(m, s, now_ns);
+    const int64_t oldest = weir__max(0, w.slot - m->term.slots + 1);
+    int64_t left = weir__min(n, w.sum), newest = -1;
+
+    if (left == 0)
+        return 0;
+    for (int64_t slot = w.newest; slot >= oldest && (left > 0 || newest < 0); slot--) {
+        const int64_t here = get(m, s, slot);
+        const int64_t back = weir__min(left, here);
+
+        put(m, s, slot, here - back);
+        left -= back;
+        if (here > back)
+            newest = slot;
+    }
+    if (newest < 0) {
+        weir__reset(s);
+        return weir__min(n, w.sum);
+    }
+    /* Slots that have left the window keep their counts in the ring, and in its sum. */
+    settle(m, s, newest, weir__state_part(s) - weir__min(n, w.sum));
+    return weir__min(n, w.sum);
+}
+
+/* Each slot's events move to the new slot that holds the old one's last nanosecond (or the change
+ * itself, if the old slot was not over): there they leave no earlier than they would have. */
+static void change(const struct weir__meter *from, const struct weir__meter *to,
+                   struct weir__state *s)
+{
+    const struct view w = load(from, s, to->changed_ns);
+    const int64_t oldest = weir__max(0, w.slot - from->term.slots + 1);
+    int64_t count[WEIR_SLOTS_MAX] = {0}, start[WEIR_SLOTS_MAX] = {0}, n = 0;
+
+    for (int64_t slot = oldest; w.sum > 0 && slot <= w.newest; slot++) {
+        const int64_t last_ns = (slot + 1) * from->slot_ns - 1;
+
+        count[n] = get(from, s, slot);
+        start[n++] = weir__min(last_ns, to->changed_ns);
+    }
+    weir__reset(s);
+    for (int64_t i = 0; i < n; i++) {
+        const struct view at = load(to, s, start[i]);
+
+        if (count[i] > 0)
+            charge(to, s, &at, countable(to, &at, count[i]));
+    }
+}
+
+const struct weir__algo weir__sliding_window = {
+    .prepare = prepare,
+    .state_size = state_size,
+    .default_patience = default_patience,
+    .take = take,
+    .peek = peek,
+    .refund = refund,
+    .change = change,
+};

@@ -1,0 +1,132 @@
+/* Prepay: the next caller pays for this one. Guava's SmoothBursty.
+ *
+ * Guava keeps stored permits, which idleness earns up to max-burst's worth, and the next free
+ * ticket. A caller waits for the ticket, never for its own cost: it takes what is stored, and the
+ * rest is charged to the ticket, which whoever comes next will wait for.
+ *
+ * Both numbers are one due time (due.h): D is when the store will be full again. What is stored at
+ * `now` is what D is short of max-burst ahead; a ticket in the future is what D is beyond it:
+ *
+ *     next = D - max-burst            stored = (max-burst - (D - now)) / T, where that is positive
+ *     wait = max(0, next - now)       D' = max(D, now) + cost x T
+ *
+ * Guava rounds every step to a microsecond, and so runs 80000/s at 83333/s; D is exact.
+ *
+ *     smooth-bursty 5/s, acquiring 5, 1, 1, 1, each when the one before it may act:
+ *     wait 0, 1 s, 200 ms, 200 ms
+ *
+ * Invariants:
+ *   (1) Any cost passes once the ticket is due: there is no cost too big, only a longer wait for the
+ *       next caller.
+ *   (2) Over any interval of length t, what acts is at most max-burst/T + t/T events, and the cost
+ *       of the last one, which nobody has paid for yet.
+ *   (3) The store is empty at birth and fills from then.
+ */
+#include "algo/due.h"
+
+static void prepare(struct weir__meter *m)
+{
+    const int64_t stored = weir__mul_div(m->term.max_burst_ns, m->term.count, m->term.period_ns);
+
+    m->limit = weir__max(1, stored);
+    m->full = (struct weir__span){m->term.max_burst_ns, 0};
+    m->zero = weir__due_at(m->born_ns + m->term.max_burst_ns);
+}
+
+static int64_t ticket_in(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
+{
+    return weir__max(0, weir__due_sub(m, d, m->full).ns - now_ns);
+}
+
+static void judge(const struct weir__meter *m, struct weir__due *d, const struct weir__ask *a,
+                  struct weir_verdict *v)
+{
+    const struct weir__span price = weir__due_price(m, a->cost);
+    const struct weir__due after = weir__due_add(m, weir__due_base(*d, a->now_ns), price);
+    int64_t wait = ticket_in(m, *d, a->now_ns);
+
+    if (wait <= a->patience_ns && after.ns < INT64_MAX) {
+        weir__grant(v, wait);
+        *d = after;
+        return;
+    }
+    if (wait <= a->patience_ns) { /* the bill does not fit into time */
+        weir__refuse(v, WEIR_TOO_BIG, -1);
+        return;
+    }
+    if (m->term.count_denied) {
+        const struct weir__due anew =
+            weir__due_add(m, weir__due_add(m, weir__due_at(a->now_ns), m->full), price);
+
+        if (weir__due_after(anew, *d) && anew.ns < INT64_MAX)
+            *d = anew;
+        wait = ticket_in(m, *d, a->now_ns);
+    }
+    weir__refuse(v, WEIR_LIMITED, wait - a->patience_ns);
+}
+
+static int64_t remaining(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
+{
+    return ticket_in(m, d, now_ns) == 0 ? m->limit : 0;
+}
+
+static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                 struct weir_verdict *v)
+{
+    weir__due_take(m, s, a, v, judge, remaining);
+}
+
+static void peek(const struct weir__meter *m, const struct weir__state *s,
+                 const struct weir__ask *a, struct weir_verdict *v)
+{
+    (void)weir__due_decide(m, weir__due_load(m, s), a, v, judge, remaining);
+}
+
+/* A rate change keeps the ticket, and the share of the store that is filled. Both are lengths of
+ * time here, so with the same max-burst nothing moves at all. */
+static struct weir__due rescaled(const struct weir__meter *from, const struct weir__meter *to,
+                                 struct weir__due d)
+{
+    const weir__u128 count_from = weir__wide(from->term.count);
+    const weir__u128 count_to = weir__wide(to->term.count);
+    const weir__u128 burst_from = weir__wide(from->term.max_burst_ns);
+    const weir__u128 burst_to = weir__wide(to->term.max_burst_ns);
+    const weir__u128 big = (weir__u128)1 << 120;
+    const struct weir__due ticket = weir__due_sub(from, d, from->full);
+    const int64_t at = to->changed_ns;
+    weir__u128 units;
+
+    if (ticket.ns > at) {
+        units = weir__wide_mul_div_ceil(weir__due_units(from, ticket, at), count_to, count_from, big);
+        return weir__due_add(to, weir__due_of_units(to, units, at), to->full);
+    }
+    if (from->term.max_burst_ns == 0)
+        return weir__due_at(at + to->term.max_burst_ns); /* nothing was stored */
+    if (d.ns <= at)
+        return weir__due_at(at);
+    units = weir__wide_mul_div_ceil(weir__due_units(from, d, at), burst_to * count_to,
+                                    burst_from * count_from, big);
+    return weir__due_of_units(to, units, at);
+}
+
+static void change(const struct weir__meter *from, const struct weir__meter *to,
+                   struct weir__state *s)
+{
+    weir__due_store(to, s, rescaled(from, to, weir__due_load(from, s)));
+}
+
+static void change_zero(const struct weir__meter *from, struct weir__meter *to)
+{
+    to->zero = rescaled(from, to, from->zero);
+}
+
+const struct weir__algo weir__smooth_bursty = {
+    .prepare = prepare,
+    .state_size = weir__due_state_size,
+    .default_patience = weir__due_all_patience,
+    .take = take,
+    .peek = peek,
+    .refund = weir__due_refund,
+    .change = change,
+    .change_zero = change_zero,
+};

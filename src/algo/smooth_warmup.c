@@ -1,0 +1,230 @@
+/* Prepay with a cold start. Guava's SmoothWarmingUp.
+ *
+ * As in smooth_bursty.c a caller waits for the next free ticket and leaves the bill to the next.
+ * But here stored permits are dear: a service that idled is cold, and the more is stored the longer
+ * each stored permit takes, from T at the threshold up to cold x T at the most.
+ *
+ *           time per permit
+ *     cold T |            /
+ *            |          /  |
+ *          T |________/    |       the bill for taking permits from the store is the area under
+ *            |       |     |       this line; warming up takes W in all
+ *            +-------+-----+-- stored
+ *            0   threshold max
+ *
+ *     threshold = W/(2T)      max = threshold + 2W/(T(1 + cold))      one permit stored per W/max
+ *
+ * Arithmetic. Permits are counted in units so small that all is whole: a permit is `price` units,
+ * a nanosecond of idleness earns `gain` units, with price/gain = W/max =
+ * 2T(1 + cold)/(5 + cold). Then max is W x gain units, and threshold is price x W/(2T).
+ * The bill is cost x T and the area above T. In x, the stored permits above the threshold measured
+ * by the time they took to store, that area is K x^2, K = (cold - 1)(5 + cold)^2 / (16 W (1 + cold)):
+ * T has cancelled out. The area is not rational in any useful unit, so G(x) = ceil(K x^2) is rounded.
+ * But the bill of a step is G(before) - G(after): the roundings telescope, and warming up takes what
+ * it should to the nanosecond however many steps it is taken in.
+ *
+ * Invariants:
+ *   (1) 0 <= stored <= max; zero stands for max: a key never seen is cold.
+ *   (2) A bill is never below cost x T, kept exactly as a due time is (due.h), so over any interval of
+ *       length t at most t/T events act, and the cost of the last one, not yet paid for.
+ *   (3) fresh_ns is when the store will be full: next + (max - stored) x W/max.
+ *   (4) A clock that steps back finds the ticket further away and stores nothing.
+ */
+#include "algo/due.h"
+
+struct warmup_state {
+    struct weir__state head; /* its 40 bits are the remainder of next */
+    int64_t next_ns;
+    uint64_t stored_hi, stored_lo;
+};
+static_assert(sizeof(struct warmup_state) == 40, "as the reference says");
+
+static void prepare(struct weir__meter *m)
+{
+    const weir__u128 cold = weir__wide(m->term.cold_milli);
+    const weir__u128 period = weir__wide(m->term.period_ns), count = weir__wide(m->term.count);
+    const weir__u128 warmup = weir__wide(m->term.warmup_ns);
+
+    /* cold <= 10^5, period and warmup < 2^55, count < 2^40: 74, 57, 112 and 112 bits */
+    m->warm.price = period * 2 * (1000 + cold);
+    m->warm.gain = count * (5000 + cold);
+    m->warm.max = warmup * m->warm.gain;
+    m->warm.threshold = warmup * count * (1000 + cold);
+    /* K x W, cold being in thousandths: below 2^51 and 2^41 */
+    m->warm.curve_num = (int64_t)((cold - 1000) * (5000 + cold) * (5000 + cold));
+    m->warm.curve_den = (int64_t)(16 * (1000 + cold) * 1000000);
+    m->limit = weir__max(1, (int64_t)(m->warm.max / m->warm.price));
+}
+
+static size_t state_size(const struct weir__meter *m)
+{
+    (void)m;
+    return sizeof(struct warmup_state);
+}
+
+static struct weir__warmth load(const struct weir__meter *m, const struct weir__state *s,
+                                int64_t now_ns)
+{
+    const struct warmup_state *w = (const struct warmup_state *)s;
+    struct weir__warmth t = {.stored = m->warm.max};
+
+    if (s->fresh_ns != 0) {
+        t.next = (struct weir__due){.ns = w->next_ns, .rem = weir__state_part(s)};
+        t.stored = (weir__u128)w->stored_hi << 64 | w->stored_lo;
+    }
+    if (now_ns >= t.next.ns) {
+        const weir__u128 room = m->warm.max - t.stored;
+        const weir__u128 idle_ns = weir__wide(now_ns - t.next.ns);
+        const bool fills = idle_ns >= weir__wide(m->term.warmup_ns);
+        /* gain is a multiple of count, so the remainder of next earns a whole number too */
+        const weir__u128 earned = fills ? room
+                                        : idle_ns * m->warm.gain +
+                                              m->warm.gain / weir__wide(m->term.count) *
+                                                  weir__wide(t.next.rem);
+
+        t.stored += earned < room ? earned : room;
+        t.next = weir__due_at(now_ns);
+    }
+    return t;
+}
+
+static int64_t fresh_of(const struct weir__meter *m, const struct weir__warmth *t)
+{
+    const weir__u128 missing = m->warm.max - t->stored; /* at most W x gain: the quotient fits */
+    const weir__u128 count = weir__wide(m->term.count);
+    const weir__u128 ns = missing / m->warm.gain, part = missing % m->warm.gain;
+    /* next + missing/gain = next.ns + ns + (part/gain - rem/count), rounded up */
+    const bool more = part * count > weir__wide(t->next.rem) * m->warm.gain;
+
+    return weir__add_sat(t->next.ns, (int64_t)ns + more);
+}
+
+static void store(const struct weir__meter *m, struct weir__state *s, const struct weir__warmth *t)
+{
+    struct warmup_state *w = (struct warmup_state *)s;
+
+    s->fresh_ns = fresh_of(m, t);
+    s->word = weir__state_word(t->next.rem, m->version);
+    w->next_ns = t->next.ns;
+    w->stored_hi = (uint64_t)(t->stored >> 64);
+    w->stored_lo = (uint64_t)t->stored;
+}
+
+/* G: the area above T, from the threshold to what is stored. */
+static int64_t area(const struct weir__meter *m, weir__u128 stored)
+{
+    const weir__u128 over = stored > m->warm.threshold ? stored - m->warm.threshold : 0;
+    const weir__u128 x = (over + m->warm.gain - 1) / m->warm.gain; /* < W < 2^55 */
+    const weir__u128 warmup = weir__wide(m->term.warmup_ns);
+    const weir__u128 num = weir__wide(m->warm.curve_num), den = weir__wide(m->warm.curve_den);
+    const weir__u128 whole = x * x / warmup, part = x * x % warmup;
+
+    if (over == 0)
+        return 0;
+    /* ceil((num x whole + num x part/W) / den): num < 2^51, whole and part < 2^55. Rounding the
+     * inner quotient up first changes nothing: only whole numbers are compared with den. */
+    return (int64_t)((num * whole + (num * part + warmup - 1) / warmup + den - 1) / den);
+}
+
+static struct weir__warmth charged(const struct weir__meter *m, struct weir__warmth t,
+                                   int64_t cost)
+{
+    /* cost < 2^63 and price < 2^74: past 2^128 only if the store, below 2^112, is emptied */
+    const bool empties = weir__wide(cost) > t.stored / m->warm.price;
+    const weir__u128 after = empties ? 0 : t.stored - weir__wide(cost) * m->warm.price;
+    const int64_t extra = area(m, t.stored) - area(m, after);
+
+    t.next = weir__due_add(m, t.next, weir__due_price(m, cost));
+    t.next.ns = weir__add_sat(t.next.ns, extra);
+    t.stored = after;
+    return t;
+}
+
+static struct weir__warmth decide(const struct weir__meter *m, struct weir__warmth t,
+                                  const struct weir__ask *a, struct weir_verdict *v)
+{
+    const int64_t wait = t.next.ns - a->now_ns; /* >= 0: load saw to it */
+
+    if (a->cost == 0) {
+        weir__grant(v, 0);
+    } else if (wait <= a->patience_ns) {
+        const struct weir__warmth after = charged(m, t, a->cost);
+        const bool fits = after.next.ns < INT64_MAX - m->term.warmup_ns; /* into time */
+
+        if (fits)
+            weir__grant(v, wait);
+        else
+            weir__refuse(v, WEIR_TOO_BIG, -1);
+        t = fits ? after : t;
+    } else {
+        const struct weir__due anew =
+            weir__due_add(m, weir__due_at(a->now_ns), weir__due_price(m, a->cost));
+
+        if (m->term.count_denied && weir__due_after(anew, t.next) &&
+            anew.ns < INT64_MAX - m->term.warmup_ns)
+            t.next = anew;
+        weir__refuse(v, WEIR_LIMITED, t.next.ns - a->now_ns - a->patience_ns);
+    }
+    v->limit = m->limit;
+    v->remaining = t.next.ns <= a->now_ns ? m->limit : 0;
+    v->reset_after_ns = weir__max(0, fresh_of(m, &t) - a->now_ns);
+    return t;
+}
+
+static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                 struct weir_verdict *v)
+{
+    const struct weir__warmth before = load(m, s, a->now_ns);
+    const struct weir__warmth after = decide(m, before, a, v);
+
+    if (after.next.ns != before.next.ns || after.next.rem != before.next.rem ||
+        after.stored != before.stored)
+        store(m, s, &after);
+}
+
+static void peek(const struct weir__meter *m, const struct weir__state *s,
+                 const struct weir__ask *a, struct weir_verdict *v)
+{
+    (void)decide(m, load(m, s, a->now_ns), a, v);
+}
+
+/* At the stable rate: what warming up cost is not given back. */
+static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                      int64_t now_ns)
+{
+    struct weir__warmth t = load(m, s, now_ns);
+    const struct weir__due before = t.next;
+    const int64_t events = weir__due_lower(m, &t.next, n, weir__due_at(now_ns));
+
+    if (weir__due_after(before, t.next))
+        store(m, s, &t);
+    return events;
+}
+
+/* The share of the store that is filled carries over; the ticket stays. */
+static void change(const struct weir__meter *from, const struct weir__meter *to,
+                   struct weir__state *s)
+{
+    const int64_t at = to->changed_ns;
+    struct weir__warmth t = load(from, s, at);
+
+    t.stored = weir__wide_mul_div_ceil(t.stored, to->warm.max, from->warm.max, to->warm.max);
+    if (t.next.ns > at) {
+        const weir__u128 units = weir__wide_mul_div_ceil(
+            weir__due_units(from, t.next, at), weir__wide(to->term.count),
+            weir__wide(from->term.count), (weir__u128)1 << 120);
+
+        t.next = weir__due_of_units(to, units, at);
+    }
+    store(to, s, &t);
+}
+
+const struct weir__algo weir__smooth_warmup = {
+    .prepare = prepare,
+    .state_size = state_size,
+    .default_patience = weir__due_all_patience,
+    .take = take,
+    .peek = peek,
+    .refund = refund,
+    .change = change,
+};

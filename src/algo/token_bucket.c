@@ -1,0 +1,84 @@
+/* The token bucket: tokens drip in at a rate, a burst of them is kept, an event takes some out.
+ *
+ * A bucket that is full of tokens is a due time (due.h) that is past; an empty one is a due time
+ * burst x T ahead. An event of cost c may act once it would leave the due time no more than
+ * burst x T ahead of the clock:
+ *
+ *     wait = D' - burst x T - now,   D' = max(D, now) + c x T
+ *
+ * and is granted if that is no longer than its patience. With patience it is a reservation: the
+ * tokens are taken now, from the future, and whoever comes next waits behind it.
+ *
+ *     token-bucket 10/s burst=5, ten asked at once:   allow x 5, deny x 5 (retry in 100 ms)
+ *     one more after 100 ms:                          allow
+ *
+ * Invariants:
+ *   (1) Over any interval of length t, at most burst + t/T events act, whatever the gaps between
+ *       them: idleness fills the bucket and no more.
+ *   (2) A cost above burst never fits, however long one waits.
+ *   (3) `initial` tokens are there at birth and the rest accrue from then, for every key alike: a
+ *       key first seen late finds what it would have found had it been forgotten.
+ */
+#include "algo/due.h"
+
+static void prepare(struct weir__meter *m)
+{
+    m->limit = m->term.burst;
+    m->full = weir__due_price_of(m, m->term.burst);
+    if (m->term.initial < m->term.burst)
+        m->zero = weir__due_add(m, weir__due_at(m->born_ns),
+                                weir__due_price_of(m, m->term.burst - m->term.initial));
+}
+
+static int64_t wait_for(const struct weir__meter *m, struct weir__due after, int64_t now_ns)
+{
+    return weir__due_sub(m, after, m->full).ns - now_ns;
+}
+
+static void judge(const struct weir__meter *m, struct weir__due *d, const struct weir__ask *a,
+                  struct weir_verdict *v)
+{
+    const bool fits = a->cost <= m->term.burst;
+    const struct weir__span price = weir__due_price(m, a->cost);
+    struct weir__due after = weir__due_add(m, weir__due_base(*d, a->now_ns), price);
+    int64_t wait = wait_for(m, after, a->now_ns);
+
+    if (fits && wait <= a->patience_ns && (wait <= 0 || after.ns < INT64_MAX)) {
+        weir__grant(v, weir__max(0, wait));
+        *d = after;
+        return;
+    }
+    if (m->term.count_denied) {
+        *d = weir__due_fill(m, *d, a->cost, a->now_ns);
+        after = weir__due_add(m, weir__due_base(*d, a->now_ns), price);
+        wait = wait_for(m, after, a->now_ns);
+    }
+    if (!fits)
+        weir__refuse(v, WEIR_TOO_BIG, -1);
+    else
+        weir__refuse(v, WEIR_LIMITED, wait > a->patience_ns ? wait - a->patience_ns : -1);
+}
+
+static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                 struct weir_verdict *v)
+{
+    weir__due_take(m, s, a, v, judge, weir__due_room);
+}
+
+static void peek(const struct weir__meter *m, const struct weir__state *s,
+                 const struct weir__ask *a, struct weir_verdict *v)
+{
+    (void)weir__due_decide(m, weir__due_load(m, s), a, v, judge, weir__due_room);
+}
+
+const struct weir__algo weir__token_bucket = {
+    .prepare = prepare,
+    .state_size = weir__due_state_size,
+    .default_patience = weir__due_no_patience,
+    .take = take,
+    .peek = peek,
+    .refund = weir__due_refund,
+    .cancel = weir__due_cancel,
+    .change = weir__due_change,
+    .change_zero = weir__due_change_zero,
+};

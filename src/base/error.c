@@ -1,0 +1,35 @@
+/* One list of errors and one of reasons; names and texts come from them. */
+#include <weir.h>
+
+const char *weir_error_name(int error)
+{
+    switch (error) {
+#define X(name, code, text)                                                                        \
+    case code: return #name;
+        WEIR_ERRORS(X)
+#undef X
+    }
+    return error == 0 ? "OK" : "unknown error";
+}
+
+const char *weir_error_text(int error)
+{
+    switch (error) {
+#define X(name, code, text)                                                                        \
+    case code: return text;
+        WEIR_ERRORS(X)
+#undef X
+    }
+    return error == 0 ? "no error" : "unknown error";
+}
+
+const char *weir_reason_name(enum weir_reason reason)
+{
+    switch (reason) {
+#define X(name)                                                                                    \
+    case WEIR_##name: return #name;
+        WEIR_REASONS(X)
+#undef X
+    }
+    return "?";
+}

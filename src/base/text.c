@@ -1,0 +1,129 @@
+#include "base/text.h"
+
+#include <string.h>
+
+struct weir__slice weir__slice_of(const char *text)
+{
+    return (struct weir__slice){text, strlen(text)};
+}
+
+bool weir__slice_is(struct weir__slice s, const char *text)
+{
+    return weir__slice_equal(s, weir__slice_of(text));
+}
+
+bool weir__slice_equal(struct weir__slice a, struct weir__slice b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
+}
+
+struct weir__slice weir__slice_cut(struct weir__slice *s, char stop)
+{
+    const char *hit = s->len > 0 ? memchr(s->at, stop, s->len) : NULL;
+    const size_t len = hit ? (size_t)(hit - s->at) : s->len;
+    const struct weir__slice head = {s->at, len};
+
+    s->at += len;
+    s->len -= len;
+    return head;
+}
+
+static bool blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+struct weir__slice weir__slice_word(struct weir__slice *s)
+{
+    struct weir__slice word;
+
+    while (s->len > 0 && blank(*s->at)) {
+        s->at++;
+        s->len--;
+    }
+    word = (struct weir__slice){s->at, 0};
+    while (s->len > 0 && !blank(*s->at)) {
+        s->at++;
+        s->len--;
+        word.len++;
+    }
+    return word;
+}
+
+int weir__slice_distance(struct weir__slice a, struct weir__slice b)
+{
+    enum { LONGEST = 32 };
+    int row[LONGEST + 1];
+
+    if (a.len > LONGEST || b.len > LONGEST)
+        return LONGEST;
+    for (int j = 0; j <= (int)b.len; j++)
+        row[j] = j;
+    for (int i = 1; i <= (int)a.len; i++) {
+        int corner = row[0];
+
+        row[0] = i;
+        for (int j = 1; j <= (int)b.len; j++) {
+            const int above = row[j];
+            int best = corner + (a.at[i - 1] != b.at[j - 1]);
+
+            if (above + 1 < best)
+                best = above + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            corner = above;
+            row[j] = best;
+        }
+    }
+    return row[b.len];
+}
+
+void weir__out_bytes(struct weir__out *o, const char *at, size_t len)
+{
+    if (o->len < o->cap) {
+        const size_t room = o->cap - o->len;
+
+        memcpy(o->at + o->len, at, len < room ? len : room);
+    }
+    o->len += len;
+}
+
+void weir__out_text(struct weir__out *o, const char *text)
+{
+    weir__out_bytes(o, text, strlen(text));
+}
+
+void weir__out_int(struct weir__out *o, int64_t value)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+
+    do {
+        digits[--at] = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest > 0);
+    if (value < 0)
+        digits[--at] = '-';
+    weir__out_bytes(o, digits + at, sizeof digits - at);
+}
+
+void weir__out_quoted(struct weir__out *o, struct weir__slice word)
+{
+    enum { SHOWN = 40 };
+
+    weir__out_text(o, "'");
+    for (size_t i = 0; i < word.len && i < SHOWN; i++) {
+        const char c = word.at[i];
+
+        weir__out_bytes(o, c < ' ' || c == 127 ? "?" : &c, 1);
+    }
+    weir__out_text(o, word.len > SHOWN ? "...'" : "'");
+}
+
+size_t weir__out_end(struct weir__out *o)
+{
+    if (o->cap > 0)
+        o->at[o->len < o->cap ? o->len : o->cap - 1] = '\0';
+    return o->len;
+}

@@ -1,0 +1,70 @@
+/* Text: slices that borrow, a bounded writer, and numbers and durations both ways.
+ *
+ * Parsers keep nothing and stop at the end they were given; a writer never writes past its buffer
+ * and knows how long the whole would have been.
+ */
+#ifndef WEIR_BASE_TEXT_H
+#define WEIR_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct weir__slice {
+    const char *at;
+    size_t len;
+};
+
+struct weir__slice weir__slice_of(const char *text);
+bool weir__slice_is(struct weir__slice s, const char *text);
+bool weir__slice_equal(struct weir__slice a, struct weir__slice b);
+
+/* Up to the first of `stop` (or the end); the rest, from that byte on, is left in *s. */
+struct weir__slice weir__slice_cut(struct weir__slice *s, char stop);
+
+/* The next word and what follows it, blanks (space, tab, CR) skipped before and not after. */
+struct weir__slice weir__slice_word(struct weir__slice *s);
+
+/* How many edits make a into b: for "did you mean". Words over 32 bytes are never near. */
+int weir__slice_distance(struct weir__slice a, struct weir__slice b);
+
+struct weir__out {
+    char *at;
+    size_t cap, len; /* len may pass cap: what the whole would take */
+};
+
+void weir__out_bytes(struct weir__out *o, const char *at, size_t len);
+void weir__out_text(struct weir__out *o, const char *text);
+void weir__out_int(struct weir__out *o, int64_t value);
+/* Up to 40 bytes of a user's word, quoted; what does not print becomes '?'. */
+void weir__out_quoted(struct weir__out *o, struct weir__slice word);
+/* NUL-terminates within cap; returns the whole length. */
+size_t weir__out_end(struct weir__out *o);
+
+enum weir__number {
+    WEIR__NUMBER_OK,
+    WEIR__NUMBER_BAD,      /* not a number of this kind at all     */
+    WEIR__NUMBER_NEGATIVE, /* a number, with a minus before it     */
+    WEIR__NUMBER_BIG,      /* does not fit, or passes what follows */
+    WEIR__NUMBER_FINE,     /* finer than one unit can hold         */
+};
+
+/* Digits only: 0..INT64_MAX. */
+enum weir__number weir__parse_int(struct weir__slice s, int64_t *value);
+
+/* Digits, an optional decimal part, times `unit` exactly: "1.5" with unit 1000 is 1500. */
+enum weir__number weir__parse_decimal(struct weir__slice s, int64_t unit, int64_t *value);
+
+/* A count with an optional k or M. */
+enum weir__number weir__parse_count(struct weir__slice s, int64_t *value);
+
+/* 500ms, 1m30s, 1.5s, 24h; "0" alone is a duration too. */
+enum weir__number weir__parse_duration(struct weir__slice s, int64_t *ns);
+
+/* A bare unit: s, m, min, h, d, ms, us, ns. */
+bool weir__parse_unit(struct weir__slice s, int64_t *ns);
+
+/* Whole units from the largest down, so that it parses back: 1m30s, 1s500ms, 0s. */
+void weir__out_duration(struct weir__out *o, int64_t ns);
+
+#endif

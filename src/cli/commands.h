@@ -1,0 +1,11 @@
+/* The commands. Each gets its arguments without the program's and its own name, and returns the
+ * exit status: 0 done, 1 failed, 2 usage. */
+#ifndef WEIR_CLI_COMMANDS_H
+#define WEIR_CLI_COMMANDS_H
+
+int sim_command(int argc, char **argv);
+int explain_command(int argc, char **argv);
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+#endif

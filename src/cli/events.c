@@ -1,0 +1,47 @@
+#include "cli/events.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static const char *const VERBS[] = {
+    [SIM_TAKE] = "take",     [SIM_PEEK] = "peek",   [SIM_REFUND] = "refund",
+    [SIM_CANCEL] = "cancel", [SIM_RESET] = "reset", [SIM_LIMIT] = "limit",
+};
+
+const char *sim_verb_name(enum sim_verb verb)
+{
+    return VERBS[verb];
+}
+
+bool sim_verb_parse(struct weir__slice word, enum sim_verb *verb)
+{
+    for (int i = 0; i <= SIM_LIMIT; i++) {
+        if (weir__slice_is(word, VERBS[i])) {
+            *verb = (enum sim_verb)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sim_fail(struct sim_error *e, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(e->text, sizeof e->text, format, args);
+    va_end(args);
+    return false;
+}
+
+bool sim_fail_word(struct sim_error *e, const char *before, struct weir__slice word,
+                   const char *after)
+{
+    struct weir__out o = {e->text, sizeof e->text, 0};
+
+    weir__out_text(&o, before);
+    weir__out_quoted(&o, word);
+    weir__out_text(&o, after);
+    (void)weir__out_end(&o);
+    return false;
+}

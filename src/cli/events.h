@@ -1,0 +1,55 @@
+/* Events: what a script says, what the world answers. They meet here and nowhere else. */
+#ifndef WEIR_CLI_EVENTS_H
+#define WEIR_CLI_EVENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir.h>
+
+#include "base/text.h"
+
+#define SIM_KEY_MAX  65536
+#define SIM_KEYS_MAX 4194304
+#define SIM_IDS_MAX  1048576
+#define SIM_LINE_MAX 131072
+
+enum sim_verb { SIM_TAKE, SIM_PEEK, SIM_REFUND, SIM_CANCEL, SIM_RESET, SIM_LIMIT };
+
+/* One line of a script; the slices borrow from it. */
+struct sim_event {
+    enum sim_verb verb;
+    bool timed; /* else it happens when the line before did */
+    int64_t time_ns;
+    struct weir__slice key; /* cancel: the id */
+    int64_t cost;
+    int64_t patience_ns; /* or WEIR_WAIT_DEFAULT */
+    struct weir__slice id;
+    struct weir__slice limit;
+};
+
+struct sim_outcome {
+    enum sim_verb verb;
+    int64_t time_ns; /* since the start */
+    struct weir__slice key;
+    int64_t cost;       /* refund, cancel: what was returned */
+    bool has_verdict;   /* take, peek, refund, cancel */
+    bool starts_fresh;  /* limit: keys could not keep their state */
+    struct weir_verdict verdict;
+};
+
+/* What went wrong, without the place. */
+struct sim_error {
+    char text[640];
+};
+
+const char *sim_verb_name(enum sim_verb verb);
+bool sim_verb_parse(struct weir__slice word, enum sim_verb *verb);
+
+/* Writes the message; always false. */
+bool sim_fail(struct sim_error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* "what 'word' ...": with the offending word, cut and made printable. Always false. */
+bool sim_fail_word(struct sim_error *e, const char *before, struct weir__slice word,
+                   const char *after);
+
+#endif

@@ -1,0 +1,124 @@
+/* `weir explain`: a limit in plain words. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "algo/algo.h"
+#include "cli/commands.h"
+#include "cli/report.h"
+#include "policy/explain.h"
+
+static const struct heading {
+    const char *name, *json;
+    void (*tell)(struct weir__out *o, const struct weir_term *t);
+} HEADINGS[] = {
+    {"what", "what", weir__explain_what},
+    {"options", "options", weir__explain_options},
+    {"at worst", "at_worst", weir__explain_worst},
+    {"refused", "refused", weir__explain_refused},
+};
+enum { HEADING_COUNT = sizeof HEADINGS / sizeof HEADINGS[0] };
+
+static void print_term(const struct weir_term *t)
+{
+    char line[1024];
+    struct weir__meter m;
+
+    for (int i = 0; i < HEADING_COUNT; i++) {
+        struct weir__out o = {line, sizeof line, 0};
+
+        HEADINGS[i].tell(&o, t);
+        (void)weir__out_end(&o);
+        (void)printf("  %-9s  %s\n", HEADINGS[i].name, line);
+    }
+    weir__meter_init(&m, t, 0);
+    (void)printf("  %-9s  %lld\n", "limit", (long long)m.limit);
+    (void)printf("  %-9s  %zu bytes of state\n", "per key", weir__meter_state_size(&m));
+}
+
+static void print_term_json(const struct weir_term *t)
+{
+    char line[1024];
+    struct weir__meter m;
+
+    (void)printf("{\"algorithm\":\"%s\"", weir_algorithm_name((enum weir_algorithm)t->algorithm));
+    for (int i = 0; i < HEADING_COUNT; i++) {
+        struct weir__out o = {line, sizeof line, 0};
+
+        HEADINGS[i].tell(&o, t);
+        (void)weir__out_end(&o);
+        (void)printf(",\"%s\":", HEADINGS[i].json);
+        sim_json_string(stdout, weir__slice_of(line));
+    }
+    weir__meter_init(&m, t, 0);
+    (void)printf(",\"limit\":%lld,\"bytes_per_key\":%zu}", (long long)m.limit,
+                 weir__meter_state_size(&m));
+}
+
+static void print_limit(const struct weir_limit *l, bool json)
+{
+    const bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+    char text[WEIR_LIMIT_TEXT_MAX];
+
+    (void)weir_limit_print(l, text, sizeof text);
+    if (json)
+        (void)printf("{\"limit\":\"%s\",\"terms\":[", text); /* canonical text needs no escapes */
+    else
+        (void)printf(colour ? "\033[1m%s\033[0m\n" : "%s\n", text);
+    for (int i = 0; i < l->n; i++) {
+        if (json) {
+            (void)fputs(i > 0 ? "," : "", stdout);
+            print_term_json(&l->term[i]);
+            continue;
+        }
+        if (l->n > 1) {
+            const struct weir_limit one = {.n = 1, .term = {l->term[i]}};
+
+            (void)weir_limit_print(&one, text, sizeof text);
+            (void)printf("\n%s\n", text);
+        }
+        print_term(&l->term[i]);
+    }
+    if (json)
+        (void)fputs("]}\n", stdout);
+    else if (l->n > 1)
+        (void)puts("\nAll must grant; if one refuses, none is charged.");
+}
+
+int explain_command(int argc, char **argv)
+{
+    struct weir_limit limit;
+    struct weir_diag why;
+    const char *text = NULL;
+    bool json = false;
+
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0) {
+            json = true;
+        } else if (argv[i][0] == '-' && argv[i][1] == '-') {
+            (void)fprintf(stderr, "weir explain: unknown option '%s' (--json, --help)\n", argv[i]);
+            return EXIT_USAGE;
+        } else if (text) {
+            (void)fprintf(stderr,
+                          "weir explain: unexpected argument '%s'; quote the limit: weir explain "
+                          "'token-bucket 10/s burst=20'\n",
+                          argv[i]);
+            return EXIT_USAGE;
+        } else {
+            text = argv[i];
+        }
+    }
+    if (!text) {
+        (void)fputs("weir explain: expected a limit, such as 'token-bucket 10/s burst=20'\n", stderr);
+        return EXIT_USAGE;
+    }
+    if (weir_limit_parse(&limit, text, &why) != 0) {
+        (void)fprintf(stderr, "weir explain: %s\n", why.text);
+        if (why.column > 0)
+            (void)fprintf(stderr, "  %s\n  %*s\n", text, why.column, "^");
+        return EXIT_USAGE;
+    }
+    print_limit(&limit, json);
+    return EXIT_DONE;
+}

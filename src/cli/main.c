@@ -1,0 +1,100 @@
+/* The `weir` command: finds the command that was named and runs it. */
+#include <stdio.h>
+#include <string.h>
+
+#include <weir.h>
+
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/help.h"
+
+static int version_command(int argc, char **argv)
+{
+    (void)argv;
+    if (argc > 0) {
+        (void)fprintf(stderr, "weir version: unexpected argument '%s'\n", argv[0]);
+        return EXIT_USAGE;
+    }
+    (void)puts("weir " WEIR_VERSION);
+    return EXIT_DONE;
+}
+
+static const struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+} COMMANDS[] = {
+    {"sim", sim_command, HELP_SIM},
+    {"explain", explain_command, HELP_EXPLAIN},
+    {"version", version_command, "usage: weir version\n\nPrints the version.\n\nExample:\n  weir version\n"},
+};
+enum { COMMAND_COUNT = sizeof COMMANDS / sizeof COMMANDS[0] };
+
+static const struct command *find(const char *name)
+{
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(name, COMMANDS[i].name) == 0)
+            return &COMMANDS[i];
+    return NULL;
+}
+
+static int unknown(const char *name)
+{
+    const char *near = NULL;
+
+    for (int i = 0; i < COMMAND_COUNT && !near; i++)
+        if (weir__slice_distance(weir__slice_of(name), weir__slice_of(COMMANDS[i].name)) <= 2)
+            near = COMMANDS[i].name;
+    (void)fprintf(stderr, "weir: unknown command '%s'%s%s%s (sim, explain, version, help)\n", name,
+                  near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return EXIT_USAGE;
+}
+
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+static int print_help(const char *name)
+{
+    const struct command *c = name ? find(name) : NULL;
+
+    if (name && !c)
+        return unknown(name);
+    (void)fputs(c ? c->help : HELP_MAIN, stdout);
+    return EXIT_DONE;
+}
+
+/* Output that could not be written is a failure, whatever the command thought. */
+static int finish(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    (void)fputs("weir: cannot write the output\n", stderr);
+    return status == EXIT_DONE ? EXIT_FAILED : status;
+}
+
+int main(int argc, char **argv)
+{
+    const struct command *c;
+
+    if (argc < 2) {
+        (void)fputs(HELP_MAIN, stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "help") == 0 && argc <= 3)
+        return finish(print_help(argc > 2 ? argv[2] : NULL));
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return finish(print_help(NULL));
+    if (strcmp(argv[1], "--version") == 0)
+        return finish(version_command(argc - 2, argv + 2));
+    c = find(argv[1]);
+    if (!c)
+        return unknown(argv[1]);
+    if (asks_for_help(argc - 2, argv + 2))
+        return finish(print_help(c->name));
+    return finish(c->run(argc - 2, argv + 2));
+}

@@ -1,0 +1,28 @@
+/* A map from bytes to a pointer: open addressing, doubling, nothing ever removed but by value. */
+#ifndef WEIR_CLI_NAMES_H
+#define WEIR_CLI_NAMES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/text.h"
+
+struct sim_name {
+    uint64_t hash;
+    struct weir__slice name; /* owned by the map */
+    void *value;             /* owned by the caller; NULL until it is set */
+};
+
+struct sim_names {
+    struct sim_name **slot;
+    size_t cap, used, most; /* most: how many names may be made */
+};
+
+/* The name's entry, or NULL. */
+struct sim_name *sim_names_find(const struct sim_names *m, struct weir__slice name);
+/* The same, made if it is not there; NULL if memory or the bound is out. */
+struct sim_name *sim_names_make(struct sim_names *m, struct weir__slice name);
+/* Frees the map and, with free(), every value. */
+void sim_names_free(struct sim_names *m);
+
+#endif

@@ -1,0 +1,109 @@
+#include "cli/picture.h"
+
+#include <string.h>
+
+#include "base/num.h"
+
+enum { WIDTH = 56 };
+
+/* Two rows become one, until the time fits. */
+static void make_room(struct picture *p, int64_t time_ns)
+{
+    if (p->row_ns == 0)
+        p->row_ns = WEIR__NS_PER_MS;
+    while (time_ns / p->row_ns >= PICTURE_ROWS) {
+        for (int i = 0; i < PICTURE_ROWS; i++) {
+            const struct picture_row a = 2 * i < PICTURE_ROWS ? p->row[2 * i] : p->row[0];
+            const struct picture_row b = 2 * i < PICTURE_ROWS ? p->row[2 * i + 1] : p->row[0];
+
+            p->row[i] = (struct picture_row){a.granted + b.granted, a.refused + b.refused,
+                                             a.delayed + b.delayed};
+            if (2 * i >= PICTURE_ROWS)
+                p->row[i] = (struct picture_row){0};
+        }
+        p->row_ns *= 2;
+    }
+}
+
+void picture_add(struct picture *p, const struct sim_outcome *o)
+{
+    struct picture_row *row;
+
+    if (o->verb != SIM_TAKE)
+        return;
+    make_room(p, o->time_ns);
+    row = &p->row[o->time_ns / p->row_ns];
+    if (!o->verdict.allowed) {
+        row->refused += o->cost;
+        return;
+    }
+    row->granted += o->cost;
+    row->delayed += o->verdict.wait_ns > 0 ? o->cost : 0;
+    p->waited_ns = weir__add_sat(p->waited_ns, o->verdict.wait_ns);
+    p->longest_ns = weir__max(p->longest_ns, o->verdict.wait_ns);
+}
+
+static void bar(FILE *to, const char *colour, const char *mark, int64_t n)
+{
+    (void)fputs(colour, to);
+    for (int64_t i = 0; i < n; i++)
+        (void)fputs(mark, to);
+    (void)fputs(*colour ? "\033[0m" : "", to);
+}
+
+/* The part of the bar that n of `most` take; never nothing for something. */
+static int64_t length(int64_t n, int64_t most)
+{
+    return n == 0 ? 0 : weir__max(1, weir__mul_div(n, WIDTH, most));
+}
+
+static void draw_row(FILE *to, const struct picture_row *r, int64_t at_ns, int64_t most,
+                     bool colour)
+{
+    char text[32];
+    struct weir__out o = {text, sizeof text - 1, 0};
+    const int64_t at_once = length(r->granted - r->delayed, most);
+    const int64_t delayed = length(r->delayed, most), refused = length(r->refused, most);
+
+    weir__out_duration(&o, at_ns);
+    (void)weir__out_end(&o);
+    (void)fprintf(to, "%10s  ", text);
+    bar(to, colour ? "\033[32m" : "", colour ? "█" : "#", at_once);
+    bar(to, colour ? "\033[33m" : "", colour ? "▓" : "+", delayed);
+    bar(to, colour ? "\033[31m" : "", colour ? "░" : ".", refused);
+    (void)fprintf(to, "%*s  %lld", (int)weir__max(0, WIDTH + 2 - at_once - delayed - refused), "",
+                  (long long)r->granted);
+    if (r->refused > 0)
+        (void)fprintf(to, " (%lld refused)", (long long)r->refused);
+    (void)putc('\n', to);
+}
+
+void picture_draw(const struct picture *p, FILE *to, bool colour)
+{
+    struct picture_row all = {0};
+    char row[32], longest[32];
+    struct weir__out o = {row, sizeof row, 0}, l = {longest, sizeof longest, 0};
+    int64_t most = 1;
+    int last = 0;
+
+    for (int i = 0; i < PICTURE_ROWS; i++) {
+        const struct picture_row *r = &p->row[i];
+
+        most = weir__max(most, r->granted + r->refused);
+        last = r->granted + r->refused > 0 ? i : last;
+        all.granted += r->granted;
+        all.refused += r->refused;
+        all.delayed += r->delayed;
+    }
+    for (int i = 0; i <= last && p->row_ns > 0; i++)
+        draw_row(to, &p->row[i], i * p->row_ns, most, colour);
+    weir__out_duration(&o, p->row_ns);
+    weir__out_duration(&l, p->longest_ns);
+    (void)weir__out_end(&o);
+    (void)weir__out_end(&l);
+    (void)fprintf(to, "%s granted at once, %s granted after a wait, %s refused; a row is %s\n",
+                  colour ? "█" : "#", colour ? "▓" : "+", colour ? "░" : ".", row);
+    (void)fprintf(to, "in all: %lld granted, %lld of them after a wait (at most %s), %lld refused\n",
+                  (long long)all.granted, (long long)all.delayed, longest,
+                  (long long)all.refused);
+}

@@ -1,0 +1,22 @@
+/* A picture of a run: how much was granted and refused over time, a row for each stretch of it. */
+#ifndef WEIR_CLI_PICTURE_H
+#define WEIR_CLI_PICTURE_H
+
+#include <stdio.h>
+
+#include "cli/events.h"
+
+#define PICTURE_ROWS 24
+
+struct picture {
+    int64_t row_ns; /* how long a row is; doubles when the run outgrows the picture */
+    int64_t waited_ns, longest_ns;
+    struct picture_row {
+        int64_t granted, refused, delayed; /* delayed: granted, but not at once */
+    } row[PICTURE_ROWS];
+};
+
+void picture_add(struct picture *p, const struct sim_outcome *outcome);
+void picture_draw(const struct picture *p, FILE *to, bool colour);
+
+#endif

@@ -1,0 +1,221 @@
+#include "cli/script.h"
+
+#include <string.h>
+
+#include "base/num.h"
+#include "policy/calendar.h"
+
+static bool read_cost(struct weir__slice word, struct sim_event *e, struct sim_error *error)
+{
+    switch (weir__parse_int(word, &e->cost)) {
+    case WEIR__NUMBER_OK: return true;
+    case WEIR__NUMBER_NEGATIVE:
+        return sim_fail_word(error, "cost ", word, " is negative; expected 0 or more");
+    case WEIR__NUMBER_BIG:
+        return sim_fail_word(error, "cost ", word, " is above 9223372036854775807");
+    case WEIR__NUMBER_BAD:
+    case WEIR__NUMBER_FINE: break;
+    }
+    return sim_fail_word(error, "", word,
+                         " is neither a cost nor an option (wait=DURATION, wait=forever, as=ID)");
+}
+
+static bool read_wait(struct weir__slice value, struct sim_event *e, struct sim_error *error)
+{
+    if (weir__slice_is(value, "forever")) {
+        e->patience_ns = WEIR_FOREVER;
+        return true;
+    }
+    if (weir__parse_duration(value, &e->patience_ns) == WEIR__NUMBER_OK)
+        return true;
+    return sim_fail_word(error, "wait=", value, " is not valid; expected forever or a duration such as 250ms");
+}
+
+static bool has_options(const struct sim_event *e)
+{
+    return e->verb == SIM_TAKE || e->verb == SIM_PEEK;
+}
+
+/* The words behind the key. */
+static bool read_rest(struct weir__slice rest, struct sim_event *e, struct sim_error *error)
+{
+    bool cost = false, wait = false, id = false;
+
+    for (;;) {
+        const struct weir__slice word = weir__slice_word(&rest);
+        struct weir__slice value = word;
+        const struct weir__slice name = weir__slice_cut(&value, '=');
+
+        if (word.len == 0)
+            return true;
+        if (value.len > 0)
+            value = (struct weir__slice){value.at + 1, value.len - 1};
+        if (has_options(e) && !wait && weir__slice_is(name, "wait") && name.len < word.len) {
+            wait = true;
+            if (!read_wait(value, e, error))
+                return false;
+        } else if (e->verb == SIM_TAKE && !id && weir__slice_is(name, "as") && value.len > 0) {
+            id = true;
+            e->id = value;
+        } else if (!cost && e->verb != SIM_RESET && e->verb != SIM_CANCEL) {
+            cost = true;
+            if (!read_cost(word, e, error))
+                return false;
+        } else {
+            return sim_fail_word(error, "unexpected word ", word, "");
+        }
+    }
+}
+
+static bool read_time(struct weir__slice *rest, struct sim_event *e, struct sim_error *error)
+{
+    const struct weir__slice after = *rest;
+    const struct weir__slice word = weir__slice_word(rest);
+    enum sim_verb verb;
+
+    if (sim_verb_parse(word, &verb) && verb == SIM_LIMIT) {
+        *rest = after; /* an untimed limit */
+        return true;
+    }
+    e->timed = true;
+    if (weir__parse_duration(word, &e->time_ns) == WEIR__NUMBER_OK)
+        return true;
+    return sim_fail_word(error, "time ", word, " is not valid; expected a duration such as 0, 250ms, 1m30s");
+}
+
+static bool read_event(struct weir__slice rest, struct sim_event *e, struct sim_error *error)
+{
+    struct weir__slice word;
+
+    *e = (struct sim_event){.cost = 1, .patience_ns = WEIR_WAIT_DEFAULT};
+    if (!read_time(&rest, e, error))
+        return false;
+    word = weir__slice_word(&rest);
+    if (!sim_verb_parse(word, &e->verb))
+        return sim_fail_word(error, "unknown verb ", word,
+                             "; expected take, peek, refund, cancel, reset or limit");
+    if (e->verb == SIM_LIMIT) {
+        e->limit = rest;
+        return true;
+    }
+    e->key = weir__slice_word(&rest);
+    if (e->key.len == 0)
+        return sim_fail(error, "expected %s after %s", e->verb == SIM_CANCEL ? "an id" : "a key",
+                        sim_verb_name(e->verb));
+    if (e->key.len > SIM_KEY_MAX)
+        return sim_fail(error, "the key has %zu bytes; at most %d are accepted", e->key.len,
+                        SIM_KEY_MAX);
+    return read_rest(rest, e, error);
+}
+
+/* A # that starts a word starts a comment. */
+static struct weir__slice without_comment(struct weir__slice line)
+{
+    for (size_t i = 0; i < line.len; i++)
+        if (line.at[i] == '#' && (i == 0 || line.at[i - 1] == ' ' || line.at[i - 1] == '\t'))
+            return (struct weir__slice){line.at, i};
+    return line;
+}
+
+enum sim_line sim_script_parse(struct weir__slice line, struct sim_event *event,
+                               struct sim_error *error)
+{
+    struct weir__slice text = without_comment(line), rest = text;
+
+    if (weir__slice_word(&rest).len == 0)
+        return SIM_LINE_EMPTY;
+    return read_event(text, event, error) ? SIM_LINE_EVENT : SIM_LINE_BAD;
+}
+
+/* ---- Dates ------------------------------------------------------------------------------------- */
+
+static bool digits(struct weir__slice *s, int n, int64_t *value)
+{
+    const struct weir__slice head = {s->at, (size_t)n};
+
+    if (s->len < (size_t)n || weir__parse_int(head, value) != WEIR__NUMBER_OK)
+        return false;
+    s->at += n;
+    s->len -= (size_t)n;
+    return true;
+}
+
+static bool literal(struct weir__slice *s, const char *any_of)
+{
+    if (s->len == 0 || !strchr(any_of, *s->at) || *s->at == '\0')
+        return false;
+    s->at++;
+    s->len--;
+    return true;
+}
+
+static bool read_day(struct weir__slice *s, int64_t *days)
+{
+    int64_t year, month, day;
+    struct weir__date back;
+
+    if (!digits(s, 4, &year) || !literal(s, "-") || !digits(s, 2, &month) || !literal(s, "-") ||
+        !digits(s, 2, &day) || month < 1 || month > 12)
+        return false;
+    *days = weir__days_of(year, (int)month, (int)day);
+    back = weir__date_of(*days);
+    return back.month == month && back.day == day;
+}
+
+/* hh:mm[:ss[.fraction]] in ns. */
+static bool read_clock(struct weir__slice *s, int64_t *ns)
+{
+    int64_t hour, minute, second = 0, fraction = 0;
+
+    if (!digits(s, 2, &hour) || !literal(s, ":") || !digits(s, 2, &minute))
+        return false;
+    if (literal(s, ":") && !digits(s, 2, &second))
+        return false;
+    if (literal(s, ".")) {
+        int64_t digit, place = WEIR__NS_PER_S;
+
+        while (digits(s, 1, &digit)) {
+            if (place == 1)
+                return false;
+            place /= 10;
+            fraction += digit * place;
+        }
+        if (place == WEIR__NS_PER_S)
+            return false;
+    }
+    *ns = ((hour * 60 + minute) * 60 + second) * WEIR__NS_PER_S + fraction;
+    return hour < 24 && minute < 60 && second < 60;
+}
+
+static bool read_offset(struct weir__slice *s, int64_t *ns)
+{
+    const bool west = s->len > 0 && *s->at == '-';
+    int64_t hour, minute = 0;
+
+    *ns = 0;
+    if (s->len == 0 || literal(s, "Zz"))
+        return true;
+    if (!literal(s, "+-") || !digits(s, 2, &hour) || hour > 23)
+        return false;
+    if (literal(s, ":") && (!digits(s, 2, &minute) || minute > 59))
+        return false;
+    *ns = (west ? -1 : 1) * (hour * 60 + minute) * 60 * WEIR__NS_PER_S;
+    return true;
+}
+
+bool sim_date_parse(struct weir__slice text, int64_t *ns, struct sim_error *error)
+{
+    struct weir__slice s = text;
+    int64_t days, of_day = 0, offset = 0;
+
+    if (!read_day(&s, &days) || (literal(&s, "Tt ") && !read_clock(&s, &of_day)) ||
+        !read_offset(&s, &offset) || s.len > 0)
+        return sim_fail_word(error, "date ", text,
+                             " is not valid; expected one such as 2024-01-01T00:00:00Z");
+    if (days < 0 || days > WEIR__NOW_MAX / WEIR__NS_PER_S / 86400 - 1)
+        return sim_fail_word(error, "date ", text, " is out of range; expected 1970 .. 2116");
+    *ns = days * 86400 * WEIR__NS_PER_S + of_day - offset;
+    if (*ns < 0)
+        return sim_fail_word(error, "date ", text, " is before 1970");
+    return true;
+}

@@ -1,0 +1,315 @@
+/* `weir sim`: reads events from a script or makes them, runs them, tells what came of them. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "cli/commands.h"
+#include "cli/picture.h"
+#include "cli/report.h"
+#include "cli/script.h"
+#include "cli/traffic.h"
+#include "cli/world.h"
+
+#define DEFAULT_START_NS INT64_C(1704067200000000000) /* 2024-01-01T00:00:00Z */
+
+struct sim {
+    const char *limit_text, *script, *traffic_text;
+    struct weir_limit limit;
+    bool has_limit, json, picture_only, print_script;
+    int64_t start_ns;
+
+    struct sim_world *world;
+    struct sim_report report;
+    struct picture picture;
+    int64_t line; /* of the script; 0: traffic */
+    int64_t events;
+    time_t began, told; /* for progress; real seconds */
+};
+
+/* ---- The command line -------------------------------------------------------------------------- */
+
+static int usage(const char *format, const char *word)
+{
+    (void)fputs("weir sim: ", stderr);
+    (void)fprintf(stderr, format, word);
+    (void)fputs(" (see weir sim --help)\n", stderr);
+    return EXIT_USAGE;
+}
+
+/* Options that take a value accept --name=value and --name value. */
+static const char *value_of(const char *name, int argc, char **argv, int *i)
+{
+    const size_t len = strlen(name);
+
+    if (strncmp(argv[*i], name, len) != 0)
+        return NULL;
+    if (argv[*i][len] == '=')
+        return argv[*i] + len + 1;
+    if (argv[*i][len] == '\0' && *i + 1 < argc)
+        return argv[++*i];
+    return NULL;
+}
+
+static int read_option(struct sim *s, int argc, char **argv, int *i)
+{
+    const char *word = argv[*i], *value;
+    struct sim_error error;
+
+    if (strcmp(word, "--json") == 0) {
+        s->json = true;
+    } else if (strcmp(word, "--picture") == 0) {
+        s->picture_only = true;
+    } else if (strcmp(word, "--script") == 0) {
+        s->print_script = true;
+    } else if ((value = value_of("--traffic", argc, argv, i))) {
+        s->traffic_text = value;
+    } else if ((value = value_of("--start", argc, argv, i))) {
+        if (!sim_date_parse(weir__slice_of(value), &s->start_ns, &error))
+            return usage("--start: %s", error.text);
+    } else if (strcmp(word, "--start") == 0 || strcmp(word, "--traffic") == 0) {
+        return usage("%s needs a value", word);
+    } else {
+        return usage("unknown option '%s' (--json, --start, --traffic, --script, --picture)", word);
+    }
+    return EXIT_DONE;
+}
+
+/* The first word is the limit if it is one; any other is the script. */
+static int read_word(struct sim *s, const char *word, bool first)
+{
+    struct weir_diag why;
+
+    if (first && weir_limit_parse(&s->limit, word, &why) == 0) {
+        s->has_limit = true;
+        return EXIT_DONE;
+    }
+    if (s->script)
+        return usage("unexpected argument '%s'", word);
+    s->script = word;
+    if (first)
+        s->limit_text = word;
+    return EXIT_DONE;
+}
+
+static int read_arguments(struct sim *s, int argc, char **argv)
+{
+    bool first = true;
+
+    for (int i = 0; i < argc; i++) {
+        const bool option = argv[i][0] == '-' && argv[i][1] != '\0';
+        const int status = option ? read_option(s, argc, argv, &i) : read_word(s, argv[i], first);
+
+        if (status != EXIT_DONE)
+            return status;
+        first = first && option;
+    }
+    if (s->traffic_text && s->script)
+        return usage("either a script or --traffic, not both ('%s')", s->script);
+    if (s->print_script && !s->traffic_text)
+        return usage("%s goes with --traffic", "--script");
+    if (s->picture_only && s->json)
+        return usage("either --json or %s, not both", "--picture");
+    return EXIT_DONE;
+}
+
+/* ---- Running ----------------------------------------------------------------------------------- */
+
+static int fail(const struct sim *s, const struct sim_error *error)
+{
+    (void)fflush(stdout);
+    if (s->line > 0)
+        (void)fprintf(stderr, "weir sim: %s: line %lld: %s\n",
+                      !s->script || strcmp(s->script, "-") == 0 ? "standard input" : s->script,
+                      (long long)s->line, error->text);
+    else
+        (void)fprintf(stderr, "weir sim: %s\n", error->text);
+    return EXIT_USAGE;
+}
+
+/* To a person only, and only when they have waited for two seconds. */
+static void tell_progress(struct sim *s)
+{
+    time_t now;
+
+    if (s->events % 65536 != 0)
+        return;
+    now = time(NULL);
+    if (s->began == 0)
+        s->began = now;
+    if (now - s->began >= 2 && now != s->told && isatty(STDERR_FILENO)) {
+        (void)fprintf(stderr, "\r%lld events\033[K", (long long)s->events);
+        s->told = now;
+    }
+}
+
+static int run_event(struct sim *s, const struct sim_event *event)
+{
+    struct sim_outcome outcome;
+    struct sim_error error;
+
+    if (!sim_world_apply(s->world, event, &outcome, &error))
+        return fail(s, &error);
+    if (outcome.starts_fresh)
+        (void)fprintf(stderr, "weir sim: line %lld: note: keys start fresh under this limit\n",
+                      (long long)s->line);
+    if (s->picture_only)
+        picture_add(&s->picture, &outcome);
+    else
+        sim_report_line(&s->report, &outcome);
+    s->events++;
+    tell_progress(s);
+    return EXIT_DONE;
+}
+
+static int run_line(struct sim *s, struct weir__slice line)
+{
+    struct sim_event event;
+    struct sim_error error;
+
+    s->line++;
+    switch (sim_script_parse(line, &event, &error)) {
+    case SIM_LINE_EVENT: return run_event(s, &event);
+    case SIM_LINE_EMPTY: return EXIT_DONE;
+    case SIM_LINE_BAD: break;
+    }
+    return fail(s, &error);
+}
+
+/* Lines of bounded length from a buffer that is filled again as it empties. */
+static int run_lines(struct sim *s, FILE *from, char *buffer)
+{
+    size_t have = 0;
+    bool end = false;
+
+    while (!end || have > 0) {
+        const char *newline = have > 0 ? memchr(buffer, '\n', have) : NULL;
+        struct weir__slice rest = {buffer, have};
+
+        if (!newline && !end) {
+            const size_t got = fread(buffer + have, 1, 2 * SIM_LINE_MAX - have, from);
+
+            have += got;
+            end = got == 0;
+            if (have < 2 * SIM_LINE_MAX || memchr(buffer, '\n', have))
+                continue;
+        }
+        while (rest.len > 0 && (end || memchr(rest.at, '\n', rest.len))) {
+            const struct weir__slice line = weir__slice_cut(&rest, '\n');
+            int status;
+
+            if (line.len > SIM_LINE_MAX)
+                break;
+            status = run_line(s, line);
+            if (status != EXIT_DONE)
+                return status;
+            if (rest.len > 0)
+                rest = (struct weir__slice){rest.at + 1, rest.len - 1};
+        }
+        if (rest.len > SIM_LINE_MAX) {
+            struct sim_error error;
+
+            s->line++;
+            (void)sim_fail(&error, "the line is longer than %d bytes", SIM_LINE_MAX);
+            return fail(s, &error);
+        }
+        memmove(buffer, rest.at, rest.len);
+        have = rest.len;
+    }
+    return EXIT_DONE;
+}
+
+static int open_failed(const struct sim *s, int error)
+{
+    struct weir_limit limit;
+    struct weir_diag why;
+
+    (void)fprintf(stderr, "weir sim: cannot read '%s': %s\n", s->script, strerror(error));
+    if (s->limit_text && weir_limit_parse(&limit, s->limit_text, &why) != 0)
+        (void)fprintf(stderr, "weir sim: nor is it a limit: %s\n", why.text);
+    return EXIT_USAGE;
+}
+
+static int run_script(struct sim *s)
+{
+    const bool standard = !s->script || strcmp(s->script, "-") == 0;
+    FILE *from = standard ? stdin : fopen(s->script, "rb");
+    char *buffer;
+    int status;
+
+    if (!from)
+        return open_failed(s, errno);
+    buffer = malloc(2 * SIM_LINE_MAX);
+    status = buffer ? run_lines(s, from, buffer) : EXIT_FAILED;
+    if (status == EXIT_DONE && ferror(from))
+        status = open_failed(s, errno);
+    free(buffer);
+    if (!standard)
+        (void)fclose(from);
+    return status;
+}
+
+static void print_script_line(const struct sim_event *e)
+{
+    (void)printf("%lldns take %.*s %lld\n", (long long)e->time_ns, (int)e->key.len, e->key.at,
+                 (long long)e->cost);
+}
+
+static int run_traffic(struct sim *s)
+{
+    static struct traffic traffic; /* too large for the stack to be polite */
+    struct sim_event event;
+    struct sim_error error;
+
+    if (!traffic_parse(&traffic, weir__slice_of(s->traffic_text), &error))
+        return fail(s, &error);
+    while (traffic_next(&traffic, &event, &error)) {
+        const int status = s->print_script ? EXIT_DONE : run_event(s, &event);
+
+        if (s->print_script)
+            print_script_line(&event);
+        if (status != EXIT_DONE)
+            return status;
+    }
+    return error.text[0] ? fail(s, &error) : EXIT_DONE;
+}
+
+static int run(struct sim *s)
+{
+    struct sim_error error;
+    bool fresh;
+    int status;
+
+    if (s->has_limit && !sim_world_limit(s->world, &s->limit, &fresh, &error))
+        return fail(s, &error);
+    if (!s->picture_only && !s->print_script)
+        sim_report_begin(&s->report);
+    status = s->traffic_text ? run_traffic(s) : run_script(s);
+    if (s->told != 0)
+        (void)fputs("\r\033[K", stderr);
+    if (status == EXIT_DONE && s->picture_only)
+        picture_draw(&s->picture, stdout, s->report.colour);
+    return status;
+}
+
+int sim_command(int argc, char **argv)
+{
+    struct sim s = {.start_ns = DEFAULT_START_NS};
+    const bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+    int status = read_arguments(&s, argc, argv);
+
+    if (status != EXIT_DONE)
+        return status;
+    s.report = (struct sim_report){.to = stdout, .json = s.json, .colour = colour && !s.json};
+    s.world = sim_world_open(s.start_ns);
+    if (!s.world) {
+        (void)fputs("weir sim: out of memory\n", stderr);
+        return EXIT_FAILED;
+    }
+    status = run(&s);
+    sim_world_close(s.world);
+    return status;
+}

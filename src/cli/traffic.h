@@ -1,0 +1,36 @@
+/* Traffic: phases of load turned into events, the same on every machine. docs/reference/sim.md. */
+#ifndef WEIR_CLI_TRAFFIC_H
+#define WEIR_CLI_TRAFFIC_H
+
+#include "cli/events.h"
+
+#define TRAFFIC_PHASES_MAX 64
+#define TRAFFIC_EVENTS_MAX INT64_C(100000000)
+
+enum traffic_kind { STEADY, RAMP, POISSON, BURST };
+
+struct traffic_phase {
+    enum traffic_kind kind;
+    int64_t start_ns, end_ns;
+    int64_t from, to;    /* events per period; BURST: from is how many */
+    int64_t period_ns;
+    int64_t cost, keys;
+    struct weir__slice key;
+    uint64_t random;
+    int64_t made, next_ns; /* next_ns < 0: no more */
+};
+
+struct traffic {
+    int n;
+    int64_t made;
+    struct traffic_phase phase[TRAFFIC_PHASES_MAX];
+    char key[128]; /* of the event in hand */
+};
+
+/* The text must outlive the traffic. */
+bool traffic_parse(struct traffic *t, struct weir__slice text, struct sim_error *error);
+
+/* The next event in time; false at the end, or with a message when there are too many. */
+bool traffic_next(struct traffic *t, struct sim_event *event, struct sim_error *error);
+
+#endif

@@ -1,0 +1,18 @@
+/* A limit in plain words. */
+#ifndef WEIR_POLICY_EXPLAIN_H
+#define WEIR_POLICY_EXPLAIN_H
+
+#include <weir.h>
+
+#include "base/text.h"
+
+/* What one term will do, a sentence or two for each heading. */
+void weir__explain_what(struct weir__out *o, const struct weir_term *t);
+/* The most that can act in any interval. */
+void weir__explain_worst(struct weir__out *o, const struct weir_term *t);
+/* How long a refused caller waits. */
+void weir__explain_refused(struct weir__out *o, const struct weir_term *t);
+/* Every option with its value, defaults included: "burst=20 initial=full". */
+void weir__explain_options(struct weir__out *o, const struct weir_term *t);
+
+#endif

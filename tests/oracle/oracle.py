@@ -1,0 +1,786 @@
+"""A second implementation of the limits, in exact fractions.
+
+The idea: limits.md says what every algorithm answers, precisely enough to write it twice. This is the
+second time, for comparing: from the page alone, with fractions and plain lists where the library has
+128-bit integers and sixteen bytes, and with nothing clever. Read it beside limits.md, section by section.
+
+A term (one limit of a compound) is an object that never changes; a key's state is a value that is never
+modified in place, so that a peek is a take whose new state is dropped. Every algorithm has:
+
+    zero(born)                          the state of a key never touched
+    decide(s, now, cost, patience)      (reason, wait, retry)
+    charge(s, now, cost)                the state after a grant
+    deny(s, now, cost)                  the state after a refusal, if it carries count-denied
+    remaining(s, now)
+    reset_after(s, now, zero)
+    refund(s, now, n, zero)             (state, returned)
+    cancel(s, now, cost, act, zero)     (state, returned)
+    convert(s, old, at)                 the state that a term `old` wrote, after the change at time `at`
+"""
+
+import bisect
+import re
+from collections import namedtuple
+from datetime import datetime, timedelta, timezone
+from fractions import Fraction
+from math import ceil, floor
+from zoneinfo import ZoneInfo
+
+FOREVER = 1 << 200
+DEFAULT_START = 1704067200 * 10**9          # 2024-01-01T00:00:00Z
+KEPT_VERSIONS = 8
+LONGEST = 1 << 62                           # the longest time that a bucket may take to drain
+UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9,
+         "h": 3600 * 10**9, "d": 86400 * 10**9}
+CALENDAR = {"day": 24 * UNITS["h"], "week": 168 * UNITS["h"], "month": None}
+
+OK, LIMITED, TOO_BIG, QUEUE_FULL = "OK", "LIMITED", "TOO_BIG", "QUEUE_FULL"
+NEVER = -1
+
+
+def grant(wait=0):
+    return (OK, wait, None)
+
+
+def refuse(reason, retry):
+    return (reason, None, retry)
+
+
+# ---------------------------------------------------------------- texts
+
+def parse_duration(text):
+    if text == "0":
+        return 0
+    total, end = Fraction(0), 0
+    for m in re.finditer(r"(\d+(?:\.\d+)?)(ns|us|ms|min|s|m|h|d)", text):
+        assert m.start() == end, text
+        total, end = total + Fraction(m[1]) * UNITS[m[2]], m.end()
+    assert end == len(text) > 0 and total.denominator == 1, text
+    return int(total)
+
+
+def parse_count(text):
+    scale = {"k": 1000, "M": 10**6}.get(text[-1], 1)
+    value = Fraction(text.rstrip("kM")) * scale
+    assert value.denominator == 1, text
+    return int(value)
+
+
+def parse_term(text):
+    words = text.split()
+    if words[0] == "min-interval":
+        return MinInterval(1, words[1], words[2:])
+    if "/" in words[0]:
+        words.insert(0, "token-bucket")
+    count, period = words[1].split("/")
+    return ALGORITHMS[words[0]](parse_count(count), period, words[2:])
+
+
+def parse_limit(text):
+    return [parse_term(t) for t in text.split(" + ")]
+
+
+class Term:
+    default_patience = 0
+
+    def __init__(self, count, period, options):
+        self.count = count
+        self.calendar = period if period in CALENDAR else None
+        if self.calendar:
+            self.period = CALENDAR[period]
+        else:
+            self.period = UNITS[period] if period in UNITS else parse_duration(period)
+        if self.period is not None:
+            self.T = Fraction(self.period, count)
+        opts = dict(o.partition("=")[::2] for o in options)
+        self.count_denied = "count-denied" in opts
+        self.shadow = "shadow" in opts
+        self.limit = count
+        self.options(opts)
+
+    def options(self, o):
+        pass
+
+    def cancel(self, s, now, cost, act, zero):
+        return s, 0
+
+
+# ---------------------------------------------------------------- buckets
+
+# `lost`: the act time of the last reservation is no longer known, until a grant finds D past.
+Due = namedtuple("Due", "D lost")
+
+
+class Bucket(Term):
+    """One number, the due time D; B is the limit reported."""
+
+    def zero_due(self, born):
+        return Fraction(0)
+
+    def zero(self, born):
+        return Due(self.zero_due(born), False)
+
+    def after(self, D, now, cost):
+        return max(D, now) + cost * self.T
+
+    def charge(self, s, now, cost):
+        return Due(self.after(s.D, now, cost), s.lost and s.D > now)
+
+    def deny(self, s, now, cost):
+        raised = min(self.after(s.D, now, cost), now + self.limit * self.T)
+        return Due(max(s.D, raised), s.lost)
+
+    def remaining(self, s, now):
+        return max(0, floor(self.limit - (max(s.D, now) - now) / self.T))
+
+    def reset_after(self, s, now, zero):
+        if s.D <= zero.D:
+            return 0
+        return max(0, ceil(s.D - now))
+
+    def waiting(self, D, now):
+        """Does a reservation wait to act?"""
+        return D - self.limit * self.T > now
+
+    def lower(self, s, now, n, zero, lost):
+        D = max(s.D - n * self.T, now, zero.D)
+        if D >= s.D:
+            return s, 0
+        return Due(D, lost), floor((s.D - D) / self.T)
+
+    def refund(self, s, now, n, zero):
+        return self.lower(s, now, n, zero, s.lost or self.waiting(s.D, now))
+
+    def cancel_due(self, s, now, cost, act, zero):
+        """The cancel of token-bucket and pacer."""
+        if act < now or s.lost:
+            return s, 0
+        last = s.D - self.limit * self.T
+        S = max(0, ceil((last - act) / self.T), ceil((last - act + 1) / self.T) - 1)
+        return self.lower(s, now, min(max(cost - S, 0), cost), zero, ceil(last) > act)
+
+    def convert(self, s, old, at):
+        D = s.D
+        if D > at:
+            D = at + (D - at) * self.T / old.T
+        return self.on_grid(D, s.lost or old.waiting(s.D, at))
+
+    def on_grid(self, D, lost):
+        """D is a whole number of nanoseconds and a remainder in 1/count: rounded up to that."""
+        return Due(Fraction(ceil(D * self.count), self.count), lost)
+
+
+class TokenBucket(Bucket):
+    def options(self, o):
+        self.limit = self.burst = parse_count(o.get("burst", str(self.count)))
+        initial = o.get("initial", "full")
+        self.initial = {"full": None, "empty": 0}.get(initial) if initial in ("full", "empty") \
+            else parse_count(initial)
+
+    def zero_due(self, born):
+        if self.initial is None:
+            return Fraction(0)
+        return born + (self.burst - self.initial) * self.T
+
+    def decide(self, s, now, cost, patience):
+        if cost > self.burst:
+            return refuse(TOO_BIG, NEVER)
+        wait = max(0, ceil(self.after(s.D, now, cost) - self.burst * self.T - now))
+        if wait > patience:
+            return refuse(LIMITED, wait - patience)
+        return grant(wait)
+
+    cancel = Bucket.cancel_due
+
+
+class LeakyBucket(Bucket):
+    def options(self, o):
+        self.limit = self.capacity = parse_count(o.get("capacity", str(self.count)))
+        delay = o.get("delay", "none")
+        self.delay = None if delay == "none" else parse_count(delay)
+        if self.delay is not None:
+            self.default_patience = FOREVER
+
+    def wait(self, D, now):
+        if self.delay is None:
+            return 0
+        return max(0, ceil(D - self.delay * self.T - now))
+
+    def decide(self, s, now, cost, patience):
+        if cost > self.capacity:
+            return refuse(TOO_BIG, NEVER)
+        over = self.after(s.D, now, cost) - (now + self.capacity * self.T)
+        wait = self.wait(s.D, now)
+        if over > 0 or wait > patience:
+            return refuse(LIMITED, max(ceil(over), wait - patience))
+        return grant(wait)
+
+    def remaining(self, s, now):
+        if self.delay is not None and s.D > now + self.delay * self.T:
+            return 0
+        return super().remaining(s, now)
+
+    def cancel(self, s, now, cost, act, zero):
+        if self.delay is None or act < now or s.lost:
+            return s, 0
+        if ceil(s.D - cost * self.T - self.delay * self.T) <= act:
+            return self.lower(s, now, cost, zero, s.lost)
+        return s, 0
+
+
+class Pacer(Bucket):
+    default_patience = FOREVER
+
+    def options(self, o):
+        self.slack = parse_count(o.get("slack", "0"))
+        self.queue = parse_count(o.get("queue", "1000"))
+        longest = o.get("max-wait", "forever")
+        self.max_wait = FOREVER if longest == "forever" else parse_duration(longest)
+        self.limit = 1 + self.slack
+
+    def zero_due(self, born):
+        return born + self.slack * self.T
+
+    def tests(self, D, now, cost, patience):
+        """How far each of the two tests is passed: the wait, the queue."""
+        after = self.after(D, now, cost)
+        wait = max(0, ceil(after - (1 + self.slack) * self.T - now))
+        over = after - (now + (1 + self.slack) * self.T + min(self.queue * self.T, LONGEST))
+        return wait, wait - min(patience, self.max_wait), ceil(over)
+
+    def decide(self, s, now, cost, patience):
+        _, too_long, too_many = self.tests(now, now, cost, patience)
+        if too_long > 0 or too_many > 0:
+            return refuse(TOO_BIG, NEVER)
+        wait, too_long, too_many = self.tests(s.D, now, cost, patience)
+        if too_long > 0:
+            return refuse(LIMITED, max(too_long, too_many))
+        if too_many > 0:
+            return refuse(QUEUE_FULL, too_many)
+        return grant(wait)
+
+    cancel = Bucket.cancel_due
+
+
+class SmoothBursty(Bucket):
+    default_patience = FOREVER
+
+    def options(self, o):
+        self.max_burst = parse_duration(o.get("max-burst", "1s"))
+        self.limit = max(1, floor(self.max_burst / self.T))
+
+    def zero_due(self, born):
+        return Fraction(born + self.max_burst)
+
+    def decide(self, s, now, cost, patience):
+        wait = max(0, ceil(s.D - self.max_burst - now))
+        if wait > patience:
+            return refuse(LIMITED, wait - patience)
+        return grant(wait)
+
+    def deny(self, s, now, cost):
+        return Due(max(s.D, now + self.max_burst + cost * self.T), s.lost)
+
+    def remaining(self, s, now):
+        return self.limit if s.D - self.max_burst <= now else 0
+
+    def convert(self, s, old, at):
+        if s.D - old.max_burst > at:
+            D = s.D - old.max_burst + self.max_burst
+        elif old.max_burst == 0:
+            D = Fraction(at)
+        else:
+            D = at + max(0, s.D - at) * self.max_burst / old.max_burst
+        return self.on_grid(D, s.lost)
+
+
+class MinInterval(Bucket):
+    def decide(self, s, now, cost, patience):
+        if cost > 1:
+            return refuse(TOO_BIG, NEVER)
+        if s.D > now:
+            return refuse(LIMITED, ceil(s.D - now))
+        return grant()
+
+
+# ---------------------------------------------------------------- fixed-window
+
+Window = namedtuple("Window", "start end used")
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def epoch_ns(local):
+    return (local - EPOCH) // timedelta(seconds=1) * 10**9
+
+
+class FixedWindow(Term):
+    """State: a Window, or None."""
+
+    def options(self, o):
+        self.clock = o.get("align", "clock" if self.calendar else "first") == "clock"
+        self.zone = ZoneInfo(o.get("tz", "UTC"))
+        winter = datetime(2024, 1, 1, tzinfo=self.zone)
+        self.standard = (winter.utcoffset() - winter.dst()) // timedelta(seconds=1) * 10**9
+
+    def zero(self, born):
+        return None
+
+    def edges(self, t):
+        """The clock window that holds t."""
+        if not self.calendar:
+            start = (t + self.standard) // self.period * self.period - self.standard
+            return start, start + self.period
+        day = (EPOCH + timedelta(seconds=t // 10**9)).astimezone(self.zone).date()
+        if self.calendar == "day":
+            first, after = day, day + timedelta(days=1)
+        elif self.calendar == "week":
+            first = day - timedelta(days=day.weekday())
+            after = first + timedelta(days=7)
+        else:
+            first = day.replace(day=1)
+            after = (first + timedelta(days=31)).replace(day=1)
+        return tuple(epoch_ns(datetime(d.year, d.month, d.day, tzinfo=self.zone).astimezone(timezone.utc))
+                     for d in (first, after))
+
+    def open(self, s, now):
+        return s if s is not None and now < s.end else None
+
+    def used(self, s, now):
+        return s.used if self.open(s, now) else 0
+
+    def decide(self, s, now, cost, patience):
+        if cost > self.count:
+            return refuse(TOO_BIG, NEVER)
+        if self.used(s, now) + cost > self.count:
+            return refuse(LIMITED, s.end - now)
+        return grant()
+
+    def charge(self, s, now, cost):
+        s = self.open(s, now)
+        if s is None:
+            s = Window(*(self.edges(now) if self.clock else (now, now + self.period)), 0)
+        return s._replace(used=s.used + cost)
+
+    deny = charge
+
+    def remaining(self, s, now):
+        return max(0, self.count - self.used(s, now))
+
+    def reset_after(self, s, now, zero):
+        s = self.open(s, now)
+        if s is None or (self.clock and s.used == 0):
+            return 0
+        return s.end - now
+
+    def refund(self, s, now, n, zero):
+        back = min(n, self.used(s, now))
+        return (s._replace(used=s.used - back), back) if back else (s, 0)
+
+    def convert(self, s, old, at):
+        s = self.open(s, at)
+        if s is None or (old.clock and s.used == 0):
+            return None
+        if self.clock:
+            return Window(*self.edges(at), s.used)
+        if self.period > s.end - s.start:
+            return Window(s.start, s.start + self.period, s.used)
+        end = min(s.end, at + self.period)
+        return Window(end - self.period, end, s.used)
+
+
+# ---------------------------------------------------------------- sliding-window
+
+class SlidingWindow(Term):
+    """State: a dict from slot number to a sum above 0."""
+
+    def options(self, o):
+        self.slots = int(o.get("slots", "10"))
+        assert self.period % self.slots == 0
+        self.len = self.period // self.slots
+        per_slot = o.get("per-slot", "none")
+        self.per_slot = {"none": None, "even": -(-self.count // self.slots)}[per_slot] \
+            if per_slot in ("none", "even") else parse_count(per_slot)
+
+    def zero(self, born):
+        return {}
+
+    def current(self, s, now):
+        return max([now // self.len, *s])
+
+    def window(self, s, cur):
+        return {i: n for i, n in s.items() if cur - self.slots < i <= cur}
+
+    def room(self, s, cur):
+        room = self.count - sum(self.window(s, cur).values())
+        if self.per_slot is not None:
+            room = min(room, self.per_slot - s.get(cur, 0))
+        return max(0, room)
+
+    def decide(self, s, now, cost, patience):
+        if cost > self.count or (self.per_slot is not None and cost > self.per_slot):
+            return refuse(TOO_BIG, NEVER)
+        cur = self.current(s, now)
+        if cost <= self.room(s, cur):
+            return grant()
+        while cost > self.room(s, cur):
+            cur += 1
+        return refuse(LIMITED, cur * self.len - now)
+
+    def charge(self, s, now, cost):
+        cur = self.current(s, now)
+        s = self.window(s, cur)
+        s[cur] = s.get(cur, 0) + cost
+        return s
+
+    deny = charge
+
+    def remaining(self, s, now):
+        return self.room(s, self.current(s, now))
+
+    def reset_after(self, s, now, zero):
+        return max(0, (max(s) + self.slots) * self.len - now) if s else 0
+
+    def refund(self, s, now, n, zero):
+        s, left = self.window(s, self.current(s, now)), n
+        for i in sorted(s, reverse=True):
+            back = min(left, s[i])
+            s[i] -= back
+            left -= back
+        return {i: k for i, k in s.items() if k > 0}, n - left
+
+    def convert(self, s, old, at):
+        if self.slots != old.slots:
+            return {}
+        new = {}
+        for i, n in old.window(s, old.current(s, at)).items():
+            slot = min((i + 1) * old.len - 1, at) // self.len
+            new[slot] = new.get(slot, 0) + n
+        return new
+
+
+# ---------------------------------------------------------------- sliding-counter
+
+class SlidingCounter(Term):
+    """State: the sums of windows, a dict from window number to a sum above 0."""
+
+    def zero(self, born):
+        return {}
+
+    def window(self, s, now):
+        return max([now // self.period, *s])
+
+    def overlap(self, s, now):
+        """What the window before still weighs."""
+        w = self.window(s, now)
+        e = max(0, now - w * self.period)
+        return floor(Fraction(s.get(w - 1, 0) * (self.period - e), self.period))
+
+    def used(self, s, now):
+        return self.overlap(s, now) + s.get(self.window(s, now), 0)
+
+    def until(self, s, now, most):
+        """The least time after which `used` is at most `most`: it only ever falls, and is 0 after two windows."""
+        low, high = 0, (self.window(s, now) + 2) * self.period - now
+        while low < high:
+            mid = (low + high) // 2
+            if self.used(s, now + mid) <= most:
+                high = mid
+            else:
+                low = mid + 1
+        return low
+
+    def decide(self, s, now, cost, patience):
+        if cost > self.count:
+            return refuse(TOO_BIG, NEVER)
+        if self.used(s, now) + cost > self.count:
+            return refuse(LIMITED, self.until(s, now, self.count - cost))
+        return grant()
+
+    def charge(self, s, now, cost):
+        w = self.window(s, now)
+        s = {i: n for i, n in s.items() if i >= w - 1}
+        s[w] = s.get(w, 0) + cost
+        return s
+
+    deny = charge
+
+    def remaining(self, s, now):
+        return max(0, self.count - self.used(s, now))
+
+    def reset_after(self, s, now, zero):
+        return self.until(s, now, 0)
+
+    def refund(self, s, now, n, zero):
+        w = self.window(s, now)
+        from_cur = min(n, s.get(w, 0))
+        from_prev = min(n - from_cur, self.overlap(s, now))
+        s = {w: s.get(w, 0) - from_cur, w - 1: s.get(w - 1, 0) - from_prev}
+        return {i: k for i, k in s.items() if k > 0}, from_cur + from_prev
+
+    def convert(self, s, old, at):
+        if self.period == old.period:
+            return s
+        used = old.used(s, at)
+        return {at // self.period: used} if used else {}
+
+
+# ---------------------------------------------------------------- sliding-log
+
+class SlidingLog(Term):
+    """State: a list of times, oldest first, at most count of them."""
+
+    def options(self, o):
+        self.min_interval = parse_duration(o.get("min-interval", "0"))
+
+    def zero(self, born):
+        return []
+
+    def live(self, s, now):
+        return s[bisect.bisect_right(s, now - self.period):]
+
+    def too_soon(self, s, now):
+        return max(0, s[-1] + self.min_interval - now) if s else 0
+
+    def decide(self, s, now, cost, patience):
+        if cost > self.count:
+            return refuse(TOO_BIG, NEVER)
+        live = self.live(s, now)
+        too_many = len(live) + cost - self.count
+        full = live[too_many - 1] + self.period - now if too_many > 0 else 0
+        wait = max(full, self.too_soon(s, now))
+        return refuse(LIMITED, wait) if wait > 0 else grant()
+
+    def charge(self, s, now, cost):
+        at = max([now, *s[-1:]])
+        return (s + [at] * min(cost, self.count))[-self.count:]
+
+    deny = charge
+
+    def remaining(self, s, now):
+        return 0 if self.too_soon(s, now) else max(0, self.count - len(self.live(s, now)))
+
+    def reset_after(self, s, now, zero):
+        return max(0, s[-1] + max(self.period, self.min_interval) - now) if s else 0
+
+    def refund(self, s, now, n, zero):
+        back = min(n, len(self.live(s, now)))
+        return s[:len(s) - back], back
+
+    def convert(self, s, old, at):
+        return old.live(s, at) if self.count == old.count else []
+
+
+# ---------------------------------------------------------------- smooth-warmup
+
+Warm = namedtuple("Warm", "stored next")
+
+
+class SmoothWarmup(Term):
+    default_patience = FOREVER
+
+    def options(self, o):
+        self.W = parse_duration(o["warmup"])
+        self.cold = Fraction(o.get("cold", "3"))
+        self.threshold = self.W / (2 * self.T)
+        self.max = self.threshold + 2 * self.W / (self.T * (1 + self.cold))
+        self.limit = max(1, floor(self.max))
+
+    def zero(self, born):
+        return Warm(self.max, Fraction(0))
+
+    def area(self, stored):
+        x = ceil(max(0, stored - self.threshold) * self.W / self.max)
+        return ceil(x**2 * (self.cold - 1) * (5 + self.cold)**2 / (16 * self.W * (1 + self.cold)))
+
+    def at(self, s, now):
+        if now > s.next:
+            return Warm(min(self.max, s.stored + (now - s.next) * self.max / self.W), Fraction(now))
+        return s
+
+    def decide(self, s, now, cost, patience):
+        wait = max(0, ceil(s.next - now))
+        if wait > patience:
+            return refuse(LIMITED, wait - patience)
+        return grant(wait)
+
+    def charge(self, s, now, cost):
+        s = self.at(s, now)
+        stored = max(Fraction(0), s.stored - cost)
+        return Warm(stored, s.next + cost * self.T + self.area(s.stored) - self.area(stored))
+
+    def deny(self, s, now, cost):
+        return s._replace(next=max(s.next, now + cost * self.T))
+
+    def remaining(self, s, now):
+        return self.limit if s.next <= now else 0
+
+    def reset_after(self, s, now, zero):
+        return max(0, ceil(s.next + (self.max - s.stored) * self.W / self.max - now))
+
+    def refund(self, s, now, n, zero):
+        earlier = max(Fraction(now), s.next - n * self.T)
+        if earlier >= s.next:
+            return s, 0
+        return s._replace(next=earlier), floor((s.next - earlier) / self.T)
+
+    def convert(self, s, old, at):
+        s = old.at(s, at)
+        return Warm(s.stored * self.max / old.max, s.next)
+
+
+ALGORITHMS = {"fixed-window": FixedWindow, "sliding-window": SlidingWindow, "sliding-counter": SlidingCounter,
+              "sliding-log": SlidingLog, "token-bucket": TokenBucket, "leaky-bucket": LeakyBucket,
+              "pacer": Pacer, "smooth-bursty": SmoothBursty, "smooth-warmup": SmoothWarmup}
+
+# ---------------------------------------------------------------- several terms, versions, the script
+
+Verdict = namedtuple("Verdict", "allowed reason limit remaining wait retry reset")
+
+
+class Sim:
+    """A limit with its versions, the keys, and the lines of a script one by one."""
+
+    def __init__(self, start_ns=DEFAULT_START, limit_text=None):
+        self.start, self.now = start_ns, start_ns
+        self.versions = []          # (terms, time of the change, the zero states)
+        self.keys = {}              # key -> (version, states)
+        self.names = {}             # as=ID -> (key, cost, act time), None once cancelled
+        if limit_text:
+            self.define(limit_text)
+
+    # Live change
+
+    def define(self, text):
+        terms = parse_limit(text)
+        zeros = [t.zero(self.start) for t in terms]
+        if self.versions:
+            zeros = self.step(self.versions[-1][0], self.versions[-1][2], terms, self.now)
+        self.versions.append((terms, self.now, zeros))
+
+    def step(self, old_terms, states, terms, at):
+        """The states of one version as the next one has them, term by term in their order."""
+        new = [t.zero(self.start) for t in terms]
+        for i, (old, t) in enumerate(zip(old_terms, terms)):
+            if type(old) is type(t):
+                new[i] = t.convert(states[i], old, at)
+        return new
+
+    def touch(self, key):
+        """The terms, their zero states, and the key's states brought to the newest version."""
+        terms, _, zeros = self.versions[-1]
+        if key not in self.keys:
+            return terms, zeros, zeros
+        version, states = self.keys[key]
+        oldest = len(self.versions) - KEPT_VERSIONS
+        if version < oldest:
+            states = self.as_if(version, states, oldest)
+            version = oldest
+        for v in range(version, len(self.versions) - 1):
+            states = self.step(self.versions[v][0], states, *self.versions[v + 1][:2])
+        return terms, zeros, states
+
+    def as_if(self, version, states, oldest):
+        """States that a forgotten version wrote, as if the oldest kept one had; fresh where they cannot be."""
+        terms, _, new = self.versions[oldest]
+        return [s if type(old) is type(t) else z
+                for t, z, old, s in zip(terms, new, self.versions[version][0] + [None] * 16, states + new)]
+
+    def keep(self, key, states):
+        self.keys[key] = (len(self.versions) - 1, states)
+
+    # The answer
+
+    def stands(self, terms, zeros, states, reason=OK, wait=0):
+        """A grant, with the limit and the remaining of the term that has the least remaining."""
+        left = [t.remaining(s, self.now) for t, s in zip(terms, states)]
+        least = left.index(min(left))
+        return Verdict(True, reason, terms[least].limit, left[least], wait, None,
+                       self.reset_after(terms, zeros, states))
+
+    def reset_after(self, terms, zeros, states):
+        return max(t.reset_after(s, self.now, z) for t, z, s in zip(terms, zeros, states))
+
+    def decide(self, key, cost, patience):
+        """What take answers, and the states after it."""
+        terms, zeros, states = self.touch(key)
+        if cost == 0:
+            return self.stands(terms, zeros, states), states
+        patiences = [t.default_patience if patience is None else patience for t in terms]
+        answers = [t.decide(s, self.now, cost, p) for t, s, p in zip(terms, states, patiences)]
+        refusers = [i for i, t in enumerate(terms) if answers[i][0] != OK and not t.shadow]
+        after = list(states)
+        for i, t in enumerate(terms):
+            if not refusers and answers[i][0] == OK:
+                after[i] = t.charge(states[i], self.now, cost)
+            elif t.count_denied:
+                after[i] = t.deny(states[i], self.now, cost)
+        if not refusers:
+            would = [a[0] for a in answers if a[0] != OK]
+            wait = max([a[1] for a in answers if a[0] == OK], default=0)
+            return self.stands(terms, zeros, after, would[0] if would else OK, wait), after
+        first = refusers[0]
+        # As things stand after the call: a refused event that counts delays the retry too.
+        retries = [terms[i].decide(after[i], self.now, cost, patiences[i])[2] for i in refusers]
+        left = min(t.remaining(s, self.now) for t, s in zip(terms, after))
+        return Verdict(False, answers[first][0], terms[first].limit, left, None,
+                       NEVER if NEVER in retries else max(retries), self.reset_after(terms, zeros, after)), after
+
+    def give_back(self, key, verb, *args):
+        """Refund or cancel on every term; what came back, and the key as it then stands."""
+        terms, zeros, states = self.touch(key)
+        done = [getattr(t, verb)(s, self.now, *args, z) for t, s, z in zip(terms, states, zeros)]
+        after = [state for state, _ in done]
+        self.keep(key, after)
+        return min(back for _, back in done), self.stands(terms, zeros, after)
+
+    # The script
+
+    def line(self, text):
+        """One line of a script; its output fields, or None for a line without an event."""
+        words = re.sub(r"(^|\s)#.*", "", text).split()
+        if not words:
+            return None
+        if words[0] != "limit":
+            self.now = self.start + parse_duration(words.pop(0))
+        verb, rest = words[0], words[1:]
+        time = str(self.now - self.start)
+        if verb == "limit":
+            self.define(" ".join(rest))
+            return (time, verb) + ("-",) * 10
+        if verb == "reset":
+            self.keys.pop(rest[0], None)
+            return (time, verb) + ("-",) * 10
+        if verb == "cancel":
+            key, cost, v = self.cancel(rest[0])
+        else:
+            key, cost, v = self.event(verb, rest)
+        return (time, verb, key, str(cost), "allow" if v.allowed else "deny", v.reason, str(v.limit),
+                str(v.remaining), *("-" if x is None else str(x) for x in (v.wait, v.retry, v.reset)), "-")
+
+    def event(self, verb, rest):
+        key, rest = rest[0], rest[1:]
+        cost = int(rest.pop(0)) if rest and "=" not in rest[0] else 1
+        opts = dict(o.split("=", 1) for o in rest)
+        if verb == "refund":
+            cost, v = self.give_back(key, "refund", cost)
+            return key, cost, v
+        patience = opts.get("wait")
+        if patience is not None:
+            patience = FOREVER if patience == "forever" else parse_duration(patience)
+        v, after = self.decide(key, cost, patience)
+        if verb == "take":
+            self.keep(key, after)
+            if "as" in opts:
+                self.names[opts["as"]] = (key, cost if v.allowed else 0, self.now + (v.wait or 0))
+        return key, cost, v
+
+    def cancel(self, name):
+        key, cost, act = self.names[name]
+        self.names[name] = (key, 0, act)
+        back, v = self.give_back(key, "cancel", cost, act)
+        return key, back, v
+
+
+def run(script_text, start_ns=DEFAULT_START, limit_text=None):
+    sim = Sim(start_ns, limit_text)
+    return [fields for fields in map(sim.line, script_text.splitlines()) if fields]
