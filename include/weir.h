@@ -55,11 +55,11 @@ extern "C" {
 
 /* ---- Errors -------------------------------------------------------------------------------- */
 
-#define WEIR_ERRORS(X)                                                                             \
-    X(WEIR_EINVAL, -1, "an argument is outside its documented range")                              \
-    X(WEIR_ESYNTAX, -2, "the text is not a limit")                                                 \
-    X(WEIR_ERANGE, -3, "a number of the limit is outside its range")                               \
-    X(WEIR_ENOZONE, -4, "no such time zone")                                                       \
+#define WEIR_ERRORS(X)                                                \
+    X(WEIR_EINVAL, -1, "an argument is outside its documented range") \
+    X(WEIR_ESYNTAX, -2, "the text is not a limit")                    \
+    X(WEIR_ERANGE, -3, "a number of the limit is outside its range")  \
+    X(WEIR_ENOZONE, -4, "no such time zone")                          \
     X(WEIR_ENOMEM, -5, "out of memory")
 
 enum weir_error {
@@ -74,10 +74,10 @@ WEIR_API const char *weir_error_text(int error);
 
 /* ---- The answer ---------------------------------------------------------------------------- */
 
-#define WEIR_REASONS(X)                                                                            \
-    X(OK)         /* granted                                                                 */    \
-    X(LIMITED)    /* refused now; retry_after_ns says when the same request can pass         */    \
-    X(TOO_BIG)    /* refused for ever: the cost can never fit                                 */   \
+#define WEIR_REASONS(X)                                                                          \
+    X(OK)         /* granted                                                                 */  \
+    X(LIMITED)    /* refused now; retry_after_ns says when the same request can pass         */  \
+    X(TOO_BIG)    /* refused for ever: the cost can never fit                                 */ \
     X(QUEUE_FULL) /* refused: as many are waiting as may                                      */
 
 enum weir_reason {
@@ -106,16 +106,16 @@ struct weir_verdict {
 
 /* ---- Limits -------------------------------------------------------------------------------- */
 
-#define WEIR_ALGORITHMS(X)                                                                         \
-    X(FIXED_WINDOW, "fixed-window")                                                                \
-    X(SLIDING_WINDOW, "sliding-window")                                                            \
-    X(SLIDING_COUNTER, "sliding-counter")                                                          \
-    X(SLIDING_LOG, "sliding-log")                                                                  \
-    X(TOKEN_BUCKET, "token-bucket")                                                                \
-    X(LEAKY_BUCKET, "leaky-bucket")                                                                \
-    X(PACER, "pacer")                                                                              \
-    X(SMOOTH_BURSTY, "smooth-bursty")                                                              \
-    X(SMOOTH_WARMUP, "smooth-warmup")                                                              \
+#define WEIR_ALGORITHMS(X)                \
+    X(FIXED_WINDOW, "fixed-window")       \
+    X(SLIDING_WINDOW, "sliding-window")   \
+    X(SLIDING_COUNTER, "sliding-counter") \
+    X(SLIDING_LOG, "sliding-log")         \
+    X(TOKEN_BUCKET, "token-bucket")       \
+    X(LEAKY_BUCKET, "leaky-bucket")       \
+    X(PACER, "pacer")                     \
+    X(SMOOTH_BURSTY, "smooth-bursty")     \
+    X(SMOOTH_WARMUP, "smooth-warmup")     \
     X(MIN_INTERVAL, "min-interval")
 
 enum weir_algorithm {

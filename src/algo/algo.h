@@ -150,8 +150,7 @@ void weir__take(const struct weir__meter *m, struct weir__state *s, const struct
 /* The answer that take would give. Converts the state to the meter's version; charges nothing. */
 void weir__peek(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
                 struct weir_verdict *v);
-int64_t weir__refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
-                     int64_t now_ns);
+int64_t weir__refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns);
 int64_t weir__cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
                      int64_t act_ns, int64_t now_ns);
 void weir__reset(struct weir__state *s);

@@ -5,10 +5,9 @@
  *
  * Invariants:
  *   (1) A refused request charges no term, but those that asked for it (count-denied).
- *   (2) The answer is the strictest: the first refusal is named, with the longest retry_after of all
- *       that refuse; the least remaining; the longest wait and reset.
- *   (3) A shadow term is asked and charged like any other and refuses nothing. What it would have
- *       said is the reason of a grant.
+ *   (2) The answer is the strictest: the first refusal is named, with the longest retry_after of
+ * all that refuse; the least remaining; the longest wait and reset. (3) A shadow term is asked and
+ * charged like any other and refuses nothing. What it would have said is the reason of a grant.
  */
 #include "algo/algo.h"
 
@@ -24,8 +23,8 @@ static int64_t later(int64_t a, int64_t b)
 }
 
 /* Adds the i-th term's answer to the whole. */
-static void join(struct weir_verdict *all, const struct weir_verdict *one, const struct weir__part *p,
-                 int i)
+static void join(struct weir_verdict *all, const struct weir_verdict *one,
+                 const struct weir__part *p, int i)
 {
     const bool refuses = blocks(p, one);
 

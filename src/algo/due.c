@@ -177,8 +177,7 @@ weir__u128 weir__due_units(const struct weir__meter *m, struct weir__due d, int6
     return weir__wide(d.ns - since_ns) * weir__wide(m->term.count) - weir__wide(d.rem);
 }
 
-struct weir__due weir__due_of_units(const struct weir__meter *m, weir__u128 units,
-                                    int64_t since_ns)
+struct weir__due weir__due_of_units(const struct weir__meter *m, weir__u128 units, int64_t since_ns)
 {
     const weir__u128 count = weir__wide(m->term.count);
     const weir__u128 ns = (units + count - 1) / count;

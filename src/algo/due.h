@@ -1,9 +1,9 @@
 /* The due time: one word that is a bucket.
  *
  * Every event takes T = period/count. Give a key the instant D at which all its events so far will
- * have been paid for, and that is the whole bucket: what it owes at `now` is (D - now)/T events if D
- * is ahead, nothing if it is not. An event moves D on by T; a bucket of B holds a caller back while
- * D is more than B x T ahead. This is GCRA, and D its theoretical arrival time.
+ * have been paid for, and that is the whole bucket: what it owes at `now` is (D - now)/T events if
+ * D is ahead, nothing if it is not. An event moves D on by T; a bucket of B holds a caller back
+ * while D is more than B x T ahead. This is GCRA, and D its theoretical arrival time.
  *
  * token-bucket, leaky-bucket, pacer, smooth-bursty and min-interval are this word read in five
  * ways; each file says how. What they share is here.

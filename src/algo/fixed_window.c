@@ -73,8 +73,8 @@ static struct window charged(const struct weir__meter *m, struct window w,
     return w;
 }
 
-static struct window decide(const struct weir__meter *m, struct window w,
-                            const struct weir__ask *a, struct weir_verdict *v)
+static struct window decide(const struct weir__meter *m, struct window w, const struct weir__ask *a,
+                            struct weir_verdict *v)
 {
     const bool allowed = a->cost <= m->limit - w.used || a->cost == 0;
 
@@ -108,8 +108,7 @@ static void peek(const struct weir__meter *m, const struct weir__state *s,
     (void)decide(m, load(s, a->now_ns), a, v);
 }
 
-static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
-                      int64_t now_ns)
+static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
 {
     struct window w = load(s, now_ns);
     const int64_t back = weir__min(n, w.used);

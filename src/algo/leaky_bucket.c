@@ -61,8 +61,7 @@ static void judge(const struct weir__meter *m, struct weir__due *d, const struct
         *d = weir__due_fill(m, *d, a->cost, a->now_ns);
     if (fits)
         weir__refuse(v, WEIR_LIMITED,
-                     weir__max(overflow_of(m, *d, a),
-                               delay_of(m, *d, a->now_ns) - a->patience_ns));
+                     weir__max(overflow_of(m, *d, a), delay_of(m, *d, a->now_ns) - a->patience_ns));
     else
         weir__refuse(v, WEIR_TOO_BIG, -1);
 }

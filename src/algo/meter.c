@@ -14,22 +14,27 @@
 #include <string.h>
 
 static const struct weir__algo *const ALGORITHMS[] = {
-    [WEIR_FIXED_WINDOW] = &weir__fixed_window,   [WEIR_SLIDING_WINDOW] = &weir__sliding_window,
-    [WEIR_SLIDING_COUNTER] = &weir__sliding_counter, [WEIR_SLIDING_LOG] = &weir__sliding_log,
-    [WEIR_TOKEN_BUCKET] = &weir__token_bucket,   [WEIR_LEAKY_BUCKET] = &weir__leaky_bucket,
-    [WEIR_PACER] = &weir__pacer,                 [WEIR_SMOOTH_BURSTY] = &weir__smooth_bursty,
-    [WEIR_SMOOTH_WARMUP] = &weir__smooth_warmup, [WEIR_MIN_INTERVAL] = &weir__min_interval,
+    [WEIR_FIXED_WINDOW] = &weir__fixed_window,
+    [WEIR_SLIDING_WINDOW] = &weir__sliding_window,
+    [WEIR_SLIDING_COUNTER] = &weir__sliding_counter,
+    [WEIR_SLIDING_LOG] = &weir__sliding_log,
+    [WEIR_TOKEN_BUCKET] = &weir__token_bucket,
+    [WEIR_LEAKY_BUCKET] = &weir__leaky_bucket,
+    [WEIR_PACER] = &weir__pacer,
+    [WEIR_SMOOTH_BURSTY] = &weir__smooth_bursty,
+    [WEIR_SMOOTH_WARMUP] = &weir__smooth_warmup,
+    [WEIR_MIN_INTERVAL] = &weir__min_interval,
 };
 
 static void init(struct weir__meter *m, const struct weir_term *term, int64_t born_ns)
 {
-    *m = (struct weir__meter){.algo = ALGORITHMS[term->algorithm],
-                              .term = *term,
-                              .version = 1,
-                              .born_ns = born_ns,
-                              .changed_ns = born_ns,
-                              .step = {term->period_ns / term->count,
-                                       term->period_ns % term->count}};
+    *m = (struct weir__meter){
+        .algo = ALGORITHMS[term->algorithm],
+        .term = *term,
+        .version = 1,
+        .born_ns = born_ns,
+        .changed_ns = born_ns,
+        .step = {term->period_ns / term->count, term->period_ns % term->count}};
     m->algo->prepare(m);
 }
 

@@ -13,9 +13,9 @@
  *
  * Invariants:
  *   (1) Over any interval of length t, at most 1 + slack + t/T events act.
- *   (2) No more than `queue` turns are ever waited for: ceil(wait / T) events stand in the queue, so
- *       the bound on how many is the bound wait <= queue x T. No wait passes max-wait.
- *   (3) A refused event leaves no gap: the turn it did not get is the next one's.
+ *   (2) No more than `queue` turns are ever waited for: ceil(wait / T) events stand in the queue,
+ * so the bound on how many is the bound wait <= queue x T. No wait passes max-wait. (3) A refused
+ * event leaves no gap: the turn it did not get is the next one's.
  */
 #include "algo/due.h"
 
@@ -29,8 +29,8 @@ static void prepare(struct weir__meter *m)
     if (m->backlog.ns > WEIR__SPAN_MAX)
         m->backlog = longest;
     if (m->term.burst > 1)
-        m->zero = weir__due_add(m, weir__due_at(m->born_ns),
-                                weir__due_price_of(m, m->term.burst - 1));
+        m->zero =
+            weir__due_add(m, weir__due_at(m->born_ns), weir__due_price_of(m, m->term.burst - 1));
 }
 
 struct turn {

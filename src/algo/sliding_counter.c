@@ -170,8 +170,7 @@ static void peek(const struct weir__meter *m, const struct weir__state *s,
     (void)decide(m, load(m, s, a->now_ns), a, v);
 }
 
-static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
-                      int64_t now_ns)
+static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
 {
     struct view w = load(m, s, now_ns);
     const int64_t from_cur = weir__min(n, w.cur);

@@ -1,8 +1,8 @@
 /* The log: the times of the last events, exactly. The Redis sorted set; rolling-rate-limiter.
  *
  * A ring of `count` timestamps, one for each unit of cost, oldest first. An event passes if the
- * entries that are still alive leave room for it. Exact, at 8 bytes for every event of the limit: for
- * limits that are small, or that must be right to the event.
+ * entries that are still alive leave room for it. Exact, at 8 bytes for every event of the limit:
+ * for limits that are small, or that must be right to the event.
  *
  *     sliding-log 5/1m, asked 20 times, once a second:  allow x 5, deny x 15; the next at 1:00
  *
@@ -12,10 +12,10 @@
  * Invariants:
  *   (1) Never more than `count` entries; so any interval (t, t + period] whatever holds at most
  *       count granted events.
- *   (2) Entries are in order: an event under a clock that stepped back is logged at the newest time.
- *   (3) An entry lives while now < time + period: one exactly a period old is gone.
- *   (4) Dead entries are skipped, not swept: a search in an ordered ring finds the oldest live one.
- *   (5) fresh_ns is newest + max(period, min-interval), so the newest time can be read back from it.
+ *   (2) Entries are in order: an event under a clock that stepped back is logged at the newest
+ * time. (3) An entry lives while now < time + period: one exactly a period old is gone. (4) Dead
+ * entries are skipped, not swept: a search in an ordered ring finds the oldest live one. (5)
+ * fresh_ns is newest + max(period, min-interval), so the newest time can be read back from it.
  *       min-interval parts events (requests), not units of cost.
  */
 #include "algo/algo.h"
@@ -87,7 +87,11 @@ static struct view load(const struct weir__meter *m, const struct weir__state *s
 
 static int64_t interval_left(const struct weir__meter *m, int64_t newest_ns, int64_t now_ns)
 {
-    return newest_ns < 0 ? 0 : weir__max(0, newest_ns + m->term.min_interval_ns - now_ns);
+    /* Without a min-interval a clock that stepped back before the newest event waits for nothing.
+     */
+    return newest_ns < 0 || m->term.min_interval_ns == 0
+               ? 0
+               : weir__max(0, newest_ns + m->term.min_interval_ns - now_ns);
 }
 
 /* How long until `cost` more fit, were the log's live entries followed by `logged` of this moment
@@ -116,8 +120,7 @@ static int64_t decide(const struct weir__meter *m, const struct weir__state *s,
     const bool fits = a->cost <= m->limit - w->len;
     const bool spaced = interval_left(m, w->newest_ns, a->now_ns) == 0;
     const bool allowed = a->cost == 0 || (fits && spaced);
-    const int64_t logged =
-        allowed || m->term.count_denied ? weir__min(a->cost, m->limit) : 0;
+    const int64_t logged = allowed || m->term.count_denied ? weir__min(a->cost, m->limit) : 0;
     const int64_t newest_ns = logged > 0 ? w->at_ns : w->newest_ns;
     const int64_t len = weir__min(w->len + logged, m->limit);
 
@@ -162,8 +165,7 @@ static void peek(const struct weir__meter *m, const struct weir__state *s,
     (void)decide(m, s, &w, a, v);
 }
 
-static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
-                      int64_t now_ns)
+static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
 {
     const struct view w = load(m, s, now_ns);
     const int64_t back = weir__min(n, w.len);

@@ -17,17 +17,17 @@
  *       by count (2x) in the worst case, by per-slot where that is set.
  *   (2) fresh_ns is the edge at which the newest slot that holds an event leaves: a multiple of the
  *       slot's length, from which the ring's newest slot is read back. No other position is stored.
- *   (3) The ring is reused without clearing it all: slots between the old newest and the new one are
- *       zeroed as they are passed. Slots outside (newest - slots, newest] do not exist.
- *   (4) The 40 bits beside the version are the sum of the ring.
- *   (5) A clock that steps back stands in the newest slot.
+ *   (3) The ring is reused without clearing it all: slots between the old newest and the new one
+ * are zeroed as they are passed. Slots outside (newest - slots, newest] do not exist. (4) The 40
+ * bits beside the version are the sum of the ring. (5) A clock that steps back stands in the newest
+ * slot.
  */
 #include "algo/algo.h"
 
 #include <string.h>
 
 struct view {
-    int64_t slot, newest;  /* numbers since the epoch; newest is -1 if the ring is empty */
+    int64_t slot, newest; /* numbers since the epoch; newest is -1 if the ring is empty */
     int64_t sum, in_slot; /* of the window at this slot; of this slot */
 };
 
@@ -194,8 +194,7 @@ static void peek(const struct weir__meter *m, const struct weir__state *s,
     (void)decide(m, s, load(m, s, a->now_ns), a, v);
 }
 
-static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
-                      int64_t now_ns)
+static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
 {
     const struct view w = load(m, s, now_ns);
     const int64_t oldest = weir__max(0, w.slot - m->term.slots + 1);

@@ -16,10 +16,9 @@
  *     wait 0, 1 s, 200 ms, 200 ms
  *
  * Invariants:
- *   (1) Any cost passes once the ticket is due: there is no cost too big, only a longer wait for the
- *       next caller.
- *   (2) Over any interval of length t, what acts is at most max-burst/T + t/T events, and the cost
- *       of the last one, which nobody has paid for yet.
+ *   (1) Any cost passes once the ticket is due: there is no cost too big, only a longer wait for
+ * the next caller (and the end of time, 2^63 ns). (2) Over any interval of length t, what acts is
+ * at most max-burst/T + t/T events, and the cost of the last one, which nobody has paid for yet.
  *   (3) The store is empty at birth and fills from then.
  */
 #include "algo/due.h"
@@ -45,20 +44,20 @@ static void judge(const struct weir__meter *m, struct weir__due *d, const struct
     const struct weir__due after = weir__due_add(m, weir__due_base(*d, a->now_ns), price);
     int64_t wait = ticket_in(m, *d, a->now_ns);
 
-    if (wait <= a->patience_ns && after.ns < INT64_MAX) {
-        weir__grant(v, wait);
-        *d = after;
+    if (after.ns == INT64_MAX) { /* the bill does not fit into time, and later it will not either */
+        weir__refuse(v, WEIR_TOO_BIG, -1);
         return;
     }
-    if (wait <= a->patience_ns) { /* the bill does not fit into time */
-        weir__refuse(v, WEIR_TOO_BIG, -1);
+    if (wait <= a->patience_ns) {
+        weir__grant(v, wait);
+        *d = after;
         return;
     }
     if (m->term.count_denied) {
         const struct weir__due anew =
             weir__due_add(m, weir__due_add(m, weir__due_at(a->now_ns), m->full), price);
 
-        if (weir__due_after(anew, *d) && anew.ns < INT64_MAX)
+        if (weir__due_after(anew, *d))
             *d = anew;
         wait = ticket_in(m, *d, a->now_ns);
     }
@@ -97,7 +96,8 @@ static struct weir__due rescaled(const struct weir__meter *from, const struct we
     weir__u128 units;
 
     if (ticket.ns > at) {
-        units = weir__wide_mul_div_ceil(weir__due_units(from, ticket, at), count_to, count_from, big);
+        units =
+            weir__wide_mul_div_ceil(weir__due_units(from, ticket, at), count_to, count_from, big);
         return weir__due_add(to, weir__due_of_units(to, units, at), to->full);
     }
     if (from->term.max_burst_ns == 0)

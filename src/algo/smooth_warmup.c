@@ -18,17 +18,17 @@
  * a nanosecond of idleness earns `gain` units, with price/gain = W/max =
  * 2T(1 + cold)/(5 + cold). Then max is W x gain units, and threshold is price x W/(2T).
  * The bill is cost x T and the area above T. In x, the stored permits above the threshold measured
- * by the time they took to store, that area is K x^2, K = (cold - 1)(5 + cold)^2 / (16 W (1 + cold)):
- * T has cancelled out. The area is not rational in any useful unit, so G(x) = ceil(K x^2) is rounded.
- * But the bill of a step is G(before) - G(after): the roundings telescope, and warming up takes what
- * it should to the nanosecond however many steps it is taken in.
+ * by the time they took to store, that area is K x^2, K = (cold - 1)(5 + cold)^2 / (16 W (1 +
+ * cold)): T has cancelled out. The area is not rational in any useful unit, so G(x) = ceil(K x^2)
+ * is rounded. But the bill of a step is G(before) - G(after): the roundings telescope, and warming
+ * up takes what it should to the nanosecond however many steps it is taken in.
  *
  * Invariants:
  *   (1) 0 <= stored <= max; zero stands for max: a key never seen is cold.
- *   (2) A bill is never below cost x T, kept exactly as a due time is (due.h), so over any interval of
- *       length t at most t/T events act, and the cost of the last one, not yet paid for.
- *   (3) fresh_ns is when the store will be full: next + (max - stored) x W/max.
- *   (4) A clock that steps back finds the ticket further away and stores nothing.
+ *   (2) A bill is never below cost x T, kept exactly as a due time is (due.h), so over any interval
+ * of length t at most t/T events act, and the cost of the last one, not yet paid for. (3) fresh_ns
+ * is when the store will be full: next + (max - stored) x W/max. (4) A clock that steps back finds
+ * the ticket further away and stores nothing.
  */
 #include "algo/due.h"
 
@@ -78,9 +78,9 @@ static struct weir__warmth load(const struct weir__meter *m, const struct weir__
         const bool fills = idle_ns >= weir__wide(m->term.warmup_ns);
         /* gain is a multiple of count, so the remainder of next earns a whole number too */
         const weir__u128 earned = fills ? room
-                                        : idle_ns * m->warm.gain +
-                                              m->warm.gain / weir__wide(m->term.count) *
-                                                  weir__wide(t.next.rem);
+                                        : idle_ns * m->warm.gain + m->warm.gain /
+                                                                       weir__wide(m->term.count) *
+                                                                       weir__wide(t.next.rem);
 
         t.stored += earned < room ? earned : room;
         t.next = weir__due_at(now_ns);
@@ -126,8 +126,7 @@ static int64_t area(const struct weir__meter *m, weir__u128 stored)
     return (int64_t)((num * whole + (num * part + warmup - 1) / warmup + den - 1) / den);
 }
 
-static struct weir__warmth charged(const struct weir__meter *m, struct weir__warmth t,
-                                   int64_t cost)
+static struct weir__warmth charged(const struct weir__meter *m, struct weir__warmth t, int64_t cost)
 {
     /* cost < 2^63 and price < 2^74: past 2^128 only if the store, below 2^112, is emptied */
     const bool empties = weir__wide(cost) > t.stored / m->warm.price;
@@ -140,31 +139,39 @@ static struct weir__warmth charged(const struct weir__meter *m, struct weir__war
     return t;
 }
 
-static struct weir__warmth decide(const struct weir__meter *m, struct weir__warmth t,
-                                  const struct weir__ask *a, struct weir_verdict *v)
+/* Decides a cost above 0 and returns the state after it. */
+static struct weir__warmth judge(const struct weir__meter *m, struct weir__warmth t,
+                                 const struct weir__ask *a, struct weir_verdict *v)
 {
+    const struct weir__warmth after = charged(m, t, a->cost);
     const int64_t wait = t.next.ns - a->now_ns; /* >= 0: load saw to it */
 
-    if (a->cost == 0) {
-        weir__grant(v, 0);
-    } else if (wait <= a->patience_ns) {
-        const struct weir__warmth after = charged(m, t, a->cost);
-        const bool fits = after.next.ns < INT64_MAX - m->term.warmup_ns; /* into time */
-
-        if (fits)
-            weir__grant(v, wait);
-        else
-            weir__refuse(v, WEIR_TOO_BIG, -1);
-        t = fits ? after : t;
-    } else {
+    if (after.next.ns >= INT64_MAX - m->term.warmup_ns) { /* the bill does not fit into time */
+        weir__refuse(v, WEIR_TOO_BIG, -1);
+        return t;
+    }
+    if (wait <= a->patience_ns) {
+        weir__grant(v, wait);
+        return after;
+    }
+    if (m->term.count_denied) {
         const struct weir__due anew =
             weir__due_add(m, weir__due_at(a->now_ns), weir__due_price(m, a->cost));
 
-        if (m->term.count_denied && weir__due_after(anew, t.next) &&
-            anew.ns < INT64_MAX - m->term.warmup_ns)
+        if (weir__due_after(anew, t.next))
             t.next = anew;
-        weir__refuse(v, WEIR_LIMITED, t.next.ns - a->now_ns - a->patience_ns);
     }
+    weir__refuse(v, WEIR_LIMITED, t.next.ns - a->now_ns - a->patience_ns);
+    return t;
+}
+
+static struct weir__warmth decide(const struct weir__meter *m, struct weir__warmth t,
+                                  const struct weir__ask *a, struct weir_verdict *v)
+{
+    if (a->cost == 0)
+        weir__grant(v, 0);
+    else
+        t = judge(m, t, a, v);
     v->limit = m->limit;
     v->remaining = t.next.ns <= a->now_ns ? m->limit : 0;
     v->reset_after_ns = weir__max(0, fresh_of(m, &t) - a->now_ns);
@@ -189,8 +196,7 @@ static void peek(const struct weir__meter *m, const struct weir__state *s,
 }
 
 /* At the stable rate: what warming up cost is not given back. */
-static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
-                      int64_t now_ns)
+static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
 {
     struct weir__warmth t = load(m, s, now_ns);
     const struct weir__due before = t.next;
@@ -210,9 +216,9 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
 
     t.stored = weir__wide_mul_div_ceil(t.stored, to->warm.max, from->warm.max, to->warm.max);
     if (t.next.ns > at) {
-        const weir__u128 units = weir__wide_mul_div_ceil(
-            weir__due_units(from, t.next, at), weir__wide(to->term.count),
-            weir__wide(from->term.count), (weir__u128)1 << 120);
+        const weir__u128 units =
+            weir__wide_mul_div_ceil(weir__due_units(from, t.next, at), weir__wide(to->term.count),
+                                    weir__wide(from->term.count), (weir__u128)1 << 120);
 
         t.next = weir__due_of_units(to, units, at);
     }

@@ -4,7 +4,7 @@
 const char *weir_error_name(int error)
 {
     switch (error) {
-#define X(name, code, text)                                                                        \
+#define X(name, code, text) \
     case code: return #name;
         WEIR_ERRORS(X)
 #undef X
@@ -15,7 +15,7 @@ const char *weir_error_name(int error)
 const char *weir_error_text(int error)
 {
     switch (error) {
-#define X(name, code, text)                                                                        \
+#define X(name, code, text) \
     case code: return text;
         WEIR_ERRORS(X)
 #undef X
@@ -26,7 +26,7 @@ const char *weir_error_text(int error)
 const char *weir_reason_name(enum weir_reason reason)
 {
     switch (reason) {
-#define X(name)                                                                                    \
+#define X(name) \
     case WEIR_##name: return #name;
         WEIR_REASONS(X)
 #undef X

@@ -36,10 +36,9 @@ static void absorb(struct sip *s, uint64_t word)
 uint64_t weir__hash(const void *bytes, size_t len, const uint64_t secret[2])
 {
     const unsigned char *at = bytes;
-    struct sip s = {UINT64_C(0x736f6d6570736575) ^ secret[0],
-                    UINT64_C(0x646f72616e646f6d) ^ secret[1],
-                    UINT64_C(0x6c7967656e657261) ^ secret[0],
-                    UINT64_C(0x7465646279746573) ^ secret[1]};
+    struct sip s = {
+        UINT64_C(0x736f6d6570736575) ^ secret[0], UINT64_C(0x646f72616e646f6d) ^ secret[1],
+        UINT64_C(0x6c7967656e657261) ^ secret[0], UINT64_C(0x7465646279746573) ^ secret[1]};
     uint64_t word;
     size_t left = len;
 

@@ -1,4 +1,5 @@
-/* SipHash-1-3: keys come from attackers, and a table keyed by a secret gives them nothing to aim at. */
+/* SipHash-1-3: keys come from attackers, and a table keyed by a secret gives them nothing to aim
+ * at. */
 #ifndef WEIR_BASE_HASH_H
 #define WEIR_BASE_HASH_H
 

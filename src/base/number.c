@@ -13,14 +13,10 @@ struct unit {
 
 /* Largest first, the canonical name of a size first. */
 static const struct unit UNITS[] = {
-    {"d", 86400 * WEIR__NS_PER_S},
-    {"h", 3600 * WEIR__NS_PER_S},
-    {"m", 60 * WEIR__NS_PER_S},
-    {"min", 60 * WEIR__NS_PER_S},
-    {"s", WEIR__NS_PER_S},
-    {"ms", WEIR__NS_PER_MS},
-    {"us", WEIR__NS_PER_US},
-    {"ns", 1},
+    {"d", 86400 * WEIR__NS_PER_S}, {"h", 3600 * WEIR__NS_PER_S},
+    {"m", 60 * WEIR__NS_PER_S},    {"min", 60 * WEIR__NS_PER_S},
+    {"s", WEIR__NS_PER_S},         {"ms", WEIR__NS_PER_MS},
+    {"us", WEIR__NS_PER_US},       {"ns", 1},
 };
 enum { UNIT_COUNT = sizeof UNITS / sizeof UNITS[0] };
 

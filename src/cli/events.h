@@ -32,9 +32,9 @@ struct sim_outcome {
     enum sim_verb verb;
     int64_t time_ns; /* since the start */
     struct weir__slice key;
-    int64_t cost;       /* refund, cancel: what was returned */
-    bool has_verdict;   /* take, peek, refund, cancel */
-    bool starts_fresh;  /* limit: keys could not keep their state */
+    int64_t cost;      /* refund, cancel: what was returned */
+    bool has_verdict;  /* take, peek, refund, cancel */
+    bool starts_fresh; /* limit: keys could not keep their state */
     struct weir_verdict verdict;
 };
 

@@ -110,7 +110,8 @@ int explain_command(int argc, char **argv)
         }
     }
     if (!text) {
-        (void)fputs("weir explain: expected a limit, such as 'token-bucket 10/s burst=20'\n", stderr);
+        (void)fputs("weir explain: expected a limit, such as 'token-bucket 10/s burst=20'\n",
+                    stderr);
         return EXIT_USAGE;
     }
     if (weir_limit_parse(&limit, text, &why) != 0) {

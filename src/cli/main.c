@@ -26,7 +26,8 @@ static const struct command {
 } COMMANDS[] = {
     {"sim", sim_command, HELP_SIM},
     {"explain", explain_command, HELP_EXPLAIN},
-    {"version", version_command, "usage: weir version\n\nPrints the version.\n\nExample:\n  weir version\n"},
+    {"version", version_command,
+     "usage: weir version\n\nPrints the version.\n\nExample:\n  weir version\n"},
 };
 enum { COMMAND_COUNT = sizeof COMMANDS / sizeof COMMANDS[0] };
 

@@ -12,7 +12,8 @@ static size_t place_of(const struct sim_names *m, struct weir__slice name, uint6
 {
     size_t at = hash & (m->cap - 1);
 
-    while (m->slot[at] && (m->slot[at]->hash != hash || !weir__slice_equal(m->slot[at]->name, name)))
+    while (m->slot[at] &&
+           (m->slot[at]->hash != hash || !weir__slice_equal(m->slot[at]->name, name)))
         at = (at + 1) & (m->cap - 1);
     return at;
 }
@@ -53,7 +54,8 @@ struct sim_name *sim_names_make(struct sim_names *m, struct weir__slice name)
         return NULL;
     bytes = (char *)(n + 1);
     memcpy(bytes, name.at, name.len);
-    *n = (struct sim_name){.hash = weir__hash(name.at, name.len, SECRET), .name = {bytes, name.len}};
+    *n =
+        (struct sim_name){.hash = weir__hash(name.at, name.len, SECRET), .name = {bytes, name.len}};
     m->slot[place_of(m, name, n->hash)] = n;
     m->used++;
     return n;

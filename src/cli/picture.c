@@ -6,22 +6,29 @@
 
 enum { WIDTH = 56 };
 
-/* Two rows become one, until the time fits. */
+/* Rows that a person would choose, each a whole number of the one before. */
+static const int GROWTH[] = {5, 2, 5, 2, 5, 2,       /* 1ms to 1s   */
+                             5, 2, 3, 2, 5, 2, 3, 2, /* to 1h       */
+                             2, 3, 2, 2};            /* to a day, and then doubling */
+enum { GROWTHS = sizeof GROWTH / sizeof GROWTH[0] };
+
+/* Rows are joined, several into one, until the time fits. */
 static void make_room(struct picture *p, int64_t time_ns)
 {
     if (p->row_ns == 0)
         p->row_ns = WEIR__NS_PER_MS;
     while (time_ns / p->row_ns >= PICTURE_ROWS) {
-        for (int i = 0; i < PICTURE_ROWS; i++) {
-            const struct picture_row a = 2 * i < PICTURE_ROWS ? p->row[2 * i] : p->row[0];
-            const struct picture_row b = 2 * i < PICTURE_ROWS ? p->row[2 * i + 1] : p->row[0];
+        const int factor = GROWTH[p->grown < GROWTHS ? p->grown : GROWTHS - 1];
+        struct picture_row joined[PICTURE_ROWS] = {{0}};
 
-            p->row[i] = (struct picture_row){a.granted + b.granted, a.refused + b.refused,
-                                             a.delayed + b.delayed};
-            if (2 * i >= PICTURE_ROWS)
-                p->row[i] = (struct picture_row){0};
+        for (int i = 0; i < PICTURE_ROWS; i++) {
+            joined[i / factor].granted += p->row[i].granted;
+            joined[i / factor].refused += p->row[i].refused;
+            joined[i / factor].delayed += p->row[i].delayed;
         }
-        p->row_ns *= 2;
+        memcpy(p->row, joined, sizeof joined);
+        p->row_ns *= factor;
+        p->grown++;
     }
 }
 
@@ -103,7 +110,7 @@ void picture_draw(const struct picture *p, FILE *to, bool colour)
     (void)weir__out_end(&l);
     (void)fprintf(to, "%s granted at once, %s granted after a wait, %s refused; a row is %s\n",
                   colour ? "█" : "#", colour ? "▓" : "+", colour ? "░" : ".", row);
-    (void)fprintf(to, "in all: %lld granted, %lld of them after a wait (at most %s), %lld refused\n",
-                  (long long)all.granted, (long long)all.delayed, longest,
-                  (long long)all.refused);
+    (void)fprintf(to,
+                  "in all: %lld granted, %lld of them after a wait (at most %s), %lld refused\n",
+                  (long long)all.granted, (long long)all.delayed, longest, (long long)all.refused);
 }

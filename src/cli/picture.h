@@ -6,10 +6,11 @@
 
 #include "cli/events.h"
 
-#define PICTURE_ROWS 24
+#define PICTURE_ROWS 30
 
 struct picture {
-    int64_t row_ns; /* how long a row is; doubles when the run outgrows the picture */
+    int64_t row_ns; /* how long a row is; grows when the run outgrows the picture */
+    int grown;
     int64_t waited_ns, longest_ns;
     struct picture_row {
         int64_t granted, refused, delayed; /* delayed: granted, but not at once */

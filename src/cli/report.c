@@ -3,8 +3,8 @@
 #include <string.h>
 
 static const char *const FIELDS[] = {
-    "time_ns",   "verb",    "key",            "cost",           "verdict", "reason", "limit",
-    "remaining", "wait_ns", "retry_after_ns", "reset_after_ns", "state",
+    "time_ns", "verb",      "key",     "cost",           "verdict",        "reason",
+    "limit",   "remaining", "wait_ns", "retry_after_ns", "reset_after_ns", "state",
 };
 enum { FIELD_COUNT = sizeof FIELDS / sizeof FIELDS[0] };
 
@@ -61,9 +61,11 @@ static void put_number(FILE *to, int64_t n)
 static size_t utf8_length(const char *at, size_t left)
 {
     const unsigned char c = (unsigned char)*at;
-    const size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3
-                     : c >= 0xf0 && c < 0xf5                                             ? 4
-                                                                                         : 0;
+    const size_t n = c < 0x80                ? 1
+                     : c >= 0xc2 && c < 0xe0 ? 2
+                     : c >= 0xe0 && c < 0xf0 ? 3
+                     : c >= 0xf0 && c < 0xf5 ? 4
+                                             : 0;
 
     if (n == 0 || n > left)
         return 0;
@@ -128,7 +130,7 @@ void sim_report_begin(struct sim_report *r)
 void sim_report_line(struct sim_report *r, const struct sim_outcome *outcome)
 {
     struct field f[FIELD_COUNT];
-    const char *colour = !outcome->has_verdict       ? "\033[1m"
+    const char *colour = !outcome->has_verdict      ? "\033[1m"
                          : outcome->verdict.allowed ? "\033[32m"
                                                     : "\033[31m";
 

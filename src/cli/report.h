@@ -1,4 +1,5 @@
-/* How outcomes are told: a line of tab-separated fields, or a JSON object. docs/reference/sim.md. */
+/* How outcomes are told: a line of tab-separated fields, or a JSON object. docs/reference/sim.md.
+ */
 #ifndef WEIR_CLI_REPORT_H
 #define WEIR_CLI_REPORT_H
 

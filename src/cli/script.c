@@ -28,7 +28,8 @@ static bool read_wait(struct weir__slice value, struct sim_event *e, struct sim_
     }
     if (weir__parse_duration(value, &e->patience_ns) == WEIR__NUMBER_OK)
         return true;
-    return sim_fail_word(error, "wait=", value, " is not valid; expected forever or a duration such as 250ms");
+    return sim_fail_word(error, "wait=", value,
+                         " is not valid; expected forever or a duration such as 250ms");
 }
 
 static bool has_options(const struct sim_event *e)
@@ -80,7 +81,8 @@ static bool read_time(struct weir__slice *rest, struct sim_event *e, struct sim_
     e->timed = true;
     if (weir__parse_duration(word, &e->time_ns) == WEIR__NUMBER_OK)
         return true;
-    return sim_fail_word(error, "time ", word, " is not valid; expected a duration such as 0, 250ms, 1m30s");
+    return sim_fail_word(error, "time ", word,
+                         " is not valid; expected a duration such as 0, 250ms, 1m30s");
 }
 
 static bool read_event(struct weir__slice rest, struct sim_event *e, struct sim_error *error)
@@ -127,7 +129,8 @@ enum sim_line sim_script_parse(struct weir__slice line, struct sim_event *event,
     return read_event(text, event, error) ? SIM_LINE_EVENT : SIM_LINE_BAD;
 }
 
-/* ---- Dates ------------------------------------------------------------------------------------- */
+/* ---- Dates -------------------------------------------------------------------------------------
+ */
 
 static bool digits(struct weir__slice *s, int n, int64_t *value)
 {

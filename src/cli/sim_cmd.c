@@ -30,7 +30,8 @@ struct sim {
     time_t began, told; /* for progress; real seconds */
 };
 
-/* ---- The command line -------------------------------------------------------------------------- */
+/* ---- The command line --------------------------------------------------------------------------
+ */
 
 static int usage(const char *format, const char *word)
 {
@@ -87,6 +88,8 @@ static int read_word(struct sim *s, const char *word, bool first)
         s->has_limit = true;
         return EXIT_DONE;
     }
+    if (s->limit_text && weir_limit_parse(&s->limit, s->limit_text, &why) != 0)
+        return usage("not a limit: %s", why.text); /* two words: the first was meant as one */
     if (s->script)
         return usage("unexpected argument '%s'", word);
     s->script = word;
@@ -116,7 +119,8 @@ static int read_arguments(struct sim *s, int argc, char **argv)
     return EXIT_DONE;
 }
 
-/* ---- Running ----------------------------------------------------------------------------------- */
+/* ---- Running -----------------------------------------------------------------------------------
+ */
 
 static int fail(const struct sim *s, const struct sim_error *error)
 {
@@ -242,6 +246,8 @@ static int run_script(struct sim *s)
 
     if (!from)
         return open_failed(s, errno);
+    if (!s->picture_only)
+        sim_report_begin(&s->report);
     buffer = malloc(2 * SIM_LINE_MAX);
     status = buffer ? run_lines(s, from, buffer) : EXIT_FAILED;
     if (status == EXIT_DONE && ferror(from))
@@ -266,6 +272,8 @@ static int run_traffic(struct sim *s)
 
     if (!traffic_parse(&traffic, weir__slice_of(s->traffic_text), &error))
         return fail(s, &error);
+    if (!s->picture_only && !s->print_script)
+        sim_report_begin(&s->report);
     while (traffic_next(&traffic, &event, &error)) {
         const int status = s->print_script ? EXIT_DONE : run_event(s, &event);
 
@@ -285,8 +293,6 @@ static int run(struct sim *s)
 
     if (s->has_limit && !sim_world_limit(s->world, &s->limit, &fresh, &error))
         return fail(s, &error);
-    if (!s->picture_only && !s->print_script)
-        sim_report_begin(&s->report);
     status = s->traffic_text ? run_traffic(s) : run_script(s);
     if (s->told != 0)
         (void)fputs("\r\033[K", stderr);

@@ -1,13 +1,14 @@
-/* Whole numbers, and where not, the four IEEE operations alone: a logarithm or a power from a library
- * rounds differently from machine to machine, and a simulation that cannot be repeated proves
- * nothing. */
+/* Whole numbers, and where not, the four IEEE operations alone: a logarithm or a power from a
+ * library rounds differently from machine to machine, and a simulation that cannot be repeated
+ * proves nothing. */
 #include "cli/traffic.h"
 
 #include <string.h>
 
 #include "base/num.h"
 
-/* ---- When the k-th event of a phase comes ------------------------------------------------------ */
+/* ---- When the k-th event of a phase comes ------------------------------------------------------
+ */
 
 /* A ramp from a to b events per period over d has had a t/p + (b - a) t^2/(2 d p) events by t.
  * The k-th comes at the least t for which that reaches k; it never falls, so halving finds it. */
@@ -84,7 +85,8 @@ static void begin(struct traffic_phase *p)
         p->next_ns = -1;
 }
 
-/* ---- The text ---------------------------------------------------------------------------------- */
+/* ---- The text ----------------------------------------------------------------------------------
+ */
 
 static bool read_per(struct weir__slice s, int64_t *period_ns)
 {
@@ -176,7 +178,8 @@ static bool read_phase(struct traffic *t, struct weir__slice text, int64_t *curs
     int kind = 0;
 
     if (weir__slice_is(word, "pause"))
-        return read_length(&p, &rest, cursor) || sim_fail(error, "traffic: expected 'pause DURATION'");
+        return read_length(&p, &rest, cursor) ||
+               sim_fail(error, "traffic: expected 'pause DURATION'");
     while (kind <= BURST && !weir__slice_is(word, KINDS[kind]))
         kind++;
     if (kind > BURST)
@@ -185,7 +188,8 @@ static bool read_phase(struct traffic *t, struct weir__slice text, int64_t *curs
     p.kind = (enum traffic_kind)kind;
     if (p.kind == BURST) {
         if (!read_burst(&p, &rest))
-            return sim_fail(error, "traffic: expected 'burst COUNT at TIME', such as 'burst 200 at 59s'");
+            return sim_fail(error,
+                            "traffic: expected 'burst COUNT at TIME', such as 'burst 200 at 59s'");
         p.end_ns = p.start_ns + 1;
     } else if (!read_rate(&p, weir__slice_word(&rest)) || !read_length(&p, &rest, cursor)) {
         return sim_fail(error, "traffic: expected '%s', such as '%s'",
@@ -217,11 +221,13 @@ bool traffic_parse(struct traffic *t, struct weir__slice text, struct sim_error 
             return false;
     }
     if (t->n == 0)
-        return sim_fail(error, "traffic: expected phases such as 'steady 50/s 10s; burst 200 at 59s'");
+        return sim_fail(error,
+                        "traffic: expected phases such as 'steady 50/s 10s; burst 200 at 59s'");
     return true;
 }
 
-/* ---- Events ------------------------------------------------------------------------------------ */
+/* ---- Events ------------------------------------------------------------------------------------
+ */
 
 static struct weir__slice key_of(struct traffic *t, const struct traffic_phase *p)
 {

@@ -12,7 +12,7 @@ enum traffic_kind { STEADY, RAMP, POISSON, BURST };
 struct traffic_phase {
     enum traffic_kind kind;
     int64_t start_ns, end_ns;
-    int64_t from, to;    /* events per period; BURST: from is how many */
+    int64_t from, to; /* events per period; BURST: from is how many */
     int64_t period_ns;
     int64_t cost, keys;
     struct weir__slice key;

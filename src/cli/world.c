@@ -90,7 +90,8 @@ void sim_world_close(struct sim_world *w)
     free(w);
 }
 
-/* ---- Limits ------------------------------------------------------------------------------------ */
+/* ---- Limits ------------------------------------------------------------------------------------
+ */
 
 static int64_t now_of(const struct sim_world *w)
 {
@@ -205,7 +206,8 @@ bool sim_world_limit(struct sim_world *w, const struct weir_limit *limit, bool *
     return true;
 }
 
-/* ---- Keys -------------------------------------------------------------------------------------- */
+/* ---- Keys --------------------------------------------------------------------------------------
+ */
 
 /* The record under another layout: terms that went on keep their state, new ones are zero. */
 static struct record *move_record(struct record *old, const struct layout *layout)
@@ -247,7 +249,8 @@ static struct weir__state *state_of(struct record *r, int i)
     return (struct weir__state *)(void *)(r->bytes + r->layout->at[i]);
 }
 
-/* ---- Verbs ------------------------------------------------------------------------------------- */
+/* ---- Verbs -------------------------------------------------------------------------------------
+ */
 
 static int parts_of(struct sim_world *w, struct record *r, int64_t cost, int64_t patience_ns,
                     struct weir__part part[])
@@ -347,7 +350,8 @@ static bool cancel(struct sim_world *w, const struct sim_event *event, struct si
     int64_t cost;
 
     if (!name)
-        return sim_fail_word(error, "no reservation is named ", event->key, "; name one with take ... as=ID");
+        return sim_fail_word(error, "no reservation is named ", event->key,
+                             "; name one with take ... as=ID");
     v = name->value;
     out->key = v->key;
     cost = v->cost;
@@ -396,8 +400,8 @@ static bool move_clock(struct sim_world *w, const struct sim_event *event, struc
     return true;
 }
 
-bool sim_world_apply(struct sim_world *w, const struct sim_event *event,
-                     struct sim_outcome *out, struct sim_error *error)
+bool sim_world_apply(struct sim_world *w, const struct sim_event *event, struct sim_outcome *out,
+                     struct sim_error *error)
 {
     if (!move_clock(w, event, error))
         return false;

@@ -1,8 +1,9 @@
 /* Calendar arithmetic.
  *
- * The end of a local day is the first moment at which the local clock shows the next date. Between a
- * moment and that one the offset may change, forwards (a day of 23 hours, or midnight that does not
- * exist) or back (25 hours, or midnight twice); walking from change to change gets all of them right.
+ * The end of a local day is the first moment at which the local clock shows the next date. Between
+ * a moment and that one the offset may change, forwards (a day of 23 hours, or midnight that does
+ * not exist) or back (25 hours, or midnight twice); walking from change to change gets all of them
+ * right.
  */
 #include "policy/calendar.h"
 

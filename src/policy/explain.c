@@ -20,8 +20,8 @@ static void span(struct weir__out *o, int64_t ns)
 
 static void period(struct weir__out *o, const struct weir_term *t)
 {
-    static const char *const NAMES[] = {[WEIR_DAY] = "day", [WEIR_WEEK] = "week (from Monday)",
-                                        [WEIR_MONTH] = "month"};
+    static const char *const NAMES[] = {
+        [WEIR_DAY] = "day", [WEIR_WEEK] = "week (from Monday)", [WEIR_MONTH] = "month"};
 
     if (t->calendar == WEIR_DURATION)
         span(o, t->period_ns);
@@ -138,8 +138,9 @@ void weir__explain_what(struct weir__out *o, const struct weir_term *t)
     case WEIR_SLIDING_WINDOW: what_sliding(o, t); break;
     case WEIR_SLIDING_COUNTER:
         rate(o, t);
-        text(o, ", counted in this window and, weighted by how much of it is still covered, the one "
-                "before");
+        text(o,
+             ", counted in this window and, weighted by how much of it is still covered, the one "
+             "before");
         break;
     case WEIR_SLIDING_LOG: what_log(o, t); break;
     case WEIR_TOKEN_BUCKET:
@@ -162,7 +163,8 @@ void weir__explain_what(struct weir__out *o, const struct weir_term *t)
     case WEIR_SMOOTH_WARMUP:
         text(o, "up to ");
         rate(o, t);
-        text(o, ", paid for by the next caller; after idleness it starts slower and warms up over ");
+        text(o,
+             ", paid for by the next caller; after idleness it starts slower and warms up over ");
         span(o, t->warmup_ns);
         break;
     case WEIR_MIN_INTERVAL:

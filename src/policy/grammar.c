@@ -113,8 +113,8 @@ static bool read_algorithm(struct parser *p, struct weir_term *t)
 static bool bad_number(struct parser *p, struct weir__slice word, const char *what,
                        enum weir__number read, const char *expected)
 {
-    const bool range = read == WEIR__NUMBER_NEGATIVE || read == WEIR__NUMBER_BIG ||
-                       read == WEIR__NUMBER_OK;
+    const bool range =
+        read == WEIR__NUMBER_NEGATIVE || read == WEIR__NUMBER_BIG || read == WEIR__NUMBER_OK;
     struct weir__out *o = complain(p, range ? WEIR_ERANGE : WEIR_ESYNTAX, word.at);
 
     weir__out_text(o, what);
@@ -249,7 +249,8 @@ static bool bad_value(struct parser *p, const struct weir__option *x, struct wei
     weir__out_text(o, x->name);
     weir__out_text(o, "=");
     weir__out_quoted(o, value);
-    weir__out_text(o, error == WEIR_ERANGE ? " is out of range; expected " : " is not valid; expected ");
+    weir__out_text(o, error == WEIR_ERANGE ? " is out of range; expected "
+                                           : " is not valid; expected ");
     weir__out_text(o, x->say);
     return false;
 }
@@ -428,7 +429,8 @@ static bool check_smooth(struct parser *p, const struct weir_term *t, const stru
     const weir__u128 den = weir__wide(warm ? 2 * (1000 + t->cold_milli) : 1);
 
     if (warm && !at->option[0])
-        return contradiction(p, at->rate, WEIR_ESYNTAX, "smooth-warmup needs warmup=, such as warmup=4s");
+        return contradiction(p, at->rate, WEIR_ESYNTAX,
+                             "smooth-warmup needs warmup=, such as warmup=4s");
     if (weir__wide(idle) * weir__wide(t->count) / weir__wide(t->period_ns) * num / den >
         weir__wide(WEIR_COUNT_MAX))
         return contradiction(p, place(at, 0), WEIR_ERANGE,

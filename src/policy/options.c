@@ -8,7 +8,12 @@
 #define COUNTS    "1 .. 1000000000000"
 
 static const struct weir__option FIXED_WINDOW[] = {
-    {"align", WEIR__OPTION_ENUM, AT(align), 0, 0, "first or clock",
+    {"align",
+     WEIR__OPTION_ENUM,
+     AT(align),
+     0,
+     0,
+     "first or clock",
      {{"first", WEIR_ALIGN_FIRST}, {"clock", WEIR_ALIGN_CLOCK}}},
     {"tz", WEIR__OPTION_ZONE, AT(tz), 0, 0, "a time zone such as Europe/Berlin", {{NULL, 0}}},
     {.name = NULL},
@@ -16,52 +21,97 @@ static const struct weir__option FIXED_WINDOW[] = {
 
 static const struct weir__option SLIDING_WINDOW[] = {
     {"slots", WEIR__OPTION_COUNT, AT(slots), 1, WEIR_SLOTS_MAX, "1 .. 1000", {{NULL, 0}}},
-    {"per-slot", WEIR__OPTION_COUNT, AT(per_slot), 1, WEIR_COUNT_MAX, "none, even or " COUNTS,
+    {"per-slot",
+     WEIR__OPTION_COUNT,
+     AT(per_slot),
+     1,
+     WEIR_COUNT_MAX,
+     "none, even or " COUNTS,
      {{"none", WEIR_NONE}, {"even", WEIR__WORD_EVEN}}},
     {.name = NULL},
 };
 
 static const struct weir__option SLIDING_LOG[] = {
-    {"min-interval", WEIR__OPTION_DURATION, AT(min_interval_ns), 0, WEIR_PERIOD_MAX_NS,
-     "a duration of at most 366 days", {{NULL, 0}}},
+    {"min-interval",
+     WEIR__OPTION_DURATION,
+     AT(min_interval_ns),
+     0,
+     WEIR_PERIOD_MAX_NS,
+     "a duration of at most 366 days",
+     {{NULL, 0}}},
     {.name = NULL},
 };
 
 static const struct weir__option TOKEN_BUCKET[] = {
     {"burst", WEIR__OPTION_COUNT, AT(burst), 1, WEIR_COUNT_MAX, COUNTS, {{NULL, 0}}},
-    {"initial", WEIR__OPTION_COUNT, AT(initial), 0, WEIR_COUNT_MAX, "full, empty or a count",
+    {"initial",
+     WEIR__OPTION_COUNT,
+     AT(initial),
+     0,
+     WEIR_COUNT_MAX,
+     "full, empty or a count",
      {{"full", WEIR__WORD_FULL}, {"empty", 0}}},
     {.name = NULL},
 };
 
 static const struct weir__option LEAKY_BUCKET[] = {
     {"capacity", WEIR__OPTION_COUNT, AT(burst), 1, WEIR_COUNT_MAX, COUNTS, {{NULL, 0}}},
-    {"delay", WEIR__OPTION_COUNT, AT(delay), 0, WEIR_COUNT_MAX, "none or a count",
+    {"delay",
+     WEIR__OPTION_COUNT,
+     AT(delay),
+     0,
+     WEIR_COUNT_MAX,
+     "none or a count",
      {{"none", WEIR_NONE}}},
     {.name = NULL},
 };
 
 /* slack is kept as burst = 1 + slack; weir__option_get and _set see to that. */
 static const struct weir__option PACER[] = {
-    {"slack", WEIR__OPTION_COUNT, AT(burst), 0, WEIR_COUNT_MAX - 1, "0 .. 999999999999",
+    {"slack",
+     WEIR__OPTION_COUNT,
+     AT(burst),
+     0,
+     WEIR_COUNT_MAX - 1,
+     "0 .. 999999999999",
      {{NULL, 0}}},
     {"queue", WEIR__OPTION_COUNT, AT(queue), 0, WEIR_COUNT_MAX, "0 .. 1000000000000", {{NULL, 0}}},
-    {"max-wait", WEIR__OPTION_DURATION, AT(max_wait_ns), 0, WEIR_PERIOD_MAX_NS,
-     "forever or a duration of at most 366 days", {{"forever", WEIR_FOREVER}}},
+    {"max-wait",
+     WEIR__OPTION_DURATION,
+     AT(max_wait_ns),
+     0,
+     WEIR_PERIOD_MAX_NS,
+     "forever or a duration of at most 366 days",
+     {{"forever", WEIR_FOREVER}}},
     {.name = NULL},
 };
 
 static const struct weir__option SMOOTH_BURSTY[] = {
-    {"max-burst", WEIR__OPTION_DURATION, AT(max_burst_ns), 0, WEIR_PERIOD_MAX_NS,
-     "a duration of at most 366 days", {{NULL, 0}}},
+    {"max-burst",
+     WEIR__OPTION_DURATION,
+     AT(max_burst_ns),
+     0,
+     WEIR_PERIOD_MAX_NS,
+     "a duration of at most 366 days",
+     {{NULL, 0}}},
     {.name = NULL},
 };
 
 static const struct weir__option SMOOTH_WARMUP[] = {
-    {"warmup", WEIR__OPTION_DURATION, AT(warmup_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     "a duration, 1us .. 366 days", {{NULL, 0}}},
-    {"cold", WEIR__OPTION_MILLI, AT(cold_milli), 1000, 100000,
-     "1 .. 100, with at most three decimals", {{NULL, 0}}},
+    {"warmup",
+     WEIR__OPTION_DURATION,
+     AT(warmup_ns),
+     WEIR_PERIOD_MIN_NS,
+     WEIR_PERIOD_MAX_NS,
+     "a duration, 1us .. 366 days",
+     {{NULL, 0}}},
+    {"cold",
+     WEIR__OPTION_MILLI,
+     AT(cold_milli),
+     1000,
+     100000,
+     "1 .. 100, with at most three decimals",
+     {{NULL, 0}}},
     {.name = NULL},
 };
 
@@ -70,17 +120,29 @@ static const struct weir__option NO_OPTIONS[] = {{.name = NULL}};
 static const struct weir__option COMMON[] = {
     {"count-denied", WEIR__OPTION_FLAG, AT(count_denied), 0, 1, "no value", {{NULL, 0}}},
     {"shadow", WEIR__OPTION_FLAG, AT(shadow), 0, 1, "no value", {{NULL, 0}}},
-    {"fallback", WEIR__OPTION_ENUM, AT(fallback), 0, 0, "local, allow or deny",
-     {{"local", WEIR_FALLBACK_LOCAL}, {"allow", WEIR_FALLBACK_ALLOW}, {"deny", WEIR_FALLBACK_DENY}}},
+    {"fallback",
+     WEIR__OPTION_ENUM,
+     AT(fallback),
+     0,
+     0,
+     "local, allow or deny",
+     {{"local", WEIR_FALLBACK_LOCAL},
+      {"allow", WEIR_FALLBACK_ALLOW},
+      {"deny", WEIR_FALLBACK_DENY}}},
     {.name = NULL},
 };
 
 static const struct weir__option *const OPTIONS[] = {
-    [WEIR_FIXED_WINDOW] = FIXED_WINDOW,   [WEIR_SLIDING_WINDOW] = SLIDING_WINDOW,
-    [WEIR_SLIDING_COUNTER] = NO_OPTIONS,  [WEIR_SLIDING_LOG] = SLIDING_LOG,
-    [WEIR_TOKEN_BUCKET] = TOKEN_BUCKET,   [WEIR_LEAKY_BUCKET] = LEAKY_BUCKET,
-    [WEIR_PACER] = PACER,                 [WEIR_SMOOTH_BURSTY] = SMOOTH_BURSTY,
-    [WEIR_SMOOTH_WARMUP] = SMOOTH_WARMUP, [WEIR_MIN_INTERVAL] = NO_OPTIONS,
+    [WEIR_FIXED_WINDOW] = FIXED_WINDOW,
+    [WEIR_SLIDING_WINDOW] = SLIDING_WINDOW,
+    [WEIR_SLIDING_COUNTER] = NO_OPTIONS,
+    [WEIR_SLIDING_LOG] = SLIDING_LOG,
+    [WEIR_TOKEN_BUCKET] = TOKEN_BUCKET,
+    [WEIR_LEAKY_BUCKET] = LEAKY_BUCKET,
+    [WEIR_PACER] = PACER,
+    [WEIR_SMOOTH_BURSTY] = SMOOTH_BURSTY,
+    [WEIR_SMOOTH_WARMUP] = SMOOTH_WARMUP,
+    [WEIR_MIN_INTERVAL] = NO_OPTIONS,
     [WEIR__ANY_ALGORITHM] = COMMON,
 };
 

@@ -7,7 +7,7 @@
 const char *weir_algorithm_name(enum weir_algorithm algorithm)
 {
     switch (algorithm) {
-#define X(name, text)                                                                              \
+#define X(name, text) \
     case WEIR_##name: return text;
         WEIR_ALGORITHMS(X)
 #undef X

@@ -40,7 +40,8 @@ struct weir__zone {
     } change[];
 };
 
-/* ---- The POSIX rule: CET-1CEST,M3.5.0,M10.5.0/3 ------------------------------------------------ */
+/* ---- The POSIX rule: CET-1CEST,M3.5.0,M10.5.0/3 ------------------------------------------------
+ */
 
 struct text {
     const char *at;
@@ -141,8 +142,8 @@ static int64_t local_time_of(const struct when *w, int64_t year)
         day = first + w->day - 1 + (leap && w->day > 59);
     if (w->kind == 'M') {
         const int64_t month = weir__days_of(year, w->month, 1);
-        const int64_t next = w->month == 12 ? weir__days_of(year + 1, 1, 1)
-                                            : weir__days_of(year, w->month + 1, 1);
+        const int64_t next =
+            w->month == 12 ? weir__days_of(year + 1, 1, 1) : weir__days_of(year, w->month + 1, 1);
         const int64_t weekday = ((month + 4) % 7 + 7) % 7; /* of the 1st; Sunday is 0 */
 
         day = month + (w->day - weekday + 7) % 7 + (w->week - 1) * 7;
@@ -183,7 +184,8 @@ static struct change nearest_by_rule(const struct rule *r, int64_t at_s, int whi
     return best;
 }
 
-/* ---- The file ---------------------------------------------------------------------------------- */
+/* ---- The file ----------------------------------------------------------------------------------
+ */
 
 struct bytes {
     const unsigned char *at;

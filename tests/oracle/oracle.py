@@ -30,6 +30,7 @@ FOREVER = 1 << 200
 DEFAULT_START = 1704067200 * 10**9          # 2024-01-01T00:00:00Z
 KEPT_VERSIONS = 8
 LONGEST = 1 << 62                           # the longest time that a bucket may take to drain
+TOP = (1 << 63) - 1                         # the last time there is
 UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9,
          "h": 3600 * 10**9, "d": 86400 * 10**9}
 CALENDAR = {"day": 24 * UNITS["h"], "week": 168 * UNITS["h"], "month": None}
@@ -142,14 +143,16 @@ class Bucket(Term):
         """Does a reservation wait to act?"""
         return D - self.limit * self.T > now
 
-    def lower(self, s, now, n, zero, lost):
+    def refund(self, s, now, n, zero):
         D = max(s.D - n * self.T, now, zero.D)
         if D >= s.D:
             return s, 0
-        return Due(D, lost), floor((s.D - D) / self.T)
+        return Due(D, s.lost or self.waiting(s.D, now)), floor((s.D - D) / self.T)
 
-    def refund(self, s, now, n, zero):
-        return self.lower(s, now, n, zero, s.lost or self.waiting(s.D, now))
+    def give_back(self, s, now, n, zero, lost):
+        """A cancel of n events: whole ones, and no further than refund would go."""
+        back = min(n, floor((s.D - max(now, zero.D)) / self.T))
+        return (Due(s.D - back * self.T, lost), back) if back > 0 else (s, 0)
 
     def cancel_due(self, s, now, cost, act, zero):
         """The cancel of token-bucket and pacer."""
@@ -157,12 +160,13 @@ class Bucket(Term):
             return s, 0
         last = s.D - self.limit * self.T
         S = max(0, ceil((last - act) / self.T), ceil((last - act + 1) / self.T) - 1)
-        return self.lower(s, now, min(max(cost - S, 0), cost), zero, ceil(last) > act)
+        return self.give_back(s, now, min(max(cost - S, 0), cost), zero, ceil(last) > act)
 
     def convert(self, s, old, at):
-        D = s.D
-        if D > at:
-            D = at + (D - at) * self.T / old.T
+        if s.D > at:
+            D = at + (s.D - at) * self.T / old.T
+        else:
+            D = s.D if self.count == old.count else ceil(s.D)
         return self.on_grid(D, s.lost or old.waiting(s.D, at))
 
     def on_grid(self, D, lost):
@@ -178,7 +182,7 @@ class TokenBucket(Bucket):
             else parse_count(initial)
 
     def zero_due(self, born):
-        if self.initial is None:
+        if self.initial in (None, self.burst):
             return Fraction(0)
         return born + (self.burst - self.initial) * self.T
 
@@ -188,6 +192,8 @@ class TokenBucket(Bucket):
         wait = max(0, ceil(self.after(s.D, now, cost) - self.burst * self.T - now))
         if wait > patience:
             return refuse(LIMITED, wait - patience)
+        if wait > 0 and self.after(s.D, now, cost) > TOP + 1:
+            return refuse(TOO_BIG, NEVER)
         return grant(wait)
 
     cancel = Bucket.cancel_due
@@ -224,7 +230,7 @@ class LeakyBucket(Bucket):
         if self.delay is None or act < now or s.lost:
             return s, 0
         if ceil(s.D - cost * self.T - self.delay * self.T) <= act:
-            return self.lower(s, now, cost, zero, s.lost)
+            return self.give_back(s, now, cost, zero, s.lost)
         return s, 0
 
 
@@ -239,7 +245,7 @@ class Pacer(Bucket):
         self.limit = 1 + self.slack
 
     def zero_due(self, born):
-        return born + self.slack * self.T
+        return born + self.slack * self.T if self.slack else Fraction(0)
 
     def tests(self, D, now, cost, patience):
         """How far each of the two tests is passed: the wait, the queue."""
@@ -273,12 +279,16 @@ class SmoothBursty(Bucket):
         return Fraction(born + self.max_burst)
 
     def decide(self, s, now, cost, patience):
+        if self.after(s.D, now, cost) >= TOP:
+            return refuse(TOO_BIG, NEVER)
         wait = max(0, ceil(s.D - self.max_burst - now))
         if wait > patience:
             return refuse(LIMITED, wait - patience)
         return grant(wait)
 
     def deny(self, s, now, cost):
+        if self.after(s.D, now, cost) >= TOP:
+            return s
         return Due(max(s.D, now + self.max_burst + cost * self.T), s.lost)
 
     def remaining(self, s, now):
@@ -288,9 +298,9 @@ class SmoothBursty(Bucket):
         if s.D - old.max_burst > at:
             D = s.D - old.max_burst + self.max_burst
         elif old.max_burst == 0:
-            D = Fraction(at)
+            D = at + self.max_burst             # nothing was stored, so nothing is
         else:
-            D = at + max(0, s.D - at) * self.max_burst / old.max_burst
+            D = at + max(0, s.D - at) * Fraction(self.max_burst, old.max_burst)
         return self.on_grid(D, s.lost)
 
 
@@ -368,17 +378,19 @@ class FixedWindow(Term):
 
     def reset_after(self, s, now, zero):
         s = self.open(s, now)
-        if s is None or (self.clock and s.used == 0):
-            return 0
-        return s.end - now
+        return s.end - now if s else 0
 
     def refund(self, s, now, n, zero):
         back = min(n, self.used(s, now))
-        return (s._replace(used=s.used - back), back) if back else (s, 0)
+        if back == 0:
+            return s, 0
+        if self.clock and back == s.used:
+            return None, back
+        return s._replace(used=s.used - back), back
 
     def convert(self, s, old, at):
         s = self.open(s, at)
-        if s is None or (old.clock and s.used == 0):
+        if s is None:
             return None
         if self.clock:
             return Window(*self.edges(at), s.used)
@@ -441,12 +453,12 @@ class SlidingWindow(Term):
         return max(0, (max(s) + self.slots) * self.len - now) if s else 0
 
     def refund(self, s, now, n, zero):
-        s, left = self.window(s, self.current(s, now)), n
-        for i in sorted(s, reverse=True):
+        new, left = dict(s), n
+        for i in sorted(self.window(s, self.current(s, now)), reverse=True):
             back = min(left, s[i])
-            s[i] -= back
+            new[i] -= back
             left -= back
-        return {i: k for i, k in s.items() if k > 0}, n - left
+        return {i: k for i, k in new.items() if k > 0}, n - left
 
     def convert(self, s, old, at):
         if self.slots != old.slots:
@@ -514,6 +526,8 @@ class SlidingCounter(Term):
         w = self.window(s, now)
         from_cur = min(n, s.get(w, 0))
         from_prev = min(n - from_cur, self.overlap(s, now))
+        if from_cur + from_prev == 0:
+            return s, 0
         s = {w: s.get(w, 0) - from_cur, w - 1: s.get(w - 1, 0) - from_prev}
         return {i: k for i, k in s.items() if k > 0}, from_cur + from_prev
 
@@ -536,10 +550,11 @@ class SlidingLog(Term):
         return []
 
     def live(self, s, now):
+        now = max([now, *s[-1:]])
         return s[bisect.bisect_right(s, now - self.period):]
 
     def too_soon(self, s, now):
-        return max(0, s[-1] + self.min_interval - now) if s else 0
+        return max(0, s[-1] + self.min_interval - now) if s and self.min_interval else 0
 
     def decide(self, s, now, cost, patience):
         if cost > self.count:
@@ -598,6 +613,8 @@ class SmoothWarmup(Term):
         return s
 
     def decide(self, s, now, cost, patience):
+        if self.too_far(s, now, cost):
+            return refuse(TOO_BIG, NEVER)
         wait = max(0, ceil(s.next - now))
         if wait > patience:
             return refuse(LIMITED, wait - patience)
@@ -608,7 +625,12 @@ class SmoothWarmup(Term):
         stored = max(Fraction(0), s.stored - cost)
         return Warm(stored, s.next + cost * self.T + self.area(s.stored) - self.area(stored))
 
+    def too_far(self, s, now, cost):
+        return ceil(self.charge(s, now, cost).next) >= TOP - self.W
+
     def deny(self, s, now, cost):
+        if self.too_far(s, now, cost):
+            return s
         return s._replace(next=max(s.next, now + cost * self.T))
 
     def remaining(self, s, now):
@@ -624,6 +646,8 @@ class SmoothWarmup(Term):
         return s._replace(next=earlier), floor((s.next - earlier) / self.T)
 
     def convert(self, s, old, at):
+        if s == old.zero(0):
+            return self.zero(0)
         s = old.at(s, at)
         return Warm(s.stored * self.max / old.max, s.next)
 
@@ -652,14 +676,15 @@ class Sim:
 
     def define(self, text):
         terms = parse_limit(text)
-        zeros = [t.zero(self.start) for t in terms]
-        if self.versions:
+        if not self.versions:
+            zeros = [t.zero(self.start) for t in terms]
+        else:
             zeros = self.step(self.versions[-1][0], self.versions[-1][2], terms, self.now)
         self.versions.append((terms, self.now, zeros))
 
     def step(self, old_terms, states, terms, at):
         """The states of one version as the next one has them, term by term in their order."""
-        new = [t.zero(self.start) for t in terms]
+        new = [t.zero(at) for t in terms]
         for i, (old, t) in enumerate(zip(old_terms, terms)):
             if type(old) is type(t):
                 new[i] = t.convert(states[i], old, at)
@@ -710,7 +735,7 @@ class Sim:
         refusers = [i for i, t in enumerate(terms) if answers[i][0] != OK and not t.shadow]
         after = list(states)
         for i, t in enumerate(terms):
-            if not refusers and answers[i][0] == OK:
+            if answers[i][0] == OK and (not refusers or t.count_denied):
                 after[i] = t.charge(states[i], self.now, cost)
             elif t.count_denied:
                 after[i] = t.deny(states[i], self.now, cost)
@@ -731,7 +756,7 @@ class Sim:
         done = [getattr(t, verb)(s, self.now, *args, z) for t, s, z in zip(terms, states, zeros)]
         after = [state for state, _ in done]
         self.keep(key, after)
-        return min(back for _, back in done), self.stands(terms, zeros, after)
+        return max(back for _, back in done), self.stands(terms, zeros, after)
 
     # The script
 

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Holds the layers apart.
+
+    gate.py BUILD_DIR SOURCE_DIR
+
+What the linker proves: the objects of `base` and `algo` import nothing but memory and string
+helpers, libgcc's 128-bit arithmetic, assert, and our own symbols. No allocation, I/O, clock or lock can hide
+in them. They also hold no writable data.
+
+What the text proves: a file includes only its own layer and lower ones.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+# An arrow of the design: who may include whom.
+ALLOWED = {
+    "base": {"base"},
+    "algo": {"base", "algo"},
+    "policy": {"base", "algo", "policy"},
+    "cli": {"base", "algo", "policy", "cli"},
+}
+PURE = ("base", "algo")
+HARMLESS = re.compile(r"(mem(cpy|move|set|cmp|chr)|str(len|cmp|ncmp|chr)|__[a-z]+ti[0-9]|__assert_fail"
+                      r"|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|weir_.*)$")
+
+
+def imports(build, layer):
+    """(object, symbol) of everything the layer's archive needs from elsewhere."""
+    archive = os.path.join(build, f"libweir-{layer}.a")
+    listing = subprocess.run(["nm", "-u", "-A", archive], capture_output=True, text=True, check=True).stdout
+    for line in listing.splitlines():
+        place, symbol = line.rsplit(" ", 1)
+        yield place.split(":")[1], symbol
+
+
+def writable(build, layer):
+    """(object, symbol) of everything in .data or .bss; .data.rel.ro is constant once linked."""
+    archive = os.path.join(build, f"libweir-{layer}.a")
+    listing = subprocess.run(["objdump", "-t", archive], capture_output=True, text=True, check=True).stdout
+    where = ""
+    for line in listing.splitlines():
+        header = re.match(r"(\S+):\s+file format", line)
+        where = header.group(1) if header else where
+        found = re.search(r" O (\.data|\.bss|\*COM\*)\s+\S+\s+(\S+)$", line)
+        if found:
+            yield where, found.group(2)
+
+
+def includes(source):
+    for folder, _, names in os.walk(os.path.join(source, "src")):
+        layer = os.path.relpath(folder, os.path.join(source, "src")).split(os.sep)[0]
+        for name in sorted(names):
+            if not name.endswith((".c", ".h")):
+                continue
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                for number, line in enumerate(file, 1):
+                    found = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+                    if found:
+                        yield layer, f"{layer}/{name}:{number}", found.group(1).split("/")[0]
+
+
+def main(build, source):
+    faults, checks = [], 0
+    for layer in PURE:
+        for where, symbol in imports(build, layer):
+            checks += 1
+            if not HARMLESS.match(symbol):
+                faults.append(f"{layer}: {where} imports {symbol}: this layer is pure")
+        for where, symbol in writable(build, layer):
+            faults.append(f"{layer}: {where} holds writable data {symbol}: this layer has no globals")
+    for layer, where, target in includes(source):
+        checks += 1
+        if target not in ALLOWED.get(layer, set()):
+            faults.append(f"{where} includes {target}/: {layer} may see only {', '.join(sorted(ALLOWED[layer]))}")
+    for fault in faults:
+        print(fault)
+    print(f"layers: {checks - len(faults)} passed, {len(faults)} failed")
+    return 1 if faults or not checks else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:3]))

@@ -1,0 +1,206 @@
+#include "check.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/num.h"
+#include "base/text.h"
+
+static void durations_are_read_exactly_or_refused(void **state)
+{
+    static const struct {
+        const char *text;
+        enum weir__number read;
+        int64_t ns;
+    } ROWS[] = {
+        {"0", WEIR__NUMBER_OK, 0},
+        {"0s", WEIR__NUMBER_OK, 0},
+        {"250ms", WEIR__NUMBER_OK, 250000000},
+        {"1.5s", WEIR__NUMBER_OK, 1500000000},
+        {"1m30s", WEIR__NUMBER_OK, 90000000000},
+        {"5min", WEIR__NUMBER_OK, 300000000000},
+        {"333333333ns", WEIR__NUMBER_OK, 333333333},
+        {"0.000000001s", WEIR__NUMBER_OK, 1},
+        {"1.0000000000s", WEIR__NUMBER_OK, 1000000000},
+        {"106751d", WEIR__NUMBER_OK, INT64_C(9223286400000000000)},
+        {"0.0000000001s", WEIR__NUMBER_FINE, 0},
+        {"1.5ns", WEIR__NUMBER_FINE, 0},
+        {"-1s", WEIR__NUMBER_NEGATIVE, 0},
+        {"106752d", WEIR__NUMBER_BIG, 0},
+        {"9223372036854775808ns", WEIR__NUMBER_BIG, 0},
+        {"9223372036854775807ns1ns", WEIR__NUMBER_BIG, 0},
+        {"", WEIR__NUMBER_BAD, 0},
+        {"1", WEIR__NUMBER_BAD, 0},
+        {"s", WEIR__NUMBER_BAD, 0},
+        {"1.s", WEIR__NUMBER_BAD, 0},
+        {".5s", WEIR__NUMBER_BAD, 0},
+        {"1.5.5s", WEIR__NUMBER_BAD, 0},
+        {"1s2", WEIR__NUMBER_BAD, 0},
+        {"1 s", WEIR__NUMBER_BAD, 0},
+        {"1S", WEIR__NUMBER_BAD, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        int64_t ns = -7;
+
+        print_message("  '%s'\n", ROWS[i].text);
+        assert_int_equal(weir__parse_duration(weir__slice_of(ROWS[i].text), &ns), ROWS[i].read);
+        if (ROWS[i].read == WEIR__NUMBER_OK)
+            assert_int_equal(ns, ROWS[i].ns);
+    }
+}
+
+static void counts_carry_k_and_M(void **state)
+{
+    static const struct {
+        const char *text;
+        enum weir__number read;
+        int64_t value;
+    } ROWS[] = {
+        {"10", WEIR__NUMBER_OK, 10},
+        {"1k", WEIR__NUMBER_OK, 1000},
+        {"1.5k", WEIR__NUMBER_OK, 1500},
+        {"2M", WEIR__NUMBER_OK, 2000000},
+        {"0.5M", WEIR__NUMBER_OK, 500000},
+        {"1.0001k", WEIR__NUMBER_FINE, 0},
+        {"1.5", WEIR__NUMBER_FINE, 0},
+        {"k", WEIR__NUMBER_BAD, 0},
+        {"1K", WEIR__NUMBER_BAD, 0},
+        {"1kk", WEIR__NUMBER_BAD, 0},
+        {"0x10", WEIR__NUMBER_BAD, 0},
+        {"-5", WEIR__NUMBER_NEGATIVE, 0},
+        {"+5", WEIR__NUMBER_BAD, 0},
+        {"9223372036854775807k", WEIR__NUMBER_BIG, 0},
+        {"99999999999999999999", WEIR__NUMBER_BIG, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        int64_t value = -7;
+
+        print_message("  '%s'\n", ROWS[i].text);
+        assert_int_equal(weir__parse_count(weir__slice_of(ROWS[i].text), &value), ROWS[i].read);
+        if (ROWS[i].read == WEIR__NUMBER_OK)
+            assert_int_equal(value, ROWS[i].value);
+    }
+}
+
+static void printed_durations_parse_back(void **state)
+{
+    static const struct {
+        int64_t ns;
+        const char *text;
+    } ROWS[] = {
+        {0, "0s"},
+        {1, "1ns"},
+        {1500000000, "1s500ms"},
+        {90000000000, "1m30s"},
+        {86400000000000, "24h"},
+        {1001, "1us1ns"},
+        {INT64_MAX, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        char text[64];
+        struct weir__out o = {text, sizeof text, 0};
+        int64_t back;
+
+        weir__out_duration(&o, ROWS[i].ns);
+        (void)weir__out_end(&o);
+        if (ROWS[i].text)
+            assert_string_equal(text, ROWS[i].text);
+        assert_int_equal(weir__parse_duration(weir__slice_of(text), &back), WEIR__NUMBER_OK);
+        assert_int_equal(back, ROWS[i].ns);
+    }
+}
+
+static void a_writer_never_passes_its_buffer_and_knows_the_whole_length(void **state)
+{
+    char text[8];
+    struct weir__out o = {text, 5, 0};
+
+    (void)state;
+    memset(text, 'x', sizeof text);
+    weir__out_text(&o, "abcdefg");
+    weir__out_int(&o, INT64_MIN);
+    assert_int_equal(weir__out_end(&o), 27);
+    assert_memory_equal(text, "abcd\0xxx", 8);
+}
+
+static void quoted_words_are_cut_and_printable(void **state)
+{
+    char text[128];
+    struct weir__out o = {text, sizeof text, 0};
+
+    (void)state;
+    weir__out_quoted(&o, (struct weir__slice){"a\nb\0c", 5});
+    weir__out_quoted(&o, weir__slice_of("0123456789012345678901234567890123456789X"));
+    (void)weir__out_end(&o);
+    assert_string_equal(text, "'a?b?c''0123456789012345678901234567890123456789...'");
+}
+
+static void wide_products_round_up_and_stop_at_the_limit(void **state)
+{
+    const weir__u128 big = (weir__u128)1 << 120;
+
+    (void)state;
+    assert_true(weir__wide_mul_div_ceil(7, 3, 10, big) == 3);
+    assert_true(weir__wide_mul_div_ceil(10, 3, 10, big) == 3);
+    assert_true(weir__wide_mul_div_ceil(0, 3, 10, big) == 0);
+    assert_true(weir__wide_mul_div_ceil((weir__u128)1 << 110, (weir__u128)1 << 100,
+                                        (weir__u128)1 << 101, big) == (weir__u128)1 << 109);
+    assert_true(weir__wide_mul_div_ceil((weir__u128)1 << 127, 3, 1, big) == big);
+    assert_true(weir__wide_mul_div_ceil(~(weir__u128)0, ~(weir__u128)0, ~(weir__u128)0,
+                                        ~(weir__u128)0) == ~(weir__u128)0);
+    assert_true(weir__wide_mul_div_ceil(((weir__u128)1 << 127) + 1, (weir__u128)1 << 64,
+                                        ((weir__u128)1 << 127) - 1,
+                                        big) == ((weir__u128)1 << 64) + 1);
+}
+
+static void siphash_1_3_gives_the_reference_answers(void **state)
+{
+    /* key 00..0f, message 00..len-1; computed with the designers' own C, rounds set to 1 and 3 */
+    static const struct {
+        size_t len;
+        uint64_t hash;
+    } ROWS[] = {
+        {0, UINT64_C(0xabac0158050fc4dc)},
+        {1, UINT64_C(0xc9f49bf37d57ca93)},
+        {8, UINT64_C(0x369095118d299a8e)},
+        {15, UINT64_C(0xd320d86d2a519956)},
+    };
+    const uint64_t secret[2] = {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)};
+    unsigned char message[16];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof message; i++)
+        message[i] = (unsigned char)i;
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++)
+        assert_int_equal(weir__hash(message, ROWS[i].len, secret), ROWS[i].hash);
+}
+
+static void the_nearest_word_is_found_by_edits(void **state)
+{
+    (void)state;
+    assert_int_equal(weir__slice_distance(weir__slice_of("brust"), weir__slice_of("burst")), 2);
+    assert_int_equal(weir__slice_distance(weir__slice_of("burst"), weir__slice_of("burst")), 0);
+    assert_int_equal(weir__slice_distance(weir__slice_of(""), weir__slice_of("abc")), 3);
+    assert_int_equal(weir__slice_distance(weir__slice_of("0123456789012345678901234567890123"),
+                                          weir__slice_of("x")),
+                     32);
+}
+
+static const struct CMUnitTest TESTS[] = {
+    cmocka_unit_test(durations_are_read_exactly_or_refused),
+    cmocka_unit_test(counts_carry_k_and_M),
+    cmocka_unit_test(printed_durations_parse_back),
+    cmocka_unit_test(a_writer_never_passes_its_buffer_and_knows_the_whole_length),
+    cmocka_unit_test(quoted_words_are_cut_and_printable),
+    cmocka_unit_test(wide_products_round_up_and_stop_at_the_limit),
+    cmocka_unit_test(siphash_1_3_gives_the_reference_answers),
+    cmocka_unit_test(the_nearest_word_is_found_by_edits),
+};
+
+RUN("base", TESTS)

@@ -1,0 +1,214 @@
+#include "check.h"
+
+#include <string.h>
+
+#include <weir.h>
+
+static void accepted_texts_print_in_canonical_form(void **state)
+{
+    static const struct {
+        const char *text, *canonical;
+    } ROWS[] = {
+        {"100/s", "token-bucket 100/s"},
+        {"token-bucket 100/1s burst=100", "token-bucket 100/s"},
+        {"  token-bucket\t10/s   burst=20 ", "token-bucket 10/s burst=20"},
+        {"token-bucket 1k/min initial=full", "token-bucket 1000/m"},
+        {"token-bucket 1.5k/h burst=2M", "token-bucket 1500/h burst=2000000"},
+        {"token-bucket 10/s initial=empty", "token-bucket 10/s initial=empty"},
+        {"token-bucket 10/s initial=0", "token-bucket 10/s initial=empty"},
+        {"token-bucket 10/s initial=10", "token-bucket 10/s"},
+        {"token-bucket 10/s initial=3 burst=5", "token-bucket 10/s burst=5 initial=3"},
+        {"token-bucket 10/day", "token-bucket 10/24h"},
+        {"token-bucket 10/week", "token-bucket 10/168h"},
+        {"token-bucket 7/1m30s", "token-bucket 7/1m30s"},
+        {"token-bucket 7/1.5s", "token-bucket 7/1s500ms"},
+        {"token-bucket 7/500ms shadow count-denied", "token-bucket 7/500ms count-denied shadow"},
+        {"10/s fallback=local", "token-bucket 10/s"},
+        {"10/s fallback=deny", "token-bucket 10/s fallback=deny"},
+        {"leaky-bucket 10/s", "leaky-bucket 10/s"},
+        {"leaky-bucket 10/s capacity=6 delay=0", "leaky-bucket 10/s capacity=6 delay=0"},
+        {"leaky-bucket 10/s delay=none capacity=10", "leaky-bucket 10/s"},
+        {"pacer 10/s slack=0 queue=1000 max-wait=forever", "pacer 10/s"},
+        {"pacer 10/s slack=2 queue=0 max-wait=0", "pacer 10/s slack=2 queue=0 max-wait=0s"},
+        {"smooth-bursty 5/s max-burst=1s", "smooth-bursty 5/s"},
+        {"smooth-bursty 5/s max-burst=1m", "smooth-bursty 5/s max-burst=1m"},
+        {"smooth-warmup 2/s warmup=4s cold=3", "smooth-warmup 2/s warmup=4s"},
+        {"smooth-warmup 2/s cold=2.5 warmup=4s", "smooth-warmup 2/s warmup=4s cold=2.5"},
+        {"smooth-warmup 2/s cold=2.025 warmup=4s", "smooth-warmup 2/s warmup=4s cold=2.025"},
+        {"min-interval 100ms", "min-interval 100ms"},
+        {"sliding-log 5/1m min-interval=1s", "sliding-log 5/m min-interval=1s"},
+        {"sliding-window 200/1m slots=10", "sliding-window 200/m"},
+        {"sliding-window 200/1m slots=6 per-slot=even", "sliding-window 200/m slots=6 per-slot=34"},
+        {"sliding-counter 200/1m", "sliding-counter 200/m"},
+        {"fixed-window 200/1m align=first", "fixed-window 200/m"},
+        {"fixed-window 200/1m align=clock", "fixed-window 200/m align=clock"},
+        {"fixed-window 200/day", "fixed-window 200/day"},
+        {"fixed-window 200/24h", "fixed-window 200/24h"},
+        {"fixed-window 5/month tz=Europe/Berlin", "fixed-window 5/month tz=Europe/Berlin"},
+        {"fixed-window 5/week tz=UTC align=clock", "fixed-window 5/week"},
+        {"10/s burst=20 + fixed-window 1k/day",
+         "token-bucket 10/s burst=20 + fixed-window 1000/day"},
+        {"token-bucket 1000000000000/1us", "token-bucket 1000000000000/us"},
+        {"token-bucket 1/366d", "token-bucket 1/8784h"},
+        {"pacer 1/366d", "pacer 1/8784h"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        char text[WEIR_LIMIT_TEXT_MAX];
+        struct weir_limit l, back;
+        struct weir_diag why = {0};
+
+        print_message("  '%s'\n", ROWS[i].text);
+        if (weir_limit_parse(&l, ROWS[i].text, &why) != 0)
+            fail_msg("refused: %s", why.text);
+        assert_int_equal(weir_limit_print(&l, text, sizeof text), strlen(ROWS[i].canonical));
+        assert_string_equal(text, ROWS[i].canonical);
+        assert_int_equal(weir_limit_parse(&back, text, NULL), 0);
+        assert_memory_equal(&l, &back, sizeof l);
+    }
+}
+
+static void refused_texts_say_what_and_where(void **state)
+{
+#define TB_OPTIONS "(burst, initial, count-denied, shadow, fallback)"
+    static const struct {
+        const char *text;
+        int error, column;
+        const char *says; /* part of the message */
+    } ROWS[] = {
+        {"token-bucket 10/s brust=20", WEIR_ESYNTAX, 19,
+         "column 19: unknown option 'brust' for token-bucket; did you mean 'burst'? " TB_OPTIONS},
+        {"", WEIR_ESYNTAX, 1, "expected a limit"},
+        {"   ", WEIR_ESYNTAX, 4, "expected a limit"},
+        {"tokenbucket 10/s", WEIR_ESYNTAX, 1, "did you mean 'token-bucket'?"},
+        {"banana", WEIR_ESYNTAX, 1, "unknown algorithm 'banana' (fixed-window, "},
+        {"token-bucket", WEIR_ESYNTAX, 13, "expected COUNT/PERIOD after token-bucket"},
+        {"token-bucket 10", WEIR_ESYNTAX, 14,
+         "expected COUNT/PERIOD after token-bucket, such as 10/s, not '10'"},
+        {"min-interval", WEIR_ESYNTAX, 13, "expected a duration after min-interval"},
+        {"min-interval 10/s", WEIR_ESYNTAX, 14, "period '10/s' is not valid"},
+        {"0/s", WEIR_ERANGE, 1, "count '0' is out of range; expected 1 .. 1000000000000"},
+        {"-5/s", WEIR_ERANGE, 1, "count '-5'"},
+        {"1000000000001/s", WEIR_ERANGE, 1, "count '1000000000001'"},
+        {"99999999999999999999/s", WEIR_ERANGE, 1, "out of range"},
+        {"1.5/s", WEIR_ESYNTAX, 1, "count '1.5' is not valid"},
+        {"x/s", WEIR_ESYNTAX, 1, "count 'x' is not valid"},
+        {"10/0s", WEIR_ERANGE, 4, "period '0s' is out of range"},
+        {"10/-1s", WEIR_ERANGE, 4, "period '-1s' is out of range"},
+        {"10/", WEIR_ESYNTAX, 4, "period '' is not valid"},
+        {"10/999ns", WEIR_ERANGE, 4, "period '999ns' is out of range"},
+        {"10/ns", WEIR_ESYNTAX, 4, "period 'ns'"},
+        {"10/367d", WEIR_ERANGE, 4, "out of range"},
+        {"10/0.5us", WEIR_ERANGE, 4, "out of range"},
+        {"10/1000.5ns", WEIR_ESYNTAX, 4, "whole nanoseconds"},
+        {"10/month", WEIR_ESYNTAX, 4, "only a fixed-window follows"},
+        {"10/fortnight", WEIR_ESYNTAX, 4, "period 'fortnight' is not valid"},
+        {"10/s burst", WEIR_ESYNTAX, 6, "option 'burst' needs a value"},
+        {"10/s burst=", WEIR_ESYNTAX, 12, "burst='' is not valid"},
+        {"10/s burst=0", WEIR_ERANGE, 12, "burst='0' is out of range; expected 1 .. 1000000000000"},
+        {"10/s burst=5 burst=5", WEIR_ESYNTAX, 14, "option 'burst' is given twice"},
+        {"10/s shadow shadow", WEIR_ESYNTAX, 13, "option 'shadow' is given twice"},
+        {"10/s shadow=yes", WEIR_ESYNTAX, 6, "option 'shadow' takes no value"},
+        {"10/s slots=3", WEIR_ESYNTAX, 6,
+         "unknown option 'slots' for token-bucket; it belongs to sliding-window " TB_OPTIONS},
+        {"10/s junk", WEIR_ESYNTAX, 6, "unknown option 'junk' for token-bucket " TB_OPTIONS},
+        {"10/s 20", WEIR_ESYNTAX, 6, "unknown option '20'"},
+        {"10/s initial=11", WEIR_ERANGE, 6, "initial may not exceed burst"},
+        {"10/s burst=1k initial=1001", WEIR_ERANGE, 15, "initial may not exceed burst"},
+        {"10/s fallback=maybe", WEIR_ESYNTAX, 15,
+         "fallback='maybe' is not valid; expected local, allow or deny"},
+        {"1/366d burst=1000", WEIR_ERANGE, 8, "146 years"},
+        {"leaky-bucket 10/s delay=11", WEIR_ERANGE, 19, "delay may not exceed capacity"},
+        {"pacer 1/366d slack=1000", WEIR_ERANGE, 14, "146 years"},
+        {"pacer 10/s max-wait=soon", WEIR_ESYNTAX, 21,
+         "max-wait='soon' is not valid; expected forever"},
+        {"sliding-log 65537/s", WEIR_ERANGE, 13, "expected 1 .. 65536"},
+        {"sliding-window 10/s slots=7", WEIR_ERANGE, 21,
+         "slots=7 does not divide the period of 1s"},
+        {"sliding-window 10/1001ns", WEIR_ERANGE, 16, "slots=10 does not divide"},
+        {"sliding-window 10/s slots=1001", WEIR_ERANGE, 27, "expected 1 .. 1000"},
+        {"sliding-window 10/s per-slot=11", WEIR_ERANGE, 21, "per-slot may not exceed the count"},
+        {"smooth-warmup 2/s", WEIR_ESYNTAX, 15, "needs warmup="},
+        {"smooth-warmup 2/s warmup=0s", WEIR_ERANGE, 26, "warmup='0s' is out of range"},
+        {"smooth-warmup 2/s warmup=4s cold=0.5", WEIR_ERANGE, 34, "cold='0.5' is out of range"},
+        {"smooth-warmup 2/s warmup=4s cold=2.0001", WEIR_ESYNTAX, 34, "at most three decimals"},
+        {"smooth-bursty 1000M/s max-burst=366d", WEIR_ERANGE, 23,
+         "more than 1000000000000 permits"},
+        {"fixed-window 5/day align=first", WEIR_ESYNTAX, 20, "write 24h"},
+        {"fixed-window 5/h tz=Europe/Berlin", WEIR_ESYNTAX, 18, "tz needs align=clock"},
+        {"fixed-window 5/day tz=Mars/Base", WEIR_ENOZONE, 23, "tz='Mars/Base' is not valid"},
+        {"fixed-window 5/day tz=../../../etc/passwd", WEIR_ENOZONE, 23, "is not valid"},
+        {"fixed-window 5/day tz=/etc/localtime", WEIR_ENOZONE, 23, "is not valid"},
+        {"10/s +", WEIR_ESYNTAX, 7, "expected a limit"},
+        {"+ 10/s", WEIR_ESYNTAX, 1, "unknown algorithm '+'"},
+        {"10/s+5/s", WEIR_ESYNTAX, 4, "period 's+5/s' is not valid"},
+        {"1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s "
+         "+ 1/s + 1/s",
+         WEIR_ERANGE, 97, "at most 16 terms"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        struct weir_diag why = {0};
+        struct weir_limit l, before;
+
+        memset(&l, 0x5a, sizeof l);
+        before = l;
+        print_message("  '%s'\n", ROWS[i].text);
+        assert_int_equal(weir_limit_parse(&l, ROWS[i].text, &why), ROWS[i].error);
+        assert_int_equal(why.column, ROWS[i].column);
+        if (!strstr(why.text, ROWS[i].says))
+            fail_msg("expected '%s' in '%s'", ROWS[i].says, why.text);
+        assert_memory_equal(&l, &before, sizeof l); /* a refusal changes nothing */
+        assert_int_equal(weir_limit_parse(&l, ROWS[i].text, NULL), ROWS[i].error);
+    }
+}
+
+static void a_long_text_is_refused_and_a_long_word_is_cut(void **state)
+{
+    char text[WEIR_LIMIT_TEXT_MAX + 1];
+    struct weir_diag why;
+    struct weir_limit l;
+
+    (void)state;
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    assert_int_equal(weir_limit_parse(&l, text, &why), WEIR_ERANGE);
+    text[WEIR_LIMIT_TEXT_MAX - 1] = '\0';
+    assert_int_equal(weir_limit_parse(&l, text, &why), WEIR_ESYNTAX);
+    assert_non_null(strstr(why.text, "...'"));
+    assert_true(strlen(why.text) < sizeof why.text);
+}
+
+static void printing_into_too_little_room_still_ends_the_text(void **state)
+{
+    struct weir_limit l;
+    char text[8];
+
+    (void)state;
+    assert_int_equal(weir_limit_parse(&l, "100/s", NULL), 0);
+    assert_int_equal(weir_limit_print(&l, text, sizeof text), 18);
+    assert_string_equal(text, "token-b");
+    assert_int_equal(weir_limit_print(&l, NULL, 0), 18);
+}
+
+static void errors_and_reasons_have_names_and_texts(void **state)
+{
+    (void)state;
+    assert_string_equal(weir_error_name(WEIR_ESYNTAX), "WEIR_ESYNTAX");
+    assert_string_equal(weir_error_text(WEIR_ENOZONE), "no such time zone");
+    assert_string_equal(weir_error_name(0), "OK");
+    assert_string_equal(weir_error_text(-999), "unknown error");
+    assert_string_equal(weir_reason_name(WEIR_TOO_BIG), "TOO_BIG");
+}
+
+static const struct CMUnitTest TESTS[] = {
+    cmocka_unit_test(accepted_texts_print_in_canonical_form),
+    cmocka_unit_test(refused_texts_say_what_and_where),
+    cmocka_unit_test(a_long_text_is_refused_and_a_long_word_is_cut),
+    cmocka_unit_test(printing_into_too_little_room_still_ends_the_text),
+    cmocka_unit_test(errors_and_reasons_have_names_and_texts),
+};
+
+RUN("grammar", TESTS)
