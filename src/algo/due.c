@@ -1,11 +1,6 @@
 /* The due time: what the five buckets share beside the decision itself. The idea is in due.h. */
 #include "algo/due.h"
 
-static weir__u128 units_of(const struct weir__meter *m, struct weir__span s)
-{
-    return weir__wide(s.ns) * weir__wide(m->term.count) + weir__wide(s.rem);
-}
-
 struct weir__span weir__due_price_of(const struct weir__meter *m, int64_t n)
 {
     const int64_t count = m->term.count;
@@ -19,59 +14,6 @@ struct weir__span weir__due_price_of(const struct weir__meter *m, int64_t n)
     if (ns >= INT64_MAX)
         return (struct weir__span){INT64_MAX, 0};
     return (struct weir__span){(int64_t)ns, (int64_t)(units % weir__wide(count))};
-}
-
-/* floor(s / T) */
-static int64_t events_in(const struct weir__meter *m, struct weir__span s)
-{
-    int64_t units;
-
-    if (!__builtin_mul_overflow(s.ns, m->term.count, &units) &&
-        !__builtin_add_overflow(units, s.rem, &units))
-        return units / m->term.period_ns;
-    return (int64_t)(units_of(m, s) / weir__wide(m->term.period_ns));
-}
-
-/* a - b, for b not after a. */
-static struct weir__span between(const struct weir__meter *m, struct weir__due a,
-                                 struct weir__due b)
-{
-    struct weir__span s = {a.ns - b.ns, b.rem - a.rem};
-
-    if (s.rem < 0) {
-        s.rem += m->term.count;
-        s.ns--;
-    }
-    return s;
-}
-
-int64_t weir__due_room(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
-{
-    const struct weir__due base = weir__due_base(d, now_ns);
-    const struct weir__due brim = weir__due_add(m, weir__due_at(now_ns), m->full);
-
-    if (base.ns == now_ns)
-        return m->limit;
-    return weir__due_after(base, brim) ? 0 : events_in(m, between(m, brim, base));
-}
-
-struct weir__due weir__due_load(const struct weir__meter *m, const struct weir__state *s)
-{
-    if (s->fresh_ns == 0)
-        return m->zero;
-    return (struct weir__due){.ns = s->fresh_ns,
-                              .rem = weir__state_part(s),
-                              .blurred = (s->word & WEIR__STATE_FLAG) != 0};
-}
-
-void weir__due_store(const struct weir__meter *m, struct weir__state *s, struct weir__due d)
-{
-    if (!weir__due_after(d, m->zero)) {
-        weir__reset(s);
-        return;
-    }
-    s->fresh_ns = d.ns;
-    s->word = weir__state_word(d.rem, m->version) | (d.blurred ? WEIR__STATE_FLAG : 0);
 }
 
 size_t weir__due_state_size(const struct weir__meter *m)
@@ -114,7 +56,7 @@ int64_t weir__due_lower(const struct weir__meter *m, struct weir__due *d, int64_
         return 0;
     if (weir__due_after(floor, lower)) {
         lower = floor;
-        events = events_in(m, between(m, *d, floor));
+        events = weir__due_events(m, weir__due_between(m, *d, floor));
     }
     lower.blurred = d->blurred;
     *d = lower;

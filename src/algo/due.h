@@ -79,12 +79,64 @@ static inline struct weir__span weir__due_price(const struct weir__meter *m, int
     return n == 1 ? m->step : weir__due_price_of(m, n);
 }
 
-/* floor(B - (max(D, now) - now)/T), at least 0: how many events fit now. */
-int64_t weir__due_room(const struct weir__meter *m, struct weir__due d, int64_t now_ns);
+/* floor(s / T) */
+static inline int64_t weir__due_events(const struct weir__meter *m, struct weir__span s)
+{
+    int64_t units;
 
-struct weir__due weir__due_load(const struct weir__meter *m, const struct weir__state *s);
+    if (!__builtin_mul_overflow(s.ns, m->term.count, &units) &&
+        !__builtin_add_overflow(units, s.rem, &units))
+        return units / m->term.period_ns;
+    return (int64_t)((weir__wide(s.ns) * weir__wide(m->term.count) + weir__wide(s.rem)) /
+                     weir__wide(m->term.period_ns));
+}
+
+/* a - b, for b not after a. */
+static inline struct weir__span weir__due_between(const struct weir__meter *m, struct weir__due a,
+                                                  struct weir__due b)
+{
+    struct weir__span s = {a.ns - b.ns, b.rem - a.rem};
+
+    if (s.rem < 0) {
+        s.rem += m->term.count;
+        s.ns--;
+    }
+    return s;
+}
+
+/* floor(B - (max(D, now) - now)/T), at least 0: how many events fit now. */
+static inline int64_t weir__due_room(const struct weir__meter *m, struct weir__due d,
+                                     int64_t now_ns)
+{
+    const struct weir__due base = weir__due_base(d, now_ns);
+    const struct weir__due brim = weir__due_add(m, weir__due_at(now_ns), m->full);
+
+    if (base.ns == now_ns)
+        return m->limit;
+    return weir__due_after(base, brim) ? 0 : weir__due_events(m, weir__due_between(m, brim, base));
+}
+
+static inline struct weir__due weir__due_load(const struct weir__meter *m,
+                                              const struct weir__state *s)
+{
+    if (s->fresh_ns == 0)
+        return m->zero;
+    return (struct weir__due){.ns = s->fresh_ns,
+                              .rem = weir__state_part(s),
+                              .blurred = (s->word & WEIR__STATE_FLAG) != 0};
+}
+
 /* Writes D, or zero if D is not after what zero stands for. */
-void weir__due_store(const struct weir__meter *m, struct weir__state *s, struct weir__due d);
+static inline void weir__due_store(const struct weir__meter *m, struct weir__state *s,
+                                   struct weir__due d)
+{
+    if (!weir__due_after(d, m->zero)) {
+        weir__reset(s);
+        return;
+    }
+    s->fresh_ns = d.ns;
+    s->word = weir__state_word(d.rem, m->version) | (d.blurred ? WEIR__STATE_FLAG : 0);
+}
 
 /* An algorithm of this family: decide by *d and, where it is charged, move it. Fills allowed,
  * reason, wait and retry. cost > 0. */

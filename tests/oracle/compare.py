@@ -284,8 +284,8 @@ class Script:
             return " wait=0"
         if kind < 0.75:
             return " wait=forever"
-        return " wait=" + duration(max(0, r.choice([self.last[2], self.last[2] - 1, self.last[2] // 2,
-                                                    r.choice(ROUND), int(10 ** r.uniform(0, 12))])))
+        return " wait=" + duration(min(INT64_MAX, max(0, r.choice([self.last[2], self.last[2] - 1, self.last[2] // 2,
+                                                    r.choice(ROUND), int(10 ** r.uniform(0, 12))]))))
 
     def event(self):
         r, kind, key = self.rng, self.rng.random(), self.rng.choice(self.keys)
@@ -312,7 +312,7 @@ class Script:
 
     def cancel(self, name):
         """Mostly before it acts, or just then."""
-        act = self.sim.names[name][2] - self.sim.start
+        act = max(self.sim.names[name][2], default=0) - self.sim.start
         kind = self.rng.random()
         if kind < 0.3 and 1 < act < END - self.sim.start:
             self.now = act - self.rng.choice([0, 0, 1, -1])

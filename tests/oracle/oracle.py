@@ -151,8 +151,9 @@ class Bucket(Term):
 
     def give_back(self, s, now, n, zero, lost):
         """A cancel of n events: whole ones, and no further than refund would go."""
-        back = min(n, floor((s.D - max(now, zero.D)) / self.T))
-        return (Due(s.D - back * self.T, lost), back) if back > 0 else (s, 0)
+        D = max(s.D - n * self.T, now, zero.D)
+        back = floor((s.D - D) / self.T)
+        return (Due(D, lost), back) if back > 0 else (s, 0)
 
     def cancel_due(self, s, now, cost, act, zero):
         """The cancel of token-bucket and pacer."""
@@ -166,12 +167,12 @@ class Bucket(Term):
         if s.D > at:
             D = at + (s.D - at) * self.T / old.T
         else:
-            D = s.D if self.count == old.count else ceil(s.D)
+            D = ceil(s.D)
         return self.on_grid(D, s.lost or old.waiting(s.D, at))
 
     def on_grid(self, D, lost):
         """D is a whole number of nanoseconds and a remainder in 1/count: rounded up to that."""
-        return Due(Fraction(ceil(D * self.count), self.count), lost)
+        return Due(min(Fraction(ceil(D * self.count), self.count), Fraction(TOP)), lost)
 
 
 class TokenBucket(Bucket):
@@ -533,7 +534,7 @@ class SlidingCounter(Term):
 
     def convert(self, s, old, at):
         if self.period == old.period:
-            return s
+            return {i: n for i, n in s.items() if i >= at // self.period - 1}
         used = old.used(s, at)
         return {at // self.period: used} if used else {}
 
@@ -668,7 +669,7 @@ class Sim:
         self.start, self.now = start_ns, start_ns
         self.versions = []          # (terms, time of the change, the zero states)
         self.keys = {}              # key -> (version, states)
-        self.names = {}             # as=ID -> (key, cost, act time), None once cancelled
+        self.names = {}             # as=ID -> (key, cost, act times of the terms)
         if limit_text:
             self.define(limit_text)
 
@@ -729,7 +730,7 @@ class Sim:
         """What take answers, and the states after it."""
         terms, zeros, states = self.touch(key)
         if cost == 0:
-            return self.stands(terms, zeros, states), states
+            return self.stands(terms, zeros, states), states, [self.now] * len(terms)
         patiences = [t.default_patience if patience is None else patience for t in terms]
         answers = [t.decide(s, self.now, cost, p) for t, s, p in zip(terms, states, patiences)]
         refusers = [i for i, t in enumerate(terms) if answers[i][0] != OK and not t.shadow]
@@ -742,18 +743,19 @@ class Sim:
         if not refusers:
             would = [a[0] for a in answers if a[0] != OK]
             wait = max([a[1] for a in answers if a[0] == OK], default=0)
-            return self.stands(terms, zeros, after, would[0] if would else OK, wait), after
+            acts = [self.now + (a[1] or 0) for a in answers]
+            return self.stands(terms, zeros, after, would[0] if would else OK, wait), after, acts
         first = refusers[0]
         # As things stand after the call: a refused event that counts delays the retry too.
         retries = [terms[i].decide(after[i], self.now, cost, patiences[i])[2] for i in refusers]
         left = min(t.remaining(s, self.now) for t, s in zip(terms, after))
         return Verdict(False, answers[first][0], terms[first].limit, left, None,
-                       NEVER if NEVER in retries else max(retries), self.reset_after(terms, zeros, after)), after
+                       NEVER if NEVER in retries else max(retries), self.reset_after(terms, zeros, after)), after, None
 
-    def give_back(self, key, verb, *args):
+    def give_back(self, key, method):
         """Refund or cancel on every term; what came back, and the key as it then stands."""
         terms, zeros, states = self.touch(key)
-        done = [getattr(t, verb)(s, self.now, *args, z) for t, s, z in zip(terms, states, zeros)]
+        done = [method(i, t, s, z) for i, (t, s, z) in enumerate(zip(terms, states, zeros))]
         after = [state for state, _ in done]
         self.keep(key, after)
         return max(back for _, back in done), self.stands(terms, zeros, after)
@@ -787,22 +789,24 @@ class Sim:
         cost = int(rest.pop(0)) if rest and "=" not in rest[0] else 1
         opts = dict(o.split("=", 1) for o in rest)
         if verb == "refund":
-            cost, v = self.give_back(key, "refund", cost)
-            return key, cost, v
+            back, v = self.give_back(key, lambda i, t, s, z: t.refund(s, self.now, cost, z))
+            return key, back, v
         patience = opts.get("wait")
         if patience is not None:
             patience = FOREVER if patience == "forever" else parse_duration(patience)
-        v, after = self.decide(key, cost, patience)
+        v, after, acts = self.decide(key, cost, patience)
         if verb == "take":
             self.keep(key, after)
             if "as" in opts:
-                self.names[opts["as"]] = (key, cost if v.allowed else 0, self.now + (v.wait or 0))
+                self.names[opts["as"]] = (key, cost, acts) if v.allowed else (key, 0, [])
         return key, cost, v
 
     def cancel(self, name):
-        key, cost, act = self.names[name]
-        self.names[name] = (key, 0, act)
-        back, v = self.give_back(key, "cancel", cost, act)
+        """Every term by its own act time; a term that came later, or a second cancel, has none."""
+        key, cost, acts = self.names[name]
+        self.names[name] = (key, 0, [])
+        back, v = self.give_back(key, lambda i, t, s, z: t.cancel(s, self.now, cost, acts[i], z)
+                                 if i < len(acts) else (s, 0))
         return key, back, v
 
 

@@ -1,0 +1,183 @@
+/* Property tests: the laws of the algorithms, tried on random limits and random callers.
+ *
+ * A *case* is a law, a seed and nothing else: the seed decides the algorithm, the limit, every ask
+ * and every step of the clock. Whatever fails is repeated by `prop --law NAME --seed N`, and its
+ * line goes to seeds.txt for good.
+ *
+ * The limits are made as text and go through weir_limit_parse: only what the door lets in is tried.
+ * The arithmetic of the laws is exact (128 bits); nothing here is a float, and nothing is shared with
+ * the algorithms but the state's first word and the calendar.
+ */
+#ifndef WEIR_TESTS_PROP_H
+#define WEIR_TESTS_PROP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir.h>
+
+#include "algo/algo.h"
+
+#define PROP_ALGORITHMS (WEIR_MIN_INTERVAL + 1)
+#define PROP_VERSIONS   4
+#define PROP_STEPS      128
+#define PROP_TEXT       512
+#define PROP_FOREVER_NS WEIR__NOW_MAX /* the last moment there is */
+
+/* ---- Chance (gen.c) ------------------------------------------------------------------------ */
+
+struct prop_rng {
+    uint64_t state;
+};
+
+uint64_t prop_next(struct prop_rng *r);
+/* lo..hi, both included. */
+int64_t prop_range(struct prop_rng *r, int64_t lo, int64_t hi);
+/* True once in n. */
+bool prop_odds(struct prop_rng *r, int64_t n);
+int64_t prop_pick(struct prop_rng *r, const int64_t *of, size_t n);
+
+/* What kind of limit. */
+enum prop_flavor {
+    PROP_HUMAN,   /* as people write them: a few events in a second, a minute, an hour        */
+    PROP_DENSE,   /* many events in a nanosecond, where rounding hides whole events           */
+    PROP_EXTREME, /* the largest and the smallest of everything, and the ends of time         */
+    PROP_ANY,     /* any of these: mostly the first                                           */
+};
+
+/* The canonical text of a random term of the algorithm, and the term. */
+void prop_term(struct prop_rng *r, enum weir_algorithm algorithm, enum prop_flavor flavor,
+               struct weir_term *term, char text[PROP_TEXT]);
+
+/* ---- A case (stage.c) ---------------------------------------------------------------------- */
+
+enum prop_verb { PROP_TAKE, PROP_REFUND, PROP_CANCEL, PROP_CHANGE, PROP_FORGET };
+
+struct prop_step {
+    enum prop_verb verb;
+    int64_t now_ns, cost;
+    int64_t patience_ns; /* of a take                       */
+    int64_t act_ns;      /* of a cancel                     */
+    int64_t back;        /* what refund and cancel returned */
+    struct weir_verdict v;
+};
+
+struct prop_law;
+
+struct prop_case {
+    const struct prop_law *law;
+    uint64_t seed;
+    struct prop_rng rng;
+    enum weir_algorithm algorithm;
+    enum prop_flavor flavor;
+
+    struct weir__meter meter[PROP_VERSIONS];
+    char text[PROP_VERSIONS][PROP_TEXT];
+    struct weir_term term[PROP_VERSIONS];
+    int versions;                /* that there are          */
+    const struct weir__meter *m; /* the one that holds now  */
+    struct weir__state *state, *spare;
+    size_t size; /* of the states: the largest that any version needs */
+
+    int64_t now_ns;
+    struct weir_verdict last;
+    struct prop_step step[PROP_STEPS];
+    int steps;
+
+    bool failed;
+    char why[512];
+};
+
+struct prop_law {
+    const char *name;
+    const char *sentence;
+    void (*run)(struct prop_case *c);
+    int cases; /* by default; each is of one algorithm */
+};
+
+extern const struct prop_law PROP_LAWS[];
+extern const size_t PROP_LAWS_N;
+
+/* A limit (and later versions of it) and an untouched key. The bytes behind a zero fresh_ns mean
+ * nothing, and are filled with something that would show if they did. */
+void prop_open(struct prop_case *c, enum prop_flavor flavor, int versions);
+/* The same, with the first version written by the law. */
+void prop_open_text(struct prop_case *c, const char *text, int64_t born_ns);
+void prop_close(struct prop_case *c);
+
+/* Notes that something must hold; the first that does not is what the case failed of. */
+void prop_expect(struct prop_case *c, bool holds, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void prop_show(const struct prop_case *c);
+
+struct weir__ask prop_ask(const struct prop_case *c, int64_t now_ns, int64_t cost,
+                          int64_t patience_ns);
+/* The verbs on the case's key at its time, written down as steps. */
+struct weir_verdict prop_take(struct prop_case *c, int64_t cost, int64_t patience_ns);
+int64_t prop_refund(struct prop_case *c, int64_t n);
+int64_t prop_cancel(struct prop_case *c, int64_t cost, int64_t act_ns);
+/* The next version begins. */
+void prop_change(struct prop_case *c);
+
+/* What a take would say at some time, on a copy. */
+struct weir_verdict prop_peek_at(struct prop_case *c, int64_t now_ns, int64_t cost,
+                                 int64_t patience_ns);
+
+void prop_note(struct prop_case *c, const struct prop_step *step);
+struct weir__state *prop_state_new(const struct prop_case *c);
+/* Forgets the key, and leaves garbage behind. */
+void prop_state_forget(const struct prop_case *c, struct weir__state *s);
+bool prop_same(const struct weir_verdict *a, const struct weir_verdict *b);
+
+/* ---- What callers do (gen.c) --------------------------------------------------------------- */
+
+int64_t prop_cost(struct prop_case *c);
+int64_t prop_patience(struct prop_case *c);
+/* Moves the clock on, to some moment that may matter; `back`: or back. */
+void prop_move(struct prop_case *c, bool back);
+
+/* ---- The bound of every algorithm (bound.c) ------------------------------------------------ */
+
+struct prop_event {
+    int64_t at_ns;     /* when it was admitted: no earlier than any before it            */
+    int64_t act_ns;    /* when it acts: no earlier than admitted                         */
+    int64_t asked_act; /* as the caller knows it: now + wait                             */
+    int64_t cost;      /* what is left of it                                             */
+    int64_t whole;     /* what it was                                                    */
+    int64_t label;     /* fixed-window: the window that it was counted in                */
+    bool rounded;      /* it waited, and waits are rounded up by less than a nanosecond  */
+};
+
+struct prop_ledger {
+    struct prop_event event[PROP_STEPS];
+    int n;
+};
+
+void prop_ledger_add(struct prop_ledger *l, const struct prop_case *c, int64_t cost,
+                     int64_t wait_ns);
+/* Takes n from the newest events. */
+void prop_ledger_refund(struct prop_ledger *l, int64_t n);
+void prop_ledger_drop(struct prop_ledger *l, int i);
+/* The promise of the algorithm's essay, over every interval. */
+void prop_bound(struct prop_case *c, const struct prop_ledger *l);
+
+/* ---- The laws ------------------------------------------------------------------------------ */
+
+void prop_law_bound(struct prop_case *c);
+void prop_law_clock(struct prop_case *c);
+void prop_law_denial(struct prop_case *c);
+void prop_law_retry(struct prop_case *c);
+void prop_law_remaining(struct prop_case *c);
+void prop_law_peek(struct prop_case *c);
+void prop_law_extreme(struct prop_case *c);
+void prop_law_forget(struct prop_case *c);
+void prop_law_reset(struct prop_case *c);
+void prop_law_drift(struct prop_case *c);
+void prop_law_refund(struct prop_case *c);
+void prop_law_carry(struct prop_case *c);
+void prop_law_change(struct prop_case *c);
+void prop_law_several(struct prop_case *c);
+void prop_law_text(struct prop_case *c);
+
+#endif
