@@ -1,5 +1,6 @@
 /* `weir sim`: reads events from a script or makes them, runs them, tells what came of them. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,78 +184,88 @@ static int run_line(struct sim *s, struct weir__slice line)
     return fail(s, &error);
 }
 
-/* Lines of bounded length from a buffer that is filled again as it empties. */
-static int run_lines(struct sim *s, FILE *from, char *buffer)
-{
-    size_t have = 0;
-    bool end = false;
-
-    while (!end || have > 0) {
-        const char *newline = have > 0 ? memchr(buffer, '\n', have) : NULL;
-        struct weir__slice rest = {buffer, have};
-
-        if (!newline && !end) {
-            const size_t got = fread(buffer + have, 1, 2 * SIM_LINE_MAX - have, from);
-
-            have += got;
-            end = got == 0;
-            if (have < 2 * SIM_LINE_MAX || memchr(buffer, '\n', have))
-                continue;
-        }
-        while (rest.len > 0 && (end || memchr(rest.at, '\n', rest.len))) {
-            const struct weir__slice line = weir__slice_cut(&rest, '\n');
-            int status;
-
-            if (line.len > SIM_LINE_MAX)
-                break;
-            status = run_line(s, line);
-            if (status != EXIT_DONE)
-                return status;
-            if (rest.len > 0)
-                rest = (struct weir__slice){rest.at + 1, rest.len - 1};
-        }
-        if (rest.len > SIM_LINE_MAX) {
-            struct sim_error error;
-
-            s->line++;
-            (void)sim_fail(&error, "the line is longer than %d bytes", SIM_LINE_MAX);
-            return fail(s, &error);
-        }
-        memmove(buffer, rest.at, rest.len);
-        have = rest.len;
-    }
-    return EXIT_DONE;
-}
-
 static int open_failed(const struct sim *s, int error)
 {
     struct weir_limit limit;
     struct weir_diag why;
 
-    (void)fprintf(stderr, "weir sim: cannot read '%s': %s\n", s->script, strerror(error));
+    (void)fprintf(stderr, "weir sim: cannot read '%s': %s\n",
+                  s->script ? s->script : "standard input", strerror(error));
     if (s->limit_text && weir_limit_parse(&limit, s->limit_text, &why) != 0)
         (void)fprintf(stderr, "weir sim: nor is it a limit: %s\n", why.text);
     return EXIT_USAGE;
 }
 
+static int too_long(struct sim *s)
+{
+    struct sim_error error;
+
+    s->line++;
+    (void)sim_fail(&error, "the line is longer than %d bytes", SIM_LINE_MAX);
+    return fail(s, &error);
+}
+
+/* Runs the whole lines of *text (at the end of the input, all of it) and leaves the rest. */
+static int run_text(struct sim *s, struct weir__slice *text, bool end)
+{
+    while (text->len > 0) {
+        struct weir__slice rest = *text;
+        const struct weir__slice line = weir__slice_cut(&rest, '\n');
+        int status;
+
+        if (line.len > SIM_LINE_MAX)
+            return too_long(s);
+        if (rest.len == 0 && !end)
+            return EXIT_DONE;
+        status = run_line(s, line);
+        if (status != EXIT_DONE)
+            return status;
+        if (rest.len > 0)
+            rest = (struct weir__slice){rest.at + 1, rest.len - 1}; /* the newline */
+        *text = rest;
+    }
+    return EXIT_DONE;
+}
+
+/* Reads as input comes, so that a person who types sees answers. What is left of a line is at most
+ * half of the buffer, or it is too long. */
+static int run_lines(struct sim *s, int from, char buffer[2 * SIM_LINE_MAX])
+{
+    size_t have = 0;
+
+    for (;;) {
+        const ssize_t got = read(from, buffer + have, 2 * SIM_LINE_MAX - have);
+        struct weir__slice text = {buffer, have + (got > 0 ? (size_t)got : 0)};
+        int status;
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return open_failed(s, errno);
+        status = run_text(s, &text, got == 0);
+        if (status != EXIT_DONE || got == 0)
+            return status;
+        memmove(buffer, text.at, text.len);
+        have = text.len;
+    }
+}
+
 static int run_script(struct sim *s)
 {
     const bool standard = !s->script || strcmp(s->script, "-") == 0;
-    FILE *from = standard ? stdin : fopen(s->script, "rb");
+    const int from = standard ? STDIN_FILENO : open(s->script, O_RDONLY | O_CLOEXEC);
     char *buffer;
     int status;
 
-    if (!from)
+    if (from < 0)
         return open_failed(s, errno);
     if (!s->picture_only)
         sim_report_begin(&s->report);
     buffer = malloc(2 * SIM_LINE_MAX);
     status = buffer ? run_lines(s, from, buffer) : EXIT_FAILED;
-    if (status == EXIT_DONE && ferror(from))
-        status = open_failed(s, errno);
     free(buffer);
     if (!standard)
-        (void)fclose(from);
+        (void)close(from);
     return status;
 }
 

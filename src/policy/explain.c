@@ -295,7 +295,9 @@ static void option_value(struct weir__out *o, const struct weir__option *x,
     const int64_t value = weir__option_get(x, t);
 
     for (int i = 0; i < 4 && x->words[i].text; i++) {
-        if (x->words[i].value == value) {
+        const bool full = x->words[i].value == WEIR__WORD_FULL && value == t->burst;
+
+        if (full || x->words[i].value == value) {
             text(o, x->words[i].text);
             return;
         }

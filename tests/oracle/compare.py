@@ -224,12 +224,15 @@ class Script:
         if r.random() < 0.06:
             self.now = END - self.sim.start - r.randint(0, 10**10)
         self.put("limit " + limit_text(self.terms))
-        for _ in range(r.randint(20, 100)):
-            self.event()
+        try:
+            for _ in range(r.randint(20, 100)):
+                self.event()
+        except OverflowError:
+            pass                # the contract ends here, and so does the script
 
     def put(self, line):
-        self.lines.append(line)
         self.expected.append(self.sim.line(line))
+        self.lines.append(line)
 
     def at(self):
         """The next event's time, near something that happens then."""

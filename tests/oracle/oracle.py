@@ -172,7 +172,9 @@ class Bucket(Term):
 
     def on_grid(self, D, lost):
         """D is a whole number of nanoseconds and a remainder in 1/count: rounded up to that."""
-        return Due(min(Fraction(ceil(D * self.count), self.count), Fraction(TOP)), lost)
+        if D > TOP:
+            raise OverflowError("a due time after the last time there is")
+        return Due(Fraction(ceil(D * self.count), self.count), lost)
 
 
 class TokenBucket(Bucket):
@@ -650,7 +652,10 @@ class SmoothWarmup(Term):
         if s == old.zero(0):
             return self.zero(0)
         s = old.at(s, at)
-        return Warm(s.stored * self.max / old.max, s.next)
+        stored = s.stored * self.max / old.max
+        unit = Fraction(1, self.count * int(5000 + 1000 * self.cold))
+        stored = floor(stored * self.W / self.max / unit) * unit * self.max / self.W
+        return Warm(stored, Fraction(ceil(s.next * self.count), self.count))
 
 
 ALGORITHMS = {"fixed-window": FixedWindow, "sliding-window": SlidingWindow, "sliding-counter": SlidingCounter,
