@@ -18,7 +18,7 @@
  *       good as new.
  *   (4) D never moves back but by refund and cancel. A clock that steps back finds more owed, never
  *       less: it mints nothing.
- *   (5) ns saturates at INT64_MAX. A reservation that would pass it is refused; an event that need
+ *   (5) ns saturates at INT64_MAX. A reservation that would reach it is too big; an event that need
  *       not wait is granted, at most one nanosecond of 2^62 too cheap.
  *
  * `blurred`: the act time of the last reservation is D - B x T, until something other than a grant
@@ -69,6 +69,15 @@ static inline struct weir__due weir__due_sub(const struct weir__meter *m, struct
     }
     d.ns -= s.ns; /* both in 0..INT64_MAX: no overflow */
     return d;
+}
+
+/* How long after now an event may act that would move the due time from base on by price, the
+ * bucket being full; at most 0 if at once. Subtracting first keeps this exact where D' would
+ * saturate. */
+static inline int64_t weir__due_wait(const struct weir__meter *m, struct weir__due base,
+                                     struct weir__span price, int64_t now_ns)
+{
+    return weir__due_add(m, weir__due_sub(m, base, m->full), price).ns - now_ns;
 }
 
 /* n x T, saturating at ns = INT64_MAX. */

@@ -76,17 +76,22 @@ int64_t weir__meter_patience(const struct weir__meter *m)
     return m->algo->default_patience(m);
 }
 
+/* Whether the state's bytes mean the same kind of thing in every version since it was written. */
+static bool carries_over(const struct weir__meter *m, const struct weir__state *s)
+{
+    for (; m->older && weir__state_version(s) != m->version; m = m->older)
+        if (!weir__meter_keeps(m))
+            return false;
+    return true;
+}
+
 static void bring_up(const struct weir__meter *m, struct weir__state *s)
 {
     if (m->older == NULL || s->fresh_ns == 0 || weir__state_version(s) == m->version)
         return;
     bring_up(m->older, s); /* as deep as versions are kept */
-    if (s->fresh_ns == 0)
-        return;
-    if (weir__meter_keeps(m))
+    if (s->fresh_ns != 0)
         m->algo->change(m->older, m, s);
-    else
-        weir__reset(s);
 }
 
 /* The state as this version would have written it. */
@@ -94,7 +99,10 @@ static void touch(const struct weir__meter *m, struct weir__state *s)
 {
     if (s->fresh_ns == 0 || weir__state_version(s) == m->version)
         return;
-    bring_up(m, s);
+    if (carries_over(m, s))
+        bring_up(m, s);
+    else
+        weir__reset(s);
     s->word = (s->word & ~WEIR__VERSION_MASK) | m->version;
 }
 

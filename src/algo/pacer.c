@@ -36,52 +36,59 @@ static void prepare(struct weir__meter *m)
 struct turn {
     struct weir__due after;
     int64_t wait_ns; /* may be below 0: there is slack */
-    int64_t late_ns; /* longer than the caller and the limit will wait, by this much     */
-    int64_t over_ns; /* further back than the queue reaches, by this much                */
+    int64_t late_ns; /* longer than the caller and the limit will wait, by this much */
+    int64_t over_ns; /* further back than the queue reaches, by this much            */
 };
 
 static struct turn turn_of(const struct weir__meter *m, struct weir__due d,
                            const struct weir__ask *a)
 {
-    const struct weir__due after =
-        weir__due_add(m, weir__due_base(d, a->now_ns), weir__due_price(m, a->cost));
-    const int64_t wait = weir__due_sub(m, after, m->full).ns - a->now_ns;
+    const struct weir__span price = weir__due_price(m, a->cost);
+    const struct weir__due base = weir__due_base(d, a->now_ns);
+    const int64_t wait = weir__due_wait(m, base, price, a->now_ns);
+    const struct weir__due reach = weir__due_add(m, weir__due_sub(m, base, m->backlog), price);
 
     return (struct turn){
-        .after = after,
+        .after = weir__due_add(m, base, price),
         .wait_ns = wait,
         .late_ns = weir__max(0, wait) - weir__min(a->patience_ns, m->term.max_wait_ns),
-        .over_ns = weir__due_sub(m, after, m->backlog).ns - a->now_ns,
+        .over_ns = reach.ns - a->now_ns,
     };
 }
 
-static bool refused(struct turn t)
+static bool on_time(struct turn t)
 {
-    return t.late_ns > 0 || t.over_ns > 0 || (t.after.ns == INT64_MAX && t.wait_ns > 0);
+    return t.late_ns <= 0 && t.over_ns <= 0;
+}
+
+/* Whether there is such a time at all; see due.h (5). */
+static bool exists(struct turn t)
+{
+    return t.wait_ns <= 0 || t.after.ns < INT64_MAX;
 }
 
 static void judge(const struct weir__meter *m, struct weir__due *d, const struct weir__ask *a,
                   struct weir_verdict *v)
 {
     struct turn t = turn_of(m, *d, a);
-    const bool queue_full = t.over_ns > 0 && t.late_ns <= 0;
+    const bool queue_full = t.late_ns <= 0;
+    bool possible;
 
-    if (!refused(t)) {
+    if (exists(t) && on_time(t)) {
         weir__grant(v, weir__max(0, t.wait_ns));
         *d = t.after;
         return;
     }
+    possible = exists(t) && on_time(turn_of(m, weir__due_at(a->now_ns), a));
     if (m->term.count_denied) {
         *d = weir__due_fill(m, *d, a->cost, a->now_ns);
         t = turn_of(m, *d, a);
     }
-    if (refused(turn_of(m, weir__due_at(a->now_ns), a)))
-        weir__refuse(v, WEIR_TOO_BIG, -1);
-    else if (t.late_ns <= 0 && t.over_ns <= 0)
-        weir__refuse(v, WEIR_LIMITED, -1); /* its turn is past the end of time */
-    else
+    if (possible)
         weir__refuse(v, queue_full ? WEIR_QUEUE_FULL : WEIR_LIMITED,
                      weir__max(t.late_ns, t.over_ns));
+    else
+        weir__refuse(v, WEIR_TOO_BIG, -1);
 }
 
 static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,

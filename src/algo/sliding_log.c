@@ -184,7 +184,9 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
 {
     const struct view w = load(from, s, to->changed_ns);
 
-    if (w.len == 0 && interval_left(from, w.newest_ns, to->changed_ns) == 0)
+    /* The newest time outlives its entry where a min-interval still counts from it. */
+    if (w.len == 0 &&
+        (to->term.min_interval_ns == 0 || interval_left(from, w.newest_ns, to->changed_ns) == 0))
         weir__reset(s);
     else
         settle(to, s, w.first, w.len, w.newest_ns);

@@ -30,33 +30,28 @@ static void prepare(struct weir__meter *m)
                                 weir__due_price_of(m, m->term.burst - m->term.initial));
 }
 
-static int64_t wait_for(const struct weir__meter *m, struct weir__due after, int64_t now_ns)
-{
-    return weir__due_sub(m, after, m->full).ns - now_ns;
-}
-
 static void judge(const struct weir__meter *m, struct weir__due *d, const struct weir__ask *a,
                   struct weir_verdict *v)
 {
-    const bool fits = a->cost <= m->term.burst;
     const struct weir__span price = weir__due_price(m, a->cost);
-    struct weir__due after = weir__due_add(m, weir__due_base(*d, a->now_ns), price);
-    int64_t wait = wait_for(m, after, a->now_ns);
+    const struct weir__due base = weir__due_base(*d, a->now_ns);
+    const struct weir__due after = weir__due_add(m, base, price);
+    int64_t wait = weir__due_wait(m, base, price, a->now_ns);
+    const bool fits = a->cost <= m->term.burst && (wait <= 0 || after.ns < INT64_MAX);
 
-    if (fits && wait <= a->patience_ns && (wait <= 0 || after.ns < INT64_MAX)) {
+    if (fits && wait <= a->patience_ns) {
         weir__grant(v, weir__max(0, wait));
         *d = after;
         return;
     }
     if (m->term.count_denied) {
         *d = weir__due_fill(m, *d, a->cost, a->now_ns);
-        after = weir__due_add(m, weir__due_base(*d, a->now_ns), price);
-        wait = wait_for(m, after, a->now_ns);
+        wait = weir__due_wait(m, weir__due_base(*d, a->now_ns), price, a->now_ns);
     }
-    if (!fits)
-        weir__refuse(v, WEIR_TOO_BIG, -1);
+    if (fits)
+        weir__refuse(v, WEIR_LIMITED, wait - a->patience_ns);
     else
-        weir__refuse(v, WEIR_LIMITED, wait > a->patience_ns ? wait - a->patience_ns : -1);
+        weir__refuse(v, WEIR_TOO_BIG, -1);
 }
 
 static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,

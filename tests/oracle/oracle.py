@@ -196,7 +196,7 @@ class TokenBucket(Bucket):
         if wait > patience:
             return refuse(LIMITED, wait - patience)
         if wait > 0 and self.after(s.D, now, cost) > TOP + 1:
-            return refuse(TOO_BIG, NEVER)
+            return refuse(LIMITED, NEVER)
         return grant(wait)
 
     cancel = Bucket.cancel_due
@@ -570,7 +570,7 @@ class SlidingLog(Term):
 
     def charge(self, s, now, cost):
         at = max([now, *s[-1:]])
-        return (s + [at] * min(cost, self.count))[-self.count:]
+        return (self.live(s, at) + [at] * min(cost, self.count))[-self.count:]
 
     deny = charge
 
@@ -654,7 +654,7 @@ class SmoothWarmup(Term):
         s = old.at(s, at)
         stored = s.stored * self.max / old.max
         unit = Fraction(1, self.count * int(5000 + 1000 * self.cold))
-        stored = floor(stored * self.W / self.max / unit) * unit * self.max / self.W
+        stored = ceil(stored * self.W / self.max / unit) * unit * self.max / self.W
         return Warm(stored, Fraction(ceil(s.next * self.count), self.count))
 
 

@@ -1,0 +1,321 @@
+/* What each algorithm promises over every interval, checked event against event.
+ *
+ * A ledger holds what was granted and not given back. An event's time is the clock's, or that of the
+ * newest event before it if the clock stepped back: a state knows no other time than that of what
+ * it granted. Then for every pair of events the sum from the one to the other is held against the
+ * promise. An interval that starts or ends between events holds no more than one that
+ * starts and ends on them, so pairs are all there is to try.
+ *
+ * Waits are rounded up to whole nanoseconds. An event that waited may so act up to a nanosecond
+ * after its exact turn, and the next one at its exact turn: an interval that starts with such an
+ * event is given that nanosecond, and no more.
+ */
+#include "prop.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/calendar.h"
+
+#define DAY (INT64_C(86400) * WEIR__NS_PER_S)
+
+/* ---- The ledger ---------------------------------------------------------------------------- */
+
+void prop_ledger_add(struct prop_ledger *l, const struct prop_case *c, int64_t cost,
+                     int64_t wait_ns)
+{
+    const int64_t act = weir__add_sat(c->now_ns, wait_ns);
+    int64_t high = c->now_ns;
+
+    if (cost == 0 || l->n == PROP_STEPS)
+        return;
+    for (int i = 0; i < l->n; i++)
+        high = weir__max(high, l->event[i].at_ns);
+    l->event[l->n++] = (struct prop_event){.at_ns = high,
+                                           .act_ns = weir__max(high, act),
+                                           .asked_act = act,
+                                           .cost = cost,
+                                           .whole = cost,
+                                           .label = c->state->fresh_ns,
+                                           .rounded = wait_ns > 0};
+}
+
+void prop_ledger_drop(struct prop_ledger *l, int i)
+{
+    l->n--;
+    memmove(&l->event[i], &l->event[i + 1], (size_t)(l->n - i) * sizeof l->event[0]);
+}
+
+void prop_ledger_refund(struct prop_ledger *l, int64_t n)
+{
+    while (n > 0 && l->n > 0) {
+        struct prop_event *newest = &l->event[l->n - 1];
+        const int64_t part = weir__min(n, newest->cost);
+
+        newest->cost -= part;
+        n -= part;
+        if (newest->cost == 0)
+            l->n--;
+    }
+}
+
+/* ---- Buckets: so many, and the rate -------------------------------------------------------- */
+
+static int by_act(const void *a, const void *b)
+{
+    const struct prop_event *x = a, *y = b;
+
+    return (x->act_ns > y->act_ns) - (x->act_ns < y->act_ns);
+}
+
+struct promise {
+    weir__u128 stock;  /* what may be there at the start, in events x period */
+    bool last_is_free; /* the cost of the interval's last event is not counted */
+    bool by_admission; /* not by act */
+};
+
+static int64_t time_of(const struct promise *p, const struct prop_event *e)
+{
+    return p->by_admission ? e->at_ns : e->act_ns;
+}
+
+/* sum x T <= stock x T + t, in 1/count of a nanosecond. */
+static void check_interval(struct prop_case *c, const struct promise *p,
+                           const struct prop_event *from, const struct prop_event *to,
+                           bool rounded, weir__u128 sum)
+{
+    const int64_t t = time_of(p, to) - time_of(p, from);
+    const weir__u128 used = sum * weir__wide(c->m->term.period_ns);
+    const weir__u128 count = weir__wide(c->m->term.count);
+    const weir__u128 may = p->stock + weir__wide(t) * count;
+
+    prop_expect(c, rounded ? used < may + count : used <= may,
+                "%" PRIu64 " events in the %" PRId64 " ns from %" PRId64 " to %" PRId64
+                " pass the bound",
+                (uint64_t)sum, t, time_of(p, from), time_of(p, to));
+}
+
+static void check_rate(struct prop_case *c, const struct prop_ledger *l, const struct promise *p)
+{
+    struct prop_event e[PROP_STEPS];
+
+    memcpy(e, l->event, sizeof e);
+    if (!p->by_admission)
+        qsort(e, (size_t)l->n, sizeof e[0], by_act);
+    for (int i = 0; i < l->n && !c->failed; i++) {
+        bool rounded = false;
+        weir__u128 sum = 0;
+
+        for (int j = i; j < l->n; j++) {
+            if (!p->by_admission && e[j].act_ns == e[i].act_ns)
+                rounded = rounded || e[j].rounded;
+            if (!p->last_is_free)
+                sum += weir__wide(e[j].cost);
+            check_interval(c, p, &e[i], &e[j], rounded, sum);
+            if (p->last_is_free)
+                sum += weir__wide(e[j].cost);
+        }
+    }
+}
+
+/* What accrues from birth is not there before. */
+static void check_birth(struct prop_case *c, const struct prop_ledger *l, weir__u128 stock,
+                        bool last_is_free)
+{
+    const struct promise p = {.stock = stock, .last_is_free = last_is_free};
+    const struct prop_event birth = {.act_ns = c->m->born_ns};
+    struct prop_event e[PROP_STEPS];
+    weir__u128 sum = 0;
+
+    memcpy(e, l->event, sizeof e);
+    qsort(e, (size_t)l->n, sizeof e[0], by_act);
+    for (int i = 0; i < l->n; i++) {
+        if (!last_is_free)
+            sum += weir__wide(e[i].cost);
+        check_interval(c, &p, &birth, &e[i], false, sum);
+        if (last_is_free)
+            sum += weir__wide(e[i].cost);
+    }
+}
+
+static weir__u128 events(const struct prop_case *c, int64_t n)
+{
+    return weir__wide(n) * weir__wide(c->m->term.period_ns);
+}
+
+static void check_token_bucket(struct prop_case *c, const struct prop_ledger *l)
+{
+    const struct weir_term *t = &c->m->term;
+    const struct promise p = {.stock = events(c, t->burst)};
+
+    check_rate(c, l, &p);
+    if (t->initial < t->burst)
+        check_birth(c, l, events(c, t->initial), false);
+}
+
+/* Admitted: capacity and the rate. With a delay they leave at the rate too: but for the last one,
+ * which waits for those before it and not for itself. */
+static void check_leaky_bucket(struct prop_case *c, const struct prop_ledger *l)
+{
+    const struct weir_term *t = &c->m->term;
+    const struct promise in = {.stock = events(c, t->burst), .by_admission = true};
+    const struct promise out = {.stock = events(c, weir__max(0, t->delay)), .last_is_free = true};
+
+    check_rate(c, l, &in);
+    if (t->delay != WEIR_NONE)
+        check_rate(c, l, &out);
+}
+
+static void check_pacer(struct prop_case *c, const struct prop_ledger *l)
+{
+    const struct promise p = {.stock = events(c, c->m->term.burst)};
+
+    check_rate(c, l, &p);
+    check_birth(c, l, events(c, 1), false);
+}
+
+static void check_smooth(struct prop_case *c, const struct prop_ledger *l, int64_t stored_ns)
+{
+    const struct promise p = {.stock = weir__wide(stored_ns) * weir__wide(c->m->term.count),
+                              .last_is_free = true};
+
+    check_rate(c, l, &p);
+    if (c->m->term.algorithm == WEIR_SMOOTH_BURSTY)
+        check_birth(c, l, 0, true);
+}
+
+static void check_spacing(struct prop_case *c, const struct prop_ledger *l, int64_t gap_ns)
+{
+    for (int i = 1; i < l->n; i++)
+        prop_expect(c, l->event[i].at_ns - l->event[i - 1].at_ns >= gap_ns,
+                    "events at %" PRId64 " and %" PRId64 " are nearer than %" PRId64 " ns",
+                    l->event[i - 1].at_ns, l->event[i].at_ns, gap_ns);
+}
+
+/* ---- Windows: so many in a length of time -------------------------------------------------- */
+
+/* The sum over every [t, t + length) is at most `most`. */
+static void check_length(struct prop_case *c, const struct prop_ledger *l, int64_t length_ns,
+                         int64_t most)
+{
+    for (int i = 0; i < l->n; i++) {
+        int64_t sum = 0;
+
+        for (int j = i; j < l->n && l->event[j].at_ns - l->event[i].at_ns < length_ns; j++)
+            sum += l->event[j].cost;
+        prop_expect(c, sum <= most,
+                    "%" PRId64 " events in the %" PRId64 " ns from %" PRId64 ", more than %" PRId64,
+                    sum, length_ns, l->event[i].at_ns, most);
+    }
+}
+
+/* Cut from the epoch: no `n` neighbouring pieces hold more than `most`. */
+static void check_pieces(struct prop_case *c, const struct prop_ledger *l, int64_t piece_ns,
+                         int64_t n, int64_t most)
+{
+    for (int i = 0; i < l->n; i++) {
+        const int64_t first = l->event[i].at_ns / piece_ns;
+        int64_t sum = 0;
+
+        for (int j = 0; j < l->n; j++) {
+            const int64_t piece = l->event[j].at_ns / piece_ns;
+
+            sum += piece >= first && piece - first < n ? l->event[j].cost : 0;
+        }
+        prop_expect(c, sum <= most,
+                    "%" PRId64 " events in %" PRId64 " slots of %" PRId64 " ns from slot %" PRId64
+                    ", more than %" PRId64,
+                    sum, n, piece_ns, first, most);
+    }
+}
+
+static void check_sliding_window(struct prop_case *c, const struct prop_ledger *l)
+{
+    const struct weir_term *t = &c->m->term;
+    const int64_t slot_ns = t->period_ns / t->slots;
+    const int64_t in_slot = t->per_slot == WEIR_NONE ? t->count : weir__min(t->per_slot, t->count);
+
+    check_pieces(c, l, slot_ns, t->slots, t->count);
+    check_pieces(c, l, slot_ns, 1, in_slot);
+    check_length(c, l, t->period_ns, t->count + in_slot);
+    check_length(c, l, t->period_ns - slot_ns, t->count);
+}
+
+/* The rule itself, event by event: prev x overlap, rounded down, + cur <= count. */
+static void check_weights(struct prop_case *c, const struct prop_ledger *l)
+{
+    const int64_t period = c->m->term.period_ns;
+
+    for (int j = 0; j < l->n; j++) {
+        const int64_t window = l->event[j].at_ns / period;
+        const int64_t left = period - l->event[j].at_ns % period;
+        int64_t prev = 0, cur = 0;
+
+        for (int i = 0; i <= j; i++) {
+            const int64_t of = l->event[i].at_ns / period;
+
+            cur += of == window ? l->event[i].cost : 0;
+            prev += of == window - 1 ? l->event[i].cost : 0;
+        }
+        prop_expect(c,
+                    weir__wide(prev) * weir__wide(left) / weir__wide(period) + weir__wide(cur) <=
+                        weir__wide(c->m->term.count),
+                    "%" PRId64 " and %" PRId64 " before it are too many at %" PRId64, cur, prev,
+                    l->event[j].at_ns);
+    }
+}
+
+/* The state's first word is the end of the window that an event was counted in. */
+static void check_fixed_window(struct prop_case *c, const struct prop_ledger *l)
+{
+    const struct weir_term *t = &c->m->term;
+    const bool clock = t->align == WEIR_ALIGN_CLOCK;
+    const int64_t shortest = t->calendar == WEIR_MONTH ? 28 * DAY : t->period_ns;
+
+    check_length(c, l, shortest, 2 * t->count);
+    for (int i = 0; i < l->n; i++) {
+        const struct prop_event *e = &l->event[i];
+        int64_t sum = 0;
+
+        for (int j = 0; j < l->n; j++)
+            sum += l->event[j].label == e->label ? l->event[j].cost : 0;
+        prop_expect(c, sum <= t->count, "%" PRId64 " events in the window that ends at %" PRId64,
+                    sum, e->label);
+        prop_expect(c, e->label > e->at_ns && e->label - e->at_ns <= t->period_ns,
+                    "an event at %" PRId64 " counted in the window that ends at %" PRId64, e->at_ns,
+                    e->label);
+        if (clock)
+            prop_expect(c, e->label == weir__calendar_edge(t, NULL, e->at_ns),
+                        "the window of %" PRId64 " ends at %" PRId64, e->at_ns, e->label);
+        else if (i > 0 && e->label != l->event[i - 1].label)
+            prop_expect(c, e->label - l->event[i - 1].label >= t->period_ns,
+                        "windows that end at %" PRId64 " and %" PRId64 " overlap",
+                        l->event[i - 1].label, e->label);
+    }
+}
+
+void prop_bound(struct prop_case *c, const struct prop_ledger *l)
+{
+    const struct weir_term *t = &c->m->term;
+
+    switch ((enum weir_algorithm)t->algorithm) {
+    case WEIR_FIXED_WINDOW: check_fixed_window(c, l); return;
+    case WEIR_SLIDING_WINDOW: check_sliding_window(c, l); return;
+    case WEIR_SLIDING_COUNTER:
+        check_pieces(c, l, t->period_ns, 1, t->count);
+        check_length(c, l, t->period_ns, 2 * t->count);
+        check_weights(c, l);
+        return;
+    case WEIR_SLIDING_LOG:
+        check_length(c, l, t->period_ns, t->count);
+        check_spacing(c, l, t->min_interval_ns);
+        return;
+    case WEIR_TOKEN_BUCKET: check_token_bucket(c, l); return;
+    case WEIR_LEAKY_BUCKET: check_leaky_bucket(c, l); return;
+    case WEIR_PACER: check_pacer(c, l); return;
+    case WEIR_SMOOTH_BURSTY: check_smooth(c, l, t->max_burst_ns); return;
+    case WEIR_SMOOTH_WARMUP: check_smooth(c, l, 0); return;
+    case WEIR_MIN_INTERVAL: check_spacing(c, l, t->period_ns); return;
+    }
+}
