@@ -15,7 +15,7 @@ modified in place, so that a peek is a take whose new state is dropped. Every al
     reset_after(s, now, zero)
     refund(s, now, n, zero)             (state, returned)
     cancel(s, now, cost, act, zero)     (state, returned)
-    convert(s, old, at)                 the state that a term `old` wrote, after the change at time `at`
+    convert(s, old, at, old_zero)       the state that a term `old` wrote, after the change at time `at`
 """
 
 import bisect
@@ -31,6 +31,7 @@ DEFAULT_START = 1704067200 * 10**9          # 2024-01-01T00:00:00Z
 KEPT_VERSIONS = 8
 LONGEST = 1 << 62                           # the longest time that a bucket may take to drain
 TOP = (1 << 63) - 1                         # the last time there is
+MOST = (1 << 40) - 1                        # where the counters of windows stop
 UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9,
          "h": 3600 * 10**9, "d": 86400 * 10**9}
 CALENDAR = {"day": 24 * UNITS["h"], "week": 168 * UNITS["h"], "month": None}
@@ -105,6 +106,10 @@ class Term:
     def cancel(self, s, now, cost, act, zero):
         return s, 0
 
+    def forget(self, s, zero):
+        """A bucket as good as new is new: it remembers nothing of its reservations."""
+        return s
+
 
 # ---------------------------------------------------------------- buckets
 
@@ -120,6 +125,10 @@ class Bucket(Term):
 
     def zero(self, born):
         return Due(self.zero_due(born), False)
+
+    def too_far(self, D, now, cost, wait):
+        """A reservation that reaches the end of time."""
+        return wait > 0 and ceil(self.after(D, now, cost)) >= TOP
 
     def after(self, D, now, cost):
         return max(D, now) + cost * self.T
@@ -163,12 +172,15 @@ class Bucket(Term):
         S = max(0, ceil((last - act) / self.T), ceil((last - act + 1) / self.T) - 1)
         return self.give_back(s, now, min(max(cost - S, 0), cost), zero, ceil(last) > act)
 
-    def convert(self, s, old, at):
+    def convert(self, s, old, at, old_zero):
         if s.D > at:
             D = at + (s.D - at) * self.T / old.T
         else:
             D = ceil(s.D)
-        return self.on_grid(D, s.lost or old.waiting(s.D, at))
+        return self.on_grid(D, s.lost or (s.D > old_zero.D and old.waiting(s.D, at)))
+
+    def forget(self, s, zero):
+        return zero if s.D <= zero.D else s
 
     def on_grid(self, D, lost):
         """D is a whole number of nanoseconds and a remainder in 1/count: rounded up to that."""
@@ -193,10 +205,10 @@ class TokenBucket(Bucket):
         if cost > self.burst:
             return refuse(TOO_BIG, NEVER)
         wait = max(0, ceil(self.after(s.D, now, cost) - self.burst * self.T - now))
+        if self.too_far(s.D, now, cost, wait):
+            return refuse(TOO_BIG, NEVER)
         if wait > patience:
             return refuse(LIMITED, wait - patience)
-        if wait > 0 and self.after(s.D, now, cost) > TOP + 1:
-            return refuse(LIMITED, NEVER)
         return grant(wait)
 
     cancel = Bucket.cancel_due
@@ -220,6 +232,8 @@ class LeakyBucket(Bucket):
             return refuse(TOO_BIG, NEVER)
         over = self.after(s.D, now, cost) - (now + self.capacity * self.T)
         wait = self.wait(s.D, now)
+        if self.too_far(s.D, now, cost, wait):
+            return refuse(TOO_BIG, NEVER)
         if over > 0 or wait > patience:
             return refuse(LIMITED, max(ceil(over), wait - patience))
         return grant(wait)
@@ -262,6 +276,8 @@ class Pacer(Bucket):
         if too_long > 0 or too_many > 0:
             return refuse(TOO_BIG, NEVER)
         wait, too_long, too_many = self.tests(s.D, now, cost, patience)
+        if self.too_far(s.D, now, cost, wait):
+            return refuse(TOO_BIG, NEVER)
         if too_long > 0:
             return refuse(LIMITED, max(too_long, too_many))
         if too_many > 0:
@@ -297,7 +313,7 @@ class SmoothBursty(Bucket):
     def remaining(self, s, now):
         return self.limit if s.D - self.max_burst <= now else 0
 
-    def convert(self, s, old, at):
+    def convert(self, s, old, at, old_zero):
         if s.D - old.max_burst > at:
             D = s.D - old.max_burst + self.max_burst
         elif old.max_burst == 0:
@@ -372,7 +388,7 @@ class FixedWindow(Term):
         s = self.open(s, now)
         if s is None:
             s = Window(*(self.edges(now) if self.clock else (now, now + self.period)), 0)
-        return s._replace(used=s.used + cost)
+        return s._replace(used=min(s.used + cost, MOST))
 
     deny = charge
 
@@ -391,9 +407,9 @@ class FixedWindow(Term):
             return None, back
         return s._replace(used=s.used - back), back
 
-    def convert(self, s, old, at):
+    def convert(self, s, old, at, old_zero):
         s = self.open(s, at)
-        if s is None:
+        if s is None or (self.clock and s.used == 0):
             return None
         if self.clock:
             return Window(*self.edges(at), s.used)
@@ -412,6 +428,7 @@ class SlidingWindow(Term):
         self.slots = int(o.get("slots", "10"))
         assert self.period % self.slots == 0
         self.len = self.period // self.slots
+        self.most = 2**32 - 1 if self.count < 2**32 else MOST
         per_slot = o.get("per-slot", "none")
         self.per_slot = {"none": None, "even": -(-self.count // self.slots)}[per_slot] \
             if per_slot in ("none", "even") else parse_count(per_slot)
@@ -444,7 +461,7 @@ class SlidingWindow(Term):
     def charge(self, s, now, cost):
         cur = self.current(s, now)
         s = self.window(s, cur)
-        s[cur] = s.get(cur, 0) + cost
+        s[cur] = min(s.get(cur, 0) + cost, self.most)
         return s
 
     deny = charge
@@ -456,20 +473,20 @@ class SlidingWindow(Term):
         return max(0, (max(s) + self.slots) * self.len - now) if s else 0
 
     def refund(self, s, now, n, zero):
-        new, left = dict(s), n
-        for i in sorted(self.window(s, self.current(s, now)), reverse=True):
-            back = min(left, s[i])
+        new, left = self.window(s, self.current(s, now)), n
+        for i in sorted(new, reverse=True):
+            back = min(left, new[i])
             new[i] -= back
             left -= back
-        return {i: k for i, k in new.items() if k > 0}, n - left
+        return ({i: k for i, k in new.items() if k > 0}, n - left) if left < n else (s, 0)
 
-    def convert(self, s, old, at):
+    def convert(self, s, old, at, old_zero):
         if self.slots != old.slots:
             return {}
         new = {}
         for i, n in old.window(s, old.current(s, at)).items():
             slot = min((i + 1) * old.len - 1, at) // self.len
-            new[slot] = new.get(slot, 0) + n
+            new[slot] = min(new.get(slot, 0) + n, self.most)
         return new
 
 
@@ -514,7 +531,7 @@ class SlidingCounter(Term):
     def charge(self, s, now, cost):
         w = self.window(s, now)
         s = {i: n for i, n in s.items() if i >= w - 1}
-        s[w] = s.get(w, 0) + cost
+        s[w] = min(s.get(w, 0) + cost, MOST)
         return s
 
     deny = charge
@@ -534,7 +551,7 @@ class SlidingCounter(Term):
         s = {w: s.get(w, 0) - from_cur, w - 1: s.get(w - 1, 0) - from_prev}
         return {i: k for i, k in s.items() if k > 0}, from_cur + from_prev
 
-    def convert(self, s, old, at):
+    def convert(self, s, old, at, old_zero):
         if self.period == old.period:
             return {i: n for i, n in s.items() if i >= at // self.period - 1}
         used = old.used(s, at)
@@ -543,21 +560,23 @@ class SlidingCounter(Term):
 
 # ---------------------------------------------------------------- sliding-log
 
-class SlidingLog(Term):
-    """State: a list of times, oldest first, at most count of them."""
+Log = namedtuple("Log", "times newest")      # oldest first; newest is None if there is none
 
+
+class SlidingLog(Term):
     def options(self, o):
         self.min_interval = parse_duration(o.get("min-interval", "0"))
 
     def zero(self, born):
-        return []
+        return Log([], None)
 
     def live(self, s, now):
-        now = max([now, *s[-1:]])
-        return s[bisect.bisect_right(s, now - self.period):]
+        return s.times[bisect.bisect_right(s.times, now - self.period):]
 
     def too_soon(self, s, now):
-        return max(0, s[-1] + self.min_interval - now) if s and self.min_interval else 0
+        if self.min_interval == 0 or s.newest is None:
+            return 0
+        return max(0, s.newest + self.min_interval - now)
 
     def decide(self, s, now, cost, patience):
         if cost > self.count:
@@ -569,8 +588,8 @@ class SlidingLog(Term):
         return refuse(LIMITED, wait) if wait > 0 else grant()
 
     def charge(self, s, now, cost):
-        at = max([now, *s[-1:]])
-        return (self.live(s, at) + [at] * min(cost, self.count))[-self.count:]
+        at = now if s.newest is None else max(now, s.newest)
+        return Log((self.live(s, now) + [at] * min(cost, self.count))[-self.count:], at)
 
     deny = charge
 
@@ -578,14 +597,25 @@ class SlidingLog(Term):
         return 0 if self.too_soon(s, now) else max(0, self.count - len(self.live(s, now)))
 
     def reset_after(self, s, now, zero):
-        return max(0, s[-1] + max(self.period, self.min_interval) - now) if s else 0
+        if s.newest is None:
+            return 0
+        return max(0, s.newest + max(self.period, self.min_interval) - now)
 
     def refund(self, s, now, n, zero):
-        back = min(n, len(self.live(s, now)))
-        return s[:len(s) - back], back
+        live = self.live(s, now)
+        back = min(n, len(live))
+        if back == 0:
+            return s, 0
+        times = live[:len(live) - back]
+        return Log(times, times[-1] if times else None), back
 
-    def convert(self, s, old, at):
-        return old.live(s, at) if self.count == old.count else []
+    def convert(self, s, old, at, old_zero):
+        if self.count != old.count:
+            return self.zero(at)
+        times = old.live(s, at)
+        if times or (self.min_interval and old.too_soon(s, at)):
+            return Log(times, s.newest)
+        return self.zero(at)
 
 
 # ---------------------------------------------------------------- smooth-warmup
@@ -648,7 +678,7 @@ class SmoothWarmup(Term):
             return s, 0
         return s._replace(next=earlier), floor((s.next - earlier) / self.T)
 
-    def convert(self, s, old, at):
+    def convert(self, s, old, at, old_zero):
         if s == old.zero(0):
             return self.zero(0)
         s = old.at(s, at)
@@ -685,15 +715,15 @@ class Sim:
         if not self.versions:
             zeros = [t.zero(self.start) for t in terms]
         else:
-            zeros = self.step(self.versions[-1][0], self.versions[-1][2], terms, self.now)
+            zeros = self.step(self.versions[-1], self.versions[-1][2], terms, self.now)
         self.versions.append((terms, self.now, zeros))
 
-    def step(self, old_terms, states, terms, at):
+    def step(self, version, states, terms, at):
         """The states of one version as the next one has them, term by term in their order."""
         new = [t.zero(at) for t in terms]
-        for i, (old, t) in enumerate(zip(old_terms, terms)):
+        for i, (old, zero, t) in enumerate(zip(version[0], version[2], terms)):
             if type(old) is type(t):
-                new[i] = t.convert(states[i], old, at)
+                new[i] = t.convert(states[i], old, at, zero)
         return new
 
     def touch(self, key):
@@ -707,7 +737,7 @@ class Sim:
             states = self.as_if(version, states, oldest)
             version = oldest
         for v in range(version, len(self.versions) - 1):
-            states = self.step(self.versions[v][0], states, *self.versions[v + 1][:2])
+            states = self.step(self.versions[v], states, *self.versions[v + 1][:2])
         return terms, zeros, states
 
     def as_if(self, version, states, oldest):
@@ -761,7 +791,7 @@ class Sim:
         """Refund or cancel on every term; what came back, and the key as it then stands."""
         terms, zeros, states = self.touch(key)
         done = [method(i, t, s, z) for i, (t, s, z) in enumerate(zip(terms, states, zeros))]
-        after = [state for state, _ in done]
+        after = [t.forget(s, z) for t, z, (s, _) in zip(terms, zeros, done)]
         self.keep(key, after)
         return max(back for _, back in done), self.stands(terms, zeros, after)
 

@@ -43,6 +43,7 @@ void prop_ledger_add(struct prop_ledger *l, const struct prop_case *c, int64_t c
 
 void prop_ledger_drop(struct prop_ledger *l, int i)
 {
+    l->cancelled = true;
     l->n--;
     memmove(&l->event[i], &l->event[i + 1], (size_t)(l->n - i) * sizeof l->event[0]);
 }
@@ -75,6 +76,12 @@ struct promise {
     bool by_admission; /* not by act */
 };
 
+/* What an interval's first events add to the promise: those that act when it starts. */
+struct start {
+    bool rounded;        /* one of them waited                */
+    weir__u128 at_least; /* the most that one of them may be */
+};
+
 static int64_t time_of(const struct promise *p, const struct prop_event *e)
 {
     return p->by_admission ? e->at_ns : e->act_ns;
@@ -83,17 +90,31 @@ static int64_t time_of(const struct promise *p, const struct prop_event *e)
 /* sum x T <= stock x T + t, in 1/count of a nanosecond. */
 static void check_interval(struct prop_case *c, const struct promise *p,
                            const struct prop_event *from, const struct prop_event *to,
-                           bool rounded, weir__u128 sum)
+                           struct start start, weir__u128 sum)
 {
     const int64_t t = time_of(p, to) - time_of(p, from);
     const weir__u128 used = sum * weir__wide(c->m->term.period_ns);
     const weir__u128 count = weir__wide(c->m->term.count);
-    const weir__u128 may = p->stock + weir__wide(t) * count;
+    const weir__u128 stock = p->stock > start.at_least ? p->stock : start.at_least;
+    const weir__u128 may = stock + weir__wide(t) * count;
 
-    prop_expect(c, rounded ? used < may + count : used <= may,
+    prop_expect(c, start.rounded ? used < may + count : used <= may,
                 "%" PRIu64 " events in the %" PRId64 " ns from %" PRId64 " to %" PRId64
                 " pass the bound",
                 (uint64_t)sum, t, time_of(p, from), time_of(p, to));
+}
+
+static weir__u128 events(const struct prop_case *c, int64_t n)
+{
+    return weir__wide(n) * weir__wide(c->m->term.period_ns);
+}
+
+static void start_with(struct start *s, const struct prop_case *c, const struct prop_event *e)
+{
+    const weir__u128 whole = c->algorithm == WEIR_PACER ? events(c, e->cost) : 0;
+
+    s->rounded = s->rounded || e->rounded;
+    s->at_least = whole > s->at_least ? whole : s->at_least;
 }
 
 static void check_rate(struct prop_case *c, const struct prop_ledger *l, const struct promise *p)
@@ -104,15 +125,15 @@ static void check_rate(struct prop_case *c, const struct prop_ledger *l, const s
     if (!p->by_admission)
         qsort(e, (size_t)l->n, sizeof e[0], by_act);
     for (int i = 0; i < l->n && !c->failed; i++) {
-        bool rounded = false;
+        struct start start = {false, 0};
         weir__u128 sum = 0;
 
         for (int j = i; j < l->n; j++) {
             if (!p->by_admission && e[j].act_ns == e[i].act_ns)
-                rounded = rounded || e[j].rounded;
+                start_with(&start, c, &e[j]);
             if (!p->last_is_free)
                 sum += weir__wide(e[j].cost);
-            check_interval(c, p, &e[i], &e[j], rounded, sum);
+            check_interval(c, p, &e[i], &e[j], start, sum);
             if (p->last_is_free)
                 sum += weir__wide(e[j].cost);
         }
@@ -133,15 +154,10 @@ static void check_birth(struct prop_case *c, const struct prop_ledger *l, weir__
     for (int i = 0; i < l->n; i++) {
         if (!last_is_free)
             sum += weir__wide(e[i].cost);
-        check_interval(c, &p, &birth, &e[i], false, sum);
+        check_interval(c, &p, &birth, &e[i], (struct start){false, 0}, sum);
         if (last_is_free)
             sum += weir__wide(e[i].cost);
     }
-}
-
-static weir__u128 events(const struct prop_case *c, int64_t n)
-{
-    return weir__wide(n) * weir__wide(c->m->term.period_ns);
 }
 
 static void check_token_bucket(struct prop_case *c, const struct prop_ledger *l)
@@ -155,7 +171,8 @@ static void check_token_bucket(struct prop_case *c, const struct prop_ledger *l)
 }
 
 /* Admitted: capacity and the rate. With a delay they leave at the rate too: but for the last one,
- * which waits for those before it and not for itself. */
+ * which waits for those before it and not for itself. (Unless one was cancelled whose water others
+ * had been told to wait for: whoever takes its place may act before they do.) */
 static void check_leaky_bucket(struct prop_case *c, const struct prop_ledger *l)
 {
     const struct weir_term *t = &c->m->term;
@@ -163,10 +180,12 @@ static void check_leaky_bucket(struct prop_case *c, const struct prop_ledger *l)
     const struct promise out = {.stock = events(c, weir__max(0, t->delay)), .last_is_free = true};
 
     check_rate(c, l, &in);
-    if (t->delay != WEIR_NONE)
+    if (t->delay != WEIR_NONE && !l->cancelled)
         check_rate(c, l, &out);
 }
 
+/* A cost above 1 + slack acts whole, with the last of its turns: an interval that starts with it
+ * holds it, and not the turns that it waited for. */
 static void check_pacer(struct prop_case *c, const struct prop_ledger *l)
 {
     const struct promise p = {.stock = events(c, c->m->term.burst)};

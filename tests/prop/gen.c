@@ -92,8 +92,10 @@ static int64_t period_of(struct draft *d)
     static const int64_t human[] = {
         SECOND,  SECOND,      SECOND / 10,  SECOND / 1000,         7 * SECOND,         10 * SECOND,
         1000003, 60 * SECOND, 90 * SECOND,  3600 * SECOND + 12345, 1234567891};
-    static const int64_t extreme[] = {WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MIN_NS + 1,
-                                      WEIR_PERIOD_MAX_NS - 1, WEIR_PERIOD_MAX_NS};
+    /* Powers of two: with the right burst, one that takes just 2^62 ns to refill. */
+    static const int64_t extreme[] = {WEIR_PERIOD_MIN_NS,     WEIR_PERIOD_MIN_NS + 1,
+                                      WEIR_PERIOD_MAX_NS - 1, WEIR_PERIOD_MAX_NS,
+                                      INT64_C(1) << 24,       INT64_C(1) << 30};
 
     if (d->flavor == PROP_DENSE)
         return prop_range(d->r, 1000, 20000);

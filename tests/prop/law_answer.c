@@ -32,11 +32,11 @@ static struct taken take(struct prop_case *c)
     const struct weir__ask nothing = prop_ask(c, c->now_ns, 0, 0);
 
     weir__peek(c->m, c->state, &nothing, &t.peeked);
-    memcpy(c->spare, c->state, c->size);
+    memcpy(c->before, c->state, c->size);
     weir__peek(c->m, c->state, &ask, &t.peeked);
-    t.peek_wrote = memcmp(c->spare, c->state, c->size) != 0;
+    t.peek_wrote = memcmp(c->before, c->state, c->size) != 0;
     t.v = prop_take(c, t.cost, t.patience_ns);
-    t.same_bytes = memcmp(c->spare, c->state, c->size) == 0;
+    t.same_bytes = memcmp(c->before, c->state, c->size) == 0;
     return t;
 }
 
@@ -83,7 +83,8 @@ static void look_at_denial(struct prop_case *c, const struct taken *t)
 
 static void look_never(struct prop_case *c, const struct taken *t)
 {
-    const int64_t after[] = {1, c->m->term.period_ns, 400 * c->m->term.period_ns, PROP_FOREVER_NS};
+    const int64_t after[] = {1, c->m->term.period_ns, weir__mul_sat(400, c->m->term.period_ns),
+                             PROP_FOREVER_NS};
 
     for (int i = 0; i < 4; i++) {
         const int64_t at = weir__min(PROP_FOREVER_NS, weir__add_sat(c->now_ns, after[i]));

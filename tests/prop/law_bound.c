@@ -35,11 +35,13 @@ static void take(struct prop_case *c, struct prop_ledger *l)
         prop_ledger_add(l, c, cost, v.wait_ns);
 }
 
+/* What is reported is in whole events. Where less than was asked came back, a part of one more did. */
 static void refund(struct prop_case *c, struct prop_ledger *l)
 {
     const int64_t n = prop_odds(&c->rng, 2) ? prop_range(&c->rng, 1, 3) : prop_cost(c);
+    const int64_t back = prop_refund(c, n);
 
-    prop_ledger_refund(l, prop_refund(c, n));
+    prop_ledger_refund(l, back < n ? back + 1 : back);
 }
 
 /* Any reservation that has not acted, out of the middle too. What a refund has touched is its
@@ -61,7 +63,7 @@ static void run(struct prop_case *c, bool back)
     bool refunds, cancels;
 
     prop_open(c, PROP_ANY, 1);
-    refunds = prop_odds(&c->rng, 3);
+    refunds = prop_odds(&c->rng, 3) && (!back || c->algorithm >= WEIR_TOKEN_BUCKET);
     cancels = prop_odds(&c->rng, 2) && !back;
     for (int i = 0; i < STEPS && !c->failed; i++) {
         if (!prop_odds(&c->rng, 3))

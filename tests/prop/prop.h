@@ -77,7 +77,8 @@ struct prop_case {
     struct weir_term term[PROP_VERSIONS];
     int versions;                /* that there are          */
     const struct weir__meter *m; /* the one that holds now  */
-    struct weir__state *state, *spare;
+    struct weir__state *state;
+    struct weir__state *spare, *before; /* copies, for whoever needs one      */
     size_t size; /* of the states: the largest that any version needs */
 
     int64_t now_ns;
@@ -152,6 +153,7 @@ struct prop_event {
 struct prop_ledger {
     struct prop_event event[PROP_STEPS];
     int n;
+    bool cancelled; /* some were dropped */
 };
 
 void prop_ledger_add(struct prop_ledger *l, const struct prop_case *c, int64_t cost,

@@ -56,6 +56,7 @@ static void set_up(struct prop_case *c, int64_t born_ns)
     c->now_ns = born_ns;
     c->state = prop_state_new(c);
     c->spare = prop_state_new(c);
+    c->before = prop_state_new(c);
 }
 
 void prop_open(struct prop_case *c, enum prop_flavor flavor, int versions)
@@ -91,7 +92,8 @@ void prop_close(struct prop_case *c)
 {
     free(c->state);
     free(c->spare);
-    c->state = c->spare = NULL;
+    free(c->before);
+    c->state = c->spare = c->before = NULL;
 }
 
 /* ---- Saying what happened ------------------------------------------------------------------ */

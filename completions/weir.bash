@@ -1,0 +1,134 @@
+# Completion of weir for bash. Source it, or install it as bash-completion/completions/weir.
+#
+# A limit is one quoted argument, so it is completed as text: the algorithm first, then the options
+# that this algorithm has. Inside an open quote readline closes the quote behind a lone match; where
+# more must follow (a count, a value) a second match says what, and keeps the quote open.
+
+_weir_algorithms='fixed-window sliding-window sliding-counter sliding-log token-bucket
+    leaky-bucket pacer smooth-bursty smooth-warmup min-interval'
+
+# The options of an algorithm; those that end in "=" want a value.
+_weir_options()
+{
+    case $1 in
+    fixed-window) echo 'align=first align=clock tz=' ;;
+    sliding-window) echo 'slots= per-slot=even per-slot=none' ;;
+    sliding-log) echo 'min-interval=' ;;
+    token-bucket) echo 'burst= initial=full initial=empty' ;;
+    leaky-bucket) echo 'capacity= delay=none delay=0' ;;
+    pacer) echo 'slack= queue= max-wait=forever' ;;
+    smooth-bursty) echo 'max-burst=' ;;
+    smooth-warmup) echo 'warmup= cold=' ;;
+    esac
+    echo 'count-denied shadow fallback=local fallback=allow fallback=deny'
+}
+
+# _weir_offer HEAD WORD CANDIDATE...: the candidates that begin with WORD, each behind HEAD.
+_weir_offer()
+{
+    local head=$1 word=$2 candidate
+    shift 2
+    for candidate; do
+        [[ $candidate == "$word"* ]] && COMPREPLY+=("$head$candidate")
+    done
+    if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=\ ] ]]; then
+        COMPREPLY+=("${COMPREPLY[0]}...")
+    fi
+}
+
+# The text of a limit; $2 goes before what was not quoted.
+_weir_limit()
+{
+    local text=$1 quote=$2 term head word algorithm option candidates=()
+    compopt -o nospace 2>/dev/null
+    term=${text##* + }
+    head=$quote${text%"$term"}
+    if [[ $term != *' '* ]]; then
+        for algorithm in $_weir_algorithms; do
+            candidates+=("$algorithm ")
+        done
+        _weir_offer "$head" "$term" "${candidates[@]}"
+        return
+    fi
+    algorithm=${term%% *}
+    word=${term##* }
+    if [[ $algorithm == */* ]]; then
+        algorithm=token-bucket
+    elif [[ ${term#* } != *' '* ]]; then
+        return # the count and the period
+    fi
+    head=$quote${text%"$word"}
+    for option in $(_weir_options "$algorithm"); do
+        [[ " $term" == *" ${option%%=*}="* && $word != "${option%%=*}="* ]] && continue
+        [[ " $term " == *" $option "* ]] && continue
+        candidates+=("$option")
+    done
+    _weir_offer "$head" "$word" "${candidates[@]}"
+}
+
+# The text of --traffic: the phase, then what a phase may carry.
+_weir_traffic()
+{
+    local text=$1 quote=$2 phase word candidates=()
+    compopt -o nospace 2>/dev/null
+    phase=${text##*;}
+    phase=${phase#"${phase%%[! ]*}"}
+    word=${phase##* }
+    if [[ $phase != *' '* ]]; then
+        candidates=('steady ' 'ramp ' 'poisson ' 'burst ' 'pause ')
+    else
+        candidates=('key=' 'keys=' 'cost=')
+        [[ $phase == poisson\ * ]] && candidates+=('seed=')
+        [[ $phase == burst\ * ]] && candidates+=('at ')
+    fi
+    _weir_offer "$quote${text%"$word"}" "$word" "${candidates[@]}"
+}
+
+# Is there an argument before the current one that is not an option?
+_weir_has_argument()
+{
+    local i
+    for ((i = 2; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        --start | --traffic) ((i++)) ;;
+        --start=* | --traffic=*) ;;
+        -?*) ;;
+        *) return 0 ;;
+        esac
+    done
+    return 1
+}
+
+_weir()
+{
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
+    local command=${COMP_WORDS[1]} quote="'"
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        COMPREPLY=($(compgen -W 'sim explain version help --help --version' -- "$cur"))
+        return
+    fi
+    if [[ $cur == [\'\"]* ]]; then # an open quote: what is completed is the text behind it
+        cur=${cur:1} quote=
+    fi
+    case $command:$prev in
+    sim:--traffic) _weir_traffic "$cur" "$quote" && return ;;
+    sim:--start) return ;;
+    help:help) COMPREPLY=($(compgen -W 'sim explain version' -- "$cur")) && return ;;
+    esac
+    case $command:$cur in
+    sim:-*) COMPREPLY=($(compgen -W '--json --start --traffic --script --picture --help' -- "$cur")) ;;
+    explain:-*) COMPREPLY=($(compgen -W '--json --help' -- "$cur")) ;;
+    version:-*) COMPREPLY=($(compgen -W '--help' -- "$cur")) ;;
+    sim:*)
+        _weir_has_argument || _weir_limit "$cur" "$quote"
+        if ((${#COMPREPLY[@]} == 0)); then
+            compopt -o filenames +o nospace 2>/dev/null
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        fi
+        ;;
+    explain:*) _weir_has_argument || _weir_limit "$cur" "$quote" ;;
+    esac
+}
+
+complete -F _weir weir

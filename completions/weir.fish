@@ -1,0 +1,96 @@
+# Completion of weir for fish. Put it in a directory of $fish_complete_path.
+#
+# A limit is one argument, so it is completed as a whole: what stands already, and what may follow.
+
+function __weir_options_of
+    switch $argv[1]
+        case fixed-window
+            printf '%s\n' align=first align=clock tz=
+        case sliding-window
+            printf '%s\n' slots= per-slot=even per-slot=none
+        case sliding-log
+            printf '%s\n' min-interval=
+        case token-bucket
+            printf '%s\n' burst= initial=full initial=empty
+        case leaky-bucket
+            printf '%s\n' capacity= delay=none delay=0
+        case pacer
+            printf '%s\n' slack= queue= max-wait=forever
+        case smooth-bursty
+            printf '%s\n' max-burst=
+        case smooth-warmup
+            printf '%s\n' warmup= cold=
+    end
+    printf '%s\n' count-denied shadow fallback=local fallback=allow fallback=deny
+end
+
+# The text of the argument at the cursor, without its quote.
+function __weir_text
+    commandline -ct | string replace -r '^[\'"]' '' | string replace -a '\\ ' ' '
+end
+
+function __weir_limit
+    set -l text (__weir_text)
+    set -l head (string match -r '^.* \+ ' -- "$text")
+    set -l term (string replace -r '^.* \+ ' '' -- "$text")
+    set -l words (string split ' ' -- "$term")
+    if test (count $words) -lt 2
+        printf '%s\t%s\n' \
+            "$head"fixed-window\  'a counter that starts anew with each window' \
+            "$head"sliding-window\  'a ring of counters' \
+            "$head"sliding-counter\  'this window, and the last one by its overlap' \
+            "$head"sliding-log\  'the times of the last events; exact' \
+            "$head"token-bucket\  'refills at the rate, keeps a burst' \
+            "$head"leaky-bucket\  'leaks at the rate; with a delay, a queue' \
+            "$head"pacer\  'turns at a constant pace' \
+            "$head"smooth-bursty\  'the next caller pays' \
+            "$head"smooth-warmup\  'a slow start after a rest' \
+            "$head"min-interval\  'at least this long between events'
+        return
+    end
+    set -l algorithm $words[1]
+    if string match -q '*/*' -- $algorithm
+        set algorithm token-bucket
+    else if test (count $words) -lt 3
+        return # the count and the period
+    end
+    set -l before (string replace -r '[^ ]*$' '' -- "$text")
+    for option in (__weir_options_of $algorithm)
+        printf '%s\n' "$before$option"
+    end
+end
+
+function __weir_traffic
+    set -l text (__weir_text)
+    set -l before (string replace -r '[^ ;]*$' '' -- "$text")
+    if string match -qr '(^|;) *[^ ;]*$' -- "$text"
+        printf '%s\t%s\n' "$before"steady\  'RATE LENGTH' "$before"ramp\  'FROM..RATE LENGTH' \
+            "$before"poisson\  'RATE LENGTH [seed=N]' "$before"burst\  'N at TIME' \
+            "$before"pause\  'LENGTH'
+    else
+        printf '%s\n' "$before"key= "$before"keys= "$before"cost= "$before"seed=
+    end
+end
+
+# Is this the first argument after the command that is not an option?
+function __weir_at_first
+    test (count (commandline -opc | string match -v -- '-*')) -eq 2
+end
+
+complete -c weir -f
+complete -c weir -n __fish_use_subcommand -a sim -d 'Run events, or made-up traffic, against a limit'
+complete -c weir -n __fish_use_subcommand -a explain -d 'Say in plain words what a limit will do'
+complete -c weir -n __fish_use_subcommand -a version -d 'Print the version'
+complete -c weir -n __fish_use_subcommand -a help -d 'Print the help, or the help of a command'
+complete -c weir -n __fish_use_subcommand -l help -d 'Print the help'
+complete -c weir -n __fish_use_subcommand -l version -d 'Print the version'
+
+complete -c weir -n '__fish_seen_subcommand_from sim' -F
+complete -c weir -n '__fish_seen_subcommand_from sim explain; and __weir_at_first' -a '(__weir_limit)'
+complete -c weir -n '__fish_seen_subcommand_from sim explain' -l json -d 'Print JSON'
+complete -c weir -n '__fish_seen_subcommand_from sim' -l start -x -d 'When the clock starts'
+complete -c weir -n '__fish_seen_subcommand_from sim' -l traffic -x -a '(__weir_traffic)' -d 'Make the events'
+complete -c weir -n '__fish_seen_subcommand_from sim' -l script -d 'Print the script, run nothing'
+complete -c weir -n '__fish_seen_subcommand_from sim' -l picture -d 'Draw what was granted and refused'
+complete -c weir -n '__fish_seen_subcommand_from sim explain version' -l help -d 'Print the help'
+complete -c weir -n '__fish_seen_subcommand_from help' -a 'sim explain version'

@@ -1,0 +1,210 @@
+/* prop: runs the laws.
+ *
+ *     prop [--seed N] [--cases N] [--law NAME] [--seeds FILE]
+ *
+ * Without --seed it replays the seeds of FILE, then tries thousands of cases from a base seed that
+ * never changes, so that a build is judged alike everywhere. `--seed N` runs the case of that seed
+ * (with --cases, so many from there on). A seed also picks the algorithm: seed modulo their number.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "prop.h"
+
+#define BASE_SEED 1000000
+
+const struct prop_law PROP_LAWS[] = {
+    {"bound", "the bound holds over every interval", prop_law_bound, 20000},
+    {"clock", "a clock that steps back mints nothing", prop_law_clock, 20000},
+    {"denial", "a denial changes nothing", prop_law_denial, 10000},
+    {"retry", "retry_after is exact", prop_law_retry, 10000},
+    {"remaining", "remaining is what would be granted", prop_law_remaining, 10000},
+    {"peek", "peek is the answer of take", prop_law_peek, 10000},
+    {"forget", "forgetting a fresh key changes no answer", prop_law_forget, 20000},
+    {"reset", "reset_after is the least time to forget", prop_law_reset, 20000},
+    {"extreme", "no overflow for any limit, cost and time", prop_law_extreme, 20000},
+    {"drift", "rates stay pairs", prop_law_drift, 40},
+    {"refund", "refund returns what was taken and no more", prop_law_refund, 10000},
+    {"carry", "a live change carries over what is used", prop_law_carry, 20000},
+    {"change", "a forgotten key and a fresh one agree after a change", prop_law_change, 20000},
+    {"several", "several terms are all or nothing", prop_law_several, 10000},
+    {"text", "printed and parsed, a limit is the same", prop_law_text, 10000},
+};
+const size_t PROP_LAWS_N = sizeof PROP_LAWS / sizeof *PROP_LAWS;
+
+struct options {
+    const char *law, *seeds;
+    bool has_seed;
+    uint64_t seed;
+    long cases; /* 0: the law's own */
+};
+
+/* Of every law and algorithm: whether it ran, and whether it failed. */
+struct tally {
+    bool ran[64][PROP_ALGORITHMS], failed[64][PROP_ALGORITHMS];
+};
+
+/* What an assertion or a sanitizer interrupts can still be named. */
+static const struct prop_case *current;
+
+static void show(const struct prop_case *c)
+{
+    printf("FAILED %s, %s (%s)\n", c->law->name, weir_algorithm_name(c->algorithm),
+           c->law->sentence);
+    prop_show(c);
+    printf("  why: %s\n  again: prop --law %s --seed %" PRIu64 "\n", c->why, c->law->name, c->seed);
+    fflush(stdout);
+}
+
+static void on_abort(int signal_number)
+{
+    static struct prop_case copy;
+
+    (void)signal_number;
+    if (current != NULL) {
+        copy = *current;
+        snprintf(copy.why, sizeof copy.why, "interrupted, after these steps");
+        show(&copy);
+    }
+    _Exit(1);
+}
+
+static void run_case(struct tally *t, const struct prop_law *law, uint64_t seed)
+{
+    static struct prop_case c;
+    const size_t row = (size_t)(law - PROP_LAWS);
+
+    memset(&c, 0, sizeof c);
+    c.law = law;
+    c.seed = seed;
+    c.rng.state = seed;
+    c.algorithm = (enum weir_algorithm)(seed % PROP_ALGORITHMS);
+    t->ran[row][c.algorithm] = true;
+    if (t->failed[row][c.algorithm])
+        return; /* one example is enough */
+    current = &c;
+    law->run(&c);
+    current = NULL;
+    prop_close(&c);
+    if (c.failed) {
+        t->failed[row][c.algorithm] = true;
+        show(&c);
+    }
+}
+
+static const struct prop_law *law_named(const char *name)
+{
+    for (size_t i = 0; i < PROP_LAWS_N; i++)
+        if (strcmp(PROP_LAWS[i].name, name) == 0)
+            return &PROP_LAWS[i];
+    return NULL;
+}
+
+/* Lines `law seed`; # begins a comment. False if the file cannot be read or has another line. */
+static bool replay(struct tally *t, const struct options *o)
+{
+    FILE *f = fopen(o->seeds, "r");
+    char line[256], name[64];
+    uint64_t seed;
+    bool good = true;
+
+    if (f == NULL) {
+        fprintf(stderr, "prop: %s: %s\n", o->seeds, strerror(errno));
+        return false;
+    }
+    for (int n = 1; good && fgets(line, sizeof line, f) != NULL; n++) {
+        const struct prop_law *law;
+
+        line[strcspn(line, "#\n")] = '\0';
+        if (line[strspn(line, " \t\r")] == '\0')
+            continue;
+        good = sscanf(line, "%63s %" SCNu64, name, &seed) == 2 && (law = law_named(name)) != NULL;
+        if (!good)
+            fprintf(stderr, "prop: %s: line %d is not `law seed`\n", o->seeds, n);
+        else if (o->law == NULL || strcmp(o->law, name) == 0)
+            run_case(t, law, seed);
+    }
+    fclose(f);
+    return good;
+}
+
+static void run_laws(struct tally *t, const struct options *o)
+{
+    const uint64_t base = o->has_seed ? o->seed : BASE_SEED;
+
+    for (size_t i = 0; i < PROP_LAWS_N; i++) {
+        const struct prop_law *law = &PROP_LAWS[i];
+        const long cases = o->cases > 0 ? o->cases : o->has_seed ? 1 : law->cases;
+
+        if (o->law != NULL && strcmp(o->law, law->name) != 0)
+            continue;
+        for (long n = 0; n < cases; n++)
+            run_case(t, law, base + (uint64_t)n);
+    }
+}
+
+static bool read_options(struct options *o, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i += 2) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+
+        if (value == NULL)
+            return false;
+        if (strcmp(argv[i], "--seed") == 0) {
+            o->has_seed = true;
+            o->seed = strtoull(value, NULL, 10);
+        } else if (strcmp(argv[i], "--cases") == 0) {
+            o->cases = strtol(value, NULL, 10);
+        } else if (strcmp(argv[i], "--law") == 0) {
+            o->law = value;
+        } else if (strcmp(argv[i], "--seeds") == 0) {
+            o->seeds = value;
+        } else {
+            return false;
+        }
+    }
+    return o->law == NULL || law_named(o->law) != NULL;
+}
+
+static int sum_up(const struct tally *t)
+{
+    int passed = 0, failed = 0;
+
+    for (size_t i = 0; i < PROP_LAWS_N; i++)
+        for (int a = 0; a < PROP_ALGORITHMS; a++) {
+            passed += t->ran[i][a] && !t->failed[i][a];
+            failed += t->failed[i][a];
+        }
+    printf("properties: %d passed, %d failed\n", passed, failed);
+    return failed > 0 || passed == 0 ? 1 : 0;
+}
+
+/* Without this the sanitizer for undefined behaviour complains and goes on. */
+const char *__ubsan_default_options(void);
+
+const char *__ubsan_default_options(void)
+{
+    return "halt_on_error=1:abort_on_error=1:print_stacktrace=1";
+}
+
+int main(int argc, char **argv)
+{
+    static struct tally t;
+    struct options o = {0};
+
+    if (!read_options(&o, argc, argv)) {
+        fprintf(stderr, "usage: prop [--seed N] [--cases N] [--law NAME] [--seeds FILE]\nlaws:\n");
+        for (size_t i = 0; i < PROP_LAWS_N; i++)
+            fprintf(stderr, "  %-10s %s\n", PROP_LAWS[i].name, PROP_LAWS[i].sentence);
+        return 2;
+    }
+    signal(SIGABRT, on_abort);
+    if (o.seeds != NULL && !o.has_seed && !replay(&t, &o))
+        return 2;
+    run_laws(&t, &o);
+    return sum_up(&t);
+}
