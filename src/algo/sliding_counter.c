@@ -8,7 +8,7 @@
  *            [======= the last period =]      overlap 0.4: used = 4 + 3
  *
  * What it forgets is where in the previous window the events were: it takes them to be spread
- * evenly. If they all came at its end, an interval of one period can hold almost 2 x count.
+ * evenly. If they all came at its end, an interval of one period can hold 2 x count.
  *
  * Windows are cut from the epoch. The state keeps `cur` and `prev` and, instead of the window, the
  * time from which `used` is 0: that lies in the window after the one that holds `cur` (there the
@@ -16,7 +16,7 @@
  *
  * Invariants:
  *   (1) Any window cut from the epoch admits at most count; any interval of one period's length
- *       less than 2 x count.
+ *       at most 2 x count.
  *   (2) A touched state has cur > 0. If all of cur is refunded, prev becomes cur, one window back:
  *       for every later moment that says the same. Hence fresh_ns = (w + 1) x period + e, with e in
  *       1..period the least with cur x (period - e) < period, and w = (fresh_ns - 1)/period - 1.

@@ -3,8 +3,13 @@
 #ifndef WEIR_CLI_COMMANDS_H
 #define WEIR_CLI_COMMANDS_H
 
+#include <stdbool.h>
+
 int sim_command(int argc, char **argv);
 int explain_command(int argc, char **argv);
+
+/* Whether standard output is a terminal of someone who did not set NO_COLOR. */
+bool cli_colour(void);
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 

@@ -58,7 +58,7 @@ static void print_term_json(const struct weir_term *t)
 
 static void print_limit(const struct weir_limit *l, bool json)
 {
-    const bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+    const bool colour = cli_colour();
     char text[WEIR_LIMIT_TEXT_MAX];
 
     (void)weir_limit_print(l, text, sizeof text);

@@ -1,6 +1,17 @@
 #include "cli/report.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+
+bool cli_colour(void)
+{
+    const char *no = getenv("NO_COLOR");
+
+    return isatty(STDOUT_FILENO) && (!no || !*no);
+}
 
 static const char *const FIELDS[] = {
     "time_ns", "verb",      "key",     "cost",           "verdict",        "reason",

@@ -315,7 +315,7 @@ static int run(struct sim *s)
 int sim_command(int argc, char **argv)
 {
     struct sim s = {.start_ns = DEFAULT_START_NS};
-    const bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+    const bool colour = cli_colour();
     int status = read_arguments(&s, argc, argv);
 
     if (status != EXIT_DONE)

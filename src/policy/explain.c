@@ -18,6 +18,13 @@ static void span(struct weir__out *o, int64_t ns)
     weir__out_duration(o, ns);
 }
 
+/* "1 event", "5 events" */
+static void events(struct weir__out *o, int64_t n)
+{
+    number(o, n);
+    text(o, n == 1 ? " event" : " events");
+}
+
 static void period(struct weir__out *o, const struct weir_term *t)
 {
     static const char *const NAMES[] = {
@@ -55,8 +62,8 @@ static int64_t time_of(const struct weir_term *t, int64_t n)
 
 static void what_fixed(struct weir__out *o, const struct weir_term *t)
 {
-    number(o, t->count);
-    text(o, " events in each ");
+    events(o, t->count);
+    text(o, " in each ");
     period(o, t);
     if (t->align == WEIR_ALIGN_FIRST) {
         text(o, "; a window opens with its first event and starts from nothing");
@@ -69,8 +76,8 @@ static void what_fixed(struct weir__out *o, const struct weir_term *t)
 
 static void what_sliding(struct weir__out *o, const struct weir_term *t)
 {
-    number(o, t->count);
-    text(o, " events in a window of ");
+    events(o, t->count);
+    text(o, " in a window of ");
     period(o, t);
     text(o, " that moves on by ");
     span(o, t->period_ns / t->slots);
@@ -87,8 +94,8 @@ static void what_sliding(struct weir__out *o, const struct weir_term *t)
 static void what_log(struct weir__out *o, const struct weir_term *t)
 {
     text(o, "exactly ");
-    number(o, t->count);
-    text(o, " events in any ");
+    events(o, t->count);
+    text(o, " in any ");
     period(o, t);
     text(o, ", by the times of the last ones");
     if (t->min_interval_ns > 0) {
@@ -196,19 +203,21 @@ void weir__explain_worst(struct weir__out *o, const struct weir_term *t)
 {
     switch ((enum weir_algorithm)t->algorithm) {
     case WEIR_FIXED_WINDOW:
-        number(o, 2 * t->count);
-        text(o, " in an instant: all of one window at its end, all of the next at its start");
+        /* the event that opens a window of its own is not at its end */
+        number(o, 2 * t->count - (t->align == WEIR_ALIGN_FIRST));
+        text(o, " in an instant: one window at its end, the next at its start");
         break;
     case WEIR_SLIDING_WINDOW:
-        number(o, t->count);
-        text(o, " in any ");
-        span(o, t->period_ns - t->period_ns / t->slots);
-        text(o, "; ");
+        if (t->slots > 1) {
+            number(o, t->count);
+            text(o, " in any ");
+            span(o, t->period_ns - t->period_ns / t->slots);
+            text(o, "; ");
+        }
         number(o, t->count + (t->per_slot == WEIR_NONE ? t->count : t->per_slot));
         text(o, " in a window's length that no slot's edge begins");
         break;
     case WEIR_SLIDING_COUNTER:
-        text(o, "just under ");
         number(o, 2 * t->count);
         text(o, " in any ");
         period(o, t);
@@ -226,7 +235,11 @@ void weir__explain_worst(struct weir__out *o, const struct weir_term *t)
     case WEIR_LEAKY_BUCKET:
     case WEIR_PACER: worst_bucket(o, t, t->burst); break;
     case WEIR_SMOOTH_BURSTY:
-        worst_bucket(o, t, weir__mul_div(t->max_burst_ns, t->count, t->period_ns));
+        worst_bucket(
+            o, t,
+            weir__mul_div(t->max_burst_ns, t->count, t->period_ns) +
+                (weir__wide(t->max_burst_ns) * weir__wide(t->count) % weir__wide(t->period_ns) !=
+                 0));
         text(o, "; and the last event's own cost, whatever it is");
         break;
     case WEIR_SMOOTH_WARMUP:
@@ -242,6 +255,7 @@ void weir__explain_refused(struct weir__out *o, const struct weir_term *t)
     switch ((enum weir_algorithm)t->algorithm) {
     case WEIR_FIXED_WINDOW:
         text(o, "until the window ends: up to ");
+        text(o, t->calendar == WEIR_DURATION ? "" : "a ");
         period(o, t);
         break;
     case WEIR_SLIDING_WINDOW:
@@ -256,6 +270,10 @@ void weir__explain_refused(struct weir__out *o, const struct weir_term *t)
         text(o, "until the oldest events are ");
         span(o, t->period_ns);
         text(o, " old");
+        if (t->min_interval_ns > 0) {
+            text(o, ", and the last request ");
+            span(o, t->min_interval_ns);
+        }
         break;
     case WEIR_TOKEN_BUCKET:
     case WEIR_LEAKY_BUCKET:

@@ -59,7 +59,7 @@ ROWS = [
     ("explain has no such option", ["explain", "1/s", "--jsn"], 2, "", "unknown option '--jsn'"),
     ("explain fills in the defaults", ["explain", "100/s"], 0, "burst=100 initial=full", ""),
     ("explain says bytes per key", ["explain", "sliding-counter 200/1m"], 0, "24 bytes of state", ""),
-    ("explain says what the worst case is", ["explain", "fixed-window 200/1m"], 0, "400 in an instant", ""),
+    ("explain says what the worst case is", ["explain", "fixed-window 200/1m align=clock"], 0, "400 in an instant", ""),
     ("a limit that is none, and no file either", ["sim", "token-bucket 10/s brust=20"], 2, "", BRUST),
     ("a limit that is none before a script", ["sim", "token-bucket 10/s brust=20", "x.sim"], 2, "", BRUST),
     ("a script that is not there", ["sim", "1/s", "/nonexistent.sim"], 2, "", "No such file"),
