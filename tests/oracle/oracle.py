@@ -138,7 +138,7 @@ class Bucket(Term):
 
     def deny(self, s, now, cost):
         raised = min(self.after(s.D, now, cost), now + self.limit * self.T)
-        return Due(max(s.D, raised), s.lost)
+        return Due(max(s.D, raised), s.lost and s.D > now)
 
     def remaining(self, s, now):
         return max(0, floor(self.limit - (max(s.D, now) - now) / self.T))
@@ -173,11 +173,10 @@ class Bucket(Term):
         return self.give_back(s, now, min(max(cost - S, 0), cost), zero, ceil(last) > act)
 
     def convert(self, s, old, at, old_zero):
-        if s.D > at:
-            D = at + (s.D - at) * self.T / old.T
-        else:
-            D = ceil(s.D)
-        return self.on_grid(D, s.lost or (s.D > old_zero.D and old.waiting(s.D, at)))
+        if s.D <= at:
+            return Due(Fraction(ceil(s.D)), False)
+        lost = s.lost or (s.D > old_zero.D and old.waiting(s.D, at))
+        return self.on_grid(at + (s.D - at) * self.T / old.T, lost)
 
     def forget(self, s, zero):
         return zero if s.D <= zero.D else s
@@ -473,12 +472,13 @@ class SlidingWindow(Term):
         return max(0, (max(s) + self.slots) * self.len - now) if s else 0
 
     def refund(self, s, now, n, zero):
-        new, left = self.window(s, self.current(s, now)), n
-        for i in sorted(new, reverse=True):
-            back = min(left, new[i])
+        cur, new, left = self.current(s, now), dict(s), n
+        for i in sorted(self.window(s, cur), reverse=True):
+            back = min(left, s[i])
             new[i] -= back
             left -= back
-        return ({i: k for i, k in new.items() if k > 0}, n - left) if left < n else (s, 0)
+        new = {i: k for i, k in new.items() if k > 0}
+        return (new if self.window(new, cur) else {}, n - left) if left < n else (s, 0)
 
     def convert(self, s, old, at, old_zero):
         if self.slots != old.slots:
@@ -747,7 +747,10 @@ class Sim:
                 for t, z, old, s in zip(terms, new, self.versions[version][0] + [None] * 16, states + new)]
 
     def keep(self, key, states):
-        self.keys[key] = (len(self.versions) - 1, states)
+        if states == self.versions[-1][2]:
+            self.keys.pop(key, None)
+        else:
+            self.keys[key] = (len(self.versions) - 1, states)
 
     # The answer
 
@@ -771,7 +774,7 @@ class Sim:
         refusers = [i for i, t in enumerate(terms) if answers[i][0] != OK and not t.shadow]
         after = list(states)
         for i, t in enumerate(terms):
-            if answers[i][0] == OK and (not refusers or t.count_denied):
+            if not refusers and answers[i][0] == OK:
                 after[i] = t.charge(states[i], self.now, cost)
             elif t.count_denied:
                 after[i] = t.deny(states[i], self.now, cost)

@@ -8,7 +8,8 @@
  *
  * Waits are rounded up to whole nanoseconds. An event that waited may so act up to a nanosecond
  * after its exact turn, and the next one at its exact turn: an interval that starts with such an
- * event is given that nanosecond, and no more.
+ * event is given that nanosecond, and no more. So is one after a cancel: its act time is known only
+ * to the nanosecond, in which above one event a nanosecond whole events hide.
  */
 #include "prop.h"
 
@@ -48,7 +49,9 @@ void prop_ledger_drop(struct prop_ledger *l, int i)
     memmove(&l->event[i], &l->event[i + 1], (size_t)(l->n - i) * sizeof l->event[0]);
 }
 
-void prop_ledger_refund(struct prop_ledger *l, int64_t n)
+/* A reservation that waits and is refunded in part keeps its act time, which was for the whole: no
+ * promise covers the rest. */
+void prop_ledger_refund(struct prop_ledger *l, int64_t n, int64_t now_ns)
 {
     while (n > 0 && l->n > 0) {
         struct prop_event *newest = &l->event[l->n - 1];
@@ -56,7 +59,7 @@ void prop_ledger_refund(struct prop_ledger *l, int64_t n)
 
         newest->cost -= part;
         n -= part;
-        if (newest->cost == 0)
+        if (newest->cost == 0 || newest->asked_act > now_ns)
             l->n--;
     }
 }
@@ -111,7 +114,7 @@ static weir__u128 events(const struct prop_case *c, int64_t n)
 
 static void start_with(struct start *s, const struct prop_case *c, const struct prop_event *e)
 {
-    const weir__u128 whole = c->algorithm == WEIR_PACER ? events(c, e->cost) : 0;
+    const weir__u128 whole = c->algorithm == WEIR_PACER ? events(c, e->whole) : 0;
 
     s->rounded = s->rounded || e->rounded;
     s->at_least = whole > s->at_least ? whole : s->at_least;
@@ -125,7 +128,7 @@ static void check_rate(struct prop_case *c, const struct prop_ledger *l, const s
     if (!p->by_admission)
         qsort(e, (size_t)l->n, sizeof e[0], by_act);
     for (int i = 0; i < l->n && !c->failed; i++) {
-        struct start start = {false, 0};
+        struct start start = {l->cancelled, 0};
         weir__u128 sum = 0;
 
         for (int j = i; j < l->n; j++) {
@@ -191,7 +194,8 @@ static void check_pacer(struct prop_case *c, const struct prop_ledger *l)
     const struct promise p = {.stock = events(c, c->m->term.burst)};
 
     check_rate(c, l, &p);
-    check_birth(c, l, events(c, 1), false);
+    if (c->m->term.burst > 1)
+        check_birth(c, l, events(c, 1), false);
 }
 
 static void check_smooth(struct prop_case *c, const struct prop_ledger *l, int64_t stored_ns)

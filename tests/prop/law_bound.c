@@ -41,7 +41,7 @@ static void refund(struct prop_case *c, struct prop_ledger *l)
     const int64_t n = prop_odds(&c->rng, 2) ? prop_range(&c->rng, 1, 3) : prop_cost(c);
     const int64_t back = prop_refund(c, n);
 
-    prop_ledger_refund(l, back < n ? back + 1 : back);
+    prop_ledger_refund(l, back < n ? back + 1 : back, c->now_ns);
 }
 
 /* Any reservation that has not acted, out of the middle too. What a refund has touched is its

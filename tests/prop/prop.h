@@ -159,7 +159,7 @@ struct prop_ledger {
 void prop_ledger_add(struct prop_ledger *l, const struct prop_case *c, int64_t cost,
                      int64_t wait_ns);
 /* Takes n from the newest events. */
-void prop_ledger_refund(struct prop_ledger *l, int64_t n);
+void prop_ledger_refund(struct prop_ledger *l, int64_t n, int64_t now_ns);
 void prop_ledger_drop(struct prop_ledger *l, int i);
 /* The promise of the algorithm's essay, over every interval. */
 void prop_bound(struct prop_case *c, const struct prop_ledger *l);
