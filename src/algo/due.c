@@ -104,6 +104,10 @@ int64_t weir__due_cancel(const struct weir__meter *m, struct weir__state *s, int
     const int64_t depended = events_depended_on(m, last, act_ns);
     int64_t events;
 
+    /* Of a cost above the bucket (a pacer's), a bucketful stands before the act time and the rest
+     * behind the one before it: that part only the last reservation may return. */
+    if (depended > 0)
+        cost = weir__min(cost, m->limit);
     if (d.blurred || depended >= cost)
         return 0;
     events = weir__due_lower(m, &d, cost - depended, weir__due_base(m->zero, now_ns));

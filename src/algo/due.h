@@ -18,8 +18,9 @@
  *       good as new.
  *   (4) D never moves back but by refund and cancel. A clock that steps back finds more owed, never
  *       less: it mints nothing.
- *   (5) ns saturates at INT64_MAX. A reservation that would reach it is too big; an event that need
- *       not wait is granted, at most one nanosecond of 2^62 too cheap.
+ *   (5) ns saturates at INT64_MAX. A reservation that would reach it is not made: it is asked again
+ *       as now or not at all. An event that need not wait is granted, at most one nanosecond of
+ * 2^62 too cheap.
  *
  * `blurred`: the act time of the last reservation is D - B x T, until something other than a grant
  * moves D while reservations wait (a cancel out of the middle, a refund, a live change). Then it is
@@ -80,6 +81,12 @@ static inline int64_t weir__due_wait(const struct weir__meter *m, struct weir__d
     return weir__due_add(m, weir__due_sub(m, base, m->full), price).ns - now_ns;
 }
 
+/* How long a caller may be made to wait whose grant would move the due time to `after`. */
+static inline int64_t weir__due_patience(struct weir__due after, int64_t patience_ns)
+{
+    return after.ns < INT64_MAX ? patience_ns : 0; /* invariant (5) */
+}
+
 /* n x T, saturating at ns = INT64_MAX. */
 struct weir__span weir__due_price_of(const struct weir__meter *m, int64_t n);
 
@@ -117,12 +124,17 @@ static inline struct weir__span weir__due_between(const struct weir__meter *m, s
 static inline int64_t weir__due_room(const struct weir__meter *m, struct weir__due d,
                                      int64_t now_ns)
 {
-    const struct weir__due base = weir__due_base(d, now_ns);
-    const struct weir__due brim = weir__due_add(m, weir__due_at(now_ns), m->full);
+    struct weir__span left;
 
-    if (base.ns == now_ns)
+    if (d.ns <= now_ns)
         return m->limit;
-    return weir__due_after(base, brim) ? 0 : weir__due_events(m, weir__due_between(m, brim, base));
+    /* full - (D - now), without passing the end of time on the way */
+    left = (struct weir__span){m->full.ns - (d.ns - now_ns), m->full.rem + d.rem};
+    if (left.rem >= m->term.count) {
+        left.rem -= m->term.count;
+        left.ns++;
+    }
+    return left.ns < 0 ? 0 : weir__due_events(m, left);
 }
 
 static inline struct weir__due weir__due_load(const struct weir__meter *m,

@@ -40,10 +40,7 @@ static int64_t delay_of(const struct weir__meter *m, struct weir__due d, int64_t
 static int64_t overflow_of(const struct weir__meter *m, struct weir__due d,
                            const struct weir__ask *a)
 {
-    const struct weir__due after =
-        weir__due_add(m, weir__due_base(d, a->now_ns), weir__due_price(m, a->cost));
-
-    return weir__due_sub(m, after, m->full).ns - a->now_ns;
+    return weir__due_wait(m, weir__due_base(d, a->now_ns), weir__due_price(m, a->cost), a->now_ns);
 }
 
 static void judge(const struct weir__meter *m, struct weir__due *d, const struct weir__ask *a,

@@ -47,11 +47,13 @@ static struct turn turn_of(const struct weir__meter *m, struct weir__due d,
     const struct weir__due base = weir__due_base(d, a->now_ns);
     const int64_t wait = weir__due_wait(m, base, price, a->now_ns);
     const struct weir__due reach = weir__due_add(m, weir__due_sub(m, base, m->backlog), price);
+    const struct weir__due after = weir__due_add(m, base, price);
+    const int64_t patience = weir__due_patience(after, a->patience_ns);
 
     return (struct turn){
-        .after = weir__due_add(m, base, price),
+        .after = after,
         .wait_ns = wait,
-        .late_ns = weir__max(0, wait) - weir__min(a->patience_ns, m->term.max_wait_ns),
+        .late_ns = weir__max(0, wait) - weir__min(patience, m->term.max_wait_ns),
         .over_ns = reach.ns - a->now_ns,
     };
 }
@@ -61,12 +63,6 @@ static bool on_time(struct turn t)
     return t.late_ns <= 0 && t.over_ns <= 0;
 }
 
-/* Whether there is such a time at all; see due.h (5). */
-static bool exists(struct turn t)
-{
-    return t.wait_ns <= 0 || t.after.ns < INT64_MAX;
-}
-
 static void judge(const struct weir__meter *m, struct weir__due *d, const struct weir__ask *a,
                   struct weir_verdict *v)
 {
@@ -74,12 +70,12 @@ static void judge(const struct weir__meter *m, struct weir__due *d, const struct
     const bool queue_full = t.late_ns <= 0;
     bool possible;
 
-    if (exists(t) && on_time(t)) {
+    if (on_time(t)) {
         weir__grant(v, weir__max(0, t.wait_ns));
         *d = t.after;
         return;
     }
-    possible = exists(t) && on_time(turn_of(m, weir__due_at(a->now_ns), a));
+    possible = on_time(turn_of(m, weir__due_at(a->now_ns), a));
     if (m->term.count_denied) {
         *d = weir__due_fill(m, *d, a->cost, a->now_ns);
         t = turn_of(m, *d, a);

@@ -36,10 +36,11 @@ static void judge(const struct weir__meter *m, struct weir__due *d, const struct
     const struct weir__span price = weir__due_price(m, a->cost);
     const struct weir__due base = weir__due_base(*d, a->now_ns);
     const struct weir__due after = weir__due_add(m, base, price);
+    const int64_t patience = weir__due_patience(after, a->patience_ns);
+    const bool fits = a->cost <= m->term.burst;
     int64_t wait = weir__due_wait(m, base, price, a->now_ns);
-    const bool fits = a->cost <= m->term.burst && (wait <= 0 || after.ns < INT64_MAX);
 
-    if (fits && wait <= a->patience_ns) {
+    if (fits && wait <= patience) {
         weir__grant(v, weir__max(0, wait));
         *d = after;
         return;
@@ -49,7 +50,7 @@ static void judge(const struct weir__meter *m, struct weir__due *d, const struct
         wait = weir__due_wait(m, weir__due_base(*d, a->now_ns), price, a->now_ns);
     }
     if (fits)
-        weir__refuse(v, WEIR_LIMITED, wait - a->patience_ns);
+        weir__refuse(v, WEIR_LIMITED, wait - patience);
     else
         weir__refuse(v, WEIR_TOO_BIG, -1);
 }
