@@ -51,6 +51,23 @@ static void join(struct weir_verdict *all, const struct weir_verdict *one,
 static const struct weir_verdict NOTHING_YET = {
     .allowed = true, .reason = WEIR_OK, .which = -1, .remaining = INT64_MAX};
 
+/* What a term says of a request that another refused: as it stands, or having counted it. */
+static void peek_refused(const struct weir__part *p, struct weir_verdict *one)
+{
+    struct weir__ask ask = p->ask;
+
+    weir__peek(p->meter, p->state, &ask, one);
+    if (!one->allowed)
+        return;
+    if (p->meter->term.count_denied)
+        ask.patience_ns = 0;
+    else
+        ask.cost = 0;
+    weir__peek(p->meter, p->state, &ask, one);
+    one->allowed = true; /* its own answer; the refusal is another's */
+    one->reason = WEIR_OK;
+}
+
 void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict *v)
 {
     bool refused = false;
@@ -65,17 +82,11 @@ void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict
     }
     if (!refused)
         return;
-    /* The terms that would have granted stand as they are: nothing would be charged to them. */
     *v = NOTHING_YET;
     for (int i = 0; i < n; i++) {
-        struct weir__ask ask = part[i].ask;
         struct weir_verdict one;
 
-        weir__peek(part[i].meter, part[i].state, &ask, &one);
-        if (one.allowed && !part[i].meter->term.count_denied) {
-            ask.cost = 0;
-            weir__peek(part[i].meter, part[i].state, &ask, &one);
-        }
+        peek_refused(&part[i], &one);
         join(v, &one, &part[i], i);
     }
 }
@@ -89,9 +100,12 @@ void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict
     }
     weir__decide_peek(part, n, v);
     for (int i = 0; i < n; i++) {
+        struct weir__ask ask = part[i].ask;
         struct weir_verdict one;
 
+        if (!v->allowed)
+            ask.patience_ns = 0; /* nobody will wait for it */
         if (v->allowed || part[i].meter->term.count_denied)
-            weir__take(part[i].meter, part[i].state, &part[i].ask, &one);
+            weir__take(part[i].meter, part[i].state, &ask, &one);
     }
 }

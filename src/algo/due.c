@@ -93,6 +93,8 @@ static int64_t events_depended_on(const struct weir__meter *m, struct weir__due 
     units = weir__wide(last.ns - act_ns + 1) * per_ns - weir__wide(last.rem);
     most = (units + period - 1) / period - 1;
     least = units > per_ns ? (units - per_ns + period - 1) / period : 0;
+    if (most > INT64_MAX || least > INT64_MAX)
+        return INT64_MAX;
     return (int64_t)(most > least ? most : least);
 }
 

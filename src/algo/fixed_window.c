@@ -76,7 +76,7 @@ static struct window charged(const struct weir__meter *m, struct window w,
 static struct window decide(const struct weir__meter *m, struct window w, const struct weir__ask *a,
                             struct weir_verdict *v)
 {
-    const bool allowed = a->cost <= m->limit - w.used || a->cost == 0;
+    const bool allowed = a->cost == 0 || a->cost <= m->limit - w.used;
 
     if (a->cost > 0 && (allowed || m->term.count_denied))
         w = charged(m, w, a);

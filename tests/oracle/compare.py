@@ -47,7 +47,7 @@ def duration(ns):
     for name, unit in (("d", D), ("h", H), ("m", M), ("s", S), ("ms", MS), ("us", US)):
         if ns and ns % unit == 0:
             return f"{ns // unit}{name}"
-    return f"{ns}ns"
+    return f"{ns // S}s{ns % S}ns" if ns > M else f"{ns}ns"
 
 
 # ---------------------------------------------------------------- limits
@@ -97,6 +97,8 @@ class Limits:
             term[3]["count-denied"] = None
         if r.random() < 0.08:
             term[3]["shadow"] = None
+        if r.random() < 0.03:
+            term[3]["fallback"] = r.choice(["allow", "deny", "local"])
         return term
 
     def fixed_window(self, term, o):
@@ -352,8 +354,8 @@ def differs(weir, start, lines):
     """The first line that differs and whether it is an error, or None."""
     try:
         expected = oracle.run("\n".join(lines), start_of(start))
-    except (KeyError, IndexError):
-        return None             # a cancel without its take, an event without its limit
+    except (KeyError, IndexError, OverflowError):
+        return None             # a cancel without its take, an event without its limit, the end of time
     got = weir_sim(weir, start, lines)
     i = first_difference(expected, got)
     return None if i is None else (i, got[-1][0].startswith("exit"))

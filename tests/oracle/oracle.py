@@ -126,9 +126,9 @@ class Bucket(Term):
     def zero(self, born):
         return Due(self.zero_due(born), False)
 
-    def too_far(self, D, now, cost, wait):
-        """A reservation that reaches the end of time."""
-        return wait > 0 and ceil(self.after(D, now, cost)) >= TOP
+    def patience(self, D, now, cost, patience):
+        """None for a reservation that would reach the end of time."""
+        return 0 if ceil(self.after(D, now, cost)) >= TOP else patience
 
     def after(self, D, now, cost):
         return max(D, now) + cost * self.T
@@ -170,7 +170,8 @@ class Bucket(Term):
             return s, 0
         last = s.D - self.limit * self.T
         S = max(0, ceil((last - act) / self.T), ceil((last - act + 1) / self.T) - 1)
-        return self.give_back(s, now, min(max(cost - S, 0), cost), zero, ceil(last) > act)
+        n = cost if S == 0 else max(0, min(cost, self.limit) - S)
+        return self.give_back(s, now, n, zero, ceil(last) > act)
 
     def convert(self, s, old, at, old_zero):
         if s.D <= at:
@@ -203,9 +204,8 @@ class TokenBucket(Bucket):
     def decide(self, s, now, cost, patience):
         if cost > self.burst:
             return refuse(TOO_BIG, NEVER)
+        patience = self.patience(s.D, now, cost, patience)
         wait = max(0, ceil(self.after(s.D, now, cost) - self.burst * self.T - now))
-        if self.too_far(s.D, now, cost, wait):
-            return refuse(TOO_BIG, NEVER)
         if wait > patience:
             return refuse(LIMITED, wait - patience)
         return grant(wait)
@@ -229,10 +229,9 @@ class LeakyBucket(Bucket):
     def decide(self, s, now, cost, patience):
         if cost > self.capacity:
             return refuse(TOO_BIG, NEVER)
+        patience = self.patience(s.D, now, cost, patience)
         over = self.after(s.D, now, cost) - (now + self.capacity * self.T)
         wait = self.wait(s.D, now)
-        if self.too_far(s.D, now, cost, wait):
-            return refuse(TOO_BIG, NEVER)
         if over > 0 or wait > patience:
             return refuse(LIMITED, max(ceil(over), wait - patience))
         return grant(wait)
@@ -271,12 +270,11 @@ class Pacer(Bucket):
         return wait, wait - min(patience, self.max_wait), ceil(over)
 
     def decide(self, s, now, cost, patience):
+        patience = self.patience(s.D, now, cost, patience)
         _, too_long, too_many = self.tests(now, now, cost, patience)
         if too_long > 0 or too_many > 0:
             return refuse(TOO_BIG, NEVER)
         wait, too_long, too_many = self.tests(s.D, now, cost, patience)
-        if self.too_far(s.D, now, cost, wait):
-            return refuse(TOO_BIG, NEVER)
         if too_long > 0:
             return refuse(LIMITED, max(too_long, too_many))
         if too_many > 0:
@@ -774,7 +772,9 @@ class Sim:
         refusers = [i for i, t in enumerate(terms) if answers[i][0] != OK and not t.shadow]
         after = list(states)
         for i, t in enumerate(terms):
-            if not refusers and answers[i][0] == OK:
+            if answers[i][0] == OK and not refusers:
+                after[i] = t.charge(states[i], self.now, cost)
+            elif answers[i] == grant(0) and t.count_denied:
                 after[i] = t.charge(states[i], self.now, cost)
             elif t.count_denied:
                 after[i] = t.deny(states[i], self.now, cost)

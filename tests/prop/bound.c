@@ -1,10 +1,8 @@
 /* What each algorithm promises over every interval, checked event against event.
  *
- * A ledger holds what was granted and not given back. An event's time is the clock's, or that of the
- * newest event before it if the clock stepped back: a state knows no other time than that of what
- * it granted. Then for every pair of events the sum from the one to the other is held against the
- * promise. An interval that starts or ends between events holds no more than one that
- * starts and ends on them, so pairs are all there is to try.
+ * For every pair of events in the ledger the sum from the one to the other is held against the
+ * promise of the algorithm's essay. An interval that starts or ends between events holds no more
+ * than one that starts and ends on them, so pairs are all there is to try.
  *
  * Waits are rounded up to whole nanoseconds. An event that waited may so act up to a nanosecond
  * after its exact turn, and the next one at its exact turn: an interval that starts with such an
@@ -20,49 +18,6 @@
 #include "policy/calendar.h"
 
 #define DAY (INT64_C(86400) * WEIR__NS_PER_S)
-
-/* ---- The ledger ---------------------------------------------------------------------------- */
-
-void prop_ledger_add(struct prop_ledger *l, const struct prop_case *c, int64_t cost,
-                     int64_t wait_ns)
-{
-    const int64_t act = weir__add_sat(c->now_ns, wait_ns);
-    int64_t high = c->now_ns;
-
-    if (cost == 0 || l->n == PROP_STEPS)
-        return;
-    for (int i = 0; i < l->n; i++)
-        high = weir__max(high, l->event[i].at_ns);
-    l->event[l->n++] = (struct prop_event){.at_ns = high,
-                                           .act_ns = weir__max(high, act),
-                                           .asked_act = act,
-                                           .cost = cost,
-                                           .whole = cost,
-                                           .label = c->state->fresh_ns,
-                                           .rounded = wait_ns > 0};
-}
-
-void prop_ledger_drop(struct prop_ledger *l, int i)
-{
-    l->cancelled = true;
-    l->n--;
-    memmove(&l->event[i], &l->event[i + 1], (size_t)(l->n - i) * sizeof l->event[0]);
-}
-
-/* A reservation that waits and is refunded in part keeps its act time, which was for the whole: no
- * promise covers the rest. */
-void prop_ledger_refund(struct prop_ledger *l, int64_t n, int64_t now_ns)
-{
-    while (n > 0 && l->n > 0) {
-        struct prop_event *newest = &l->event[l->n - 1];
-        const int64_t part = weir__min(n, newest->cost);
-
-        newest->cost -= part;
-        n -= part;
-        if (newest->cost == 0 || newest->asked_act > now_ns)
-            l->n--;
-    }
-}
 
 /* ---- Buckets: so many, and the rate -------------------------------------------------------- */
 

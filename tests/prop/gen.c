@@ -1,4 +1,4 @@
-/* Chance: numbers, limits, and what callers do with them. */
+/* Chance: numbers, and limits that the door lets in. */
 #include "prop.h"
 
 #include <stdarg.h>
@@ -8,7 +8,6 @@
 
 #define SIZE(array) (sizeof(array) / sizeof *(array))
 #define SECOND      WEIR__NS_PER_S
-#define DAY         (INT64_C(86400) * SECOND)
 
 /* ---- Numbers ------------------------------------------------------------------------------- */
 
@@ -39,8 +38,7 @@ int64_t prop_pick(struct prop_rng *r, const int64_t *of, size_t n)
     return of[prop_range(r, 0, (int64_t)n - 1)];
 }
 
-/* As often small as large. */
-static int64_t of_any_size(struct prop_rng *r, int64_t lo, int64_t hi)
+int64_t prop_any_size(struct prop_rng *r, int64_t lo, int64_t hi)
 {
     const int64_t top = prop_range(r, 0, 62);
 
@@ -71,18 +69,13 @@ static void write(struct draft *d, const char *format, ...)
 static int64_t count_of(struct draft *d)
 {
     static const int64_t human[] = {1, 1, 2, 3, 4, 5, 7, 10, 10, 20, 100, 1000};
-    static const int64_t extreme[] = {1,
-                                      2,
-                                      3,
-                                      UINT32_MAX,
-                                      (int64_t)UINT32_MAX + 1,
-                                      WEIR_COUNT_MAX - 1,
-                                      WEIR_COUNT_MAX};
+    static const int64_t extreme[] = {
+        1, 2, 3, UINT32_MAX, (int64_t)UINT32_MAX + 1, WEIR_COUNT_MAX - 1, WEIR_COUNT_MAX};
 
     if (d->flavor == PROP_DENSE)
-        return of_any_size(d->r, 1000, 100000000);
+        return prop_any_size(d->r, 1000, 100000000);
     if (d->flavor == PROP_EXTREME)
-        return prop_odds(d->r, 3) ? of_any_size(d->r, 1, WEIR_COUNT_MAX)
+        return prop_odds(d->r, 3) ? prop_any_size(d->r, 1, WEIR_COUNT_MAX)
                                   : prop_pick(d->r, extreme, SIZE(extreme));
     return prop_pick(d->r, human, SIZE(human));
 }
@@ -90,8 +83,8 @@ static int64_t count_of(struct draft *d)
 static int64_t period_of(struct draft *d)
 {
     static const int64_t human[] = {
-        SECOND,  SECOND,      SECOND / 10,  SECOND / 1000,         7 * SECOND,         10 * SECOND,
-        1000003, 60 * SECOND, 90 * SECOND,  3600 * SECOND + 12345, 1234567891};
+        SECOND,  SECOND,      SECOND / 10, SECOND / 1000,         7 * SECOND, 10 * SECOND,
+        1000003, 60 * SECOND, 90 * SECOND, 3600 * SECOND + 12345, 1234567891};
     /* Powers of two: with the right burst, one that takes just 2^62 ns to refill. */
     static const int64_t extreme[] = {WEIR_PERIOD_MIN_NS,     WEIR_PERIOD_MIN_NS + 1,
                                       WEIR_PERIOD_MAX_NS - 1, WEIR_PERIOD_MAX_NS,
@@ -100,7 +93,7 @@ static int64_t period_of(struct draft *d)
     if (d->flavor == PROP_DENSE)
         return prop_range(d->r, 1000, 20000);
     if (d->flavor == PROP_EXTREME)
-        return prop_odds(d->r, 3) ? of_any_size(d->r, WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS)
+        return prop_odds(d->r, 3) ? prop_any_size(d->r, WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS)
                                   : prop_pick(d->r, extreme, SIZE(extreme));
     return prop_pick(d->r, human, SIZE(human));
 }
@@ -116,7 +109,7 @@ static int64_t burst_of(struct draft *d)
         return weir__max(1, most - prop_range(d->r, 0, 1));
     if (prop_odds(d->r, 4))
         return 1;
-    return of_any_size(d->r, 1, weir__min(most, 3 * d->count));
+    return prop_any_size(d->r, 1, weir__min(most, 3 * d->count));
 }
 
 static int64_t length_of(struct draft *d)
@@ -133,8 +126,7 @@ static void write_fixed_window(struct draft *d)
     static const char *const calendar[] = {"day", "week", "month"};
 
     if (prop_odds(d->r, 4))
-        write(d, "fixed-window %lld/%s", (long long)d->count,
-              calendar[prop_range(d->r, 0, 2)]);
+        write(d, "fixed-window %lld/%s", (long long)d->count, calendar[prop_range(d->r, 0, 2)]);
     else
         write(d, "fixed-window %lld/%lldns%s", (long long)d->count, (long long)d->period_ns,
               prop_odds(d->r, 2) ? " align=clock" : "");
@@ -180,8 +172,8 @@ static void write_leaky_bucket(struct draft *d)
 {
     const int64_t capacity = burst_of(d);
 
-    write(d, "leaky-bucket %lld/%lldns capacity=%lld", (long long)d->count,
-          (long long)d->period_ns, (long long)capacity);
+    write(d, "leaky-bucket %lld/%lldns capacity=%lld", (long long)d->count, (long long)d->period_ns,
+          (long long)capacity);
     if (prop_odds(d->r, 2))
         write(d, " delay=%lld",
               prop_odds(d->r, 3) ? 0LL : (long long)prop_range(d->r, 0, capacity));
@@ -193,7 +185,7 @@ static void write_pacer(struct draft *d)
     if (prop_odds(d->r, 2))
         write(d, " slack=%lld", (long long)burst_of(d) - 1);
     if (prop_odds(d->r, 2))
-        write(d, " queue=%lld", (long long)of_any_size(d->r, 0, WEIR_COUNT_MAX));
+        write(d, " queue=%lld", (long long)prop_any_size(d->r, 0, WEIR_COUNT_MAX));
     if (prop_odds(d->r, 3))
         write(d, " max-wait=%lldns", (long long)length_of(d));
 }
@@ -241,9 +233,7 @@ void prop_term(struct prop_rng *r, enum weir_algorithm algorithm, enum prop_flav
         struct draft d = {.r = r, .flavor = flavor};
 
         if (flavor == PROP_ANY)
-            d.flavor = prop_odds(r, 5)   ? PROP_EXTREME
-                       : prop_odds(r, 5) ? PROP_DENSE
-                                         : PROP_HUMAN;
+            d.flavor = prop_odds(r, 5) ? PROP_EXTREME : prop_odds(r, 5) ? PROP_DENSE : PROP_HUMAN;
         d.count = count_of(&d);
         d.period_ns = period_of(&d);
         write_own(&d, algorithm);
@@ -257,70 +247,4 @@ void prop_term(struct prop_rng *r, enum weir_algorithm algorithm, enum prop_flav
     }
     fprintf(stderr, "prop: no limit that the door lets in: %s\n", why.text);
     abort();
-}
-
-/* ---- Callers ------------------------------------------------------------------------------- */
-
-int64_t prop_cost(struct prop_case *c)
-{
-    struct prop_rng *r = &c->rng;
-
-    switch (prop_range(r, 0, 11)) {
-    case 0: return prop_odds(r, 4) ? 0 : 1;
-    case 1: return prop_range(r, 1, c->m->limit);
-    case 2: return of_any_size(r, 1, c->m->limit);
-    case 3: return prop_odds(r, 2) ? c->m->limit : c->m->limit + 1;
-    case 4: return weir__max(1, c->last.remaining);
-    case 5: return c->last.remaining + 1;
-    case 6: return prop_odds(r, 4) ? INT64_MAX - prop_range(r, 0, 1) : 2;
-    case 7: return weir__max(1, c->last.remaining / 2);
-    default: return 1;
-    }
-}
-
-int64_t prop_patience(struct prop_case *c)
-{
-    struct prop_rng *r = &c->rng;
-
-    switch (prop_range(r, 0, 7)) {
-    case 0: return WEIR_FOREVER - (prop_odds(r, 8) ? 1 : 0);
-    case 1: return prop_range(r, 0, 3 * c->m->term.period_ns);
-    case 2: return prop_range(r, 0, 1);
-    case 3: return weir__max(0, c->last.retry_after_ns - prop_range(r, 0, 1));
-    case 4: return of_any_size(r, 0, WEIR_FOREVER);
-    case 5: return weir__meter_patience(c->m);
-    default: return 0;
-    }
-}
-
-/* How far to the next moment that may matter. */
-static int64_t stride(struct prop_case *c)
-{
-    struct prop_rng *r = &c->rng;
-    const int64_t period = c->m->term.period_ns, step = period / c->m->term.count;
-
-    switch (prop_range(r, 0, 13)) {
-    case 0: return prop_range(r, 0, 2);
-    case 1: return weir__max(0, c->last.retry_after_ns);
-    case 2: return weir__max(0, weir__add_sat(c->last.retry_after_ns, prop_range(r, -1, 1)));
-    case 3: return weir__max(0, weir__add_sat(c->last.reset_after_ns, prop_range(r, -1, 1)));
-    case 4: return weir__max(0, step + prop_range(r, -1, 1));
-    case 5: return prop_range(r, 0, 2 * step + 1);
-    case 6: return period + prop_range(r, -1, 1);
-    case 7: return prop_range(r, 0, period);
-    case 8: return period - c->now_ns % period - prop_range(r, 0, 1);
-    case 9: return c->m->slot_ns > 0 ? c->m->slot_ns - c->now_ns % c->m->slot_ns : 0;
-    case 10: return prop_odds(r, 3) ? prop_range(r, 0, 20 * period) : c->last.wait_ns;
-    default: return 0;
-    }
-}
-
-void prop_move(struct prop_case *c, bool back)
-{
-    const int64_t by = stride(c);
-
-    if (back && prop_odds(&c->rng, 3))
-        c->now_ns = weir__max(0, c->now_ns - by);
-    else
-        c->now_ns = weir__min(PROP_FOREVER_NS, weir__add_sat(c->now_ns, by));
 }

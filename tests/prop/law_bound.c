@@ -4,8 +4,51 @@
 #include "prop.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define STEPS 70
+
+/* An event's time is the clock's, or that of the newest event before it if the clock stepped back:
+ * a state knows no other time than that of what it granted. */
+static void add(struct prop_ledger *l, const struct prop_case *c, int64_t cost, int64_t wait_ns)
+{
+    const int64_t act = weir__add_sat(c->now_ns, wait_ns);
+    int64_t high = c->now_ns;
+
+    if (cost == 0 || l->n == PROP_STEPS)
+        return;
+    for (int i = 0; i < l->n; i++)
+        high = weir__max(high, l->event[i].at_ns);
+    l->event[l->n++] = (struct prop_event){.at_ns = high,
+                                           .act_ns = weir__max(high, act),
+                                           .asked_act = act,
+                                           .cost = cost,
+                                           .whole = cost,
+                                           .label = c->state->fresh_ns,
+                                           .rounded = wait_ns > 0};
+}
+
+static void drop(struct prop_ledger *l, int i)
+{
+    l->cancelled = true;
+    l->n--;
+    memmove(&l->event[i], &l->event[i + 1], (size_t)(l->n - i) * sizeof l->event[0]);
+}
+
+/* A reservation that waits and is refunded in part keeps its act time, which was for the whole: no
+ * promise covers the rest. */
+static void shrink(struct prop_ledger *l, int64_t n, int64_t now_ns)
+{
+    while (n > 0 && l->n > 0) {
+        struct prop_event *newest = &l->event[l->n - 1];
+        const int64_t part = weir__min(n, newest->cost);
+
+        newest->cost -= part;
+        n -= part;
+        if (newest->cost == 0 || newest->asked_act > now_ns)
+            l->n--;
+    }
+}
 
 /* A refused ask waits for nothing; a granted one no longer than it said, or than the limit lets. */
 static void check_wait(struct prop_case *c, const struct weir_verdict *v, int64_t patience_ns)
@@ -32,16 +75,17 @@ static void take(struct prop_case *c, struct prop_ledger *l)
 
     check_wait(c, &v, v.allowed ? patience : 0);
     if (v.allowed)
-        prop_ledger_add(l, c, cost, v.wait_ns);
+        add(l, c, cost, v.wait_ns);
 }
 
-/* What is reported is in whole events. Where less than was asked came back, a part of one more did. */
+/* What is reported is in whole events. Where less came back than was asked, a part of one more
+ * did. */
 static void refund(struct prop_case *c, struct prop_ledger *l)
 {
     const int64_t n = prop_odds(&c->rng, 2) ? prop_range(&c->rng, 1, 3) : prop_cost(c);
     const int64_t back = prop_refund(c, n);
 
-    prop_ledger_refund(l, back < n ? back + 1 : back, c->now_ns);
+    shrink(l, back < n ? back + 1 : back, c->now_ns);
 }
 
 /* Any reservation that has not acted, out of the middle too. What a refund has touched is its
@@ -54,7 +98,7 @@ static void cancel(struct prop_case *c, struct prop_ledger *l)
     if (e.asked_act < c->now_ns || e.cost != e.whole)
         return;
     prop_cancel(c, e.cost, e.asked_act);
-    prop_ledger_drop(l, i);
+    drop(l, i);
 }
 
 static void run(struct prop_case *c, bool back)
@@ -63,6 +107,7 @@ static void run(struct prop_case *c, bool back)
     bool refunds, cancels;
 
     prop_open(c, PROP_ANY, 1);
+    /* A window whose newest events are refunded knows no more that the clock had been there. */
     refunds = prop_odds(&c->rng, 3) && (!back || c->algorithm >= WEIR_TOKEN_BUCKET);
     cancels = prop_odds(&c->rng, 2) && !back;
     for (int i = 0; i < STEPS && !c->failed; i++) {

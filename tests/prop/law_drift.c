@@ -1,5 +1,5 @@
-/* (h) Rates stay a pair: a caller who comes exactly when it may, for a million events, finds the n-th
- *     where n x period/count puts it, to the nanosecond. */
+/* (h) Rates stay a pair: a caller who comes exactly when it may, for a million events, finds the
+ * n-th where n x period/count puts it, to the nanosecond. */
 #include "prop.h"
 
 #include <inttypes.h>
@@ -12,8 +12,8 @@ struct rate {
     const char *period;
 };
 
-static const struct rate RATES[] = {
-    {3, "1s"}, {7, "1m"}, {1000003, "1h"}, {11, "100ms"}, {999983, "1s"}, {13, "1m30s"}, {1, "1s"}};
+static const struct rate RATES[] = {{3, "1s"},      {7, "1m"},     {1000003, "1h"}, {11, "100ms"},
+                                    {999983, "1s"}, {13, "1m30s"}, {1, "1s"}};
 /* Logs and windows keep every event of a period. */
 static const struct rate SMALL_RATES[] = {{3, "1s"}, {7, "1m"}, {100, "90ms"}, {1, "10us"}};
 
@@ -54,15 +54,13 @@ static int64_t expected_ns(const struct weir_term *t, int64_t n)
 static void write_limit(struct prop_case *c, char *text, size_t cap)
 {
     static const char *const options[PROP_ALGORITHMS] = {
-        [WEIR_SLIDING_WINDOW] = " slots=5",
-        [WEIR_TOKEN_BUCKET] = " burst=2",
-        [WEIR_LEAKY_BUCKET] = " capacity=3",
-        [WEIR_SMOOTH_BURSTY] = " max-burst=0s",
+        [WEIR_SLIDING_WINDOW] = " slots=5",         [WEIR_TOKEN_BUCKET] = " burst=2",
+        [WEIR_LEAKY_BUCKET] = " capacity=3",        [WEIR_SMOOTH_BURSTY] = " max-burst=0s",
         [WEIR_SMOOTH_WARMUP] = " warmup=1s cold=1",
     };
     const bool small = c->algorithm <= WEIR_SLIDING_LOG;
-    const struct rate r = small ? SMALL_RATES[prop_range(&c->rng, 0, 3)]
-                                : RATES[prop_range(&c->rng, 0, 6)];
+    const struct rate r =
+        small ? SMALL_RATES[prop_range(&c->rng, 0, 3)] : RATES[prop_range(&c->rng, 0, 6)];
     const char *option = options[c->algorithm];
 
     if (c->algorithm == WEIR_MIN_INTERVAL)

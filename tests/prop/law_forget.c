@@ -134,7 +134,8 @@ static bool differs(struct prop_case *c, int64_t now_ns)
 }
 
 /* Where no single ask need show it: what a slot's own bound hides, stores that are cold or hold a
- * part of a nanosecond, a window that is open and empty, a key of which little was there at birth. */
+ * part of a nanosecond, a window that is open and empty, a key of which little was there at birth.
+ */
 static bool shows(const struct prop_case *c, int64_t early_ns)
 {
     const struct weir_term *t = &c->m->term;
@@ -143,8 +144,7 @@ static bool shows(const struct prop_case *c, int64_t early_ns)
     case WEIR_FIXED_WINDOW: return c->last.remaining < c->last.limit;
     case WEIR_SLIDING_WINDOW: return t->per_slot == WEIR_NONE;
     case WEIR_SMOOTH_WARMUP: return false;
-    case WEIR_SMOOTH_BURSTY:
-        return t->period_ns % t->count == 0 && c->m->zero.ns <= early_ns;
+    case WEIR_SMOOTH_BURSTY: return t->period_ns % t->count == 0 && c->m->zero.ns <= early_ns;
     case WEIR_TOKEN_BUCKET:
     case WEIR_LEAKY_BUCKET:
     case WEIR_PACER: return c->m->zero.ns <= early_ns;

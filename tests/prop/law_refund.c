@@ -25,7 +25,8 @@ static int64_t take_and_return(struct prop_case *c)
     after = prop_peek_at(c, c->now_ns, 0, 0).remaining;
     prop_expect(c, back == cost, "of %" PRId64 " just taken %" PRId64 " came back", cost, back);
     if (restores(c))
-        prop_expect(c, after == before, "remaining was %" PRId64 ", and is %" PRId64, before, after);
+        prop_expect(c, after == before, "remaining was %" PRId64 ", and is %" PRId64, before,
+                    after);
     return cost - back;
 }
 

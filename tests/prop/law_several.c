@@ -90,8 +90,8 @@ static void check_states(struct several *x, bool allowed)
         const bool charged = allowed || one->m->term.count_denied;
         const void *expected = charged ? one->spare : one->before;
 
-        prop_expect(x->all, memcmp(one->state, expected, one->size) == 0,
-                    "term %d was %s", i, charged ? "not charged" : "charged, though refused");
+        prop_expect(x->all, memcmp(one->state, expected, one->size) == 0, "term %d was %s", i,
+                    charged ? "not charged" : "charged, though refused");
     }
 }
 

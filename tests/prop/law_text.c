@@ -23,13 +23,15 @@ static bool write_limit(struct prop_case *c, char *text, size_t cap, struct weir
 
     for (int i = 0; i < terms && used < cap; i++) {
         const enum weir_algorithm a =
-            i == 0 ? c->algorithm : (enum weir_algorithm)prop_range(&c->rng, 0, PROP_ALGORITHMS - 1);
+            i == 0 ? c->algorithm
+                   : (enum weir_algorithm)prop_range(&c->rng, 0, PROP_ALGORITHMS - 1);
         char one[PROP_TEXT], common[64];
         struct weir_term t;
 
         prop_term(&c->rng, a, PROP_ANY, &t, one);
         write_common(&c->rng, &t, common, sizeof common);
-        used += (size_t)snprintf(text + used, cap - used, "%s%s%s", i > 0 ? " + " : "", one, common);
+        used +=
+            (size_t)snprintf(text + used, cap - used, "%s%s%s", i > 0 ? " + " : "", one, common);
     }
     /* A machine may have no zone files. */
     return used < cap && weir_limit_parse(limit, text, NULL) != WEIR_ENOZONE;

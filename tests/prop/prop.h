@@ -5,8 +5,8 @@
  * line goes to seeds.txt for good.
  *
  * The limits are made as text and go through weir_limit_parse: only what the door lets in is tried.
- * The arithmetic of the laws is exact (128 bits); nothing here is a float, and nothing is shared with
- * the algorithms but the state's first word and the calendar.
+ * The arithmetic of the laws is exact (128 bits); nothing here is a float, and nothing is shared
+ * with the algorithms but the state's first word and the calendar.
  */
 #ifndef WEIR_TESTS_PROP_H
 #define WEIR_TESTS_PROP_H
@@ -37,6 +37,8 @@ int64_t prop_range(struct prop_rng *r, int64_t lo, int64_t hi);
 /* True once in n. */
 bool prop_odds(struct prop_rng *r, int64_t n);
 int64_t prop_pick(struct prop_rng *r, const int64_t *of, size_t n);
+/* lo..hi, as often small as large. */
+int64_t prop_any_size(struct prop_rng *r, int64_t lo, int64_t hi);
 
 /* What kind of limit. */
 enum prop_flavor {
@@ -79,7 +81,7 @@ struct prop_case {
     const struct weir__meter *m; /* the one that holds now  */
     struct weir__state *state;
     struct weir__state *spare, *before; /* copies, for whoever needs one      */
-    size_t size; /* of the states: the largest that any version needs */
+    size_t size;                        /* of the states: the largest that any version needs */
 
     int64_t now_ns;
     struct weir_verdict last;
@@ -131,7 +133,7 @@ struct weir__state *prop_state_new(const struct prop_case *c);
 void prop_state_forget(const struct prop_case *c, struct weir__state *s);
 bool prop_same(const struct weir_verdict *a, const struct weir_verdict *b);
 
-/* ---- What callers do (gen.c) --------------------------------------------------------------- */
+/* ---- What callers do (caller.c) ------------------------------------------------------------ */
 
 int64_t prop_cost(struct prop_case *c);
 int64_t prop_patience(struct prop_case *c);
@@ -150,17 +152,13 @@ struct prop_event {
     bool rounded;      /* it waited, and waits are rounded up by less than a nanosecond  */
 };
 
+/* What was granted and not given back. */
 struct prop_ledger {
     struct prop_event event[PROP_STEPS];
     int n;
     bool cancelled; /* some were dropped */
 };
 
-void prop_ledger_add(struct prop_ledger *l, const struct prop_case *c, int64_t cost,
-                     int64_t wait_ns);
-/* Takes n from the newest events. */
-void prop_ledger_refund(struct prop_ledger *l, int64_t n, int64_t now_ns);
-void prop_ledger_drop(struct prop_ledger *l, int i);
 /* The promise of the algorithm's essay, over every interval. */
 void prop_bound(struct prop_case *c, const struct prop_ledger *l);
 

@@ -34,8 +34,7 @@ static int64_t birth(struct prop_case *c)
     const enum prop_flavor flavor =
         c->flavor == PROP_ANY && prop_odds(&c->rng, 5) ? PROP_EXTREME : c->flavor;
 
-    return flavor == PROP_EXTREME ? prop_pick(&c->rng, extreme, 4)
-                                  : prop_pick(&c->rng, human, 3);
+    return flavor == PROP_EXTREME ? prop_pick(&c->rng, extreme, 4) : prop_pick(&c->rng, human, 3);
 }
 
 static int64_t edge_of(const struct weir_term *t, int64_t now_ns)
@@ -199,8 +198,8 @@ int64_t prop_cancel(struct prop_case *c, int64_t cost, int64_t act_ns)
 
     step.back = weir__cancel(c->m, c->state, cost, act_ns, c->now_ns);
     prop_note(c, &step);
-    prop_expect(c, step.back >= 0 && step.back <= cost,
-                "cancel of %" PRId64 " returned %" PRId64, cost, step.back);
+    prop_expect(c, step.back >= 0 && step.back <= cost, "cancel of %" PRId64 " returned %" PRId64,
+                cost, step.back);
     return step.back;
 }
 
