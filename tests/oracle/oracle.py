@@ -16,6 +16,14 @@ modified in place, so that a peek is a take whose new state is dropped. Every al
     refund(s, now, n, zero)             (state, returned)
     cancel(s, now, cost, act, zero)     (state, returned)
     convert(s, old, at, old_zero)       the state that a term `old` wrote, after the change at time `at`
+
+Where the page leaves room, the reading taken here:
+(1) A live change pairs terms by position. One that starts fresh is born at the change; a bucket born full has D = 0.
+(2) D, and a warmup's `stored` and `next`, are rounded up to their grid by a live change.
+(3) What a refund or a cancel returns is the most that one of the terms got back.
+(4) A reservation acts, in each term, when that term said so.
+(5) In a refused request, a count-denied term that would have granted at once is charged; otherwise it counts as refused.
+(6) A key whose state is the zero state is forgotten, and a bucket with it whether its reservations are known.
 """
 
 import bisect
@@ -113,7 +121,7 @@ class Term:
 
 # ---------------------------------------------------------------- buckets
 
-# `lost`: the act time of the last reservation is no longer known, until a grant finds D past.
+# `lost`: the act time of the last reservation is no longer known, until D is found past.
 Due = namedtuple("Due", "D lost")
 
 
@@ -677,7 +685,7 @@ class SmoothWarmup(Term):
         return s._replace(next=earlier), floor((s.next - earlier) / self.T)
 
     def convert(self, s, old, at, old_zero):
-        if s == old.zero(0):
+        if s == old_zero:
             return self.zero(0)
         s = old.at(s, at)
         stored = s.stored * self.max / old.max
@@ -717,7 +725,7 @@ class Sim:
         self.versions.append((terms, self.now, zeros))
 
     def step(self, version, states, terms, at):
-        """The states of one version as the next one has them, term by term in their order."""
+        """The states of one version as the next one has them."""
         new = [t.zero(at) for t in terms]
         for i, (old, zero, t) in enumerate(zip(version[0], version[2], terms)):
             if type(old) is type(t):
@@ -840,7 +848,7 @@ class Sim:
         return key, cost, v
 
     def cancel(self, name):
-        """Every term by its own act time; a term that came later, or a second cancel, has none."""
+        """A term that came later has no act time, nor has a second cancel."""
         key, cost, acts = self.names[name]
         self.names[name] = (key, 0, [])
         back, v = self.give_back(key, lambda i, t, s, z: t.cancel(s, self.now, cost, acts[i], z)

@@ -242,7 +242,7 @@ void prop_term(struct prop_rng *r, enum weir_algorithm algorithm, enum prop_flav
         if (weir_limit_parse(&limit, d.text, &why) != 0)
             continue;
         *term = limit.term[0];
-        weir_limit_print(&limit, text, PROP_TEXT);
+        memcpy(text, d.text, PROP_TEXT);
         return;
     }
     fprintf(stderr, "prop: no limit that the door lets in: %s\n", why.text);

@@ -68,9 +68,8 @@ static void check_wait(struct prop_case *c, const struct weir_verdict *v, int64_
                 "a wait of %" PRId64 " ns passes the queue", v->wait_ns);
 }
 
-static void take(struct prop_case *c, struct prop_ledger *l)
+static void take(struct prop_case *c, struct prop_ledger *l, int64_t cost, int64_t patience)
 {
-    const int64_t cost = prop_cost(c), patience = prop_patience(c);
     const struct weir_verdict v = prop_take(c, cost, patience);
 
     check_wait(c, &v, v.allowed ? patience : 0);
@@ -90,15 +89,43 @@ static void refund(struct prop_case *c, struct prop_ledger *l)
 
 /* Any reservation that has not acted, out of the middle too. What a refund has touched is its
  * caller's no more. */
-static void cancel(struct prop_case *c, struct prop_ledger *l)
+static void cancel(struct prop_case *c, struct prop_ledger *l, int i)
 {
-    const int i = (int)prop_range(&c->rng, 0, l->n - 1);
     const struct prop_event e = l->event[i];
 
     if (e.asked_act < c->now_ns || e.cost != e.whole)
         return;
     prop_cancel(c, e.cost, e.asked_act);
     drop(l, i);
+}
+
+/* Large and small: a cancel is wrong by what is between them. */
+static int64_t crowd_cost(struct prop_case *c)
+{
+    const int64_t limit = c->m->limit;
+
+    switch (prop_range(&c->rng, 0, 3)) {
+    case 0: return 1;
+    case 1: return prop_range(&c->rng, 1, weir__min(limit, 4));
+    case 2: return prop_range(&c->rng, 1, limit + 1);
+    default: return weir__max(1, limit - prop_range(&c->rng, 0, 1));
+    }
+}
+
+/* Several who wait, some of whom give up, others who come for what they left, and again. */
+static void crowd(struct prop_case *c, struct prop_ledger *l)
+{
+    for (int again = 0; again < 2; again++) {
+        for (int64_t n = prop_range(&c->rng, 2, 5); n > 0; n--)
+            take(c, l, crowd_cost(c), WEIR_FOREVER);
+        for (int64_t n = prop_range(&c->rng, 1, 3); n > 0 && l->n > 0; n--)
+            cancel(c, l, (int)weir__max(0, l->n - prop_range(&c->rng, 1, 5)));
+        if (prop_odds(&c->rng, 3))
+            c->now_ns =
+                weir__min(PROP_FOREVER_NS, c->now_ns + prop_range(&c->rng, 0, c->m->step.ns));
+    }
+    for (int64_t n = prop_range(&c->rng, 1, 5); n > 0; n--)
+        take(c, l, crowd_cost(c), WEIR_FOREVER);
 }
 
 static void run(struct prop_case *c, bool back)
@@ -109,16 +136,18 @@ static void run(struct prop_case *c, bool back)
     prop_open(c, PROP_ANY, 1);
     /* A window whose newest events are refunded knows no more that the clock had been there. */
     refunds = prop_odds(&c->rng, 3) && (!back || c->algorithm >= WEIR_TOKEN_BUCKET);
-    cancels = prop_odds(&c->rng, 2) && !back;
-    for (int i = 0; i < STEPS && !c->failed; i++) {
+    cancels = prop_odds(&c->rng, 2) && !back && c->m->algo->cancel != NULL;
+    for (int i = 0; i < STEPS && c->steps < STEPS && !c->failed; i++) {
         if (!prop_odds(&c->rng, 3))
             prop_move(c, back);
         if (refunds && prop_odds(&c->rng, 8))
             refund(c, &l);
         else if (cancels && l.n > 0 && prop_odds(&c->rng, 5))
-            cancel(c, &l);
+            cancel(c, &l, (int)prop_range(&c->rng, 0, l.n - 1));
+        else if (cancels && prop_odds(&c->rng, 8))
+            crowd(c, &l);
         else
-            take(c, &l);
+            take(c, &l, prop_cost(c), prop_patience(c));
     }
     prop_bound(c, &l);
 }

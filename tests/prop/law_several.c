@@ -49,7 +49,8 @@ static void ask_all(struct several *x, int64_t now_ns, int64_t cost, int64_t pat
     for (int i = 0; i < x->n; i++) {
         struct prop_case *one = &x->one[i];
 
-        memcpy(one->spare, one->state, one->size);
+        if (on_copies)
+            memcpy(one->spare, one->state, one->size);
         x->part[i] = (struct weir__part){.meter = one->m,
                                          .state = on_copies ? one->spare : one->state,
                                          .ask = prop_ask(one, now_ns, cost, patience_ns)};
@@ -65,8 +66,8 @@ static bool any_counts_denied(const struct several *x)
     return any;
 }
 
-/* What each would have said and done alone; the state then sits in its spare. Returns the first
- * that refuses, or -1. */
+/* What each would have done alone; the states are then in the spares. Returns the first that
+ * refuses, or -1. */
 static int each_alone(struct several *x, int64_t cost, int64_t patience_ns)
 {
     int refuses = -1;
@@ -82,7 +83,8 @@ static int each_alone(struct several *x, int64_t cost, int64_t patience_ns)
     return refuses;
 }
 
-/* A term is charged as it would have been alone if all grant, or if it counts what is denied. */
+/* A term is charged as it would have been alone if all grant; if it counts what is denied, as it
+ * would have been by one who waits for nothing. */
 static void check_states(struct several *x, bool allowed)
 {
     for (int i = 0; i < x->n; i++) {
@@ -121,10 +123,11 @@ static void take_all(struct several *x)
     const int refuses = each_alone(x, step.cost, step.patience_ns);
     struct weir_verdict peeked;
 
-    for (int i = 0; i < x->n; i++) {
-        x->part[i].state = x->one[i].state;
+    if (refuses >= 0)
+        each_alone(x, step.cost, 0);
+    ask_all(x, c->now_ns, step.cost, step.patience_ns, false);
+    for (int i = 0; i < x->n; i++)
         memcpy(x->one[i].before, x->one[i].state, x->one[i].size);
-    }
     weir__decide_peek(x->part, x->n, &peeked);
     weir__decide_take(x->part, x->n, &step.v);
     prop_note(c, &step);

@@ -26,7 +26,7 @@ const struct prop_law PROP_LAWS[] = {
     {"peek", "peek is the answer of take", prop_law_peek, 10000},
     {"forget", "forgetting a fresh key changes no answer", prop_law_forget, 20000},
     {"reset", "reset_after is the least time to forget", prop_law_reset, 20000},
-    {"extreme", "no overflow for any limit, cost and time", prop_law_extreme, 20000},
+    {"extreme", "no overflow for any limit, cost and time", prop_law_extreme, 10000},
     {"drift", "rates stay pairs", prop_law_drift, 40},
     {"refund", "refund returns what was taken and no more", prop_law_refund, 10000},
     {"carry", "a live change carries over what is used", prop_law_carry, 20000},

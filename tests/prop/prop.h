@@ -48,7 +48,7 @@ enum prop_flavor {
     PROP_ANY,     /* any of these: mostly the first                                           */
 };
 
-/* The canonical text of a random term of the algorithm, and the term. */
+/* A random term of the algorithm, and a text of it (not the canonical one). */
 void prop_term(struct prop_rng *r, enum weir_algorithm algorithm, enum prop_flavor flavor,
                struct weir_term *term, char text[PROP_TEXT]);
 
