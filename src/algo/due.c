@@ -43,6 +43,7 @@ struct weir__due weir__due_fill(const struct weir__meter *m, struct weir__due d,
 
     if (weir__due_after(charged, brim))
         charged = brim;
+    charged.blurred = d.blurred; /* only a grant clears that */
     return weir__due_after(charged, d) ? charged : d;
 }
 

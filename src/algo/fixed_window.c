@@ -134,10 +134,12 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
     }
     if (to->term.align == WEIR_ALIGN_CLOCK)
         w.end_ns = to->changed_edge_ns;
-    else if (to->term.period_ns > from->term.period_ns)
-        w.end_ns += to->term.period_ns - from->term.period_ns;
-    else
+    else if (to->term.period_ns <= from->term.period_ns)
         w.end_ns = weir__min(w.end_ns, at + to->term.period_ns);
+    else if (from->term.align == WEIR_ALIGN_FIRST)
+        w.end_ns += to->term.period_ns - from->term.period_ns;
+    else /* where a clock window began is not kept: at the change, at the latest */
+        w.end_ns = at + to->term.period_ns;
     store(to, s, w);
 }
 

@@ -46,19 +46,22 @@ static int64_t overflow_of(const struct weir__meter *m, struct weir__due d,
 static void judge(const struct weir__meter *m, struct weir__due *d, const struct weir__ask *a,
                   struct weir_verdict *v)
 {
-    const bool fits = a->cost <= m->term.burst;
+    const struct weir__due after =
+        weir__due_add(m, weir__due_base(*d, a->now_ns), weir__due_price(m, a->cost));
+    const int64_t patience = weir__due_patience(after, a->patience_ns);
     const int64_t delay = delay_of(m, *d, a->now_ns);
+    const bool fits = a->cost <= m->term.burst;
 
-    if (fits && overflow_of(m, *d, a) <= 0 && delay <= a->patience_ns) {
+    if (fits && overflow_of(m, *d, a) <= 0 && delay <= patience) {
         weir__grant(v, delay);
-        *d = weir__due_add(m, weir__due_base(*d, a->now_ns), weir__due_price(m, a->cost));
+        *d = after;
         return;
     }
     if (m->term.count_denied)
         *d = weir__due_fill(m, *d, a->cost, a->now_ns);
     if (fits)
         weir__refuse(v, WEIR_LIMITED,
-                     weir__max(overflow_of(m, *d, a), delay_of(m, *d, a->now_ns) - a->patience_ns));
+                     weir__max(overflow_of(m, *d, a), delay_of(m, *d, a->now_ns) - patience));
     else
         weir__refuse(v, WEIR_TOO_BIG, -1);
 }

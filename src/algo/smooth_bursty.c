@@ -43,6 +43,7 @@ static void judge(const struct weir__meter *m, struct weir__due *d, const struct
     const struct weir__span price = weir__due_price(m, a->cost);
     const struct weir__due after = weir__due_add(m, weir__due_base(*d, a->now_ns), price);
     int64_t wait = ticket_in(m, *d, a->now_ns);
+    bool never = false;
 
     if (after.ns == INT64_MAX) { /* the bill does not fit into time, and later it will not either */
         weir__refuse(v, WEIR_TOO_BIG, -1);
@@ -60,8 +61,10 @@ static void judge(const struct weir__meter *m, struct weir__due *d, const struct
         if (weir__due_after(anew, *d))
             *d = anew;
         wait = ticket_in(m, *d, a->now_ns);
+        if (weir__due_add(m, *d, price).ns == INT64_MAX)
+            never = true; /* having counted, the same bill no longer fits */
     }
-    weir__refuse(v, WEIR_LIMITED, wait - a->patience_ns);
+    weir__refuse(v, WEIR_LIMITED, never ? -1 : wait - a->patience_ns);
 }
 
 static int64_t remaining(const struct weir__meter *m, struct weir__due d, int64_t now_ns)

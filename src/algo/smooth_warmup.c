@@ -139,14 +139,21 @@ static struct weir__warmth charged(const struct weir__meter *m, struct weir__war
     return t;
 }
 
+/* Whether there is such a time: the store must fill before time ends. */
+static bool fits(const struct weir__meter *m, const struct weir__warmth *t)
+{
+    return t->next.ns < INT64_MAX - m->term.warmup_ns;
+}
+
 /* Decides a cost above 0 and returns the state after it. */
 static struct weir__warmth judge(const struct weir__meter *m, struct weir__warmth t,
                                  const struct weir__ask *a, struct weir_verdict *v)
 {
     const struct weir__warmth after = charged(m, t, a->cost);
     const int64_t wait = t.next.ns - a->now_ns; /* >= 0: load saw to it */
+    struct weir__warmth again = after;          /* the same bill, once more */
 
-    if (after.next.ns >= INT64_MAX - m->term.warmup_ns) { /* the bill does not fit into time */
+    if (!fits(m, &after)) {
         weir__refuse(v, WEIR_TOO_BIG, -1);
         return t;
     }
@@ -160,8 +167,9 @@ static struct weir__warmth judge(const struct weir__meter *m, struct weir__warmt
 
         if (weir__due_after(anew, t.next))
             t.next = anew;
+        again = charged(m, t, a->cost);
     }
-    weir__refuse(v, WEIR_LIMITED, t.next.ns - a->now_ns - a->patience_ns);
+    weir__refuse(v, WEIR_LIMITED, fits(m, &again) ? t.next.ns - a->now_ns - a->patience_ns : -1);
     return t;
 }
 

@@ -29,6 +29,7 @@ FIELDS = "time_ns verb key cost verdict reason limit remaining wait_ns retry_aft
 PRIMES = [7, 13, 97, 101, 997, 7919, 104729, 15485863, 999999999989]
 ROUND = [US, 10 * US, MS, 10 * MS, 100 * MS, S, S, S, 2 * S, 10 * S, M, M, 10 * M, H, H, 12 * H, D]
 ODD = [1001, 7 * US, 333333333, 7 * S, S + 1, 7 * M, 90 * S, 86399 * S, 30 * D, 365 * D, 366 * D]
+BUCKETS = ["token-bucket", "leaky-bucket", "pacer", "smooth-bursty", "min-interval"]
 ZONES = ["UTC", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Asia/Kathmandu",
          "Australia/Sydney", "America/Sao_Paulo", "Africa/Cairo", "Asia/Tokyo", "America/Havana"]
 STARTS = ["1970-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "2024-03-09T22:00:00Z", "2024-03-30T12:34:56Z",
@@ -176,13 +177,13 @@ class Limits:
     def min_interval(self, term, o):
         term[1] = 1
 
-    def change(self, terms):
-        """A live change: usually of a rate or of an option, seldom of the algorithm."""
+    def change(self, terms, same):
+        """A live change: usually of a rate or of an option, seldom (and not where it must stay the same) of the algorithm."""
         r, new = self.rng, []
         for t in terms:
             kind = r.random()
             if kind < 0.12:
-                new.append(self.term())
+                new.append(self.term(t[0] if same else None))
             elif kind < 0.30:
                 new.append(t)
             elif kind < 0.60:
@@ -191,7 +192,7 @@ class Limits:
                 new.append(self.term(t[0], max(1, min(10**12, r.choice([t[1] * 2, t[1] // 2, t[1] + 1]))), t[2]))
             else:
                 new.append(self.term(t[0]))
-        if r.random() < 0.04:
+        if r.random() < 0.04 and not same:
             new = new[:-1] if len(new) > 1 else new + [self.term()]
         return new
 
@@ -221,7 +222,9 @@ class Script:
         self.keys = [f"k{i}" for i in range(r.choice([1, 1, 2, 3]))]
         self.back = r.choice([0, 0, 0.02, 0.1])
         self.changes = r.choice([0, 0, 0.03, 0.08, 0.25])
-        self.versions = 8 if r.random() < 0.9 else 30
+        self.versions = 8       # a state of a forgotten version is compared where any version can read it
+        if r.random() < 0.3 and all(t[0] in BUCKETS for t in self.terms):
+            self.versions = 30
         self.now = 0
         if r.random() < 0.06:
             self.now = END - self.sim.start - r.randint(0, 10**10)
@@ -295,7 +298,7 @@ class Script:
     def event(self):
         r, kind, key = self.rng, self.rng.random(), self.rng.choice(self.keys)
         if r.random() < self.changes and len(self.sim.versions) < self.versions:
-            self.terms = self.limits.change(self.terms)
+            self.terms = self.limits.change(self.terms, self.versions > 8)
             self.put(f"{self.at()} limit " + limit_text(self.terms))
             return
         if kind < 0.66:

@@ -744,13 +744,17 @@ class Sim:
             version = oldest
         for v in range(version, len(self.versions) - 1):
             states = self.step(self.versions[v], states, *self.versions[v + 1][:2])
+        self.keep(key, states)
         return terms, zeros, states
 
     def as_if(self, version, states, oldest):
         """States that a forgotten version wrote, as if the oldest kept one had; fresh where they cannot be."""
         terms, _, new = self.versions[oldest]
-        return [s if type(old) is type(t) else z
-                for t, z, old, s in zip(terms, new, self.versions[version][0] + [None] * 16, states + new)]
+        new = list(new)
+        for i, (old, t) in enumerate(zip(self.versions[version][0], terms)):
+            if type(old) is type(t) or isinstance(states[i], Due) and isinstance(new[i], Due):
+                new[i] = states[i]
+        return new
 
     def keep(self, key, states):
         if states == self.versions[-1][2]:

@@ -36,9 +36,8 @@ struct promise {
 
 /* What an interval's first events add to the promise: those that act when it starts. */
 struct start {
-    bool rounded;        /* one of them waited                                       */
-    bool at_the_end;     /* of time, where a due time may be a nanosecond short (due.h) */
-    weir__u128 at_least; /* the most that one of them may be                         */
+    bool rounded;        /* one of them waited               */
+    weir__u128 at_least; /* the most that one of them may be */
 };
 
 static int64_t time_of(const struct promise *p, const struct prop_event *e)
@@ -55,7 +54,9 @@ static void check_interval(struct prop_case *c, const struct promise *p,
     const weir__u128 used = sum * weir__wide(c->m->term.period_ns);
     const weir__u128 count = weir__wide(c->m->term.count);
     const weir__u128 stock = p->stock > start.at_least ? p->stock : start.at_least;
-    const weir__u128 may = stock + weir__wide(t + start.at_the_end) * count;
+    /* At the end of time a due time may be a nanosecond short (due.h). */
+    const int64_t short_ns = to->at_ns >= INT64_MAX - c->m->full.ns ? 1 : 0;
+    const weir__u128 may = stock + weir__wide(t + short_ns) * count;
 
     prop_expect(c, start.rounded ? used < may + count : used <= may,
                 "%" PRIu64 " events in the %" PRId64 " ns from %" PRId64 " to %" PRId64
@@ -73,7 +74,6 @@ static void start_with(struct start *s, const struct prop_case *c, const struct 
     const weir__u128 whole = c->algorithm == WEIR_PACER ? events(c, e->whole) : 0;
 
     s->rounded = s->rounded || e->rounded;
-    s->at_the_end = s->at_the_end || e->at_ns >= INT64_MAX - c->m->full.ns;
     s->at_least = whole > s->at_least ? whole : s->at_least;
 }
 

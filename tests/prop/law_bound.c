@@ -1,5 +1,5 @@
-/* (a) The bound holds over every interval, whatever the gaps; with refunds and cancelled
- *     reservations too, for what was not given back.
+/* (a) The bound holds over every interval, whatever the gaps: for what was not refunded, and for
+ *     what is left when reservations were cancelled, out of the middle too.
  * (f) A clock that steps back mints nothing: the same bound, with the clock's steps undone. */
 #include "prop.h"
 
@@ -88,15 +88,16 @@ static void refund(struct prop_case *c, struct prop_ledger *l)
 }
 
 /* Any reservation that has not acted, out of the middle too. What a refund has touched is its
- * caller's no more. */
-static void cancel(struct prop_case *c, struct prop_ledger *l, int i)
+ * caller's no more. Returns its cost. */
+static int64_t cancel(struct prop_case *c, struct prop_ledger *l, int i)
 {
     const struct prop_event e = l->event[i];
 
     if (e.asked_act < c->now_ns || e.cost != e.whole)
-        return;
+        return 0;
     prop_cancel(c, e.cost, e.asked_act);
     drop(l, i);
+    return e.cost;
 }
 
 /* Large and small: a cancel is wrong by what is between them. */
@@ -112,40 +113,53 @@ static int64_t crowd_cost(struct prop_case *c)
     }
 }
 
+/* Takes one after the other as soon as each fits: what was minted, in parts of an event even, is
+ * spent before the bound is looked at. */
+static void drain(struct prop_case *c, struct prop_ledger *l)
+{
+    for (int n = 0; n < 4; n++) {
+        take(c, l, 1, 0);
+        if (!c->last.allowed && c->last.retry_after_ns > 0)
+            c->now_ns =
+                weir__min(PROP_FOREVER_NS, weir__add_sat(c->now_ns, c->last.retry_after_ns));
+    }
+}
+
 /* Several who wait, some of whom give up, others who come for what they left, and again. */
 static void crowd(struct prop_case *c, struct prop_ledger *l)
 {
     for (int again = 0; again < 2; again++) {
-        for (int64_t n = prop_range(&c->rng, 2, 5); n > 0; n--)
+        for (int64_t n = prop_range(&c->rng, 1, 4); n > 0; n--)
             take(c, l, crowd_cost(c), WEIR_FOREVER);
-        for (int64_t n = prop_range(&c->rng, 1, 3); n > 0 && l->n > 0; n--)
-            cancel(c, l, (int)weir__max(0, l->n - prop_range(&c->rng, 1, 5)));
-        if (prop_odds(&c->rng, 3))
-            c->now_ns =
-                weir__min(PROP_FOREVER_NS, c->now_ns + prop_range(&c->rng, 0, c->m->step.ns));
+        for (int64_t n = prop_range(&c->rng, 1, 2); n > 0 && l->n > 0; n--) {
+            const int64_t left = cancel(c, l, (int)weir__max(0, l->n - prop_range(&c->rng, 1, 4)));
+
+            if (prop_odds(&c->rng, 3))
+                c->now_ns =
+                    weir__min(PROP_FOREVER_NS, c->now_ns + prop_range(&c->rng, 0, c->m->step.ns));
+            if (prop_odds(&c->rng, 2))
+                take(c, l, left, WEIR_FOREVER);
+        }
     }
-    for (int64_t n = prop_range(&c->rng, 1, 5); n > 0; n--)
+    for (int64_t n = prop_range(&c->rng, 0, 3); n > 0; n--)
         take(c, l, crowd_cost(c), WEIR_FOREVER);
+    if (prop_odds(&c->rng, 2))
+        drain(c, l);
 }
 
 static void run(struct prop_case *c, bool back)
 {
     struct prop_ledger l = {.n = 0};
-    bool refunds, cancels;
+    bool refunds;
 
     prop_open(c, PROP_ANY, 1);
     /* A window whose newest events are refunded knows no more that the clock had been there. */
     refunds = prop_odds(&c->rng, 3) && (!back || c->algorithm >= WEIR_TOKEN_BUCKET);
-    cancels = prop_odds(&c->rng, 2) && !back && c->m->algo->cancel != NULL;
-    for (int i = 0; i < STEPS && c->steps < STEPS && !c->failed; i++) {
+    for (int i = 0; i < STEPS && !c->failed; i++) {
         if (!prop_odds(&c->rng, 3))
             prop_move(c, back);
         if (refunds && prop_odds(&c->rng, 8))
             refund(c, &l);
-        else if (cancels && l.n > 0 && prop_odds(&c->rng, 5))
-            cancel(c, &l, (int)prop_range(&c->rng, 0, l.n - 1));
-        else if (cancels && prop_odds(&c->rng, 8))
-            crowd(c, &l);
         else
             take(c, &l, prop_cost(c), prop_patience(c));
     }
@@ -160,4 +174,26 @@ void prop_law_bound(struct prop_case *c)
 void prop_law_clock(struct prop_case *c)
 {
     run(c, true);
+}
+
+void prop_law_cancel(struct prop_case *c)
+{
+    struct prop_ledger l = {.n = 0};
+    bool refunds;
+
+    prop_open(c, PROP_ANY, 1);
+    refunds = prop_odds(&c->rng, 4);
+    for (int i = 0; i < STEPS && c->steps < STEPS && !c->failed; i++) {
+        if (!prop_odds(&c->rng, 3))
+            prop_move(c, false);
+        if (refunds && prop_odds(&c->rng, 8))
+            refund(c, &l);
+        else if (l.n > 0 && prop_odds(&c->rng, 4))
+            cancel(c, &l, (int)prop_range(&c->rng, 0, l.n - 1));
+        else if (prop_odds(&c->rng, 3))
+            crowd(c, &l);
+        else
+            take(c, &l, prop_cost(c), prop_patience(c));
+    }
+    prop_bound(c, &l);
 }

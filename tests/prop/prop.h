@@ -96,7 +96,8 @@ struct prop_law {
     const char *name;
     const char *sentence;
     void (*run)(struct prop_case *c);
-    int cases; /* by default; each is of one algorithm */
+    int cases;     /* by default; each is of one algorithm            */
+    unsigned only; /* algorithms that it is a law for, as bits; 0: all */
 };
 
 extern const struct prop_law PROP_LAWS[];
@@ -166,6 +167,7 @@ void prop_bound(struct prop_case *c, const struct prop_ledger *l);
 
 void prop_law_bound(struct prop_case *c);
 void prop_law_clock(struct prop_case *c);
+void prop_law_cancel(struct prop_case *c);
 void prop_law_denial(struct prop_case *c);
 void prop_law_retry(struct prop_case *c);
 void prop_law_remaining(struct prop_case *c);
