@@ -236,6 +236,8 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
         start[n++] = weir__min(last_ns, to->changed_ns);
     }
     weir__reset(s);
+    if (is_wide(from) != is_wide(to))
+        n = 0; /* another ring, even where it takes as many bytes */
     for (int64_t i = 0; i < n; i++) {
         const struct view at = load(to, s, start[i]);
 

@@ -418,8 +418,10 @@ class FixedWindow(Term):
             return None
         if self.clock:
             return Window(*self.edges(at), s.used)
-        if self.period > s.end - s.start:
-            return Window(s.start, s.start + self.period, s.used)
+        nominal = 31 * CALENDAR["day"] if old.period is None else old.period
+        if self.period > nominal:                # a clock window's start is not kept: it is taken to be C
+            start = at if old.clock else s.start
+            return Window(start, start + self.period, s.used)
         end = min(s.end, at + self.period)
         return Window(end - self.period, end, s.used)
 
@@ -466,7 +468,9 @@ class SlidingWindow(Term):
     def charge(self, s, now, cost):
         cur = self.current(s, now)
         s = self.window(s, cur)
-        s[cur] = min(s.get(cur, 0) + cost, self.most)
+        add = min(cost, MOST - sum(s.values()), self.most - s.get(cur, 0))
+        if add > 0:
+            s[cur] = s.get(cur, 0) + add
         return s
 
     deny = charge
@@ -487,7 +491,7 @@ class SlidingWindow(Term):
         return (new if self.window(new, cur) else {}, n - left) if left < n else (s, 0)
 
     def convert(self, s, old, at, old_zero):
-        if self.slots != old.slots:
+        if self.slots != old.slots or self.most != old.most:
             return {}
         new = {}
         for i, n in old.window(s, old.current(s, at)).items():
