@@ -43,7 +43,7 @@ struct weir__due weir__due_fill(const struct weir__meter *m, struct weir__due d,
 
     if (weir__due_after(charged, brim))
         charged = brim;
-    charged.blurred = d.blurred; /* only a grant clears that */
+    charged.blurred = d.blurred && d.ns > now_ns; /* that passes with D, and not before */
     return weir__due_after(charged, d) ? charged : d;
 }
 
@@ -114,7 +114,7 @@ int64_t weir__due_cancel(const struct weir__meter *m, struct weir__state *s, int
     if (d.blurred || depended >= cost)
         return 0;
     events = weir__due_lower(m, &d, cost - depended, weir__due_base(m->zero, now_ns));
-    d.blurred = last.ns > act_ns; /* others came later: their last act time is now lost */
+    d.blurred = depended > 0; /* others came later: their last act time is now lost */
     if (events > 0)
         weir__due_store(m, s, d);
     return events;

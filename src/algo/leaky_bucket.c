@@ -88,19 +88,24 @@ static int64_t default_patience(const struct weir__meter *m)
     return m->term.delay == WEIR_NONE ? 0 : WEIR_FOREVER;
 }
 
-/* Whoever came later was told to wait for this one's water to leave, so it is all or nothing: the
- * last one takes its water back, anyone before it leaves it. It is the last if the delay that its
- * water was due, read back from the level, is no later than its own. */
+/* Whoever came later was told to wait for this one's water to leave, so it is all or nothing. One
+ * who waits is the last if the delay that his water was due, read back from the level, is his own.
+ * One who did not wait can only cancel in the instant of his grant, when none of his water has
+ * leaked: he may, but if others wait by then, what they were told can no longer be read back. */
 static int64_t cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
                       int64_t act_ns, int64_t now_ns)
 {
     struct weir__due d = weir__due_load(m, s);
     const struct weir__due before = weir__due_sub(m, d, weir__due_price(m, cost));
+    const int64_t own = weir__due_sub(m, before, m->delay).ns;
+    const bool at_once = own < act_ns && act_ns == now_ns;
+    const bool waiting = weir__due_sub(m, d, m->delay).ns > now_ns;
     int64_t events;
 
-    if (m->term.delay == WEIR_NONE || d.blurred || weir__due_sub(m, before, m->delay).ns > act_ns)
+    if (m->term.delay == WEIR_NONE || d.blurred || (own != act_ns && !at_once))
         return 0;
     events = weir__due_lower(m, &d, cost, weir__due_base(m->zero, now_ns));
+    d.blurred = at_once && waiting;
     if (events > 0)
         weir__due_store(m, s, d);
     return events;

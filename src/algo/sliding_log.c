@@ -24,9 +24,10 @@
 #define LEN_BITS 20
 
 struct view {
-    int64_t at_ns;      /* when an event of now is logged                  */
-    int64_t first, len; /* of the live entries                             */
-    int64_t newest_ns;  /* of any entry, live or dead; -1 if there is none */
+    int64_t at_ns;       /* when an event of now is logged                            */
+    int64_t first, kept; /* entries that still matter                                 */
+    int64_t live;        /* of them, the newest ones that count                       */
+    int64_t newest_ns;   /* of any entry, kept or not; -1 if there never was one      */
 };
 
 static void prepare(struct weir__meter *m)
@@ -60,28 +61,38 @@ static int64_t lives_ns(const struct weir__meter *m)
     return weir__max(m->term.period_ns, m->term.min_interval_ns);
 }
 
+/* Of `len` entries from `first` on, how many come before the first that is younger than age. */
+static int64_t older_than(const struct weir__meter *m, const struct weir__state *s, int64_t first,
+                          int64_t len, int64_t age_ns, int64_t now_ns)
+{
+    int64_t lo = 0, hi = len;
+
+    while (lo < hi) {
+        const int64_t middle = lo + (hi - lo) / 2;
+
+        if (now_ns < time_of(m, s, first + middle) + age_ns)
+            hi = middle;
+        else
+            lo = middle + 1;
+    }
+    return lo;
+}
+
 static struct view load(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
 {
-    struct view w = {now_ns, 0, 0, -1};
-    int64_t dead = 0, end;
+    struct view w = {.at_ns = now_ns, .newest_ns = -1};
+    int64_t first, len, gone;
 
     if (s->fresh_ns == 0)
         return w;
-    w.first = weir__state_part(s) >> LEN_BITS;
-    end = weir__state_part(s) & ((1 << LEN_BITS) - 1);
+    first = weir__state_part(s) >> LEN_BITS;
+    len = weir__state_part(s) & ((1 << LEN_BITS) - 1);
+    gone = older_than(m, s, first, len, lives_ns(m), now_ns);
     w.newest_ns = s->fresh_ns - lives_ns(m);
     w.at_ns = weir__max(now_ns, w.newest_ns);
-    w.len = end;
-    while (dead < end) { /* the first entry that lives is in dead..end */
-        const int64_t middle = dead + (end - dead) / 2;
-
-        if (now_ns < time_of(m, s, w.first + middle) + m->term.period_ns)
-            end = middle;
-        else
-            dead = middle + 1;
-    }
-    w.first = (w.first + dead) % m->term.count;
-    w.len -= dead;
+    w.first = (first + gone) % m->term.count;
+    w.kept = len - gone;
+    w.live = w.kept - older_than(m, s, w.first, w.kept, m->term.period_ns, now_ns);
     return w;
 }
 
@@ -99,14 +110,14 @@ static int64_t interval_left(const struct weir__meter *m, int64_t newest_ns, int
 static int64_t retry_after(const struct weir__meter *m, const struct weir__state *s,
                            const struct view *w, const struct weir__ask *a, int64_t logged)
 {
-    const int64_t kept = weir__min(w->len, m->limit - logged);
-    const int64_t must_go = kept + logged + a->cost - m->limit;
+    const int64_t live = weir__min(w->live, m->limit - logged);
+    const int64_t must_go = live + logged + a->cost - m->limit;
     const int64_t newest_ns = logged > 0 ? w->at_ns : w->newest_ns;
     int64_t wait = interval_left(m, newest_ns, a->now_ns);
 
     if (must_go > 0) {
-        const int64_t i = w->len - kept + must_go - 1;
-        const int64_t time = i < w->len ? time_of(m, s, w->first + i) : w->at_ns;
+        const int64_t i = w->kept - live + must_go - 1;
+        const int64_t time = i < w->kept ? time_of(m, s, w->first + i) : w->at_ns;
 
         wait = weir__max(wait, time + m->term.period_ns - a->now_ns);
     }
@@ -117,12 +128,12 @@ static int64_t retry_after(const struct weir__meter *m, const struct weir__state
 static int64_t decide(const struct weir__meter *m, const struct weir__state *s,
                       const struct view *w, const struct weir__ask *a, struct weir_verdict *v)
 {
-    const bool fits = a->cost <= m->limit - w->len;
+    const bool fits = a->cost <= m->limit - w->live;
     const bool spaced = interval_left(m, w->newest_ns, a->now_ns) == 0;
     const bool allowed = a->cost == 0 || (fits && spaced);
     const int64_t logged = allowed || m->term.count_denied ? weir__min(a->cost, m->limit) : 0;
     const int64_t newest_ns = logged > 0 ? w->at_ns : w->newest_ns;
-    const int64_t len = weir__min(w->len + logged, m->limit);
+    const int64_t live = weir__min(w->live + logged, m->limit);
 
     if (allowed)
         weir__grant(v, 0);
@@ -131,7 +142,7 @@ static int64_t decide(const struct weir__meter *m, const struct weir__state *s,
     else
         weir__refuse(v, WEIR_LIMITED, retry_after(m, s, w, a, logged));
     v->limit = m->limit;
-    v->remaining = interval_left(m, newest_ns, a->now_ns) > 0 ? 0 : m->limit - len;
+    v->remaining = interval_left(m, newest_ns, a->now_ns) > 0 ? 0 : m->limit - live;
     v->reset_after_ns = newest_ns < 0 ? 0 : weir__max(0, newest_ns + lives_ns(m) - a->now_ns);
     return logged;
 }
@@ -148,13 +159,13 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
 {
     const struct view w = load(m, s, a->now_ns);
     const int64_t logged = decide(m, s, &w, a, v);
-    const int64_t pushed_out = weir__max(0, w.len + logged - m->limit);
+    const int64_t pushed_out = weir__max(0, w.kept + logged - m->limit);
 
     if (logged == 0)
         return;
     for (int64_t i = 0; i < logged; i++)
-        *entry(m, s, w.first + w.len + i) = w.at_ns;
-    settle(m, s, (w.first + pushed_out) % m->limit, w.len + logged - pushed_out, w.at_ns);
+        *entry(m, s, w.first + w.kept + i) = w.at_ns;
+    settle(m, s, (w.first + pushed_out) % m->limit, w.kept + logged - pushed_out, w.at_ns);
 }
 
 static void peek(const struct weir__meter *m, const struct weir__state *s,
@@ -168,14 +179,14 @@ static void peek(const struct weir__meter *m, const struct weir__state *s,
 static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
 {
     const struct view w = load(m, s, now_ns);
-    const int64_t back = weir__min(n, w.len);
+    const int64_t back = weir__min(n, w.live), kept = w.kept - back;
 
     if (back == 0)
         return 0;
-    if (back == w.len)
+    if (kept == 0)
         weir__reset(s);
     else
-        settle(m, s, w.first, w.len - back, time_of(m, s, w.first + w.len - back - 1));
+        settle(m, s, w.first, kept, time_of(m, s, w.first + kept - 1));
     return back;
 }
 
@@ -185,11 +196,11 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
     const struct view w = load(from, s, to->changed_ns);
 
     /* The newest time outlives its entry where a min-interval still counts from it. */
-    if (w.len == 0 &&
+    if (w.live == 0 &&
         (to->term.min_interval_ns == 0 || interval_left(from, w.newest_ns, to->changed_ns) == 0))
         weir__reset(s);
     else
-        settle(to, s, w.first, w.len, w.newest_ns);
+        settle(to, s, (w.first + w.kept - w.live) % from->term.count, w.live, w.newest_ns);
 }
 
 const struct weir__algo weir__sliding_log = {

@@ -115,10 +115,12 @@ static int64_t burst_of(struct draft *d)
 static int64_t length_of(struct draft *d)
 {
     static const int64_t extreme[] = {0, 1, WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS};
+    int64_t times;
 
     if (d->flavor == PROP_EXTREME)
         return prop_pick(d->r, extreme, SIZE(extreme));
-    return prop_range(d->r, 0, 3) * d->period_ns / prop_range(d->r, 1, 7);
+    times = prop_range(d->r, 0, 3);
+    return times * d->period_ns / prop_range(d->r, 1, 7);
 }
 
 static void write_fixed_window(struct draft *d)
@@ -199,9 +201,13 @@ static void write_smooth(struct draft *d, enum weir_algorithm algorithm)
         return;
     }
     write(d, " warmup=%lldns", (long long)weir__max(WEIR_PERIOD_MIN_NS, length_of(d)));
-    if (prop_odds(d->r, 2))
-        write(d, " cold=%lld.%03lld", (long long)prop_range(d->r, 1, prop_odds(d->r, 3) ? 99 : 4),
-              (long long)(prop_odds(d->r, 2) ? 0 : prop_range(d->r, 0, 999)));
+    if (prop_odds(d->r, 2)) {
+        const int64_t most = prop_odds(d->r, 3) ? 99 : 4;
+        const int64_t whole = prop_range(d->r, 1, most);
+        const int64_t milli = prop_odds(d->r, 2) ? 0 : prop_range(d->r, 0, 999);
+
+        write(d, " cold=%lld.%03lld", (long long)whole, (long long)milli);
+    }
 }
 
 static void write_own(struct draft *d, enum weir_algorithm algorithm)

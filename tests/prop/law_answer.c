@@ -27,8 +27,9 @@ typedef void look(struct prop_case *c, const struct taken *t);
 /* A touch converts a state to the newest version; what comes after is the law's. */
 static struct taken take(struct prop_case *c)
 {
-    struct taken t = {.cost = prop_cost(c), .patience_ns = prop_patience(c)};
-    const struct weir__ask ask = prop_ask(c, c->now_ns, t.cost, t.patience_ns);
+    const int64_t cost = prop_cost(c), patience = prop_patience(c);
+    struct taken t = {.cost = cost, .patience_ns = patience};
+    const struct weir__ask ask = prop_ask(c, c->now_ns, cost, patience);
     const struct weir__ask nothing = prop_ask(c, c->now_ns, 0, 0);
 
     weir__peek(c->m, c->state, &nothing, &t.peeked);

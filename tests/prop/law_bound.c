@@ -77,6 +77,13 @@ static void take(struct prop_case *c, struct prop_ledger *l, int64_t cost, int64
         add(l, c, cost, v.wait_ns);
 }
 
+static void take_any(struct prop_case *c, struct prop_ledger *l)
+{
+    const int64_t cost = prop_cost(c), patience = prop_patience(c);
+
+    take(c, l, cost, patience);
+}
+
 /* What is reported is in whole events. Where less came back than was asked, a part of one more
  * did. */
 static void refund(struct prop_case *c, struct prop_ledger *l)
@@ -161,7 +168,7 @@ static void run(struct prop_case *c, bool back)
         if (refunds && prop_odds(&c->rng, 8))
             refund(c, &l);
         else
-            take(c, &l, prop_cost(c), prop_patience(c));
+            take_any(c, &l);
     }
     prop_bound(c, &l);
 }
@@ -193,7 +200,7 @@ void prop_law_cancel(struct prop_case *c)
         else if (prop_odds(&c->rng, 3))
             crowd(c, &l);
         else
-            take(c, &l, prop_cost(c), prop_patience(c));
+            take_any(c, &l);
     }
     prop_bound(c, &l);
 }

@@ -53,7 +53,9 @@ void prop_law_carry(struct prop_case *c)
     if (!open_pair(c))
         return;
     for (int i = 0; i < STEPS; i++) {
-        prop_take(c, prop_cost(c), prop_odds(&c->rng, 4) ? prop_patience(c) : 0);
+        const int64_t cost = prop_cost(c);
+
+        prop_take(c, cost, prop_odds(&c->rng, 4) ? prop_patience(c) : 0);
         prop_move(c, false);
     }
     before = prop_peek_at(c, c->now_ns, 0, 0).remaining;

@@ -9,6 +9,13 @@
 #define STEPS_BEFORE 15
 #define STEPS_AFTER  25
 
+static void take_any(struct prop_case *c)
+{
+    const int64_t cost = prop_cost(c), patience = prop_patience(c);
+
+    prop_take(c, cost, patience);
+}
+
 static void walk(struct prop_case *c, int steps)
 {
     for (int i = 0; i < steps; i++) {
@@ -16,7 +23,7 @@ static void walk(struct prop_case *c, int steps)
         if (prop_odds(&c->rng, 8))
             prop_refund(c, prop_cost(c));
         else
-            prop_take(c, prop_cost(c), prop_patience(c));
+            take_any(c);
     }
 }
 

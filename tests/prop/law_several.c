@@ -116,10 +116,9 @@ static void check_retry(struct several *x, const struct weir_verdict *v, int64_t
 static void take_all(struct several *x)
 {
     struct prop_case *c = x->all;
-    struct prop_step step = {.verb = PROP_TAKE,
-                             .now_ns = c->now_ns,
-                             .cost = prop_cost(&x->one[0]),
-                             .patience_ns = prop_patience(&x->one[0])};
+    const int64_t cost = prop_cost(&x->one[0]), patience = prop_patience(&x->one[0]);
+    struct prop_step step = {
+        .verb = PROP_TAKE, .now_ns = c->now_ns, .cost = cost, .patience_ns = patience};
     const int refuses = each_alone(x, step.cost, step.patience_ns);
     struct weir_verdict peeked;
 

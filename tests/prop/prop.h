@@ -2,7 +2,8 @@
  *
  * A *case* is a law, a seed and nothing else: the seed decides the algorithm, the limit, every ask
  * and every step of the clock. Whatever fails is repeated by `prop --law NAME --seed N`, and its
- * line goes to seeds.txt for good.
+ * line goes to seeds.txt for good. Two draws never stand in one expression: the order of arguments
+ * and initializers is the compiler's, and a seed must mean the same to all of them.
  *
  * The limits are made as text and go through weir_limit_parse: only what the door lets in is tried.
  * The arithmetic of the laws is exact (128 bits); nothing here is a float, and nothing is shared
