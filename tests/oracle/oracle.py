@@ -179,7 +179,7 @@ class Bucket(Term):
         last = s.D - self.limit * self.T
         S = max(0, ceil((last - act) / self.T), ceil((last - act + 1) / self.T) - 1)
         n = cost if S == 0 else max(0, min(cost, self.limit) - S)
-        return self.give_back(s, now, n, zero, ceil(last) > act)
+        return self.give_back(s, now, n, zero, S > 0)
 
     def convert(self, s, old, at, old_zero):
         if s.D <= at:
@@ -252,8 +252,11 @@ class LeakyBucket(Bucket):
     def cancel(self, s, now, cost, act, zero):
         if self.delay is None or act < now or s.lost:
             return s, 0
-        if ceil(s.D - cost * self.T - self.delay * self.T) <= act:
-            return self.give_back(s, now, cost, zero, s.lost)
+        own = ceil(s.D - cost * self.T - self.delay * self.T)
+        if own == act:
+            return self.give_back(s, now, cost, zero, False)
+        if own < act == now:
+            return self.give_back(s, now, cost, zero, ceil(s.D - self.delay * self.T) > now)
         return s, 0
 
 
@@ -583,6 +586,9 @@ class SlidingLog(Term):
     def live(self, s, now):
         return s.times[bisect.bisect_right(s.times, now - self.period):]
 
+    def kept(self, s, now):
+        return s.times[bisect.bisect_right(s.times, now - max(self.period, self.min_interval)):]
+
     def too_soon(self, s, now):
         if self.min_interval == 0 or s.newest is None:
             return 0
@@ -599,7 +605,7 @@ class SlidingLog(Term):
 
     def charge(self, s, now, cost):
         at = now if s.newest is None else max(now, s.newest)
-        return Log((self.live(s, now) + [at] * min(cost, self.count))[-self.count:], at)
+        return Log((self.kept(s, now) + [at] * min(cost, self.count))[-self.count:], at)
 
     deny = charge
 
@@ -612,11 +618,11 @@ class SlidingLog(Term):
         return max(0, s.newest + max(self.period, self.min_interval) - now)
 
     def refund(self, s, now, n, zero):
-        live = self.live(s, now)
-        back = min(n, len(live))
+        back = min(n, len(self.live(s, now)))
         if back == 0:
             return s, 0
-        times = live[:len(live) - back]
+        kept = self.kept(s, now)
+        times = kept[:len(kept) - back]
         return Log(times, times[-1] if times else None), back
 
     def convert(self, s, old, at, old_zero):
