@@ -106,8 +106,9 @@ struct weir__meter {
 struct weir__algo {
     /* Derives the meter's numbers from its term. Called with the rest of the meter filled in. */
     void (*prepare)(struct weir__meter *m);
+    size_t state_bytes; /* of every state; or state_size says, where it depends on the limit */
     size_t (*state_size)(const struct weir__meter *m);
-    /* How long a caller waits who does not say. */
+    /* How long a caller waits who does not say. NULL: not at all. */
     int64_t (*default_patience)(const struct weir__meter *m);
     /* The state is of the meter's version (weir__take and its like see to it). */
     void (*take)(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,

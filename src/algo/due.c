@@ -16,19 +16,7 @@ struct weir__span weir__due_price_of(const struct weir__meter *m, int64_t n)
     return (struct weir__span){(int64_t)ns, (int64_t)(units % weir__wide(count))};
 }
 
-size_t weir__due_state_size(const struct weir__meter *m)
-{
-    (void)m;
-    return sizeof(struct weir__state);
-}
-
-int64_t weir__due_no_patience(const struct weir__meter *m)
-{
-    (void)m;
-    return 0;
-}
-
-int64_t weir__due_all_patience(const struct weir__meter *m)
+int64_t weir__wait_forever(const struct weir__meter *m)
 {
     (void)m;
     return WEIR_FOREVER;

@@ -193,9 +193,8 @@ static inline void weir__due_take(const struct weir__meter *m, struct weir__stat
         weir__due_store(m, s, after);
 }
 
-size_t weir__due_state_size(const struct weir__meter *m);
-int64_t weir__due_no_patience(const struct weir__meter *m);
-int64_t weir__due_all_patience(const struct weir__meter *m);
+/* The default patience of those whose callers wait. */
+int64_t weir__wait_forever(const struct weir__meter *m);
 
 /* count-denied: a refused event fills the bucket, and runs up no debt. */
 struct weir__due weir__due_fill(const struct weir__meter *m, struct weir__due d, int64_t cost,

@@ -33,18 +33,6 @@ static void prepare(struct weir__meter *m)
     m->limit = m->term.count;
 }
 
-static size_t state_size(const struct weir__meter *m)
-{
-    (void)m;
-    return sizeof(struct weir__state);
-}
-
-static int64_t default_patience(const struct weir__meter *m)
-{
-    (void)m;
-    return 0;
-}
-
 static struct window load(const struct weir__state *s, int64_t now_ns)
 {
     if (s->fresh_ns <= now_ns)
@@ -145,8 +133,7 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
 
 const struct weir__algo weir__fixed_window = {
     .prepare = prepare,
-    .state_size = state_size,
-    .default_patience = default_patience,
+    .state_bytes = sizeof(struct weir__state),
     .take = take,
     .peek = peek,
     .refund = refund,

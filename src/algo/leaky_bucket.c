@@ -113,7 +113,7 @@ static int64_t cancel(const struct weir__meter *m, struct weir__state *s, int64_
 
 const struct weir__algo weir__leaky_bucket = {
     .prepare = prepare,
-    .state_size = weir__due_state_size,
+    .state_bytes = sizeof(struct weir__state),
     .default_patience = default_patience,
     .take = take,
     .peek = peek,

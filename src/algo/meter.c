@@ -68,12 +68,12 @@ bool weir__meter_keeps(const struct weir__meter *m)
 
 size_t weir__meter_state_size(const struct weir__meter *m)
 {
-    return m->algo->state_size(m);
+    return m->algo->state_size ? m->algo->state_size(m) : m->algo->state_bytes;
 }
 
 int64_t weir__meter_patience(const struct weir__meter *m)
 {
-    return m->algo->default_patience(m);
+    return m->algo->default_patience ? m->algo->default_patience(m) : 0;
 }
 
 /* Whether the state's bytes mean the same kind of thing in every version since it was written. */

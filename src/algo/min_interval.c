@@ -53,8 +53,7 @@ static void peek(const struct weir__meter *m, const struct weir__state *s,
 
 const struct weir__algo weir__min_interval = {
     .prepare = prepare,
-    .state_size = weir__due_state_size,
-    .default_patience = weir__due_no_patience,
+    .state_bytes = sizeof(struct weir__state),
     .take = take,
     .peek = peek,
     .refund = weir__due_refund,

@@ -101,8 +101,8 @@ static void peek(const struct weir__meter *m, const struct weir__state *s,
 
 const struct weir__algo weir__pacer = {
     .prepare = prepare,
-    .state_size = weir__due_state_size,
-    .default_patience = weir__due_all_patience,
+    .state_bytes = sizeof(struct weir__state),
+    .default_patience = weir__wait_forever,
     .take = take,
     .peek = peek,
     .refund = weir__due_refund,

@@ -44,18 +44,6 @@ static void prepare(struct weir__meter *m)
     m->slot_ns = m->term.period_ns;
 }
 
-static size_t state_size(const struct weir__meter *m)
-{
-    (void)m;
-    return sizeof(struct counter_state);
-}
-
-static int64_t default_patience(const struct weir__meter *m)
-{
-    (void)m;
-    return 0;
-}
-
 static struct view load(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
 {
     const struct counter_state *c = (const struct counter_state *)s;
@@ -199,8 +187,7 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
 
 const struct weir__algo weir__sliding_counter = {
     .prepare = prepare,
-    .state_size = state_size,
-    .default_patience = default_patience,
+    .state_bytes = sizeof(struct counter_state),
     .take = take,
     .peek = peek,
     .refund = refund,

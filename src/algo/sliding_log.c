@@ -40,12 +40,6 @@ static size_t state_size(const struct weir__meter *m)
     return sizeof(struct weir__state) + sizeof(int64_t) * (size_t)m->term.count;
 }
 
-static int64_t default_patience(const struct weir__meter *m)
-{
-    (void)m;
-    return 0;
-}
-
 static int64_t *entry(const struct weir__meter *m, struct weir__state *s, int64_t i)
 {
     return (int64_t *)(void *)(s + 1) + i % m->term.count;
@@ -206,7 +200,6 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
 const struct weir__algo weir__sliding_log = {
     .prepare = prepare,
     .state_size = state_size,
-    .default_patience = default_patience,
     .take = take,
     .peek = peek,
     .refund = refund,

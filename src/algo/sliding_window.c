@@ -50,12 +50,6 @@ static size_t state_size(const struct weir__meter *m)
     return (size + 7) / 8 * 8;
 }
 
-static int64_t default_patience(const struct weir__meter *m)
-{
-    (void)m;
-    return 0;
-}
-
 /* Behind the head lie `slots` counters, 32 bits wide where every count fits, else 64. */
 static int64_t get(const struct weir__meter *m, const struct weir__state *s, int64_t slot)
 {
@@ -249,7 +243,6 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
 const struct weir__algo weir__sliding_window = {
     .prepare = prepare,
     .state_size = state_size,
-    .default_patience = default_patience,
     .take = take,
     .peek = peek,
     .refund = refund,

@@ -125,8 +125,8 @@ static void change_zero(const struct weir__meter *from, struct weir__meter *to)
 
 const struct weir__algo weir__smooth_bursty = {
     .prepare = prepare,
-    .state_size = weir__due_state_size,
-    .default_patience = weir__due_all_patience,
+    .state_bytes = sizeof(struct weir__state),
+    .default_patience = weir__wait_forever,
     .take = take,
     .peek = peek,
     .refund = weir__due_refund,

@@ -56,12 +56,6 @@ static void prepare(struct weir__meter *m)
     m->limit = weir__max(1, (int64_t)(m->warm.max / m->warm.price));
 }
 
-static size_t state_size(const struct weir__meter *m)
-{
-    (void)m;
-    return sizeof(struct warmup_state);
-}
-
 static struct weir__warmth load(const struct weir__meter *m, const struct weir__state *s,
                                 int64_t now_ns)
 {
@@ -235,8 +229,8 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
 
 const struct weir__algo weir__smooth_warmup = {
     .prepare = prepare,
-    .state_size = state_size,
-    .default_patience = weir__due_all_patience,
+    .state_bytes = sizeof(struct warmup_state),
+    .default_patience = weir__wait_forever,
     .take = take,
     .peek = peek,
     .refund = refund,
