@@ -82,7 +82,9 @@ struct weir__meter {
     const struct weir__algo *algo;
     struct weir_term term;
     int64_t limit; /* the limit reported */
+    int64_t shape; /* how a state is laid out, where the algorithm knows several ways */
     uint32_t version;
+    uint32_t since; /* the first version from which on states could be carried over to this one */
     int64_t born_ns;
     int64_t changed_ns;              /* when this version began                                  */
     int64_t changed_edge_ns;         /* align=clock: the end of the window that holds changed_ns */

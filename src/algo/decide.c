@@ -38,7 +38,8 @@ static void join(struct weir_verdict *all, const struct weir_verdict *one,
     } else if (refuses) {
         all->retry_after_ns = later(all->retry_after_ns, one->retry_after_ns);
     } else if (all->allowed) {
-        all->wait_ns = weir__max(all->wait_ns, one->wait_ns);
+        if (!p->meter->term.shadow) /* a dry run delays nobody either */
+            all->wait_ns = weir__max(all->wait_ns, one->wait_ns);
         if (all->reason == WEIR_OK)
             all->reason = one->reason; /* a shadow's refusal */
         if (one->remaining < all->remaining)

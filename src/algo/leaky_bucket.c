@@ -48,7 +48,7 @@ static void judge(const struct weir__meter *m, struct weir__due *d, const struct
 {
     const struct weir__due after =
         weir__due_add(m, weir__due_base(*d, a->now_ns), weir__due_price(m, a->cost));
-    const int64_t patience = weir__due_patience(after, a->patience_ns);
+    int64_t patience = weir__due_patience(after, a->patience_ns);
     const int64_t delay = delay_of(m, *d, a->now_ns);
     const bool fits = a->cost <= m->term.burst;
 
@@ -57,8 +57,11 @@ static void judge(const struct weir__meter *m, struct weir__due *d, const struct
         *d = after;
         return;
     }
-    if (m->term.count_denied)
+    if (m->term.count_denied) {
         *d = weir__due_fill(m, *d, a->cost, a->now_ns);
+        patience =
+            weir__due_patience(weir__due_add(m, *d, weir__due_price(m, a->cost)), patience);
+    }
     if (fits)
         weir__refuse(v, WEIR_LIMITED,
                      weir__max(overflow_of(m, *d, a), delay_of(m, *d, a->now_ns) - patience));
@@ -88,24 +91,25 @@ static int64_t default_patience(const struct weir__meter *m)
     return m->term.delay == WEIR_NONE ? 0 : WEIR_FOREVER;
 }
 
-/* Whoever came later was told to wait for this one's water to leave, so it is all or nothing. One
- * who waits is the last if the delay that his water was due, read back from the level, is his own.
- * One who did not wait can only cancel in the instant of his grant, when none of his water has
- * leaked: he may, but if others wait by then, what they were told can no longer be read back. */
+/* Whoever came later was told to wait for this one's water to leave, so it is all or nothing. One who
+ * still waits is the last if the delay that his water was due, read back from the level, is his own.
+ * One who acts this very instant may have been granted in it, and then none of his water has leaked;
+ * but if others wait by now, what they were told can no longer be read back. */
 static int64_t cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
                       int64_t act_ns, int64_t now_ns)
 {
     struct weir__due d = weir__due_load(m, s);
-    const struct weir__due before = weir__due_sub(m, d, weir__due_price(m, cost));
-    const int64_t own = weir__due_sub(m, before, m->delay).ns;
-    const bool at_once = own < act_ns && act_ns == now_ns;
-    const bool waiting = weir__due_sub(m, d, m->delay).ns > now_ns;
-    int64_t events;
+    struct weir__due before;
+    int64_t own, events;
 
-    if (m->term.delay == WEIR_NONE || d.blurred || (own != act_ns && !at_once))
+    if (m->term.delay == WEIR_NONE || d.blurred || cost > m->term.burst)
         return 0;
+    before = weir__due_sub(m, d, weir__due_price(m, cost));
+    own = weir__due_sub(m, before, m->delay).ns;
+    if (own != act_ns && (own > act_ns || act_ns > now_ns))
+        return 0;
+    d.blurred = act_ns == now_ns && weir__due_sub(m, d, m->delay).ns > now_ns;
     events = weir__due_lower(m, &d, cost, weir__due_base(m->zero, now_ns));
-    d.blurred = at_once && waiting;
     if (events > 0)
         weir__due_store(m, s, d);
     return events;

@@ -7,7 +7,8 @@
  *       change. What happened before the change counted under the old limit.
  *   (2) What the zero state stands for is converted with it. So a key that was forgotten under the
  *       old limit and one that was not are the same key under the new one.
- *   (3) A state whose version is no longer kept is read as the oldest kept one's.
+ *   (3) A state is carried over only if every version since it was written was of the same algorithm
+ *       and layout. If its own version is no longer kept, it is read as the oldest kept one's.
  */
 #include "algo/algo.h"
 
@@ -54,6 +55,7 @@ void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
     m->version = older->version == WEIR__VERSION_MASK ? 1 : older->version + 1;
     m->changed_ns = changed_ns;
     m->older = older;
+    m->since = weir__meter_keeps(m) ? older->since : m->version;
     if (same && m->algo->change_zero)
         m->algo->change_zero(older, m);
 }
@@ -62,8 +64,7 @@ bool weir__meter_keeps(const struct weir__meter *m)
 {
     const struct weir__meter *o = m->older;
 
-    return o != NULL && o->algo == m->algo && o->term.slots == m->term.slots &&
-           weir__meter_state_size(o) == weir__meter_state_size(m);
+    return o != NULL && o->algo == m->algo && o->shape == m->shape;
 }
 
 size_t weir__meter_state_size(const struct weir__meter *m)
@@ -76,13 +77,13 @@ int64_t weir__meter_patience(const struct weir__meter *m)
     return m->algo->default_patience ? m->algo->default_patience(m) : 0;
 }
 
-/* Whether the state's bytes mean the same kind of thing in every version since it was written. */
+/* Whether the state was written by one of the versions that could be carried over: versions count
+ * up and wrap, so it is their distance that tells. */
 static bool carries_over(const struct weir__meter *m, const struct weir__state *s)
 {
-    for (; m->older && weir__state_version(s) != m->version; m = m->older)
-        if (!weir__meter_keeps(m))
-            return false;
-    return true;
+    const uint32_t age = (m->version - weir__state_version(s)) & WEIR__VERSION_MASK;
+
+    return age <= ((m->version - m->since) & WEIR__VERSION_MASK);
 }
 
 static void bring_up(const struct weir__meter *m, struct weir__state *s)

@@ -33,6 +33,7 @@ struct view {
 static void prepare(struct weir__meter *m)
 {
     m->limit = m->term.count;
+    m->shape = m->term.count;
 }
 
 static size_t state_size(const struct weir__meter *m)

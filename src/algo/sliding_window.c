@@ -40,6 +40,7 @@ static void prepare(struct weir__meter *m)
 {
     m->limit = m->term.count;
     m->slot_ns = m->term.period_ns / m->term.slots;
+    m->shape = m->term.slots * 2 + is_wide(m);
 }
 
 static size_t state_size(const struct weir__meter *m)
@@ -230,8 +231,6 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
         start[n++] = weir__min(last_ns, to->changed_ns);
     }
     weir__reset(s);
-    if (is_wide(from) != is_wide(to))
-        n = 0; /* another ring, even where it takes as many bytes */
     for (int64_t i = 0; i < n; i++) {
         const struct view at = load(to, s, start[i]);
 

@@ -36,8 +36,8 @@ static void judge(const struct weir__meter *m, struct weir__due *d, const struct
     const struct weir__span price = weir__due_price(m, a->cost);
     const struct weir__due base = weir__due_base(*d, a->now_ns);
     const struct weir__due after = weir__due_add(m, base, price);
-    const int64_t patience = weir__due_patience(after, a->patience_ns);
     const bool fits = a->cost <= m->term.burst;
+    int64_t patience = weir__due_patience(after, a->patience_ns);
     int64_t wait = weir__due_wait(m, base, price, a->now_ns);
 
     if (fits && wait <= patience) {
@@ -48,6 +48,7 @@ static void judge(const struct weir__meter *m, struct weir__due *d, const struct
     if (m->term.count_denied) {
         *d = weir__due_fill(m, *d, a->cost, a->now_ns);
         wait = weir__due_wait(m, weir__due_base(*d, a->now_ns), price, a->now_ns);
+        patience = weir__due_patience(weir__due_add(m, *d, price), patience);
     }
     if (fits)
         weir__refuse(v, WEIR_LIMITED, wait - patience);

@@ -114,9 +114,9 @@ void weir__out_quoted(struct weir__out *o, struct weir__slice word)
 
     weir__out_text(o, "'");
     for (size_t i = 0; i < word.len && i < SHOWN; i++) {
-        const char c = word.at[i];
+        const unsigned char c = (unsigned char)word.at[i];
 
-        weir__out_bytes(o, c < ' ' || c == 127 ? "?" : &c, 1);
+        weir__out_bytes(o, c < 32 || c >= 127 ? "?" : &word.at[i], 1);
     }
     weir__out_text(o, word.len > SHOWN ? "...'" : "'");
 }

@@ -12,6 +12,14 @@ static const int GROWTH[] = {5, 2, 5, 2, 5, 2,       /* 1ms to 1s   */
                              2, 3, 2, 2};            /* to a day, and then doubling */
 enum { GROWTHS = sizeof GROWTH / sizeof GROWTH[0] };
 
+/* Costs are anything up to INT64_MAX: sums stop there. */
+static void add(struct picture_row *to, const struct picture_row *more)
+{
+    to->granted = weir__add_sat(to->granted, more->granted);
+    to->refused = weir__add_sat(to->refused, more->refused);
+    to->delayed = weir__add_sat(to->delayed, more->delayed);
+}
+
 /* Rows are joined, several into one, until the time fits. */
 static void make_room(struct picture *p, int64_t time_ns)
 {
@@ -22,9 +30,7 @@ static void make_room(struct picture *p, int64_t time_ns)
         struct picture_row joined[PICTURE_ROWS] = {{0}};
 
         for (int i = 0; i < PICTURE_ROWS; i++) {
-            joined[i / factor].granted += p->row[i].granted;
-            joined[i / factor].refused += p->row[i].refused;
-            joined[i / factor].delayed += p->row[i].delayed;
+            add(&joined[i / factor], &p->row[i]);
         }
         memcpy(p->row, joined, sizeof joined);
         p->row_ns *= factor;
@@ -34,19 +40,15 @@ static void make_room(struct picture *p, int64_t time_ns)
 
 void picture_add(struct picture *p, const struct sim_outcome *o)
 {
-    struct picture_row *row;
-
     if (o->verb != SIM_TAKE)
         return;
     make_room(p, o->time_ns);
-    row = &p->row[o->time_ns / p->row_ns];
-    if (!o->verdict.allowed) {
-        row->refused += o->cost;
-        return;
-    }
-    row->granted += o->cost;
-    row->delayed += o->verdict.wait_ns > 0 ? o->cost : 0;
-    p->waited_ns = weir__add_sat(p->waited_ns, o->verdict.wait_ns);
+    add(&p->row[o->time_ns / p->row_ns],
+        &(struct picture_row){
+            .granted = o->verdict.allowed ? o->cost : 0,
+            .refused = o->verdict.allowed ? 0 : o->cost,
+            .delayed = o->verdict.allowed && o->verdict.wait_ns > 0 ? o->cost : 0,
+        });
     p->longest_ns = weir__max(p->longest_ns, o->verdict.wait_ns);
 }
 
@@ -96,11 +98,9 @@ void picture_draw(const struct picture *p, FILE *to, bool colour)
     for (int i = 0; i < PICTURE_ROWS; i++) {
         const struct picture_row *r = &p->row[i];
 
-        most = weir__max(most, r->granted + r->refused);
-        last = r->granted + r->refused > 0 ? i : last;
-        all.granted += r->granted;
-        all.refused += r->refused;
-        all.delayed += r->delayed;
+        most = weir__max(most, weir__add_sat(r->granted, r->refused));
+        last = r->granted > 0 || r->refused > 0 ? i : last;
+        add(&all, r);
     }
     for (int i = 0; i <= last && p->row_ns > 0; i++)
         draw_row(to, &p->row[i], i * p->row_ns, most, colour);

@@ -11,7 +11,7 @@
 struct picture {
     int64_t row_ns; /* how long a row is; grows when the run outgrows the picture */
     int grown;
-    int64_t waited_ns, longest_ns;
+    int64_t longest_ns; /* wait of a grant */
     struct picture_row {
         int64_t granted, refused, delayed; /* delayed: granted, but not at once */
     } row[PICTURE_ROWS];

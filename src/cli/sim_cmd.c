@@ -115,6 +115,8 @@ static int read_arguments(struct sim *s, int argc, char **argv)
         return usage("either a script or --traffic, not both ('%s')", s->script);
     if (s->print_script && !s->traffic_text)
         return usage("%s goes with --traffic", "--script");
+    if (s->picture_only && s->print_script)
+        return usage("either --script or %s, not both", "--picture");
     if (s->picture_only && s->json)
         return usage("either --json or %s, not both", "--picture");
     return EXIT_DONE;

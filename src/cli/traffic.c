@@ -94,7 +94,8 @@ static bool read_per(struct weir__slice s, int64_t *period_ns)
         return false;
     s = (struct weir__slice){s.at + 1, s.len - 1}; /* over the / */
     return weir__parse_unit(s, period_ns) ||
-           (weir__parse_duration(s, period_ns) == WEIR__NUMBER_OK && *period_ns > 0);
+           (weir__parse_duration(s, period_ns) == WEIR__NUMBER_OK && *period_ns > 0 &&
+            *period_ns <= WEIR_PERIOD_MAX_NS);
 }
 
 /* 50/s, or 0..500/s for a ramp. */
@@ -130,7 +131,7 @@ static bool read_setting(struct traffic_phase *p, struct weir__slice word, struc
 
     if (value.len > 0)
         value = (struct weir__slice){value.at + 1, value.len - 1};
-    if (weir__slice_is(name, "key") && value.len > 0 && value.len <= 64) {
+    if (weir__slice_is(name, "key") && value.len > 0 && value.len <= 64 && *value.at != '#') {
         p->key = value;
         ok = true;
     } else if (weir__slice_is(name, "keys")) {

@@ -9,8 +9,9 @@
 
 #define VERSIONS_KEPT 8
 
-/* How one key's states lie. Terms that follow from one another have the same lineage. Editions
- * that lie alike share a layout; none is freed before the world, for records point at them. */
+/* How one key's states lie. Terms whose states carry over from one edition to the next have the same
+ * lineage. Editions that lie alike share a layout; none is freed before the world, for records point
+ * at them. */
 struct layout {
     struct layout *next;
     int n;
@@ -31,20 +32,24 @@ struct edition {
 /* One key's states. */
 struct record {
     const struct layout *layout;
+    uint64_t birth; /* a number of its own: after a reset the key is another */
     _Alignas(16) unsigned char bytes[];
 };
 
 struct reservation {
     struct weir__slice key; /* owned by the keys' map */
-    int64_t cost;           /* 0 once it is cancelled, or if it was refused */
-    uint64_t lineage[WEIR_TERMS_MAX];
-    int64_t act_ns[WEIR_TERMS_MAX];
-    int n;
+    uint64_t birth;         /* of the record it was made in */
+    int n;                  /* 0 once it is cancelled, or if it was refused */
+    struct {
+        uint64_t lineage;
+        int64_t cost; /* 0 if the term itself refused (a shadow) */
+        int64_t act_ns;
+    } term[WEIR_TERMS_MAX];
 };
 
 struct sim_world {
     int64_t start_ns, time_ns; /* time since the start */
-    uint64_t lineages;
+    uint64_t lineages, births;
     struct edition *edition;
     struct layout *layouts;
     struct sim_names keys, ids;
@@ -118,12 +123,12 @@ static bool init_term(struct sim_world *w, struct edition *e, int i, const struc
     if (o && i < o->n) {
         weir__meter_change(&e->meter[i], t, &o->meter[i], now);
         e->meter[i].changed_edge_ns = edge_of(e, i, now);
-        layout->lineage[i] = o->layout->lineage[i];
         *starts_fresh = *starts_fresh || !weir__meter_keeps(&e->meter[i]);
     } else {
         weir__meter_init(&e->meter[i], t, o ? now : w->start_ns);
-        layout->lineage[i] = ++w->lineages;
     }
+    layout->lineage[i] =
+        weir__meter_keeps(&e->meter[i]) ? o->layout->lineage[i] : ++w->lineages;
     layout->at[i] = layout->bytes;
     layout->size[i] = weir__meter_state_size(&e->meter[i]);
     layout->bytes += (layout->size[i] + 15) / 16 * 16;
@@ -141,14 +146,15 @@ static bool same_layout(const struct layout *a, const struct layout *b)
     return true;
 }
 
-/* The layout among those that are kept; a copy of it joins them if it is new. */
+/* The newest layout, if it is the same; else a copy of this one joins them. */
 static const struct layout *keep_layout(struct sim_world *w, const struct layout *layout)
 {
-    struct layout *kept = w->layouts;
+    struct layout *kept;
 
-    while (kept && !same_layout(kept, layout))
-        kept = kept->next;
-    if (!kept && (kept = malloc(sizeof *kept))) {
+    if (w->layouts && same_layout(w->layouts, layout))
+        return w->layouts;
+    kept = malloc(sizeof *kept);
+    if (kept) {
         *kept = *layout;
         kept->next = w->layouts;
         w->layouts = kept;
@@ -168,12 +174,14 @@ static void forget_oldest(struct edition *e)
         e->meter[i].older = NULL;
 }
 
-static struct record *record_open(const struct layout *layout)
+static struct record *record_open(const struct layout *layout, uint64_t birth)
 {
     struct record *r = calloc(1, sizeof *r + layout->bytes);
 
-    if (r)
+    if (r) {
         r->layout = layout;
+        r->birth = birth;
+    }
     return r;
 }
 
@@ -195,7 +203,7 @@ bool sim_world_limit(struct sim_world *w, const struct weir_limit *limit, bool *
         }
     }
     e->layout = keep_layout(w, &layout);
-    if (!e->layout || !(nobody = record_open(e->layout))) {
+    if (!e->layout || !(nobody = record_open(e->layout, 0))) {
         edition_free(e);
         return sim_fail(error, "out of memory");
     }
@@ -213,7 +221,7 @@ bool sim_world_limit(struct sim_world *w, const struct weir_limit *limit, bool *
 static struct record *move_record(struct record *old, const struct layout *layout)
 {
     const struct layout *from = old->layout;
-    struct record *r = record_open(layout);
+    struct record *r = record_open(layout, old->birth);
 
     for (int i = 0; r && i < layout->n && i < from->n; i++) {
         const size_t both = from->size[i] < layout->size[i] ? from->size[i] : layout->size[i];
@@ -236,7 +244,7 @@ static struct record *find_record(struct sim_world *w, struct weir__slice *key, 
         return make ? NULL : w->nobody;
     *key = n->name;
     if (!r)
-        r = record_open(w->edition->layout);
+        r = record_open(w->edition->layout, ++w->births);
     else if (r->layout != w->edition->layout)
         r = move_record(r, w->edition->layout);
     if (r)
@@ -274,24 +282,26 @@ static int parts_of(struct sim_world *w, struct record *r, int64_t cost, int64_t
 }
 
 /* Remembers what a take is about to reserve. */
-static bool remember(struct sim_world *w, struct weir__slice id, struct weir__slice key,
-                     const struct weir__part part[], int n, struct sim_error *error)
+static struct reservation *remember(struct sim_world *w, struct weir__slice id,
+                                    struct weir__slice key, const struct record *r,
+                                    const struct weir__part part[], int n)
 {
     struct sim_name *name = sim_names_make(&w->ids, id);
-    struct reservation *v;
+    struct reservation *v = NULL;
 
-    if (!name || !(v = name->value ? name->value : calloc(1, sizeof *v)))
-        return sim_fail(error, "too many names: at most %d are kept", SIM_IDS_MAX);
-    *v = (struct reservation){.key = key, .cost = part[0].ask.cost, .n = n};
+    if (!name || !(v = name->value ? name->value : malloc(sizeof *v)))
+        return NULL;
+    *v = (struct reservation){.key = key, .birth = r->birth, .n = n};
     for (int i = 0; i < n; i++) {
         struct weir_verdict one;
 
         weir__peek(part[i].meter, part[i].state, &part[i].ask, &one);
-        v->lineage[i] = w->edition->layout->lineage[i];
-        v->act_ns[i] = part[i].ask.now_ns + one.wait_ns;
+        v->term[i].lineage = w->edition->layout->lineage[i];
+        v->term[i].cost = one.allowed ? part[i].ask.cost : 0;
+        v->term[i].act_ns = part[i].ask.now_ns + one.wait_ns;
     }
     name->value = v;
-    return true;
+    return v;
 }
 
 static bool take(struct sim_world *w, const struct sim_event *event, struct sim_outcome *out,
@@ -299,46 +309,50 @@ static bool take(struct sim_world *w, const struct sim_event *event, struct sim_
 {
     struct weir__part part[WEIR_TERMS_MAX];
     struct record *r = find_record(w, &out->key, event->verb == SIM_TAKE);
+    struct reservation *v = NULL;
     int n;
 
     if (!r)
-        return sim_fail(error, "too many keys: at most %d are kept", SIM_KEYS_MAX);
+        return sim_fail(error, "out of memory, or of keys: at most %d are kept", SIM_KEYS_MAX);
     n = parts_of(w, r, event->cost, event->patience_ns, part);
     if (event->verb == SIM_PEEK) {
         weir__decide_peek(part, n, &out->verdict);
         return true;
     }
-    if (event->id.len > 0 && !remember(w, event->id, out->key, part, n, error))
-        return false;
+    if (event->id.len > 0 && !(v = remember(w, event->id, out->key, r, part, n)))
+        return sim_fail(error, "out of memory, or of names: at most %d are kept", SIM_IDS_MAX);
     weir__decide_take(part, n, &out->verdict);
-    if (event->id.len > 0 && !out->verdict.allowed)
-        ((struct reservation *)sim_names_find(&w->ids, event->id)->value)->cost = 0;
+    if (v && !out->verdict.allowed)
+        v->n = 0;
     return true;
 }
 
-/* Gives back to every term what it takes back; reports the most that any took. */
-static bool give_back(struct sim_world *w, struct reservation *v, int64_t cost,
+/* Gives back to every term what it takes back, and reports the most that any took: what a
+ * reservation holds, or without one n events. */
+static bool give_back(struct sim_world *w, const struct reservation *v, int64_t n,
                       struct sim_outcome *out, struct sim_error *error)
 {
     struct record *r = find_record(w, &out->key, false);
     struct weir__part part[WEIR_TERMS_MAX];
-    int n;
+    int terms;
 
     if (!r)
         return sim_fail(error, "out of memory");
-    n = parts_of(w, r, 0, 0, part);
+    terms = parts_of(w, r, 0, 0, part);
     out->cost = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < terms; i++) {
         const struct weir__part *p = &part[i];
         int64_t back = 0;
 
         if (!v)
-            back = weir__refund(p->meter, p->state, cost, p->ask.now_ns);
-        else if (i < v->n && v->lineage[i] == w->edition->layout->lineage[i])
-            back = weir__cancel(p->meter, p->state, cost, v->act_ns[i], p->ask.now_ns);
+            back = weir__refund(p->meter, p->state, n, p->ask.now_ns);
+        else if (i < v->n && v->birth == r->birth &&
+                 v->term[i].lineage == w->edition->layout->lineage[i])
+            back = weir__cancel(p->meter, p->state, v->term[i].cost, v->term[i].act_ns,
+                                p->ask.now_ns);
         out->cost = weir__max(out->cost, back);
     }
-    weir__decide_peek(part, n, &out->verdict);
+    weir__decide_peek(part, terms, &out->verdict);
     return true;
 }
 
@@ -347,16 +361,16 @@ static bool cancel(struct sim_world *w, const struct sim_event *event, struct si
 {
     struct sim_name *name = sim_names_find(&w->ids, event->key);
     struct reservation *v;
-    int64_t cost;
+    bool done;
 
     if (!name)
         return sim_fail_word(error, "no reservation is named ", event->key,
                              "; name one with take ... as=ID");
     v = name->value;
     out->key = v->key;
-    cost = v->cost;
-    v->cost = 0; /* once only */
-    return give_back(w, v, cost, out, error);
+    done = give_back(w, v, 0, out, error);
+    v->n = 0; /* once only */
+    return done;
 }
 
 static void reset(struct sim_world *w, struct weir__slice key)

@@ -431,8 +431,9 @@ static bool check_smooth(struct parser *p, const struct weir_term *t, const stru
     if (warm && !at->option[0])
         return contradiction(p, at->rate, WEIR_ESYNTAX,
                              "smooth-warmup needs warmup=, such as warmup=4s");
-    if (weir__wide(idle) * weir__wide(t->count) / weir__wide(t->period_ns) * num / den >
-        weir__wide(WEIR_COUNT_MAX))
+    /* 113 bits at most on either side */
+    if (weir__wide(idle) * weir__wide(t->count) * num >
+        weir__wide(WEIR_COUNT_MAX) * weir__wide(t->period_ns) * den)
         return contradiction(p, place(at, 0), WEIR_ERANGE,
                              "that would store more than 1000000000000 permits");
     return true;

@@ -243,8 +243,11 @@ static bool read_body(struct weir__zone *z, struct bytes b, const struct counts 
     for (size_t i = 0; i < c->time; i++) {
         if (kinds[i] >= c->type)
             return false;
-        z->change[z->n++] = (struct change){.at_s = big_endian(times + 8 * i, 8),
-                                            .offset = big_endian(types + 6 * kinds[i], 4)};
+        z->change[z->n] = (struct change){.at_s = big_endian(times + 8 * i, 8),
+                                          .offset = big_endian(types + 6 * kinds[i], 4)};
+        if (z->n > 0 && z->change[z->n].at_s <= z->change[z->n - 1].at_s)
+            return false; /* calendar.c walks from change to change: they must rise */
+        z->n++;
     }
     return true;
 }
@@ -272,7 +275,7 @@ static int parse(struct weir__zone **zone, struct bytes b)
     if (!read_header(b, &c) || !drop(&b, 44 + body_bytes(&c, 4)))
         return WEIR_ENOZONE; /* the old part, in 32 bits, is passed over */
     if (!read_header(b, &c) || !drop(&b, 44) || c.time > CHANGES_MAX || c.type == 0 ||
-        b.len < body_bytes(&c, 8))
+        c.leap > 0 || b.len < body_bytes(&c, 8)) /* zones that count leap seconds are not UTC's */
         return WEIR_ENOZONE;
     z = calloc(1, sizeof *z + c.time * sizeof z->change[0]);
     if (!z)
@@ -287,7 +290,8 @@ static int parse(struct weir__zone **zone, struct bytes b)
 
 static bool name_is_safe(const char *name)
 {
-    return name[0] != '\0' && name[0] != '/' && !strstr(name, "..") && strlen(name) < WEIR_ZONE_MAX;
+    return name[0] != '\0' && name[0] != '/' && name[0] != '.' && !strstr(name, "/.") &&
+           !strstr(name, "//") && strlen(name) < WEIR_ZONE_MAX;
 }
 
 int weir__zone_load(struct weir__zone **zone, const char *name)

@@ -137,7 +137,8 @@ static void run_line(struct run *r, struct weir__slice line)
 
     if (weir__slice_is(word, "case")) {
         end_case(r);
-        (void)snprintf(r->name, sizeof r->name, "%.*s", (int)weir__slice_word(&rest).len, rest.at);
+        word = weir__slice_word(&rest);
+        (void)snprintf(r->name, sizeof r->name, "%.*s", (int)word.len, word.at);
         begin_case(r, DEFAULT_START_NS);
         return;
     }
