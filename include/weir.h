@@ -1,7 +1,8 @@
 /* weir: rate limiting for programs and fleets.
  *
- * This header is the manual. It says what a limit is, how to write one, and what
- * every answer means.
+ * This header is the manual. It says what a limit is, how to write one, and what every answer
+ * means. Today the library reads and writes limits; the decisions themselves are reached through
+ * the `weir` command, and will be here with the engine.
  *
  * A limit is a line of text, the same on the command line, in files and on the wire:
  *
@@ -30,7 +31,8 @@
  *
  * Rules that hold throughout:
  *   - Times are nanoseconds in int64_t, in 0..2^62, counted from the Unix epoch.
- *   - Every function returns 0 or a negative weir_error; a denial is an answer, not an error.
+ *   - A function that can fail returns 0 or a negative weir_error. A denial is an answer, not an
+ * error.
  *   - The caller owns all memory; nothing here keeps a pointer it was given.
  *   - All functions are safe to call from any thread.
  */
@@ -141,10 +143,10 @@ enum weir_fallback { WEIR_FALLBACK_LOCAL, WEIR_FALLBACK_ALLOW, WEIR_FALLBACK_DEN
 /* One term of a limit. Filled by weir_limit_parse, defaults included: fields that the algorithm
  * does not use are zero, so that equal limits are equal bytes. */
 struct weir_term {
-    int algorithm; /* enum weir_algorithm */
-    int calendar;  /* enum weir_calendar */
-    int align;     /* enum weir_align */
-    int fallback;  /* enum weir_fallback */
+    enum weir_algorithm algorithm;
+    enum weir_calendar calendar;
+    enum weir_align align;
+    enum weir_fallback fallback;
     int shadow;
     int count_denied;
     int64_t count;           /* events ... (min-interval: 1)                                      */

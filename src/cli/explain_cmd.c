@@ -42,7 +42,7 @@ static void print_term_json(const struct weir_term *t)
     char line[1024];
     struct weir__meter m;
 
-    (void)printf("{\"algorithm\":\"%s\"", weir_algorithm_name((enum weir_algorithm)t->algorithm));
+    (void)printf("{\"algorithm\":\"%s\"", weir_algorithm_name(t->algorithm));
     for (int i = 0; i < HEADING_COUNT; i++) {
         struct weir__out o = {line, sizeof line, 0};
 

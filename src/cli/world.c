@@ -39,6 +39,7 @@ struct record {
 struct reservation {
     struct weir__slice key; /* owned by the keys' map */
     uint64_t birth;         /* of the record it was made in */
+    int64_t act_ns;         /* when the last of its terms lets it act */
     int n;                  /* 0 once it is cancelled, or if it was refused */
     struct {
         uint64_t lineage;
@@ -322,8 +323,10 @@ static bool take(struct sim_world *w, const struct sim_event *event, struct sim_
     if (event->id.len > 0 && !(v = remember(w, event->id, out->key, r, part, n)))
         return sim_fail(error, "out of memory, or of names: at most %d are kept", SIM_IDS_MAX);
     weir__decide_take(part, n, &out->verdict);
-    if (v && !out->verdict.allowed)
-        v->n = 0;
+    if (v) {
+        v->act_ns = now_of(w) + out->verdict.wait_ns;
+        v->n = out->verdict.allowed ? n : 0;
+    }
     return true;
 }
 
@@ -346,10 +349,10 @@ static bool give_back(struct sim_world *w, const struct reservation *v, int64_t 
 
         if (!v)
             back = weir__refund(p->meter, p->state, n, p->ask.now_ns);
-        else if (i < v->n && v->birth == r->birth &&
+        else if (i < v->n && v->act_ns >= p->ask.now_ns && v->birth == r->birth &&
                  v->term[i].lineage == w->edition->layout->lineage[i])
-            back = weir__cancel(p->meter, p->state, v->term[i].cost, v->term[i].act_ns,
-                                p->ask.now_ns);
+            back = weir__cancel(p->meter, p->state, v->term[i].cost,
+                                weir__max(v->term[i].act_ns, p->ask.now_ns), p->ask.now_ns);
         out->cost = weir__max(out->cost, back);
     }
     weir__decide_peek(part, terms, &out->verdict);

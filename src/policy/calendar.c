@@ -43,11 +43,11 @@ struct weir__date weir__date_of(int64_t days)
 }
 
 /* The first day of the next window, in days since the epoch, for one that holds `today`. */
-static int64_t next_start(int calendar, int64_t today)
+static int64_t next_start(enum weir_calendar calendar, int64_t today)
 {
     struct weir__date d;
 
-    switch ((enum weir_calendar)calendar) {
+    switch (calendar) {
     case WEIR_WEEK: return today + 7 - (today + 3) % 7; /* the epoch was a Thursday */
     case WEIR_MONTH:
         d = weir__date_of(today);

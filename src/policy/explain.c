@@ -47,6 +47,10 @@ static void rate(struct weir__out *o, const struct weir_term *t)
 /* One event each T, rounded up to a whole ns and said so if it was. */
 static void each(struct weir__out *o, const struct weir_term *t)
 {
+    if (t->count > t->period_ns) {
+        text(o, "fraction of a nanosecond");
+        return;
+    }
     if (t->period_ns % t->count != 0)
         text(o, "about ");
     span(o, weir__div_ceil(t->period_ns, t->count));
@@ -140,7 +144,7 @@ static void what_pacer(struct weir__out *o, const struct weir_term *t)
 
 void weir__explain_what(struct weir__out *o, const struct weir_term *t)
 {
-    switch ((enum weir_algorithm)t->algorithm) {
+    switch (t->algorithm) {
     case WEIR_FIXED_WINDOW: what_fixed(o, t); break;
     case WEIR_SLIDING_WINDOW: what_sliding(o, t); break;
     case WEIR_SLIDING_COUNTER:
@@ -201,7 +205,7 @@ static void worst_bucket(struct weir__out *o, const struct weir_term *t, int64_t
 
 void weir__explain_worst(struct weir__out *o, const struct weir_term *t)
 {
-    switch ((enum weir_algorithm)t->algorithm) {
+    switch (t->algorithm) {
     case WEIR_FIXED_WINDOW:
         /* the event that opens a window of its own is not at its end */
         number(o, 2 * t->count - (t->align == WEIR_ALIGN_FIRST));
@@ -252,7 +256,7 @@ void weir__explain_worst(struct weir__out *o, const struct weir_term *t)
 
 void weir__explain_refused(struct weir__out *o, const struct weir_term *t)
 {
-    switch ((enum weir_algorithm)t->algorithm) {
+    switch (t->algorithm) {
     case WEIR_FIXED_WINDOW:
         text(o, "until the window ends: up to ");
         text(o, t->calendar == WEIR_DURATION ? "" : "a ");
@@ -278,10 +282,13 @@ void weir__explain_refused(struct weir__out *o, const struct weir_term *t)
     case WEIR_TOKEN_BUCKET:
     case WEIR_LEAKY_BUCKET:
         each(o, t);
-        text(o, " for one event, ");
-        span(o, time_of(t, t->burst));
-        text(o, " for ");
-        number(o, t->burst);
+        text(o, " for one event");
+        if (t->burst > 1) {
+            text(o, ", ");
+            span(o, time_of(t, t->burst));
+            text(o, " for ");
+            number(o, t->burst);
+        }
         if (t->algorithm == WEIR_LEAKY_BUCKET && t->delay != WEIR_NONE) {
             text(o, "; an admitted one waits up to ");
             span(o, time_of(t, weir__max(0, t->burst - 1 - t->delay)));
@@ -289,7 +296,7 @@ void weir__explain_refused(struct weir__out *o, const struct weir_term *t)
         break;
     case WEIR_PACER:
         text(o, "callers wait for their turn, up to ");
-        span(o, weir__min(time_of(t, t->queue), t->max_wait_ns));
+        span(o, weir__min(weir__min(time_of(t, t->queue), WEIR__SPAN_MAX), t->max_wait_ns));
         text(o, "; refused beyond that, until a place is free (");
         each(o, t);
         text(o, ")");
@@ -307,50 +314,21 @@ void weir__explain_refused(struct weir__out *o, const struct weir_term *t)
     }
 }
 
-static void option_value(struct weir__out *o, const struct weir__option *x,
-                         const struct weir_term *t)
-{
-    const int64_t value = weir__option_get(x, t);
-
-    for (int i = 0; i < 4 && x->words[i].text; i++) {
-        const bool full = x->words[i].value == WEIR__WORD_FULL && value == t->burst;
-
-        if (full || x->words[i].value == value) {
-            text(o, x->words[i].text);
-            return;
-        }
-    }
-    if (x->kind == WEIR__OPTION_DURATION)
-        span(o, value);
-    else if (x->kind == WEIR__OPTION_MILLI && value % 1000 == 0)
-        number(o, value / 1000);
-    else if (x->kind == WEIR__OPTION_MILLI) {
-        number(o, value / 1000);
-        text(o, ".");
-        number(o, value % 1000 / 100);
-        number(o, value % 100 / 10);
-        number(o, value % 10);
-    } else {
-        number(o, value);
-    }
-}
-
 void weir__explain_options(struct weir__out *o, const struct weir_term *t)
 {
+    const unsigned both[] = {t->algorithm, WEIR__ANY_ALGORITHM};
     const char *space = "";
 
-    for (const struct weir__option *x = weir__options_of(t->algorithm); x->name; x++) {
-        if (x->kind == WEIR__OPTION_ZONE && t->tz[0] == '\0')
-            continue;
-        text(o, space);
-        text(o, x->name);
-        text(o, "=");
-        if (x->kind == WEIR__OPTION_ZONE)
-            text(o, t->tz);
-        else
-            option_value(o, x, t);
-        space = " ";
+    for (int i = 0; i < 2; i++) {
+        for (const struct weir__option *x = weir__options_of(both[i]); x->name; x++) {
+            const bool unused = (x->kind == WEIR__OPTION_ZONE && t->tz[0] == '\0') ||
+                                (x->kind == WEIR__OPTION_FLAG && !weir__option_get(x, t));
+
+            if (unused)
+                continue;
+            text(o, space);
+            weir__option_print(o, x, t);
+            space = " ";
+        }
     }
-    if (*space == '\0')
-        text(o, "none");
 }

@@ -88,7 +88,7 @@ static bool read_algorithm(struct parser *p, struct weir_term *t)
         const char *name = weir_algorithm_name((enum weir_algorithm)i);
 
         if (weir__slice_is(p->word, name)) {
-            t->algorithm = i;
+            t->algorithm = (enum weir_algorithm)i;
             next_word(p);
             return true;
         }
@@ -153,7 +153,8 @@ static bool read_period(struct parser *p, struct weir_term *t, struct weir__slic
 {
     static const struct {
         const char *name;
-        int calendar, days;
+        enum weir_calendar calendar;
+        int days;
     } CALENDAR[] = {{"day", WEIR_DAY, 1}, {"week", WEIR_WEEK, 7}, {"month", WEIR_MONTH, 31}};
     const bool fixed = t->algorithm == WEIR_FIXED_WINDOW;
 
@@ -180,7 +181,7 @@ static bool read_rate(struct parser *p, struct weir_term *t)
 
     if (p->word.len == 0 || (period.len == 0 && t->algorithm != WEIR_MIN_INTERVAL)) {
         struct weir__out *o = complain(p, WEIR_ESYNTAX, p->word.at);
-        const char *name = weir_algorithm_name((enum weir_algorithm)t->algorithm);
+        const char *name = weir_algorithm_name(t->algorithm);
 
         weir__out_text(o, t->algorithm == WEIR_MIN_INTERVAL ? "expected a duration after "
                                                             : "expected COUNT/PERIOD after ");
@@ -209,7 +210,7 @@ static bool read_rate(struct parser *p, struct weir_term *t)
 /* Which other algorithm has the option, if any: a better hint than a list. */
 static const char *owner_of(struct weir__slice name)
 {
-    for (int i = 0; i < WEIR__ALGORITHM_COUNT; i++)
+    for (unsigned i = 0; i < WEIR__ALGORITHM_COUNT; i++)
         if (weir__option_find(i, name))
             return weir_algorithm_name((enum weir_algorithm)i);
     return NULL;
@@ -224,7 +225,7 @@ static bool unknown_option(struct parser *p, const struct weir_term *t, struct w
     weir__out_text(o, "unknown option ");
     weir__out_quoted(o, name);
     weir__out_text(o, " for ");
-    weir__out_text(o, weir_algorithm_name((enum weir_algorithm)t->algorithm));
+    weir__out_text(o, weir_algorithm_name(t->algorithm));
     for (const struct weir__option *x = weir__options_of(t->algorithm); x->name; x++)
         guess(&g, name, x->name);
     for (const struct weir__option *x = weir__options_of(WEIR__ANY_ALGORITHM); x->name; x++)
@@ -441,7 +442,7 @@ static bool check_smooth(struct parser *p, const struct weir_term *t, const stru
 
 static bool check_term(struct parser *p, struct weir_term *t, const struct places *at)
 {
-    switch ((enum weir_algorithm)t->algorithm) {
+    switch (t->algorithm) {
     case WEIR_FIXED_WINDOW: return check_fixed_window(p, t, at);
     case WEIR_SLIDING_WINDOW: return check_sliding_window(p, t, at);
     case WEIR_TOKEN_BUCKET:

@@ -146,12 +146,12 @@ static const struct weir__option *const OPTIONS[] = {
     [WEIR__ANY_ALGORITHM] = COMMON,
 };
 
-const struct weir__option *weir__options_of(int algorithm)
+const struct weir__option *weir__options_of(unsigned algorithm)
 {
     return OPTIONS[algorithm];
 }
 
-static const struct weir__option *find_in(int algorithm, struct weir__slice name)
+static const struct weir__option *find_in(unsigned algorithm, struct weir__slice name)
 {
     for (const struct weir__option *o = OPTIONS[algorithm]; o->name; o++)
         if (weir__slice_is(name, o->name))
@@ -159,7 +159,7 @@ static const struct weir__option *find_in(int algorithm, struct weir__slice name
     return NULL;
 }
 
-const struct weir__option *weir__option_find(int algorithm, struct weir__slice name)
+const struct weir__option *weir__option_find(unsigned algorithm, struct weir__slice name)
 {
     const struct weir__option *own = find_in(algorithm, name);
 
@@ -218,9 +218,9 @@ int64_t weir__option_default(const struct weir__option *o, const struct weir_ter
     return 0;
 }
 
-void weir__options_list(struct weir__out *out, int algorithm)
+void weir__options_list(struct weir__out *out, unsigned algorithm)
 {
-    const int both[] = {algorithm, WEIR__ANY_ALGORITHM};
+    const unsigned both[] = {algorithm, WEIR__ANY_ALGORITHM};
     const char *comma = "";
 
     for (int i = 0; i < 2; i++) {

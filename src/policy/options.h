@@ -40,10 +40,10 @@ struct weir__option {
 #define WEIR__ANY_ALGORITHM   WEIR__ALGORITHM_COUNT /* options that any term may carry */
 
 /* The options of an algorithm in their canonical order, ended by one without a name. */
-const struct weir__option *weir__options_of(int algorithm);
+const struct weir__option *weir__options_of(unsigned algorithm);
 
 /* The option of that name for the algorithm, its own or a common one; NULL if it has none. */
-const struct weir__option *weir__option_find(int algorithm, struct weir__slice name);
+const struct weir__option *weir__option_find(unsigned algorithm, struct weir__slice name);
 
 /* What the option is when it is not given. The count and period are known by then, and the options
  * before it. */
@@ -52,7 +52,11 @@ int64_t weir__option_default(const struct weir__option *o, const struct weir_ter
 int64_t weir__option_get(const struct weir__option *o, const struct weir_term *t);
 void weir__option_set(const struct weir__option *o, struct weir_term *t, int64_t value);
 
+/* "burst=20", or the name alone of a flag (print.c). */
+void weir__option_print(struct weir__out *o, const struct weir__option *x,
+                        const struct weir_term *t);
+
 /* "burst, initial, count-denied, shadow, fallback" */
-void weir__options_list(struct weir__out *out, int algorithm);
+void weir__options_list(struct weir__out *out, unsigned algorithm);
 
 #endif

@@ -47,10 +47,14 @@ static void print_milli(struct weir__out *o, int64_t milli)
     }
 }
 
-static bool print_word(struct weir__out *o, const struct weir__option *x, int64_t value)
+static bool print_word(struct weir__out *o, const struct weir__option *x, const struct weir_term *t)
 {
+    const int64_t value = weir__option_get(x, t);
+
     for (int i = 0; i < 4 && x->words[i].text; i++) {
-        if (x->words[i].value == value) {
+        const bool full = x->words[i].value == WEIR__WORD_FULL && value == t->burst;
+
+        if (full || x->words[i].value == value) {
             weir__out_text(o, x->words[i].text);
             return true;
         }
@@ -58,26 +62,18 @@ static bool print_word(struct weir__out *o, const struct weir__option *x, int64_
     return false;
 }
 
-static void print_option(struct weir__out *o, const struct weir__option *x,
-                         const struct weir_term *t)
+void weir__option_print(struct weir__out *o, const struct weir__option *x,
+                        const struct weir_term *t)
 {
-    if (x->kind == WEIR__OPTION_ZONE) {
-        if (t->align == WEIR_ALIGN_CLOCK && !weir__slice_is(weir__slice_of(t->tz), "UTC")) {
-            weir__out_text(o, " tz=");
-            weir__out_text(o, t->tz);
-        }
-        return;
-    }
-    if (weir__option_get(x, t) == weir__option_default(x, t))
-        return;
-    weir__out_text(o, " ");
     weir__out_text(o, x->name);
     if (x->kind == WEIR__OPTION_FLAG)
         return;
     weir__out_text(o, "=");
-    if (print_word(o, x, weir__option_get(x, t)))
+    if (x->kind == WEIR__OPTION_ZONE)
+        weir__out_text(o, t->tz);
+    else if (print_word(o, x, t))
         return;
-    if (x->kind == WEIR__OPTION_DURATION)
+    else if (x->kind == WEIR__OPTION_DURATION)
         weir__out_duration(o, weir__option_get(x, t));
     else if (x->kind == WEIR__OPTION_MILLI)
         print_milli(o, weir__option_get(x, t));
@@ -85,11 +81,18 @@ static void print_option(struct weir__out *o, const struct weir__option *x,
         weir__out_int(o, weir__option_get(x, t));
 }
 
+static bool is_default(const struct weir__option *x, const struct weir_term *t)
+{
+    if (x->kind == WEIR__OPTION_ZONE)
+        return t->tz[0] == '\0' || weir__slice_is(weir__slice_of(t->tz), "UTC");
+    return weir__option_get(x, t) == weir__option_default(x, t);
+}
+
 static void print_term(struct weir__out *o, const struct weir_term *t)
 {
-    const int both[] = {t->algorithm, WEIR__ANY_ALGORITHM};
+    const unsigned both[] = {t->algorithm, WEIR__ANY_ALGORITHM};
 
-    weir__out_text(o, weir_algorithm_name((enum weir_algorithm)t->algorithm));
+    weir__out_text(o, weir_algorithm_name(t->algorithm));
     weir__out_text(o, " ");
     if (t->algorithm == WEIR_MIN_INTERVAL) {
         weir__out_duration(o, t->period_ns);
@@ -99,8 +102,12 @@ static void print_term(struct weir__out *o, const struct weir_term *t)
         print_period(o, t);
     }
     for (int i = 0; i < 2; i++)
-        for (const struct weir__option *x = weir__options_of(both[i]); x->name; x++)
-            print_option(o, x, t);
+        for (const struct weir__option *x = weir__options_of(both[i]); x->name; x++) {
+            if (is_default(x, t))
+                continue;
+            weir__out_text(o, " ");
+            weir__option_print(o, x, t);
+        }
 }
 
 size_t weir_limit_print(const struct weir_limit *limit, char *out, size_t cap)

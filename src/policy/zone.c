@@ -274,8 +274,8 @@ static int parse(struct weir__zone **zone, struct bytes b)
 
     if (!read_header(b, &c) || !drop(&b, 44 + body_bytes(&c, 4)))
         return WEIR_ENOZONE; /* the old part, in 32 bits, is passed over */
-    if (!read_header(b, &c) || !drop(&b, 44) || c.time > CHANGES_MAX || c.type == 0 ||
-        c.leap > 0 || b.len < body_bytes(&c, 8)) /* zones that count leap seconds are not UTC's */
+    if (!read_header(b, &c) || !drop(&b, 44) || c.time > CHANGES_MAX || c.type == 0 || c.leap > 0 ||
+        b.len < body_bytes(&c, 8)) /* zones that count leap seconds are not UTC's */
         return WEIR_ENOZONE;
     z = calloc(1, sizeof *z + c.time * sizeof z->change[0]);
     if (!z)

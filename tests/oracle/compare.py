@@ -320,7 +320,7 @@ class Script:
 
     def cancel(self, name):
         """Mostly before it acts, or just then."""
-        act = max(self.sim.names[name][2], default=0) - self.sim.start
+        act = self.sim.names[name].act - self.sim.start
         kind = self.rng.random()
         if kind < 0.3 and 1 < act < END - self.sim.start:
             self.now = act - self.rng.choice([0, 0, 1, -1])

@@ -111,6 +111,10 @@ class Term:
     def options(self, o):
         pass
 
+    def carries(self, old):
+        """Does a state of the older version carry over to this one?"""
+        return True
+
     def cancel(self, s, now, cost, act, zero):
         return s, 0
 
@@ -250,13 +254,11 @@ class LeakyBucket(Bucket):
         return super().remaining(s, now)
 
     def cancel(self, s, now, cost, act, zero):
-        if self.delay is None or act < now or s.lost:
+        if self.delay is None or act < now or s.lost or cost > self.capacity:
             return s, 0
         own = ceil(s.D - cost * self.T - self.delay * self.T)
-        if own == act:
-            return self.give_back(s, now, cost, zero, False)
-        if own < act == now:
-            return self.give_back(s, now, cost, zero, ceil(s.D - self.delay * self.T) > now)
+        if own == act or own < act == now:
+            return self.give_back(s, now, cost, zero, act == now and ceil(s.D - self.delay * self.T) > now)
         return s, 0
 
 
@@ -493,9 +495,10 @@ class SlidingWindow(Term):
         new = {i: k for i, k in new.items() if k > 0}
         return (new if self.window(new, cur) else {}, n - left) if left < n else (s, 0)
 
+    def carries(self, old):
+        return self.slots == old.slots and self.most == old.most
+
     def convert(self, s, old, at, old_zero):
-        if self.slots != old.slots or self.most != old.most:
-            return {}
         new = {}
         for i, n in old.window(s, old.current(s, at)).items():
             slot = min((i + 1) * old.len - 1, at) // self.len
@@ -625,9 +628,10 @@ class SlidingLog(Term):
         times = kept[:len(kept) - back]
         return Log(times, times[-1] if times else None), back
 
+    def carries(self, old):
+        return self.count == old.count
+
     def convert(self, s, old, at, old_zero):
-        if self.count != old.count:
-            return self.zero(at)
         times = old.live(s, at)
         if times or (self.min_interval and old.too_soon(s, at)):
             return Log(times, s.newest)
@@ -710,6 +714,14 @@ ALGORITHMS = {"fixed-window": FixedWindow, "sliding-window": SlidingWindow, "sli
 
 # ---------------------------------------------------------------- several terms, versions, the script
 
+# A reservation acts at `act`, when the last of its terms lets it; `acts` has None for a term that refused.
+Reservation = namedtuple("Reservation", "key cost act acts lineages resets")
+
+
+def NOTHING(key):
+    return Reservation(key, 0, 0, [], [], 0)
+
+
 Verdict = namedtuple("Verdict", "allowed reason limit remaining wait retry reset")
 
 
@@ -720,7 +732,9 @@ class Sim:
         self.start, self.now = start_ns, start_ns
         self.versions = []          # (terms, time of the change, the zero states)
         self.keys = {}              # key -> (version, states)
-        self.names = {}             # as=ID -> (key, cost, act times of the terms)
+        self.resets = {}            # key -> how often it was reset
+        self.lineages = 0           # terms whose states carry over have the same lineage
+        self.names = {}             # as=ID -> Reservation
         if limit_text:
             self.define(limit_text)
 
@@ -728,6 +742,13 @@ class Sim:
 
     def define(self, text):
         terms = parse_limit(text)
+        older = self.versions[-1][0] if self.versions else []
+        for i, t in enumerate(terms):
+            if i < len(older) and type(older[i]) is type(t) and t.carries(older[i]):
+                t.lineage = older[i].lineage
+            else:
+                self.lineages += 1
+                t.lineage = self.lineages
         if not self.versions:
             zeros = [t.zero(self.start) for t in terms]
         else:
@@ -738,7 +759,7 @@ class Sim:
         """The states of one version as the next one has them."""
         new = [t.zero(at) for t in terms]
         for i, (old, zero, t) in enumerate(zip(version[0], version[2], terms)):
-            if type(old) is type(t):
+            if old.lineage == t.lineage:
                 new[i] = t.convert(states[i], old, at, zero)
         return new
 
@@ -762,7 +783,7 @@ class Sim:
         terms, _, new = self.versions[oldest]
         new = list(new)
         for i, (old, t) in enumerate(zip(self.versions[version][0], terms)):
-            if type(old) is type(t) or isinstance(states[i], Due) and isinstance(new[i], Due):
+            if old.lineage == t.lineage:
                 new[i] = states[i]
         return new
 
@@ -802,8 +823,8 @@ class Sim:
                 after[i] = t.deny(states[i], self.now, cost)
         if not refusers:
             would = [a[0] for a in answers if a[0] != OK]
-            wait = max([a[1] for a in answers if a[0] == OK], default=0)
-            acts = [self.now + (a[1] or 0) for a in answers]
+            wait = max([a[1] for t, a in zip(terms, answers) if a[0] == OK and not t.shadow], default=0)
+            acts = [self.now + a[1] if a[0] == OK else None for a in answers]
             return self.stands(terms, zeros, after, would[0] if would else OK, wait), after, acts
         first = refusers[0]
         # As things stand after the call: a refused event that counts delays the retry too.
@@ -836,6 +857,7 @@ class Sim:
             return (time, verb) + ("-",) * 10
         if verb == "reset":
             self.keys.pop(rest[0], None)
+            self.resets[rest[0]] = self.resets.get(rest[0], 0) + 1
             return (time, verb) + ("-",) * 10
         if verb == "cancel":
             key, cost, v = self.cancel(rest[0])
@@ -858,16 +880,23 @@ class Sim:
         if verb == "take":
             self.keep(key, after)
             if "as" in opts:
-                self.names[opts["as"]] = (key, cost, acts) if v.allowed else (key, 0, [])
+                lineages = [t.lineage for t in self.versions[-1][0]]
+                self.names[opts["as"]] = Reservation(key, cost, self.now + v.wait, acts, lineages,
+                                                     self.resets.get(key, 0)) if v.allowed else NOTHING(key)
         return key, cost, v
 
     def cancel(self, name):
-        """A term that came later has no act time, nor has a second cancel."""
-        key, cost, acts = self.names[name]
-        self.names[name] = (key, 0, [])
-        back, v = self.give_back(key, lambda i, t, s, z: t.cancel(s, self.now, cost, acts[i], z)
-                                 if i < len(acts) else (s, 0))
-        return key, back, v
+        """A term gives back what it granted, if it is still the term and the key that granted it."""
+        r = self.names[name]
+        self.names[name] = NOTHING(r.key)
+
+        def back(i, t, s, z):
+            if i >= len(r.acts) or r.acts[i] is None or r.lineages[i] != t.lineage or r.act < self.now \
+                    or r.resets != self.resets.get(r.key, 0):
+                return s, 0
+            return t.cancel(s, self.now, r.cost, max(r.acts[i], self.now), z)
+        returned, v = self.give_back(r.key, back)
+        return r.key, returned, v
 
 
 def run(script_text, start_ns=DEFAULT_START, limit_text=None):
