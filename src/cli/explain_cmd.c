@@ -86,6 +86,15 @@ static void print_limit(const struct weir_limit *l, bool json)
         (void)puts("\nAll must grant; if one refuses, none is charged.");
 }
 
+/* Whether the text can be shown as it is: a terminal obeys what it does not print. */
+static bool prints(const char *text)
+{
+    for (; *text; text++)
+        if (*text < ' ' || *text > '~')
+            return false;
+    return true;
+}
+
 int explain_command(int argc, char **argv)
 {
     struct weir_limit limit;
@@ -116,7 +125,7 @@ int explain_command(int argc, char **argv)
     }
     if (weir_limit_parse(&limit, text, &why) != 0) {
         (void)fprintf(stderr, "weir explain: %s\n", why.text);
-        if (why.column > 0)
+        if (why.column > 0 && why.column < 100 && prints(text))
             (void)fprintf(stderr, "  %s\n  %*s\n", text, why.column, "^");
         return EXIT_USAGE;
     }

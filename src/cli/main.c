@@ -86,7 +86,11 @@ int main(int argc, char **argv)
         (void)fputs(HELP_MAIN, stderr);
         return EXIT_USAGE;
     }
-    if (strcmp(argv[1], "help") == 0 && argc <= 3)
+    if (strcmp(argv[1], "help") == 0 && argc > 3) {
+        (void)fprintf(stderr, "weir help: unexpected argument '%s'\n", argv[3]);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "help") == 0)
         return finish(print_help(argc > 2 ? argv[2] : NULL));
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
         return finish(print_help(NULL));

@@ -8,9 +8,9 @@
 
 bool cli_colour(void)
 {
-    const char *no = getenv("NO_COLOR");
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
 
-    return isatty(STDOUT_FILENO) && (!no || !*no);
+    return isatty(STDOUT_FILENO) && (!no || !*no) && (!term || strcmp(term, "dumb") != 0);
 }
 
 static const char *const FIELDS[] = {

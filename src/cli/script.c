@@ -16,8 +16,12 @@ static bool read_cost(struct weir__slice word, struct sim_event *e, struct sim_e
     case WEIR__NUMBER_BAD:
     case WEIR__NUMBER_FINE: break;
     }
-    return sim_fail_word(error, "", word,
-                         " is neither a cost nor an option (wait=DURATION, wait=forever, as=ID)");
+    return sim_fail_word(
+        error, "", word,
+        e->verb == SIM_TAKE
+            ? " is neither a cost nor an option (wait=DURATION, wait=forever, as=ID)"
+        : e->verb == SIM_PEEK ? " is neither a cost nor an option (wait=DURATION, wait=forever)"
+                              : " is not a cost");
 }
 
 static bool read_wait(struct weir__slice value, struct sim_event *e, struct sim_error *error)
@@ -79,8 +83,15 @@ static bool read_time(struct weir__slice *rest, struct sim_event *e, struct sim_
         return true;
     }
     e->timed = true;
-    if (weir__parse_duration(word, &e->time_ns) == WEIR__NUMBER_OK)
-        return true;
+    switch (weir__parse_duration(word, &e->time_ns)) {
+    case WEIR__NUMBER_OK: return true;
+    case WEIR__NUMBER_BIG:
+        return sim_fail_word(error, "time ", word,
+                             " is past the end of the clock, 2^62 ns after 1970");
+    case WEIR__NUMBER_BAD:
+    case WEIR__NUMBER_NEGATIVE:
+    case WEIR__NUMBER_FINE: break;
+    }
     return sim_fail_word(error, "time ", word,
                          " is not valid; expected a duration such as 0, 250ms, 1m30s");
 }
@@ -215,10 +226,10 @@ bool sim_date_parse(struct weir__slice text, int64_t *ns, struct sim_error *erro
         !read_offset(&s, &offset) || s.len > 0)
         return sim_fail_word(error, "date ", text,
                              " is not valid; expected one such as 2024-01-01T00:00:00Z");
-    if (days < 0 || days > WEIR__NOW_MAX / WEIR__NS_PER_S / 86400 - 1)
-        return sim_fail_word(error, "date ", text, " is out of range; expected 1970 .. 2116");
-    *ns = days * 86400 * WEIR__NS_PER_S + of_day - offset;
-    if (*ns < 0)
-        return sim_fail_word(error, "date ", text, " is before 1970");
-    return true;
+    if (days >= -1 && days <= WEIR__NOW_MAX / WEIR__NS_PER_S / 86400 + 1) { /* so that ns fits */
+        *ns = days * 86400 * WEIR__NS_PER_S + of_day - offset;
+        if (*ns >= 0 && *ns <= WEIR__NOW_MAX)
+            return true;
+    }
+    return sim_fail_word(error, "date ", text, " is out of range; expected 1970 .. 2116");
 }

@@ -125,13 +125,17 @@ static int read_arguments(struct sim *s, int argc, char **argv)
 /* ---- Running -----------------------------------------------------------------------------------
  */
 
+static const char *source_of(const struct sim *s)
+{
+    return !s->script || strcmp(s->script, "-") == 0 ? "standard input" : s->script;
+}
+
 static int fail(const struct sim *s, const struct sim_error *error)
 {
     (void)fflush(stdout);
     if (s->line > 0)
-        (void)fprintf(stderr, "weir sim: %s: line %lld: %s\n",
-                      !s->script || strcmp(s->script, "-") == 0 ? "standard input" : s->script,
-                      (long long)s->line, error->text);
+        (void)fprintf(stderr, "weir sim: %s: line %lld: %s\n", source_of(s), (long long)s->line,
+                      error->text);
     else
         (void)fprintf(stderr, "weir sim: %s\n", error->text);
     return EXIT_USAGE;
@@ -161,8 +165,8 @@ static int run_event(struct sim *s, const struct sim_event *event)
     if (!sim_world_apply(s->world, event, &outcome, &error))
         return fail(s, &error);
     if (outcome.starts_fresh)
-        (void)fprintf(stderr, "weir sim: line %lld: note: keys start fresh under this limit\n",
-                      (long long)s->line);
+        (void)fprintf(stderr, "weir sim: %s: line %lld: note: keys start fresh under this limit\n",
+                      source_of(s), (long long)s->line);
     if (s->picture_only)
         picture_add(&s->picture, &outcome);
     else
@@ -191,8 +195,10 @@ static int open_failed(const struct sim *s, int error)
     struct weir_limit limit;
     struct weir_diag why;
 
-    (void)fprintf(stderr, "weir sim: cannot read '%s': %s\n",
-                  s->script ? s->script : "standard input", strerror(error));
+    (void)fprintf(stderr, "weir sim: cannot read '%s': %s\n", source_of(s), strerror(error));
+    if (s->script && strchr(s->script, '='))
+        (void)fputs("weir sim: if that is part of the limit, quote it: weir sim '100/s burst=3'\n",
+                    stderr);
     if (s->limit_text && weir_limit_parse(&limit, s->limit_text, &why) != 0)
         (void)fprintf(stderr, "weir sim: nor is it a limit: %s\n", why.text);
     return EXIT_USAGE;

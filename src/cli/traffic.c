@@ -169,6 +169,16 @@ static bool read_length(struct traffic_phase *p, struct weir__slice *rest, int64
     return true;
 }
 
+/* About how many events the phase will make. */
+static int64_t expected_of(const struct traffic_phase *p)
+{
+    const int64_t per_period = p->kind == RAMP ? (p->from + p->to) / 2 : p->from;
+    const weir__u128 events = weir__wide(per_period) * weir__wide(p->end_ns - p->start_ns) /
+                              weir__wide(p->kind == BURST ? 1 : p->period_ns);
+
+    return events > INT64_MAX ? INT64_MAX : (int64_t)events;
+}
+
 static bool read_phase(struct traffic *t, struct weir__slice text, int64_t *cursor,
                        struct sim_error *error)
 {
@@ -201,6 +211,9 @@ static bool read_phase(struct traffic *t, struct weir__slice text, int64_t *curs
     while ((word = weir__slice_word(&rest)).len > 0)
         if (!read_setting(&p, word, error))
             return false;
+    t->expected = weir__add_sat(t->expected, expected_of(&p));
+    if (t->expected > TRAFFIC_EVENTS_MAX)
+        return sim_fail(error, "traffic: more than 100000000 events");
     if (t->n == TRAFFIC_PHASES_MAX)
         return sim_fail(error, "traffic: at most %d phases are accepted", TRAFFIC_PHASES_MAX);
     begin(&p);

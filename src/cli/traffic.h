@@ -22,7 +22,7 @@ struct traffic_phase {
 
 struct traffic {
     int n;
-    int64_t made;
+    int64_t made, expected;
     struct traffic_phase phase[TRAFFIC_PHASES_MAX];
     char key[128]; /* of the event in hand */
 };

@@ -9,9 +9,9 @@
 
 #define VERSIONS_KEPT 8
 
-/* How one key's states lie. Terms whose states carry over from one edition to the next have the same
- * lineage. Editions that lie alike share a layout; none is freed before the world, for records point
- * at them. */
+/* How one key's states lie. Terms whose states carry over from one edition to the next have the
+ * same lineage. Editions that lie alike share a layout; none is freed before the world, for records
+ * point at them. */
 struct layout {
     struct layout *next;
     int n;
@@ -128,8 +128,7 @@ static bool init_term(struct sim_world *w, struct edition *e, int i, const struc
     } else {
         weir__meter_init(&e->meter[i], t, o ? now : w->start_ns);
     }
-    layout->lineage[i] =
-        weir__meter_keeps(&e->meter[i]) ? o->layout->lineage[i] : ++w->lineages;
+    layout->lineage[i] = weir__meter_keeps(&e->meter[i]) ? o->layout->lineage[i] : ++w->lineages;
     layout->at[i] = layout->bytes;
     layout->size[i] = weir__meter_state_size(&e->meter[i]);
     layout->bytes += (layout->size[i] + 15) / 16 * 16;

@@ -103,6 +103,11 @@ static bool read_algorithm(struct parser *p, struct weir_term *t)
         weir__out_text(o, "expected a limit, such as 'token-bucket 10/s burst=20'");
         return false;
     }
+    if (*p->word.at >= '0' && *p->word.at <= '9') {
+        weir__out_quoted(o, p->word);
+        weir__out_text(o, " has no period; expected COUNT/PERIOD, such as 10/s");
+        return false;
+    }
     weir__out_text(o, "unknown algorithm ");
     weir__out_quoted(o, p->word);
     did_you_mean(o, &g);
@@ -133,7 +138,11 @@ static bool read_count(struct parser *p, struct weir_term *t, struct weir__slice
 
     if (read == WEIR__NUMBER_OK && t->count >= 1 && t->count <= most)
         return true;
-    return bad_number(p, word, "count", read, log ? "1 .. 65536" : "1 .. 1000000000000");
+    if (read == WEIR__NUMBER_FINE)
+        return bad_number(p, word, "count", read,
+                          "a whole number; 3/2s is one and a half a second");
+    return bad_number(p, word, "count", read,
+                      log ? "1 .. 65536, such as 5" : "1 .. 1000000000000, such as 10, 5k or 2M");
 }
 
 static bool read_duration(struct parser *p, struct weir_term *t, struct weir__slice word)
@@ -145,8 +154,12 @@ static bool read_duration(struct parser *p, struct weir_term *t, struct weir__sl
         return true;
     if (read == WEIR__NUMBER_FINE)
         return bad_number(p, word, "period", read, "whole nanoseconds");
+    if (word.len > 0 && memchr(word.at, '+', word.len))
+        return bad_number(p, word, "period", read, "a space before and after the + between limits");
+    if (t->algorithm == WEIR_MIN_INTERVAL)
+        return bad_number(p, word, "interval", read, "1us .. 366 days, such as 100ms, 1.5s, 1m30s");
     return bad_number(p, word, "period", read,
-                      "1us .. 366 days, such as s, 500ms, 10s, 1m30s, 24h, day");
+                      "1us .. 366 days, such as s, m, h, day, 500ms, 10s, 1m30s");
 }
 
 static bool read_period(struct parser *p, struct weir_term *t, struct weir__slice word)

@@ -29,7 +29,8 @@ static void bad_lines_say_what_is_wrong(void **state)
         {"0s peek k as=a", "'as=a' is neither a cost nor an option"},
         {"0s reset k 1", "unexpected word '1'"},
         {"0s cancel a 1", "unexpected word '1'"},
-        {"0s refund k wait=1s", "'wait=1s' is neither a cost nor an option"},
+        {"0s refund k wait=1s", "'wait=1s' is not a cost"},
+        {"99999999h take k", "past the end of the clock"},
     };
 
     (void)state;
@@ -87,6 +88,8 @@ static void dates_are_checked(void **state)
         {"2024-01-01x", -1},
         {"1969-12-31", -1},
         {"1970-01-01T00:00:00+01:00", -1},
+        {"2116-02-20T23:53:38Z", INT64_C(4611686018000000000)},
+        {"2116-02-20T23:53:39Z", -1},
         {"2200-01-01", -1},
         {"", -1},
     };
@@ -177,6 +180,8 @@ static void bad_traffic_is_refused(void **state)
                                        "steady 5/s",
                                        "steady 5/s 0s",
                                        "steady 5/0s 1s",
+                                       "steady 1/106751d 100d",
+                                       "steady 1M/s 1000s",
                                        "ramp 5/s 1s",
                                        "ramp 0..0/s 1s",
                                        "burst 5 in 1s",
@@ -243,6 +248,24 @@ static void terms_that_come_and_go_start_fresh(void **state)
     sim_world_close(w);
 }
 
+/* The first version's bytes are as many as the later ones', and it is no longer kept: they must not
+ * be read as what they are not. */
+static void bytes_of_a_forgotten_algorithm_are_not_read(void **state)
+{
+    struct sim_world *w = sim_world_open(0);
+    char line[64];
+
+    (void)state;
+    (void)apply(w, "limit sliding-log 5/1m");
+    (void)apply(w, "0s take k 5");
+    for (int i = 1; i <= 11; i++) {
+        (void)snprintf(line, sizeof line, "%ds limit sliding-window %d/1m", i, 10 + i);
+        (void)apply(w, line);
+    }
+    assert_int_equal(apply(w, "12s peek k 0").verdict.remaining, 21);
+    sim_world_close(w);
+}
+
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(bad_lines_say_what_is_wrong),
     cmocka_unit_test(lines_are_read_as_written),
@@ -252,6 +275,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(bad_traffic_is_refused),
     cmocka_unit_test(a_limit_forgets_its_oldest_versions_and_none_breaks),
     cmocka_unit_test(terms_that_come_and_go_start_fresh),
+    cmocka_unit_test(bytes_of_a_forgotten_algorithm_are_not_read),
 };
 
 RUN("sim", TESTS)
