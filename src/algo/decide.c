@@ -6,8 +6,9 @@
  * Invariants:
  *   (1) A refused request charges no term, but those that asked for it (count-denied).
  *   (2) The answer is the strictest: the first refusal is named, with the longest retry_after of
- * all that refuse; the least remaining; the longest wait and reset. (3) A shadow term is asked and
- * charged like any other and refuses nothing. What it would have said is the reason of a grant.
+ *       all that refuse; the least remaining; the longest wait and reset.
+ *   (3) A shadow term is asked and charged like any other; it refuses nothing and delays nobody.
+ *       What it would have said is the reason of a grant.
  */
 #include "algo/algo.h"
 

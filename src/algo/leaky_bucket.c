@@ -59,8 +59,7 @@ static void judge(const struct weir__meter *m, struct weir__due *d, const struct
     }
     if (m->term.count_denied) {
         *d = weir__due_fill(m, *d, a->cost, a->now_ns);
-        patience =
-            weir__due_patience(weir__due_add(m, *d, weir__due_price(m, a->cost)), patience);
+        patience = weir__due_patience(weir__due_add(m, *d, weir__due_price(m, a->cost)), patience);
     }
     if (fits)
         weir__refuse(v, WEIR_LIMITED,

@@ -14,8 +14,8 @@
  * Invariants:
  *   (1) Over any interval of length t, at most 1 + slack + t/T events act.
  *   (2) No more than `queue` turns are ever waited for: ceil(wait / T) events stand in the queue,
- * so the bound on how many is the bound wait <= queue x T. No wait passes max-wait. (3) A refused
- * event leaves no gap: the turn it did not get is the next one's.
+ *       so the bound on how many is the bound wait <= queue x T. No wait passes max-wait.
+ *   (3) A refused event leaves no gap: the turn it did not get is the next one's.
  */
 #include "algo/due.h"
 

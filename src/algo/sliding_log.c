@@ -13,10 +13,13 @@
  *   (1) Never more than `count` entries; so any interval (t, t + period] whatever holds at most
  *       count granted events.
  *   (2) Entries are in order: an event under a clock that stepped back is logged at the newest
- * time. (3) An entry lives while now < time + period: one exactly a period old is gone. (4) Dead
- * entries are skipped, not swept: a search in an ordered ring finds the oldest live one. (5)
- * fresh_ns is newest + max(period, min-interval), so the newest time can be read back from it.
- *       min-interval parts events (requests), not units of cost.
+ *       time.
+ *   (3) An entry lives while now < time + period: one exactly a period old is gone.
+ *   (4) Dead entries are skipped, not swept: a search in an ordered ring finds the oldest live
+ *       one. An entry is kept as long as it matters: while it lives, or min-interval counts from it
+ *       should the newer ones be refunded. Whatever changes the log drops the others for good.
+ *   (5) fresh_ns is newest + max(period, min-interval), so the newest time can be read back from
+ *       it. min-interval parts events (requests), not units of cost.
  */
 #include "algo/algo.h"
 

@@ -12,15 +12,16 @@
  *
  * Invariants:
  *   (1) Any interval of one window's length that starts at a slot's edge holds at most count, and
- *       so does any interval at all of (1 - 1/slots) windows. An unaligned interval of a
- *       whole window touches slots + 1 slots, and can exceed count by what its last slot may hold:
- *       by count (2x) in the worst case, by per-slot where that is set.
- *   (2) fresh_ns is the edge at which the newest slot that holds an event leaves: a multiple of the
- *       slot's length, from which the ring's newest slot is read back. No other position is stored.
+ *       so does any interval at all of (1 - 1/slots) windows. An unaligned interval of a whole
+ *       window touches slots + 1 slots, and can exceed count by what its last slot may hold: by
+ *       count (2x) in the worst case, by per-slot where that is set.
+ *   (2) fresh_ns is the edge at which the newest slot that holds an event leaves: a multiple of
+ *       the slot's length, from which the ring's newest slot is read back. No other position is
+ *       stored.
  *   (3) The ring is reused without clearing it all: slots between the old newest and the new one
- * are zeroed as they are passed. Slots outside (newest - slots, newest] do not exist. (4) The 40
- * bits beside the version are the sum of the ring. (5) A clock that steps back stands in the newest
- * slot.
+ *       are zeroed as they are passed. Slots outside (newest - slots, newest] do not exist.
+ *   (4) The 40 bits beside the version are the sum of the ring.
+ *   (5) A clock that steps back stands in the newest slot.
  */
 #include "algo/algo.h"
 

@@ -17,8 +17,9 @@
  *
  * Invariants:
  *   (1) Any cost passes once the ticket is due: there is no cost too big, only a longer wait for
- * the next caller (and the end of time, 2^63 ns). (2) Over any interval of length t, what acts is
- * at most max-burst/T + t/T events, and the cost of the last one, which nobody has paid for yet.
+ *       the next caller (and the end of time, 2^63 ns).
+ *   (2) Over any interval of length t, what acts is at most max-burst/T + t/T events, and the cost
+ *       of the last one, which nobody has paid for yet.
  *   (3) The store is empty at birth and fills from then.
  */
 #include "algo/due.h"

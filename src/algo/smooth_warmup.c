@@ -25,10 +25,11 @@
  *
  * Invariants:
  *   (1) 0 <= stored <= max; zero stands for max: a key never seen is cold.
- *   (2) A bill is never below cost x T, kept exactly as a due time is (due.h), so over any interval
- * of length t at most t/T events act, and the cost of the last one, not yet paid for. (3) fresh_ns
- * is when the store will be full: next + (max - stored) x W/max. (4) A clock that steps back finds
- * the ticket further away and stores nothing.
+ *   (2) A bill is never below cost x T, kept exactly as a due time is (due.h), so over any
+ *       interval of length t at most t/T events act, and the cost of the last one, not yet paid
+ *       for.
+ *   (3) fresh_ns is when the store will be full: next + (max - stored) x W/max.
+ *   (4) A clock that steps back finds the ticket further away and stores nothing.
  */
 #include "algo/due.h"
 
