@@ -11,33 +11,18 @@
 
 #include "base/num.h"
 #include "base/text.h"
+#include "policy/grammar.h"
 #include "policy/options.h"
 #include "policy/zone.h"
 
 #define DAYS_NS (86400 * WEIR__NS_PER_S)
 
-struct parser {
-    struct weir__slice text, rest;
-    struct weir__slice word; /* the one in hand; of length 0 at the end */
-    struct weir__out message;
-    struct weir_diag *why;
-    int error;
-};
-
-/* Where things of the term in hand stood, for complaints that come later. */
-struct places {
-    const char *rate;
-    const char *option[8]; /* by position among the algorithm's own; NULL: not given */
-    unsigned common;       /* bit i: the i-th common option was given */
-};
-
-static void next_word(struct parser *p)
+static void next_word(struct weir__parser *p)
 {
     p->word = weir__slice_word(&p->rest);
 }
 
-/* Starts the message about what stands at `at`; the caller goes on writing to p->message. */
-static struct weir__out *complain(struct parser *p, int error, const char *at)
+struct weir__out *weir__complain(struct weir__parser *p, int error, const char *at)
 {
     p->error = error;
     p->why->column = (int)(at - p->text.at) + 1;
@@ -79,7 +64,7 @@ static void did_you_mean(struct weir__out *o, const struct guess *g)
     weir__out_text(o, "'?");
 }
 
-static bool read_algorithm(struct parser *p, struct weir_term *t)
+static bool read_algorithm(struct weir__parser *p, struct weir_term *t)
 {
     struct guess g = {NULL, 99};
     struct weir__out *o;
@@ -98,7 +83,7 @@ static bool read_algorithm(struct parser *p, struct weir_term *t)
         t->algorithm = WEIR_TOKEN_BUCKET; /* a bare 100/s */
         return true;
     }
-    o = complain(p, WEIR_ESYNTAX, p->word.at);
+    o = weir__complain(p, WEIR_ESYNTAX, p->word.at);
     if (p->word.len == 0) {
         weir__out_text(o, "expected a limit, such as 'token-bucket 10/s burst=20'");
         return false;
@@ -115,12 +100,12 @@ static bool read_algorithm(struct parser *p, struct weir_term *t)
     return false;
 }
 
-static bool bad_number(struct parser *p, struct weir__slice word, const char *what,
+static bool bad_number(struct weir__parser *p, struct weir__slice word, const char *what,
                        enum weir__number read, const char *expected)
 {
     const bool range =
         read == WEIR__NUMBER_NEGATIVE || read == WEIR__NUMBER_BIG || read == WEIR__NUMBER_OK;
-    struct weir__out *o = complain(p, range ? WEIR_ERANGE : WEIR_ESYNTAX, word.at);
+    struct weir__out *o = weir__complain(p, range ? WEIR_ERANGE : WEIR_ESYNTAX, word.at);
 
     weir__out_text(o, what);
     weir__out_text(o, " ");
@@ -130,7 +115,7 @@ static bool bad_number(struct parser *p, struct weir__slice word, const char *wh
     return false;
 }
 
-static bool read_count(struct parser *p, struct weir_term *t, struct weir__slice word)
+static bool read_count(struct weir__parser *p, struct weir_term *t, struct weir__slice word)
 {
     const bool log = t->algorithm == WEIR_SLIDING_LOG;
     const int64_t most = log ? WEIR_LOG_COUNT_MAX : WEIR_COUNT_MAX;
@@ -145,7 +130,7 @@ static bool read_count(struct parser *p, struct weir_term *t, struct weir__slice
                       log ? "1 .. 65536, such as 5" : "1 .. 1000000000000, such as 10, 5k or 2M");
 }
 
-static bool read_duration(struct parser *p, struct weir_term *t, struct weir__slice word)
+static bool read_duration(struct weir__parser *p, struct weir_term *t, struct weir__slice word)
 {
     const enum weir__number read = weir__parse_duration(word, &t->period_ns);
 
@@ -162,7 +147,7 @@ static bool read_duration(struct parser *p, struct weir_term *t, struct weir__sl
                       "1us .. 366 days, such as s, m, h, day, 500ms, 10s, 1m30s");
 }
 
-static bool read_period(struct parser *p, struct weir_term *t, struct weir__slice word)
+static bool read_period(struct weir__parser *p, struct weir_term *t, struct weir__slice word)
 {
     static const struct {
         const char *name;
@@ -187,13 +172,13 @@ static bool read_period(struct parser *p, struct weir_term *t, struct weir__slic
     return read_duration(p, t, word);
 }
 
-static bool read_rate(struct parser *p, struct weir_term *t)
+static bool read_rate(struct weir__parser *p, struct weir_term *t)
 {
     struct weir__slice period = p->word;
     const struct weir__slice count = weir__slice_cut(&period, '/');
 
     if (p->word.len == 0 || (period.len == 0 && t->algorithm != WEIR_MIN_INTERVAL)) {
-        struct weir__out *o = complain(p, WEIR_ESYNTAX, p->word.at);
+        struct weir__out *o = weir__complain(p, WEIR_ESYNTAX, p->word.at);
         const char *name = weir_algorithm_name(t->algorithm);
 
         weir__out_text(o, t->algorithm == WEIR_MIN_INTERVAL ? "expected a duration after "
@@ -229,10 +214,11 @@ static const char *owner_of(struct weir__slice name)
     return NULL;
 }
 
-static bool unknown_option(struct parser *p, const struct weir_term *t, struct weir__slice name)
+static bool unknown_option(struct weir__parser *p, const struct weir_term *t,
+                           struct weir__slice name)
 {
     const char *owner = owner_of(name);
-    struct weir__out *o = complain(p, WEIR_ESYNTAX, name.at);
+    struct weir__out *o = weir__complain(p, WEIR_ESYNTAX, name.at);
     struct guess g = {NULL, 99};
 
     weir__out_text(o, "unknown option ");
@@ -255,10 +241,10 @@ static bool unknown_option(struct parser *p, const struct weir_term *t, struct w
     return false;
 }
 
-static bool bad_value(struct parser *p, const struct weir__option *x, struct weir__slice value,
-                      int error)
+static bool bad_value(struct weir__parser *p, const struct weir__option *x,
+                      struct weir__slice value, int error)
 {
-    struct weir__out *o = complain(p, error, value.at);
+    struct weir__out *o = weir__complain(p, error, value.at);
 
     weir__out_text(o, x->name);
     weir__out_text(o, "=");
@@ -269,7 +255,7 @@ static bool bad_value(struct parser *p, const struct weir__option *x, struct wei
     return false;
 }
 
-static bool read_zone(struct parser *p, const struct weir__option *x, struct weir_term *t,
+static bool read_zone(struct weir__parser *p, const struct weir__option *x, struct weir_term *t,
                       struct weir__slice value)
 {
     struct weir__zone *zone = NULL;
@@ -283,7 +269,7 @@ static bool read_zone(struct parser *p, const struct weir__option *x, struct wei
     return error == 0 ? true : bad_value(p, x, value, error);
 }
 
-static bool read_value(struct parser *p, const struct weir__option *x, struct weir_term *t,
+static bool read_value(struct weir__parser *p, const struct weir__option *x, struct weir_term *t,
                        struct weir__slice value)
 {
     enum weir__number read = WEIR__NUMBER_BAD;
@@ -312,7 +298,7 @@ static bool read_value(struct parser *p, const struct weir__option *x, struct we
 }
 
 /* Marks the option as given; false if it already was. */
-static bool mark(struct places *at, const struct weir_term *t, const struct weir__option *x,
+static bool mark(struct weir__places *at, const struct weir_term *t, const struct weir__option *x,
                  const char *where)
 {
     const struct weir__option *common = weir__options_of(WEIR__ANY_ALGORITHM);
@@ -332,7 +318,7 @@ static bool mark(struct places *at, const struct weir_term *t, const struct weir
     return true;
 }
 
-static bool read_option(struct parser *p, struct weir_term *t, struct places *at)
+static bool read_option(struct weir__parser *p, struct weir_term *t, struct weir__places *at)
 {
     struct weir__slice value = p->word;
     const struct weir__slice name = weir__slice_cut(&value, '=');
@@ -343,14 +329,14 @@ static bool read_option(struct parser *p, struct weir_term *t, struct places *at
     if (!x)
         return unknown_option(p, t, name);
     if (!mark(at, t, x, name.at)) {
-        o = complain(p, WEIR_ESYNTAX, name.at);
+        o = weir__complain(p, WEIR_ESYNTAX, name.at);
         weir__out_text(o, "option ");
         weir__out_quoted(o, name);
         weir__out_text(o, " is given twice");
         return false;
     }
     if (flag != (value.len == 0)) {
-        o = complain(p, WEIR_ESYNTAX, name.at);
+        o = weir__complain(p, WEIR_ESYNTAX, name.at);
         weir__out_text(o, "option ");
         weir__out_quoted(o, name);
         weir__out_text(o, flag ? " takes no value" : " needs a value: ");
@@ -369,111 +355,10 @@ static bool read_option(struct parser *p, struct weir_term *t, struct places *at
     return true;
 }
 
-static bool contradiction(struct parser *p, const char *at, int error, const char *text)
-{
-    weir__out_text(complain(p, error, at), text);
-    return false;
-}
-
-static const char *place(const struct places *at, int i)
-{
-    return at->option[i] ? at->option[i] : at->rate;
-}
-
-/* Whether n events take at most 2^62 ns. */
-static bool drains(const struct weir_term *t, int64_t n)
-{
-    return weir__wide(n) * weir__wide(t->period_ns) <=
-           weir__wide(t->count) * weir__wide(WEIR__SPAN_MAX);
-}
-
-static bool check_fixed_window(struct parser *p, struct weir_term *t, const struct places *at)
-{
-    if (t->calendar != WEIR_DURATION && t->align == WEIR_ALIGN_FIRST)
-        return contradiction(p, place(at, 0), WEIR_ESYNTAX,
-                             "day, week and month follow the calendar: write 24h or 168h for a "
-                             "window that starts with its first event");
-    if (at->option[1] && t->align == WEIR_ALIGN_FIRST)
-        return contradiction(p, place(at, 1), WEIR_ESYNTAX,
-                             "tz needs align=clock: a window that starts with its first event "
-                             "knows no time zone");
-    if (!at->option[1] && t->align == WEIR_ALIGN_CLOCK)
-        memcpy(t->tz, "UTC", 4);
-    return true;
-}
-
-static bool check_sliding_window(struct parser *p, struct weir_term *t, const struct places *at)
-{
-    if (t->period_ns % t->slots != 0) {
-        struct weir__out *o = complain(p, WEIR_ERANGE, place(at, 0));
-
-        weir__out_text(o, "slots=");
-        weir__out_int(o, t->slots);
-        weir__out_text(o, " does not divide the period of ");
-        weir__out_duration(o, t->period_ns);
-        return false;
-    }
-    if (t->per_slot == WEIR__WORD_EVEN)
-        t->per_slot = weir__div_ceil(t->count, t->slots);
-    if (t->per_slot > t->count)
-        return contradiction(p, place(at, 1), WEIR_ERANGE, "per-slot may not exceed the count");
-    return true;
-}
-
-static bool check_bucket(struct parser *p, struct weir_term *t, const struct places *at)
-{
-    if (t->initial == WEIR__WORD_FULL)
-        t->initial = t->burst;
-    if (!drains(t, t->burst))
-        return contradiction(p, place(at, 0), WEIR_ERANGE,
-                             "that many events take more than 146 years to drain at this rate");
-    if (t->algorithm == WEIR_TOKEN_BUCKET && t->initial > t->burst)
-        return contradiction(p, place(at, 1), WEIR_ERANGE, "initial may not exceed burst");
-    if (t->algorithm == WEIR_LEAKY_BUCKET && t->delay > t->burst)
-        return contradiction(p, place(at, 1), WEIR_ERANGE, "delay may not exceed capacity");
-    return true;
-}
-
-static bool check_smooth(struct parser *p, const struct weir_term *t, const struct places *at)
-{
-    const bool warm = t->algorithm == WEIR_SMOOTH_WARMUP;
-    const int64_t idle = warm ? t->warmup_ns : t->max_burst_ns;
-    /* warm: max = W/T x (5 + cold)/(2 (1 + cold)), cold in thousandths */
-    const weir__u128 num = weir__wide(warm ? 5000 + t->cold_milli : 1);
-    const weir__u128 den = weir__wide(warm ? 2 * (1000 + t->cold_milli) : 1);
-
-    if (warm && !at->option[0])
-        return contradiction(p, at->rate, WEIR_ESYNTAX,
-                             "smooth-warmup needs warmup=, such as warmup=4s");
-    /* 113 bits at most on either side */
-    if (weir__wide(idle) * weir__wide(t->count) * num >
-        weir__wide(WEIR_COUNT_MAX) * weir__wide(t->period_ns) * den)
-        return contradiction(p, place(at, 0), WEIR_ERANGE,
-                             "that would store more than 1000000000000 permits");
-    return true;
-}
-
-static bool check_term(struct parser *p, struct weir_term *t, const struct places *at)
-{
-    switch (t->algorithm) {
-    case WEIR_FIXED_WINDOW: return check_fixed_window(p, t, at);
-    case WEIR_SLIDING_WINDOW: return check_sliding_window(p, t, at);
-    case WEIR_TOKEN_BUCKET:
-    case WEIR_LEAKY_BUCKET:
-    case WEIR_PACER: return check_bucket(p, t, at);
-    case WEIR_SMOOTH_BURSTY:
-    case WEIR_SMOOTH_WARMUP: return check_smooth(p, t, at);
-    case WEIR_SLIDING_COUNTER:
-    case WEIR_SLIDING_LOG:
-    case WEIR_MIN_INTERVAL: return true;
-    }
-    return true;
-}
-
-static bool read_term(struct parser *p, struct weir_term *t)
+static bool read_term(struct weir__parser *p, struct weir_term *t)
 {
     const struct weir__option *own;
-    struct places at = {0};
+    struct weir__places at = {0};
 
     memset(t, 0, sizeof *t);
     if (!read_algorithm(p, t))
@@ -488,21 +373,24 @@ static bool read_term(struct parser *p, struct weir_term *t)
     for (int i = 0; own[i].name; i++)
         if (!at.option[i] && own[i].kind != WEIR__OPTION_ZONE)
             weir__option_set(&own[i], t, weir__option_default(&own[i], t));
-    return check_term(p, t, &at);
+    return weir__term_fits(p, t, &at);
 }
 
-static bool read_limit(struct parser *p, struct weir_limit *l)
+static bool read_limit(struct weir__parser *p, struct weir_limit *l)
 {
     memset(l, 0, sizeof *l);
     if (p->text.len >= WEIR_LIMIT_TEXT_MAX) {
-        complain(p, WEIR_ERANGE, p->text.at);
-        weir__out_text(&p->message, "a limit has at most 4095 bytes");
+        weir__out_text(weir__complain(p, WEIR_ERANGE, p->text.at),
+                       "a limit has at most 4095 bytes");
         return false;
     }
     next_word(p);
     for (;;) {
-        if (l->n == WEIR_TERMS_MAX)
-            return contradiction(p, p->word.at, WEIR_ERANGE, "a limit has at most 16 terms");
+        if (l->n == WEIR_TERMS_MAX) {
+            weir__out_text(weir__complain(p, WEIR_ERANGE, p->word.at),
+                           "a limit has at most 16 terms");
+            return false;
+        }
         if (!read_term(p, &l->term[l->n++]))
             return false;
         if (p->word.len == 0)
@@ -515,7 +403,7 @@ int weir_limit_parse(struct weir_limit *limit, const char *text, struct weir_dia
 {
     struct weir_diag unread;
     struct weir_limit l;
-    struct parser p = {.text = weir__slice_of(text), .why = why ? why : &unread};
+    struct weir__parser p = {.text = weir__slice_of(text), .why = why ? why : &unread};
 
     p.rest = p.text;
     if (!read_limit(&p, &l)) {

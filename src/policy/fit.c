@@ -1,0 +1,115 @@
+/* Whether the numbers of a term fit together, once all of them are known.
+ *
+ * Each by itself was held against its own range as it was read. Here the ones that depend on each
+ * other meet: what is wrong is told at the option that was given, or else at the rate. Words that
+ * stand for a number (full, even) become it.
+ */
+#include <string.h>
+
+#include "base/num.h"
+#include "policy/grammar.h"
+#include "policy/options.h"
+
+static bool contradiction(struct weir__parser *p, const char *at, int error, const char *text)
+{
+    weir__out_text(weir__complain(p, error, at), text);
+    return false;
+}
+
+static const char *place(const struct weir__places *at, int i)
+{
+    return at->option[i] ? at->option[i] : at->rate;
+}
+
+/* Whether n events take at most 2^62 ns. */
+static bool drains(const struct weir_term *t, int64_t n)
+{
+    return weir__wide(n) * weir__wide(t->period_ns) <=
+           weir__wide(t->count) * weir__wide(WEIR__SPAN_MAX);
+}
+
+static bool check_fixed_window(struct weir__parser *p, struct weir_term *t,
+                               const struct weir__places *at)
+{
+    if (t->calendar != WEIR_DURATION && t->align == WEIR_ALIGN_FIRST)
+        return contradiction(p, place(at, 0), WEIR_ESYNTAX,
+                             "day, week and month follow the calendar: write 24h or 168h for a "
+                             "window that starts with its first event");
+    if (at->option[1] && t->align == WEIR_ALIGN_FIRST)
+        return contradiction(p, place(at, 1), WEIR_ESYNTAX,
+                             "tz needs align=clock: a window that starts with its first event "
+                             "knows no time zone");
+    if (!at->option[1] && t->align == WEIR_ALIGN_CLOCK)
+        memcpy(t->tz, "UTC", 4);
+    return true;
+}
+
+static bool check_sliding_window(struct weir__parser *p, struct weir_term *t,
+                                 const struct weir__places *at)
+{
+    if (t->period_ns % t->slots != 0) {
+        struct weir__out *o = weir__complain(p, WEIR_ERANGE, place(at, 0));
+
+        weir__out_text(o, "slots=");
+        weir__out_int(o, t->slots);
+        weir__out_text(o, " does not divide the period of ");
+        weir__out_duration(o, t->period_ns);
+        return false;
+    }
+    if (t->per_slot == WEIR__WORD_EVEN)
+        t->per_slot = weir__div_ceil(t->count, t->slots);
+    if (t->per_slot > t->count)
+        return contradiction(p, place(at, 1), WEIR_ERANGE, "per-slot may not exceed the count");
+    return true;
+}
+
+static bool check_bucket(struct weir__parser *p, struct weir_term *t, const struct weir__places *at)
+{
+    if (t->initial == WEIR__WORD_FULL)
+        t->initial = t->burst;
+    if (!drains(t, t->burst))
+        return contradiction(p, place(at, 0), WEIR_ERANGE,
+                             "that many events take more than 146 years to drain at this rate");
+    if (t->algorithm == WEIR_TOKEN_BUCKET && t->initial > t->burst)
+        return contradiction(p, place(at, 1), WEIR_ERANGE, "initial may not exceed burst");
+    if (t->algorithm == WEIR_LEAKY_BUCKET && t->delay > t->burst)
+        return contradiction(p, place(at, 1), WEIR_ERANGE, "delay may not exceed capacity");
+    return true;
+}
+
+static bool check_smooth(struct weir__parser *p, const struct weir_term *t,
+                         const struct weir__places *at)
+{
+    const bool warm = t->algorithm == WEIR_SMOOTH_WARMUP;
+    const int64_t idle = warm ? t->warmup_ns : t->max_burst_ns;
+    /* warm: max = W/T x (5 + cold)/(2 (1 + cold)), cold in thousandths */
+    const weir__u128 num = weir__wide(warm ? 5000 + t->cold_milli : 1);
+    const weir__u128 den = weir__wide(warm ? 2 * (1000 + t->cold_milli) : 1);
+
+    if (warm && !at->option[0])
+        return contradiction(p, at->rate, WEIR_ESYNTAX,
+                             "smooth-warmup needs warmup=, such as warmup=4s");
+    /* 113 bits at most on either side */
+    if (weir__wide(idle) * weir__wide(t->count) * num >
+        weir__wide(WEIR_COUNT_MAX) * weir__wide(t->period_ns) * den)
+        return contradiction(p, place(at, 0), WEIR_ERANGE,
+                             "that would store more than 1000000000000 permits");
+    return true;
+}
+
+bool weir__term_fits(struct weir__parser *p, struct weir_term *t, const struct weir__places *at)
+{
+    switch (t->algorithm) {
+    case WEIR_FIXED_WINDOW: return check_fixed_window(p, t, at);
+    case WEIR_SLIDING_WINDOW: return check_sliding_window(p, t, at);
+    case WEIR_TOKEN_BUCKET:
+    case WEIR_LEAKY_BUCKET:
+    case WEIR_PACER: return check_bucket(p, t, at);
+    case WEIR_SMOOTH_BURSTY:
+    case WEIR_SMOOTH_WARMUP: return check_smooth(p, t, at);
+    case WEIR_SLIDING_COUNTER:
+    case WEIR_SLIDING_LOG:
+    case WEIR_MIN_INTERVAL: return true;
+    }
+    return true;
+}
