@@ -18,6 +18,7 @@ static void add(struct picture_row *to, const struct picture_row *more)
     to->granted = weir__add_sat(to->granted, more->granted);
     to->refused = weir__add_sat(to->refused, more->refused);
     to->delayed = weir__add_sat(to->delayed, more->delayed);
+    to->shadowed = weir__add_sat(to->shadowed, more->shadowed);
 }
 
 /* Rows are joined, several into one, until the time fits. */
@@ -48,6 +49,7 @@ void picture_add(struct picture *p, const struct sim_outcome *o)
             .granted = o->verdict.allowed ? o->cost : 0,
             .refused = o->verdict.allowed ? 0 : o->cost,
             .delayed = o->verdict.allowed && o->verdict.wait_ns > 0 ? o->cost : 0,
+            .shadowed = o->verdict.allowed && o->verdict.reason != WEIR_OK ? o->cost : 0,
         });
     p->longest_ns = weir__max(p->longest_ns, o->verdict.wait_ns);
 }

@@ -13,7 +13,9 @@ struct picture {
     int grown;
     int64_t longest_ns; /* wait of a grant */
     struct picture_row {
-        int64_t granted, refused, delayed; /* delayed: granted, but not at once */
+        int64_t granted, refused;
+        int64_t delayed;  /* granted, but not at once                        */
+        int64_t shadowed; /* granted, where a shadow would have refused      */
     } row[PICTURE_ROWS];
 };
 

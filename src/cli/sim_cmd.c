@@ -15,8 +15,6 @@
 #include "cli/traffic.h"
 #include "cli/world.h"
 
-#define DEFAULT_START_NS INT64_C(1704067200000000000) /* 2024-01-01T00:00:00Z */
-
 struct sim {
     const char *limit_text, *script, *traffic_text;
     struct weir_limit limit;
@@ -322,7 +320,7 @@ static int run(struct sim *s)
 
 int sim_command(int argc, char **argv)
 {
-    struct sim s = {.start_ns = DEFAULT_START_NS};
+    struct sim s = {.start_ns = SIM_START_NS};
     const bool colour = cli_colour();
     int status = read_arguments(&s, argc, argv);
 

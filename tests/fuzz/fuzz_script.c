@@ -26,7 +26,7 @@ static void check(const struct sim_outcome *o)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct weir__slice rest = {(const char *)data, size};
-    struct sim_world *world = sim_world_open(INT64_C(1704067200000000000));
+    struct sim_world *world = sim_world_open(SIM_START_NS);
 
     while (world && rest.len > 0) {
         const struct weir__slice line = weir__slice_cut(&rest, '\n');

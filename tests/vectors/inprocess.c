@@ -7,8 +7,6 @@
 #include "cli/script.h"
 #include "cli/world.h"
 
-#define DEFAULT_START_NS INT64_C(1704067200000000000)
-
 struct run {
     const char *path;
     int line, cases, failed;
@@ -139,7 +137,7 @@ static void run_line(struct run *r, struct weir__slice line)
         end_case(r);
         word = weir__slice_word(&rest);
         (void)snprintf(r->name, sizeof r->name, "%.*s", (int)word.len, word.at);
-        begin_case(r, DEFAULT_START_NS);
+        begin_case(r, SIM_START_NS);
         return;
     }
     if (weir__slice_is(word, "start")) {
