@@ -115,4 +115,7 @@ void picture_draw(const struct picture *p, FILE *to, bool colour)
     (void)fprintf(to,
                   "in all: %lld granted, %lld of them after a wait (at most %s), %lld refused\n",
                   (long long)all.granted, (long long)all.delayed, longest, (long long)all.refused);
+    if (all.shadowed > 0)
+        (void)fprintf(to, "%lld would have been refused, but for shadow\n",
+                      (long long)all.shadowed);
 }
