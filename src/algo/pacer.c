@@ -12,7 +12,8 @@
  *     pacer 10/s slack=2, idle, four at once:    wait 0, 0, 0, 100 ms
  *
  * Invariants:
- *   (1) Over any interval of length t, at most 1 + slack + t/T events act.
+ *   (1) Over any interval of length t, at most 1 + slack + t/T events act (or, where the first costs
+ *       more than 1 + slack, its cost + t/T: it acts once, with the last of its turns).
  *   (2) No more than `queue` turns are ever waited for: ceil(wait / T) events stand in the queue,
  *       so the bound on how many is the bound wait <= queue x T. No wait passes max-wait.
  *   (3) A refused event leaves no gap: the turn it did not get is the next one's.
