@@ -41,10 +41,13 @@ static void make_room(struct picture *p, int64_t time_ns)
 
 void picture_add(struct picture *p, const struct sim_outcome *o)
 {
+    /* A grant stands where it acts: that is what shaping does to traffic. wait_ns of a denial is 0. */
+    const int64_t at_ns = weir__add_sat(o->time_ns, o->verdict.wait_ns);
+
     if (o->verb != SIM_TAKE)
         return;
-    make_room(p, o->time_ns);
-    add(&p->row[o->time_ns / p->row_ns],
+    make_room(p, at_ns);
+    add(&p->row[at_ns / p->row_ns],
         &(struct picture_row){
             .granted = o->verdict.allowed ? o->cost : 0,
             .refused = o->verdict.allowed ? 0 : o->cost,

@@ -1,4 +1,5 @@
-/* A picture of a run: how much was granted and refused over time, a row for each stretch of it. */
+/* A picture of a run, a row for each stretch of time: how much acts then (granted at once, or earlier
+ * and made to wait), and how much is refused. */
 #ifndef WEIR_CLI_PICTURE_H
 #define WEIR_CLI_PICTURE_H
 
