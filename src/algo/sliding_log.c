@@ -59,13 +59,18 @@ static int64_t lives_ns(const struct weir__meter *m)
     return weir__max(m->term.period_ns, m->term.min_interval_ns);
 }
 
-/* Of `len` entries from `first` on, how many come before the first that is younger than age. */
+/* Of `len` entries from `first` on, how many come before the first that is younger than age. Since
+ * the last look few have died, as a rule: leaps from the oldest on, then halving. */
 static int64_t older_than(const struct weir__meter *m, const struct weir__state *s, int64_t first,
                           int64_t len, int64_t age_ns, int64_t now_ns)
 {
-    int64_t lo = 0, hi = len;
+    int64_t lo = 0, hi = 1;
 
-    while (lo < hi) {
+    while (hi <= len && now_ns >= time_of(m, s, first + hi - 1) + age_ns) {
+        lo = hi;
+        hi *= 2;
+    }
+    for (hi = weir__min(hi - 1, len); lo < hi;) {
         const int64_t middle = lo + (hi - lo) / 2;
 
         if (now_ns < time_of(m, s, first + middle) + age_ns)
@@ -90,7 +95,9 @@ static struct view load(const struct weir__meter *m, const struct weir__state *s
     w.at_ns = weir__max(now_ns, w.newest_ns);
     w.first = (first + gone) % m->term.count;
     w.kept = len - gone;
-    w.live = w.kept - older_than(m, s, w.first, w.kept, m->term.period_ns, now_ns);
+    w.live = w.kept;
+    if (m->term.min_interval_ns > m->term.period_ns) /* else all that is kept is alive */
+        w.live -= older_than(m, s, w.first, w.kept, m->term.period_ns, now_ns);
     return w;
 }
 

@@ -71,11 +71,9 @@ static struct weir__warmth load(const struct weir__meter *m, const struct weir__
         const weir__u128 room = m->warm.max - t.stored;
         const weir__u128 idle_ns = weir__wide(now_ns - t.next.ns);
         const bool fills = idle_ns >= weir__wide(m->term.warmup_ns);
-        /* gain is a multiple of count, so the remainder of next earns a whole number too */
-        const weir__u128 earned = fills ? room
-                                        : idle_ns * m->warm.gain + m->warm.gain /
-                                                                       weir__wide(m->term.count) *
-                                                                       weir__wide(t.next.rem);
+        /* gain is count x (5000 + cold), so what next was rounded up by earns a whole number too */
+        const weir__u128 rounded = weir__wide(5000 + m->term.cold_milli) * weir__wide(t.next.rem);
+        const weir__u128 earned = fills ? room : idle_ns * m->warm.gain + rounded;
 
         t.stored += earned < room ? earned : room;
         t.next = weir__due_at(now_ns);
@@ -108,14 +106,15 @@ static void store(const struct weir__meter *m, struct weir__state *s, const stru
 /* G: the area above T, from the threshold to what is stored. */
 static int64_t area(const struct weir__meter *m, weir__u128 stored)
 {
-    const weir__u128 over = stored > m->warm.threshold ? stored - m->warm.threshold : 0;
-    const weir__u128 x = (over + m->warm.gain - 1) / m->warm.gain; /* < W < 2^55 */
     const weir__u128 warmup = weir__wide(m->term.warmup_ns);
     const weir__u128 num = weir__wide(m->warm.curve_num), den = weir__wide(m->warm.curve_den);
-    const weir__u128 whole = x * x / warmup, part = x * x % warmup;
+    weir__u128 x, whole, part;
 
-    if (over == 0)
+    if (stored <= m->warm.threshold)
         return 0;
+    x = (stored - m->warm.threshold + m->warm.gain - 1) / m->warm.gain; /* < W < 2^55 */
+    whole = x * x / warmup;
+    part = x * x % warmup;
     /* ceil((num x whole + num x part/W) / den): num < 2^51, whole and part < 2^55. Rounding the
      * inner quotient up first changes nothing: only whole numbers are compared with den. */
     return (int64_t)((num * whole + (num * part + warmup - 1) / warmup + den - 1) / den);
@@ -123,8 +122,8 @@ static int64_t area(const struct weir__meter *m, weir__u128 stored)
 
 static struct weir__warmth charged(const struct weir__meter *m, struct weir__warmth t, int64_t cost)
 {
-    /* cost < 2^63 and price < 2^74: past 2^128 only if the store, below 2^112, is emptied */
-    const bool empties = weir__wide(cost) > t.stored / m->warm.price;
+    /* No store holds more than 10^12 permits; up to 2^53 the product fits, price being below 2^74. */
+    const bool empties = cost >> 53 != 0 || weir__wide(cost) * m->warm.price > t.stored;
     const weir__u128 after = empties ? 0 : t.stored - weir__wide(cost) * m->warm.price;
     const int64_t extra = area(m, t.stored) - area(m, after);
 
