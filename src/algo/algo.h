@@ -104,6 +104,13 @@ struct weir__meter {
     } warm;
 };
 
+/* What the buckets of due.h differ in: deciding by *d and, where it is charged, moving it (cost > 0;
+ * fills allowed, reason, wait and retry); and `remaining` for a due time at now. */
+typedef void weir__due_judge(const struct weir__meter *m, struct weir__due *d,
+                             const struct weir__ask *a, struct weir_verdict *v);
+typedef int64_t weir__due_remaining(const struct weir__meter *m, struct weir__due d,
+                                    int64_t now_ns);
+
 /* An algorithm, as everything above sees it. */
 struct weir__algo {
     /* Derives the meter's numbers from its term. Called with the rest of the meter filled in. */
@@ -129,6 +136,9 @@ struct weir__algo {
                    struct weir__state *s);
     /* Converts what the zero state stands for; NULL: it stands for nothing. */
     void (*change_zero)(const struct weir__meter *from, struct weir__meter *to);
+    /* The buckets of due.h only, for their common peek; their takes have it inlined. */
+    weir__due_judge *judge;
+    weir__due_remaining *remaining;
 };
 
 /* ---- Meters -------------------------------------------------------------------------------- */

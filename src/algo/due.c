@@ -16,6 +16,12 @@ struct weir__span weir__due_price_of(const struct weir__meter *m, int64_t n)
     return (struct weir__span){(int64_t)ns, (int64_t)(units % weir__wide(count))};
 }
 
+void weir__due_peek(const struct weir__meter *m, const struct weir__state *s,
+                    const struct weir__ask *a, struct weir_verdict *v)
+{
+    (void)weir__due_decide(m, weir__due_load(m, s), a, v, m->algo->judge, m->algo->remaining);
+}
+
 int64_t weir__wait_forever(const struct weir__meter *m)
 {
     (void)m;

@@ -159,14 +159,6 @@ static inline void weir__due_store(const struct weir__meter *m, struct weir__sta
     s->word = weir__state_word(d.rem, m->version) | (d.blurred ? WEIR__STATE_FLAG : 0);
 }
 
-/* An algorithm of this family: decide by *d and, where it is charged, move it. Fills allowed,
- * reason, wait and retry. cost > 0. */
-typedef void weir__due_judge(const struct weir__meter *m, struct weir__due *d,
-                             const struct weir__ask *a, struct weir_verdict *v);
-/* remaining, for D at now. */
-typedef int64_t weir__due_remaining(const struct weir__meter *m, struct weir__due d,
-                                    int64_t now_ns);
-
 static inline struct weir__due weir__due_decide(const struct weir__meter *m, struct weir__due d,
                                                 const struct weir__ask *a, struct weir_verdict *v,
                                                 weir__due_judge *judge,
@@ -192,6 +184,10 @@ static inline void weir__due_take(const struct weir__meter *m, struct weir__stat
     if (after.ns != before.ns || after.rem != before.rem)
         weir__due_store(m, s, after);
 }
+
+/* peek for all of them, by the judge and the remaining of their row. */
+void weir__due_peek(const struct weir__meter *m, const struct weir__state *s,
+                    const struct weir__ask *a, struct weir_verdict *v);
 
 /* The default patience of those whose callers wait. */
 int64_t weir__wait_forever(const struct weir__meter *m);

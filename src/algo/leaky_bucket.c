@@ -43,8 +43,8 @@ static int64_t overflow_of(const struct weir__meter *m, struct weir__due d,
     return weir__due_wait(m, weir__due_base(d, a->now_ns), weir__due_price(m, a->cost), a->now_ns);
 }
 
-static void judge(const struct weir__meter *m, struct weir__due *d, const struct weir__ask *a,
-                  struct weir_verdict *v)
+static inline void judge(const struct weir__meter *m, struct weir__due *d,
+                         const struct weir__ask *a, struct weir_verdict *v)
 {
     const struct weir__due after =
         weir__due_add(m, weir__due_base(*d, a->now_ns), weir__due_price(m, a->cost));
@@ -77,12 +77,6 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
                  struct weir_verdict *v)
 {
     weir__due_take(m, s, a, v, judge, remaining);
-}
-
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
-{
-    (void)weir__due_decide(m, weir__due_load(m, s), a, v, judge, remaining);
 }
 
 static int64_t default_patience(const struct weir__meter *m)
@@ -119,9 +113,11 @@ const struct weir__algo weir__leaky_bucket = {
     .state_bytes = sizeof(struct weir__state),
     .default_patience = default_patience,
     .take = take,
-    .peek = peek,
+    .peek = weir__due_peek,
     .refund = weir__due_refund,
     .cancel = cancel,
     .change = weir__due_change,
     .change_zero = weir__due_change_zero,
+    .judge = judge,
+    .remaining = remaining,
 };

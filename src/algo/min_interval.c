@@ -17,8 +17,8 @@ static void prepare(struct weir__meter *m)
     m->full = m->step;
 }
 
-static void judge(const struct weir__meter *m, struct weir__due *d, const struct weir__ask *a,
-                  struct weir_verdict *v)
+static inline void judge(const struct weir__meter *m, struct weir__due *d,
+                         const struct weir__ask *a, struct weir_verdict *v)
 {
     if (a->cost == 1 && d->ns <= a->now_ns) {
         weir__grant(v, 0);
@@ -45,18 +45,14 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
     weir__due_take(m, s, a, v, judge, remaining);
 }
 
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
-{
-    (void)weir__due_decide(m, weir__due_load(m, s), a, v, judge, remaining);
-}
-
 const struct weir__algo weir__min_interval = {
     .prepare = prepare,
     .state_bytes = sizeof(struct weir__state),
     .take = take,
-    .peek = peek,
+    .peek = weir__due_peek,
     .refund = weir__due_refund,
     .change = weir__due_change,
     .change_zero = weir__due_change_zero,
+    .judge = judge,
+    .remaining = remaining,
 };

@@ -64,8 +64,8 @@ static bool on_time(struct turn t)
     return t.late_ns <= 0 && t.over_ns <= 0;
 }
 
-static void judge(const struct weir__meter *m, struct weir__due *d, const struct weir__ask *a,
-                  struct weir_verdict *v)
+static inline void judge(const struct weir__meter *m, struct weir__due *d,
+                         const struct weir__ask *a, struct weir_verdict *v)
 {
     struct turn t = turn_of(m, *d, a);
     const bool queue_full = t.late_ns <= 0;
@@ -94,20 +94,16 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
     weir__due_take(m, s, a, v, judge, weir__due_room);
 }
 
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
-{
-    (void)weir__due_decide(m, weir__due_load(m, s), a, v, judge, weir__due_room);
-}
-
 const struct weir__algo weir__pacer = {
     .prepare = prepare,
     .state_bytes = sizeof(struct weir__state),
     .default_patience = weir__wait_forever,
     .take = take,
-    .peek = peek,
+    .peek = weir__due_peek,
     .refund = weir__due_refund,
     .cancel = weir__due_cancel,
     .change = weir__due_change,
     .change_zero = weir__due_change_zero,
+    .judge = judge,
+    .remaining = weir__due_room,
 };

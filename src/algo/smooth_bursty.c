@@ -38,8 +38,8 @@ static int64_t ticket_in(const struct weir__meter *m, struct weir__due d, int64_
     return weir__max(0, weir__due_sub(m, d, m->full).ns - now_ns);
 }
 
-static void judge(const struct weir__meter *m, struct weir__due *d, const struct weir__ask *a,
-                  struct weir_verdict *v)
+static inline void judge(const struct weir__meter *m, struct weir__due *d,
+                         const struct weir__ask *a, struct weir_verdict *v)
 {
     const struct weir__span price = weir__due_price(m, a->cost);
     const struct weir__due after = weir__due_add(m, weir__due_base(*d, a->now_ns), price);
@@ -77,12 +77,6 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
                  struct weir_verdict *v)
 {
     weir__due_take(m, s, a, v, judge, remaining);
-}
-
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
-{
-    (void)weir__due_decide(m, weir__due_load(m, s), a, v, judge, remaining);
 }
 
 /* A rate change keeps the ticket, and the share of the store that is filled. Both are lengths of
@@ -129,8 +123,10 @@ const struct weir__algo weir__smooth_bursty = {
     .state_bytes = sizeof(struct weir__state),
     .default_patience = weir__wait_forever,
     .take = take,
-    .peek = peek,
+    .peek = weir__due_peek,
     .refund = weir__due_refund,
     .change = change,
     .change_zero = change_zero,
+    .judge = judge,
+    .remaining = remaining,
 };

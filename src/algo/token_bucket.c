@@ -30,8 +30,8 @@ static void prepare(struct weir__meter *m)
                                 weir__due_price_of(m, m->term.burst - m->term.initial));
 }
 
-static void judge(const struct weir__meter *m, struct weir__due *d, const struct weir__ask *a,
-                  struct weir_verdict *v)
+static inline void judge(const struct weir__meter *m, struct weir__due *d,
+                         const struct weir__ask *a, struct weir_verdict *v)
 {
     const struct weir__span price = weir__due_price(m, a->cost);
     const struct weir__due base = weir__due_base(*d, a->now_ns);
@@ -62,19 +62,15 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
     weir__due_take(m, s, a, v, judge, weir__due_room);
 }
 
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
-{
-    (void)weir__due_decide(m, weir__due_load(m, s), a, v, judge, weir__due_room);
-}
-
 const struct weir__algo weir__token_bucket = {
     .prepare = prepare,
     .state_bytes = sizeof(struct weir__state),
     .take = take,
-    .peek = peek,
+    .peek = weir__due_peek,
     .refund = weir__due_refund,
     .cancel = weir__due_cancel,
     .change = weir__due_change,
     .change_zero = weir__due_change_zero,
+    .judge = judge,
+    .remaining = weir__due_room,
 };
