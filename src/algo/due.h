@@ -68,7 +68,7 @@ static inline struct weir__due weir__due_sub(const struct weir__meter *m, struct
         d.rem -= m->term.count;
         d.ns--;
     }
-    d.ns -= s.ns; /* both in 0..INT64_MAX: no overflow */
+    d.ns -= s.ns; /* of a D >= 0 any span, of one >= -2^62 one up to 2^62: no overflow */
     return d;
 }
 
