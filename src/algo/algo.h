@@ -150,6 +150,22 @@ void weir__meter_init(struct weir__meter *m, const struct weir_term *term, int64
 void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
                         const struct weir__meter *older, int64_t changed_ns);
 
+/* What of a meter its term and its older version do not tell: enough to make it anew elsewhere. */
+struct weir__past {
+    uint32_t version, since;
+    int64_t born_ns, changed_ns, changed_edge_ns;
+    int64_t zero_ns, zero_rem;
+};
+
+struct weir__past weir__meter_past(const struct weir__meter *m);
+/* The meter that had this past. `older`, if not NULL, must outlive it. */
+void weir__meter_revive(struct weir__meter *m, const struct weir_term *term,
+                        const struct weir__past *past, const struct weir__meter *older);
+
+/* Gives the version another number: for stores that number the versions of all limits in one row.
+ * Numbers grow from one version to the next, and wrap. */
+void weir__meter_number(struct weir__meter *m, uint32_t version);
+
 /* Whether keys keep their state from m->older to m. */
 bool weir__meter_keeps(const struct weir__meter *m);
 
@@ -175,9 +191,13 @@ struct weir__part {
     const struct weir__meter *meter;
     struct weir__state *state;
     struct weir__ask ask;
+    /* Where a request names one state several times: a copy of it, shared by all parts that name it, on
+     * which they are tried one after the other. Else NULL. */
+    struct weir__state *trial;
+    struct weir_verdict *own; /* the term's own answer when it was charged goes here; or NULL */
 };
 
-/* All or nothing over n parts with different states. */
+/* All or nothing over n parts. */
 void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict *v);
 void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict *v);
 

@@ -1,7 +1,8 @@
 /* Several meters, one answer: all or nothing.
  *
  * Every term is asked first, charging nothing; only if all grant is each charged. The states are
- * different ones, so what was granted in the asking is granted in the charging.
+ * different ones, or tried in turn on one copy, so what was granted in the asking is granted in the
+ * charging.
  *
  * Invariants:
  *   (1) A refused request charges no term, but those that asked for it (count-denied).
@@ -78,7 +79,10 @@ void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict
     for (int i = 0; i < n; i++) {
         struct weir_verdict one;
 
-        weir__peek(part[i].meter, part[i].state, &part[i].ask, &one);
+        if (part[i].trial)
+            weir__take(part[i].meter, part[i].trial, &part[i].ask, &one);
+        else
+            weir__peek(part[i].meter, part[i].state, &part[i].ask, &one);
         refused = refused || blocks(&part[i], &one);
         join(v, &one, &part[i], i);
     }
@@ -98,6 +102,8 @@ void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict
     if (n == 1 && !part->meter->term.shadow) {
         weir__take(part->meter, part->state, &part->ask, v);
         v->which = v->allowed ? -1 : 0;
+        if (part->own)
+            *part->own = *v;
         return;
     }
     weir__decide_peek(part, n, v);
@@ -107,7 +113,10 @@ void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict
 
         if (!v->allowed)
             ask.patience_ns = 0; /* nobody will wait for it */
-        if (v->allowed || part[i].meter->term.count_denied)
-            weir__take(part[i].meter, part[i].state, &ask, &one);
+        if (!v->allowed && !part[i].meter->term.count_denied)
+            continue;
+        weir__take(part[i].meter, part[i].state, &ask, &one);
+        if (part[i].own)
+            *part[i].own = one;
     }
 }

@@ -60,6 +60,31 @@ void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
         m->algo->change_zero(older, m);
 }
 
+struct weir__past weir__meter_past(const struct weir__meter *m)
+{
+    return (struct weir__past){m->version,         m->since,   m->born_ns, m->changed_ns,
+                               m->changed_edge_ns, m->zero.ns, m->zero.rem};
+}
+
+void weir__meter_revive(struct weir__meter *m, const struct weir_term *term,
+                        const struct weir__past *past, const struct weir__meter *older)
+{
+    init(m, term, past->born_ns);
+    m->version = past->version;
+    m->since = past->since;
+    m->changed_ns = past->changed_ns;
+    m->changed_edge_ns = past->changed_edge_ns;
+    m->zero = (struct weir__due){.ns = past->zero_ns, .rem = past->zero_rem};
+    m->older = older;
+}
+
+void weir__meter_number(struct weir__meter *m, uint32_t version)
+{
+    if (m->since == m->version || m->older == NULL)
+        m->since = version;
+    m->version = version;
+}
+
 bool weir__meter_keeps(const struct weir__meter *m)
 {
     const struct weir__meter *o = m->older;

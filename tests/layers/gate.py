@@ -19,8 +19,10 @@ import sys
 ALLOWED = {
     "base": {"base"},
     "algo": {"base", "algo"},
+    "table": {"base", "algo", "table"},
     "policy": {"base", "algo", "policy"},
-    "cli": {"base", "algo", "policy", "cli"},
+    "engine": {"base", "algo", "table", "policy", "engine"},
+    "cli": {"base", "algo", "table", "policy", "engine", "cli"},
 }
 PURE = ("base", "algo")
 HARMLESS = re.compile(r"(mem(cpy|move|set|cmp|chr)|str(len|cmp|ncmp|chr)|__[a-z]+ti[0-9]|__assert_fail"

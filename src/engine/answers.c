@@ -1,0 +1,58 @@
+/* Answers that no limit gave: the store is full, or it does not answer. */
+#include "engine/engine.h"
+
+#define RETRY_BUSY_NS (10 * WEIR__NS_PER_MS)
+
+void weir__answer_full(struct weir *w, const struct weir__meter *m, int64_t wait_ns,
+                       struct weir_verdict *v)
+{
+    const bool allow = w->full == WEIR_FULL_ALLOW;
+
+    atomic_fetch_add_explicit(allow ? &w->allowed_full : &w->refused_full, 1, memory_order_relaxed);
+    *v = (struct weir_verdict){.allowed = allow,
+                               .reason = WEIR_FULL,
+                               .which = allow ? -1 : 0,
+                               .limit = m->limit,
+                               .retry_after_ns = allow ? 0 : weir__max(1, wait_ns)};
+}
+
+/* The strictest fallback of a limit's terms: an error is stricter than a grant, a refusal is the
+ * strictest. There is no share of a file that one could fall back to: local is an error. */
+static enum weir_fallback strictest(const struct weir__edition *e)
+{
+    enum weir_fallback all = WEIR_FALLBACK_ALLOW;
+
+    for (int i = 0; i < e->n; i++) {
+        const enum weir_fallback one = e->clause[i].meter.term.fallback;
+
+        if (one == WEIR_FALLBACK_DENY || (one == WEIR_FALLBACK_LOCAL && all != WEIR_FALLBACK_DENY))
+            all = one;
+    }
+    return all;
+}
+
+int weir__answer_error(struct weir *w, const struct weir_policy *p, int error,
+                       struct weir_verdict *v)
+{
+    const struct weir__edition *e;
+    enum weir_fallback fallback;
+    int64_t limit;
+
+    (void)w;
+    if (error != WEIR_EBUSY)
+        return error;
+    weir__readers_enter();
+    e = atomic_load_explicit(&p->edition, memory_order_acquire);
+    fallback = strictest(e);
+    limit = e->clause[0].meter.limit;
+    weir__readers_exit();
+    if (fallback == WEIR_FALLBACK_LOCAL)
+        return error;
+    *v = (struct weir_verdict){.allowed = fallback == WEIR_FALLBACK_ALLOW,
+                               .reason = WEIR_FALLBACK,
+                               .which = fallback == WEIR_FALLBACK_ALLOW ? -1 : 0,
+                               .limit = limit,
+                               .retry_after_ns =
+                                   fallback == WEIR_FALLBACK_ALLOW ? 0 : RETRY_BUSY_NS};
+    return 0;
+}

@@ -1,0 +1,181 @@
+#include "engine/edition.h"
+
+#include <stdlib.h>
+
+#include "policy/calendar.h"
+
+static struct weir__edition *edition_make(int n, struct weir__edition *older)
+{
+    struct weir__edition *e = calloc(1, sizeof *e + (size_t)n * sizeof e->clause[0]);
+
+    if (e)
+        e->older = older;
+    return e;
+}
+
+/* Frees this one only. */
+static void edition_free(struct weir__edition *e)
+{
+    for (int i = 0; i < e->n; i++)
+        weir__zone_free(e->clause[i].zone);
+    free(e);
+}
+
+void weir__edition_close(struct weir__edition *e)
+{
+    while (e) {
+        struct weir__edition *older = e->older;
+
+        edition_free(e);
+        e = older;
+    }
+}
+
+static int64_t edge_at(const struct weir__clause *c, int64_t now_ns, int64_t wall_ns)
+{
+    const int64_t edge = weir__calendar_edge(&c->meter.term, c->zone, wall_ns);
+
+    return weir__add_sat(now_ns, edge - wall_ns);
+}
+
+static int load_zone(struct weir__clause *c, const struct weir_term *t)
+{
+    return t->align == WEIR_ALIGN_CLOCK ? weir__zone_load(&c->zone, t->tz) : 0;
+}
+
+static int fail(struct weir__edition *e, int error)
+{
+    edition_free(e);
+    return error;
+}
+
+static struct weir__edition *settled(struct weir__edition *e)
+{
+    for (int i = 0; i < e->n; i++)
+        e->clause[i].patience_ns = weir__meter_patience(&e->clause[i].meter);
+    e->plain = e->n == 1 && !e->clause[0].meter.term.shadow;
+    return e;
+}
+
+int weir__edition_open(struct weir__edition **out, const struct weir_limit *limit,
+                       struct weir__edition *older, int64_t now_ns, int64_t wall_ns)
+{
+    struct weir__edition *e = edition_make(limit->n, older);
+
+    if (!e)
+        return WEIR_ENOMEM;
+    for (int i = 0; i < limit->n; i++, e->n++) {
+        struct weir__clause *c = &e->clause[i];
+        const int error = load_zone(c, &limit->term[i]);
+
+        if (error)
+            return fail(e, error);
+        if (older && i < older->n)
+            weir__meter_change(&c->meter, &limit->term[i], &older->clause[i].meter, now_ns);
+        else
+            weir__meter_init(&c->meter, &limit->term[i], now_ns);
+        if (limit->term[i].align == WEIR_ALIGN_CLOCK)
+            c->meter.changed_edge_ns = edge_at(c, now_ns, wall_ns);
+    }
+    *out = settled(e);
+    return 0;
+}
+
+int weir__edition_load(struct weir__edition **out, const struct weir__version *v,
+                       struct weir__edition *older)
+{
+    struct weir__edition *e = edition_make((int)v->n, older);
+
+    if (!e)
+        return WEIR_ENOMEM;
+    for (int i = 0; i < v->n; i++, e->n++) {
+        struct weir__clause *c = &e->clause[i];
+        const bool follows = older && i < older->n && older->clause[i].scope == v->scope[i];
+        const int error = load_zone(c, &v->term[i]);
+
+        if (error)
+            return fail(e, error);
+        weir__meter_revive(&c->meter, &v->term[i], &v->past[i],
+                           follows ? &older->clause[i].meter : NULL);
+        c->scope = v->scope[i];
+    }
+    *out = settled(e);
+    return 0;
+}
+
+void weir__edition_dump(const struct weir__edition *e, struct weir__version *v)
+{
+    *v = (struct weir__version){.n = e->n};
+    for (int i = 0; i < e->n; i++) {
+        v->scope[i] = e->clause[i].scope;
+        v->past[i] = weir__meter_past(&e->clause[i].meter);
+        v->term[i] = e->clause[i].meter.term;
+    }
+}
+
+int weir__edition_copy(struct weir__edition **out, const struct weir__edition *e, int versions)
+{
+    struct weir__edition *older = NULL;
+    struct weir__version *v;
+    int error = 0;
+
+    *out = NULL;
+    if (!e || versions == 0)
+        return 0;
+    error = weir__edition_copy(&older, e->older, versions - 1);
+    if (error)
+        return error;
+    v = malloc(sizeof *v);
+    if (v)
+        weir__edition_dump(e, v);
+    error = v ? weir__edition_load(out, v, older) : WEIR_ENOMEM;
+    free(v);
+    if (error)
+        weir__edition_close(older);
+    return error;
+}
+
+void weir__edition_limit(const struct weir__edition *e, struct weir_limit *limit)
+{
+    *limit = (struct weir_limit){.n = e->n};
+    for (int i = 0; i < e->n; i++)
+        limit->term[i] = e->clause[i].meter.term;
+}
+
+/* ---- The calendar's window --------------------------------------------------------------------- */
+
+/* The end of the window that is cached, or 0 if that does not hold now. */
+static int64_t cached_edge(const struct weir__window *w, int64_t now_ns, int64_t ahead_ns)
+{
+    const uint32_t turn = atomic_load_explicit(&w->turn, memory_order_acquire);
+    const int64_t from = atomic_load_explicit(&w->from_ns, memory_order_acquire);
+    const int64_t edge = atomic_load_explicit(&w->edge_ns, memory_order_acquire);
+    const int64_t ahead = atomic_load_explicit(&w->ahead_ns, memory_order_acquire);
+
+    if (turn % 2 != 0 || atomic_load_explicit(&w->turn, memory_order_relaxed) != turn)
+        return 0;
+    return now_ns >= from && now_ns < edge && ahead == ahead_ns ? edge : 0;
+}
+
+static void cache_edge(struct weir__window *w, int64_t from_ns, int64_t edge_ns, int64_t ahead_ns)
+{
+    uint32_t turn = atomic_load_explicit(&w->turn, memory_order_relaxed);
+
+    if (turn % 2 != 0 || !atomic_compare_exchange_strong(&w->turn, &turn, turn + 1))
+        return; /* another does it */
+    atomic_store_explicit(&w->from_ns, from_ns, memory_order_release);
+    atomic_store_explicit(&w->edge_ns, edge_ns, memory_order_release);
+    atomic_store_explicit(&w->ahead_ns, ahead_ns, memory_order_release);
+    atomic_store_explicit(&w->turn, turn + 2, memory_order_release);
+}
+
+int64_t weir__clause_edge(struct weir__clause *c, int64_t now_ns, int64_t wall_ns)
+{
+    int64_t edge = cached_edge(&c->window, now_ns, wall_ns - now_ns);
+
+    if (edge == 0) {
+        edge = edge_at(c, now_ns, wall_ns);
+        cache_edge(&c->window, now_ns, edge, wall_ns - now_ns);
+    }
+    return edge;
+}

@@ -1,0 +1,91 @@
+/* An edition: one version of a limit, made ready to decide by, and the versions before it.
+ *
+ * It is made when a limit is set, and then only read: whoever replaces it waits for its readers
+ * (readers.h) before freeing it. The one thing that changes is a cache of the calendar window.
+ */
+#ifndef WEIR_ENGINE_EDITION_H
+#define WEIR_ENGINE_EDITION_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "algo/algo.h"
+#include "policy/zone.h"
+
+#define WEIR__VERSIONS_KEPT 8
+
+struct weir__table;
+
+/* The clock window that was asked for last: [from_ns, edge_ns), for a calendar that is ahead_ns ahead
+ * of the clock. `turn` is odd while it is written. */
+struct weir__window {
+    _Atomic uint32_t turn;
+    _Atomic int64_t from_ns, edge_ns, ahead_ns;
+};
+
+/* One term of the limit. */
+struct weir__clause {
+    struct weir__meter meter;
+    struct weir__zone *zone;
+    struct weir__window window;
+    int64_t patience_ns; /* of a caller who does not say */
+
+    /* In an engine: whose keys these are, and where they are kept. */
+    uint64_t scope, secret[2];
+    struct weir__table *table;
+    uint32_t size_class;
+};
+
+struct weir__edition {
+    struct weir__edition *older;
+    uint32_t generation; /* in an engine: of the record that this was read from */
+    int n;
+    bool plain; /* one term, and not a shadow: its verdict is the term's own */
+    struct weir__clause clause[];
+};
+
+/* A version as a store keeps it: plain bytes. */
+struct weir__version {
+    int64_t n;
+    uint64_t scope[WEIR_TERMS_MAX];
+    struct weir__past past[WEIR_TERMS_MAX];
+    struct weir_term term[WEIR_TERMS_MAX];
+};
+
+/* The limit from now_ns on; after `older`, unless NULL, which then belongs to the new one. wall_ns is
+ * what the calendar says now. 0, WEIR_ENOZONE or WEIR_ENOMEM, and then older is still the caller's. */
+int weir__edition_open(struct weir__edition **e, const struct weir_limit *limit,
+                       struct weir__edition *older, int64_t now_ns, int64_t wall_ns);
+/* The edition that was kept as this version. */
+int weir__edition_load(struct weir__edition **e, const struct weir__version *v,
+                       struct weir__edition *older);
+void weir__edition_dump(const struct weir__edition *e, struct weir__version *v);
+/* Frees it and all older ones. NULL is fine. */
+void weir__edition_close(struct weir__edition *e);
+
+/* A copy of the newest `versions` of them; NULL of NULL or none. An edition is never changed: a new
+ * version stands on a copy of those before it, and the old row goes when its readers have gone. */
+int weir__edition_copy(struct weir__edition **out, const struct weir__edition *e, int versions);
+
+/* The limit that the edition was made from. */
+void weir__edition_limit(const struct weir__edition *e, struct weir_limit *limit);
+
+/* When the clock window that holds now_ns ends; wall_ns is what the calendar says then. */
+int64_t weir__clause_edge(struct weir__clause *c, int64_t now_ns, int64_t wall_ns);
+
+/* A request to one term. */
+static inline struct weir__ask weir__clause_ask(struct weir__clause *c, int64_t cost,
+                                                int64_t patience_ns, int64_t now_ns,
+                                                int64_t wall_ns)
+{
+    return (struct weir__ask){
+        .cost = cost,
+        .patience_ns = patience_ns == WEIR_WAIT_DEFAULT ? c->patience_ns : patience_ns,
+        .now_ns = now_ns,
+        .edge_ns =
+            c->meter.term.align == WEIR_ALIGN_CLOCK ? weir__clause_edge(c, now_ns, wall_ns) : 0,
+    };
+}
+
+#endif

@@ -1,0 +1,137 @@
+#include "engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/clock.h"
+#include "engine/diag.h"
+
+#define SAMPLE_BUCKETS 20000 /* that many are counted for weir_stats; all, if there are no more */
+
+static void queues_init(struct weir *w)
+{
+    pthread_condattr_t monotonic;
+
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    for (int i = 0; i < WEIR__QUEUES; i++) {
+        (void)pthread_mutex_init(&w->queue[i].lock, NULL);
+        (void)pthread_cond_init(&w->queue[i].moved, &monotonic);
+    }
+    (void)pthread_condattr_destroy(&monotonic);
+}
+
+int weir_open(struct weir **out, const struct weir_options *options, struct weir_diag *why)
+{
+    const struct weir_options o = weir__options_filled(options);
+    struct weir *w = aligned_alloc(WEIR__LINE, sizeof *w);
+    int error;
+
+    if (!w)
+        return weir__diag(why, WEIR_ENOMEM, "out of memory");
+    memset(w, 0, sizeof *w);
+    error = weir__store_open(&w->store, &o, why);
+    if (error) {
+        free(w);
+        return error;
+    }
+    if (o.clock)
+        w->clock = *o.clock;
+    w->full = o.full;
+    (void)pthread_mutex_init(&w->policies_lock, NULL);
+    (void)pthread_mutex_init(&w->scratch_lock, NULL);
+    queues_init(w);
+    *out = w;
+    return 0;
+}
+
+void weir_close(struct weir *w)
+{
+    struct weir_policy *p;
+
+    if (!w)
+        return;
+    p = atomic_load(&w->policies);
+    while (p) {
+        struct weir_policy *next = p->next;
+
+        weir__edition_close(atomic_load(&p->edition));
+        free(p);
+        p = next;
+    }
+    for (int i = 0; i < WEIR__QUEUES; i++) {
+        (void)pthread_mutex_destroy(&w->queue[i].lock);
+        (void)pthread_cond_destroy(&w->queue[i].moved);
+    }
+    (void)pthread_mutex_destroy(&w->policies_lock);
+    (void)pthread_mutex_destroy(&w->scratch_lock);
+    weir__store_close(w->store);
+    free(w->scratch);
+    free(w);
+}
+
+/* ---- Time -------------------------------------------------------------------------------------- */
+
+struct weir__moment weir__moment_of(const struct weir *w)
+{
+    int64_t now;
+
+    if (w->clock.now)
+        return weir__moment_at(w->clock.now(w->clock.arg));
+    now = weir__clock_now();
+    return (struct weir__moment){now + w->store->ahead_ns, weir__clock_wall(now)};
+}
+
+int64_t weir_now(const struct weir *w)
+{
+    return w ? weir__moment_of(w).now_ns : weir__clock_now();
+}
+
+/* ---- Stats ------------------------------------------------------------------------------------- */
+
+static void add_table(struct weir *w, struct weir__table *t, int64_t now_ns,
+                      struct weir_stats *stats)
+{
+    const struct weir__table_stats of = weir__table_stats(t);
+    struct weir__seat *seat = weir__store_seat(w->store);
+    uint64_t seen = 0, live = 0;
+
+    if (seat)
+        weir__table_sample(t, seat, now_ns, SAMPLE_BUCKETS, &seen, &live);
+    stats->keys += of.used;
+    stats->evicted += of.evicted;
+    stats->live_keys += seen == of.places || seen == 0
+                            ? live
+                            : (uint64_t)((double)live / (double)seen * (double)of.places + 0.5);
+}
+
+int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)
+{
+    const struct weir__directory *d = w->store->directory;
+
+    if (!weir__now_fits(now_ns))
+        return WEIR_EINVAL;
+    *stats = (struct weir_stats){
+        .max_keys = w->store->max_keys,
+        .refused_full = atomic_load(&w->refused_full),
+        .allowed_full = atomic_load(&w->allowed_full),
+        .busy = atomic_load(&w->store->busy),
+        .recovered = atomic_load(&w->store->recovered),
+        .max_policies = (uint32_t)d->max_policies,
+    };
+    weir__store_bytes(w->store, &stats->bytes, &stats->max_bytes);
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
+        struct weir__table *t = atomic_load(&w->store->table[c]);
+
+        if (t)
+            add_table(w, t, now_ns, stats);
+    }
+    for (uint64_t i = 0; i < d->max_policies; i++)
+        stats->policies += atomic_load(&d->record[i].tag) != 0;
+    return 0;
+}
+
+int weir_stats(struct weir *w, struct weir_stats *stats)
+{
+    return weir_stats_at(w, weir_now(w), stats);
+}

@@ -1,0 +1,124 @@
+/* The engine's insides, shared by the files that make it up:
+ *
+ *     engine.c     open, close, time, stats
+ *     policies.c   names to limits in force, live change
+ *     take.c       one key: take, peek, refund, reset, and batches
+ *     several.c    several keys, all or nothing; reservations
+ *     wait.c       blocking, in turn
+ *     store.c      where it all lies: private memory, or (file.c) a shared file
+ */
+#ifndef WEIR_ENGINE_ENGINE_H
+#define WEIR_ENGINE_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/hash.h"
+#include "engine/edition.h"
+#include "engine/readers.h"
+#include "engine/store.h"
+
+#define WEIR__LINE 64
+
+struct weir_policy {
+    struct weir__edition *_Atomic edition; /* as this process knows it */
+    struct weir__record *record;           /* as the store knows it */
+    uint64_t tag; /* what record->tag was, and is unless it was forgotten */
+    struct weir__store *store;
+    struct weir_policy *next;
+    char name[WEIR_NAME_MAX];
+};
+
+/* Those who wait for keys to come free; see wait.c. */
+struct weir__queue {
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    struct weir__waiter *first, *last;
+};
+#define WEIR__QUEUES 16
+
+struct weir {
+    struct weir__store *store;
+    struct weir_clock clock; /* now == NULL: our own */
+    enum weir_full full;
+    pthread_mutex_t policies_lock; /* of the list */
+    struct weir_policy *_Atomic policies;
+    struct weir__queue queue[WEIR__QUEUES];
+    pthread_mutex_t scratch_lock; /* of what several.c tries large states on */
+    void *scratch;
+    size_t scratch_bytes;
+    _Alignas(WEIR__LINE) _Atomic uint64_t refused_full;
+    _Atomic uint64_t allowed_full;
+};
+
+/* Now, and what the calendar says: they differ when the wall clock was set since the engine's clock
+ * was started. */
+struct weir__moment {
+    int64_t now_ns, wall_ns;
+};
+
+/* What the functions below return, beside 0 and errors: the limit was changed meanwhile, begin anew
+ * after weir__policy_refresh. Nothing was decided. */
+#define WEIR__STALE 1
+
+struct weir__moment weir__moment_of(const struct weir *w);
+
+static inline struct weir__moment weir__moment_at(int64_t now_ns)
+{
+    return (struct weir__moment){now_ns, now_ns};
+}
+
+static inline bool weir__now_fits(int64_t now_ns)
+{
+    return now_ns >= 0 && now_ns <= WEIR__NOW_MAX;
+}
+
+static inline bool weir__request_fits(const struct weir_request *rq)
+{
+    return rq->policy && rq->cost >= 0 && rq->patience_ns >= WEIR_WAIT_DEFAULT &&
+           rq->key_len <= WEIR_KEY_MAX && (rq->key || rq->key_len == 0);
+}
+
+/* ---- Policies (policies.c) --------------------------------------------------------------------- */
+
+/* Within a reader's section. NULL: this process's edition is not that of the store any more. */
+static inline struct weir__edition *weir__policy_edition(const struct weir_policy *p)
+{
+    struct weir__edition *e = atomic_load_explicit(&p->edition, memory_order_acquire);
+    const uint32_t now = atomic_load_explicit(&p->record->generation, memory_order_acquire);
+
+    return e->generation == now ? e : NULL;
+}
+
+/* Outside of a reader's section: brings this process's edition up to the store's. WEIR_EGONE,
+ * WEIR_ENOMEM, ... */
+int weir__policy_refresh(struct weir_policy *p);
+
+/* ---- Keys -------------------------------------------------------------------------------------- */
+
+/* Under the term's own secret: equal keys of other terms have nothing in common. 0 is no key's. */
+static inline uint64_t weir__fingerprint(const struct weir__clause *c,
+                                         const struct weir_request *rq)
+{
+    const uint64_t h = weir__hash(rq->key, rq->key_len, c->secret);
+
+    return h ? h : 1;
+}
+
+/* ---- Decisions --------------------------------------------------------------------------------- */
+
+/* What is said when the store is full (full=deny|allow), and counted. */
+void weir__answer_full(struct weir *w, const struct weir__meter *m, int64_t wait_ns,
+                       struct weir_verdict *v);
+/* What becomes of an error: 0 and an answer by the fallback of the limit's terms, or the error. */
+int weir__answer_error(struct weir *w, const struct weir_policy *p, int error,
+                       struct weir_verdict *v);
+
+enum weir__verb { WEIR__TAKE, WEIR__PEEK };
+
+/* All or nothing; `r` may be NULL. The requests have been checked. */
+int weir__several(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
+                  struct weir__moment at, struct weir_reservation *r, struct weir_verdict *v);
+
+#endif

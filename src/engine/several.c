@@ -1,0 +1,467 @@
+/* Several keys in one request, all or nothing, whoever else is at them.
+ *
+ * All candidate buckets of all keys are sorted, deduplicated and locked in that order, so that no two
+ * requests wait for each other in a ring. Then all terms are asked and, if none refuses, charged
+ * (algo/decide.c). A limit of several terms is such a request of one key, and so is a shadow.
+ *
+ * Invariants:
+ *   (1) The locks are taken in the order of their addresses. The single path (table.c) takes its
+ *       second lock in that order too, or only tries it.
+ *   (2) Places for newcomers are made before anything is charged; if one cannot be had, nothing is.
+ *       No key of the request is evicted for another of it.
+ *   (3) The same key twice under the same term is one state: the second sees the first's charge. It is
+ *       tried on a copy, so that a refusal leaves no trace.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+#define LOCKS_MAX (3 * WEIR_TERMS_MAX)
+
+/* One term of one request. */
+struct item {
+    struct weir_policy *policy;
+    struct weir__edition *edition;
+    struct weir__clause *clause;
+    uint64_t fingerprint;
+    uint32_t index; /* of the term in its limit */
+    int request;    /* of the request in the call */
+    int first;      /* the item that has the same state; itself, if it is the first */
+    bool repeated;  /* others have the same state */
+    bool found, made;
+    struct weir__hold hold;
+    struct weir_verdict own;
+};
+
+struct call {
+    struct weir *w;
+    struct weir__seat *seat;
+    struct weir__moment now;
+    int n;
+    struct item item[WEIR_TERMS_MAX];
+    struct weir__part part[WEIR_TERMS_MAX];
+    uint64_t fingerprint[WEIR_TERMS_MAX];
+    struct weir__lock *lock[LOCKS_MAX];
+    int locks;
+    struct weir__state none[WEIR_TERMS_MAX]; /* stand for keys that are not there */
+    unsigned char trial[WEIR_TERMS_MAX][WEIR__SAVED_INLINE];
+    bool scratch; /* the engine's scratch is locked */
+};
+
+/* ---- Gathering --------------------------------------------------------------------------------- */
+
+static void find_twin(struct call *c, int i)
+{
+    struct item *it = &c->item[i];
+
+    it->first = i;
+    for (int j = 0; j < i; j++)
+        if (c->item[j].first == j && c->item[j].fingerprint == it->fingerprint &&
+            c->item[j].clause->table == it->clause->table) {
+            it->first = j;
+            it->repeated = c->item[j].repeated = true;
+            return;
+        }
+}
+
+static int gather(struct call *c, const struct weir_request *rq, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct weir__edition *e = weir__policy_edition(rq[i].policy);
+
+        if (!e)
+            return WEIR__STALE;
+        if (e->n > WEIR_TERMS_MAX - c->n)
+            return WEIR_EINVAL;
+        for (int k = 0; k < e->n; k++, c->n++) {
+            struct item *it = &c->item[c->n];
+
+            *it = (struct item){.policy = rq[i].policy,
+                                .edition = e,
+                                .clause = &e->clause[k],
+                                .index = (uint32_t)k,
+                                .request = (int)i};
+            it->fingerprint = c->fingerprint[c->n] = weir__fingerprint(it->clause, &rq[i]);
+            weir__table_prefetch(it->clause->table, it->fingerprint);
+            find_twin(c, c->n);
+            c->part[c->n] = (struct weir__part){
+                .meter = &it->clause->meter,
+                .own = &it->own,
+                .ask = weir__clause_ask(it->clause, rq[i].cost, rq[i].patience_ns, c->now.now_ns,
+                                        c->now.wall_ns)};
+        }
+    }
+    return 0;
+}
+
+/* ---- Locking ----------------------------------------------------------------------------------- */
+
+static void add_lock(struct call *c, struct weir__lock *l)
+{
+    int i = c->locks;
+
+    for (int j = 0; j < c->locks; j++)
+        if (c->lock[j] == l)
+            return;
+    for (; i > 0 && (uintptr_t)c->lock[i - 1] > (uintptr_t)l; i--)
+        c->lock[i] = c->lock[i - 1];
+    c->lock[i] = l;
+    c->locks++;
+}
+
+static void unlock(struct call *c, int n)
+{
+    while (n > 0)
+        weir__lock_drop(c->lock[--n]);
+}
+
+static int lock_in_order(struct call *c)
+{
+    for (int i = 0; i < c->locks; i++) {
+        int error;
+
+        weir__journal_intend(c->seat, i, c->lock[i]);
+        error = weir__lock_take(c->lock[i], c->seat);
+        if (error) {
+            unlock(c, i);
+            return error;
+        }
+    }
+    return 0;
+}
+
+static bool still_there(const struct call *c)
+{
+    for (int i = 0; i < c->n; i++)
+        if (!weir__table_still(c->item[i].clause->table, c->item[i].fingerprint, &c->item[i].hold))
+            return false;
+    return true;
+}
+
+static bool still_in_force(const struct call *c)
+{
+    for (int i = 0; i < c->n; i++)
+        if (weir__policy_edition(c->item[i].policy) != c->item[i].edition)
+            return false;
+    return true;
+}
+
+/* Locks every bucket that may hold one of the keys; again if a table has grown meanwhile. */
+static int lock_all(struct call *c)
+{
+    for (;;) {
+        int error;
+
+        c->locks = 0;
+        for (int i = 0; i < c->n; i++) {
+            struct item *it = &c->item[i];
+            struct weir__lock *saving = weir__table_saving(it->clause->table);
+            const int buckets =
+                weir__table_candidates(it->clause->table, it->fingerprint, &it->hold);
+
+            for (int b = 0; b < buckets; b++)
+                add_lock(c, weir__bucket_lock(it->hold.bucket[b]));
+            if (saving && c->seat->journal)
+                add_lock(c, saving);
+        }
+        error = lock_in_order(c);
+        if (error)
+            return error;
+        if (still_there(c))
+            break;
+        unlock(c, c->locks);
+    }
+    if (still_in_force(c))
+        return 0;
+    unlock(c, c->locks);
+    return WEIR__STALE;
+}
+
+/* ---- States ------------------------------------------------------------------------------------ */
+
+static void find_states(struct call *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        struct item *it = &c->item[i];
+        struct weir__state *s;
+
+        if (it->first != i) {
+            c->part[i].state = c->part[it->first].state;
+            continue;
+        }
+        s = weir__table_search_locked(it->clause->table, it->fingerprint, &it->hold);
+        it->found = s != NULL;
+        if (s)
+            weir__table_note(it->clause->table, c->seat, &it->hold);
+        c->part[i].state = s ? s : &c->none[i];
+    }
+}
+
+static size_t size_of(const struct item *it)
+{
+    return weir__size_of_class(it->clause->size_class);
+}
+
+/* A copy of every state that is named more than once, to try on. Large ones lie in the engine's
+ * scratch, one request at a time. */
+static int copy_trials(struct call *c)
+{
+    char *at = c->w->scratch;
+
+    for (int i = 0; i < c->n; i++) {
+        struct item *it = &c->item[i];
+        const size_t bytes = size_of(it);
+        void *copy = c->trial[i];
+
+        if (!it->repeated)
+            continue;
+        if (it->first != i) {
+            c->part[i].trial = c->part[it->first].trial;
+            continue;
+        }
+        if (bytes > WEIR__SAVED_INLINE) {
+            if (!c->scratch)
+                return WEIR_EINVAL;
+            copy = at;
+            at += bytes;
+        }
+        memcpy(copy, c->part[i].state, it->found ? bytes : sizeof(struct weir__state));
+        c->part[i].trial = copy;
+    }
+    return 0;
+}
+
+/* Before the buckets are locked: room for copies of large states, if there will be any. */
+static int lock_scratch(struct call *c)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < c->n; i++)
+        if (c->item[i].repeated && c->item[i].first == i &&
+            size_of(&c->item[i]) > WEIR__SAVED_INLINE)
+            bytes += size_of(&c->item[i]);
+    if (bytes == 0)
+        return 0;
+    (void)pthread_mutex_lock(&c->w->scratch_lock);
+    c->scratch = true;
+    if (bytes > c->w->scratch_bytes) { /* once for the largest such request */
+        void *more = realloc(c->w->scratch, bytes);
+
+        if (!more)
+            return WEIR_ENOMEM;
+        c->w->scratch = more;
+        c->w->scratch_bytes = bytes;
+    }
+    return 0;
+}
+
+static void unlock_scratch(struct call *c)
+{
+    if (c->scratch)
+        (void)pthread_mutex_unlock(&c->w->scratch_lock);
+}
+
+/* ---- Deciding ---------------------------------------------------------------------------------- */
+
+static bool is_charged(const struct call *c, int i, bool allowed)
+{
+    return c->part[i].ask.cost > 0 && (allowed || c->part[i].meter->term.count_denied);
+}
+
+/* Gives back the places that were made for those who were not charged after all. */
+static void forget_unused(struct call *c, bool all)
+{
+    for (int i = 0; i < c->n; i++)
+        if (c->item[i].made && (all || c->part[i].state->fresh_ns == 0)) {
+            weir__table_forget(c->item[i].clause->table, &c->item[i].hold);
+            c->item[i].made = false;
+        }
+}
+
+/* Places for all who will be charged and have none. False, and *v says so: the store is full. */
+static bool make_places(struct call *c, struct weir_verdict *v)
+{
+    const bool allowed = v->allowed;
+
+    for (int i = 0; i < c->n; i++) {
+        struct item *it = &c->item[i], *first = &c->item[it->first];
+        int64_t free_ns = 0;
+        struct weir__state *s;
+
+        if (!first->found && !first->made && is_charged(c, i, allowed)) {
+            s = weir__table_make(it->clause->table, c->seat, it->fingerprint, c->now.now_ns,
+                                 c->w->full == WEIR_FULL_EVICT,
+                                 (struct weir__spared){c->fingerprint, c->n}, &first->hold,
+                                 &free_ns);
+            if (!s) {
+                forget_unused(c, true);
+                weir__answer_full(c->w, c->part[i].meter, free_ns - c->now.now_ns, v);
+                v->which = v->allowed ? -1 : i;
+                return false;
+            }
+            first->made = true;
+            c->part[it->first].state = s;
+        }
+        if (first->made)
+            c->part[i].state = c->part[it->first].state;
+    }
+    return true;
+}
+
+static int decide(struct call *c, enum weir__verb verb, struct weir_verdict *v)
+{
+    int error;
+
+    find_states(c);
+    error = copy_trials(c);
+    if (error)
+        return error;
+    weir__decide_peek(c->part, c->n, v);
+    if (verb == WEIR__PEEK || !make_places(c, v))
+        return 0;
+    error = copy_trials(c); /* the asking has used them up */
+    weir__decide_take(c->part, c->n, v);
+    forget_unused(c, false);
+    return error;
+}
+
+static void remember(const struct call *c, const struct weir_verdict *v, struct weir_reservation *r)
+{
+    *r = (struct weir_reservation){.act_ns = weir__add_sat(c->now.now_ns, v->wait_ns)};
+    /* A grant that nobody counted (FULL) has nothing to give back. */
+    if (!v->allowed || v->reason == WEIR_FULL)
+        return;
+    r->n = c->n;
+    for (int i = 0; i < c->n; i++) {
+        const struct item *it = &c->item[i];
+
+        r->term[i].policy = it->policy;
+        r->term[i].scope = it->clause->scope;
+        r->term[i].fingerprint = it->fingerprint;
+        r->term[i].index = it->index;
+        r->term[i].cost = it->own.allowed ? c->part[i].ask.cost : 0;
+        r->term[i].act_ns = weir__add_sat(c->now.now_ns, it->own.wait_ns);
+        r->term[i].resets = atomic_load(&it->policy->record->resets);
+    }
+}
+
+static int run(struct call *c, enum weir__verb verb, struct weir_verdict *v,
+               struct weir_reservation *r)
+{
+    int error = lock_scratch(c);
+
+    if (!error)
+        error = lock_all(c);
+    if (error) {
+        unlock_scratch(c);
+        return error;
+    }
+    error = decide(c, verb, v);
+    if (!error && r)
+        remember(c, v, r);
+    weir__journal_settle(c->seat);
+    unlock(c, c->locks);
+    unlock_scratch(c);
+    for (int i = 0; i < c->n && !c->seat->journal; i++)
+        if (c->item[i].made)
+            weir__table_grow(c->item[i].clause->table);
+    return error;
+}
+
+int weir__several(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
+                  struct weir__moment at, struct weir_reservation *r, struct weir_verdict *v)
+{
+    struct call c;
+    int error;
+
+    c.w = w;
+    c.seat = weir__store_seat(w->store);
+    c.now = at;
+    c.n = c.locks = 0;
+    c.scratch = false;
+    memset(c.none, 0, sizeof c.none);
+    if (!c.seat)
+        return WEIR_EFULL;
+    error = gather(&c, rq, n);
+    if (!error)
+        error = run(&c, verb, v, r);
+    if (!error && v->which >= 0 && n > 1)
+        v->which = c.item[v->which].request;
+    return error;
+}
+
+/* ---- The public calls -------------------------------------------------------------------------- */
+
+static int refresh_all(const struct weir_request *rq, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const int error = weir__policy_refresh(rq[i].policy);
+
+        if (error)
+            return error;
+    }
+    return WEIR__STALE;
+}
+
+/* The strictest of the policies' fallbacks answers. */
+static int fall_back(struct weir *w, const struct weir_request *rq, size_t n, int error,
+                     struct weir_reservation *r, struct weir_verdict *v)
+{
+    struct weir_verdict one = {.allowed = true};
+
+    for (size_t i = 0; i < n && one.allowed; i++) {
+        const int still = weir__answer_error(w, rq[i].policy, error, &one);
+
+        if (still)
+            return still;
+        one.which = one.allowed ? -1 : (int)i;
+    }
+    *v = one;
+    if (r)
+        *r = (struct weir_reservation){0};
+    return 0;
+}
+
+static int take_all(struct weir *w, const struct weir_request *rq, size_t n, struct weir__moment at,
+                    struct weir_reservation *r, struct weir_verdict *v)
+{
+    int error;
+
+    if (n < 1 || n > WEIR_TERMS_MAX || !weir__now_fits(at.now_ns))
+        return WEIR_EINVAL;
+    for (size_t i = 0; i < n; i++)
+        if (!weir__request_fits(&rq[i]))
+            return WEIR_EINVAL;
+    do {
+        weir__readers_enter();
+        error = weir__several(w, rq, n, WEIR__TAKE, at, r, v);
+        weir__readers_exit();
+        if (error == WEIR__STALE)
+            error = refresh_all(rq, n);
+    } while (error == WEIR__STALE);
+    return error ? fall_back(w, rq, n, error, r, v) : 0;
+}
+
+int weir_take_all_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
+                     struct weir_verdict *v)
+{
+    return take_all(w, rq, n, weir__moment_at(now_ns), NULL, v);
+}
+
+int weir_take_all(struct weir *w, const struct weir_request *rq, size_t n, struct weir_verdict *v)
+{
+    return take_all(w, rq, n, weir__moment_of(w), NULL, v);
+}
+
+int weir_reserve_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
+                    struct weir_reservation *r, struct weir_verdict *v)
+{
+    return take_all(w, rq, n, weir__moment_at(now_ns), r, v);
+}
+
+int weir_reserve(struct weir *w, const struct weir_request *rq, size_t n,
+                 struct weir_reservation *r, struct weir_verdict *v)
+{
+    return take_all(w, rq, n, weir__moment_of(w), r, v);
+}

@@ -1,0 +1,110 @@
+/* A store: where states and policies lie, in private memory or in a shared file.
+ *
+ * Both look alike from here: tables by size of state, a directory of policies, a secret. What differs
+ * is who else may be at them. Everything in a directory and in a table is plain bytes without
+ * pointers; what a process makes of them (editions) is its own.
+ *
+ * Invariants of the directory:
+ *   (1) It is changed only by the holder of the store's lock, and read by anyone: a new version is
+ *       written beside those that are kept, and then the generation says that it is there.
+ *   (2) A record's generation never goes back, not even when its policy is forgotten and another gets
+ *       its place.
+ *   (3) Scopes and versions are numbered across the store: no two limits share one, so no key of
+ *       one can be taken for another's, and a state's version tells whose it is.
+ */
+#ifndef WEIR_ENGINE_STORE_H
+#define WEIR_ENGINE_STORE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include <weir.h>
+
+#include "engine/edition.h"
+#include "table/table.h"
+
+#define WEIR__SIZE_CLASSES 64
+
+struct weir__record {
+    _Atomic uint64_t tag; /* which policy this is; 0: none */
+    _Atomic uint32_t generation;
+    _Atomic uint32_t first;  /* its first generation */
+    _Atomic uint32_t resets; /* how often one of its keys was reset */
+    uint32_t spare;
+    char name[WEIR_NAME_MAX];
+    struct weir__version version[WEIR__VERSIONS_KEPT + 1]; /* a ring; see weir__record_version */
+};
+
+struct weir__directory {
+    _Atomic uint64_t tags, scopes, versions; /* how many were given out */
+    uint64_t max_policies;
+    struct weir__record record[];
+};
+
+/* The version that a record had `back` generations ago. */
+static inline struct weir__version *weir__record_version(struct weir__record *r,
+                                                         uint32_t generation, uint32_t back)
+{
+    return &r->version[(generation - back) % (WEIR__VERSIONS_KEPT + 1)];
+}
+
+/* How many versions a record has kept. */
+static inline uint32_t weir__record_kept(const struct weir__record *r, uint32_t generation)
+{
+    const uint32_t all = generation - atomic_load_explicit(&r->first, memory_order_relaxed) + 1;
+
+    return all < WEIR__VERSIONS_KEPT ? all : WEIR__VERSIONS_KEPT;
+}
+
+static inline size_t weir__directory_size(uint64_t max_policies)
+{
+    return sizeof(struct weir__directory) + max_policies * sizeof(struct weir__record);
+}
+
+struct weir__file;
+
+struct weir__store {
+    struct weir__file *file; /* NULL: private memory */
+    uint64_t max_keys, max_bytes;
+    uint64_t secret[2];
+    int64_t ahead_ns; /* of the store's time before the process's clock */
+    struct weir__directory *directory;
+    _Atomic(struct weir__table *) table[WEIR__SIZE_CLASSES];
+    pthread_mutex_t lock; /* of the directory, within this process */
+    _Atomic uint64_t busy, recovered;
+};
+
+/* Fills in the defaults of an options struct. */
+struct weir_options weir__options_filled(const struct weir_options *o);
+
+/* 0, or an error and *why says more. The options are filled. */
+int weir__store_open(struct weir__store **s, const struct weir_options *o, struct weir_diag *why);
+void weir__store_close(struct weir__store *s);
+
+/* Who changes the directory holds it. An error: the file's lock could not be had. */
+int weir__store_lock(struct weir__store *s);
+void weir__store_unlock(struct weir__store *s);
+
+/* Sizes of states are rounded up to one of a few classes. */
+uint32_t weir__size_class(size_t state_bytes);
+size_t weir__size_of_class(uint32_t size_class);
+/* How many keys a table of that class may have. */
+uint64_t weir__store_class_keys(const struct weir__store *s, uint32_t size_class);
+
+/* The table of a class, made if it is not there. The caller holds the store's lock. */
+int weir__store_table(struct weir__store *s, uint32_t size_class, struct weir__table **table,
+                      struct weir_diag *why);
+
+/* This thread's seat at the store's tables; NULL if there are as many as may be (WEIR_EFULL). */
+struct weir__seat *weir__file_seat(struct weir__file *f);
+
+static inline struct weir__seat *weir__store_seat(struct weir__store *s)
+{
+    return s->file ? weir__file_seat(s->file) : &weir__seat_private;
+}
+
+/* Bytes now in use and the most that there may be with the tables there are. */
+void weir__store_bytes(const struct weir__store *s, uint64_t *bytes, uint64_t *max_bytes);
+
+#endif

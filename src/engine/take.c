@@ -1,0 +1,434 @@
+/* Decisions on one key, and batches of them.
+ *
+ * A decision: hash the key, ask for its buckets, lock, see that the limit is still the one in force,
+ * decide in place, unlock. A key that is not there stands for an untouched one; it gets a place only
+ * when it is charged, so that refusals and peeks cost no memory.
+ *
+ * A batch does each step for all before the next for any, so that the trips to memory overlap.
+ *
+ * Limits of several terms, and shadows, are several.c's.
+ */
+#include <string.h>
+
+#include "engine/engine.h"
+
+#define BATCH 64
+
+/* One request to one term. */
+struct errand {
+    struct weir_policy *policy;
+    struct weir__edition *edition;
+    struct weir__clause *clause;
+    uint64_t fingerprint;
+};
+
+/* A lookup: the key's place under its locks. */
+struct visit {
+    struct weir__seat *seat;
+    struct weir__lock *saving; /* held too, or NULL */
+    struct weir__hold hold;
+    struct weir__state *state; /* NULL: the key is not there */
+};
+
+/* ---- Coming and going -------------------------------------------------------------------------- */
+
+static void leave(const struct visit *at)
+{
+    weir__journal_settle(at->seat);
+    weir__table_release(&at->hold);
+    if (at->saving)
+        weir__lock_drop(at->saving);
+}
+
+/* Locks the key. 0, WEIR__STALE or an error; and only after 0 there is something to leave. */
+static int come(const struct errand *to, struct weir__seat *seat, struct visit *at)
+{
+    struct weir__table *t = to->clause->table;
+    int error;
+
+    at->seat = seat;
+    at->saving = seat->journal ? weir__table_saving(t) : NULL;
+    if (at->saving) {
+        weir__journal_intend(seat, 2, at->saving);
+        error = weir__lock_take(at->saving, seat);
+        if (error)
+            return error;
+    }
+    error = weir__table_find(t, seat, to->fingerprint, &at->hold, &at->state);
+    if (error) {
+        if (at->saving)
+            weir__lock_drop(at->saving);
+        return error;
+    }
+    if (weir__policy_edition(to->policy) != to->edition) {
+        leave(at);
+        return WEIR__STALE;
+    }
+    if (at->state)
+        weir__table_note(t, seat, &at->hold);
+    return 0;
+}
+
+/* ---- Newcomers --------------------------------------------------------------------------------- */
+
+/* A key that is not there: what an untouched one would be told, and a place if it is charged. */
+static void take_new(struct weir *w, const struct errand *to, struct visit *at,
+                     const struct weir__ask *ask, struct weir_verdict *v)
+{
+    const struct weir__meter *m = &to->clause->meter;
+    struct weir__table *t = to->clause->table;
+    struct weir__state none = {0};
+    int64_t free_ns;
+
+    weir__peek(m, &none, ask, v);
+    if (ask->cost == 0 || !(v->allowed || m->term.count_denied))
+        return;
+    at->state =
+        weir__table_make(t, at->seat, to->fingerprint, ask->now_ns, w->full == WEIR_FULL_EVICT,
+                         (struct weir__spared){0}, &at->hold, &free_ns);
+    if (!at->state) {
+        weir__answer_full(w, m, free_ns - ask->now_ns, v);
+        return;
+    }
+    weir__take(m, at->state, ask, v);
+    if (at->state->fresh_ns == 0)
+        weir__table_forget(t, &at->hold);
+}
+
+/* ---- One decision ------------------------------------------------------------------------------ */
+
+static int take_plain(struct weir *w, const struct errand *to, struct weir__seat *seat,
+                      const struct weir_request *rq, struct weir__moment now,
+                      struct weir_verdict *v)
+{
+    const struct weir__ask ask =
+        weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
+    struct visit at;
+    const int error = come(to, seat, &at);
+    const bool grows = !error && !at.state;
+
+    if (error)
+        return error;
+    if (at.state)
+        weir__take(&to->clause->meter, at.state, &ask, v);
+    else
+        take_new(w, to, &at, &ask, v);
+    v->which = v->allowed ? -1 : 0;
+    leave(&at);
+    if (grows && !seat->journal)
+        weir__table_grow(to->clause->table);
+    return 0;
+}
+
+static int peek_plain(const struct errand *to, struct weir__seat *seat,
+                      const struct weir_request *rq, struct weir__moment now,
+                      struct weir_verdict *v)
+{
+    const struct weir__ask ask =
+        weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
+    struct weir__state none = {0};
+    struct visit at;
+    const int error = come(to, seat, &at);
+
+    if (error)
+        return error;
+    weir__peek(&to->clause->meter, at.state ? at.state : &none, &ask, v);
+    v->which = v->allowed ? -1 : 0;
+    leave(&at);
+    return 0;
+}
+
+/* Within a reader's section: where the request goes, if its limit is a plain one. */
+static int find_errand(const struct weir_request *rq, struct errand *to)
+{
+    to->policy = rq->policy;
+    to->edition = weir__policy_edition(rq->policy);
+    if (!to->edition)
+        return WEIR__STALE;
+    to->clause = &to->edition->clause[0];
+    if (to->edition->plain) {
+        to->fingerprint = weir__fingerprint(to->clause, rq);
+        weir__table_prefetch(to->clause->table, to->fingerprint);
+    }
+    return 0;
+}
+
+static int decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
+                  struct weir__moment now, struct weir_verdict *v)
+{
+    struct weir__seat *seat = weir__store_seat(w->store);
+    struct errand to;
+    int error;
+
+    if (!seat)
+        return WEIR_EFULL;
+    error = find_errand(rq, &to);
+    if (error)
+        return error;
+    if (!to.edition->plain)
+        return weir__several(w, rq, 1, verb, now, NULL, v);
+    return verb == WEIR__TAKE ? take_plain(w, &to, seat, rq, now, v)
+                              : peek_plain(&to, seat, rq, now, v);
+}
+
+/* One request, begun anew as often as its limit is changed under it. */
+static int answer(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
+                  struct weir__moment now, struct weir_verdict *v)
+{
+    int error;
+
+    if (!weir__request_fits(rq) || !weir__now_fits(now.now_ns))
+        return WEIR_EINVAL;
+    do {
+        weir__readers_enter();
+        error = decide(w, rq, verb, now, v);
+        weir__readers_exit();
+        if (error == WEIR__STALE)
+            error = weir__policy_refresh(rq->policy) ?: WEIR__STALE;
+    } while (error == WEIR__STALE);
+    return error ? weir__answer_error(w, rq->policy, error, v) : 0;
+}
+
+int weir_take_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
+                 struct weir_verdict *v)
+{
+    return answer(w, rq, WEIR__TAKE, weir__moment_at(now_ns), v);
+}
+
+int weir_take(struct weir *w, const struct weir_request *rq, struct weir_verdict *v)
+{
+    return answer(w, rq, WEIR__TAKE, weir__moment_of(w), v);
+}
+
+int weir_peek_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
+                 struct weir_verdict *v)
+{
+    return answer(w, rq, WEIR__PEEK, weir__moment_at(now_ns), v);
+}
+
+int weir_peek(struct weir *w, const struct weir_request *rq, struct weir_verdict *v)
+{
+    return answer(w, rq, WEIR__PEEK, weir__moment_of(w), v);
+}
+
+/* ---- Batches ----------------------------------------------------------------------------------- */
+
+/* Within a reader's section. Those that a change or an error stopped are left to `answer`. */
+static void take_batch(struct weir *w, struct weir__seat *seat, const struct weir_request *rq,
+                       size_t n, struct weir__moment now, struct weir_verdict *v, bool *left_over)
+{
+    struct errand to[BATCH];
+
+    for (size_t i = 0; i < n; i++)
+        left_over[i] = find_errand(&rq[i], &to[i]) != 0;
+    for (size_t i = 0; i < n; i++)
+        if (!left_over[i])
+            left_over[i] =
+                !to[i].edition->plain || take_plain(w, &to[i], seat, &rq[i], now, &v[i]) != 0;
+}
+
+static int take_some(struct weir *w, const struct weir_request *rq, size_t n,
+                     struct weir__moment now, struct weir_verdict *v)
+{
+    struct weir__seat *seat = weir__store_seat(w->store);
+    bool left_over[BATCH];
+    int error = 0;
+
+    if (!seat)
+        return WEIR_EFULL;
+    weir__readers_enter();
+    take_batch(w, seat, rq, n, now, v, left_over);
+    weir__readers_exit();
+    for (size_t i = 0; i < n && !error; i++)
+        if (left_over[i])
+            error = answer(w, &rq[i], WEIR__TAKE, now, &v[i]);
+    return error;
+}
+
+static int take_many(struct weir *w, const struct weir_request *rq, size_t n,
+                     struct weir__moment now, struct weir_verdict *v)
+{
+    int error = 0;
+
+    if (!weir__now_fits(now.now_ns))
+        return WEIR_EINVAL;
+    for (size_t i = 0; i < n; i++)
+        if (!weir__request_fits(&rq[i]))
+            return WEIR_EINVAL;
+    for (size_t i = 0; i < n && !error; i += BATCH)
+        error = take_some(w, rq + i, n - i < BATCH ? n - i : BATCH, now, v + i);
+    return error;
+}
+
+int weir_take_many_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
+                      struct weir_verdict *v)
+{
+    return take_many(w, rq, n, weir__moment_at(now_ns), v);
+}
+
+int weir_take_many(struct weir *w, const struct weir_request *rq, size_t n, struct weir_verdict *v)
+{
+    return take_many(w, rq, n, weir__moment_of(w), v);
+}
+
+/* ---- Giving back ------------------------------------------------------------------------------- */
+
+enum giving { REFUND, CANCEL, RESET };
+
+/* What is given back to one term of a key, and how much it took. */
+struct gift {
+    enum giving how;
+    int64_t cost, act_ns, now_ns, back;
+};
+
+/* Within a reader's section. */
+static int give(const struct errand *to, struct weir__seat *seat, struct gift *g)
+{
+    const struct weir__meter *m = &to->clause->meter;
+    struct visit at;
+    const int error = come(to, seat, &at);
+
+    if (error)
+        return error;
+    g->back = 0;
+    if (at.state) {
+        switch (g->how) {
+        case REFUND: g->back = weir__refund(m, at.state, g->cost, g->now_ns); break;
+        case CANCEL: g->back = weir__cancel(m, at.state, g->cost, g->act_ns, g->now_ns); break;
+        case RESET: weir__reset(at.state); break;
+        }
+        if (at.state->fresh_ns == 0)
+            weir__table_forget(to->clause->table, &at.hold);
+    }
+    leave(&at);
+    return 0;
+}
+
+/* One term of a request, begun anew as often as the limit is changed under it. *n is how many terms
+ * the limit has. */
+static int give_term(struct weir *w, const struct weir_request *rq, int term, struct gift *g,
+                     int *n)
+{
+    struct weir__seat *seat = weir__store_seat(w->store);
+    int error;
+
+    if (!seat)
+        return WEIR_EFULL;
+    do {
+        struct errand to = {.policy = rq->policy};
+
+        weir__readers_enter();
+        to.edition = weir__policy_edition(rq->policy);
+        error = to.edition ? 0 : WEIR__STALE;
+        if (to.edition)
+            *n = to.edition->n;
+        if (to.edition && term < *n) {
+            to.clause = &to.edition->clause[term];
+            to.fingerprint = weir__fingerprint(to.clause, rq);
+            error = give(&to, seat, g);
+        }
+        weir__readers_exit();
+        if (error == WEIR__STALE)
+            error = weir__policy_refresh(rq->policy) ?: WEIR__STALE;
+    } while (error == WEIR__STALE);
+    return error;
+}
+
+static int give_back(struct weir *w, const struct weir_request *rq, struct gift g, int64_t *back)
+{
+    int64_t most = 0;
+    int n = 1;
+
+    if (!weir__request_fits(rq) || !weir__now_fits(g.now_ns))
+        return WEIR_EINVAL;
+    for (int i = 0; i < n; i++) {
+        const int error = give_term(w, rq, i, &g, &n);
+
+        if (error)
+            return error;
+        most = weir__max(most, g.back);
+    }
+    if (back)
+        *back = most;
+    return 0;
+}
+
+int weir_refund_at(struct weir *w, const struct weir_request *rq, int64_t now_ns, int64_t *back)
+{
+    return give_back(w, rq, (struct gift){REFUND, rq->cost, 0, now_ns, 0}, back);
+}
+
+int weir_refund(struct weir *w, const struct weir_request *rq, int64_t *back)
+{
+    return weir_refund_at(w, rq, weir_now(w), back);
+}
+
+int weir_reset_at(struct weir *w, const struct weir_request *rq, int64_t now_ns)
+{
+    if (weir__request_fits(rq))
+        atomic_fetch_add(&rq->policy->record->resets, 1); /* reservations made so far are void */
+    return give_back(w, rq, (struct gift){RESET, 0, 0, now_ns, 0}, NULL);
+}
+
+int weir_reset(struct weir *w, const struct weir_request *rq)
+{
+    return weir_reset_at(w, rq, weir_now(w));
+}
+
+/* ---- Cancelling -------------------------------------------------------------------------------- */
+
+/* Within a reader's section: the i-th term of a reservation, if its key is still the same. */
+static int cancel_term(struct weir__seat *seat, const struct weir_reservation *r, int i,
+                       struct gift *g)
+{
+    struct errand to = {.policy = r->term[i].policy, .fingerprint = r->term[i].fingerprint};
+    const uint32_t index = r->term[i].index;
+
+    g->back = 0;
+    to.edition = weir__policy_edition(to.policy);
+    if (!to.edition)
+        return WEIR__STALE;
+    if (index >= (uint32_t)to.edition->n || r->term[i].cost == 0 ||
+        to.edition->clause[index].scope != r->term[i].scope ||
+        atomic_load(&to.policy->record->resets) != r->term[i].resets)
+        return 0;
+    to.clause = &to.edition->clause[index];
+    g->cost = r->term[i].cost;
+    g->act_ns = weir__max(r->term[i].act_ns, g->now_ns);
+    return give(&to, seat, g);
+}
+
+int weir_cancel_at(struct weir *w, struct weir_reservation *r, int64_t now_ns, int64_t *back)
+{
+    struct weir__seat *seat = weir__store_seat(w->store);
+    struct gift g = {.how = CANCEL, .now_ns = now_ns};
+    int64_t most = 0;
+
+    if (!weir__now_fits(now_ns) || r->n < 0 || r->n > WEIR_TERMS_MAX)
+        return WEIR_EINVAL;
+    if (!seat)
+        return WEIR_EFULL;
+    for (int i = 0; i < r->n && r->act_ns >= now_ns; i++) {
+        int error;
+
+        do {
+            weir__readers_enter();
+            error = cancel_term(seat, r, i, &g);
+            weir__readers_exit();
+            if (error == WEIR__STALE)
+                error = weir__policy_refresh(r->term[i].policy) ?: WEIR__STALE;
+        } while (error == WEIR__STALE);
+        if (error)
+            return error;
+        most = weir__max(most, g.back);
+    }
+    r->n = 0; /* once only */
+    if (back)
+        *back = most;
+    return 0;
+}
+
+int weir_cancel(struct weir *w, struct weir_reservation *r, int64_t *back)
+{
+    return weir_cancel_at(w, r, weir_now(w), back);
+}

@@ -1,0 +1,215 @@
+/* Waiting for one's turn.
+ *
+ * A limit that can promise the future (buckets, pacers) is asked once, with all the patience there is:
+ * what it grants is a reservation, and the rest is sleep. A window cannot promise: whoever is refused
+ * sleeps until it may pass, and asks again. Those who do so for the same key stand in a queue, and
+ * only the first of them asks; so they are served in the order they came.
+ *
+ * Invariants:
+ *   (1) Whoever leaves without acting gives back what it took.
+ *   (2) Nobody sleeps who cannot be served by its deadline, as things stand.
+ *   (3) A waiter is in its queue exactly while it has no grant.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "engine/clock.h"
+#include "engine/engine.h"
+
+#define LOOK_AGAIN_NS (5 * WEIR__NS_PER_MS) /* at a clock that is not ours, while others go first */
+
+struct weir__waiter {
+    uint64_t fingerprint;
+    struct weir__waiter *next;
+};
+
+/* Time as the caller counts it: the engine's clock, or from now_ns on as time passes. */
+struct timeline {
+    const struct weir *w;
+    int64_t shift_ns;
+};
+
+static struct weir__moment moment(const struct timeline *t)
+{
+    struct weir__moment m = weir__moment_of(t->w);
+
+    m.now_ns += t->shift_ns;
+    m.wall_ns += t->shift_ns;
+    return m;
+}
+
+/* ---- Sleeping ---------------------------------------------------------------------------------- */
+
+/* 0, or WEIR_EINTR. */
+static int sleep_until(const struct timeline *t, int64_t until_ns)
+{
+    const struct weir_clock *clock = &t->w->clock;
+
+    if (clock->sleep)
+        return clock->sleep(clock->arg, until_ns - t->shift_ns) == 0 ? 0 : WEIR_EINTR;
+    for (;;) {
+        const int64_t left = until_ns - moment(t).now_ns;
+        const struct timespec nap = {left / WEIR__NS_PER_S, left % WEIR__NS_PER_S};
+
+        if (left <= 0)
+            return 0;
+        if (clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL) == EINTR)
+            return WEIR_EINTR;
+    }
+}
+
+/* ---- The queue --------------------------------------------------------------------------------- */
+
+static void join(struct weir__queue *q, struct weir__waiter *me)
+{
+    if (q->last)
+        q->last->next = me;
+    else
+        q->first = me;
+    q->last = me;
+}
+
+static bool is_first(const struct weir__queue *q, const struct weir__waiter *me)
+{
+    const struct weir__waiter *at = q->first;
+
+    while (at->fingerprint != me->fingerprint)
+        at = at->next;
+    return at == me;
+}
+
+static void leave(struct weir__queue *q, struct weir__waiter *me)
+{
+    struct weir__waiter *before = NULL;
+
+    for (struct weir__waiter *at = q->first; at != me; at = at->next)
+        before = at;
+    if (before)
+        before->next = me->next;
+    else
+        q->first = me->next;
+    if (q->last == me)
+        q->last = before;
+    (void)pthread_cond_broadcast(&q->moved);
+}
+
+static void wait_a_little(struct weir__queue *q, int64_t ns)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    ns += until.tv_nsec;
+    until.tv_sec += ns / WEIR__NS_PER_S;
+    until.tv_nsec = ns % WEIR__NS_PER_S;
+    (void)pthread_cond_timedwait(&q->moved, &q->lock, &until);
+}
+
+/* Until nobody is before us, or the deadline has passed. The caller holds the queue's lock. */
+static void await_turn_locked(struct weir__queue *q, const struct weir__waiter *me,
+                              const struct timeline *t, int64_t deadline_ns)
+{
+    while (!is_first(q, me)) {
+        const int64_t left = deadline_ns - moment(t).now_ns;
+
+        if (left <= 0)
+            return;
+        wait_a_little(q, t->w->clock.now ? LOOK_AGAIN_NS : weir__min(left, WEIR__NS_PER_S));
+    }
+}
+
+/* ---- Asking ------------------------------------------------------------------------------------ */
+
+/* Asks with all the patience there is. *again_ns is when to ask again, or -1: there is no point. */
+static int ask(struct weir *w, const struct weir_request *rq, const struct timeline *t,
+               int64_t deadline_ns, struct weir_reservation *r, struct weir_verdict *v,
+               int64_t *again_ns)
+{
+    const int64_t now = moment(t).now_ns;
+    struct weir_request patient = *rq;
+    struct weir_verdict without;
+    int error;
+
+    *again_ns = -1;
+    if (!weir__now_fits(now))
+        return WEIR_EINVAL;
+    patient.patience_ns =
+        deadline_ns == WEIR_FOREVER ? WEIR_FOREVER : weir__max(0, deadline_ns - now);
+    error = weir_reserve_at(w, &patient, 1, now, r, v);
+    if (error || v->allowed)
+        return error;
+    /* Without patience every algorithm says when the request can pass by itself. */
+    patient.patience_ns = 0;
+    error = weir_peek_at(w, &patient, now, &without);
+    if (error)
+        return error;
+    if (without.allowed)
+        *again_ns = now;
+    else if (without.retry_after_ns >= 0 && without.retry_after_ns <= deadline_ns - now)
+        *again_ns = now + without.retry_after_ns;
+    return 0;
+}
+
+/* Asks until it is granted or hopeless; others for the same key wait meanwhile. */
+static int ask_in_turn(struct weir *w, const struct weir_request *rq, const struct timeline *t,
+                       int64_t deadline_ns, struct weir_reservation *r, struct weir_verdict *v)
+{
+    struct weir__waiter me = {.fingerprint = weir__hash(rq->key, rq->key_len, w->store->secret) +
+                                             rq->policy->tag};
+    struct weir__queue *q = &w->queue[me.fingerprint % WEIR__QUEUES];
+    int64_t again_ns = 0;
+    int error;
+
+    (void)pthread_mutex_lock(&q->lock);
+    join(q, &me);
+    await_turn_locked(q, &me, t, deadline_ns);
+    (void)pthread_mutex_unlock(&q->lock);
+    do {
+        error = ask(w, rq, t, deadline_ns, r, v, &again_ns);
+        if (!error && again_ns >= 0)
+            error = sleep_until(t, again_ns);
+    } while (!error && again_ns >= 0);
+    (void)pthread_mutex_lock(&q->lock);
+    leave(q, &me);
+    (void)pthread_mutex_unlock(&q->lock);
+    return error;
+}
+
+static int wait_for(struct weir *w, const struct weir_request *rq, struct timeline t,
+                    int64_t deadline_ns, struct weir_verdict *v)
+{
+    struct weir_request asked = *rq;
+    struct weir_reservation r = {0};
+    struct weir_verdict granted;
+    int error;
+
+    asked.patience_ns = 0; /* not looked at */
+    if (!weir__request_fits(&asked) || deadline_ns < 0)
+        return WEIR_EINVAL;
+    error = ask_in_turn(w, &asked, &t, deadline_ns, &r, &granted);
+    if (error)
+        return error;
+    if (granted.allowed && granted.wait_ns > 0) {
+        error = sleep_until(&t, r.act_ns);
+        if (error) {
+            (void)weir_cancel_at(w, &r, moment(&t).now_ns, NULL);
+            return error;
+        }
+    }
+    granted.wait_ns = 0; /* it is over */
+    *v = granted;
+    return 0;
+}
+
+int weir_wait(struct weir *w, const struct weir_request *rq, int64_t deadline_ns,
+              struct weir_verdict *v)
+{
+    return wait_for(w, rq, (struct timeline){w, 0}, deadline_ns, v);
+}
+
+int weir_wait_at(struct weir *w, const struct weir_request *rq, int64_t now_ns, int64_t deadline_ns,
+                 struct weir_verdict *v)
+{
+    if (!weir__now_fits(now_ns))
+        return WEIR_EINVAL;
+    return wait_for(w, rq, (struct timeline){w, now_ns - weir_now(w)}, deadline_ns, v);
+}

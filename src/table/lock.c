@@ -1,0 +1,41 @@
+#include "table/lock.h"
+
+#include <sched.h>
+
+#define SPINS 200
+
+static int yield(struct weir__seat *s, struct weir__lock *l, uint32_t holder, unsigned looks)
+{
+    (void)s, (void)l, (void)holder, (void)looks;
+    (void)sched_yield();
+    return 0;
+}
+
+struct weir__seat weir__seat_private = {.number = 1, .stuck = yield};
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+int weir__lock_wait(struct weir__lock *l, struct weir__seat *s)
+{
+    for (unsigned spins = 0, looks = 0;; spins++) {
+        const uint32_t holder = atomic_load_explicit(&l->holder, memory_order_relaxed);
+        int error;
+
+        if (holder == 0)
+            return 0;
+        if (spins < SPINS) {
+            relax();
+            continue;
+        }
+        error = s->stuck(s, l, holder, looks++);
+        if (error)
+            return error;
+    }
+}

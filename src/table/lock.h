@@ -1,0 +1,60 @@
+/* A lock of four bytes, for critical sections of nanoseconds, and the seat of whoever takes it.
+ *
+ * The lock word is 0, or the number of the seat that holds it. Whoever finds it taken spins for a
+ * while, which is nearly always enough, and then asks its seat what to do about a holder that takes
+ * so long: in a private table he has lost the processor and will be back; in a shared one he may
+ * be stopped, or dead.
+ */
+#ifndef WEIR_TABLE_LOCK_H
+#define WEIR_TABLE_LOCK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct weir__journal;
+
+struct weir__lock {
+    _Atomic uint32_t holder;
+};
+
+struct weir__seat {
+    uint32_t number;               /* not 0 */
+    struct weir__journal *journal; /* of a shared table: what a successor needs; else NULL */
+    char *base;                    /* of a shared table: what the journal's offsets count from */
+    /* `l` has been held by `holder` for long; `looks` counts from 0. Returns 0 to go on waiting, or
+     * an error to give up. */
+    int (*stuck)(struct weir__seat *s, struct weir__lock *l, uint32_t holder, unsigned looks);
+};
+
+/* The seat of everybody in a private table. */
+extern struct weir__seat weir__seat_private;
+
+/* Waits until the lock looks free: 0, or the error of the seat's patience. */
+int weir__lock_wait(struct weir__lock *l, struct weir__seat *s);
+
+static inline bool weir__lock_try(struct weir__lock *l, const struct weir__seat *s)
+{
+    uint32_t nobody = 0;
+
+    return atomic_compare_exchange_strong_explicit(&l->holder, &nobody, s->number,
+                                                   memory_order_acquire, memory_order_relaxed);
+}
+
+static inline int weir__lock_take(struct weir__lock *l, struct weir__seat *s)
+{
+    while (!weir__lock_try(l, s)) {
+        const int error = weir__lock_wait(l, s);
+
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+static inline void weir__lock_drop(struct weir__lock *l)
+{
+    atomic_store_explicit(&l->holder, 0, memory_order_release);
+}
+
+#endif

@@ -1,0 +1,285 @@
+/* The table's shape, and finding keys in it. */
+#include "table/table.h"
+
+#include <string.h>
+
+#include "table/layout.h"
+
+#define FIRST_BUCKETS 16
+#define LEAST_BUCKETS 2
+#define PLACES_LEAST  4
+#define BUCKET_SMALL  256 /* bytes; states that allow it have buckets no larger */
+
+/* ---- Sizes ------------------------------------------------------------------------------------- */
+
+struct shape {
+    uint64_t bucket_bytes, places, buckets_max;
+};
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* The number of places that wastes the fewest bytes a place, in a bucket of few lines. */
+static struct shape shape_of(uint64_t state_bytes, uint64_t max_keys)
+{
+    const uint64_t entry = sizeof(uint64_t) + state_bytes, head = sizeof(struct weir__bucket);
+    struct shape best = {round_up(head + PLACES_LEAST * entry, WEIR__TABLE_LINE), PLACES_LEAST, 0};
+    uint64_t keys_each;
+
+    for (uint64_t bytes = 2 * WEIR__TABLE_LINE; bytes <= BUCKET_SMALL; bytes += WEIR__TABLE_LINE) {
+        const uint64_t places = (bytes - head) / entry;
+
+        if (places >= PLACES_LEAST && bytes * best.places < best.bucket_bytes * places)
+            best = (struct shape){bytes, places, 0};
+    }
+    keys_each = best.places * WEIR__FULL_PERCENT;
+    best.buckets_max = (max_keys * 100 + keys_each - 1) / keys_each;
+    if (best.buckets_max < LEAST_BUCKETS)
+        best.buckets_max = LEAST_BUCKETS;
+    return best;
+}
+
+static bool saves_apart(const struct weir__table_options *o)
+{
+    return o->shared && o->state_bytes > WEIR__SAVED_INLINE;
+}
+
+size_t weir__table_size(const struct weir__table_options *o)
+{
+    const struct shape s = shape_of(o->state_bytes, o->max_keys);
+
+    return WEIR__TABLE_HEADER + s.buckets_max * s.bucket_bytes +
+           (saves_apart(o) ? WEIR_TERMS_MAX * o->state_bytes : 0);
+}
+
+uint64_t weir__table_keys_in(size_t state_bytes, uint64_t bytes)
+{
+    const struct shape s = shape_of(state_bytes, 1);
+
+    return bytes / s.bucket_bytes * s.places * WEIR__FULL_PERCENT / 100 + 1;
+}
+
+struct weir__table *weir__table_init(void *mem, const struct weir__table_options *o)
+{
+    const struct shape s = shape_of(o->state_bytes, o->max_keys);
+    struct weir__table *t = mem;
+
+    assert((uintptr_t)mem % WEIR__TABLE_LINE == 0 && o->state_bytes % 8 == 0 && o->max_keys > 0);
+    t->state_bytes = o->state_bytes;
+    t->bucket_bytes = s.bucket_bytes;
+    t->places = s.places;
+    t->states_at = sizeof(struct weir__bucket) + s.places * sizeof(uint64_t);
+    t->max_keys = o->max_keys;
+    t->shared = o->shared;
+    t->buckets_max = s.buckets_max;
+    t->saved_at = saves_apart(o) ? WEIR__TABLE_HEADER + s.buckets_max * s.bucket_bytes : 0;
+    atomic_store(&t->buckets,
+                 o->shared || s.buckets_max < FIRST_BUCKETS ? s.buckets_max : FIRST_BUCKETS);
+    return t;
+}
+
+bool weir__table_is_sound(const struct weir__table *t, uint64_t bytes)
+{
+    const struct weir__table_options o = {t->state_bytes, t->max_keys, true};
+    struct shape s;
+
+    if (t->state_bytes < sizeof(struct weir__state) || t->state_bytes % 8 != 0 || t->shared != 1 ||
+        t->state_bytes > bytes || t->max_keys == 0 || t->max_keys > bytes)
+        return false;
+    s = shape_of(t->state_bytes, t->max_keys);
+    return weir__table_size(&o) <= bytes && t->bucket_bytes == s.bucket_bytes &&
+           t->places == s.places && t->buckets_max == s.buckets_max &&
+           atomic_load(&t->buckets) == s.buckets_max &&
+           t->states_at == sizeof(struct weir__bucket) + s.places * sizeof(uint64_t) &&
+           t->saved_at ==
+               (saves_apart(&o) ? WEIR__TABLE_HEADER + s.buckets_max * s.bucket_bytes : 0);
+}
+
+/* ---- Where a key may be ------------------------------------------------------------------------ */
+
+void weir__table_prefetch(const struct weir__table *t, uint64_t fingerprint)
+{
+    const uint64_t n = atomic_load_explicit(&t->buckets, memory_order_relaxed);
+    const char *first = (const char *)weir__bucket_at(t, weir__first_of(fingerprint, n));
+    const char *second = (const char *)weir__bucket_at(t, weir__second_of(fingerprint, n));
+
+    __builtin_prefetch(first, 1);
+    __builtin_prefetch(second, 1);
+    __builtin_prefetch(first + WEIR__TABLE_LINE, 1);
+    __builtin_prefetch(second + WEIR__TABLE_LINE, 1);
+}
+
+struct weir__lock *weir__bucket_lock(struct weir__bucket *b)
+{
+    return &b->lock;
+}
+
+struct weir__lock *weir__table_saving(struct weir__table *t)
+{
+    return t->saved_at ? &t->saving : NULL;
+}
+
+/* The key's buckets in the order of their numbers; the second is NULL if they are one. */
+int weir__table_candidates(const struct weir__table *t, uint64_t fingerprint, struct weir__hold *h)
+{
+    const uint64_t n = weir__table_buckets(t);
+    const uint64_t a = weir__first_of(fingerprint, n), b = weir__second_of(fingerprint, n);
+
+    h->number[0] = a < b ? a : b;
+    h->number[1] = a < b ? b : a;
+    h->bucket[0] = weir__bucket_at(t, h->number[0]);
+    h->bucket[1] = a == b ? NULL : weir__bucket_at(t, h->number[1]);
+    h->in = NULL;
+    return a == b ? 1 : 2;
+}
+
+bool weir__table_still(const struct weir__table *t, uint64_t fingerprint,
+                       const struct weir__hold *h)
+{
+    struct weir__hold now;
+
+    (void)weir__table_candidates(t, fingerprint, &now);
+    return now.number[0] == h->number[0] && now.number[1] == h->number[1];
+}
+
+/* ---- Finding ----------------------------------------------------------------------------------- */
+
+static bool look_in(const struct weir__table *t, struct weir__bucket *b, uint64_t fingerprint,
+                    struct weir__hold *h)
+{
+    for (uint64_t i = 0; i < t->places; i++)
+        if (weir__bucket_get(b, i) == fingerprint) {
+            h->in = b;
+            h->place = i;
+            return true;
+        }
+    return false;
+}
+
+struct weir__state *weir__table_search_locked(const struct weir__table *t, uint64_t fingerprint,
+                                              struct weir__hold *h)
+{
+    if (look_in(t, h->bucket[0], fingerprint, h) ||
+        (h->bucket[1] && look_in(t, h->bucket[1], fingerprint, h)))
+        return weir__state_at(t, h->in, h->place);
+    h->in = NULL;
+    return NULL;
+}
+
+/* Looks for the key without a lock, locks the bucket where it seems to be and looks again. *state is
+ * NULL, and nothing is held, if it was not there or is no longer. */
+static int lock_where_found(struct weir__table *t, struct weir__seat *s, uint64_t fingerprint,
+                            struct weir__hold *h, struct weir__state **state)
+{
+    int error;
+
+    *state = NULL;
+    (void)weir__table_candidates(t, fingerprint, h);
+    if (!weir__table_search_locked(t, fingerprint, h))
+        return 0;
+    weir__journal_intend(s, 0, &h->in->lock);
+    error = weir__lock_take(&h->in->lock, s);
+    if (error)
+        return error;
+    if (weir__bucket_get(h->in, h->place) != fingerprint) {
+        weir__lock_drop(&h->in->lock);
+        return 0;
+    }
+    h->bucket[0] = h->in;
+    h->bucket[1] = NULL;
+    *state = weir__state_at(t, h->in, h->place);
+    return 0;
+}
+
+/* Locks both buckets of the key. */
+static int lock_both(struct weir__table *t, struct weir__seat *s, uint64_t fingerprint,
+                     struct weir__hold *h)
+{
+    for (;;) {
+        const int n = weir__table_candidates(t, fingerprint, h);
+
+        for (int i = 0; i < n; i++) {
+            int error;
+
+            weir__journal_intend(s, i, &h->bucket[i]->lock);
+            error = weir__lock_take(&h->bucket[i]->lock, s);
+            if (error) {
+                if (i > 0)
+                    weir__lock_drop(&h->bucket[0]->lock);
+                return error;
+            }
+        }
+        if (weir__table_still(t, fingerprint, h))
+            return 0;
+        weir__table_release(h); /* one was split meanwhile */
+    }
+}
+
+int weir__table_find(struct weir__table *t, struct weir__seat *s, uint64_t fingerprint,
+                     struct weir__hold *h, struct weir__state **state)
+{
+    int error = lock_where_found(t, s, fingerprint, h, state);
+
+    if (error || *state)
+        return error;
+    error = lock_both(t, s, fingerprint, h);
+    if (!error)
+        *state = weir__table_search_locked(t, fingerprint, h);
+    return error;
+}
+
+void weir__table_release(const struct weir__hold *h)
+{
+    if (h->bucket[1])
+        weir__lock_drop(&h->bucket[1]->lock);
+    weir__lock_drop(&h->bucket[0]->lock);
+}
+
+/* ---- Looking on -------------------------------------------------------------------------------- */
+
+struct weir__table_stats weir__table_stats(const struct weir__table *t)
+{
+    const uint64_t n = weir__table_buckets(t);
+
+    return (struct weir__table_stats){
+        .max_keys = t->max_keys,
+        .bytes = WEIR__TABLE_HEADER + n * t->bucket_bytes,
+        .places = n * t->places,
+        .used = atomic_load_explicit(&t->used, memory_order_relaxed),
+        .evicted = atomic_load_explicit(&t->evicted, memory_order_relaxed),
+    };
+}
+
+void weir__table_sample(struct weir__table *t, struct weir__seat *s, int64_t now_ns, uint64_t most,
+                        uint64_t *seen, uint64_t *live)
+{
+    const uint64_t n = weir__table_buckets(t), step = n > most ? n / most : 1;
+
+    *seen = *live = 0;
+    for (uint64_t i = 0; i < n && i / step < most; i += step) {
+        struct weir__bucket *b = weir__bucket_at(t, i);
+
+        weir__journal_intend(s, 0, &b->lock);
+        if (weir__lock_take(&b->lock, s) != 0)
+            continue;
+        for (uint64_t place = 0; place < t->places; place++)
+            *live += weir__place_free_from(t, b, place) > now_ns;
+        *seen += t->places;
+        weir__lock_drop(&b->lock);
+    }
+}
+
+void weir__table_each(const struct weir__table *t, void *arg,
+                      void (*visit)(void *arg, uint64_t fingerprint,
+                                    const struct weir__state *state))
+{
+    for (uint64_t i = 0; i < weir__table_buckets(t); i++) {
+        const struct weir__bucket *b = weir__bucket_at(t, i);
+
+        for (uint64_t place = 0; place < t->places; place++)
+            if (weir__bucket_get(b, place) != 0)
+                visit(arg, weir__bucket_get(b, place), weir__state_at(t, b, place));
+    }
+}

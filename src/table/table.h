@@ -1,0 +1,137 @@
+/* The table: from a key's fingerprint to its state, bounded, concurrent, without a pause.
+ *
+ * Buckets of a few cache lines, each with a lock, the fingerprints of a handful of keys, and behind
+ * them the keys' states. A key has two candidate buckets, both read from its fingerprint, and goes
+ * into the emptier one, so that a table can be filled to 70% while hardly a live key is ever evicted
+ * (with one candidate bucket one in ten would be).
+ *
+ *     bucket | lock | fp fp fp fp fp | state | state | state | state | state |     128 bytes: 5 keys
+ *
+ * The fingerprints lie together, in the first line, so that a search that fails reads one line.
+ *
+ * The table never knows a limit. It judges a state by its first word, fresh_ns: a time that is past
+ * is a key as good as new, whose place anyone may take (0 is one of them). One thing it must be told:
+ * after a change to a slower limit, a state not touched since is fresh later than it says. Versions are
+ * numbered across all limits of a store, so the table keeps a short list of such versions and what to
+ * add; see weir__table_stretch.
+ *
+ * A private table grows (grow.c), one bucket at a time. No entry elsewhere moves for it, nobody waits
+ * for more than that one bucket, and the memory was reserved from the start, so that no pointer moves
+ * either.
+ *
+ * Invariants:
+ *   (1) Whoever changes an entry holds the lock of its bucket; whoever moves one holds both buckets'.
+ *   (2) Whoever makes a key holds both of its buckets, and has looked into both: no key is ever there
+ *       twice. Whoever has found it needs that one bucket only.
+ *   (3) A bucket's number may be read from a fingerprint only under the count of buckets that holds;
+ *       so it is read again once the lock is held, and the search begins anew if it has changed. A
+ *       bucket that is locked is not split.
+ *   (4) Who holds a lock takes another only in the order of addresses, or only tries it.
+ *   (5) An empty place has fingerprint 0; no key has.
+ *   (6) Nothing here allocates, sweeps, or asks for the time.
+ */
+#ifndef WEIR_TABLE_TABLE_H
+#define WEIR_TABLE_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "algo/algo.h"
+#include "table/journal.h"
+
+struct weir__table;
+struct weir__bucket;
+
+struct weir__table_options {
+    size_t state_bytes; /* a multiple of 8, at least 16 */
+    uint64_t max_keys;
+    bool shared; /* with other processes: all buckets are there from the start; else it grows */
+};
+
+struct weir__table_stats {
+    uint64_t max_keys, bytes; /* bytes: what the buckets in use take */
+    uint64_t places, used;    /* used: places that hold a key, live or as good as new */
+    uint64_t evicted;         /* live keys that made place for another */
+};
+
+/* How much memory a table takes at its largest; of a private one it is touched as it grows. */
+size_t weir__table_size(const struct weir__table_options *o);
+/* How many keys a table may have that takes no more than so many bytes; at least a few. */
+uint64_t weir__table_keys_in(size_t state_bytes, uint64_t bytes);
+/* `mem` is zeroed, aligned to 64 bytes, and as large as weir__table_size says. */
+struct weir__table *weir__table_init(void *mem, const struct weir__table_options *o);
+
+/* What a search has locked, and what it found. */
+struct weir__hold {
+    struct weir__bucket *bucket[2]; /* locked, in the order of their numbers; or NULL */
+    uint64_t number[2];
+    struct weir__bucket *in; /* where the key is, and which of its places; or NULL */
+    uint64_t place;
+};
+
+/* Finds the key's state and locks its bucket, or *state is NULL and both of its buckets are locked. 0,
+ * and the hold must be released; or the error of the seat's patience, and nothing is held. */
+int weir__table_find(struct weir__table *t, struct weir__seat *s, uint64_t fingerprint,
+                     struct weir__hold *h, struct weir__state **state);
+
+/* The entry that find or make gave is about to be changed. */
+void weir__table_note(struct weir__table *t, const struct weir__seat *s,
+                      const struct weir__hold *h);
+
+/* Fingerprints whose places are not to be taken from them: those of the same request. */
+struct weir__spared {
+    const uint64_t *fingerprint;
+    int n;
+};
+
+/* A place for a key that find did not find: a state with fresh_ns 0, noted, under the locks that find
+ * took. NULL if there is none but live keys' and `evict` is false; then *free_ns is when the first
+ * of them will be as good as new. A place made in vain must be given back by forget. */
+struct weir__state *weir__table_make(struct weir__table *t, const struct weir__seat *s,
+                                     uint64_t fingerprint, int64_t now_ns, bool evict,
+                                     struct weir__spared spared, struct weir__hold *h,
+                                     int64_t *free_ns);
+
+/* Empties the key's place (noted before). */
+void weir__table_forget(struct weir__table *t, const struct weir__hold *h);
+
+void weir__table_release(const struct weir__hold *h);
+
+/* Grows a private table by a bucket if it is due. Holds no lock before or after. */
+void weir__table_grow(struct weir__table *t);
+
+/* Brings the key's buckets towards the processor. */
+void weir__table_prefetch(const struct weir__table *t, uint64_t fingerprint);
+
+/* For requests of several keys, which lock all candidate buckets of all of them in one order: the
+ * key's buckets, as many as there are (1 or 2), as things stand; whether they still are its buckets;
+ * and the search once they are locked. */
+int weir__table_candidates(const struct weir__table *t, uint64_t fingerprint, struct weir__hold *h);
+bool weir__table_still(const struct weir__table *t, uint64_t fingerprint,
+                       const struct weir__hold *h);
+struct weir__state *weir__table_search_locked(const struct weir__table *t, uint64_t fingerprint,
+                                              struct weir__hold *h);
+struct weir__lock *weir__bucket_lock(struct weir__bucket *b);
+
+/* A shared table of states too large for a journal: the lock that guards where they are saved, to be
+ * taken before its buckets' locks; else NULL. */
+struct weir__lock *weir__table_saving(struct weir__table *t);
+
+/* States of this version, written before since_ns and not touched since, are as good as new later
+ * than they say: by extra_ns, and by `times` as long after since_ns. Told twice, both hold. */
+void weir__table_stretch(struct weir__table *t, uint32_t version, int64_t since_ns,
+                         int64_t extra_ns, int64_t times);
+
+struct weir__table_stats weir__table_stats(const struct weir__table *t);
+/* Looks at up to `most` buckets: how many places it saw, and how many of them are alive. */
+void weir__table_sample(struct weir__table *t, struct weir__seat *s, int64_t now_ns, uint64_t most,
+                        uint64_t *seen, uint64_t *live);
+/* Calls `visit` for every entry of a table that nobody else uses. */
+void weir__table_each(const struct weir__table *t, void *arg,
+                      void (*visit)(void *arg, uint64_t fingerprint,
+                                    const struct weir__state *state));
+/* Whether the header is one that weir__table_init wrote for memory of this size. */
+bool weir__table_is_sound(const struct weir__table *t, uint64_t bytes);
+
+#endif
