@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "policy/calendar.h"
 
 static struct weir__edition *edition_make(int n, struct weir__edition *older)
@@ -103,6 +104,18 @@ int weir__edition_load(struct weir__edition **out, const struct weir__version *v
     return 0;
 }
 
+static uint64_t check_of(const struct weir__version *v)
+{
+    const uint64_t key[2] = {0};
+
+    return weir__hash(v, offsetof(struct weir__version, check), key);
+}
+
+bool weir__version_is_sound(const struct weir__version *v)
+{
+    return v->n >= 1 && v->n <= WEIR_TERMS_MAX && v->check == check_of(v);
+}
+
 void weir__edition_dump(const struct weir__edition *e, struct weir__version *v)
 {
     *v = (struct weir__version){.n = e->n};
@@ -111,6 +124,7 @@ void weir__edition_dump(const struct weir__edition *e, struct weir__version *v)
         v->past[i] = weir__meter_past(&e->clause[i].meter);
         v->term[i] = e->clause[i].meter.term;
     }
+    v->check = check_of(v);
 }
 
 int weir__edition_copy(struct weir__edition **out, const struct weir__edition *e, int versions)

@@ -51,7 +51,11 @@ struct weir__version {
     uint64_t scope[WEIR_TERMS_MAX];
     struct weir__past past[WEIR_TERMS_MAX];
     struct weir_term term[WEIR_TERMS_MAX];
+    uint64_t check; /* of all above */
 };
+
+/* Whether the version is as it was written. */
+bool weir__version_is_sound(const struct weir__version *v);
 
 /* The limit from now_ns on; after `older`, unless NULL, which then belongs to the new one. wall_ns is
  * what the calendar says now. 0, WEIR_ENOZONE or WEIR_ENOMEM, and then older is still the caller's. */

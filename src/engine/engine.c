@@ -5,6 +5,7 @@
 
 #include "engine/clock.h"
 #include "engine/diag.h"
+#include "engine/file.h"
 
 #define SAMPLE_BUCKETS 20000 /* that many are counted for weir_stats; all, if there are no more */
 
@@ -79,6 +80,8 @@ struct weir__moment weir__moment_of(const struct weir *w)
     if (w->clock.now)
         return weir__moment_at(w->clock.now(w->clock.arg));
     now = weir__clock_now();
+    if (w->store->file)
+        weir__file_stamp(w->store->file, now + w->store->ahead_ns);
     return (struct weir__moment){now + w->store->ahead_ns, weir__clock_wall(now)};
 }
 
@@ -115,11 +118,10 @@ int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)
         .max_keys = w->store->max_keys,
         .refused_full = atomic_load(&w->refused_full),
         .allowed_full = atomic_load(&w->allowed_full),
-        .busy = atomic_load(&w->store->busy),
-        .recovered = atomic_load(&w->store->recovered),
         .max_policies = (uint32_t)d->max_policies,
     };
     weir__store_bytes(w->store, &stats->bytes, &stats->max_bytes);
+    weir__store_troubles(w->store, &stats->busy, &stats->recovered);
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
         struct weir__table *t = atomic_load(&w->store->table[c]);
 

@@ -2,19 +2,49 @@
 #ifndef WEIR_ENGINE_FILE_H
 #define WEIR_ENGINE_FILE_H
 
+#include <sys/types.h>
+
+#include "engine/seats.h"
 #include "engine/store.h"
+
+/* One for a file, however often this process has opened it: record locks are a process's, and are lost
+ * when it closes any descriptor of the file. */
+struct weir__file {
+    struct weir__file *next;
+    uint64_t id; /* never used twice; another one in a child of fork */
+    dev_t device;
+    ino_t inode;
+    unsigned users;
+    int fd;
+    pthread_mutex_t lock; /* of the header, within this process; and of `mapped` */
+    char *base;
+    uint64_t reserved;
+    _Atomic bool mapped[WEIR__SIZE_CLASSES];
+    struct weir__header *header;
+    struct weir__seats seats;
+};
 
 /* Opens the file for the store, or makes it; fills s->file, directory, secret, sizes and time. */
 int weir__file_open(struct weir__store *s, const char *path, const struct weir_options *o,
                     struct weir_diag *why);
 void weir__file_close(struct weir__file *f);
 
-/* One holder among all processes; freed by his death. */
+/* One holder among all processes; freed by his death. WEIR_EBUSY if he keeps it for a second. */
 int weir__file_lock(struct weir__file *f);
 void weir__file_unlock(struct weir__file *f);
 
 /* The table of a class, made if nobody has made it yet. The caller holds the lock. */
 int weir__file_table(struct weir__file *f, uint32_t size_class, struct weir__table **table,
                      struct weir_diag *why);
+
+/* Maps every table that there is. False: a map failed. */
+bool weir__file_map_all(struct weir__file *f);
+
+/* Remembers that the store's clock has come this far. */
+void weir__file_stamp(struct weir__file *f, int64_t now_ns);
+
+/* The file of that id, if this process still has it open; the registry stays locked until done. */
+struct weir__file *weir__file_find_locked(uint64_t id);
+void weir__file_find_done(void);
 
 #endif

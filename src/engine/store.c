@@ -232,12 +232,28 @@ int weir__store_table(struct weir__store *s, uint32_t c, struct weir__table **ta
     return error;
 }
 
+void weir__store_troubles(const struct weir__store *s, uint64_t *busy, uint64_t *recovered)
+{
+    *busy = s->file ? atomic_load(&s->file->seats.busy) : 0;
+    *recovered = s->file ? atomic_load(&s->file->header->recovered) : 0;
+}
+
+/* Of the directory, private memory is touched as policies are made. */
+static uint64_t directory_in_use(const struct weir__directory *d)
+{
+    uint64_t last = 0;
+
+    for (uint64_t i = 0; i < d->max_policies; i++)
+        if (atomic_load(&d->record[i].generation) != 0)
+            last = i + 1;
+    return weir__directory_size(last);
+}
+
 void weir__store_bytes(const struct weir__store *s, uint64_t *bytes, uint64_t *max_bytes)
 {
-    const uint64_t directory = weir__directory_size(s->directory->max_policies);
-
-    *bytes = *max_bytes = directory;
-    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
+    *bytes = s->file ? atomic_load(&s->file->header->bytes) : directory_in_use(s->directory);
+    *max_bytes = s->file ? *bytes : weir__directory_size(s->directory->max_policies);
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES && !s->file; c++) {
         const struct weir__table *t = atomic_load(&s->table[c]);
         const struct weir__table_options o = table_options(s, c);
 

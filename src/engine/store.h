@@ -72,7 +72,6 @@ struct weir__store {
     struct weir__directory *directory;
     _Atomic(struct weir__table *) table[WEIR__SIZE_CLASSES];
     pthread_mutex_t lock; /* of the directory, within this process */
-    _Atomic uint64_t busy, recovered;
 };
 
 /* Fills in the defaults of an options struct. */
@@ -103,6 +102,9 @@ static inline struct weir__seat *weir__store_seat(struct weir__store *s)
 {
     return s->file ? weir__file_seat(s->file) : &weir__seat_private;
 }
+
+/* Adds what only a shared file counts. */
+void weir__store_troubles(const struct weir__store *s, uint64_t *busy, uint64_t *recovered);
 
 /* Bytes now in use and the most that there may be with the tables there are. */
 void weir__store_bytes(const struct weir__store *s, uint64_t *bytes, uint64_t *max_bytes);

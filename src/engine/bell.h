@@ -1,0 +1,21 @@
+/* A bell that one thread waits for and others ring. bell_linux.c has a futex behind it; bell_none.c,
+ * for where there is none, looks every millisecond. */
+#ifndef WEIR_ENGINE_BELL_H
+#define WEIR_ENGINE_BELL_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* Zero is silent. */
+struct weir__bell {
+    _Atomic uint32_t rung;
+};
+
+/* The bell must not go away meanwhile: whoever rings sees to it that its owner still waits. */
+void weir__bell_ring(struct weir__bell *b);
+
+/* Returns once it was rung, which it then forgets, or after ns: 0; or EINTR if a signal was handled
+ * first, whether or not its handler asked for calls to be restarted. */
+int weir__bell_await(struct weir__bell *b, int64_t ns);
+
+#endif

@@ -1,0 +1,337 @@
+/* The process's clock, away from the quick reading. The idea is in clock.h and line.h.
+ *
+ * A line is replaced while others read it. It stands in two places: `turn` is odd while the one that
+ * everybody reads is written, and then the other is whole. So a thread that loses the processor, or a
+ * parent that forks, in the middle of it keeps nobody from a line; the next to draw one finds out by
+ * the turn which place is whole.
+ *
+ * What a reading hands out when the line has ended and another thread is drawing the next:
+ *
+ *     the later of the line's end, and the true time less what a line may stray
+ *
+ * which is no earlier than anything handed out before, and no later than anything after.
+ */
+#include "engine/clock.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CALIBRATE_NS \
+    (20 * WEIR__NS_PER_MS)         /* the first line is drawn from two samples this far apart */
+#define AGAIN_NS   WEIR__NS_PER_MS /* if they were not sure enough */
+#define TEND_NS    WEIR__NS_PER_S  /* how often what has no line is looked after */
+#define STEP_NS    WEIR__NS_PER_MS /* from where on a difference of clocks is a step of one */
+#define SKEW_TICKS 10000           /* by which one processor may read behind another */
+#define TRIES      4
+
+struct weir__clock weir__clock;
+
+static struct weir__clock_line spare; /* the line, whole, while turn is odd */
+
+static _Atomic int64_t offset_ns; /* 0: the clock has not been set */
+static _Atomic int source = CLOCK_BOOTTIME;
+static _Atomic int64_t wall_ahead_ns; /* of the clock */
+static _Atomic int64_t tend_at_ns;    /* without a line: when to look after it */
+static _Atomic int64_t tender;        /* who does: a process, or 0 */
+
+/* The tender's own. */
+static struct weir__sample last;
+static enum { NEW, NO_COUNTER, COUNTER } kind;
+
+/* ---- The system's clocks ------------------------------------------------------------------- */
+
+static int64_t ns_of(struct timespec t)
+{
+    return (int64_t)t.tv_sec * WEIR__NS_PER_S + t.tv_nsec;
+}
+
+static int64_t read_clock(clockid_t id)
+{
+    struct timespec t = {0};
+
+    (void)clock_gettime(id, &t);
+    return ns_of(t);
+}
+
+static int64_t read_source(void)
+{
+    return read_clock((clockid_t)atomic_load_explicit(&source, memory_order_relaxed));
+}
+
+/* How far the wall clock is ahead of our source: of a few readings, the one that took least. */
+static int64_t wall_ahead_of_source(void)
+{
+    int64_t ahead = 0, least = INT64_MAX;
+
+    for (int i = 0; i < TRIES; i++) {
+        const int64_t before = read_source();
+        const int64_t wall = read_clock(CLOCK_REALTIME);
+        const int64_t took = read_source() - before;
+
+        if (took < least) {
+            least = took;
+            ahead = wall - (before + took / 2);
+        }
+    }
+    return ahead;
+}
+
+/* Sets the clock; if several do, one of them has. */
+static int64_t set(void)
+{
+    struct timespec t;
+    int64_t mine, others = 0;
+
+    if (clock_gettime(CLOCK_BOOTTIME, &t) != 0)
+        atomic_store_explicit(&source, CLOCK_MONOTONIC, memory_order_relaxed);
+    mine = wall_ahead_of_source();
+    mine += mine == 0; /* 0 is not set, and a nanosecond nothing */
+    return atomic_compare_exchange_strong(&offset_ns, &others, mine) ? mine : others;
+}
+
+int64_t weir__clock_offset(void)
+{
+    const int64_t offset = atomic_load_explicit(&offset_ns, memory_order_acquire);
+
+    return offset != 0 ? offset : set();
+}
+
+static int64_t true_now(void)
+{
+    return weir__clock_offset() + read_source();
+}
+
+int64_t weir__clock_wall(int64_t now_ns)
+{
+    return now_ns + atomic_load_explicit(&wall_ahead_ns, memory_order_relaxed);
+}
+
+/* But for its steps the wall clock goes as our source does: smaller differences are those of two
+ * readings, and a calendar that jittered by them would have windows of some nanoseconds. */
+static void follow_wall(void)
+{
+    const int64_t ahead = wall_ahead_of_source() - weir__clock_offset();
+    const int64_t known = atomic_load_explicit(&wall_ahead_ns, memory_order_relaxed);
+
+    if (ahead - known > STEP_NS || known - ahead > STEP_NS)
+        atomic_store_explicit(&wall_ahead_ns, ahead, memory_order_relaxed);
+}
+
+static struct weir__sample sample(void)
+{
+    struct weir__sample best = {.width = UINT64_MAX};
+
+    for (int i = 0; i < TRIES; i++) {
+        const uint64_t before = weir__ticks();
+        const int64_t ns = true_now();
+        const uint64_t width = weir__ticks() - before;
+
+        if (width < best.width)
+            best = (struct weir__sample){before + width / 2, width, ns};
+    }
+    return best;
+}
+
+/* ---- The line in its two places ------------------------------------------------------------ */
+
+static struct weir__line load_line(const struct weir__clock_line *l)
+{
+    return (struct weir__line){
+        .from = atomic_load_explicit(&l->from, memory_order_acquire),
+        .span = atomic_load_explicit(&l->span, memory_order_acquire),
+        .rate = atomic_load_explicit(&l->rate, memory_order_acquire),
+        .measured = atomic_load_explicit(&l->measured, memory_order_acquire),
+        .ns = atomic_load_explicit(&l->ns, memory_order_acquire),
+    };
+}
+
+static void store_line(struct weir__clock_line *to, const struct weir__line *l)
+{
+    atomic_store_explicit(&to->from, l->from, memory_order_release);
+    atomic_store_explicit(&to->span, l->span, memory_order_release);
+    atomic_store_explicit(&to->rate, l->rate, memory_order_release);
+    atomic_store_explicit(&to->measured, l->measured, memory_order_release);
+    atomic_store_explicit(&to->ns, l->ns, memory_order_release);
+}
+
+/* The line that serves, and whose turn it is. */
+static struct weir__line read_line(uint64_t *turn)
+{
+    for (;;) {
+        struct weir__line l;
+
+        *turn = atomic_load_explicit(&weir__clock.turn, memory_order_acquire);
+        l = load_line(*turn % 2 == 0 ? &weir__clock.line : &spare);
+        if (atomic_load_explicit(&weir__clock.turn, memory_order_relaxed) == *turn)
+            return l;
+    }
+}
+
+/* The tender only. An odd turn was left by one who did not live to end it: the spare is whole. */
+static void show_line(const struct weir__line *l)
+{
+    uint64_t turn;
+    const struct weir__line old = read_line(&turn);
+
+    if (turn % 2 == 0) {
+        store_line(&spare, &old);
+        atomic_store_explicit(&weir__clock.turn, ++turn, memory_order_release);
+    }
+    store_line(&weir__clock.line, l);
+    atomic_store_explicit(&weir__clock.turn, turn + 1, memory_order_release);
+}
+
+/* ---- Looking after it ---------------------------------------------------------------------- */
+
+/* False if another does it. One of another process is the thread that did when we were forked. */
+static bool try_tend(void)
+{
+    const int64_t self = getpid();
+    int64_t holder = 0;
+
+    if (atomic_compare_exchange_strong_explicit(&tender, &holder, self, memory_order_acquire,
+                                                memory_order_relaxed))
+        return true;
+    return holder != self &&
+           atomic_compare_exchange_strong_explicit(&tender, &holder, self, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+static void end_tend(void)
+{
+    atomic_store_explicit(&tender, 0, memory_order_release);
+}
+
+static void tend_in(int64_t now_ns, int64_t ns)
+{
+    atomic_store_explicit(&tend_at_ns, now_ns + ns, memory_order_relaxed);
+}
+
+static void draw(const struct weir__line *l)
+{
+    const bool had = l->span > 0;
+    const struct weir__sample now = sample();
+    const struct weir__line next =
+        had ? weir__line_next(l, &last, &now) : weir__line_first(l, &last, &now);
+
+    if (!had && next.span == 0) { /* the longer it is since the last sample, the surer */
+        tend_in(now.ns, AGAIN_NS);
+        return;
+    }
+    show_line(&next);
+    last = now;
+    tend_in(now.ns, CALIBRATE_NS); /* if there is no line */
+}
+
+static void begin(int64_t now_ns)
+{
+    kind = weir__ticks_usable() ? COUNTER : NO_COUNTER;
+    last = sample();
+    tend_in(now_ns, kind == COUNTER ? CALIBRATE_NS : TEND_NS);
+}
+
+/* The caller is the tender. */
+static void tend(int64_t now_ns)
+{
+    uint64_t turn;
+    const struct weir__line l = read_line(&turn);
+
+    switch (kind) {
+    case NEW: begin(now_ns); break;
+    case NO_COUNTER: tend_in(now_ns, TEND_NS); break;
+    case COUNTER: draw(&l); break;
+    }
+    follow_wall();
+}
+
+/* ---- Reading it slowly --------------------------------------------------------------------- */
+
+static bool is_turn(uint64_t turn)
+{
+    return atomic_load_explicit(&weir__clock.turn, memory_order_acquire) == turn;
+}
+
+static bool tended(int64_t now_ns)
+{
+    return now_ns < atomic_load_explicit(&tend_at_ns, memory_order_relaxed);
+}
+
+/* The true time, while no line serves: that of this turn, for whoever draws a line begins it a little
+ * ahead of the truth of then. False: look again. */
+static bool read_without(const struct weir__line *none, uint64_t turn, int64_t *now_ns)
+{
+    *now_ns = true_now();
+    if (!tended(*now_ns) && try_tend()) {
+        if (is_turn(turn))
+            tend(*now_ns);
+        end_tend();
+    }
+    *now_ns = weir__max(none->ns, *now_ns);
+    return is_turn(turn);
+}
+
+/* The line has ended. False: there is another. */
+static bool read_beyond(const struct weir__line *l, uint64_t turn, int64_t *now_ns)
+{
+    *now_ns = true_now();
+    if (!try_tend()) {
+        *now_ns = weir__max(weir__line_end(l), *now_ns - WEIR__LINE_STRAY_NS);
+        return true;
+    }
+    if (is_turn(turn))
+        tend(*now_ns);
+    end_tend();
+    return false;
+}
+
+int64_t weir__clock_now_slowly(void)
+{
+    for (;;) {
+        uint64_t turn;
+        const struct weir__line l = read_line(&turn);
+        const uint64_t on = weir__ticks() - l.from;
+        int64_t now;
+
+        if (on < l.span)
+            return weir__line_at(l.ns, l.rate, on);
+        if (l.span > 0 && l.from - weir__ticks() < SKEW_TICKS)
+            return l.ns; /* a processor that is a little behind the one that drew the line */
+        if (l.span > 0 ? read_beyond(&l, turn, &now) : read_without(&l, turn, &now))
+            return now;
+    }
+}
+
+/* ---- Sleeping ------------------------------------------------------------------------------ */
+
+static struct timespec timespec_of(int64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / WEIR__NS_PER_S),
+                             .tv_nsec = (long)(ns % WEIR__NS_PER_S)};
+}
+
+/* By the source's own clock or, should it know no sleep, by one that does. */
+static int sleep_once(int64_t now_ns, int64_t until_ns)
+{
+    const int id = atomic_load_explicit(&source, memory_order_relaxed);
+    const struct timespec at = timespec_of(until_ns - weir__clock_offset());
+    const struct timespec left = timespec_of(until_ns - now_ns);
+    const int error = clock_nanosleep((clockid_t)id, TIMER_ABSTIME, &at, NULL);
+
+    if (error == 0 || error == EINTR)
+        return error;
+    return clock_nanosleep(CLOCK_MONOTONIC, 0, &left, NULL);
+}
+
+int weir__clock_sleep(int64_t until_ns)
+{
+    for (;;) {
+        const int64_t now = weir__clock_now();
+
+        if (now >= until_ns)
+            return 0;
+        if (sleep_once(now, until_ns) == EINTR)
+            return EINTR;
+    }
+}

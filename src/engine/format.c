@@ -1,0 +1,90 @@
+#include "engine/format.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "engine/diag.h"
+
+static uint64_t whole_pages(uint64_t bytes)
+{
+    return (bytes + WEIR__FILE_PAGE - 1) / WEIR__FILE_PAGE * WEIR__FILE_PAGE;
+}
+
+uint64_t weir__file_layout(void)
+{
+    const uint64_t sizes[] = {sizeof(struct weir__header), sizeof(struct weir__journal),
+                              sizeof(struct weir__record), sizeof(struct weir__version),
+                              sizeof(struct weir_term),    WEIR__SIZE_CLASSES};
+    const uint64_t key[2] = {0};
+
+    return weir__hash(sizes, sizeof sizes, key);
+}
+
+uint64_t weir__header_checksum(const struct weir__header *h)
+{
+    const uint64_t key[2] = {0};
+
+    return weir__hash(h, offsetof(struct weir__header, checksum), key);
+}
+
+uint64_t weir__header_place(struct weir__header *h)
+{
+    h->journals_at = WEIR__FILE_PAGE;
+    h->directory_at = h->journals_at + whole_pages(h->seats * sizeof(struct weir__journal));
+    return h->directory_at + whole_pages(weir__directory_size(h->max_policies));
+}
+
+static bool tables_fit(const struct weir__header *h)
+{
+    const uint64_t bytes = atomic_load(&h->bytes);
+
+    for (int i = 0; i < WEIR__SIZE_CLASSES; i++) {
+        const uint64_t at = atomic_load(&h->table[i].at);
+
+        if (at != 0 && (at % WEIR__FILE_PAGE != 0 || h->table[i].bytes > bytes ||
+                        at > bytes - h->table[i].bytes))
+            return false;
+    }
+    return true;
+}
+
+static bool parts_fit(const struct weir__header *h)
+{
+    struct weir__header placed = *h;
+
+    return h->seats == WEIR__FILE_SEATS && h->max_policies <= WEIR_POLICIES_MOST &&
+           h->max_keys <= WEIR_MAX_KEYS_MOST && weir__header_place(&placed) <= h->bytes &&
+           placed.journals_at == h->journals_at && placed.directory_at == h->directory_at;
+}
+
+int weir__header_check(const struct weir__header *h, uint64_t file_bytes, const char *path,
+                       struct weir_diag *why)
+{
+    if (file_bytes < WEIR__FILE_PAGE)
+        return weir__diag(why, WEIR_EFORMAT,
+                          "%s: truncated: %" PRIu64 " bytes, and a header alone has %d", path,
+                          file_bytes, WEIR__FILE_PAGE);
+    if (memcmp(h->magic, WEIR__FILE_MAGIC, sizeof h->magic) != 0)
+        return weir__diag(why, WEIR_EFORMAT, "%s: not a state file of weir", path);
+    if (h->byte_order != WEIR__BYTE_ORDER)
+        return weir__diag(why, WEIR_EFORMAT, "%s: written on a machine of another byte order",
+                          path);
+    if (h->version != WEIR__FILE_VERSION)
+        return weir__diag(
+            why, WEIR_EVERSION, "%s: of version %u, %s; this is version %d%s", path, h->version,
+            h->version < WEIR__FILE_VERSION ? "older" : "newer", WEIR__FILE_VERSION,
+            h->version < WEIR__FILE_VERSION ? ": `weir store convert` brings it forward" : "");
+    if (h->checksum != weir__header_checksum(h))
+        return weir__diag(why, WEIR_EFORMAT, "%s: damaged: the header's checksum is wrong", path);
+    if (h->layout != weir__file_layout())
+        return weir__diag(why, WEIR_EVERSION, "%s: laid out by another build of weir", path);
+    if (atomic_load(&h->ready) != 1)
+        return weir__diag(why, WEIR_EFORMAT, "%s: half-written: its maker did not finish", path);
+    if (!parts_fit(h) || !tables_fit(h))
+        return weir__diag(why, WEIR_EFORMAT, "%s: damaged: the header contradicts itself", path);
+    if (file_bytes < atomic_load(&h->bytes))
+        return weir__diag(why, WEIR_EFORMAT, "%s: truncated: %" PRIu64 " bytes of %" PRIu64, path,
+                          file_bytes, atomic_load(&h->bytes));
+    return 0;
+}

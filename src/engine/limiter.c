@@ -1,0 +1,304 @@
+/* One limiter without keys: its decisions. How it is built stands in limiter.h.
+ *
+ * The quickest answer is no. A caller who hammers a limit is refused nearly always, and that much can
+ * be told from three words: a due time (algo/due.h) of the version in force that lies further ahead
+ * than a precomputed span refuses an event of cost 1. No edition is looked at, nothing is written and
+ * nothing divided. Everything that the glance does not settle is judged in full.
+ *
+ * Why the glance is right, with the pair's word looked at first, then its fresh_ns, then the glance
+ * (limiter.h, invariant 3): fresh_ns is of the state that the word is of, or of a later one. The glance
+ * is put out of force before another edition is shown, so while it says the version of the word, no
+ * state of a later version has been written: fresh_ns is of that version too, or zero, which refuses
+ * nothing here.
+ */
+#include "engine/limiter.h"
+
+#include <stdlib.h>
+
+#include "algo/due.h"
+
+/* ---- Running an errand --------------------------------------------------------------------- */
+
+static inline bool same(struct weir__state a, struct weir__state b)
+{
+    return a.fresh_ns == b.fresh_ns && a.word == b.word;
+}
+
+/* False: the limit is not a lone one. */
+static inline bool run_lone(struct weir_limiter *l, weir__errand_run *run,
+                            struct weir__errand *errand)
+{
+    struct weir__edition *e;
+
+    weir__readers_enter();
+    while ((e = atomic_load_explicit(&l->lone, memory_order_acquire)) != NULL) {
+        const struct weir__state before = weir__pair_load(&l->pair);
+        struct weir__state after = before, *state = &after;
+
+        if (atomic_load_explicit(&l->lone, memory_order_relaxed) != e)
+            continue; /* it was not this edition's, perhaps */
+        run(e, &state, errand);
+        if (same(before, after) || weir__pair_swap(&l->pair, before, after))
+            break;
+    }
+    weir__readers_exit();
+    return e != NULL;
+}
+
+/* False: the limit is a lone one. */
+static bool run_locked(struct weir_limiter *l, weir__errand_run *run, struct weir__errand *errand)
+{
+    bool is_lone;
+
+    (void)weir__lock_take(&l->lock, &weir__seat_here); /* this seat never gives up */
+    is_lone = atomic_load_explicit(&l->lone, memory_order_relaxed) != NULL;
+    if (!is_lone)
+        run(l->edition, l->state, errand);
+    weir__lock_drop(&l->lock);
+    return !is_lone;
+}
+
+static inline void run_inline(struct weir_limiter *l, weir__errand_run *run,
+                              struct weir__errand *errand)
+{
+    while (!run_lone(l, run, errand) && !run_locked(l, run, errand))
+        continue; /* it was changed from one to the other meanwhile */
+}
+
+void weir__limiter_run(struct weir_limiter *l, weir__errand_run *run, struct weir__errand *errand)
+{
+    run_inline(l, run, errand);
+}
+
+/* ---- Errands ------------------------------------------------------------------------------- */
+
+static void fill_parts(struct weir__part *part, struct weir_verdict *own, struct weir__edition *e,
+                       struct weir__state *const *state, const struct weir__errand *x)
+{
+    for (int i = 0; i < e->n; i++) {
+        struct weir__clause *c = &e->clause[i];
+
+        part[i] = (struct weir__part){
+            .meter = &c->meter,
+            .state = state[i],
+            .ask = weir__clause_ask(c, x->cost, x->patience_ns, x->at.now_ns, x->at.wall_ns),
+            .own = own ? &own[i] : NULL,
+        };
+    }
+}
+
+static void take_several(struct weir__edition *e, struct weir__state *const *state,
+                         struct weir__errand *x)
+{
+    struct weir__part part[WEIR_TERMS_MAX];
+    struct weir_verdict own[WEIR_TERMS_MAX];
+
+    fill_parts(part, own, e, state, x);
+    weir__decide_take(part, e->n, x->v);
+    for (int i = 0; x->promise && x->v->allowed && i < e->n; i++) {
+        x->promise[i].taken = own[i].allowed; /* a shadow that refuses takes nothing */
+        x->promise[i].act_ns = x->at.now_ns + own[i].wait_ns;
+        x->promise[i].version = e->clause[i].meter.version;
+    }
+}
+
+void weir__errand_take(struct weir__edition *e, struct weir__state *const *state,
+                       struct weir__errand *x)
+{
+    struct weir__clause *c = &e->clause[0];
+    struct weir__ask ask;
+
+    if (!e->plain || x->promise) {
+        take_several(e, state, x);
+        return;
+    }
+    ask = weir__clause_ask(c, x->cost, x->patience_ns, x->at.now_ns, x->at.wall_ns);
+    weir__take(&c->meter, state[0], &ask, x->v);
+    x->v->which = x->v->allowed ? -1 : 0;
+}
+
+/* Changes nothing, but that a peek may convert a state to the version in force. */
+void weir__errand_peek(struct weir__edition *e, struct weir__state *const *state,
+                       struct weir__errand *x)
+{
+    struct weir__part part[WEIR_TERMS_MAX];
+
+    fill_parts(part, NULL, e, state, x);
+    weir__decide_peek(part, e->n, x->v);
+}
+
+/* A take of 1 with no patience of which only the answer is wanted: for the buckets, weir__due_take
+ * without what takes a division. */
+static void allow(struct weir__edition *e, struct weir__state *const *state, struct weir__errand *x)
+{
+    const struct weir__meter *m = &e->clause[0].meter;
+    const struct weir__ask ask = {.cost = 1, .now_ns = x->at.now_ns};
+    struct weir__due before, after;
+
+    if (!e->plain || !m->algo->judge ||
+        (state[0]->fresh_ns != 0 && weir__state_version(state[0]) != m->version)) {
+        weir__errand_take(e, state, x);
+        return;
+    }
+    before = after = weir__due_load(m, state[0]);
+    m->algo->judge(m, &after, &ask, x->v);
+    if (after.ns != before.ns || after.rem != before.rem)
+        weir__due_store(m, state[0], after);
+}
+
+static void refund(struct weir__edition *e, struct weir__state *const *state,
+                   struct weir__errand *x)
+{
+    x->back = 0;
+    for (int i = 0; i < e->n; i++)
+        x->back =
+            weir__max(x->back, weir__refund(&e->clause[i].meter, state[i], x->cost, x->at.now_ns));
+}
+
+static void cancel(struct weir__edition *e, struct weir__state *const *state,
+                   struct weir__errand *x)
+{
+    x->back = 0;
+    if (e->n == 1)
+        x->back = weir__cancel(&e->clause[0].meter, state[0], x->cost, x->act_ns, x->at.now_ns);
+}
+
+static void reset(struct weir__edition *e, struct weir__state *const *state, struct weir__errand *x)
+{
+    (void)x;
+    for (int i = 0; i < e->n; i++)
+        weir__reset(state[i]);
+}
+
+/* ---- The quickest question ----------------------------------------------------------------- */
+
+static inline bool refused_at_a_glance(const struct weir_limiter *l, int64_t now_ns)
+{
+    const uint64_t word = weir__pair_word(&l->pair);
+    const int64_t fresh_ns = weir__pair_fresh_ns(&l->pair);
+    const uint64_t version = atomic_load_explicit(&l->glance_version, memory_order_acquire);
+    const int64_t glance_ns = atomic_load_explicit(&l->glance_ns, memory_order_acquire);
+    const uint64_t again = atomic_load_explicit(&l->glance_version, memory_order_relaxed);
+
+    /* Unsigned, for the caller's now may be anything; of one that is outside time we may say no. */
+    return (int64_t)((uint64_t)fresh_ns - (uint64_t)now_ns) > glance_ns &&
+           (word & WEIR__VERSION_MASK) == version && again == version;
+}
+
+static __attribute__((noinline)) bool allow_in_full(struct weir_limiter *l, struct weir__instant at)
+{
+    struct weir_verdict v;
+    struct weir__errand x = {.cost = 1, .at = at, .v = &v};
+
+    if (!weir__instant_fits(at.now_ns))
+        return false;
+    run_inline(l, allow, &x);
+    return v.allowed;
+}
+
+bool weir_limiter_allow(struct weir_limiter *l)
+{
+    const int64_t now = weir__clock_now();
+
+    if (refused_at_a_glance(l, now))
+        return false;
+    return allow_in_full(l, (struct weir__instant){now, weir__clock_wall(now)});
+}
+
+bool weir_limiter_allow_at(struct weir_limiter *l, int64_t now_ns)
+{
+    if (refused_at_a_glance(l, now_ns))
+        return false;
+    return allow_in_full(l, weir__instant_of(now_ns));
+}
+
+/* ---- The others ---------------------------------------------------------------------------- */
+
+static bool request_fits(int64_t cost, int64_t patience_ns, int64_t now_ns)
+{
+    return cost >= 0 && patience_ns >= WEIR_WAIT_DEFAULT && weir__instant_fits(now_ns);
+}
+
+static inline int decide(struct weir_limiter *l, weir__errand_run *run, int64_t cost,
+                         int64_t patience_ns, struct weir__instant at, struct weir_verdict *v)
+{
+    struct weir__errand x = {.cost = cost, .patience_ns = patience_ns, .at = at, .v = v};
+
+    if (!request_fits(cost, patience_ns, at.now_ns))
+        return WEIR_EINVAL;
+    run_inline(l, run, &x);
+    return 0;
+}
+
+int weir_limiter_take(struct weir_limiter *l, int64_t cost, int64_t patience_ns,
+                      struct weir_verdict *v)
+{
+    return decide(l, weir__errand_take, cost, patience_ns, weir__instant_now(), v);
+}
+
+int weir_limiter_take_at(struct weir_limiter *l, int64_t cost, int64_t patience_ns, int64_t now_ns,
+                         struct weir_verdict *v)
+{
+    return decide(l, weir__errand_take, cost, patience_ns, weir__instant_of(now_ns), v);
+}
+
+int weir_limiter_peek(struct weir_limiter *l, int64_t cost, int64_t patience_ns,
+                      struct weir_verdict *v)
+{
+    return decide(l, weir__errand_peek, cost, patience_ns, weir__instant_now(), v);
+}
+
+int weir_limiter_peek_at(struct weir_limiter *l, int64_t cost, int64_t patience_ns, int64_t now_ns,
+                         struct weir_verdict *v)
+{
+    return decide(l, weir__errand_peek, cost, patience_ns, weir__instant_of(now_ns), v);
+}
+
+/* Whoever waits may now have a better chance. */
+static int give_back(struct weir_limiter *l, weir__errand_run *run, struct weir__errand *x,
+                     int64_t *back)
+{
+    if (!request_fits(x->cost, 0, x->at.now_ns))
+        return WEIR_EINVAL;
+    weir__limiter_run(l, run, x);
+    if (x->back > 0)
+        weir__turnstile_ring(&l->turnstile);
+    if (back)
+        *back = x->back;
+    return 0;
+}
+
+int weir_limiter_refund_at(struct weir_limiter *l, int64_t cost, int64_t now_ns, int64_t *back)
+{
+    struct weir__errand x = {.cost = cost, .at = weir__instant_of(now_ns)};
+
+    return give_back(l, refund, &x, back);
+}
+
+int weir_limiter_refund(struct weir_limiter *l, int64_t cost, int64_t *back)
+{
+    return weir_limiter_refund_at(l, cost, weir__clock_now(), back);
+}
+
+int weir_limiter_cancel_at(struct weir_limiter *l, int64_t cost, int64_t act_ns, int64_t now_ns,
+                           int64_t *back)
+{
+    struct weir__errand x = {.cost = cost, .act_ns = act_ns, .at = weir__instant_of(now_ns)};
+
+    return give_back(l, cancel, &x, back);
+}
+
+int weir_limiter_cancel(struct weir_limiter *l, int64_t cost, int64_t act_ns, int64_t *back)
+{
+    return weir_limiter_cancel_at(l, cost, act_ns, weir__clock_now(), back);
+}
+
+void weir_limiter_reset(struct weir_limiter *l)
+{
+    struct weir__errand x = {0};
+
+    (void)atomic_fetch_add(&l->resets,
+                           1); /* first: nothing of before is given back to what is new */
+    weir__limiter_run(l, reset, &x);
+    weir__turnstile_ring(&l->turnstile);
+}

@@ -1,0 +1,105 @@
+/* One limiter's insides, shared by the files that make it up:
+ *
+ *     limiter.c          decisions
+ *     limiter_change.c   open, close, live change
+ *     limiter_wait.c     blocking, in turn
+ *
+ * A limit of one term whose state is 16 bytes is *lone*: its state is a pair (pair.h), and a decision
+ * is a load, a judgement on a copy, and a swap. All others have their states behind a lock.
+ *
+ * Invariants:
+ *   (1) `lone` is the edition in force, or NULL if that is not a lone one. It never comes back to an
+ *       edition that it left. So a state that was loaded between two loads of `lone` which agree was
+ *       there while that edition was in force.
+ *   (2) A decision that a swap charges was judged by the state it replaces. A change waits for those
+ *       that began under the old edition; none of them is lost, and none counts twice.
+ *   (3) Versions only grow, in the pair as in `lone`. So a pair that says it is of `glance_version`
+ *       holds a due time of that version, or zero.
+ *   (4) Whoever holds `lock` sees `edition` and `state` belong together. Nobody takes it as a reader.
+ */
+#ifndef WEIR_ENGINE_LIMITER_H
+#define WEIR_ENGINE_LIMITER_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/clock.h"
+#include "engine/edition.h"
+#include "engine/fork.h"
+#include "engine/pair.h"
+#include "engine/readers.h"
+#include "engine/turnstile.h"
+
+#define WEIR__CACHE_LINE 64
+
+struct weir_limiter {
+    alignas(
+        WEIR__CACHE_LINE) struct weir__pair pair; /* alone on a line that is written all the time */
+
+    alignas(WEIR__CACHE_LINE) struct weir__edition *_Atomic lone;
+    /* A pair of glance_version that is fresh only after more than glance_ns refuses 1, now, whatever
+     * the rest of it says. */
+    _Atomic uint64_t glance_version;
+    _Atomic int64_t glance_ns;
+    _Atomic uint32_t resets;
+
+    alignas(WEIR__CACHE_LINE) struct weir__lock lock;
+    struct weir__edition *edition;
+    struct weir__state *state[WEIR_TERMS_MAX]; /* in one piece of memory; NULL in a lone one */
+
+    struct weir__turnstile turnstile;
+};
+
+/* Now, and what the calendar says. */
+struct weir__instant {
+    int64_t now_ns, wall_ns;
+};
+
+/* For whoever may have to give it back: what a term granted, and under which version. */
+struct weir__promise {
+    bool taken;
+    int64_t act_ns;
+    uint32_t version;
+};
+
+/* What is asked, and what is answered. */
+struct weir__errand {
+    int64_t cost, patience_ns;
+    struct weir__instant at;
+    int64_t act_ns; /* of a cancel                                      */
+    int64_t back;   /* what refund and cancel gave back                 */
+    struct weir_verdict *v;
+    struct weir__promise *promise; /* of each term that may be given back; or NULL     */
+};
+
+/* Does something to the states of an edition. It may be called again, on fresh copies. */
+typedef void weir__errand_run(struct weir__edition *e, struct weir__state *const *state,
+                              struct weir__errand *errand);
+
+/* Runs it on the limiter as it is. */
+void weir__limiter_run(struct weir_limiter *l, weir__errand_run *run, struct weir__errand *errand);
+
+weir__errand_run weir__errand_take, weir__errand_peek;
+
+/* By the process's clock. */
+static inline struct weir__instant weir__instant_now(void)
+{
+    const int64_t now = weir__clock_now();
+
+    return (struct weir__instant){now, weir__clock_wall(now)};
+}
+
+/* A time that the caller made up is its own calendar. */
+static inline struct weir__instant weir__instant_of(int64_t now_ns)
+{
+    return (struct weir__instant){now_ns, now_ns};
+}
+
+static inline bool weir__instant_fits(int64_t now_ns)
+{
+    return now_ns >= 0 && now_ns <= WEIR__NOW_MAX;
+}
+
+#endif

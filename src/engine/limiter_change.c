@@ -1,0 +1,330 @@
+/* One limiter without keys: open, close, and another limit while it is in use.
+ *
+ * A change makes the new edition and the memory for its states first; then, in a moment, puts them in
+ * the place of the old ones:
+ *
+ *     lone to lone       shows the new edition. Decisions under way finish by the old one, and the
+ *                        states they write are converted at the next touch.
+ *     lone to others     shows none, waits until nobody decides by the pair any more, and moves what
+ *                        is in it. Whoever comes meanwhile waits for the lock.
+ *     others to lone     moves the state to the pair and shows the edition, under the lock.
+ *     others to others   moves the states, under the lock.
+ *
+ * Terms keep their states by position, if the new term can go on from the old one (algo/meter.c).
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/diag.h"
+#include "engine/limiter.h"
+
+/* ---- The glance ---------------------------------------------------------------------------- */
+
+/* Whether a due time that lies ahead by so much lets an event of cost 1 pass at once. */
+static bool passes(const struct weir__meter *m, int64_t ahead_ns)
+{
+    const struct weir__ask ask = {.cost = 1};
+    struct weir__due d = {.ns = ahead_ns};
+    struct weir_verdict v;
+
+    m->algo->judge(m, &d, &ask, &v);
+    return v.allowed;
+}
+
+/* Every bucket refuses from some distance of its due time on; where, the algorithm itself is asked, by
+ * bisection, so that the glance cannot disagree with it. */
+static int64_t furthest_passing(const struct weir__meter *m)
+{
+    int64_t near = 0, far = WEIR__SPAN_MAX;
+
+    if (!passes(m, near) || passes(m, far))
+        return INT64_MAX;
+    while (far - near > 1) {
+        const int64_t mid = near + (far - near) / 2;
+
+        if (passes(m, mid))
+            near = mid;
+        else
+            far = mid;
+    }
+    return near;
+}
+
+/* The due time is what fresh_ns says or less than a nanosecond earlier: hence one more. */
+static int64_t glance_of(const struct weir__edition *e)
+{
+    const struct weir__meter *m = &e->clause[0].meter;
+
+    if (!e->plain || !m->algo->judge || m->term.count_denied)
+        return INT64_MAX; /* a refusal changes the state, or is not one, or is not told so */
+    return weir__add_sat(furthest_passing(m), 1);
+}
+
+static void end_glance(struct weir_limiter *l)
+{
+    atomic_store_explicit(&l->glance_version, 0, memory_order_release);
+}
+
+static void begin_glance(struct weir_limiter *l, const struct weir__edition *e)
+{
+    atomic_store_explicit(&l->glance_ns, glance_of(e), memory_order_release);
+    atomic_store_explicit(&l->glance_version, e->clause[0].meter.version, memory_order_release);
+}
+
+/* ---- States -------------------------------------------------------------------------------- */
+
+static bool is_lone(const struct weir__edition *e)
+{
+    return e->n == 1 && weir__meter_state_size(&e->clause[0].meter) == sizeof(struct weir__state);
+}
+
+static size_t state_bytes(const struct weir__edition *e, int i)
+{
+    return (weir__meter_state_size(&e->clause[i].meter) + 7) / 8 * 8;
+}
+
+/* Zero, and in one piece, which state[0] frees; none for a lone edition. */
+static int states_open(struct weir__state **state, const struct weir__edition *e)
+{
+    size_t bytes = 0;
+    char *at;
+
+    memset(state, 0, WEIR_TERMS_MAX * sizeof *state);
+    if (is_lone(e))
+        return 0;
+    for (int i = 0; i < e->n; i++)
+        bytes += state_bytes(e, i);
+    at = calloc(1, bytes);
+    if (!at)
+        return WEIR_ENOMEM;
+    for (int i = 0; i < e->n; i++) {
+        state[i] = (struct weir__state *)(void *)at;
+        at += state_bytes(e, i);
+    }
+    return 0;
+}
+
+/* What the terms of e inherit, by position. */
+static void states_move(struct weir__state *const *to, struct weir__state *const *from,
+                        const struct weir__edition *e)
+{
+    for (int i = 0; i < e->n; i++)
+        if (weir__meter_keeps(&e->clause[i].meter))
+            memcpy(to[i], from[i], weir__meter_state_size(&e->clause[i].meter));
+}
+
+/* Replaces what is in the pair and returns it. */
+static struct weir__state pair_put(struct weir__pair *p, struct weir__state next)
+{
+    struct weir__state old;
+
+    do
+        old = weir__pair_load(p);
+    while (!weir__pair_swap(p, old, next));
+    return old;
+}
+
+/* ---- Taking over --------------------------------------------------------------------------- */
+
+/* One change at a time, in all limiters: changes are rare, and a process must not be forked in the
+ * midst of one. */
+static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void no_change(void)
+{
+    (void)pthread_mutex_lock(&changing);
+}
+
+static void changes_again(void)
+{
+    (void)pthread_mutex_unlock(&changing);
+}
+
+static void prepare(void)
+{
+    (void)pthread_atfork(no_change, changes_again, changes_again);
+}
+
+static void replace_lone(struct weir_limiter *l, struct weir__edition *e)
+{
+    l->edition = e;
+    atomic_store_explicit(&l->lone, e, memory_order_release);
+    begin_glance(l, e);
+    weir__readers_wait();
+}
+
+static void pair_to_states(struct weir_limiter *l, struct weir__edition *e,
+                           struct weir__state *const *state)
+{
+    const struct weir__state zero = {0};
+    struct weir__state last, *from = &last;
+
+    atomic_store_explicit(&l->lone, NULL, memory_order_release);
+    weir__readers_wait();
+    last = pair_put(&l->pair, zero); /* or the next lone edition would find it again */
+    states_move(state, &from, e);
+}
+
+static void states_to_pair(struct weir_limiter *l, struct weir__edition *e)
+{
+    struct weir__state first = {0}, *to = &first;
+
+    states_move(&to, l->state, e);
+    (void)pair_put(&l->pair, first);
+    atomic_store_explicit(&l->lone, e, memory_order_release);
+    begin_glance(l, e);
+}
+
+/* The caller changes. Returns once nobody decides by the old edition; `state` holds the new states, and
+ * then the old ones, to be freed. */
+static void take_over(struct weir_limiter *l, struct weir__edition *e, struct weir__state **state)
+{
+    const bool was_lone = atomic_load(&l->lone) != NULL;
+    struct weir__state *old[WEIR_TERMS_MAX];
+
+    end_glance(l);
+    if (was_lone && is_lone(e)) {
+        replace_lone(l, e);
+        return;
+    }
+    (void)weir__lock_take(&l->lock, &weir__seat_here); /* this seat never gives up */
+    if (was_lone)
+        pair_to_states(l, e, state);
+    else if (is_lone(e))
+        states_to_pair(l, e);
+    else
+        states_move(state, l->state, e);
+    l->edition = e;
+    memcpy(old, l->state, sizeof old);
+    memcpy(l->state, state, sizeof l->state);
+    weir__lock_drop(&l->lock);
+    memcpy(state, old, sizeof old);
+}
+
+/* ---- Open, change, close ------------------------------------------------------------------- */
+
+static int parse(struct weir_limit *limit, const char *text, struct weir_diag *why)
+{
+    return text ? weir_limit_parse(limit, text, why)
+                : weir__diag(why, WEIR_EINVAL, "there is no limit");
+}
+
+int weir_limiter_open(struct weir_limiter **out, const char *text, struct weir_diag *why)
+{
+    const struct weir__instant at = weir__instant_now();
+    struct weir_limiter *l;
+    struct weir_limit limit;
+    int error = parse(&limit, text, why);
+
+    if (error)
+        return error;
+    weir__fork_prepare();
+    (void)pthread_once(&once, prepare);
+    l = aligned_alloc(alignof(struct weir_limiter), sizeof *l);
+    if (!l)
+        return weir__diag(why, WEIR_ENOMEM, "out of memory");
+    memset(l, 0, sizeof *l);
+    error = weir__edition_open(&l->edition, &limit, NULL, at.now_ns, at.wall_ns);
+    if (!error)
+        error = states_open(l->state, l->edition);
+    if (error) {
+        weir_limiter_close(l);
+        return weir__diag(why, error, "%s", weir_error_text(error));
+    }
+    if (is_lone(l->edition)) {
+        begin_glance(l, l->edition);
+        atomic_store(&l->lone, l->edition);
+    }
+    *out = l;
+    return 0;
+}
+
+void weir_limiter_close(struct weir_limiter *l)
+{
+    if (!l)
+        return;
+    weir__edition_close(l->edition);
+    free(l->state[0]);
+    free(l);
+}
+
+/* Equal limits are equal bytes. */
+static bool is_in_force(const struct weir_limiter *l, const struct weir_limit *limit)
+{
+    if (l->edition->n != limit->n)
+        return false;
+    for (int i = 0; i < limit->n; i++)
+        if (memcmp(&l->edition->clause[i].meter.term, &limit->term[i], sizeof limit->term[i]) != 0)
+            return false;
+    return true;
+}
+
+/* The edition after the one in force, which stays as it is. */
+static int edition_after(struct weir__edition **out, const struct weir__edition *e,
+                         const struct weir_limit *limit, struct weir__instant at)
+{
+    struct weir__edition *older;
+    int error = weir__edition_copy(&older, e, WEIR__VERSIONS_KEPT - 1);
+
+    if (error)
+        return error;
+    error = weir__edition_open(out, limit, older, at.now_ns, at.wall_ns);
+    if (error)
+        weir__edition_close(older);
+    return error;
+}
+
+/* The caller changes. */
+static int change(struct weir_limiter *l, const struct weir_limit *limit, struct weir__instant at)
+{
+    struct weir__state *state[WEIR_TERMS_MAX];
+    struct weir__edition *old = l->edition, *e;
+    int error;
+
+    if (is_in_force(l, limit))
+        return 0;
+    error = edition_after(&e, old, limit, at);
+    if (error)
+        return error;
+    error = states_open(state, e);
+    if (error) {
+        weir__edition_close(e);
+        return error;
+    }
+    take_over(l, e, state);
+    weir__edition_close(old);
+    free(state[0]);
+    return 0;
+}
+
+static int change_to(struct weir_limiter *l, const char *text, struct weir__instant at,
+                     struct weir_diag *why)
+{
+    struct weir_limit limit;
+    int error = parse(&limit, text, why);
+
+    if (error)
+        return error;
+    if (!weir__instant_fits(at.now_ns))
+        return weir__diag(why, WEIR_EINVAL, "%s", weir_error_text(WEIR_EINVAL));
+    (void)pthread_mutex_lock(&changing);
+    error = change(l, &limit, at);
+    (void)pthread_mutex_unlock(&changing);
+    if (error)
+        return weir__diag(why, error, "%s", weir_error_text(error));
+    weir__turnstile_ring(&l->turnstile);
+    return 0;
+}
+
+int weir_limiter_change_at(struct weir_limiter *l, const char *text, int64_t now_ns,
+                           struct weir_diag *why)
+{
+    return change_to(l, text, weir__instant_of(now_ns), why);
+}
+
+int weir_limiter_change(struct weir_limiter *l, const char *text, struct weir_diag *why)
+{
+    return change_to(l, text, weir__instant_now(), why);
+}

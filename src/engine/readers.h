@@ -1,0 +1,87 @@
+/* Grace periods, for what is replaced rarely and read always.
+ *
+ * A reader says when it enters and when it exits, in a word of its own; whoever has replaced
+ * something waits until all who might still see the old one have been out, and then frees it:
+ *
+ *     weir__readers_enter();                        new = ...;
+ *     e = load(&shown);                             old = exchange(&shown, new);
+ *     ... read *e ...                               weir__readers_wait();
+ *     weir__readers_exit();                         free(old);
+ *
+ * The order that this stands on is between the reader's own word and its load of `shown`, and a
+ * processor may swap just these two. A barrier in between would cost more than all the rest, so the
+ * one who waits imposes it on everybody (barrier.h); only where that cannot be done, each reader has
+ * one of its own.
+ *
+ * Invariants:
+ *   (1) weir__readers_wait returns after every reader that was inside when it was called has been
+ *       outside. Readers that enter later see what was published before the call.
+ *   (2) Entering and exiting never fail, never wait, and lock no instruction. They nest.
+ *   (3) One place for the whole process. A reader inside must not wait for anything that may itself
+ *       wait for readers, and may not call weir__readers_wait.
+ *   (4) After fork() the child has one thread: the others' words no longer count.
+ */
+#ifndef WEIR_ENGINE_READERS_H
+#define WEIR_ENGINE_READERS_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One thread's. It outlives the thread and goes to another. */
+struct weir__reader {
+    alignas(64) _Atomic uint64_t turn; /* odd while inside */
+    unsigned depth;                    /* the thread's own */
+    bool fenced;                       /* it needs a barrier of its own */
+    _Atomic bool taken;
+    struct weir__reader *next;
+};
+
+/* NULL: none yet, or there was no memory for one. */
+extern __thread struct weir__reader *weir__reader_self __attribute__((tls_model("initial-exec")));
+
+void weir__readers_enter_slowly(void);
+void weir__readers_exit_slowly(void);
+void weir__readers_fence(void);
+
+static inline void weir__reader_turn(struct weir__reader *r, memory_order order)
+{
+    /* Nobody else writes it: no addition that would have to be locked. */
+    const uint64_t turn = atomic_load_explicit(&r->turn, memory_order_relaxed);
+
+    atomic_store_explicit(&r->turn, turn + 1, order);
+}
+
+static inline void weir__readers_enter(void)
+{
+    struct weir__reader *r = weir__reader_self;
+
+    if (__builtin_expect(r == NULL, 0)) {
+        weir__readers_enter_slowly();
+        return;
+    }
+    if (r->depth++ > 0)
+        return;
+    weir__reader_turn(r, memory_order_relaxed);
+    if (__builtin_expect(r->fenced, 0))
+        weir__readers_fence();
+    atomic_signal_fence(
+        memory_order_seq_cst); /* the compiler keeps the order; the barrier does the rest */
+}
+
+static inline void weir__readers_exit(void)
+{
+    struct weir__reader *r = weir__reader_self;
+
+    if (__builtin_expect(r == NULL, 0))
+        weir__readers_exit_slowly();
+    else if (--r->depth == 0)
+        weir__reader_turn(r, memory_order_release);
+}
+
+/* Not from inside. */
+void weir__readers_wait(void);
+
+#endif

@@ -1,0 +1,208 @@
+#include "engine/seats.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/file.h"
+
+#define YIELDS          64
+#define NAP_NS          100000
+#define PATIENCE_NS     (10 * WEIR__NS_PER_MS)   /* with a holder in another process */
+#define PATIENCE_OWN_NS (1000 * WEIR__NS_PER_MS) /* with a thread of our own, that will run again */
+#define FILES_CACHED    4
+
+/* ---- Record locks ------------------------------------------------------------------------------ */
+
+static bool lock_byte(const struct weir__file *f, uint32_t i, short how)
+{
+    struct flock l = {
+        .l_type = how, .l_whence = SEEK_SET, .l_start = WEIR__LOCK_SEATS + i, .l_len = 1};
+    int done;
+
+    do
+        done = fcntl(f->fd, F_SETLK, &l);
+    while (done != 0 && errno == EINTR);
+    return done == 0;
+}
+
+static struct weir__journal *journal_of(const struct weir__file *f, uint32_t i)
+{
+    return (struct weir__journal *)(void *)(f->base + f->header->journals_at) + i;
+}
+
+/* ---- Recovery ---------------------------------------------------------------------------------- */
+
+/* Undoes the journal of a seat whose byte we hold. */
+static void undo(struct weir__file *f, uint32_t i)
+{
+    if (weir__journal_undo(journal_of(f, i), i + 1, f->base, f->reserved))
+        atomic_fetch_add(&f->header->recovered, 1);
+}
+
+/* The caller holds the seats' lock. True if the seat's holder was dead; all of his is undone. */
+static bool recover_locked(struct weir__file *f, uint32_t i)
+{
+    if (f->seats.ours[i] != WEIR__SEAT_NOT_OURS || !weir__file_map_all(f) ||
+        !lock_byte(f, i, F_WRLCK))
+        return false;
+    undo(f, i);
+    (void)lock_byte(f, i, F_UNLCK);
+    return true;
+}
+
+void weir__seats_recover_all(struct weir__file *f)
+{
+    (void)pthread_mutex_lock(&f->seats.lock);
+    for (uint32_t i = 0; i < WEIR__FILE_SEATS; i++)
+        (void)recover_locked(f, i);
+    (void)pthread_mutex_unlock(&f->seats.lock);
+}
+
+/* ---- Waiting for a holder ---------------------------------------------------------------------- */
+
+static int64_t monotonic_ns(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * WEIR__NS_PER_S + t.tv_nsec;
+}
+
+static int64_t look_after(struct weir__file *f, struct weir__lock *l, uint32_t holder)
+{
+    int64_t patience = PATIENCE_NS;
+
+    (void)pthread_mutex_lock(&f->seats.lock);
+    if (holder > WEIR__FILE_SEATS) /* nobody's number: the word is damaged */
+        (void)atomic_compare_exchange_strong(&l->holder, &holder, 0);
+    else if (f->seats.ours[holder - 1] != WEIR__SEAT_NOT_OURS)
+        patience = PATIENCE_OWN_NS;
+    else if (recover_locked(f, holder - 1))
+        patience = INT64_MAX;
+    (void)pthread_mutex_unlock(&f->seats.lock);
+    return patience;
+}
+
+static int stuck(struct weir__seat *s, struct weir__lock *l, uint32_t holder, unsigned looks)
+{
+    struct weir__file_seat *me = (struct weir__file_seat *)(void *)s;
+    const struct timespec nap = {0, NAP_NS};
+    const int64_t now = monotonic_ns();
+    int64_t patience;
+
+    if (looks == 0)
+        me->waiting_since_ns = now;
+    if (looks < YIELDS) {
+        (void)sched_yield();
+        return 0;
+    }
+    patience = look_after(me->file, l, holder);
+    if (now - me->waiting_since_ns > patience) {
+        atomic_fetch_add_explicit(&me->file->seats.busy, 1, memory_order_relaxed);
+        return WEIR_EBUSY;
+    }
+    if (patience < INT64_MAX)
+        (void)nanosleep(&nap, NULL);
+    return 0;
+}
+
+/* ---- Seats of this process --------------------------------------------------------------------- */
+
+void weir__seats_init(struct weir__seats *s, struct weir__file *f)
+{
+    (void)pthread_mutex_init(&s->lock, NULL);
+    for (uint32_t i = 0; i < WEIR__FILE_SEATS; i++)
+        s->seat[i] =
+            (struct weir__file_seat){.seat = {i + 1, journal_of(f, i), f->base, stuck}, .file = f};
+}
+
+void weir__seats_forked(struct weir__seats *s)
+{
+    (void)pthread_mutex_init(&s->lock, NULL);
+    memset(s->ours, 0, sizeof s->ours);
+}
+
+/* A seat for a thread that has none: one of ours that is free, or a new one. */
+static struct weir__file_seat *claim(struct weir__file *f)
+{
+    struct weir__seats *s = &f->seats;
+    struct weir__file_seat *seat = NULL;
+
+    (void)pthread_mutex_lock(&s->lock);
+    for (uint32_t i = 0; i < WEIR__FILE_SEATS && !seat; i++)
+        if (s->ours[i] == WEIR__SEAT_FREE)
+            seat = &s->seat[i];
+    for (uint32_t i = 0; i < WEIR__FILE_SEATS && !seat; i++)
+        if (s->ours[i] == WEIR__SEAT_NOT_OURS && weir__file_map_all(f) &&
+            lock_byte(f, i, F_WRLCK)) {
+            undo(f, i);
+            seat = &s->seat[i];
+        }
+    if (seat)
+        s->ours[seat - s->seat] = WEIR__SEAT_TAKEN;
+    (void)pthread_mutex_unlock(&s->lock);
+    return seat;
+}
+
+/* ---- This thread's seats ----------------------------------------------------------------------- */
+
+struct sitting {
+    uint64_t file_id; /* 0: none */
+    struct weir__file_seat *seat;
+};
+
+static __thread struct sitting sittings[FILES_CACHED] __attribute__((tls_model("initial-exec")));
+static pthread_key_t at_exit;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The seat goes back to its process, unless the file was closed meanwhile. */
+static void stand_up(struct sitting *s)
+{
+    struct weir__file *f = s->file_id ? weir__file_find_locked(s->file_id) : NULL;
+
+    if (f) {
+        (void)pthread_mutex_lock(&f->seats.lock);
+        f->seats.ours[s->seat - f->seats.seat] = WEIR__SEAT_FREE;
+        (void)pthread_mutex_unlock(&f->seats.lock);
+    }
+    if (s->file_id)
+        weir__file_find_done();
+    s->file_id = 0;
+}
+
+static void thread_ends(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < FILES_CACHED; i++)
+        stand_up(&sittings[i]);
+}
+
+static void prepare(void)
+{
+    (void)pthread_key_create(&at_exit, thread_ends);
+}
+
+static struct weir__seat *sit_down(struct weir__file *f)
+{
+    struct weir__file_seat *seat = claim(f);
+
+    if (!seat)
+        return NULL;
+    (void)pthread_once(&once, prepare);
+    (void)pthread_setspecific(at_exit, sittings);
+    stand_up(&sittings[FILES_CACHED - 1]);
+    memmove(&sittings[1], &sittings[0], sizeof sittings - sizeof sittings[0]);
+    sittings[0] = (struct sitting){f->id, seat};
+    return &seat->seat;
+}
+
+struct weir__seat *weir__file_seat(struct weir__file *f)
+{
+    for (int i = 0; i < FILES_CACHED; i++)
+        if (sittings[i].file_id == f->id)
+            return &sittings[i].seat->seat;
+    return sit_down(f);
+}
