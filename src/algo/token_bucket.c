@@ -56,10 +56,49 @@ static inline void judge(const struct weir__meter *m, struct weir__due *d,
         weir__refuse(v, WEIR_TOO_BIG, -1);
 }
 
+/* One event from a bucket in use, now or not at all: what nearly every request is. The same answer as
+ * below, in a third of the instructions: there is no price to work out, no wait, no edge of time.
+ * With `left` = full - (D' - now), it fits just if left >= 0; refused, it can pass when left is 0. */
+static inline bool take_one(const struct weir__meter *m, struct weir__state *s,
+                            const struct weir__ask *a, struct weir_verdict *v)
+{
+    const bool owes = s->fresh_ns > a->now_ns;
+    int64_t ns = (owes ? s->fresh_ns : a->now_ns) + m->step.ns;
+    int64_t rem = (owes ? weir__state_part(s) : 0) - m->step.rem;
+    int64_t left_ns, left_rem;
+
+    ns += rem < 0;
+    rem += rem < 0 ? m->term.count : 0;
+    left_ns = m->full.ns - (ns - a->now_ns);
+    left_rem = m->full.rem + rem;
+    left_ns += left_rem >= m->term.count;
+    left_rem -= left_rem >= m->term.count ? m->term.count : 0;
+    if (left_ns < 0 && a->patience_ns > 0)
+        return false;
+    v->limit = m->limit;
+    if (left_ns < 0) {
+        weir__refuse(v, WEIR_LIMITED, -left_ns);
+        v->remaining = 0;
+        v->reset_after_ns = s->fresh_ns - a->now_ns;
+        return true;
+    }
+    weir__grant(v, 0);
+    v->remaining = weir__due_events(m, (struct weir__span){left_ns, left_rem});
+    v->reset_after_ns = ns - a->now_ns;
+    s->fresh_ns = ns;
+    s->word = weir__state_word(rem, m->version) | (owes ? s->word & WEIR__STATE_FLAG : 0);
+    return true;
+}
+
 static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
                  struct weir_verdict *v)
 {
-    weir__due_take(m, s, a, v, judge, weir__due_room);
+    /* D + T stays below 2^63 if D is: T is at most 2^62, and so is now. */
+    const bool plain =
+        a->cost == 1 && s->fresh_ns != 0 && s->fresh_ns < WEIR__NOW_MAX && !m->term.count_denied;
+
+    if (!plain || !take_one(m, s, a, v))
+        weir__due_take(m, s, a, v, judge, weir__due_room);
 }
 
 const struct weir__algo weir__token_bucket = {

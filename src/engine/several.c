@@ -365,7 +365,7 @@ static int run(struct call *c, enum weir__verb verb, struct weir_verdict *v,
     unlock_scratch(c);
     for (int i = 0; i < c->n && !c->seat->journal; i++)
         if (c->item[i].made)
-            weir__table_grow(c->item[i].clause->table);
+            weir__table_grow(c->item[i].clause->table, c->now.now_ns);
     return error;
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "table/fast.h"
 
 #define BATCH 64
 
@@ -35,7 +36,7 @@ struct visit {
 static void leave(const struct visit *at)
 {
     weir__journal_settle(at->seat);
-    weir__table_release(&at->hold);
+    weir__table_release_fast(&at->hold);
     if (at->saving)
         weir__lock_drop(at->saving);
 }
@@ -54,7 +55,8 @@ static int come(const struct errand *to, struct weir__seat *seat, struct visit *
         if (error)
             return error;
     }
-    error = weir__table_find(t, seat, to->fingerprint, &at->hold, &at->state);
+    at->state = weir__table_find_fast(t, seat, to->fingerprint, &at->hold);
+    error = at->state ? 0 : weir__table_find(t, seat, to->fingerprint, &at->hold, &at->state);
     if (error) {
         if (at->saving)
             weir__lock_drop(at->saving);
@@ -65,7 +67,7 @@ static int come(const struct errand *to, struct weir__seat *seat, struct visit *
         return WEIR__STALE;
     }
     if (at->state)
-        weir__table_note(t, seat, &at->hold);
+        weir__table_note_fast(t, seat, &at->hold);
     return 0;
 }
 
@@ -116,7 +118,7 @@ static int take_plain(struct weir *w, const struct errand *to, struct weir__seat
     v->which = v->allowed ? -1 : 0;
     leave(&at);
     if (grows && !seat->journal)
-        weir__table_grow(to->clause->table);
+        weir__table_grow(to->clause->table, now.now_ns);
     return 0;
 }
 
@@ -139,17 +141,20 @@ static int peek_plain(const struct errand *to, struct weir__seat *seat,
 }
 
 /* Within a reader's section: where the request goes, if its limit is a plain one. */
-static int find_errand(const struct weir_request *rq, struct errand *to)
+static int find_errand(const struct weir_request *rq, bool alone, struct errand *to)
 {
     to->policy = rq->policy;
     to->edition = weir__policy_edition(rq->policy);
     if (!to->edition)
         return WEIR__STALE;
     to->clause = &to->edition->clause[0];
-    if (to->edition->plain) {
-        to->fingerprint = weir__fingerprint(to->clause, rq);
+    if (!to->edition->plain)
+        return 0;
+    to->fingerprint = weir__fingerprint(to->clause, rq);
+    if (alone)
         weir__table_prefetch(to->clause->table, to->fingerprint);
-    }
+    else
+        weir__table_prefetch_first(to->clause->table, to->fingerprint);
     return 0;
 }
 
@@ -162,7 +167,7 @@ static int decide(struct weir *w, const struct weir_request *rq, enum weir__verb
 
     if (!seat)
         return WEIR_EFULL;
-    error = find_errand(rq, &to);
+    error = find_errand(rq, true, &to);
     if (error)
         return error;
     if (!to.edition->plain)
@@ -220,7 +225,7 @@ static void take_batch(struct weir *w, struct weir__seat *seat, const struct wei
     struct errand to[BATCH];
 
     for (size_t i = 0; i < n; i++)
-        left_over[i] = find_errand(&rq[i], &to[i]) != 0;
+        left_over[i] = find_errand(&rq[i], false, &to[i]) != 0;
     for (size_t i = 0; i < n; i++)
         if (!left_over[i])
             left_over[i] =

@@ -1,163 +1,155 @@
-/* Growth: linear hashing, and the moves that make it work in buckets of a fixed size.
+/* Growth, in place and without a pause.
  *
- * With n buckets, half < n <= 2 x half for a power of two, a hash's low bits name a bucket below
- * 2 x half, or, where that is not there yet, one below half. Bucket n is made by splitting bucket
- * n - half: of its keys, those that belong to the new one go there. So the table grows by a bucket at
- * a time.
+ * A hash h names the place h / 2^32 between 0 and 1; of n buckets the i-th covers i/n to (i+1)/n. To
+ * grow from n to m buckets, a quarter more, buckets are moved one by one from the last to the first:
+ * the keys of bucket i belong between i x m/n and (i+1) x m/n, which is i or later, where everything
+ * has moved away already. The buckets before the sweep are still those of the old size.
  *
- * The price is that buckets not yet split in a round have up to twice the keys of the others; with
- * nothing more, one live key in four would lose its place. But every key has two buckets, and the
- * full ones lie in one part of the table: a key of a full bucket is moved to its other bucket, or, if
- * that is full too, after a key of that one has been moved out of the way. With those two steps
- * (looking at one other bucket per insertion on average), one key in 100,000 finds no place at a
- * load of 70%; measured in tests/engine.
+ *     old  |  0  |  1  |  2  |  3  |
+ *     new  | 0  | 1  | 2  | 3  | 4  |         moved: the part to the right of the sweep
+ *
+ * So the load is even, but for the step between what has moved and what has not. (Linear hashing
+ * splits a bucket into two instead: those not yet split are twice as full as the others, and no two
+ * choices make up for that.) The memory in use grows with the table, from one end.
  *
  * Invariants:
- *   (1) Who displaces holds the two buckets of a newcomer and only tries the locks of others.
- *   (2) A key that moves is in one of its two buckets before and after, both locked: nobody ever
- *       fails to find it who looks under the locks.
- *   (3) A table that is full is left alone: when more than 75% of its places are taken, moving costs
- *       more than it gains, and an attacker would make us pay.
+ *   (1) A bucket is moved by the holder of `growing`, who also holds the bucket and those that its keys
+ *       go to; he says so in `growth` before he lets go of any.
+ *   (2) Where a new bucket is full, room is made in it (displace.c); if none can be, the live key that
+ *       is nearest to fresh goes, and is counted. Keys as good as new are not moved.
+ *   (3) A newcomer moves two buckets. From one size to the next there are as many newcomers as
+ *       buckets, so the table is through before it is due again.
  */
 #include <string.h>
 
 #include "table/layout.h"
 
-#define MOVES_PERCENT 75
+#define DUE_PERCENT 80 /* of the places, and the next size is due */
+#define AT_ONCE     2
+#define TARGETS     3 /* buckets that the keys of one can go to */
 
-/* ---- Moving keys out of the way ---------------------------------------------------------------- */
-
-/* The free place of a bucket that the caller holds, or `places`. */
-static uint64_t free_place(const struct weir__table *t, const struct weir__bucket *b,
-                           int64_t now_ns)
+static bool is_due(const struct weir__table *t, struct weir__map m)
 {
-    uint64_t i = 0;
+    const uint64_t used = atomic_load_explicit(&t->used, memory_order_relaxed);
 
-    while (i < t->places && weir__place_free_from(t, b, i) > now_ns)
-        i++;
-    return i;
+    return m.new > m.old && (m.sweep < m.old || used * 100 > m.old * t->places * DUE_PERCENT);
 }
 
-/* Tries to lock the other bucket of a key; NULL if it is the same one, taken, or no longer the key's.
- */
-static struct weir__bucket *try_other(struct weir__table *t, const struct weir__bucket *at,
-                                      uint64_t fingerprint)
+static void say_moved(struct weir__table *t, uint64_t sweep)
 {
-    struct weir__hold h;
-    struct weir__bucket *other;
+    const uint64_t growth = atomic_load_explicit(&t->growth, memory_order_relaxed);
+    uint64_t step = growth >> WEIR__SWEEP_BITS;
 
-    if (fingerprint == 0 || weir__table_candidates(t, fingerprint, &h) < 2)
-        return NULL;
-    other = h.bucket[0] == at ? h.bucket[1] : h.bucket[0];
-    if (!weir__lock_try(&other->lock, &weir__seat_private))
-        return NULL;
-    if (weir__table_still(t, fingerprint, &h))
-        return other;
-    weir__lock_drop(&other->lock);
-    return NULL;
+    if (sweep == 0)
+        sweep = t->size[++step];
+    atomic_store_explicit(&t->growth, step << WEIR__SWEEP_BITS | sweep, memory_order_release);
 }
 
-static void moved(struct weir__table *t, struct weir__bucket *from, uint64_t from_place,
-                  struct weir__bucket *to, uint64_t to_place)
+/* The new number of a key in the i-th bucket: by its first hash if that is why it is there. */
+static uint64_t new_number(struct weir__map m, uint64_t fingerprint, uint64_t i)
 {
-    if (weir__bucket_get(to, to_place) != 0) /* a key as good as new makes way */
-        atomic_fetch_sub_explicit(&t->used, 1, memory_order_relaxed);
-    weir__entry_move(t, from, from_place, to, to_place);
+    const uint64_t first = weir__first_hash(fingerprint);
+
+    return (first * m.old >> 32 == i ? first : weir__second_hash(fingerprint)) * m.new >> 32;
 }
 
-/* Frees a place of `b`, which the caller holds, by moving its key to its other bucket; `deeper` times
- * by freeing a place there first. */
-static bool make_room(struct weir__table *t, struct weir__bucket *b, int64_t now_ns,
-                      struct weir__spared spared, int deeper)
-{
-    for (uint64_t i = 0; i < t->places; i++) {
-        const uint64_t fingerprint = weir__bucket_get(b, i);
-        struct weir__bucket *other;
-        uint64_t place;
+/* The buckets where the keys of bucket i go, locked; itself is held already. */
+struct targets {
+    struct weir__bucket *bucket[TARGETS];
+    uint64_t from; /* the number of the first */
+};
 
-        for (int j = 0; j < spared.n; j++)
-            if (spared.fingerprint[j] == fingerprint)
-                return false; /* its place is known to the caller: rare enough to give up */
-        other = try_other(t, b, fingerprint);
-        if (!other)
+static struct targets lock_targets(struct weir__table *t, struct weir__map m, uint64_t i)
+{
+    struct targets to = {.from = i * m.new / m.old};
+
+    for (uint64_t k = 0; k < TARGETS; k++) {
+        if (to.from + k >= m.new)
             continue;
-        place = free_place(t, other, now_ns);
-        if (place == t->places && deeper > 0 &&
-            make_room(t, other, now_ns, (struct weir__spared){0}, deeper - 1))
-            place = free_place(t, other, now_ns);
-        if (place < t->places)
-            moved(t, b, i, other, place);
-        weir__lock_drop(&other->lock);
-        if (place < t->places)
-            return true;
+        to.bucket[k] = weir__bucket_at(t, to.from + k);
+        if (to.from + k > i)
+            (void)weir__lock_take(&to.bucket[k]->lock, &weir__seat_private);
     }
-    return false;
+    return to;
 }
 
-static bool may_move(const struct weir__table *t)
+static void unlock_targets(const struct targets *to, uint64_t i)
 {
-    const uint64_t used = atomic_load_explicit(&t->used, memory_order_relaxed);
-
-    return weir__table_buckets(t) < t->buckets_max ||
-           used * 100 < t->buckets_max * t->places * MOVES_PERCENT;
+    for (uint64_t k = 0; k < TARGETS; k++)
+        if (to->bucket[k] && to->from + k > i)
+            weir__lock_drop(&to->bucket[k]->lock);
 }
 
-bool weir__table_displace(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
-                          struct weir__spared spared)
+static void drop(struct weir__table *t, struct weir__bucket *b, uint64_t place)
 {
-    if (t->shared || !may_move(t))
-        return false;
-    for (int deeper = 0; deeper < 2; deeper++)
-        for (int i = 0; i < 2 && h->bucket[i]; i++)
-            if (make_room(t, h->bucket[i], now_ns, spared, deeper))
-                return true;
-    return false;
+    weir__bucket_put(b, place, 0);
+    atomic_fetch_sub_explicit(&t->used, 1, memory_order_relaxed);
 }
 
-/* ---- Splitting --------------------------------------------------------------------------------- */
-
-static bool is_due(const struct weir__table *t)
+/* Of the keys of `to` and this one, the one that is nearest to fresh goes. */
+static void squeeze(struct weir__table *t, struct weir__bucket *b, uint64_t place,
+                    struct weir__bucket *to)
 {
-    const uint64_t n = atomic_load_explicit(&t->buckets, memory_order_relaxed);
-    const uint64_t used = atomic_load_explicit(&t->used, memory_order_relaxed);
+    uint64_t nearest = 0;
 
-    return n < t->buckets_max && used * 100 > n * t->places * WEIR__FULL_PERCENT;
+    atomic_fetch_add_explicit(&t->evicted, 1, memory_order_relaxed);
+    for (uint64_t i = 1; i < t->places; i++)
+        if (weir__place_free_from(t, to, i) < weir__place_free_from(t, to, nearest))
+            nearest = i;
+    if (weir__place_free_from(t, b, place) <= weir__place_free_from(t, to, nearest))
+        drop(t, b, place);
+    else
+        weir__entry_move(t, b, place, to, nearest);
 }
 
-/* Moves to the new bucket what belongs there and no longer to the old one. */
-static void split(struct weir__table *t, struct weir__bucket *old, uint64_t old_number,
-                  struct weir__bucket *new, uint64_t buckets)
+static void move_key(struct weir__table *t, struct weir__bucket *b, uint64_t place,
+                     struct weir__bucket *to, int64_t now_ns)
 {
-    uint64_t place = 0;
+    const struct weir__spared none = {0};
+    uint64_t free = weir__free_place(t, to, now_ns);
 
-    for (uint64_t i = 0; i < t->places; i++) {
-        const uint64_t fingerprint = weir__bucket_get(old, i);
+    if (free == t->places && (weir__bucket_make_room(t, to, now_ns, none, 0) ||
+                              weir__bucket_make_room(t, to, now_ns, none, 1)))
+        free = weir__free_place(t, to, now_ns);
+    if (free < t->places)
+        weir__entry_move(t, b, place, to, free);
+    else
+        squeeze(t, b, place, to);
+}
 
-        if (fingerprint != 0 && weir__first_of(fingerprint, buckets) != old_number &&
-            weir__second_of(fingerprint, buckets) != old_number)
-            weir__entry_move(t, old, i, new, place++);
+static void move_bucket(struct weir__table *t, struct weir__map m, int64_t now_ns)
+{
+    const uint64_t i = m.sweep - 1;
+    struct weir__bucket *b = weir__bucket_at(t, i);
+    struct targets to;
+
+    (void)weir__lock_take(&b->lock, &weir__seat_private);
+    to = lock_targets(t, m, i);
+    say_moved(t, i);
+    for (uint64_t place = 0; place < t->places; place++) {
+        const uint64_t fingerprint = weir__bucket_get(b, place);
+        const uint64_t number = new_number(m, fingerprint, i);
+
+        if (fingerprint == 0)
+            continue;
+        if (weir__place_free_from(t, b, place) <= now_ns)
+            drop(t, b, place);
+        else if (number != i)
+            move_key(t, b, place, to.bucket[number - to.from], now_ns);
     }
+    unlock_targets(&to, i);
+    weir__lock_drop(&b->lock);
 }
 
-void weir__table_grow(struct weir__table *t)
+void weir__table_grow(struct weir__table *t, int64_t now_ns)
 {
-    struct weir__seat *s = &weir__seat_private;
-    uint64_t n, old_number;
-    struct weir__bucket *old, *new;
-
-    if (!is_due(t) || !weir__lock_try(&t->growing, s))
+    if (!is_due(t, weir__map_of(t)) || !weir__lock_try(&t->growing, &weir__seat_private))
         return;
-    n = weir__table_buckets(t);
-    if (is_due(t)) {
-        old_number = n - (UINT64_C(1) << (63 - __builtin_clzll(n)));
-        old = weir__bucket_at(t, old_number);
-        new = weir__bucket_at(t, n);
-        (void)weir__lock_take(&old->lock, s);
-        (void)weir__lock_take(&new->lock, s); /* nobody knows it yet, but will before we let go */
-        split(t, old, old_number, new, n + 1);
-        atomic_store_explicit(&t->buckets, n + 1, memory_order_release);
-        weir__lock_drop(&new->lock);
-        weir__lock_drop(&old->lock);
+    for (int i = 0; i < AT_ONCE; i++) {
+        const struct weir__map m = weir__map_of(t);
+
+        if (is_due(t, m))
+            move_bucket(t, m, now_ns);
     }
     weir__lock_drop(&t->growing);
 }

@@ -6,9 +6,10 @@
 
 #include "table/table.h"
 
-#define WEIR__TABLE_HEADER 1024
+#define WEIR__TABLE_HEADER 4096
 #define WEIR__TABLE_LINE   64
-#define WEIR__FULL_PERCENT 70 /* of the places: from there on a table grows; max_keys are so many */
+#define WEIR__FULL_PERCENT 70  /* of the places: so many are max_keys */
+#define WEIR__SIZES        128 /* that a table grows through; see grow.c */
 #define WEIR__STRETCHES    16
 
 struct weir__bucket {
@@ -30,7 +31,7 @@ struct weir__table {
     uint64_t state_bytes, bucket_bytes, places, states_at; /* places: in one bucket */
     uint64_t max_keys, buckets_max, saved_at;              /* saved_at: from the header; 0 none */
     uint64_t shared;                                       /* with other processes */
-    _Atomic uint64_t buckets;                              /* in use */
+    _Atomic uint64_t growth;                               /* how far it has grown; see grow.c */
 
     _Alignas(WEIR__TABLE_LINE) _Atomic uint64_t used;
     _Atomic uint64_t evicted;
@@ -38,6 +39,7 @@ struct weir__table {
     _Atomic uint32_t stretches; /* how many there ever were */
 
     _Alignas(WEIR__TABLE_LINE) struct weir__stretch stretch[WEIR__STRETCHES];
+    uint64_t size[WEIR__SIZES]; /* in buckets; the last one again and again */
 };
 static_assert(sizeof(struct weir__table) <= WEIR__TABLE_HEADER, "the buckets begin behind it");
 
@@ -62,43 +64,72 @@ static inline void weir__bucket_put(struct weir__bucket *b, uint64_t place, uint
     atomic_store_explicit(&b->fingerprint[place], fingerprint, memory_order_relaxed);
 }
 
-static inline uint64_t weir__table_buckets(const struct weir__table *t)
+/* Where keys are: a hash names a place between 0 and 1, and so, in a table of n buckets, the bucket
+ * that covers it. While the table grows from one size to the next, buckets from `sweep` on have been
+ * moved, those before have not (grow.c). */
+struct weir__map {
+    uint64_t old, new, sweep;
+};
+
+#define WEIR__SWEEP_BITS 40
+
+static inline struct weir__map weir__map_of(const struct weir__table *t)
 {
-    return atomic_load_explicit(&t->buckets, memory_order_acquire);
+    const uint64_t growth = atomic_load_explicit(&t->growth, memory_order_acquire);
+    const uint64_t step = growth >> WEIR__SWEEP_BITS;
+
+    return (struct weir__map){t->size[step], t->size[step + 1],
+                              growth & ((UINT64_C(1) << WEIR__SWEEP_BITS) - 1)};
 }
 
-/* Linear hashing: the low bits of the hash, one fewer where that bucket is not there yet. */
-static inline uint64_t weir__number_of(uint64_t hash, uint64_t buckets)
+static inline uint64_t weir__number_of(struct weir__map m, uint64_t hash)
 {
-    const uint64_t half = UINT64_C(1) << (63 - __builtin_clzll(buckets));
-    const uint64_t number = hash & (2 * half - 1);
+    const uint64_t number = hash * m.old >> 32;
 
-    return number < buckets ? number : hash & (half - 1);
+    return number < m.sweep ? number : hash * m.new >> 32;
 }
 
-static inline uint64_t weir__first_of(uint64_t fingerprint, uint64_t buckets)
+/* The two halves of a fingerprint are the hashes that name its two buckets. */
+static inline uint64_t weir__first_hash(uint64_t fingerprint)
 {
-    return weir__number_of(fingerprint & UINT32_MAX, buckets);
+    return fingerprint & UINT32_MAX;
 }
 
-static inline uint64_t weir__second_of(uint64_t fingerprint, uint64_t buckets)
+static inline uint64_t weir__second_hash(uint64_t fingerprint)
 {
-    return weir__number_of(fingerprint >> 32, buckets);
+    return fingerprint >> 32;
 }
 
 /* From when on the place may be taken: an empty one always. The caller holds the bucket. */
 int64_t weir__place_free_from(const struct weir__table *t, const struct weir__bucket *b,
                               uint64_t place);
 
-/* Makes a place free in one of two full buckets that the caller holds, by moving a key to its other
- * bucket (grow.c). */
+/* The free place of a bucket that the caller holds, or `places`. */
+static inline uint64_t weir__free_place(const struct weir__table *t, const struct weir__bucket *b,
+                                        int64_t now_ns)
+{
+    uint64_t i = 0;
+
+    while (i < t->places && weir__place_free_from(t, b, i) > now_ns)
+        i++;
+    return i;
+}
+
+/* Makes a place free in a bucket that the caller holds, by moving a key to its other bucket; `deeper`
+ * times by making one free there first (displace.c). The lock of other buckets is only tried. */
+bool weir__bucket_make_room(struct weir__table *t, struct weir__bucket *b, int64_t now_ns,
+                            struct weir__spared spared, int deeper);
+
+/* The same in one of the two buckets of a newcomer. */
 bool weir__table_displace(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
                           struct weir__spared spared);
 
 /* Moves an entry to a free place. The caller holds both buckets. */
-static inline void weir__entry_move(const struct weir__table *t, struct weir__bucket *from,
+static inline void weir__entry_move(struct weir__table *t, struct weir__bucket *from,
                                     uint64_t from_place, struct weir__bucket *to, uint64_t to_place)
 {
+    if (weir__bucket_get(to, to_place) != 0) /* a key as good as new makes way */
+        atomic_fetch_sub_explicit(&t->used, 1, memory_order_relaxed);
     memcpy(weir__state_at(t, to, to_place), weir__state_at(t, from, from_place), t->state_bytes);
     weir__bucket_put(to, to_place, weir__bucket_get(from, from_place));
     weir__bucket_put(from, from_place, 0);

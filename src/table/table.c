@@ -5,7 +5,7 @@
 
 #include "table/layout.h"
 
-#define FIRST_BUCKETS 16
+#define FIRST_BUCKETS 16 /* of a table that grows */
 #define LEAST_BUCKETS 2
 #define PLACES_LEAST  4
 #define BUCKET_SMALL  256 /* bytes; states that allow it have buckets no larger */
@@ -61,6 +61,18 @@ uint64_t weir__table_keys_in(size_t state_bytes, uint64_t bytes)
     return bytes / s.bucket_bytes * s.places * WEIR__FULL_PERCENT / 100 + 1;
 }
 
+/* The sizes that it grows through: a quarter more each time. */
+static void list_sizes(struct weir__table *t)
+{
+    uint64_t n = t->shared || t->buckets_max < FIRST_BUCKETS ? t->buckets_max : FIRST_BUCKETS;
+
+    for (int i = 0; i < WEIR__SIZES; i++) {
+        t->size[i] = n;
+        n = n + n / 4 < t->buckets_max ? n + n / 4 : t->buckets_max;
+    }
+    assert(t->size[WEIR__SIZES - 2] == t->buckets_max);
+}
+
 struct weir__table *weir__table_init(void *mem, const struct weir__table_options *o)
 {
     const struct shape s = shape_of(o->state_bytes, o->max_keys);
@@ -75,8 +87,8 @@ struct weir__table *weir__table_init(void *mem, const struct weir__table_options
     t->shared = o->shared;
     t->buckets_max = s.buckets_max;
     t->saved_at = saves_apart(o) ? WEIR__TABLE_HEADER + s.buckets_max * s.bucket_bytes : 0;
-    atomic_store(&t->buckets,
-                 o->shared || s.buckets_max < FIRST_BUCKETS ? s.buckets_max : FIRST_BUCKETS);
+    list_sizes(t);
+    atomic_store(&t->growth, t->size[0]);
     return t;
 }
 
@@ -91,7 +103,8 @@ bool weir__table_is_sound(const struct weir__table *t, uint64_t bytes)
     s = shape_of(t->state_bytes, t->max_keys);
     return weir__table_size(&o) <= bytes && t->bucket_bytes == s.bucket_bytes &&
            t->places == s.places && t->buckets_max == s.buckets_max &&
-           atomic_load(&t->buckets) == s.buckets_max &&
+           atomic_load(&t->growth) == s.buckets_max && t->size[0] == s.buckets_max &&
+           t->size[1] == s.buckets_max &&
            t->states_at == sizeof(struct weir__bucket) + s.places * sizeof(uint64_t) &&
            t->saved_at ==
                (saves_apart(&o) ? WEIR__TABLE_HEADER + s.buckets_max * s.bucket_bytes : 0);
@@ -101,14 +114,13 @@ bool weir__table_is_sound(const struct weir__table *t, uint64_t bytes)
 
 void weir__table_prefetch(const struct weir__table *t, uint64_t fingerprint)
 {
-    const uint64_t n = atomic_load_explicit(&t->buckets, memory_order_relaxed);
-    const char *first = (const char *)weir__bucket_at(t, weir__first_of(fingerprint, n));
-    const char *second = (const char *)weir__bucket_at(t, weir__second_of(fingerprint, n));
+    const struct weir__map m = weir__map_of(t);
+    const char *b =
+        (const char *)weir__bucket_at(t, weir__number_of(m, weir__first_hash(fingerprint)));
 
-    __builtin_prefetch(first, 1);
-    __builtin_prefetch(second, 1);
-    __builtin_prefetch(first + WEIR__TABLE_LINE, 1);
-    __builtin_prefetch(second + WEIR__TABLE_LINE, 1);
+    __builtin_prefetch(b, 1);
+    __builtin_prefetch(b + WEIR__TABLE_LINE, 1);
+    __builtin_prefetch(weir__bucket_at(t, weir__number_of(m, weir__second_hash(fingerprint))), 1);
 }
 
 struct weir__lock *weir__bucket_lock(struct weir__bucket *b)
@@ -124,15 +136,17 @@ struct weir__lock *weir__table_saving(struct weir__table *t)
 /* The key's buckets in the order of their numbers; the second is NULL if they are one. */
 int weir__table_candidates(const struct weir__table *t, uint64_t fingerprint, struct weir__hold *h)
 {
-    const uint64_t n = weir__table_buckets(t);
-    const uint64_t a = weir__first_of(fingerprint, n), b = weir__second_of(fingerprint, n);
+    const struct weir__map m = weir__map_of(t);
+    const uint64_t first = weir__number_of(m, weir__first_hash(fingerprint));
+    const uint64_t second = weir__number_of(m, weir__second_hash(fingerprint));
 
-    h->number[0] = a < b ? a : b;
-    h->number[1] = a < b ? b : a;
+    h->first = first > second;
+    h->number[h->first] = first;
+    h->number[!h->first] = second;
     h->bucket[0] = weir__bucket_at(t, h->number[0]);
-    h->bucket[1] = a == b ? NULL : weir__bucket_at(t, h->number[1]);
+    h->bucket[1] = first == second ? NULL : weir__bucket_at(t, h->number[1]);
     h->in = NULL;
-    return a == b ? 1 : 2;
+    return first == second ? 1 : 2;
 }
 
 bool weir__table_still(const struct weir__table *t, uint64_t fingerprint,
@@ -161,8 +175,10 @@ static bool look_in(const struct weir__table *t, struct weir__bucket *b, uint64_
 struct weir__state *weir__table_search_locked(const struct weir__table *t, uint64_t fingerprint,
                                               struct weir__hold *h)
 {
-    if (look_in(t, h->bucket[0], fingerprint, h) ||
-        (h->bucket[1] && look_in(t, h->bucket[1], fingerprint, h)))
+    const int first = h->first;
+
+    if (look_in(t, h->bucket[first], fingerprint, h) ||
+        (h->bucket[1] && look_in(t, h->bucket[!first], fingerprint, h)))
         return weir__state_at(t, h->in, h->place);
     h->in = NULL;
     return NULL;
@@ -213,7 +229,7 @@ static int lock_both(struct weir__table *t, struct weir__seat *s, uint64_t finge
         }
         if (weir__table_still(t, fingerprint, h))
             return 0;
-        weir__table_release(h); /* one was split meanwhile */
+        weir__table_release(h); /* one was moved meanwhile */
     }
 }
 
@@ -239,9 +255,17 @@ void weir__table_release(const struct weir__hold *h)
 
 /* ---- Looking on -------------------------------------------------------------------------------- */
 
+/* How many there are, counting those that it is growing into. */
+static uint64_t buckets_of(const struct weir__table *t)
+{
+    const struct weir__map m = weir__map_of(t);
+
+    return m.sweep == m.old ? m.old : m.new;
+}
+
 struct weir__table_stats weir__table_stats(const struct weir__table *t)
 {
-    const uint64_t n = weir__table_buckets(t);
+    const uint64_t n = buckets_of(t);
 
     return (struct weir__table_stats){
         .max_keys = t->max_keys,
@@ -255,7 +279,7 @@ struct weir__table_stats weir__table_stats(const struct weir__table *t)
 void weir__table_sample(struct weir__table *t, struct weir__seat *s, int64_t now_ns, uint64_t most,
                         uint64_t *seen, uint64_t *live)
 {
-    const uint64_t n = weir__table_buckets(t), step = n > most ? n / most : 1;
+    const uint64_t n = buckets_of(t), step = n > most ? n / most : 1;
 
     *seen = *live = 0;
     for (uint64_t i = 0; i < n && i / step < most; i += step) {
@@ -275,7 +299,7 @@ void weir__table_each(const struct weir__table *t, void *arg,
                       void (*visit)(void *arg, uint64_t fingerprint,
                                     const struct weir__state *state))
 {
-    for (uint64_t i = 0; i < weir__table_buckets(t); i++) {
+    for (uint64_t i = 0; i < buckets_of(t); i++) {
         const struct weir__bucket *b = weir__bucket_at(t, i);
 
         for (uint64_t place = 0; place < t->places; place++)

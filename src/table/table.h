@@ -2,8 +2,8 @@
  *
  * Buckets of a few cache lines, each with a lock, the fingerprints of a handful of keys, and behind
  * them the keys' states. A key has two candidate buckets, both read from its fingerprint, and goes
- * into the emptier one, so that a table can be filled to 70% while hardly a live key is ever evicted
- * (with one candidate bucket one in ten would be).
+ * into the first that has room, so that a table can be filled to 70% and more while hardly a live key
+ * is ever evicted (with one candidate bucket one in ten would be).
  *
  *     bucket | lock | fp fp fp fp fp | state | state | state | state | state |     128 bytes: 5 keys
  *
@@ -15,9 +15,8 @@
  * numbered across all limits of a store, so the table keeps a short list of such versions and what to
  * add; see weir__table_stretch.
  *
- * A private table grows (grow.c), one bucket at a time. No entry elsewhere moves for it, nobody waits
- * for more than that one bucket, and the memory was reserved from the start, so that no pointer moves
- * either.
+ * A private table grows as keys come (grow.c), a bucket or two with each newcomer. Nobody waits for
+ * more than that, and the memory was reserved from the start, so that no pointer moves.
  *
  * Invariants:
  *   (1) Whoever changes an entry holds the lock of its bucket; whoever moves one holds both buckets'.
@@ -25,7 +24,7 @@
  *       twice. Whoever has found it needs that one bucket only.
  *   (3) A bucket's number may be read from a fingerprint only under the count of buckets that holds;
  *       so it is read again once the lock is held, and the search begins anew if it has changed. A
- *       bucket that is locked is not split.
+ *       bucket that is locked is not moved.
  *   (4) Who holds a lock takes another only in the order of addresses, or only tries it.
  *   (5) An empty place has fingerprint 0; no key has.
  *   (6) Nothing here allocates, sweeps, or asks for the time.
@@ -66,6 +65,7 @@ struct weir__table *weir__table_init(void *mem, const struct weir__table_options
 struct weir__hold {
     struct weir__bucket *bucket[2]; /* locked, in the order of their numbers; or NULL */
     uint64_t number[2];
+    int first;               /* which of the two is the key's first choice */
     struct weir__bucket *in; /* where the key is, and which of its places; or NULL */
     uint64_t place;
 };
@@ -98,10 +98,11 @@ void weir__table_forget(struct weir__table *t, const struct weir__hold *h);
 
 void weir__table_release(const struct weir__hold *h);
 
-/* Grows a private table by a bucket if it is due. Holds no lock before or after. */
-void weir__table_grow(struct weir__table *t);
+/* Grows a private table a little if it is due. Holds no lock before or after. */
+void weir__table_grow(struct weir__table *t, int64_t now_ns);
 
-/* Brings the key's buckets towards the processor. */
+/* Brings the key's buckets towards the processor. (A batch asks for the first alone, see fast.h: the
+ * processor has few hands, and more than it can carry makes it wait.) */
 void weir__table_prefetch(const struct weir__table *t, uint64_t fingerprint);
 
 /* For requests of several keys, which lock all candidate buckets of all of them in one order: the
