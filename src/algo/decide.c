@@ -73,27 +73,27 @@ static void peek_refused(const struct weir__part *p, struct weir_verdict *one)
 
 void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict *v)
 {
+    struct weir_verdict each[WEIR_TERMS_MAX];
     bool refused = false;
 
+    assert(n <= WEIR_TERMS_MAX);
     *v = NOTHING_YET;
     for (int i = 0; i < n; i++) {
-        struct weir_verdict one;
-
         if (part[i].trial)
-            weir__take(part[i].meter, part[i].trial, &part[i].ask, &one);
+            weir__take(part[i].meter, part[i].trial, &part[i].ask, &each[i]);
         else
-            weir__peek(part[i].meter, part[i].state, &part[i].ask, &one);
-        refused = refused || blocks(&part[i], &one);
-        join(v, &one, &part[i], i);
+            weir__peek(part[i].meter, part[i].state, &part[i].ask, &each[i]);
+        refused = refused || blocks(&part[i], &each[i]);
+        join(v, &each[i], &part[i], i);
     }
     if (!refused)
         return;
     *v = NOTHING_YET;
     for (int i = 0; i < n; i++) {
-        struct weir_verdict one;
-
-        peek_refused(&part[i], &one);
-        join(v, &one, &part[i], i);
+        /* What was refused on trial stands: the state itself knows nothing of the charges before. */
+        if (!part[i].trial || each[i].allowed)
+            peek_refused(&part[i], &each[i]);
+        join(v, &each[i], &part[i], i);
     }
 }
 

@@ -3,12 +3,14 @@
 
 #define RETRY_BUSY_NS (10 * WEIR__NS_PER_MS)
 
-void weir__answer_full(struct weir *w, const struct weir__meter *m, int64_t wait_ns,
+void weir__answer_full(struct weir *w, const struct weir__meter *m, int64_t wait_ns, bool counted,
                        struct weir_verdict *v)
 {
     const bool allow = w->full == WEIR_FULL_ALLOW;
 
-    atomic_fetch_add_explicit(allow ? &w->allowed_full : &w->refused_full, 1, memory_order_relaxed);
+    if (counted)
+        atomic_fetch_add_explicit(allow ? &w->allowed_full : &w->refused_full, 1,
+                                  memory_order_relaxed);
     *v = (struct weir_verdict){.allowed = allow,
                                .reason = WEIR_FULL,
                                .which = allow ? -1 : 0,

@@ -7,8 +7,10 @@
  * drawn, some 20 ms after first use, and where there is no counter, each reading is a clock_gettime.
  *
  * Invariants:
- *   (1) In one thread it never goes back; between threads neither, but for what the processor
- *       reorders a reading by, some tens of nanoseconds.
+ *   (1) It never goes back: in one thread, and between threads whose readings are ordered. The
+ *       processor may take a reading ahead of a load before it, one that must fetch its line from
+ *       another; who needs a time no earlier than what it has just learned from another thread
+ *       waits for that load first (LFENCE on x86).
  *   (2) Nobody waits for anybody: lines are drawn by whoever gets the lock at the first try, and
  *       whoever does not reads the system's clock.
  *   (3) Nothing is written by a reading, nor is an instruction locked.
@@ -20,6 +22,7 @@
 
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/line.h"
@@ -38,7 +41,8 @@ extern struct weir__clock weir__clock;
 
 int64_t weir__clock_now_slowly(void);
 
-static inline int64_t weir__clock_now(void)
+/* The time by the line that serves; false if it does not. */
+static inline bool weir__clock_try(int64_t *now_ns)
 {
     /* Acquire and release order every load after the one before and every store before the one
      * after, which is all that the turns need; on x86 they are plain moves. */
@@ -51,9 +55,15 @@ static inline int64_t weir__clock_now(void)
     const uint64_t again = atomic_load_explicit(&weir__clock.turn, memory_order_relaxed);
     const uint64_t on = weir__ticks() - from;
 
-    if (__builtin_expect(on < span && again == turn && turn % 2 == 0, 1))
-        return weir__line_at(ns, rate, on);
-    return weir__clock_now_slowly();
+    *now_ns = weir__line_at(ns, rate, on);
+    return on < span && again == turn && turn % 2 == 0;
+}
+
+static inline int64_t weir__clock_now(void)
+{
+    int64_t now;
+
+    return __builtin_expect(weir__clock_try(&now), 1) ? now : weir__clock_now_slowly();
 }
 
 /* What to add to CLOCK_BOOTTIME for this clock: the same as long as the process lives. */

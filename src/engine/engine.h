@@ -62,6 +62,9 @@ struct weir__moment {
  * after weir__policy_refresh. Nothing was decided. */
 #define WEIR__STALE 1
 
+/* Whether the engine has that policy. */
+bool weir__policy_is_here(struct weir *w, const struct weir_policy *p);
+
 struct weir__moment weir__moment_of(const struct weir *w);
 
 static inline struct weir__moment weir__moment_at(int64_t now_ns)
@@ -108,16 +111,17 @@ static inline uint64_t weir__fingerprint(const struct weir__clause *c,
 
 /* ---- Decisions --------------------------------------------------------------------------------- */
 
-/* What is said when the store is full (full=deny|allow), and counted. */
-void weir__answer_full(struct weir *w, const struct weir__meter *m, int64_t wait_ns,
+/* What is said when the store is full (full=deny|allow). */
+void weir__answer_full(struct weir *w, const struct weir__meter *m, int64_t wait_ns, bool counted,
                        struct weir_verdict *v);
 /* What becomes of an error: 0 and an answer by the fallback of the limit's terms, or the error. */
 int weir__answer_error(struct weir *w, const struct weir_policy *p, int error,
                        struct weir_verdict *v);
 
-enum weir__verb { WEIR__TAKE, WEIR__PEEK };
+enum weir__verb { WEIR__TAKE, WEIR__PEEK, WEIR__TAKE_ALL };
 
-/* All or nothing; `r` may be NULL. The requests have been checked. */
+/* All or nothing; `r` may be NULL. The requests have been checked. WEIR__TAKE_ALL is a take whose
+ * verdict names a request and not a term. */
 int weir__several(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
                   struct weir__moment at, struct weir_reservation *r, struct weir_verdict *v);
 

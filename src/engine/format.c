@@ -1,9 +1,12 @@
 #include "engine/format.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/hash.h"
+#include "engine/clock.h"
 #include "engine/diag.h"
 
 static uint64_t whole_pages(uint64_t bytes)
@@ -35,6 +38,43 @@ uint64_t weir__header_place(struct weir__header *h)
     return h->directory_at + whole_pages(weir__directory_size(h->max_policies));
 }
 
+struct weir__table_options weir__header_table(const struct weir__header *h, uint32_t size_class)
+{
+    const struct weir__store as = {.max_keys = h->max_keys, .max_bytes = h->max_bytes};
+
+    return (struct weir__table_options){weir__size_of_class(size_class),
+                                        weir__store_class_keys(&as, size_class), true};
+}
+
+uint64_t weir__header_table_bytes(const struct weir__header *h, uint32_t size_class)
+{
+    const struct weir__table_options o = weir__header_table(h, size_class);
+
+    return whole_pages(weir__table_size(&o));
+}
+
+/* Whether the machine has not been started anew since offset_ns was written. */
+static bool same_boot(const struct weir__header *h)
+{
+    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    char id[sizeof h->boot_id] = {0};
+
+    if (fd >= 0 && read(fd, id, sizeof id - 1) < 0)
+        memset(id, 0, sizeof id);
+    if (fd >= 0)
+        (void)close(fd);
+    return memcmp(id, h->boot_id, sizeof id) == 0;
+}
+
+int64_t weir__header_now(const struct weir__header *h)
+{
+    const int64_t now = weir__clock_now();
+
+    if (same_boot(h))
+        return now - weir__clock_offset() + atomic_load(&h->offset_ns);
+    return weir__max(atomic_load(&h->stamp_ns), weir__clock_wall(now));
+}
+
 static bool tables_fit(const struct weir__header *h)
 {
     const uint64_t bytes = atomic_load(&h->bytes);
@@ -53,7 +93,8 @@ static bool parts_fit(const struct weir__header *h)
 {
     struct weir__header placed = *h;
 
-    return h->seats == WEIR__FILE_SEATS && h->max_policies <= WEIR_POLICIES_MOST &&
+    return h->seats == WEIR__FILE_SEATS && h->max_policies >= 1 &&
+           h->max_policies <= WEIR_POLICIES_MOST && h->max_keys >= 1 &&
            h->max_keys <= WEIR_MAX_KEYS_MOST && weir__header_place(&placed) <= h->bytes &&
            placed.journals_at == h->journals_at && placed.directory_at == h->directory_at;
 }

@@ -69,5 +69,10 @@ int weir__header_check(const struct weir__header *h, uint64_t file_bytes, const 
                        struct weir_diag *why);
 /* Where the parts lie in a new file; returns its size without tables. */
 uint64_t weir__header_place(struct weir__header *h);
+/* What the file's table of a class is made with, and how many bytes of the file it takes. */
+struct weir__table_options weir__header_table(const struct weir__header *h, uint32_t size_class);
+uint64_t weir__header_table_bytes(const struct weir__header *h, uint32_t size_class);
+/* The store's time, as who opens the file now would find it. Nothing is written. */
+int64_t weir__header_now(const struct weir__header *h);
 
 #endif

@@ -24,6 +24,22 @@ static inline bool same(struct weir__state a, struct weir__state b)
     return a.fresh_ns == b.fresh_ns && a.word == b.word;
 }
 
+/* Judges and swaps until it is done. False: another limit has come into force. */
+static inline bool run_under(struct weir_limiter *l, struct weir__edition *e, weir__errand_run *run,
+                             struct weir__errand *errand)
+{
+    struct weir__state before = weir__pair_load(&l->pair);
+
+    while (atomic_load_explicit(&l->lone, memory_order_acquire) == e) {
+        struct weir__state after = before, *state = &after;
+
+        run(e, &state, errand);
+        if (same(before, after) || weir__pair_swap(&l->pair, &before, after))
+            return true;
+    }
+    return false;
+}
+
 /* False: the limit is not a lone one. */
 static inline bool run_lone(struct weir_limiter *l, weir__errand_run *run,
                             struct weir__errand *errand)
@@ -31,16 +47,9 @@ static inline bool run_lone(struct weir_limiter *l, weir__errand_run *run,
     struct weir__edition *e;
 
     weir__readers_enter();
-    while ((e = atomic_load_explicit(&l->lone, memory_order_acquire)) != NULL) {
-        const struct weir__state before = weir__pair_load(&l->pair);
-        struct weir__state after = before, *state = &after;
-
-        if (atomic_load_explicit(&l->lone, memory_order_relaxed) != e)
-            continue; /* it was not this edition's, perhaps */
-        run(e, &state, errand);
-        if (same(before, after) || weir__pair_swap(&l->pair, before, after))
-            break;
-    }
+    do
+        e = atomic_load_explicit(&l->lone, memory_order_acquire);
+    while (e && !run_under(l, e, run, errand));
     weir__readers_exit();
     return e != NULL;
 }
@@ -185,31 +194,41 @@ static inline bool refused_at_a_glance(const struct weir_limiter *l, int64_t now
            (word & WEIR__VERSION_MASK) == version && again == version;
 }
 
-static __attribute__((noinline)) bool allow_in_full(struct weir_limiter *l, struct weir__instant at)
+static bool allow_in_full(struct weir_limiter *l, struct weir__instant at)
 {
     struct weir_verdict v;
     struct weir__errand x = {.cost = 1, .at = at, .v = &v};
 
     if (!weir__instant_fits(at.now_ns))
         return false;
+    weir__pair_expect_swap(&l->pair); /* a refusal would have been seen at a glance */
     run_inline(l, allow, &x);
     return v.allowed;
 }
 
+/* Apart, so that the glance needs no frame. */
+static __attribute__((noinline)) bool allow_by_the_clock(struct weir_limiter *l, int64_t now_ns)
+{
+    return allow_in_full(l, (struct weir__instant){now_ns, weir__clock_wall(now_ns)});
+}
+
+static __attribute__((noinline)) bool allow_slowly(struct weir_limiter *l)
+{
+    return allow_by_the_clock(l, weir__clock_now());
+}
+
 bool weir_limiter_allow(struct weir_limiter *l)
 {
-    const int64_t now = weir__clock_now();
+    int64_t now;
 
-    if (refused_at_a_glance(l, now))
-        return false;
-    return allow_in_full(l, (struct weir__instant){now, weir__clock_wall(now)});
+    if (__builtin_expect(!weir__clock_try(&now), 0))
+        return allow_slowly(l);
+    return !refused_at_a_glance(l, now) && allow_by_the_clock(l, now);
 }
 
 bool weir_limiter_allow_at(struct weir_limiter *l, int64_t now_ns)
 {
-    if (refused_at_a_glance(l, now_ns))
-        return false;
-    return allow_in_full(l, weir__instant_of(now_ns));
+    return !refused_at_a_glance(l, now_ns) && allow_in_full(l, weir__instant_of(now_ns));
 }
 
 /* ---- The others ---------------------------------------------------------------------------- */

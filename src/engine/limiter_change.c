@@ -117,11 +117,10 @@ static void states_move(struct weir__state *const *to, struct weir__state *const
 /* Replaces what is in the pair and returns it. */
 static struct weir__state pair_put(struct weir__pair *p, struct weir__state next)
 {
-    struct weir__state old;
+    struct weir__state old = weir__pair_load(p);
 
-    do
-        old = weir__pair_load(p);
-    while (!weir__pair_swap(p, old, next));
+    while (!weir__pair_swap(p, &old, next))
+        continue;
     return old;
 }
 

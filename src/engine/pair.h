@@ -51,6 +51,15 @@ static inline int64_t weir__pair_fresh_ns(const struct weir__pair *p)
     return atomic_load_explicit(&p->fresh_ns, memory_order_acquire);
 }
 
+static inline struct weir__state weir__pair_load(const struct weir__pair *p);
+
+/* Replaces *old by `next`: true. Or false, and *old is what was there instead. */
+static inline bool weir__pair_swap(struct weir__pair *p, struct weir__state *old,
+                                   struct weir__state next);
+
+/* A load and, most likely, a swap will follow: saves the second trip to the other processors. */
+static inline void weir__pair_expect_swap(const struct weir__pair *p);
+
 #if defined(WEIR__PAIR_LOCKED)
 #include "engine/pair_locked.h"
 #else

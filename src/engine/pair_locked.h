@@ -20,7 +20,7 @@ static inline struct weir__state weir__pair_load(const struct weir__pair *p)
     return s;
 }
 
-static inline bool weir__pair_swap(struct weir__pair *p, struct weir__state old,
+static inline bool weir__pair_swap(struct weir__pair *p, struct weir__state *old,
                                    struct weir__state next)
 {
     struct weir__state s;
@@ -28,13 +28,19 @@ static inline bool weir__pair_swap(struct weir__pair *p, struct weir__state old,
 
     (void)weir__lock_take(&p->lock, &weir__seat_here);
     s = weir__pair_words(p);
-    same = s.fresh_ns == old.fresh_ns && s.word == old.word;
+    same = s.fresh_ns == old->fresh_ns && s.word == old->word;
     if (same) { /* in this order: invariant (2) */
         atomic_store_explicit(&p->fresh_ns, next.fresh_ns, memory_order_release);
         atomic_store_explicit(&p->word, next.word, memory_order_release);
     }
     weir__lock_drop(&p->lock);
+    *old = s;
     return same;
+}
+
+static inline void weir__pair_expect_swap(const struct weir__pair *p)
+{
+    (void)p;
 }
 
 #endif

@@ -6,9 +6,8 @@
 
 static_assert(sizeof(struct weir__pair) == 16, "what CMPXCHG16B swaps");
 
-/* True and replaced, or false and *old is what was there. */
-static inline bool weir__pair_exchange(struct weir__pair *p, struct weir__state *old,
-                                       struct weir__state next)
+static inline bool weir__pair_swap(struct weir__pair *p, struct weir__state *old,
+                                   struct weir__state next)
 {
     bool done;
 
@@ -17,12 +16,6 @@ static inline bool weir__pair_exchange(struct weir__pair *p, struct weir__state 
                      : "b"(next.fresh_ns), "c"(next.word)
                      : "memory");
     return done;
-}
-
-static inline bool weir__pair_swap(struct weir__pair *p, struct weir__state old,
-                                   struct weir__state next)
-{
-    return weir__pair_exchange(p, &old, next);
 }
 
 static inline struct weir__state weir__pair_load(const struct weir__pair *p)
@@ -37,8 +30,13 @@ static inline struct weir__state weir__pair_load(const struct weir__pair *p)
         s.word = (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(both, both));
         return s;
     }
-    (void)weir__pair_exchange((struct weir__pair *)(uintptr_t)p, &s, s); /* zero by zero, or not */
+    (void)weir__pair_swap((struct weir__pair *)(uintptr_t)p, &s, s); /* zero by zero, or not */
     return s;
+}
+
+static inline void weir__pair_expect_swap(const struct weir__pair *p)
+{
+    __asm__ volatile("prefetchw %0" : : "m"(*p));
 }
 
 #endif

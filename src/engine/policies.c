@@ -167,18 +167,17 @@ static int64_t span_of(const struct weir__meter *m, int64_t now_ns)
     return weir__max(v.reset_after_ns, m->term.period_ns);
 }
 
-/* Under a slower limit, states not touched since are fresh later than they say: the table must know, or
- * it would give their places away (decision 7). */
+/* Under another limit, states not touched since may be fresh later than they say: the table must know,
+ * or it would give their places away (decision 7). How much later is each algorithm's business; never
+ * more than all of the new limit, and what is owed beyond that grows as the time of one event does. */
 static void stretch(const struct weir__edition *e, int i, int64_t now_ns)
 {
     const struct weir__meter *to = &e->clause[i].meter, *from = to->older;
-    const int64_t extra = span_of(to, now_ns) - span_of(from, now_ns);
+    const int64_t extra = span_of(to, now_ns);
     const int64_t times = weir__max(1, weir__div_ceil(to->step.ns + 1, from->step.ns + 1));
 
-    if (extra <= 0 && times <= 1)
-        return;
     for (; from; from = from->older)
-        weir__table_stretch(e->clause[i].table, from->version, now_ns, weir__max(0, extra), times);
+        weir__table_stretch(e->clause[i].table, from->version, now_ns, extra, times);
 }
 
 /* Numbers the terms of a new edition, which stands on `older`. */
@@ -258,6 +257,17 @@ static struct weir_policy *find_handle(struct weir *w, const char *name)
         if (strcmp(p->name, name) == 0 && atomic_load(&p->record->tag) == p->tag)
             return p;
     return NULL;
+}
+
+bool weir__policy_is_here(struct weir *w, const struct weir_policy *p)
+{
+    const struct weir_policy *at;
+
+    (void)pthread_mutex_lock(&w->policies_lock);
+    for (at = atomic_load(&w->policies); at && at != p;)
+        at = at->next;
+    (void)pthread_mutex_unlock(&w->policies_lock);
+    return at != NULL;
 }
 
 /* This process's handle on the record, made if there is none. The caller holds both locks. */

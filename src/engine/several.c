@@ -46,7 +46,8 @@ struct call {
     int locks;
     struct weir__state none[WEIR_TERMS_MAX]; /* stand for keys that are not there */
     unsigned char trial[WEIR_TERMS_MAX][WEIR__SAVED_INLINE];
-    bool scratch; /* the engine's scratch is locked */
+    bool scratch;                /* the engine's scratch is locked */
+    struct weir__table *cramped; /* must grow, and then all begins anew; or NULL */
 };
 
 /* ---- Gathering --------------------------------------------------------------------------------- */
@@ -279,7 +280,8 @@ static void forget_unused(struct call *c, bool all)
         }
 }
 
-/* Places for all who will be charged and have none. False, and *v says so: the store is full. */
+/* Places for all who will be charged and have none. False: the store is full, and *v says so; or a table
+ * must grow first. */
 static bool make_places(struct call *c, struct weir_verdict *v)
 {
     const bool allowed = v->allowed;
@@ -296,7 +298,11 @@ static bool make_places(struct call *c, struct weir_verdict *v)
                                  &free_ns);
             if (!s) {
                 forget_unused(c, true);
-                weir__answer_full(c->w, c->part[i].meter, free_ns - c->now.now_ns, v);
+                if (free_ns == WEIR__GROW_FIRST) {
+                    c->cramped = it->clause->table;
+                    return false;
+                }
+                weir__answer_full(c->w, c->part[i].meter, free_ns - c->now.now_ns, true, v);
                 v->which = v->allowed ? -1 : i;
                 return false;
             }
@@ -309,6 +315,24 @@ static bool make_places(struct call *c, struct weir_verdict *v)
     return true;
 }
 
+/* What a peek says of newcomers for whom the store has no place. */
+static void peek_places(struct call *c, struct weir_verdict *v)
+{
+    const bool allowed = v->allowed;
+
+    for (int i = 0; i < c->n && c->w->full != WEIR_FULL_EVICT; i++) {
+        const struct item *first = &c->item[c->item[i].first];
+        int64_t free_ns;
+
+        if (first->found || !is_charged(c, i, allowed) ||
+            weir__table_has_place(first->clause->table, &first->hold, c->now.now_ns, &free_ns))
+            continue;
+        weir__answer_full(c->w, c->part[i].meter, free_ns - c->now.now_ns, false, v);
+        v->which = v->allowed ? -1 : i;
+        return;
+    }
+}
+
 static int decide(struct call *c, enum weir__verb verb, struct weir_verdict *v)
 {
     int error;
@@ -318,7 +342,11 @@ static int decide(struct call *c, enum weir__verb verb, struct weir_verdict *v)
     if (error)
         return error;
     weir__decide_peek(c->part, c->n, v);
-    if (verb == WEIR__PEEK || !make_places(c, v))
+    if (verb == WEIR__PEEK) {
+        peek_places(c, v);
+        return 0;
+    }
+    if (!make_places(c, v))
         return 0;
     error = copy_trials(c); /* the asking has used them up */
     weir__decide_take(c->part, c->n, v);
@@ -358,12 +386,16 @@ static int run(struct call *c, enum weir__verb verb, struct weir_verdict *v,
         return error;
     }
     error = decide(c, verb, v);
-    if (!error && r)
+    if (!error && r && !c->cramped)
         remember(c, v, r);
     weir__journal_settle(c->seat);
     unlock(c, c->locks);
     unlock_scratch(c);
-    for (int i = 0; i < c->n && !c->seat->journal; i++)
+    if (c->cramped) {
+        weir__table_grow_now(c->cramped, c->now.now_ns);
+        return WEIR__STALE;
+    }
+    for (int i = 0; i < c->n; i++)
         if (c->item[i].made)
             weir__table_grow(c->item[i].clause->table, c->now.now_ns);
     return error;
@@ -380,13 +412,14 @@ int weir__several(struct weir *w, const struct weir_request *rq, size_t n, enum 
     c.now = at;
     c.n = c.locks = 0;
     c.scratch = false;
+    c.cramped = NULL;
     memset(c.none, 0, sizeof c.none);
     if (!c.seat)
         return WEIR_EFULL;
     error = gather(&c, rq, n);
     if (!error)
         error = run(&c, verb, v, r);
-    if (!error && v->which >= 0 && n > 1)
+    if (!error && v->which >= 0 && verb == WEIR__TAKE_ALL)
         v->which = c.item[v->which].request;
     return error;
 }
@@ -435,7 +468,7 @@ static int take_all(struct weir *w, const struct weir_request *rq, size_t n, str
             return WEIR_EINVAL;
     do {
         weir__readers_enter();
-        error = weir__several(w, rq, n, WEIR__TAKE, at, r, v);
+        error = weir__several(w, rq, n, WEIR__TAKE_ALL, at, r, v);
         weir__readers_exit();
         if (error == WEIR__STALE)
             error = refresh_all(rq, n);

@@ -73,8 +73,16 @@ static int come(const struct errand *to, struct weir__seat *seat, struct visit *
 
 /* ---- Newcomers --------------------------------------------------------------------------------- */
 
-/* A key that is not there: what an untouched one would be told, and a place if it is charged. */
-static void take_new(struct weir *w, const struct errand *to, struct visit *at,
+/* Whether the ask charges a key that would be told v. */
+static bool charges(const struct weir__meter *m, const struct weir__ask *ask,
+                    const struct weir_verdict *v)
+{
+    return ask->cost > 0 && (v->allowed || m->term.count_denied);
+}
+
+/* A key that is not there: what an untouched one would be told, and a place if it is charged. False
+ * if the table must grow first. */
+static bool take_new(struct weir *w, const struct errand *to, struct visit *at,
                      const struct weir__ask *ask, struct weir_verdict *v)
 {
     const struct weir__meter *m = &to->clause->meter;
@@ -83,18 +91,35 @@ static void take_new(struct weir *w, const struct errand *to, struct visit *at,
     int64_t free_ns;
 
     weir__peek(m, &none, ask, v);
-    if (ask->cost == 0 || !(v->allowed || m->term.count_denied))
-        return;
+    if (!charges(m, ask, v))
+        return true;
     at->state =
         weir__table_make(t, at->seat, to->fingerprint, ask->now_ns, w->full == WEIR_FULL_EVICT,
                          (struct weir__spared){0}, &at->hold, &free_ns);
+    if (!at->state && free_ns == WEIR__GROW_FIRST)
+        return false;
     if (!at->state) {
-        weir__answer_full(w, m, free_ns - ask->now_ns, v);
-        return;
+        weir__answer_full(w, m, free_ns - ask->now_ns, true, v);
+        return true;
     }
     weir__take(m, at->state, ask, v);
     if (at->state->fresh_ns == 0)
         weir__table_forget(t, &at->hold);
+    return true;
+}
+
+/* The same, without taking. */
+static void peek_new(struct weir *w, const struct errand *to, struct visit *at,
+                     const struct weir__ask *ask, struct weir_verdict *v)
+{
+    const struct weir__meter *m = &to->clause->meter;
+    struct weir__state none = {0};
+    int64_t free_ns;
+
+    weir__peek(m, &none, ask, v);
+    if (w->full != WEIR_FULL_EVICT && charges(m, ask, v) &&
+        !weir__table_has_place(to->clause->table, &at->hold, ask->now_ns, &free_ns))
+        weir__answer_full(w, m, free_ns - ask->now_ns, false, v);
 }
 
 /* ---- One decision ------------------------------------------------------------------------------ */
@@ -105,36 +130,41 @@ static int take_plain(struct weir *w, const struct errand *to, struct weir__seat
 {
     const struct weir__ask ask =
         weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
+    bool settled = true, grows;
     struct visit at;
     const int error = come(to, seat, &at);
-    const bool grows = !error && !at.state;
 
     if (error)
         return error;
+    grows = !at.state;
     if (at.state)
         weir__take(&to->clause->meter, at.state, &ask, v);
     else
-        take_new(w, to, &at, &ask, v);
+        settled = take_new(w, to, &at, &ask, v);
     v->which = v->allowed ? -1 : 0;
     leave(&at);
-    if (grows && !seat->journal)
+    if (!settled)
+        weir__table_grow_now(to->clause->table, now.now_ns);
+    else if (grows)
         weir__table_grow(to->clause->table, now.now_ns);
-    return 0;
+    return settled ? 0 : WEIR__STALE;
 }
 
-static int peek_plain(const struct errand *to, struct weir__seat *seat,
+static int peek_plain(struct weir *w, const struct errand *to, struct weir__seat *seat,
                       const struct weir_request *rq, struct weir__moment now,
                       struct weir_verdict *v)
 {
     const struct weir__ask ask =
         weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
-    struct weir__state none = {0};
     struct visit at;
     const int error = come(to, seat, &at);
 
     if (error)
         return error;
-    weir__peek(&to->clause->meter, at.state ? at.state : &none, &ask, v);
+    if (at.state)
+        weir__peek(&to->clause->meter, at.state, &ask, v);
+    else
+        peek_new(w, to, &at, &ask, v);
     v->which = v->allowed ? -1 : 0;
     leave(&at);
     return 0;
@@ -173,7 +203,7 @@ static int decide(struct weir *w, const struct weir_request *rq, enum weir__verb
     if (!to.edition->plain)
         return weir__several(w, rq, 1, verb, now, NULL, v);
     return verb == WEIR__TAKE ? take_plain(w, &to, seat, rq, now, v)
-                              : peek_plain(&to, seat, rq, now, v);
+                              : peek_plain(w, &to, seat, rq, now, v);
 }
 
 /* One request, begun anew as often as its limit is changed under it. */
@@ -370,7 +400,7 @@ int weir_refund(struct weir *w, const struct weir_request *rq, int64_t *back)
 
 int weir_reset_at(struct weir *w, const struct weir_request *rq, int64_t now_ns)
 {
-    if (weir__request_fits(rq))
+    if (weir__request_fits(rq) && weir__now_fits(now_ns))
         atomic_fetch_add(&rq->policy->record->resets, 1); /* reservations made so far are void */
     return give_back(w, rq, (struct gift){RESET, 0, 0, now_ns, 0}, NULL);
 }
@@ -416,6 +446,8 @@ int weir_cancel_at(struct weir *w, struct weir_reservation *r, int64_t now_ns, i
     for (int i = 0; i < r->n && r->act_ns >= now_ns; i++) {
         int error;
 
+        if (!weir__policy_is_here(w, r->term[i].policy))
+            continue; /* forgotten, and its keys with it */
         do {
             weir__readers_enter();
             error = cancel_term(seat, r, i, &g);

@@ -9,8 +9,8 @@
  * read. May take some microseconds (ticks_tsc.c, ticks_none.c). */
 bool weir__ticks_usable(void);
 
-/* Not ordered with the loads and stores around it: the processor may read it some tens of
- * nanoseconds early or late. An ordered reading takes half as long again. */
+/* Not ordered with the loads and stores around it: the processor may read it early, by as long as a
+ * load before it takes. An ordered reading would take half as long again. */
 static inline uint64_t weir__ticks(void)
 {
 #if defined(__x86_64__)

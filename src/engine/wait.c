@@ -119,7 +119,8 @@ static void await_turn_locked(struct weir__queue *q, const struct weir__waiter *
 
 /* ---- Asking ------------------------------------------------------------------------------------ */
 
-/* Asks with all the patience there is. *again_ns is when to ask again, or -1: there is no point. */
+/* Asks with all the patience there is; without a reservation, only what the answer would be. *again_ns
+ * is when to ask again, or -1: it is granted, or there is no point. */
 static int ask(struct weir *w, const struct weir_request *rq, const struct timeline *t,
                int64_t deadline_ns, struct weir_reservation *r, struct weir_verdict *v,
                int64_t *again_ns)
@@ -134,7 +135,7 @@ static int ask(struct weir *w, const struct weir_request *rq, const struct timel
         return WEIR_EINVAL;
     patient.patience_ns =
         deadline_ns == WEIR_FOREVER ? WEIR_FOREVER : weir__max(0, deadline_ns - now);
-    error = weir_reserve_at(w, &patient, 1, now, r, v);
+    error = r ? weir_reserve_at(w, &patient, 1, now, r, v) : weir_peek_at(w, &patient, now, v);
     if (error || v->allowed)
         return error;
     /* Without patience every algorithm says when the request can pass by itself. */
@@ -157,8 +158,10 @@ static int ask_in_turn(struct weir *w, const struct weir_request *rq, const stru
                                              rq->policy->tag};
     struct weir__queue *q = &w->queue[me.fingerprint % WEIR__QUEUES];
     int64_t again_ns = 0;
-    int error;
+    int error = ask(w, rq, t, deadline_ns, NULL, v, &again_ns);
 
+    if (error || (!v->allowed && again_ns < 0))
+        return error; /* the hopeless do not stand in line */
     (void)pthread_mutex_lock(&q->lock);
     join(q, &me);
     await_turn_locked(q, &me, t, deadline_ns);

@@ -68,18 +68,18 @@ bool weir__bucket_make_room(struct weir__table *t, struct weir__bucket *b, int64
     return false;
 }
 
-static bool may_move(const struct weir__table *t)
+bool weir__table_can_move(const struct weir__table *t)
 {
     const uint64_t used = atomic_load_explicit(&t->used, memory_order_relaxed);
 
-    return weir__map_of(t).old < t->buckets_max ||
-           used * 100 < t->buckets_max * t->places * MOVES_PERCENT;
+    return !t->shared &&
+           (weir__table_can_grow(t) || used * 100 < t->buckets_max * t->places * MOVES_PERCENT);
 }
 
 bool weir__table_displace(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
                           struct weir__spared spared)
 {
-    if (t->shared || !may_move(t))
+    if (!weir__table_can_move(t))
         return false;
     for (int deeper = 0; deeper < 2; deeper++)
         for (int i = 0; i < 2 && h->bucket[i]; i++)

@@ -24,9 +24,10 @@
 
 #include "table/layout.h"
 
-#define DUE_PERCENT 80 /* of the places, and the next size is due */
-#define AT_ONCE     2
-#define TARGETS     3 /* buckets that the keys of one can go to */
+#define DUE_PERCENT    80 /* of the places, and the next size is due */
+#define AT_ONCE        2
+#define TARGETS        3 /* buckets that the keys of one can go to */
+#define AT_ONCE_BEHIND 32
 
 static bool is_due(const struct weir__table *t, struct weir__map m)
 {
@@ -139,6 +140,14 @@ static void move_bucket(struct weir__table *t, struct weir__map m, int64_t now_n
     }
     unlock_targets(&to, i);
     weir__lock_drop(&b->lock);
+}
+
+void weir__table_grow_now(struct weir__table *t, int64_t now_ns)
+{
+    (void)weir__lock_take(&t->growing, &weir__seat_private);
+    for (int i = 0; i < AT_ONCE_BEHIND && weir__table_can_grow(t); i++)
+        move_bucket(t, weir__map_of(t), now_ns);
+    weir__lock_drop(&t->growing);
 }
 
 void weir__table_grow(struct weir__table *t, int64_t now_ns)

@@ -21,9 +21,9 @@ struct weir__bucket {
 };
 static_assert(sizeof(struct weir__bucket) == 8, "a lock and a spare word");
 
-/* Read without a lock, by those who look for a place; a mix of two costs nothing but precision. */
+/* Of the versions from `from` to `to`. Read without a lock, by those who look for a place. */
 struct weir__stretch {
-    _Atomic uint64_t version; /* 0: none */
+    _Atomic uint64_t from, to; /* 0: none */
     _Atomic int64_t since_ns, extra_ns, times;
 };
 
@@ -36,7 +36,7 @@ struct weir__table {
     _Alignas(WEIR__TABLE_LINE) _Atomic uint64_t used;
     _Atomic uint64_t evicted;
     struct weir__lock growing, saving;
-    _Atomic uint32_t stretches; /* how many there ever were */
+    _Atomic uint32_t stretches; /* how many there are */
 
     _Alignas(WEIR__TABLE_LINE) struct weir__stretch stretch[WEIR__STRETCHES];
     uint64_t size[WEIR__SIZES]; /* in buckets; the last one again and again */
@@ -119,6 +119,16 @@ static inline uint64_t weir__free_place(const struct weir__table *t, const struc
  * times by making one free there first (displace.c). The lock of other buckets is only tried. */
 bool weir__bucket_make_room(struct weir__table *t, struct weir__bucket *b, int64_t now_ns,
                             struct weir__spared spared, int deeper);
+
+static inline bool weir__table_can_grow(const struct weir__table *t)
+{
+    const struct weir__map m = weir__map_of(t);
+
+    return m.new > m.old;
+}
+
+/* Whether moving keys, or growing, may still help a newcomer. */
+bool weir__table_can_move(const struct weir__table *t);
 
 /* The same in one of the two buckets of a newcomer. */
 bool weir__table_displace(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,

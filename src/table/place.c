@@ -13,34 +13,73 @@
 
 /* ---- When a place is free ---------------------------------------------------------------------- */
 
+/* The list is never too short: to make room in it, the two entries whose versions are the oldest become
+ * one, which holds for all versions between them and stretches as the longer of the two. Those that it
+ * should not hold for merely keep their places for longer. Whoever reads meanwhile finds either. */
+static struct weir__stretch *merge_oldest(struct weir__table *t)
+{
+    struct weir__stretch *into = &t->stretch[0], *gone = &t->stretch[1];
+
+    atomic_store(&into->since_ns,
+                 weir__min(atomic_load(&into->since_ns), atomic_load(&gone->since_ns)));
+    atomic_store(&into->extra_ns,
+                 weir__max(atomic_load(&into->extra_ns), atomic_load(&gone->extra_ns)));
+    atomic_store(&into->times, weir__max(atomic_load(&into->times), atomic_load(&gone->times)));
+    if (atomic_load(&gone->from) < atomic_load(&into->from))
+        atomic_store(&into->from, atomic_load(&gone->from));
+    if (atomic_load(&gone->to) > atomic_load(&into->to))
+        atomic_store(&into->to, atomic_load(&gone->to));
+    for (int i = 1; i + 1 < WEIR__STRETCHES; i++) {
+        struct weir__stretch *at = &t->stretch[i], *next = &t->stretch[i + 1];
+
+        atomic_store(&at->since_ns, atomic_load(&next->since_ns));
+        atomic_store(&at->extra_ns, atomic_load(&next->extra_ns));
+        atomic_store(&at->times, atomic_load(&next->times));
+        atomic_store(&at->from, atomic_load(&next->from));
+        atomic_store(&at->to, atomic_load(&next->to));
+    }
+    return &t->stretch[WEIR__STRETCHES - 1];
+}
+
+static struct weir__stretch *find_stretch(struct weir__table *t, uint64_t version)
+{
+    for (uint32_t i = 0; i < atomic_load(&t->stretches); i++)
+        if (version >= atomic_load(&t->stretch[i].from) &&
+            version <= atomic_load(&t->stretch[i].to))
+            return &t->stretch[i];
+    return NULL;
+}
+
 void weir__table_stretch(struct weir__table *t, uint32_t version, int64_t since_ns,
                          int64_t extra_ns, int64_t times)
 {
-    struct weir__stretch *s = NULL;
+    struct weir__stretch *s = find_stretch(t, version);
+    const uint32_t n = atomic_load(&t->stretches);
 
-    for (int i = 0; i < WEIR__STRETCHES && !s; i++)
-        if (atomic_load(&t->stretch[i].version) == version)
-            s = &t->stretch[i];
     if (s) {
-        extra_ns = weir__add_sat(extra_ns, atomic_load(&s->extra_ns));
-        times = weir__mul_sat(times, atomic_load(&s->times));
-        since_ns = weir__min(since_ns, atomic_load(&s->since_ns));
-    } else {
-        s = &t->stretch[atomic_fetch_add(&t->stretches, 1) % WEIR__STRETCHES];
+        atomic_store(&s->extra_ns, weir__add_sat(extra_ns, atomic_load(&s->extra_ns)));
+        atomic_store(&s->times, weir__mul_sat(times, atomic_load(&s->times)));
+        return;
     }
+    s = n < WEIR__STRETCHES ? &t->stretch[n] : merge_oldest(t);
     atomic_store(&s->since_ns, since_ns);
     atomic_store(&s->extra_ns, extra_ns);
     atomic_store(&s->times, times);
-    atomic_store(&s->version, version);
+    atomic_store(&s->from, version);
+    atomic_store(&s->to, version);
+    if (n < WEIR__STRETCHES)
+        atomic_store(&t->stretches, n + 1);
 }
 
 static int64_t stretched(const struct weir__table *t, const struct weir__state *s)
 {
-    for (int i = 0; i < WEIR__STRETCHES; i++) {
-        const struct weir__stretch *h = &t->stretch[i];
-        const int64_t since = atomic_load_explicit(&h->since_ns, memory_order_relaxed);
+    const uint64_t version = weir__state_version(s);
 
-        if (atomic_load_explicit(&h->version, memory_order_relaxed) == weir__state_version(s) &&
+    for (uint32_t i = 0; i < atomic_load_explicit(&t->stretches, memory_order_acquire); i++) {
+        const struct weir__stretch *h = &t->stretch[i];
+        const int64_t since = atomic_load(&h->since_ns);
+
+        if (version >= atomic_load(&h->from) && version <= atomic_load(&h->to) &&
             s->fresh_ns > since)
             return weir__add_sat(
                 weir__add_sat(since, weir__mul_sat(s->fresh_ns - since, atomic_load(&h->times))),
@@ -136,6 +175,13 @@ void weir__table_note(struct weir__table *t, const struct weir__seat *s, const s
                        t->state_bytes, saved);
 }
 
+bool weir__table_has_place(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
+                           int64_t *free_ns)
+{
+    *free_ns = best_of(t, h, now_ns, (struct weir__spared){0}).free_ns;
+    return *free_ns <= now_ns || weir__table_can_move(t);
+}
+
 struct weir__state *weir__table_make(struct weir__table *t, const struct weir__seat *s,
                                      uint64_t fingerprint, int64_t now_ns, bool evict,
                                      struct weir__spared spared, struct weir__hold *h,
@@ -146,10 +192,13 @@ struct weir__state *weir__table_make(struct weir__table *t, const struct weir__s
 
     if (best.free_ns > now_ns && weir__table_displace(t, h, now_ns, spared))
         best = best_of(t, h, now_ns, spared);
-    if (best.free_ns > now_ns && (!evict || best.free_ns == INT64_MAX)) {
-        *free_ns = best.free_ns;
+    *free_ns = best.free_ns;
+    if (best.free_ns > now_ns && weir__table_can_grow(t)) {
+        *free_ns = WEIR__GROW_FIRST;
         return NULL;
     }
+    if (best.free_ns > now_ns && (!evict || best.free_ns == INT64_MAX))
+        return NULL;
     if (best.free_ns > now_ns)
         atomic_fetch_add_explicit(&t->evicted, 1, memory_order_relaxed);
     if (best.empty)

@@ -85,13 +85,21 @@ struct weir__spared {
     int n;
 };
 
+#define WEIR__GROW_FIRST INT64_MIN
+
 /* A place for a key that find did not find: a state with fresh_ns 0, noted, under the locks that find
  * took. NULL if there is none but live keys' and `evict` is false; then *free_ns is when the first
- * of them will be as good as new. A place made in vain must be given back by forget. */
+ * of them will be as good as new. NULL too, and *free_ns is WEIR__GROW_FIRST, if the table can still
+ * grow but is behind (who was at it has lost the processor): release, weir__table_grow_now, and
+ * begin anew. A place made in vain must be given back by forget. */
 struct weir__state *weir__table_make(struct weir__table *t, const struct weir__seat *s,
                                      uint64_t fingerprint, int64_t now_ns, bool evict,
                                      struct weir__spared spared, struct weir__hold *h,
                                      int64_t *free_ns);
+
+/* Whether make would find a place without evicting; else *free_ns is when there will be one. */
+bool weir__table_has_place(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
+                           int64_t *free_ns);
 
 /* Empties the key's place (noted before). */
 void weir__table_forget(struct weir__table *t, const struct weir__hold *h);
@@ -100,6 +108,8 @@ void weir__table_release(const struct weir__hold *h);
 
 /* Grows a private table a little if it is due. Holds no lock before or after. */
 void weir__table_grow(struct weir__table *t, int64_t now_ns);
+/* Grows it more, due or not, and waits for whoever is at it. */
+void weir__table_grow_now(struct weir__table *t, int64_t now_ns);
 
 /* Brings the key's buckets towards the processor. (A batch asks for the first alone, see fast.h: the
  * processor has few hands, and more than it can carry makes it wait.) */
