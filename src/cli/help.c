@@ -7,6 +7,7 @@ const char HELP_MAIN[] =
     "\n"
     "  sim       run a script of events, or made-up traffic, against a limit\n"
     "  explain   say in plain words what a limit will do\n"
+    "  store     look into a file that processes share, convert it, reset it\n"
     "  version   print the version\n"
     "  help      print this, or the help of a command\n"
     "\n"
@@ -67,3 +68,70 @@ const char HELP_EXPLAIN[] =
     "Examples:\n"
     "  weir explain 'token-bucket 10/s burst=20'\n"
     "  weir explain 'sliding-window 200/1m slots=6 + fixed-window 10k/day'\n";
+
+const char HELP_STORE[] =
+    "usage: weir store info FILE [--json]\n"
+    "       weir store convert FILE [--max-keys N] [--max-bytes N] [--max-policies N] [--out NEW]\n"
+    "       weir store reset FILE [--all] [--yes]\n"
+    "\n"
+    "Looks after a state file: the FILE that engines opened with the store file:FILE share.\n"
+    "\n"
+    "  info      say what it holds, who uses it, and whether it is sound\n"
+    "  convert   bring an older version forward, or make it another size; live keys are kept\n"
+    "  reset     make all its keys as good as new\n"
+    "\n"
+    "Examples:\n"
+    "  weir store info /run/shop/limits\n"
+    "  weir store convert /run/shop/limits --max-keys 5M\n"
+    "  weir store reset /run/shop/limits\n"
+    "  weir store convert --help\n";
+
+const char HELP_STORE_INFO[] =
+    "usage: weir store info FILE [--json]\n"
+    "\n"
+    "Says what a state file holds: its version and size, its policies and their limits, how many\n"
+    "keys there are, which processes use it, and whether it is sound. Nothing is written and no\n"
+    "lock is taken, so it may be asked while the file is in use.\n"
+    "\n"
+    "  --json    the same for machines\n"
+    "  --help    print this\n"
+    "\n"
+    "Exit status: 0 it is sound, 1 it is not or cannot be read, 2 the command line is wrong.\n"
+    "\n"
+    "Examples:\n"
+    "  weir store info /run/shop/limits\n"
+    "  weir store info /run/shop/limits --json\n";
+
+const char HELP_STORE_CONVERT[] =
+    "usage: weir store convert FILE [--max-keys N] [--max-bytes N] [--max-policies N] [--out NEW]\n"
+    "\n"
+    "Brings a state file of an older version forward, and gives it another size if asked. All "
+    "live\n"
+    "keys and all policies are kept; if they do not fit, nothing is done. The new file takes the\n"
+    "place of the old one at once, whatever happens meanwhile; the old one is kept as FILE.bak.\n"
+    "No other process may have the file open. A file that needs no change is left alone.\n"
+    "\n"
+    "  --max-keys N       room for so many live keys; k and M may follow the number\n"
+    "  --max-bytes N      the most that a table of larger states may take (256 for each key)\n"
+    "  --max-policies N   room for so many policies\n"
+    "  --out NEW          write the new file there, and leave FILE as it is\n"
+    "  --help             print this\n"
+    "\n"
+    "Examples:\n"
+    "  weir store convert /var/lib/shop/limits\n"
+    "  weir store convert /var/lib/shop/limits --max-keys 5M\n"
+    "  weir store convert /var/lib/shop/limits --max-keys 20k --out /tmp/limits\n";
+
+const char HELP_STORE_RESET[] =
+    "usage: weir store reset FILE [--all] [--yes]\n"
+    "\n"
+    "Makes all keys of a state file as good as new: nobody has used anything. The policies, the\n"
+    "sizes and the secret stay. Asks before it does so. No other process may have the file open.\n"
+    "\n"
+    "  --all     forget the policies too\n"
+    "  --yes     do not ask; needed where there is no terminal\n"
+    "  --help    print this\n"
+    "\n"
+    "Examples:\n"
+    "  weir store reset /run/shop/limits\n"
+    "  weir store reset /run/shop/limits --all --yes\n";

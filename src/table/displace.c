@@ -8,14 +8,15 @@
  *   (1) Who displaces holds the buckets of a newcomer, and only tries the locks of others.
  *   (2) A key that moves is in one of its two buckets before and after, both locked: nobody ever
  *       fails to find it who looks under the locks.
- *   (3) A table that cannot grow any more and is filled beyond 75% is left alone: there moving costs
- *       more than it gains, and an attacker would make us pay.
+ *   (3) Where it has been in vain for long (the table is as large as it may be, and full of live keys)
+ *       it is only tried now and then: an attacker would make everybody pay for it.
  */
 #include <string.h>
 
 #include "table/layout.h"
 
-#define MOVES_PERCENT 75
+#define IN_VAIN_MOST 16
+#define NOW_AND_THEN 64
 
 /* Tries to lock the other bucket of a key; NULL if it is the same one, taken, or no longer the key's.
  */
@@ -70,20 +71,23 @@ bool weir__bucket_make_room(struct weir__table *t, struct weir__bucket *b, int64
 
 bool weir__table_can_move(const struct weir__table *t)
 {
-    const uint64_t used = atomic_load_explicit(&t->used, memory_order_relaxed);
-
-    return !t->shared &&
-           (weir__table_can_grow(t) || used * 100 < t->buckets_max * t->places * MOVES_PERCENT);
+    return !t->shared && (weir__table_can_grow(t) ||
+                          atomic_load_explicit(&t->in_vain, memory_order_relaxed) < IN_VAIN_MOST);
 }
 
 bool weir__table_displace(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
                           struct weir__spared spared)
 {
-    if (!weir__table_can_move(t))
+    if (t->shared)
+        return false;
+    if (atomic_fetch_add_explicit(&t->in_vain, 1, memory_order_relaxed) % NOW_AND_THEN != 0 &&
+        !weir__table_can_move(t))
         return false;
     for (int deeper = 0; deeper < 2; deeper++)
         for (int i = 0; i < 2 && h->bucket[i]; i++)
-            if (weir__bucket_make_room(t, h->bucket[i], now_ns, spared, deeper))
+            if (weir__bucket_make_room(t, h->bucket[i], now_ns, spared, deeper)) {
+                atomic_store_explicit(&t->in_vain, 0, memory_order_relaxed);
                 return true;
+            }
     return false;
 }

@@ -15,25 +15,33 @@
  * Invariants:
  *   (1) A bucket is moved by the holder of `growing`, who also holds the bucket and those that its keys
  *       go to; he says so in `growth` before he lets go of any.
- *   (2) Where a new bucket is full, room is made in it (displace.c); if none can be, the live key that
- *       is nearest to fresh goes, and is counted. Keys as good as new are not moved.
- *   (3) A newcomer moves two buckets. From one size to the next there are as many newcomers as
- *       buckets, so the table is through before it is due again.
+ *   (2) Where a new bucket is too full, room is made in it (displace.c). If that fails, as a rule
+ *       because somebody else is at the buckets, nothing is moved, and the next newcomer tries again;
+ *       after many failures in a row the live keys that are nearest to fresh go, and are counted.
+ *   (3) Keys as good as new are not moved.
+ *   (4) A newcomer moves two buckets. From one size to the next there are as many newcomers as
+ *       buckets, so the table is through before it is due again. A newcomer who finds no place in a
+ *       table that can still grow does not evict, but makes it grow.
  */
 #include <string.h>
 
 #include "table/layout.h"
 
-#define DUE_PERCENT    80 /* of the places, and the next size is due */
-#define AT_ONCE        2
-#define TARGETS        3 /* buckets that the keys of one can go to */
-#define AT_ONCE_BEHIND 32
+#define DUE_PERCENT       80 /* of the places, and the next size is due */
+#define DUE_PERCENT_SMALL 60 /* in a small table, where chance weighs more and memory less */
+#define SMALL             4096
+#define AT_ONCE           2
+#define AT_ONCE_BEHIND    32
+#define FAILURES_MOST     64
+#define TARGETS           3 /* buckets that the keys of one can go to */
+#define DEEPEST           3
 
 static bool is_due(const struct weir__table *t, struct weir__map m)
 {
     const uint64_t used = atomic_load_explicit(&t->used, memory_order_relaxed);
+    const uint64_t percent = m.old < SMALL ? DUE_PERCENT_SMALL : DUE_PERCENT;
 
-    return m.new > m.old && (m.sweep < m.old || used * 100 > m.old * t->places * DUE_PERCENT);
+    return m.new > m.old && (m.sweep < m.old || used * 100 > m.old * t->places * percent);
 }
 
 static void say_moved(struct weir__table *t, uint64_t sweep)
@@ -87,6 +95,67 @@ static void drop(struct weir__table *t, struct weir__bucket *b, uint64_t place)
     atomic_fetch_sub_explicit(&t->used, 1, memory_order_relaxed);
 }
 
+static void drop_fresh(struct weir__table *t, struct weir__bucket *b, int64_t now_ns)
+{
+    for (uint64_t place = 0; place < t->places; place++)
+        if (weir__bucket_get(b, place) != 0 && weir__place_free_from(t, b, place) <= now_ns)
+            drop(t, b, place);
+}
+
+static uint64_t count_free(const struct weir__table *t, const struct weir__bucket *b,
+                           int64_t now_ns)
+{
+    uint64_t n = 0;
+
+    for (uint64_t place = 0; place < t->places; place++)
+        n += weir__place_free_from(t, b, place) <= now_ns;
+    return n;
+}
+
+/* Whether `to` has, or is given, `wanted` free places. */
+static bool has_room(struct weir__table *t, struct weir__bucket *to, uint64_t wanted,
+                     int64_t now_ns)
+{
+    const struct weir__spared none = {0};
+    uint64_t free = count_free(t, to, now_ns);
+
+    for (int deeper = 0; free < wanted && deeper < DEEPEST; deeper++)
+        while (free < wanted && weir__bucket_make_room(t, to, now_ns, none, deeper))
+            free++;
+    return free >= wanted;
+}
+
+static bool all_have_room(struct weir__table *t, struct weir__map m, uint64_t i,
+                          const struct weir__bucket *b, const struct targets *to, int64_t now_ns)
+{
+    for (uint64_t k = 0; k < TARGETS; k++) {
+        uint64_t wanted = 0;
+
+        for (uint64_t place = 0; place < t->places; place++)
+            wanted += weir__bucket_get(b, place) != 0 &&
+                      new_number(m, weir__bucket_get(b, place), i) == to->from + k;
+        if (to->from + k != i && wanted > 0 && !has_room(t, to->bucket[k], wanted, now_ns))
+            return false;
+    }
+    return true;
+}
+
+/* Room for all keys of the bucket where they go; if need be by sending some to their other bucket. */
+static bool make_ready(struct weir__table *t, struct weir__map m, uint64_t i,
+                       struct weir__bucket *b, const struct targets *to, int64_t now_ns)
+{
+    const struct weir__spared none = {0};
+    int deeper = 0;
+
+    while (!all_have_room(t, m, i, b, to, now_ns)) {
+        while (deeper < DEEPEST && !weir__bucket_make_room(t, b, now_ns, none, deeper))
+            deeper++;
+        if (deeper == DEEPEST)
+            return false;
+    }
+    return true;
+}
+
 /* Of the keys of `to` and this one, the one that is nearest to fresh goes. */
 static void squeeze(struct weir__table *t, struct weir__bucket *b, uint64_t place,
                     struct weir__bucket *to)
@@ -103,22 +172,27 @@ static void squeeze(struct weir__table *t, struct weir__bucket *b, uint64_t plac
         weir__entry_move(t, b, place, to, nearest);
 }
 
-static void move_key(struct weir__table *t, struct weir__bucket *b, uint64_t place,
-                     struct weir__bucket *to, int64_t now_ns)
+static void move_keys(struct weir__table *t, struct weir__map m, uint64_t i, struct weir__bucket *b,
+                      const struct targets *to, int64_t now_ns)
 {
-    const struct weir__spared none = {0};
-    uint64_t free = weir__free_place(t, to, now_ns);
+    for (uint64_t place = 0; place < t->places; place++) {
+        const uint64_t fingerprint = weir__bucket_get(b, place);
+        const uint64_t number = new_number(m, fingerprint, i);
+        struct weir__bucket *target = to->bucket[number - to->from];
+        uint64_t free;
 
-    if (free == t->places && (weir__bucket_make_room(t, to, now_ns, none, 0) ||
-                              weir__bucket_make_room(t, to, now_ns, none, 1)))
-        free = weir__free_place(t, to, now_ns);
-    if (free < t->places)
-        weir__entry_move(t, b, place, to, free);
-    else
-        squeeze(t, b, place, to);
+        if (fingerprint == 0 || number == i)
+            continue;
+        free = weir__free_place(t, target, now_ns);
+        if (free < t->places)
+            weir__entry_move(t, b, place, target, free);
+        else
+            squeeze(t, b, place, target);
+    }
 }
 
-static void move_bucket(struct weir__table *t, struct weir__map m, int64_t now_ns)
+/* The caller holds `growing`. */
+static void move_bucket_locked(struct weir__table *t, struct weir__map m, int64_t now_ns)
 {
     const uint64_t i = m.sweep - 1;
     struct weir__bucket *b = weir__bucket_at(t, i);
@@ -126,17 +200,11 @@ static void move_bucket(struct weir__table *t, struct weir__map m, int64_t now_n
 
     (void)weir__lock_take(&b->lock, &weir__seat_private);
     to = lock_targets(t, m, i);
-    say_moved(t, i);
-    for (uint64_t place = 0; place < t->places; place++) {
-        const uint64_t fingerprint = weir__bucket_get(b, place);
-        const uint64_t number = new_number(m, fingerprint, i);
-
-        if (fingerprint == 0)
-            continue;
-        if (weir__place_free_from(t, b, place) <= now_ns)
-            drop(t, b, place);
-        else if (number != i)
-            move_key(t, b, place, to.bucket[number - to.from], now_ns);
+    drop_fresh(t, b, now_ns);
+    if (make_ready(t, m, i, b, &to, now_ns) || ++t->failures > FAILURES_MOST) {
+        say_moved(t, i);
+        move_keys(t, m, i, b, &to, now_ns);
+        t->failures = 0;
     }
     unlock_targets(&to, i);
     weir__lock_drop(&b->lock);
@@ -146,7 +214,7 @@ void weir__table_grow_now(struct weir__table *t, int64_t now_ns)
 {
     (void)weir__lock_take(&t->growing, &weir__seat_private);
     for (int i = 0; i < AT_ONCE_BEHIND && weir__table_can_grow(t); i++)
-        move_bucket(t, weir__map_of(t), now_ns);
+        move_bucket_locked(t, weir__map_of(t), now_ns);
     weir__lock_drop(&t->growing);
 }
 
@@ -158,7 +226,7 @@ void weir__table_grow(struct weir__table *t, int64_t now_ns)
         const struct weir__map m = weir__map_of(t);
 
         if (is_due(t, m))
-            move_bucket(t, m, now_ns);
+            move_bucket_locked(t, m, now_ns);
     }
     weir__lock_drop(&t->growing);
 }

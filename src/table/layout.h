@@ -6,11 +6,11 @@
 
 #include "table/table.h"
 
-#define WEIR__TABLE_HEADER 4096
+#define WEIR__TABLE_HEADER 12288
 #define WEIR__TABLE_LINE   64
 #define WEIR__FULL_PERCENT 70  /* of the places: so many are max_keys */
 #define WEIR__SIZES        128 /* that a table grows through; see grow.c */
-#define WEIR__STRETCHES    16
+#define WEIR__STRETCHES    256
 
 struct weir__bucket {
     struct weir__lock lock;
@@ -21,9 +21,9 @@ struct weir__bucket {
 };
 static_assert(sizeof(struct weir__bucket) == 8, "a lock and a spare word");
 
-/* Of the versions from `from` to `to`. Read without a lock, by those who look for a place. */
+/* Of the one version that it names. Read without a lock, by those who look for a place. */
 struct weir__stretch {
-    _Atomic uint64_t from, to; /* 0: none */
+    _Atomic uint64_t version; /* 0: none */
     _Atomic int64_t since_ns, extra_ns, times;
 };
 
@@ -36,9 +36,11 @@ struct weir__table {
     _Alignas(WEIR__TABLE_LINE) _Atomic uint64_t used;
     _Atomic uint64_t evicted;
     struct weir__lock growing, saving;
-    _Atomic uint32_t stretches; /* how many there are */
+    uint32_t failures;          /* in a row, to move a bucket; of the holder of `growing` */
+    _Atomic uint32_t in_vain;   /* since a key could last be moved out of the way */
+    _Atomic uint32_t stretches; /* whether there are any */
 
-    _Alignas(WEIR__TABLE_LINE) struct weir__stretch stretch[WEIR__STRETCHES];
+    _Alignas(WEIR__TABLE_LINE) struct weir__stretch stretch[WEIR__STRETCHES]; /* by version */
     uint64_t size[WEIR__SIZES]; /* in buckets; the last one again and again */
 };
 static_assert(sizeof(struct weir__table) <= WEIR__TABLE_HEADER, "the buckets begin behind it");

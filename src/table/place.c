@@ -13,79 +13,35 @@
 
 /* ---- When a place is free ---------------------------------------------------------------------- */
 
-/* The list is never too short: to make room in it, the two entries whose versions are the oldest become
- * one, which holds for all versions between them and stretches as the longer of the two. Those that it
- * should not hold for merely keep their places for longer. Whoever reads meanwhile finds either. */
-static struct weir__stretch *merge_oldest(struct weir__table *t)
-{
-    struct weir__stretch *into = &t->stretch[0], *gone = &t->stretch[1];
-
-    atomic_store(&into->since_ns,
-                 weir__min(atomic_load(&into->since_ns), atomic_load(&gone->since_ns)));
-    atomic_store(&into->extra_ns,
-                 weir__max(atomic_load(&into->extra_ns), atomic_load(&gone->extra_ns)));
-    atomic_store(&into->times, weir__max(atomic_load(&into->times), atomic_load(&gone->times)));
-    if (atomic_load(&gone->from) < atomic_load(&into->from))
-        atomic_store(&into->from, atomic_load(&gone->from));
-    if (atomic_load(&gone->to) > atomic_load(&into->to))
-        atomic_store(&into->to, atomic_load(&gone->to));
-    for (int i = 1; i + 1 < WEIR__STRETCHES; i++) {
-        struct weir__stretch *at = &t->stretch[i], *next = &t->stretch[i + 1];
-
-        atomic_store(&at->since_ns, atomic_load(&next->since_ns));
-        atomic_store(&at->extra_ns, atomic_load(&next->extra_ns));
-        atomic_store(&at->times, atomic_load(&next->times));
-        atomic_store(&at->from, atomic_load(&next->from));
-        atomic_store(&at->to, atomic_load(&next->to));
-    }
-    return &t->stretch[WEIR__STRETCHES - 1];
-}
-
-static struct weir__stretch *find_stretch(struct weir__table *t, uint64_t version)
-{
-    for (uint32_t i = 0; i < atomic_load(&t->stretches); i++)
-        if (version >= atomic_load(&t->stretch[i].from) &&
-            version <= atomic_load(&t->stretch[i].to))
-            return &t->stretch[i];
-    return NULL;
-}
-
+/* Versions are numbered in a row, so each of the last 256 has an entry of its own. */
 void weir__table_stretch(struct weir__table *t, uint32_t version, int64_t since_ns,
                          int64_t extra_ns, int64_t times)
 {
-    struct weir__stretch *s = find_stretch(t, version);
-    const uint32_t n = atomic_load(&t->stretches);
+    struct weir__stretch *s = &t->stretch[version % WEIR__STRETCHES];
 
-    if (s) {
-        atomic_store(&s->extra_ns, weir__add_sat(extra_ns, atomic_load(&s->extra_ns)));
-        atomic_store(&s->times, weir__mul_sat(times, atomic_load(&s->times)));
-        return;
+    if (atomic_load(&s->version) == version) {
+        extra_ns = weir__add_sat(extra_ns, atomic_load(&s->extra_ns));
+        times = weir__mul_sat(times, atomic_load(&s->times));
+        since_ns = atomic_load(&s->since_ns);
     }
-    s = n < WEIR__STRETCHES ? &t->stretch[n] : merge_oldest(t);
+    atomic_store(&s->version, 0);
     atomic_store(&s->since_ns, since_ns);
     atomic_store(&s->extra_ns, extra_ns);
     atomic_store(&s->times, times);
-    atomic_store(&s->from, version);
-    atomic_store(&s->to, version);
-    if (n < WEIR__STRETCHES)
-        atomic_store(&t->stretches, n + 1);
+    atomic_store(&s->version, version);
+    atomic_store(&t->stretches, 1);
 }
 
 static int64_t stretched(const struct weir__table *t, const struct weir__state *s)
 {
-    const uint64_t version = weir__state_version(s);
+    const struct weir__stretch *h = &t->stretch[weir__state_version(s) % WEIR__STRETCHES];
+    const int64_t since = atomic_load(&h->since_ns);
 
-    for (uint32_t i = 0; i < atomic_load_explicit(&t->stretches, memory_order_acquire); i++) {
-        const struct weir__stretch *h = &t->stretch[i];
-        const int64_t since = atomic_load(&h->since_ns);
-
-        if (version >= atomic_load(&h->from) && version <= atomic_load(&h->to) &&
-            s->fresh_ns > since)
-            return weir__add_sat(
-                weir__add_sat(since, weir__mul_sat(s->fresh_ns - since, atomic_load(&h->times))),
-                atomic_load(&h->extra_ns));
-    }
-    return s->fresh_ns;
+    if (atomic_load(&h->version) != weir__state_version(s) || s->fresh_ns <= since)
+        return s->fresh_ns;
+    return weir__add_sat(
+        weir__add_sat(since, weir__mul_sat(s->fresh_ns - since, atomic_load(&h->times))),
+        atomic_load(&h->extra_ns));
 }
 
 int64_t weir__place_free_from(const struct weir__table *t, const struct weir__bucket *b,

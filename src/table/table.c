@@ -5,7 +5,7 @@
 
 #include "table/layout.h"
 
-#define FIRST_BUCKETS 16 /* of a table that grows */
+#define FIRST_BUCKETS 32 /* of a table that grows */
 #define LEAST_BUCKETS 2
 #define PLACES_LEAST  4
 #define BUCKET_SMALL  256 /* bytes; states that allow it have buckets no larger */

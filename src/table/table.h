@@ -12,8 +12,8 @@
  * The table never knows a limit. It judges a state by its first word, fresh_ns: a time that is past
  * is a key as good as new, whose place anyone may take (0 is one of them). One thing it must be told:
  * after a change to a slower limit, a state not touched since is fresh later than it says. Versions are
- * numbered across all limits of a store, so the table keeps a short list of such versions and what to
- * add; see weir__table_stretch.
+ * numbered across all limits of a store, so the table keeps a list of such versions, the last 256, and
+ * what to add; see weir__table_stretch.
  *
  * A private table grows as keys come (grow.c), a bucket or two with each newcomer. Nobody waits for
  * more than that, and the memory was reserved from the start, so that no pointer moves.
