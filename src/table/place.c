@@ -9,7 +9,7 @@
 
 #include "table/layout.h"
 
-#define SHARED_ROOM 2
+#define ROOM_KEPT 2
 
 /* ---- When a place is free ---------------------------------------------------------------------- */
 
@@ -98,14 +98,14 @@ static struct offer offer_of(const struct weir__table *t, struct weir__bucket *b
 }
 
 /* The first bucket while it has room (a key that is there is found by one look at memory), then the
- * second; of full ones, the key nearest to fresh. A shared table, in which no key can move, keeps some
- * room in each, and then takes the one with fewer live keys: 80% of the keys are in their first bucket
- * there, and in a table filled with max_keys one in 800 has no place. */
+ * second; of full ones, the key nearest to fresh. Where no key can be moved out of the way, some room is
+ * kept in each, and beyond that the one with fewer live keys is taken: 80% of the keys are in their
+ * first bucket then, and in a table filled with max_keys one in 800 has no place. */
 static struct offer best_of(const struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
-                            struct weir__spared spared)
+                            bool moves, struct weir__spared spared)
 {
     const struct offer first = offer_of(t, h->bucket[h->first], now_ns, spared);
-    const uint64_t kept = t->shared ? SHARED_ROOM : 0;
+    const uint64_t kept = moves ? 0 : ROOM_KEPT;
     struct offer second;
 
     if (!h->bucket[1] || (first.free_ns <= now_ns && first.live + kept < t->places))
@@ -134,8 +134,8 @@ void weir__table_note(struct weir__table *t, const struct weir__seat *s, const s
 bool weir__table_has_place(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
                            int64_t *free_ns)
 {
-    *free_ns = best_of(t, h, now_ns, (struct weir__spared){0}).free_ns;
-    return *free_ns <= now_ns || weir__table_can_move(t);
+    *free_ns = best_of(t, h, now_ns, false, (struct weir__spared){0}).free_ns;
+    return *free_ns <= now_ns || weir__table_can_grow(t);
 }
 
 struct weir__state *weir__table_make(struct weir__table *t, const struct weir__seat *s,
@@ -143,11 +143,14 @@ struct weir__state *weir__table_make(struct weir__table *t, const struct weir__s
                                      struct weir__spared spared, struct weir__hold *h,
                                      int64_t *free_ns)
 {
-    struct offer best = best_of(t, h, now_ns, spared);
+    /* Where a newcomer may be told that the store is full, it is told the same every time: no luck. */
+    const bool moves = evict && !t->shared;
+    struct offer best = best_of(t, h, now_ns, moves, spared);
     struct weir__state *state;
 
-    if (best.free_ns > now_ns && weir__table_displace(t, h, now_ns, spared))
-        best = best_of(t, h, now_ns, spared);
+    if (best.free_ns > now_ns && (moves || weir__table_can_grow(t)) &&
+        weir__table_displace(t, h, now_ns, spared))
+        best = best_of(t, h, now_ns, moves, spared);
     *free_ns = best.free_ns;
     if (best.free_ns > now_ns && weir__table_can_grow(t)) {
         *free_ns = WEIR__GROW_FIRST;
