@@ -174,8 +174,24 @@ int64_t weir__meter_patience(const struct weir__meter *m);
 
 /* ---- The verbs, on one state --------------------------------------------------------------- */
 
-void weir__take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                struct weir_verdict *v);
+/* The state as this version would have written it: of another version, and touched before. */
+void weir__bring_up(const struct weir__meter *m, struct weir__state *s);
+
+static inline void weir__touch(const struct weir__meter *m, struct weir__state *s)
+{
+    if (s->fresh_ns != 0 && weir__state_version(s) != m->version)
+        weir__bring_up(m, s);
+}
+
+static inline void weir__take(const struct weir__meter *m, struct weir__state *s,
+                              const struct weir__ask *a, struct weir_verdict *v)
+{
+    assert(a->cost >= 0 && a->patience_ns >= 0 && a->now_ns >= 0 && a->now_ns <= WEIR__NOW_MAX);
+    weir__touch(m, s);
+    v->which = -1;
+    m->algo->take(m, s, a, v);
+}
+
 /* The answer that take would give. Converts the state to the meter's version; charges nothing. */
 void weir__peek(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
                 struct weir_verdict *v);

@@ -111,41 +111,29 @@ static bool carries_over(const struct weir__meter *m, const struct weir__state *
     return age <= ((m->version - m->since) & WEIR__VERSION_MASK);
 }
 
-static void bring_up(const struct weir__meter *m, struct weir__state *s)
+static void convert(const struct weir__meter *m, struct weir__state *s)
 {
     if (m->older == NULL || s->fresh_ns == 0 || weir__state_version(s) == m->version)
         return;
-    bring_up(m->older, s); /* as deep as versions are kept */
+    convert(m->older, s); /* as deep as versions are kept */
     if (s->fresh_ns != 0)
         m->algo->change(m->older, m, s);
 }
 
-/* The state as this version would have written it. */
-static void touch(const struct weir__meter *m, struct weir__state *s)
+void weir__bring_up(const struct weir__meter *m, struct weir__state *s)
 {
-    if (s->fresh_ns == 0 || weir__state_version(s) == m->version)
-        return;
     if (carries_over(m, s))
-        bring_up(m, s);
+        convert(m, s);
     else
         weir__reset(s);
     s->word = (s->word & ~WEIR__VERSION_MASK) | m->version;
-}
-
-void weir__take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                struct weir_verdict *v)
-{
-    assert(a->cost >= 0 && a->patience_ns >= 0 && a->now_ns >= 0 && a->now_ns <= WEIR__NOW_MAX);
-    touch(m, s);
-    v->which = -1;
-    m->algo->take(m, s, a, v);
 }
 
 void weir__peek(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
                 struct weir_verdict *v)
 {
     assert(a->cost >= 0 && a->patience_ns >= 0 && a->now_ns >= 0 && a->now_ns <= WEIR__NOW_MAX);
-    touch(m, s);
+    weir__touch(m, s);
     v->which = -1;
     m->algo->peek(m, s, a, v);
 }
@@ -153,7 +141,7 @@ void weir__peek(const struct weir__meter *m, struct weir__state *s, const struct
 int64_t weir__refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
 {
     assert(n >= 0);
-    touch(m, s);
+    weir__touch(m, s);
     return s->fresh_ns == 0 || n == 0 ? 0 : m->algo->refund(m, s, n, now_ns);
 }
 
@@ -161,7 +149,7 @@ int64_t weir__cancel(const struct weir__meter *m, struct weir__state *s, int64_t
                      int64_t act_ns, int64_t now_ns)
 {
     assert(cost >= 0);
-    touch(m, s);
+    weir__touch(m, s);
     if (s->fresh_ns == 0 || cost == 0 || act_ns < now_ns || m->algo->cancel == NULL)
         return 0;
     return m->algo->cancel(m, s, cost, act_ns, now_ns);

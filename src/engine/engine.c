@@ -106,6 +106,8 @@ static void add_table(struct weir *w, struct weir__table *t, int64_t now_ns,
     stats->live_keys += seen == of.places || seen == 0
                             ? live
                             : (uint64_t)((double)live / (double)seen * (double)of.places + 0.5);
+    if (stats->live_keys > stats->keys)
+        stats->live_keys = stats->keys; /* an estimate can be too high */
 }
 
 int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)

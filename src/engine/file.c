@@ -166,12 +166,17 @@ bool weir__file_map_all(struct weir__file *f)
 
 /* ---- Tables ------------------------------------------------------------------------------------ */
 
-static int allocate(int fd, uint64_t at, uint64_t bytes, const char *what, struct weir_diag *why)
+static int allocate(const struct weir__file *f, uint64_t at, uint64_t bytes, struct weir_diag *why)
 {
-    errno = posix_fallocate(fd, (off_t)at, (off_t)bytes);
+    errno = posix_fallocate(f->fd, (off_t)at, (off_t)bytes);
     if (errno == 0)
         return 0;
-    return weir__diag_errno(why, WEIR_EIO, "cannot allocate %" PRIu64 " bytes for %s", bytes, what);
+    return weir__diag_errno(why, WEIR_EIO, "%s: cannot allocate %" PRIu64 " bytes", f->path, bytes);
+}
+
+static int cannot_map(const struct weir__file *f, uint64_t bytes, struct weir_diag *why)
+{
+    return weir__diag_errno(why, WEIR_EIO, "%s: cannot map %" PRIu64 " bytes", f->path, bytes);
 }
 
 static int make_table(struct weir__file *f, uint32_t c, struct weir_diag *why)
@@ -179,12 +184,12 @@ static int make_table(struct weir__file *f, uint32_t c, struct weir_diag *why)
     const struct weir__table_options o = table_options(f->header, c);
     const uint64_t at = atomic_load(&f->header->bytes);
     const uint64_t bytes = whole_pages(weir__table_size(&o));
-    const int error = allocate(f->fd, at, bytes, "a table", why);
+    const int error = allocate(f, at, bytes, why);
 
     if (error)
         return error;
     if (!map_part(f, at, bytes))
-        return weir__diag_errno(why, WEIR_EIO, "cannot map %" PRIu64 " bytes of the file", bytes);
+        return cannot_map(f, bytes, why);
     (void)weir__table_init(f->base + at, &o);
     f->header->table[c].bytes = bytes;
     weir__order_stores();
@@ -203,13 +208,12 @@ int weir__file_table(struct weir__file *f, uint32_t c, struct weir__table **tabl
     if (atomic_load(&r->at) == 0)
         error = make_table(f, c, why);
     else if (!map_table(f, c))
-        error =
-            weir__diag_errno(why, WEIR_EIO, "cannot map %" PRIu64 " bytes of the file", r->bytes);
+        error = cannot_map(f, r->bytes, why);
     if (!error)
         *table = (struct weir__table *)(void *)(f->base + atomic_load(&r->at));
     if (!error && !weir__table_is_sound(*table, r->bytes))
         error = weir__diag(why, WEIR_EFORMAT,
-                           "damaged: the table of %zu-byte states contradicts itself",
+                           "%s: damaged: the table of %zu-byte states contradicts itself", f->path,
                            weir__size_of_class(c));
     return error;
 }
@@ -281,14 +285,14 @@ static int format(struct weir__file *f, const struct weir_options *o, struct wei
     int error = fill_header(&draft, o, why);
 
     if (!error)
-        error = allocate(f->fd, 0, atomic_load(&draft.bytes), "the file", why);
+        error = allocate(f, 0, atomic_load(&draft.bytes), why);
     if (error)
         return error;
     f->reserved = largest(&draft);
     f->base =
         mmap(NULL, f->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (f->base == MAP_FAILED || !map_part(f, 0, atomic_load(&draft.bytes)))
-        return weir__diag_errno(why, WEIR_EIO, "cannot map the file");
+        return cannot_map(f, f->reserved, why);
     f->header = (struct weir__header *)(void *)f->base;
     *f->header = draft;
     d = (struct weir__directory *)(void *)(f->base + draft.directory_at);
@@ -341,7 +345,7 @@ static void unmap(struct weir__file *f)
 static int make_file(const char *path, const struct weir_options *o, struct weir_diag *why)
 {
     char temporary[4200];
-    struct weir__file f = {.fd = -1};
+    struct weir__file f = {.fd = -1, .path = (char *)path};
     bool named;
     int error;
 
@@ -389,14 +393,14 @@ static int map_file(struct weir__file *f, const struct weir__header *h, const ch
     f->base =
         mmap(NULL, f->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (f->base == MAP_FAILED || !map_part(f, 0, fixed))
-        return weir__diag_errno(why, WEIR_EIO, "cannot map %s", path);
+        return cannot_map(f, f->reserved, why);
     f->header = (struct weir__header *)(void *)f->base;
     if (((struct weir__directory *)(void *)(f->base + h->directory_at))->max_policies !=
         h->max_policies)
         return weir__diag(why, WEIR_EFORMAT, "%s: damaged: its directory contradicts the header",
                           path);
     if (!weir__file_map_all(f))
-        return weir__diag_errno(why, WEIR_EIO, "cannot map %s", path);
+        return cannot_map(f, f->reserved, why);
     return 0;
 }
 
@@ -405,6 +409,7 @@ static void discard(struct weir__file *f)
     unmap(f);
     if (f->fd >= 0)
         (void)close(f->fd);
+    free(f->path);
     free(f);
 }
 
@@ -421,10 +426,11 @@ static int open_new_locked(int fd, const struct stat *st, const char *path, stru
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
     }
     f->fd = fd;
+    f->path = strdup(path);
     f->device = st->st_dev;
     f->inode = st->st_ino;
     (void)pthread_mutex_init(&f->lock, NULL);
-    error = check_file(fd, path, &h, why);
+    error = f->path ? check_file(fd, path, &h, why) : weir__diag(why, WEIR_ENOMEM, "out of memory");
     if (!error)
         error = map_file(f, &h, path, why);
     if (!error) {
@@ -466,6 +472,21 @@ static int open_existing_locked(const char *path, struct weir__file **out, struc
     return open_new_locked(fd, &st, path, out, why);
 }
 
+/* The tables that are there: for those who only look. */
+static int find_tables(struct weir__store *s, struct weir__file *f, struct weir_diag *why)
+{
+    int error = 0;
+
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES && !error; c++) {
+        struct weir__table *t = NULL;
+
+        if (atomic_load(&f->header->table[c].at) != 0)
+            error = weir__file_table(f, c, &t, why);
+        atomic_store(&s->table[c], t);
+    }
+    return error;
+}
+
 int weir__file_open(struct weir__store *s, const char *path, const struct weir_options *o,
                     struct weir_diag *why)
 {
@@ -482,12 +503,14 @@ int weir__file_open(struct weir__store *s, const char *path, const struct weir_o
         error = make_file(path, o, why);
     if (!error)
         error = open_existing_locked(path, &f, why);
-    if (!error)
+    if (!error) {
         f->users++;
+        s->file = f;
+        error = find_tables(s, f, why);
+    }
     (void)pthread_mutex_unlock(&registry_lock);
     if (error)
-        return error;
-    s->file = f;
+        return error; /* what is open is closed with the store */
     s->directory = (struct weir__directory *)(void *)(f->base + f->header->directory_at);
     s->max_keys = f->header->max_keys;
     s->max_bytes = f->header->max_bytes;

@@ -102,12 +102,14 @@ static bool parts_fit(const struct weir__header *h)
 int weir__header_check(const struct weir__header *h, uint64_t file_bytes, const char *path,
                        struct weir_diag *why)
 {
+    if (file_bytes == 0)
+        return weir__diag(why, WEIR_EFORMAT, "%s: empty", path);
+    if (file_bytes < sizeof h->magic || memcmp(h->magic, WEIR__FILE_MAGIC, sizeof h->magic) != 0)
+        return weir__diag(why, WEIR_EFORMAT, "%s: not a state file of weir", path);
     if (file_bytes < WEIR__FILE_PAGE)
         return weir__diag(why, WEIR_EFORMAT,
                           "%s: truncated: %" PRIu64 " bytes, and a header alone has %d", path,
                           file_bytes, WEIR__FILE_PAGE);
-    if (memcmp(h->magic, WEIR__FILE_MAGIC, sizeof h->magic) != 0)
-        return weir__diag(why, WEIR_EFORMAT, "%s: not a state file of weir", path);
     if (h->byte_order != WEIR__BYTE_ORDER)
         return weir__diag(why, WEIR_EFORMAT, "%s: written on a machine of another byte order",
                           path);

@@ -114,14 +114,12 @@ static void states_move(struct weir__state *const *to, struct weir__state *const
             memcpy(to[i], from[i], weir__meter_state_size(&e->clause[i].meter));
 }
 
-/* Replaces what is in the pair and returns it. */
-static struct weir__state pair_put(struct weir__pair *p, struct weir__state next)
+static void pair_put(struct weir__pair *p, struct weir__state next)
 {
     struct weir__state old = weir__pair_load(p);
 
     while (!weir__pair_swap(p, &old, next))
         continue;
-    return old;
 }
 
 /* ---- Taking over --------------------------------------------------------------------------- */
@@ -157,12 +155,11 @@ static void replace_lone(struct weir_limiter *l, struct weir__edition *e)
 static void pair_to_states(struct weir_limiter *l, struct weir__edition *e,
                            struct weir__state *const *state)
 {
-    const struct weir__state zero = {0};
     struct weir__state last, *from = &last;
 
     atomic_store_explicit(&l->lone, NULL, memory_order_release);
     weir__readers_wait();
-    last = pair_put(&l->pair, zero); /* or the next lone edition would find it again */
+    last = weir__pair_load(&l->pair); /* and there it stays: by no edition it means anything */
     states_move(state, &from, e);
 }
 
@@ -171,7 +168,7 @@ static void states_to_pair(struct weir_limiter *l, struct weir__edition *e)
     struct weir__state first = {0}, *to = &first;
 
     states_move(&to, l->state, e);
-    (void)pair_put(&l->pair, first);
+    pair_put(&l->pair, first);
     atomic_store_explicit(&l->lone, e, memory_order_release);
     begin_glance(l, e);
 }

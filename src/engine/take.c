@@ -42,7 +42,7 @@ static void leave(const struct visit *at)
 }
 
 /* Locks the key. 0, WEIR__STALE or an error; and only after 0 there is something to leave. */
-static int come(const struct errand *to, struct weir__seat *seat, struct visit *at)
+static int come(const struct errand *to, struct weir__seat *seat, int64_t now_ns, struct visit *at)
 {
     struct weir__table *t = to->clause->table;
     int error;
@@ -56,7 +56,8 @@ static int come(const struct errand *to, struct weir__seat *seat, struct visit *
             return error;
     }
     at->state = weir__table_find_fast(t, seat, to->fingerprint, &at->hold);
-    error = at->state ? 0 : weir__table_find(t, seat, to->fingerprint, &at->hold, &at->state);
+    error =
+        at->state ? 0 : weir__table_find(t, seat, to->fingerprint, now_ns, &at->hold, &at->state);
     if (error) {
         if (at->saving)
             weir__lock_drop(at->saving);
@@ -132,7 +133,7 @@ static int take_plain(struct weir *w, const struct errand *to, struct weir__seat
         weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
     bool settled = true, grows;
     struct visit at;
-    const int error = come(to, seat, &at);
+    const int error = come(to, seat, now.now_ns, &at);
 
     if (error)
         return error;
@@ -157,7 +158,7 @@ static int peek_plain(struct weir *w, const struct errand *to, struct weir__seat
     const struct weir__ask ask =
         weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
     struct visit at;
-    const int error = come(to, seat, &at);
+    const int error = come(to, seat, now.now_ns, &at);
 
     if (error)
         return error;
@@ -321,7 +322,7 @@ static int give(const struct errand *to, struct weir__seat *seat, struct gift *g
 {
     const struct weir__meter *m = &to->clause->meter;
     struct visit at;
-    const int error = come(to, seat, &at);
+    const int error = come(to, seat, g->now_ns, &at);
 
     if (error)
         return error;

@@ -15,11 +15,10 @@ static inline struct weir__state *weir__table_find_fast(struct weir__table *t, s
 {
     const uint64_t number = weir__number_of(weir__map_of(t), weir__first_hash(fingerprint));
     struct weir__bucket *b = weir__bucket_at(t, number);
-    uint64_t place = 0;
+    const uint64_t place = weir__bucket_look(t, b, fingerprint);
 
-    while (weir__bucket_get(b, place) != fingerprint)
-        if (++place == t->places)
-            return NULL;
+    if (place == t->places)
+        return NULL;
     weir__journal_intend(s, 0, &b->lock);
     if (!weir__lock_try(&b->lock, s))
         return NULL;

@@ -61,6 +61,18 @@ static inline uint64_t weir__bucket_get(const struct weir__bucket *b, uint64_t p
     return atomic_load_explicit(&b->fingerprint[place], memory_order_relaxed);
 }
 
+/* Which place holds the fingerprint; `places` if none. It looks at all of them, for where it is cannot
+ * be foretold: to stop there would cost a mispredicted branch. */
+static inline uint64_t weir__bucket_look(const struct weir__table *t, const struct weir__bucket *b,
+                                         uint64_t fingerprint)
+{
+    uint64_t found = t->places;
+
+    for (uint64_t i = 0; i < t->places; i++)
+        found = weir__bucket_get(b, i) == fingerprint ? i : found;
+    return found;
+}
+
 static inline void weir__bucket_put(struct weir__bucket *b, uint64_t place, uint64_t fingerprint)
 {
     atomic_store_explicit(&b->fingerprint[place], fingerprint, memory_order_relaxed);

@@ -163,13 +163,9 @@ bool weir__table_still(const struct weir__table *t, uint64_t fingerprint,
 static bool look_in(const struct weir__table *t, struct weir__bucket *b, uint64_t fingerprint,
                     struct weir__hold *h)
 {
-    for (uint64_t i = 0; i < t->places; i++)
-        if (weir__bucket_get(b, i) == fingerprint) {
-            h->in = b;
-            h->place = i;
-            return true;
-        }
-    return false;
+    h->place = weir__bucket_look(t, b, fingerprint);
+    h->in = b;
+    return h->place < t->places;
 }
 
 struct weir__state *weir__table_search_locked(const struct weir__table *t, uint64_t fingerprint,
@@ -233,11 +229,38 @@ static int lock_both(struct weir__table *t, struct weir__seat *s, uint64_t finge
     }
 }
 
+/* A key that was found in its second bucket goes to its first, if that has room again: from then on it
+ * is found by one look at memory. The caller holds the bucket where it is; *h and the state follow. */
+static struct weir__state *go_home(struct weir__table *t, uint64_t fingerprint, int64_t now_ns,
+                                   struct weir__hold *h)
+{
+    struct weir__bucket *from = h->in, *home;
+    struct weir__hold both;
+    uint64_t place;
+
+    (void)weir__table_candidates(t, fingerprint, &both);
+    home = both.bucket[both.first];
+    if (!home || home == from || !weir__lock_try(&home->lock, &weir__seat_private))
+        return weir__state_at(t, from, h->place);
+    place = weir__free_place(t, home, now_ns);
+    if (place == t->places || !weir__table_still(t, fingerprint, &both)) {
+        weir__lock_drop(&home->lock);
+        return weir__state_at(t, from, h->place);
+    }
+    weir__entry_move(t, from, h->place, home, place);
+    weir__lock_drop(&from->lock);
+    h->bucket[0] = h->in = home;
+    h->place = place;
+    return weir__state_at(t, home, place);
+}
+
 int weir__table_find(struct weir__table *t, struct weir__seat *s, uint64_t fingerprint,
-                     struct weir__hold *h, struct weir__state **state)
+                     int64_t now_ns, struct weir__hold *h, struct weir__state **state)
 {
     int error = lock_where_found(t, s, fingerprint, h, state);
 
+    if (*state && !t->shared)
+        *state = go_home(t, fingerprint, now_ns, h);
     if (error || *state)
         return error;
     error = lock_both(t, s, fingerprint, h);

@@ -73,7 +73,7 @@ struct weir__hold {
 /* Finds the key's state and locks its bucket, or *state is NULL and both of its buckets are locked. 0,
  * and the hold must be released; or the error of the seat's patience, and nothing is held. */
 int weir__table_find(struct weir__table *t, struct weir__seat *s, uint64_t fingerprint,
-                     struct weir__hold *h, struct weir__state **state);
+                     int64_t now_ns, struct weir__hold *h, struct weir__state **state);
 
 /* The entry that find or make gave is about to be changed. */
 void weir__table_note(struct weir__table *t, const struct weir__seat *s,

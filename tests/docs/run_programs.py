@@ -1,8 +1,18 @@
 #!/usr/bin/env python3
-"""Compiles and runs the programs that the documentation shows: `run_programs.py SOURCE_DIR LIBWEIR`.
+"""Compiles the C that the documentation shows, and runs its programs.
 
-A program is a comment's indented text in include/weir.h, or a ```c block in a Markdown file, that has
-a main(). It is compiled as C11 and, the header alone, as C++; with warnings as errors; and must exit 0.
+    run_programs.py SOURCE_DIR LIBWEIR
+
+Every block fenced as ```c in a Markdown file is C, and so is every indented text in a comment of
+include/weir.h that has a semicolon at the end of a line. C11, and warnings are errors.
+
+  - A block with a main() is a program: it is compiled, linked with LIBWEIR, run in a directory of its
+    own, and must exit with 0.
+  - Any other block is a fragment: declarations, or statements as they stand in a function. It follows
+    the PRELUDE below, so it may use those headers and variables without a word, or declare its own. A
+    fragment is compiled, not run.
+
+The header is also included from C++. Last, errors planted in blocks of each kind must be found.
 """
 
 import os
@@ -12,55 +22,154 @@ import sys
 import tempfile
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
+# Of a fragment one sees only a part: what it declares may be used in the part that is not shown.
+UNUSED = [f"-Wno-unused-{what}" for what in ("variable", "but-set-variable", "function", "parameter")]
+PRELUDE = """\
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <weir.h>
+
+extern struct weir *w;
+extern struct weir_policy *per_client;
+extern struct weir_request rq;
+extern struct weir_verdict v;
+extern struct weir_diag why;
+"""
+FENCE = re.compile(r"^( *)(`{3,}|~{3,})\s*(\S*)")
+MAIN = re.compile(r"^\s*int\s+main\s*\(", re.MULTILINE)
 
 
-def programs(source):
-    """(place, text) of every program."""
-    with open(os.path.join(source, "include", "weir.h"), encoding="utf-8") as file:
-        header = file.read()
-    for block in re.findall(r"(?:^ \*(?:     .*)?\n)+", header, re.MULTILINE):
-        text = "\n".join(line[7:] for line in block.splitlines())
-        if "int main(" in text:
-            yield "include/weir.h", text
-    for folder, _, names in os.walk(source):
-        if "build" in folder.split(os.sep) or ".git" in folder.split(os.sep):
-            continue
-        for name in sorted(n for n in names if n.endswith(".md")):
-            path = os.path.join(folder, name)
-            with open(path, encoding="utf-8") as file:
-                for text in re.findall(r"^```c\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL):
-                    if "int main(" in text:
-                        yield os.path.relpath(path, source), text
+def header_blocks(text):
+    """(line, text) of every indented text in the header's comments that is C."""
+    for found in re.finditer(r"(?:^ \*(?:     .*)?\n)+", text, re.MULTILINE):
+        block = "\n".join(line[7:] for line in found[0].splitlines()) + "\n"
+        if re.search(r";$", block, re.MULTILINE):
+            yield text.count("\n", 0, found.start()) + 1, block
 
 
-def attempt(sentence, *commands):
-    for command in commands:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        if done.returncode:
-            print(f"FAILED: {sentence}: {' '.join(command)}\n{done.stdout}{done.stderr}")
-            return False
-    return True
+def fenced_blocks(text):
+    """(line, text) of every block fenced as c, its indent taken off."""
+    fence = None
+    for number, line in enumerate(text.split("\n"), 1):
+        match = FENCE.match(line)
+        if fence is None:
+            if match:
+                fence, kept, first = match, [], number + 1
+        elif match and not match[3] and match[2].startswith(fence[2]):
+            if fence[3] == "c":
+                yield first, "\n".join(kept) + "\n"
+            fence = None
+        else:
+            indent = len(fence[1])
+            kept.append(line[indent:] if not line[:indent].strip() else line)
+    if fence is not None and fence[3] == "c":
+        yield first, "#error the block has no end\n"
+
+
+def documents(source):
+    """The Markdown files of the tree, builds left out."""
+    for folder, below, names in os.walk(source):
+        below[:] = sorted(name for name in below if not name.startswith((".", "build")))
+        for name in sorted(names):
+            if name.endswith(".md"):
+                yield os.path.relpath(os.path.join(folder, name), source)
+
+
+def blocks(source):
+    """(file, line, text) of every block of C."""
+    for name, find in [("include/weir.h", header_blocks), *((d, fenced_blocks) for d in documents(source))]:
+        with open(os.path.join(source, name), encoding="utf-8") as file:
+            for line, text in find(file.read()):
+                yield name, line, text
+
+
+class Workshop:
+    """Compiles and runs in a directory of its own."""
+
+    def __init__(self, folder, source, library):
+        self.folder, self.library = folder, os.path.abspath(library)
+        self.include = "-I" + os.path.join(os.path.abspath(source), "include")
+
+    def run(self, *command):
+        """What went wrong, or "" if nothing did."""
+        try:
+            done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
+        except subprocess.TimeoutExpired:
+            return f"{command[0]}: still running after 60 seconds\n"
+        if done.returncode == 0:
+            return ""
+        return f"{' '.join(command)}: status {done.returncode}\n{done.stdout}{done.stderr}"
+
+    def write(self, name, text):
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return name
+
+    def program(self, place, text):
+        path = self.write("program.c", place + text)
+        return self.run("cc", "-std=c11", *WARNINGS, self.include, path, self.library, "-pthread", "-o",
+                        "./program") or self.run("./program")
+
+    def fragment(self, place, text):
+        """Declarations, or else statements; a fragment that is neither is told why it is not."""
+        complaints = []
+        for kind, before, after in (("declarations", "", ""),
+                                    ("statements", "int fragment(void);\nint fragment(void)\n{\n", "return 0;\n}\n")):
+            path = self.write("fragment.c", PRELUDE + before + place + text + after)
+            complaint = self.run("cc", "-std=c11", "-O1", *WARNINGS, *UNUSED, self.include, "-c", path, "-o",
+                                 "fragment.o")
+            if not complaint:
+                return ""
+            complaints.append(f"as {kind}: {complaint}")
+        return "".join(complaints)
+
+    def block(self, name, line, text):
+        """The compiler is told where the text stands, and so are its readers."""
+        place = f'#line {line} "{name}"\n'
+        return self.program(place, text) if MAIN.search(text) else self.fragment(place, text)
+
+    def cplusplus(self):
+        path = self.write("header.cc", "#include <weir.h>\nint main() { return weir_error_name(0) == nullptr; }\n")
+        return self.run("c++", *WARNINGS, self.include, path, self.library, "-pthread", "-o",
+                        "./header") or self.run("./header")
+
+
+PLANTED = [
+    ("a program that does not compile", "#include <weir.h>\nint main(void)\n{\n    return weir_no_such();\n}\n"),
+    ("a program that fails", "#include <weir.h>\nint main(void)\n{\n    return weir_error_name(0) != NULL;\n}\n"),
+    ("a statement with a field that is not there", "if (weir_take(w, &rq, &v) == 0)\n    v.alowed = true;\n"),
+    ("a call with an argument too few", "weir_take(w, &rq);\n"),
+    ("a function that forgets to declare a name", "int limit(void)\n{\n    return weir_take(engine, &rq, &v);\n}\n"),
+    ("a type that is not there", "struct weir_requests many;\n"),
+]
 
 
 def main(source, library):
-    results = []
-    include = "-I" + os.path.join(source, "include")
+    results, programs = [], 0
+
+    def check(sentence, complaint):
+        results.append(not complaint)
+        if complaint:
+            print(f"FAILED: {sentence}\n{complaint}")
+
     with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "program")
-        for number, (place, text) in enumerate(programs(source)):
-            path = os.path.join(folder, f"p{number}.c")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-            results.append(attempt(f"the program in {place}",
-                                   ["cc", "-std=c11", *WARNINGS, include, path, library, "-o", out], [out]))
-        path = os.path.join(folder, "header.cc")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write("#include <weir.h>\nint main() { return weir_error_name(0) == nullptr; }\n")
-        results.append(attempt("C++ includes the header",
-                               ["c++", *WARNINGS, include, path, library, "-o", out], [out]))
+        shop = Workshop(folder, source, library)
+        for name, line, text in blocks(source):
+            programs += bool(MAIN.search(text))
+            check(f"{name}:{line}: the block of C", shop.block(name, line, text))
+        check("C++ includes the header", shop.cplusplus())
+        for sentence, text in PLANTED:
+            check(f"{sentence} is found", "" if shop.block("planted", 1, text) else text)
+    check("the header has two programs and README one", "" if programs >= 3 else f"found {programs}\n")
     failed = results.count(False)
     print(f"documented programs: {len(results) - failed} passed, {failed} failed")
-    return 1 if failed or len(results) < 2 else 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

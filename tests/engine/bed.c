@@ -1,0 +1,560 @@
+/* A run: a random script, played to the library and to the world of a simulation, and every answer
+ * of the one held against the other's.
+ *
+ * Where the library rightly answers otherwise, and what is done about it:
+ *   (1) weir_take_all and weir_reserve name in `which` the request that refused, where the world
+ *       names the term: the number is translated (part_of).
+ *   (2) A reservation is dead after a reset of any key of its policy, where the world lets only the
+ *       key's own die: the library counts resets by policy, not by key. Such a cancel must return 0,
+ *       and the world is not asked (bed_cancel).
+ *   (3) To set the limit that is in force changes nothing; the world makes another version of it,
+ *       after which it no longer knows the last act time. The world is not told (bed_limit).
+ *   (4) A limiter's cancel gets a cost and a time and nothing else. It cannot give back to several
+ *       terms, must return 0 there, and the world is not asked. Nor can it know what a shadow would
+ *       have delayed, nor that the key was reset or started fresh since: its caller must, so that no
+ *       such cancel is drawn (bed_cancel).
+ *   (5) A limiter is born when it is opened, in real time. Its script begins decades later, when what
+ *       accrues from birth has accrued; limits that take longer are not drawn (open_limiter).
+ *   (6) Of several policies, each changed alone, those that did not change keep their version; a
+ *       world that holds them all as terms gives each a new one. There, all change or none
+ *       (draw_parts).
+ *   (7) A table may forget a key that is as good as new, and gives its place to a newcomer. Should the
+ *       clock then step back, the key has the full stock that it had before the step, where the world
+ *       remembers what it had used even earlier. Both are right, and which it is depends on who meets
+ *       whom. So where the clock steps back there is either one key of one term, or there are no
+ *       newcomers: all keys are used once before the first step (warm_up), and none is reset, starts
+ *       fresh, or gives anything back (which may leave nothing to remember).
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+#include "place.h"
+
+#define YEAR_NS          (INT64_C(366) * 86400 * WEIR__NS_PER_S)
+#define LIMITER_BORN_NS  SIM_START_NS                  /* as the world has it         */
+#define LIMITER_LAST_NS  (SIM_START_NS + 40 * YEAR_NS) /* as late as the library may  */
+#define LIMITER_BEGIN_NS (LIMITER_LAST_NS + 40 * YEAR_NS)
+
+/* ---- Saying what happened ------------------------------------------------------------------ */
+
+void bed_say(struct bed *b, const char *format, ...)
+{
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(b->lines + b->used, sizeof b->lines - b->used, format, args);
+    va_end(args);
+    b->used += (size_t)n;
+    if (b->used >= sizeof b->lines)
+        b->used = sizeof b->lines - 1;
+}
+
+void bed_expect(struct bed *b, bool holds, const char *format, ...)
+{
+    va_list args;
+
+    if (holds || b->failed)
+        return;
+    b->failed = true;
+    va_start(args, format);
+    (void)vsnprintf(b->why, sizeof b->why, format, args);
+    va_end(args);
+}
+
+static void say_event(struct bed *b, const struct side *s, const struct sim_event *e)
+{
+    bed_say(b, "  %d %" PRId64 "ns %s ", (int)(s - b->side), e->time_ns, sim_verb_name(e->verb));
+    if (e->verb == SIM_LIMIT) {
+        bed_say(b, "%.*s\n", (int)e->limit.len, e->limit.at);
+        return;
+    }
+    for (size_t i = 0; i < e->key.len; i++)
+        bed_say(b, "%c", e->key.at[i] ? e->key.at[i] : '0');
+    bed_say(b, "%s", e->key.len == 0 ? "''" : "");
+    if (e->verb == SIM_TAKE || e->verb == SIM_PEEK || e->verb == SIM_REFUND)
+        bed_say(b, " %" PRId64, e->cost);
+    if (e->verb == SIM_TAKE || e->verb == SIM_PEEK)
+        bed_say(b, " wait=%" PRId64, e->patience_ns);
+    bed_say(b, "%s%.*s\n", e->id.len > 0 ? " as=" : "", (int)e->id.len, e->id.at);
+}
+
+void bed_same(struct bed *b, const char *what, const struct weir_verdict *want,
+              const struct weir_verdict *got)
+{
+    bed_expect(b, want->allowed == got->allowed, "%s: allowed: %d, not %d", what, got->allowed,
+               want->allowed);
+    bed_expect(b, want->reason == got->reason, "%s: reason: %s, not %s", what,
+               weir_reason_name(got->reason), weir_reason_name(want->reason));
+    bed_expect(b, want->which == got->which, "%s: which: %d, not %d", what, got->which,
+               want->which);
+    bed_expect(b, want->limit == got->limit, "%s: limit: %" PRId64 ", not %" PRId64, what,
+               got->limit, want->limit);
+    bed_expect(b, want->remaining == got->remaining, "%s: remaining: %" PRId64 ", not %" PRId64,
+               what, got->remaining, want->remaining);
+    bed_expect(b, want->wait_ns == got->wait_ns, "%s: wait: %" PRId64 ", not %" PRId64, what,
+               got->wait_ns, want->wait_ns);
+    bed_expect(b, want->retry_after_ns == got->retry_after_ns,
+               "%s: retry_after: %" PRId64 ", not %" PRId64, what, got->retry_after_ns,
+               want->retry_after_ns);
+    bed_expect(b, want->reset_after_ns == got->reset_after_ns,
+               "%s: reset_after: %" PRId64 ", not %" PRId64, what, got->reset_after_ns,
+               want->reset_after_ns);
+}
+
+/* ---- Both sides ---------------------------------------------------------------------------- */
+
+bool bed_world(struct bed *b, struct side *s, const struct sim_event *event,
+               struct sim_outcome *out)
+{
+    struct sim_error error = {""};
+    const bool done = sim_world_apply(s->world, event, out, &error);
+
+    bed_expect(b, done, "the world: %s", error.text);
+    return done;
+}
+
+static bool library(struct bed *b, struct side *s, const struct sim_event *event,
+                    struct sim_outcome *out)
+{
+    struct sim_error error = {""};
+    const bool done = b->kind == MODEL_LIMITER ? solo_apply(&s->solo, event, out, &error)
+                                               : stage_apply(&s->stage, event, out, &error);
+
+    bed_expect(b, done, "the library: %s", error.text);
+    return done;
+}
+
+/* The request that the term belongs to (1). */
+static int part_of(const struct bed *b, int term)
+{
+    int part = 0;
+
+    while (term >= 0 && b->parts[part + 1] <= term)
+        part++;
+    return term < 0 ? term : part;
+}
+
+/* One event to both. */
+static void both(struct bed *b, struct side *s, const struct sim_event *event)
+{
+    struct sim_outcome want, got;
+    const bool reserves = event->verb == SIM_TAKE && event->id.len > 0;
+
+    say_event(b, s, event);
+    if (!bed_world(b, s, event, &want) || !library(b, s, event, &got) || !want.has_verdict)
+        return;
+    if (b->kind != MODEL_LIMITER && (reserves || s->stage.n > 1))
+        want.verdict.which = part_of(b, want.verdict.which);
+    s->last = want.verdict;
+    bed_expect(b, want.cost == got.cost, "returned: %" PRId64 ", not %" PRId64, got.cost,
+               want.cost);
+    bed_same(b, sim_verb_name(event->verb), &want.verdict, &got.verdict);
+}
+
+static struct sim_event event_of(const struct bed *b, enum sim_verb verb)
+{
+    return (struct sim_event){.verb = verb,
+                              .timed = true,
+                              .time_ns = b->now_ns - b->start_ns,
+                              .patience_ns = WEIR_WAIT_DEFAULT,
+                              .key = {"", 0},
+                              .id = {"", 0},
+                              .limit = {"", 0}};
+}
+
+/* (7) */
+static bool no_newcomers(const struct bed *b)
+{
+    return b->back && !b->lone;
+}
+
+static struct weir__slice key_of(struct bed *b)
+{
+    return b->lone ? weir__slice_of("k") : draw_key(&b->rng);
+}
+
+struct sim_event bed_take(struct bed *b, const struct side *s)
+{
+    struct sim_event e = event_of(b, SIM_TAKE);
+
+    e.key = key_of(b);
+    e.cost = draw_cost(&b->rng, &s->last);
+    e.patience_ns = draw_patience(&b->rng, &s->limit, &s->last);
+    return e;
+}
+
+/* ---- Limits -------------------------------------------------------------------------------- */
+
+static void print_part(const struct bed *b, const struct weir_limit *limit, int part,
+                       char text[WEIR_LIMIT_TEXT_MAX])
+{
+    struct weir_limit one = {.n = b->parts[part + 1] - b->parts[part]};
+
+    memcpy(one.term, &limit->term[b->parts[part]], (size_t)one.n * sizeof one.term[0]);
+    if (weir_limit_print(&one, text, WEIR_LIMIT_TEXT_MAX) >= WEIR_LIMIT_TEXT_MAX)
+        abort();
+}
+
+/* The limit as the library is told it, cut into its parts. */
+static void print_parts(const struct bed *b, const struct weir_limit *limit, char *out, size_t cap)
+{
+    size_t used = 0;
+
+    for (int i = 0; b->parts[i] < limit->n; i++) {
+        char text[WEIR_LIMIT_TEXT_MAX];
+
+        print_part(b, limit, i, text);
+        used += (size_t)snprintf(out + used, cap - used, "%s%s", i > 0 ? " | " : "", text);
+    }
+}
+
+/* A change of every part, or of none (6). */
+static bool draw_parts(struct bed *b, const struct weir_limit *old, char text[MODEL_TEXT],
+                       struct weir_limit *limit)
+{
+    for (int tries = 0; tries < 20; tries++) {
+        bool all = true;
+
+        draw_change(&b->rng, text, limit);
+        for (int i = 0; b->parts[i] < limit->n; i++) {
+            const int at = b->parts[i], n = b->parts[i + 1] - at;
+
+            all = all &&
+                  memcmp(&limit->term[at], &old->term[at], (size_t)n * sizeof limit->term[0]) != 0;
+        }
+        if (all)
+            return true;
+    }
+    return false;
+}
+
+static void tell(struct bed *b, struct side *s)
+{
+    char parts[MODEL_TEXT * 2];
+    struct sim_event e = event_of(b, SIM_LIMIT);
+    struct sim_outcome out;
+
+    e.limit = weir__slice_of(s->text);
+    say_event(b, s, &e);
+    if (bed_world(b, s, &e, &out) && out.starts_fresh && b->kind == MODEL_LIMITER)
+        s->resets++; /* (4) */
+    if (b->kind == MODEL_SPLIT) {
+        print_parts(b, &s->limit, parts, sizeof parts);
+        e.limit = weir__slice_of(parts);
+    }
+    (void)library(b, s, &e, &out);
+}
+
+/* Another limit that may follow this one. */
+static bool draw_next(struct bed *b, struct side *s)
+{
+    const struct weir_limit old = s->limit;
+
+    if (b->kind == MODEL_SPLIT) {
+        if (!draw_parts(b, &old, s->text, &s->limit))
+            return false;
+    } else {
+        draw_change(&b->rng, s->text, &s->limit);
+        if (memcmp(&old, &s->limit, sizeof old) == 0)
+            return false;
+    }
+    return !no_newcomers(b) || draw_keeps(&old, &s->limit);
+}
+
+static void bed_limit(struct bed *b, struct side *s)
+{
+    const struct weir_limit old = s->limit;
+    char text[MODEL_TEXT];
+    struct sim_event e = event_of(b, SIM_LIMIT);
+    struct sim_outcome out;
+
+    memcpy(text, s->text, sizeof text);
+    if (b->kind != MODEL_SPLIT && prop_odds(&b->rng, 4)) {
+        e.limit = weir__slice_of(s->text);
+        bed_say(b, "  (again)");
+        say_event(b, s, &e);
+        (void)library(b, s, &e, &out); /* (3) */
+        return;
+    }
+    if (!draw_next(b, s)) {
+        s->limit = old;
+        memcpy(s->text, text, sizeof text);
+        return;
+    }
+    tell(b, s);
+}
+
+/* ---- Steps --------------------------------------------------------------------------------- */
+
+static bool has_shadow(const struct weir_limit *limit)
+{
+    bool any = false;
+
+    for (int i = 0; i < limit->n; i++)
+        any = any || limit->term[i].shadow;
+    return any;
+}
+
+static void bed_reserve(struct bed *b, struct side *s)
+{
+    struct sim_event e = bed_take(b, s);
+    char id[16];
+
+    (void)snprintf(id, sizeof id, "r%d", b->reservations);
+    e.id = weir__slice_of(id);
+    if (prop_odds(&b->rng, 2))
+        e.patience_ns = WEIR_FOREVER;
+    b->reservation[b->reservations].side = (int)(s - b->side);
+    b->reservation[b->reservations].resets = s->resets;
+    b->reservations++;
+    both(b, s, &e);
+}
+
+static void bed_cancel(struct bed *b)
+{
+    const int newest = b->reservations - 1;
+    const int low = prop_odds(&b->rng, 3) ? 0 : newest - 3 < 0 ? 0 : newest - 3;
+    struct sim_event e = event_of(b, SIM_CANCEL);
+    struct sim_outcome out;
+    struct side *s;
+    char id[16];
+    int which;
+
+    if (newest < 0 || no_newcomers(b))
+        return;
+    which = (int)prop_range(&b->rng, low, newest);
+    s = &b->side[b->reservation[which].side];
+    (void)snprintf(id, sizeof id, "r%d", which);
+    e.key = weir__slice_of(id);
+    if (b->kind == MODEL_LIMITER &&
+        (b->reservation[which].resets != s->resets || has_shadow(&s->limit)))
+        return; /* (4) */
+    if (b->reservation[which].resets == s->resets &&
+        (b->kind != MODEL_LIMITER || s->limit.n == 1)) {
+        both(b, s, &e);
+        return;
+    }
+    say_event(b, s, &e);
+    if (library(b, s, &e, &out)) /* (2), (4) */
+        bed_expect(b, out.cost == 0, "a dead reservation returned %" PRId64, out.cost);
+}
+
+static void bed_reset(struct bed *b, struct side *s)
+{
+    struct sim_event e = event_of(b, SIM_RESET);
+
+    if (no_newcomers(b))
+        return;
+    e.key = key_of(b);
+    s->resets++;
+    both(b, s, &e);
+}
+
+static void bed_refund(struct bed *b, struct side *s)
+{
+    struct sim_event e = event_of(b, SIM_REFUND);
+
+    if (no_newcomers(b))
+        return;
+    e.key = key_of(b);
+    e.cost = draw_cost(&b->rng, &s->last);
+    both(b, s, &e);
+}
+
+static void bed_peek(struct bed *b, struct side *s)
+{
+    struct sim_event e = bed_take(b, s);
+
+    e.verb = SIM_PEEK;
+    if (b->kind == MODEL_SPLIT)
+        e.cost = e.patience_ns = 0;
+    both(b, s, &e);
+}
+
+static void step(struct bed *b)
+{
+    struct side *s = &b->side[prop_range(&b->rng, 0, b->n - 1)];
+    struct sim_event e;
+
+    b->now_ns = draw_now(&b->rng, &s->limit, &s->last, b->now_ns, b->back);
+    if (b->kind == MODEL_LIMITER && b->now_ns < LIMITER_BEGIN_NS)
+        b->now_ns = LIMITER_BEGIN_NS; /* (5) */
+    switch (prop_range(&b->rng, 0, 31)) {
+    case 0:
+    case 1: bed_limit(b, s); return;
+    case 2: bed_reset(b, s); return;
+    case 3:
+    case 4:
+    case 5: bed_refund(b, s); return;
+    case 6:
+    case 7:
+    case 8:
+    case 9: bed_peek(b, s); return;
+    case 10:
+    case 11:
+    case 12:
+    case 13:
+    case 14: bed_reserve(b, s); return;
+    case 15:
+    case 16:
+    case 17:
+    case 18: bed_cancel(b); return;
+    case 19:
+    case 20:
+        if (b->kind == MODEL_PLAIN) {
+            bed_take_many(b);
+            return;
+        }
+        break;
+    case 21:
+    case 22:
+    case 23:
+        if (b->kind == MODEL_PLAIN) {
+            bed_take_all(b);
+            return;
+        }
+        break;
+    default: break;
+    }
+    e = bed_take(b, s);
+    both(b, s, &e);
+}
+
+/* ---- A whole run --------------------------------------------------------------------------- */
+
+/* The side's limit has been drawn. */
+static void open_side(struct bed *b, int i, int parts)
+{
+    struct side *s = &b->side[i];
+    char name[16];
+
+    s->last = (struct weir_verdict){.limit = 1, .remaining = 1};
+    s->world = sim_world_open(b->start_ns);
+    if (!s->world)
+        abort();
+    (void)snprintf(name, sizeof name, "p%d", i);
+    stage_init(&s->stage, b->w, name, parts, b->start_ns);
+    solo_init(&s->solo, b->start_ns);
+    tell(b, s);
+}
+
+static void open_plain(struct bed *b)
+{
+    b->lone = b->back && prop_odds(&b->rng, 2);
+    b->n = b->lone ? 1 : (int)prop_range(&b->rng, 1, MODEL_POLICIES);
+    b->parts[1] = WEIR_TERMS_MAX;
+    for (int i = 0; i < b->n; i++) {
+        const bool many = !b->lone && prop_odds(&b->rng, 3);
+        const int terms = many ? (int)prop_range(&b->rng, 2, 4) : 1;
+
+        draw_limit(&b->rng, terms, b->side[i].text, &b->side[i].limit);
+        open_side(b, i, 1);
+    }
+}
+
+static void open_split(struct bed *b)
+{
+    const int parts = (int)prop_range(&b->rng, 1, STAGE_PARTS);
+
+    b->n = 1;
+    for (int i = 0; i < parts; i++)
+        b->parts[i + 1] = b->parts[i] + (prop_odds(&b->rng, 3) ? 2 : 1);
+    draw_limit(&b->rng, b->parts[parts], b->side[0].text, &b->side[0].limit);
+    open_side(b, 0, parts);
+}
+
+/* Every key is used once, so that it has a place; if one cannot be, the clock does not step back. */
+static void warm_up(struct bed *b)
+{
+    for (int i = 0; i < b->n; i++)
+        for (int k = 0; k < DRAW_KEYS && !b->failed; k++) {
+            struct sim_event e = event_of(b, SIM_TAKE);
+
+            e.key = DRAW_KEY[k];
+            e.cost = 1;
+            e.patience_ns = WEIR_FOREVER;
+            both(b, &b->side[i], &e);
+            b->back = b->back && b->side[i].last.allowed && b->side[i].last.reason == WEIR_OK;
+        }
+}
+
+/* Whether all that accrues from birth has accrued when a limiter's script begins. */
+static bool accrued(const struct weir_limit *limit)
+{
+    const int64_t age_ns = LIMITER_BEGIN_NS - LIMITER_LAST_NS;
+
+    for (int i = 0; i < limit->n; i++) {
+        const struct weir_term *t = &limit->term[i];
+        const int64_t missing = t->algorithm == WEIR_PACER ? t->burst - 1 : t->burst - t->initial;
+
+        if ((t->algorithm == WEIR_PACER || t->algorithm == WEIR_TOKEN_BUCKET) &&
+            weir__wide(missing) * weir__wide(t->period_ns) >
+                weir__wide(age_ns) * weir__wide(t->count))
+            return false;
+    }
+    return true;
+}
+
+static void open_limiter(struct bed *b)
+{
+    const int terms = prop_odds(&b->rng, 4) ? 2 : 1;
+
+    b->lone = true;
+    b->n = 1;
+    do
+        draw_limit(&b->rng, terms, b->side[0].text, &b->side[0].limit);
+    while (!accrued(&b->side[0].limit));
+    open_side(b, 0, 1);
+    b->now_ns = LIMITER_BEGIN_NS;
+}
+
+static int64_t draw_start(struct prop_rng *r)
+{
+    static const int64_t starts[] = {SIM_START_NS,
+                                     SIM_START_NS,
+                                     INT64_C(1711843199123456789),
+                                     INT64_C(1700000000123456789),
+                                     0,
+                                     1000000000000,
+                                     WEIR__NOW_MAX - 7,
+                                     WEIR__NOW_MAX / 2};
+
+    return prop_odds(r, 3) ? prop_pick(r, starts, sizeof starts / sizeof starts[0]) : SIM_START_NS;
+}
+
+void bed_run(struct bed *b, uint64_t seed)
+{
+    /* Room for a few logs of the largest count. */
+    static const struct weir_options options = {
+        .max_keys = 1000, .max_bytes = 64 << 20, .secret = {1, 2}};
+
+    memset(b, 0, sizeof *b);
+    b->seed = seed;
+    b->rng.state = seed;
+    b->kind = seed % 4 == 3 ? MODEL_LIMITER : seed % 4 == 2 ? MODEL_SPLIT : MODEL_PLAIN;
+    b->back = seed / 4 % 3 == 0;
+    b->start_ns = b->kind == MODEL_LIMITER ? LIMITER_BORN_NS : draw_start(&b->rng);
+    b->now_ns = b->start_ns;
+    b->w = b->kind == MODEL_LIMITER ? NULL : place_open(&options);
+    switch (b->kind) {
+    case MODEL_PLAIN: open_plain(b); break;
+    case MODEL_SPLIT: open_split(b); break;
+    case MODEL_LIMITER: open_limiter(b); break;
+    }
+    if (no_newcomers(b))
+        warm_up(b);
+    for (int i = 0; i < MODEL_STEPS && !b->failed; i++)
+        step(b);
+    for (int i = 0; i < b->n; i++) {
+        sim_world_close(b->side[i].world);
+        stage_end(&b->side[i].stage);
+        solo_end(&b->side[i].solo);
+    }
+    if (b->w)
+        place_close(b->w);
+}

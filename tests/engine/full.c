@@ -1,0 +1,284 @@
+/* A store that is full of live keys: who gets a place, what the others are told, and what the
+ * statistics say of it. */
+#include "kit.h"
+
+#include <stdlib.h>
+
+#define CROWD 5000 /* many times more keys than the smallest table has places for */
+
+static struct weir *tiny(enum weir_full full)
+{
+    return place_open(&(struct weir_options){.max_keys = 1, .full = full});
+}
+
+static struct weir_verdict take_n(struct weir *w, struct weir_policy *p, uint32_t key, int64_t cost,
+                                  int64_t now_ns)
+{
+    const struct weir_request rq = {p, &key, sizeof key, cost, 0};
+    struct weir_verdict v;
+
+    assert_int_equal(weir_take_at(w, &rq, now_ns, &v), 0);
+    return v;
+}
+
+static struct weir_verdict peek_n(struct weir *w, struct weir_policy *p, uint32_t key, int64_t cost,
+                                  int64_t now_ns)
+{
+    const struct weir_request rq = {p, &key, sizeof key, cost, 0};
+    struct weir_verdict v;
+
+    assert_int_equal(weir_peek_at(w, &rq, now_ns, &v), 0);
+    return v;
+}
+
+static void evicting_finds_a_place_for_everybody_and_counts(void **state)
+{
+    struct weir *w = tiny(WEIR_FULL_EVICT);
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=1", T0);
+    struct weir_stats s;
+    uint64_t alive = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < CROWD; i++) {
+        const struct weir_verdict v = take_n(w, p, i, 1, T0);
+
+        assert_true(v.allowed);
+        assert_int_equal(v.reason, WEIR_OK);
+        assert_false(peek_n(w, p, i, 1, T0).allowed); /* it has a place */
+    }
+    for (uint32_t i = 0; i < CROWD; i++)
+        alive += !peek_n(w, p, i, 1, T0).allowed;
+    s = stats(w, T0);
+    assert_int_equal(alive + s.evicted, CROWD);
+    assert_int_equal(s.live_keys, alive);
+    assert_int_equal(s.keys, alive);
+    assert_true(alive < CROWD / 2 && alive >= s.max_keys);
+    assert_int_equal(s.refused_full + s.allowed_full, 0);
+    assert_true(s.bytes <= s.max_bytes);
+    place_close(w);
+}
+
+static void denying_keeps_the_keys_that_are_there(void **state)
+{
+    struct weir *w = tiny(WEIR_FULL_DENY);
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=2", T0);
+    static bool in[CROWD];
+    uint64_t refused = 0;
+    struct weir_stats s;
+
+    (void)state;
+    for (uint32_t i = 0; i < CROWD; i++) {
+        const struct weir_verdict before = peek_n(w, p, i, 1, T0);
+        const struct weir_verdict v = take_n(w, p, i, 1, T0);
+
+        in[i] = v.allowed;
+        if (v.allowed) {
+            assert_int_equal(v.reason, WEIR_OK);
+            continue;
+        }
+        refused++;
+        same_verdict(&before, &v);
+        assert_int_equal(v.reason, WEIR_FULL);
+        assert_true(v.retry_after_ns > 0 && v.retry_after_ns <= HOUR);
+    }
+    for (uint32_t i = 0; i < CROWD; i++)
+        if (in[i])
+            assert_int_equal(peek_n(w, p, i, 0, T0).remaining, 1);
+    s = stats(w, T0);
+    assert_true(refused > CROWD / 2);
+    assert_true(s.refused_full >= refused); /* peeks may count as well */
+    assert_int_equal(s.live_keys, CROWD - refused);
+    assert_int_equal(s.evicted + s.allowed_full, 0);
+    place_close(w);
+}
+
+static void who_is_denied_a_place_finds_one_when_told(void **state)
+{
+    struct weir *w = tiny(WEIR_FULL_DENY);
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=2", T0);
+    int tried = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < CROWD; i++) {
+        const int64_t now = T0 + i % 100 * MINUTE / 100;
+        const struct weir_verdict v = take_n(w, p, i, 1, now);
+
+        if (v.allowed)
+            continue;
+        assert_int_equal(peek_n(w, p, i, 1, now + v.retry_after_ns - 1).reason, WEIR_FULL);
+        assert_int_equal(peek_n(w, p, i, 1, now + v.retry_after_ns).reason, WEIR_OK);
+        tried++;
+    }
+    assert_true(tried > CROWD / 2);
+    place_close(w);
+}
+
+static void allowing_grants_what_nobody_counts(void **state)
+{
+    struct weir *w = tiny(WEIR_FULL_ALLOW);
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=1", T0);
+    struct weir_stats s;
+    uint64_t uncounted = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < CROWD; i++) {
+        const struct weir_verdict v = take_n(w, p, i, 1, T0);
+
+        assert_true(v.allowed);
+        if (v.reason == WEIR_OK) {
+            assert_false(take_n(w, p, i, 1, T0).allowed);
+            continue;
+        }
+        assert_int_equal(v.reason, WEIR_FULL);
+        assert_int_equal(v.wait_ns, 0);
+        uncounted++;
+        assert_true(take_n(w, p, i, 1, T0).allowed);
+    }
+    s = stats(w, T0);
+    assert_true(uncounted > CROWD / 2);
+    assert_int_equal(s.allowed_full, 2 * uncounted);
+    assert_int_equal(s.live_keys, CROWD - uncounted);
+    assert_int_equal(s.evicted + s.refused_full, 0);
+    place_close(w);
+}
+
+/* Who takes nothing needs no place: neither a question, nor a refusal, nor a cost of nothing. */
+static void who_takes_nothing_evicts_nobody(void **state)
+{
+    struct weir *w = tiny(WEIR_FULL_EVICT);
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=2", T0);
+    struct weir_stats before, after;
+
+    (void)state;
+    for (uint32_t i = 0; i < CROWD; i++)
+        (void)take_n(w, p, i, 1, T0);
+    before = stats(w, T0);
+    for (uint32_t i = CROWD; i < 2 * CROWD; i++) {
+        const struct weir_request rq = {p, &i, sizeof i, 1, 0};
+        int64_t back = -1;
+
+        assert_true(peek_n(w, p, i, 1, T0).allowed);
+        assert_true(take_n(w, p, i, 0, T0).allowed);
+        assert_int_equal(take_n(w, p, i, 3, T0).reason, WEIR_TOO_BIG);
+        assert_int_equal(weir_refund_at(w, &rq, T0, &back), 0);
+        assert_int_equal(back, 0);
+        assert_int_equal(weir_reset_at(w, &rq, T0), 0);
+    }
+    after = stats(w, T0);
+    assert_int_equal(after.evicted, before.evicted);
+    assert_int_equal(after.live_keys, before.live_keys);
+    place_close(w);
+}
+
+static void keys_as_good_as_new_make_place_without_being_counted(void **state)
+{
+    struct weir *w = tiny(WEIR_FULL_DENY);
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/s burst=1", T0);
+    struct weir_stats s;
+
+    (void)state;
+    for (uint32_t i = 0; i < CROWD; i++)
+        assert_true(take_n(w, p, i, 1, T0 + i * SECOND).allowed);
+    s = stats(w, T0 + CROWD * SECOND);
+    assert_int_equal(s.evicted + s.refused_full, 0);
+    assert_int_equal(s.live_keys, 0);
+    assert_true(s.keys < CROWD / 2);
+    place_close(w);
+}
+
+/* All or nothing: one without a place, and the others are not charged. */
+static void no_place_for_one_is_a_refusal_of_all(void **state)
+{
+    struct weir *w = tiny(WEIR_FULL_DENY);
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=2", T0);
+    uint32_t home = 0;
+    int refused = 0;
+
+    (void)state;
+    assert_true(take_n(w, p, home, 1, T0).allowed);
+    for (uint32_t i = 1; i < CROWD; i++)
+        (void)take_n(w, p, i, 1, T0);
+    for (uint32_t i = CROWD; i < CROWD + 500; i++) {
+        const struct weir_request rq[] = {{p, &home, sizeof home, 1, 0}, {p, &i, sizeof i, 1, 0}};
+        struct weir_verdict v;
+
+        assert_int_equal(weir_take_all_at(w, rq, 2, T0, &v), 0);
+        if (v.allowed)
+            return; /* there was a place after all */
+        assert_int_equal(v.reason, WEIR_FULL);
+        assert_int_equal(v.which, 1);
+        assert_int_equal(peek_n(w, p, home, 0, T0).remaining, 1);
+        refused++;
+    }
+    assert_int_equal(refused, 500);
+    place_close(w);
+}
+
+/* Sixteen keys in one request, in a store so small that they meet: none takes another's place. */
+static void keys_of_one_request_do_not_evict_each_other(void **state)
+{
+    struct weir *w = tiny(WEIR_FULL_EVICT);
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=1", T0);
+
+    (void)state;
+    for (uint32_t round = 0; round < 300; round++) {
+        struct weir_request rq[16];
+        uint32_t key[16], alive = 0;
+        struct weir_verdict v;
+
+        for (uint32_t i = 0; i < 16; i++) {
+            key[i] = round * 16 + i;
+            rq[i] = (struct weir_request){p, &key[i], sizeof key[i], 1, 0};
+        }
+        assert_int_equal(weir_take_all_at(w, rq, 16, T0, &v), 0);
+        if (!v.allowed) {
+            assert_int_equal(v.reason, WEIR_FULL); /* they fill their buckets by themselves */
+            continue;
+        }
+        for (uint32_t i = 0; i < 16; i++)
+            alive += !peek_n(w, p, key[i], 1, T0).allowed;
+        assert_int_equal(alive, 16);
+    }
+    place_close(w);
+}
+
+static void statistics_count_what_is_there(void **state)
+{
+    struct weir *w = place_open(&(struct weir_options){.max_keys = 2000, .max_policies = 7});
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/m burst=1", T0);
+    const struct weir_stats empty = stats(w, T0);
+    struct weir_stats s;
+
+    (void)state;
+    assert_int_equal(empty.max_keys, 2000);
+    assert_int_equal(empty.max_policies, 7);
+    assert_int_equal(empty.policies, 1);
+    assert_int_equal(empty.keys, 0);
+    for (uint32_t i = 0; i < 1000; i++)
+        (void)take_n(w, p, i, 1, T0 + (i < 400 ? 0 : 30 * SECOND));
+    s = stats(w, T0 + 30 * SECOND);
+    assert_int_equal(s.keys, 1000);
+    assert_int_equal(s.live_keys, 1000);
+    assert_int_equal(stats(w, T0 + MINUTE - 1).live_keys, 1000);
+    assert_int_equal(stats(w, T0 + MINUTE).live_keys, 600);
+    assert_int_equal(stats(w, T0 + 2 * MINUTE).live_keys, 0);
+    assert_true(s.bytes >= empty.bytes && s.bytes <= s.max_bytes);
+    (void)place_policy(w, "log", "sliding-log 10/m", T0); /* another size, another table */
+    assert_true(stats(w, T0).max_bytes > s.max_bytes);
+    assert_int_equal(stats(w, T0).policies, 2);
+    place_close(w);
+}
+
+static const struct CMUnitTest TESTS[] = {
+    cmocka_unit_test(evicting_finds_a_place_for_everybody_and_counts),
+    cmocka_unit_test(denying_keeps_the_keys_that_are_there),
+    cmocka_unit_test(who_is_denied_a_place_finds_one_when_told),
+    cmocka_unit_test(allowing_grants_what_nobody_counts),
+    cmocka_unit_test(who_takes_nothing_evicts_nobody),
+    cmocka_unit_test(keys_as_good_as_new_make_place_without_being_counted),
+    cmocka_unit_test(no_place_for_one_is_a_refusal_of_all),
+    cmocka_unit_test(keys_of_one_request_do_not_evict_each_other),
+    cmocka_unit_test(statistics_count_what_is_there),
+};
+
+RUN_PLACE("full", TESTS)

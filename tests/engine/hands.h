@@ -1,0 +1,29 @@
+/* Threads that begin together, each with dice and a book of its own. */
+#ifndef WEIR_TESTS_HANDS_H
+#define WEIR_TESTS_HANDS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define CREW 8
+
+struct hand {
+    int number;
+    uint64_t dice;
+    int64_t granted, returned; /* what it was given, and what it gave back */
+    int errors;                /* calls that failed, answers that cannot be */
+    int64_t *book;             /* per key, where a test asks for it */
+    void *arg;
+    void (*work)(struct hand *me);
+};
+
+/* Runs work in CREW threads, with `arg` for all and, if keys > 0, a book of so many lines for each;
+ * adds up into *sum (its book too, which the caller frees). A crew that does not end within a minute
+ * or so (more under sanitizers) ends the program: it is stuck. */
+void crew_run(const char *name, void (*work)(struct hand *me), void *arg, uint64_t keys,
+              struct hand *sum);
+
+/* 0..n-1. */
+uint64_t crew_roll(struct hand *me, uint64_t n);
+
+#endif

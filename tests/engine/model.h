@@ -1,0 +1,95 @@
+/* Random scripts, and what must come of them. */
+#ifndef WEIR_TESTS_MODEL_H
+#define WEIR_TESTS_MODEL_H
+
+#include "../prop/prop.h"
+#include "cli/world.h"
+#include "stage.h"
+
+#define MODEL_POLICIES 3
+#define MODEL_BATCH    16
+#define MODEL_STEPS    80
+#define MODEL_TEXT     (PROP_TEXT * (STAGE_PARTS + 1))
+#define MODEL_LINES    (1 << 16)
+
+/* ---- Chance (draw.c) ----------------------------------------------------------------------- */
+
+/* A limit of n terms that the door lets in, as text and as numbers. */
+void draw_limit(struct prop_rng *r, int n, char text[MODEL_TEXT], struct weir_limit *limit);
+/* One to follow it: most of it the same, with some number changed; now and then another altogether.
+ * The number of terms stays. */
+void draw_change(struct prop_rng *r, char text[MODEL_TEXT], struct weir_limit *limit);
+/* Whether keys keep their states from one to the other. */
+bool draw_keeps(const struct weir_limit *from, const struct weir_limit *to);
+
+int64_t draw_cost(struct prop_rng *r, const struct weir_verdict *last);
+int64_t draw_patience(struct prop_rng *r, const struct weir_limit *limit,
+                      const struct weir_verdict *last);
+/* Another now, in 0..2^62; `back`: maybe an earlier one. */
+int64_t draw_now(struct prop_rng *r, const struct weir_limit *limit,
+                 const struct weir_verdict *last, int64_t now_ns, bool back);
+
+#define DRAW_KEYS 4
+extern const struct weir__slice DRAW_KEY[DRAW_KEYS];
+struct weir__slice draw_key(struct prop_rng *r);
+
+/* ---- A run (bed.c) ------------------------------------------------------------------------- */
+
+struct bed;
+
+enum model_kind {
+    MODEL_PLAIN,   /* policies of one engine, each beside a world of its own        */
+    MODEL_SPLIT,   /* terms as policies, all or nothing, beside a world of them all */
+    MODEL_LIMITER, /* a limiter, beside a world of one key                          */
+};
+
+/* One limit in force: as the library has it, and as the world has it. */
+struct side {
+    struct stage stage;
+    struct solo solo;
+    struct sim_world *world;
+    char text[MODEL_TEXT]; /* the parts of a split one behind one another, by `|` */
+    struct weir_limit limit;
+    uint64_t resets;
+    struct weir_verdict last;
+};
+
+struct bed {
+    uint64_t seed;
+    struct prop_rng rng;
+    enum model_kind kind;
+    struct weir *w;
+    int n;
+    struct side side[MODEL_POLICIES];
+    int64_t start_ns, now_ns;
+    bool back;                  /* the clock may step back: see (7) of bed.c */
+    bool lone;                  /* there is but one key */
+    int parts[STAGE_PARTS + 1]; /* split: the first term of every part, and the end */
+    struct {
+        int side;
+        uint64_t resets; /* of the side, when it was made */
+    } reservation[MODEL_STEPS];
+    int reservations;
+
+    bool failed;
+    char why[512];
+    char lines[MODEL_LINES]; /* the script so far */
+    size_t used;
+};
+
+void bed_run(struct bed *b, uint64_t seed);
+
+void bed_say(struct bed *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void bed_expect(struct bed *b, bool holds, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void bed_same(struct bed *b, const char *what, const struct weir_verdict *want,
+              const struct weir_verdict *got);
+struct sim_event bed_take(struct bed *b, const struct side *s);
+bool bed_world(struct bed *b, struct side *s, const struct sim_event *event,
+               struct sim_outcome *out);
+
+/* Steps that are more than one event (batches.c). */
+void bed_take_many(struct bed *b);
+void bed_take_all(struct bed *b);
+
+#endif

@@ -1,0 +1,119 @@
+#include "place.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OPEN_MOST 64
+
+static struct {
+    bool files;
+    char dir[256];
+    unsigned made;
+    struct {
+        struct weir *w;
+        unsigned number;
+    } open[OPEN_MOST];
+} place;
+
+static void path_of(char out[300], unsigned number)
+{
+    (void)snprintf(out, 300, "%s/%u.weir", place.dir, number);
+}
+
+static void leave(void)
+{
+    for (unsigned i = 1; i <= place.made; i++) {
+        char path[300];
+
+        path_of(path, i);
+        (void)unlink(path);
+    }
+    (void)rmdir(place.dir);
+}
+
+bool place_choose(const char *kind)
+{
+    const char *tmp = getenv("TMPDIR");
+
+    if (strcmp(kind, "memory:") == 0)
+        return true;
+    if (strcmp(kind, "file:") != 0)
+        return false;
+    place.files = true;
+    (void)snprintf(place.dir, sizeof place.dir, "%s/weir-test-XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(place.dir)) {
+        perror(place.dir);
+        exit(2);
+    }
+    (void)atexit(leave);
+    return true;
+}
+
+const char *place_kind(void)
+{
+    return place.files ? "file:" : "memory:";
+}
+
+static void remember(struct weir *w)
+{
+    for (int i = 0; i < OPEN_MOST; i++)
+        if (!place.open[i].w) {
+            place.open[i].w = w;
+            place.open[i].number = place.made;
+            return;
+        }
+    abort();
+}
+
+struct weir *place_open(const struct weir_options *options)
+{
+    struct weir_options o = options ? *options : (struct weir_options){0};
+    char store[320] = "memory:", path[300];
+    struct weir_diag why = {0};
+    struct weir *w = NULL;
+    int error;
+
+    if (place.files) {
+        path_of(path, ++place.made);
+        (void)snprintf(store, sizeof store, "file:%s", path);
+    }
+    o.store = store;
+    error = weir_open(&w, &o, &why);
+    if (error != 0) {
+        (void)fprintf(stderr, "weir_open(%s): %s: %s\n", store, weir_error_name(error), why.text);
+        exit(2);
+    }
+    if (place.files)
+        remember(w);
+    return w;
+}
+
+void place_close(struct weir *w)
+{
+    weir_close(w);
+    for (int i = 0; i < OPEN_MOST; i++)
+        if (place.open[i].w == w) {
+            char path[300];
+
+            path_of(path, place.open[i].number);
+            (void)unlink(path);
+            place.open[i].w = NULL;
+        }
+}
+
+struct weir_policy *place_policy(struct weir *w, const char *name, const char *limit,
+                                 int64_t now_ns)
+{
+    struct weir_policy *policy = NULL;
+    struct weir_diag why = {0};
+    const int error = weir_policy_set_at(w, name, limit, now_ns, &policy, &why);
+
+    if (error != 0) {
+        (void)fprintf(stderr, "weir_policy_set_at(%s): %s: %s\n", limit, weir_error_name(error),
+                      why.text);
+        exit(2);
+    }
+    return policy;
+}

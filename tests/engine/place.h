@@ -1,0 +1,47 @@
+/* Where a test's engines keep their keys: in memory, or in files of a directory that goes away with
+ * the test. Most tests take the kind as an argument, so that each runs over both. */
+#ifndef WEIR_TESTS_PLACE_H
+#define WEIR_TESTS_PLACE_H
+
+#include <stdbool.h>
+
+#include <weir.h>
+
+/* Sanitizers multiply memory and time, and some tests must know. */
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+#ifndef UNDER_TSAN
+#define UNDER_TSAN 0
+#endif
+
+#if defined(__SANITIZE_ADDRESS__)
+#define UNDER_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UNDER_ASAN 1
+#endif
+#endif
+#ifndef UNDER_ASAN
+#define UNDER_ASAN 0
+#endif
+
+/* "memory:" or "file:". False: no such kind. Called once, before the others. */
+bool place_choose(const char *kind);
+const char *place_kind(void);
+
+/* A new engine over an empty store of that kind; o->store is not looked at, o may be NULL. One that
+ * cannot be opened ends the program. */
+struct weir *place_open(const struct weir_options *o);
+/* Closes it. Its file goes too. */
+void place_close(struct weir *w);
+
+/* The policy of that name; one that is refused ends the program. */
+struct weir_policy *place_policy(struct weir *w, const char *name, const char *limit,
+                                 int64_t now_ns);
+
+#endif

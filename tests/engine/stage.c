@@ -1,0 +1,295 @@
+#include "stage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A reservation, and whose it is. */
+struct kept {
+    struct weir_reservation r;
+    int64_t cost;
+    size_t key_len;
+    char key[];
+};
+
+static bool fail(struct sim_error *error, const char *what, int code)
+{
+    return sim_fail(error, "%s: %s", what, weir_error_name(code));
+}
+
+static struct kept *keep(struct sim_names *ids, const struct sim_event *event)
+{
+    struct kept *k = calloc(1, sizeof *k + event->key.len);
+    struct sim_name *name = sim_names_make(ids, event->id);
+
+    if (!k || !name)
+        abort();
+    k->cost = event->cost;
+    k->key_len = event->key.len;
+    memcpy(k->key, event->key.at, event->key.len);
+    free(name->value); /* the latest of that name */
+    name->value = k;
+    return k;
+}
+
+static struct kept *kept_as(const struct sim_names *ids, const struct sim_event *event,
+                            struct sim_outcome *out, struct sim_error *error)
+{
+    struct sim_name *name = sim_names_find(ids, event->key);
+    struct kept *k;
+
+    if (!name) {
+        (void)sim_fail(error, "no such reservation");
+        return NULL;
+    }
+    k = name->value;
+    out->key = (struct weir__slice){k->key, k->key_len};
+    return k;
+}
+
+static void text_of(struct weir__slice s, char *out, size_t cap)
+{
+    while (s.len > 0 && (*s.at == ' ' || *s.at == '\t'))
+        s = (struct weir__slice){s.at + 1, s.len - 1};
+    if (s.len >= cap)
+        abort();
+    memcpy(out, s.at, s.len);
+    out[s.len] = '\0';
+}
+
+static struct sim_outcome outcome_of(const struct sim_event *event, int64_t time_ns)
+{
+    return (struct sim_outcome){.verb = event->verb,
+                                .time_ns = time_ns,
+                                .key = event->key,
+                                .cost = event->cost,
+                                .has_verdict = event->verb < SIM_RESET};
+}
+
+/* ---- Policies of an engine ----------------------------------------------------------------- */
+
+void stage_init(struct stage *s, struct weir *w, const char *name, int n, int64_t start_ns)
+{
+    *s = (struct stage){.w = w, .n = n, .start_ns = start_ns, .ids.most = SIM_IDS_MAX};
+    for (int i = 0; i < n; i++)
+        (void)snprintf(s->name[i], sizeof s->name[i], "%s%d", name, i);
+}
+
+void stage_end(struct stage *s)
+{
+    sim_names_free(&s->ids);
+}
+
+static int64_t now_of(const struct stage *s)
+{
+    return s->start_ns + s->time_ns;
+}
+
+static void requests(const struct stage *s, struct weir__slice key, int64_t cost,
+                     int64_t patience_ns, struct weir_request rq[STAGE_PARTS])
+{
+    for (int i = 0; i < s->n; i++)
+        rq[i] = (struct weir_request){s->policy[i], key.at, key.len, cost, patience_ns};
+}
+
+struct weir_request stage_request(const struct stage *s, const struct sim_event *event)
+{
+    struct weir_request rq[STAGE_PARTS];
+
+    requests(s, event->key, event->cost, event->patience_ns, rq);
+    return rq[0];
+}
+
+/* How the key stands. Cost 0 takes nothing. */
+static int look(struct stage *s, struct sim_outcome *out)
+{
+    struct weir_request rq[STAGE_PARTS];
+
+    requests(s, out->key, 0, 0, rq);
+    if (s->n == 1)
+        return weir_peek_at(s->w, rq, now_of(s), &out->verdict);
+    return weir_take_all_at(s->w, rq, (size_t)s->n, now_of(s), &out->verdict);
+}
+
+static bool stage_take(struct stage *s, const struct sim_event *event, struct sim_outcome *out,
+                       struct sim_error *error)
+{
+    struct weir_request rq[STAGE_PARTS];
+    const int64_t now = now_of(s);
+    const size_t n = (size_t)s->n;
+    int code;
+
+    requests(s, event->key, event->cost, event->patience_ns, rq);
+    if (event->verb == SIM_PEEK)
+        code = n == 1 ? weir_peek_at(s->w, rq, now, &out->verdict) : look(s, out);
+    else if (event->id.len > 0)
+        code = weir_reserve_at(s->w, rq, n, now, &keep(&s->ids, event)->r, &out->verdict);
+    else
+        code = n == 1 ? weir_take_at(s->w, rq, now, &out->verdict)
+                      : weir_take_all_at(s->w, rq, n, now, &out->verdict);
+    return code == 0 || fail(error, "take", code);
+}
+
+static bool stage_refund(struct stage *s, const struct sim_event *event, struct sim_outcome *out,
+                         struct sim_error *error)
+{
+    struct weir_request rq[STAGE_PARTS];
+    int code = 0;
+
+    requests(s, event->key, event->cost, 0, rq);
+    out->cost = 0;
+    for (int i = 0; code == 0 && i < s->n; i++) {
+        int64_t back = INT64_MIN;
+
+        code = weir_refund_at(s->w, &rq[i], now_of(s), &back);
+        out->cost = back > out->cost ? back : out->cost;
+    }
+    if (code == 0)
+        code = look(s, out);
+    return code == 0 || fail(error, "refund", code);
+}
+
+static bool stage_cancel(struct stage *s, const struct sim_event *event, struct sim_outcome *out,
+                         struct sim_error *error)
+{
+    struct kept *k = kept_as(&s->ids, event, out, error);
+    int code;
+
+    if (!k)
+        return false;
+    code = weir_cancel_at(s->w, &k->r, now_of(s), &out->cost);
+    if (code == 0)
+        code = look(s, out);
+    return code == 0 || fail(error, "cancel", code);
+}
+
+static bool stage_reset(struct stage *s, const struct sim_event *event, struct sim_error *error)
+{
+    struct weir_request rq[STAGE_PARTS];
+    int code = 0;
+
+    requests(s, event->key, 0, 0, rq);
+    for (int i = 0; code == 0 && i < s->n; i++)
+        code = weir_reset_at(s->w, &rq[i], now_of(s));
+    return code == 0 || fail(error, "reset", code);
+}
+
+static bool stage_limit(struct stage *s, const struct sim_event *event, struct sim_error *error)
+{
+    char text[WEIR_LIMIT_TEXT_MAX * STAGE_PARTS], *part = text;
+    struct weir_diag why;
+
+    text_of(event->limit, text, sizeof text);
+    for (int i = 0; i < s->n; i++) {
+        char *bar = strchr(part, '|');
+
+        if (bar)
+            *bar = '\0';
+        if (weir_policy_set_at(s->w, s->name[i], part, now_of(s), &s->policy[i], &why) != 0)
+            return sim_fail(error, "limit: %.500s", why.text);
+        part = bar ? bar + 1 : part;
+    }
+    return true;
+}
+
+bool stage_apply(struct stage *s, const struct sim_event *event, struct sim_outcome *out,
+                 struct sim_error *error)
+{
+    if (event->timed)
+        s->time_ns = event->time_ns;
+    *out = outcome_of(event, s->time_ns);
+    if (!s->policy[0] && event->verb != SIM_LIMIT)
+        return sim_fail(error, "there is no limit yet");
+    switch (event->verb) {
+    case SIM_TAKE:
+    case SIM_PEEK: return stage_take(s, event, out, error);
+    case SIM_REFUND: return stage_refund(s, event, out, error);
+    case SIM_CANCEL: return stage_cancel(s, event, out, error);
+    case SIM_RESET: return stage_reset(s, event, error);
+    case SIM_LIMIT: return stage_limit(s, event, error);
+    }
+    return false;
+}
+
+/* ---- One limiter --------------------------------------------------------------------------- */
+
+void solo_init(struct solo *s, int64_t start_ns)
+{
+    *s = (struct solo){.start_ns = start_ns, .ids.most = SIM_IDS_MAX};
+}
+
+void solo_end(struct solo *s)
+{
+    sim_names_free(&s->ids);
+    if (s->limiter)
+        weir_limiter_close(s->limiter);
+}
+
+static int solo_take(struct solo *s, const struct sim_event *event, int64_t now_ns,
+                     struct weir_verdict *v)
+{
+    const int code =
+        event->verb == SIM_PEEK
+            ? weir_limiter_peek_at(s->limiter, event->cost, event->patience_ns, now_ns, v)
+            : weir_limiter_take_at(s->limiter, event->cost, event->patience_ns, now_ns, v);
+
+    if (code == 0 && event->verb == SIM_TAKE && event->id.len > 0) {
+        struct kept *k = keep(&s->ids, event);
+
+        k->r.act_ns = now_ns + v->wait_ns;
+        k->r.n = v->allowed;
+    }
+    return code;
+}
+
+/* The caller keeps the book: a refused reservation is not cancelled, and none twice. */
+static int solo_cancel(struct solo *s, struct kept *k, int64_t now_ns, int64_t *back)
+{
+    *back = 0;
+    if (k->r.n == 0)
+        return 0;
+    k->r.n = 0;
+    return weir_limiter_cancel_at(s->limiter, k->cost, k->r.act_ns, now_ns, back);
+}
+
+static bool solo_limit(struct solo *s, const struct sim_event *event, int64_t now_ns,
+                       struct sim_error *error)
+{
+    char text[WEIR_LIMIT_TEXT_MAX];
+    struct weir_diag why;
+    int code;
+
+    text_of(event->limit, text, sizeof text);
+    code = s->limiter ? weir_limiter_change_at(s->limiter, text, now_ns, &why)
+                      : weir_limiter_open(&s->limiter, text, &why);
+    return code == 0 || sim_fail(error, "limit: %.500s", why.text);
+}
+
+bool solo_apply(struct solo *s, const struct sim_event *event, struct sim_outcome *out,
+                struct sim_error *error)
+{
+    struct kept *k;
+    int64_t now;
+    int code = 0;
+
+    if (event->timed)
+        s->time_ns = event->time_ns;
+    now = s->start_ns + s->time_ns;
+    *out = outcome_of(event, s->time_ns);
+    switch (event->verb) {
+    case SIM_TAKE:
+    case SIM_PEEK: code = solo_take(s, event, now, &out->verdict); break;
+    case SIM_REFUND: code = weir_limiter_refund_at(s->limiter, event->cost, now, &out->cost); break;
+    case SIM_CANCEL:
+        k = kept_as(&s->ids, event, out, error);
+        if (!k)
+            return false;
+        code = solo_cancel(s, k, now, &out->cost);
+        break;
+    case SIM_RESET: weir_limiter_reset(s->limiter); break;
+    case SIM_LIMIT: return solo_limit(s, event, now, error);
+    }
+    if (code == 0 && (event->verb == SIM_REFUND || event->verb == SIM_CANCEL))
+        code = weir_limiter_peek_at(s->limiter, 0, 0, now, &out->verdict);
+    return code == 0 || fail(error, sim_verb_name(event->verb), code);
+}

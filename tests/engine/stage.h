@@ -1,0 +1,51 @@
+/* An engine driven by the events of a script, so that whatever runs against the world of a
+ * simulation runs against the library too.
+ *
+ * There are three ways on stage: a policy of an engine; a limit whose terms are policies of their
+ * own, taken all or nothing; and a limiter without keys. All speak the same events.
+ */
+#ifndef WEIR_TESTS_STAGE_H
+#define WEIR_TESTS_STAGE_H
+
+#include <weir.h>
+
+#include "cli/events.h"
+#include "cli/names.h"
+
+#define STAGE_PARTS 4
+
+/* The policies of one engine that a request goes to, all or nothing. One: weir_take itself. */
+struct stage {
+    struct weir *w;
+    int n;
+    char name[STAGE_PARTS][32];
+    struct weir_policy *policy[STAGE_PARTS]; /* NULL until the first limit */
+    int64_t start_ns, time_ns;
+    struct sim_names ids; /* reservations */
+};
+
+/* n policies of w, named after `name`. The n-th part of a limit of theirs stands behind n - 1
+ * separators: `A | B + C | D`. */
+void stage_init(struct stage *s, struct weir *w, const char *name, int n, int64_t start_ns);
+void stage_end(struct stage *s);
+
+/* As sim_world_apply. A stage of several parts cannot peek but at cost 0. */
+bool stage_apply(struct stage *s, const struct sim_event *event, struct sim_outcome *out,
+                 struct sim_error *error);
+
+/* The request that a take or peek of a stage of one part makes. */
+struct weir_request stage_request(const struct stage *s, const struct sim_event *event);
+
+/* One limiter; every key is the same to it. */
+struct solo {
+    struct weir_limiter *limiter;
+    int64_t start_ns, time_ns;
+    struct sim_names ids;
+};
+
+void solo_init(struct solo *s, int64_t start_ns);
+void solo_end(struct solo *s);
+bool solo_apply(struct solo *s, const struct sim_event *event, struct sim_outcome *out,
+                struct sim_error *error);
+
+#endif

@@ -1,0 +1,22 @@
+/* Reads vectors and holds what a subject answers against what stands behind `=>`. README.md has the
+ * format; who answers, and how, is the caller's. */
+#ifndef WEIR_TESTS_READER_H
+#define WEIR_TESTS_READER_H
+
+#include "cli/events.h"
+
+/* What the vectors are run against. Each case has one of its own. */
+struct vector_subject {
+    /* Born at start_ns, without a limit. Never NULL: one that cannot be made ends the program. */
+    void *(*open)(const void *arg, int64_t start_ns);
+    bool (*apply)(void *subject, const struct sim_event *event, struct sim_outcome *outcome,
+                  struct sim_error *error);
+    void (*close)(void *subject);
+    const void *arg;
+};
+
+/* Runs the files, says what failed and, on the last line, how much: `NAME: N passed, M failed`.
+ * Returns what main should. */
+int vectors_run(const char *name, const struct vector_subject *subject, int n, char **paths);
+
+#endif
