@@ -208,7 +208,7 @@ static size_t size_of(const struct item *it)
  * scratch, one request at a time. */
 static int copy_trials(struct call *c)
 {
-    char *at = c->w->scratch;
+    char *at = c->scratch ? c->w->scratch : NULL;
 
     for (int i = 0; i < c->n; i++) {
         struct item *it = &c->item[i];
