@@ -198,7 +198,10 @@ void weir__peek(const struct weir__meter *m, struct weir__state *s, const struct
 int64_t weir__refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns);
 int64_t weir__cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
                      int64_t act_ns, int64_t now_ns);
-void weir__reset(struct weir__state *s);
+static inline void weir__reset(struct weir__state *s)
+{
+    *s = (struct weir__state){0};
+}
 
 /* ---- Several meters, one answer (decide.c) ------------------------------------------------- */
 

@@ -12,8 +12,6 @@
  */
 #include "algo/algo.h"
 
-#include <string.h>
-
 static const struct weir__algo *const ALGORITHMS[] = {
     [WEIR_FIXED_WINDOW] = &weir__fixed_window,
     [WEIR_SLIDING_WINDOW] = &weir__sliding_window,
@@ -153,9 +151,4 @@ int64_t weir__cancel(const struct weir__meter *m, struct weir__state *s, int64_t
     if (s->fresh_ns == 0 || cost == 0 || act_ns < now_ns || m->algo->cancel == NULL)
         return 0;
     return m->algo->cancel(m, s, cost, act_ns, now_ns);
-}
-
-void weir__reset(struct weir__state *s)
-{
-    memset(s, 0, sizeof *s);
 }

@@ -21,6 +21,7 @@ struct errand {
     struct weir__edition *edition;
     struct weir__clause *clause;
     uint64_t fingerprint;
+    struct weir__guess guess; /* where the key seems to be */
 };
 
 /* A lookup: the key's place under its locks. */
@@ -55,7 +56,7 @@ static int come(const struct errand *to, struct weir__seat *seat, int64_t now_ns
         if (error)
             return error;
     }
-    at->state = weir__table_find_fast(t, seat, to->fingerprint, &at->hold);
+    at->state = weir__table_seize(t, seat, to->fingerprint, &to->guess, &at->hold);
     error =
         at->state ? 0 : weir__table_find(t, seat, to->fingerprint, now_ns, &at->hold, &at->state);
     if (error) {
@@ -171,21 +172,28 @@ static int peek_plain(struct weir *w, const struct errand *to, struct weir__seat
     return 0;
 }
 
+/* Where a key of the clause is looked for, and memory is asked for it. */
+static void set_out(struct errand *to, uint64_t fingerprint)
+{
+    to->fingerprint = fingerprint;
+    weir__table_aim(to->clause->table, fingerprint, &to->guess);
+}
+
+static void look(struct errand *to)
+{
+    weir__table_look(to->clause->table, to->fingerprint, &to->guess);
+}
+
 /* Within a reader's section: where the request goes, if its limit is a plain one. */
-static int find_errand(const struct weir_request *rq, bool alone, struct errand *to)
+static int find_errand(const struct weir_request *rq, struct errand *to)
 {
     to->policy = rq->policy;
     to->edition = weir__policy_edition(rq->policy);
     if (!to->edition)
         return WEIR__STALE;
     to->clause = &to->edition->clause[0];
-    if (!to->edition->plain)
-        return 0;
-    to->fingerprint = weir__fingerprint(to->clause, rq);
-    if (alone)
-        weir__table_prefetch(to->clause->table, to->fingerprint);
-    else
-        weir__table_prefetch_first(to->clause->table, to->fingerprint);
+    if (to->edition->plain)
+        set_out(to, weir__fingerprint(to->clause, rq));
     return 0;
 }
 
@@ -198,11 +206,13 @@ static int decide(struct weir *w, const struct weir_request *rq, enum weir__verb
 
     if (!seat)
         return WEIR_EFULL;
-    error = find_errand(rq, true, &to);
+    error = find_errand(rq, &to);
     if (error)
         return error;
     if (!to.edition->plain)
         return weir__several(w, rq, 1, verb, now, NULL, v);
+    weir__table_aim_second(to.clause->table, to.fingerprint);
+    look(&to);
     return verb == WEIR__TAKE ? take_plain(w, &to, seat, rq, now, v)
                               : peek_plain(w, &to, seat, rq, now, v);
 }
@@ -256,7 +266,10 @@ static void take_batch(struct weir *w, struct weir__seat *seat, const struct wei
     struct errand to[BATCH];
 
     for (size_t i = 0; i < n; i++)
-        left_over[i] = find_errand(&rq[i], false, &to[i]) != 0;
+        left_over[i] = find_errand(&rq[i], &to[i]) != 0 || !to[i].edition->plain;
+    for (size_t i = 0; i < n; i++)
+        if (!left_over[i])
+            look(&to[i]);
     for (size_t i = 0; i < n; i++)
         if (!left_over[i])
             left_over[i] =
@@ -360,7 +373,8 @@ static int give_term(struct weir *w, const struct weir_request *rq, int term, st
             *n = to.edition->n;
         if (to.edition && term < *n) {
             to.clause = &to.edition->clause[term];
-            to.fingerprint = weir__fingerprint(to.clause, rq);
+            set_out(&to, weir__fingerprint(to.clause, rq));
+            look(&to);
             error = give(&to, seat, g);
         }
         weir__readers_exit();
@@ -429,6 +443,8 @@ static int cancel_term(struct weir__seat *seat, const struct weir_reservation *r
         atomic_load(&to.policy->record->resets) != r->term[i].resets)
         return 0;
     to.clause = &to.edition->clause[index];
+    set_out(&to, to.fingerprint);
+    look(&to);
     g->cost = r->term[i].cost;
     g->act_ns = weir__max(r->term[i].act_ns, g->now_ns);
     return give(&to, seat, g);
