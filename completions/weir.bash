@@ -84,6 +84,21 @@ _weir_traffic()
     _weir_offer "$quote${text%"$word"}" "$word" "${candidates[@]}"
 }
 
+_weir_files()
+{
+    compopt -o filenames +o nospace 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -f -- "$1")
+}
+
+_weir_store_options()
+{
+    case $1 in
+    info) echo '--json --help' ;;
+    convert) echo '--max-keys --max-bytes --max-policies --out --help' ;;
+    reset) echo '--all --yes --help' ;;
+    esac
+}
+
 # Is there an argument before the current one that is not an option?
 _weir_has_argument()
 {
@@ -105,7 +120,7 @@ _weir()
     local command=${COMP_WORDS[1]} quote="'"
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W 'sim explain version help --help --version' -- "$cur"))
+        COMPREPLY=($(compgen -W 'sim explain store version help --help --version' -- "$cur"))
         return
     fi
     if [[ $cur == [\'\"]* ]]; then # an open quote: what is completed is the text behind it
@@ -114,19 +129,21 @@ _weir()
     case $command:$prev in
     sim:--traffic) _weir_traffic "$cur" "$quote" && return ;;
     sim:--start) return ;;
-    help:help) COMPREPLY=($(compgen -W 'sim explain version' -- "$cur")) && return ;;
+    store:store) COMPREPLY=($(compgen -W 'info convert reset --help' -- "$cur")) && return ;;
+    store:--max-*) return ;;
+    help:help) COMPREPLY=($(compgen -W 'sim explain store version' -- "$cur")) && return ;;
+    help:store) COMPREPLY=($(compgen -W 'info convert reset' -- "$cur")) && return ;;
     esac
     case $command:$cur in
     sim:-*) COMPREPLY=($(compgen -W '--json --start --traffic --script --picture --help' -- "$cur")) ;;
+    store:-*) COMPREPLY=($(compgen -W "$(_weir_store_options "${COMP_WORDS[2]}")" -- "$cur")) ;;
     explain:-*) COMPREPLY=($(compgen -W '--json --help' -- "$cur")) ;;
     version:-*) COMPREPLY=($(compgen -W '--help' -- "$cur")) ;;
     sim:*)
         _weir_has_argument || _weir_limit "$cur" "$quote"
-        if ((${#COMPREPLY[@]} == 0)); then
-            compopt -o filenames +o nospace 2>/dev/null
-            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-        fi
+        ((${#COMPREPLY[@]} == 0)) && _weir_files "$cur"
         ;;
+    store:*) _weir_files "$cur" ;;
     explain:*) _weir_has_argument || _weir_limit "$cur" "$quote" ;;
     esac
 }

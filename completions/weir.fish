@@ -72,6 +72,21 @@ function __weir_traffic
     end
 end
 
+# The words before the cursor that are not options, without weir.
+function __weir_said
+    commandline -opc | string match -v -- '-*' | string join ' ' | string replace -r '^\S* ?' ''
+end
+
+# Are they these words, and perhaps more?
+function __weir_words
+    string match -q -- "$argv *" (__weir_said)' '
+end
+
+# Are they just these?
+function __weir_just
+    test (__weir_said)'' = "$argv"
+end
+
 # Is this the first argument after the command that is not an option?
 function __weir_at_first
     test (count (commandline -opc | string match -v -- '-*')) -eq 2
@@ -80,6 +95,7 @@ end
 complete -c weir -f
 complete -c weir -n __fish_use_subcommand -a sim -d 'Run events, or made-up traffic, against a limit'
 complete -c weir -n __fish_use_subcommand -a explain -d 'Say in plain words what a limit will do'
+complete -c weir -n __fish_use_subcommand -a store -d 'Look into a shared file, convert it, reset it'
 complete -c weir -n __fish_use_subcommand -a version -d 'Print the version'
 complete -c weir -n __fish_use_subcommand -a help -d 'Print the help, or the help of a command'
 complete -c weir -n __fish_use_subcommand -l help -d 'Print the help'
@@ -92,5 +108,21 @@ complete -c weir -n '__fish_seen_subcommand_from sim' -l start -x -d 'When the c
 complete -c weir -n '__fish_seen_subcommand_from sim' -l traffic -x -a '(__weir_traffic)' -d 'Make the events'
 complete -c weir -n '__fish_seen_subcommand_from sim' -l script -d 'Print the script, run nothing'
 complete -c weir -n '__fish_seen_subcommand_from sim' -l picture -d 'Draw what was granted and refused'
-complete -c weir -n '__fish_seen_subcommand_from sim explain version' -l help -d 'Print the help'
-complete -c weir -n '__fish_seen_subcommand_from help' -a 'sim explain version'
+
+complete -c weir -n '__weir_just store' -a info -d 'Say what it holds and whether it is sound'
+complete -c weir -n '__weir_just store' -a convert -d 'Bring it forward, or make it another size'
+complete -c weir -n '__weir_just store' -a reset -d 'Make all keys as good as new'
+for verb in info convert reset
+    complete -c weir -n "__weir_words store $verb" -F
+end
+complete -c weir -n '__weir_words store info' -l json -d 'Print JSON'
+complete -c weir -n '__weir_words store convert' -l max-keys -x -d 'Room for so many live keys'
+complete -c weir -n '__weir_words store convert' -l max-bytes -x -d 'The most that a table of larger states may take'
+complete -c weir -n '__weir_words store convert' -l max-policies -x -d 'Room for so many policies'
+complete -c weir -n '__weir_words store convert' -l out -r -F -d 'Write the new file there'
+complete -c weir -n '__weir_words store reset' -l all -d 'Forget the policies too'
+complete -c weir -n '__weir_words store reset' -l yes -d 'Do not ask'
+
+complete -c weir -n '__fish_seen_subcommand_from sim explain store version' -l help -d 'Print the help'
+complete -c weir -n '__weir_just help' -a 'sim explain store version'
+complete -c weir -n '__weir_just help store' -a 'info convert reset'

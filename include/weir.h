@@ -471,7 +471,7 @@ WEIR_API size_t weir_key_join(void *out, size_t cap, const struct weir_bytes *pa
 struct weir_stats {
     uint64_t max_keys;  /* live keys of 16-byte states that there is room for               */
     uint64_t keys;      /* places in use, by live keys and by keys as good as new            */
-    uint64_t live_keys; /* of them alive; beyond 100,000 keys an estimate from a sample      */
+    uint64_t live_keys; /* of them alive; in tables for more than a million, an estimate    */
     uint64_t bytes;     /* of memory in use, or of the file                                 */
     uint64_t max_bytes; /* what it may become with the policies there are                   */
     uint64_t evicted;   /* live keys that made place for others                             */

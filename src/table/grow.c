@@ -178,11 +178,12 @@ static void move_keys(struct weir__table *t, struct weir__map m, uint64_t i, str
     for (uint64_t place = 0; place < t->places; place++) {
         const uint64_t fingerprint = weir__bucket_get(b, place);
         const uint64_t number = new_number(m, fingerprint, i);
-        struct weir__bucket *target = to->bucket[number - to->from];
+        struct weir__bucket *target;
         uint64_t free;
 
         if (fingerprint == 0 || number == i)
             continue;
+        target = to->bucket[number - to->from];
         free = weir__free_place(t, target, now_ns);
         if (free < t->places)
             weir__entry_move(t, b, place, target, free);

@@ -261,6 +261,37 @@ static void young_tables_have_place_for_sixteen_at_once(void **state)
     assert_true((double)lost <= YOUNG_LOST * TABLES * ROUNDS * 16);
 }
 
+/* A batch that meets a table about to grow is still decided in order: of two requests for one key, the
+ * first is granted. */
+static void young_tables_decide_batches_in_order(void **state)
+{
+    enum { TABLES = SLOW ? 100 : 1000, BATCHES = 20, N = 64 };
+    int wrong = 0;
+
+    (void)state;
+    for (uint64_t secret = 1; secret <= TABLES; secret++) {
+        struct weir *w = place_open(&(struct weir_options){
+            .max_keys = place_kind()[0] == 'm' ? 1000000 : 1000, .secret = {secret, 3}});
+        struct weir_policy *p = place_policy(w, "p", "fixed-window 1/h", T0);
+
+        for (uint64_t batch = 0; batch < BATCHES; batch++) {
+            struct weir_request rq[N];
+            struct weir_verdict v[N];
+            uint64_t key[N];
+
+            for (uint64_t i = 0; i < N; i++) {
+                key[i] = batch * N + i / 2;
+                rq[i] = (struct weir_request){p, &key[i], sizeof key[i], 1, 0};
+            }
+            assert_int_equal(weir_take_many_at(w, rq, N, T0, v), 0);
+            for (uint64_t i = 0; i < N; i += 2)
+                wrong += !v[i].allowed;
+        }
+        place_close(w);
+    }
+    assert_int_equal(wrong, 0);
+}
+
 /* ---- Larger states ------------------------------------------------------------------------- */
 
 static void large_states_are_bounded_by_max_bytes(void **state)
@@ -341,6 +372,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(generations_follow_each_other_without_evictions),
     cmocka_unit_test(young_tables_lose_hardly_anybody),
     cmocka_unit_test(young_tables_have_place_for_sixteen_at_once),
+    cmocka_unit_test(young_tables_decide_batches_in_order),
     cmocka_unit_test(large_states_are_bounded_by_max_bytes),
     cmocka_unit_test(policies_of_many_sizes_are_bounded_together),
 };

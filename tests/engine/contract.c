@@ -143,6 +143,32 @@ static void bad_requests_are_refused_and_touch_nothing(void **state)
     place_close(w);
 }
 
+static void a_request_without_policy_or_key_is_refused(void **state)
+{
+    struct weir *w = place_open(NULL);
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 10/h", T0);
+    const struct weir_request ROWS[] = {{NULL, "k", 1, 1, 0}, {p, NULL, 1, 1, 0}};
+
+    (void)state;
+    for (size_t i = 0; i < LENGTH(ROWS); i++) {
+        struct weir_verdict v;
+        int64_t back;
+
+        smear(&v, sizeof v);
+        smear(&back, sizeof back);
+        assert_int_equal(weir_take_at(w, &ROWS[i], T0, &v), WEIR_EINVAL);
+        assert_int_equal(weir_peek_at(w, &ROWS[i], T0, &v), WEIR_EINVAL);
+        assert_int_equal(weir_take_many_at(w, &ROWS[i], 1, T0, &v), WEIR_EINVAL);
+        assert_int_equal(weir_take_all_at(w, &ROWS[i], 1, T0, &v), WEIR_EINVAL);
+        assert_int_equal(weir_wait_at(w, &ROWS[i], T0, T0, &v), WEIR_EINVAL);
+        assert_int_equal(weir_refund_at(w, &ROWS[i], T0, &back), WEIR_EINVAL);
+        assert_int_equal(weir_reset_at(w, &ROWS[i], T0), WEIR_EINVAL);
+        untouched(&v, sizeof v);
+        untouched(&back, sizeof back);
+    }
+    place_close(w);
+}
+
 static void bad_times_are_refused_everywhere(void **state)
 {
     static const int64_t ROWS[] = {-1, INT64_MIN, NOW_MAX + 1, INT64_MAX};
@@ -567,6 +593,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(nothing_said_is_memory_of_a_million_keys),
     cmocka_unit_test(every_error_has_a_name_and_a_sentence),
     cmocka_unit_test(bad_requests_are_refused_and_touch_nothing),
+    cmocka_unit_test(a_request_without_policy_or_key_is_refused),
     cmocka_unit_test(bad_times_are_refused_everywhere),
     cmocka_unit_test(no_request_and_seventeen_are_refused),
     cmocka_unit_test(sixteen_requests_are_one),

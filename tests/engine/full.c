@@ -269,6 +269,20 @@ static void statistics_count_what_is_there(void **state)
     place_close(w);
 }
 
+static void few_keys_in_a_large_store_are_counted_to_the_last(void **state)
+{
+    struct weir *w = place_open(&(struct weir_options){.max_keys = 1000000});
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/m burst=1", T0);
+
+    (void)state;
+    for (uint32_t i = 0; i < 77; i++)
+        (void)take_n(w, p, i, 1, T0);
+    assert_int_equal(stats(w, T0).keys, 77);
+    assert_int_equal(stats(w, T0).live_keys, 77);
+    assert_int_equal(stats(w, T0 + MINUTE).live_keys, 0);
+    place_close(w);
+}
+
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(evicting_finds_a_place_for_everybody_and_counts),
     cmocka_unit_test(denying_keeps_the_keys_that_are_there),
@@ -279,6 +293,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(no_place_for_one_is_a_refusal_of_all),
     cmocka_unit_test(keys_of_one_request_do_not_evict_each_other),
     cmocka_unit_test(statistics_count_what_is_there),
+    cmocka_unit_test(few_keys_in_a_large_store_are_counted_to_the_last),
 };
 
 RUN_PLACE("full", TESTS)

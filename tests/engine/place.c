@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #define OPEN_MOST 64
+#define FILE_KEYS 20000
 
 static struct {
     bool files;
@@ -76,6 +77,8 @@ struct weir *place_open(const struct weir_options *options)
     int error;
 
     if (place.files) {
+        if (o.max_keys == 0)
+            o.max_keys = FILE_KEYS; /* a file takes all of its room at once */
         path_of(path, ++place.made);
         (void)snprintf(store, sizeof store, "file:%s", path);
     }
