@@ -34,7 +34,7 @@ struct visit {
 
 /* ---- Coming and going -------------------------------------------------------------------------- */
 
-static void leave(const struct visit *at)
+static inline void leave(const struct visit *at)
 {
     weir__journal_settle(at->seat);
     weir__table_release_fast(&at->hold);
@@ -43,7 +43,7 @@ static void leave(const struct visit *at)
 }
 
 /* Locks the key. 0, WEIR__STALE or an error; and only after 0 there is something to leave. */
-static int come(const struct errand *to, struct weir__seat *seat, int64_t now_ns, struct visit *at)
+static inline int come(struct errand *to, struct weir__seat *seat, int64_t now_ns, struct visit *at)
 {
     struct weir__table *t = to->clause->table;
     int error;
@@ -84,8 +84,9 @@ static bool charges(const struct weir__meter *m, const struct weir__ask *ask,
 
 /* A key that is not there: what an untouched one would be told, and a place if it is charged. False
  * if the table must grow first. */
-static bool take_new(struct weir *w, const struct errand *to, struct visit *at,
-                     const struct weir__ask *ask, struct weir_verdict *v)
+__attribute__((noinline)) static bool take_new(struct weir *w, const struct errand *to,
+                                               struct visit *at, const struct weir__ask *ask,
+                                               struct weir_verdict *v)
 {
     const struct weir__meter *m = &to->clause->meter;
     struct weir__table *t = to->clause->table;
@@ -126,9 +127,9 @@ static void peek_new(struct weir *w, const struct errand *to, struct visit *at,
 
 /* ---- One decision ------------------------------------------------------------------------------ */
 
-static int take_plain(struct weir *w, const struct errand *to, struct weir__seat *seat,
-                      const struct weir_request *rq, struct weir__moment now,
-                      struct weir_verdict *v)
+static inline int take_plain(struct weir *w, struct errand *to, struct weir__seat *seat,
+                             const struct weir_request *rq, struct weir__moment now,
+                             struct weir_verdict *v)
 {
     const struct weir__ask ask =
         weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
@@ -152,7 +153,7 @@ static int take_plain(struct weir *w, const struct errand *to, struct weir__seat
     return settled ? 0 : WEIR__STALE;
 }
 
-static int peek_plain(struct weir *w, const struct errand *to, struct weir__seat *seat,
+static int peek_plain(struct weir *w, struct errand *to, struct weir__seat *seat,
                       const struct weir_request *rq, struct weir__moment now,
                       struct weir_verdict *v)
 {
@@ -173,19 +174,19 @@ static int peek_plain(struct weir *w, const struct errand *to, struct weir__seat
 }
 
 /* Where a key of the clause is looked for, and memory is asked for it. */
-static void set_out(struct errand *to, uint64_t fingerprint)
+static inline void set_out(struct errand *to, uint64_t fingerprint)
 {
     to->fingerprint = fingerprint;
     weir__table_aim(to->clause->table, fingerprint, &to->guess);
 }
 
-static void look(struct errand *to)
+static inline void look(struct errand *to)
 {
     weir__table_look(to->clause->table, to->fingerprint, &to->guess);
 }
 
 /* Within a reader's section: where the request goes, if its limit is a plain one. */
-static int find_errand(const struct weir_request *rq, struct errand *to)
+static inline int find_errand(const struct weir_request *rq, struct errand *to)
 {
     to->policy = rq->policy;
     to->edition = weir__policy_edition(rq->policy);
@@ -197,8 +198,8 @@ static int find_errand(const struct weir_request *rq, struct errand *to)
     return 0;
 }
 
-static int decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
-                  struct weir__moment now, struct weir_verdict *v)
+static inline int decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
+                         struct weir__moment now, struct weir_verdict *v)
 {
     struct weir__seat *seat = weir__store_seat(w->store);
     struct errand to;
@@ -211,7 +212,7 @@ static int decide(struct weir *w, const struct weir_request *rq, enum weir__verb
         return error;
     if (!to.edition->plain)
         return weir__several(w, rq, 1, verb, now, NULL, v);
-    weir__table_aim_second(to.clause->table, to.fingerprint);
+    weir__bucket_prefetch(to.guess.second); /* alone, it has hands free for both */
     look(&to);
     return verb == WEIR__TAKE ? take_plain(w, &to, seat, rq, now, v)
                               : peek_plain(w, &to, seat, rq, now, v);
@@ -331,7 +332,7 @@ struct gift {
 };
 
 /* Within a reader's section. */
-static int give(const struct errand *to, struct weir__seat *seat, struct gift *g)
+static int give(struct errand *to, struct weir__seat *seat, struct gift *g)
 {
     const struct weir__meter *m = &to->clause->meter;
     struct visit at;

@@ -1,9 +1,9 @@
 /* What a decision on a key that is there needs of the table, to be inlined where decisions are made.
  *
- * Nearly all decisions find their key in its first bucket, and nobody at it. They go in three steps, so
- * that a batch can do each for all of its keys before the next for any: aim (memory is asked for the
- * bucket), look (where in it is the key? if it is not there, memory is asked for its second bucket), and
- * seize (lock, and see that it is still so). Everything else is weir__table_find's.
+ * Nearly all decisions find their key, most of them in its first bucket, and nobody at it. They go in
+ * three steps, so that a batch can do each for all of its keys before the next for any: aim (memory is
+ * asked for the bucket), look (where in it is the key? if it is not there, memory is asked for its
+ * second bucket), and seize (lock, and see that it is still so). Everything else is weir__table_find's.
  */
 #ifndef WEIR_TABLE_FAST_H
 #define WEIR_TABLE_FAST_H
@@ -11,27 +11,24 @@
 #include "table/layout.h"
 
 struct weir__guess {
-    struct weir__bucket *bucket;
+    struct weir__bucket *bucket, *second;
     uint64_t place; /* `places`: not there */
 };
+
+static inline void weir__bucket_prefetch(const struct weir__bucket *b)
+{
+    __builtin_prefetch(b, 1);
+    __builtin_prefetch((const char *)b + WEIR__TABLE_LINE, 1);
+}
 
 static inline void weir__table_aim(const struct weir__table *t, uint64_t fingerprint,
                                    struct weir__guess *g)
 {
-    g->bucket = weir__bucket_at(t, weir__number_of(weir__map_of(t), weir__first_hash(fingerprint)));
-    __builtin_prefetch(g->bucket, 1);
-    __builtin_prefetch((const char *)g->bucket + WEIR__TABLE_LINE, 1);
-}
+    const struct weir__map m = weir__map_of(t);
 
-/* The second bucket too: for one decision alone it costs nothing to ask for both at once, and a batch
- * has no hand free for what it will most likely not need. */
-static inline void weir__table_aim_second(const struct weir__table *t, uint64_t fingerprint)
-{
-    const char *second = (const char *)weir__bucket_at(
-        t, weir__number_of(weir__map_of(t), weir__second_hash(fingerprint)));
-
-    __builtin_prefetch(second, 1);
-    __builtin_prefetch(second + WEIR__TABLE_LINE, 1);
+    g->bucket = weir__bucket_at(t, weir__number_of(m, weir__first_hash(fingerprint)));
+    g->second = weir__bucket_at(t, weir__number_of(m, weir__second_hash(fingerprint)));
+    weir__bucket_prefetch(g->bucket);
 }
 
 static inline void weir__table_look(const struct weir__table *t, uint64_t fingerprint,
@@ -39,16 +36,28 @@ static inline void weir__table_look(const struct weir__table *t, uint64_t finger
 {
     g->place = weir__bucket_look(t, g->bucket, fingerprint);
     if (g->place == t->places)
-        weir__table_aim_second(t, fingerprint);
+        weir__bucket_prefetch(g->second);
+}
+
+/* In the second bucket, unless the first has an empty place: then it is for weir__table_find to bring
+ * the key home. */
+static inline void weir__table_look_again(const struct weir__table *t, uint64_t fingerprint,
+                                          struct weir__guess *g)
+{
+    if (weir__bucket_look(t, g->bucket, 0) < t->places)
+        return;
+    g->place = weir__bucket_look(t, g->second, fingerprint);
+    g->bucket = g->second;
 }
 
 /* The key's state, its bucket locked, if the guess was right and the lock is free. Else NULL, and
  * nothing is held: ask weir__table_find. */
 static inline struct weir__state *weir__table_seize(struct weir__table *t, struct weir__seat *s,
-                                                    uint64_t fingerprint,
-                                                    const struct weir__guess *g,
+                                                    uint64_t fingerprint, struct weir__guess *g,
                                                     struct weir__hold *h)
 {
+    if (g->place == t->places)
+        weir__table_look_again(t, fingerprint, g);
     if (g->place == t->places)
         return NULL;
     weir__journal_intend(s, 0, &g->bucket->lock);

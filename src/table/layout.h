@@ -10,6 +10,7 @@
 #define WEIR__TABLE_LINE   64
 #define WEIR__FULL_PERCENT 70  /* of the places: so many are max_keys */
 #define WEIR__SIZES        128 /* that a table grows through; see grow.c */
+#define WEIR__PLACES_USUAL 5   /* of a bucket of 16-byte states */
 #define WEIR__STRETCHES    256
 
 struct weir__bucket {
@@ -68,6 +69,11 @@ static inline uint64_t weir__bucket_look(const struct weir__table *t, const stru
 {
     uint64_t found = t->places;
 
+    if (t->places == WEIR__PLACES_USUAL) { /* unrolled */
+        for (uint64_t i = 0; i < WEIR__PLACES_USUAL; i++)
+            found = weir__bucket_get(b, i) == fingerprint ? i : found;
+        return found;
+    }
     for (uint64_t i = 0; i < t->places; i++)
         found = weir__bucket_get(b, i) == fingerprint ? i : found;
     return found;
