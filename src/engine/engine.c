@@ -117,7 +117,7 @@ int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)
     if (!weir__now_fits(now_ns))
         return WEIR_EINVAL;
     *stats = (struct weir_stats){
-        .max_keys = w->store->max_keys,
+        .max_keys = weir__store_class_keys(w->store, 0),
         .refused_full = atomic_load(&w->refused_full),
         .allowed_full = atomic_load(&w->allowed_full),
         .max_policies = (uint32_t)d->max_policies,

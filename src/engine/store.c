@@ -58,7 +58,7 @@ uint64_t weir__store_class_keys(const struct weir__store *s, uint32_t size_class
 {
     const uint64_t fit = weir__table_keys_in(weir__size_of_class(size_class), s->max_bytes);
 
-    return size_class == 0 || s->max_keys < fit ? s->max_keys : fit;
+    return s->max_keys < fit ? s->max_keys : fit;
 }
 
 /* ---- Private memory ---------------------------------------------------------------------------- */

@@ -260,21 +260,25 @@ int weir_peek(struct weir *w, const struct weir_request *rq, struct weir_verdict
 
 /* ---- Batches ----------------------------------------------------------------------------------- */
 
-/* Within a reader's section. Those that a change or an error stopped are left to `answer`. */
+/* Within a reader's section. Those that a change, a full bucket or an error stopped are left to
+ * `answer`; and with one of them all that follow, for they may want the same key. */
 static void take_batch(struct weir *w, struct weir__seat *seat, const struct weir_request *rq,
                        size_t n, struct weir__moment now, struct weir_verdict *v, bool *left_over)
 {
     struct errand to[BATCH];
+    bool stopped = false;
 
     for (size_t i = 0; i < n; i++)
         left_over[i] = find_errand(&rq[i], &to[i]) != 0 || !to[i].edition->plain;
     for (size_t i = 0; i < n; i++)
         if (!left_over[i])
             look(&to[i]);
-    for (size_t i = 0; i < n; i++)
-        if (!left_over[i])
-            left_over[i] =
-                !to[i].edition->plain || take_plain(w, &to[i], seat, &rq[i], now, &v[i]) != 0;
+    for (size_t i = 0; i < n; i++) {
+        stopped = stopped || !to[i].edition;
+        if (!left_over[i] && !stopped)
+            stopped = take_plain(w, &to[i], seat, &rq[i], now, &v[i]) != 0;
+        left_over[i] = left_over[i] || stopped;
+    }
 }
 
 static int take_some(struct weir *w, const struct weir_request *rq, size_t n,

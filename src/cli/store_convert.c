@@ -1,0 +1,110 @@
+/* `weir store convert`: an older version brought forward, another size. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli/commands.h"
+#include "cli/store_args.h"
+#include "cli/store_change.h"
+#include "cli/store_info.h"
+
+/* The default of max_bytes follows max_keys; what was chosen stays. */
+static uint64_t bytes_for(const struct store_image *m, uint64_t max_keys)
+{
+    const struct weir_options was = {.max_keys = m->header.max_keys};
+    const struct weir_options is = {.max_keys = max_keys};
+
+    if (m->header.max_bytes != weir__options_filled(&was).max_bytes)
+        return m->header.max_bytes;
+    return weir__options_filled(&is).max_bytes;
+}
+
+static struct store_plan plan_of(const struct store_image *m, const struct store_args *a)
+{
+    struct store_plan p = store_plan_of(m);
+
+    if (a->max_keys)
+        p.max_keys = (uint64_t)a->max_keys;
+    p.max_bytes = a->max_bytes ? (uint64_t)a->max_bytes : bytes_for(m, p.max_keys);
+    if (a->max_policies)
+        p.max_policies = (uint64_t)a->max_policies;
+    return p;
+}
+
+static bool changes(const struct store_image *m, const struct store_plan *p)
+{
+    return m->version != WEIR__FILE_VERSION || p->max_keys != m->header.max_keys ||
+           p->max_bytes != m->header.max_bytes || p->max_policies != m->header.max_policies;
+}
+
+static int fail(const struct weir_diag *why)
+{
+    (void)fflush(stdout);
+    (void)fprintf(stderr, "weir store convert: %s\n", why->text);
+    return EXIT_FAILED;
+}
+
+static void tell_number(const char *what, uint64_t was, uint64_t is)
+{
+    if (was != is)
+        store_print_line(what, "%" PRIu64 " -> %" PRIu64, was, is);
+    else
+        store_print_line(what, "%" PRIu64, is);
+}
+
+static void tell(const struct store_args *a, const struct store_image *m,
+                 const struct store_plan *p, const struct store_result *r)
+{
+    (void)printf("%s: converted\n", a->file);
+    tell_number("version", m->version, WEIR__FILE_VERSION);
+    tell_number("max_keys", m->header.max_keys, p->max_keys);
+    tell_number("max_bytes", m->header.max_bytes, p->max_bytes);
+    tell_number("max_policies", m->header.max_policies, p->max_policies);
+    tell_number("bytes", atomic_load(&m->header.bytes), r->bytes);
+    store_print_line("policies", "%" PRIu64 " kept", r->policies);
+    store_print_line("live keys", "%" PRIu64 " kept", r->live);
+    if (m->undone > 0)
+        store_print_line("undone", "%" PRIu64 " decision%s of killed processes", m->undone,
+                         m->undone == 1 ? "" : "s");
+    if (a->out)
+        store_print_line("new file", "%s", a->out);
+    else
+        store_print_line("old file", "%s.bak", a->file);
+}
+
+static int convert(const struct store_args *a)
+{
+    struct store_image m;
+    struct store_result result;
+    struct store_plan p;
+    struct weir_diag why;
+    int error = store_image_load(&m, a->file, &why);
+
+    if (error)
+        return fail(&why);
+    p = plan_of(&m, a);
+    error = store_change(&m, &p, a->out, STORE_KEEP_OLD, &result, &why);
+    if (!error)
+        tell(a, &m, &p, &result);
+    store_image_close(&m);
+    return error ? fail(&why) : EXIT_DONE;
+}
+
+int store_convert_run(const struct store_args *a)
+{
+    struct store_image m;
+    struct weir_diag why;
+    struct store_plan p;
+    bool needed;
+
+    if (store_image_look(&m, a->file, &why) != 0)
+        return fail(&why);
+    p = plan_of(&m, a);
+    needed = a->out || changes(&m, &p);
+    store_image_close(&m);
+    if (needed)
+        return convert(a);
+    (void)printf("%s: is of version %d, with max_keys %" PRIu64 ", max_bytes %" PRIu64
+                 " and max_policies %" PRIu64 " already; nothing was changed\n",
+                 a->file, WEIR__FILE_VERSION, p.max_keys, p.max_bytes, p.max_policies);
+    return EXIT_DONE;
+}

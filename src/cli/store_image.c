@@ -1,0 +1,192 @@
+#include "cli/store_image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/store_users.h"
+#include "cli/store_v1.h"
+#include "engine/diag.h"
+
+/* ---- The header ------------------------------------------------------------------------------ */
+
+union page {
+    struct weir__header header;
+    struct v1_header v1;
+    char bytes[WEIR__FILE_PAGE];
+};
+
+static bool is_v1(const union page *p, uint64_t file_bytes)
+{
+    return file_bytes >= WEIR__FILE_PAGE &&
+           memcmp(p->v1.magic, WEIR__FILE_MAGIC, sizeof p->v1.magic) == 0 &&
+           p->v1.byte_order == WEIR__BYTE_ORDER && p->v1.version == V1_VERSION;
+}
+
+static int check_page(struct store_image *m, const union page *p, uint64_t file_bytes,
+                      struct weir_diag *why)
+{
+    int error;
+
+    m->version = p->header.version;
+    if (is_v1(p, file_bytes)) {
+        error = v1_check(&p->v1, file_bytes, m->path, why);
+        if (!error)
+            v1_lift_header(&p->v1, &m->header);
+        return error;
+    }
+    m->header = p->header;
+    return weir__header_check(&m->header, file_bytes, m->path, why);
+}
+
+/* By reading, so that a short file cannot hurt; its length afterwards, for others may add to it. */
+static int read_header(struct store_image *m, struct weir_diag *why)
+{
+    union page p = {.bytes = {0}};
+    struct stat st;
+
+    if (fstat(m->fd, &st) != 0)
+        return weir__diag_errno(why, WEIR_EIO, "cannot look at %s", m->path);
+    if (!S_ISREG(st.st_mode))
+        return weir__diag(why, WEIR_EFORMAT, "%s: not a regular file", m->path);
+    if (pread(m->fd, p.bytes, sizeof p, 0) < 0)
+        return weir__diag_errno(why, WEIR_EIO, "cannot read %s", m->path);
+    if (fstat(m->fd, &st) != 0)
+        return weir__diag_errno(why, WEIR_EIO, "cannot look at %s", m->path);
+    return check_page(m, &p, (uint64_t)st.st_size, why);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+/* Not blocking: the path may name a pipe. */
+static int begin(struct store_image *m, const char *path, int how, struct weir_diag *why)
+{
+    int error;
+
+    *m = (struct store_image){.path = path};
+    m->fd = open(path, how | O_NONBLOCK | O_CLOEXEC);
+    if (m->fd < 0)
+        return weir__diag_errno(why, WEIR_EIO, "cannot open %s", path);
+    error = read_header(m, why);
+    if (error)
+        store_image_close(m);
+    return error;
+}
+
+static int map(struct store_image *m, int protection, int flags, struct weir_diag *why)
+{
+    const uint64_t bytes = atomic_load(&m->header.bytes);
+    void *mem = mmap(NULL, bytes, protection, flags, m->fd, 0);
+
+    if (mem == MAP_FAILED)
+        return weir__diag_errno(why, WEIR_EIO, "%s: cannot map %" PRIu64 " bytes", m->path, bytes);
+    m->base = mem;
+    return 0;
+}
+
+int store_image_look(struct store_image *m, const char *path, struct weir_diag *why)
+{
+    int error = begin(m, path, O_RDONLY, why);
+
+    if (error)
+        return error;
+    error = map(m, PROT_READ, MAP_SHARED, why);
+    if (error)
+        store_image_close(m);
+    return error;
+}
+
+static struct weir__journal *journal_of(const struct store_image *m, uint32_t i)
+{
+    return (struct weir__journal *)(void *)(m->base + m->header.journals_at) + i;
+}
+
+static void undo_all(struct store_image *m)
+{
+    for (uint32_t i = 0; i < WEIR__FILE_SEATS; i++)
+        m->undone +=
+            weir__journal_undo(journal_of(m, i), i + 1, m->base, atomic_load(&m->header.bytes));
+}
+
+/* Whether the path still names the file that we have locked. */
+static int check_name(const struct store_image *m, struct weir_diag *why)
+{
+    struct stat named, ours;
+
+    if (stat(m->path, &named) != 0 || fstat(m->fd, &ours) != 0)
+        return weir__diag_errno(why, WEIR_EIO, "cannot look at %s", m->path);
+    if (named.st_dev != ours.st_dev || named.st_ino != ours.st_ino)
+        return weir__diag(why, WEIR_EBUSY, "%s: replaced by another process just now", m->path);
+    return 0;
+}
+
+int store_image_load(struct store_image *m, const char *path, struct weir_diag *why)
+{
+    int error = begin(m, path, O_RDWR, why);
+
+    if (error)
+        return error;
+    error = store_users_lock(m->fd, path, why);
+    if (!error)
+        error = check_name(m, why);
+    if (!error)
+        error = read_header(m, why); /* again: now nobody can change it */
+    if (!error)
+        error = map(m, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, why);
+    if (!error)
+        undo_all(m);
+    else
+        store_image_close(m);
+    return error;
+}
+
+void store_image_close(struct store_image *m)
+{
+    if (m->base)
+        (void)munmap(m->base, atomic_load(&m->header.bytes));
+    (void)close(m->fd); /* which drops the locks */
+    m->base = NULL;
+    m->fd = -1;
+}
+
+/* ---- Inside ---------------------------------------------------------------------------------- */
+
+struct weir__table *store_image_table(const struct store_image *m, uint32_t size_class)
+{
+    return (struct weir__table *)(void *)(m->base + atomic_load(&m->header.table[size_class].at));
+}
+
+/* ---- Decisions cut short --------------------------------------------------------------------- */
+
+static bool is_held(const struct store_image *m, uint64_t at, uint32_t number)
+{
+    const struct weir__lock *l;
+
+    if (at == 0 || at % sizeof *l != 0 || at > atomic_load(&m->header.bytes) - sizeof *l)
+        return false;
+    l = (const struct weir__lock *)(const void *)(m->base + at);
+    return atomic_load(&l->holder) == number;
+}
+
+static bool holds_a_lock(const struct store_image *m, uint32_t i)
+{
+    const struct weir__journal *j = journal_of(m, i);
+
+    for (int k = 0; k < WEIR__JOURNAL_LOCKS; k++)
+        if (is_held(m, atomic_load(&j->lock_at[k]), i + 1))
+            return true;
+    return false;
+}
+
+uint64_t store_image_unfinished(const struct store_image *m)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < WEIR__FILE_SEATS; i++)
+        n += holds_a_lock(m, i) && !store_users_at(m->fd, i);
+    return n;
+}

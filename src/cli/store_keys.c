@@ -1,0 +1,221 @@
+/* A table that nobody else uses can be filled far: where both buckets of a key are full, a key of
+ * theirs goes to its other bucket, or one of that bucket's keys first to its own, and so on. The
+ * chain of moves is looked for breadth first and made only once it is found, so nothing is lost if
+ * there is none. (An engine does less, for it decides under locks.)
+ *
+ * This is the one file outside of the table's layer that reads its layout.
+ */
+#include "cli/store_keys.h"
+
+#include <string.h>
+
+#include "engine/diag.h"
+#include "table/layout.h"
+
+#define STEPS_MOST 512 /* buckets that are looked at for one key */
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+static uint64_t buckets_of(const struct weir__table *t)
+{
+    return weir__table_stats(t).places / t->places;
+}
+
+int store_keys_check(const struct store_image *m, uint32_t size_class, struct weir_diag *why)
+{
+    const struct weir__table *t = store_image_table(m, size_class);
+
+    if (weir__table_is_sound(t, m->header.table[size_class].bytes) &&
+        t->state_bytes == weir__size_of_class(size_class))
+        return 0;
+    return weir__diag(why, WEIR_EFORMAT,
+                      "%s: damaged: the table of %zu-byte states contradicts itself", m->path,
+                      weir__size_of_class(size_class));
+}
+
+static bool is_live(const struct weir__table *t, const struct weir__bucket *b, uint64_t place,
+                    int64_t now_ns)
+{
+    return weir__place_free_from(t, b, place) > now_ns;
+}
+
+struct store_keys store_keys_count(const struct store_image *m, uint32_t size_class, int64_t now_ns)
+{
+    const struct weir__table *t = store_image_table(m, size_class);
+    const struct weir__table_stats stats = weir__table_stats(t);
+    struct store_keys k = {.room = stats.max_keys, .evicted = stats.evicted};
+
+    for (uint64_t i = 0; i < buckets_of(t); i++) {
+        const struct weir__bucket *b = weir__bucket_at(t, i);
+
+        for (uint64_t place = 0; place < t->places; place++) {
+            k.used += weir__bucket_get(b, place) != 0;
+            k.live += is_live(t, b, place, now_ns);
+        }
+    }
+    return k;
+}
+
+/* ---- Finding a place ------------------------------------------------------------------------- */
+
+/* A bucket that was looked at, and the key that would come to it: that of `place` in the bucket of
+ * step `from`. */
+struct step {
+    struct weir__bucket *bucket;
+    int from;
+    uint64_t place;
+};
+
+struct search {
+    struct step step[STEPS_MOST];
+    int n;
+};
+
+static uint64_t empty_place(const struct weir__table *t, const struct weir__bucket *b)
+{
+    uint64_t i = 0;
+
+    while (i < t->places && weir__bucket_get(b, i) != 0)
+        i++;
+    return i;
+}
+
+/* Each bucket once, or a chain could cross itself. */
+static void look_at(struct search *s, struct weir__bucket *b, int from, uint64_t place)
+{
+    for (int i = 0; i < s->n; i++)
+        if (s->step[i].bucket == b)
+            return;
+    if (s->n < STEPS_MOST)
+        s->step[s->n++] = (struct step){b, from, place};
+}
+
+static struct weir__bucket *other_bucket(const struct weir__table *t, const struct weir__bucket *b,
+                                         uint64_t place)
+{
+    struct weir__hold h;
+
+    if (weir__table_candidates(t, weir__bucket_get(b, place), &h) < 2)
+        return NULL;
+    return h.bucket[0] == b ? h.bucket[1] : h.bucket[0];
+}
+
+/* Moves the keys along the chain that ends at step i: its first bucket then has an empty place. */
+static struct step shift(struct weir__table *t, const struct search *s, int i)
+{
+    uint64_t empty = empty_place(t, s->step[i].bucket);
+
+    for (; s->step[i].from >= 0; i = s->step[i].from) {
+        struct weir__bucket *before = s->step[s->step[i].from].bucket;
+
+        weir__entry_move(t, before, s->step[i].place, s->step[i].bucket, empty);
+        empty = s->step[i].place;
+    }
+    return (struct step){s->step[i].bucket, -1, empty};
+}
+
+/* An empty place for the key, made if there is none; its bucket is NULL if none can be made. */
+static struct step find_place(struct weir__table *t, struct search *s, uint64_t fingerprint)
+{
+    struct weir__hold h;
+
+    s->n = 0;
+    (void)weir__table_candidates(t, fingerprint, &h);
+    look_at(s, h.bucket[h.first], -1, 0);
+    if (h.bucket[1])
+        look_at(s, h.bucket[!h.first], -1, 0);
+    for (int i = 0; i < s->n; i++) {
+        struct weir__bucket *b = s->step[i].bucket;
+
+        if (empty_place(t, b) < t->places)
+            return shift(t, s, i);
+        for (uint64_t place = 0; place < t->places; place++) {
+            struct weir__bucket *other = other_bucket(t, b, place);
+
+            if (other)
+                look_at(s, other, i, place);
+        }
+    }
+    return (struct step){0};
+}
+
+/* ---- Bringing -------------------------------------------------------------------------------- */
+
+static bool bring_key(struct weir__table *to, struct search *s, uint64_t fingerprint,
+                      const struct weir__state *state)
+{
+    const struct step at = find_place(to, s, fingerprint);
+
+    if (!at.bucket)
+        return false;
+    weir__bucket_put(at.bucket, at.place, fingerprint);
+    memcpy(weir__state_at(to, at.bucket, at.place), state, to->state_bytes);
+    atomic_fetch_add(&to->used, 1);
+    return true;
+}
+
+/* The live keys, or the others. WEIR_EFULL: one found no place, or there are max_keys already. */
+static int bring_keys(const struct weir__table *from, int64_t now_ns, bool live,
+                      struct weir__table *to)
+{
+    struct search s;
+
+    for (uint64_t i = 0; i < buckets_of(from); i++) {
+        const struct weir__bucket *b = weir__bucket_at(from, i);
+
+        for (uint64_t place = 0; place < from->places; place++) {
+            const uint64_t fingerprint = weir__bucket_get(b, place);
+
+            if (fingerprint == 0 || is_live(from, b, place, now_ns) != live)
+                continue;
+            if (atomic_load(&to->used) >= to->max_keys ||
+                !bring_key(to, &s, fingerprint, weir__state_at(from, b, place)))
+                return WEIR_EFULL;
+        }
+    }
+    return 0;
+}
+
+/* A copy; locks that nobody is left to drop are dropped, and the keys counted. */
+static void copy(const struct weir__table *from, struct weir__table *to, uint64_t bytes)
+{
+    uint64_t used = 0;
+
+    memcpy((void *)to, from, bytes);
+    for (uint64_t i = 0; i < buckets_of(to); i++) {
+        struct weir__bucket *b = weir__bucket_at(to, i);
+
+        if (atomic_load(&b->lock.holder) != 0)
+            weir__lock_drop(&b->lock);
+        for (uint64_t place = 0; place < to->places; place++)
+            used += weir__bucket_get(b, place) != 0;
+    }
+    weir__lock_drop(&to->growing);
+    weir__lock_drop(&to->saving);
+    atomic_store(&to->used, used);
+}
+
+/* What a table knows beside its keys. */
+static void bring_memory(const struct weir__table *from, struct weir__table *to)
+{
+    atomic_store(&to->evicted, atomic_load(&from->evicted));
+    atomic_store(&to->stretches, atomic_load(&from->stretches));
+    memcpy((void *)to->stretch, from->stretch, sizeof to->stretch);
+}
+
+int store_keys_bring(const struct store_image *m, uint32_t size_class, int64_t now_ns,
+                     struct weir__table *to, uint64_t bytes)
+{
+    const struct weir__table *from = store_image_table(m, size_class);
+    int error;
+
+    if (from->max_keys == to->max_keys && m->header.table[size_class].bytes == bytes) {
+        copy(from, to, bytes);
+        return 0;
+    }
+    bring_memory(from, to);
+    error = bring_keys(from, now_ns, true, to);
+    if (!error)
+        (void)bring_keys(from, now_ns, false, to);
+    return error;
+}

@@ -1,0 +1,25 @@
+/* The policies of a state file, of any version, in today's form. */
+#ifndef WEIR_CLI_STORE_RECORDS_H
+#define WEIR_CLI_STORE_RECORDS_H
+
+#include "cli/store_image.h"
+
+/* How many tags, scopes and versions were given out. */
+struct store_counts {
+    uint64_t tags, scopes, versions;
+};
+
+/* 0, or WEIR_EFORMAT: the directory is not what the header says. */
+int store_records_check(const struct store_image *m, struct weir_diag *why);
+
+struct store_counts store_records_counts(const struct store_image *m);
+
+/* The i-th record of a directory that has been checked: 1; or 0 if there is no policy; or
+ * WEIR_EFORMAT if it is damaged. */
+int store_records_get(const struct store_image *m, uint64_t i, struct weir__record *r,
+                      struct weir_diag *why);
+
+/* How many policies there are, damaged ones too. */
+uint64_t store_records_used(const struct store_image *m);
+
+#endif

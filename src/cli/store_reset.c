@@ -1,0 +1,101 @@
+/* `weir store reset`: a clean start on purpose. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/store_args.h"
+#include "cli/store_change.h"
+#include "cli/store_info.h"
+#include "cli/store_records.h"
+
+static int fail(const char *text)
+{
+    (void)fflush(stdout);
+    (void)fprintf(stderr, "weir store reset: %s\n", text);
+    return EXIT_FAILED;
+}
+
+/* What there is to lose. */
+struct stake {
+    uint64_t live, policies;
+};
+
+/* Asks on the terminal. */
+static bool agreed(const struct store_args *a, const struct stake *at)
+{
+    char answer[16] = "";
+
+    (void)printf("%s: live keys that become as good as new: %" PRIu64 "; policies %s: %" PRIu64
+                 ". Go on? [y/N] ",
+                 a->file, at->live, a->all ? "to be forgotten" : "kept", at->policies);
+    (void)fflush(stdout);
+    if (!fgets(answer, sizeof answer, stdin))
+        return false;
+    answer[strcspn(answer, "\n")] = '\0';
+    return strcmp(answer, "y") == 0 || strcmp(answer, "Y") == 0 || strcmp(answer, "yes") == 0;
+}
+
+/* Damage inside is no obstacle: what is to be kept is checked before anything is changed. */
+static int look(const struct store_args *a, struct stake *at, struct weir_diag *why)
+{
+    struct store_image m;
+    struct weir_diag ignored;
+    int64_t now;
+    int error = store_image_look(&m, a->file, why);
+
+    if (error)
+        return error;
+    *at = (struct stake){0};
+    error = store_users_check(m.fd, a->file, why);
+    now = weir__header_now(&m.header);
+    at->policies = store_records_used(&m);
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++)
+        if (atomic_load(&m.header.table[c].at) != 0 && store_keys_check(&m, c, &ignored) == 0)
+            at->live += store_keys_count(&m, c, now).live;
+    store_image_close(&m);
+    return error;
+}
+
+static int reset(const struct store_args *a, const struct stake *at)
+{
+    struct store_image m;
+    struct store_result result;
+    struct store_plan p;
+    struct weir_diag why;
+    int error = store_image_load(&m, a->file, &why);
+
+    if (error)
+        return fail(why.text);
+    p = store_plan_of(&m);
+    p.keep_keys = false;
+    p.keep_policies = !a->all;
+    error = store_change(&m, &p, NULL, STORE_DROP_OLD, &result, &why);
+    store_image_close(&m);
+    if (error)
+        return fail(why.text);
+    (void)printf("%s: reset\n", a->file);
+    store_print_line("live keys", "%" PRIu64 ", now as good as new", at->live);
+    if (a->all)
+        store_print_line("policies", "%" PRIu64 " forgotten", at->policies);
+    else
+        store_print_line("policies", "%" PRIu64 " kept", result.policies);
+    return EXIT_DONE;
+}
+
+int store_reset_run(const struct store_args *a)
+{
+    struct stake at;
+    struct weir_diag why;
+
+    if (!a->yes && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))) {
+        (void)fprintf(stderr, "weir store reset: nobody can be asked here; expected --yes\n");
+        return EXIT_USAGE;
+    }
+    if (look(a, &at, &why) != 0)
+        return fail(why.text);
+    if (!a->yes && !agreed(a, &at))
+        return fail("nothing was changed");
+    return reset(a, &at);
+}
