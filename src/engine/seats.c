@@ -38,17 +38,23 @@ static struct weir__journal *journal_of(const struct weir__file *f, uint32_t i)
 /* Undoes the journal of a seat whose byte we hold. */
 static void undo(struct weir__file *f, uint32_t i)
 {
-    if (weir__journal_undo(journal_of(f, i), i + 1, f->base, f->reserved))
+    if (weir__journal_undo(journal_of(f, i), i + 1, f->base, atomic_load(&f->header->bytes)))
         atomic_fetch_add(&f->header->recovered, 1);
 }
 
-/* The caller holds the seats' lock. True if the seat's holder was dead; all of his is undone. */
-static bool recover_locked(struct weir__file *f, uint32_t i)
+/* The caller holds the seats' lock. True if the seat's holder was dead; all of his is undone. `l`, if not
+ * NULL, is a lock that shows his number: if his journal does not know of it, the machine went down or
+ * the file is damaged, and it is dropped all the same. */
+static bool recover_locked(struct weir__file *f, uint32_t i, struct weir__lock *l)
 {
+    uint32_t number = i + 1;
+
     if (f->seats.ours[i] != WEIR__SEAT_NOT_OURS || !weir__file_map_all(f) ||
         !lock_byte(f, i, F_WRLCK))
         return false;
     undo(f, i);
+    if (l)
+        (void)atomic_compare_exchange_strong(&l->holder, &number, 0);
     (void)lock_byte(f, i, F_UNLCK);
     return true;
 }
@@ -57,7 +63,7 @@ void weir__seats_recover_all(struct weir__file *f)
 {
     (void)pthread_mutex_lock(&f->seats.lock);
     for (uint32_t i = 0; i < WEIR__FILE_SEATS; i++)
-        (void)recover_locked(f, i);
+        (void)recover_locked(f, i, NULL);
     (void)pthread_mutex_unlock(&f->seats.lock);
 }
 
@@ -71,16 +77,23 @@ static int64_t monotonic_ns(void)
     return t.tv_sec * WEIR__NS_PER_S + t.tv_nsec;
 }
 
-static int64_t look_after(struct weir__file *f, struct weir__lock *l, uint32_t holder)
+/* Whether a number that a lock shows can be nobody's: the word is damaged. */
+static bool is_nobody(const struct weir__file *f, uint32_t holder, uint32_t me)
+{
+    return holder > WEIR__FILE_SEATS || holder == me ||
+           f->seats.ours[holder - 1] == WEIR__SEAT_FREE;
+}
+
+static int64_t look_after(struct weir__file *f, struct weir__lock *l, uint32_t holder, uint32_t me)
 {
     int64_t patience = PATIENCE_NS;
 
     (void)pthread_mutex_lock(&f->seats.lock);
-    if (holder > WEIR__FILE_SEATS) /* nobody's number: the word is damaged */
+    if (is_nobody(f, holder, me))
         (void)atomic_compare_exchange_strong(&l->holder, &holder, 0);
     else if (f->seats.ours[holder - 1] != WEIR__SEAT_NOT_OURS)
         patience = PATIENCE_OWN_NS;
-    else if (recover_locked(f, holder - 1))
+    else if (recover_locked(f, holder - 1, l))
         patience = INT64_MAX;
     (void)pthread_mutex_unlock(&f->seats.lock);
     return patience;
@@ -95,11 +108,11 @@ static int stuck(struct weir__seat *s, struct weir__lock *l, uint32_t holder, un
 
     if (looks == 0)
         me->waiting_since_ns = now;
-    if (looks < YIELDS) {
+    if (looks < YIELDS && now - me->waiting_since_ns < WEIR__NS_PER_MS) {
         (void)sched_yield();
         return 0;
     }
-    patience = look_after(me->file, l, holder);
+    patience = look_after(me->file, l, holder, s->number);
     if (now - me->waiting_since_ns > patience) {
         atomic_fetch_add_explicit(&me->file->seats.busy, 1, memory_order_relaxed);
         return WEIR_EBUSY;
