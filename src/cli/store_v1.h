@@ -60,7 +60,7 @@ struct v1_directory {
     struct v1_record record[];
 };
 
-static_assert(sizeof(struct weir__journal) == 1936, "journals are those of version 2");
+static_assert(sizeof(struct weir__journal) == 2056, "journals are those of version 2");
 static_assert(V1_VERSIONS == WEIR__VERSIONS_KEPT + 1 && V1_NAME == WEIR_NAME_MAX &&
                   V1_CLASSES == WEIR__SIZE_CLASSES && V1_SEATS == WEIR__FILE_SEATS,
               "today's record has room for one of then");

@@ -27,7 +27,7 @@
 #include "table/lock.h"
 
 #define WEIR__SAVED_INLINE  64 /* bytes of a state that a journal itself has room for */
-#define WEIR__JOURNAL_LOCKS (2 * WEIR_TERMS_MAX + 1)
+#define WEIR__JOURNAL_LOCKS (3 * WEIR_TERMS_MAX)
 
 struct weir__note {
     uint64_t fingerprint_at, fingerprint;

@@ -1,0 +1,280 @@
+#include "check.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/readers.h"
+
+/* The library's allocations come here: now and then there is no memory. */
+static _Atomic bool no_memory;
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    void *p;
+
+    if (atomic_load(&no_memory) || posix_memalign(&p, alignment, size) != 0)
+        return NULL;
+    return p;
+}
+
+static void start(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    assert_int_equal(pthread_create(thread, NULL, run, arg), 0);
+}
+
+static void finish(pthread_t thread)
+{
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void await(_Atomic bool *flag)
+{
+    while (!atomic_load(flag))
+        (void)sched_yield();
+}
+
+/* ---- Waiting ----------------------------------------------------------------------------------- */
+
+/* A reader that stays inside until it is told to go. */
+struct guest {
+    int depth; /* how often it has entered */
+    _Atomic bool is_in, may_go, has_gone;
+    struct weir__reader *record;
+};
+
+static void *visit(void *arg)
+{
+    struct guest *g = arg;
+
+    for (int i = 0; i < g->depth; i++)
+        weir__readers_enter();
+    g->record = weir__reader_self;
+    atomic_store(&g->is_in, true);
+    for (int i = 1; i < g->depth; i++)
+        weir__readers_exit(); /* it is still inside, once */
+    await(&g->may_go);
+    atomic_store(&g->has_gone, true);
+    weir__readers_exit();
+    return NULL;
+}
+
+static void *let_go_in_a_while(void *arg)
+{
+    struct guest *g = arg;
+
+    for (int i = 0; i < 100; i++)
+        (void)sched_yield();
+    atomic_store(&g->may_go, true);
+    return NULL;
+}
+
+/* The guest is in; returns once it has been waited for. */
+static void wait_until_gone(struct guest *g)
+{
+    pthread_t host;
+
+    start(&host, let_go_in_a_while, g);
+    weir__readers_wait();
+    assert_true(atomic_load(&g->has_gone));
+    finish(host);
+}
+
+static void wait_for_guest(struct guest *g)
+{
+    pthread_t guest;
+
+    start(&guest, visit, g);
+    await(&g->is_in);
+    wait_until_gone(g);
+    finish(guest);
+}
+
+static void nobody_inside_is_not_waited_for(void **state)
+{
+    (void)state;
+    weir__readers_wait();
+    weir__readers_enter();
+    weir__readers_exit();
+    weir__readers_wait();
+}
+
+static void a_reader_inside_is_waited_for(void **state)
+{
+    struct guest g = {.depth = 1};
+
+    (void)state;
+    wait_for_guest(&g);
+    assert_non_null(g.record);
+}
+
+static void an_inner_exit_is_not_the_outer_one(void **state)
+{
+    struct guest g = {.depth = 3};
+
+    (void)state;
+    wait_for_guest(&g);
+}
+
+/* Guests come until the records that earlier threads left are all taken. */
+static void a_thread_without_a_record_is_waited_for_too(void **state)
+{
+    enum { MOST = 32 };
+    static struct guest g[MOST];
+    pthread_t thread[MOST];
+    int n = 0;
+
+    (void)state;
+    atomic_store(&no_memory, true);
+    do {
+        assert_true(n < MOST);
+        g[n].depth = 2;
+        start(&thread[n], visit, &g[n]);
+        await(&g[n].is_in);
+    } while (g[n++].record);
+    for (int i = 0; i < n - 1; i++)
+        atomic_store(&g[i].may_go, true);
+    wait_until_gone(&g[n - 1]);
+    for (int i = 0; i < n; i++)
+        finish(thread[i]);
+    atomic_store(&no_memory, false);
+}
+
+/* ---- Records ----------------------------------------------------------------------------------- */
+
+static void *note_record(void *record)
+{
+    weir__readers_enter();
+    *(struct weir__reader **)record = weir__reader_self;
+    weir__readers_exit();
+    return NULL;
+}
+
+static void a_record_goes_from_thread_to_thread(void **state)
+{
+    struct weir__reader *first = NULL, *next = NULL;
+    pthread_t thread;
+
+    (void)state;
+    start(&thread, note_record, &first);
+    finish(thread);
+    for (int i = 0; i < 50; i++) {
+        start(&thread, note_record, &next);
+        finish(thread);
+        assert_ptr_equal(next, first);
+    }
+}
+
+static void *die_inside(void *arg)
+{
+    weir__readers_enter();
+    return arg;
+}
+
+static void a_thread_that_died_inside_is_gone(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    start(&thread, die_inside, NULL);
+    finish(thread);
+    weir__readers_wait();
+}
+
+static void after_fork_the_parents_threads_are_gone(void **state)
+{
+    struct guest g = {.depth = 1};
+    pthread_t guest;
+    pid_t child;
+    int status;
+
+    (void)state;
+    start(&guest, visit, &g);
+    await(&g.is_in);
+    weir__readers_enter();
+    child = fork();
+    if (child == 0) {
+        weir__readers_exit(); /* this thread's own word has come along */
+        weir__readers_wait();
+        _exit(0);
+    }
+    weir__readers_exit();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    atomic_store(&g.may_go, true);
+    finish(guest);
+}
+
+/* ---- What it is for ---------------------------------------------------------------------------- */
+
+#define SOUND  0x5eedU
+#define ROUNDS 400
+
+struct thing {
+    unsigned a, b;
+};
+
+static struct thing *_Atomic shown;
+static _Atomic bool over;
+
+static struct thing *thing_make(unsigned n)
+{
+    struct thing *t = malloc(sizeof *t);
+
+    assert_non_null(t);
+    *t = (struct thing){n, n ^ SOUND};
+    return t;
+}
+
+static void *read_things(void *sound)
+{
+    while (!atomic_load(&over)) {
+        const struct thing *t;
+
+        weir__readers_enter();
+        t = atomic_load_explicit(&shown, memory_order_acquire);
+        if ((t->a ^ t->b) != SOUND)
+            atomic_store((_Atomic bool *)sound, false);
+        weir__readers_exit();
+    }
+    return NULL;
+}
+
+static void what_was_replaced_is_not_seen_after_the_wait(void **state)
+{
+    _Atomic bool sound = true;
+    pthread_t thread[4];
+
+    (void)state;
+    atomic_store(&shown, thing_make(0));
+    for (int i = 0; i < 4; i++)
+        start(&thread[i], read_things, &sound);
+    for (unsigned n = 1; n <= ROUNDS; n++) {
+        struct thing *old = atomic_exchange(&shown, thing_make(n));
+
+        weir__readers_wait();
+        *old = (struct thing){0, 0};
+        free(old);
+    }
+    atomic_store(&over, true);
+    for (int i = 0; i < 4; i++)
+        finish(thread[i]);
+    free(atomic_load(&shown));
+    assert_true(atomic_load(&sound));
+}
+
+static const struct CMUnitTest TESTS[] = {
+    cmocka_unit_test(nobody_inside_is_not_waited_for),
+    cmocka_unit_test(a_reader_inside_is_waited_for),
+    cmocka_unit_test(an_inner_exit_is_not_the_outer_one),
+    cmocka_unit_test(a_record_goes_from_thread_to_thread),
+    cmocka_unit_test(a_thread_that_died_inside_is_gone),
+    cmocka_unit_test(after_fork_the_parents_threads_are_gone),
+    cmocka_unit_test(what_was_replaced_is_not_seen_after_the_wait),
+    cmocka_unit_test(a_thread_without_a_record_is_waited_for_too),
+};
+
+RUN("readers", TESTS)
