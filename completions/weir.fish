@@ -117,7 +117,7 @@ for verb in info convert reset
 end
 complete -c weir -n '__weir_words store info' -l json -d 'Print JSON'
 complete -c weir -n '__weir_words store convert' -l max-keys -x -d 'Room for so many live keys'
-complete -c weir -n '__weir_words store convert' -l max-bytes -x -d 'The most that a table of larger states may take'
+complete -c weir -n '__weir_words store convert' -l max-bytes -x -d 'The most that each table may take'
 complete -c weir -n '__weir_words store convert' -l max-policies -x -d 'Room for so many policies'
 complete -c weir -n '__weir_words store convert' -l out -r -F -d 'Write the new file there'
 complete -c weir -n '__weir_words store reset' -l all -d 'Forget the policies too'

@@ -112,7 +112,7 @@ const char HELP_STORE_CONVERT[] =
     "No other process may have the file open. A file that needs no change is left alone.\n"
     "\n"
     "  --max-keys N       room for so many live keys; k and M may follow the number\n"
-    "  --max-bytes N      the most that a table of larger states may take (256 for each key)\n"
+    "  --max-bytes N      the most that each table may take (256 for each of max_keys)\n"
     "  --max-policies N   room for so many policies\n"
     "  --out NEW          write the new file there, and leave FILE as it is\n"
     "  --help             print this\n"

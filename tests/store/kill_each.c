@@ -1,0 +1,283 @@
+/* A process is killed at every instruction of what it does that could matter, and the others must not
+ * notice: `kill_each [--seed N] [--points N] [--all] [--only TEXT]`.
+ *
+ * For each scene a rehearsal finds after which instructions the shared memory has changed. A process is
+ * then killed after each of these, and after others in between, every so many, beginning where the
+ * seed says: so that runs with other seeds try others. What it leaves behind is looked at by two: a
+ * witness that had the file open and a seat at it all the time, and one that opens it afresh (a copy
+ * of it, made before the witness has touched anything).
+ *
+ * Checked, for both:
+ *   (1) Every key of every policy answers a peek and then a take with 0, within a second.
+ *   (2) All keys together stand as they did before the deed or as they do after it (a batch: after the
+ *       first so many of its requests). So no other key is touched, an eviction has happened as a whole
+ *       or not, and three keys are charged together or not at all.
+ *   (3) Both find the same.
+ *   (4) Policies can be set afterwards, also one that needs a new table.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/format.h"
+
+#include "killing.h"
+
+#define POINTS_MOST 100000 /* of a deed */
+#define SEATS       5      /* journals that a scene could use */
+
+static struct kill_options options = {.points = 60};
+
+static int parts_of(const struct scene *s)
+{
+    return s->parts ? s->parts : 1;
+}
+
+/* By a decision on another key, so that nothing in the journal is right already. */
+static void take_a_seat(struct bed *b)
+{
+    const struct weir_request rq = probe_request(b->w, PROBE_WARM, 2);
+    struct weir_verdict v;
+
+    if (!b->scene->unseated)
+        (void)weir_peek_at(b->w, &rq, PROBE_NOW, &v);
+}
+
+/* ---- Before the killing ------------------------------------------------------------------------ */
+
+static uint64_t evicted(struct weir *w)
+{
+    struct weir_stats stats = {0};
+
+    (void)weir_stats_at(w, PROBE_NOW, &stats);
+    return stats.evicted;
+}
+
+/* How all stand after the first `parts` of the deed. */
+static bool foresee(struct run *r, int parts)
+{
+    struct bed *b = &r->bed;
+    struct probe *p = &r->shared->outcome[parts];
+    const pid_t child = fork();
+
+    if (child == 0) {
+        const uint64_t before = evicted(b->w);
+
+        take_a_seat(b);
+        if (parts > 0 && b->scene->act(b, parts) != 0)
+            _exit(3);
+        probe_look(b->w, p);
+        _exit(parts == parts_of(b->scene) && evicted(b->w) - before != b->scene->evicts);
+    }
+    if (wait_for(child) != 0 || p->wrong[0] != '\0')
+        return false;
+    image_restore(&r->bed.file, &r->start);
+    return parts == 0 || !probe_same(p, &r->shared->outcome[parts - 1]);
+}
+
+static int act(void *bed)
+{
+    struct bed *b = bed;
+
+    return b->scene->act(b, parts_of(b->scene));
+}
+
+static struct step_deed deed_of(struct run *r)
+{
+    const struct weir__header *h = (const struct weir__header *)(const void *)r->bed.file.at;
+    const char *at = r->bed.file.at;
+
+    return (struct step_deed){
+        .act = act,
+        .arg = &r->bed,
+        .watch = {{at, h->journals_at + SEATS * sizeof(struct weir__journal)},
+                  {at + h->directory_at, image_bytes(&r->bed.file) - h->directory_at}},
+    };
+}
+
+static void rehearse_in_child(struct run *r)
+{
+    const struct step_deed d = deed_of(r);
+
+    take_a_seat(&r->bed);
+    step_rehearse(&d, r->trace);
+}
+
+static bool rehearse(struct run *r)
+{
+    if (wait_for(child_that(rehearse_in_child, r)) != 0 || r->trace->result != 0 ||
+        !r->trace->whole)
+        return false;
+    step_index(r->trace);
+    image_restore(&r->bed.file, &r->start);
+    return true;
+}
+
+/* ---- A kill ------------------------------------------------------------------------------------ */
+
+/* The witness has a seat before the victim acts, and looks when it is told. */
+static pid_t call_witness(struct run *r, int *go)
+{
+    int ready[2], start[2];
+    char byte = 0;
+    pid_t child;
+
+    if (pipe(ready) != 0 || pipe(start) != 0)
+        exit(2);
+    child = fork();
+    if (child == 0) {
+        take_a_seat(&r->bed);
+        if (write(ready[1], &byte, 1) != 1 || read(start[0], &byte, 1) != 1)
+            _exit(3);
+        examine(r->bed.w, &r->shared->witness);
+        _exit(0);
+    }
+    if (read(ready[0], &byte, 1) != 1)
+        exit(2);
+    (void)close(ready[0]);
+    (void)close(ready[1]);
+    (void)close(start[0]);
+    *go = start[1];
+    return child;
+}
+
+static int kill_victim(struct run *r, size_t k)
+{
+    const struct step_deed d = deed_of(r);
+    const pid_t victim = fork();
+    int status;
+
+    if (victim == 0) {
+        take_a_seat(&r->bed);
+        step_die_at(&d, r->trace, k);
+        _exit(0);
+    }
+    status = wait_for(victim);
+    r->tried++;
+    r->survived += status == 0;
+    if (status != 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
+        (void)complain(r, k, "victim", "died of something else");
+    return status;
+}
+
+static void kill_at(struct run *r, size_t k)
+{
+    struct shared *s = r->shared;
+    pid_t witness, fresh;
+    int go, seen[2];
+
+    image_restore(&r->bed.file, &r->start);
+    memset(&s->witness, 0, sizeof s->witness);
+    memset(&s->fresh, 0, sizeof s->fresh);
+    witness = call_witness(r, &go);
+    (void)kill_victim(r, k);
+    image_save(&r->bed.file, &r->left);
+    image_restore(&r->copy, &r->left);
+    fresh = child_that(examine_copy, r);
+    if (write(go, "g", 1) != 1)
+        exit(2);
+    (void)close(go);
+    seen[0] = wait_for(witness);
+    seen[1] = wait_for(fresh);
+    if (!judge(r, k, "witness", &s->witness, seen[0]) ||
+        !judge(r, k, "fresh open", &s->fresh, seen[1]))
+        return;
+    r->undone += outcome_of(r, &s->witness) == 0;
+    if (!probe_same(&s->witness, &s->fresh))
+        (void)complain(r, k, "both", "the witness finds what who opens it does not");
+}
+
+/* ---- Scenes ------------------------------------------------------------------------------------ */
+
+static bool play(struct run *r)
+{
+    for (int i = 0; i < r->outcomes; i++)
+        if (!foresee(r, i)) {
+            (void)printf("  FAIL the scene does not play as written (part %d: %s)\n", i,
+                         r->shared->outcome[i].wrong);
+            return false;
+        }
+    if (!rehearse(r)) {
+        (void)printf("  FAIL the rehearsal went wrong: %s\n", weir_error_name(r->trace->result));
+        return false;
+    }
+    return kill_at_points(r, &options, kill_at);
+}
+
+static bool run_scene(const struct scene *s, struct step_trace *trace, struct shared *shared)
+{
+    struct run r = {.trace = trace, .shared = shared, .outcomes = parts_of(s) + 1};
+    bool good;
+
+    (void)printf("%s\n", s->name);
+    (void)fflush(stdout);
+    memset(shared, 0, sizeof *shared);
+    bed_open(&r.bed, s);
+    folder_path(r.copy_path, "copy");
+    folder_store(r.copy_store, "copy");
+    r.copy = image_open(r.copy_path);
+    image_save(&r.bed.file, &r.start);
+    good = play(&r);
+    image_free(&r.start);
+    image_free(&r.left);
+    image_close(&r.copy);
+    (void)unlink(r.copy_path);
+    bed_close(&r.bed);
+    return good;
+}
+
+/* ---- The program ------------------------------------------------------------------------------- */
+
+static void read_options(int argc, char **argv)
+{
+    options.seed = (uint64_t)time(NULL);
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--all") == 0)
+            options.all = true;
+        else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
+            options.seed = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--points") == 0 && i + 1 < argc)
+            options.points = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+            options.only = argv[++i];
+        else
+            exit(2);
+    }
+}
+
+static bool is_wanted(const char *name)
+{
+    return !options.only || strstr(name, options.only);
+}
+
+int main(int argc, char **argv)
+{
+    int passed = 0, failed = 0;
+    struct step_trace *trace;
+    struct shared *shared;
+
+    read_options(argc, argv);
+    if (!step_works()) {
+        (void)printf("skipped: no way to step through instructions on this machine\n");
+        (void)printf("kill-each: 1 passed, 0 failed\n");
+        return 0;
+    }
+    (void)printf("seed %llu\n", (unsigned long long)options.seed);
+    folder_open();
+    trace = step_trace_open(POINTS_MOST);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; i < scenes_count; i++)
+        if (is_wanted(scenes[i].name))
+            run_scene(&scenes[i], trace, shared) ? passed++ : failed++;
+    if (is_wanted("open of a new file"))
+        kill_those_who_make(trace, shared, &options) ? passed++ : failed++;
+    if (is_wanted("open of a file"))
+        kill_those_who_open(trace, shared, &options) ? passed++ : failed++;
+    (void)printf("kill-each: %d passed, %d failed\n", passed, failed);
+    return failed != 0;
+}

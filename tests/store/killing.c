@@ -1,0 +1,129 @@
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "killing.h"
+
+#define HANG_S     20  /* after which one who looks is taken for stuck */
+#define COMPLAINTS 3   /* that are printed, of each scene */
+#define NEAR       100 /* points that are stepped through to die at exactly that one */
+
+int wait_for(pid_t child)
+{
+    int status;
+
+    while (waitpid(child, &status, 0) < 0)
+        ;
+    return status;
+}
+
+pid_t child_that(void (*does)(struct run *r), struct run *r)
+{
+    const pid_t child = fork();
+
+    if (child == 0) {
+        does(r);
+        _exit(0);
+    }
+    return child;
+}
+
+/* ---- Examining --------------------------------------------------------------------------------- */
+
+void examine(struct weir *w, struct probe *p)
+{
+    (void)alarm(HANG_S);
+    probe_look(w, p);
+    probe_use(w, p);
+    if (p->wrong[0] == '\0' && weir_policy_set_at(w, probe_name(PROBE_LATER),
+                                                  probe_limit(PROBE_LATER), PROBE_NOW, NULL, NULL))
+        (void)snprintf(p->wrong, sizeof p->wrong, "a policy cannot be set");
+}
+
+void examine_copy(struct run *r)
+{
+    const struct weir_options o = {.store = r->copy_store};
+    struct probe *p = &r->shared->fresh;
+    struct weir_diag why = {0};
+    struct weir *w;
+
+    (void)alarm(HANG_S);
+    if (weir_open(&w, &o, &why) != 0)
+        (void)snprintf(p->wrong, sizeof p->wrong, "cannot be opened: %.200s", why.text);
+    else
+        examine(w, p);
+}
+
+/* ---- Judging ----------------------------------------------------------------------------------- */
+
+int outcome_of(const struct run *r, const struct probe *p)
+{
+    for (int i = 0; i < r->outcomes; i++)
+        if (probe_same(p, &r->shared->outcome[i]))
+            return i;
+    return -1;
+}
+
+bool complain(struct run *r, size_t k, const char *who, const char *what)
+{
+    if (r->failed++ < COMPLAINTS)
+        (void)printf("  FAIL at point %zu of %zu, %s: %s\n", k, r->trace->n, who, what);
+    return false;
+}
+
+bool judge(struct run *r, size_t k, const char *who, struct probe *p, int status)
+{
+    char text[400];
+
+    if (p->worst_ns > r->worst_ns)
+        r->worst_ns = p->worst_ns;
+    if (WIFSIGNALED(status)) {
+        (void)snprintf(text, sizeof text, "died of %s", strsignal(WTERMSIG(status)));
+        return complain(r, k, who, text);
+    }
+    if (p->wrong[0] != '\0')
+        return complain(r, k, who, p->wrong);
+    if (!p->done || status != 0)
+        return complain(r, k, who, "did not come to an end");
+    if (outcome_of(r, p) >= 0)
+        return true;
+    (void)snprintf(text, sizeof text, "neither before nor after; other than before:");
+    probe_differ(p, &r->shared->outcome[0], text + strlen(text), sizeof text - strlen(text));
+    return complain(r, k, who, text);
+}
+
+/* ---- Points ------------------------------------------------------------------------------------ */
+
+/* Between two changes of the file one point is as good as another: one that can be run to. */
+static size_t near_anchor(const struct step_trace *t, size_t k)
+{
+    const uint32_t anchor = t->point[k].anchor;
+
+    return anchor == STEP_NO_ANCHOR || k - anchor < NEAR ? k : anchor;
+}
+
+bool kill_at_points(struct run *r, const struct kill_options *o,
+                    void (*kill_at)(struct run *, size_t))
+{
+    const struct step_trace *t = r->trace;
+    const size_t stride = o->all ? 1 : 1 + t->n / o->points;
+    size_t changes = 0;
+
+    for (size_t k = 0; k < t->n; k++) {
+        changes += t->point[k].changed;
+        if (t->point[k].changed || o->all)
+            kill_at(r, k);
+        else if ((k + o->seed) % stride == 0)
+            kill_at(r, near_anchor(t, k));
+    }
+    (void)printf("  %zu instructions, %zu of them change the file; killed at %zu: undone %zu, done "
+                 "%zu; longest wait %.3f ms\n",
+                 t->n, changes, r->tried - r->survived, r->undone, r->tried - r->undone - r->failed,
+                 (double)r->worst_ns / 1e6);
+    /* Here and there a step depends on the clock: a victim then goes another way. */
+    if (r->survived * 2 > r->tried)
+        return complain(r, 0, "victim", "too many points were not reached again");
+    return r->failed == 0;
+}

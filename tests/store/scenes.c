@@ -1,0 +1,376 @@
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "scenes.h"
+#include "step.h"
+
+#define MAX_KEYS 16
+#define LONG     20000 /* points of a decision, at most */
+
+/* ---- Deeds ------------------------------------------------------------------------------------- */
+
+static int take(struct bed *b, int parts)
+{
+    struct weir_verdict v;
+
+    (void)parts;
+    return weir_take_at(b->w, &b->rq[0], PROBE_NOW, &v);
+}
+
+static int take_three(struct bed *b, int parts)
+{
+    struct weir_verdict v;
+
+    (void)parts;
+    return weir_take_all_at(b->w, b->rq, 3, PROBE_NOW, &v);
+}
+
+static int take_wide(struct bed *b, int parts)
+{
+    struct weir_verdict v;
+
+    (void)parts;
+    return weir_take_all_at(b->w, b->wide, b->wides, PROBE_NOW, &v);
+}
+
+static int take_batch(struct bed *b, int parts)
+{
+    struct weir_verdict v[SCENE_REQUESTS];
+
+    return weir_take_many_at(b->w, b->rq, (size_t)parts, PROBE_NOW, v);
+}
+
+static int refund(struct bed *b, int parts)
+{
+    (void)parts;
+    return weir_refund_at(b->w, &b->rq[0], PROBE_NOW, NULL);
+}
+
+static int refund_all(struct bed *b, int parts)
+{
+    struct weir_request rq = b->rq[0];
+
+    (void)parts;
+    rq.cost = 1000;
+    return weir_refund_at(b->w, &rq, PROBE_NOW, NULL);
+}
+
+static int reset(struct bed *b, int parts)
+{
+    (void)parts;
+    return weir_reset_at(b->w, &b->rq[0], PROBE_NOW);
+}
+
+static int cancel(struct bed *b, int parts)
+{
+    (void)parts;
+    return weir_cancel_at(b->w, &b->reservation, PROBE_NOW, NULL);
+}
+
+static int set(struct bed *b, enum probe_policy p, const char *limit)
+{
+    return weir_policy_set_at(b->w, probe_name(p), limit, PROBE_NOW, NULL, NULL);
+}
+
+static int set_faster(struct bed *b, int parts)
+{
+    (void)parts;
+    return set(b, PROBE_BUCKET, "token-bucket 20/1m");
+}
+
+static int set_slower(struct bed *b, int parts)
+{
+    (void)parts;
+    return set(b, PROBE_BUCKET, "token-bucket 5/1m");
+}
+
+static int set_another(struct bed *b, int parts)
+{
+    (void)parts;
+    return set(b, PROBE_WINDOW, "sliding-counter 10/1m");
+}
+
+static int set_new(struct bed *b, int parts)
+{
+    (void)parts;
+    return set(b, PROBE_LATER, "fixed-window 10/1m");
+}
+
+static int set_new_size(struct bed *b, int parts)
+{
+    (void)parts;
+    return set(b, PROBE_LATER, probe_limit(PROBE_LATER));
+}
+
+static int forget(struct bed *b, int parts)
+{
+    (void)parts;
+    weir_policy_forget(b->w, b->rq[0].policy);
+    return 0;
+}
+
+/* ---- What comes before ------------------------------------------------------------------------- */
+
+static void must(int error, const char *what)
+{
+    if (error == 0)
+        return;
+    (void)fprintf(stderr, "%s: %s\n", what, weir_error_name(error));
+    exit(2);
+}
+
+static void reserve(struct bed *b)
+{
+    struct weir_verdict v;
+
+    b->rq[0].patience_ns = WEIR_FOREVER;
+    must(weir_reserve_at(b->w, b->rq, 1, PROBE_NOW, &b->reservation, &v), "reserve");
+}
+
+static void change(struct bed *b)
+{
+    must(set(b, PROBE_BUCKET, "token-bucket 20/1m"), "change");
+}
+
+/* Sixteen terms, most of them large and in tables of their own. */
+static void widen(struct bed *b)
+{
+    int terms = 2; /* more than policies: one has three */
+
+    for (int p = 0; p < PROBE_LATER; p++, terms++)
+        b->wide[b->wides++] = probe_request(b->w, (enum probe_policy)p, p % 4);
+    for (; terms < WEIR_TERMS_MAX; terms++) {
+        struct weir_policy *policy;
+        char name[20], limit[40];
+
+        (void)snprintf(name, sizeof name, "wide %d", terms);
+        (void)snprintf(limit, sizeof limit, "sliding-log %d/1m", 2 << (terms - 6));
+        must(weir_policy_set_at(b->w, name, limit, PROBE_T0, &policy, NULL), name);
+        b->wide[b->wides++] = weir_request_of(policy, "key", 3);
+    }
+}
+
+/* Others, of whom nothing more is asked. */
+static void crowd(struct bed *b)
+{
+    for (char c = 'a'; c < 'i'; c++) {
+        const struct weir_request rq = {b->rq[0].policy, &c, 1, 1, 0};
+        struct weir_verdict v;
+
+        must(weir_take_at(b->w, &rq, PROBE_NOW - PROBE_SECOND / 8, &v), "crowd");
+    }
+}
+
+static void *sit(void *arg)
+{
+    struct bed *b = arg;
+    struct weir_verdict v;
+
+    (void)weir_peek_at(b->w, &b->rq[0], PROBE_NOW, &v);
+    for (;;)
+        (void)pause();
+    return NULL;
+}
+
+static int take_three_of(void *bed)
+{
+    return take_three(bed, 1);
+}
+
+static int take_three_late(struct bed *b, const struct step_deed *d, struct step_trace *t,
+                           bool dies, int seats, size_t k)
+{
+    const pid_t child = fork();
+    int status;
+
+    if (child != 0) {
+        (void)waitpid(child, &status, 0);
+        return status;
+    }
+    for (int i = 0; i < seats; i++) {
+        pthread_t thread;
+        struct timespec nap = {0, 2000000};
+
+        (void)pthread_create(&thread, NULL, sit, b);
+        (void)nanosleep(&nap, NULL);
+    }
+    if (dies)
+        step_die_at(d, t, k);
+    else
+        step_rehearse(d, t);
+    _exit(0);
+}
+
+/* Leaves three keys half charged, by one who had `seats` seats before that of his own. */
+static void die_amid(struct bed *b, int seats)
+{
+    const struct step_deed d = {
+        .act = take_three_of, .arg = b, .watch = {{b->file.at, image_bytes(&b->file)}}};
+    struct step_trace *t = step_trace_open(LONG);
+    struct image start = {0};
+    size_t changes = 0, k = 0;
+
+    image_save(&b->file, &start);
+    must(take_three_late(b, &d, t, false, seats, 0), "a rehearsal of dying");
+    image_restore(&b->file, &start);
+    image_free(&start);
+    step_index(t);
+    for (size_t i = 0; i < t->n; i++)
+        changes += t->point[i].changed;
+    for (size_t seen = 0; seen < changes * 4 / 5; k++)
+        seen += t->point[k].changed;
+    must(take_three_late(b, &d, t, true, seats, k) != SIGKILL, "dying");
+    step_trace_close(t);
+}
+
+static void die_in_the_first_seat(struct bed *b)
+{
+    die_amid(b, 0);
+}
+
+static void die_in_a_later_seat(struct bed *b)
+{
+    die_amid(b, 2);
+}
+
+/* ---- Scenes ------------------------------------------------------------------------------------ */
+
+#define NEW PROBE_NEW
+#define ONE(p)           \
+    {                    \
+        {                \
+            PROBE_##p, 0 \
+        }                \
+    }
+#define THREE                              \
+    {                                      \
+        {PROBE_BUCKET, 0}, {PROBE_LOG, 1}, \
+        {                                  \
+            PROBE_COUNTER, NEW             \
+        }                                  \
+    }
+
+const struct scene scenes[] = {
+    {.name = "take, token-bucket", .act = take, .of = ONE(BUCKET)},
+    {.name = "take, fixed-window", .act = take, .of = ONE(WINDOW)},
+    {.name = "take, sliding-counter", .act = take, .of = ONE(COUNTER)},
+    {.name = "take, smooth-warmup", .act = take, .of = ONE(WARM)},
+    {.name = "take, sliding-window", .act = take, .of = ONE(RING)},
+    {.name = "take, sliding-log", .act = take, .of = ONE(LOG)},
+    {.name = "take, pacer", .act = take, .of = ONE(PACER)},
+    {.name = "take of several terms", .act = take, .of = ONE(BOTH)},
+    {.name = "take of a new key", .act = take, .of = {{PROBE_BUCKET, NEW}}},
+    {.name = "take of a new key, sliding-log", .act = take, .of = {{PROBE_LOG, NEW}}},
+    {.name = "take of a new key of several terms", .act = take, .of = {{PROBE_BOTH, NEW}}},
+    {.name = "take of a new key that evicts",
+     .act = take,
+     .of = {{PROBE_BUCKET, NEW}},
+     .max_keys = 1,
+     .charged = 7,
+     .evicts = true},
+    {.name = "take of a new key that evicts, sliding-log",
+     .act = take,
+     .of = {{PROBE_LOG, NEW}},
+     .max_keys = 1,
+     .charged = 3,
+     .prepare = crowd,
+     .evicts = true},
+    {.name = "take after a live change", .act = take, .of = ONE(BUCKET), .prepare = change},
+    {.name = "take_all, one of three new", .act = take_three, .of = THREE},
+    {.name = "take_all, all new",
+     .act = take_three,
+     .of = {{PROBE_BUCKET, NEW}, {PROBE_LOG, NEW}, {PROBE_RING, NEW}}},
+    {.name = "take_all that evicts",
+     .act = take_three,
+     .of = {{PROBE_BUCKET, NEW}, {PROBE_LOG, 0}, {PROBE_WARM, 1}},
+     .max_keys = 1,
+     .charged = 7,
+     .evicts = true},
+    {.name = "take_all, a key twice",
+     .act = take_three,
+     .of = {{PROBE_LOG, 0}, {PROBE_LOG, 0}, {PROBE_BUCKET, 1}}},
+    {.name = "take_all, three of one table",
+     .act = take_three,
+     .of = {{PROBE_LOG, 2}, {PROBE_LOG, NEW}, {PROBE_LOG, 0}}},
+    {.name = "take_all of sixteen terms", .act = take_wide, .of = ONE(BUCKET), .prepare = widen},
+    {.name = "take_many",
+     .act = take_batch,
+     .of = {{PROBE_BUCKET, 0}, {PROBE_LOG, NEW}, {PROBE_BOTH, 1}},
+     .parts = 3},
+    {.name = "refund", .act = refund, .of = ONE(LOG)},
+    {.name = "refund of all, which forgets the key", .act = refund_all, .of = ONE(WINDOW)},
+    {.name = "reset", .act = reset, .of = ONE(BUCKET)},
+    {.name = "reset, sliding-window", .act = reset, .of = ONE(RING)},
+    {.name = "cancel", .act = cancel, .of = ONE(PACER), .prepare = reserve},
+    {.name = "a first decision", .act = take, .of = ONE(BUCKET), .unseated = true},
+    {.name = "a first decision in a dead one's seat",
+     .act = take_three,
+     .of = THREE,
+     .prepare = die_in_the_first_seat,
+     .unseated = true},
+    {.name = "a decision that meets a dead one's locks",
+     .act = take_three,
+     .of = THREE,
+     .prepare = die_in_a_later_seat},
+    {.name = "set, faster", .act = set_faster, .of = ONE(BUCKET)},
+    {.name = "set, slower", .act = set_slower, .of = ONE(BUCKET)},
+    {.name = "set, another algorithm", .act = set_another, .of = ONE(WINDOW)},
+    {.name = "set, a new policy", .act = set_new, .of = ONE(BUCKET)},
+    {.name = "set, a new size of state", .act = set_new_size, .of = ONE(BUCKET)},
+    {.name = "forget", .act = forget, .of = ONE(WINDOW)},
+};
+const int scenes_count = (int)(sizeof scenes / sizeof *scenes);
+
+/* ---- Setting a scene --------------------------------------------------------------------------- */
+
+/* Key k<i> has been asked i + 1 times in the last five seconds; those that shape
+ * are reserved ahead. */
+static void charge(struct weir *w, int keys)
+{
+    for (int p = 0; p < PROBE_LATER; p++)
+        for (int key = 0; key < keys; key++)
+            for (int i = 0; i <= key; i++) {
+                const struct weir_request rq = probe_request(w, (enum probe_policy)p, key);
+                struct weir_verdict v;
+
+                must(weir_take_at(w, &rq, PROBE_NOW - (20 - key - 2 * i) * PROBE_SECOND / 4, &v),
+                     "charge");
+            }
+}
+
+void bed_open(struct bed *b, const struct scene *s)
+{
+    struct weir_options o = {.store = b->store,
+                             .max_keys = s->max_keys ? s->max_keys : MAX_KEYS,
+                             .max_bytes = 100000,
+                             .max_policies = PROBE_ALL + 6,
+                             .secret = {20240101, 4}};
+
+    memset(b, 0, sizeof *b);
+    b->scene = s;
+    folder_path(b->path, "scene");
+    folder_store(b->store, "scene");
+    must(weir_open(&b->w, &o, NULL), "open");
+    b->file = image_open(b->path);
+    for (int p = 0; p < PROBE_LATER; p++)
+        must(weir_policy_set_at(b->w, probe_name((enum probe_policy)p),
+                                probe_limit((enum probe_policy)p), PROBE_T0, NULL, NULL),
+             "set");
+    charge(b->w, s->charged ? s->charged : 3);
+    for (int i = 0; i < SCENE_REQUESTS; i++)
+        b->rq[i] = probe_request(b->w, s->of[i].policy, s->of[i].key);
+    if (s->prepare)
+        s->prepare(b);
+}
+
+void bed_close(struct bed *b)
+{
+    weir_close(b->w);
+    image_close(&b->file);
+    (void)unlink(b->path);
+}

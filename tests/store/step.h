@@ -1,0 +1,61 @@
+/* A process that is killed at any instruction of its own that one cares to name.
+ *
+ * First a rehearsal: a child does the deed one instruction at a time and writes down where it was
+ * after each, and whether the memory that is watched had changed. Then, as often as wanted, another
+ * child does the same deed and dies at the k-th of them. Both are forked from the same parent, so that
+ * they take the same steps.
+ *
+ * Nobody traces anybody: the process sets its own trap flag. To step through everything once more for
+ * every k would take minutes, so a victim runs freely up to the last instruction before its k-th that
+ * it passes only once (where it has put a breakpoint), and steps from there.
+ */
+#ifndef WEIR_TESTS_STEP_H
+#define WEIR_TESTS_STEP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define STEP_WATCHES 4
+
+struct step_point {
+    uintptr_t at;    /* the instruction that comes next */
+    uint32_t anchor; /* the last point up to this one that can be run to; or STEP_NO_ANCHOR */
+    uint32_t changed;
+};
+#define STEP_NO_ANCHOR UINT32_MAX
+
+/* The points of a deed. They lie in memory that children share with their parent. */
+struct step_trace {
+    size_t n, cap;
+    int result; /* what the deed returned */
+    bool whole; /* there were no more than cap */
+    struct step_point point[];
+};
+
+struct step_watch {
+    const void *at;
+    size_t bytes;
+};
+
+struct step_deed {
+    int (*act)(void *arg);
+    void *arg;
+    const void *from; /* a function: the points begin when it is called first. NULL: at once */
+    struct step_watch watch[STEP_WATCHES];
+};
+
+/* False: this machine cannot do it. */
+bool step_works(void);
+
+struct step_trace *step_trace_open(size_t cap);
+void step_trace_close(struct step_trace *t);
+
+/* In a child: does the deed and writes down its points. */
+void step_rehearse(const struct step_deed *d, struct step_trace *t);
+/* In the parent, afterwards: what a victim can run to. */
+void step_index(struct step_trace *t);
+/* In another child: does the deed and dies by SIGKILL at point k. Returns if that was never reached. */
+void step_die_at(const struct step_deed *d, const struct step_trace *t, size_t k);
+
+#endif

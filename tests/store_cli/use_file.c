@@ -1,0 +1,209 @@
+/* Uses a state file as programs do, for the tests of `weir store`.
+ *
+ *     use_file make FILE MAX_KEYS MAX_BYTES MAX_POLICIES   makes it; 0 is the default
+ *     use_file set FILE NAME LIMIT                         sets a policy
+ *     use_file forget FILE NAME
+ *     use_file take FILE NAME PREFIX N COST                keys PREFIX0 ..., at the store's time
+ *     use_file ask FILE NAME PREFIX N COST NOW_NS VERB     peeks or takes then, prints the answers
+ *     use_file hold FILE NAME                              decides, says so, stays until it may go
+ *     use_file open FILE                                   only opens it, says so, and stays
+ *     use_file cut FILE NAME KEY                           dies in the middle of a decision
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+
+static void fail(const char *what)
+{
+    (void)fprintf(stderr, "use_file: %s\n", what);
+    exit(1);
+}
+
+static int64_t number(const char *text)
+{
+    return strtoll(text, NULL, 10);
+}
+
+static struct weir *open_file(const char *file, struct weir_options o)
+{
+    char store[4096];
+    struct weir *w;
+    struct weir_diag why;
+
+    (void)snprintf(store, sizeof store, "file:%s", file);
+    o.store = store;
+    if (weir_open(&w, &o, &why) != 0)
+        fail(why.text);
+    return w;
+}
+
+static struct weir *open_old(const char *file)
+{
+    return open_file(file, (struct weir_options){0});
+}
+
+static struct weir_policy *policy_of(struct weir *w, const char *name)
+{
+    struct weir_policy *p = weir_policy_find(w, name);
+
+    if (!p)
+        fail("no such policy");
+    return p;
+}
+
+static int make(char **a)
+{
+    weir_close(open_file(a[0], (struct weir_options){.max_keys = (uint64_t)number(a[1]),
+                                                     .max_bytes = (uint64_t)number(a[2]),
+                                                     .max_policies = (uint32_t)number(a[3])}));
+    return 0;
+}
+
+static int set(char **a)
+{
+    struct weir *w = open_old(a[0]);
+    struct weir_diag why;
+
+    if (weir_policy_set(w, a[1], a[2], NULL, &why) != 0)
+        fail(why.text);
+    weir_close(w);
+    return 0;
+}
+
+static int forget(char **a)
+{
+    struct weir *w = open_old(a[0]);
+
+    weir_policy_forget(w, policy_of(w, a[1]));
+    weir_close(w);
+    return 0;
+}
+
+static struct weir_request request(struct weir_policy *p, const char *prefix, int64_t i, char *key,
+                                   size_t cap)
+{
+    (void)snprintf(key, cap, "%s%" PRId64, prefix, i);
+    return weir_request_of(p, key, strlen(key));
+}
+
+static int take(char **a)
+{
+    struct weir *w = open_old(a[0]);
+    struct weir_policy *p = policy_of(w, a[1]);
+    struct weir_verdict v;
+    char key[64];
+
+    for (int64_t i = 0; i < number(a[3]); i++) {
+        struct weir_request rq = request(p, a[2], i, key, sizeof key);
+
+        rq.cost = number(a[4]);
+        if (weir_take(w, &rq, &v) != 0)
+            fail("take");
+    }
+    weir_close(w);
+    return 0;
+}
+
+static int ask(char **a)
+{
+    struct weir *w = open_old(a[0]);
+    struct weir_policy *p = policy_of(w, a[1]);
+    const bool takes = strcmp(a[6], "take") == 0;
+    struct weir_verdict v;
+    char key[64];
+
+    for (int64_t i = 0; i < number(a[3]); i++) {
+        struct weir_request rq = request(p, a[2], i, key, sizeof key);
+
+        rq.cost = number(a[4]);
+        if ((takes ? weir_take_at : weir_peek_at)(w, &rq, number(a[5]), &v) != 0)
+            fail("ask");
+        (void)printf("%s %s %d %s %d %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n",
+                     a[1], key, v.allowed, weir_reason_name(v.reason), v.which, v.limit,
+                     v.remaining, v.wait_ns, v.retry_after_ns, v.reset_after_ns);
+    }
+    weir_close(w);
+    return 0;
+}
+
+/* Until standard input ends. */
+static void stay(void)
+{
+    (void)puts("ready");
+    (void)fflush(stdout);
+    (void)getchar();
+}
+
+static int only_open(char **a)
+{
+    struct weir *w = open_old(a[0]);
+
+    stay();
+    weir_close(w);
+    return 0;
+}
+
+static int hold(char **a)
+{
+    struct weir *w = open_old(a[0]);
+    const struct weir_request rq = weir_request_of(policy_of(w, a[1]), "held", 4);
+    struct weir_verdict v;
+
+    if (weir_take(w, &rq, &v) != 0)
+        fail("take");
+    stay();
+    weir_close(w);
+    return 0;
+}
+
+/* Locks the buckets of the key, as who decides about several keys does. */
+static struct weir__state *lock_key(struct weir__table *t, struct weir__seat *seat,
+                                    uint64_t fingerprint, struct weir__hold *h)
+{
+    const int n = weir__table_candidates(t, fingerprint, h);
+
+    for (int i = 0; i < n; i++) {
+        weir__journal_intend(seat, i, weir__bucket_lock(h->bucket[i]));
+        if (weir__lock_take(weir__bucket_lock(h->bucket[i]), seat) != 0)
+            return NULL;
+    }
+    return weir__table_search_locked(t, fingerprint, h);
+}
+
+/* As a kill between the note and the end of the decision would leave it. */
+static int cut(char **a)
+{
+    struct weir *w = open_old(a[0]);
+    struct weir_policy *p = policy_of(w, a[1]);
+    const struct weir_request rq = weir_request_of(p, a[2], strlen(a[2]));
+    struct weir__clause *c = &atomic_load(&p->edition)->clause[0];
+    struct weir__seat *seat = weir__store_seat(w->store);
+    struct weir__hold h;
+    struct weir__state *state =
+        seat ? lock_key(c->table, seat, weir__fingerprint(c, &rq), &h) : NULL;
+
+    if (!state)
+        fail("no such key");
+    weir__table_note(c->table, seat, &h);
+    state->fresh_ns = 1;
+    _exit(0);
+}
+
+static const struct verb {
+    const char *name;
+    int arguments;
+    int (*run)(char **a);
+} VERBS[] = {{"make", 4, make}, {"set", 3, set},   {"forget", 2, forget},  {"take", 5, take},
+             {"ask", 7, ask},   {"hold", 2, hold}, {"open", 1, only_open}, {"cut", 3, cut}};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; argc > 1 && i < sizeof VERBS / sizeof VERBS[0]; i++)
+        if (strcmp(argv[1], VERBS[i].name) == 0 && argc - 2 == VERBS[i].arguments)
+            return VERBS[i].run(argv + 2);
+    fail("wrong arguments");
+}
