@@ -31,7 +31,7 @@ void weir__barrier_everywhere(void)
     if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
         membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0)
         return;
-    /* A filter has come between, after weir__barrier_known. No processor keeps a store to itself for
-     * this long. */
+    /* A filter has come between, after weir__barrier_known. No processor keeps a store to itself
+     * for this long. */
     (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &while_stores_drain, NULL);
 }

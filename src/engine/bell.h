@@ -1,5 +1,5 @@
-/* A bell that one thread waits for and others ring. bell_linux.c has a futex behind it; bell_none.c,
- * for where there is none, looks every millisecond. */
+/* A bell that one thread waits for and others ring. bell_linux.c has a futex behind it;
+ * bell_none.c, for where there is none, looks every millisecond. */
 #ifndef WEIR_ENGINE_BELL_H
 #define WEIR_ENGINE_BELL_H
 

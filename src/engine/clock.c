@@ -1,9 +1,9 @@
 /* The process's clock, away from the quick reading. The idea is in clock.h and line.h.
  *
- * A line is replaced while others read it. It stands in two places: `turn` is odd while the one that
- * everybody reads is written, and then the other is whole. So a thread that loses the processor, or a
- * parent that forks, in the middle of it keeps nobody from a line; the next to draw one finds out by
- * the turn which place is whole.
+ * A line is replaced while others read it. It stands in two places: `turn` is odd while the one
+ * that everybody reads is written, and then the other is whole. So a thread that loses the
+ * processor, or a parent that forks, in the middle of it keeps nobody from a line; the next to draw
+ * one finds out by the turn which place is whole.
  *
  * What a reading hands out when the line has ended and another thread is drawing the next:
  *
@@ -258,8 +258,8 @@ static bool tended(int64_t now_ns)
     return now_ns < atomic_load_explicit(&tend_at_ns, memory_order_relaxed);
 }
 
-/* The true time, while no line serves: that of this turn, for whoever draws a line begins it a little
- * ahead of the truth of then. False: look again. */
+/* The true time, while no line serves: that of this turn, for whoever draws a line begins it a
+ * little ahead of the truth of then. False: look again. */
 static bool read_without(const struct weir__line *none, uint64_t turn, int64_t *now_ns)
 {
     *now_ns = true_now();

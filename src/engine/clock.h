@@ -4,7 +4,8 @@
  * suspends and past every step of the wall clock. Where the processor has a counter to be trusted
  * (ticks.h), the time is read from a line through it (line.h), in about the time that reading the
  * counter takes; about once a second whoever notices draws the next line. Until the first line is
- * drawn, some 20 ms after first use, and where there is no counter, each reading is a clock_gettime.
+ * drawn, some 20 ms after first use, and where there is no counter, each reading is a
+ * clock_gettime.
  *
  * Invariants:
  *   (1) It never goes back: in one thread, and between threads whose readings are ordered. The
@@ -14,8 +15,8 @@
  *   (2) Nobody waits for anybody: lines are drawn by whoever gets the lock at the first try, and
  *       whoever does not reads the system's clock.
  *   (3) Nothing is written by a reading, nor is an instruction locked.
- *   (4) It survives fork(): the child goes on with the same time, whatever the parent's threads were
- *       doing.
+ *   (4) It survives fork(): the child goes on with the same time, whatever the parent's threads
+ *       were doing.
  */
 #ifndef WEIR_ENGINE_CLOCK_H
 #define WEIR_ENGINE_CLOCK_H
@@ -56,7 +57,7 @@ static inline bool weir__clock_try(int64_t *now_ns)
     const uint64_t on = weir__ticks() - from;
 
     *now_ns = weir__line_at(ns, rate, on);
-    return on < span && again == turn && turn % 2 == 0;
+    return on < span && again == (turn & ~UINT64_C(1)); /* which no odd turn is */
 }
 
 static inline int64_t weir__clock_now(void)

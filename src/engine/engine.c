@@ -9,17 +9,72 @@
 
 #define SAMPLE_BUCKETS 300000 /* are counted for weir_stats: all of a table for a million keys */
 
-static void queues_init(struct weir *w)
+/* ---- Open and close ---------------------------------------------------------------------------- */
+
+static pthread_mutex_t engines_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct weir *engines;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void locks_init(struct weir *w)
 {
     pthread_condattr_t monotonic;
 
     (void)pthread_condattr_init(&monotonic);
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     for (int i = 0; i < WEIR__QUEUES; i++) {
+        w->queue[i].first = w->queue[i].last = NULL;
         (void)pthread_mutex_init(&w->queue[i].lock, NULL);
         (void)pthread_cond_init(&w->queue[i].moved, &monotonic);
     }
     (void)pthread_condattr_destroy(&monotonic);
+    (void)pthread_mutex_init(&w->policies_lock, NULL);
+    (void)pthread_mutex_init(&w->scratch_lock, NULL);
+}
+
+static void before_fork(void)
+{
+    (void)pthread_mutex_lock(&engines_lock);
+}
+
+static void parent_goes_on(void)
+{
+    (void)pthread_mutex_unlock(&engines_lock);
+}
+
+/* The threads of the parent are not here, and what they had locked nobody will unlock. */
+static void child_begins(void)
+{
+    weir__seat_private.number++;
+    for (struct weir *w = engines; w; w = w->next) {
+        locks_init(w);
+        (void)pthread_mutex_init(&w->store->lock, NULL);
+    }
+    (void)pthread_mutex_init(&engines_lock, NULL);
+}
+
+static void prepare(void)
+{
+    (void)pthread_atfork(before_fork, parent_goes_on, child_begins);
+}
+
+static void enlist(struct weir *w)
+{
+    (void)pthread_once(&once, prepare);
+    (void)pthread_mutex_lock(&engines_lock);
+    w->next = engines;
+    engines = w;
+    (void)pthread_mutex_unlock(&engines_lock);
+}
+
+static void strike_off(const struct weir *w)
+{
+    struct weir **at = &engines;
+
+    (void)pthread_mutex_lock(&engines_lock);
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    (void)pthread_mutex_unlock(&engines_lock);
 }
 
 int weir_open(struct weir **out, const struct weir_options *options, struct weir_diag *why)
@@ -39,9 +94,8 @@ int weir_open(struct weir **out, const struct weir_options *options, struct weir
     if (o.clock)
         w->clock = *o.clock;
     w->full = o.full;
-    (void)pthread_mutex_init(&w->policies_lock, NULL);
-    (void)pthread_mutex_init(&w->scratch_lock, NULL);
-    queues_init(w);
+    locks_init(w);
+    enlist(w);
     *out = w;
     return 0;
 }
@@ -52,6 +106,7 @@ void weir_close(struct weir *w)
 
     if (!w)
         return;
+    strike_off(w);
     p = atomic_load(&w->policies);
     while (p) {
         struct weir_policy *next = p->next;

@@ -39,6 +39,7 @@ struct weir__queue {
 #define WEIR__QUEUES 16
 
 struct weir {
+    struct weir *next; /* of all that this process has open */
     struct weir__store *store;
     struct weir_clock clock; /* now == NULL: our own */
     enum weir_full full;

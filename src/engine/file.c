@@ -18,6 +18,8 @@
 
 #define STAMP_EVERY_NS WEIR__NS_PER_S
 #define LOCK_TRIES     1000 /* of a millisecond each */
+#define REPLACED       1
+#define REPLACED_MOST  10
 
 /* ---- The files this process has open ----------------------------------------------------------- */
 
@@ -302,7 +304,7 @@ static int format(struct weir__file *f, const struct weir_options *o, struct wei
     return error;
 }
 
-/* Gives the nameless file its name; WEIR__STALE-like: 1 if another was quicker. */
+/* Gives the nameless file its name; 1 if another was quicker. */
 static int give_name(int fd, const char *path, const char *temporary, struct weir_diag *why)
 {
     char self[64];
@@ -373,12 +375,12 @@ static int check_file(int fd, const char *path, struct weir__header *h, struct w
     } page = {.bytes = {0}};
     struct stat st;
 
-    if (fstat(fd, &st) != 0)
-        return weir__diag_errno(why, WEIR_EIO, "cannot look at %s", path);
-    if (!S_ISREG(st.st_mode))
+    if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))
         return weir__diag(why, WEIR_EFORMAT, "%s: not a regular file", path);
     if (pread(fd, page.bytes, sizeof page, 0) < 0)
         return weir__diag_errno(why, WEIR_EIO, "cannot read %s", path);
+    if (fstat(fd, &st) != 0) /* again: the file may have grown since */
+        return weir__diag_errno(why, WEIR_EIO, "cannot look at %s", path);
     *h = page.header;
     return weir__header_check(h, (uint64_t)st.st_size, path, why);
 }
@@ -413,7 +415,16 @@ static void discard(struct weir__file *f)
     free(f);
 }
 
-/* The caller holds the registry. */
+/* Whether another file has got the name since this one was opened: `weir store convert` does that, under
+ * the file's lock. */
+static bool was_replaced(const struct weir__file *f)
+{
+    struct stat now;
+
+    return stat(f->path, &now) != 0 || now.st_dev != f->device || now.st_ino != f->inode;
+}
+
+/* The caller holds the registry. REPLACED: begin anew. */
 static int open_new_locked(int fd, const struct stat *st, const char *path, struct weir__file **out,
                            struct weir_diag *why)
 {
@@ -437,6 +448,10 @@ static int open_new_locked(int fd, const struct stat *st, const char *path, stru
         weir__seats_init(&f->seats, f);
         error = weir__file_lock(f);
     }
+    if (!error && was_replaced(f)) {
+        weir__file_unlock(f);
+        error = REPLACED;
+    }
     if (error) {
         discard(f);
         return error;
@@ -451,7 +466,7 @@ static int open_new_locked(int fd, const struct stat *st, const char *path, stru
     return 0;
 }
 
-static int open_existing_locked(const char *path, struct weir__file **out, struct weir_diag *why)
+static int open_named_locked(const char *path, struct weir__file **out, struct weir_diag *why)
 {
     struct stat st;
     int fd;
@@ -470,6 +485,17 @@ static int open_existing_locked(const char *path, struct weir__file **out, struc
         return weir__diag_errno(why, WEIR_EIO, "cannot look at %s", path);
     }
     return open_new_locked(fd, &st, path, out, why);
+}
+
+static int open_existing_locked(const char *path, struct weir__file **out, struct weir_diag *why)
+{
+    int error = REPLACED;
+
+    for (int tries = 0; tries < REPLACED_MOST && error == REPLACED; tries++)
+        error = open_named_locked(path, out, why);
+    if (error == REPLACED)
+        error = weir__diag(why, WEIR_EIO, "%s: it is being replaced again and again", path);
+    return error;
 }
 
 /* The tables that are there: for those who only look. */

@@ -16,7 +16,7 @@ struct weir__file {
     ino_t inode;
     unsigned users;
     int fd;
-    char *path; /* for messages */
+    char *path;           /* for messages */
     pthread_mutex_t lock; /* of the header, within this process; and of `mapped` */
     char *base;
     uint64_t reserved;

@@ -1,10 +1,10 @@
 /* Locks (table/lock.h) that outlive a fork.
  *
- * fork() copies a lock that another thread holds, but not the thread. So the seat by which the locks
- * of this process are taken has another number in every generation: one who finds a lock held by the
- * seat of an older generation knows that its holder is not here, and drops it. What the lock guards is
- * then as the holder left it, in the midst of a change perhaps: no worse than stale, where its users
- * write so that it is.
+ * fork() copies a lock that another thread holds, but not the thread. So the seat by which the
+ * locks of this process are taken has another number in every generation: one who finds a lock held
+ * by the seat of an older generation knows that its holder is not here, and drops it. What the lock
+ * guards is then as the holder left it, in the midst of a change perhaps: no worse than stale,
+ * where its users write so that it is.
  */
 #ifndef WEIR_ENGINE_FORK_H
 #define WEIR_ENGINE_FORK_H

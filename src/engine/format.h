@@ -26,7 +26,7 @@
 #include "engine/store.h"
 #include "table/journal.h"
 
-#define WEIR__FILE_MAGIC   "weir sto"
+#define WEIR__FILE_MAGIC   "weir\r\n\x1a\n" /* no text begins so */
 #define WEIR__FILE_VERSION 2
 #define WEIR__FILE_SEATS   512
 #define WEIR__FILE_PAGE    4096

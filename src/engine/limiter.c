@@ -1,19 +1,15 @@
 /* One limiter without keys: its decisions. How it is built stands in limiter.h.
  *
- * The quickest answer is no. A caller who hammers a limit is refused nearly always, and that much can
- * be told from three words: a due time (algo/due.h) of the version in force that lies further ahead
- * than a precomputed span refuses an event of cost 1. No edition is looked at, nothing is written and
- * nothing divided. Everything that the glance does not settle is judged in full.
+ * The quickest answer is no. A caller who hammers a limit is refused nearly always, and that much
+ * can be told at a glance: a due time (algo/due.h) that lies further ahead than a precomputed span
+ * refuses an event of cost 1. No edition is looked at, nothing is written and nothing divided.
+ * Everything that the glance does not settle is judged in full.
  *
- * Why the glance is right, with the pair's word looked at first, then its fresh_ns, then the glance
- * (limiter.h, invariant 3): fresh_ns is of the state that the word is of, or of a later one. The glance
- * is put out of force before another edition is shown, so while it says the version of the word, no
- * state of a later version has been written: fresh_ns is of that version too, or zero, which refuses
- * nothing here.
+ * Why it is right (limiter.h, invariant 3): the span that is read is in force until the turn
+ * changes, and a state that another edition wrote can only be read once it has. A zero state, which
+ * may stand for anything, is never far ahead.
  */
 #include "engine/limiter.h"
-
-#include <stdlib.h>
 
 #include "algo/due.h"
 
@@ -183,15 +179,13 @@ static void reset(struct weir__edition *e, struct weir__state *const *state, str
 
 static inline bool refused_at_a_glance(const struct weir_limiter *l, int64_t now_ns)
 {
-    const uint64_t word = weir__pair_word(&l->pair);
-    const int64_t fresh_ns = weir__pair_fresh_ns(&l->pair);
-    const uint64_t version = atomic_load_explicit(&l->glance_version, memory_order_acquire);
+    const uint64_t turn = atomic_load_explicit(&l->glance_turn, memory_order_acquire);
     const int64_t glance_ns = atomic_load_explicit(&l->glance_ns, memory_order_acquire);
-    const uint64_t again = atomic_load_explicit(&l->glance_version, memory_order_relaxed);
+    const int64_t fresh_ns = weir__pair_fresh_ns(&l->pair);
+    const uint64_t again = atomic_load_explicit(&l->glance_turn, memory_order_relaxed);
 
     /* Unsigned, for the caller's now may be anything; of one that is outside time we may say no. */
-    return (int64_t)((uint64_t)fresh_ns - (uint64_t)now_ns) > glance_ns &&
-           (word & WEIR__VERSION_MASK) == version && again == version;
+    return (int64_t)((uint64_t)fresh_ns - (uint64_t)now_ns) > glance_ns && again == turn;
 }
 
 static bool allow_in_full(struct weir_limiter *l, struct weir__instant at)

@@ -4,18 +4,21 @@
  *     limiter_change.c   open, close, live change
  *     limiter_wait.c     blocking, in turn
  *
- * A limit of one term whose state is 16 bytes is *lone*: its state is a pair (pair.h), and a decision
- * is a load, a judgement on a copy, and a swap. All others have their states behind a lock.
+ * A limit of one term whose state is 16 bytes is *lone*: its state is a pair (pair.h), and a
+ * decision is a load, a judgement on a copy, and a swap. All others have their states behind a
+ * lock.
  *
  * Invariants:
- *   (1) `lone` is the edition in force, or NULL if that is not a lone one. It never comes back to an
- *       edition that it left. So a state that was loaded between two loads of `lone` which agree was
- *       there while that edition was in force.
- *   (2) A decision that a swap charges was judged by the state it replaces. A change waits for those
- *       that began under the old edition; none of them is lost, and none counts twice.
- *   (3) Versions only grow, in the pair as in `lone`. So a pair that says it is of `glance_version`
- *       holds a due time of that version, or zero.
- *   (4) Whoever holds `lock` sees `edition` and `state` belong together. Nobody takes it as a reader.
+ *   (1) `lone` is the edition in force, or NULL if that is not a lone one. It never comes back to
+ *       an edition that it left. So a state that was loaded between two loads of `lone` which agree
+ *       was there while that edition was in force.
+ *   (2) A decision that a swap charges was judged by the state it replaces. A change waits for
+ *       those that began under the old edition; none of them is lost, and none counts twice.
+ *   (3) While there is a glance, all states that come into the pair are of the version it is for,
+ *       or zero: it begins after the pair was converted and nobody judges by older editions any
+ *       more, and ends before the next one is shown.
+ *   (4) Whoever holds `lock` sees `edition` and `state` belong together. Nobody takes it as a
+ *       reader.
  */
 #ifndef WEIR_ENGINE_LIMITER_H
 #define WEIR_ENGINE_LIMITER_H
@@ -39,10 +42,10 @@ struct weir_limiter {
         WEIR__CACHE_LINE) struct weir__pair pair; /* alone on a line that is written all the time */
 
     alignas(WEIR__CACHE_LINE) struct weir__edition *_Atomic lone;
-    /* A pair of glance_version that is fresh only after more than glance_ns refuses 1, now, whatever
-     * the rest of it says. */
-    _Atomic uint64_t glance_version;
+    /* A pair that is fresh only after more than glance_ns refuses 1, now, whatever the rest of it
+     * says. INT64_MAX: there is none. The turn changes whenever one ends. */
     _Atomic int64_t glance_ns;
+    _Atomic uint64_t glance_turn;
     _Atomic uint32_t resets;
 
     alignas(WEIR__CACHE_LINE) struct weir__lock lock;

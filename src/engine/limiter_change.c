@@ -1,11 +1,12 @@
 /* One limiter without keys: open, close, and another limit while it is in use.
  *
- * A change makes the new edition and the memory for its states first; then, in a moment, puts them in
- * the place of the old ones:
+ * A change makes the new edition and the memory for its states first; then, in a moment, puts them
+ * in the place of the old ones:
  *
  *     lone to lone       shows the new edition. Decisions under way finish by the old one, and the
  *                        states they write are converted at the next touch.
- *     lone to others     shows none, waits until nobody decides by the pair any more, and moves what
+ *     lone to others     shows none, waits until nobody decides by the pair any more, and moves
+ *     what
  *                        is in it. Whoever comes meanwhile waits for the lock.
  *     others to lone     moves the state to the pair and shows the edition, under the lock.
  *     others to others   moves the states, under the lock.
@@ -32,8 +33,8 @@ static bool passes(const struct weir__meter *m, int64_t ahead_ns)
     return v.allowed;
 }
 
-/* Every bucket refuses from some distance of its due time on; where, the algorithm itself is asked, by
- * bisection, so that the glance cannot disagree with it. */
+/* Every bucket refuses from some distance of its due time on; where, the algorithm itself is asked,
+ * by bisection, so that the glance cannot disagree with it. */
 static int64_t furthest_passing(const struct weir__meter *m)
 {
     int64_t near = 0, far = WEIR__SPAN_MAX;
@@ -63,13 +64,18 @@ static int64_t glance_of(const struct weir__edition *e)
 
 static void end_glance(struct weir_limiter *l)
 {
-    atomic_store_explicit(&l->glance_version, 0, memory_order_release);
+    atomic_store_explicit(&l->glance_ns, INT64_MAX, memory_order_release);
+    (void)atomic_fetch_add(&l->glance_turn, 1);
 }
 
-static void begin_glance(struct weir_limiter *l, const struct weir__edition *e)
+/* The edition is shown, and nobody judges by another. */
+static void begin_glance(struct weir_limiter *l, struct weir__edition *e, struct weir__instant at)
 {
+    struct weir_verdict v;
+    struct weir__errand look = {.at = at, .v = &v};
+
+    weir__limiter_run(l, weir__errand_peek, &look); /* converts what is in the pair */
     atomic_store_explicit(&l->glance_ns, glance_of(e), memory_order_release);
-    atomic_store_explicit(&l->glance_version, e->clause[0].meter.version, memory_order_release);
 }
 
 /* ---- States -------------------------------------------------------------------------------- */
@@ -148,7 +154,6 @@ static void replace_lone(struct weir_limiter *l, struct weir__edition *e)
 {
     l->edition = e;
     atomic_store_explicit(&l->lone, e, memory_order_release);
-    begin_glance(l, e);
     weir__readers_wait();
 }
 
@@ -170,17 +175,15 @@ static void states_to_pair(struct weir_limiter *l, struct weir__edition *e)
     states_move(&to, l->state, e);
     pair_put(&l->pair, first);
     atomic_store_explicit(&l->lone, e, memory_order_release);
-    begin_glance(l, e);
 }
 
-/* The caller changes. Returns once nobody decides by the old edition; `state` holds the new states, and
- * then the old ones, to be freed. */
+/* The caller changes. Returns once nobody decides by the old edition; `state` holds the new states,
+ * and then the old ones, to be freed. */
 static void take_over(struct weir_limiter *l, struct weir__edition *e, struct weir__state **state)
 {
     const bool was_lone = atomic_load(&l->lone) != NULL;
     struct weir__state *old[WEIR_TERMS_MAX];
 
-    end_glance(l);
     if (was_lone && is_lone(e)) {
         replace_lone(l, e);
         return;
@@ -229,9 +232,10 @@ int weir_limiter_open(struct weir_limiter **out, const char *text, struct weir_d
         weir_limiter_close(l);
         return weir__diag(why, error, "%s", weir_error_text(error));
     }
+    end_glance(l);
     if (is_lone(l->edition)) {
-        begin_glance(l, l->edition);
         atomic_store(&l->lone, l->edition);
+        begin_glance(l, l->edition, at);
     }
     *out = l;
     return 0;
@@ -289,7 +293,10 @@ static int change(struct weir_limiter *l, const struct weir_limit *limit, struct
         weir__edition_close(e);
         return error;
     }
+    end_glance(l);
     take_over(l, e, state);
+    if (is_lone(e))
+        begin_glance(l, e, at);
     weir__edition_close(old);
     free(state[0]);
     return 0;

@@ -1,8 +1,9 @@
 /* One limiter without keys: waiting for one's turn.
  *
- * A limit that can promise the future (buckets, pacers) is asked once, with all the patience there is
- * until the deadline: what it grants is a reservation, and the rest is sleep. A window cannot promise:
- * who is refused sleeps until it may pass, and asks again. All who have no grant yet stand in a row
+ * A limit that can promise the future (buckets, pacers) is asked once, with all the patience there
+ * is until the deadline: what it grants is a reservation, and the rest is sleep. A window cannot
+ * promise: who is refused sleeps until it may pass, and asks again. All who have no grant yet stand
+ * in a row
  * (turnstile.h), and only the first of them asks.
  *
  * Invariants:
@@ -124,8 +125,8 @@ static bool remembers(const struct weir__meter *m, uint32_t version)
            ((m->version - m->since) & WEIR__VERSION_MASK);
 }
 
-/* A reservation is cancelled. A window, whose callers never wait, knows no cancel: there a refund cannot
- * take away what another was promised. */
+/* A reservation is cancelled. A window, whose callers never wait, knows no cancel: there a refund
+ * cannot take away what another was promised. */
 static void give_back(struct weir__edition *e, struct weir__state *const *state,
                       struct weir__errand *x)
 {

@@ -3,8 +3,8 @@
  * Invariants:
  *   (1) No line begins below the end of the one before it, in time, and none hands out a time below
  *       its own beginning.
- *   (2) A line is at most WEIR__LINE_STRAY_NS behind the truth while it serves: it begins at most half
- *       of that behind, and a rate that is off by more than a thousandth is not believed.
+ *   (2) A line is at most WEIR__LINE_STRAY_NS behind the truth while it serves: it begins at most
+ *       half of that behind, and a rate that is off by more than a thousandth is not believed.
  *   (3) It may be ahead: then it runs slower, at half the rate at the least, until it is not.
  */
 #include "engine/line.h"

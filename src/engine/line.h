@@ -56,9 +56,9 @@ struct weir__line weir__line_first(const struct weir__line *none, const struct w
                                    const struct weir__sample *now);
 
 /* The line after l, which has ended (or from which the counter has gone back), from a sample of a
- * while ago and one of now. It goes on where l ended and works off within a second what was wrong; if
- * l ended a while ago, or lags far behind, it begins anew at the truth, but never below l's end. None
- * if the counter has not kept its rate. */
+ * while ago and one of now. It goes on where l ended and works off within a second what was wrong;
+ * if l ended a while ago, or lags far behind, it begins anew at the truth, but never below l's end.
+ * None if the counter has not kept its rate. */
 struct weir__line weir__line_next(const struct weir__line *l, const struct weir__sample *before,
                                   const struct weir__sample *now);
 

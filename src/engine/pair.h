@@ -7,8 +7,7 @@
  *
  * Invariants:
  *   (1) A load returns a state that was there, and never half of one and half of another.
- *   (2) The two words may also be looked at one at a time, word first: then fresh_ns is of the same
- *       state, or of one that came after it. Loads and swaps keep the order of what stands around
+ *   (2) fresh_ns may also be looked at alone. Loads and swaps keep the order of what stands around
  *       them, as locks do.
  */
 #ifndef WEIR_ENGINE_PAIR_H
@@ -40,11 +39,6 @@ struct weir__pair {
     struct weir__lock lock;
 #endif
 };
-
-static inline uint64_t weir__pair_word(const struct weir__pair *p)
-{
-    return atomic_load_explicit(&p->word, memory_order_acquire);
-}
 
 static inline int64_t weir__pair_fresh_ns(const struct weir__pair *p)
 {

@@ -29,7 +29,7 @@ static inline bool weir__pair_swap(struct weir__pair *p, struct weir__state *old
     (void)weir__lock_take(&p->lock, &weir__seat_here);
     s = weir__pair_words(p);
     same = s.fresh_ns == old->fresh_ns && s.word == old->word;
-    if (same) { /* in this order: invariant (2) */
+    if (same) {
         atomic_store_explicit(&p->fresh_ns, next.fresh_ns, memory_order_release);
         atomic_store_explicit(&p->word, next.word, memory_order_release);
     }

@@ -17,6 +17,8 @@
 #include "engine/diag.h"
 #include "engine/engine.h"
 
+#define TRIES 100
+
 /* ---- From the record to the edition ------------------------------------------------------------ */
 
 /* Where the keys of a term are, and the secret that its scope's keys are hashed under. */
@@ -40,7 +42,7 @@ static int place_all(struct weir__store *s, struct weir__edition *e, struct weir
     return error;
 }
 
-/* The versions that the record keeps, the oldest first. The caller holds the store's lock. */
+/* The versions that the record keeps, the oldest first. The caller holds the store's mutex. */
 static int load_locked(struct weir__store *s, struct weir__record *r, struct weir__edition **out,
                        struct weir_diag *why)
 {
@@ -63,7 +65,9 @@ static int load_locked(struct weir__store *s, struct weir__record *r, struct wei
             row = e;
         }
     }
-    if (!error && row)
+    if (!error && (!row || atomic_load(&r->generation) != generation))
+        error = WEIR_EFORMAT; /* it has moved on while we read */
+    if (!error)
         error = place_all(s, row, why);
     if (error) {
         weir__edition_close(row);
@@ -73,7 +77,7 @@ static int load_locked(struct weir__store *s, struct weir__record *r, struct wei
     return 0;
 }
 
-/* The caller holds the store's lock. The edition that is replaced is returned, to be closed once its
+/* The caller holds the store's mutex. The edition that is replaced is returned, to be closed once its
  * readers are gone. */
 static int refresh_locked(struct weir_policy *p, struct weir__edition **old, struct weir_diag *why)
 {
@@ -100,19 +104,27 @@ static void retire(struct weir__edition *e)
     weir__edition_close(e);
 }
 
+/* Without the file's lock, which somebody who is stopped may hold: a record is written so that it can
+ * be read meanwhile, and if it has moved on, it is read again. */
 int weir__policy_refresh(struct weir_policy *p)
 {
     struct weir__edition *old = NULL;
-    int error = weir__store_lock(p->store);
+    int error = 0;
 
-    if (error)
-        return error;
-    if (atomic_load(&p->record->tag) != p->tag)
-        error = WEIR_EGONE;
-    else if (!weir__policy_edition(p))
-        error = refresh_locked(p, &old, NULL);
-    weir__store_unlock(p->store);
-    retire(error ? NULL : old);
+    (void)pthread_mutex_lock(&p->store->lock);
+    for (int tries = 0; tries < TRIES && !weir__policy_edition(p); tries++) {
+        struct weir__edition *before = NULL;
+
+        error = refresh_locked(p, &before, NULL);
+        if (!error && before && !old)
+            old = before;
+        else if (!error)
+            weir__edition_close(before); /* nobody but us has seen it */
+        if (error != WEIR_EFORMAT)
+            break;
+    }
+    (void)pthread_mutex_unlock(&p->store->lock);
+    retire(old);
     return error;
 }
 

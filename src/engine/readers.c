@@ -43,11 +43,17 @@ void weir__readers_fence(void)
 
 /* ---- Records ------------------------------------------------------------------------------- */
 
+static bool is_inside(uint64_t visits)
+{
+    return (visits & WEIR__VISIT_DEPTH) != 0;
+}
+
 static void leave(struct weir__reader *r)
 {
-    r->depth = 0;
-    if (atomic_load_explicit(&r->turn, memory_order_relaxed) % 2 != 0)
-        weir__reader_turn(r, memory_order_release); /* it died inside */
+    const uint64_t visits = atomic_load_explicit(&r->visits, memory_order_relaxed);
+
+    if (is_inside(visits)) /* it died there */
+        atomic_store_explicit(&r->visits, (visits | WEIR__VISIT_DEPTH) + 1, memory_order_release);
     atomic_store_explicit(&r->taken, false, memory_order_release);
 }
 
@@ -150,12 +156,15 @@ static void look_again(unsigned *looks)
 
 static void wait_for(const struct weir__reader *r)
 {
-    const uint64_t turn = atomic_load_explicit(&r->turn, memory_order_acquire);
+    const uint64_t seen = atomic_load_explicit(&r->visits, memory_order_acquire);
+    uint64_t visits = seen;
     unsigned looks = 0;
 
-    /* A turn that has moved on may be a new one, inside again: it has been out. */
-    while (turn % 2 != 0 && atomic_load_explicit(&r->turn, memory_order_acquire) == turn)
+    /* One that has left may be inside again: it has been out. */
+    while (is_inside(seen) && visits / WEIR__VISIT_LEFT == seen / WEIR__VISIT_LEFT) {
         look_again(&looks);
+        visits = atomic_load_explicit(&r->visits, memory_order_acquire);
+    }
 }
 
 void weir__readers_wait(void)
@@ -163,7 +172,8 @@ void weir__readers_wait(void)
     unsigned looks = 0;
 
     (void)pthread_once(&once, prepare);
-    assert(crowd_depth == 0 && (!weir__reader_self || weir__reader_self->depth == 0));
+    assert(crowd_depth == 0);
+    assert(!weir__reader_self || !is_inside(atomic_load(&weir__reader_self->visits)));
     if (fenced)
         weir__readers_fence();
     else

@@ -10,8 +10,8 @@
  *
  * The order that this stands on is between the reader's own word and its load of `shown`, and a
  * processor may swap just these two. A barrier in between would cost more than all the rest, so the
- * one who waits imposes it on everybody (barrier.h); only where that cannot be done, each reader has
- * one of its own.
+ * one who waits imposes it on everybody (barrier.h); only where that cannot be done, each reader
+ * has one of its own.
  *
  * Invariants:
  *   (1) weir__readers_wait returns after every reader that was inside when it was called has been
@@ -32,12 +32,14 @@
 
 /* One thread's. It outlives the thread and goes to another. */
 struct weir__reader {
-    alignas(64) _Atomic uint64_t turn; /* odd while inside */
-    unsigned depth;                    /* the thread's own */
-    bool fenced;                       /* it needs a barrier of its own */
+    alignas(64) _Atomic uint64_t visits; /* how deep inside, and above that how often it has left */
+    bool fenced;                         /* it needs a barrier of its own */
     _Atomic bool taken;
     struct weir__reader *next;
 };
+
+#define WEIR__VISIT_DEPTH UINT64_C(0xffff)
+#define WEIR__VISIT_LEFT  UINT64_C(0x10000)
 
 /* NULL: none yet, or there was no memory for one. */
 extern __thread struct weir__reader *weir__reader_self __attribute__((tls_model("initial-exec")));
@@ -46,39 +48,36 @@ void weir__readers_enter_slowly(void);
 void weir__readers_exit_slowly(void);
 void weir__readers_fence(void);
 
-static inline void weir__reader_turn(struct weir__reader *r, memory_order order)
-{
-    /* Nobody else writes it: no addition that would have to be locked. */
-    const uint64_t turn = atomic_load_explicit(&r->turn, memory_order_relaxed);
-
-    atomic_store_explicit(&r->turn, turn + 1, order);
-}
-
 static inline void weir__readers_enter(void)
 {
     struct weir__reader *r = weir__reader_self;
+    uint64_t visits;
 
     if (__builtin_expect(r == NULL, 0)) {
         weir__readers_enter_slowly();
         return;
     }
-    if (r->depth++ > 0)
-        return;
-    weir__reader_turn(r, memory_order_relaxed);
+    /* Nobody else writes it: no addition that would have to be locked. */
+    visits = atomic_load_explicit(&r->visits, memory_order_relaxed);
+    atomic_store_explicit(&r->visits, visits + 1, memory_order_relaxed);
     if (__builtin_expect(r->fenced, 0))
         weir__readers_fence();
-    atomic_signal_fence(
-        memory_order_seq_cst); /* the compiler keeps the order; the barrier does the rest */
+    atomic_signal_fence(memory_order_seq_cst); /* the compiler's part; the barrier does the rest */
 }
 
 static inline void weir__readers_exit(void)
 {
     struct weir__reader *r = weir__reader_self;
+    uint64_t visits;
 
-    if (__builtin_expect(r == NULL, 0))
+    if (__builtin_expect(r == NULL, 0)) {
         weir__readers_exit_slowly();
-    else if (--r->depth == 0)
-        weir__reader_turn(r, memory_order_release);
+        return;
+    }
+    visits = atomic_load_explicit(&r->visits, memory_order_relaxed) - 1;
+    if ((visits & WEIR__VISIT_DEPTH) == 0)
+        visits += WEIR__VISIT_LEFT;
+    atomic_store_explicit(&r->visits, visits, memory_order_release);
 }
 
 /* Not from inside. */

@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "engine/file.h"
 
@@ -77,11 +79,35 @@ static int64_t monotonic_ns(void)
     return t.tv_sec * WEIR__NS_PER_S + t.tv_nsec;
 }
 
-/* Whether a number that a lock shows can be nobody's: the word is damaged. */
-static bool is_nobody(const struct weir__file *f, uint32_t holder, uint32_t me)
+/* Whether the holder's process stands still, and not only waits for a processor; if that cannot be told
+ * (it lives in another pid namespace), it does. */
+static bool stands_still(const struct weir__file *f, uint32_t holder)
 {
-    return holder > WEIR__FILE_SEATS || holder == me ||
-           f->seats.ours[holder - 1] == WEIR__SEAT_FREE;
+    struct flock l = {.l_type = F_WRLCK,
+                      .l_whence = SEEK_SET,
+                      .l_start = WEIR__LOCK_SEATS + holder - 1,
+                      .l_len = 1};
+    char path[40], stat[512] = "";
+    const char *name_ends;
+    int fd;
+
+    if (fcntl(f->fd, F_GETLK, &l) != 0 || l.l_type == F_UNLCK || l.l_pid <= 0)
+        return true;
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)l.l_pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return true;
+    if (read(fd, stat, sizeof stat - 1) < 0)
+        stat[0] = '\0';
+    (void)close(fd);
+    name_ends = strrchr(stat, ')'); /* PID (NAME) STATE ... */
+    return !name_ends || name_ends[1] != ' ' || name_ends[2] == 'T' || name_ends[2] == 't';
+}
+
+/* Whether a number that a lock shows can be nobody's: the word is damaged. */
+static bool is_nobody(uint32_t holder, uint32_t me)
+{
+    return holder > WEIR__FILE_SEATS || holder == me;
 }
 
 static int64_t look_after(struct weir__file *f, struct weir__lock *l, uint32_t holder, uint32_t me)
@@ -89,7 +115,7 @@ static int64_t look_after(struct weir__file *f, struct weir__lock *l, uint32_t h
     int64_t patience = PATIENCE_NS;
 
     (void)pthread_mutex_lock(&f->seats.lock);
-    if (is_nobody(f, holder, me))
+    if (is_nobody(holder, me))
         (void)atomic_compare_exchange_strong(&l->holder, &holder, 0);
     else if (f->seats.ours[holder - 1] != WEIR__SEAT_NOT_OURS)
         patience = PATIENCE_OWN_NS;
@@ -113,6 +139,9 @@ static int stuck(struct weir__seat *s, struct weir__lock *l, uint32_t holder, un
         return 0;
     }
     patience = look_after(me->file, l, holder, s->number);
+    if (patience == PATIENCE_NS && now - me->waiting_since_ns > patience &&
+        !stands_still(me->file, holder))
+        patience = PATIENCE_OWN_NS;
     if (now - me->waiting_since_ns > patience) {
         atomic_fetch_add_explicit(&me->file->seats.busy, 1, memory_order_relaxed);
         return WEIR_EBUSY;
@@ -138,16 +167,13 @@ void weir__seats_forked(struct weir__seats *s)
     memset(s->ours, 0, sizeof s->ours);
 }
 
-/* A seat for a thread that has none: one of ours that is free, or a new one. */
+/* A seat for a thread that has none. */
 static struct weir__file_seat *claim(struct weir__file *f)
 {
     struct weir__seats *s = &f->seats;
     struct weir__file_seat *seat = NULL;
 
     (void)pthread_mutex_lock(&s->lock);
-    for (uint32_t i = 0; i < WEIR__FILE_SEATS && !seat; i++)
-        if (s->ours[i] == WEIR__SEAT_FREE)
-            seat = &s->seat[i];
     for (uint32_t i = 0; i < WEIR__FILE_SEATS && !seat; i++)
         if (s->ours[i] == WEIR__SEAT_NOT_OURS && weir__file_map_all(f) &&
             lock_byte(f, i, F_WRLCK)) {
@@ -171,14 +197,15 @@ static __thread struct sitting sittings[FILES_CACHED] __attribute__((tls_model("
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The seat goes back to its process, unless the file was closed meanwhile. */
+/* The seat is anybody's again, unless the file was closed meanwhile. */
 static void stand_up(struct sitting *s)
 {
     struct weir__file *f = s->file_id ? weir__file_find_locked(s->file_id) : NULL;
 
     if (f) {
         (void)pthread_mutex_lock(&f->seats.lock);
-        f->seats.ours[s->seat - f->seats.seat] = WEIR__SEAT_FREE;
+        f->seats.ours[s->seat - f->seats.seat] = WEIR__SEAT_NOT_OURS;
+        (void)lock_byte(f, s->seat->seat.number - 1, F_UNLCK);
         (void)pthread_mutex_unlock(&f->seats.lock);
     }
     if (s->file_id)

@@ -20,7 +20,7 @@
 
 #include "engine/format.h"
 
-enum weir__seat_use { WEIR__SEAT_NOT_OURS, WEIR__SEAT_FREE, WEIR__SEAT_TAKEN };
+enum weir__seat_use { WEIR__SEAT_NOT_OURS, WEIR__SEAT_TAKEN };
 
 struct weir__file_seat {
     struct weir__seat seat; /* the first member: a seat is one of these */

@@ -201,21 +201,19 @@ void weir__store_close(struct weir__store *s)
 
 int weir__store_lock(struct weir__store *s)
 {
-    int error = 0;
+    /* First the file's, which may take a second to have: nobody waits for that who only reads. */
+    const int error = s->file ? weir__file_lock(s->file) : 0;
 
-    (void)pthread_mutex_lock(&s->lock);
-    if (s->file)
-        error = weir__file_lock(s->file);
-    if (error)
-        (void)pthread_mutex_unlock(&s->lock);
+    if (!error)
+        (void)pthread_mutex_lock(&s->lock);
     return error;
 }
 
 void weir__store_unlock(struct weir__store *s)
 {
+    (void)pthread_mutex_unlock(&s->lock);
     if (s->file)
         weir__file_unlock(s->file);
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 int weir__store_table(struct weir__store *s, uint32_t c, struct weir__table **table,

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether the counter runs at one rate whatever the processor does, alike in all of them, and may be
- * read. May take some microseconds (ticks_tsc.c, ticks_none.c). */
+/* Whether the counter runs at one rate whatever the processor does, alike in all of them, and may
+ * be read. May take some microseconds (ticks_tsc.c, ticks_none.c). */
 bool weir__ticks_usable(void);
 
 /* Not ordered with the loads and stores around it: the processor may read it early, by as long as a

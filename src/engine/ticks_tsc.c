@@ -1,9 +1,9 @@
 /* The time-stamp counter of x86-64.
  *
- * That it is invariant the processor says itself. Whether it is the same in all of them, and whether
- * the firmware or a hypervisor has tampered with it, the kernel watches for as long as it runs: a
- * counter that it has caught is no longer among the clock sources on offer. Which of them is in use
- * says nothing: a virtual machine may well prefer its hypervisor's.
+ * That it is invariant the processor says itself. Whether it is the same in all of them, and
+ * whether the firmware or a hypervisor has tampered with it, the kernel watches for as long as it
+ * runs: a counter that it has caught is no longer among the clock sources on offer. Which of them
+ * is in use says nothing: a virtual machine may well prefer its hypervisor's.
  */
 #include "engine/ticks.h"
 

@@ -1,7 +1,7 @@
 /* Those who wait, in the order they came.
  *
- * Only the first of them asks; when it leaves, the next is rung for. A waiter is its owner's, on its
- * stack, and in the row from join to leave.
+ * Only the first of them asks; when it leaves, the next is rung for. A waiter is its owner's, on
+ * its stack, and in the row from join to leave.
  *
  * Invariants:
  *   (1) Whoever joined earlier comes first, unless it left.

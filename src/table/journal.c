@@ -27,10 +27,11 @@ bool weir__journal_undo(struct weir__journal *j, uint32_t number, char *base, ui
     weir__order_stores();
     for (int i = 0; i < WEIR__JOURNAL_LOCKS; i++) {
         const uint64_t at = atomic_load_explicit(&j->lock_at[i], memory_order_relaxed);
-        struct weir__lock *l = (struct weir__lock *)(void *)(base + at);
+        struct weir__lock *l;
 
-        if (at == 0 || !lies_within(at & ~UINT64_C(7), 8, bytes))
+        if (at == 0 || at % 4 != 0 || !lies_within(at & ~UINT64_C(7), 8, bytes))
             continue;
+        l = (struct weir__lock *)(void *)(base + at);
         if (atomic_load_explicit(&l->holder, memory_order_acquire) == number) {
             weir__lock_drop(l);
             held = true;

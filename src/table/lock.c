@@ -6,8 +6,12 @@
 
 static int yield(struct weir__seat *s, struct weir__lock *l, uint32_t holder, unsigned looks)
 {
-    (void)s, (void)l, (void)holder, (void)looks;
-    (void)sched_yield();
+    (void)looks;
+    /* A child of fork has another number: the holder is its parent's thread, and not here. */
+    if (holder != s->number)
+        (void)atomic_compare_exchange_strong(&l->holder, &holder, 0);
+    else
+        (void)sched_yield();
     return 0;
 }
 

@@ -42,6 +42,9 @@
 struct weir__table;
 struct weir__bucket;
 
+/* Changes whenever a table lies otherwise in memory, or hashes otherwise to buckets. */
+#define WEIR__TABLE_LAYOUT 1
+
 struct weir__table_options {
     size_t state_bytes; /* a multiple of 8, at least 16 */
     uint64_t max_keys;

@@ -31,7 +31,14 @@
 #define POINTS_MOST 100000 /* of a deed */
 #define SEATS       5      /* journals that a scene could use */
 
-static struct kill_options options = {.points = 60};
+#define JOBS 2 /* at a time */
+
+struct tally {
+    int passed, failed;
+    bool done;
+};
+
+static struct kill_options options = {.points = 50};
 
 static int parts_of(const struct scene *s)
 {
@@ -215,7 +222,6 @@ static bool run_scene(const struct scene *s, struct step_trace *trace, struct sh
     bool good;
 
     (void)printf("%s\n", s->name);
-    (void)fflush(stdout);
     memset(shared, 0, sizeof *shared);
     bed_open(&r.bed, s);
     folder_path(r.copy_path, "copy");
@@ -255,11 +261,37 @@ static bool is_wanted(const char *name)
     return !options.only || strstr(name, options.only);
 }
 
+/* Every other scene, in a directory of its own. */
+static void run_share(int share, struct tally *tally)
+{
+    struct step_trace *trace = step_trace_open(POINTS_MOST);
+    struct shared *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    bool good;
+
+    folder_open();
+    for (int i = 0; i < scenes_count + 2; i++) {
+        if (i % JOBS != share ||
+            !is_wanted(i < scenes_count ? scenes[i].name : "open of a file, open of a new file"))
+            continue;
+        if (i < scenes_count)
+            good = run_scene(&scenes[i], trace, shared);
+        else if (i == scenes_count)
+            good = kill_those_who_make(trace, shared, &options);
+        else
+            good = kill_those_who_open(trace, shared, &options);
+        good ? tally->passed++ : tally->failed++;
+        (void)fflush(stdout);
+    }
+    tally->done = true;
+}
+
 int main(int argc, char **argv)
 {
+    struct tally *tally =
+        mmap(NULL, JOBS * sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int passed = 0, failed = 0;
-    struct step_trace *trace;
-    struct shared *shared;
+    pid_t child[JOBS];
 
     read_options(argc, argv);
     if (!step_works()) {
@@ -268,16 +300,19 @@ int main(int argc, char **argv)
         return 0;
     }
     (void)printf("seed %llu\n", (unsigned long long)options.seed);
-    folder_open();
-    trace = step_trace_open(POINTS_MOST);
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    for (int i = 0; i < scenes_count; i++)
-        if (is_wanted(scenes[i].name))
-            run_scene(&scenes[i], trace, shared) ? passed++ : failed++;
-    if (is_wanted("open of a new file"))
-        kill_those_who_make(trace, shared, &options) ? passed++ : failed++;
-    if (is_wanted("open of a file"))
-        kill_those_who_open(trace, shared, &options) ? passed++ : failed++;
+    (void)fflush(stdout);
+    for (int i = 0; i < JOBS; i++) {
+        child[i] = fork();
+        if (child[i] == 0) {
+            run_share(i, &tally[i]);
+            exit(0);
+        }
+    }
+    for (int i = 0; i < JOBS; i++) {
+        (void)wait_for(child[i]);
+        passed += tally[i].passed;
+        failed += tally[i].failed + !tally[i].done;
+    }
     (void)printf("kill-each: %d passed, %d failed\n", passed, failed);
     return failed != 0;
 }

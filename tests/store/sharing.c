@@ -18,70 +18,6 @@
 #define DECISIONS (UNDER_ASAN ? 3000 : 20000) /* of each process */
 #define KEYS_MOST 1000
 
-/* What processes share beside the file. */
-struct yard {
-    _Atomic int waiting, errors;
-    _Atomic int64_t now_ns;
-    _Atomic int64_t granted[KEYS_MOST];
-};
-
-static struct yard *yard_open(void)
-{
-    struct yard *y =
-        mmap(NULL, sizeof *y, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-    assert_ptr_not_equal(y, MAP_FAILED);
-    atomic_store(&y->now_ns, T0);
-    return y;
-}
-
-static void meet(struct yard *y, int n)
-{
-    atomic_fetch_add(&y->waiting, 1);
-    while (atomic_load(&y->waiting) < n)
-        (void)sched_yield();
-}
-
-static struct weir *open_named(const char *name, struct weir_policy **p, const char *limit)
-{
-    char store[FOLDER_PATH];
-    const struct weir_options o = {.store = store, .max_keys = 2000, .max_policies = 4};
-    struct weir *w = NULL;
-
-    folder_store(store, name);
-    if (weir_open(&w, &o, NULL) != 0)
-        return NULL;
-    if (p && weir_policy_set_at(w, "p", limit, T0, p, NULL) != 0)
-        return NULL;
-    return w;
-}
-
-static void must_end_well(pid_t child)
-{
-    int status;
-
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFSIGNALED(status))
-        fail_msg("a process died of \"%s\"", strsignal(WTERMSIG(status)));
-    assert_int_equal(WEXITSTATUS(status), 0);
-}
-
-static bool take_one(struct weir *w, struct weir_policy *p, const char *key)
-{
-    const struct weir_request rq = weir_request_of(p, key, strlen(key));
-    struct weir_verdict v;
-
-    return weir_take_at(w, &rq, T0, &v) == 0;
-}
-
-static int64_t used(struct weir *w, struct weir_policy *p, const char *key)
-{
-    const struct weir_request rq = {p, key, strlen(key), 0, 0};
-    struct weir_verdict v;
-
-    return weir_peek_at(w, &rq, T0, &v) == 0 ? v.limit - v.remaining : -1;
-}
-
 /* Which process holds the byte of a seat; 0: none. */
 static pid_t holder_of(const char *name, uint32_t seat)
 {
@@ -102,7 +38,7 @@ static pid_t holder_of(const char *name, uint32_t seat)
         holder = l.l_type == F_UNLCK ? 0 : l.l_pid;
         _exit(write(pipes[1], &holder, sizeof holder) != sizeof holder);
     }
-    must_end_well(child);
+    trial_went_well(child);
     assert_int_equal(read(pipes[0], &holder, sizeof holder), sizeof holder);
     (void)close(pipes[0]);
     (void)close(pipes[1]);
@@ -126,15 +62,15 @@ static void all_who_make_a_file_at_once_share_it(void **state)
             child[i] = fork();
             if (child[i] == 0) {
                 meet(y, n);
-                w = open_named("made", &p, "fixed-window 100/1h");
-                _exit(!w || !take_one(w, p, "key"));
+                w = trial_engine("made", &p, "fixed-window 100/1h");
+                _exit(!w || !trial_take(w, p, "key"));
             }
         }
         for (int i = 0; i < n; i++)
-            must_end_well(child[i]);
-        w = open_named("made", &p, "fixed-window 100/1h");
+            trial_went_well(child[i]);
+        w = trial_engine("made", &p, "fixed-window 100/1h");
         assert_non_null(w);
-        assert_int_equal(used(w, p, "key"), n);
+        assert_int_equal(trial_used(w, p, "key"), n);
         weir_close(w);
         folder_path(path, "made");
         (void)unlink(path);
@@ -145,17 +81,17 @@ static void all_who_make_a_file_at_once_share_it(void **state)
 static void one_process_may_open_a_file_twice(void **state)
 {
     struct weir_policy *p, *q;
-    struct weir *a = open_named("twice", &p, "fixed-window 100/1h");
-    struct weir *b = open_named("twice", &q, "fixed-window 100/1h");
+    struct weir *a = trial_engine("twice", &p, "fixed-window 100/1h");
+    struct weir *b = trial_engine("twice", &q, "fixed-window 100/1h");
 
     (void)state;
-    assert_true(take_one(a, p, "key") && take_one(b, q, "key"));
-    assert_int_equal(used(a, p, "key"), 2);
+    assert_true(trial_take(a, p, "key") && trial_take(b, q, "key"));
+    assert_int_equal(trial_used(a, p, "key"), 2);
     assert_int_equal(holder_of("twice", 0), getpid());
     weir_close(b);
     assert_int_equal(holder_of("twice", 0), getpid()); /* by another's close nothing is lost */
-    assert_true(take_one(a, p, "key"));
-    assert_int_equal(used(a, p, "key"), 3);
+    assert_true(trial_take(a, p, "key"));
+    assert_int_equal(trial_used(a, p, "key"), 3);
     weir_close(a);
     assert_int_equal(holder_of("twice", 0), 0);
 }
@@ -207,12 +143,12 @@ static void threads_beyond_the_seats_are_told_so(void **state)
     struct crowd c = {0};
 
     (void)state;
-    c.w = open_named("crowd", &c.p, "fixed-window 1000000/1h");
+    c.w = trial_engine("crowd", &c.p, "fixed-window 1000000/1h");
     come_and_go(&c, CROWD);
     assert_int_equal(c.other, 0);
     assert_int_equal(c.full, CROWD - WEIR__FILE_SEATS);
-    assert_true(take_one(c.w, c.p, "key"));
-    assert_int_equal(used(c.w, c.p, "key"), WEIR__FILE_SEATS + 1);
+    assert_true(trial_take(c.w, c.p, "key"));
+    assert_int_equal(trial_used(c.w, c.p, "key"), WEIR__FILE_SEATS + 1);
     weir_close(c.w);
 }
 
@@ -221,7 +157,7 @@ static void threads_that_end_make_room_for_others(void **state)
     struct crowd c = {0};
 
     (void)state;
-    c.w = open_named("coming and going", &c.p, "fixed-window 1000000/1h");
+    c.w = trial_engine("coming and going", &c.p, "fixed-window 1000000/1h");
     for (int i = 0; i < 4; i++)
         come_and_go(&c, WEIR__FILE_SEATS - 10);
     assert_int_equal(c.full + c.other, 0);
@@ -234,13 +170,13 @@ static void threads_that_end_make_room_for_other_processes(void **state)
     pid_t child;
 
     (void)state;
-    c.w = open_named("seats", &c.p, "fixed-window 1000000/1h");
+    c.w = trial_engine("seats", &c.p, "fixed-window 1000000/1h");
     come_and_go(&c, WEIR__FILE_SEATS);
     assert_int_equal(c.full + c.other, 0);
     child = fork();
     if (child == 0)
-        _exit(!take_one(c.w, c.p, "key"));
-    must_end_well(child);
+        _exit(!trial_take(c.w, c.p, "key"));
+    trial_went_well(child);
     weir_close(c.w);
 }
 
@@ -257,7 +193,7 @@ static void *take_and_change(void *busy)
     struct busy *b = busy;
 
     for (int i = 0; !atomic_load(&b->stop); i++) {
-        (void)take_one(b->w, b->p, "key");
+        (void)trial_take(b->w, b->p, "key");
         if (i % 20 == 0)
             (void)weir_policy_set_at(b->w, "p", i % 40 ? "fixed-window 1000000/1h" : "100/s", T0,
                                      NULL, NULL);
@@ -269,7 +205,7 @@ static void *take_and_change(void *busy)
 static int go_on(struct busy *b)
 {
     (void)alarm(TRIAL_HANG_S);
-    if (!take_one(b->w, b->p, "key"))
+    if (!trial_take(b->w, b->p, "key"))
         return 1;
     if (weir_policy_set_at(b->w, "child's", "fixed-window 10/1h", T0, NULL, NULL) != 0)
         return 2;
@@ -286,7 +222,8 @@ static void a_child_goes_on_whatever_its_parents_threads_did(void **state)
     int status = 0;
 
     (void)state;
-    b.w = open_named("forked", &b.p, "fixed-window 1000000/1h");
+    b.w = trial_engine("forked", &b.p, "fixed-window 1000000/1h");
+    assert_true(trial_take(b.w, b.p, "key")); /* and so the first seat is this thread's */
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, take_and_change, &b), 0);
     for (int i = 0; i < ROUNDS && status == 0; i++) {
@@ -303,151 +240,8 @@ static void a_child_goes_on_whatever_its_parents_threads_did(void **state)
         fail_msg("a child ended with status %d, signal \"%s\"", WEXITSTATUS(status),
                  strsignal(WTERMSIG(status)));
     assert_true(holder_of("forked", 0) == getpid()); /* the children's closing took nothing away */
-    assert_true(take_one(b.w, b.p, "key"));
+    assert_true(trial_take(b.w, b.p, "key"));
     weir_close(b.w);
-}
-
-/* ---- Reboots ----------------------------------------------------------------------------------- */
-
-static int64_t wall_ns(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    return t.tv_sec * SECOND + t.tv_nsec;
-}
-
-/* Opens the sound file as of another boot that last saw the time stamp_ns. */
-static int64_t now_after_reboot(int64_t stamp_ns, int64_t *still_used)
-{
-    struct image image = trial_copy();
-    struct weir_policy *p;
-    struct weir *w;
-    int64_t now;
-
-    trial_header(&image)->boot_id[3] ^= 5;
-    atomic_store(&trial_header(&image)->stamp_ns, stamp_ns);
-    atomic_store(&trial_header(&image)->offset_ns, INT64_C(12345));
-    w = trial_store("rebooted", &image);
-    now = weir_now(w);
-    p = weir_policy_find(w, "p");
-    assert_non_null(p);
-    *still_used = used(w, p, "used");
-    weir_close(w);
-    image_free(&image);
-    return now;
-}
-
-static void time_never_goes_back_over_a_reboot(void **state)
-{
-    const int64_t wall = wall_ns(), ahead = wall + 3600 * SECOND, behind = wall - 86400 * SECOND;
-    int64_t still;
-
-    (void)state;
-    assert_true(now_after_reboot(ahead, &still) >= ahead);
-    assert_int_equal(still, 3);
-    assert_true(now_after_reboot(behind, &still) >= wall - SECOND);
-    assert_true(now_after_reboot(behind, &still) <= wall_ns() + 10 * SECOND);
-    assert_int_equal(still, 3);
-}
-
-static void all_who_open_a_file_have_its_time(void **state)
-{
-    struct weir *w = open_named("time", NULL, NULL);
-
-    (void)state;
-    assert_non_null(w);
-    for (int i = 0; i < 20; i++) {
-        const int64_t before = weir_now(w);
-        int pipes[2];
-        int64_t there = 0;
-        pid_t child;
-
-        assert_int_equal(pipe(pipes), 0);
-        child = fork();
-        if (child == 0) {
-            there = weir_now(w);
-            _exit(write(pipes[1], &there, sizeof there) != sizeof there);
-        }
-        assert_int_equal(read(pipes[0], &there, sizeof there), sizeof there);
-        must_end_well(child);
-        (void)close(pipes[0]);
-        (void)close(pipes[1]);
-        assert_true(there >= before - SECOND / 1000);
-        assert_true(there <= weir_now(w) + SECOND / 1000);
-    }
-    weir_close(w);
-}
-
-/* ---- The law ----------------------------------------------------------------------------------- */
-
-/* Asks at a time that every call moves on; the parent's engine serves half of them, own ones the rest. */
-static int take_and_take(struct yard *y, const char *name, int self, int keys)
-{
-    unsigned dice = (unsigned)self * 2654435761u + 1;
-    struct weir_policy *p;
-    struct weir *w = open_named(name, &p, "token-bucket 1000/s burst=50");
-
-    if (!w)
-        return 1;
-    (void)alarm(120);
-    meet(y, EACH);
-    for (int i = 0; i < DECISIONS; i++) {
-        const int key = (int)((dice = dice * 1664525u + 1013904223u) >> 8) % keys;
-        const struct weir_request rq = {p, &key, sizeof key, 1, 0};
-        struct weir_verdict v;
-        int error;
-
-        do
-            error = weir_take_at(w, &rq, atomic_fetch_add(&y->now_ns, TOKEN_NS / 20), &v);
-        while (error == WEIR_EBUSY);
-        if (error != 0)
-            return 2;
-        if (v.allowed)
-            atomic_fetch_add(&y->granted[key], 1);
-    }
-    return 0;
-}
-
-static void share_keys(const char *name, int keys)
-{
-    struct yard *y = yard_open();
-    int64_t bound, total = 0;
-    pid_t child[EACH];
-
-    for (int i = 0; i < EACH; i++) {
-        child[i] = fork();
-        if (child[i] == 0)
-            _exit(take_and_take(y, name, i, keys));
-    }
-    for (int i = 0; i < EACH; i++)
-        must_end_well(child[i]);
-    bound = BURST + (y->now_ns - T0) / TOKEN_NS;
-    for (int i = 0; i < keys; i++) {
-        assert_in_range(y->granted[i], 0, bound);
-        total += y->granted[i];
-    }
-    if (keys == 1) /* never idle: and none too few */
-        assert_in_range(total, bound - EACH, bound);
-    (void)munmap(y, sizeof *y);
-}
-
-static void eight_processes_at_one_key_get_what_the_law_allows(void **state)
-{
-    (void)state;
-    share_keys("one", 1);
-}
-
-static void eight_processes_at_ten_keys_get_what_the_law_allows(void **state)
-{
-    (void)state;
-    share_keys("ten", 10);
-}
-
-static void eight_processes_at_many_keys_get_what_the_law_allows(void **state)
-{
-    (void)state;
-    share_keys("many", KEYS_MOST);
 }
 
 int main(void)
@@ -459,11 +253,6 @@ int main(void)
         cmocka_unit_test(threads_that_end_make_room_for_others),
         cmocka_unit_test(threads_that_end_make_room_for_other_processes),
         cmocka_unit_test(a_child_goes_on_whatever_its_parents_threads_did),
-        cmocka_unit_test(time_never_goes_back_over_a_reboot),
-        cmocka_unit_test(all_who_open_a_file_have_its_time),
-        cmocka_unit_test(eight_processes_at_one_key_get_what_the_law_allows),
-        cmocka_unit_test(eight_processes_at_ten_keys_get_what_the_law_allows),
-        cmocka_unit_test(eight_processes_at_many_keys_get_what_the_law_allows),
     };
 
     return trials_main("store-sharing", tests, LENGTH(tests));

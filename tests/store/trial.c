@@ -173,6 +173,48 @@ struct weir *trial_store(const char *name, const struct image *i)
     return w;
 }
 
+/* ---- Engines ----------------------------------------------------------------------------------- */
+
+struct weir *trial_engine(const char *name, struct weir_policy **p, const char *limit)
+{
+    char store[FOLDER_PATH];
+    const struct weir_options o = {.store = store, .max_keys = 2000, .max_policies = 4};
+    struct weir *w = NULL;
+
+    folder_store(store, name);
+    if (weir_open(&w, &o, NULL) != 0)
+        return NULL;
+    if (p && weir_policy_set_at(w, "p", limit, T0, p, NULL) != 0)
+        return NULL;
+    return w;
+}
+
+void trial_went_well(pid_t child)
+{
+    int status;
+
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFSIGNALED(status))
+        fail_msg("a process died of \"%s\"", strsignal(WTERMSIG(status)));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+bool trial_take(struct weir *w, struct weir_policy *p, const char *key)
+{
+    const struct weir_request rq = weir_request_of(p, key, strlen(key));
+    struct weir_verdict v;
+
+    return weir_take_at(w, &rq, T0, &v) == 0;
+}
+
+int64_t trial_used(struct weir *w, struct weir_policy *p, const char *key)
+{
+    const struct weir_request rq = {p, key, strlen(key), 0, 0};
+    struct weir_verdict v;
+
+    return weir_peek_at(w, &rq, T0, &v) == 0 ? v.limit - v.remaining : -1;
+}
+
 int trials_told(const char *name, size_t all, int failed)
 {
     (void)printf("%s: %d passed, %d failed\n", name, (int)all - failed, failed);

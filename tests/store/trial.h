@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include <weir.h>
 
@@ -50,6 +51,17 @@ void trial_write(const char *name, const void *bytes, size_t n);
 bool trial_is(const char *name, const void *bytes, size_t n);
 /* Writes the image, and opens the store, in this process. */
 struct weir *trial_store(const char *name, const struct image *i);
+
+/* An engine over the file, in this process, with the policy "p" if it is asked for; NULL: it cannot be. */
+struct weir *trial_engine(const char *name, struct weir_policy **p, const char *limit);
+/* Takes 1 at T0: whether there was an answer. What is used at T0; -1: no answer. */
+bool trial_take(struct weir *w, struct weir_policy *p, const char *key);
+int64_t trial_used(struct weir *w, struct weir_policy *p, const char *key);
+/* Waits for the child; fails unless it exits with 0. */
+void trial_went_well(pid_t child);
+
+/* Memory for what processes share beside a file. */
+void *trial_shared(size_t bytes);
 
 /* A program of such tests; what main returns. */
 #define trials_main(name, tests, all) \
