@@ -311,6 +311,7 @@ static void bed_reserve(struct bed *b, struct side *s)
         e.patience_ns = WEIR_FOREVER;
     b->reservation[b->reservations].side = (int)(s - b->side);
     b->reservation[b->reservations].resets = s->resets;
+    b->reservation[b->reservations].shadow = has_shadow(&s->limit);
     b->reservations++;
     both(b, s, &e);
 }
@@ -331,8 +332,8 @@ static void bed_cancel(struct bed *b)
     s = &b->side[b->reservation[which].side];
     (void)snprintf(id, sizeof id, "r%d", which);
     e.key = weir__slice_of(id);
-    if (b->kind == MODEL_LIMITER &&
-        (b->reservation[which].resets != s->resets || has_shadow(&s->limit)))
+    if (b->kind == MODEL_LIMITER && (b->reservation[which].resets != s->resets ||
+                                     b->reservation[which].shadow || has_shadow(&s->limit)))
         return; /* (4) */
     if (b->reservation[which].resets == s->resets &&
         (b->kind != MODEL_LIMITER || s->limit.n == 1)) {
@@ -376,6 +377,24 @@ static void bed_peek(struct bed *b, struct side *s)
     both(b, s, &e);
 }
 
+/* The quickest question there is must be answered as the long one is. */
+static void bed_allow(struct bed *b, struct side *s)
+{
+    struct sim_event e = event_of(b, SIM_TAKE);
+    struct sim_outcome want;
+    bool got;
+
+    e.key = key_of(b);
+    e.cost = 1;
+    e.patience_ns = 0;
+    say_event(b, s, &e);
+    if (!bed_world(b, s, &e, &want))
+        return;
+    got = weir_limiter_allow_at(s->solo.limiter, b->now_ns);
+    bed_expect(b, got == want.verdict.allowed, "allow: %d, not %d", got, want.verdict.allowed);
+    s->last = want.verdict;
+}
+
 static void step(struct bed *b)
 {
     struct side *s = &b->side[prop_range(&b->rng, 0, b->n - 1)];
@@ -416,6 +435,10 @@ static void step(struct bed *b)
     case 23:
         if (b->kind == MODEL_PLAIN) {
             bed_take_all(b);
+            return;
+        }
+        if (b->kind == MODEL_LIMITER) {
+            bed_allow(b, s);
             return;
         }
         break;

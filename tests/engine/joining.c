@@ -77,7 +77,7 @@ static void different_cuts_are_different_keys(void **state)
     size_t len[LENGTH(CUTS)];
 
     (void)state;
-    for (int fill = 0; fill < 256; fill += 85) {
+    for (int fill = 0; fill < 256; fill++) { /* every byte: a length must not look like a text */
         memset(text, fill, sizeof text);
         for (size_t i = 0; i < LENGTH(CUTS); i++) {
             const struct weir_bytes part[] = {{text, CUTS[i]},

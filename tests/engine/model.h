@@ -68,6 +68,7 @@ struct bed {
     struct {
         int side;
         uint64_t resets; /* of the side, when it was made */
+        bool shadow;     /* whether its limit had one then */
     } reservation[MODEL_STEPS];
     int reservations;
 

@@ -313,7 +313,7 @@ static void make_pairs(struct hand *me)
 static void batches_are_decided_in_order_while_the_table_grows(void **state)
 {
     struct job j = {.w = place_open(&(struct weir_options){.max_keys = 2 * MILLION}),
-                    .keys = MILLION / CREW * CREW,
+                    .keys = MILLION / 2 / CREW * CREW,
                     .now_ns = T0};
     struct hand sum;
 

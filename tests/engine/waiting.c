@@ -487,6 +487,27 @@ static void a_signal_ends_the_wait(void **state)
     }
 }
 
+static void a_signal_ends_the_wait_in_line_too(void **state)
+{
+    struct weir *w = place_open(NULL);
+    struct weir_policy *p = place_policy(w, "p", "fixed-window 1/h", weir_now(w));
+    struct waiter first, second;
+
+    (void)state;
+    (void)sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_signal}, NULL);
+    assert_true(take(w, p, "k", 1, weir_now(w)).allowed);
+    start(&first, w, ask(p, "k", 1, 0), WEIR_FOREVER);
+    start(&second, w, ask(p, "k", 1, 0), WEIR_FOREVER);
+    (void)pthread_kill(second.thread, SIGUSR1);
+    comes_back(&second);
+    assert_int_equal(second.error, WEIR_EINTR);
+    assert_false(first.back);
+    (void)pthread_kill(first.thread, SIGUSR1);
+    comes_back(&first);
+    assert_int_equal(first.error, WEIR_EINTR);
+    place_close(w);
+}
+
 static void without_a_clock_of_ones_own_time_passes(void **state)
 {
     struct weir *w = place_open(NULL);
@@ -516,6 +537,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(the_hopeless_do_not_stand_in_line),
     cmocka_unit_test(whoever_gives_up_holds_up_nobody),
     cmocka_unit_test(a_signal_ends_the_wait),
+    cmocka_unit_test(a_signal_ends_the_wait_in_line_too),
     cmocka_unit_test(without_a_clock_of_ones_own_time_passes),
 };
 

@@ -1,0 +1,145 @@
+/* Decisions that are not the everyday one: new keys, refusals, keys as good as new, a full table.
+ *
+ *     churn KEYS RUNS
+ *
+ *     insert    every key is new; the table starts empty and grows, page faults included
+ *     reuse     every key is new, and finds places of keys that are as good as new
+ *     full      every key is new, all places are taken by live keys, and one of them is evicted
+ *     denied    every key is found, and refused
+ *     expired   every key is found, and is as good as new
+ *
+ * KEYS is max_keys; 16-byte keys. The yardsticks go over a region as large as the table.
+ */
+#include <stdio.h>
+
+#include "quiet.h"
+#include "rig.h"
+#include "stopwatch.h"
+
+enum { KEY_LEN = 16 };
+
+struct churn {
+    uint64_t max_keys, next; /* next: the number of a key that was not used yet */
+    struct rig reuse, full, denied, expired;
+    struct keys k;
+    uint64_t seed;
+};
+
+static void fresh_keys(struct churn *c)
+{
+    keys_serial(&c->k, c->next);
+    c->next += c->k.count;
+}
+
+static void run_insert(struct churn *c, rig_decide *decide, const char *who, int run)
+{
+    struct rig g;
+    struct keys k;
+    struct tally t;
+    struct lap l;
+
+    keys_open(&k, KEY_LEN, c->max_keys);
+    keys_serial(&k, 0);
+    rig_open(&g, NULL, c->max_keys, LIMIT_LIVE, 1);
+    l = lap_start();
+    t = decide(&g, &k, 0, k.count);
+    emit_lap("churn", "insert", who, run, lap_end(l), k.count);
+    must(t.granted == k.count, "every new key was granted");
+    emit("churn", "insert", "evicted", run, (double)rig_stats(&g).evicted / (double)k.count, 0);
+    rig_close(&g);
+    keys_close(&k);
+}
+
+static void run_reuse(struct churn *c, rig_decide *decide, const char *who, int run)
+{
+    const uint64_t evicted = rig_stats(&c->reuse).evicted;
+
+    fresh_keys(c);
+    must(rig_measure(&c->reuse, &c->k, decide, "churn", "reuse", who, run).granted ==
+             rig_timed(&c->k),
+         "every new key was granted");
+    must(rig_stats(&c->reuse).evicted == evicted, "no live key was evicted");
+}
+
+static void run_full(struct churn *c, rig_decide *decide, const char *who, int run)
+{
+    const uint64_t evicted = rig_stats(&c->full).evicted;
+
+    fresh_keys(c);
+    must(rig_measure(&c->full, &c->k, decide, "churn", "full", who, run).granted ==
+             rig_timed(&c->k),
+         "every new key was granted");
+    must((rig_stats(&c->full).evicted - evicted) * 100 > c->k.count * 99, "nearly all evict");
+}
+
+static void run_denied(struct churn *c, rig_decide *decide, const char *who, int run)
+{
+    keys_random(&c->k, &c->seed, c->max_keys);
+    must(rig_measure(&c->denied, &c->k, decide, "churn", "denied", who, run).granted * 200 <
+             rig_timed(&c->k),
+         "every decision was refused, but of keys that were lost");
+}
+
+static void run_expired(struct churn *c, rig_decide *decide, const char *who, int run)
+{
+    struct tally t;
+
+    keys_random(&c->k, &c->seed, c->max_keys);
+    t = rig_measure(&c->expired, &c->k, decide, "churn", "expired", who, run);
+    must(t.granted == rig_timed(&c->k), "every decision was granted");
+    /* A batch may hold a key twice. */
+    must(t.remaining > (int64_t)t.granted * 9 * 99 / 100, "keys were as good as new");
+}
+
+/* A table full of keys that all became as good as new at the same time. While they came, the clock
+ * stood still, or each would have taken the place of another. */
+static void open_passed(const struct churn *c, struct rig *g, int64_t step_ns)
+{
+    rig_open(g, NULL, c->max_keys, LIMIT_BRIEF, 0);
+    (void)rig_fill(g, KEY_LEN, 0, c->max_keys);
+    must(rig_stats(g).keys * 100 > c->max_keys * 99, "nearly all keys have a place");
+    g->now_ns += 1000000;
+    g->step_ns = step_ns;
+}
+
+static void prepare(struct churn *c)
+{
+    const uint64_t n = c->max_keys;
+
+    rig_open(&c->full, NULL, n, LIMIT_LIVE, 1);
+    rig_open(&c->denied, NULL, n, LIMIT_DENY, 1);
+    (void)rig_fill(&c->full, KEY_LEN, 0, n * 3);
+    (void)rig_fill(&c->denied, KEY_LEN, 0, n);
+    open_passed(c, &c->reuse, 2);
+    open_passed(c, &c->expired, 2000);
+    c->next = n * 3;
+    keys_open(&c->k, KEY_LEN, n + n / 2);
+}
+
+static void run_all(struct churn *c, rig_decide *decide, const char *who, int run)
+{
+    run_insert(c, decide, who, run);
+    run_reuse(c, decide, who, run);
+    run_full(c, decide, who, run);
+    run_denied(c, decide, who, run);
+    run_expired(c, decide, who, run);
+}
+
+int main(int argc, char **argv)
+{
+    struct churn c = {.max_keys = number_arg(argc, argv, 1), .seed = 0x5eed};
+    const int runs = (int)number_arg(argc, argv, 2);
+    struct region region;
+
+    pin(CORE_MAIN);
+    prepare(&c);
+    region_open(&region, rig_stats(&c.full).bytes);
+    chase_prepare(&region, &c.seed);
+    for (int run = 0; run < runs; run++) {
+        quiet_wait("churn", "", run);
+        yardsticks_measure(&region, &c.k, &c.seed, "churn", "yardsticks", run);
+        run_all(&c, rig_single, "single", run);
+        run_all(&c, rig_batch, "batch", run);
+    }
+    return 0;
+}

@@ -1,0 +1,126 @@
+/* Decisions and nothing else, for an instruction counter.
+ *
+ *     count NAME N     does N of what NAME names
+ *     count --names    the names
+ *
+ * Run under callgrind with two values of N, the difference of the counts over the difference of the
+ * Ns is what one takes; `loop` is what going through the keys takes, and part of the others.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "rig.h"
+#include "rows.h"
+#include "stopwatch.h"
+
+enum { KEYS = 1024, KEY_LEN = 16, ASKS_BEFORE = 30 /* until bursts are used up */ };
+
+static void do_loop(struct keys *k, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        keep((uint64_t)(uintptr_t)key_at(k, i % KEYS));
+}
+
+static void decide(struct keys *k, const char *limit, int64_t step_ns, rig_decide *how, uint64_t n)
+{
+    struct rig g;
+
+    rig_open(&g, NULL, KEYS * 8, limit, 0);
+    (void)rig_single(&g, k, 0, KEYS); /* while the clock stands still each key has its place */
+    g.step_ns = step_ns;
+    for (int i = 0; i < ASKS_BEFORE; i++)
+        (void)rig_single(&g, k, 0, KEYS);
+    for (uint64_t i = 0; i < n; i += KEYS)
+        (void)how(&g, k, 0, KEYS);
+    rig_close(&g);
+}
+
+static void do_allow(struct keys *k, uint64_t n)
+{
+    struct weir_limiter *l;
+    uint64_t granted = 0;
+
+    (void)k;
+    must(weir_limiter_open(&l, "token-bucket 1000M/s burst=1000M", NULL) == 0, "a limiter opens");
+    for (uint64_t i = 0; i < n; i++)
+        granted += weir_limiter_allow(l);
+    must(granted == n, "all was granted");
+    weir_limiter_close(l);
+}
+
+static void do_limiter_take(struct keys *k, uint64_t n)
+{
+    int64_t now_ns = weir_now(NULL);
+    struct weir_limiter *l;
+    struct weir_verdict v;
+
+    (void)k;
+    must(weir_limiter_open(&l, "token-bucket 1000M/s burst=1000M", NULL) == 0, "a limiter opens");
+    for (uint64_t i = 0; i < n; i++)
+        must(weir_limiter_take_at(l, 1, 0, ++now_ns, &v) == 0 && v.allowed, "it was granted");
+    weir_limiter_close(l);
+}
+
+static void do_live(struct keys *k, uint64_t n)
+{
+    decide(k, LIMIT_LIVE, 1, rig_single, n);
+}
+
+static void do_live_batch(struct keys *k, uint64_t n)
+{
+    decide(k, LIMIT_LIVE, 1, rig_batch, n);
+}
+
+static void do_denied(struct keys *k, uint64_t n)
+{
+    decide(k, LIMIT_DENY, 1, rig_single, n);
+}
+
+static void do_expired(struct keys *k, uint64_t n)
+{
+    decide(k, LIMIT_BRIEF, 2000, rig_single, n);
+}
+
+static const struct plain {
+    const char *name;
+    void (*work)(struct keys *k, uint64_t n);
+} PLAIN[] = {
+    {"loop", do_loop},
+    {"weir_limiter_allow", do_allow},
+    {"weir_limiter_take_at", do_limiter_take},
+    {"weir_take_at, granted", do_live},
+    {"weir_take_many_at, granted", do_live_batch},
+    {"weir_take_at, denied", do_denied},
+    {"weir_take_at, expired", do_expired},
+};
+enum { PLAIN_COUNT = sizeof PLAIN / sizeof PLAIN[0] };
+
+static void print_names(void)
+{
+    for (int i = 0; i < PLAIN_COUNT; i++)
+        (void)puts(PLAIN[i].name);
+    for (int i = 0; i < ROW_COUNT; i++)
+        (void)puts(ROWS[i].name);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t n;
+    struct keys k;
+
+    if (argc == 2 && strcmp(argv[1], "--names") == 0) {
+        print_names();
+        return 0;
+    }
+    n = number_arg(argc, argv, 2) / KEYS * KEYS;
+    keys_open(&k, KEY_LEN, KEYS);
+    keys_serial(&k, 0);
+    for (int i = 0; i < PLAIN_COUNT; i++)
+        if (strcmp(argv[1], PLAIN[i].name) == 0)
+            return PLAIN[i].work(&k, n), 0;
+    for (int i = 0; i < ROW_COUNT; i++)
+        if (strcmp(argv[1], ROWS[i].name) == 0)
+            return decide(&k, ROWS[i].limit, ROWS[i].step_ns / KEYS, rig_single, n), 0;
+    must(0, "the name is one of --names");
+    return 1;
+}

@@ -1,0 +1,92 @@
+/* The threads start together and stop together, so that all of the time measured is time in which
+ * all were at it. That holds for the wall clock alone, and only if none lost its core meanwhile: a
+ * sample in which one did is taken again, a few times. */
+#include "crew.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "stopwatch.h"
+
+enum { CHUNK = 1024, TRIES = 8 };
+static const double LOST_MOST = 0.03;
+
+struct crew {
+    crew_work *work;
+    void *arg;
+    uint64_t count;
+    int threads;
+    atomic_int ready;
+    atomic_bool done;
+};
+
+struct member {
+    struct crew *crew;
+    int who;
+    uint64_t did;
+    struct lap lap;
+    pthread_t thread;
+};
+
+static void *run_member(void *arg)
+{
+    struct member *m = arg;
+    struct crew *c = m->crew;
+    struct lap start;
+
+    pin(m->who == 0 ? CORE_MAIN : CORE_OTHER);
+    for (uint64_t warm = 0; warm < c->count / 4; warm += CHUNK)
+        c->work(c->arg, m->who, CHUNK);
+    atomic_fetch_add(&c->ready, 1);
+    while (atomic_load(&c->ready) < c->threads) {
+    }
+    start = lap_start();
+    while (!atomic_load_explicit(&c->done, memory_order_relaxed) && m->did < c->count) {
+        c->work(c->arg, m->who, CHUNK);
+        m->did += CHUNK;
+    }
+    atomic_store(&c->done, true);
+    m->lap = lap_end(start);
+    return NULL;
+}
+
+/* ns per operation and thread, and the largest part of its time that a thread lost. */
+static double try_once(struct crew *c, double *lost)
+{
+    struct member m[CREW_MOST] = {0};
+    uint64_t did = 0;
+    double ns = 0;
+
+    atomic_store(&c->ready, 0);
+    atomic_store(&c->done, false);
+    for (int i = 0; i < c->threads; i++) {
+        m[i].crew = c;
+        m[i].who = i;
+        must(pthread_create(&m[i].thread, NULL, run_member, &m[i]) == 0, "a thread starts");
+    }
+    *lost = 0;
+    for (int i = 0; i < c->threads; i++) {
+        (void)pthread_join(m[i].thread, NULL);
+        did += m[i].did;
+        ns += (double)(c->threads == 1 ? m[i].lap.cpu_ns : m[i].lap.wall_ns);
+        if (lap_lost(m[i].lap) > *lost)
+            *lost = lap_lost(m[i].lap);
+    }
+    return ns / (double)did;
+}
+
+void crew_measure(crew_work *work, void *arg, int threads, uint64_t count, const char *bench,
+                  const char *scene, const char *who, int run)
+{
+    const struct timespec while_others_work = {.tv_nsec = 300000000};
+    struct crew c = {.work = work, .arg = arg, .count = count, .threads = threads};
+    double lost, ns = try_once(&c, &lost);
+
+    for (int i = 1; threads > 1 && lost > LOST_MOST && i < TRIES; i++) {
+        (void)nanosleep(&while_others_work, NULL);
+        ns = try_once(&c, &lost);
+    }
+    emit(bench, scene, who, run, ns, lost);
+}

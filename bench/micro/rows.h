@@ -1,0 +1,28 @@
+/* The algorithms, each with a limit of a thousand events a second that is asked twice as often, so
+ * that half of the asks are granted and half refused, about: traffic that is all of one kind would
+ * flatter the branch predictor. The limits are small, so that a table of keys gets there soon. Those
+ * that make everybody wait instead are asked as often as they grant. */
+#ifndef WEIR_BENCH_ROWS_H
+#define WEIR_BENCH_ROWS_H
+
+#include <stdint.h>
+
+static const struct row {
+    const char *name, *limit;
+    int64_t step_ns; /* how far the clock moves between two asks of one key */
+} ROWS[] = {
+    {"fixed-window", "fixed-window 4/4ms", 500000},
+    {"sliding-window", "sliding-window 4/4ms", 500000},
+    {"sliding-counter", "sliding-counter 4/4ms", 500000},
+    {"sliding-log", "sliding-log 4/4ms", 500000},
+    {"token-bucket", "token-bucket 1000/s burst=10", 500000},
+    {"token-bucket, 3/s", "token-bucket 3/s burst=10", 166666666},
+    {"leaky-bucket", "leaky-bucket 1000/s capacity=10 delay=0", 500000},
+    {"pacer", "pacer 1000/s queue=10", 500000},
+    {"smooth-bursty", "smooth-bursty 1000/s max-burst=10ms", 1000000},
+    {"smooth-warmup", "smooth-warmup 1000/s warmup=10ms", 1000000},
+    {"min-interval", "min-interval 1ms", 500000},
+};
+enum { ROW_COUNT = sizeof ROWS / sizeof ROWS[0] };
+
+#endif

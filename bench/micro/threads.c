@@ -1,0 +1,122 @@
+/* Two threads on one engine.
+ *
+ *     threads KEYS RUNS
+ *
+ * Random live keys of 16 bytes, each thread with an array of its own; then all on one and the same
+ * key. Beside them the yardsticks by one thread and by two, for two cores do not have twice the
+ * memory of one.
+ */
+#include <stdio.h>
+
+#include "crew.h"
+#include "quiet.h"
+#include "rig.h"
+#include "stopwatch.h"
+
+enum { KEY_LEN = 16, DECISIONS = 1000000 };
+
+struct lane {
+    _Alignas(128) struct rig rig; /* the same engine, a clock of its own */
+    struct keys keys, hot;
+    size_t at;
+    uint64_t chain, seed;
+};
+
+struct bench {
+    struct lane lane[CREW_MOST];
+    struct region region;
+};
+
+static void decide(struct lane *l, const struct keys *k, rig_decide *how, uint64_t n)
+{
+    if (l->at + n > k->count)
+        l->at = 0;
+    must(how(&l->rig, k, l->at, l->at + n).granted == n, "every decision was granted");
+    l->at += n;
+}
+
+static void do_single(void *arg, int who, uint64_t n)
+{
+    struct lane *l = &((struct bench *)arg)->lane[who];
+
+    decide(l, &l->keys, rig_single, n);
+}
+
+static void do_batch(void *arg, int who, uint64_t n)
+{
+    struct lane *l = &((struct bench *)arg)->lane[who];
+
+    decide(l, &l->keys, rig_batch, n);
+}
+
+static void do_hot(void *arg, int who, uint64_t n)
+{
+    struct lane *l = &((struct bench *)arg)->lane[who];
+
+    decide(l, &l->hot, rig_single, n);
+}
+
+static void do_chase(void *arg, int who, uint64_t n)
+{
+    struct bench *b = arg;
+    struct lane *l = &b->lane[who];
+
+    l->chain = chase(&b->region, l->chain, n);
+}
+
+static void do_update(void *arg, int who, uint64_t n)
+{
+    struct bench *b = arg;
+
+    update(&b->region, &b->lane[who].seed, n);
+}
+
+static const struct contender {
+    const char *name;
+    crew_work *work;
+} CONTENDERS[] = {
+    {"chase", do_chase}, {"update", do_update}, {"single", do_single},
+    {"batch", do_batch}, {"one key", do_hot},
+};
+enum { CONTENDER_COUNT = sizeof CONTENDERS / sizeof CONTENDERS[0] };
+
+static void open_bench(struct bench *b, uint64_t keys)
+{
+    struct rig g;
+
+    rig_open(&g, NULL, keys, LIMIT_LIVE, 1);
+    must(rig_fill(&g, KEY_LEN, 0, keys).granted == keys, "every key was granted");
+    region_open(&b->region, rig_stats(&g).bytes);
+    for (uint64_t i = 0; i < CREW_MOST; i++) {
+        struct lane *l = &b->lane[i];
+
+        l->rig = g;
+        l->seed = 0x5eed + i;
+        l->chain = random_below(&l->seed, b->region.size / STRIDE);
+        keys_open(&l->keys, KEY_LEN, DECISIONS * 2);
+        keys_random(&l->keys, &l->seed, keys);
+        keys_open(&l->hot, KEY_LEN, 1 << 14);
+        keys_random(&l->hot, &l->seed, 1);
+    }
+    chase_prepare(&b->region, &b->lane[0].seed);
+}
+
+int main(int argc, char **argv)
+{
+    const uint64_t keys = number_arg(argc, argv, 1);
+    const int runs = (int)number_arg(argc, argv, 2);
+    static struct bench b;
+    char scene[64];
+
+    open_bench(&b, keys);
+    for (int run = 0; run < runs; run++) {
+        for (int threads = 1; threads <= CREW_MOST; threads++) {
+            (void)snprintf(scene, sizeof scene, "%llu, %d", (unsigned long long)keys, threads);
+            quiet_wait("threads", scene, run);
+            for (int i = 0; i < CONTENDER_COUNT; i++)
+                crew_measure(CONTENDERS[i].work, &b, threads, DECISIONS, "threads", scene,
+                             CONTENDERS[i].name, run);
+        }
+    }
+    return 0;
+}
