@@ -45,14 +45,15 @@ static pid_t start_taker(const char *store)
 {
     const pid_t child = fork();
     const struct weir_options o = {.store = store};
+    struct weir_policy *p;
     struct weir *w;
 
     if (child != 0)
         return child;
-    if (weir_open(&w, &o, NULL) == 0)
-        for (struct weir_policy *p = weir_policy_find(w, "local"); p;)
-            (void)take(w, p, "held");
-    _exit(3);
+    if (weir_open(&w, &o, NULL) != 0 || !(p = weir_policy_find(w, "local")))
+        _exit(3);
+    for (;;)
+        (void)take(w, p, "held");
 }
 
 static bool complain(const char *what, const struct asked *a)

@@ -3,7 +3,6 @@
  */
 #include "trial.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -17,26 +16,17 @@
 
 /* What processes share beside the file. */
 struct yard {
-    _Atomic int waiting, errors;
+    _Atomic int gate;
     _Atomic int64_t now_ns;
     _Atomic int64_t granted[KEYS_MOST];
 };
 
 static struct yard *yard_open(void)
 {
-    struct yard *y =
-        mmap(NULL, sizeof *y, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct yard *y = trial_shared(sizeof *y);
 
-    assert_ptr_not_equal(y, MAP_FAILED);
     atomic_store(&y->now_ns, T0);
     return y;
-}
-
-static void meet(struct yard *y, int n)
-{
-    atomic_fetch_add(&y->waiting, 1);
-    while (atomic_load(&y->waiting) < n)
-        (void)sched_yield();
 }
 
 /* ---- Reboots ----------------------------------------------------------------------------------- */
@@ -113,7 +103,7 @@ static void all_who_open_a_file_have_its_time(void **state)
 
 /* ---- The law ----------------------------------------------------------------------------------- */
 
-/* Asks at a time that every call moves on; the parent's engine serves half of them, own ones the rest. */
+/* Asks at a time that every call moves on. */
 static int take_and_take(struct yard *y, const char *name, int self, int keys)
 {
     unsigned dice = (unsigned)self * 2654435761u + 1;
@@ -123,7 +113,7 @@ static int take_and_take(struct yard *y, const char *name, int self, int keys)
     if (!w)
         return 1;
     (void)alarm(120);
-    meet(y, EACH);
+    trial_meet(&y->gate, EACH);
     for (int i = 0; i < DECISIONS; i++) {
         const int key = (int)((dice = dice * 1664525u + 1013904223u) >> 8) % keys;
         const struct weir_request rq = {p, &key, sizeof key, 1, 0};

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -18,14 +19,10 @@ static void die_of_faults(void)
 
 struct trial trial_run(void (*does)(struct trial *t, void *arg), void *arg)
 {
-    struct trial *shared =
-        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    struct trial t;
+    struct trial *shared = trial_shared(sizeof *shared), t;
     int status = 0;
     pid_t child;
 
-    assert_ptr_not_equal(shared, MAP_FAILED);
-    memset(shared, 0, sizeof *shared);
     child = fork();
     if (child == 0) {
         die_of_faults();
@@ -171,6 +168,23 @@ struct weir *trial_store(const char *name, const struct image *i)
     if (weir_open(&w, &o, &why) != 0)
         fail_msg("%s", why.text);
     return w;
+}
+
+/* ---- Processes --------------------------------------------------------------------------------- */
+
+void *trial_shared(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(at, MAP_FAILED);
+    return at;
+}
+
+void trial_meet(_Atomic int *gate, int n)
+{
+    atomic_fetch_add(gate, 1);
+    while (atomic_load(gate) < n)
+        (void)sched_yield();
 }
 
 /* ---- Engines ----------------------------------------------------------------------------------- */

@@ -60,8 +60,10 @@ int64_t trial_used(struct weir *w, struct weir_policy *p, const char *key);
 /* Waits for the child; fails unless it exits with 0. */
 void trial_went_well(pid_t child);
 
-/* Memory for what processes share beside a file. */
+/* Zeroed memory for what processes share beside a file; and a gate in it that lets n of them pass at
+ * once. */
 void *trial_shared(size_t bytes);
+void trial_meet(_Atomic int *gate, int n);
 
 /* A program of such tests; what main returns. */
 #define trials_main(name, tests, all) \

@@ -73,7 +73,8 @@ static uint64_t draw(uint64_t *seed)
     return *seed >> 33;
 }
 
-/* ---- One thread -------------------------------------------------------------------------------- */
+/* ---- One thread
+ * -------------------------------------------------------------------------------- */
 
 static void three_lines_serve_a_burst_and_then_the_rate(void **state)
 {
@@ -233,7 +234,8 @@ static void arguments_out_of_range_are_refused_and_change_nothing(void **state)
     weir_limiter_close(l);
 }
 
-/* ---- allow is take ----------------------------------------------------------------------------- */
+/* ---- allow is take
+ * ----------------------------------------------------------------------------- */
 
 static const char *const TEXTS[] = {
     "token-bucket %ld/%ldms burst=%ld",
@@ -274,7 +276,8 @@ static void random_limit(uint64_t *seed, char *text, size_t cap)
     } while (weir_limit_parse(&limit, text, NULL) != 0);
 }
 
-/* Where something may change: at a refusal's retry and just before, a little on, far on, or back. */
+/* Where something may change: at a refusal's retry and just before, a little on, far on, or
+ * back. */
 static int64_t random_step(uint64_t *seed, struct weir_limiter *l, int64_t now_ns)
 {
     const struct weir_verdict v = peek_at(l, 1, 0, now_ns);
@@ -357,7 +360,8 @@ static void allow_says_what_take_says(void **state)
     assert_true(refused_at_a_glance > 5000);
 }
 
-/* ---- Another limit ----------------------------------------------------------------------------- */
+/* ---- Another limit
+ * ----------------------------------------------------------------------------- */
 
 static void usage_stays_when_the_rate_changes(void **state)
 {
@@ -423,7 +427,8 @@ static void the_limit_in_force_changes_nothing(void **state)
     weir_limiter_close(l);
 }
 
-/* ---- Many threads ------------------------------------------------------------------------------ */
+/* ---- Many threads
+ * ------------------------------------------------------------------------------ */
 
 #define THREADS 8
 #define ASKS    5000  /* of one thread */
@@ -436,7 +441,8 @@ struct crowd {
     _Atomic bool over;
 };
 
-/* Time is what all have asked so far; between taking a time and asking at it, others may overtake. */
+/* Time is what all have asked so far; between taking a time and asking at it, others may
+ * overtake. */
 static void *ask_along(void *arg)
 {
     struct crowd *c = arg;
@@ -558,7 +564,8 @@ static void a_limit_that_changes_under_load_forgets_nothing(void **state)
     weir_limiter_close(c.l);
 }
 
-/* ---- Pairs ------------------------------------------------------------------------------------- */
+/* ---- Pairs
+ * ------------------------------------------------------------------------------------- */
 
 struct swapping {
     struct weir__pair pair;
@@ -600,7 +607,8 @@ static void a_pair_is_never_seen_half_swapped(void **state)
     assert_int_equal(weir__pair_load(&s.pair).fresh_ns, atomic_load(&s.swaps));
 }
 
-/* ---- Children ---------------------------------------------------------------------------------- */
+/* ---- Children
+ * ---------------------------------------------------------------------------------- */
 
 static void a_child_goes_on_with_a_limiter_of_its_own(void **state)
 {
