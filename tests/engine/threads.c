@@ -269,7 +269,7 @@ static void growth_loses_hardly_a_key(void **state)
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
         struct job j = {.w = place_open(&(struct weir_options){.max_keys = 2 * MILLION}),
-                        .keys = (i == 0 ? MILLION : MILLION / 4) / CREW * CREW,
+                        .keys = (uint64_t)((i == 0 ? MILLION : MILLION / 4) / CREW * CREW),
                         .now_ns = T0};
         struct hand sum;
         uint64_t lost = 0;

@@ -111,6 +111,29 @@ static void a_changed_byte_of_the_header_crashes_nobody(void **state)
     trial_ended(&t);
 }
 
+/* Who is killed between allocating a table and saying so loses room in the file. However much that is, a
+ * table behind it is not mapped over what lies behind the file's own addresses. */
+static void a_file_longer_than_it_can_be_crashes_nobody(void **state)
+{
+    static const uint64_t sizes[] = {UINT64_C(1) << 30, UINT64_C(5) << 30, UINT64_C(1) << 40};
+
+    (void)state;
+    for (size_t i = 0; i < LENGTH(sizes); i++) {
+        struct image image = trial_copy();
+        char path[FOLDER_PATH];
+        struct trial t;
+
+        atomic_store(&trial_header(&image)->bytes, sizes[i]);
+        trial_write("damaged", image.at, image.bytes);
+        folder_path(path, "damaged");
+        assert_int_equal(truncate(path, (off_t)sizes[i]), 0);
+        t = trial_run(open_and_use, (void *)(uintptr_t) "damaged");
+        trial_ended(&t);
+        assert_int_not_equal(t.error, 0); /* refused at open, or when the table is to be made */
+        image_free(&image);
+    }
+}
+
 /* ---- The directory ----------------------------------------------------------------------------- */
 
 static struct weir__directory *directory_of(struct image *i)
@@ -282,6 +305,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_changed_byte_of_the_header_crashes_nobody),
+        cmocka_unit_test(a_file_longer_than_it_can_be_crashes_nobody),
         cmocka_unit_test(a_damaged_record_is_refused_or_as_it_was),
         cmocka_unit_test(a_directory_of_garbage_crashes_nobody),
         cmocka_unit_test(buckets_of_garbage_crash_nobody),
