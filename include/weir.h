@@ -446,8 +446,8 @@ WEIR_API int weir_cancel_at(struct weir *w, struct weir_reservation *r, int64_t 
 /* Blocks until the request is granted and its turn has come, at most until deadline_ns on the
  * engine's clock (WEIR_FOREVER: as long as it takes). A request that cannot pass by then is refused
  * at once. rq->patience_ns is not looked at. Waiters for one key are served in the order
- * they came (within one process). One whose sleep a signal disturbs gives back what it took and returns
- * WEIR_EINTR; while others are before it in line, it is not disturbed. In the twin, time starts at now_ns and passes as it does. */
+ * they came (within one process). One that a signal disturbs gives back what it took and returns
+ * WEIR_EINTR. In the twin, time starts at now_ns and passes as it does. */
 WEIR_API int weir_wait(struct weir *w, const struct weir_request *rq, int64_t deadline_ns,
                        struct weir_verdict *v);
 WEIR_API int weir_wait_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,

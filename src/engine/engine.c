@@ -17,16 +17,10 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void locks_init(struct weir *w)
 {
-    pthread_condattr_t monotonic;
-
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     for (int i = 0; i < WEIR__QUEUES; i++) {
         w->queue[i].first = w->queue[i].last = NULL;
         (void)pthread_mutex_init(&w->queue[i].lock, NULL);
-        (void)pthread_cond_init(&w->queue[i].moved, &monotonic);
     }
-    (void)pthread_condattr_destroy(&monotonic);
     (void)pthread_mutex_init(&w->policies_lock, NULL);
     (void)pthread_mutex_init(&w->scratch_lock, NULL);
 }
@@ -115,10 +109,8 @@ void weir_close(struct weir *w)
         free(p);
         p = next;
     }
-    for (int i = 0; i < WEIR__QUEUES; i++) {
+    for (int i = 0; i < WEIR__QUEUES; i++)
         (void)pthread_mutex_destroy(&w->queue[i].lock);
-        (void)pthread_cond_destroy(&w->queue[i].moved);
-    }
     (void)pthread_mutex_destroy(&w->policies_lock);
     (void)pthread_mutex_destroy(&w->scratch_lock);
     weir__store_close(w->store);

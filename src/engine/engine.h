@@ -33,8 +33,7 @@ struct weir_policy {
 /* Those who wait for keys to come free; see wait.c. */
 struct weir__queue {
     pthread_mutex_t lock;
-    pthread_cond_t moved;
-    struct weir__waiter *first, *last;
+    struct weir__in_line *first, *last;
 };
 #define WEIR__QUEUES 16
 

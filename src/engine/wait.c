@@ -13,14 +13,16 @@
 #include <errno.h>
 #include <time.h>
 
+#include "engine/bell.h"
 #include "engine/clock.h"
 #include "engine/engine.h"
 
 #define LOOK_AGAIN_NS (5 * WEIR__NS_PER_MS) /* at a clock that is not ours, while others go first */
 
-struct weir__waiter {
+struct weir__in_line {
     uint64_t fingerprint;
-    struct weir__waiter *next;
+    struct weir__in_line *next;
+    struct weir__bell bell; /* rung when it has become the first for its key */
 };
 
 /* Time as the caller counts it: the engine's clock, or from now_ns on as time passes. */
@@ -60,7 +62,7 @@ static int sleep_until(const struct timeline *t, int64_t until_ns)
 
 /* ---- The queue --------------------------------------------------------------------------------- */
 
-static void join(struct weir__queue *q, struct weir__waiter *me)
+static void join(struct weir__queue *q, struct weir__in_line *me)
 {
     if (q->last)
         q->last->next = me;
@@ -69,20 +71,20 @@ static void join(struct weir__queue *q, struct weir__waiter *me)
     q->last = me;
 }
 
-static bool is_first(const struct weir__queue *q, const struct weir__waiter *me)
+static struct weir__in_line *first_for(const struct weir__queue *q, uint64_t fingerprint)
 {
-    const struct weir__waiter *at = q->first;
+    struct weir__in_line *at = q->first;
 
-    while (at->fingerprint != me->fingerprint)
+    while (at && at->fingerprint != fingerprint)
         at = at->next;
-    return at == me;
+    return at;
 }
 
-static void leave(struct weir__queue *q, struct weir__waiter *me)
+static void leave(struct weir__queue *q, struct weir__in_line *me)
 {
-    struct weir__waiter *before = NULL;
+    struct weir__in_line *before = NULL;
 
-    for (struct weir__waiter *at = q->first; at != me; at = at->next)
+    for (struct weir__in_line *at = q->first; at != me; at = at->next)
         before = at;
     if (before)
         before->next = me->next;
@@ -90,30 +92,26 @@ static void leave(struct weir__queue *q, struct weir__waiter *me)
         q->first = me->next;
     if (q->last == me)
         q->last = before;
-    (void)pthread_cond_broadcast(&q->moved);
+    before = first_for(q, me->fingerprint);
+    if (before)
+        weir__bell_ring(&before->bell);
 }
 
-static void wait_a_little(struct weir__queue *q, int64_t ns)
+/* Until nobody is before us, or the deadline has passed: 0; or WEIR_EINTR. */
+static int await_turn(struct weir__queue *q, struct weir__in_line *me, const struct timeline *t,
+                      int64_t deadline_ns)
 {
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    ns += until.tv_nsec;
-    until.tv_sec += ns / WEIR__NS_PER_S;
-    until.tv_nsec = ns % WEIR__NS_PER_S;
-    (void)pthread_cond_timedwait(&q->moved, &q->lock, &until);
-}
-
-/* Until nobody is before us, or the deadline has passed. The caller holds the queue's lock. */
-static void await_turn_locked(struct weir__queue *q, const struct weir__waiter *me,
-                              const struct timeline *t, int64_t deadline_ns)
-{
-    while (!is_first(q, me)) {
+    for (;;) {
         const int64_t left = deadline_ns - moment(t).now_ns;
+        bool first;
 
-        if (left <= 0)
-            return;
-        wait_a_little(q, t->w->clock.now ? LOOK_AGAIN_NS : weir__min(left, WEIR__NS_PER_S));
+        (void)pthread_mutex_lock(&q->lock);
+        first = first_for(q, me->fingerprint) == me;
+        (void)pthread_mutex_unlock(&q->lock);
+        if (first || left <= 0)
+            return 0;
+        if (weir__bell_await(&me->bell, t->w->clock.now ? LOOK_AGAIN_NS : left) != 0)
+            return WEIR_EINTR;
     }
 }
 
@@ -154,8 +152,8 @@ static int ask(struct weir *w, const struct weir_request *rq, const struct timel
 static int ask_in_turn(struct weir *w, const struct weir_request *rq, const struct timeline *t,
                        int64_t deadline_ns, struct weir_reservation *r, struct weir_verdict *v)
 {
-    struct weir__waiter me = {.fingerprint = weir__hash(rq->key, rq->key_len, w->store->secret) +
-                                             rq->policy->tag};
+    struct weir__in_line me = {.fingerprint = weir__hash(rq->key, rq->key_len, w->store->secret) +
+                                              rq->policy->tag};
     struct weir__queue *q = &w->queue[me.fingerprint % WEIR__QUEUES];
     int64_t again_ns = 0;
     int error = ask(w, rq, t, deadline_ns, NULL, v, &again_ns);
@@ -164,13 +162,13 @@ static int ask_in_turn(struct weir *w, const struct weir_request *rq, const stru
         return error; /* the hopeless do not stand in line */
     (void)pthread_mutex_lock(&q->lock);
     join(q, &me);
-    await_turn_locked(q, &me, t, deadline_ns);
     (void)pthread_mutex_unlock(&q->lock);
-    do {
+    error = await_turn(q, &me, t, deadline_ns);
+    for (again_ns = 0; !error && again_ns >= 0;) {
         error = ask(w, rq, t, deadline_ns, r, v, &again_ns);
         if (!error && again_ns >= 0)
             error = sleep_until(t, again_ns);
-    } while (!error && again_ns >= 0);
+    }
     (void)pthread_mutex_lock(&q->lock);
     leave(q, &me);
     (void)pthread_mutex_unlock(&q->lock);

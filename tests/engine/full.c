@@ -214,6 +214,35 @@ static void no_place_for_one_is_a_refusal_of_all(void **state)
     place_close(w);
 }
 
+/* The places that were made before one could not be had are given back. */
+static void a_refusal_of_all_leaves_no_place_behind(void **state)
+{
+    struct weir *w = tiny(WEIR_FULL_DENY);
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=2", T0);
+    int refused = 0;
+
+    (void)state;
+    for (uint32_t round = 0; round < 100; round++) {
+        const struct weir_stats before = stats(w, T0);
+        struct weir_request rq[8];
+        struct weir_verdict v;
+        uint32_t key[8];
+
+        for (uint32_t i = 0; i < 8; i++) {
+            key[i] = round * 8 + i;
+            rq[i] = (struct weir_request){p, &key[i], sizeof key[i], 1, 0};
+        }
+        assert_int_equal(weir_take_all_at(w, rq, 8, T0, &v), 0);
+        assert_int_equal(stats(w, T0).keys, before.keys + (v.allowed ? 8 : 0));
+        assert_int_equal(stats(w, T0).live_keys, before.live_keys + (v.allowed ? 8 : 0));
+        for (uint32_t i = 0; i < 8; i++)
+            assert_int_equal(peek_n(w, p, key[i], 0, T0).remaining, v.allowed ? 1 : 2);
+        refused += !v.allowed;
+    }
+    assert_true(refused > 0);
+    place_close(w);
+}
+
 /* Sixteen keys in one request, in a store so small that they meet: none takes another's place. */
 static void keys_of_one_request_do_not_evict_each_other(void **state)
 {
@@ -291,6 +320,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(who_takes_nothing_evicts_nobody),
     cmocka_unit_test(keys_as_good_as_new_make_place_without_being_counted),
     cmocka_unit_test(no_place_for_one_is_a_refusal_of_all),
+    cmocka_unit_test(a_refusal_of_all_leaves_no_place_behind),
     cmocka_unit_test(keys_of_one_request_do_not_evict_each_other),
     cmocka_unit_test(statistics_count_what_is_there),
     cmocka_unit_test(few_keys_in_a_large_store_are_counted_to_the_last),

@@ -201,6 +201,33 @@ static void waits_end_in_time_or_are_hopeless_at_once(void **state)
     weir_limiter_close(l);
 }
 
+static void the_hopeless_are_told_at_once(void **state)
+{
+    static const char *const LIMITS[] = {
+        "token-bucket 1/h burst=1",    "pacer 1/h",       "leaky-bucket 1/h capacity=9 delay=0",
+        "smooth-bursty 1/h",           "min-interval 1h", "fixed-window 1/h",
+        "leaky-bucket 1/h capacity=1", "sliding-log 1/h", "pacer 1/h + fixed-window 1/h"};
+
+    (void)state;
+    for (size_t i = 0; i < LENGTH(LIMITS); i++) {
+        const int64_t before = weir_now(NULL);
+        struct weir_verdict v, standing;
+        struct weir_limiter *l;
+
+        print_message("  %s\n", LIMITS[i]);
+        assert_int_equal(weir_limiter_open(&l, LIMITS[i], NULL), 0);
+        while (weir_limiter_allow(l))
+            ;
+        assert_int_equal(weir_limiter_wait(l, 1, before + 5 * SECOND, &v), 0);
+        assert_false(v.allowed);
+        assert_true(v.retry_after_ns > 0);
+        assert_true(weir_now(NULL) - before < 4 * SECOND);
+        assert_int_equal(weir_limiter_peek(l, 0, 0, &standing), 0);
+        assert_true(standing.reset_after_ns <= 2 * HOUR); /* nothing was taken */
+        weir_limiter_close(l);
+    }
+}
+
 /* ---- Signals ------------------------------------------------------------------------------- */
 
 static pthread_t sleeper;
@@ -255,6 +282,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(changes_keep_what_is_used),
     cmocka_unit_test(reservations_are_cancelled_by_cost_and_time),
     cmocka_unit_test(waits_end_in_time_or_are_hopeless_at_once),
+    cmocka_unit_test(the_hopeless_are_told_at_once),
     cmocka_unit_test(a_signal_ends_the_wait_and_gives_back),
 };
 

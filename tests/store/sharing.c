@@ -207,32 +207,51 @@ static int go_on(struct busy *b)
     return 0;
 }
 
-static void a_child_goes_on_whatever_its_parents_threads_did(void **state)
+/* Forks again and again while four threads are at it. */
+static void fork_amid(struct busy *b)
 {
-    struct busy b = {0};
     pthread_t thread[4];
     int status = 0;
 
-    (void)state;
-    b.w = trial_engine("forked", &b.p, "fixed-window 1000000/1h");
-    assert_true(trial_take(b.w, b.p, "key")); /* and so the first seat is this thread's */
+    assert_non_null(b->w);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, take_and_change, &b), 0);
+        assert_int_equal(pthread_create(&thread[i], NULL, take_and_change, b), 0);
     for (int i = 0; i < ROUNDS && status == 0; i++) {
         const pid_t child = fork();
 
         if (child == 0)
-            _exit(go_on(&b));
+            _exit(go_on(b));
         (void)waitpid(child, &status, 0);
     }
-    atomic_store(&b.stop, true);
+    atomic_store(&b->stop, true);
     for (int i = 0; i < 4; i++)
         (void)pthread_join(thread[i], NULL);
     if (status != 0)
         fail_msg("a child ended with status %d, signal \"%s\"", WEXITSTATUS(status),
                  strsignal(WTERMSIG(status)));
+    assert_true(trial_take(b->w, b->p, "key"));
+}
+
+static void a_child_goes_on_whatever_its_parents_threads_did(void **state)
+{
+    struct busy b = {0};
+
+    (void)state;
+    b.w = trial_engine("forked", &b.p, "fixed-window 1000000/1h");
+    fork_amid(&b);
     assert_true(holder_of("forked", 0) == getpid()); /* the children's closing took nothing away */
-    assert_true(trial_take(b.w, b.p, "key"));
+    weir_close(b.w);
+}
+
+/* With a store of its own, which holds what the parent's held at that instant. */
+static void a_child_goes_on_with_a_private_store(void **state)
+{
+    struct busy b = {0};
+
+    (void)state;
+    assert_int_equal(weir_open(&b.w, NULL, NULL), 0);
+    assert_int_equal(weir_policy_set_at(b.w, "p", "fixed-window 1000000/1h", T0, &b.p, NULL), 0);
+    fork_amid(&b);
     weir_close(b.w);
 }
 
@@ -245,6 +264,7 @@ int main(void)
         cmocka_unit_test(threads_that_end_make_room_for_others),
         cmocka_unit_test(threads_that_end_make_room_for_other_processes),
         cmocka_unit_test(a_child_goes_on_whatever_its_parents_threads_did),
+        cmocka_unit_test(a_child_goes_on_with_a_private_store),
     };
 
     return trials_main("store-sharing", tests, LENGTH(tests));

@@ -21,7 +21,7 @@
 #define LARGE     "sliding-window 1000000000/1h slots=1000"
 #define TRIES     2000
 #define BUSY_NS   (SECOND / 100) /* what the engine waits */
-#define BUSY_MOST (SECOND / 4)   /* what a laden machine makes of it */
+#define BUSY_MOST (SECOND / 2)   /* what a laden machine makes of it */
 
 struct asked {
     int error;
