@@ -181,10 +181,25 @@ static int cannot_map(const struct weir__file *f, uint64_t bytes, struct weir_di
     return weir__diag_errno(why, WEIR_EIO, "%s: cannot map %" PRIu64 " bytes", f->path, bytes);
 }
 
+/* Where the last table ends. (Not header->bytes: who was killed while he made one may have raised that.) */
+static uint64_t end_of(const struct weir__header *h)
+{
+    struct weir__header placed = *h;
+    uint64_t end = weir__header_place(&placed);
+
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
+        const uint64_t at = atomic_load(&h->table[c].at);
+
+        if (at != 0 && at + whole_pages(h->table[c].bytes) > end)
+            end = at + whole_pages(h->table[c].bytes);
+    }
+    return end;
+}
+
 static int make_table(struct weir__file *f, uint32_t c, struct weir_diag *why)
 {
     const struct weir__table_options o = table_options(f->header, c);
-    const uint64_t at = atomic_load(&f->header->bytes);
+    const uint64_t at = end_of(f->header);
     const uint64_t bytes = whole_pages(weir__table_size(&o));
     const int error = allocate(f, at, bytes, why);
 
@@ -392,6 +407,8 @@ static int map_file(struct weir__file *f, const struct weir__header *h, const ch
     const uint64_t fixed = weir__header_place(&placed);
 
     f->reserved = largest(h);
+    if (atomic_load(&h->bytes) > f->reserved)
+        return weir__diag(why, WEIR_EFORMAT, "%s: damaged: larger than it can be", path);
     f->base =
         mmap(NULL, f->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (f->base == MAP_FAILED || !map_part(f, 0, fixed))
