@@ -5,7 +5,8 @@
  * then killed after each of these, and after others in between, every so many, beginning where the
  * seed says: so that runs with other seeds try others. What it leaves behind is looked at by two: a
  * witness that had the file open and a seat at it all the time, and one that opens it afresh (a copy
- * of it, made before the witness has touched anything).
+ * of it, made before the witness has touched anything). Every other time an heir has taken the dead
+ * one's seat before that, and lives.
  *
  * Checked, for both:
  *   (1) Every key of every policy answers a peek and then a take with 0, within a second.
@@ -127,8 +128,8 @@ static bool rehearse(struct run *r)
 
 /* ---- A kill ------------------------------------------------------------------------------------ */
 
-/* The witness has a seat before the victim acts, and looks when it is told. */
-static pid_t call_witness(struct run *r, int *go)
+/* Somebody who takes a seat and then waits for a word, or for the end. */
+static pid_t seat_one(struct run *r, void (*then)(struct run *), int *go)
 {
     int ready[2], start[2];
     char byte = 0;
@@ -138,10 +139,12 @@ static pid_t call_witness(struct run *r, int *go)
         exit(2);
     child = fork();
     if (child == 0) {
+        (void)close(start[1]);
         take_a_seat(&r->bed);
-        if (write(ready[1], &byte, 1) != 1 || read(start[0], &byte, 1) != 1)
+        if (write(ready[1], &byte, 1) != 1)
             _exit(3);
-        examine(r->bed.w, &r->shared->witness);
+        if (read(start[0], &byte, 1) == 1)
+            then(r);
         _exit(0);
     }
     if (read(ready[0], &byte, 1) != 1)
@@ -153,7 +156,12 @@ static pid_t call_witness(struct run *r, int *go)
     return child;
 }
 
-static int kill_victim(struct run *r, size_t k)
+static void witness(struct run *r)
+{
+    examine(r->bed.w, &r->shared->witness);
+}
+
+static void kill_victim(struct run *r, size_t k)
 {
     const struct step_deed d = deed_of(r);
     const pid_t victim = fork();
@@ -169,27 +177,19 @@ static int kill_victim(struct run *r, size_t k)
     r->survived += status == 0;
     if (status != 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
         (void)complain(r, k, "victim", "died of something else");
-    return status;
 }
 
-static void kill_at(struct run *r, size_t k)
+/* The witness and the one who opens the file look at the same time. */
+static void look_at_what_is_left(struct run *r, size_t k, pid_t seated, int go)
 {
     struct shared *s = r->shared;
-    pid_t witness, fresh;
-    int go, seen[2];
+    const pid_t fresh = child_that(examine_copy, r);
+    int seen[2];
 
-    image_restore(&r->bed.file, &r->start);
-    memset(&s->witness, 0, sizeof s->witness);
-    memset(&s->fresh, 0, sizeof s->fresh);
-    witness = call_witness(r, &go);
-    (void)kill_victim(r, k);
-    image_save(&r->bed.file, &r->left);
-    image_restore(&r->copy, &r->left);
-    fresh = child_that(examine_copy, r);
     if (write(go, "g", 1) != 1)
         exit(2);
     (void)close(go);
-    seen[0] = wait_for(witness);
+    seen[0] = wait_for(seated);
     seen[1] = wait_for(fresh);
     if (!judge(r, k, "witness", &s->witness, seen[0]) ||
         !judge(r, k, "fresh open", &s->fresh, seen[1]))
@@ -197,6 +197,28 @@ static void kill_at(struct run *r, size_t k)
     r->undone += outcome_of(r, &s->witness) == 0;
     if (!probe_same(&s->witness, &s->fresh))
         (void)complain(r, k, "both", "the witness finds what who opens it does not");
+}
+
+static void kill_at(struct run *r, size_t k)
+{
+    const bool inherited = r->tried % 2 && !r->bed.scene->unseated;
+    int go, end = -1;
+    pid_t seated, heir = 0;
+
+    image_restore(&r->bed.file, &r->start);
+    memset(&r->shared->witness, 0, sizeof r->shared->witness);
+    memset(&r->shared->fresh, 0, sizeof r->shared->fresh);
+    seated = seat_one(r, witness, &go);
+    kill_victim(r, k);
+    image_save(&r->bed.file, &r->left);
+    image_restore(&r->copy, &r->left);
+    if (inherited)
+        heir = seat_one(r, witness, &end);
+    look_at_what_is_left(r, k, seated, go);
+    if (inherited) {
+        (void)close(end);
+        (void)wait_for(heir);
+    }
 }
 
 /* ---- Scenes ------------------------------------------------------------------------------------ */
