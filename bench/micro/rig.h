@@ -7,7 +7,7 @@
 #include "keys.h"
 
 /* A key once touched stays alive for the whole benchmark, and has more left than is ever taken. */
-#define LIMIT_LIVE "token-bucket 10/m burst=100M"
+#define LIMIT_LIVE "token-bucket 1/s burst=1000M"
 /* One event each, then refusals for longer than the benchmark lasts. */
 #define LIMIT_DENY "token-bucket 1/24h burst=1"
 /* A key is as good as new after a microsecond. */

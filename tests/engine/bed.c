@@ -403,6 +403,8 @@ static void step(struct bed *b)
     b->now_ns = draw_now(&b->rng, &s->limit, &s->last, b->now_ns, b->back);
     if (b->kind == MODEL_LIMITER && b->now_ns < LIMITER_BEGIN_NS)
         b->now_ns = LIMITER_BEGIN_NS; /* (5) */
+    if (b->crowded && prop_odds(&b->rng, 4))
+        bed_crowd(b);
     switch (prop_range(&b->rng, 0, 31)) {
     case 0:
     case 1: bed_limit(b, s); return;
@@ -571,6 +573,7 @@ void bed_run(struct bed *b, uint64_t seed)
     }
     if (no_newcomers(b))
         warm_up(b);
+    b->crowded = b->w && !b->back && prop_odds(&b->rng, 2);
     for (int i = 0; i < MODEL_STEPS && !b->failed; i++)
         step(b);
     for (int i = 0; i < b->n; i++) {

@@ -64,6 +64,7 @@ struct bed {
     int64_t start_ns, now_ns;
     bool back;                  /* the clock may step back: see (7) of bed.c */
     bool lone;                  /* there is but one key */
+    bool crowded;               /* newcomers take the places of keys as good as new */
     int parts[STAGE_PARTS + 1]; /* split: the first term of every part, and the end */
     struct {
         int side;
@@ -71,6 +72,8 @@ struct bed {
         bool shadow;     /* whether its limit had one then */
     } reservation[MODEL_STEPS];
     int reservations;
+    uint64_t crowd;        /* keys of nobody's that were made so far */
+    int64_t crowd_gone_ns; /* when all of them are as good as new    */
 
     bool failed;
     char why[512];
@@ -88,6 +91,9 @@ void bed_same(struct bed *b, const char *what, const struct weir_verdict *want,
 struct sim_event bed_take(struct bed *b, const struct side *s);
 bool bed_world(struct bed *b, struct side *s, const struct sim_event *event,
                struct sim_outcome *out);
+
+/* Newcomers to all tables (crowd.c). */
+void bed_crowd(struct bed *b);
 
 /* Steps that are more than one event (batches.c). */
 void bed_take_many(struct bed *b);
