@@ -25,6 +25,9 @@
 #include "base/num.h"
 
 #define WEIR__VERSION_MASK ((UINT64_C(1) << 23) - 1)
+#define WEIR__VERSION_MOST \
+    ((UINT32_C(1) << 22) - 1)                  /* versions are numbered 1 to this, and around */
+#define WEIR__VERSION_RATE (UINT32_C(1) << 22) /* the field names a rate; see rate.c */
 #define WEIR__STATE_FLAG   (UINT64_C(1) << 23) /* the algorithm's own */
 #define WEIR__PART_SHIFT   24
 /* What fits beside a version: more than any count (10^12). */
@@ -150,6 +153,10 @@ void weir__meter_init(struct weir__meter *m, const struct weir_term *term, int64
 void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
                         const struct weir__meter *older, int64_t changed_ns);
 
+/* A token bucket that has no versions: its states say at which rate they were written, and one of
+ * another rate is carried over when it is touched (rate.c). */
+void weir__meter_init_by_rate(struct weir__meter *m, const struct weir_term *term, int64_t born_ns);
+
 /* What of a meter its term and its older version do not tell: enough to make it anew elsewhere. */
 struct weir__past {
     uint32_t version, since;
@@ -175,19 +182,21 @@ int64_t weir__meter_patience(const struct weir__meter *m);
 /* ---- The verbs, on one state --------------------------------------------------------------- */
 
 /* The state as this version would have written it: of another version, and touched before. */
-void weir__bring_up(const struct weir__meter *m, struct weir__state *s);
+void weir__bring_up(const struct weir__meter *m, struct weir__state *s, int64_t now_ns);
+/* The same for a meter by rate. */
+void weir__bring_up_by_rate(const struct weir__meter *m, struct weir__state *s, int64_t now_ns);
 
-static inline void weir__touch(const struct weir__meter *m, struct weir__state *s)
+static inline void weir__touch(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)
 {
     if (s->fresh_ns != 0 && weir__state_version(s) != m->version)
-        weir__bring_up(m, s);
+        weir__bring_up(m, s, now_ns);
 }
 
 static inline void weir__take(const struct weir__meter *m, struct weir__state *s,
                               const struct weir__ask *a, struct weir_verdict *v)
 {
     assert(a->cost >= 0 && a->patience_ns >= 0 && a->now_ns >= 0 && a->now_ns <= WEIR__NOW_MAX);
-    weir__touch(m, s);
+    weir__touch(m, s, a->now_ns);
     v->which = -1;
     m->algo->take(m, s, a, v);
 }

@@ -137,13 +137,22 @@ static inline int64_t weir__due_room(const struct weir__meter *m, struct weir__d
     return left.ns < 0 ? 0 : weir__due_events(m, left);
 }
 
+/* The remainder. One written at a rate so near that it has the same code (rate.c) may be more than ours
+ * can be: then D is rounded up. */
+static inline int64_t weir__due_rem(const struct weir__meter *m, const struct weir__state *s)
+{
+    const int64_t rem = weir__state_part(s);
+
+    return rem < m->term.count ? rem : 0;
+}
+
 static inline struct weir__due weir__due_load(const struct weir__meter *m,
                                               const struct weir__state *s)
 {
     if (s->fresh_ns == 0)
         return m->zero;
     return (struct weir__due){.ns = s->fresh_ns,
-                              .rem = weir__state_part(s),
+                              .rem = weir__due_rem(m, s),
                               .blurred = (s->word & WEIR__STATE_FLAG) != 0};
 }
 

@@ -50,7 +50,7 @@ void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
 
     /* Another algorithm is another limit: it is born now. */
     init(m, term, same ? older->born_ns : changed_ns);
-    m->version = older->version == WEIR__VERSION_MASK ? 1 : older->version + 1;
+    m->version = older->version == WEIR__VERSION_MOST ? 1 : older->version + 1;
     m->changed_ns = changed_ns;
     m->older = older;
     m->since = weir__meter_keeps(m) ? older->since : m->version;
@@ -104,9 +104,9 @@ int64_t weir__meter_patience(const struct weir__meter *m)
  * up and wrap, so it is their distance that tells. */
 static bool carries_over(const struct weir__meter *m, const struct weir__state *s)
 {
-    const uint32_t age = (m->version - weir__state_version(s)) & WEIR__VERSION_MASK;
+    const uint32_t age = (m->version - weir__state_version(s)) & WEIR__VERSION_MOST;
 
-    return age <= ((m->version - m->since) & WEIR__VERSION_MASK);
+    return age <= ((m->version - m->since) & WEIR__VERSION_MOST);
 }
 
 static void convert(const struct weir__meter *m, struct weir__state *s)
@@ -118,9 +118,11 @@ static void convert(const struct weir__meter *m, struct weir__state *s)
         m->algo->change(m->older, m, s);
 }
 
-void weir__bring_up(const struct weir__meter *m, struct weir__state *s)
+void weir__bring_up(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)
 {
-    if (carries_over(m, s))
+    if (m->version & WEIR__VERSION_RATE)
+        weir__bring_up_by_rate(m, s, now_ns);
+    else if (carries_over(m, s))
         convert(m, s);
     else
         weir__reset(s);
@@ -131,7 +133,7 @@ void weir__peek(const struct weir__meter *m, struct weir__state *s, const struct
                 struct weir_verdict *v)
 {
     assert(a->cost >= 0 && a->patience_ns >= 0 && a->now_ns >= 0 && a->now_ns <= WEIR__NOW_MAX);
-    weir__touch(m, s);
+    weir__touch(m, s, a->now_ns);
     v->which = -1;
     m->algo->peek(m, s, a, v);
 }
@@ -139,7 +141,7 @@ void weir__peek(const struct weir__meter *m, struct weir__state *s, const struct
 int64_t weir__refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
 {
     assert(n >= 0);
-    weir__touch(m, s);
+    weir__touch(m, s, now_ns);
     return s->fresh_ns == 0 || n == 0 ? 0 : m->algo->refund(m, s, n, now_ns);
 }
 
@@ -147,7 +149,7 @@ int64_t weir__cancel(const struct weir__meter *m, struct weir__state *s, int64_t
                      int64_t act_ns, int64_t now_ns)
 {
     assert(cost >= 0);
-    weir__touch(m, s);
+    weir__touch(m, s, now_ns);
     if (s->fresh_ns == 0 || cost == 0 || act_ns < now_ns || m->algo->cancel == NULL)
         return 0;
     return m->algo->cancel(m, s, cost, act_ns, now_ns);

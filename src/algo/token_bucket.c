@@ -64,7 +64,7 @@ static inline bool take_one(const struct weir__meter *m, struct weir__state *s,
 {
     const bool owes = s->fresh_ns > a->now_ns;
     int64_t ns = (owes ? s->fresh_ns : a->now_ns) + m->step.ns;
-    int64_t rem = (owes ? weir__state_part(s) : 0) - m->step.rem;
+    int64_t rem = (owes ? weir__due_rem(m, s) : 0) - m->step.rem;
     int64_t left_ns, left_rem;
 
     ns += rem < 0;

@@ -39,9 +39,9 @@ struct store_counts store_records_counts(const struct store_image *m)
     const struct weir__directory *d = v2_of(m);
 
     if (m->version == V1_VERSION)
-        return (struct store_counts){v1_of(m)->tags, v1_of(m)->scopes, v1_of(m)->versions};
+        return (struct store_counts){v1_of(m)->tags, v1_of(m)->scopes, v1_of(m)->versions, 0};
     return (struct store_counts){atomic_load(&d->tags), atomic_load(&d->scopes),
-                                 atomic_load(&d->versions)};
+                                 atomic_load(&d->versions), atomic_load(&d->born_ns)};
 }
 
 /* ---- Copies ---------------------------------------------------------------------------------- */

@@ -4,9 +4,10 @@
 
 #include "cli/store_image.h"
 
-/* How many tags, scopes and versions were given out. */
+/* How many tags, scopes and versions were given out, and since when. */
 struct store_counts {
     uint64_t tags, scopes, versions;
+    int64_t born_ns; /* 0: not known */
 };
 
 /* 0, or WEIR_EFORMAT: the directory is not what the header says. */

@@ -140,6 +140,7 @@ static int write_directory(const struct store_image *m, const struct store_plan 
     atomic_store(&d->tags, counts.tags);
     atomic_store(&d->scopes, counts.scopes);
     atomic_store(&d->versions, counts.versions);
+    atomic_store(&d->born_ns, counts.born_ns);
     d->max_policies = p->max_policies;
     for (uint64_t i = 0; i < m->header.max_policies && p->keep_policies; i++) {
         const int found = store_records_get(m, i, &d->record[result->policies], why);

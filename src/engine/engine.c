@@ -71,6 +71,15 @@ static void strike_off(const struct weir *w)
     (void)pthread_mutex_unlock(&engines_lock);
 }
 
+/* The first to open a store says when it was made. */
+static void be_born(struct weir *w)
+{
+    int64_t unborn = 0;
+
+    (void)atomic_compare_exchange_strong(&w->store->directory->born_ns, &unborn,
+                                         weir__max(1, weir_now(w)));
+}
+
 int weir_open(struct weir **out, const struct weir_options *options, struct weir_diag *why)
 {
     const struct weir_options o = weir__options_filled(options);
@@ -88,6 +97,7 @@ int weir_open(struct weir **out, const struct weir_options *options, struct weir
     if (o.clock)
         w->clock = *o.clock;
     w->full = o.full;
+    be_born(w);
     locks_init(w);
     enlist(w);
     *out = w;

@@ -44,6 +44,7 @@ struct weir {
     enum weir_full full;
     pthread_mutex_t policies_lock; /* of the list */
     struct weir_policy *_Atomic policies;
+    struct weir_policy *unlisted; /* see unlisted.h; under the same lock */
     struct weir__queue queue[WEIR__QUEUES];
     pthread_mutex_t scratch_lock; /* of what several.c tries large states on */
     void *scratch;
@@ -98,6 +99,10 @@ static inline struct weir__edition *weir__policy_edition(const struct weir_polic
  * WEIR_ENOMEM, ... */
 int weir__policy_refresh(struct weir_policy *p);
 
+/* Where the keys of a term are, and the secret that its scope's keys are hashed under. The caller holds
+ * the store's lock. */
+int weir__clause_place(struct weir__store *s, struct weir__clause *c, struct weir_diag *why);
+
 /* ---- Keys -------------------------------------------------------------------------------------- */
 
 /* Under the term's own secret: equal keys of other terms have nothing in common. 0 is no key's. */
@@ -119,6 +124,10 @@ int weir__answer_error(struct weir *w, const struct weir_policy *p, int error,
                        struct weir_verdict *v);
 
 enum weir__verb { WEIR__TAKE, WEIR__PEEK, WEIR__TAKE_ALL };
+
+/* weir_take_many at a time that was read before. */
+int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n,
+                    struct weir__moment now, struct weir_verdict *v);
 
 /* All or nothing; `r` may be NULL. The requests have been checked. WEIR__TAKE_ALL is a take whose
  * verdict names a request and not a term. */

@@ -18,8 +18,8 @@ uint64_t weir__file_layout(void)
 {
     const uint64_t sizes[] = {sizeof(struct weir__header), sizeof(struct weir__journal),
                               sizeof(struct weir__record), sizeof(struct weir__version),
-                              sizeof(struct weir_term),    WEIR__SIZE_CLASSES,
-                              WEIR__TABLE_LAYOUT};
+                              sizeof(struct weir_term),    sizeof(struct weir__directory),
+                              WEIR__SIZE_CLASSES,          WEIR__TABLE_LAYOUT};
     const uint64_t key[2] = {0};
 
     return weir__hash(sizes, sizeof sizes, key);

@@ -121,8 +121,8 @@ static int ask_in_turn(struct wait *w)
 /* Whether what the version took is still in the state. */
 static bool remembers(const struct weir__meter *m, uint32_t version)
 {
-    return ((m->version - version) & WEIR__VERSION_MASK) <=
-           ((m->version - m->since) & WEIR__VERSION_MASK);
+    return ((m->version - version) & WEIR__VERSION_MOST) <=
+           ((m->version - m->since) & WEIR__VERSION_MOST);
 }
 
 /* A reservation is cancelled. A window, whose callers never wait, knows no cancel: there a refund

@@ -21,8 +21,7 @@
 
 /* ---- From the record to the edition ------------------------------------------------------------ */
 
-/* Where the keys of a term are, and the secret that its scope's keys are hashed under. */
-static int place(struct weir__store *s, struct weir__clause *c, struct weir_diag *why)
+int weir__clause_place(struct weir__store *s, struct weir__clause *c, struct weir_diag *why)
 {
     c->size_class = weir__size_class(weir__meter_state_size(&c->meter));
     for (uint64_t i = 0; i < 2; i++) {
@@ -38,7 +37,7 @@ static int place_all(struct weir__store *s, struct weir__edition *e, struct weir
     int error = 0;
 
     for (int i = 0; i < e->n && !error; i++)
-        error = place(s, &e->clause[i], why);
+        error = weir__clause_place(s, &e->clause[i], why);
     return error;
 }
 
@@ -204,8 +203,8 @@ static void number_terms(struct weir__directory *d, struct weir__edition *e,
             c->scope = older->clause[i].scope;
         else
             c->scope = atomic_fetch_add(&d->scopes, 1) + 1;
-        /* 0 is not a version; that one number stands for two after eight million changes is no harm. */
-        weir__meter_number(&c->meter, (uint32_t)(version % WEIR__VERSION_MASK + 1));
+        /* 0 is not a version; that one number stands for two after four million changes is no harm. */
+        weir__meter_number(&c->meter, (uint32_t)(version % WEIR__VERSION_MOST + 1));
     }
 }
 
@@ -278,6 +277,9 @@ bool weir__policy_is_here(struct weir *w, const struct weir_policy *p)
     (void)pthread_mutex_lock(&w->policies_lock);
     for (at = atomic_load(&w->policies); at && at != p;)
         at = at->next;
+    if (!at)
+        for (at = w->unlisted; at && at != p;)
+            at = at->next;
     (void)pthread_mutex_unlock(&w->policies_lock);
     return at != NULL;
 }

@@ -38,6 +38,7 @@ struct weir__record {
 
 struct weir__directory {
     _Atomic uint64_t tags, scopes, versions; /* how many were given out */
+    _Atomic int64_t born_ns;                 /* when the store was made */
     uint64_t max_policies;
     struct weir__record record[];
 };

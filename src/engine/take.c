@@ -299,7 +299,7 @@ static int take_some(struct weir *w, const struct weir_request *rq, size_t n,
     return error;
 }
 
-static int take_many(struct weir *w, const struct weir_request *rq, size_t n,
+int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n,
                      struct weir__moment now, struct weir_verdict *v)
 {
     int error = 0;
@@ -317,12 +317,12 @@ static int take_many(struct weir *w, const struct weir_request *rq, size_t n,
 int weir_take_many_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
                       struct weir_verdict *v)
 {
-    return take_many(w, rq, n, weir__moment_at(now_ns), v);
+    return weir__take_many(w, rq, n, weir__moment_at(now_ns), v);
 }
 
 int weir_take_many(struct weir *w, const struct weir_request *rq, size_t n, struct weir_verdict *v)
 {
-    return take_many(w, rq, n, weir__moment_of(w), v);
+    return weir__take_many(w, rq, n, weir__moment_of(w), v);
 }
 
 /* ---- Giving back ------------------------------------------------------------------------------- */

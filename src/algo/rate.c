@@ -1,0 +1,80 @@
+/* Buckets whose parameters come with every request.
+ *
+ * Some callers name the limit in each request (redis-cell's CL.THROTTLE does), so that a key can meet
+ * as many limits as it meets requests, and nobody numbers them. A state then cannot say which version
+ * wrote it. It says at which rate: the time of one event, T, as a floating-point number of 22 bits, in
+ * the place of the version.
+ *
+ * A request of the same rate finds its own code there, and the state is exact as ever. One of another
+ * rate is a live change at that instant: the events owed carry over, T of the old rate being read from
+ * the code. So 10/s -> 20/s neither forgets nor doubles what was used, where a bare due time would
+ * (it is redis-cell's issue 54).
+ *
+ * Invariants:
+ *   (1) The code rounds T down. A change of rate may then count up to one event in 2^14 too many as owed,
+ *       never one too few.
+ *   (2) Rates that have the same code differ by less than that. To read a state of one as the other's is
+ *       such a change, but for the remainder, which is cut to what the other's count allows: less than a
+ *       nanosecond.
+ *   (3) The burst is in no state: it is what the request says.
+ */
+#include "algo/due.h"
+
+#define MANTISSA_BITS 15
+#define SCALE_BITS    60 /* of T before it is cut: the least T, 10^-9 ns, still has 30 bits */
+/* T is mantissa x 2^(exponent - BIAS); the exponent is 0..87, in the code's upper 7 bits. */
+#define BIAS 45
+
+static int bit_length(weir__u128 x)
+{
+    int n = 0;
+
+    for (; x != 0; x >>= 1)
+        n++;
+    return n;
+}
+
+static uint32_t rate_code(const struct weir_term *t)
+{
+    /* A period is below 2^55 ns, so the shift loses nothing. */
+    const weir__u128 scaled = (weir__wide(t->period_ns) << SCALE_BITS) / weir__wide(t->count);
+    const int cut = bit_length(scaled) - MANTISSA_BITS;
+    const uint32_t mantissa = (uint32_t)(scaled >> cut) & ((UINT32_C(1) << MANTISSA_BITS) - 1);
+
+    return WEIR__VERSION_RATE | (mantissa & ~(UINT32_C(1) << (MANTISSA_BITS - 1))) |
+           (uint32_t)(cut - SCALE_BITS + BIAS) << (MANTISSA_BITS - 1);
+}
+
+/* The rate of a code, as a pair again: 2^a events in m x 2^b ns. */
+static void rate_of_code(uint32_t code, struct weir_term *t)
+{
+    const uint32_t low = (UINT32_C(1) << (MANTISSA_BITS - 1)) - 1;
+    const int64_t mantissa = (code & low) | (low + 1);
+    const int exponent = (int)((code & ~WEIR__VERSION_RATE) >> (MANTISSA_BITS - 1)) - BIAS;
+
+    t->count = exponent < 0 ? INT64_C(1) << -exponent : 1;
+    t->period_ns = exponent < 0 ? mantissa : mantissa << exponent;
+}
+
+void weir__meter_init_by_rate(struct weir__meter *m, const struct weir_term *term, int64_t born_ns)
+{
+    assert(term->algorithm == WEIR_TOKEN_BUCKET && term->initial == term->burst);
+    weir__meter_init(m, term, born_ns);
+    m->version = m->since = rate_code(term);
+}
+
+void weir__bring_up_by_rate(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)
+{
+    struct weir__meter from = *m, to = *m;
+
+    if (!(weir__state_version(s) & WEIR__VERSION_RATE)) {
+        weir__reset(s);
+        return;
+    }
+    rate_of_code(weir__state_version(s), &from.term);
+    from.version = weir__state_version(s);
+    from.full = (struct weir__span){0};
+    s->word &= WEIR__VERSION_MASK; /* the remainder is less than a nanosecond: D is rounded up */
+    to.changed_ns = now_ns;
+    weir__due_change(&from, &to, s);
+}

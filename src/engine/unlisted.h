@@ -1,0 +1,29 @@
+/* Policies that no store lists.
+ *
+ * A named policy lives in the store's directory, and its keys with its record. But a limit may also
+ * come with a request, as text or as numbers, in as many forms as there are requests: those must cost
+ * no record, and to forget one must forget no key. So an unlisted policy is only a handle. Its keys
+ * belong to a word of the caller's (the limit's canonical text, say): whoever opens another with the
+ * same word later, in this process or another, finds the same keys.
+ *
+ * Invariants:
+ *   (1) What accrues with time accrues from when the store was made.
+ *   (2) Handles of the same word have the same limit; or they are by rate (algo/rate.c): then each may
+ *       have its own, and a key that meets another is carried over.
+ */
+#ifndef WEIR_ENGINE_UNLISTED_H
+#define WEIR_ENGINE_UNLISTED_H
+
+#include <stdbool.h>
+
+#include <weir.h>
+
+#include "base/text.h"
+
+/* 0 or an error, and *why says more. by_rate: the limit is one token bucket that begins full. */
+int weir__unlisted_open(struct weir *w, const struct weir_limit *limit, struct weir__slice keys_of,
+                        bool by_rate, struct weir_policy **policy, struct weir_diag *why);
+/* Nobody may use it, then or later. */
+void weir__unlisted_close(struct weir *w, struct weir_policy *policy);
+
+#endif
