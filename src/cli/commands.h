@@ -8,6 +8,7 @@
 int sim_command(int argc, char **argv);
 int explain_command(int argc, char **argv);
 int store_command(int argc, char **argv);
+int serve_command(int argc, char **argv);
 
 /* Whether standard output is a terminal of someone who did not set NO_COLOR. */
 bool cli_colour(void);

@@ -34,6 +34,7 @@ static const struct command {
 } COMMANDS[] = {
     {"sim", sim_command, HELP_SIM, NULL},
     {"explain", explain_command, HELP_EXPLAIN, NULL},
+    {"serve", serve_command, HELP_SERVE, NULL},
     {"store", store_command, HELP_STORE, STORE_PARTS},
     {"version", version_command,
      "usage: weir version\n\nPrints the version.\n\nExample:\n  weir version\n", NULL},
@@ -55,7 +56,7 @@ static int unknown(const char *name)
     for (int i = 0; i < COMMAND_COUNT && !near; i++)
         if (weir__slice_distance(weir__slice_of(name), weir__slice_of(COMMANDS[i].name)) <= 2)
             near = COMMANDS[i].name;
-    (void)fprintf(stderr, "weir: unknown command '%s'%s%s%s (sim, explain, store, version, help)\n",
+    (void)fprintf(stderr, "weir: unknown command '%s'%s%s%s (serve, sim, explain, store, version, help)\n",
                   name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     return EXIT_USAGE;
 }

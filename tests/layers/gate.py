@@ -22,7 +22,9 @@ ALLOWED = {
     "table": {"base", "algo", "table"},
     "policy": {"base", "algo", "policy"},
     "engine": {"base", "algo", "table", "policy", "engine"},
-    "cli": {"base", "algo", "table", "policy", "engine", "cli"},
+    "proto": {"base", "proto"},
+    "server": {"base", "algo", "table", "policy", "engine", "proto", "server"},
+    "cli": {"base", "algo", "table", "policy", "engine", "server", "cli"},
 }
 PURE = ("base", "algo")
 HARMLESS = re.compile(r"(mem(cpy|move|set|cmp|chr)|str(len|cmp|ncmp|chr)|__[a-z]+ti[0-9]|__assert_fail"

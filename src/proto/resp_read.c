@@ -1,0 +1,355 @@
+/* RESP, the reading half.
+ *
+ * A client sends a command as an array of strings, each announced by its length:
+ *
+ *     *2\r\n  $4\r\nECHO\r\n  $2\r\nhi\r\n
+ *
+ * or, by hand, as a line of words: `ECHO "hi"`. An array is read from left to right and no byte of a
+ * string is looked at, so a command costs as much as it has words (about 4 ns each: read_short). A line
+ * is first searched for its end.
+ *
+ * Invariants:
+ *   (1) The first byte that cannot be is refused, whatever follows it: a length that is too big at its
+ *       last digit so far, not when the string it announces has come.
+ *   (2) So an answer other than RESP_MORE is the answer for every continuation of the bytes.
+ *   (3) No command is longer than `most` bytes, and RESP_MORE is said only of fewer. Bytes behind the
+ *       first `most` are not looked at.
+ *   (4) Lengths are digits without sign, blank or leading zero, as Redis writes and wants them.
+ *   (5) An inline word is never longer than what it was written as, so it is put together in its own
+ *       place: the writing end is never ahead of the reading one.
+ */
+#include "proto/resp.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <string.h>
+
+/* A length is compared with its bound after every digit: ten times this, and nine, fits both types. */
+#define COMMAND_MAX ((size_t)LONG_MAX / 16)
+
+enum { INTEGER_DIGITS = 19 }; /* of an int64_t */
+
+enum reading { BAD = RESP_EPROTOCOL, MORE = RESP_MORE, DONE = 1 };
+
+struct reader {
+    const char *bytes;
+    size_t at, len, most; /* at <= len <= most */
+    const char *why;      /* of BAD */
+};
+
+static inline enum reading refuse(struct reader *r, const char *why)
+{
+    r->why = why;
+    return BAD;
+}
+
+static inline unsigned digit_of(char c)
+{
+    return (unsigned)(unsigned char)c - '0'; /* over 9: no digit */
+}
+
+/* The \r\n at `at`. */
+static inline enum reading read_line_end(struct reader *r, const char *why)
+{
+    if (r->at == r->len)
+        return MORE;
+    if (r->bytes[r->at] != '\r')
+        return refuse(r, why);
+    if (r->at + 1 == r->len)
+        return MORE;
+    if (r->bytes[r->at + 1] != '\n')
+        return refuse(r, why);
+    r->at += 2;
+    return DONE;
+}
+
+/* What follows a '*' or '$': 0..bound, and the end of its line. */
+static inline enum reading read_length(struct reader *r, size_t bound, size_t *value,
+                                       const char *why)
+{
+    const size_t first = r->at;
+    size_t n = 0;
+
+    for (; r->at < r->len; r->at++) {
+        const unsigned digit = digit_of(r->bytes[r->at]);
+
+        if (digit > 9)
+            break;
+        if (n == 0 && r->at > first)
+            return refuse(r, why);
+        n = n * 10 + digit;
+        if (n > bound)
+            return refuse(r, why);
+    }
+    if (r->at == first && r->at < r->len)
+        return refuse(r, why);
+    *value = n;
+    return read_line_end(r, why);
+}
+
+static inline enum reading read_bulk(struct reader *r, struct weir__slice *word)
+{
+    size_t size;
+    const enum reading header =
+        read_length(r, r->most, &size, "Protocol error: invalid bulk length");
+
+    if (header != DONE)
+        return header;
+    if (size + 2 > r->most - r->at)
+        return refuse(r, "Protocol error: too big request");
+    *word = (struct weir__slice){r->bytes + r->at, size};
+    if (size > r->len - r->at)
+        return MORE;
+    r->at += size;
+    return read_line_end(r, "Protocol error: expected CRLF after a bulk string");
+}
+
+/* A bulk string of 1 to 99 bytes that is all there, as nearly all words are. False: it is not, or
+ * something is wrong with it; nothing has been read. */
+static inline bool read_short(struct reader *r, struct weir__slice *word)
+{
+    const char *const p = r->bytes + r->at;
+    const size_t left = r->len - r->at;
+    size_t size, head = 4;
+
+    if (left < 5 || p[0] != '$')
+        return false;
+    size = digit_of(p[1]);
+    if (size - 1 > 8)
+        return false;
+    if (p[2] != '\r') {
+        if (digit_of(p[2]) > 9)
+            return false;
+        size = size * 10 + digit_of(p[2]);
+        head = 5;
+    }
+    if (memcmp(p + head - 2, "\r\n", 2) != 0 || left < head + size + 2 ||
+        memcmp(p + head + size, "\r\n", 2) != 0)
+        return false;
+    *word = (struct weir__slice){p + head, size};
+    r->at += head + size + 2;
+    return true;
+}
+
+/* `:-5\r\n`. The word is the number without a plus. */
+static enum reading read_integer(struct reader *r, struct weir__slice *word)
+{
+    static const char WHY[] = "Protocol error: invalid integer";
+    size_t first;
+
+    if (r->at < r->len && r->bytes[r->at] == '+')
+        r->at++;
+    word->at = r->bytes + r->at;
+    if (r->at < r->len && r->bytes[r->at] == '-' && r->bytes[r->at - 1] != '+')
+        r->at++;
+    first = r->at;
+    while (r->at < r->len && digit_of(r->bytes[r->at]) <= 9) {
+        if (r->at - first == INTEGER_DIGITS)
+            return refuse(r, WHY);
+        r->at++;
+    }
+    if (r->at == first && r->at < r->len)
+        return refuse(r, WHY);
+    word->len = (size_t)(r->bytes + r->at - word->at);
+    return read_line_end(r, WHY);
+}
+
+/* `+OK\r\n`: up to the first byte of a line end. Bounded like a line, for unlike a bulk string it is
+ * searched again whenever more has come. */
+static enum reading read_simple(struct reader *r, struct weir__slice *word)
+{
+    const char *const start = r->bytes + r->at;
+    const size_t left = r->len - r->at;
+    const size_t seen = left < RESP_LINE_MAX ? left : RESP_LINE_MAX;
+    const char *const cr = memchr(start, '\r', seen);
+    const char *const lf = memchr(start, '\n', cr ? (size_t)(cr - start) : seen);
+
+    if (!cr && !lf)
+        return left < RESP_LINE_MAX ? MORE : refuse(r, "Protocol error: too big simple string");
+    *word = (struct weir__slice){start, (size_t)((lf ? lf : cr) - start)};
+    r->at += word->len;
+    return read_line_end(r, "Protocol error: expected CRLF after a simple string");
+}
+
+static enum reading refuse_kind(struct reader *r, struct resp_command *c)
+{
+    static const char SAYS[] = "Protocol error: expected '$', got '?'";
+    const char got = r->bytes[r->at];
+
+    static_assert(sizeof SAYS <= sizeof c->said, "the message has room");
+    memcpy(c->said, SAYS, sizeof SAYS);
+    if (got >= ' ' && got <= '~')
+        c->said[sizeof SAYS - 3] = got;
+    return refuse(r, c->said);
+}
+
+/* A word that is no bulk string; at least its first byte is there. */
+static enum reading read_other(struct reader *r, struct resp_command *c, struct weir__slice *word)
+{
+    const char kind = r->bytes[r->at];
+
+    if (kind != ':' && kind != '+')
+        return refuse_kind(r, c);
+    r->at++;
+    return kind == ':' ? read_integer(r, word) : read_simple(r, word);
+}
+
+static enum reading read_array(struct reader *r, struct resp_command *c)
+{
+    size_t n = 0;
+    enum reading how;
+
+    r->at = 1;
+    how = read_length(r, RESP_WORDS_MAX, &n, "Protocol error: invalid multibulk length");
+    for (size_t i = 0; how == DONE && i < n; i++) {
+        if (read_short(r, &c->word[i]))
+            continue;
+        if (r->at == r->len)
+            return MORE;
+        if (r->bytes[r->at] == '$') {
+            r->at++;
+            how = read_bulk(r, &c->word[i]);
+        } else {
+            how = read_other(r, c, &c->word[i]);
+        }
+    }
+    c->n = n;
+    return how;
+}
+
+/* ---- Lines ------------------------------------------------------------------------------------- */
+
+/* A \r is one: the one before the \n needs no other care. */
+static bool blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static int hex_of(char c)
+{
+    const unsigned digit = digit_of(c);
+    const char lower = (char)(c | 0x20);
+
+    if (digit <= 9)
+        return (int)digit;
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+/* What stands behind a backslash between double quotes; *at is moved behind it. */
+static char escaped(char **at, const char *end)
+{
+    const char c = *(*at)++;
+
+    switch (c) {
+    case 'n': return '\n';
+    case 'r': return '\r';
+    case 't': return '\t';
+    case 'b': return '\b';
+    case 'a': return '\a';
+    case 'x':
+        if (end - *at >= 2 && hex_of((*at)[0]) >= 0 && hex_of((*at)[1]) >= 0) {
+            const int byte = hex_of((*at)[0]) * 16 + hex_of((*at)[1]);
+
+            *at += 2;
+            return (char)byte;
+        }
+        return c;
+    default: return c;
+    }
+}
+
+/* From behind a quote to behind its twin, what is between written at *out. NULL: there is no twin, or
+ * the word goes on behind it. */
+static char *unquote(char *at, const char *end, char quote, char **out)
+{
+    while (at < end && *at != quote) {
+        char c = *at++;
+
+        if (c == '\\' && at < end && quote == '"')
+            c = escaped(&at, end);
+        else if (c == '\\' && at < end && *at == quote)
+            c = *at++;
+        *(*out)++ = c;
+    }
+    if (at == end || (at + 1 < end && !blank(at[1])))
+        return NULL;
+    return at + 1;
+}
+
+/* The word at `at`: where it ends, or NULL. As in Redis a quote may open within a word. */
+static char *read_word(char *at, const char *end, struct weir__slice *word)
+{
+    char *out = at;
+
+    word->at = at;
+    while (at && at < end && !blank(*at)) {
+        if (*at == '"' || *at == '\'')
+            at = unquote(at + 1, end, *at, &out);
+        else
+            *out++ = *at++;
+    }
+    word->len = (size_t)(out - word->at);
+    return at;
+}
+
+static enum reading read_line(struct reader *r, char *bytes, struct resp_command *c)
+{
+    const size_t bound = r->most < RESP_LINE_MAX ? r->most : RESP_LINE_MAX;
+    const char *const end = memchr(bytes, '\n', r->len < bound ? r->len : bound);
+    char *at = bytes;
+
+    if (!end)
+        return r->len < bound ? MORE : refuse(r, "Protocol error: too big inline request");
+    for (c->n = 0;; c->n++) {
+        while (at < end && blank(*at))
+            at++;
+        if (at == end)
+            break;
+        if (c->n == RESP_WORDS_MAX)
+            return refuse(r, "Protocol error: too many words in inline request");
+        at = read_word(at, end, &c->word[c->n]);
+        if (!at)
+            return refuse(r, "Protocol error: unbalanced quotes in request");
+    }
+    r->at = (size_t)(end - bytes) + 1;
+    return DONE;
+}
+
+/* ---- Commands ---------------------------------------------------------------------------------- */
+
+long resp_parse(char *bytes, size_t len, size_t most, struct resp_command *c, const char **why)
+{
+    struct reader r = {.bytes = bytes, .most = most < COMMAND_MAX ? most : COMMAND_MAX};
+    enum reading how;
+
+    if (len == 0)
+        return RESP_MORE;
+    r.len = len < r.most ? len : r.most;
+    how = bytes[0] == '*' ? read_array(&r, c) : read_line(&r, bytes, c);
+    if (how == MORE && r.len == r.most)
+        how = refuse(&r, "Protocol error: too big request");
+    if (how == BAD)
+        *why = r.why;
+    return how == DONE ? (long)r.at : (long)how;
+}
+
+int resp_is_http(const char *bytes, size_t len)
+{
+    static const char VERSION[] = " HTTP/1."; /* and a digit */
+    const size_t tail = sizeof VERSION;
+    const char *end;
+    size_t line;
+
+    if (len == 0)
+        return -1;
+    if (bytes[0] == '*')
+        return 0;
+    end = memchr(bytes, '\n', len < RESP_LINE_MAX ? len : RESP_LINE_MAX);
+    if (!end)
+        return len < RESP_LINE_MAX ? -1 : 0;
+    line = (size_t)(end - bytes);
+    if (line > 0 && bytes[line - 1] == '\r')
+        line--;
+    return line >= tail && memcmp(bytes + line - tail, VERSION, tail - 1) == 0 &&
+           digit_of(bytes[line - 1]) <= 9;
+}

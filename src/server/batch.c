@@ -1,0 +1,145 @@
+/* Takes gathered to be decided together.
+ *
+ * A pipeline of takes is a row of trips to memory that do not depend on each other: gathered, they
+ * overlap (weir_take_many). Everything that is not a take settles first, so that answers come in the
+ * order of the questions, and so that a question sees what those before it did.
+ */
+#include "server/inside.h"
+
+static struct weir_request request_of(const struct question *q)
+{
+    return (struct weir_request){.policy = q->limit->policy,
+                                 .key = q->key.at,
+                                 .key_len = q->key.len,
+                                 .cost = q->cost,
+                                 .patience_ns = q->patience_ns};
+}
+
+static void tally(struct conn *c, int error, const struct weir_verdict *v)
+{
+    struct counters *n = &c->worker->counters;
+
+    count(&n->takes, 1);
+    count(error ? &n->errors : v->allowed ? &n->allowed : &n->denied, 1);
+}
+
+/* ---- The batch --------------------------------------------------------------------------------- */
+
+/* One of the batch could not be decided: which, the engine does not say. Those that were have a verdict
+ * with a limit; the others are asked one by one. */
+static void settle_singly(struct conn *c, struct batch *b)
+{
+    struct weir *w = c->worker->server->engine;
+
+    for (size_t i = 0; i < b->n; i++) {
+        int error = 0;
+
+        if (b->verdict[i].limit < 0)
+            error = weir__take_many(w, &b->request[i], 1, worker_moment(c->worker), &b->verdict[i]);
+        tally(c, error, &b->verdict[i]);
+        b->question[i].say(c, &b->question[i], error, error ? NULL : &b->verdict[i]);
+    }
+}
+
+void ask_settle(struct conn *c)
+{
+    struct batch *b = &c->worker->batch;
+    const size_t n = b->n;
+    uint64_t allowed = 0;
+    struct counters *all = &c->worker->counters;
+
+    if (n == 0)
+        return;
+    for (size_t i = 0; i < n; i++)
+        b->verdict[i].limit = -1;
+    if (weir__take_many(c->worker->server->engine, b->request, n, worker_moment(c->worker),
+                        b->verdict) != 0) {
+        settle_singly(c, b);
+        b->n = 0;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        allowed += b->verdict[i].allowed;
+        b->question[i].say(c, &b->question[i], 0, &b->verdict[i]);
+    }
+    b->n = 0;
+    count(&all->takes, n);
+    count(&all->allowed, allowed);
+    count(&all->denied, n - allowed);
+}
+
+void ask_take(struct conn *c, const struct question *q)
+{
+    struct batch *b = &c->worker->batch;
+
+    if (q->holds || q->name.len > 0) {
+        ask_settle(c);
+        wait_ask(c, q);
+        return;
+    }
+    b->question[b->n] = *q;
+    b->request[b->n] = request_of(q);
+    if (++b->n == BATCH_TAKES)
+        ask_settle(c);
+}
+
+/* ---- At once ----------------------------------------------------------------------------------- */
+
+int ask_peek(struct conn *c, const struct question *q, struct weir_verdict *v)
+{
+    const struct weir_request rq = request_of(q);
+
+    ask_settle(c);
+    return weir_peek(c->worker->server->engine, &rq, v);
+}
+
+int ask_refund(struct conn *c, const struct question *q, int64_t *back)
+{
+    const struct weir_request rq = request_of(q);
+
+    ask_settle(c);
+    return weir_refund(c->worker->server->engine, &rq, back);
+}
+
+int ask_reset(struct conn *c, const struct question *q)
+{
+    const struct weir_request rq = request_of(q);
+
+    ask_settle(c);
+    return weir_reset(c->worker->server->engine, &rq);
+}
+
+int ask_take_all(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v)
+{
+    struct weir_request rq[WEIR_TERMS_MAX];
+    int error;
+
+    ask_settle(c);
+    if (n > WEIR_TERMS_MAX)
+        return WEIR_EINVAL;
+    for (size_t i = 0; i < n; i++)
+        rq[i] = request_of(&q[i]);
+    error = weir_take_all(c->worker->server->engine, rq, n, v);
+    tally(c, error, v);
+    return error;
+}
+
+int ask_take_many(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v)
+{
+    ask_settle(c);
+    for (size_t i = 0; i < n; i += BATCH_TAKES) {
+        struct weir_request rq[BATCH_TAKES];
+        const size_t some = n - i < BATCH_TAKES ? n - i : BATCH_TAKES;
+        int error;
+
+        for (size_t k = 0; k < some; k++)
+            rq[k] = request_of(&q[i + k]);
+        error =
+            weir__take_many(c->worker->server->engine, rq, some, worker_moment(c->worker), v + i);
+        if (error)
+            return error;
+        for (size_t k = 0; k < some; k++)
+            tally(c, 0, &v[i + k]);
+    }
+    return 0;
+}

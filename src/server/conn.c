@@ -1,0 +1,341 @@
+/* One connection: bytes in, bytes out.
+ *
+ * What a client has sent is read into the worker's buffer, answered as far as it is whole, and only the
+ * rest of it, if there is one, is kept by the connection. So an idle connection costs its struct and no
+ * more.
+ *
+ * Invariants:
+ *   (1) A connection that has more answers queued than it may is not read from until they have left.
+ *       What was read before stays in `in`, and is gone on with then.
+ *   (2) `in` never holds more than one request may take and what one read brings.
+ *   (3) A connection is closed once: `closing` says so, and nobody touches it afterwards but to free it.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "proto/http.h"
+#include "proto/resp.h"
+#include "server/inside.h"
+
+/* ---- Small questions --------------------------------------------------------------------------- */
+
+struct server *conn_server(struct conn *c)
+{
+    return c->worker->server;
+}
+
+struct counters *conn_counters(struct conn *c)
+{
+    return &c->worker->counters;
+}
+
+int64_t conn_now(struct conn *c)
+{
+    return worker_moment(c->worker).now_ns;
+}
+
+uint64_t conn_id(const struct conn *c)
+{
+    return c->id;
+}
+
+const char *conn_peer(const struct conn *c)
+{
+    return c->peer;
+}
+
+struct resp_session *conn_resp(struct conn *c)
+{
+    return &c->resp;
+}
+
+struct http_reader **conn_http(struct conn *c)
+{
+    return &c->http;
+}
+
+bool conn_is_full(const struct conn *c)
+{
+    return c->queued > c->worker->server->options.max_output || c->held >= HELD_IN_CONN ||
+           c->finishing;
+}
+
+void conn_finish(struct conn *c)
+{
+    c->finishing = true;
+}
+
+/* ---- Who was active last ----------------------------------------------------------------------- */
+
+static void unlink_conn(struct conn *c)
+{
+    struct worker *w = c->worker;
+
+    *(c->older ? &c->older->newer : &w->oldest) = c->newer;
+    *(c->newer ? &c->newer->older : &w->newest) = c->older;
+    c->older = c->newer = NULL;
+}
+
+static void link_newest(struct conn *c)
+{
+    struct worker *w = c->worker;
+
+    c->older = w->newest;
+    *(w->newest ? &w->newest->newer : &w->oldest) = c;
+    w->newest = c;
+    c->active_ms = (int64_t)uv_now(&w->loop);
+}
+
+static void touch(struct conn *c)
+{
+    if (c->worker->newest != c) {
+        unlink_conn(c);
+        link_newest(c);
+    }
+    c->active_ms = (int64_t)uv_now(&c->worker->loop);
+}
+
+/* ---- Closing ----------------------------------------------------------------------------------- */
+
+static void closed(uv_handle_t *h)
+{
+    free(h);
+}
+
+void conn_close(struct conn *c)
+{
+    if (c->closing)
+        return;
+    c->closing = true;
+    wait_abandon(c);
+    unlink_conn(c);
+    out_free(c);
+    free(c->in);
+    http_reader_close(c->http);
+    (void)uv_poll_stop(&c->poll);
+    (void)close(c->fd);
+    atomic_fetch_sub(&c->worker->server->open_connections, 1);
+    uv_close((uv_handle_t *)&c->poll, closed);
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------- */
+
+static enum speaks tell(const char *bytes, size_t len)
+{
+    const int http = resp_is_http(bytes, len);
+
+    return http < 0 ? SPEAKS_UNKNOWN : http ? SPEAKS_HTTP : SPEAKS_RESP;
+}
+
+/* Answers what is whole of the bytes: how many were used. */
+static size_t understand(struct conn *c, char *bytes, size_t len)
+{
+    long used;
+
+    if (c->speaks == SPEAKS_UNKNOWN)
+        c->speaks = tell(bytes, len);
+    if (c->speaks == SPEAKS_UNKNOWN)
+        return 0;
+    names_enter(c->worker->server->names);
+    used = c->speaks == SPEAKS_HTTP ? http_serve(c, bytes, len) : resp_serve(c, bytes, len);
+    ask_settle(c);
+    names_leave(c->worker->server->names);
+    if (used < 0) {
+        conn_finish(c);
+        return len;
+    }
+    return (size_t)used;
+}
+
+/* Keeps what is not understood yet. The bytes may be those of `in` itself. */
+static bool keep(struct conn *c, const char *bytes, size_t len)
+{
+    if (len == 0 || c->finishing) {
+        free(c->in);
+        c->in = NULL;
+        c->in_len = c->in_cap = 0;
+        return true;
+    }
+    if (!c->in) {
+        c->in_cap = len < 1024 ? 1024 : len;
+        c->in = malloc(c->in_cap);
+        if (!c->in)
+            return false;
+        memcpy(c->in, bytes, len);
+    } else {
+        memmove(c->in, bytes, len);
+    }
+    c->in_len = len;
+    return true;
+}
+
+/* Where the next bytes go: behind those that were kept, or to the worker's buffer. */
+static char *place_to_read(struct conn *c, size_t *room)
+{
+    const size_t want = c->in_len < READ_BYTES / 4 ? READ_BYTES / 4 : READ_BYTES;
+
+    if (c->in_len == 0) {
+        *room = READ_BYTES;
+        return c->worker->in;
+    }
+    if (c->in_cap - c->in_len < want) {
+        char *more = realloc(c->in, c->in_len + want);
+
+        if (!more)
+            return NULL;
+        c->in = more;
+        c->in_cap = c->in_len + want;
+    }
+    *room = c->in_cap - c->in_len;
+    return c->in + c->in_len;
+}
+
+/* The client has left, or half of it: what was held is given back, what was answered still goes out. */
+static void hear_the_end(struct conn *c)
+{
+    wait_abandon(c);
+    c->deaf = true;
+    conn_finish(c);
+}
+
+/* One read, and what it brought is answered. False: the connection is broken. */
+static bool listen_to(struct conn *c)
+{
+    size_t room = 0, used;
+    char *at = place_to_read(c, &room), *bytes;
+    ssize_t got;
+
+    if (!at)
+        return false;
+    do
+        got = read(c->fd, at, room);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return errno == EAGAIN || errno == EWOULDBLOCK;
+    if (got == 0) {
+        hear_the_end(c);
+        return true;
+    }
+    touch(c);
+    count(&c->worker->counters.bytes_in, (uint64_t)got);
+    bytes = c->in_len ? c->in : at;
+    used = understand(c, bytes, c->in_len + (size_t)got);
+    return keep(c, bytes + used, c->in_len + (size_t)got - used);
+}
+
+/* ---- Pushing ----------------------------------------------------------------------------------- */
+
+static void polled(uv_poll_t *h, int status, int events);
+
+/* Asks to be told just what there is to do. False: the connection is done. */
+static bool set_events(struct conn *c)
+{
+    const int events = (conn_is_full(c) || c->finishing ? 0 : UV_READABLE) |
+                       (out_is_empty(c) ? 0 : UV_WRITABLE) | (c->deaf ? 0 : UV_DISCONNECT);
+
+    if (c->finishing && !c->first)
+        return false;
+    if (events != c->events) {
+        c->events = events;
+        if (events == 0)
+            (void)uv_poll_stop(&c->poll);
+        else
+            (void)uv_poll_start(&c->poll, events, polled);
+    }
+    return true;
+}
+
+void conn_push(struct conn *c)
+{
+    for (;;) {
+        const size_t before = c->in_len;
+        size_t used;
+
+        if (c->closing)
+            return;
+        if (!out_flush(c)) {
+            conn_close(c);
+            return;
+        }
+        if (before == 0 || conn_is_full(c))
+            break;
+        used = understand(c, c->in, c->in_len); /* what was left for want of room */
+        if (!keep(c, c->in + used, before - used) || c->in_len == before)
+            break;
+    }
+    if (!out_flush(c) || !set_events(c))
+        conn_close(c);
+}
+
+static void polled(uv_poll_t *h, int status, int events)
+{
+    struct conn *c = (struct conn *)h;
+
+    if (status < 0) {
+        conn_close(c);
+        return;
+    }
+    if (events & UV_READABLE && !conn_is_full(c)) {
+        if (!listen_to(c)) {
+            conn_close(c);
+            return;
+        }
+    } else if (events & UV_DISCONNECT) {
+        /* While we do not read. Who waits has left; who has only said all may still listen. */
+        c->deaf = true;
+        if (c->held > 0)
+            hear_the_end(c);
+    }
+    conn_push(c);
+}
+
+void conn_drain(struct conn *c)
+{
+    if (c->held == 0)
+        conn_finish(c);
+    conn_push(c);
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------- */
+
+static void name_peer(struct conn *c)
+{
+    struct sockaddr_storage a;
+    socklen_t len = sizeof a;
+    const int on = 1;
+
+    strcpy(c->peer, "unix");
+    if (getpeername(c->fd, (struct sockaddr *)&a, &len) != 0 || a.ss_family == AF_UNIX)
+        return;
+    (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (a.ss_family == AF_INET)
+        (void)inet_ntop(AF_INET, &((struct sockaddr_in *)&a)->sin_addr, c->peer, sizeof c->peer);
+    else if (a.ss_family == AF_INET6)
+        (void)inet_ntop(AF_INET6, &((struct sockaddr_in6 *)&a)->sin6_addr, c->peer, sizeof c->peer);
+}
+
+void conn_open(struct worker *w, int fd)
+{
+    struct conn *c = calloc(1, sizeof *c);
+
+    if (!c || uv_poll_init(&w->loop, &c->poll, fd) != 0) {
+        free(c);
+        (void)close(fd);
+        atomic_fetch_sub(&w->server->open_connections, 1);
+        return;
+    }
+    c->worker = w;
+    c->fd = fd;
+    c->id = atomic_fetch_add(&w->server->next_id, 1) + 1;
+    name_peer(c);
+    link_newest(c);
+    count(&w->counters.connections, 1);
+    (void)set_events(c);
+}

@@ -1,0 +1,39 @@
+/* A connection, as the fronts see it. */
+#ifndef WEIR_SERVER_CONN_H
+#define WEIR_SERVER_CONN_H
+
+#include "server/answer.h"
+#include "server/out.h"
+#include "server/server.h"
+
+struct server *conn_server(struct conn *c);
+struct counters *conn_counters(struct conn *c);
+/* The time of this wake-up. */
+int64_t conn_now(struct conn *c);
+uint64_t conn_id(const struct conn *c);
+/* The client's numeric address, without its port; "unix" on a Unix socket. */
+const char *conn_peer(const struct conn *c);
+
+/* No more is read; it is closed once all answers have left. */
+void conn_finish(struct conn *c);
+
+/* What the RESP front keeps of a connection. */
+struct resp_session {
+    bool resp3;
+    char name[64];
+};
+struct resp_session *conn_resp(struct conn *c);
+
+/* ---- What the fronts offer --------------------------------------------------------------------- */
+
+/* Answers all whole requests at the start of the bytes; returns how many bytes they took, or -1 if the
+ * connection must end (the front has said why). Stops early when conn_is_full says so. */
+long resp_serve(struct conn *c, char *bytes, size_t len);
+long http_serve(struct conn *c, char *bytes, size_t len);
+/* The HTTP front's memory of a request that is not complete; NULL until it makes one. */
+struct http_reader **conn_http(struct conn *c);
+
+/* Whether no more answers should be written before some have left. */
+bool conn_is_full(const struct conn *c);
+
+#endif

@@ -1,0 +1,161 @@
+/* What a request asks for: the words of its query, or of its body, to a question.
+ *
+ * A word that is not known, is there twice or does not fit is refused and named, never ignored: a
+ * limiter that overlooks `cots=5` lets five times too much through.
+ *
+ * A key that is too long is 400, wherever it came from: it is a word out of its range, as a cost may be,
+ * and neither the target (414) nor the body (413) was too large to be read.
+ */
+#include "server/http_front.h"
+
+#include <string.h>
+
+#include "base/num.h"
+
+static const struct weir__slice WORDS[] = {
+#define X(name, text) {text, sizeof(text) - 1},
+    HTTP_WORDS(X)
+#undef X
+};
+
+enum http_word http_word_of(const struct http_ask *ask, struct weir__slice name)
+{
+    for (int i = 0; i < HTTP_WORD_COUNT; i++)
+        if (ask->may & 1u << i && weir__slice_equal(name, WORDS[i]))
+            return (enum http_word)i;
+    return HTTP_WORD_COUNT;
+}
+
+bool http_ask_note(struct http_ask *ask, enum http_word word, struct http_why *why)
+{
+    const unsigned bit = 1u << word;
+
+    if (ask->given & bit)
+        return http_because_of(why, 400, "", WORDS[word], " is given twice");
+    ask->given |= bit;
+    return true;
+}
+
+/* ---- Values ------------------------------------------------------------------------------------ */
+
+static bool is_patience(enum http_word word)
+{
+    return word == HTTP_WORD_WAIT || word == HTTP_WORD_RESERVE;
+}
+
+bool http_ask_number(struct http_ask *ask, enum http_word word, int64_t number,
+                     struct http_why *why)
+{
+    if (is_patience(word)) {
+        if (number < 0 || __builtin_mul_overflow(number, WEIR__NS_PER_MS, &ask->patience_ns))
+            return http_because_of(why, 400, "", WORDS[word],
+                                   " is a number of milliseconds that is out of range");
+        return true;
+    }
+    if (word == HTTP_WORD_DENY) {
+        ask->deny = number;
+        return number == 401 || number == 403 || number == 429 ||
+               http_because(why, 400, "'deny' must be 401, 403 or 429");
+    }
+    ask->cost = number;
+    return number >= 0 || http_because(why, 400, "'cost' must not be negative");
+}
+
+/* Milliseconds, a duration or "forever". */
+static bool read_patience(struct http_ask *ask, enum http_word word, struct weir__slice text,
+                          struct http_why *why)
+{
+    int64_t number;
+
+    if (weir__slice_is(text, "forever")) {
+        ask->patience_ns = WEIR_FOREVER;
+        return true;
+    }
+    if (weir__parse_int(text, &number) == WEIR__NUMBER_OK)
+        return http_ask_number(ask, word, number, why);
+    if (weir__parse_duration(text, &ask->patience_ns) == WEIR__NUMBER_OK)
+        return true;
+    return http_because_of(why, 400, word == HTTP_WORD_WAIT ? "'wait' is " : "'reserve' is ", text,
+                           ": expected milliseconds, a duration such as 1.5s, or forever");
+}
+
+bool http_ask_text(struct http_ask *ask, enum http_word word, struct weir__slice text,
+                   struct http_why *why)
+{
+    int64_t number;
+
+    if (is_patience(word))
+        return read_patience(ask, word, text, why);
+    if (weir__parse_int(text, &number) == WEIR__NUMBER_OK)
+        return http_ask_number(ask, word, number, why);
+    return http_because_of(why, 400, word == HTTP_WORD_COST ? "'cost' is " : "'deny' is ", text,
+                           word == HTTP_WORD_COST ? ": expected a whole number, 0 or more"
+                                                  : ": expected 401, 403 or 429");
+}
+
+/* ---- Queries ----------------------------------------------------------------------------------- */
+
+static bool ask_param(struct http_ask *ask, const struct http_param *p, struct http_why *why)
+{
+    const enum http_word word = http_word_of(ask, p->name);
+
+    if (word == HTTP_WORD_COUNT)
+        return http_because_of(why, 400, "there is no parameter ", p->name, " here");
+    if (!http_ask_note(ask, word, why))
+        return false;
+    if (word == HTTP_WORD_LIMIT)
+        ask->limit = p->value;
+    else if (word == HTTP_WORD_KEY)
+        ask->key = p->value;
+    else
+        return http_ask_text(ask, word, p->value, why);
+    return true;
+}
+
+bool http_ask_query(struct http_ask *ask, struct weir__slice query, struct http_why *why)
+{
+    struct http_param p;
+    int read;
+
+    while ((read = http_param_next(&query, &p)) > 0)
+        if (!ask_param(ask, &p, why))
+            return false;
+    return read == 0 || http_because_of(why, 400, "", p.name, " is not percent-encoded properly");
+}
+
+/* ---- Questions --------------------------------------------------------------------------------- */
+
+static bool too_long(size_t max, struct http_why *why)
+{
+    struct weir__out out = {why->text, sizeof why->text, 0};
+
+    why->status = 400;
+    weir__out_text(&out, "'key' has more than ");
+    weir__out_int(&out, (int64_t)max);
+    weir__out_text(&out, " bytes");
+    (void)weir__out_end(&out);
+    return false;
+}
+
+bool http_ask_question(struct conn *c, const struct http_ask *ask, struct question *q,
+                       struct http_why *why)
+{
+    const size_t max_key = server_options(conn_server(c))->max_key;
+    const bool waits = ask->given & HTTP_MAY(WAIT), reserves = ask->given & HTTP_MAY(RESERVE);
+    const char *text;
+
+    if (!(ask->given & HTTP_MAY(LIMIT)))
+        return http_because(why, 400, "'limit' is missing: a name, or a limit such as 10/s");
+    if (!(ask->given & HTTP_MAY(KEY)))
+        return http_because(why, 400, "'key' is missing: whom to count");
+    if (waits && reserves)
+        return http_because(why, 400, "'wait' and 'reserve' exclude each other");
+    if (ask->key.len > max_key)
+        return too_long(max_key, why);
+    *q = (struct question){.limit = limit_find(c, ask->limit, &why->status, &text),
+                           .key = ask->key,
+                           .cost = ask->given & HTTP_MAY(COST) ? ask->cost : 1,
+                           .patience_ns = waits || reserves ? ask->patience_ns : WEIR_WAIT_DEFAULT,
+                           .holds = waits};
+    return q->limit || http_because(why, why->status, text);
+}

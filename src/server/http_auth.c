@@ -1,0 +1,92 @@
+/* For proxies that ask whether a request may pass: Caddy, Traefik, nginx's auth_request.
+ *
+ *     /v1/auth/LIMIT[?key=...][&cost=...][&wait=...][&deny=403]      by any method
+ *
+ * 204 lets the request pass, 429 does not. nginx understands only 2xx, 401 and 403: `deny` says what to
+ * say instead. Who is asked about:
+ *
+ *   1. ?key=           what the proxy's own configuration makes of the request
+ *   2. X-Weir-Key      the same, as a field
+ *   3. X-Forwarded-For the last address of the last field, which is the one that the proxy before us has
+ *                      seen itself; those before it are what its client claims
+ *   4. X-Real-IP
+ *   5. the address that the connection comes from
+ *
+ * Proxies pass on fields that their clients sent: one that does not set X-Weir-Key must clear it, and
+ * one that sets X-Real-IP and not X-Forwarded-For must clear that.
+ *
+ * A proxy acts on the answer at once, so an answer whose turn comes later (a pacer's, or with `wait`) is
+ * held back until it has come.
+ */
+#include "server/http_front.h"
+
+#include <string.h>
+
+static struct weir__slice last_of(struct weir__slice list)
+{
+    const char *comma = list.len > 0 ? memrchr(list.at, ',', list.len) : NULL;
+
+    if (comma)
+        list = (struct weir__slice){comma + 1, list.len - (size_t)(comma + 1 - list.at)};
+    while (list.len > 0 && (list.at[0] == ' ' || list.at[0] == '\t'))
+        list = (struct weir__slice){list.at + 1, list.len - 1};
+    return list;
+}
+
+static struct weir__slice whom(const struct http_call *call)
+{
+    struct weir__slice key = http_field_of(call->rq, "x-weir-key");
+
+    if (key.at)
+        return key;
+    key = last_of(http_last_field_of(call->rq, "x-forwarded-for"));
+    if (key.len == 0)
+        key = http_last_field_of(call->rq, "x-real-ip");
+    if (key.len == 0)
+        key = weir__slice_of(conn_peer(call->conn));
+    return key;
+}
+
+static void say_auth(struct conn *c, const struct question *q, int error,
+                     const struct weir_verdict *v)
+{
+    const int denied = q->shape & HTTP_DENY_401 ? 401 : q->shape & HTTP_DENY_403 ? 403 : 429;
+
+    if (error)
+        http_fail_error(c, q->shape, error);
+    else
+        http_say_verdict(c, q->shape, v->allowed ? 204 : denied, q->limit, v);
+}
+
+static bool read_question(const struct http_call *call, struct question *q, struct http_why *why)
+{
+    struct http_ask ask = {.may = HTTP_MAY(KEY) | HTTP_MAY(COST) | HTTP_MAY(WAIT) | HTTP_MAY(DENY),
+                           .limit = call->rest};
+
+    if (!http_ask_query(&ask, call->rq->query, why))
+        return false;
+    if (!http_decode(&ask.limit, false))
+        return http_because_of(why, 400, "", call->rest, " is not percent-encoded properly");
+    if (!(ask.given & HTTP_MAY(KEY)))
+        ask.key = whom(call);
+    ask.given |= HTTP_MAY(LIMIT) | HTTP_MAY(KEY);
+    if (!http_ask_question(call->conn, &ask, q, why))
+        return false;
+    q->holds = true;
+    q->say = say_auth;
+    q->shape = call->shape;
+    if (ask.given & HTTP_MAY(DENY))
+        q->shape |= ask.deny == 401 ? HTTP_DENY_401 : ask.deny == 403 ? HTTP_DENY_403 : 0;
+    return true;
+}
+
+void http_auth(const struct http_call *call)
+{
+    struct http_why why;
+    struct question q;
+
+    if (read_question(call, &q, &why))
+        ask_take(call->conn, &q);
+    else
+        http_fail(call, &why);
+}

@@ -1,0 +1,167 @@
+/* JSON bodies, by jansson.
+ *
+ * A tree of small objects can take a hundred times the memory of its text, so whoever reads JSON from
+ * strangers bounds the tree and not only the text. Ours lives in an arena of the thread: blocks that are
+ * filled from the front, never past ARENA_MAX, and forgotten all at once. That also makes reading a body
+ * cheap: an object of three words allocates nothing, and nobody walks the tree to free it.
+ *
+ * Invariants:
+ *   (1) Nothing else in this process uses jansson: it allocates from the arena only.
+ *   (2) Between two requests the arena is empty, and all it has is the thread's first block.
+ */
+#include "server/http_front.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_BYTES ((size_t)8 * 1024)
+#define BLOCK_BYTES ((size_t)256 * 1024)
+#define ARENA_MAX   ((size_t)64 * 1024 * 1024) /* 10,000 objects of a batch take a tenth of it */
+#define ALIGNMENT   16
+
+/* ---- The arena --------------------------------------------------------------------------------- */
+
+struct block {
+    struct block *older;
+    _Alignas(ALIGNMENT) char bytes[];
+};
+
+static _Thread_local struct {
+    _Alignas(ALIGNMENT) char first[FIRST_BYTES];
+    struct block *newest; /* NULL: the first */
+    size_t used, cap;     /* of the newest */
+    size_t all;           /* of all blocks but the first */
+} arena;
+
+static bool add_block(size_t least)
+{
+    const size_t cap = least > BLOCK_BYTES ? least : BLOCK_BYTES;
+    struct block *b = cap <= ARENA_MAX - arena.all ? malloc(sizeof *b + cap) : NULL;
+
+    if (!b)
+        return false;
+    b->older = arena.newest;
+    arena.newest = b;
+    arena.used = 0;
+    arena.cap = cap;
+    arena.all += cap;
+    return true;
+}
+
+static void *arena_take(size_t size)
+{
+    const size_t need = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+    char *at;
+
+    if (size > ARENA_MAX || (need > arena.cap - arena.used && !add_block(need)))
+        return NULL;
+    at = (arena.newest ? arena.newest->bytes : arena.first) + arena.used;
+    arena.used += need;
+    return at;
+}
+
+static void arena_keep(void *memory)
+{
+    (void)memory; /* until all is forgotten */
+}
+
+void http_json_forget(void)
+{
+    while (arena.newest) {
+        struct block *older = arena.newest->older;
+
+        free(arena.newest);
+        arena.newest = older;
+    }
+    arena.used = 0;
+    arena.cap = FIRST_BYTES;
+    arena.all = 0;
+}
+
+static void use_arena(void)
+{
+    json_set_alloc_funcs(arena_take, arena_keep);
+}
+
+/* ---- Bodies ------------------------------------------------------------------------------------ */
+
+/* jansson says what is wrong; what it quotes of the body may hold anything. */
+static bool because_of_json(struct http_why *why, const json_error_t *error)
+{
+    struct weir__out out = {why->text, sizeof why->text, 0};
+
+    if (json_error_code(error) == json_error_out_of_memory)
+        return http_because(why, 413, "the JSON of the body is too large");
+    why->status = 400;
+    weir__out_text(&out, "the body must be a JSON object or array: ");
+    for (const char *at = error->text; *at; at++)
+        weir__out_bytes(&out, (unsigned char)*at < 32 || (unsigned char)*at > 126 ? "?" : at, 1);
+    weir__out_text(&out, ", at byte ");
+    weir__out_int(&out, error->position);
+    (void)weir__out_end(&out);
+    return false;
+}
+
+bool http_json_read(struct weir__slice body, struct json_t **json, struct http_why *why)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    json_error_t error;
+
+    (void)pthread_once(&once, use_arena);
+    http_json_forget(); /* the first time of a thread */
+    *json = json_loadb(body.at ? body.at : "", body.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
+                       &error);
+    return *json || because_of_json(why, &error);
+}
+
+/* ---- Words ------------------------------------------------------------------------------------- */
+
+static struct weir__slice string_of(const json_t *value)
+{
+    return (struct weir__slice){json_string_value(value), json_string_length(value)};
+}
+
+static bool ask_bytes(struct weir__slice *to, struct weir__slice name, const json_t *value,
+                      struct http_why *why)
+{
+    if (!json_is_string(value))
+        return http_because_of(why, 400, "", name, " must be a string");
+    *to = string_of(value);
+    return true;
+}
+
+static bool ask_value(struct http_ask *ask, enum http_word word, struct weir__slice name,
+                      const json_t *value, struct http_why *why)
+{
+    if (word == HTTP_WORD_LIMIT)
+        return ask_bytes(&ask->limit, name, value, why);
+    if (word == HTTP_WORD_KEY)
+        return ask_bytes(&ask->key, name, value, why);
+    if (json_is_integer(value))
+        return http_ask_number(ask, word, json_integer_value(value), why);
+    if (json_is_string(value) && word != HTTP_WORD_COST)
+        return http_ask_text(ask, word, string_of(value), why);
+    return http_because_of(why, 400, "", name,
+                           word == HTTP_WORD_COST ? " must be a whole number"
+                                                  : " must be a whole number or a duration");
+}
+
+bool http_ask_json(struct http_ask *ask, const struct json_t *object, struct http_why *why)
+{
+    if (!json_is_object(object))
+        return http_because(why, 400, "expected a JSON object");
+    for (void *i = json_object_iter((json_t *)object); i;
+         i = json_object_iter_next((json_t *)object, i)) {
+        const struct weir__slice name = weir__slice_of(json_object_iter_key(i));
+        const enum http_word word = http_word_of(ask, name);
+
+        if (word == HTTP_WORD_COUNT)
+            return http_because_of(why, 400, "there is no member ", name, " here");
+        if (!http_ask_note(ask, word, why) ||
+            !ask_value(ask, word, name, json_object_iter_value(i), why))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,201 @@
+/* The named limits: listed, looked at, set and deleted.
+ *
+ *     GET    /v1/limits         {"limits":[{"name":"api","limit":"token-bucket 10/s burst=10"}]}
+ *     GET    /v1/limits/NAME    {"name":"api","limit":"..."}, or 404
+ *     PUT    /v1/limits/NAME    a limit as text, or {"limit":"..."}: 201 if it is new, 200 if it changed
+ *     DELETE /v1/limits/NAME    204, or 404
+ */
+#include "server/http_front.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Text that grows. Once memory is short it stays `broken`, and whoever reads it looks there. */
+struct page {
+    char *at;
+    size_t len, cap;
+    bool broken, continued;
+};
+
+static char *room(struct page *p, size_t n)
+{
+    if (p->cap - p->len < n) {
+        const size_t cap = 2 * p->cap + n;
+        char *more = realloc(p->at, cap);
+
+        p->broken = p->broken || !more;
+        if (!more)
+            return NULL;
+        p->at = more;
+        p->cap = cap;
+    }
+    return p->at + p->len;
+}
+
+static char *put_limit(char *at, struct weir__slice name, const char *text)
+{
+    at = http_put_text(at, "{\"name\":");
+    at = http_put_json(at, name);
+    at = http_put_text(at, ",\"limit\":");
+    at = http_put_json(at, weir__slice_of(text));
+    *at++ = '}';
+    return at;
+}
+
+static size_t room_of(struct weir__slice name, const char *text)
+{
+    return 6 * (name.len + strlen(text)) + 32;
+}
+
+/* ---- All of them ------------------------------------------------------------------------------- */
+
+static void add(void *arg, const char *name, const char *text)
+{
+    const struct weir__slice n = weir__slice_of(name);
+    struct page *p = arg;
+    char *at = room(p, room_of(n, text));
+
+    if (!at)
+        return;
+    if (p->continued)
+        *at++ = ',';
+    at = put_limit(at, n, text);
+    p->continued = true;
+    p->len = (size_t)(at - p->at);
+}
+
+static void put(struct page *p, const char *text)
+{
+    char *at = room(p, strlen(text));
+
+    if (at)
+        p->len = (size_t)(http_put(at, text, strlen(text)) - p->at);
+}
+
+void http_limits(const struct http_call *call)
+{
+    struct page p = {0};
+
+    put(&p, "{\"limits\":[");
+    limits_each(call->conn, add, &p);
+    put(&p, "]}\n");
+    if (p.broken) {
+        ask_settle(call->conn);
+        http_fail_error(call->conn, call->shape, WEIR_ENOMEM);
+    } else {
+        http_reply_json(call, 200, p.at, p.len);
+    }
+    free(p.at);
+}
+
+/* ---- One of them ------------------------------------------------------------------------------- */
+
+static void reply_limit(const struct http_call *call, int status, struct weir__slice name,
+                        const char *text)
+{
+    char *body = malloc(room_of(name, text) + 1), *at;
+
+    if (!body) {
+        ask_settle(call->conn);
+        http_fail_error(call->conn, call->shape, WEIR_ENOMEM);
+        return;
+    }
+    at = put_limit(body, name, text);
+    *at++ = '\n';
+    http_reply_json(call, status, body, (size_t)(at - body));
+    free(body);
+}
+
+static bool no_such(struct http_why *why, struct weir__slice name)
+{
+    return http_because_of(why, 404, "no such limit: ", name, "");
+}
+
+static bool show(const struct http_call *call, struct weir__slice name, struct http_why *why)
+{
+    char text[WEIR_LIMIT_TEXT_MAX];
+
+    if (!limits_get(call->conn, name, text))
+        return no_such(why, name);
+    reply_limit(call, 200, name, text);
+    return true;
+}
+
+static bool drop(const struct http_call *call, struct weir__slice name, struct http_why *why)
+{
+    if (!limits_delete(call->conn, name))
+        return no_such(why, name);
+    http_reply_nothing(call, 204);
+    return true;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static struct weir__slice trimmed(struct weir__slice s)
+{
+    while (s.len > 0 && is_space(s.at[0]))
+        s = (struct weir__slice){s.at + 1, s.len - 1};
+    while (s.len > 0 && is_space(s.at[s.len - 1]))
+        s.len--;
+    return s;
+}
+
+/* The limit's text: the body, or the "limit" of its JSON. */
+static bool read_text(struct weir__slice body, struct weir__slice *text, struct http_why *why)
+{
+    struct http_ask ask = {.may = HTTP_MAY(LIMIT)};
+    json_t *json;
+
+    *text = trimmed(body);
+    if (text->len > 0 && text->at[0] == '{') {
+        if (!http_json_read(body, &json, why) || !http_ask_json(&ask, json, why))
+            return false;
+        *text = ask.limit;
+    }
+    return text->len > 0 ||
+           http_because(why, 400, "the body must be a limit, or {\"limit\":\"...\"}");
+}
+
+static bool set(const struct http_call *call, struct weir__slice name, struct http_why *why)
+{
+    char text[WEIR_LIMIT_TEXT_MAX];
+    const bool was = limits_get(call->conn, name, text);
+    struct weir__slice limit;
+    struct weir_diag diag;
+    bool done = read_text(call->rq->body, &limit, why);
+    int error;
+
+    if (done) {
+        error = limits_set(call->conn, name, limit, &diag);
+        done = error == 0 || http_because(why, http_status_of(error), diag.text);
+    }
+    http_json_forget();
+    if (done && limits_get(call->conn, name, text))
+        reply_limit(call, was ? 200 : 201, name, text);
+    else if (done)
+        return no_such(why, name); /* another connection has deleted it in between */
+    return done;
+}
+
+void http_limit(const struct http_call *call)
+{
+    struct weir__slice name = call->rest;
+    struct http_why why;
+    bool done;
+
+    ask_settle(call->conn); /* what was asked before was asked of the limits as they were */
+    if (!http_decode(&name, false))
+        done = http_because_of(&why, 400, "", call->rest, " is not percent-encoded properly");
+    else if (call->rq->method == HTTP_PUT_)
+        done = set(call, name, &why);
+    else if (call->rq->method == HTTP_DELETE_)
+        done = drop(call, name, &why);
+    else
+        done = show(call, name, &why);
+    if (!done)
+        http_fail(call, &why);
+}

@@ -1,0 +1,206 @@
+/* Answers without a verdict, and what all answers begin with. */
+#include "server/http_front.h"
+
+#include <string.h>
+#include <time.h>
+
+/* ---- Why --------------------------------------------------------------------------------------- */
+
+bool http_because(struct http_why *why, int status, const char *text)
+{
+    struct weir__out out = {why->text, sizeof why->text, 0};
+
+    why->status = status;
+    weir__out_text(&out, text);
+    (void)weir__out_end(&out);
+    return false;
+}
+
+bool http_because_of(struct http_why *why, int status, const char *before, struct weir__slice word,
+                     const char *after)
+{
+    struct weir__out out = {why->text, sizeof why->text, 0};
+
+    why->status = status;
+    weir__out_text(&out, before);
+    weir__out_quoted(&out, word);
+    weir__out_text(&out, after);
+    (void)weir__out_end(&out);
+    return false;
+}
+
+/* ---- Numbers and strings ----------------------------------------------------------------------- */
+
+char *http_put_int(char *at, int64_t value)
+{
+    static const char PAIRS[] =
+        "00010203040506070809101112131415161718192021222324252627282930313233"
+        "34353637383940414243444546474849505152535455565758596061626364656667"
+        "6869707172737475767778798081828384858687888990919293949596979899";
+    char digits[20];
+    size_t i = sizeof digits;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+
+    if (value < 0)
+        *at++ = '-';
+    while (rest >= 100) {
+        i -= 2;
+        memcpy(digits + i, PAIRS + rest % 100 * 2, 2);
+        rest /= 100;
+    }
+    if (rest >= 10) {
+        i -= 2;
+        memcpy(digits + i, PAIRS + rest * 2, 2);
+    } else {
+        digits[--i] = (char)('0' + rest);
+    }
+    return http_put(at, digits + i, sizeof digits - i);
+}
+
+/* The bytes are UTF-8 or ASCII already: names, limits and messages are nothing else. */
+char *http_put_json(char *at, struct weir__slice text)
+{
+    static const char HEX[] = "0123456789abcdef";
+
+    *at++ = '"';
+    for (size_t i = 0; i < text.len; i++) {
+        const unsigned char c = (unsigned char)text.at[i];
+
+        if (c < 32) {
+            at = http_put_text(at, "\\u00");
+            *at++ = HEX[c >> 4];
+            *at++ = HEX[c & 15];
+            continue;
+        }
+        if (c == '"' || c == '\\')
+            *at++ = '\\';
+        *at++ = (char)c;
+    }
+    *at++ = '"';
+    return at;
+}
+
+/* ---- The first lines --------------------------------------------------------------------------- */
+
+/* "Date: ...\r\n", made once a second in each thread. The wall clock's, whatever clock the limits have:
+ * caches and people read it. */
+static char *put_date(char *at)
+{
+    static _Thread_local struct {
+        time_t second;
+        size_t len;
+        char line[48];
+    } made;
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    if (now.tv_sec != made.second || made.len == 0) {
+        struct tm tm;
+
+        made.second = now.tv_sec;
+        made.len = strftime(made.line, sizeof made.line, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n",
+                            gmtime_r(&now.tv_sec, &tm));
+    }
+    return http_put(at, made.line, made.len);
+}
+
+char *http_put_head(char *at, uint32_t shape, int status)
+{
+    const char *text;
+
+    if (status == 200) {
+        at = http_put_text(at, "HTTP/1.1 200 OK\r\n");
+    } else if (status == 429) {
+        at = http_put_text(at, "HTTP/1.1 429 Too Many Requests\r\n");
+    } else {
+        text = http_status_text(status);
+        at = http_put_text(at, "HTTP/1.1 ");
+        at = http_put(at, text, strlen(text));
+        at = http_put_text(at, "\r\n");
+    }
+    at = put_date(at);
+    at = http_put_text(at, "Cache-Control: no-store\r\n");
+    if (shape & HTTP_CLOSES)
+        at = http_put_text(at, "Connection: close\r\n");
+    else if (shape & HTTP_SAYS_KEEP)
+        at = http_put_text(at, "Connection: keep-alive\r\n");
+    return at;
+}
+
+/* ---- Whole answers ----------------------------------------------------------------------------- */
+
+/* Does not settle: it also answers questions that are being settled. */
+static void reply(struct conn *c, uint32_t shape, int status, const char *type, const char *fields,
+                  struct weir__slice body)
+{
+    const size_t sent = shape & HTTP_NO_BODY ? 0 : body.len;
+    char *at;
+
+    at = out_room(c, HTTP_HEAD_ROOM + strlen(type) + strlen(fields) + sent);
+    at = http_put_head(at, shape, status);
+    at = http_put(at, fields, strlen(fields));
+    if (body.at) {
+        at = http_put_text(at, "Content-Type: ");
+        at = http_put(at, type, strlen(type));
+        at = http_put_text(at, "\r\nContent-Length: ");
+        at = http_put_int(at, (int64_t)body.len);
+        at = http_put_text(at, "\r\n");
+    }
+    at = http_put_text(at, "\r\n");
+    out_done(c, sent > 0 ? http_put(at, body.at, sent) : at);
+}
+
+void http_reply(const struct http_call *call, int status, const char *type, const char *fields,
+                const char *body, size_t len)
+{
+    ask_settle(call->conn);
+    reply(call->conn, call->shape, status, type, fields, (struct weir__slice){body, len});
+}
+
+void http_reply_json(const struct http_call *call, int status, const char *body, size_t len)
+{
+    http_reply(call, status, "application/json", "", body, len);
+}
+
+void http_reply_nothing(const struct http_call *call, int status)
+{
+    ask_settle(call->conn);
+    reply(call->conn, call->shape, status, "", "", (struct weir__slice){NULL, 0});
+}
+
+/* {"error":"..."} */
+static void fail(struct conn *c, uint32_t shape, int status, const char *fields, const char *text)
+{
+    char body[6 * sizeof((struct http_why *)0)->text + 32], *at;
+
+    at = http_put_text(body, "{\"error\":");
+    at = http_put_json(at, weir__slice_of(text));
+    at = http_put_text(at, "}\n");
+    count(&conn_counters(c)->errors, 1);
+    reply(c, shape, status, "application/json", fields,
+          (struct weir__slice){body, (size_t)(at - body)});
+}
+
+void http_fail(const struct http_call *call, const struct http_why *why)
+{
+    ask_settle(call->conn);
+    fail(call->conn, call->shape, why->status, "", why->text);
+}
+
+int http_status_of(int error)
+{
+    switch (error) {
+    case WEIR_EINVAL:
+    case WEIR_ESYNTAX:
+    case WEIR_ERANGE:
+    case WEIR_ENOZONE: return 400;
+    case WEIR_EGONE: return 404; /* the limit was deleted while the request waited */
+    default: return 503;         /* there is no answer; whose fault it is not is the client's */
+    }
+}
+
+void http_fail_error(struct conn *c, uint32_t shape, int error)
+{
+    fail(c, shape, http_status_of(error), error == WEIR_EBUSY ? "Retry-After: 1\r\n" : "",
+         weir_error_text(error));
+}

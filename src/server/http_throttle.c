@@ -1,0 +1,128 @@
+/* throttlecrab's way to ask, for those who come from there.
+ *
+ *     POST /throttle {"key":"user:1","max_burst":10,"count_per_period":100,"period":60,"quantity":1}
+ *     200 {"allowed":true,"limit":10,"remaining":9,"reset_after":1,"retry_after":0}
+ *
+ * A denial is 200 there too. Times are seconds, and here they are rounded up. The keys are those of
+ * THROTTLE and CL.THROTTLE.
+ */
+#include "server/http_front.h"
+
+#include <jansson.h>
+#include <string.h>
+
+static const char *const NUMBERS[] = {"max_burst", "count_per_period", "period", "quantity"};
+enum { MAX_BURST, COUNT, PERIOD, QUANTITY, NUMBER_COUNT };
+
+struct throttle {
+    struct weir__slice key;
+    int64_t number[NUMBER_COUNT];
+    unsigned given;
+};
+
+static void say_throttle(struct conn *c, const struct question *q, int error,
+                         const struct weir_verdict *v)
+{
+    char body[192], *end, *at;
+
+    if (error) {
+        http_fail_error(c, q->shape, error);
+        return;
+    }
+    end = http_put_text(body, v->allowed ? "{\"allowed\":true,\"limit\":"
+                                         : "{\"allowed\":false,\"limit\":");
+    end = http_put_int(end, v->limit);
+    end = http_put_text(end, ",\"remaining\":");
+    end = http_put_int(end, v->remaining);
+    end = http_put_text(end, ",\"reset_after\":");
+    end = http_put_int(end, wire_s(v->reset_after_ns));
+    end = http_put_text(end, ",\"retry_after\":");
+    end = http_put_int(end, v->allowed ? 0 : wire_s(v->retry_after_ns));
+    end = http_put_text(end, "}\n");
+    at = out_room(c, http_verdict_room(q->limit) + sizeof body);
+    at = http_put_head(at, q->shape, 200);
+    at = http_put_limit_fields(at, q->limit, v);
+    at = http_put_text(at, "Content-Type: application/json\r\nContent-Length: ");
+    at = http_put_int(at, end - body);
+    at = http_put_text(at, "\r\n\r\n");
+    out_done(c, http_put(at, body, (size_t)(end - body)));
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------- */
+
+static bool read_number(struct throttle *t, const char *name, const json_t *value,
+                        struct http_why *why)
+{
+    for (int i = 0; i < NUMBER_COUNT; i++) {
+        if (strcmp(name, NUMBERS[i]) != 0)
+            continue;
+        if (!json_is_integer(value))
+            return http_because_of(why, 400, "", weir__slice_of(name), " must be a whole number");
+        t->number[i] = json_integer_value(value);
+        t->given |= 1u << i;
+        return true;
+    }
+    return http_because_of(why, 400, "there is no member ", weir__slice_of(name), " here");
+}
+
+static bool read_members(struct throttle *t, json_t *object, struct http_why *why)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(object, name, value)
+    {
+        if (strcmp(name, "key") != 0) {
+            if (!read_number(t, name, value, why))
+                return false;
+        } else if (!json_is_string(value)) {
+            return http_because(why, 400, "'key' must be a string");
+        } else {
+            t->key = (struct weir__slice){json_string_value(value), json_string_length(value)};
+        }
+    }
+    if (!t->key.at)
+        return http_because(why, 400, "'key' is missing");
+    for (int i = 0; i < QUANTITY; i++)
+        if (!(t->given & 1u << i))
+            return http_because_of(why, 400, "", weir__slice_of(NUMBERS[i]), " is missing");
+    return true;
+}
+
+static bool read_question(const struct http_call *call, json_t *json, struct question *q,
+                          struct http_why *why)
+{
+    struct throttle t = {.number[QUANTITY] = 1};
+    const char *text = NULL;
+
+    if (call->rq->query.len > 0 || !json_is_object(json))
+        return http_because(why, 400, "expected a JSON object, and no parameters in the query");
+    if (!read_members(&t, json, why))
+        return false;
+    if (t.key.len > server_options(conn_server(call->conn))->max_key)
+        return http_because(why, 400, "'key' is too long");
+    if (t.number[QUANTITY] < 0)
+        return http_because(why, 400, "'quantity' must not be negative");
+    *q = (struct question){.limit = limit_throttle(call->conn, t.number[MAX_BURST], t.number[COUNT],
+                                                   t.number[PERIOD], &text),
+                           .key = t.key,
+                           .cost = t.number[QUANTITY],
+                           .say = say_throttle,
+                           .shape = call->shape};
+    return q->limit || http_because(why, 400, text);
+}
+
+void http_throttle(const struct http_call *call)
+{
+    struct http_why why;
+    struct question q;
+    json_t *json;
+
+    if (http_json_read(call->rq->body, &json, &why) && read_question(call, json, &q, &why)) {
+        ask_take(call->conn, &q);
+        ask_settle(call->conn); /* the key goes with the JSON */
+    } else {
+        http_fail(call, &why);
+    }
+    http_json_forget();
+}

@@ -1,0 +1,219 @@
+/* The insides of the server: what its own files share, and no front sees. */
+#ifndef WEIR_SERVER_INSIDE_H
+#define WEIR_SERVER_INSIDE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "engine/engine.h"
+#include "server/conn.h"
+
+#define READ_BYTES    (64 * 1024) /* are read at once */
+#define SCRATCH_BYTES (64 * 1024) /* of answers leave before more are written */
+#define BATCH_TAKES   64          /* are decided together */
+#define HELD_IN_CONN  1024        /* answers held back, or reservations named, in one connection */
+#define INBOX_MAX     1024        /* connections handed to a worker that it has not looked at */
+#define SERVE_ADDRESS 128
+
+/* ---- Answers on their way (out.c) -------------------------------------------------------------- */
+
+struct hold;
+
+struct segment {
+    struct segment *next;
+    struct hold *hold; /* whose answer this will be; nothing from here on may leave */
+    size_t sent, len, cap;
+    char bytes[];
+};
+
+/* Tries to send what may leave: false if the connection is broken. */
+bool out_flush(struct conn *c);
+/* The place of an answer that comes later. NULL: no memory. */
+struct segment *out_hold(struct conn *c, struct hold *h);
+/* Writes go to the segment until out_aim(c, NULL). */
+void out_aim(struct conn *c, struct segment *s);
+/* What can leave has left. */
+bool out_is_empty(const struct conn *c);
+void out_free(struct conn *c);
+
+/* ---- Connections (conn.c) ---------------------------------------------------------------------- */
+
+enum speaks { SPEAKS_UNKNOWN, SPEAKS_RESP, SPEAKS_HTTP };
+
+struct conn {
+    uv_poll_t poll; /* first: the handle is the connection */
+    struct worker *worker;
+    int fd;
+    int events; /* that are polled for */
+    uint64_t id;
+    enum speaks speaks;
+    bool finishing; /* nothing more is read */
+    bool closing;   /* uv_close is on its way */
+    bool deaf;      /* the client has said all it will say */
+
+    struct conn *older, *newer; /* by when it was active last */
+    int64_t active_ms;
+
+    char *in; /* what was read and not yet understood */
+    size_t in_len, in_cap;
+    struct segment *first, *last, *aim;
+    size_t queued; /* bytes in segments */
+    struct hold *holds;
+    struct reservation *named;
+    unsigned held, names;
+    struct conn *next_push;
+    bool to_push;
+
+    struct resp_session resp;
+    struct http_reader *http;
+    char peer[46];
+};
+
+/* Takes the descriptor over; closes it if there is no room. */
+void conn_open(struct worker *w, int fd);
+/* Ends it now; what was held is given back. */
+void conn_close(struct conn *c);
+/* Lets out what may leave, and goes on with what was left unread. After anything that wrote answers. */
+void conn_push(struct conn *c);
+/* At a drain: closes it once nothing is held or queued. */
+void conn_drain(struct conn *c);
+
+/* ---- Workers (worker.c) ------------------------------------------------------------------------ */
+
+struct batch {
+    size_t n;
+    struct conn *conn;
+    struct question question[BATCH_TAKES];
+    struct weir_request request[BATCH_TAKES];
+    struct weir_verdict verdict[BATCH_TAKES];
+};
+
+struct worker {
+    struct server *server;
+    int index;
+    pthread_t thread;
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_prepare_t before_sleep;
+    uv_timer_t tick, due;
+    bool draining;
+
+    struct weir__moment moment; /* of this wake-up */
+    bool moment_is_read;
+
+    pthread_mutex_t inbox_lock;
+    int inbox[INBOX_MAX];
+    int inbox_n;
+
+    struct conn *oldest, *newest;
+    char *in; /* READ_BYTES, of whoever is being read */
+    char *scratch;
+    size_t scratch_len, scratch_cap;
+    struct batch batch;
+    struct literals *literals;
+    struct weir_diag why; /* the last complaint about a limit */
+
+    struct hold **heap; /* by when they are due */
+    size_t heap_n, heap_cap;
+    struct hold *called;  /* whose turn in a line has come; under the lines' lock */
+    struct conn *to_push; /* have been answered, and are to be pushed */
+
+    struct counters counters;
+    char pad[64];
+};
+
+int worker_open(struct worker *w, struct server *s, int index); /* 0 or an errno */
+void worker_run(struct worker *w);
+void worker_close(struct worker *w);
+void worker_give(struct worker *w, int fd);
+struct weir__moment worker_moment(struct worker *w);
+
+/* ---- Waiting (wait.c) -------------------------------------------------------------------------- */
+
+/* A question that holds, or has a name: reserved, answered or held. */
+void wait_ask(struct conn *c, const struct question *q);
+/* Whatever of this worker's is due or called. */
+void wait_run(struct worker *w);
+/* Outside of names_enter. The connection ends: gives back what it waits for and what it named. */
+void wait_abandon(struct conn *c);
+/* Before the loop sleeps. */
+void wait_set_timer(struct worker *w);
+
+struct lines;
+struct lines *lines_open(void);
+void lines_close(struct lines *l);
+
+/* ---- Names (limits.c, literals.c) -------------------------------------------------------------- */
+
+/* A limit that may be held. */
+struct held_limit {
+    struct limit limit; /* first: fronts see this */
+    struct weir_limit parsed;
+    uint64_t identity; /* whose keys: equal where the keys are the same */
+    _Atomic int holders;
+    _Atomic bool gone;           /* its policy was forgotten */
+    struct weir *listed_nowhere; /* the engine of an unlisted policy, else NULL */
+    struct held_limit *next_retired;
+    char name[WEIR_NAME_MAX];
+};
+
+void held_limit_let_go(struct held_limit *l);
+
+struct names *names_open(struct weir *w);
+void names_close(struct names *n);
+/* Around all work of a worker. */
+void names_enter(struct names *n);
+void names_leave(struct names *n);
+/* 0 or an error, *why filled. */
+int names_set(struct names *n, struct weir__slice name, const char *text, struct weir_diag *why);
+const struct limit *names_find(struct names *n, struct weir__slice name);
+
+struct literals *literals_open(struct weir *w);
+/* At the end of a wake-up: lets go of those that were pushed out. */
+void literals_tidy(struct literals *l);
+void literals_close(struct literals *l);
+const struct limit *literals_find(struct literals *l, struct weir__slice text,
+                                  struct weir_diag *why);
+const struct limit *literals_throttle(struct literals *l, int64_t burst, int64_t count,
+                                      int64_t period_s, struct weir_diag *why);
+
+/* ---- The server (server.c) --------------------------------------------------------------------- */
+
+struct manual_clock {
+    _Atomic int64_t now_ns;
+};
+
+struct server {
+    struct serve_options options;
+    struct weir *engine;
+    struct manual_clock manual;
+    struct names *names;
+    struct lines *lines;
+    struct worker *workers;
+    int threads;
+    _Atomic uint64_t open_connections, held, next_id;
+    _Atomic bool stopping, stopping_now;
+    uv_timer_t patience; /* how long a drain may take */
+    uv_signal_t signal[2];
+    int64_t started_ms;
+    struct listeners *listeners;
+};
+
+/* All workers look up: a clock was set, or it is time to stop. */
+void server_wake_all(struct server *s);
+
+/* ---- Listening (listen.c) ---------------------------------------------------------------------- */
+
+struct listeners;
+/* 0 or an exit status, and said why on stderr. */
+int listeners_open(struct listeners **l, const struct serve_options *o);
+/* Accepts on the worker's loop, for all workers. */
+int listeners_start(struct listeners *l, struct server *s);
+void listeners_stop(struct listeners *l);
+void listeners_close(struct listeners *l);
+void listeners_announce(const struct listeners *l);
+const char *listeners_address(const struct listeners *l);
+int listeners_port(const struct listeners *l);
+
+#endif

@@ -1,0 +1,332 @@
+/* Addresses, and accepting.
+ *
+ * One thread accepts for all and deals connections out in turn, so that a few busy ones land on as many
+ * workers. A full table of descriptors would leave the newcomers in the kernel's queue and the loop
+ * awake for nothing: one descriptor is kept in reserve, with which they are accepted and closed.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "server/inside.h"
+
+#define BACKLOG     1024
+#define ACCEPT_MOST 64 /* at a wake-up, so that those who are served do not wait */
+
+struct listener {
+    uv_poll_t poll;
+    struct listeners *all;
+    int fd;
+    int port;
+    bool is_unix;
+    dev_t dev; /* of the socket's file, so that only our own is removed */
+    ino_t ino;
+    char address[SERVE_ADDRESS];
+};
+
+struct listeners {
+    struct server *server;
+    int n, next_worker, reserve;
+    struct listener listener[SERVE_LISTENERS_MAX];
+};
+
+/* ---- Opening ----------------------------------------------------------------------------------- */
+
+static int complain(const char *address, const char *what)
+{
+    fprintf(stderr, "weir: cannot listen on %s: %s\n", address, what);
+    return 1;
+}
+
+/* A socket's file that nobody listens on any more, left by one who was killed, is removed. */
+static int remove_stale(const struct sockaddr_un *a)
+{
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct stat st;
+    int error = EADDRINUSE;
+
+    if (fd < 0)
+        return errno;
+    if (lstat(a->sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
+        error = EEXIST; /* not ours to remove */
+    else if (connect(fd, (const struct sockaddr *)a, sizeof *a) != 0 && errno == ECONNREFUSED)
+        error = unlink(a->sun_path) == 0 ? 0 : errno;
+    (void)close(fd);
+    return error;
+}
+
+static int open_unix(struct listener *l, const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    struct stat st;
+    int error = 0;
+
+    if (strlen(path) == 0 || strlen(path) >= sizeof a.sun_path)
+        return complain(l->address, "a path of 1 to 107 bytes was expected behind unix:");
+    strcpy(a.sun_path, path);
+    l->is_unix = true;
+    l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (l->fd < 0)
+        return complain(l->address, strerror(errno));
+    if (bind(l->fd, (struct sockaddr *)&a, sizeof a) != 0) {
+        error = errno == EADDRINUSE ? remove_stale(&a) : errno;
+        if (!error && bind(l->fd, (struct sockaddr *)&a, sizeof a) != 0)
+            error = errno;
+    }
+    if (!error && (listen(l->fd, BACKLOG) != 0 || stat(path, &st) != 0))
+        error = errno;
+    if (error)
+        return complain(l->address, strerror(error));
+    l->dev = st.st_dev;
+    l->ino = st.st_ino;
+    return 0;
+}
+
+static int bind_one(struct listener *l, const struct addrinfo *a)
+{
+    const int on = 1, off = 0;
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return errno;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (a->ai_family == AF_INET6) /* [::] is for both, as people expect */
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(fd, a->ai_addr, a->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
+        const int error = errno;
+
+        (void)close(fd);
+        return error;
+    }
+    l->fd = fd;
+    return 0;
+}
+
+/* The address as it came out, with the port that the system chose. */
+static void name_address(struct listener *l)
+{
+    struct sockaddr_storage a;
+    socklen_t len = sizeof a;
+    char host[INET6_ADDRSTRLEN];
+
+    if (getsockname(l->fd, (struct sockaddr *)&a, &len) != 0)
+        return;
+    if (a.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&a;
+
+        l->port = ntohs(six->sin6_port);
+        (void)inet_ntop(AF_INET6, &six->sin6_addr, host, sizeof host);
+        (void)snprintf(l->address, sizeof l->address, "[%s]:%d", host, l->port);
+    } else {
+        const struct sockaddr_in *four = (const struct sockaddr_in *)&a;
+
+        l->port = ntohs(four->sin_port);
+        (void)inet_ntop(AF_INET, &four->sin_addr, host, sizeof host);
+        (void)snprintf(l->address, sizeof l->address, "%s:%d", host, l->port);
+    }
+}
+
+/* HOST:PORT, [HOST]:PORT, :PORT. False: it is none of these. */
+static bool split(const char *text, char host[SERVE_ADDRESS], const char **port)
+{
+    const char *colon = strrchr(text, ':');
+    size_t len;
+
+    if (!colon || colon[1] == '\0' || strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
+        strlen(colon + 1) > 5 || atoi(colon + 1) > 65535)
+        return false;
+    *port = colon + 1;
+    len = (size_t)(colon - text);
+    if (len >= 2 && text[0] == '[' && text[len - 1] == ']') {
+        text++;
+        len -= 2;
+    } else if (memchr(text, ':', len)) {
+        return false; /* an IPv6 address without its brackets */
+    }
+    if (len >= SERVE_ADDRESS)
+        return false;
+    memcpy(host, text, len);
+    host[len] = '\0';
+    return true;
+}
+
+static int open_tcp(struct listener *l, const char *text)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    struct addrinfo *found = NULL;
+    char host[SERVE_ADDRESS];
+    const char *port;
+    int error;
+
+    if (!split(text, host, &port)) {
+        fprintf(stderr,
+                "weir: --listen '%s': expected HOST:PORT, [HOST]:PORT, :PORT or unix:/path\n",
+                text);
+        return 2;
+    }
+    /* Everywhere is [::], which takes IPv4 too, unless the machine has no IPv6. */
+    error = getaddrinfo(host[0] ? host : "::", port, &hints, &found);
+    if (error)
+        return complain(text, gai_strerror(error));
+    error = bind_one(l, found);
+    freeaddrinfo(found);
+    if (error == EAFNOSUPPORT && host[0] == '\0' &&
+        getaddrinfo("0.0.0.0", port, &hints, &found) == 0) {
+        error = bind_one(l, found);
+        freeaddrinfo(found);
+    }
+    if (error)
+        return complain(text, strerror(error));
+    name_address(l);
+    return 0;
+}
+
+int listeners_open(struct listeners **out, const struct serve_options *o)
+{
+    struct listeners *l = calloc(1, sizeof *l);
+
+    if (!l)
+        return 1;
+    *out = l;
+    l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    for (size_t i = 0; i < o->listens; i++) {
+        struct listener *one = &l->listener[i];
+        int status;
+
+        one->all = l;
+        one->fd = -1;
+        (void)snprintf(one->address, sizeof one->address, "%s", o->listen[i]);
+        status = strncmp(o->listen[i], "unix:", 5) == 0 ? open_unix(one, o->listen[i] + 5)
+                                                        : open_tcp(one, o->listen[i]);
+        l->n++;
+        if (status)
+            return status;
+    }
+    return 0;
+}
+
+/* ---- Accepting --------------------------------------------------------------------------------- */
+
+/* No descriptor is left: the reserve is given up for a moment, to turn one away. */
+static bool turn_away(struct listener *l)
+{
+    int fd;
+
+    (void)close(l->all->reserve);
+    fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0)
+        (void)close(fd);
+    l->all->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return fd >= 0;
+}
+
+static void deal(struct listeners *l, int fd)
+{
+    struct server *s = l->server;
+    struct worker *w = &s->workers[l->next_worker];
+
+    if (atomic_fetch_add(&s->open_connections, 1) >= s->options.max_connections) {
+        atomic_fetch_sub(&s->open_connections, 1);
+        count(&s->workers[0].counters.refused_connections, 1);
+        (void)close(fd);
+        return;
+    }
+    l->next_worker = (l->next_worker + 1) % s->threads;
+    if (w == &s->workers[0]) /* ours */
+        conn_open(w, fd);
+    else
+        worker_give(w, fd);
+}
+
+static void knocked(uv_poll_t *h, int status, int events)
+{
+    struct listener *l = (struct listener *)h;
+
+    (void)status;
+    (void)events;
+    for (int i = 0; i < ACCEPT_MOST; i++) {
+        const int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd >= 0) {
+            deal(l->all, fd);
+            continue;
+        }
+        if (errno == EINTR || errno == ECONNABORTED)
+            continue;
+        if (errno == EMFILE || errno == ENFILE) {
+            count(&l->all->server->workers[0].counters.refused_connections, 1);
+            if (turn_away(l))
+                continue;
+        }
+        return;
+    }
+}
+
+int listeners_start(struct listeners *l, struct server *s)
+{
+    l->server = s;
+    for (int i = 0; i < l->n; i++)
+        if (uv_poll_init(&s->workers[0].loop, &l->listener[i].poll, l->listener[i].fd) != 0 ||
+            uv_poll_start(&l->listener[i].poll, UV_READABLE, knocked) != 0)
+            return 1;
+    return 0;
+}
+
+void listeners_stop(struct listeners *l)
+{
+    for (int i = 0; i < l->n; i++) {
+        struct listener *one = &l->listener[i];
+        struct stat st;
+
+        if (one->fd < 0)
+            continue;
+        (void)uv_poll_stop(&one->poll);
+        if (one->is_unix && stat(one->address + 5, &st) == 0 && st.st_dev == one->dev &&
+            st.st_ino == one->ino)
+            (void)unlink(one->address + 5);
+        (void)close(one->fd);
+        one->fd = -1;
+    }
+}
+
+void listeners_close(struct listeners *l)
+{
+    if (!l)
+        return;
+    for (int i = 0; i < l->n; i++)
+        if (l->listener[i].fd >= 0)
+            (void)close(l->listener[i].fd);
+    if (l->reserve >= 0)
+        (void)close(l->reserve);
+    free(l);
+}
+
+/* ---- What was opened --------------------------------------------------------------------------- */
+
+void listeners_announce(const struct listeners *l)
+{
+    for (int i = 0; i < l->n; i++)
+        printf("listening on %s\n", l->listener[i].address);
+    (void)fflush(stdout);
+}
+
+const char *listeners_address(const struct listeners *l)
+{
+    return l->listener[0].address;
+}
+
+int listeners_port(const struct listeners *l)
+{
+    for (int i = 0; i < l->n; i++)
+        if (!l->listener[i].is_unix)
+            return l->listener[i].port;
+    return 0;
+}

@@ -1,0 +1,228 @@
+/* Limits that come with a request: literals, and the numbers of CL.THROTTLE and THROTTLE.
+ *
+ * Each worker keeps handles of those it saw lately, so that one that comes again is a look-up and not a
+ * parse. The handles are unlisted (engine/unlisted.h): the keys belong to the limit's canonical text,
+ * or to the one namespace of the throttles, and outlive every handle. So a cache of any size is right,
+ * and a client that invents limits costs a parse each and no memory.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/unlisted.h"
+#include "server/inside.h"
+
+#define LITERALS  256 /* kept by each worker */
+#define THROTTLES 1024
+#define TEXT_MOST WEIR_LIMIT_TEXT_MAX
+
+struct literal {
+    uint64_t hash;
+    uint64_t used; /* when it was used last, by the worker's count of look-ups */
+    char *text;    /* as it was written; NULL: a free place */
+    size_t len;
+    struct held_limit *limit;
+};
+
+struct throttle {
+    int64_t burst, count, period_s;
+    struct held_limit *limit;
+};
+
+struct literals {
+    struct weir *engine;
+    uint64_t secret[2], looks;
+    struct literal literal[LITERALS];
+    struct throttle throttle[THROTTLES];
+    struct held_limit *retired; /* in this wake-up, and still in use by questions of it */
+};
+
+struct literals *literals_open(struct weir *w)
+{
+    struct literals *l = calloc(1, sizeof *l);
+
+    if (!l)
+        return NULL;
+    l->engine = w;
+    memcpy(l->secret, w->store->secret, sizeof l->secret);
+    return l;
+}
+
+void literals_close(struct literals *l)
+{
+    if (!l)
+        return;
+    literals_tidy(l);
+    for (int i = 0; i < LITERALS; i++)
+        if (l->literal[i].text) {
+            free(l->literal[i].text);
+            held_limit_let_go(l->literal[i].limit);
+        }
+    for (int i = 0; i < THROTTLES; i++)
+        if (l->throttle[i].limit)
+            held_limit_let_go(l->throttle[i].limit);
+    free(l);
+}
+
+/* ---- Handles ----------------------------------------------------------------------------------- */
+
+static struct held_limit *make(struct literals *l, const struct weir_limit *parsed,
+                               struct weir__slice keys_of, bool by_rate, const char *name,
+                               struct weir_diag *why)
+{
+    struct held_limit *h = calloc(1, sizeof *h);
+
+    *why = (struct weir_diag){.text = "out of memory"};
+    if (!h)
+        return NULL;
+    h->parsed = *parsed;
+    if (weir__unlisted_open(l->engine, parsed, keys_of, by_rate, &h->limit.policy, why) != 0) {
+        free(h);
+        return NULL;
+    }
+    h->limit.parsed = &h->parsed;
+    h->limit.name = name;
+    h->identity = weir__hash(keys_of.at, keys_of.len, l->secret);
+    h->listed_nowhere = l->engine;
+    atomic_init(&h->holders, 1);
+    return h;
+}
+
+void held_limit_let_go(struct held_limit *h)
+{
+    if (atomic_fetch_sub(&h->holders, 1) > 1)
+        return;
+    if (h->listed_nowhere)
+        weir__unlisted_close(h->listed_nowhere, h->limit.policy);
+    free(h);
+}
+
+static void retire(struct literals *l, struct held_limit *h)
+{
+    h->next_retired = l->retired;
+    l->retired = h;
+}
+
+void literals_tidy(struct literals *l)
+{
+    while (l->retired) {
+        struct held_limit *h = l->retired;
+
+        l->retired = h->next_retired;
+        held_limit_let_go(h);
+    }
+}
+
+void limit_hold(const struct limit *l)
+{
+    atomic_fetch_add(&((struct held_limit *)l)->holders, 1);
+}
+
+void limit_let_go(const struct limit *l)
+{
+    held_limit_let_go((struct held_limit *)l);
+}
+
+/* ---- Literals ---------------------------------------------------------------------------------- */
+
+/* A free place, or that which was used least lately: a free one was never used. */
+static struct literal *least_used(struct literals *l)
+{
+    struct literal *least = &l->literal[0];
+
+    for (int i = 1; i < LITERALS; i++)
+        if (l->literal[i].used < least->used)
+            least = &l->literal[i];
+    return least;
+}
+
+static const struct limit *learn(struct literals *l, struct weir__slice text, uint64_t hash,
+                                 struct weir_diag *why)
+{
+    char canonical[WEIR_LIMIT_TEXT_MAX], *copy;
+    struct literal *at = least_used(l);
+    struct weir_limit parsed;
+    struct held_limit *h;
+
+    copy = malloc(text.len + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, text.at, text.len);
+    copy[text.len] = '\0';
+    if (weir_limit_parse(&parsed, copy, why) != 0) {
+        free(copy);
+        return NULL;
+    }
+    (void)weir_limit_print(&parsed, canonical, sizeof canonical);
+    h = make(l, &parsed, weir__slice_of(canonical), false, "literal", why);
+    if (!h) {
+        free(copy);
+        return NULL;
+    }
+    if (at->text) {
+        free(at->text);
+        retire(l, at->limit);
+    }
+    *at = (struct literal){hash, l->looks, copy, text.len, h};
+    return &h->limit;
+}
+
+const struct limit *literals_find(struct literals *l, struct weir__slice text,
+                                  struct weir_diag *why)
+{
+    const uint64_t hash = weir__hash(text.at, text.len, l->secret);
+
+    l->looks++;
+    for (int i = 0; i < LITERALS; i++) {
+        struct literal *at = &l->literal[i];
+
+        if (at->text && at->hash == hash && at->len == text.len &&
+            memcmp(at->text, text.at, text.len) == 0) {
+            at->used = l->looks;
+            return &at->limit->limit;
+        }
+    }
+    if (text.len >= TEXT_MOST || memchr(text.at, '\0', text.len)) {
+        why->column = 0;
+        (void)snprintf(why->text, sizeof why->text,
+                       "a limit of %zu bytes; expected text of at most %d bytes", text.len,
+                       TEXT_MOST - 1);
+        return NULL;
+    }
+    return learn(l, text, hash, why);
+}
+
+/* ---- Throttles --------------------------------------------------------------------------------- */
+
+static struct throttle *throttle_place(struct literals *l, int64_t burst, int64_t count,
+                                       int64_t period_s)
+{
+    uint64_t h = (uint64_t)burst * UINT64_C(0x9e3779b97f4a7c15);
+
+    h = (h ^ (uint64_t)count) * UINT64_C(0xbf58476d1ce4e5b9);
+    h = (h ^ h >> 29 ^ (uint64_t)period_s) * UINT64_C(0x94d049bb133111eb);
+    return &l->throttle[(h >> 32) % THROTTLES];
+}
+
+const struct limit *literals_throttle(struct literals *l, int64_t burst, int64_t count,
+                                      int64_t period_s, struct weir_diag *why)
+{
+    struct throttle *at = throttle_place(l, burst, count, period_s);
+    struct weir_limit parsed;
+    struct held_limit *h;
+    char text[128];
+
+    if (at->limit && at->burst == burst && at->count == count && at->period_s == period_s)
+        return &at->limit->limit;
+    (void)snprintf(text, sizeof text, "token-bucket %lld/%llds burst=%lld", (long long)count,
+                   (long long)period_s, (long long)burst);
+    if (weir_limit_parse(&parsed, text, why) != 0)
+        return NULL;
+    h = make(l, &parsed, weir__slice_of("CL.THROTTLE"), true, "throttle", why);
+    if (!h)
+        return NULL;
+    if (at->limit)
+        retire(l, at->limit);
+    *at = (struct throttle){burst, count, period_s, h};
+    return &h->limit;
+}

@@ -1,0 +1,246 @@
+/* Invariants:
+ *   (1) Bytes leave in the order in which they were written, but for those of a held answer, which are
+ *       written later at the place that was kept for them.
+ *   (2) The scratch buffer holds bytes of one connection at a time, and only while that connection has
+ *       no segments: whatever has segments appends to them. It is empty whenever a worker turns to
+ *       another connection.
+ *   (3) Nothing behind a segment with a hold leaves.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "server/inside.h"
+
+#define SEGMENT_BYTES (16 * 1024)
+#define GATHER        64 /* segments that leave in one call */
+
+static void *must(void *memory)
+{
+    if (!memory)
+        abort(); /* what is asked for is bounded: a machine without it cannot go on anyway */
+    return memory;
+}
+
+/* ---- Segments ---------------------------------------------------------------------------------- */
+
+static struct segment *append(struct conn *c, size_t cap)
+{
+    struct segment *s = must(malloc(sizeof *s + cap));
+
+    *s = (struct segment){.cap = cap};
+    if (c->last)
+        c->last->next = s;
+    else
+        c->first = s;
+    c->last = s;
+    c->queued += sizeof *s;
+    return s;
+}
+
+static void drop_first(struct conn *c)
+{
+    struct segment *s = c->first;
+
+    c->first = s->next;
+    if (!c->first)
+        c->last = NULL;
+    c->queued -= sizeof *s + (s->len - s->sent);
+    free(s);
+}
+
+void out_free(struct conn *c)
+{
+    while (c->first)
+        drop_first(c);
+}
+
+/* A segment in which n more bytes fit. One that is aimed at keeps its place and may have to move. */
+static struct segment *with_room(struct conn *c, size_t n)
+{
+    struct segment *s = c->aim ? c->aim : c->last, *moved, **at = &c->first;
+    size_t cap;
+
+    if (s->cap - s->len >= n && (c->aim || !s->hold))
+        return s;
+    if (!c->aim)
+        return append(c, n > SEGMENT_BYTES ? n : SEGMENT_BYTES);
+    while (*at != s)
+        at = &(*at)->next;
+    cap = 2 * s->cap + n;
+    moved = must(realloc(s, sizeof *s + cap));
+    moved->cap = cap;
+    *at = moved;
+    if (c->last == s)
+        c->last = moved;
+    c->aim = moved;
+    return moved;
+}
+
+/* ---- Writing ----------------------------------------------------------------------------------- */
+
+static bool uses_scratch(const struct conn *c)
+{
+    return !c->first && !c->aim;
+}
+
+char *out_room(struct conn *c, size_t n)
+{
+    struct worker *w = c->worker;
+
+    if (uses_scratch(c) && w->scratch_len >= SCRATCH_BYTES)
+        (void)out_flush(c); /* a broken connection is noticed when it is read or written next */
+    if (!uses_scratch(c)) {
+        struct segment *s = with_room(c, n);
+
+        return s->bytes + s->len;
+    }
+    if (w->scratch_cap - w->scratch_len < n) {
+        w->scratch_cap = 2 * w->scratch_cap + n;
+        w->scratch = must(realloc(w->scratch, w->scratch_cap));
+    }
+    return w->scratch + w->scratch_len;
+}
+
+void out_done(struct conn *c, const char *end)
+{
+    struct worker *w = c->worker;
+    struct segment *s = c->aim ? c->aim : c->last;
+
+    if (uses_scratch(c)) {
+        w->scratch_len = (size_t)(end - w->scratch);
+        return;
+    }
+    c->queued += (size_t)(end - s->bytes) - s->len;
+    s->len = (size_t)(end - s->bytes);
+}
+
+void out_bytes(struct conn *c, const void *bytes, size_t len)
+{
+    char *at = out_room(c, len);
+
+    memcpy(at, bytes, len);
+    out_done(c, at + len);
+}
+
+void out_text(struct conn *c, const char *text)
+{
+    out_bytes(c, text, strlen(text));
+}
+
+/* ---- Held answers ------------------------------------------------------------------------------ */
+
+/* Moves what is in the scratch buffer behind the segments. */
+static void keep_scratch(struct conn *c, size_t sent)
+{
+    struct worker *w = c->worker;
+    const size_t left = w->scratch_len - sent;
+    struct segment *s;
+
+    w->scratch_len = 0;
+    if (left == 0)
+        return;
+    s = append(c, left > SEGMENT_BYTES ? left : SEGMENT_BYTES);
+    memcpy(s->bytes, w->scratch + sent, left);
+    s->len = left;
+    c->queued += left;
+}
+
+struct segment *out_hold(struct conn *c, struct hold *h)
+{
+    struct segment *s;
+
+    if (uses_scratch(c))
+        keep_scratch(c, 0);
+    s = append(c, 256);
+    s->hold = h;
+    return s;
+}
+
+void out_aim(struct conn *c, struct segment *s)
+{
+    c->aim = s;
+}
+
+/* ---- Leaving ----------------------------------------------------------------------------------- */
+
+/* How many bytes the socket took; -1 if it is broken. */
+static ssize_t transmit(struct conn *c, const struct iovec *part, size_t n)
+{
+    const struct msghdr m = {.msg_iov = (struct iovec *)part, .msg_iovlen = n};
+    ssize_t sent;
+
+    do
+        sent = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    if (sent < 0)
+        return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
+    count(&c->worker->counters.bytes_out, (uint64_t)sent);
+    return sent;
+}
+
+static bool flush_scratch(struct conn *c)
+{
+    struct worker *w = c->worker;
+    ssize_t sent;
+
+    if (w->scratch_len == 0)
+        return true;
+    do
+        sent = send(c->fd, w->scratch, w->scratch_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
+        w->scratch_len = 0;
+        return false;
+    }
+    if (sent > 0)
+        count(&w->counters.bytes_out, (uint64_t)sent);
+    keep_scratch(c, sent > 0 ? (size_t)sent : 0);
+    return true;
+}
+
+static void segments_left(struct conn *c, size_t sent)
+{
+    while (c->first && !c->first->hold) {
+        struct segment *s = c->first;
+        const size_t left = s->len - s->sent;
+
+        if (sent < left) {
+            s->sent += sent;
+            c->queued -= sent;
+            return;
+        }
+        sent -= left;
+        drop_first(c);
+    }
+}
+
+bool out_flush(struct conn *c)
+{
+    if (uses_scratch(c))
+        return flush_scratch(c);
+    while (!out_is_empty(c)) {
+        struct iovec part[GATHER];
+        size_t n = 0, bytes = 0;
+        ssize_t sent;
+
+        for (struct segment *s = c->first; s && !s->hold && n < GATHER; s = s->next) {
+            part[n++] = (struct iovec){s->bytes + s->sent, s->len - s->sent};
+            bytes += s->len - s->sent;
+        }
+        sent = transmit(c, part, n);
+        if (sent < 0)
+            return false;
+        segments_left(c, (size_t)sent);
+        if ((size_t)sent < bytes)
+            return true;
+    }
+    return true;
+}
+
+bool out_is_empty(const struct conn *c)
+{
+    return !c->first || c->first->hold;
+}

@@ -1,0 +1,59 @@
+/* The RESP front: a table of commands, and what their handlers share.
+ *
+ * resp_serve.c has the table and the loop over a connection's bytes; the handlers stand in resp_take.c
+ * (decisions), resp_limit.c (limits and the clock) and resp_redis.c (what Redis's clients ask of any
+ * server).
+ */
+#ifndef WEIR_SERVER_RESP_FRONT_H
+#define WEIR_SERVER_RESP_FRONT_H
+
+#include "proto/resp.h"
+#include "server/conn.h"
+
+/* A command's words, its name the first. */
+struct words {
+    size_t n;
+    const struct weir__slice *word;
+};
+
+typedef void resp_handler(struct conn *c, struct words w);
+
+struct resp_row {
+    const char *name;
+    size_t least, most; /* words, the name included; most 0: any number */
+    bool gathers;       /* may join a batch; else what was gathered is settled before */
+    bool has_keys;      /* its second or third word is a key */
+    resp_handler *run;
+    const char *usage;
+};
+
+extern const struct resp_row RESP_COMMANDS[];
+extern const size_t RESP_COMMANDS_N;
+const struct resp_row *resp_row_of(struct weir__slice name); /* or NULL */
+
+/* Answers, each in its turn. */
+void reply_error(struct conn *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void reply_ok(struct conn *c);
+void reply_int(struct conn *c, int64_t value);
+void reply_text(struct conn *c, const char *text);
+void reply_null(struct conn *c);
+/* What an error of the engine's is to a client. */
+void reply_trouble(struct conn *c, int error);
+
+/* Without regard to case. */
+bool word_is(struct weir__slice word, const char *text);
+
+/* An integer from least to most, or false and the error was said: `what` names it. */
+bool word_int(struct conn *c, struct weir__slice word, const char *what, int64_t least,
+              int64_t most, int64_t *value);
+
+/* A word of a user's, for %s in an error: quoted, short and printable. Good until the next but three. */
+const char *quoted(struct weir__slice word);
+
+resp_handler run_cl_throttle, run_throttle, run_take, run_peek, run_refund, run_cancel,
+    run_reset_key, run_take_all;
+resp_handler run_limit, run_clock;
+resp_handler run_ping, run_echo, run_hello, run_auth, run_select, run_client, run_command, run_info,
+    run_config, run_reset, run_quit;
+
+#endif

@@ -1,0 +1,126 @@
+/* WEIR.LIMIT and WEIR.CLOCK. */
+#include <string.h>
+
+#include "engine/engine.h"
+#include "server/resp_front.h"
+
+/* ---- Limits ------------------------------------------------------------------------------------ */
+
+static bool has_words(struct conn *c, struct words w, size_t n, const char *usage)
+{
+    if (w.n == n)
+        return true;
+    reply_error(c, "wrong number of arguments for 'weir.limit': expected %s", usage);
+    return false;
+}
+
+static void set_limit(struct conn *c, struct words w)
+{
+    struct weir_diag why;
+
+    if (!has_words(c, w, 4, "SET name limit"))
+        return;
+    if (limits_set(c, w.word[2], w.word[3], &why) != 0)
+        reply_error(c, "%s", why.text);
+    else
+        reply_ok(c);
+}
+
+static void get_limit(struct conn *c, struct words w)
+{
+    char text[WEIR_LIMIT_TEXT_MAX];
+
+    if (!has_words(c, w, 3, "GET name"))
+        return;
+    if (limits_get(c, w.word[2], text))
+        reply_text(c, text);
+    else
+        reply_null(c);
+}
+
+static void count_one(void *n, const char *name, const char *text)
+{
+    (void)name;
+    (void)text;
+    ++*(size_t *)n;
+}
+
+static void say_one(void *conn, const char *name, const char *text)
+{
+    reply_text(conn, name);
+    reply_text(conn, text);
+}
+
+static void list_limits(struct conn *c, struct words w)
+{
+    size_t n = 0;
+
+    if (!has_words(c, w, 2, "LIST"))
+        return;
+    limits_each(c, count_one, &n);
+    out_done(c, resp_map(out_room(c, RESP_INT_ROOM), n, conn_resp(c)->resp3));
+    limits_each(c, say_one, c);
+}
+
+void run_limit(struct conn *c, struct words w)
+{
+    if (word_is(w.word[1], "SET"))
+        set_limit(c, w);
+    else if (word_is(w.word[1], "GET"))
+        get_limit(c, w);
+    else if (word_is(w.word[1], "LIST"))
+        list_limits(c, w);
+    else if (!word_is(w.word[1], "DEL"))
+        reply_error(c, "unknown word %s: expected SET, GET, LIST or DEL", quoted(w.word[1]));
+    else if (has_words(c, w, 3, "DEL name"))
+        reply_int(c, limits_delete(c, w.word[2]));
+}
+
+/* ---- The clock --------------------------------------------------------------------------------- */
+
+static void set_clock(struct conn *c, int64_t now_ns)
+{
+    if (server_clock_set(c, now_ns))
+        reply_ok(c);
+    else
+        reply_error(c, "the time would be outside 0..2^62 ns");
+}
+
+static void advance(struct conn *c, struct weir__slice word)
+{
+    const bool back = word.len > 0 && word.at[0] == '-';
+    const int64_t now_ns = weir_now(server_engine(conn_server(c)));
+    int64_t ns;
+
+    if (back) {
+        word.at++;
+        word.len--;
+    }
+    if (weir__parse_duration(word, &ns) != WEIR__NUMBER_OK)
+        reply_error(c, "invalid duration %s: expected one such as 250ms, or -1h to go back",
+                    quoted(word));
+    else
+        set_clock(c, back ? now_ns - ns : weir__add_sat(now_ns, ns));
+}
+
+void run_clock(struct conn *c, struct words w)
+{
+    int64_t ns;
+
+    if (!server_options(conn_server(c))->manual_clock) {
+        reply_error(c,
+                    "the clock is not ours to set: the daemon was not started with --clock=manual");
+    } else if (word_is(w.word[1], "GET") && w.n == 2) {
+        reply_int(c, weir_now(server_engine(conn_server(c))));
+    } else if (word_is(w.word[1], "ADVANCE") && w.n == 3) {
+        advance(c, w.word[2]);
+    } else if (word_is(w.word[1], "SET") && w.n == 3) {
+        if (weir__parse_int(w.word[2], &ns) != WEIR__NUMBER_OK)
+            reply_error(c, "invalid time %s: expected nanoseconds since the Unix epoch",
+                        quoted(w.word[2]));
+        else
+            set_clock(c, ns);
+    } else {
+        reply_error(c, "expected WEIR.CLOCK GET, ADVANCE duration or SET ns");
+    }
+}

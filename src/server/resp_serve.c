@@ -1,0 +1,192 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "server/resp_front.h"
+
+#define ERROR_MOST \
+    700 /* bytes of an error, the quoted words in it and a limit's complaint included */
+
+/* The busiest first. */
+const struct resp_row RESP_COMMANDS[] = {
+    {"cl.throttle", 5, 6, true, true, run_cl_throttle, "key max_burst count period [cost]"},
+    {"throttle", 5, 6, true, true, run_throttle, "key max_burst count period [cost]"},
+    {"weir.take", 3, 10, true, true, run_take, "limit key [cost] [WAIT ms] [RESERVE ms] [AS id]"},
+    {"weir.takeall", 5, 50, false, true, run_take_all, "n limit key cost [limit key cost ...]"},
+    {"weir.peek", 3, 6, false, true, run_peek, "limit key [cost] [RESERVE ms]"},
+    {"weir.refund", 3, 4, false, true, run_refund, "limit key [cost]"},
+    {"weir.cancel", 2, 2, false, false, run_cancel, "id"},
+    {"weir.reset", 3, 3, false, true, run_reset_key, "limit key"},
+    {"weir.limit", 2, 4, false, false, run_limit, "SET name limit | GET name | LIST | DEL name"},
+    {"weir.clock", 2, 3, false, false, run_clock, "GET | ADVANCE duration | SET ns"},
+    {"ping", 1, 2, false, false, run_ping, "[text]"},
+    {"echo", 2, 2, false, false, run_echo, "text"},
+    {"hello", 1, 0, false, false, run_hello, "[2|3] [AUTH user password] [SETNAME name]"},
+    {"auth", 2, 3, false, false, run_auth, "[user] password"},
+    {"select", 2, 2, false, false, run_select, "0"},
+    {"client", 2, 0, false, false, run_client,
+     "ID | GETNAME | SETNAME name | SETINFO ... | INFO | LIST"},
+    {"command", 1, 0, false, false, run_command, "[COUNT | LIST | INFO name ... | DOCS name ...]"},
+    {"info", 1, 0, false, false, run_info, "[section ...]"},
+    {"config", 3, 0, false, false, run_config, "GET name ..."},
+    {"reset", 1, 1, false, false, run_reset, ""},
+    {"quit", 1, 0, false, false, run_quit, ""},
+};
+const size_t RESP_COMMANDS_N = sizeof RESP_COMMANDS / sizeof RESP_COMMANDS[0];
+
+bool word_is(struct weir__slice word, const char *text)
+{
+    return strlen(text) == word.len && strncasecmp(word.at, text, word.len) == 0;
+}
+
+const struct resp_row *resp_row_of(struct weir__slice name)
+{
+    for (size_t i = 0; i < RESP_COMMANDS_N; i++)
+        if (word_is(name, RESP_COMMANDS[i].name))
+            return &RESP_COMMANDS[i];
+    return NULL;
+}
+
+/* ---- Answers ----------------------------------------------------------------------------------- */
+
+void reply_error(struct conn *c, const char *format, ...)
+{
+    char text[ERROR_MOST] = "ERR ";
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text + 4, sizeof text - 4, format, args);
+    va_end(args);
+    ask_settle(c);
+    count(&conn_counters(c)->errors, 1);
+    out_done(c, resp_error(out_room(c, strlen(text) + 3), text));
+}
+
+void reply_ok(struct conn *c)
+{
+    out_done(c, resp_simple(out_room(c, 8), "OK"));
+}
+
+void reply_int(struct conn *c, int64_t value)
+{
+    out_done(c, resp_int(out_room(c, RESP_INT_ROOM), value));
+}
+
+void reply_text(struct conn *c, const char *text)
+{
+    out_done(c, resp_text(out_room(c, RESP_INT_ROOM + strlen(text) + 2), text));
+}
+
+void reply_null(struct conn *c)
+{
+    out_done(c, resp_null(out_room(c, RESP_INT_ROOM), conn_resp(c)->resp3));
+}
+
+void reply_trouble(struct conn *c, int error)
+{
+    switch ((enum weir_error)error) {
+    case WEIR_EFULL:
+        reply_error(c, "there are as many answers held back, or seats taken, as may be");
+        return;
+    case WEIR_EGONE: reply_error(c, "the limit was deleted meanwhile"); return;
+    case WEIR_EBUSY:
+        reply_error(c, "the store did not answer in time: another process stands still");
+        return;
+    case WEIR_EINVAL:
+    case WEIR_ESYNTAX:
+    case WEIR_ERANGE:
+    case WEIR_ENOZONE:
+    case WEIR_ENOMEM:
+    case WEIR_ESTORE:
+    case WEIR_EFORMAT:
+    case WEIR_EVERSION:
+    case WEIR_EIO:
+    case WEIR_EINTR: break;
+    }
+    reply_error(c, "%s", weir_error_text(error));
+}
+
+/* ---- Words ------------------------------------------------------------------------------------- */
+
+const char *quoted(struct weir__slice word)
+{
+    static _Thread_local char text[4][64];
+    static _Thread_local unsigned turn;
+    struct weir__out o = {.at = text[turn++ % 4], .cap = sizeof text[0]};
+
+    weir__out_quoted(&o, word);
+    (void)weir__out_end(&o);
+    return o.at;
+}
+
+/* Digits with a minus perhaps, and nothing else. */
+static bool read_int(struct weir__slice word, int64_t *value)
+{
+    const bool minus = word.len > 0 && word.at[0] == '-';
+    const char *at = word.at + minus, *end = word.at + word.len;
+    int64_t sum = 0;
+
+    if (at == end)
+        return false;
+    for (; at < end; at++)
+        if (*at < '0' || *at > '9' || __builtin_mul_overflow(sum, 10, &sum) ||
+            __builtin_add_overflow(sum, *at - '0', &sum))
+            return false;
+    *value = minus ? -sum : sum;
+    return true;
+}
+
+bool word_int(struct conn *c, struct weir__slice word, const char *what, int64_t least,
+              int64_t most, int64_t *value)
+{
+    if (read_int(word, value) && *value >= least && *value <= most)
+        return true;
+    reply_error(c, "invalid %s %s: expected an integer from %lld to %lld", what, quoted(word),
+                (long long)least, (long long)most);
+    return false;
+}
+
+/* ---- The loop ---------------------------------------------------------------------------------- */
+
+static void run(struct conn *c, const struct resp_command *cmd)
+{
+    const struct resp_row *row = resp_row_of(cmd->word[0]);
+
+    count(&conn_counters(c)->commands, 1);
+    if (!row) {
+        reply_error(c, "unknown command %s", quoted(cmd->word[0]));
+        return;
+    }
+    if (cmd->n < row->least || (row->most > 0 && cmd->n > row->most)) {
+        reply_error(c, "wrong number of arguments for '%s' command: expected %s", row->name,
+                    row->usage);
+        return;
+    }
+    if (!row->gathers)
+        ask_settle(c);
+    row->run(c, (struct words){cmd->n, cmd->word});
+}
+
+long resp_serve(struct conn *c, char *bytes, size_t len)
+{
+    const size_t most = server_options(conn_server(c))->max_request;
+    struct resp_command cmd;
+    size_t used = 0;
+
+    while (used < len && !conn_is_full(c)) {
+        const char *why;
+        const long n = resp_parse(bytes + used, len - used, most, &cmd, &why);
+
+        if (n == RESP_MORE)
+            break;
+        if (n < 0) {
+            reply_error(c, "%s", why);
+            return -1;
+        }
+        used += (size_t)n;
+        if (cmd.n > 0)
+            run(c, &cmd);
+    }
+    return (long)used;
+}

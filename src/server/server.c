@@ -1,0 +1,265 @@
+#include "server/server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "server/inside.h"
+
+/* ---- What it was told -------------------------------------------------------------------------- */
+
+static struct serve_options filled(const struct serve_options *o)
+{
+    struct serve_options f = *o;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (f.listens == 0)
+        f.listen[f.listens++] = "127.0.0.1:7311";
+    if (f.threads == 0)
+        f.threads = cores < 1 ? 1 : cores > SERVE_THREADS_MAX ? SERVE_THREADS_MAX : (int)cores;
+    if (f.max_connections == 0)
+        f.max_connections = 10240;
+    if (f.max_request == 0)
+        f.max_request = 1 << 20;
+    if (f.max_key == 0)
+        f.max_key = WEIR_KEY_MAX;
+    if (f.max_output == 0)
+        f.max_output = 1 << 20;
+    if (f.max_held == 0)
+        f.max_held = 10000;
+    if (f.idle_ns == 0)
+        f.idle_ns = 300 * WEIR__NS_PER_S;
+    if (f.drain_ns == 0)
+        f.drain_ns = 5 * WEIR__NS_PER_S;
+    return f;
+}
+
+/* As many descriptors as the system lets us have; what they bear is then the cap. */
+static void raise_descriptors(struct serve_options *o)
+{
+    const rlim_t want = o->max_connections + 64 + 8 * (rlim_t)o->threads;
+    struct rlimit r;
+
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want)
+        return;
+    r.rlim_cur = r.rlim_max < want ? r.rlim_max : want;
+    (void)setrlimit(RLIMIT_NOFILE, &r);
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < want)
+        fprintf(
+            stderr,
+            "weir: only %llu file descriptors may be open, too few for --max-connections %llu\n",
+            (unsigned long long)r.rlim_cur, (unsigned long long)o->max_connections);
+}
+
+/* ---- The engine -------------------------------------------------------------------------------- */
+
+static int64_t manual_now(void *arg)
+{
+    return atomic_load(&((struct manual_clock *)arg)->now_ns);
+}
+
+static int open_engine(struct server *s)
+{
+    const struct weir_clock manual = {.now = manual_now, .arg = &s->manual};
+    const struct weir_options o = {.store = s->options.store,
+                                   .max_keys = s->options.max_keys,
+                                   .max_policies = SERVE_LIMITS_MAX,
+                                   .clock = s->options.manual_clock ? &manual : NULL};
+    struct weir_diag why;
+
+    atomic_init(&s->manual.now_ns, weir_now(NULL));
+    if (weir_open(&s->engine, &o, &why) != 0) {
+        fprintf(stderr, "weir: %s\n", why.text);
+        return 1;
+    }
+    s->names = names_open(s->engine);
+    s->lines = lines_open();
+    if (!s->names || !s->lines) {
+        fprintf(stderr, "weir: out of memory\n");
+        return 1;
+    }
+    for (size_t i = 0; i < s->options.limits; i++) {
+        const struct serve_limit *l = &s->options.limit[i];
+
+        if (names_set(s->names, weir__slice_of(l->name), l->limit, &why) != 0) {
+            fprintf(stderr, "weir: --limit %s='%s': %s\n", l->name, l->limit, why.text);
+            return 2;
+        }
+    }
+    return 0;
+}
+
+bool server_clock_set(struct conn *c, int64_t now_ns)
+{
+    struct server *s = c->worker->server;
+
+    if (!s->options.manual_clock || !weir__now_fits(now_ns))
+        return false;
+    atomic_store(&s->manual.now_ns, now_ns);
+    c->worker->moment_is_read = false; /* what follows in this wake-up is later */
+    server_wake_all(s);
+    return true;
+}
+
+/* ---- Counting ---------------------------------------------------------------------------------- */
+
+void server_counters(struct server *s, uint64_t out[sizeof(struct counters) / sizeof(uint64_t)])
+{
+    const size_t n = sizeof(struct counters) / sizeof(uint64_t);
+
+    memset(out, 0, n * sizeof out[0]);
+    for (int i = 0; i < s->threads; i++) {
+        _Atomic uint64_t *one = (_Atomic uint64_t *)&s->workers[i].counters;
+
+        for (size_t k = 0; k < n; k++)
+            out[k] += atomic_load_explicit(&one[k], memory_order_relaxed);
+    }
+}
+
+uint64_t server_open_connections(struct server *s)
+{
+    return atomic_load(&s->open_connections);
+}
+
+uint64_t server_held(struct server *s)
+{
+    return atomic_load(&s->held);
+}
+
+int64_t server_uptime_s(struct server *s)
+{
+    return ((int64_t)(uv_hrtime() / 1000000) - s->started_ms) / 1000;
+}
+
+const struct serve_options *server_options(const struct server *s)
+{
+    return &s->options;
+}
+
+struct weir *server_engine(struct server *s)
+{
+    return s->engine;
+}
+
+const char *server_address(const struct server *s)
+{
+    return listeners_address(s->listeners);
+}
+
+int server_port(const struct server *s)
+{
+    return listeners_port(s->listeners);
+}
+
+/* ---- Running ----------------------------------------------------------------------------------- */
+
+void server_wake_all(struct server *s)
+{
+    for (int i = 0; i < s->threads; i++)
+        (void)uv_async_send(&s->workers[i].wake);
+}
+
+static void *work(void *worker)
+{
+    worker_run(worker);
+    return NULL;
+}
+
+static void give_up(uv_timer_t *t)
+{
+    struct server *s = t->data;
+
+    fprintf(stderr, "weir: some answers were still held when the time to drain was over\n");
+    atomic_store(&s->stopping_now, true);
+    server_wake_all(s);
+}
+
+/* The first asks to finish, the second to be done with it. */
+static void signalled(uv_signal_t *h, int signum)
+{
+    struct server *s = h->data;
+
+    (void)signum;
+    if (atomic_exchange(&s->stopping, true)) {
+        atomic_store(&s->stopping_now, true);
+    } else {
+        listeners_stop(s->listeners);
+        (void)uv_timer_start(&s->patience, give_up,
+                             (uint64_t)(s->options.drain_ns / WEIR__NS_PER_MS), 0);
+    }
+    server_wake_all(s);
+}
+
+static int start_workers(struct server *s)
+{
+    const int signals[2] = {SIGTERM, SIGINT};
+
+    s->workers = calloc((size_t)s->threads, sizeof s->workers[0]);
+    for (int i = 0; s->workers && i < s->threads; i++)
+        if (worker_open(&s->workers[i], s, i) != 0)
+            return 1;
+    if (!s->workers || listeners_start(s->listeners, s) != 0)
+        return 1;
+    s->patience.data = s;
+    (void)uv_timer_init(&s->workers[0].loop, &s->patience);
+    for (int i = 0; i < 2; i++) {
+        s->signal[i].data = s;
+        (void)uv_signal_init(&s->workers[0].loop, &s->signal[i]);
+        (void)uv_signal_start(&s->signal[i], signalled, signals[i]);
+    }
+    for (int i = 1; i < s->threads; i++)
+        if (pthread_create(&s->workers[i].thread, NULL, work, &s->workers[i]) != 0)
+            return 1;
+    return 0;
+}
+
+static void stop_workers(struct server *s)
+{
+    /* The first worker's loop has ended; the others end by themselves or are told to. */
+    for (int i = 1; i < s->threads; i++)
+        (void)pthread_join(s->workers[i].thread, NULL);
+    for (int i = 0; i < s->threads; i++)
+        worker_close(&s->workers[i]);
+    free(s->workers);
+}
+
+static void close_server(struct server *s)
+{
+    listeners_close(s->listeners);
+    names_close(s->names);
+    lines_close(s->lines);
+    weir_close(s->engine);
+    free(s);
+}
+
+int serve(const struct serve_options *o)
+{
+    struct server *s = calloc(1, sizeof *s);
+    int status;
+
+    if (!s)
+        return 1;
+    s->options = filled(o);
+    s->threads = s->options.threads;
+    s->started_ms = (int64_t)(uv_hrtime() / 1000000);
+    raise_descriptors(&s->options);
+    (void)signal(SIGPIPE, SIG_IGN);
+    status = open_engine(s);
+    if (!status)
+        status = listeners_open(&s->listeners, &s->options);
+    if (!status && start_workers(s) != 0) {
+        fprintf(stderr, "weir: cannot start %d threads\n", s->threads);
+        return 1; /* some may run: the process ends with them */
+    }
+    if (!status) {
+        listeners_announce(s->listeners);
+        worker_run(&s->workers[0]);
+        stop_workers(s);
+    }
+    close_server(s);
+    return status;
+}

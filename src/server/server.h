@@ -1,0 +1,105 @@
+/* The daemon: what it is told, and what it runs.
+ *
+ *     server.c    start, stop, signals, counters
+ *     listen.c    addresses and accepting
+ *     worker.c    one loop, its connections, one clock reading a wake-up
+ *     conn.c      one connection: bytes in, bytes out
+ *     out.c       answers on their way, and those held back until their turn
+ *     batch.c     takes gathered to be decided together
+ *     wait.c      takes that wait for their turn; no thread waits with them
+ *     limits.c    names and literals to policies
+ *     resp_*.c    the commands of the RESP front
+ *     http_*.c    the routes of the HTTP front
+ *
+ * Threads: every connection belongs to one worker and is touched by its thread alone. What workers share:
+ * the engine (which knows threads), the names of the limits (limits.h), the lines of those who wait
+ * (wait.h), the counters.
+ */
+#ifndef WEIR_SERVER_SERVER_H
+#define WEIR_SERVER_SERVER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir.h>
+
+#define SERVE_LISTENERS_MAX 16
+#define SERVE_THREADS_MAX   256
+#define SERVE_LIMITS_MAX    256 /* named limits */
+#define SERVE_PORT          7311
+
+struct serve_limit {
+    const char *name, *limit;
+};
+
+/* What `weir serve` was told. Zero is the default of every number. */
+struct serve_options {
+    const char
+        *listen[SERVE_LISTENERS_MAX]; /* "127.0.0.1:7311", "[::1]:7311", "unix:/path", ":7311" */
+    size_t listens;
+    int threads;
+    const char *store;
+    uint64_t max_keys;
+    struct serve_limit limit[SERVE_LIMITS_MAX];
+    size_t limits;
+    bool manual_clock;
+    uint64_t max_connections; /* 10,240 */
+    size_t max_request;       /* bytes of one request: 1 MiB */
+    size_t max_key;           /* bytes of a key: 64 KiB */
+    size_t max_output;        /* bytes of answers that wait in one connection: 1 MiB */
+    uint64_t max_held;        /* answers held back at once, in all connections: 10,000 */
+    int64_t idle_ns;          /* a connection that says nothing for so long is closed: 5 m */
+    int64_t drain_ns;         /* how long SIGTERM waits for held answers: 5 s */
+};
+
+/* Runs until a signal ends it: an exit status. `ready` is called once all listeners accept. */
+int serve(const struct serve_options *o);
+
+/* ---- For the fronts ---------------------------------------------------------------------------- */
+
+struct server;
+struct worker;
+struct conn;
+
+/* One worker's counters; only it writes them. */
+#define SERVE_COUNTERS(X)                                           \
+    X(connections) /* accepted                                   */ \
+    X(refused_connections)                                          \
+    X(commands) /* RESP commands and HTTP requests               */ \
+    X(takes)                                                        \
+    X(allowed)                                                      \
+    X(denied)                                                       \
+    X(errors) /* answered with an error                          */ \
+    X(held)   /* answers that were held back                     */ \
+    X(bytes_in)                                                     \
+    X(bytes_out)
+
+struct counters {
+#define X(name) _Atomic uint64_t name;
+    SERVE_COUNTERS(X)
+#undef X
+};
+
+static inline void count(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+/* The sum of all workers' counters, field by field. */
+void server_counters(struct server *s, uint64_t out[sizeof(struct counters) / sizeof(uint64_t)]);
+uint64_t server_open_connections(struct server *s);
+uint64_t server_held(struct server *s);
+int64_t server_uptime_s(struct server *s);
+const struct serve_options *server_options(const struct server *s);
+struct weir *server_engine(struct server *s);
+/* "127.0.0.1:7311": the first address that is listened on, as it came out. */
+const char *server_address(const struct server *s);
+int server_port(const struct server *s); /* 0: only Unix sockets */
+
+/* The manual clock. False: the daemon was not started with one, or the time is outside 0..2^62. */
+bool server_clock_set(struct conn *c, int64_t now_ns);
+
+#endif

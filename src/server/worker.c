@@ -1,0 +1,165 @@
+/* A worker: one thread, one loop, its connections.
+ *
+ * The clock is read once a wake-up, when somebody first asks. Connections are handed over by the thread
+ * that accepts, through a small inbox.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "server/inside.h"
+
+#define TICK_MS 250 /* how often idle connections are looked for */
+
+struct weir__moment worker_moment(struct worker *w)
+{
+    if (!w->moment_is_read) {
+        w->moment = weir__moment_of(w->server->engine);
+        w->moment_is_read = true;
+    }
+    return w->moment;
+}
+
+static void about_to_sleep(uv_prepare_t *h)
+{
+    struct worker *w = h->data;
+
+    wait_set_timer(w);
+    literals_tidy(w->literals);
+    w->moment_is_read = false;
+}
+
+/* ---- What others want -------------------------------------------------------------------------- */
+
+void worker_give(struct worker *w, int fd)
+{
+    bool full;
+
+    (void)pthread_mutex_lock(&w->inbox_lock);
+    full = w->inbox_n == INBOX_MAX;
+    if (!full)
+        w->inbox[w->inbox_n++] = fd;
+    (void)pthread_mutex_unlock(&w->inbox_lock);
+    if (full) {
+        (void)close(fd);
+        atomic_fetch_sub(&w->server->open_connections, 1);
+    }
+    (void)uv_async_send(&w->wake);
+}
+
+static void take_inbox(struct worker *w)
+{
+    int fd[INBOX_MAX], n;
+
+    (void)pthread_mutex_lock(&w->inbox_lock);
+    n = w->inbox_n;
+    for (int i = 0; i < n; i++)
+        fd[i] = w->inbox[i];
+    w->inbox_n = 0;
+    (void)pthread_mutex_unlock(&w->inbox_lock);
+    for (int i = 0; i < n; i++)
+        conn_open(w, fd[i]);
+}
+
+/* Those that wait for nothing are closed, the others when they have been answered. */
+static void drain(struct worker *w)
+{
+    for (struct conn *c = w->oldest, *next; c; c = next) {
+        next = c->newer;
+        conn_drain(c);
+    }
+    /* The first worker keeps the time for all. */
+    if (atomic_load(&w->server->stopping_now) ||
+        (w->index == 0 ? atomic_load(&w->server->open_connections) == 0 : !w->oldest))
+        uv_stop(&w->loop);
+}
+
+static void woken(uv_async_t *h)
+{
+    struct worker *w = h->data;
+
+    w->moment_is_read = false; /* a manual clock may have been set */
+    take_inbox(w);
+    wait_run(w);
+    if (atomic_load(&w->server->stopping)) {
+        w->draining = true;
+        drain(w);
+    }
+}
+
+/* ---- Time -------------------------------------------------------------------------------------- */
+
+static void close_idle(struct worker *w)
+{
+    const int64_t idle_ms = w->server->options.idle_ns / WEIR__NS_PER_MS;
+    const int64_t now_ms = (int64_t)uv_now(&w->loop);
+
+    for (struct conn *c = w->oldest, *next; c && now_ms - c->active_ms >= idle_ms; c = next) {
+        next = c->newer;
+        if (c->held == 0)
+            conn_close(c);
+    }
+}
+
+static void ticked(uv_timer_t *h)
+{
+    struct worker *w = h->data;
+
+    close_idle(w);
+    if (w->draining)
+        drain(w);
+}
+
+/* ---- Life -------------------------------------------------------------------------------------- */
+
+int worker_open(struct worker *w, struct server *s, int index)
+{
+    w->server = s;
+    w->index = index;
+    w->in = malloc(READ_BYTES);
+    w->scratch_cap = SCRATCH_BYTES * 2;
+    w->scratch = malloc(w->scratch_cap);
+    w->literals = literals_open(s->engine);
+    if (!w->in || !w->scratch || !w->literals)
+        return ENOMEM;
+    (void)pthread_mutex_init(&w->inbox_lock, NULL);
+    if (uv_loop_init(&w->loop) != 0)
+        return EMFILE;
+    w->wake.data = w->before_sleep.data = w->tick.data = w->due.data = w;
+    (void)uv_async_init(&w->loop, &w->wake, woken);
+    (void)uv_prepare_init(&w->loop, &w->before_sleep);
+    (void)uv_prepare_start(&w->before_sleep, about_to_sleep);
+    (void)uv_timer_init(&w->loop, &w->due);
+    (void)uv_timer_init(&w->loop, &w->tick);
+    (void)uv_timer_start(&w->tick, ticked, TICK_MS, TICK_MS);
+    return 0;
+}
+
+void worker_run(struct worker *w)
+{
+    (void)uv_run(&w->loop, UV_RUN_DEFAULT);
+}
+
+static void close_handle(uv_handle_t *h, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(h))
+        uv_close(h, NULL);
+}
+
+void worker_close(struct worker *w)
+{
+    while (w->oldest)
+        conn_close(w->oldest);
+    take_inbox(w); /* and what came too late */
+    while (w->oldest)
+        conn_close(w->oldest);
+    uv_walk(&w->loop, close_handle, NULL);
+    (void)uv_run(&w->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&w->loop);
+    literals_close(w->literals);
+    free(w->heap);
+    free(w->in);
+    free(w->scratch);
+    (void)pthread_mutex_destroy(&w->inbox_lock);
+}

@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+"""Clients that are slow, deaf, many or hostile: `serve_faults.py PATH_TO_WEIR [--long]`.
+
+Whatever they do, the daemon lives, its memory is bounded, and others are served. --long makes the storm of
+connections last 10 s.
+"""
+
+import contextlib
+import random
+import resource
+import selectors
+import socket
+import sys
+import threading
+import time
+
+from daemon import Daemon, Error, Resp, check, dial, encode, expect, http_request, play, until
+
+STORM_S = 10 if "--long" in sys.argv else 2
+SERVED_WITHIN_S = 2
+
+
+def others_are_served(daemon, sentence):
+    began = time.monotonic()
+    with daemon.resp() as c, daemon.http() as h:
+        good = c.ask("CL.THROTTLE", "other", 99999, 100000, 1)[0] == 0 and h.ask("GET", "/healthz").status == 200
+    took = time.monotonic() - began
+    check(f"others are served: {sentence}", good and took < SERVED_WITHIN_S, f"{took:.2f} s")
+
+
+# ---- Bytes that are no requests ----------------------------------------------------------------
+
+HOSTILE = [
+    ("an array of 2^63", b"*9223372036854775808\r\n"), ("of twenty nines", b"*99999999999999999999\r\n"), ("of a million", b"*1000000\r\n"),
+    ("of -2", b"*-2\r\n"), ("of nothing", b"*\r\n"), ("of a word", b"*two\r\n"), ("of +1", b"*+1\r\n$4\r\nPING\r\n"), ("of blanks", b"* 1\r\n$4\r\nPING\r\n"),
+    ("a length without an end", b"*" + b"1" * 100000), ("a length of zeros", b"*" + b"0" * 100000),
+    ("a string of -1", b"*1\r\n$-1\r\n"), ("a string of -2", b"*1\r\n$-2\r\n"), ("a string of 2^63", b"*1\r\n$9223372036854775808\r\n"),
+    ("a string of 512 MiB", b"*1\r\n$536870912\r\n"), ("a string of one byte too many", b"*1\r\n$1048577\r\n"),
+    ("a string that ends late", b"*1\r\n$4\r\nPINGS\r\n"), ("a string without its line end", b"*1\r\n$4\r\nPINGxx"),
+    ("an array in an array", b"*1\r\n*1\r\n$4\r\nPING\r\n"), ("arrays all the way down", b"*1\r\n" * 100000), ("a number for a word", b"*1\r\n:5\r\n"),
+    ("a map", b"*1\r\n%1\r\n"), ("words past the last", b"*1025\r\n" + b"$1\r\na\r\n" * 1025), ("a command of 2 MiB in small words", b"*1000\r\n" + b"$2000\r\n" + b"a" * 2000 + b"\r\n" * 1 + (b"$2000\r\n" + b"a" * 2000 + b"\r\n") * 999),
+    ("a line without an end", b"PING " + b"x" * 200000), ("a line of NULs", b"\0" * 100000), ("a greeting of TLS", bytes.fromhex("16030100a5010000a10303") + bytes(200)),
+    ("a carriage return alone", b"*1\r$4\r\nPING\r\n"),
+]
+
+
+def hostile_bytes_end_their_connection_only():
+    with Daemon("--threads", "2") as daemon, daemon.resp() as witness:
+        before = daemon.rss_mib()
+        for sentence, data in HOSTILE:
+            with Resp(daemon.addresses[0], timeout=3) as c:
+                c.send_behind(data + encode("PING"))
+                got = c.rest()
+            check(f"{sentence}: an error, and the end", got is not None and got.startswith(b"-ERR") and got.count(b"\r\n") == 1, (got or b"it goes on")[:200])
+            check(f"{sentence}: nobody else minds", witness.ask("PING") == "PONG")
+        check("memory stays", daemon.rss_mib() - before < 20, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
+        for bad in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x7fELF" * 1000 + b"\r\n"):
+            with Resp(daemon.addresses[0], timeout=3) as c:
+                c.send_behind(bad)
+                check(f"{bad[:8]!r} is answered or ended", c.socket.recv(1000) is not None)
+
+
+def noise_does_no_harm():
+    """Bytes drawn at random, and good commands with a byte changed."""
+    with Daemon("--threads", "2") as daemon:
+        dice = random.Random(7311)
+        good = [encode("CL.THROTTLE", "k", 9, 10, 1), encode("WEIR.TAKE", "10/s", "k", 1, "WAIT", "1s"), encode("WEIR.TAKEALL", 1, "10/s", "k", 1),
+                http_request("GET", "/v1/take?limit=10/s&key=k"), http_request("POST", "/v1/take", '[{"limit":"10/s","key":"k"}]'),
+                encode("WEIR.LIMIT", "SET", "a", "10/s"), encode("HELLO", "3"), b"PING\r\n"]
+        for _ in range(400):
+            data = bytearray(b"".join(dice.choices(good, k=dice.randrange(1, 5))))
+            for _ in range(dice.randrange(1, 8)):
+                data[dice.randrange(len(data))] = dice.randrange(256)
+            with contextlib.suppress(OSError), dial(daemon.addresses[0]) as s:
+                s.sendall(bytes(data[:dice.randrange(1, len(data) + 1)]))
+                if dice.random() < 0.5:
+                    s.shutdown(socket.SHUT_WR)
+                    s.settimeout(0.02)
+                    while s.recv(65536):
+                        pass
+        others_are_served(daemon, "after noise")
+        with daemon.resp() as c:
+            check("no connection is left behind", until(lambda: int(c.info()["connected_clients"]) == 1, 5), c.info()["connected_clients"])
+            check("and nothing is held for them", until(lambda: int(c.info()["held_answers"]) == 0, 5))
+
+
+# ---- Slow and deaf -----------------------------------------------------------------------------
+
+
+def slow_writers():
+    with Daemon("--threads", "1") as daemon:
+        lines = [daemon.resp() for _ in range(100)] + [daemon.http() for _ in range(100)]
+        texts = [encode("CL.THROTTLE", f"slow{i}", 9, 10, 1) for i in range(100)] + [http_request("GET", f"/v1/take?limit=10/s&key=slow{i}") for i in range(100)]
+        for at in range(max(map(len, texts))):
+            for line, text in zip(lines, texts):
+                if at < len(text):
+                    line.socket.send(text[at:at + 1])
+            if at == 20:
+                others_are_served(daemon, "while 200 write one byte at a time")
+        good = all(line.read() == [0, 10, 9, -1, 1] for line in lines[:100]) and all(line.read().status == 200 for line in lines[100:])
+        check("200 who write one byte at a time are answered", good)
+        for line in lines:
+            line.close()
+
+
+def flood(line, data, most):
+    """Sends until the daemon takes no more: how much it took."""
+    line.socket.setblocking(False)
+    sent, last = 0, time.monotonic()
+    while sent < most and time.monotonic() - last < 0.3:
+        with contextlib.suppress(BlockingIOError):
+            sent += line.socket.send(data[sent % len(data):])
+            last = time.monotonic()
+            continue
+        time.sleep(0.005)
+    return sent
+
+
+def readers_that_never_read():
+    with Daemon("--threads", "1") as daemon:
+        before = daemon.rss_mib()
+        floods = [(encode("CL.THROTTLE", "k", 9, 10, 1) * 100000, 8), (encode("COMMAND") * 20000, 4), (encode("INFO") * 20000, 4),
+                  (encode("ECHO", "x" * 60000) * 100, 4), (http_request("GET", "/v1/take?limit=10/s&key=k") * 20000, 4)]
+        deaf = []
+        for data, n in floods:
+            for _ in range(n):
+                line = Resp(daemon.addresses[0])
+                line.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+                deaf.append((line, flood(line, data, len(data)), data))
+        check("the daemon stops reading from who does not read", any(sent < len(data) for _, sent, data in deaf))
+        others_are_served(daemon, "while 24 do not read")
+        grown = daemon.rss_mib() - before
+        check("24 who never read cost a little memory each", grown < 24 * 4, f"{before:.1f} MiB + {grown:.1f} MiB")
+        line, sent, data = deaf[0]
+        line.socket.setblocking(True)
+        line.socket.settimeout(20)
+        whole = sent // len(encode("CL.THROTTLE", "k", 9, 10, 1))
+        got = [line.read() for _ in range(whole)]
+        check("one that reads at last has every answer", sum(1 - r[0] for r in got) <= 10 and all(r[1] == 10 for r in got), got[:3])
+        for line, _, _ in deaf:
+            line.reset()
+        check("and they leave nothing behind", until(lambda: daemon.rss_mib() - before < 24 * 2, 5), f"{daemon.rss_mib() - before:.1f} MiB")
+        others_are_served(daemon, "after they left")
+
+
+def half_closed_clients_are_answered():
+    with Daemon() as daemon:
+        with daemon.resp() as c:
+            c.send_bytes(encode("PING") * 1000)
+            c.socket.shutdown(socket.SHUT_WR)
+            expect("RESP: all that was asked", c.rest(), b"+PONG\r\n" * 1000)
+        with daemon.http() as c:
+            c.send_bytes(http_request("GET", "/healthz") * 100)
+            c.socket.shutdown(socket.SHUT_WR)
+            expect("HTTP: all that was asked", (c.rest() or b"").count(b"ok\n"), 100)
+        with daemon.resp() as c:
+            c.send_bytes(encode("PING") + encode("PING")[:9])
+            c.socket.shutdown(socket.SHUT_WR)
+            expect("half a command is no command", c.rest(), b"+PONG\r\n")
+
+
+# ---- Many --------------------------------------------------------------------------------------
+
+
+def ten_thousand_idle_connections():
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    n = min(10000, most - 500)
+    if n < 10000:
+        print(f"only {n} connections: this process may open {most} files")
+    with Daemon("--idle", "1h") as daemon:
+        before, files = daemon.rss_mib(), daemon.files_open()
+        lines = []
+        for _ in range(n):
+            lines.append(dial(daemon.addresses[0]))
+        with daemon.resp() as c:
+            check(f"{n} connections are open", until(lambda: int(c.info()["connected_clients"]) == n + 1), c.info()["connected_clients"])
+        others_are_served(daemon, f"while {n} idle")
+        grown = daemon.rss_mib() - before
+        check("an idle connection costs less than 2 KiB", grown * 1024 < 2 * n, f"{grown:.1f} MiB")
+        some = random.Random(1).sample(lines, 500)
+        for s in some:
+            s.sendall(encode("PING"))
+        check("each of them is still heard", all(s.recv(7) == b"+PONG\r\n" for s in some))
+        used = daemon.cpu_s()
+        time.sleep(0.3)
+        check("and costs no time", daemon.cpu_s() - used < 0.1, daemon.cpu_s() - used)
+        for s in lines:
+            s.close()
+        check("they leave nothing open", until(lambda: daemon.files_open() <= files + 2), f"{files} -> {daemon.files_open()}")
+
+
+def storm(address, end, counts, at, seed):
+    dice = random.Random(seed)
+    linger = b"\1\0\0\0\0\0\0\0"
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.settimeout(5)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            s.connect(address)
+            counts[at] += 1
+            if dice.random() < 0.5:
+                s.send(dice.choice((encode("PING"), b"*1\r\n$4", encode("WEIR.TAKE", "1/h", "k", 1, "WAIT", "forever"), b"GET /healthz HT")))
+
+
+def a_storm_of_connects_and_resets():
+    with Daemon("--threads", "2") as daemon:
+        files, counts = daemon.files_open(), [0] * 4
+        end = time.monotonic() + STORM_S
+        threads = [threading.Thread(target=storm, args=(daemon.addresses[0], end, counts, i, i)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        slow, asked = 0.0, 0
+        with daemon.resp() as c:
+            while time.monotonic() < end:
+                began = time.monotonic()
+                c.ask("CL.THROTTLE", "k", 9, 10, 1)
+                slow, asked = max(slow, time.monotonic() - began), asked + 1
+        for thread in threads:
+            thread.join()
+        print(f"{sum(counts)} connections reset in {STORM_S} s; {asked} questions answered meanwhile, the slowest after {slow * 1000:.0f} ms")
+        check("thousands of resets", sum(counts) > 1000 * STORM_S, counts)
+        check("others are served in the storm", asked > 50 and slow < SERVED_WITHIN_S, (asked, slow))
+        check("nothing stays open", until(lambda: daemon.files_open() <= files + 2), f"{files} -> {daemon.files_open()}")
+        with daemon.resp() as c:
+            check("nothing is held for who left", until(lambda: int(c.info()["held_answers"]) == 0), c.info()["held_answers"])
+
+
+def a_full_table_of_files():
+    with Daemon("--threads", "2", nofile=64) as daemon:
+        lines = []
+        for _ in range(150):
+            with contextlib.suppress(OSError):
+                lines.append(dial(daemon.addresses[0], 2))
+        used = daemon.cpu_s()
+        time.sleep(0.5)
+        check("it does not spin", daemon.cpu_s() - used < 0.3, daemon.cpu_s() - used)
+        lines[0].sendall(encode("PING"))
+        expect("who is in is served", lines[0].recv(100), b"+PONG\r\n")
+        for s in lines:
+            s.close()
+        check("when they leave, there is place again", until(lambda: answers(daemon), 10))
+
+
+def answers(daemon):
+    try:
+        with Resp(daemon.addresses[0], timeout=1) as c:
+            return c.ask("PING") == "PONG"
+    except OSError:
+        return False
+
+
+# ---- Caps --------------------------------------------------------------------------------------
+
+
+def connections_are_capped():
+    with Daemon("--max-connections", "10") as daemon:
+        lines = [daemon.resp() for _ in range(10)]
+        check("ten are served", all(line.ask("PING") == "PONG" for line in lines))
+        with Resp(daemon.addresses[0], timeout=5) as extra:
+            got = extra.rest()
+            check("the eleventh is sent away", got is not None and (got == b"" or got.startswith(b"-ERR")), got)
+        check("the ten are served still", all(line.ask("PING") == "PONG" for line in lines))
+        lines.pop().close()
+        check("when one leaves, there is place", until(lambda: answers(daemon), 5))
+        for line in lines:
+            line.close()
+
+
+def requests_are_capped():
+    with Daemon("--max-request", "8KiB") as daemon:
+        fits, long = encode("ECHO", "x" * 8000), encode("ECHO", "x" * 9000)
+        with daemon.resp() as c:
+            c.send_bytes(fits)
+            expect("a command that fits", len(c.read()), 8000)
+            c.send_bytes(fits * 10)
+            check("ten of them, in one go", all(len(c.read()) == 8000 for _ in range(10)))
+            c.send_behind(long)
+            check("a longer one is refused", (c.rest() or b"").startswith(b"-ERR"))
+        with daemon.http() as c:
+            expect("a body that fits", c.ask("POST", "/v1/take", '{"limit":"10/s","key":"' + "x" * 7000 + '"}').status, 200)
+            expect("a longer one is refused", c.ask("POST", "/v1/take", '{"limit":"10/s","key":"' + "x" * 9000 + '"}').status, 413)
+            check("and the connection ends", c.rest() == b"")
+
+
+def keys_are_capped():
+    with Daemon("--max-key", "10") as daemon, daemon.resp() as c, daemon.http() as h:
+        expect("a key of ten bytes", c.ask("CL.THROTTLE", "k" * 10, 1, 1, 1)[0], 0)
+        reply = c.ask("CL.THROTTLE", "k" * 11, 1, 1, 1)
+        check("one of eleven", isinstance(reply, Error) and "10" in reply, reply)
+        expect("over HTTP, ten", h.ask("GET", "/v1/take?limit=10/s&key=" + "k" * 10).status, 200)
+        expect("over HTTP, eleven", h.ask("GET", "/v1/take?limit=10/s&key=" + "k" * 11).status, 400)
+        expect("in a batch, eleven", b'"error"' in h.ask("POST", "/v1/take", '[{"limit":"10/s","key":"' + "k" * 11 + '"}]').body, True)
+
+
+def held_answers_are_capped():
+    with Daemon("--max-held", "5") as daemon, daemon.resp() as clock:
+        clock.ask("WEIR.TAKE", "1/s", "k")
+        lines = [daemon.resp() for _ in range(7)]
+        for i, line in enumerate(lines):
+            line.send("WEIR.TAKE", "1/s", "k", 1, "WAIT", "forever")
+            until(lambda i=i: int(clock.info()["held_answers"]) == min(5, i + 1), 2)
+        replies = [line.read() for line in lines[5:]]
+        check("the sixth and the seventh are refused", all(isinstance(r, Error) and "held" in r or isinstance(r, list) and r[0] == 0 for r in replies), replies)
+        expect("and took nothing", clock.ask("WEIR.PEEK", "1/s", "k", 1, "RESERVE", "forever")[5], 6000)
+        clock.ask("WEIR.CLOCK", "ADVANCE", "10s")
+        check("the five are served", all(line.read()[0] == 1 for line in lines[:5]))
+        lines[6].send("WEIR.TAKE", "1/s", "k", 1, "WAIT", "forever")
+        expect("then there is place", lines[6].read()[0], 1)
+        for line in lines:
+            line.close()
+
+
+def output_behind_a_held_answer_is_capped():
+    with Daemon("--max-output", "64KiB", "--threads", "1") as daemon, daemon.resp() as clock, daemon.resp() as c:
+        before, n = daemon.rss_mib(), 20000
+        clock.ask("WEIR.TAKE", "1/s", "k")
+        data = encode("WEIR.TAKE", "1/s", "k", 1, "WAIT", "forever") + b"".join(encode("ECHO", f"{i:01000d}") for i in range(n))
+        thread = c.send_behind(data)
+        until(lambda: int(clock.info()["held_answers"]) == 1)
+        others_are_served(daemon, "while 20 MB wait behind a held answer")
+        check("nothing comes", c.is_silent())
+        check("memory is bounded", daemon.rss_mib() - before < 8, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
+        clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
+        check("then the held one", c.read()[0] == 1)
+        check("and all behind it, in order", all(int(c.read()) == i for i in range(n)))
+        thread.join()
+
+
+def idle_connections_end():
+    with Daemon("--idle", "400ms") as daemon, daemon.resp() as busy, daemon.resp() as waits, daemon.resp() as idle, daemon.http() as half:
+        waits.ask("WEIR.TAKE", "1/s", "k")
+        waits.send("WEIR.TAKE", "1/s", "k", 1, "WAIT", "forever")
+        half.send_bytes(b"GET /healthz HTT")
+        began = time.monotonic()
+        selector = selectors.DefaultSelector()
+        for line in (idle, half):
+            selector.register(line.socket, selectors.EVENT_READ, line)
+        ended = {}
+        while len(ended) < 2 and time.monotonic() - began < 5:
+            busy.ask("PING")
+            for event, _ in selector.select(0.05):
+                event.data.rest()
+                ended[event.data] = time.monotonic() - began
+                selector.unregister(event.fileobj)
+        check("an idle one is closed, in good time", 0.3 < ended.get(idle, 0) < 3, ended.get(idle))
+        check("half a request is idle too", 0.3 < ended.get(half, 0) < 3, ended.get(half))
+        expect("a busy one is not", busy.ask("PING"), "PONG")
+        check("nor one that waits for its turn", waits.is_silent())
+        busy.ask("WEIR.CLOCK", "ADVANCE", "1s")
+        check("which comes", waits.read()[0] == 1)
+
+
+def deep_pipelines_of_waits_are_bounded():
+    """One connection may hold so many answers; then it is not read from, and nothing is lost."""
+    with Daemon("--threads", "1") as daemon, daemon.resp() as clock, daemon.resp() as c:
+        before, n = daemon.rss_mib(), 5000
+        thread = c.send_behind(encode("WEIR.TAKE", "1k/s burst=1", "k", 1, "WAIT", "forever") * n)
+        until(lambda: int(clock.info()["held_answers"]) >= 1000, 3)
+        others_are_served(daemon, "while 5,000 waits stand in one pipeline")
+        check("memory is bounded", daemon.rss_mib() - before < 20, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
+        got, good = 0, True
+        c.socket.settimeout(5)
+        while got < n and good:
+            clock.ask("WEIR.CLOCK", "ADVANCE", "10s")
+            reply = c.read()
+            good, got = reply[0] == 1, got + 1
+        check("all of them are served", got == n and good, got)
+        thread.join(5)
+
+
+if __name__ == "__main__":
+    sys.exit(play("faults", [
+        hostile_bytes_end_their_connection_only, noise_does_no_harm, slow_writers, readers_that_never_read, half_closed_clients_are_answered,
+        ten_thousand_idle_connections, a_storm_of_connects_and_resets, a_full_table_of_files, connections_are_capped, requests_are_capped,
+        keys_are_capped, held_answers_are_capped, output_behind_a_held_answer_is_capped, idle_connections_end,
+        deep_pipelines_of_waits_are_bounded]))

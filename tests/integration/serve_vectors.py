@@ -1,0 +1,348 @@
+#!/usr/bin/env python3
+"""Every vector over the wire: `serve_vectors.py PATH_TO_WEIR FILE.vec...`.
+
+The daemon's clock is manual, so nothing sleeps. A case is a named limit of its own, and it is run
+
+    over RESP       one question at a time: WEIR.LIMIT, WEIR.CLOCK, WEIR.TAKE, PEEK, REFUND, CANCEL, RESET
+    in a pipeline   the same commands, all sent before the first answer is read
+    over HTTP       /v1/limits, /v1/take, /v1/peek, /v1/refund, /v1/reset
+    as throttles    CL.THROTTLE, THROTTLE and POST /throttle, if the case is one plain token bucket with a
+                    period of whole seconds and asks for nothing that these cannot say
+
+The wire has times in milliseconds (the throttles in seconds), rounded up: so are the expectations. What
+a way cannot say is printed by name, with the reason, and counted; it is neither passed nor failed.
+"""
+
+import datetime
+import json
+import os
+import re
+import sys
+import urllib.parse
+
+from daemon import Daemon, Error, check, play
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vectors"))
+import run_sim  # noqa: E402  pylint: disable=wrong-import-position
+
+MS, S = 10**6, 10**9
+DEFAULT_START = "2024-01-01T00:00:00Z"
+CASES = []
+SKIPPED = []
+
+
+class Unspeakable(Exception):
+    """The way in has no words for this event."""
+
+
+# ---- Events and answers ------------------------------------------------------------------------
+
+
+class Event:
+    """A line of a script: TIME VERB WORDS."""
+
+    def __init__(self, text):
+        words = text.split()
+        self.at = run_sim.duration(words.pop(0)) if words[0][0].isdigit() else None
+        self.verb = words.pop(0)
+        self.limit = text.split("limit ", 1)[1] if self.verb == "limit" else None
+        self.key, self.cost, self.wait, self.name = words[0], None, None, None
+        for word in words[1:] if self.verb != "limit" else []:
+            if word.startswith("wait="):
+                self.wait = word[5:]
+            elif word.startswith("as="):
+                self.name = word[3:]
+            else:
+                self.cost = int(word)
+
+
+def start_of(case):
+    at = datetime.datetime.fromisoformat((case.start or DEFAULT_START).replace("Z", "+00:00"))
+    at = at if at.tzinfo else at.replace(tzinfo=datetime.timezone.utc)
+    return int(at.timestamp()) * S
+
+
+def up(ns, unit):
+    return ns if ns < 0 else -(-ns // unit)
+
+
+def compare(expect, row, unit):
+    """What is not as it should be, of those fields that are on the wire."""
+    if expect.verdict is not None and row["verdict"] != expect.verdict:
+        yield f"expected {expect.verdict}, got {row['verdict']}"
+    for name, low, high in expect.fields:
+        if name not in row:
+            continue
+        scale = unit if name in run_sim.DURATIONS else 1
+        good = row[name] == low if high is None else up(low, scale) <= row[name] <= up(high, scale)
+        if not good:
+            yield f"expected {name}={low if high is None else up(low, scale)}, got {row[name]}"
+
+
+def run_case(case, way):
+    """Plays a case in one way; returns what went wrong as lines."""
+    told = way.tell(start_of(case), [Event(text) for _, text, _ in case.script])
+    for (number, text, expect), row in zip(case.script, told, strict=True):
+        here = f"{os.path.basename(case.path)}:{number}: {case.name}: {text}"
+        if isinstance(row, str):
+            yield f"{here}: {row}"
+        elif expect is not None:
+            yield from (f"{here}: {problem}" for problem in compare(expect, row, way.unit))
+
+
+def run_all(way, cases):
+    for case in cases:
+        try:
+            problems = list(dict.fromkeys(run_case(case, way)))
+        except Unspeakable as why:
+            SKIPPED.append((way.title, case.name, str(why)))
+            continue
+        check(f"{case.name} {way.title}", not problems, "\n  ".join(problems[:10]))
+
+
+# ---- RESP --------------------------------------------------------------------------------------
+
+
+def six(reply):
+    """A row of WEIR.TAKE's answer."""
+    if isinstance(reply, Error) or not isinstance(reply, list):
+        return f"answered {reply!r}"
+    allowed, limit, remaining, retry, reset, wait = reply
+    row = {"verdict": "allow" if allowed else "deny", "limit": limit, "remaining": remaining,
+           "reset": reset}
+    row |= {"wait": wait} if allowed else {"retry": retry}
+    # RESP has no reason, but "never" is one.
+    if not allowed and retry == -1:
+        row["reason"] = "TOO_BIG"
+    return row
+
+
+def okay(replies):
+    return {"verdict": None} if replies[-1] == "OK" else f"answered {replies[-1]!r}"
+
+
+def given_back(replies):
+    row = six(replies[-1])
+    if isinstance(row, dict) and isinstance(replies[-2], int):
+        row["returned"] = replies[-2]
+        return row
+    return f"answered {replies!r}"
+
+
+class OverResp:
+    title, unit = "over RESP", MS
+
+    def __init__(self, daemon):
+        self.line, self.cases = daemon.resp(), 0
+
+    def commands(self, event, start):
+        """The commands of an event, and what makes a row of their answers."""
+        e, limit = event, f"case{self.cases}"
+        cost = [] if e.cost is None else [e.cost]
+        words = [] if e.wait is None else ["RESERVE", e.wait]
+        clock = [] if e.at is None else [("WEIR.CLOCK", "SET", start + e.at)]
+        look = ("WEIR.PEEK", limit, e.key, 0)
+        if e.verb == "limit":
+            return clock + [("WEIR.LIMIT", "SET", limit, e.limit)], okay
+        if e.verb == "take":
+            words += [] if e.name is None else ["AS", e.name]
+            return clock + [("WEIR.TAKE", limit, e.key, *cost, *words)], lambda r: six(r[-1])
+        if e.verb == "peek":
+            return clock + [("WEIR.PEEK", limit, e.key, *cost, *words)], lambda r: six(r[-1])
+        if e.verb == "refund":
+            return clock + [("WEIR.REFUND", limit, e.key, *cost), look], given_back
+        if e.verb == "cancel":
+            look = ("WEIR.PEEK", limit, self.key_of[e.key], 0)
+            return clock + [("WEIR.CANCEL", e.key), look], given_back
+        if e.verb == "reset":
+            return clock + [("WEIR.RESET", limit, e.key)], okay
+        raise Unspeakable(f"no command for {e.verb}")
+
+    def tell(self, start, events):
+        self.cases += 1
+        self.key_of = {e.name: e.key for e in events if e.name}
+        self.line.ask("WEIR.CLOCK", "SET", start)
+        rows = self.exchange([self.commands(e, start) for e in events])
+        self.line.ask("WEIR.LIMIT", "DEL", f"case{self.cases}")
+        return rows
+
+    def exchange(self, asked):
+        return [read([self.line.ask(*words) for words in commands]) for commands, read in asked]
+
+
+class InAPipeline(OverResp):
+    title = "in a RESP pipeline"
+
+    def exchange(self, asked):
+        for commands, _ in asked:
+            for words in commands:
+                self.line.send(*words)
+        return [read([self.line.read() for _ in commands]) for commands, read in asked]
+
+
+# ---- HTTP --------------------------------------------------------------------------------------
+
+
+class OverHttp:
+    title, unit = "over HTTP", MS
+
+    def __init__(self, daemon):
+        self.line, self.clock, self.cases = daemon.http(), daemon.resp(), 0
+
+    def tell(self, start, events):
+        for e in events:
+            if e.verb == "cancel":
+                raise Unspeakable("a reservation belongs to its connection, and HTTP names none: no cancel")
+        self.cases += 1
+        self.clock.ask("WEIR.CLOCK", "SET", start)
+        rows = [self.row(e, start) for e in events]
+        self.line.ask("DELETE", f"/v1/limits/case{self.cases}")
+        return rows
+
+    def row(self, event, start):
+        e, limit = event, f"case{self.cases}"
+        if e.at is not None:
+            self.clock.ask("WEIR.CLOCK", "SET", start + e.at)
+        if e.verb == "limit":
+            return self.plain("PUT", f"/v1/limits/{limit}", (200, 201), e.limit)
+        query = {"limit": limit, "key": e.key}
+        query |= {"cost": e.cost} if e.cost is not None else {}
+        query |= {"reserve": e.wait} if e.wait is not None else {}
+        if e.verb == "reset":
+            return self.plain("POST", "/v1/reset?" + urllib.parse.urlencode(query), (204,))
+        if e.verb == "refund":
+            answer = self.line.ask("POST", "/v1/refund?" + urllib.parse.urlencode(query), "")
+            row = self.verdict("GET", "/v1/peek", {"limit": limit, "key": e.key, "cost": 0})
+            if answer.status != 200 or isinstance(row, str):
+                return f"answered {answer!r}, {row!r}"
+            return row | {"returned": json.loads(answer.body)["returned"]}
+        return self.verdict("GET" if self.cases % 2 else "POST", f"/v1/{e.verb}", query)
+
+    def plain(self, method, target, statuses, body=""):
+        answer = self.line.ask(method, target, body)
+        return {"verdict": None} if answer.status in statuses else f"answered {answer!r}"
+
+    def verdict(self, method, path, query):
+        target = path + "?" + urllib.parse.urlencode(query)
+        answer = self.line.ask(method, target, "" if method == "POST" else None)
+        if answer.status not in (200, 429):
+            return f"answered {answer!r}"
+        told = json.loads(answer.body)
+        if path == "/v1/take" and told["allowed"] != (answer.status == 200):
+            return f"status and body disagree: {answer!r}"
+        row = {"verdict": "allow" if told["allowed"] else "deny", "reason": told["reason"],
+               "limit": told["limit"], "remaining": told["remaining"], "reset": told["reset_after_ms"]}
+        if told["allowed"]:
+            return row | {"wait": told["wait_ms"]}
+        return row | {"retry": told["retry_after_ms"]}
+
+
+# ---- The throttles -----------------------------------------------------------------------------
+
+
+class AsThrottle:
+    """A case has one namespace with all others, so its name is a part of the key; and the clock never goes
+    back from one case to the next."""
+    unit = S
+
+    def __init__(self, daemon, word):
+        self.word, self.title = word, f"by {word}"
+        self.http = daemon.http()
+        self.line = daemon.resp()
+        self.base, self.cases = start_of(CASES[0]), 0
+
+    def tell(self, _, events):
+        burst, count, period = bucket_of(events)
+        if any(e.verb != "take" or e.wait or (e.cost or 1) < 1 for e in events[1:]):
+            raise Unspeakable("asks for more than throttles can say")
+        self.cases += 1
+        self.base += 1000 * 86400 * S
+        rows = [{"verdict": None}]
+        for e in events[1:]:
+            self.line.ask("WEIR.CLOCK", "SET", self.base + (e.at or 0))
+            rows.append(self.row(f"{self.word}{self.cases}{e.key}", burst, count, period, e.cost or 1))
+        return rows
+
+    def row(self, key, burst, count, period, cost):
+        if self.word == "POST /throttle":
+            body = {"key": key, "max_burst": burst, "count_per_period": count, "period": period,
+                    "quantity": cost}
+            answer = self.http.ask("POST", "/throttle", json.dumps(body))
+            if answer.status != 200:
+                return f"answered {answer!r}"
+            told = json.loads(answer.body)
+            return self.told(told["allowed"], *(told[n] for n in ("limit", "remaining", "retry_after", "reset_after")))
+        top = burst - 1 if self.word == "CL.THROTTLE" else burst
+        reply = self.line.ask(self.word, key, top, count, period, cost)
+        if not isinstance(reply, list):
+            return f"answered {reply!r}"
+        if self.word == "CL.THROTTLE":
+            limited, limit, remaining, retry, reset = reply
+            return self.told(not limited, limit, remaining, retry, reset)
+        allowed, limit, remaining, reset, retry = reply
+        return self.told(allowed, limit, remaining, retry, reset)
+
+    def told(self, allowed, limit, remaining, retry, reset):
+        if allowed and retry != (-1 if self.word == "CL.THROTTLE" else 0):
+            return f"granted, with retry {retry}"
+        row = {"verdict": "allow" if allowed else "deny", "limit": limit, "remaining": remaining,
+               "reset": reset}
+        return row if allowed else row | {"retry": retry}
+
+
+def bucket_of(events):
+    """(burst, count, seconds) of the case's one limit."""
+    if [e.verb for e in events].count("limit") != 1 or events[0].verb != "limit":
+        raise Unspeakable("changes its limit")
+    found = re.fullmatch(r"token-bucket (\d+)/(\d*)(s|m|h)(?: burst=(\d+))?", events[0].limit)
+    if not found:
+        raise Unspeakable("is no plain token bucket with a period of whole seconds")
+    count, number, unit, burst = found.groups()
+    period = int(number or 1) * {"s": 1, "m": 60, "h": 3600}[unit]
+    return int(burst or count), int(count), period
+
+
+# ---- Scenes ------------------------------------------------------------------------------------
+
+
+def every_case_over_resp():
+    with Daemon() as daemon:
+        run_all(OverResp(daemon), CASES)
+
+
+def every_case_in_a_pipeline():
+    with Daemon() as daemon:
+        run_all(InAPipeline(daemon), CASES)
+
+
+def every_case_over_http():
+    with Daemon() as daemon:
+        run_all(OverHttp(daemon), CASES)
+
+
+def plain_buckets_by_throttles():
+    with Daemon() as daemon:
+        for word in ("CL.THROTTLE", "THROTTLE", "POST /throttle"):
+            run_all(AsThrottle(daemon, word), CASES)
+    by = {name for way, name, _ in SKIPPED if way == "by CL.THROTTLE"}
+    theirs = [c.name for c in CASES if os.path.basename(c.path) in ("rediscell.vec", "throttlecrab.vec")]
+    check("every case of redis-cell and throttlecrab is said in their own words", not by & set(theirs),
+          by & set(theirs))
+
+
+def what_could_not_be_said():
+    """Nothing but what the head of this file tells may be left out."""
+    for way, why in sorted({(way, why) for way, _, why in SKIPPED}):
+        names = [name for w, name, y in SKIPPED if (w, y) == (way, why)]
+        print(f"not said {way}: {why}: {len(names)}: {' '.join(names)}")
+    check("over RESP everything can be said", not [s for s in SKIPPED if "RESP" in s[0]])
+    check("over HTTP all but cancel can be said", all("cancel" in w for way, _, w in SKIPPED if way == "over HTTP"))
+
+
+if __name__ == "__main__":
+    paths = [word for word in sys.argv[2:] if word.endswith(".vec")]
+    sys.argv = [word for word in sys.argv if word not in paths]
+    CASES = [case for path in paths for case in run_sim.parse(path)]
+    sys.exit(play("vectors over the wire", [
+        every_case_over_resp, every_case_in_a_pipeline, every_case_over_http, plain_buckets_by_throttles,
+        what_could_not_be_said]))

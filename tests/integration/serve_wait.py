@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""Answers that are held until the caller may act (WAIT): `serve_wait.py PATH_TO_WEIR`.
+
+The clock is manual: a held answer comes when another connection moves the clock, and not before.
+"""
+
+import json
+import sys
+
+from daemon import Daemon, Error, check, encode, expect, play, until
+
+
+def peek_wait(c, limit, key="k"):
+    """How long one more would have to wait."""
+    return c.ask("WEIR.PEEK", limit, key, 1, "RESERVE", "forever")[5]
+
+
+def stands_in_line(c, daemon_line, limit, before, *words):
+    """Sends a take that waits, and returns once it stands in line for a bucket."""
+    daemon_line.send(*words)
+    return until(lambda: peek_wait(c, limit) > before)
+
+
+def held(c):
+    return int(c.info()["held_answers"])
+
+
+def a_turn_is_waited_for():
+    with Daemon() as daemon, daemon.resp() as clock, daemon.resp() as c:
+        expect("who need not wait is answered at once", c.ask("WEIR.TAKE", "1/s", "k", 1, "WAIT", "5s"), [1, 1, 0, 0, 1000, 0])
+        stands_in_line(clock, c, "1/s", 1000, "WEIR.TAKE", "1/s", "k", 1, "WAIT", "5s")
+        expect("one answer is held", held(clock), 1)
+        check("it does not come", c.is_silent())
+        clock.ask("WEIR.CLOCK", "ADVANCE", "999999999ns")
+        check("not a nanosecond early", c.is_silent())
+        clock.ask("WEIR.CLOCK", "ADVANCE", "1ns")
+        reply = c.read()
+        check("it comes when it is due, and there is nothing left to wait for", reply[0] == 1 and reply[5] == 0, reply)
+        expect("no answer is held", held(clock), 0)
+        expect("and it was charged once", clock.ask("WEIR.PEEK", "1/s", "k", 0)[4], 1000)
+
+
+def who_has_no_hope_is_refused_at_once():
+    with Daemon() as daemon, daemon.resp() as c:
+        c.ask("WEIR.TAKE", "1/s", "k")
+        expect("a bucket", c.ask("WEIR.TAKE", "1/s", "k", 1, "WAIT", "999"), [0, 1, 0, 1, 1000, 0])
+        expect("WAIT 0 is now or never", c.ask("WEIR.TAKE", "1/s", "k", 1, "WAIT", "0"), [0, 1, 0, 1000, 1000, 0])
+        expect("a cost that never fits", c.ask("WEIR.TAKE", "1/s", "k", 2, "WAIT", "forever"), [0, 1, 0, -1, 1000, 0])
+        c.ask("WEIR.TAKE", "fixed-window 1/10s", "k")
+        reply = c.ask("WEIR.TAKE", "fixed-window 1/10s", "k", 1, "WAIT", "9999ms")
+        check("a window", reply[0] == 0 and 0 < reply[3] <= 10000, reply)
+        expect("nothing was charged", c.ask("WEIR.PEEK", "fixed-window 1/10s", "k", 0), [1, 1, 0, 0, 10000, 0])
+
+
+def turns_come_in_order():
+    with Daemon("--threads", "2") as daemon, daemon.resp() as clock:
+        clock.ask("WEIR.TAKE", "10/s burst=1", "k")
+        lines = [daemon.resp() for _ in range(8)]
+        for i, line in enumerate(lines):
+            check(f"{i} stands in line", stands_in_line(clock, line, "10/s burst=1", 100 * (i + 1),
+                                                        "WEIR.TAKE", "10/s burst=1", "k", 1, "WAIT", "forever"))
+        for i, line in enumerate(lines):
+            clock.ask("WEIR.CLOCK", "ADVANCE", "100ms")
+            check(f"turn {i} comes", line.read()[0] == 1)
+            check(f"and only that one ({i})", all(other.is_silent(0.005) for other in lines[i + 1:]))
+            line.close()
+
+
+def a_long_step_serves_all_that_are_due():
+    with Daemon() as daemon, daemon.resp() as clock, daemon.resp() as c:
+        c.send_bytes(b"".join(encode("WEIR.TAKE", "10/s burst=1", "k", 1, "WAIT", "forever") + encode("ECHO", i) for i in range(21)))
+        until(lambda: peek_wait(clock, "10/s burst=1") == 2100)
+        expect("the first need not wait", (c.read()[0], c.read()), (1, b"0"))
+        check("the others do", c.is_silent())
+        clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
+        for i in range(1, 11):
+            expect(f"ten are due after a second ({i})", (c.read()[0], c.read()), (1, b"%d" % i))
+        check("and no more", c.is_silent())
+        clock.ask("WEIR.CLOCK", "ADVANCE", "1h")
+        for i in range(11, 21):
+            expect(f"all are due at last ({i})", (c.read()[0], c.read()), (1, b"%d" % i))
+
+
+def later_answers_stand_behind():
+    with Daemon() as daemon, daemon.resp() as clock, daemon.resp() as c:
+        c.ask("WEIR.TAKE", "1/s", "k")
+        c.send("WEIR.TAKE", "1/s", "k", 1, "WAIT", "forever")
+        c.send("WEIR.TAKE", "10/s", "other", 3)
+        c.send("PING")
+        c.send("WEIR.TAKE", "nosuch", "x")
+        check("what comes behind is decided on arrival", until(lambda: clock.ask("WEIR.PEEK", "10/s", "other", 0)[2] == 7))
+        check("but not answered", c.is_silent())
+        clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
+        check("first the one that was held", c.read()[0] == 1)
+        expect("then those behind it", c.read()[:3], [1, 10, 7])
+        expect("each in its place", c.read(), "PONG")
+        check("errors too", isinstance(c.read(), Error))
+
+
+def who_leaves_gives_its_turn_back():
+    with Daemon("--threads", "2") as daemon, daemon.resp() as clock:
+        for sentence, leave in (("closes", lambda line: line.close()), ("resets", lambda line: line.reset())):
+            limit = f"1/s burst={1 if sentence == 'closes' else 2}"
+            clock.ask("WEIR.TAKE", limit, "k", 1 if sentence == "closes" else 2)
+            line = daemon.resp()
+            check("it stands in line", stands_in_line(clock, line, limit, 1000, "WEIR.TAKE", limit, "k", 1, "WAIT", "forever"))
+            expect("another would stand behind it", peek_wait(clock, limit), 2000)
+            leave(line)
+            check(f"a client {sentence}, and its turn is given back", until(lambda: peek_wait(clock, limit) == 1000), peek_wait(clock, limit))
+            check("no answer is held for it", until(lambda: held(clock) == 0))
+
+
+def windows_serve_who_came_first():
+    """A window promises nothing: those who wait stand in a line of the daemon's."""
+    for limit, step in (("fixed-window 1/1s", "1s"), ("sliding-log 1/1s", "1s"), ("min-interval 1s", "1s")):
+        with Daemon("--threads", "2") as daemon, daemon.resp() as clock:
+            clock.ask("WEIR.TAKE", limit, "k")
+            lines = [daemon.resp() for _ in range(5)]
+            for i, line in enumerate(lines):
+                line.send("WEIR.TAKE", limit, "k", 1, "WAIT", "forever")
+                check(f"{limit}: {i} waits", until(lambda i=i: held(clock) == i + 1))
+            lines[2].close()
+            check(f"{limit}: one leaves", until(lambda: held(clock) == 4))
+            for i in (0, 1, 3, 4):
+                clock.ask("WEIR.CLOCK", "ADVANCE", step)
+                reply = lines[i].read()
+                check(f"{limit}: turn {i} comes", reply[0] == 1 and reply[5] == 0, reply)
+                check(f"{limit}: and only that one ({i})",
+                      all(lines[j].is_silent(0.005) for j in (0, 1, 3, 4) if j > i))
+            check(f"{limit}: the window is charged by each", clock.ask("WEIR.TAKE", limit, "k")[0] == 0)
+            for line in lines:
+                line.close()
+
+
+def a_newcomer_does_not_overtake_a_waiter():
+    with Daemon() as daemon, daemon.resp() as clock, daemon.resp() as first, daemon.resp() as second:
+        limit = "fixed-window 2/1s"
+        clock.ask("WEIR.TAKE", limit, "k", 2)
+        first.send("WEIR.TAKE", limit, "k", 2, "WAIT", "forever")
+        until(lambda: held(clock) == 1)
+        second.send("WEIR.TAKE", limit, "k", 1, "WAIT", "forever")
+        until(lambda: held(clock) == 2)
+        clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
+        check("the first, who asked for two", first.read()[0] == 1)
+        check("the second waits on", second.is_silent())
+        clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
+        check("and comes next", second.read()[0] == 1)
+
+
+def waiters_outlive_a_change_of_the_limit():
+    with Daemon("--limit", "api=fixed-window 1/1h") as daemon, daemon.resp() as clock, daemon.resp() as c, daemon.resp() as gone:
+        clock.ask("WEIR.TAKE", "api", "k")
+        c.send("WEIR.TAKE", "api", "k", 1, "WAIT", "forever")
+        until(lambda: held(clock) == 1)
+        clock.ask("WEIR.LIMIT", "SET", "api", "fixed-window 1/1s")
+        clock.ask("WEIR.CLOCK", "ADVANCE", "1h")
+        check("a waiter goes on under the new limit", c.read()[0] == 1)
+        clock.ask("WEIR.TAKE", "api", "k")
+        gone.send("WEIR.TAKE", "api", "k", 1, "WAIT", "forever")
+        until(lambda: held(clock) == 1)
+        expect("a limit with waiters can be deleted", clock.ask("WEIR.LIMIT", "DEL", "api"), 1)
+        clock.ask("WEIR.CLOCK", "ADVANCE", "2h")
+        reply = gone.read()
+        check("and they are answered", isinstance(reply, (list, Error)), reply)
+        expect("the daemon is well", clock.ask("PING"), "PONG")
+
+
+def a_deadline_passes_while_waiting():
+    """A window's waiter who had hope loses it when those before it take longer; it is told when its time is up."""
+    with Daemon() as daemon, daemon.resp() as clock, daemon.resp() as first, daemon.resp() as second:
+        limit = "fixed-window 1/10s"
+        clock.ask("WEIR.TAKE", limit, "k")
+        first.send("WEIR.TAKE", limit, "k", 1, "WAIT", "forever")
+        until(lambda: held(clock) == 1)
+        second.send("WEIR.TAKE", limit, "k", 1, "WAIT", "15s")
+        answered_at_once = not second.is_silent()
+        clock.ask("WEIR.CLOCK", "ADVANCE", "10s")
+        check("the first is served", first.read()[0] == 1)
+        clock.ask("WEIR.CLOCK", "ADVANCE", "5s")
+        reply = second.read()
+        check("the second is refused, now or before", reply[0] == 0, (answered_at_once, reply))
+        expect("nothing is held", held(clock), 0)
+
+
+def http_waits_too():
+    with Daemon() as daemon, daemon.resp() as clock, daemon.http() as c:
+        clock.ask("WEIR.TAKE", "1/s", "k")
+        c.send("GET", "/v1/take?limit=1/s&key=k&wait=5s")
+        c.send("GET", "/healthz")
+        check("it stands in line", until(lambda: peek_wait(clock, "1/s") == 2000))
+        check("the answer is held", c.is_silent())
+        clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
+        answer = c.read()
+        told = json.loads(answer.body)
+        check("and comes", answer.status == 200 and told["allowed"] and told["wait_ms"] == 0, answer)
+        expect("then the one behind it", c.read().body, b"ok\n")
+        c.send("POST", "/v1/take", json.dumps({"limit": "1/s", "key": "k", "wait": 2000}))
+        check("a POST too", until(lambda: peek_wait(clock, "1/s") == 2000) and c.is_silent())
+        clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
+        expect("and comes", c.read().status, 200)
+        answer = c.ask("GET", "/v1/take?limit=1/s&key=k&wait=500")
+        check("no hope, no wait", answer.status == 429 and json.loads(answer.body)["retry_after_ms"] == 500, answer)
+        c.send("GET", "/v1/take?limit=1/s&key=k&wait=5s")
+        check("another stands in line", until(lambda: peek_wait(clock, "1/s") == 2000))
+        c.close()
+        check("and leaves", until(lambda: peek_wait(clock, "1/s") == 1000))
+
+
+def thousands_wait_without_a_thread():
+    with Daemon("--threads", "1") as daemon, daemon.resp() as clock:
+        threads = daemon.status("Threads")
+        n = 2000
+        lines = [daemon.resp() for _ in range(n)]
+        for line in lines:
+            line.send("WEIR.TAKE", "1k/s burst=1", "k", 1, "WAIT", "forever")
+        lines[0].socket.settimeout(5)
+        check("all but one wait", until(lambda: held(clock) == n - 1), held(clock))
+        expect("and no thread with them", daemon.status("Threads"), threads)
+        clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
+        check("half are served", until(lambda: held(clock) == n - 1 - 1000), held(clock))
+        clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
+        check("all are served", all(line.read()[0] == 1 for line in lines))
+        for line in lines:
+            line.close()
+
+
+if __name__ == "__main__":
+    sys.exit(play("answers that wait", [
+        a_turn_is_waited_for, who_has_no_hope_is_refused_at_once, turns_come_in_order,
+        a_long_step_serves_all_that_are_due, later_answers_stand_behind, who_leaves_gives_its_turn_back,
+        windows_serve_who_came_first, a_newcomer_does_not_overtake_a_waiter,
+        waiters_outlive_a_change_of_the_limit, a_deadline_passes_while_waiting, http_waits_too,
+        thousands_wait_without_a_thread]))
