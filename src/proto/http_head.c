@@ -113,10 +113,12 @@ static int split_request_line(struct weir__slice line, struct http_request *rq, 
 
     rq->method_name = weir__slice_cut(&line, ' ');
     if (line.len < 2)
-        return refuse(why, 400, "the request line has no target");
+        return refuse(why, 400, "the request line is not 'METHOD target HTTP/1.1'");
     line = (struct weir__slice){line.at + 1, line.len - 1};
     target = weir__slice_cut(&line, ' ');
     version = line.len > 0 ? (struct weir__slice){line.at + 1, line.len - 1} : line;
+    if (version.len < 5 || memcmp(version.at, "HTTP/", 5) != 0)
+        return refuse(why, 400, "the request line is not 'METHOD target HTTP/1.1'");
     rq->http_1_0 = weir__slice_is(version, "HTTP/1.0");
     if (!rq->http_1_0 && !weir__slice_is(version, "HTTP/1.1"))
         return refuse(why, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");

@@ -2,8 +2,8 @@
  *
  * A tree of small objects can take a hundred times the memory of its text, so whoever reads JSON from
  * strangers bounds the tree and not only the text. Ours lives in an arena of the thread: blocks that are
- * filled from the front, never past ARENA_MAX, and forgotten all at once. That also makes reading a body
- * cheap: an object of three words allocates nothing, and nobody walks the tree to free it.
+ * filled from the front, up to a bound, and forgotten all at once. That also makes reading a body cheap:
+ * an object of three words allocates nothing, and nobody walks the tree to free it.
  *
  * Invariants:
  *   (1) Nothing else in this process uses jansson: it allocates from the arena only.
@@ -18,7 +18,8 @@
 
 #define FIRST_BYTES ((size_t)8 * 1024)
 #define BLOCK_BYTES ((size_t)256 * 1024)
-#define ARENA_MAX   ((size_t)64 * 1024 * 1024) /* 10,000 objects of a batch take a tenth of it */
+#define TREE_BYTES  ((size_t)16 * 1024 * 1024) /* 10,000 objects of a batch take half of it */
+#define TEXT_TIMES  4                          /* and the text is copied twice, into what grows */
 #define ALIGNMENT   16
 
 /* ---- The arena --------------------------------------------------------------------------------- */
@@ -32,14 +33,16 @@ static _Thread_local struct {
     _Alignas(ALIGNMENT) char first[FIRST_BYTES];
     struct block *newest; /* NULL: the first */
     size_t used, cap;     /* of the newest */
-    size_t all;           /* of all blocks but the first */
+    size_t all, most;     /* of all blocks but the first */
+    bool is_full;         /* more was asked for */
 } arena;
 
 static bool add_block(size_t least)
 {
     const size_t cap = least > BLOCK_BYTES ? least : BLOCK_BYTES;
-    struct block *b = cap <= ARENA_MAX - arena.all ? malloc(sizeof *b + cap) : NULL;
+    struct block *b = cap <= arena.most - arena.all ? malloc(sizeof *b + cap) : NULL;
 
+    arena.is_full = arena.is_full || !b;
     if (!b)
         return false;
     b->older = arena.newest;
@@ -55,7 +58,7 @@ static void *arena_take(size_t size)
     const size_t need = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
     char *at;
 
-    if (size > ARENA_MAX || (need > arena.cap - arena.used && !add_block(need)))
+    if (need < size || (need > arena.cap - arena.used && !add_block(need)))
         return NULL;
     at = (arena.newest ? arena.newest->bytes : arena.first) + arena.used;
     arena.used += need;
@@ -78,6 +81,7 @@ void http_json_forget(void)
     arena.used = 0;
     arena.cap = FIRST_BYTES;
     arena.all = 0;
+    arena.is_full = false;
 }
 
 static void use_arena(void)
@@ -92,7 +96,7 @@ static bool because_of_json(struct http_why *why, const json_error_t *error)
 {
     struct weir__out out = {why->text, sizeof why->text, 0};
 
-    if (json_error_code(error) == json_error_out_of_memory)
+    if (arena.is_full)
         return http_because(why, 413, "the JSON of the body is too large");
     why->status = 400;
     weir__out_text(&out, "the body must be a JSON object or array: ");
@@ -111,6 +115,7 @@ bool http_json_read(struct weir__slice body, struct json_t **json, struct http_w
 
     (void)pthread_once(&once, use_arena);
     http_json_forget(); /* the first time of a thread */
+    arena.most = TREE_BYTES + TEXT_TIMES * body.len;
     *json = json_loadb(body.at ? body.at : "", body.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
                        &error);
     return *json || because_of_json(why, &error);

@@ -40,29 +40,41 @@ static void say_health(const struct http_call *call)
     http_reply(call, 200, "text/plain", "", OK, sizeof OK - 1);
 }
 
-static void say_hello(const struct http_call *call)
+/* The page with ADDRESS and PORT filled in. */
+static char *fill_in(char *at, const char *page, const char *address, int port)
 {
-    static const char HELLO[] =
-        "This is weir " WEIR_VERSION ", a rate limiter. Three things to try, here or by RESP:\n\n"
-        "    curl -i 'http://ADDRESS/v1/take?limit=10/s&key=alice'\n"
-        "    curl 'http://ADDRESS/v1/limits'\n"
-        "    redis-cli -p PORT CL.THROTTLE alice 15 30 60\n\n"
-        "The manual is in docs/reference/server.md, or weir(1).\n";
-    const char *address = server_address(conn_server(call->conn));
-    char page[sizeof HELLO + 3 * 128], *at = page;
-
-    for (const char *from = HELLO; *from;) {
-        if (strncmp(from, "ADDRESS", 7) == 0) {
+    while (*page) {
+        if (strncmp(page, "ADDRESS", 7) == 0) {
             at = http_put(at, address, strnlen(address, 127));
-            from += 7;
-        } else if (strncmp(from, "PORT", 4) == 0) {
-            at = http_put_int(at, server_port(conn_server(call->conn)));
-            from += 4;
+            page += 7;
+        } else if (strncmp(page, "PORT", 4) == 0) {
+            at = http_put_int(at, port);
+            page += 4;
         } else {
-            *at++ = *from++;
+            *at++ = *page++;
         }
     }
-    http_reply(call, 200, "text/plain", "", page, (size_t)(at - page));
+    return at;
+}
+
+static void say_hello(const struct http_call *call)
+{
+#define HELLO "This is weir " WEIR_VERSION ", a rate limiter. Three lines to try:\n\n"
+#define MORE  "\nThe manual is docs/reference/server.md, or weir(1).\n"
+    static const char TCP[] = HELLO "    curl -i 'http://ADDRESS/v1/take?limit=10/s&key=alice'\n"
+                                    "    curl http://ADDRESS/v1/limits\n"
+                                    "    redis-cli -p PORT CL.THROTTLE alice 15 30 60\n" MORE;
+    static const char UNIX[] =
+        HELLO "    curl -i --unix-socket ADDRESS 'http://weir/v1/take?limit=10/s&key=alice'\n"
+              "    curl --unix-socket ADDRESS http://weir/v1/limits\n"
+              "    redis-cli -s ADDRESS CL.THROTTLE alice 15 30 60\n" MORE;
+    const char *address = server_address(conn_server(call->conn));
+    const bool is_unix = strncmp(address, "unix:", 5) == 0;
+    char page[sizeof UNIX + 3 * 128], *end;
+
+    end = fill_in(page, is_unix ? UNIX : TCP, is_unix ? address + 5 : address,
+                  server_port(conn_server(call->conn)));
+    http_reply(call, 200, "text/plain", "", page, (size_t)(end - page));
 }
 
 /* ---- Routing ----------------------------------------------------------------------------------- */

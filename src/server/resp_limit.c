@@ -78,12 +78,12 @@ void run_limit(struct conn *c, struct words w)
 
 /* ---- The clock --------------------------------------------------------------------------------- */
 
-static void set_clock(struct conn *c, int64_t now_ns)
+static void set_clock(struct conn *c, struct weir__slice word, int64_t now_ns)
 {
     if (server_clock_set(c, now_ns))
         reply_ok(c);
     else
-        reply_error(c, "the time would be outside 0..2^62 ns");
+        reply_error(c, "%s would bring the time outside 0..2^62 ns", quoted(word));
 }
 
 static void advance(struct conn *c, struct weir__slice word)
@@ -100,7 +100,7 @@ static void advance(struct conn *c, struct weir__slice word)
         reply_error(c, "invalid duration %s: expected one such as 250ms, or -1h to go back",
                     quoted(word));
     else
-        set_clock(c, back ? now_ns - ns : weir__add_sat(now_ns, ns));
+        set_clock(c, word, back ? now_ns - ns : weir__add_sat(now_ns, ns));
 }
 
 void run_clock(struct conn *c, struct words w)
@@ -119,8 +119,11 @@ void run_clock(struct conn *c, struct words w)
             reply_error(c, "invalid time %s: expected nanoseconds since the Unix epoch",
                         quoted(w.word[2]));
         else
-            set_clock(c, ns);
+            set_clock(c, w.word[2], ns);
     } else {
-        reply_error(c, "expected WEIR.CLOCK GET, ADVANCE duration or SET ns");
+        reply_error(
+            c,
+            "unknown word %s, or not as many as it takes: expected GET, ADVANCE duration or SET ns",
+            quoted(w.word[1]));
     }
 }

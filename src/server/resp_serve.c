@@ -87,7 +87,8 @@ void reply_trouble(struct conn *c, int error)
 {
     switch ((enum weir_error)error) {
     case WEIR_EFULL:
-        reply_error(c, "there are as many answers held back, or seats taken, as may be");
+        reply_error(
+            c, "there are as many answers held back, reservations named or seats taken as may be");
         return;
     case WEIR_EGONE: reply_error(c, "the limit was deleted meanwhile"); return;
     case WEIR_EBUSY:

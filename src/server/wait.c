@@ -335,8 +335,11 @@ static struct weir_request request_of(const struct hold *h, int64_t patience_ns)
 
 static int64_t patience_left(const struct hold *h, int64_t now_ns)
 {
-    return h->question.patience_ns == WEIR_FOREVER ? WEIR_FOREVER
-                                                   : weir__max(0, h->deadline_ns - now_ns);
+    const int64_t asked = h->question.patience_ns;
+
+    if (asked == WEIR_FOREVER || asked == WEIR_WAIT_DEFAULT)
+        return asked;
+    return weir__max(0, h->deadline_ns - now_ns);
 }
 
 /* Asks with all the patience that is left. *again_ns is when to ask again, or -1: it is granted, or
@@ -386,6 +389,19 @@ static void forget_name(struct conn *c, struct reservation **at)
     free(r);
 }
 
+/* Those that have acted can give nothing back. */
+static void forget_acted(struct conn *c)
+{
+    const int64_t now_ns = weir_now(c->worker->server->engine);
+    struct reservation **at = &c->named;
+
+    while (*at)
+        if ((*at)->taken.act_ns < now_ns)
+            forget_name(c, at);
+        else
+            at = &(*at)->next;
+}
+
 /* The latest of a name is the one that counts. False: there are as many as may be. */
 static bool remember(struct hold *h)
 {
@@ -395,6 +411,8 @@ static bool remember(struct hold *h)
 
     if (*at)
         forget_name(c, at);
+    if (c->names >= HELD_IN_CONN)
+        forget_acted(c);
     if (c->names >= HELD_IN_CONN)
         return false;
     r = malloc(sizeof *r + name.len);

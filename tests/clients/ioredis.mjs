@@ -25,7 +25,7 @@ async function asks(client, name) {
     expect(`${name}: a pipeline`, replies.filter(([error, reply]) => !error && reply[0] === 0).length, 100);
     const together = await Promise.all(Array.from({ length: 200 }, (_, i) => client.call('THROTTLE', `${name}-a${i}`, 5, 5, 60)));
     check(`${name}: many at once`, together.every((reply) => reply[0] === 1 && reply[2] === 4), together[0]);
-    const key = Buffer.from([0, 255, 13, 10]);
+    const key = Buffer.concat([Buffer.from([0, 255, 13, 10]), Buffer.from(name)]);
     await client.callBuffer('WEIR.TAKE', 'api', key);
     expect(`${name}: a key of bytes`, await client.call('WEIR.PEEK', 'api', key, 0), [1, 10, 9, 0, 100, 0]);
 }

@@ -177,6 +177,8 @@ class Daemon:
             if kind is None or status != 0:
                 check("the daemon ends well", status == 0,
                       f"{self.command}: status {status}\n  log {self.log()[-1500:]}")
+        if found := re.search("runtime error: |Sanitizer: |Assertion", self.log()):
+            check("a sanitizer has nothing to say", False, self.log()[found.start():])
         self.clean()
 
 
@@ -213,7 +215,7 @@ class Line:
 
     def __init__(self, address, timeout=PATIENCE_S):
         self.socket = dial(address, timeout)
-        self.buffer = b""
+        self.buffer, self.at = b"", 0     # what has come, and how much of it was read
 
     def send_bytes(self, data):
         self.socket.sendall(data)
@@ -222,28 +224,37 @@ class Line:
         data = self.socket.recv(1 << 18)
         if not data:
             raise ConnectionError("the daemon closed the connection")
-        self.buffer += data
+        self.buffer = self.buffer[self.at:] + data
+        self.at = 0
 
     def take_line(self):
-        while b"\r\n" not in self.buffer:
+        while (end := self.buffer.find(b"\r\n", self.at)) < 0:
             self.more()
-        line, _, self.buffer = self.buffer.partition(b"\r\n")
+        line, self.at = self.buffer[self.at:end], end + 2
         return line
 
     def take_bytes(self, n):
-        while len(self.buffer) < n:
-            self.more()
-        data, self.buffer = self.buffer[:n], self.buffer[n:]
+        if len(self.buffer) - self.at < n:
+            parts = [self.buffer[self.at:]]
+            left = n - len(parts[0])
+            while left > 0:
+                parts.append(self.socket.recv(1 << 18))
+                left -= len(parts[-1])
+                if not parts[-1]:
+                    raise ConnectionError("the daemon closed the connection")
+            self.buffer, self.at = b"".join(parts), 0
+        data = self.buffer[self.at:self.at + n]
+        self.at += n
         return data
 
     def is_silent(self, seconds=0.03):
         """Nothing has come that is not read yet."""
-        return not self.buffer and not select.select([self.socket], [], [], seconds)[0]
+        return self.at == len(self.buffer) and not select.select([self.socket], [], [], seconds)[0]
 
     def rest(self):
         """All that comes until the daemon closes; None if it does not."""
-        parts = [self.buffer]
-        self.buffer = b""
+        parts = [self.buffer[self.at:]]
+        self.buffer, self.at = b"", 0
         try:
             while data := self.socket.recv(1 << 18):
                 parts.append(data)

@@ -37,9 +37,9 @@ HOSTILE = [
     ("a string of -1", b"*1\r\n$-1\r\n"), ("a string of -2", b"*1\r\n$-2\r\n"), ("a string of 2^63", b"*1\r\n$9223372036854775808\r\n"),
     ("a string of 512 MiB", b"*1\r\n$536870912\r\n"), ("a string of one byte too many", b"*1\r\n$1048577\r\n"),
     ("a string that ends late", b"*1\r\n$4\r\nPINGS\r\n"), ("a string without its line end", b"*1\r\n$4\r\nPINGxx"),
-    ("an array in an array", b"*1\r\n*1\r\n$4\r\nPING\r\n"), ("arrays all the way down", b"*1\r\n" * 100000), ("a number for a word", b"*1\r\n:5\r\n"),
-    ("a map", b"*1\r\n%1\r\n"), ("words past the last", b"*1025\r\n" + b"$1\r\na\r\n" * 1025), ("a command of 2 MiB in small words", b"*1000\r\n" + b"$2000\r\n" + b"a" * 2000 + b"\r\n" * 1 + (b"$2000\r\n" + b"a" * 2000 + b"\r\n") * 999),
-    ("a line without an end", b"PING " + b"x" * 200000), ("a line of NULs", b"\0" * 100000), ("a greeting of TLS", bytes.fromhex("16030100a5010000a10303") + bytes(200)),
+    ("an array in an array", b"*1\r\n*1\r\n$4\r\nPING\r\n"), ("arrays all the way down", b"*1\r\n" * 100000),
+    ("a map", b"*1\r\n%1\r\n"), ("words past the last", b"*1025\r\n" + b"$1\r\na\r\n" * 1025), ("a command of 2 MiB in small words", b"*1000\r\n" + (b"$2000\r\n" + b"a" * 2000 + b"\r\n") * 1000),
+    ("a line without an end", b"PING " + b"x" * 200000), ("a line of NULs", b"\0" * 100000),
     ("a carriage return alone", b"*1\r$4\r\nPING\r\n"),
 ]
 
@@ -54,7 +54,7 @@ def hostile_bytes_end_their_connection_only():
             check(f"{sentence}: an error, and the end", got is not None and got.startswith(b"-ERR") and got.count(b"\r\n") == 1, (got or b"it goes on")[:200])
             check(f"{sentence}: nobody else minds", witness.ask("PING") == "PONG")
         check("memory stays", daemon.rss_mib() - before < 20, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
-        for bad in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x7fELF" * 1000 + b"\r\n"):
+        for bad in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x7fELF" * 1000 + b"\r\n", bytes.fromhex("16030100a5010000a10303") + b"\r\n"):
             with Resp(daemon.addresses[0], timeout=3) as c:
                 c.send_behind(bad)
                 check(f"{bad[:8]!r} is answered or ended", c.socket.recv(1000) is not None)
@@ -120,14 +120,14 @@ def readers_that_never_read():
     with Daemon("--threads", "1") as daemon:
         before = daemon.rss_mib()
         floods = [(encode("CL.THROTTLE", "k", 9, 10, 1) * 100000, 8), (encode("COMMAND") * 20000, 4), (encode("INFO") * 20000, 4),
-                  (encode("ECHO", "x" * 60000) * 100, 4), (http_request("GET", "/v1/take?limit=10/s&key=k") * 20000, 4)]
+                  (encode("ECHO", "x" * 60000) * 500, 4), (http_request("GET", "/v1/take?limit=10/s&key=k") * 20000, 4)]
         deaf = []
         for data, n in floods:
             for _ in range(n):
                 line = Resp(daemon.addresses[0])
                 line.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
                 deaf.append((line, flood(line, data, len(data)), data))
-        check("the daemon stops reading from who does not read", any(sent < len(data) for _, sent, data in deaf))
+        check("the daemon stops reading from who does not read", all(sent < len(data) for _, sent, data in deaf if len(data) > 25 * 10**6))
         others_are_served(daemon, "while 24 do not read")
         grown = daemon.rss_mib() - before
         check("24 who never read cost a little memory each", grown < 24 * 4, f"{before:.1f} MiB + {grown:.1f} MiB")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """HTTP of `weir serve`, as curl, proxies and hostile clients meet it: `serve_http.py PATH_TO_WEIR`."""
 
+import contextlib
 import http.client
 import json
 import re
@@ -252,7 +253,7 @@ def routes():
             check(f"Allow of {target} names {allow}", allow in answer.headers.get("allow", ""), answer)
 
 
-BAD_QUERIES = ["", "limit=win", "key=k", "limit=&key=k", "limit=win&key=k&cost=x", "limit=win&key=k&cost=-1", "limit=win&key=k&cost=1.5",
+BAD_QUERIES = ["", "limit=win", "key=k", "limit=win&key=k&cost=x", "limit=win&key=k&cost=-1", "limit=win&key=k&cost=1.5",
                "limit=win&key=k&cost=", "limit=win&key=k&cost=9223372036854775808", "limit=win&key=%zz", "limit=win&key=%0",
                "limit=win&key=k&wait=soon", "limit=win&key=k&wait=-1", "limit=win&key=k&reserve=1w", "limit=win&key=k&wait=1&reserve=1",
                "limit=win&key=k&key=l", "limit=win&limit=win&key=k", "limit=10/parsec&key=k", "limit=token-bucket+10/s+brust%3D1&key=k",
@@ -278,28 +279,34 @@ def bad_questions_are_refused():
 def raw(daemon, data, which=0):
     """All that is answered to these bytes, until the daemon closes (or we, when it would not)."""
     with Http(daemon.addresses[which], timeout=5) as c:
-        c.send_bytes(data)
-        c.socket.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(OSError):      # it may have closed before it has read all
+            c.send_bytes(data)
+            c.socket.shutdown(socket.SHUT_WR)
         return c.rest()
 
 
 BAD_BYTES = [
+    ("no Host", b"GET /healthz HTTP/1.1\r\n\r\n", 400),
+    ("two Hosts", b"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
     ("a field without a colon", b"GET /healthz HTTP/1.1\r\nHost: a\r\nnocolon\r\n\r\n", 400),
-    ("a field with a blank in its name", b"GET /healthz HTTP/1.1\r\nBad Name: x\r\n\r\n", 400),
+    ("a field with a blank in its name", b"GET /healthz HTTP/1.1\r\nHost: a\r\nBad Name: x\r\n\r\n", 400),
     ("a NUL in a field", b"GET /healthz HTTP/1.1\r\nHost: a\0b\r\n\r\n", 400),
-    ("a length that is none", b"POST /v1/take HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400),
-    ("a length below zero", b"POST /v1/take HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
-    ("two lengths", b"POST /v1/take HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400),
-    ("a length and chunks", b"POST /v1/take HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
-    ("a bad chunk", b"POST /v1/take HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
-    ("a length past 64 bits", b"POST /v1/take HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", (400, 413)),
-    ("a length past what a request may have", b"POST /v1/take HTTP/1.1\r\nContent-Length: 1048577\r\n\r\n", 413),
-    ("a chunk past it", b"POST /v1/take HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nfffffff0\r\n", 413),
-    ("an encoding that is not spoken", b"POST /v1/take HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", (400, 501)),
-    ("a head without an end", b"GET /healthz HTTP/1.1\r\n" + b"A: b\r\n" * 20000, 431),
-    ("a field without an end", b"GET /healthz HTTP/1.1\r\nA: " + b"b" * 100000 + b"\r\n\r\n", 431),
-    ("too many fields", b"GET /healthz HTTP/1.1\r\n" + b"A: b\r\n" * 1000 + b"\r\n", 431),
-    ("a target without an end", b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\n\r\n", (414, 431)),
+    ("a length that is none", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", 400),
+    ("a length below zero", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", 400),
+    ("two lengths", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400),
+    ("a length and chunks", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    ("a bad chunk", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+    ("a length past 64 bits", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n", (400, 413)),
+    ("a length past what a request may have", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 1048577\r\n\r\n", 413),
+    ("a chunk past it", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfffffff0\r\n", 413),
+    ("an encoding that is not spoken", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", (400, 501)),
+    ("a head without an end", b"GET /healthz HTTP/1.1\r\nHost: a\r\n" + b"A: b\r\n" * 20000, 431),
+    ("a field without an end", b"GET /healthz HTTP/1.1\r\nHost: a\r\nA: " + b"b" * 100000 + b"\r\n\r\n", 431),
+    ("too many fields", b"GET /healthz HTTP/1.1\r\nHost: a\r\n" + b"A: b\r\n" * 1000 + b"\r\n", 431),
+    ("a target that is too long", b"GET /" + b"a" * 40000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", (414, 431)),
+    ("a blank before the colon", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length : 0\r\n\r\n", 400),
+    ("a field that is folded", b"GET /healthz HTTP/1.1\r\nHost: a\r\nA: b\r\n c\r\n\r\n", 400),
+    ("a blank line within the head by LF alone", b"POST /v1/take HTTP/1.1\nHost: a\n\nGET /healthz HTTP/1.1\nHost: a\n\n", 400),
     ("a version to come", b"GET /healthz HTTP/1.9\r\nHost: a\r\n\r\n", (200, 400, 505)),
 ]
 
@@ -313,7 +320,7 @@ def bad_bytes_are_refused():
             check(f"nobody else minds: {sentence}", b"ok\n" in (raw(daemon, http_request("GET", "/healthz")) or b""))
         got = raw(daemon, http_request("GET", "/healthz") + b"GARBAGE\r\n\r\n" + http_request("GET", "/healthz"))
         check("what came before the bad bytes is answered, what comes after is not",
-              got.startswith(b"HTTP/1.1 200") and got.count(b"ok\n") == 1 and b"HTTP/1.1 400" in got, got)
+              got.startswith(b"HTTP/1.1 200") and got.count(b"ok\n") == 1 and re.search(rb"HTTP/1.1 (400|501)", got), got)
 
 
 def connections_go_on_or_end():

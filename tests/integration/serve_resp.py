@@ -181,6 +181,8 @@ def a_line_is_a_command_too():
             expect(f"inline {line!r}", c.read(), wanted)
         c.send_bytes(b"\r\n\r\n*0\r\nPING\r\n")
         expect("empty lines and arrays are not answered", c.read(), "PONG")
+        c.send_bytes(b"*5\r\n$11\r\nCL.THROTTLE\r\n$6\r\nnumber\r\n:9\r\n:10\r\n:1\r\n")
+        expect("words may be sent as numbers", c.read(), [0, 10, 9, -1, 1])
         c.send_bytes(b"GET / HTTP/9\r\n")
         check("a line that is almost HTTP is a command, or is refused", c.take_line()[:1] in b"-H")
         with daemon.resp() as other:

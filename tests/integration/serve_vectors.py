@@ -129,6 +129,25 @@ def given_back(replies):
     return f"answered {replies!r}"
 
 
+def given_back_before(replies):
+    """Of a name that was cancelled: it is gone, so there is nothing to give back."""
+    if isinstance(replies[-2], Error) and "no such reservation" in replies[-2]:
+        return given_back([0, replies[-1]])
+    return f"answered {replies!r}"
+
+
+class Clock:
+    """The daemon's, moved only where a line of the script moves it."""
+
+    def __init__(self, daemon):
+        self.line, self.now = daemon.resp(), None
+
+    def set(self, ns):
+        if ns != self.now and self.line.ask("WEIR.CLOCK", "SET", ns) != "OK":
+            raise RuntimeError(f"the clock cannot be set to {ns}")
+        self.now = ns
+
+
 class OverResp:
     title, unit = "over RESP", MS
 
@@ -153,14 +172,16 @@ class OverResp:
             return clock + [("WEIR.REFUND", limit, e.key, *cost), look], given_back
         if e.verb == "cancel":
             look = ("WEIR.PEEK", limit, self.key_of[e.key], 0)
-            return clock + [("WEIR.CANCEL", e.key), look], given_back
+            again = e.key in self.cancelled
+            self.cancelled.add(e.key)
+            return clock + [("WEIR.CANCEL", e.key), look], given_back_before if again else given_back
         if e.verb == "reset":
             return clock + [("WEIR.RESET", limit, e.key)], okay
         raise Unspeakable(f"no command for {e.verb}")
 
     def tell(self, start, events):
         self.cases += 1
-        self.key_of = {e.name: e.key for e in events if e.name}
+        self.key_of, self.cancelled = {e.name: e.key for e in events if e.name}, set()
         self.line.ask("WEIR.CLOCK", "SET", start)
         rows = self.exchange([self.commands(e, start) for e in events])
         self.line.ask("WEIR.LIMIT", "DEL", f"case{self.cases}")
@@ -187,14 +208,14 @@ class OverHttp:
     title, unit = "over HTTP", MS
 
     def __init__(self, daemon):
-        self.line, self.clock, self.cases = daemon.http(), daemon.resp(), 0
+        self.line, self.clock, self.cases = daemon.http(), Clock(daemon), 0
 
     def tell(self, start, events):
         for e in events:
             if e.verb == "cancel":
                 raise Unspeakable("a reservation belongs to its connection, and HTTP names none: no cancel")
         self.cases += 1
-        self.clock.ask("WEIR.CLOCK", "SET", start)
+        self.clock.set(start)
         rows = [self.row(e, start) for e in events]
         self.line.ask("DELETE", f"/v1/limits/case{self.cases}")
         return rows
@@ -202,7 +223,7 @@ class OverHttp:
     def row(self, event, start):
         e, limit = event, f"case{self.cases}"
         if e.at is not None:
-            self.clock.ask("WEIR.CLOCK", "SET", start + e.at)
+            self.clock.set(start + e.at)
         if e.verb == "limit":
             return self.plain("PUT", f"/v1/limits/{limit}", (200, 201), e.limit)
         query = {"limit": limit, "key": e.key}
@@ -241,41 +262,34 @@ class OverHttp:
 
 
 class AsThrottle:
-    """A case has one namespace with all others, so its name is a part of the key; and the clock never goes
-    back from one case to the next."""
+    """All cases have one namespace, so a case's number is a part of its keys; and the clock never goes back from
+    one case to the next."""
     unit = S
 
     def __init__(self, daemon, word):
         self.word, self.title = word, f"by {word}"
-        self.http = daemon.http()
         self.line = daemon.resp()
         self.base, self.cases = start_of(CASES[0]), 0
 
     def tell(self, _, events):
-        burst, count, period = bucket_of(events)
+        bucket = bucket_of(events)
         if any(e.verb != "take" or e.wait or (e.cost or 1) < 1 for e in events[1:]):
             raise Unspeakable("asks for more than throttles can say")
         self.cases += 1
-        self.base += 1000 * 86400 * S
-        rows = [{"verdict": None}]
-        for e in events[1:]:
-            self.line.ask("WEIR.CLOCK", "SET", self.base + (e.at or 0))
-            rows.append(self.row(f"{self.word}{self.cases}{e.key}", burst, count, period, e.cost or 1))
-        return rows
+        rows = self.exchange([(self.base + (e.at or 0), f"{self.word}{self.cases}{e.key}", *bucket, e.cost or 1)
+                              for e in events[1:]])
+        self.base += max(e.at or 0 for e in events)
+        return [{"verdict": None}] + rows
 
-    def row(self, key, burst, count, period, cost):
-        if self.word == "POST /throttle":
-            body = {"key": key, "max_burst": burst, "count_per_period": count, "period": period,
-                    "quantity": cost}
-            answer = self.http.ask("POST", "/throttle", json.dumps(body))
-            if answer.status != 200:
-                return f"answered {answer!r}"
-            told = json.loads(answer.body)
-            return self.told(told["allowed"], *(told[n] for n in ("limit", "remaining", "retry_after", "reset_after")))
-        top = burst - 1 if self.word == "CL.THROTTLE" else burst
-        reply = self.line.ask(self.word, key, top, count, period, cost)
-        if not isinstance(reply, list):
-            return f"answered {reply!r}"
+    def exchange(self, asked):
+        for now, key, burst, count, period, cost in asked:
+            self.line.send("WEIR.CLOCK", "SET", now)
+            self.line.send(self.word, key, burst - (self.word == "CL.THROTTLE"), count, period, cost)
+        return [self.row(self.line.read(), self.line.read()) for _ in asked]
+
+    def row(self, clock, reply):
+        if clock != "OK" or not isinstance(reply, list):
+            return f"answered {clock!r}, {reply!r}"
         if self.word == "CL.THROTTLE":
             limited, limit, remaining, retry, reset = reply
             return self.told(not limited, limit, remaining, retry, reset)
@@ -288,6 +302,24 @@ class AsThrottle:
         row = {"verdict": "allow" if allowed else "deny", "limit": limit, "remaining": remaining,
                "reset": reset}
         return row if allowed else row | {"retry": retry}
+
+
+class AsPosted(AsThrottle):
+    def __init__(self, daemon):
+        super().__init__(daemon, "POST /throttle")
+        self.http, self.clock = daemon.http(), Clock(daemon)
+
+    def exchange(self, asked):
+        return [self.post(*words) for words in asked]
+
+    def post(self, now, key, burst, count, period, cost):
+        self.clock.set(now)
+        body = {"key": key, "max_burst": burst, "count_per_period": count, "period": period, "quantity": cost}
+        answer = self.http.ask("POST", "/throttle", json.dumps(body))
+        if answer.status != 200:
+            return f"answered {answer!r}"
+        told = json.loads(answer.body)
+        return self.told(told["allowed"], told["limit"], told["remaining"], told["retry_after"], told["reset_after"])
 
 
 def bucket_of(events):
@@ -322,8 +354,8 @@ def every_case_over_http():
 
 def plain_buckets_by_throttles():
     with Daemon() as daemon:
-        for word in ("CL.THROTTLE", "THROTTLE", "POST /throttle"):
-            run_all(AsThrottle(daemon, word), CASES)
+        for way in (AsThrottle(daemon, "CL.THROTTLE"), AsThrottle(daemon, "THROTTLE"), AsPosted(daemon)):
+            run_all(way, CASES)
     by = {name for way, name, _ in SKIPPED if way == "by CL.THROTTLE"}
     theirs = [c.name for c in CASES if os.path.basename(c.path) in ("rediscell.vec", "throttlecrab.vec")]
     check("every case of redis-cell and throttlecrab is said in their own words", not by & set(theirs),
@@ -332,9 +364,10 @@ def plain_buckets_by_throttles():
 
 def what_could_not_be_said():
     """Nothing but what the head of this file tells may be left out."""
-    for way, why in sorted({(way, why) for way, _, why in SKIPPED}):
-        names = [name for w, name, y in SKIPPED if (w, y) == (way, why)]
-        print(f"not said {way}: {why}: {len(names)}: {' '.join(names)}")
+    for why in dict.fromkeys(why for _, _, why in SKIPPED):
+        ways = list(dict.fromkeys(way for way, _, y in SKIPPED if y == why))
+        names = list(dict.fromkeys(name for _, name, y in SKIPPED if y == why))
+        print(f"not said {', '.join(ways)}, {len(names)} cases: {why}: {' '.join(names)}")
     check("over RESP everything can be said", not [s for s in SKIPPED if "RESP" in s[0]])
     check("over HTTP all but cancel can be said", all("cancel" in w for way, _, w in SKIPPED if way == "over HTTP"))
 
