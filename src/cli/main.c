@@ -56,7 +56,8 @@ static int unknown(const char *name)
     for (int i = 0; i < COMMAND_COUNT && !near; i++)
         if (weir__slice_distance(weir__slice_of(name), weir__slice_of(COMMANDS[i].name)) <= 2)
             near = COMMANDS[i].name;
-    (void)fprintf(stderr, "weir: unknown command '%s'%s%s%s (serve, sim, explain, store, version, help)\n",
+    (void)fprintf(stderr,
+                  "weir: unknown command '%s'%s%s%s (serve, sim, explain, store, version, help)\n",
                   name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     return EXIT_USAGE;
 }

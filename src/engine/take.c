@@ -300,7 +300,7 @@ static int take_some(struct weir *w, const struct weir_request *rq, size_t n,
 }
 
 int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n,
-                     struct weir__moment now, struct weir_verdict *v)
+                    struct weir__moment now, struct weir_verdict *v)
 {
     int error = 0;
 

@@ -60,7 +60,7 @@ static char *fill_in(char *at, const char *page, const char *address, int port)
 static void say_hello(const struct http_call *call)
 {
 #define HELLO "This is weir " WEIR_VERSION ", a rate limiter. Three lines to try:\n\n"
-#define MORE  "\nThe manual is docs/reference/server.md, or weir(1).\n"
+#define MORE  "\nThe manual is docs/reference/serve.md, or weir(1).\n"
     static const char TCP[] = HELLO "    curl -i 'http://ADDRESS/v1/take?limit=10/s&key=alice'\n"
                                     "    curl http://ADDRESS/v1/limits\n"
                                     "    redis-cli -p PORT CL.THROTTLE alice 15 30 60\n" MORE;
