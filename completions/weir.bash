@@ -90,6 +90,9 @@ _weir_files()
     mapfile -t COMPREPLY < <(compgen -f -- "$1")
 }
 
+_weir_serve_options='--listen --limit --store --max-keys --threads --max-connections --max-request
+    --max-key --max-output --max-held --idle --drain --clock --help'
+
 _weir_store_options()
 {
     case $1 in
@@ -120,7 +123,7 @@ _weir()
     local command=${COMP_WORDS[1]} quote="'"
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W 'sim explain store version help --help --version' -- "$cur"))
+        COMPREPLY=($(compgen -W 'serve sim explain store version help --help --version' -- "$cur"))
         return
     fi
     if [[ $cur == [\'\"]* ]]; then # an open quote: what is completed is the text behind it
@@ -129,13 +132,16 @@ _weir()
     case $command:$prev in
     sim:--traffic) _weir_traffic "$cur" "$quote" && return ;;
     sim:--start) return ;;
+    serve:--store) COMPREPLY=($(compgen -W 'memory: file:/' -- "$cur")) && return ;;
+    serve:--clock) COMPREPLY=($(compgen -W 'manual system' -- "$cur")) && return ;;
     store:store) COMPREPLY=($(compgen -W 'info convert reset --help' -- "$cur")) && return ;;
     store:--max-*) return ;;
-    help:help) COMPREPLY=($(compgen -W 'sim explain store version' -- "$cur")) && return ;;
+    help:help) COMPREPLY=($(compgen -W 'serve sim explain store version' -- "$cur")) && return ;;
     help:store) COMPREPLY=($(compgen -W 'info convert reset' -- "$cur")) && return ;;
     esac
     case $command:$cur in
     sim:-*) COMPREPLY=($(compgen -W '--json --start --traffic --script --picture --help' -- "$cur")) ;;
+    serve:-*) COMPREPLY=($(compgen -W "$_weir_serve_options" -- "$cur")) ;;
     store:-*) COMPREPLY=($(compgen -W "$(_weir_store_options "${COMP_WORDS[2]}")" -- "$cur")) ;;
     explain:-*) COMPREPLY=($(compgen -W '--json --help' -- "$cur")) ;;
     version:-*) COMPREPLY=($(compgen -W '--help' -- "$cur")) ;;

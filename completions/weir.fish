@@ -93,6 +93,7 @@ function __weir_at_first
 end
 
 complete -c weir -f
+complete -c weir -n __fish_use_subcommand -a serve -d 'Decide limits for others: RESP and HTTP'
 complete -c weir -n __fish_use_subcommand -a sim -d 'Run events, or made-up traffic, against a limit'
 complete -c weir -n __fish_use_subcommand -a explain -d 'Say in plain words what a limit will do'
 complete -c weir -n __fish_use_subcommand -a store -d 'Look into a shared file, convert it, reset it'
@@ -109,6 +110,16 @@ complete -c weir -n '__fish_seen_subcommand_from sim' -l traffic -x -a '(__weir_
 complete -c weir -n '__fish_seen_subcommand_from sim' -l script -d 'Print the script, run nothing'
 complete -c weir -n '__fish_seen_subcommand_from sim' -l picture -d 'Draw what was granted and refused'
 
+for option in listen:'Where' limit:'A limit by name' max-keys:'Room for so many live keys' threads:'Workers' \
+    max-connections:'At once' max-request:'Bytes of a request' max-key:'Bytes of a key' \
+    max-output:'Bytes of answers not yet read' max-held:'Answers held back' \
+    idle:'Close silent connections after' drain:'Wait for held answers at the end'
+    set -l both (string split -m 1 : -- $option)
+    complete -c weir -n '__fish_seen_subcommand_from serve' -l $both[1] -x -d $both[2]
+end
+complete -c weir -n '__fish_seen_subcommand_from serve' -l store -x -a 'memory: file:/' -d 'Where keys are kept'
+complete -c weir -n '__fish_seen_subcommand_from serve' -l clock -x -a 'manual system' -d 'For tests'
+
 complete -c weir -n '__weir_just store' -a info -d 'Say what it holds and whether it is sound'
 complete -c weir -n '__weir_just store' -a convert -d 'Bring it forward, or make it another size'
 complete -c weir -n '__weir_just store' -a reset -d 'Make all keys as good as new'
@@ -123,6 +134,6 @@ complete -c weir -n '__weir_words store convert' -l out -r -F -d 'Write the new 
 complete -c weir -n '__weir_words store reset' -l all -d 'Forget the policies too'
 complete -c weir -n '__weir_words store reset' -l yes -d 'Do not ask'
 
-complete -c weir -n '__fish_seen_subcommand_from sim explain store version' -l help -d 'Print the help'
-complete -c weir -n '__weir_just help' -a 'sim explain store version'
+complete -c weir -n '__fish_seen_subcommand_from serve sim explain store version' -l help -d 'Print the help'
+complete -c weir -n '__weir_just help' -a 'serve sim explain store version'
 complete -c weir -n '__weir_just help store' -a 'info convert reset'

@@ -249,8 +249,10 @@ static struct hold *hold_make(struct conn *c, const struct question *q, int64_t 
     memset(h, 0, sizeof *h);
     h->conn = c;
     h->question = *q;
-    memcpy(h->text, q->key.at, q->key.len);
-    memcpy(h->text + q->key.len, q->name.at, q->name.len);
+    if (q->key.len > 0)
+        memcpy(h->text, q->key.at, q->key.len);
+    if (q->name.len > 0)
+        memcpy(h->text + q->key.len, q->name.at, q->name.len);
     h->question.key.at = h->text;
     h->question.name.at = h->text + q->key.len;
     h->identity = ((const struct held_limit *)q->limit)->identity;
