@@ -414,7 +414,8 @@ WEIR_API int weir_take_all_at(struct weir *w, const struct weir_request *rq, siz
                               int64_t now_ns, struct weir_verdict *v);
 
 /* Gives back up to rq->cost of what the key is charged; *back, unless NULL, says how much: of
- * several terms, the most that any took back. */
+ * several terms, the most that any took back. The terms are given back one by one: if one fails
+ * (WEIR_EBUSY), those before it have been given back, so do not repeat it. */
 WEIR_API int weir_refund(struct weir *w, const struct weir_request *rq, int64_t *back);
 WEIR_API int weir_refund_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                             int64_t *back);
@@ -438,7 +439,8 @@ WEIR_API int weir_reserve_at(struct weir *w, const struct weir_request *rq, size
                              int64_t now_ns, struct weir_reservation *r, struct weir_verdict *v);
 
 /* Gives back what no later reservation depends on; nothing once it has acted, and nothing the second
- * time, or after a reset of any key of the policy. */
+ * time, or after a reset of any key of the policy. After an error it may be called again: what was
+ * given back already is not given back twice. */
 WEIR_API int weir_cancel(struct weir *w, struct weir_reservation *r, int64_t *back);
 WEIR_API int weir_cancel_at(struct weir *w, struct weir_reservation *r, int64_t now_ns,
                             int64_t *back);

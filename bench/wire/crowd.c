@@ -12,7 +12,7 @@
 
 #include "stopwatch.h"
 
-enum { READ_MOST = 1 << 18, EVENTS = 256, PATIENCE_MS = 10000 };
+enum { READ_MOST = 1 << 18, EVENTS = 256 };
 
 static int connect_unix(const char *path)
 {
@@ -175,10 +175,9 @@ size_t crowd_wait(struct crowd *c, struct member **ready, size_t most, bool wait
 {
     struct epoll_event e[EVENTS];
     const int room = most < EVENTS ? (int)most : EVENTS;
-    const int n = epoll_wait(c->epoll, e, room, wait ? PATIENCE_MS : 0);
+    const int n = epoll_wait(c->epoll, e, room, wait ? 1000 : 0);
 
     must(n >= 0 || errno == EINTR, "connections can be waited for");
-    must(n != 0 || !wait, "the server says something within ten seconds");
     for (int i = 0; i < n; i++)
         ready[i] = e[i].data.ptr;
     return n > 0 ? (size_t)n : 0;

@@ -56,8 +56,7 @@ void member_flush(struct member *m);
 typedef void heard(void *arg, int64_t due_ns, uint64_t replies);
 void member_hear(struct crowd *c, struct member *m, heard *each, void *arg);
 
-/* Those with something to read or room to write; waits if `wait`. The server has to say something within
- * some seconds. */
+/* Those with something to read or room to write; waits a second for them if `wait`. */
 size_t crowd_wait(struct crowd *c, struct member **ready, size_t most, bool wait);
 
 #endif

@@ -25,7 +25,7 @@ import servers
 LIMIT = ("1000000", "1", "60", "1")
 DEPTHS = (1, 16, 64)
 FILL_DEPTH = "64"
-LOST_MOST, TRIES = 0.03, 4
+LOST_MOST, TRIES = 0.03, 5
 BUSY_MOST = 0.12
 OFFERED = 0.6  # of what Redis can do
 SETTLE_S = 1.5  # before memory is read: Redis moves keys to its larger table when it is idle
@@ -44,7 +44,7 @@ class Bench:
         if len(cores) < 2:
             raise SystemExit("two cores are needed: one for the server, one for the client")
         self.server_core, self.client_core = cores[:2]
-        self.looks = 100  # for a quiet machine, in all
+        self.looks = 300  # for a quiet machine, of a tenth of a second, in all
 
     def load(self, server, command, **options):
         """Runs the generator: what it prints, as numbers."""
@@ -62,19 +62,21 @@ class Bench:
         """Tries until one loses little; the one that lost least."""
         got = []
         for _ in range(TRIES):
+            self.settle()
             got.append(measure())
             if got[-1]["lost"] <= LOST_MOST:
                 break
         return min(got, key=lambda g: g["lost"])
 
 
-    def quiet_wait(self, scene, run):
-        """Waits until the cores are idle, but not for long; the samples say if they were not."""
-        busy = busy_share()
-        while busy > BUSY_MOST and self.looks > 0:
+    def settle(self):
+        """Waits until the cores are idle, but not for long: whether they are."""
+        while (busy := busy_share()) > BUSY_MOST and self.looks > 0:
             self.looks -= 1
-            busy = busy_share()
-        emit("noise", scene, "busy", run, float(busy > BUSY_MOST))
+        return busy <= BUSY_MOST
+
+    def begin(self, scene, run):
+        emit("noise", scene, "busy", run, float(not self.settle()))
 
 
 def emit(bench, scene, who, run, value, lost=0.0):
@@ -135,7 +137,7 @@ class Contenders:
 def resp_round(b, c, keys, run):
     for depth in DEPTHS:
         scene = f"{keys} keys, depth {depth}"
-        b.quiet_wait(scene, run)
+        b.begin(scene, run)
         for who in turned(c.commands, run):
             got = b.best(lambda: c.load(b, who, keys=keys, depth=depth, seconds=b.seconds))
             for bench, name in (("rate", "rate"), ("cpu", "server_ns"), ("system", "server_system"),
@@ -167,7 +169,7 @@ def latency(b):
         for run in range(b.rounds):
             for depth, rate in offered.items():
                 scene = f"{keys} keys, depth {depth}"
-                b.quiet_wait(scene, run)
+                b.begin(scene, run)
                 emit("offered", scene, "all", run, rate)
                 for who in turned(("redis INCR", "weir", "ping"), run):
                     latency_of(b, c, who, keys, depth, rate, scene, run)
@@ -212,7 +214,7 @@ def http(b):
             run_wrk(b, server, path, keys)
         for run in range(b.rounds):
             scene = f"{keys} keys"
-            b.quiet_wait(f"http, {scene}", run)
+            b.begin(f"http, {scene}", run)
             for who in turned(contenders, run):
                 got = run_wrk(b, *contenders[who], keys)
                 emit("http cpu", scene, who, run, got["server_ns"])
@@ -255,9 +257,10 @@ def threads(b):
     for run in range(b.rounds):
         for depth in DEPTHS:
             scene = f"depth {depth}"
-            b.quiet_wait(f"threads, {scene}", run)
+            b.begin(f"threads, {scene}", run)
             for n in turned(crew, run):
-                got = b.load(crew[n], command, core=-1, keys=keys, depth=depth, seconds=b.seconds)
+                got = b.load(crew[n], command, core=-1, sleep=True, keys=keys, depth=depth,
+                             seconds=b.seconds)
                 for bench, name in (("threads rate", "rate"), ("threads cpu", "server_ns"),
                                     ("threads client", "client_ns")):
                     emit(bench, scene, f"{n}", run, got[name])

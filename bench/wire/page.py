@@ -10,7 +10,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "micro"))
 from report import (Goal, Samples, count_text, first_line, machine, ratio_text,  # noqa: E402
-                    table)
+                    read, table)
 
 DEPTHS = (1, 16, 64)
 OVER_INCR = {1: 1.0, 16: 1.5, 64: 2.0}  # at least so many times Redis's INCR
@@ -90,6 +90,10 @@ def programs():
             ("wrk", first_line(["sh", "-c", "wrk -v 2>&1 || true"]).split(" Copyright")[0])]
 
 
+def congestion():
+    return read("/proc/sys/net/ipv4/tcp_congestion_control")
+
+
 def how_measured(s):
     (busy, runs), (lost, samples) = s.disturbed()
     return [
@@ -101,12 +105,12 @@ def how_measured(s):
         "are there before it counts, all of them are alive, keys are drawn at random, and all requests are "
         "granted: the client counts refusals and fails if there are any.", "",
         "The client (`bench/wire/load.c`) renders its requests beforehand and counts replies rather than "
-        "parse them. *Depth* is how many requests a connection sends with one write before it waits for "
+        "parse them; it polls and does not sleep, for a server would pay for waking it. *Depth* is how many requests a connection sends with one write before it waits for "
         "their replies. Processor time is that of the server's process, user and system, all threads.", "",
         f"Each scene waits a while for a machine that is idle: {busy} of {runs} began all the same on one "
         f"that was not, and {lost} of {samples} samples lost more than 5% of their time to others. A sample "
-        "that lost more than 3% was taken again, up to three times.", "",
-        *table(("", ""), machine() + programs()),
+        "that lost more than 3% was taken again, up to four times, and the one that lost least counts.", "",
+        *table(("", ""), machine() + [("TCP congestion control", congestion())] + programs()),
     ]
 
 
@@ -138,7 +142,7 @@ def processor(s):
             "Of the server for a reply, at full load, in nanoseconds; how it divides is sampled at the "
             "kernel's ticks and right to a few percent. *Busy*: how much of its core the server had; "
             "where that is all of it, the server was the bottleneck and not the client. *Client*: the "
-            "generator's own time for a reply.", "",
+            "generator's own time for a reply, without the polling while there was none.", "",
             *table(("", "", "ns", "x Redis INCR", "kernel", "own", "busy", "client, ns"), rows)]
 
 

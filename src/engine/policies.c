@@ -50,10 +50,11 @@ static int load_locked(struct weir__store *s, struct weir__record *r, struct wei
     int error = 0;
 
     for (uint32_t back = weir__record_kept(r, generation); back > 0 && !error; back--) {
-        const struct weir__version *v = weir__record_version(r, generation, back - 1);
+        /* A copy: who changes the policy meanwhile may write over what has been found to be sound. */
+        const struct weir__version v = *weir__record_version(r, generation, back - 1);
         struct weir__edition *e = NULL;
 
-        error = weir__version_is_sound(v) ? weir__edition_load(&e, v, row) : WEIR_EFORMAT;
+        error = weir__version_is_sound(&v) ? weir__edition_load(&e, &v, row) : WEIR_EFORMAT;
         if (error == WEIR_EFORMAT)
             weir__diag(why, error, "damaged: the record of the policy '%.*s' does not add up",
                        WEIR_NAME_MAX, r->name);

@@ -67,7 +67,7 @@ def noise_does_no_harm():
         good = [encode("CL.THROTTLE", "k", 9, 10, 1), encode("WEIR.TAKE", "10/s", "k", 1, "WAIT", "1s"), encode("WEIR.TAKEALL", 1, "10/s", "k", 1),
                 http_request("GET", "/v1/take?limit=10/s&key=k"), http_request("POST", "/v1/take", '[{"limit":"10/s","key":"k"}]'),
                 encode("WEIR.LIMIT", "SET", "a", "10/s"), encode("HELLO", "3"), b"PING\r\n"]
-        for _ in range(400):
+        for _ in range(2000):
             data = bytearray(b"".join(dice.choices(good, k=dice.randrange(1, 5))))
             for _ in range(dice.randrange(1, 8)):
                 data[dice.randrange(len(data))] = dice.randrange(256)
@@ -205,7 +205,7 @@ def storm(address, end, counts, at, seed):
 
 def a_storm_of_connects_and_resets():
     with Daemon("--threads", "2") as daemon:
-        files, counts = daemon.files_open(), [0] * 4
+        files, counts, before = daemon.files_open(), [0] * 4, daemon.rss_mib()
         end = time.monotonic() + STORM_S
         threads = [threading.Thread(target=storm, args=(daemon.addresses[0], end, counts, i, i)) for i in range(4)]
         for thread in threads:
@@ -222,6 +222,7 @@ def a_storm_of_connects_and_resets():
         check("thousands of resets", sum(counts) > 1000 * STORM_S, counts)
         check("others are served in the storm", asked > 50 and slow < SERVED_WITHIN_S, (asked, slow))
         check("nothing stays open", until(lambda: daemon.files_open() <= files + 2), f"{files} -> {daemon.files_open()}")
+        check("memory stays", daemon.rss_mib() - before < 15, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
         with daemon.resp() as c:
             check("nothing is held for who left", until(lambda: int(c.info()["held_answers"]) == 0), c.info()["held_answers"])
 
@@ -240,6 +241,49 @@ def a_full_table_of_files():
         for s in lines:
             s.close()
         check("when they leave, there is place again", until(lambda: answers(daemon), 10))
+
+
+def everything_at_once():
+    """Limits come, change and go under the hands of those who use them."""
+    with Daemon("--threads", "4", "--limit", "stays=1k/s") as daemon:
+        end, wrong = time.monotonic() + 1.5, []
+
+        def changer(seed):
+            dice = random.Random(seed)
+            with daemon.resp() as c:
+                while time.monotonic() < end:
+                    name = f"l{dice.randrange(4)}"
+                    c.ask("WEIR.LIMIT", "DEL", name) if dice.random() < 0.3 else \
+                        c.ask("WEIR.LIMIT", "SET", name, dice.choice(("10/s", "1k/s burst=5", "fixed-window 5/1s", "pacer 100/s", "sliding-log 7/1s")))
+                    c.ask("WEIR.CLOCK", "ADVANCE", "7ms")
+                    wrong.extend(r for r in [c.ask("WEIR.LIMIT", "LIST")] if b"stays" not in r)
+
+        def user(seed):
+            dice = random.Random(seed)
+            while time.monotonic() < end:
+                with daemon.resp() as c:
+                    sent = 0
+                    for _ in range(dice.randrange(1, 60)):
+                        limit = dice.choice(("stays", "l0", "l1", "l2", "l3", f"{dice.randrange(1, 900)}/s"))
+                        wait = dice.choice(((), (), ("WAIT", "50ms"), ("RESERVE", "1s", "AS", f"r{dice.randrange(5)}")))
+                        c.send(*dice.choice((("WEIR.TAKE", limit, f"k{dice.randrange(9)}", 1, *wait), ("CL.THROTTLE", "k", dice.randrange(2000), 5, 1),
+                                             ("WEIR.CANCEL", f"r{dice.randrange(5)}"), ("WEIR.TAKEALL", 2, limit, "a", 1, "stays", "b", 1),
+                                             ("WEIR.RESET", limit, "k1"), ("WEIR.REFUND", limit, "k2", 3))))
+                        sent += 1
+                    if dice.random() < 0.7:
+                        wrong.extend(r for _ in range(sent) if isinstance(r := c.read(), Error) and "no such" not in r and "deleted" not in r)
+
+        threads = [threading.Thread(target=changer, args=(1,))] + [threading.Thread(target=user, args=(i,)) for i in range(2, 8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        check("nobody hangs", not any(thread.is_alive() for thread in threads))
+        check("nothing is answered but what may be", not wrong, wrong[:3])
+        others_are_served(daemon, "after that")
+        with daemon.resp() as c:
+            check("nothing is held for who left", until(lambda: int(c.info()["held_answers"]) == 0), c.info()["held_answers"])
+            check("no connection is left", until(lambda: int(c.info()["connected_clients"]) == 1), c.info()["connected_clients"])
 
 
 def answers(daemon):
@@ -372,6 +416,6 @@ def deep_pipelines_of_waits_are_bounded():
 if __name__ == "__main__":
     sys.exit(play("faults", [
         hostile_bytes_end_their_connection_only, noise_does_no_harm, slow_writers, readers_that_never_read, half_closed_clients_are_answered,
-        ten_thousand_idle_connections, a_storm_of_connects_and_resets, a_full_table_of_files, connections_are_capped, requests_are_capped,
+        ten_thousand_idle_connections, a_storm_of_connects_and_resets, a_full_table_of_files, everything_at_once, connections_are_capped, requests_are_capped,
         keys_are_capped, held_answers_are_capped, output_behind_a_held_answer_is_capped, idle_connections_end,
         deep_pipelines_of_waits_are_bounded]))

@@ -206,6 +206,8 @@ def proxies_ask_for_leave():
         asks("it was that key", "/v1/auth/one?key=b", 429)
         asks("the address that a proxy tells", "/v1/auth/one", 204, {"X-Forwarded-For": "192.0.2.7"})
         asks("is the key", "/v1/auth/one?key=192.0.2.7", 429)
+        asks("of several, the last, which the proxy itself has seen", "/v1/auth/one", 204, {"X-Forwarded-For": "192.0.2.7, 192.0.2.9"})
+        asks("is the key", "/v1/auth/one?key=192.0.2.9", 429)
         asks("or X-Real-IP", "/v1/auth/one", 204, {"X-Real-IP": "192.0.2.8"})
         asks("is the key too", "/v1/auth/one?key=192.0.2.8", 429)
         asks("?key= goes first", "/v1/auth/one?key=c", 204, {"X-Weir-Key": "b"})
@@ -243,6 +245,9 @@ def routes():
         expect("healthz", c.ask("GET", "/healthz").body, b"ok\n")
         for target in ("/nosuch", "/v1", "/v1/", "/v1/nosuch", "/v1/take/", "/v1/takes?limit=api&key=k", "/healthz/x", "/v1/limits/", "/v1/auth/", "//v1/take"):
             says(f"404 {target}", c.ask("GET", target), 404)
+        expect("an absolute target", c.ask("GET", "http://weir:7311/healthz?x=y").status, 200)
+        with daemon.http() as other:
+            check("a fragment is no part of a target", other.ask("GET", "/healthz#x").status in (200, 400, 404))
         for method, target, allow in (("DELETE", "/v1/take?limit=api&key=k", "GET"), ("PUT", "/v1/peek?limit=api&key=k", "GET"),
                                       ("GET", "/v1/reset?limit=api&key=k", "POST"), ("GET", "/v1/refund?limit=api&key=k", "POST"),
                                       ("POST", "/v1/limits", "GET"), ("POST", "/v1/limits/api", "PUT"), ("PATCH", "/v1/limits/api", "DELETE"),
@@ -407,6 +412,8 @@ def every_address_is_served():
         for host in ("127.0.0.1", "::1"):
             with Http((host, port)) as c:
                 expect(f"all addresses: {host}", c.ask("GET", "/healthz").body, b"ok\n")
+                c.ask("GET", "/v1/auth/5%2Fs")
+                says(f"the peer is {host}, as it would be named", c.ask("GET", f"/v1/peek?limit=5/s&key={host}&cost=0"), 200, verdict(True, 5, 4, 0, 200))
 
 
 def one_port_speaks_both():

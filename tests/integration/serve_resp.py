@@ -321,6 +321,19 @@ def literals_are_bounded_and_not_forgotten():
         check("each with its keys, the second time too", not bad, f"{len(bad)}: {bad[:3]}")
 
 
+def throttles_of_any_parameters():
+    """Those are cached within bounds too, and a pipeline may have more of them than the cache has places."""
+    with Daemon() as daemon, daemon.resp() as c:
+        n = 5000
+        thread = c.send_behind(b"".join(encode("CL.THROTTLE", f"k{i}", i, 1 + i % 7, 1 + i % 11) for i in range(n)) * 2)
+        first, second = [c.read() for _ in range(n)], [c.read() for _ in range(n)]
+        thread.join()
+        bad = [(i, r) for i, r in enumerate(first) if r[:3] != [0, i + 1, i]]
+        check(f"{n} different throttles", not bad, bad[:3])
+        bad = [(i, r) for i, r in enumerate(second) if r[:3] != ([0, i + 1, i - 1] if i else [1, 1, 0])]
+        check("and once more", not bad, bad[:3])
+
+
 # ---- Verbs -------------------------------------------------------------------------------------
 
 
@@ -519,7 +532,7 @@ if __name__ == "__main__":
         what_is_wrong_is_named, words_are_counted, the_clock_is_not_for_everyone, what_clients_say_first,
         resp3_is_spoken, a_line_is_a_command_too, keys_are_bytes, a_hundred_thousand_at_once,
         answers_keep_their_order, the_clock_moves_within_a_pipeline, limits_are_set_and_changed,
-        many_limits_have_an_end, a_literal_is_its_meaning, literals_are_bounded_and_not_forgotten,
+        many_limits_have_an_end, a_literal_is_its_meaning, literals_are_bounded_and_not_forgotten, throttles_of_any_parameters,
         takes_peeks_refunds_resets, names_of_reservations_do_not_run_out, reservations_end_with_their_connection, several_are_all_or_nothing,
         throttles_are_one_namespace, throttles_change_live, seconds_round_up, the_clock_is_ours,
         workers_share_what_they_know]))

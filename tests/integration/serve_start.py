@@ -179,6 +179,20 @@ def what_was_answered_arrives_before_the_end():
         expect("status 0", daemon.wait(), 0)
 
 
+def it_stops_under_load():
+    with Daemon("--threads", "2") as daemon:
+        lines = [daemon.resp() for _ in range(8)]
+        threads = [line.send_behind(encode("CL.THROTTLE", "k", 9, 10, 1) * 50000) for line in lines]
+        lines[0].read()
+        daemon.signal(signal.SIGTERM)
+        answers = [line.rest() or b"" for line in lines]
+        expect("status 0", daemon.wait(), 0)
+        check("every answer that came is whole", all(a.endswith(b"\r\n") or not a for a in answers), [a[-30:] for a in answers])
+        for line, thread in zip(lines, threads):
+            line.close()
+            thread.join()
+
+
 def signals_that_mean_nothing_to_it():
     with Daemon() as daemon, daemon.resp() as c:
         daemon.signal(signal.SIGPIPE)
@@ -203,4 +217,4 @@ def workers_as_told():
 if __name__ == "__main__":
     sys.exit(play("start and end", [
         what_is_wrong_is_named, a_port_in_use_is_told, sockets_are_left_clean, limits_of_the_command_line, it_stops_when_told,
-        it_drains, a_drain_has_an_end, what_was_answered_arrives_before_the_end, signals_that_mean_nothing_to_it, workers_as_told]))
+        it_drains, a_drain_has_an_end, what_was_answered_arrives_before_the_end, it_stops_under_load, signals_that_mean_nothing_to_it, workers_as_told]))

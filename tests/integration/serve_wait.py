@@ -6,6 +6,7 @@ The clock is manual: a held answer comes when another connection moves the clock
 
 import json
 import sys
+import time
 
 from daemon import Daemon, Error, check, encode, expect, play, until
 
@@ -182,6 +183,75 @@ def a_deadline_passes_while_waiting():
         expect("nothing is held", held(clock), 0)
 
 
+def a_joined_limit_is_waited_for():
+    """A bucket promises, the window beside it does not: both are kept."""
+    with Daemon() as daemon, daemon.resp() as clock:
+        limit = "10/s burst=1 + fixed-window 3/10s"
+        lines = [daemon.resp() for _ in range(7)]
+        for i, line in enumerate(lines):
+            line.send("WEIR.TAKE", limit, "k", 1, "WAIT", "forever")
+            if i == 0:
+                check("the first need not wait", line.read()[0] == 1)
+            check(f"{i} stands in line", until(lambda i=i: held(clock) == i))
+        for i, step in ((1, "100ms"), (2, "100ms"), (None, "9799ms"), (3, "1ms"), (4, "100ms"), (5, "100ms"), (None, "9799ms"), (6, "1ms")):
+            clock.ask("WEIR.CLOCK", "ADVANCE", step)
+            if i is not None:
+                check(f"{i} is served", lines[i].read()[0] == 1)
+            check(f"and no other, {step} after the one before", all(line.is_silent(0.002) for line in lines))
+        for line in lines:
+            line.close()
+
+
+def a_held_take_can_be_cancelled():
+    with Daemon() as daemon, daemon.resp() as clock, daemon.resp() as c:
+        for limit in ("1/s", "fixed-window 1/1s"):
+            c.ask("WEIR.TAKE", limit, "k")
+            c.send("WEIR.TAKE", limit, "k", 1, "WAIT", "forever", "AS", "r")
+            until(lambda: held(clock) == 1)
+            c.send("WEIR.CANCEL", "r")
+            check(f"{limit}: it is told that it will not act", c.read()[0] == 0)
+            expect(f"{limit}: and what was given back", c.read(), 1 if limit == "1/s" else 0)
+            expect(f"{limit}: nothing is held", held(clock), 0)
+        expect("nor owed", peek_wait(clock, "1/s"), 1000)
+        c.ask("WEIR.TAKE", "2/s burst=1", "k")
+        c.send("WEIR.TAKE", "2/s burst=1", "k", 1, "WAIT", "forever", "AS", "s")
+        until(lambda: held(clock) == 1)
+        clock.ask("WEIR.CLOCK", "ADVANCE", "500ms")
+        check("another is served", c.read()[0] == 1)
+        expect("at its time it can be given back still", c.ask("WEIR.CANCEL", "s"), 1)
+
+
+def a_waiter_keeps_its_limit_and_key():
+    """Literals come and go while one waits; so do the bytes its key came in."""
+    with Daemon("--threads", "1") as daemon, daemon.resp() as clock, daemon.resp() as c:
+        key = b"\0key\xff" * 13107
+        for limit in ("1/s burst=1", "fixed-window 1/1s"):
+            clock.ask("WEIR.TAKE", limit, key)
+            c.send("WEIR.TAKE", limit, key, 1, "WAIT", "forever")
+        check("two are held", until(lambda: held(clock) == 2))
+        for i in range(2, 2000):
+            clock.send("WEIR.TAKE", f"{i}/1m", "x" * 40)
+            clock.send("CL.THROTTLE", "x", i, i, i)
+        check("thousands of other limits", all(isinstance(clock.read(), list) for _ in range(2 * 1998)))
+        clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
+        check("both are served", c.read()[0] == 1 and c.read()[0] == 1)
+        expect("and charged to their key", (clock.ask("WEIR.PEEK", "1/s burst=1", key, 0)[4], clock.ask("WEIR.PEEK", "fixed-window 1/1s", key, 0)[2]), (1000, 0))
+
+
+def the_real_clock_is_never_early():
+    with Daemon(manual=False) as daemon, daemon.resp() as c:
+        began = time.monotonic()
+        c.send_bytes(encode("WEIR.TAKE", "20/s burst=1", "k", 1, "WAIT", "5s") * 9)
+        times = []
+        for _ in range(9):
+            c.read()
+            times.append(time.monotonic() - began)
+        # The first was decided a little after we began, so a turn comes no earlier than 50 ms times its number.
+        early = [t for i, t in enumerate(times) if t < 0.05 * i]
+        check("turns every 50 ms, none of them early", not early, times)
+        check("nor much too late", times[-1] < 3, times)
+
+
 def http_waits_too():
     with Daemon() as daemon, daemon.resp() as clock, daemon.http() as c:
         clock.ask("WEIR.TAKE", "1/s", "k")
@@ -229,5 +299,6 @@ if __name__ == "__main__":
         a_turn_is_waited_for, who_has_no_hope_is_refused_at_once, turns_come_in_order,
         a_long_step_serves_all_that_are_due, later_answers_stand_behind, who_leaves_gives_its_turn_back,
         windows_serve_who_came_first, a_newcomer_does_not_overtake_a_waiter,
-        waiters_outlive_a_change_of_the_limit, a_deadline_passes_while_waiting, http_waits_too,
+        waiters_outlive_a_change_of_the_limit, a_deadline_passes_while_waiting, a_joined_limit_is_waited_for,
+        a_held_take_can_be_cancelled, a_waiter_keeps_its_limit_and_key, the_real_clock_is_never_early, http_waits_too,
         thousands_wait_without_a_thread]))

@@ -3,10 +3,14 @@
  */
 #include "trial.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "table/layout.h"
 
 #define EACH      8 /* processes */
 #define BURST     50
@@ -101,6 +105,125 @@ static void all_who_open_a_file_have_its_time(void **state)
     weir_close(w);
 }
 
+/* ---- Policies ---------------------------------------------------------------------------------- */
+
+#define CHANGING_NS (SECOND / 4)
+
+/* All versions of a record while others read them, as if each were being written over: of its bytes the
+ * one that does most harm changes to and fro. */
+static void change_and_change(const char *name)
+{
+    char path[FOLDER_PATH];
+    struct image_file f;
+    struct weir__record *r;
+
+    (void)alarm(TRIAL_HANG_S);
+    folder_path(path, name);
+    f = image_open(path);
+    r = ((struct weir__directory *)(void *)(f.at +
+                                            ((struct weir__header *)(void *)f.at)->directory_at))
+            ->record;
+    for (uint32_t i = 1; i <= WEIR__VERSIONS_KEPT; i++)
+        *weir__record_version(r, atomic_load(&r->generation), i) =
+            *weir__record_version(r, atomic_load(&r->generation), 0);
+    atomic_store(&r->first, 0);
+    for (unsigned turn = 0;; turn++) {
+        for (uint32_t i = 0; i <= WEIR__VERSIONS_KEPT; i++)
+            *(volatile int64_t *)&r->version[i].n = turn % 2 ? 1 : WEIR_TERMS_MAX;
+        atomic_fetch_add(&r->generation, turn % 4096 == 0);
+    }
+}
+
+static void a_policy_may_change_while_others_read_it(void **state)
+{
+    struct weir_policy *p;
+    struct weir *w = trial_engine("changing", &p, "token-bucket 1000/s");
+    const int64_t end = wall_ns() + CHANGING_NS;
+    const struct weir_request rq = weir_request_of(p, "key", 3);
+    struct weir_verdict v;
+    pid_t child;
+
+    (void)state;
+    child = fork();
+    if (child == 0)
+        change_and_change("changing");
+    while (wall_ns() < end) {
+        const int error = weir_take_at(w, &rq, T0, &v);
+
+        assert_true(error == 0 || error == WEIR_EFORMAT); /* it never stood still */
+    }
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    weir_close(w);
+}
+
+/* ---- Holders that stand still ------------------------------------------------------------------ */
+
+/* The lock of the bucket that a key is in, of the file's first table. */
+static struct weir__lock *lock_of(const char *name, uint64_t fingerprint)
+{
+    const struct weir__table *t;
+    char path[FOLDER_PATH];
+    struct image_file f;
+
+    folder_path(path, name);
+    f = image_open(path);
+    t = (const void *)(f.at + atomic_load(&((struct weir__header *)(void *)f.at)->table[0].at));
+    for (uint64_t i = 0; i < t->buckets_max; i++)
+        if (weir__bucket_look(t, weir__bucket_at(t, i), fingerprint) < t->places)
+            return &weir__bucket_at(t, i)->lock;
+    fail_msg("the key is nowhere");
+    return NULL;
+}
+
+/* A process that stands still, and has the seat after ours. */
+static pid_t stop_one(struct weir *w, struct weir_policy *p)
+{
+    const pid_t child = fork();
+
+    if (child == 0) {
+        (void)trial_take(w, p, "other");
+        (void)raise(SIGSTOP);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, WUNTRACED), child);
+    return child;
+}
+
+static void a_cancel_that_failed_half_way_gives_back_once(void **state)
+{
+    struct weir_policy *p;
+    struct weir *w = trial_engine("half way", &p, "token-bucket 1/h burst=3");
+    const struct weir_request rq[] = {{p, "a", 1, 2, WEIR_FOREVER}, {p, "b", 1, 2, WEIR_FOREVER}};
+    struct weir_reservation r[2];
+    struct weir_verdict before, v;
+    struct weir__lock *lock;
+    int64_t back = -1;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(weir_reserve_at(w, rq, 2, T0, &r[0], &v), 0);
+    child = stop_one(w, p);
+    assert_int_equal(weir_peek_at(w, rq, T0, &before), 0);
+    assert_int_equal(weir_reserve_at(w, rq, 2, T0, &r[1], &v), 0);
+    assert_true(v.allowed && v.wait_ns > 0);
+    lock = lock_of("half way", r[1].term[1].fingerprint);
+    assert_ptr_not_equal(lock, lock_of("half way", r[1].term[0].fingerprint));
+    atomic_store(&lock->holder, 2);
+    assert_int_equal(weir_cancel_at(w, &r[1], T0, &back), WEIR_EBUSY);
+    assert_int_equal(back, -1);
+    atomic_store(&lock->holder, 0);
+    assert_int_equal(weir_cancel_at(w, &r[1], T0, &back), 0);
+    assert_int_equal(back, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(weir_peek_at(w, &rq[i], T0, &v), 0);
+        assert_int_equal(v.wait_ns, before.wait_ns);
+    }
+    (void)kill(child, SIGKILL);
+    (void)waitpid(child, NULL, 0);
+    weir_close(w);
+}
+
 /* ---- The law ----------------------------------------------------------------------------------- */
 
 /* Asks at a time that every call moves on. */
@@ -177,6 +300,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_never_goes_back_over_a_reboot),
         cmocka_unit_test(all_who_open_a_file_have_its_time),
+        cmocka_unit_test(a_policy_may_change_while_others_read_it),
+        cmocka_unit_test(a_cancel_that_failed_half_way_gives_back_once),
         cmocka_unit_test(eight_processes_at_one_key_get_what_the_law_allows),
         cmocka_unit_test(eight_processes_at_ten_keys_get_what_the_law_allows),
         cmocka_unit_test(eight_processes_at_many_keys_get_what_the_law_allows),

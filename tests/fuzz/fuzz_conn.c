@@ -1,0 +1,163 @@
+/* Whole connections: bytes in, bytes out, through the server's own loop.
+ *
+ * The first byte says how the rest is cut into writes. The same bytes are sent once in one piece and
+ * once cut, each to a server of its own whose clock stands still: both must say the same. (Where an
+ * answer tells of bytes that came, or of the time of day, that is left out of the comparison.)
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server/inside.h"
+
+#define SENT_MOST 20000 /* fits in a socket's buffer at once */
+#define SAID_MOST (4 << 20)
+#define NOW_NS    (INT64_C(1700000000) * WEIR__NS_PER_S)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int64_t standing_still(void *arg)
+{
+    (void)arg;
+    return NOW_NS;
+}
+
+struct heard {
+    char *bytes;
+    size_t len;
+};
+
+static struct server *server_make(void)
+{
+    static const struct weir_clock clock = {.now = standing_still};
+    const struct weir_options o = {.max_keys = 1000, .clock = &clock, .secret = {1, 2}};
+    struct server *s = calloc(1, sizeof *s);
+    struct weir_diag why;
+
+    s->options = (struct serve_options){.threads = 1,
+                                        .manual_clock = true,
+                                        .max_connections = 10,
+                                        .max_request = 8192,
+                                        .max_key = 1000,
+                                        .max_output = 1 << 16,
+                                        .max_held = 20,
+                                        .idle_ns = INT64_C(3600) * WEIR__NS_PER_S};
+    s->threads = 1;
+    atomic_init(&s->manual.now_ns, NOW_NS);
+    if (weir_open(&s->engine, &o, &why) != 0)
+        abort();
+    s->names = names_open(s->engine);
+    s->lines = lines_open();
+    (void)names_set(s->names, weir__slice_of("api"), "token-bucket 10/s burst=5", &why);
+    (void)names_set(s->names, weir__slice_of("w"), "fixed-window 3/1m", &why);
+    s->workers = calloc(1, sizeof s->workers[0]);
+    if (listeners_open(&s->listeners, &s->options) != 0 || worker_open(&s->workers[0], s, 0) != 0)
+        abort();
+    return s;
+}
+
+static void server_free(struct server *s)
+{
+    worker_close(&s->workers[0]);
+    free(s->workers);
+    listeners_close(s->listeners);
+    names_close(s->names);
+    lines_close(s->lines);
+    weir_close(s->engine);
+    free(s);
+}
+
+static void hear(int fd, struct heard *h)
+{
+    ssize_t n;
+
+    while ((n = recv(fd, h->bytes + h->len, SAID_MOST - h->len, MSG_DONTWAIT)) > 0)
+        h->len += (size_t)n;
+}
+
+/* Lets the server do all there is to do. */
+static void turn(struct server *s, int fd, struct heard *h)
+{
+    size_t before;
+
+    do {
+        before = h->len;
+        (void)uv_run(&s->workers[0].loop, UV_RUN_NOWAIT);
+        (void)uv_run(&s->workers[0].loop, UV_RUN_NOWAIT);
+        hear(fd, h);
+    } while (h->len != before);
+}
+
+/* One connection that sends the bytes, cut by `cut`: what it hears. */
+static void talk(const uint8_t *bytes, size_t len, unsigned cut, struct heard *h)
+{
+    struct server *s = server_make();
+    uint32_t dice = cut * 2654435761U;
+    int pair[2];
+    size_t sent = 0;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) != 0)
+        abort();
+    atomic_fetch_add(&s->open_connections, 1);
+    conn_open(&s->workers[0], pair[0]);
+    while (sent < len) {
+        size_t some = len - sent;
+        ssize_t n;
+
+        dice = dice * 1664525 + 1013904223;
+        if (cut > 0 && some > 1 + dice % (cut * cut))
+            some = 1 + dice % (cut * cut);
+        n = send(pair[1], bytes + sent, some, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0)
+            break; /* it has hung up, or does not read */
+        sent += (size_t)n;
+        turn(s, pair[1], h);
+    }
+    (void)shutdown(pair[1], SHUT_WR);
+    turn(s, pair[1], h);
+    (void)close(pair[1]);
+    server_free(s);
+}
+
+/* Blanks out what may differ. */
+static void forget_the_time(struct heard *h)
+{
+    char *at = h->bytes;
+
+    h->bytes[h->len] = '\0';
+    while ((at = memmem(at, h->len - (size_t)(at - h->bytes), "\nDate: ", 7)) != NULL)
+        for (at += 7; *at && *at != '\r'; at++)
+            *at = '-';
+}
+
+static bool tells_of_itself(const uint8_t *data, size_t size)
+{
+    for (size_t i = 0; i + 4 <= size; i++)
+        if (strncasecmp((const char *)data + i, "info", 4) == 0)
+            return true;
+    return false;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static char whole_bytes[SAID_MOST + 1], cut_bytes[SAID_MOST + 1];
+    struct heard whole = {.bytes = whole_bytes}, cut = {.bytes = cut_bytes};
+
+    if (size < 2 || size > SENT_MOST)
+        return 0;
+    talk(data + 1, size - 1, 0, &whole);
+    talk(data + 1, size - 1, 1 + data[0] % 100, &cut);
+    if (tells_of_itself(data, size))
+        return 0;
+    forget_the_time(&whole);
+    forget_the_time(&cut);
+    if (whole.len != cut.len || memcmp(whole.bytes, cut.bytes, whole.len) != 0) {
+        (void)fprintf(stderr, "in one piece:\n%.*s\ncut:\n%.*s\n", (int)whole.len, whole.bytes,
+                      (int)cut.len, cut.bytes);
+        abort();
+    }
+    return 0;
+}
