@@ -119,10 +119,9 @@ void conn_close(struct conn *c)
     out_free(c);
     free(c->in);
     http_reader_close(c->http);
-    (void)uv_poll_stop(&c->poll);
-    (void)close(c->fd);
     atomic_fetch_sub(&c->worker->server->open_connections, 1);
-    uv_close((uv_handle_t *)&c->poll, closed);
+    uv_close((uv_handle_t *)&c->poll, closed); /* before the descriptor, which another thread may get */
+    (void)close(c->fd);
 }
 
 /* ---- Reading ----------------------------------------------------------------------------------- */
@@ -315,10 +314,16 @@ static void name_peer(struct conn *c)
     if (getpeername(c->fd, (struct sockaddr *)&a, &len) != 0 || a.ss_family == AF_UNIX)
         return;
     (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (a.ss_family == AF_INET)
+    if (a.ss_family == AF_INET) {
         (void)inet_ntop(AF_INET, &((struct sockaddr_in *)&a)->sin_addr, c->peer, sizeof c->peer);
-    else if (a.ss_family == AF_INET6)
-        (void)inet_ntop(AF_INET6, &((struct sockaddr_in6 *)&a)->sin6_addr, c->peer, sizeof c->peer);
+    } else if (a.ss_family == AF_INET6) {
+        const struct in6_addr *six = &((struct sockaddr_in6 *)&a)->sin6_addr;
+
+        if (IN6_IS_ADDR_V4MAPPED(six)) /* the same client as over IPv4 */
+            (void)inet_ntop(AF_INET, six->s6_addr + 12, c->peer, sizeof c->peer);
+        else
+            (void)inet_ntop(AF_INET6, six, c->peer, sizeof c->peer);
+    }
 }
 
 void conn_open(struct worker *w, int fd)
