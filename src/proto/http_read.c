@@ -13,6 +13,8 @@
  *       is refused when it is announced.
  *   (4) Where a request begins nothing is allocated; a request that comes in one piece never allocates.
  *   (5) Chunks are moved towards the front only, over bytes that llhttp has already had.
+ *   (6) An upgrade that a client would like is not looked at: there is nothing to upgrade to, and a server
+ *       may go on as if it had not been asked.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -208,8 +210,6 @@ static int read_head(struct http_reader *r, size_t len, struct http_request *rq,
         return HPE_USER;
     r->chunked = framing->chunked;
     r->expect = (size_t)framing->length;
-    r->parser.upgrade =
-        0; /* we have nothing to upgrade to, and may go on as if we had not been asked */
     return agree(r, rq, framing);
 }
 
@@ -220,8 +220,7 @@ static int read_chunks(struct http_reader *r, size_t len)
     const size_t end = len < r->most ? len : r->most;
     llhttp_errno_t error = HPE_OK;
 
-    if (r->fed == r->head && end > r->fed)
-        llhttp_resume(&r->parser);
+    llhttp_resume(&r->parser); /* if it still pauses behind the head */
     if (end > r->fed)
         error = llhttp_execute(&r->parser, r->bytes + r->fed, end - r->fed);
     if (error == HPE_PAUSED && r->whole) {
