@@ -26,7 +26,7 @@
 #include "usage.h"
 
 enum { READY_MOST = 256 };
-static const int64_t PATIENCE_NS = 10000000000;
+static const int64_t PATIENCE_NS = 10000000000, ROUND_MOST_NS = 20000;
 static const double NS_PER_S = 1e9;
 
 struct plan {
@@ -86,14 +86,14 @@ static bool more_to_ask(const struct plan *p, const struct result *r)
     return p->each ? crowd.draw.next < p->keys : !r->ended;
 }
 
-/* The time of a round was idle if nobody had anything. */
+/* The time of a round was idle if nobody had anything. A long round was somebody else's. */
 static void account(const struct plan *p, struct result *r, int64_t since_ns, size_t n)
 {
     must(n > 0 || r->now_ns - r->heard_ns < PATIENCE_NS,
          "the server says something in ten seconds");
     if (n > 0)
         r->heard_ns = r->now_ns;
-    else if (r->began && !r->ended && !p->sleep)
+    else if (r->began && !r->ended && !p->sleep && r->now_ns - since_ns < ROUND_MOST_NS)
         r->idle_ns += r->now_ns - since_ns;
 }
 

@@ -46,6 +46,9 @@ int ask_take_many(struct conn *c, const struct question *q, size_t n, struct wei
 /* The named reservation of this connection: false if there is none. */
 bool ask_cancel(struct conn *c, struct weir__slice name, int64_t *back);
 
+/* A time that a caller will wait: milliseconds, a duration such as 1.5s, or forever. */
+bool wire_patience(struct weir__slice word, int64_t *ns);
+
 /* Nanoseconds as the wire has them, rounded up; -1 stays -1. */
 static inline int64_t wire_ms(int64_t ns)
 {

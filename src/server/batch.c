@@ -23,6 +23,21 @@ static void tally(struct conn *c, int error, const struct weir_verdict *v)
     count(error ? &n->errors : v->allowed ? &n->allowed : &n->denied, 1);
 }
 
+bool wire_patience(struct weir__slice word, int64_t *ns)
+{
+    int64_t ms;
+
+    if (weir__slice_is(word, "forever") || weir__slice_is(word, "FOREVER")) {
+        *ns = WEIR_FOREVER;
+        return true;
+    }
+    if (weir__parse_int(word, &ms) == WEIR__NUMBER_OK && ms <= WEIR_FOREVER / WEIR__NS_PER_MS) {
+        *ns = ms * WEIR__NS_PER_MS;
+        return true;
+    }
+    return weir__parse_duration(word, ns) == WEIR__NUMBER_OK;
+}
+
 /* ---- The batch --------------------------------------------------------------------------------- */
 
 /* One of the batch could not be decided: which, the engine does not say. Those that were have a verdict

@@ -114,13 +114,15 @@ void conn_close(struct conn *c)
     if (c->closing)
         return;
     c->closing = true;
+    c->worker->lingering -= c->lingers;
     wait_abandon(c);
     unlink_conn(c);
     out_free(c);
     free(c->in);
     http_reader_close(c->http);
     atomic_fetch_sub(&c->worker->server->open_connections, 1);
-    uv_close((uv_handle_t *)&c->poll, closed); /* before the descriptor, which another thread may get */
+    uv_close((uv_handle_t *)&c->poll,
+             closed); /* before the descriptor, which another thread may get */
     (void)close(c->fd);
 }
 
@@ -229,6 +231,37 @@ static bool listen_to(struct conn *c)
     return keep(c, bytes + used, c->in_len + (size_t)got - used);
 }
 
+/* ---- Lingering --------------------------------------------------------------------------------- */
+
+#define LINGER_MS 1000
+
+/* To close while the client still sends would reset the connection, and it might lose what we said last
+ * (that its request was too large, say). So we only say that we are done, and hear it out for a while. */
+static bool linger(struct conn *c)
+{
+    if (c->deaf || shutdown(c->fd, SHUT_WR) != 0)
+        return false;
+    wait_abandon(c); /* its part is over, however long we hear */
+    c->lingers = true;
+    c->worker->lingering++;
+    touch(c);
+    return true;
+}
+
+static void hear_out(struct conn *c)
+{
+    const ssize_t got = read(c->fd, c->worker->in, READ_BYTES);
+
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+        conn_close(c);
+}
+
+void conn_tick(struct conn *c, int64_t now_ms)
+{
+    if (c->lingers && now_ms - c->active_ms >= LINGER_MS)
+        conn_close(c);
+}
+
 /* ---- Pushing ----------------------------------------------------------------------------------- */
 
 static void polled(uv_poll_t *h, int status, int events);
@@ -236,11 +269,12 @@ static void polled(uv_poll_t *h, int status, int events);
 /* Asks to be told just what there is to do. False: the connection is done. */
 static bool set_events(struct conn *c)
 {
-    const int events = (conn_is_full(c) || c->finishing ? 0 : UV_READABLE) |
-                       (out_is_empty(c) ? 0 : UV_WRITABLE) | (c->deaf ? 0 : UV_DISCONNECT);
+    int events;
 
-    if (c->finishing && !c->first)
+    if (c->finishing && !c->first && !c->lingers && !linger(c))
         return false;
+    events = (conn_is_full(c) && !c->lingers ? 0 : UV_READABLE) |
+             (out_is_empty(c) ? 0 : UV_WRITABLE) | (c->deaf ? 0 : UV_DISCONNECT);
     if (events != c->events) {
         c->events = events;
         if (events == 0)
@@ -279,6 +313,10 @@ static void polled(uv_poll_t *h, int status, int events)
 
     if (status < 0) {
         conn_close(c);
+        return;
+    }
+    if (c->lingers) {
+        hear_out(c);
         return;
     }
     if (events & UV_READABLE && !conn_is_full(c)) {

@@ -61,19 +61,10 @@ bool http_ask_number(struct http_ask *ask, enum http_word word, int64_t number,
     return number >= 0 || http_because(why, 400, "'cost' must not be negative");
 }
 
-/* Milliseconds, a duration or "forever". */
 static bool read_patience(struct http_ask *ask, enum http_word word, struct weir__slice text,
                           struct http_why *why)
 {
-    int64_t number;
-
-    if (weir__slice_is(text, "forever")) {
-        ask->patience_ns = WEIR_FOREVER;
-        return true;
-    }
-    if (weir__parse_int(text, &number) == WEIR__NUMBER_OK)
-        return http_ask_number(ask, word, number, why);
-    if (weir__parse_duration(text, &ask->patience_ns) == WEIR__NUMBER_OK)
+    if (wire_patience(text, &ask->patience_ns))
         return true;
     return http_because_of(why, 400, word == HTTP_WORD_WAIT ? "'wait' is " : "'reserve' is ", text,
                            ": expected milliseconds, a duration such as 1.5s, or forever");

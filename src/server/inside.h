@@ -51,6 +51,7 @@ struct conn {
     bool finishing; /* nothing more is read */
     bool closing;   /* uv_close is on its way */
     bool deaf;      /* the client has said all it will say */
+    bool lingers;   /* we have said all, and wait for the client to hear it */
 
     struct conn *older, *newer; /* by when it was active last */
     int64_t active_ms;
@@ -76,6 +77,8 @@ void conn_open(struct worker *w, int fd);
 void conn_close(struct conn *c);
 /* Lets out what may leave, and goes on with what was left unread. After anything that wrote answers. */
 void conn_push(struct conn *c);
+/* Closes it if it has lingered for long enough. */
+void conn_tick(struct conn *c, int64_t now_ms);
 /* At a drain: closes it once nothing is held or queued. */
 void conn_drain(struct conn *c);
 
@@ -107,6 +110,7 @@ struct worker {
     int inbox_n;
 
     struct conn *oldest, *newest;
+    unsigned lingering;
     char *in; /* READ_BYTES, of whoever is being read */
     char *scratch;
     size_t scratch_len, scratch_cap;

@@ -93,20 +93,9 @@ static bool read_limit(struct conn *c, struct weir__slice limit, struct weir__sl
     return key_fits(c, key);
 }
 
-/* Milliseconds, a duration or `forever`. */
 static bool read_patience(struct conn *c, struct weir__slice word, int64_t *ns)
 {
-    int64_t ms;
-
-    if (word_is(word, "forever")) {
-        *ns = WEIR_FOREVER;
-        return true;
-    }
-    if (weir__parse_int(word, &ms) == WEIR__NUMBER_OK && ms <= WEIR_FOREVER / WEIR__NS_PER_MS) {
-        *ns = ms * WEIR__NS_PER_MS;
-        return true;
-    }
-    if (weir__parse_duration(word, ns) == WEIR__NUMBER_OK)
+    if (wire_patience(word, ns))
         return true;
     reply_error(c, "invalid time %s: expected milliseconds, a duration such as 1.5s, or forever",
                 quoted(word));

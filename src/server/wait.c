@@ -23,7 +23,7 @@ struct hold {
     struct segment *segment;
     struct question question; /* its key and name lie behind the struct */
     struct hold *next;        /* of the connection */
-    int64_t due_ns, deadline_ns;
+    int64_t due_ns, deadline_ns, granted_ns;
     size_t at; /* in the heap */
     bool granted;
     struct weir_verdict verdict;
@@ -502,6 +502,7 @@ void wait_ask(struct conn *c, const struct question *q)
             return;
         }
         h->granted = h->verdict.allowed;
+        h->granted_ns = now_ns;
         if (h->granted)
             due_ns = h->reservation.act_ns;
         h->verdict.wait_ns = 0;
@@ -524,8 +525,12 @@ void wait_ask(struct conn *c, const struct question *q)
 static void finish(struct hold *h, int error)
 {
     struct conn *c = h->conn;
+    const int64_t now_ns = weir_now(c->worker->server->engine);
 
     release(h);
+    if (h->granted) /* the verdict is as old as the wait was long */
+        h->verdict.reset_after_ns =
+            weir__max(0, h->verdict.reset_after_ns - weir__max(0, now_ns - h->granted_ns));
     if (!error && h->verdict.allowed && h->question.name.len > 0)
         (void)remember(h);
     answer(h, error);
@@ -551,6 +556,7 @@ static void look_again(struct hold *h, int64_t now_ns)
     error = ask(h, now_ns, &again_ns);
     if (!error && h->verdict.allowed && h->verdict.wait_ns > 0) {
         h->granted = true;
+        h->granted_ns = now_ns;
         leave(l, h);
         due_at(h, h->reservation.act_ns);
         h->verdict.wait_ns = 0;

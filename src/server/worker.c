@@ -101,11 +101,22 @@ static void close_idle(struct worker *w)
     }
 }
 
+static void close_lingering(struct worker *w)
+{
+    const int64_t now_ms = (int64_t)uv_now(&w->loop);
+
+    for (struct conn *c = w->oldest, *next; c && w->lingering > 0; c = next) {
+        next = c->newer;
+        conn_tick(c, now_ms);
+    }
+}
+
 static void ticked(uv_timer_t *h)
 {
     struct worker *w = h->data;
 
     close_idle(w);
+    close_lingering(w);
     if (w->draining)
         drain(w);
 }

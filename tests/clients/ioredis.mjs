@@ -23,7 +23,8 @@ async function asks(client, name) {
         many.call('CL.THROTTLE', `${name}-p`, 99, 100, 3600);
     const replies = await many.exec();
     expect(`${name}: a pipeline`, replies.filter(([error, reply]) => !error && reply[0] === 0).length, 100);
-    const together = await Promise.all(Array.from({ length: 200 }, (_, i) => client.call('THROTTLE', `${name}-a${i}`, 5, 5, 60)));
+    const together = await Promise.all(Array.from({ length: 200 }, (_, i) =>
+        client.call('THROTTLE', `${name}-a${i}`, 5, 5, 60)));
     check(`${name}: many at once`, together.every((reply) => reply[0] === 1 && reply[2] === 4), together[0]);
     const key = Buffer.concat([Buffer.from([0, 255, 13, 10]), Buffer.from(name)]);
     await client.callBuffer('WEIR.TAKE', 'api', key);
@@ -41,7 +42,8 @@ const other = connect({ path, db: 0 });
 await asks(other, 'ioredis on a socket');
 await tcp.call('WEIR.TAKE', '1/s', 'w');
 let served = false;
-const turn = tcp.call('WEIR.TAKE', '1/s', 'w', 1, 'WAIT', '5s').then((reply) => { served = true; return reply; });
+const turn = tcp.call('WEIR.TAKE', '1/s', 'w', 1, 'WAIT', '5s')
+    .then((reply) => { served = true; return reply; });
 while ((await other.call('WEIR.PEEK', '1/s', 'w', 1, 'RESERVE', 'forever'))[5] !== 2000);
 check('ioredis: a turn is waited for', !served);
 await other.call('WEIR.CLOCK', 'ADVANCE', '1s');

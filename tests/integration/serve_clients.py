@@ -47,15 +47,18 @@ def redis_cli():
         cli = [program("redis-cli"), "-p", str(daemon.addresses[0][1])]
         rows = [
             (["PING"], "PONG\n"), (["CL.THROTTLE", "k", "15", "30", "60"], "0\n16\n15\n-1\n2\n"),
-            (["THROTTLE", "k", "16", "30", "60"], "1\n16\n14\n4\n0\n"), (["WEIR.TAKE", "api", "k"], "1\n10\n9\n0\n100\n0\n"),
-            (["WEIR.TAKE", "token-bucket 10/s burst=20", "k"], "1\n20\n19\n0\n100\n0\n"), (["WEIR.LIMIT", "LIST"], "api\ntoken-bucket 10/s\n"),
+            (["THROTTLE", "k", "16", "30", "60"], "1\n16\n14\n4\n0\n"),
+            (["WEIR.TAKE", "api", "k"], "1\n10\n9\n0\n100\n0\n"),
+            (["WEIR.TAKE", "token-bucket 10/s burst=20", "k"], "1\n20\n19\n0\n100\n0\n"),
+            (["WEIR.LIMIT", "LIST"], "api\ntoken-bucket 10/s\n"),
             (["-3", "WEIR.LIMIT", "LIST"], "api token-bucket 10/s\n"), (["--csv", "WEIR.REFUND", "api", "k"], "1\n"),
             (["-n", "0", "PING"], "PONG\n"), (["--json", "WEIR.LIMIT", "LIST"], '{"api":"token-bucket 10/s"}\n'),
             (["-r", "3", "PING"], "PONG\n" * 3), (["WEIR.LIMIT", "GET", "nosuch"], "\n"),
         ]
         for words, wanted in rows:
             status, out = run(*cli, *words)
-            check(f"redis-cli {' '.join(words)}", status == 0 and out == wanted, f"status {status}: {out!r}, expected {wanted!r}")
+            check(f"redis-cli {' '.join(words)}", status == 0 and out == wanted,
+                  f"status {status}: {out!r}, expected {wanted!r}")
         status, out = run(program("redis-cli"), "-s", daemon.addresses[1], "PING")
         check("redis-cli on a socket", (status, out) == (0, "PONG\n"), out)
         status, out = run(*cli, "-e", "WEIR.TAKE", "nosuch", "k")
@@ -71,7 +74,8 @@ def redis_cli():
 def redis_cli_pipe_mode():
     with Daemon() as daemon:
         cli = [program("redis-cli"), "-p", str(daemon.addresses[0][1]), "--pipe"]
-        status, out = run(*cli, text=b"".join(encode("CL.THROTTLE", f"k{i % 1000}", 9, 10, 3600) for i in range(50000)))
+        status, out = run(*cli, text=b"".join(encode("CL.THROTTLE", f"k{i % 1000}", 9, 10, 3600)
+                                              for i in range(50000)))
         check("redis-cli --pipe of 50,000", status == 0 and "errors: 0, replies: 50000" in out, out)
         status, out = run(*cli, text=encode("PING") * 5 + encode("WEIR.TAKE", "nosuch", "k") * 3)
         check("and counts errors", "errors: 3, replies: 8" in out, out)
@@ -82,7 +86,8 @@ def redis_cli_on_a_terminal():
     with Daemon("--limit", "api=10/s") as daemon, tempfile.TemporaryDirectory() as home:
         main, side = pty.openpty()
         env = os.environ | {"TERM": "dumb", "HOME": home}
-        with subprocess.Popen([program("redis-cli"), "-p", str(daemon.addresses[0][1])], stdin=side, stdout=side, stderr=side, env=env) as cli:
+        with subprocess.Popen([program("redis-cli"), "-p", str(daemon.addresses[0][1])], stdin=side, stdout=side,
+                              stderr=side, env=env) as cli:
             os.close(side)
             os.write(main, b"PING\nWEIR.TAKE api tty\nQUIT\n")
             out = b""
@@ -101,10 +106,12 @@ def redis_benchmark():
         tool = [program("redis-benchmark"), "-p", str(daemon.addresses[0][1]), "-q", "-c", "20"]
         for words in (["-n", "5000", "-r", "1000", "CL.THROTTLE", "key:__rand_int__", "15", "30", "60"],
                       ["-n", "50000", "-P", "16", "-r", "1000", "CL.THROTTLE", "key:__rand_int__", "15", "30", "60"],
-                      ["-n", "20000", "-P", "64", "-3", "WEIR.TAKE", "10/s", "k"], ["-n", "20000", "-P", "16", "--threads", "2", "THROTTLE", "k", "5", "5", "1"],
+                      ["-n", "20000", "-P", "64", "-3", "WEIR.TAKE", "10/s", "k"],
+                      ["-n", "20000", "-P", "16", "--threads", "2", "THROTTLE", "k", "5", "5", "1"],
                       ["-n", "5000", "-t", "ping"]):
             status, out = run(*tool, *words)
-            check(f"redis-benchmark {' '.join(words)}", status == 0 and "requests per second" in out and "WARNING" not in out and "rror" not in out,
+            check(f"redis-benchmark {' '.join(words)}", status == 0 and "requests per second" in out
+                  and "WARNING" not in out and "rror" not in out,
                   f"status {status}: {out[-500:]}")
 
 
@@ -136,7 +143,8 @@ def by_node(script, least):
     folder = packages()
     with Daemon("--limit", "api=10/s", listen=("127.0.0.1:0", "unix:DIR/weir.sock")) as daemon:
         host, port = daemon.addresses[0]
-        done = subprocess.run([program("node"), os.path.join(folder, script), host, str(port), daemon.addresses[1]], timeout=60,
+        done = subprocess.run([program("node"), os.path.join(folder, script), host, str(port), daemon.addresses[1]],
+                              timeout=60,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         lines = done.stdout.decode().splitlines()
         rows = json.loads(lines[-1]) if done.returncode == 0 and lines else []
@@ -157,7 +165,8 @@ def node_redis():
 
 
 def curl():
-    with Daemon("--limit", "api=fixed-window 2/1m", listen=("127.0.0.1:0", "[::1]:0", "unix:DIR/weir.sock")) as daemon:
+    with Daemon("--limit", "api=fixed-window 2/1m", listen=("127.0.0.1:0", "[::1]:0",
+                                                            "unix:DIR/weir.sock")) as daemon:
         port = daemon.addresses[0][1]
         base = f"http://127.0.0.1:{port}"
         tool = [program("curl"), "-sS", "--max-time", "10"]
@@ -171,9 +180,11 @@ def curl():
         check("curl to a socket", "429 Too Many Requests" in out and re.search("(?i)retry-after: 60", out), out)
         status, out = run(*tool, "-f", f"{base}/v1/take?limit=api&key=k")
         check("curl -f fails on a refusal", status == 22, out)
-        status, out = run(*tool, "-d", '{"limit":"api","key":"json"}', "-H", "Content-Type: application/json", f"{base}/v1/take")
+        status, out = run(*tool, "-d", '{"limit":"api","key":"json"}', "-H", "Content-Type: application/json",
+                          f"{base}/v1/take")
         check("curl -d", '"remaining":1' in out, out)
-        status, out = run(*tool, "-G", "--data-urlencode", "limit=token-bucket 5/s burst=2", "--data-urlencode", "key=a b&c", f"{base}/v1/take")
+        status, out = run(*tool, "-G", "--data-urlencode", "limit=token-bucket 5/s burst=2", "--data-urlencode",
+                          "key=a b&c", f"{base}/v1/take")
         check("curl -G --data-urlencode", '"limit":2' in out, out)
         status, out = run(*tool, "-I", f"{base}/v1/limits")
         check("curl -I", status == 0 and out.startswith("HTTP/1.1 200"), out)
@@ -185,11 +196,14 @@ def curl():
         check("curl --http1.0", (status, out) == (0, "ok\n"), out)
         items = json.dumps([{"limit": "api", "key": f"batch{i}"} for i in range(10000)])
         status, out = run(*tool, "--data-binary", "@-", "-H", "Expect: 100-continue", f"{base}/v1/take", text=items)
-        check("curl --data-binary of a large batch, with Expect", status == 0 and out.count('"allowed":true') == 10000, out[:300])
+        check("curl --data-binary of a large batch, with Expect",
+              status == 0 and out.count('"allowed":true') == 10000, out[:300])
         status, out = run(*tool, "-T", "-", "-X", "POST", f"{base}/v1/take", text='{"limit":"api","key":"chunks"}')
         check("curl -T - (chunked)", '"remaining":1' in out, out)
-        status, out = run(*tool, "-i", "--data-binary", "@-", "-H", "Expect:", f"{base}/v1/take", text="x" * (8 << 20))
-        check("curl sees that a body is too large, though it was still sending", "413" in out.split("\r\n")[0], f"status {status}: {out[:300]}")
+        status, out = run(*tool, "-i", "--data-binary", "@-", "-H", "Expect:", f"{base}/v1/take",
+                          text="x" * (8 << 20))
+        check("curl sees that a body is too large, though it was still sending", "413" in out.split("\r\n")[0],
+              f"status {status}: {out[:300]}")
         status, out = run(*tool, *[f"{base}/healthz"] * 50, "-w", "%{num_connects}")
         check("curl keeps a connection alive", out.count("ok\n") == 50 and out.count("ok\n0") == 49, out[-200:])
 
@@ -253,7 +267,8 @@ def lay_out(folder, daemon, port):
     with open(os.path.join(folder, "ask.conf"), "w", encoding="ascii") as file:
         file.write(ASK)
     with open(os.path.join(folder, "nginx.conf"), "w", encoding="ascii") as file:
-        file.write(NGINX.format(dir=folder, port=port, weir_port=daemon.addresses[0][1], weir_socket=daemon.addresses[1],
+        file.write(NGINX.format(dir=folder, port=port, weir_port=daemon.addresses[0][1],
+                                weir_socket=daemon.addresses[1],
                                 user="user root;" if os.getuid() == 0 else ""))
 
 
@@ -270,9 +285,11 @@ def nginx_auth_request():
         folder, port = os.path.join(daemon.folder, "nginx"), free_port()
         os.mkdir(folder)
         lay_out(folder, daemon, port)
-        with subprocess.Popen([program("nginx"), "-p", folder, "-c", f"{folder}/nginx.conf"], stderr=subprocess.DEVNULL) as nginx:
+        with subprocess.Popen([program("nginx"), "-p", folder, "-c", f"{folder}/nginx.conf"],
+                              stderr=subprocess.DEVNULL) as nginx:
             try:
-                check("nginx starts", until(lambda: answers(port) or nginx.poll() is not None) and nginx.poll() is None)
+                check("nginx starts", until(lambda: answers(port) or nginx.poll() is not None)
+                      and nginx.poll() is None)
                 for way in ("tcp", "unix"):
                     through_nginx(daemon, port, way)
             finally:
@@ -288,7 +305,8 @@ def through_nginx(daemon, port, way):
     tool = [program("curl"), "-sS", "--max-time", "10", "-i"]
     for i in range(5):
         _, out = run(*tool, page)
-        check(f"nginx by {way}: page {i} is served", out.startswith("HTTP/1.1 200") and out.endswith("the page\n"), out)
+        check(f"nginx by {way}: page {i} is served", out.startswith("HTTP/1.1 200") and out.endswith("the page\n"),
+              out)
     _, out = run(*tool, page)
     check(f"nginx by {way}: the sixth is 429", out.startswith("HTTP/1.1 429"), out)
     check(f"nginx by {way}: and says when", re.search("(?im)^retry-after: 60\r?$", out) is not None, out)

@@ -11,7 +11,8 @@ import urllib.parse
 
 from daemon import Daemon, Http, check, encode, expect, http_request, play
 
-LIMITS = ("--limit", "api=token-bucket 10/s burst=10", "--limit", "win=fixed-window 3/1m", "--limit", "pace=pacer 10/s",
+LIMITS = ("--limit", "api=token-bucket 10/s burst=10", "--limit", "win=fixed-window 3/1m", "--limit",
+          "pace=pacer 10/s",
           "--limit", "both=token-bucket 10/s burst=5 + fixed-window 100/1h")
 FIELDS = ["allowed", "reason", "limit", "remaining", "retry_after_ms", "reset_after_ms", "wait_ms"]
 
@@ -43,21 +44,28 @@ def a_take_is_answered():
     with Daemon(*LIMITS) as daemon, daemon.http() as c:
         says("GET", c.ask("GET", "/v1/take?limit=api&key=k"), 200, verdict(True, 10, 9, 0, 100))
         says("with a cost", c.ask("GET", "/v1/take?limit=api&key=k&cost=4"), 200, verdict(True, 10, 5, 0, 500))
-        says("POST, by its query", c.ask("POST", "/v1/take?limit=api&key=k&cost=5", ""), 200, verdict(True, 10, 0, 0, 1000))
+        says("POST, by its query", c.ask("POST", "/v1/take?limit=api&key=k&cost=5", ""), 200,
+             verdict(True, 10, 0, 0, 1000))
         says("too many", c.ask("GET", "/v1/take?limit=api&key=k"), 429, verdict(False, 10, 0, 100, 1000))
-        says("never", c.ask("GET", "/v1/take?limit=api&key=k&cost=11"), 429, verdict(False, 10, 0, -1, 1000, reason="TOO_BIG"))
+        says("never", c.ask("GET", "/v1/take?limit=api&key=k&cost=11"), 429,
+             verdict(False, 10, 0, -1, 1000, reason="TOO_BIG"))
         says("nothing", c.ask("GET", "/v1/take?limit=api&key=k&cost=0"), 200, verdict(True, 10, 0, 0, 1000))
-        says("a reservation", c.ask("GET", "/v1/take?limit=api&key=k&reserve=1s"), 200, verdict(True, 10, 0, 0, 1100, 100))
-        says("in milliseconds", c.ask("GET", "/v1/take?limit=api&key=k&reserve=199"), 429, verdict(False, 10, 0, 1, 1100))
-        says("forever", c.ask("GET", "/v1/take?limit=api&key=k&reserve=forever"), 200, verdict(True, 10, 0, 0, 1200, 200))
+        says("a reservation", c.ask("GET", "/v1/take?limit=api&key=k&reserve=1s"), 200,
+             verdict(True, 10, 0, 0, 1100, 100))
+        says("in milliseconds", c.ask("GET", "/v1/take?limit=api&key=k&reserve=199"), 429,
+             verdict(False, 10, 0, 1, 1100))
+        says("forever", c.ask("GET", "/v1/take?limit=api&key=k&reserve=forever"), 200,
+             verdict(True, 10, 0, 0, 1200, 200))
         says("a pacer's own", c.ask("GET", "/v1/take?limit=pace&key=k"), 200, verdict(True, 1, 0, 0, 100))
         says("its wait", c.ask("GET", "/v1/take?limit=pace&key=k"), 200, verdict(True, 1, 0, 0, 200, 100))
         body = {"limit": "win", "key": "k", "cost": 2}
         says("POST, by JSON", c.ask("POST", "/v1/take", json.dumps(body)), 200, verdict(True, 3, 1, 0, 60000))
         says("refused", c.ask("POST", "/v1/take", json.dumps(body)), 429, verdict(False, 3, 1, 60000, 60000))
-        says("a literal in a query", c.ask("GET", "/v1/take?key=k&limit=" + urllib.parse.quote("token-bucket 3/s burst=2")), 200,
+        says("a literal in a query",
+             c.ask("GET", "/v1/take?key=k&limit=" + urllib.parse.quote("token-bucket 3/s burst=2")), 200,
              verdict(True, 2, 1, 0, 334))
-        says("its blanks as plus", c.ask("GET", "/v1/take?key=k&limit=token-bucket+3/s+burst%3D2"), 200, verdict(True, 2, 0, 0, 667))
+        says("its blanks as plus", c.ask("GET", "/v1/take?key=k&limit=token-bucket+3/s+burst%3D2"), 200,
+             verdict(True, 2, 0, 0, 667))
         says("a bare rate", c.ask("GET", "/v1/take?key=k&limit=5/s"), 200, verdict(True, 5, 4, 0, 200))
         says("a joined one", c.ask("GET", "/v1/take?key=k&limit=5/s+%2B+fixed-window+9/1m"), 200)
         with daemon.resp() as r:
@@ -70,9 +78,11 @@ def keys_are_bytes():
             target = "/v1/take?limit=win&key=" + urllib.parse.quote_from_bytes(key, safe="")
             says(f"key {key[:8]!r}", c.ask("GET", target), 200, verdict(True, 3, 2, 0, 60000))
             expect(f"is the same over RESP: {key[:8]!r}", r.ask("WEIR.TAKE", "win", key), [1, 3, 1, 0, 60000, 0])
-        says("JSON escapes", c.ask("POST", "/v1/take", b'{"limit":"win","key":"\\u00e9"}'), 200, verdict(True, 3, 0, 0, 60000))
+        says("JSON escapes", c.ask("POST", "/v1/take", b'{"limit":"win","key":"\\u00e9"}'), 200,
+             verdict(True, 3, 0, 0, 60000))
         says("JSON UTF-8", c.ask("POST", "/v1/take", '{"limit":"win","key":"é"}'), 429)
-        says("a key of 64 KiB by JSON", c.ask("POST", "/v1/take", json.dumps({"limit": "win", "key": "k" * 65536})), 200)
+        says("a key of 64 KiB by JSON", c.ask("POST", "/v1/take", json.dumps({"limit": "win", "key": "k" * 65536})),
+             200)
         says("one byte more", c.ask("POST", "/v1/take", json.dumps({"limit": "win", "key": "k" * 65537})), 400)
         says("an empty key", c.ask("GET", "/v1/take?limit=win&key="), 200, verdict(True, 3, 2, 0, 60000))
 
@@ -80,27 +90,34 @@ def keys_are_bytes():
 def peeks_refunds_resets():
     with Daemon(*LIMITS) as daemon, daemon.http() as c:
         c.ask("GET", "/v1/take?limit=win&key=k&cost=3")
-        says("a peek that is refused is an answer", c.ask("GET", "/v1/peek?limit=win&key=k"), 200, verdict(False, 3, 0, 60000, 60000))
-        says("POST", c.ask("POST", "/v1/peek", '{"limit":"win","key":"k","cost":0}'), 200, verdict(True, 3, 0, 0, 60000))
+        says("a peek that is refused is an answer", c.ask("GET", "/v1/peek?limit=win&key=k"), 200,
+             verdict(False, 3, 0, 60000, 60000))
+        says("POST", c.ask("POST", "/v1/peek", '{"limit":"win","key":"k","cost":0}'), 200,
+             verdict(True, 3, 0, 0, 60000))
         says("a refund", c.ask("POST", "/v1/refund?limit=win&key=k&cost=2", ""), 200, {"returned": 2})
-        says("by JSON, no more than is charged", c.ask("POST", "/v1/refund", '{"limit":"win","key":"k","cost":5}'), 200, {"returned": 1})
+        says("by JSON, no more than is charged", c.ask("POST", "/v1/refund", '{"limit":"win","key":"k","cost":5}'),
+             200, {"returned": 1})
         c.ask("GET", "/v1/take?limit=win&key=k&cost=3")
         answer = c.ask("POST", "/v1/reset?limit=win&key=k", "")
         says("a reset", answer, 204)
         check("204 has no body and no length", answer.headers.get("content-length") is None, answer)
         says("as good as new", c.ask("GET", "/v1/peek?limit=win&key=k&cost=0"), 200, verdict(True, 3, 3, 0, 0))
         says("a reset by JSON", c.ask("POST", "/v1/reset", '{"limit":"win","key":"k"}'), 204)
-        says("a patient peek", c.ask("GET", "/v1/peek?limit=1/s&key=k&cost=1&reserve=1s"), 200, verdict(True, 1, 0, 0, 1000))
+        says("a patient peek", c.ask("GET", "/v1/peek?limit=1/s&key=k&cost=1&reserve=1s"), 200,
+             verdict(True, 1, 0, 0, 1000))
 
 
 def a_batch_is_answered_in_order():
     with Daemon(*LIMITS) as daemon, daemon.http() as c:
-        items = [{"limit": "win", "key": "k", "cost": 2}, {"limit": "win", "key": "k", "cost": 2}, {"limit": "nosuch", "key": "k"},
-                 {"limit": "win", "key": "k"}, {"key": "k"}, {"limit": "3/s", "key": "é"}, 7, {"limit": "win", "key": "k", "cost": -1}]
+        items = [{"limit": "win", "key": "k", "cost": 2}, {"limit": "win", "key": "k", "cost": 2},
+                 {"limit": "nosuch", "key": "k"},
+                 {"limit": "win", "key": "k"}, {"key": "k"}, {"limit": "3/s", "key": "é"}, 7,
+                 {"limit": "win", "key": "k", "cost": -1}]
         answer = c.ask("POST", "/v1/take", json.dumps(items))
         says("a batch", answer, 200)
         got = told(answer)
-        wanted = [verdict(True, 3, 1, 0, 60000), verdict(False, 3, 1, 60000, 60000), "error", verdict(True, 3, 0, 0, 60000),
+        wanted = [verdict(True, 3, 1, 0, 60000), verdict(False, 3, 1, 60000, 60000), "error",
+                  verdict(True, 3, 0, 0, 60000),
                   "error", verdict(True, 3, 2, 0, 334), "error", "error"]
         expect("of eight", len(got), 8)
         for i, (one, want) in enumerate(zip(got, wanted)):
@@ -135,24 +152,29 @@ def headers_say_the_same():
         answer = c.ask("GET", "/v1/take?limit=api&key=k")
         expect("100 ms are a second: never 0", answer.headers.get("retry-after"), "1")
         answer = c.ask("GET", "/v1/take?limit=api&key=k&cost=11")
-        check("what never passes has no date", answer.headers.get("retry-after") != "0" and answer.status == 429, answer)
+        check("what never passes has no date", answer.headers.get("retry-after") != "0" and answer.status == 429,
+              answer)
         for target in ("/v1/take?limit=both&key=k", "/v1/peek?limit=both&key=k", "/v1/auth/both?key=k"):
             h = c.ask("GET", target).headers
-            check(f"{target} is not to be stored, and has its fields", h.get("cache-control") == "no-store" and "ratelimit" in h and
+            check(f"{target} is not to be stored, and has its fields", h.get("cache-control") == "no-store"
+                  and "ratelimit" in h and
                   "ratelimit-policy" in h and "x-ratelimit-limit" in h, h)
         h = c.ask("GET", "/v1/take?limit=" + urllib.parse.quote('fixed-window 3/1m') + "&key=q").headers
-        check("a literal's fields are structured fields", re.fullmatch(r'"[ -!#-\[\]-~]*";q=3;w=60', h.get("ratelimit-policy", "")) is not None, h)
+        check("a literal's fields are structured fields",
+              re.fullmatch(r'"[ -!#-\[\]-~]*";q=3;w=60', h.get("ratelimit-policy", "")) is not None, h)
 
 
 def head_is_get_without_a_body():
     with Daemon(*LIMITS) as daemon, daemon.http() as c:
-        for target in ("/v1/take?limit=win&key=k", "/v1/peek?limit=win&key=k", "/v1/limits", "/v1/limits/win", "/healthz", "/nosuch"):
+        for target in ("/v1/take?limit=win&key=k", "/v1/peek?limit=win&key=k", "/v1/limits", "/v1/limits/win",
+                       "/healthz", "/nosuch"):
             c.ask("POST", "/v1/reset?limit=win&key=k", "")
             get = c.ask("GET", target)
             c.ask("POST", "/v1/reset?limit=win&key=k", "")
             head = c.ask("HEAD", target)
             get.headers.pop("date", None), head.headers.pop("date", None)
-            check(f"HEAD {target}", head.status == get.status and head.headers == get.headers and head.body == b"", f"{get!r}\n  {head!r}")
+            check(f"HEAD {target}", head.status == get.status and head.headers == get.headers and head.body == b"",
+                  f"{get!r}\n  {head!r}")
         expect("and the connection goes on", c.ask("GET", "/healthz").body, b"ok\n")
 
 
@@ -160,7 +182,8 @@ def head_is_get_without_a_body():
 
 
 def limits_are_listed_put_and_deleted():
-    with Daemon("--limit", "b=100/s", "--limit", "a=fixed-window 5/1m") as daemon, daemon.http() as c, daemon.resp() as r:
+    with Daemon("--limit", "b=100/s", "--limit",
+                "a=fixed-window 5/1m") as daemon, daemon.http() as c, daemon.resp() as r:
         says("the list", c.ask("GET", "/v1/limits"), 200,
              {"limits": [{"name": "a", "limit": "fixed-window 5/m"}, {"name": "b", "limit": "token-bucket 100/s"}]})
         says("one", c.ask("GET", "/v1/limits/a"), 200, {"name": "a", "limit": "fixed-window 5/m"})
@@ -168,8 +191,10 @@ def limits_are_listed_put_and_deleted():
         says("a new one", c.ask("PUT", "/v1/limits/new", "10/s burst=20"), 201)
         expect("is there", r.ask("WEIR.LIMIT", "GET", "new"), b"token-bucket 10/s burst=20")
         c.ask("GET", "/v1/take?limit=new&key=k&cost=15")
-        says("a change, by JSON", c.ask("PUT", "/v1/limits/new", '{"limit":"20/s burst=20"}', {"Content-Type": "application/json"}), 200)
-        says("what was used stays used", c.ask("GET", "/v1/peek?limit=new&key=k&cost=0"), 200, verdict(True, 20, 5, 0, 750))
+        says("a change, by JSON", c.ask("PUT", "/v1/limits/new", '{"limit":"20/s burst=20"}',
+                                        {"Content-Type": "application/json"}), 200)
+        says("what was used stays used", c.ask("GET", "/v1/peek?limit=new&key=k&cost=0"), 200,
+             verdict(True, 20, 5, 0, 750))
         says("a bad text", c.ask("PUT", "/v1/limits/new", "10/s brust=20"), 400)
         check("is named, with its column", "brust" in told(c.ask("PUT", "/v1/limits/new", "10/s brust=20"))["error"])
         says("an empty text", c.ask("PUT", "/v1/limits/new", ""), 400)
@@ -201,12 +226,14 @@ def proxies_ask_for_leave():
         check("Retry-After", answer.headers.get("retry-after") == "60", answer)
         asks("none, for nginx", "/v1/auth/one?key=a&deny=403", 403)
         for method in ("POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"):
-            asks(f"any method: {method}", f"/v1/auth/one?key={method}", 204, method=method, body="" if method in ("POST", "PUT", "PATCH") else None)
+            asks(f"any method: {method}", f"/v1/auth/one?key={method}", 204, method=method,
+                 body="" if method in ("POST", "PUT", "PATCH") else None)
         asks("the key in a field", "/v1/auth/one", 204, {"X-Weir-Key": "b"})
         asks("it was that key", "/v1/auth/one?key=b", 429)
         asks("the address that a proxy tells", "/v1/auth/one", 204, {"X-Forwarded-For": "192.0.2.7"})
         asks("is the key", "/v1/auth/one?key=192.0.2.7", 429)
-        asks("of several, the last, which the proxy itself has seen", "/v1/auth/one", 204, {"X-Forwarded-For": "192.0.2.7, 192.0.2.9"})
+        asks("of several, the last, which the proxy itself has seen", "/v1/auth/one", 204,
+             {"X-Forwarded-For": "192.0.2.7, 192.0.2.9"})
         asks("is the key", "/v1/auth/one?key=192.0.2.9", 429)
         asks("or X-Real-IP", "/v1/auth/one", 204, {"X-Real-IP": "192.0.2.8"})
         asks("is the key too", "/v1/auth/one?key=192.0.2.8", 429)
@@ -228,10 +255,13 @@ def throttlecrab_clients_are_served():
              {"allowed": False, "limit": 2, "remaining": 1, "reset_after": 60, "retry_after": 60})
         with daemon.resp() as r:
             expect("its keys are THROTTLE's", r.ask("THROTTLE", "k", 2, 1, 60), [1, 2, 0, 120, 0])
-        for name, bad in (("no key", {"max_burst": 2, "count_per_period": 1, "period": 60}), ("a burst of 0", ask | {"max_burst": 0}),
+        for name, bad in (("no key", {"max_burst": 2, "count_per_period": 1, "period": 60}),
+                          ("a burst of 0", ask | {"max_burst": 0}),
                           ("a count of 0", ask | {"count_per_period": 0}), ("a period of 0", ask | {"period": 0}),
-                          ("a quantity below 0", ask | {"quantity": -1}), ("a text for a number", ask | {"period": "60"}),
-                          ("a fraction", ask | {"max_burst": 1.5}), ("a list", [ask]), ("a key that is a number", ask | {"key": 7}),
+                          ("a quantity below 0", ask | {"quantity": -1}),
+                          ("a text for a number", ask | {"period": "60"}),
+                          ("a fraction", ask | {"max_burst": 1.5}), ("a list", [ask]),
+                          ("a key that is a number", ask | {"key": 7}),
                           ("a burst past 64 bits", ask | {"max_burst": 10**30})):
             says(f"refused: {name}", c.ask("POST", "/throttle", json.dumps(bad)), 400)
         says("GET is not how", c.ask("GET", "/throttle"), 405)
@@ -243,31 +273,44 @@ def throttlecrab_clients_are_served():
 def routes():
     with Daemon(*LIMITS) as daemon, daemon.http() as c:
         expect("healthz", c.ask("GET", "/healthz").body, b"ok\n")
-        for target in ("/nosuch", "/v1", "/v1/", "/v1/nosuch", "/v1/take/", "/v1/takes?limit=api&key=k", "/healthz/x", "/v1/limits/", "/v1/auth/", "//v1/take"):
+        for target in ("/nosuch", "/v1", "/v1/", "/v1/nosuch", "/v1/take/", "/v1/takes?limit=api&key=k",
+                       "/healthz/x", "/v1/limits/", "/v1/auth/", "//v1/take"):
             says(f"404 {target}", c.ask("GET", target), 404)
         expect("an absolute target", c.ask("GET", "http://weir:7311/healthz?x=y").status, 200)
         with daemon.http() as other:
             check("a fragment is no part of a target", other.ask("GET", "/healthz#x").status in (200, 400, 404))
-        for method, target, allow in (("DELETE", "/v1/take?limit=api&key=k", "GET"), ("PUT", "/v1/peek?limit=api&key=k", "GET"),
-                                      ("GET", "/v1/reset?limit=api&key=k", "POST"), ("GET", "/v1/refund?limit=api&key=k", "POST"),
-                                      ("POST", "/v1/limits", "GET"), ("POST", "/v1/limits/api", "PUT"), ("PATCH", "/v1/limits/api", "DELETE"),
-                                      ("POST", "/healthz", "GET"), ("GET", "/throttle", "POST"), ("OPTIONS", "/v1/take", "POST")):
+        for method, target, allow in (("DELETE", "/v1/take?limit=api&key=k", "GET"),
+                                      ("PUT", "/v1/peek?limit=api&key=k", "GET"),
+                                      ("GET", "/v1/reset?limit=api&key=k", "POST"),
+                                      ("GET", "/v1/refund?limit=api&key=k", "POST"),
+                                      ("POST", "/v1/limits", "GET"), ("POST", "/v1/limits/api", "PUT"),
+                                      ("PATCH", "/v1/limits/api", "DELETE"),
+                                      ("POST", "/healthz", "GET"), ("GET", "/throttle", "POST"),
+                                      ("OPTIONS", "/v1/take", "POST")):
             body = "" if method in ("POST", "PUT", "PATCH") else None
             answer = c.ask(method, target, body)
             says(f"405 {method} {target}", answer, 405)
             check(f"Allow of {target} names {allow}", allow in answer.headers.get("allow", ""), answer)
 
 
-BAD_QUERIES = ["", "limit=win", "key=k", "limit=win&key=k&cost=x", "limit=win&key=k&cost=-1", "limit=win&key=k&cost=1.5",
-               "limit=win&key=k&cost=", "limit=win&key=k&cost=9223372036854775808", "limit=win&key=%zz", "limit=win&key=%0",
-               "limit=win&key=k&wait=soon", "limit=win&key=k&wait=-1", "limit=win&key=k&reserve=1w", "limit=win&key=k&wait=1&reserve=1",
-               "limit=win&key=k&key=l", "limit=win&limit=win&key=k", "limit=10/parsec&key=k", "limit=token-bucket+10/s+brust%3D1&key=k",
+BAD_QUERIES = ["", "limit=win", "key=k", "limit=win&key=k&cost=x", "limit=win&key=k&cost=-1",
+               "limit=win&key=k&cost=1.5",
+               "limit=win&key=k&cost=", "limit=win&key=k&cost=9223372036854775808", "limit=win&key=%zz",
+               "limit=win&key=%0",
+               "limit=win&key=k&wait=soon", "limit=win&key=k&wait=-1", "limit=win&key=k&reserve=1w",
+               "limit=win&key=k&wait=1&reserve=1",
+               "limit=win&key=k&key=l", "limit=win&limit=win&key=k", "limit=10/parsec&key=k",
+               "limit=token-bucket+10/s+brust%3D1&key=k",
                "limit=10/s%00&key=k"]
-BAD_BODIES = ["", "x", "{", '{"limit":"win"}', '{"key":"k"}', '"win"', "7", "null", '{"limit":7,"key":"k"}', '{"limit":"win","key":7}',
-              '{"limit":"win","key":"k","cost":"1"}', '{"limit":"win","key":"k","cost":1.5}', '{"limit":"win","key":"k","cost":-1}',
+BAD_BODIES = ["", "x", "{", '{"limit":"win"}', '{"key":"k"}', '"win"', "7", "null", '{"limit":7,"key":"k"}',
+              '{"limit":"win","key":7}',
+              '{"limit":"win","key":"k","cost":"1"}', '{"limit":"win","key":"k","cost":1.5}',
+              '{"limit":"win","key":"k","cost":-1}',
               '{"limit":"win","key":"k","cost":1e99}', '{"limit":"win","key":"k","cost":92233720368547758080}',
-              '{"limit":"win","key":"k","wait":[]}', '{"limit":"win","key":"k"}x', '{"limit":"win","key":"\\ud800"}', "[" * 100000,
-              '{"a":' * 5000, b'{"limit":"win","key":"\xff"}', '{"limit":"10/parsec","key":"k"}', '{"limit":"win","key":"k","key":"l"}']
+              '{"limit":"win","key":"k","wait":[]}', '{"limit":"win","key":"k"}x', '{"limit":"win","key":"\\ud800"}',
+              "[" * 100000,
+              '{"a":' * 5000, b'{"limit":"win","key":"\xff"}', '{"limit":"10/parsec","key":"k"}',
+              '{"limit":"win","key":"k","key":"l"}']
 
 
 def bad_questions_are_refused():
@@ -299,19 +342,24 @@ BAD_BYTES = [
     ("a length that is none", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", 400),
     ("a length below zero", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", 400),
     ("two lengths", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400),
-    ("a length and chunks", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    ("a length and chunks",
+     b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
     ("a bad chunk", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
-    ("a length past 64 bits", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n", (400, 413)),
-    ("a length past what a request may have", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 1048577\r\n\r\n", 413),
+    ("a length past 64 bits", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n",
+     (400, 413)),
+    ("a length past what a request may have",
+     b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 1048577\r\n\r\n", 413),
     ("a chunk past it", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfffffff0\r\n", 413),
-    ("an encoding that is not spoken", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", (400, 501)),
+    ("an encoding that is not spoken", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n",
+     (400, 501)),
     ("a head without an end", b"GET /healthz HTTP/1.1\r\nHost: a\r\n" + b"A: b\r\n" * 20000, 431),
     ("a field without an end", b"GET /healthz HTTP/1.1\r\nHost: a\r\nA: " + b"b" * 100000 + b"\r\n\r\n", 431),
     ("too many fields", b"GET /healthz HTTP/1.1\r\nHost: a\r\n" + b"A: b\r\n" * 1000 + b"\r\n", 431),
     ("a target that is too long", b"GET /" + b"a" * 40000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", (414, 431)),
     ("a blank before the colon", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length : 0\r\n\r\n", 400),
     ("a field that is folded", b"GET /healthz HTTP/1.1\r\nHost: a\r\nA: b\r\n c\r\n\r\n", 400),
-    ("a blank line within the head by LF alone", b"POST /v1/take HTTP/1.1\nHost: a\n\nGET /healthz HTTP/1.1\nHost: a\n\n", 400),
+    ("a blank line within the head by LF alone",
+     b"POST /v1/take HTTP/1.1\nHost: a\n\nGET /healthz HTTP/1.1\nHost: a\n\n", 400),
     ("a version to come", b"GET /healthz HTTP/1.9\r\nHost: a\r\n\r\n", (200, 400, 505)),
 ]
 
@@ -321,11 +369,13 @@ def bad_bytes_are_refused():
         for sentence, data, statuses in BAD_BYTES:
             got = raw(daemon, data) or b""
             status = int(got[9:12]) if re.match(rb"HTTP/1.1 \d{3} ", got) else 0
-            check(f"refused: {sentence}", status in (statuses if isinstance(statuses, tuple) else (statuses,)), f"{got[:300]!r}")
+            check(f"refused: {sentence}", status in (statuses if isinstance(statuses, tuple) else (statuses,)),
+                  f"{got[:300]!r}")
             check(f"nobody else minds: {sentence}", b"ok\n" in (raw(daemon, http_request("GET", "/healthz")) or b""))
         got = raw(daemon, http_request("GET", "/healthz") + b"GARBAGE\r\n\r\n" + http_request("GET", "/healthz"))
         check("what came before the bad bytes is answered, what comes after is not",
-              got.startswith(b"HTTP/1.1 200") and got.count(b"ok\n") == 1 and re.search(rb"HTTP/1.1 (400|501)", got), got)
+              got.startswith(b"HTTP/1.1 200") and got.count(b"ok\n") == 1 and re.search(rb"HTTP/1.1 (400|501)", got),
+              got)
 
 
 def connections_go_on_or_end():
@@ -337,7 +387,8 @@ def connections_go_on_or_end():
             sock, _body = client.sock, client.getresponse().read()
         check("keep-alive is the default of 1.1", client.sock is sock and sock is not None)
         client.close()
-        got = raw(daemon, b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" + http_request("GET", "/healthz"))
+        got = raw(daemon,
+                  b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" + http_request("GET", "/healthz"))
         check("Connection: close ends it", got.count(b"ok\n") == 1 and b"connection: close" in got.lower(), got)
         with daemon.http() as c:
             c.send_bytes(b"GET /healthz HTTP/1.0\r\n\r\n")
@@ -362,7 +413,8 @@ def requests_are_pipelined():
             left.append(told(answer)["remaining"])
         thread.join()
         ones = statuses[1::2]
-        check("a pipeline of 5,000 is answered in order", ones == [200] * 2000 + [429] * 500 and set(statuses[::2]) == {200}, ones[:5])
+        check("a pipeline of 5,000 is answered in order", ones == [200] * 2000 + [429] * 500
+              and set(statuses[::2]) == {200}, ones[:5])
         check("each by its own", left[1:4000:2] == list(range(1999, -1, -1)), left[:10])
         for i in range(50):
             c.send("POST", "/v1/take", json.dumps({"limit": "win", "key": f"p{i}"}))
@@ -374,7 +426,8 @@ def requests_are_pipelined():
 
 def bodies_come_in_chunks():
     body = b'{"limit":"win","key":"chunked"}'
-    chunks = b"".join(b"%x;ext=1\r\n%s\r\n" % (len(body[i:i + 5]), body[i:i + 5]) for i in range(0, len(body), 5)) + b"0\r\nTrailer: x\r\n\r\n"
+    chunks = b"".join(b"%x;ext=1\r\n%s\r\n" % (len(body[i:i + 5]), body[i:i + 5])
+                      for i in range(0, len(body), 5)) + b"0\r\nTrailer: x\r\n\r\n"
     head = b"POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     with Daemon(*LIMITS) as daemon, daemon.http() as c:
         c.send_bytes(head + chunks)
@@ -385,13 +438,15 @@ def bodies_come_in_chunks():
         c.send_bytes((head + chunks) * 3)
         got = [c.read().status for _ in range(3)]
         expect("in a pipeline", got, [200, 429, 429])
-        c.send_bytes(b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n" % len(body))
+        c.send_bytes(b"POST /v1/take HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+                     b"Content-Length: %d\r\n\r\n" % len(body))
         expect("100 Continue", c.take_line(), b"HTTP/1.1 100 Continue")
         c.take_line()
         c.send_bytes(body)
         says("then the body", c.read(), 429)
         big = json.dumps([{"limit": "win", "key": f"b{i}"} for i in range(2000)]).encode()
-        framed = b"".join(b"%x\r\n%s\r\n" % (len(big[i:i + 1000]), big[i:i + 1000]) for i in range(0, len(big), 1000)) + b"0\r\n\r\n"
+        framed = b"".join(b"%x\r\n%s\r\n" % (len(big[i:i + 1000]), big[i:i + 1000])
+                          for i in range(0, len(big), 1000)) + b"0\r\n\r\n"
         thread = c.send_behind(head + framed)
         got = told(c.read())
         thread.join()
@@ -399,28 +454,34 @@ def bodies_come_in_chunks():
 
 
 def every_address_is_served():
-    with Daemon("--limit", "api=fixed-window 4/1m", listen=("127.0.0.1:0", "[::1]:0", "unix:DIR/weir.sock")) as daemon:
+    with Daemon("--limit", "api=fixed-window 4/1m", listen=("127.0.0.1:0", "[::1]:0",
+                                                            "unix:DIR/weir.sock")) as daemon:
         for i in range(3):
             with daemon.http(i) as c, daemon.resp(i) as r:
-                says(f"HTTP on {daemon.addresses[i]}", c.ask("GET", "/v1/take?limit=api&key=k"), 200 if i < 2 else 429)
-                expect(f"RESP on {daemon.addresses[i]}, the same keys", r.ask("WEIR.TAKE", "api", "k")[0], 1 if i < 2 else 0)
+                says(f"HTTP on {daemon.addresses[i]}", c.ask("GET", "/v1/take?limit=api&key=k"), 200 if i < 2
+                     else 429)
+                expect(f"RESP on {daemon.addresses[i]}, the same keys", r.ask("WEIR.TAKE", "api", "k")[0],
+                       1 if i < 2 else 0)
         with daemon.http(1) as c:
             c.ask("GET", "/v1/auth/api")
-            says("the peer's address is the key, of IPv6 too", c.ask("GET", "/v1/peek?limit=api&key=::1&cost=0"), 200, verdict(True, 4, 3, 0, 60000))
+            says("the peer's address is the key, of IPv6 too", c.ask("GET", "/v1/peek?limit=api&key=::1&cost=0"),
+                 200, verdict(True, 4, 3, 0, 60000))
     with Daemon(listen=(":0",)) as daemon:
         port = daemon.addresses[0][1]
         for host in ("127.0.0.1", "::1"):
             with Http((host, port)) as c:
                 expect(f"all addresses: {host}", c.ask("GET", "/healthz").body, b"ok\n")
                 c.ask("GET", "/v1/auth/5%2Fs")
-                says(f"the peer is {host}, as it would be named", c.ask("GET", f"/v1/peek?limit=5/s&key={host}&cost=0"), 200, verdict(True, 5, 4, 0, 200))
+                says(f"the peer is {host}, as it would be named",
+                     c.ask("GET", f"/v1/peek?limit=5/s&key={host}&cost=0"), 200, verdict(True, 5, 4, 0, 200))
 
 
 def one_port_speaks_both():
     with Daemon("--limit", "api=1k/1h") as daemon:
         lines = [daemon.http() if i % 2 else daemon.resp() for i in range(40)]
         for i, line in enumerate(lines):
-            line.send_bytes(http_request("GET", "/v1/take?limit=api&key=k") if i % 2 else encode("WEIR.TAKE", "api", "k"))
+            line.send_bytes(http_request("GET", "/v1/take?limit=api&key=k") if i % 2
+                            else encode("WEIR.TAKE", "api", "k"))
         left = [told(line.read())["remaining"] if i % 2 else line.read()[2] for i, line in enumerate(lines)]
         expect("forty on one port, twenty in each tongue", sorted(left), list(range(960, 1000)))
         with daemon.http() as c:

@@ -91,7 +91,8 @@ def what_is_wrong_is_named():
     with Daemon() as daemon, daemon.resp() as c:
         for sentence, words, part in BAD:
             reply = c.ask(*words)
-            check(f"refused: {sentence}", isinstance(reply, Error) and part in reply and c.ask("PING") == "PONG", reply)
+            check(f"refused: {sentence}", isinstance(reply, Error) and part in reply and c.ask("PING") == "PONG",
+                  reply)
         expect("nothing that was refused left a trace", c.ask("WEIR.LIMIT", "LIST"), [])
 
 
@@ -117,7 +118,8 @@ def the_clock_is_not_for_everyone():
     with Daemon(manual=False) as daemon, daemon.resp() as c:
         for words in (["ADVANCE", "250ms"], ["SET", "0"]):
             reply = c.ask("WEIR.CLOCK", *words)
-            check(f"WEIR.CLOCK {words[0]} needs --clock=manual", isinstance(reply, Error) and "--clock=manual" in reply, reply)
+            check(f"WEIR.CLOCK {words[0]} needs --clock=manual", isinstance(reply, Error)
+                  and "--clock=manual" in reply, reply)
         reply = c.ask("WEIR.CLOCK", "GET")
         check("WEIR.CLOCK GET too", isinstance(reply, Error), reply)
 
@@ -166,7 +168,8 @@ def resp3_is_spoken():
         c.send("WEIR.LIMIT", "GET", "nosuch")
         expect("and it is RESP2 again", c.take_line(), b"$-1")
         expect("the limits are flat again", c.ask("WEIR.LIMIT", "LIST"), [b"api", b"token-bucket 10/s"])
-        check("HELLO 2 goes back too", isinstance(c.ask("HELLO", "3"), dict) and isinstance(c.ask("HELLO", "2"), list))
+        check("HELLO 2 goes back too", isinstance(c.ask("HELLO", "3"), dict)
+              and isinstance(c.ask("HELLO", "2"), list))
 
 
 def a_line_is_a_command_too():
@@ -192,13 +195,15 @@ def a_line_is_a_command_too():
 
 def keys_are_bytes():
     with Daemon() as daemon, daemon.resp() as c:
-        keys = [b"", b"\0", b"\0\0", b"a\0b", b"a\0c", b"a", b"\xff\xfe\x80", b"\xc3\xa9", b"\r\n", b"*1\r\n$4\r\nPING\r\n",
+        keys = [b"", b"\0", b"\0\0", b"a\0b", b"a\0c", b"a", b"\xff\xfe\x80", b"\xc3\xa9", b"\r\n",
+                b"*1\r\n$4\r\nPING\r\n",
                 b"k" * 65536, b"k" * 65535 + b"l"]
         for key in keys:
             expect(f"a key of its own: {key[:12]!r}", c.ask("CL.THROTTLE", key, 1, 10, 1), [0, 2, 1, -1, 1])
         for key in keys:
             expect(f"and once more: {key[:12]!r}", c.ask("CL.THROTTLE", key, 1, 10, 1), [0, 2, 0, -1, 1])
-            expect(f"under a limit it is another: {key[:12]!r}", c.ask("WEIR.TAKE", "10/s", key), [1, 10, 9, 0, 100, 0])
+            expect(f"under a limit it is another: {key[:12]!r}", c.ask("WEIR.TAKE", "10/s", key),
+                   [1, 10, 9, 0, 100, 0])
         for words in (["CL.THROTTLE", b"k" * 65537, 1, 10, 1], ["WEIR.TAKE", "10/s", b"k" * 65537],
                       ["THROTTLE", b"k" * 65537, 1, 10, 1], ["WEIR.PEEK", "10/s", b"k" * 65537],
                       ["WEIR.REFUND", "10/s", b"k" * 65537], ["WEIR.RESET", "10/s", b"k" * 65537],
@@ -259,7 +264,8 @@ def the_clock_moves_within_a_pipeline():
 
 
 def limits_are_set_and_changed():
-    with Daemon("--threads", "2", "--limit", "api=100/s", "--limit", "slow=fixed-window 5/1m") as daemon, daemon.resp() as c:
+    with Daemon("--threads", "2", "--limit", "api=100/s", "--limit",
+                "slow=fixed-window 5/1m") as daemon, daemon.resp() as c:
         expect("those of the command line are there", c.ask("WEIR.LIMIT", "LIST"),
                [b"api", b"token-bucket 100/s", b"slow", b"fixed-window 5/m"])
         expect("SET", c.ask("WEIR.LIMIT", "SET", "a.b:c-d_e", "10/s burst=20"), "OK")
@@ -288,7 +294,8 @@ def many_limits_have_an_end():
             replies.append(c.ask("WEIR.LIMIT", "SET", f"l{i}", "10/s"))
             if replies[-1] != "OK":
                 break
-        check("as many limits as there may be, then an error", len(replies) > 100 and isinstance(replies[-1], Error), replies[-1])
+        check("as many limits as there may be, then an error", len(replies) > 100 and isinstance(replies[-1], Error),
+              replies[-1])
         expect("those there are work", c.ask("WEIR.TAKE", "l7", "k"), [1, 10, 9, 0, 100, 0])
         expect("literals work too", c.ask("WEIR.TAKE", "7/s", "k"), [1, 7, 6, 0, 143, 0])
         expect("throttles work too", c.ask("CL.THROTTLE", "k", 1, 1, 1), [0, 2, 1, -1, 1])
@@ -298,7 +305,8 @@ def many_limits_have_an_end():
 
 def a_literal_is_its_meaning():
     with Daemon("--limit", "api=10/s") as daemon, daemon.resp() as c:
-        for i, text in enumerate(["10/s", "token-bucket 10/s", "token-bucket 10/1s burst=10", "10/1000ms", " 10/s"], 1):
+        for i, text in enumerate(["10/s", "token-bucket 10/s", "token-bucket 10/1s burst=10", "10/1000ms", " 10/s"],
+                                 1):
             expect(f"{text!r} is 10/s", c.ask("WEIR.TAKE", text, "k"), [1, 10, 10 - i, 0, 100 * i, 0])
         expect("another limit has other keys", c.ask("WEIR.TAKE", "10/s burst=11", "k"), [1, 11, 10, 0, 100, 0])
         expect("a name has its own, whatever its text", c.ask("WEIR.TAKE", "api", "k"), [1, 10, 9, 0, 100, 0])
@@ -325,7 +333,8 @@ def throttles_of_any_parameters():
     """Those are cached within bounds too, and a pipeline may have more of them than the cache has places."""
     with Daemon() as daemon, daemon.resp() as c:
         n = 5000
-        thread = c.send_behind(b"".join(encode("CL.THROTTLE", f"k{i}", i, 1 + i % 7, 1 + i % 11) for i in range(n)) * 2)
+        thread = c.send_behind(b"".join(encode("CL.THROTTLE", f"k{i}", i, 1 + i % 7, 1 + i % 11)
+                                        for i in range(n)) * 2)
         first, second = [c.read() for _ in range(n)], [c.read() for _ in range(n)]
         thread.join()
         bad = [(i, r) for i, r in enumerate(first) if r[:3] != [0, i + 1, i]]
@@ -338,7 +347,8 @@ def throttles_of_any_parameters():
 
 
 def takes_peeks_refunds_resets():
-    with Daemon("--limit", "b=token-bucket 10/s burst=5", "--limit", "w=fixed-window 3/1m", "--limit", "p=pacer 10/s") as daemon, \
+    with Daemon("--limit", "b=token-bucket 10/s burst=5", "--limit", "w=fixed-window 3/1m", "--limit",
+                "p=pacer 10/s") as daemon, \
             daemon.resp() as c:
         rows = [
             ("a take", ["WEIR.TAKE", "b", "k"], [1, 5, 4, 0, 100, 0]),
@@ -353,7 +363,8 @@ def takes_peeks_refunds_resets():
             ("a refund of one", ["WEIR.REFUND", "b", "k"], 1),
             ("a refund of more than is charged", ["WEIR.REFUND", "b", "k", 100], 1),
             ("a reservation", ["WEIR.TAKE", "b", "k", 5, "RESERVE", "0"], [1, 5, 0, 0, 500, 0]),
-            ("a reservation that waits", ["WEIR.TAKE", "b", "k", 2, "reserve", "200ms", "as", "r"], [1, 5, 0, 0, 700, 200]),
+            ("a reservation that waits", ["WEIR.TAKE", "b", "k", 2, "reserve", "200ms", "as", "r"],
+             [1, 5, 0, 0, 700, 200]),
             ("milliseconds are bare", ["WEIR.TAKE", "b", "k", 1, "RESERVE", "299"], [0, 5, 0, 1, 700, 0]),
             ("no unit, no need", ["WEIR.TAKE", "b", "k", 1, "AS", "s", "RESERVE", "300"], [1, 5, 0, 0, 800, 300]),
             ("forever", ["WEIR.TAKE", "b", "k", 1, "RESERVE", "forever", "AS", "s2"], [1, 5, 0, 0, 900, 400]),
@@ -389,20 +400,25 @@ def names_of_reservations_do_not_run_out():
             reply = c.read(), c.read()
             bad += [(i, reply)] if not isinstance(reply[0], list) or reply[0][0] != 1 else []
         check("5,000 names, one after the other", not bad, bad[:1])
-        replies = [c.ask("WEIR.TAKE", "1/s burst=1", "k", 1, "RESERVE", "forever", "AS", f"s{i}") for i in range(3000)]
+        replies = [c.ask("WEIR.TAKE", "1/s burst=1", "k", 1, "RESERVE", "forever", "AS", f"s{i}")
+                   for i in range(3000)]
         refused = next((i for i, r in enumerate(replies) if isinstance(r, Error)), None)
-        check("at once there may be so many, and then an error", refused is None or refused >= 1000, (refused, replies[refused or 0]))
+        check("at once there may be so many, and then an error", refused is None or refused >= 1000,
+              (refused, replies[refused or 0]))
 
 
 def reservations_end_with_their_connection():
     with Daemon() as daemon, daemon.resp() as c:
         with daemon.resp() as other:
             other.ask("WEIR.TAKE", "1/s", "k")
-            expect("one reserves", other.ask("WEIR.TAKE", "1/s", "k", 1, "RESERVE", "forever", "AS", "r"), [1, 1, 0, 0, 2000, 1000])
-            expect("the next is behind it", c.ask("WEIR.PEEK", "1/s", "k", 1, "RESERVE", "forever"), [1, 1, 0, 0, 3000, 2000])
+            expect("one reserves", other.ask("WEIR.TAKE", "1/s", "k", 1, "RESERVE", "forever", "AS", "r"),
+                   [1, 1, 0, 0, 2000, 1000])
+            expect("the next is behind it", c.ask("WEIR.PEEK", "1/s", "k", 1, "RESERVE", "forever"),
+                   [1, 1, 0, 0, 3000, 2000])
             other.send("QUIT")
             other.rest()
-        expect("it leaves, and gives its turn back", c.ask("WEIR.PEEK", "1/s", "k", 1, "RESERVE", "forever"), [1, 1, 0, 0, 2000, 1000])
+        expect("it leaves, and gives its turn back", c.ask("WEIR.PEEK", "1/s", "k", 1, "RESERVE", "forever"),
+               [1, 1, 0, 0, 2000, 1000])
         with daemon.resp() as other:
             other.ask("WEIR.TAKE", "1/s", "k", 1, "RESERVE", "forever", "AS", "r")
             c.ask("WEIR.CLOCK", "ADVANCE", "1001ms")
@@ -417,12 +433,15 @@ def several_are_all_or_nothing():
             ("both grant", ["WEIR.TAKEALL", 2, "a", "k", 2, "b", "k", 1], [1, 3, 2, 0, 60000, 0, -1]),
             ("the second refuses", ["WEIR.TAKEALL", 2, "a", "k", 2, "b", "k", 3], [0, 3, 2, 60000, 60000, 0, 1]),
             ("the first refuses", ["WEIR.TAKEALL", 2, "a", "k", 9, "b", "k", 1], [0, 10, 2, 100, 60000, 0, 0]),
-            ("a literal among them", ["WEIR.TAKEALL", 3, "a", "k", 1, "b", "k", 1, "1/h", "k", 2], [0, 1, 1, -1, 60000, 0, 2]),
-            ("a key named twice sees its first charge", ["WEIR.TAKEALL", 2, "b", "k", 1, "b", "k", 2], [0, 3, 1, 60000, 60000, 0, 1]),
+            ("a literal among them", ["WEIR.TAKEALL", 3, "a", "k", 1, "b", "k", 1, "1/h", "k", 2],
+             [0, 1, 1, -1, 60000, 0, 2]),
+            ("a key named twice sees its first charge", ["WEIR.TAKEALL", 2, "b", "k", 1, "b", "k", 2],
+             [0, 3, 1, 60000, 60000, 0, 1]),
         ]
         for sentence, words, wanted in rows:
             got = c.ask(*words)
-            check(sentence, isinstance(got, list) and [got[0], got[3], got[5], got[6]] == [wanted[0], wanted[3], wanted[5], wanted[6]],
+            check(sentence, isinstance(got, list) and [got[0], got[3], got[5],
+                                                       got[6]] == [wanted[0], wanted[3], wanted[5], wanted[6]],
                   f"expected {wanted}, got {got}")
         expect("nothing was charged that was refused: a", c.ask("WEIR.PEEK", "a", "k", 0), [1, 10, 8, 0, 200, 0])
         expect("nothing was charged that was refused: b", c.ask("WEIR.PEEK", "b", "k", 0), [1, 3, 2, 0, 60000, 0])
@@ -463,12 +482,14 @@ def throttles_change_live():
             got = c.ask("CL.THROTTLE", key, rate - 1, rate, 1, cost)
             check(sentence, got[:2] == [0, rate] and rate - events - 1 <= got[2] <= rate - events, got)
 
-        expect("500 of a thousand a second are used", c.ask("CL.THROTTLE", "k", 999, 1000, 1, 500), [0, 1000, 500, -1, 1])
+        expect("500 of a thousand a second are used", c.ask("CL.THROTTLE", "k", 999, 1000, 1, 500),
+               [0, 1000, 500, -1, 1])
         used("of two thousand a second 500 are used", "k", 2000, 0, 500)
         used("and a hundred more", "k", 2000, 100, 600)
         used("of a thousand, 600 are used", "k", 1000, 0, 600)
         got = c.ask("THROTTLE", "k", 1000, 1000, 1, 0)
-        check("and as a throttle of throttlecrab's", got[:2] == [1, 1000] and got[2] in (399, 400) and got[3:] == [1, 0], got)
+        check("and as a throttle of throttlecrab's", got[:2] == [1, 1000] and got[2] in (399, 400)
+              and got[3:] == [1, 0], got)
         c.ask("CL.THROTTLE", "to and fro", 999, 1000, 1, 600)
         for rate in (2000, 4000, 700, 1000) * 10:
             c.ask("CL.THROTTLE", "to and fro", rate - 1, rate, 1, 0)
@@ -477,11 +498,13 @@ def throttles_change_live():
         c.ask("CL.THROTTLE", "a", 9, 10, 1, 10)
         c.ask("CL.THROTTLE", "b", 99, 100, 1, 1)
         c.ask("CL.THROTTLE", "c", 4, 5, 60, 1)
-        expect("others with other parameters change nothing for a", c.ask("CL.THROTTLE", "a", 9, 10, 1), [1, 10, 0, 1, 1])
+        expect("others with other parameters change nothing for a", c.ask("CL.THROTTLE", "a", 9, 10, 1),
+               [1, 10, 0, 1, 1])
         c.ask("CL.THROTTLE", "d", 0, 1, 10)
         c.ask("WEIR.CLOCK", "ADVANCE", "5s")
         got = c.ask("CL.THROTTLE", "d", 0, 1, 100, 0)
-        check("half of what was owed is paid, the rest is owed at the new rate", got[:4] == [0, 1, 0, -1] and got[4] in (50, 51), got)
+        check("half of what was owed is paid, the rest is owed at the new rate", got[:4] == [0, 1, 0, -1]
+              and got[4] in (50, 51), got)
 
 
 def seconds_round_up():
@@ -532,7 +555,9 @@ if __name__ == "__main__":
         what_is_wrong_is_named, words_are_counted, the_clock_is_not_for_everyone, what_clients_say_first,
         resp3_is_spoken, a_line_is_a_command_too, keys_are_bytes, a_hundred_thousand_at_once,
         answers_keep_their_order, the_clock_moves_within_a_pipeline, limits_are_set_and_changed,
-        many_limits_have_an_end, a_literal_is_its_meaning, literals_are_bounded_and_not_forgotten, throttles_of_any_parameters,
-        takes_peeks_refunds_resets, names_of_reservations_do_not_run_out, reservations_end_with_their_connection, several_are_all_or_nothing,
+        many_limits_have_an_end, a_literal_is_its_meaning, literals_are_bounded_and_not_forgotten,
+        throttles_of_any_parameters,
+        takes_peeks_refunds_resets, names_of_reservations_do_not_run_out, reservations_end_with_their_connection,
+        several_are_all_or_nothing,
         throttles_are_one_namespace, throttles_change_live, seconds_round_up, the_clock_is_ours,
         workers_share_what_they_know]))

@@ -31,7 +31,8 @@ REFUSED = [
     ("a limit without a name", ["--limit", "10/s"], 2, "10/s"),
     ("a limit with an empty name", ["--limit", "=10/s"], 2, "=10/s"),
     ("a limit with a bad name", ["--limit", "a b=10/s"], 2, "'a b'"),
-    ("a limit with a bad text", ["--limit", "api=token-bucket 10/s brust=20"], 2, "column 19: unknown option 'brust'"),
+    ("a limit with a bad text", ["--limit", "api=token-bucket 10/s brust=20"], 2,
+     "column 19: unknown option 'brust'"),
     ("a limit without a text", ["--limit", "api="], 2, "api"),
     ("a clock that is none", ["--clock=sundial"], 2, "'sundial'"),
     ("connections that are no number", ["--max-connections", "x"], 2, "'x'"),
@@ -46,7 +47,8 @@ REFUSED = [
 
 
 def weir_serve(*flags):
-    done = subprocess.run([WEIR, "serve", *flags], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    done = subprocess.run([WEIR, "serve", *flags], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE,
                           timeout=20, check=False, text=True)
     return done.returncode, done.stdout, done.stderr
 
@@ -61,7 +63,8 @@ def what_is_wrong_is_named():
         good = got in (status if isinstance(status, tuple) else (status,)) and part in err and "listening" not in out
         check(f"refused: {sentence}", good, f"status {got}, out {out[:200]!r}, err {err[:400]!r}")
     got, out, err = weir_serve("--help")
-    check("--help is help", got == 0 and "usage: weir serve" in out and "--listen" in out and err == "", out[:200] + err)
+    check("--help is help", got == 0 and "usage: weir serve" in out and "--listen" in out and err == "",
+          out[:200] + err)
 
 
 def a_port_in_use_is_told():
@@ -93,14 +96,17 @@ def sockets_are_left_clean():
         with open(path, "w", encoding="ascii") as file:
             file.write("not a socket\n")
         status, _, err = weir_serve("--listen", f"unix:{path}")
-        check("a file that is no socket is left alone", status == 1 and path in err and os.path.getsize(path) == 13, (status, err))
+        check("a file that is no socket is left alone", status == 1 and path in err and os.path.getsize(path) == 13,
+              (status, err))
 
 
 def limits_of_the_command_line():
-    with Daemon("--limit", "a=10/s", "--limit=b=fixed-window 5/day tz=Europe/Berlin", "--limit", "c=10/s + fixed-window 1k/1h") as daemon, \
+    with Daemon("--limit", "a=10/s", "--limit=b=fixed-window 5/day tz=Europe/Berlin", "--limit",
+                "c=10/s + fixed-window 1k/1h") as daemon, \
             daemon.resp() as c:
         expect("three", c.ask("WEIR.LIMIT", "LIST"),
-               [b"a", b"token-bucket 10/s", b"b", b"fixed-window 5/day tz=Europe/Berlin", b"c", b"token-bucket 10/s + fixed-window 1000/h"])
+               [b"a", b"token-bucket 10/s", b"b", b"fixed-window 5/day tz=Europe/Berlin", b"c",
+                b"token-bucket 10/s + fixed-window 1000/h"])
     try:
         with Daemon("--limit", "a=10/s", "--limit", "a=20/s", "--threads=1") as daemon, daemon.resp() as c:
             expect("of a name given twice, the last", c.ask("WEIR.LIMIT", "GET", "a"), b"token-bucket 20/s")
@@ -175,7 +181,8 @@ def what_was_answered_arrives_before_the_end():
         daemon.signal(signal.SIGTERM)
         got = c.rest()
         thread.join()
-        check("answers that were begun are whole", got is not None and got.replace(b"+PONG\r\n", b"") == b"", (got or b"")[-50:])
+        check("answers that were begun are whole", got is not None and got.replace(b"+PONG\r\n", b"") == b"",
+              (got or b"")[-50:])
         expect("status 0", daemon.wait(), 0)
 
 
@@ -187,7 +194,8 @@ def it_stops_under_load():
         daemon.signal(signal.SIGTERM)
         answers = [line.rest() or b"" for line in lines]
         expect("status 0", daemon.wait(), 0)
-        check("every answer that came is whole", all(a.endswith(b"\r\n") or not a for a in answers), [a[-30:] for a in answers])
+        check("every answer that came is whole", all(a.endswith(b"\r\n") or not a for a in answers),
+              [a[-30:] for a in answers])
         for line, thread in zip(lines, threads):
             line.close()
             thread.join()
@@ -216,5 +224,7 @@ def workers_as_told():
 
 if __name__ == "__main__":
     sys.exit(play("start and end", [
-        what_is_wrong_is_named, a_port_in_use_is_told, sockets_are_left_clean, limits_of_the_command_line, it_stops_when_told,
-        it_drains, a_drain_has_an_end, what_was_answered_arrives_before_the_end, it_stops_under_load, signals_that_mean_nothing_to_it, workers_as_told]))
+        what_is_wrong_is_named, a_port_in_use_is_told, sockets_are_left_clean, limits_of_the_command_line,
+        it_stops_when_told,
+        it_drains, a_drain_has_an_end, what_was_answered_arrives_before_the_end, it_stops_under_load,
+        signals_that_mean_nothing_to_it, workers_as_told]))

@@ -33,7 +33,8 @@ def keys_outlive_the_daemon():
     for sentence, end in (("a restart", lambda d: d.stop()), ("kill -9", lambda d: d.kill())):
         with state_file() as path:
             n = 5000
-            ways = [("a name", lambda i: ("WEIR.TAKE", "api", f"n{i}"), 0), ("a literal", lambda i: ("WEIR.TAKE", "fixed-window 1/12h", f"l{i}"), 0),
+            ways = [("a name", lambda i: ("WEIR.TAKE", "api", f"n{i}"), 0),
+                    ("a literal", lambda i: ("WEIR.TAKE", "fixed-window 1/12h", f"l{i}"), 0),
                     ("a throttle", lambda i: ("CL.THROTTLE", f"t{i}", 0, 1, 36000), 1)]
             with on(path, "--limit", "api=fixed-window 1/10h") as daemon, daemon.resp() as c:
                 for name, words, refused in ways:
@@ -44,7 +45,8 @@ def keys_outlive_the_daemon():
             with on(path, "--limit", "api=fixed-window 1/10h") as daemon, daemon.resp() as c:
                 for name, words, refused in ways:
                     thread = c.send_behind(b"".join(encode(*words(i)) for i in range(n)))
-                    expect(f"{sentence}: none is lost of {n} keys of {name}", sum(c.read()[0] == refused for _ in range(n)), n)
+                    expect(f"{sentence}: none is lost of {n} keys of {name}",
+                           sum(c.read()[0] == refused for _ in range(n)), n)
                     thread.join()
 
 
@@ -88,18 +90,22 @@ def kill_under_load_grants_no_more_than_the_law():
                     granted[key] += 1
         in_flight = rounds * customers
         check(f"{rounds} kills under load: no key is granted more than {LIMIT}", max(granted) <= LIMIT, granted)
-        check("and none less, but for answers that were on their way", sum(granted) >= KEYS * LIMIT - in_flight and min(granted) > 0, granted)
+        check("and none less, but for answers that were on their way", sum(granted) >= KEYS * LIMIT - in_flight
+              and min(granted) > 0, granted)
         check("the load was one", asked > 500, asked)
 
 
 def two_daemons_share_a_file():
-    with state_file() as path, on(path, "--limit", "api=fixed-window 10/10h") as one, on(path, "--limit", "api=fixed-window 10/10h") as two, \
-            one.resp() as a, two.resp() as b:
+    limit = ("--limit", "api=fixed-window 10/10h")
+    with state_file() as path, on(path, *limit) as one, on(path, *limit) as two, one.resp() as a, two.resp() as b:
         for i in range(5):
-            expect("one of each in turn", (a.ask("WEIR.TAKE", "api", "k")[2], b.ask("WEIR.TAKE", "api", "k")[2]), (9 - 2 * i, 8 - 2 * i))
+            expect("one of each in turn", (a.ask("WEIR.TAKE", "api", "k")[2], b.ask("WEIR.TAKE", "api", "k")[2]),
+                   (9 - 2 * i, 8 - 2 * i))
         expect("then none of either", (a.ask("WEIR.TAKE", "api", "k")[0], b.ask("WEIR.TAKE", "api", "k")[0]), (0, 0))
-        expect("throttles too", (a.ask("CL.THROTTLE", "t", 1, 1, 36000)[:3], b.ask("CL.THROTTLE", "t", 1, 1, 36000)[:3]), ([0, 2, 1], [0, 2, 0]))
-        expect("literals too", (a.ask("WEIR.TAKE", "2/10h", "t")[:3], b.ask("WEIR.TAKE", "2/10h", "t")[:3]), ([1, 2, 1], [1, 2, 0]))
+        expect("throttles too", (a.ask("CL.THROTTLE", "t", 1, 1, 36000)[:3],
+                                 b.ask("CL.THROTTLE", "t", 1, 1, 36000)[:3]), ([0, 2, 1], [0, 2, 0]))
+        expect("literals too", (a.ask("WEIR.TAKE", "2/10h", "t")[:3], b.ask("WEIR.TAKE", "2/10h", "t")[:3]),
+               ([1, 2, 1], [1, 2, 0]))
         a.ask("WEIR.LIMIT", "SET", "api", "fixed-window 15/10h")
         expect("a change by one is in force in the other", b.ask("WEIR.TAKE", "api", "k")[:3], [1, 15, 4])
         expect("and is told there", b.ask("WEIR.LIMIT", "GET", "api"), b"fixed-window 15/10h")
@@ -116,7 +122,8 @@ def limits_in_a_file_outlive_the_daemon():
         with on(path) as daemon, daemon.resp() as c:
             expect("a limit that was set", c.ask("WEIR.LIMIT", "GET", "kept"), b"fixed-window 10/10h")
             expect("with its keys", c.ask("WEIR.PEEK", "kept", "k", 0)[:3], [1, 10, 6])
-            expect("no names of the daemon's own are listed", c.ask("WEIR.LIMIT", "LIST"), [b"kept", b"fixed-window 10/10h"])
+            expect("no names of the daemon's own are listed", c.ask("WEIR.LIMIT", "LIST"),
+                   [b"kept", b"fixed-window 10/10h"])
             expect("and it can be deleted", c.ask("WEIR.LIMIT", "DEL", "kept"), 1)
         with on(path, "--limit", "kept=fixed-window 10/10h") as daemon, daemon.resp() as c:
             expect("then it is new", c.ask("WEIR.PEEK", "kept", "k", 0)[:3], [1, 10, 10])

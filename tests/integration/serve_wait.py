@@ -28,7 +28,8 @@ def held(c):
 
 def a_turn_is_waited_for():
     with Daemon() as daemon, daemon.resp() as clock, daemon.resp() as c:
-        expect("who need not wait is answered at once", c.ask("WEIR.TAKE", "1/s", "k", 1, "WAIT", "5s"), [1, 1, 0, 0, 1000, 0])
+        expect("who need not wait is answered at once", c.ask("WEIR.TAKE", "1/s", "k", 1, "WAIT", "5s"),
+               [1, 1, 0, 0, 1000, 0])
         stands_in_line(clock, c, "1/s", 1000, "WEIR.TAKE", "1/s", "k", 1, "WAIT", "5s")
         expect("one answer is held", held(clock), 1)
         check("it does not come", c.is_silent())
@@ -36,7 +37,8 @@ def a_turn_is_waited_for():
         check("not a nanosecond early", c.is_silent())
         clock.ask("WEIR.CLOCK", "ADVANCE", "1ns")
         reply = c.read()
-        check("it comes when it is due, and there is nothing left to wait for", reply[0] == 1 and reply[5] == 0, reply)
+        check("it comes when it is due, and there is nothing left to wait for", reply[0] == 1 and reply[5] == 0,
+              reply)
         expect("no answer is held", held(clock), 0)
         expect("and it was charged once", clock.ask("WEIR.PEEK", "1/s", "k", 0)[4], 1000)
 
@@ -69,7 +71,8 @@ def turns_come_in_order():
 
 def a_long_step_serves_all_that_are_due():
     with Daemon() as daemon, daemon.resp() as clock, daemon.resp() as c:
-        c.send_bytes(b"".join(encode("WEIR.TAKE", "10/s burst=1", "k", 1, "WAIT", "forever") + encode("ECHO", i) for i in range(21)))
+        c.send_bytes(b"".join(encode("WEIR.TAKE", "10/s burst=1", "k", 1, "WAIT", "forever") + encode("ECHO", i)
+                              for i in range(21)))
         until(lambda: peek_wait(clock, "10/s burst=1") == 2100)
         expect("the first need not wait", (c.read()[0], c.read()), (1, b"0"))
         check("the others do", c.is_silent())
@@ -89,7 +92,8 @@ def later_answers_stand_behind():
         c.send("WEIR.TAKE", "10/s", "other", 3)
         c.send("PING")
         c.send("WEIR.TAKE", "nosuch", "x")
-        check("what comes behind is decided on arrival", until(lambda: clock.ask("WEIR.PEEK", "10/s", "other", 0)[2] == 7))
+        check("what comes behind is decided on arrival",
+              until(lambda: clock.ask("WEIR.PEEK", "10/s", "other", 0)[2] == 7))
         check("but not answered", c.is_silent())
         clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
         check("first the one that was held", c.read()[0] == 1)
@@ -104,10 +108,12 @@ def who_leaves_gives_its_turn_back():
             limit = f"1/s burst={1 if sentence == 'closes' else 2}"
             clock.ask("WEIR.TAKE", limit, "k", 1 if sentence == "closes" else 2)
             line = daemon.resp()
-            check("it stands in line", stands_in_line(clock, line, limit, 1000, "WEIR.TAKE", limit, "k", 1, "WAIT", "forever"))
+            check("it stands in line", stands_in_line(clock, line, limit, 1000, "WEIR.TAKE", limit, "k", 1, "WAIT",
+                                                      "forever"))
             expect("another would stand behind it", peek_wait(clock, limit), 2000)
             leave(line)
-            check(f"a client {sentence}, and its turn is given back", until(lambda: peek_wait(clock, limit) == 1000), peek_wait(clock, limit))
+            check(f"a client {sentence}, and its turn is given back", until(lambda: peek_wait(clock, limit) == 1000),
+                  peek_wait(clock, limit))
             check("no answer is held for it", until(lambda: held(clock) == 0))
 
 
@@ -149,7 +155,8 @@ def a_newcomer_does_not_overtake_a_waiter():
 
 
 def waiters_outlive_a_change_of_the_limit():
-    with Daemon("--limit", "api=fixed-window 1/1h") as daemon, daemon.resp() as clock, daemon.resp() as c, daemon.resp() as gone:
+    with Daemon("--limit",
+                "api=fixed-window 1/1h") as daemon, daemon.resp() as clock, daemon.resp() as c, daemon.resp() as gone:
         clock.ask("WEIR.TAKE", "api", "k")
         c.send("WEIR.TAKE", "api", "k", 1, "WAIT", "forever")
         until(lambda: held(clock) == 1)
@@ -193,7 +200,8 @@ def a_joined_limit_is_waited_for():
             if i == 0:
                 check("the first need not wait", line.read()[0] == 1)
             check(f"{i} stands in line", until(lambda i=i: held(clock) == i))
-        for i, step in ((1, "100ms"), (2, "100ms"), (None, "9799ms"), (3, "1ms"), (4, "100ms"), (5, "100ms"), (None, "9799ms"), (6, "1ms")):
+        for i, step in ((1, "100ms"), (2, "100ms"), (None, "9799ms"), (3, "1ms"), (4, "100ms"), (5, "100ms"),
+                        (None, "9799ms"), (6, "1ms")):
             clock.ask("WEIR.CLOCK", "ADVANCE", step)
             if i is not None:
                 check(f"{i} is served", lines[i].read()[0] == 1)
@@ -235,7 +243,8 @@ def a_waiter_keeps_its_limit_and_key():
         check("thousands of other limits", all(isinstance(clock.read(), list) for _ in range(2 * 1998)))
         clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
         check("both are served", c.read()[0] == 1 and c.read()[0] == 1)
-        expect("and charged to their key", (clock.ask("WEIR.PEEK", "1/s burst=1", key, 0)[4], clock.ask("WEIR.PEEK", "fixed-window 1/1s", key, 0)[2]), (1000, 0))
+        expect("and charged to their key", (clock.ask("WEIR.PEEK", "1/s burst=1", key, 0)[4],
+                                            clock.ask("WEIR.PEEK", "fixed-window 1/1s", key, 0)[2]), (1000, 0))
 
 
 def the_real_clock_is_never_early():
