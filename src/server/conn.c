@@ -239,9 +239,9 @@ static bool listen_to(struct conn *c)
  * (that its request was too large, say). So we only say that we are done, and hear it out for a while. */
 static bool linger(struct conn *c)
 {
+    wait_abandon(c); /* its part is over, before it is told so */
     if (c->deaf || shutdown(c->fd, SHUT_WR) != 0)
         return false;
-    wait_abandon(c); /* its part is over, however long we hear */
     c->lingers = true;
     c->worker->lingering++;
     touch(c);

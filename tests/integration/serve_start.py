@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from daemon import WEIR, Daemon, DidNotStart, Error, check, dial, encode, expect, play, until
+from daemon import WEIR, Daemon, Error, check, dial, encode, expect, play, until
 
 # (a sentence, flags, status, a part of what is said)
 REFUSED = [
@@ -107,11 +107,8 @@ def limits_of_the_command_line():
         expect("three", c.ask("WEIR.LIMIT", "LIST"),
                [b"a", b"token-bucket 10/s", b"b", b"fixed-window 5/day tz=Europe/Berlin", b"c",
                 b"token-bucket 10/s + fixed-window 1000/h"])
-    try:
-        with Daemon("--limit", "a=10/s", "--limit", "a=20/s", "--threads=1") as daemon, daemon.resp() as c:
-            expect("of a name given twice, the last", c.ask("WEIR.LIMIT", "GET", "a"), b"token-bucket 20/s")
-    except DidNotStart as why:
-        check("a name given twice is refused by name", "'a'" in str(why), why)
+    with Daemon("--limit", "a=10/s", "--limit", "a=20/s", "--threads=1") as daemon, daemon.resp() as c:
+        expect("of a name given twice, the last", c.ask("WEIR.LIMIT", "GET", "a"), b"token-bucket 20/s")
 
 
 def it_stops_when_told():
@@ -213,7 +210,7 @@ def signals_that_mean_nothing_to_it():
 def workers_as_told():
     with Daemon("--threads", "3") as daemon, daemon.resp() as c:
         check("three workers, and little else", 3 <= daemon.status("Threads") <= 5, daemon.status("Threads"))
-        expect("INFO", c.ask("PING"), "PONG")
+        expect("they answer", c.ask("PING"), "PONG")
     with Daemon("--threads=1", "--max-keys=1000") as daemon, daemon.resp() as c:
         replies = []
         for i in range(5000):
