@@ -479,9 +479,10 @@ int weir_cancel_at(struct weir *w, struct weir_reservation *r, int64_t now_ns, i
         } while (error == WEIR__STALE);
         if (error)
             return error;
+        r->term[i].cost = 0; /* once only, also if a later term fails and this is called again */
         most = weir__max(most, g.back);
     }
-    r->n = 0; /* once only */
+    r->n = 0;
     if (back)
         *back = most;
     return 0;
