@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -182,6 +183,7 @@ static pid_t stop_one(struct weir *w, struct weir_policy *p)
     const pid_t child = fork();
 
     if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)trial_take(w, p, "other");
         (void)raise(SIGSTOP);
         _exit(0);
