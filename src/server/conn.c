@@ -335,6 +335,10 @@ static void polled(uv_poll_t *h, int status, int events)
 
 void conn_drain(struct conn *c)
 {
+    if (c->held == 0 && !c->first && c->in_len == 0) {
+        conn_close(c); /* it waits for nothing */
+        return;
+    }
     if (c->held == 0)
         conn_finish(c);
     conn_push(c);

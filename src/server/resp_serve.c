@@ -157,6 +157,9 @@ static void run(struct conn *c, const struct resp_command *cmd)
     count(&conn_counters(c)->commands, 1);
     if (!row) {
         reply_error(c, "unknown command %s", quoted(cmd->word[0]));
+        /* Somebody speaks HTTP to us, or makes a browser do so: what follows may be forged. */
+        if (word_is(cmd->word[0], "post") || word_is(cmd->word[0], "host:"))
+            conn_finish(c);
         return;
     }
     if (cmd->n < row->least || (row->most > 0 && cmd->n > row->most)) {

@@ -6,7 +6,7 @@
  *     conn.c      one connection: bytes in, bytes out
  *     out.c       answers on their way, and those held back until their turn
  *     batch.c     takes gathered to be decided together
- *     wait.c      takes that wait for their turn; no thread waits with them
+ *     wait.c      takes that wait for their turn; no thread waits with them (hold.h has its parts)
  *     limits.c    names and literals to policies
  *     resp_*.c    the commands of the RESP front
  *     http_*.c    the routes of the HTTP front

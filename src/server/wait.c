@@ -9,234 +9,11 @@
  *   (1) Whoever leaves without acting gives back what it took.
  *   (2) A hold is in its worker's heap from its making to its end, at the time when it must be looked at.
  *   (3) A hold is in a line just while it has no grant. Who leaves a line calls the next of that key.
- *   (4) The lines' lock is held for list work only, never while the engine is asked.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/inside.h"
-
-#define CHAINS 256
-
-struct hold {
-    struct conn *conn;
-    struct segment *segment;
-    struct question question; /* its key and name lie behind the struct */
-    struct hold *next;        /* of the connection */
-    int64_t due_ns, deadline_ns, granted_ns;
-    size_t at; /* in the heap */
-    bool granted;
-    struct weir_verdict verdict;
-    struct weir_reservation reservation;
-
-    /* In a line; under its lock. */
-    bool in_line, called;
-    uint64_t identity;
-    struct hold *behind, *next_called;
-    char text[];
-};
-
-/* One that is answered already, and could be cancelled. */
-struct reservation {
-    struct reservation *next;
-    struct weir_reservation taken;
-    size_t len;
-    char name[];
-};
-
-struct line {
-    struct hold *first, *last;
-};
-
-struct lines {
-    pthread_mutex_t lock;
-    struct line chain[CHAINS];
-};
-
-struct lines *lines_open(void)
-{
-    struct lines *l = calloc(1, sizeof *l);
-
-    if (l)
-        (void)pthread_mutex_init(&l->lock, NULL);
-    return l;
-}
-
-void lines_close(struct lines *l)
-{
-    if (l)
-        (void)pthread_mutex_destroy(&l->lock);
-    free(l);
-}
-
-/* ---- The heap ---------------------------------------------------------------------------------- */
-
-static void put(struct worker *w, size_t at, struct hold *h)
-{
-    w->heap[at] = h;
-    h->at = at;
-}
-
-/* Moves the hold at `at` to where its time belongs. */
-static void sift(struct worker *w, size_t at)
-{
-    struct hold *h = w->heap[at];
-
-    while (at > 0 && w->heap[(at - 1) / 2]->due_ns > h->due_ns) {
-        put(w, at, w->heap[(at - 1) / 2]);
-        at = (at - 1) / 2;
-    }
-    for (;;) {
-        size_t child = 2 * at + 1;
-
-        if (child + 1 < w->heap_n && w->heap[child + 1]->due_ns < w->heap[child]->due_ns)
-            child++;
-        if (child >= w->heap_n || w->heap[child]->due_ns >= h->due_ns)
-            break;
-        put(w, at, w->heap[child]);
-        at = child;
-    }
-    put(w, at, h);
-}
-
-static bool heap_add(struct worker *w, struct hold *h)
-{
-    if (w->heap_n == w->heap_cap) {
-        const size_t cap = w->heap_cap ? 2 * w->heap_cap : 64;
-        struct hold **more = realloc(w->heap, cap * sizeof more[0]);
-
-        if (!more)
-            return false;
-        w->heap = more;
-        w->heap_cap = cap;
-    }
-    put(w, w->heap_n++, h);
-    sift(w, h->at);
-    return true;
-}
-
-static void heap_remove(struct worker *w, struct hold *h)
-{
-    const size_t at = h->at;
-    struct hold *last = w->heap[--w->heap_n];
-
-    if (last == h)
-        return;
-    put(w, at, last);
-    sift(w, at);
-}
-
-static void due_at(struct hold *h, int64_t due_ns)
-{
-    h->due_ns = due_ns;
-    sift(h->conn->worker, h->at);
-}
-
-/* ---- Lines ------------------------------------------------------------------------------------- */
-
-static struct line *line_of(struct lines *l, const struct hold *h)
-{
-    return &l->chain[(h->identity ^ h->identity >> 32) % CHAINS];
-}
-
-static bool same_key(const struct hold *a, const struct hold *b)
-{
-    return a->identity == b->identity && weir__slice_equal(a->question.key, b->question.key);
-}
-
-static struct hold *first_like_locked(struct line *line, const struct hold *h)
-{
-    struct hold *at = line->first;
-
-    while (at && !same_key(at, h))
-        at = at->behind;
-    return at;
-}
-
-static bool join(struct lines *l, struct hold *h)
-{
-    struct line *line = line_of(l, h);
-    bool first;
-
-    (void)pthread_mutex_lock(&l->lock);
-    if (!h->in_line) {
-        *(line->last ? &line->last->behind : &line->first) = h;
-        line->last = h;
-        h->in_line = true;
-    }
-    first = first_like_locked(line, h) == h;
-    (void)pthread_mutex_unlock(&l->lock);
-    return first;
-}
-
-/* Tells the hold's worker that its turn has come. */
-static void call_locked(struct hold *h)
-{
-    struct worker *w = h->conn->worker;
-
-    if (h->called)
-        return;
-    h->called = true;
-    h->next_called = w->called;
-    w->called = h;
-    (void)uv_async_send(&w->wake);
-}
-
-static void uncall_locked(struct hold *h)
-{
-    struct hold **at = &h->conn->worker->called;
-
-    while (h->called && *at != h)
-        at = &(*at)->next_called;
-    if (h->called)
-        *at = h->next_called;
-    h->called = false;
-}
-
-static void leave(struct lines *l, struct hold *h)
-{
-    struct line *line = line_of(l, h);
-    struct hold *before = NULL;
-
-    (void)pthread_mutex_lock(&l->lock);
-    uncall_locked(h);
-    if (h->in_line) {
-        for (struct hold *at = line->first; at != h; at = at->behind)
-            before = at;
-        *(before ? &before->behind : &line->first) = h->behind;
-        if (line->last == h)
-            line->last = before;
-        h->in_line = false;
-        h->behind = NULL;
-        before = first_like_locked(line, h);
-        if (before)
-            call_locked(before);
-    }
-    (void)pthread_mutex_unlock(&l->lock);
-}
-
-static bool somebody_waits(struct lines *l, const struct hold *h)
-{
-    bool yes;
-
-    (void)pthread_mutex_lock(&l->lock);
-    yes = first_like_locked(line_of(l, h), h) != NULL;
-    (void)pthread_mutex_unlock(&l->lock);
-    return yes;
-}
-
-static struct hold *next_called(struct worker *w)
-{
-    struct lines *l = w->server->lines;
-    struct hold *h;
-
-    (void)pthread_mutex_lock(&l->lock);
-    h = w->called;
-    if (h)
-        uncall_locked(h);
-    (void)pthread_mutex_unlock(&l->lock);
-    return h;
-}
+#include "server/hold.h"
 
 /* ---- Making and ending ------------------------------------------------------------------------- */
 
@@ -275,6 +52,21 @@ static void tally(struct conn *c, int error, const struct weir_verdict *v)
     count(error ? &n->errors : v->allowed ? &n->allowed : &n->denied, 1);
 }
 
+/* Who may have to wait takes a seat before the engine is asked: one that is reserved and then sent away
+ * could not always be given back, for another may have reserved behind it. */
+static bool take_seat(struct server *s)
+{
+    if (atomic_fetch_add(&s->held, 1) < s->options.max_held)
+        return true;
+    atomic_fetch_sub(&s->held, 1);
+    return false;
+}
+
+static void leave_seat(struct server *s)
+{
+    atomic_fetch_sub(&s->held, 1);
+}
+
 /* Says the answer, now or where a place was kept for it. */
 static void answer(struct hold *h, int error)
 {
@@ -296,32 +88,37 @@ static void release(struct hold *h)
     struct conn *c = h->conn;
     struct hold **at = &c->holds;
 
-    leave(c->worker->server->lines, h);
+    line_leave(c->worker->server->lines, h);
     heap_remove(c->worker, h);
     while (*at != h)
         at = &(*at)->next;
     *at = h->next;
     c->held--;
-    atomic_fetch_sub(&c->worker->server->held, 1);
+    leave_seat(c->worker->server);
 }
 
-/* False: as many are held as may be, or there is no memory. */
+/* The hold has a seat. False: there is no memory. */
 static bool keep(struct hold *h, int64_t due_ns)
 {
     struct conn *c = h->conn;
-    struct server *s = c->worker->server;
 
     h->due_ns = due_ns;
-    if (atomic_fetch_add(&s->held, 1) >= s->options.max_held || !heap_add(c->worker, h)) {
-        atomic_fetch_sub(&s->held, 1);
+    if (!heap_add(c->worker, h))
         return false;
-    }
     h->segment = out_hold(c, h);
     h->next = c->holds;
     c->holds = h;
     c->held++;
     count(&c->worker->counters.held, 1);
     return true;
+}
+
+static int64_t cancel(struct conn *c, struct weir_reservation *r)
+{
+    int64_t back = 0;
+
+    (void)weir_cancel(c->worker->server->engine, r, &back);
+    return back;
 }
 
 /* ---- Asking ------------------------------------------------------------------------------------ */
@@ -371,75 +168,10 @@ static int ask(struct hold *h, int64_t now_ns, int64_t *again_ns)
     return 0;
 }
 
-/* ---- Names of reservations --------------------------------------------------------------------- */
-
-static struct reservation **find_name(struct conn *c, struct weir__slice name)
-{
-    struct reservation **at = &c->named;
-
-    while (*at && ((*at)->len != name.len || memcmp((*at)->name, name.at, name.len) != 0))
-        at = &(*at)->next;
-    return at;
-}
-
-static void forget_name(struct conn *c, struct reservation **at)
-{
-    struct reservation *r = *at;
-
-    *at = r->next;
-    c->names--;
-    free(r);
-}
-
-/* Those that have acted can give nothing back. */
-static void forget_acted(struct conn *c)
-{
-    const int64_t now_ns = weir_now(c->worker->server->engine);
-    struct reservation **at = &c->named;
-
-    while (*at)
-        if ((*at)->taken.act_ns < now_ns)
-            forget_name(c, at);
-        else
-            at = &(*at)->next;
-}
-
-/* The latest of a name is the one that counts. False: there are as many as may be. */
-static bool remember(struct hold *h)
-{
-    struct conn *c = h->conn;
-    const struct weir__slice name = h->question.name;
-    struct reservation **at = find_name(c, name), *r;
-
-    if (*at)
-        forget_name(c, at);
-    if (c->names >= HELD_IN_CONN)
-        forget_acted(c);
-    if (c->names >= HELD_IN_CONN)
-        return false;
-    r = malloc(sizeof *r + name.len);
-    if (!r)
-        return false;
-    r->taken = h->reservation;
-    r->len = name.len;
-    memcpy(r->name, name.at, name.len);
-    r->next = c->named;
-    c->named = r;
-    c->names++;
-    return true;
-}
-
-static int64_t cancel(struct conn *c, struct weir_reservation *r)
-{
-    int64_t back = 0;
-
-    (void)weir_cancel(c->worker->server->engine, r, &back);
-    return back;
-}
+/* ---- Giving back ------------------------------------------------------------------------------- */
 
 bool ask_cancel(struct conn *c, struct weir__slice name, int64_t *back)
 {
-    struct reservation **at;
     struct hold *h = c->holds;
 
     ask_settle(c);
@@ -456,12 +188,7 @@ bool ask_cancel(struct conn *c, struct weir__slice name, int64_t *back)
         hold_free(h);
         return true;
     }
-    at = find_name(c, name);
-    if (!*at)
-        return false;
-    *back = cancel(c, &(*at)->taken);
-    forget_name(c, at);
-    return true;
+    return reserved_cancel(c, name, back);
 }
 
 /* ---- The first question ------------------------------------------------------------------------ */
@@ -474,33 +201,38 @@ static bool answered_now(struct hold *h, int error, int64_t again_ns)
 
     if (waits)
         return false;
-    if (!error && h->verdict.allowed && h->question.name.len > 0 && !remember(h)) {
-        (void)cancel(h->conn, &h->reservation);
-        error = WEIR_EFULL;
-    }
+    if (!error && h->verdict.allowed && h->question.name.len > 0)
+        reserved_keep(h);
     answer(h, error);
     return true;
 }
 
-void wait_ask(struct conn *c, const struct question *q)
+/* Nobody else can be held: now, or not at all. */
+static void ask_without_seat(struct hold *h, int64_t now_ns)
 {
-    const int64_t now_ns = weir_now(c->worker->server->engine);
-    struct hold *h = hold_make(c, q, now_ns);
-    int64_t due_ns = -1;
-    int error = 0;
+    int64_t again_ns;
+    int error;
 
-    if (!h) {
-        q->say(c, q, WEIR_ENOMEM, NULL);
-        return;
-    }
-    if (q->holds && somebody_waits(c->worker->server->lines, h)) {
-        due_ns = h->deadline_ns; /* behind them */
-    } else {
+    h->question.patience_ns = 0;
+    h->question.holds = false;
+    h->deadline_ns = now_ns;
+    error = ask(h, now_ns, &again_ns);
+    if (!error && !h->verdict.allowed && h->verdict.reason != WEIR_TOO_BIG)
+        error = WEIR_EFULL;
+    (void)answered_now(h, error, -1);
+}
+
+/* With a seat. True if it was answered, and needs none. */
+static bool ask_first(struct hold *h, int64_t now_ns)
+{
+    struct lines *l = h->conn->worker->server->lines;
+    int64_t due_ns = h->deadline_ns; /* behind those who wait already */
+    int error;
+
+    if (!h->question.holds || !line_has(l, h)) {
         error = ask(h, now_ns, &due_ns);
-        if (answered_now(h, error, due_ns)) {
-            hold_free(h);
-            return;
-        }
+        if (answered_now(h, error, due_ns))
+            return true;
         h->granted = h->verdict.allowed;
         h->granted_ns = now_ns;
         if (h->granted)
@@ -509,15 +241,35 @@ void wait_ask(struct conn *c, const struct question *q)
     }
     if (!keep(h, due_ns)) {
         if (h->granted)
-            (void)cancel(c, &h->reservation);
-        answer(h, WEIR_EFULL);
-        hold_free(h);
+            (void)cancel(h->conn, &h->reservation);
+        answer(h, WEIR_ENOMEM);
+        return true;
+    }
+    if (!h->granted)
+        due_at(h,
+               line_join(l, h) ? due_ns : h->deadline_ns); /* it is called, or its deadline comes */
+    return false;
+}
+
+void wait_ask(struct conn *c, const struct question *q)
+{
+    struct server *s = c->worker->server;
+    const int64_t now_ns = weir_now(s->engine);
+    struct hold *h = NULL;
+
+    if (q->name.len == 0 || reserved_has_room(c))
+        h = hold_make(c, q, now_ns);
+    if (!h) {
+        q->say(c, q, WEIR_EFULL, NULL);
         return;
     }
-    if (!h->granted && join(c->worker->server->lines, h))
-        due_at(h, due_ns); /* else it is called, or its deadline comes */
-    else if (!h->granted)
-        due_at(h, h->deadline_ns);
+    if (!take_seat(s)) {
+        ask_without_seat(h, now_ns);
+        hold_free(h);
+    } else if (ask_first(h, now_ns)) {
+        leave_seat(s);
+        hold_free(h);
+    }
 }
 
 /* ---- Later ------------------------------------------------------------------------------------- */
@@ -532,7 +284,7 @@ static void finish(struct hold *h, int error)
         h->verdict.reset_after_ns =
             weir__max(0, h->verdict.reset_after_ns - weir__max(0, now_ns - h->granted_ns));
     if (!error && h->verdict.allowed && h->question.name.len > 0)
-        (void)remember(h);
+        reserved_keep(h);
     answer(h, error);
     hold_free(h);
     if (!c->to_push) {
@@ -549,7 +301,7 @@ static void look_again(struct hold *h, int64_t now_ns)
     int64_t again_ns;
     int error;
 
-    if (!join(l, h) && h->deadline_ns > now_ns) {
+    if (!line_join(l, h) && h->deadline_ns > now_ns) {
         due_at(h, h->deadline_ns);
         return;
     }
@@ -557,7 +309,7 @@ static void look_again(struct hold *h, int64_t now_ns)
     if (!error && h->verdict.allowed && h->verdict.wait_ns > 0) {
         h->granted = true;
         h->granted_ns = now_ns;
-        leave(l, h);
+        line_leave(l, h);
         due_at(h, h->reservation.act_ns);
         h->verdict.wait_ns = 0;
     } else if (!error && !h->verdict.allowed && again_ns >= 0 && h->deadline_ns > now_ns) {
@@ -589,7 +341,7 @@ void wait_run(struct worker *w)
         return;
     names_enter(w->server->names);
     now_ns = weir_now(w->server->engine);
-    while ((h = next_called(w)))
+    while ((h = line_called(w)))
         due_at(h, now_ns);
     while (w->heap_n > 0 && w->heap[0]->due_ns <= now_ns) {
         h = w->heap[0];
@@ -597,7 +349,7 @@ void wait_run(struct worker *w)
             finish(h, 0);
         else
             look_again(h, now_ns);
-        while ((h = next_called(w)))
+        while ((h = line_called(w)))
             due_at(h, now_ns);
     }
     names_leave(w->server->names);
@@ -635,9 +387,6 @@ void wait_abandon(struct conn *c)
             h->segment->hold = NULL; /* its place stays empty */
         hold_free(h);
     }
-    while (c->named) {
-        (void)cancel(c, &c->named->taken);
-        forget_name(c, &c->named);
-    }
+    reserved_abandon(c);
     names_leave(c->worker->server->names);
 }

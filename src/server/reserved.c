@@ -1,0 +1,89 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/hold.h"
+
+/* One that is answered already, and could be cancelled. */
+struct reservation {
+    struct reservation *next;
+    struct weir_reservation taken;
+    size_t len;
+    char name[];
+};
+
+static struct reservation **find_name(struct conn *c, struct weir__slice name)
+{
+    struct reservation **at = &c->named;
+
+    while (*at && ((*at)->len != name.len || memcmp((*at)->name, name.at, name.len) != 0))
+        at = &(*at)->next;
+    return at;
+}
+
+static void forget_name(struct conn *c, struct reservation **at)
+{
+    struct reservation *r = *at;
+
+    *at = r->next;
+    c->names--;
+    free(r);
+}
+
+/* Those that have acted can give nothing back. */
+static void forget_acted(struct conn *c)
+{
+    const int64_t now_ns = weir_now(c->worker->server->engine);
+    struct reservation **at = &c->named;
+
+    while (*at)
+        if ((*at)->taken.act_ns < now_ns)
+            forget_name(c, at);
+        else
+            at = &(*at)->next;
+}
+
+bool reserved_has_room(struct conn *c)
+{
+    if (c->names + c->held >= HELD_IN_CONN)
+        forget_acted(c);
+    return c->names + c->held < HELD_IN_CONN;
+}
+
+void reserved_keep(struct hold *h)
+{
+    struct conn *c = h->conn;
+    const struct weir__slice name = h->question.name;
+    struct reservation **at = find_name(c, name), *r;
+
+    if (*at)
+        forget_name(c, at);
+    r = malloc(sizeof *r + name.len);
+    if (!r)
+        return; /* then it cannot be cancelled by name */
+    r->taken = h->reservation;
+    r->len = name.len;
+    memcpy(r->name, name.at, name.len);
+    r->next = c->named;
+    c->named = r;
+    c->names++;
+}
+
+bool reserved_cancel(struct conn *c, struct weir__slice name, int64_t *back)
+{
+    struct reservation **at = find_name(c, name);
+
+    if (!*at)
+        return false;
+    *back = 0;
+    (void)weir_cancel(c->worker->server->engine, &(*at)->taken, back);
+    forget_name(c, at);
+    return true;
+}
+
+void reserved_abandon(struct conn *c)
+{
+    while (c->named) {
+        (void)weir_cancel(c->worker->server->engine, &c->named->taken, NULL);
+        forget_name(c, &c->named);
+    }
+}
