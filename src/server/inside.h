@@ -179,6 +179,9 @@ void literals_tidy(struct literals *l);
 void literals_close(struct literals *l);
 const struct limit *literals_find(struct literals *l, struct weir__slice text,
                                   struct weir_diag *why);
+const struct limit *literals_again(struct literals *l, struct weir__slice said, int64_t more);
+void literals_said(struct literals *l, struct weir__slice said, int64_t more,
+                   const struct limit *limit);
 const struct limit *literals_throttle(struct literals *l, int64_t burst, int64_t count,
                                       int64_t period_s, struct weir_diag *why);
 

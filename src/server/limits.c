@@ -255,6 +255,17 @@ const struct limit *limit_throttle(struct conn *c, int64_t burst, int64_t count,
     return literals_throttle(c->worker->literals, burst, count, period_s, &c->worker->why);
 }
 
+const struct limit *limit_throttle_again(struct conn *c, struct weir__slice said, int64_t more)
+{
+    return literals_again(c->worker->literals, said, more);
+}
+
+void limit_throttle_said(struct conn *c, struct weir__slice said, int64_t more,
+                         const struct limit *l)
+{
+    literals_said(c->worker->literals, said, more, l);
+}
+
 /* ---- Changing ---------------------------------------------------------------------------------- */
 
 int limits_set(struct conn *c, struct weir__slice name, struct weir__slice text,

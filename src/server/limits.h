@@ -35,6 +35,12 @@ const struct limit *limit_find(struct conn *c, struct weir__slice word, int *sta
 const struct limit *limit_throttle(struct conn *c, int64_t burst, int64_t count, int64_t period_s,
                                    const char **why);
 
+/* The limit of the numbers that were written in just these bytes last time, or NULL: most clients say the
+ * same with every request, and to compare is less than to read. limit_throttle_said tells what they meant. */
+const struct limit *limit_throttle_again(struct conn *c, struct weir__slice said, int64_t more);
+void limit_throttle_said(struct conn *c, struct weir__slice said, int64_t more,
+                         const struct limit *l);
+
 void limit_hold(const struct limit *l);
 void limit_let_go(const struct limit *l);
 

@@ -15,6 +15,7 @@
 #define LITERALS  256 /* kept by each worker */
 #define THROTTLES 1024
 #define TEXT_MOST WEIR_LIMIT_TEXT_MAX
+#define SAID_MOST 64 /* bytes of a throttle's numbers that are known again */
 
 struct literal {
     uint64_t hash;
@@ -34,6 +35,12 @@ struct literals {
     uint64_t secret[2], looks;
     struct literal literal[LITERALS];
     struct throttle throttle[THROTTLES];
+    struct {
+        size_t len;
+        int64_t more;
+        const struct limit *limit;
+        char bytes[SAID_MOST];
+    } said;                     /* the last throttle, as it was written; of length 0: none */
     struct held_limit *retired; /* in this wake-up, and still in use by questions of it */
 };
 
@@ -99,6 +106,8 @@ void held_limit_let_go(struct held_limit *h)
 
 static void retire(struct literals *l, struct held_limit *h)
 {
+    if (l->said.limit == &h->limit)
+        l->said.len = 0;
     h->next_retired = l->retired;
     l->retired = h;
 }
@@ -202,6 +211,25 @@ static struct throttle *throttle_place(struct literals *l, int64_t burst, int64_
     h = (h ^ (uint64_t)count) * UINT64_C(0xbf58476d1ce4e5b9);
     h = (h ^ h >> 29 ^ (uint64_t)period_s) * UINT64_C(0x94d049bb133111eb);
     return &l->throttle[(h >> 32) % THROTTLES];
+}
+
+const struct limit *literals_again(struct literals *l, struct weir__slice said, int64_t more)
+{
+    const bool same = said.len == l->said.len && more == l->said.more &&
+                      memcmp(said.at, l->said.bytes, said.len) == 0;
+
+    return same && said.len > 0 ? l->said.limit : NULL;
+}
+
+void literals_said(struct literals *l, struct weir__slice said, int64_t more,
+                   const struct limit *limit)
+{
+    if (said.len == 0 || said.len > SAID_MOST)
+        return;
+    l->said.len = said.len;
+    l->said.more = more;
+    l->said.limit = limit;
+    memcpy(l->said.bytes, said.at, said.len);
 }
 
 const struct limit *literals_throttle(struct literals *l, int64_t burst, int64_t count,

@@ -144,22 +144,39 @@ static bool read_options(struct conn *c, struct words w, size_t i, bool all, str
 
 /* ---- CL.THROTTLE and THROTTLE ------------------------------------------------------------------ */
 
+/* The bytes from the first number to the last, if they are RESP's: those tell all three, lengths and all.
+ * An inline command's may have had quotes. */
+static struct weir__slice as_written(struct words w)
+{
+    const char *from = w.word[2].at, *to = w.word[4].at + w.word[4].len;
+    const bool counted = to > from && w.word[3].at - from > 6 && from[w.word[2].len] == '\r';
+
+    return (struct weir__slice){from, counted ? (size_t)(to - from) : 0};
+}
+
 /* key max_burst count period [cost]. `more` is what may come on top of max_burst at once. */
 static bool read_throttle(struct conn *c, struct words w, int64_t more, int64_t least_cost,
                           struct question *q)
 {
+    const struct weir__slice said = as_written(w);
     int64_t burst, count, period;
     const char *why;
 
     *q = (struct question){.key = w.word[1], .cost = 1};
     if (!key_fits(c, q->key) ||
-        !word_int(c, w.word[2], "max_burst", 1 - more, WEIR_COUNT_MAX - more, &burst) ||
-        !word_int(c, w.word[3], "count", 1, WEIR_COUNT_MAX, &count) ||
-        !word_int(c, w.word[4], "period", 1, PERIOD_MOST_S, &period) ||
         (w.n > 5 && !word_int(c, w.word[5], "cost", least_cost, WEIR_COUNT_MAX, &q->cost)))
         return false;
+    q->limit = limit_throttle_again(c, said, more);
+    if (q->limit)
+        return true;
+    if (!word_int(c, w.word[2], "max_burst", 1 - more, WEIR_COUNT_MAX - more, &burst) ||
+        !word_int(c, w.word[3], "count", 1, WEIR_COUNT_MAX, &count) ||
+        !word_int(c, w.word[4], "period", 1, PERIOD_MOST_S, &period))
+        return false;
     q->limit = limit_throttle(c, burst + more, count, period, &why);
-    if (!q->limit)
+    if (q->limit)
+        limit_throttle_said(c, said, more, q->limit);
+    else
         reply_error(c, "%s", why);
     return q->limit != NULL;
 }
