@@ -28,6 +28,8 @@ static struct weir__bucket *try_other(struct weir__table *t, const struct weir__
 
     if (fingerprint == 0 || weir__table_candidates(t, fingerprint, &h) < 2)
         return NULL;
+    if (h.bucket[0] != at && h.bucket[1] != at)
+        return NULL; /* a child of fork has it so; see grow.c */
     other = h.bucket[0] == at ? h.bucket[1] : h.bucket[0];
     if (!weir__lock_try(&other->lock, &weir__seat_private))
         return NULL;
@@ -37,21 +39,13 @@ static struct weir__bucket *try_other(struct weir__table *t, const struct weir__
     return NULL;
 }
 
-static bool is_spared(struct weir__spared spared, uint64_t fingerprint)
-{
-    for (int i = 0; i < spared.n; i++)
-        if (spared.fingerprint[i] == fingerprint)
-            return true;
-    return false;
-}
-
 bool weir__bucket_make_room(struct weir__table *t, struct weir__bucket *b, int64_t now_ns,
                             struct weir__spared spared, int deeper)
 {
     for (uint64_t i = 0; i < t->places; i++) {
         const uint64_t fingerprint = weir__bucket_get(b, i);
         struct weir__bucket *other =
-            is_spared(spared, fingerprint) ? NULL : try_other(t, b, fingerprint);
+            weir__is_spared(spared, fingerprint) ? NULL : try_other(t, b, fingerprint);
         uint64_t place;
 
         if (!other)

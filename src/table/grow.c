@@ -22,6 +22,8 @@
  *   (4) A newcomer moves two buckets. From one size to the next there are as many newcomers as
  *       buckets, so the table is through before it is due again. A newcomer who finds no place in a
  *       table that can still grow does not evict, but makes it grow.
+ *   (5) A child of fork may begin while its parent's thread was between saying so and moving: keys that
+ *       are then found in a bucket where they do not belong any more cannot be found by name, and go.
  */
 #include <string.h>
 
@@ -183,6 +185,10 @@ static void move_keys(struct weir__table *t, struct weir__map m, uint64_t i, str
 
         if (fingerprint == 0 || number == i)
             continue;
+        if (number - to->from >= TARGETS) { /* see (5) */
+            drop(t, b, place);
+            continue;
+        }
         target = to->bucket[number - to->from];
         free = weir__free_place(t, target, now_ns);
         if (free < t->places)

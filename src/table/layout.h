@@ -1,4 +1,5 @@
-/* How a table lies in memory: for the files of this layer alone. */
+/* How a table lies in memory: for the files of this layer, for what decisions inline of it (fast.h),
+ * and for `weir store`, which reads tables that it has not made. */
 #ifndef WEIR_TABLE_LAYOUT_H
 #define WEIR_TABLE_LAYOUT_H
 
@@ -139,6 +140,14 @@ static inline uint64_t weir__free_place(const struct weir__table *t, const struc
  * times by making one free there first (displace.c). The lock of other buckets is only tried. */
 bool weir__bucket_make_room(struct weir__table *t, struct weir__bucket *b, int64_t now_ns,
                             struct weir__spared spared, int deeper);
+
+static inline bool weir__is_spared(struct weir__spared spared, uint64_t fingerprint)
+{
+    for (int i = 0; i < spared.n; i++)
+        if (spared.fingerprint[i] == fingerprint)
+            return true;
+    return false;
+}
 
 static inline bool weir__table_can_grow(const struct weir__table *t)
 {

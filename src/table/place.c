@@ -19,10 +19,11 @@ void weir__table_stretch(struct weir__table *t, uint32_t version, int64_t since_
 {
     struct weir__stretch *s = &t->stretch[version % WEIR__STRETCHES];
 
-    if (atomic_load(&s->version) == version) {
-        extra_ns = weir__add_sat(extra_ns, atomic_load(&s->extra_ns));
-        times = weir__mul_sat(times, atomic_load(&s->times));
-        since_ns = atomic_load(&s->since_ns);
+    assert(extra_ns >= 0 && times >= 1);
+    if (atomic_load(&s->version) == version) { /* both only rise: no key seems fresh meanwhile */
+        atomic_store(&s->extra_ns, weir__add_sat(extra_ns, atomic_load(&s->extra_ns)));
+        atomic_store(&s->times, weir__mul_sat(times, atomic_load(&s->times)));
+        return;
     }
     atomic_store(&s->version, 0);
     atomic_store(&s->since_ns, since_ns);
@@ -66,14 +67,6 @@ struct offer {
     bool empty;
 };
 
-static bool is_spared(struct weir__spared spared, uint64_t fingerprint)
-{
-    for (int i = 0; i < spared.n; i++)
-        if (spared.fingerprint[i] == fingerprint)
-            return true;
-    return false;
-}
-
 /* A place whose key is as good as new rather than an empty one, so that a table does not grow while
  * it could be reused; else the one nearest to being as good as new. */
 static struct offer offer_of(const struct weir__table *t, struct weir__bucket *b, int64_t now_ns,
@@ -86,7 +79,7 @@ static struct offer offer_of(const struct weir__table *t, struct weir__bucket *b
         const bool empty = weir__bucket_get(b, i) == 0;
 
         best.live += at > now_ns;
-        if (is_spared(spared, weir__bucket_get(b, i)))
+        if (weir__is_spared(spared, weir__bucket_get(b, i)))
             continue;
         if (at <= now_ns ? best.free_ns > now_ns || (best.empty && !empty) : at < best.free_ns) {
             best.place = i;
