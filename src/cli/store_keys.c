@@ -25,8 +25,7 @@ int store_keys_check(const struct store_image *m, uint32_t size_class, struct we
 {
     const struct weir__table *t = store_image_table(m, size_class);
 
-    if (weir__table_is_sound(t, m->header.table[size_class].bytes) &&
-        t->state_bytes == weir__size_of_class(size_class))
+    if (weir__table_is_sound(t, weir__size_of_class(size_class), m->header.table[size_class].bytes))
         return 0;
     return weir__diag(why, WEIR_EFORMAT,
                       "%s: damaged: the table of %zu-byte states contradicts itself", m->path,

@@ -228,7 +228,7 @@ int weir__file_table(struct weir__file *f, uint32_t c, struct weir__table **tabl
         error = cannot_map(f, r->bytes, why);
     if (!error)
         *table = (struct weir__table *)(void *)(f->base + atomic_load(&r->at));
-    if (!error && !weir__table_is_sound(*table, r->bytes))
+    if (!error && !weir__table_is_sound(*table, weir__size_of_class(c), r->bytes))
         error = weir__diag(why, WEIR_EFORMAT,
                            "%s: damaged: the table of %zu-byte states contradicts itself", f->path,
                            weir__size_of_class(c));

@@ -92,13 +92,12 @@ struct weir__table *weir__table_init(void *mem, const struct weir__table_options
     return t;
 }
 
-bool weir__table_is_sound(const struct weir__table *t, uint64_t bytes)
+bool weir__table_is_sound(const struct weir__table *t, size_t state_bytes, uint64_t bytes)
 {
     const struct weir__table_options o = {t->state_bytes, t->max_keys, true};
     struct shape s;
 
-    if (t->state_bytes < sizeof(struct weir__state) || t->state_bytes % 8 != 0 || t->shared != 1 ||
-        t->state_bytes > bytes || t->max_keys == 0 || t->max_keys > bytes)
+    if (t->state_bytes != state_bytes || t->shared != 1 || t->max_keys == 0 || t->max_keys > bytes)
         return false;
     s = shape_of(t->state_bytes, t->max_keys);
     return weir__table_size(&o) <= bytes && t->bucket_bytes == s.bucket_bytes &&
@@ -168,8 +167,9 @@ static bool look_in(const struct weir__table *t, struct weir__bucket *b, uint64_
     return h->place < t->places;
 }
 
-struct weir__state *weir__table_search_locked(const struct weir__table *t, uint64_t fingerprint,
-                                              struct weir__hold *h)
+/* Without the locks only a guess. */
+static struct weir__state *search(const struct weir__table *t, uint64_t fingerprint,
+                                  struct weir__hold *h)
 {
     const int first = h->first;
 
@@ -178,6 +178,18 @@ struct weir__state *weir__table_search_locked(const struct weir__table *t, uint6
         return weir__state_at(t, h->in, h->place);
     h->in = NULL;
     return NULL;
+}
+
+static bool is_held(struct weir__bucket *b)
+{
+    return atomic_load_explicit(&b->lock.holder, memory_order_relaxed) != 0;
+}
+
+struct weir__state *weir__table_search_locked(const struct weir__table *t, uint64_t fingerprint,
+                                              struct weir__hold *h)
+{
+    assert(is_held(h->bucket[0]) && (!h->bucket[1] || is_held(h->bucket[1])));
+    return search(t, fingerprint, h);
 }
 
 /* Looks for the key without a lock, locks the bucket where it seems to be and looks again. *state is
@@ -189,7 +201,7 @@ static int lock_where_found(struct weir__table *t, struct weir__seat *s, uint64_
 
     *state = NULL;
     (void)weir__table_candidates(t, fingerprint, h);
-    if (!weir__table_search_locked(t, fingerprint, h))
+    if (!search(t, fingerprint, h))
         return 0;
     weir__journal_intend(s, 0, &h->in->lock);
     error = weir__lock_take(&h->in->lock, s);
@@ -302,11 +314,12 @@ struct weir__table_stats weir__table_stats(const struct weir__table *t)
 void weir__table_sample(struct weir__table *t, struct weir__seat *s, int64_t now_ns, uint64_t most,
                         uint64_t *seen, uint64_t *live)
 {
-    const uint64_t n = buckets_of(t), step = n > most ? n / most : 1;
+    const uint64_t all = buckets_of(t), n = all < most ? all : most;
 
     *seen = *live = 0;
-    for (uint64_t i = 0; i < n && i / step < most; i += step) {
-        struct weir__bucket *b = weir__bucket_at(t, i);
+    for (uint64_t i = 0; i < n; i++) {
+        /* Both are far below 2^32: the product fits. */
+        struct weir__bucket *b = weir__bucket_at(t, i * all / n);
 
         weir__journal_intend(s, 0, &b->lock);
         if (weir__lock_take(&b->lock, s) != 0)

@@ -138,14 +138,14 @@ void weir__table_stretch(struct weir__table *t, uint32_t version, int64_t since_
                          int64_t extra_ns, int64_t times);
 
 struct weir__table_stats weir__table_stats(const struct weir__table *t);
-/* Looks at up to `most` buckets: how many places it saw, and how many of them are alive. */
+/* Looks at up to `most` buckets, spread over the table: how many places it saw, and how many of them are alive. */
 void weir__table_sample(struct weir__table *t, struct weir__seat *s, int64_t now_ns, uint64_t most,
                         uint64_t *seen, uint64_t *live);
 /* Calls `visit` for every entry of a table that nobody else uses. */
 void weir__table_each(const struct weir__table *t, void *arg,
                       void (*visit)(void *arg, uint64_t fingerprint,
                                     const struct weir__state *state));
-/* Whether the header is one that weir__table_init wrote for memory of this size. */
-bool weir__table_is_sound(const struct weir__table *t, uint64_t bytes);
+/* Whether the header is one that weir__table_init wrote for states and for memory of these sizes. */
+bool weir__table_is_sound(const struct weir__table *t, size_t state_bytes, uint64_t bytes);
 
 #endif

@@ -228,6 +228,22 @@ static void refuses_a_header_that_contradicts_itself(void **state)
         }
 }
 
+/* What the header says of its tables no checksum covers: here, that the second is where the first is. */
+static void refuses_a_table_of_states_of_another_size(void **state)
+{
+    struct image image = trial_copy();
+    struct weir__region *table = trial_header(&image)->table;
+    struct trial t;
+
+    (void)state;
+    atomic_store(&table[1].at, atomic_load(&table[0].at));
+    table[1].bytes = table[0].bytes;
+    trial_write("file", image.at, image.bytes);
+    t = trial_open("file");
+    trial_refused(&t, WEIR_EFORMAT, "/file", "24-byte states contradicts itself");
+    image_free(&image);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +261,7 @@ int main(void)
         cmocka_unit_test(refuses_a_file_cut_at_any_page),
         cmocka_unit_test(refuses_every_changed_byte_that_the_checksum_covers),
         cmocka_unit_test(refuses_a_header_that_contradicts_itself),
+        cmocka_unit_test(refuses_a_table_of_states_of_another_size),
     };
 
     return trials_main("store-refusals", tests, LENGTH(tests));
