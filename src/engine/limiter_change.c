@@ -5,8 +5,7 @@
  *
  *     lone to lone       shows the new edition. Decisions under way finish by the old one, and the
  *                        states they write are converted at the next touch.
- *     lone to others     shows none, waits until nobody decides by the pair any more, and moves
- *     what
+ *     lone to others     shows none, waits until nobody decides by the pair any more, and moves what
  *                        is in it. Whoever comes meanwhile waits for the lock.
  *     others to lone     moves the state to the pair and shows the edition, under the lock.
  *     others to others   moves the states, under the lock.

@@ -326,7 +326,7 @@ def damage_inside(folder):
         patch(path, at, data)
         return path
 
-    record = word(good, DIRECTORY_AT) + 32
+    record = word(good, DIRECTORY_AT) + 40
     rows = [
         ("a damaged directory", spoilt("d1", record - 8, b"\x05"), ": damaged: its directory contradicts the header"),
         ("a damaged record", spoilt("d2", record + 24 + 128 + 3728 + 1000, b"\x55"),
