@@ -30,13 +30,25 @@ struct member {
     pthread_t thread;
 };
 
+void start_on(int core, pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    pthread_attr_t a;
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET((size_t)core, &set);
+    (void)pthread_attr_init(&a);
+    (void)pthread_attr_setaffinity_np(&a, sizeof set, &set);
+    must(pthread_create(thread, &a, run, arg) == 0, "a thread starts");
+    (void)pthread_attr_destroy(&a);
+}
+
 static void *run_member(void *arg)
 {
     struct member *m = arg;
     struct crew *c = m->crew;
     struct lap start;
 
-    pin(m->who == 0 ? CORE_MAIN : CORE_OTHER);
     for (uint64_t warm = 0; warm < c->count / 4; warm += CHUNK)
         c->work(c->arg, m->who, CHUNK);
     atomic_fetch_add(&c->ready, 1);
@@ -64,7 +76,7 @@ static double try_once(struct crew *c, double *lost)
     for (int i = 0; i < c->threads; i++) {
         m[i].crew = c;
         m[i].who = i;
-        must(pthread_create(&m[i].thread, NULL, run_member, &m[i]) == 0, "a thread starts");
+        start_on(i == 0 ? CORE_MAIN : CORE_OTHER, &m[i].thread, run_member, &m[i]);
     }
     *lost = 0;
     for (int i = 0; i < c->threads; i++) {

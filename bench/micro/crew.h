@@ -2,7 +2,12 @@
 #ifndef WEIR_BENCH_CREW_H
 #define WEIR_BENCH_CREW_H
 
+#include <pthread.h>
 #include <stdint.h>
+
+/* A thread that is on its core from its first instruction on: with real-time priority it might never get
+ * there from a core where somebody spins until it does. */
+void start_on(int core, pthread_t *thread, void *(*run)(void *), void *arg);
 
 enum { CREW_MOST = 2 };
 

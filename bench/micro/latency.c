@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "crew.h"
 #include "quiet.h"
 #include "rig.h"
 #include "stopwatch.h"
@@ -143,7 +144,6 @@ static void *run_other(void *arg)
 {
     struct other *o = arg;
 
-    pin(CORE_OTHER);
     while (!atomic_load_explicit(&o->stop, memory_order_relaxed)) {
         o->work(o);
         atomic_fetch_add(&o->did, INVENTED);
@@ -156,7 +156,7 @@ static void other_start(struct other *o, void (*work)(struct other *o))
     o->work = work;
     atomic_store(&o->did, 0);
     atomic_store(&o->stop, false);
-    must(pthread_create(&o->thread, NULL, run_other, o) == 0, "a thread starts");
+    start_on(CORE_OTHER, &o->thread, run_other, o);
     while (atomic_load(&o->did) == 0) {
     }
 }

@@ -1,6 +1,7 @@
 #include "quiet.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "stopwatch.h"
@@ -43,9 +44,12 @@ static double busy_share(void)
 void quiet_wait(const char *bench, const char *scene, int run)
 {
     static int looks;
-    double busy = busy_share();
+    double busy;
     char what[128];
 
+    if (getenv("BENCH_URGENT")) /* nobody else runs while we do */
+        return;
+    busy = busy_share();
     for (; looks < LOOKS_MOST && busy > BUSY_MOST; looks++)
         busy = busy_share();
     (void)snprintf(what, sizeof what, "%s %s", bench, scene);

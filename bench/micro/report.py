@@ -227,6 +227,9 @@ def how_measured(s):
         "timed. Each program checks that it measured what it says: grants, refusals and evictions are "
         "counted.", "",
     ]
+    if "urgent" in s.notes:
+        lines += ["Some or all of it was measured with real-time priority on a machine that others used too: "
+                  "they took no core from it, but some of its caches and memory.", ""]
     lines += [f"Each run waits a few seconds for a machine that is idle: {busy} of {runs} runs began all the "
               f"same on one that was not, and {lost} of {samples} samples lost more than 5% of their "
               "time to others.", ""]

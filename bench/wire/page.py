@@ -105,11 +105,14 @@ def how_measured(s):
         "are there before it counts, all of them are alive, keys are drawn at random, and all requests are "
         "granted: the client counts refusals and fails if there are any.", "",
         "The client (`bench/wire/load.c`) renders its requests beforehand and counts replies rather than "
-        "parse them; it polls and does not sleep, for a server would pay for waking it. *Depth* is how many requests a connection sends with one write before it waits for "
+        "parse them; it polls and does not sleep, for a server would pay for waking it. *Depth* is how many "
+        "requests a connection sends with one write before it waits for "
         "their replies. Processor time is that of the server's process, user and system, all threads.", "",
         f"Each scene waits a while for a machine that is idle: {busy} of {runs} began all the same on one "
         f"that was not, and {lost} of {samples} samples lost more than 5% of their time to others. A sample "
         "that lost more than 3% was taken again, up to four times, and the one that lost least counts.", "",
+        *(["All of it ran with real-time priority, on a machine that others used too.", ""]
+          if "urgent" in s.notes else []),
         *table(("", ""), machine() + [("TCP congestion control", congestion())] + programs()),
     ]
 
@@ -159,7 +162,8 @@ def latency(s):
     return ["## Latency at equal load", "",
             "Microseconds from the time at which a request was due to be sent to the time at which its reply "
             "was read. Due times are fixed beforehand: 60% of what Redis INCR can do at that depth; ratios "
-            "are to Redis INCR.", "",
+            "are to Redis INCR. In each round a contender is measured three times, and the one with the "
+            "least p99 counts: what disturbs only ever adds.", "",
             *table(("", "offered, thousand/s", "", "p50", "", "p99", "", "p99.9", "", "achieved",
                     "server, ns"), rows)]
 

@@ -29,6 +29,12 @@ def cpu_ns(pid):
     return time.clock_gettime_ns((~pid << 3) | 2)
 
 
+def waited_ns(pid):
+    """How long its first thread was ready to run while somebody else had the core."""
+    with open(f"/proc/{pid}/schedstat", encoding="ascii") as f:
+        return int(f.read().split()[1])
+
+
 class Server:
     """command: a function of (directory, port) that makes the words to start it."""
 

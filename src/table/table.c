@@ -180,7 +180,7 @@ static struct weir__state *search(const struct weir__table *t, uint64_t fingerpr
     return NULL;
 }
 
-static bool is_held(struct weir__bucket *b)
+__attribute__((unused)) static bool is_held(struct weir__bucket *b)
 {
     return atomic_load_explicit(&b->lock.holder, memory_order_relaxed) != 0;
 }
