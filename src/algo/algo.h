@@ -93,6 +93,7 @@ struct weir__meter {
     int64_t changed_edge_ns;         /* align=clock: the end of the window that holds changed_ns */
     const struct weir__meter *older; /* the version before, or NULL                              */
 
+    uint64_t per_period;       /* (2^64 - 1) / period, for weir__due_events                      */
     struct weir__span step;    /* T: what one event takes                                        */
     struct weir__span full;    /* what may be owed at once: burst, capacity, 1 + slack, max-burst*/
     struct weir__span delay;   /* leaky-bucket: what may be owed before delays begin             */

@@ -95,6 +95,16 @@ static inline struct weir__span weir__due_price(const struct weir__meter *m, int
     return n == 1 ? m->step : weir__due_price_of(m, n);
 }
 
+/* floor(units / period), without a division, which would take as long as all the rest of a decision. The
+ * inverse is below 1/period by less than period/2^64 of it, so the product, of units below 2^63, is too low
+ * by less than one half: it is right, or one too few. */
+static inline int64_t weir__due_periods(const struct weir__meter *m, int64_t units)
+{
+    const int64_t guess = (int64_t)((weir__wide(units) * m->per_period) >> 64);
+
+    return guess + (units - guess * m->term.period_ns >= m->term.period_ns);
+}
+
 /* floor(s / T) */
 static inline int64_t weir__due_events(const struct weir__meter *m, struct weir__span s)
 {
@@ -102,7 +112,7 @@ static inline int64_t weir__due_events(const struct weir__meter *m, struct weir_
 
     if (!__builtin_mul_overflow(s.ns, m->term.count, &units) &&
         !__builtin_add_overflow(units, s.rem, &units))
-        return units / m->term.period_ns;
+        return weir__due_periods(m, units);
     return (int64_t)((weir__wide(s.ns) * weir__wide(m->term.count) + weir__wide(s.rem)) /
                      weir__wide(m->term.period_ns));
 }

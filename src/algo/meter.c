@@ -33,6 +33,7 @@ static void init(struct weir__meter *m, const struct weir_term *term, int64_t bo
         .version = 1,
         .born_ns = born_ns,
         .changed_ns = born_ns,
+        .per_period = UINT64_MAX / (uint64_t)term->period_ns,
         .step = {term->period_ns / term->count, term->period_ns % term->count}};
     m->algo->prepare(m);
 }

@@ -204,6 +204,9 @@ struct server {
     uv_timer_t patience; /* how long a drain may take */
     uv_signal_t signal[2];
     int64_t started_ms;
+    pthread_mutex_t stats_lock;
+    struct weir_stats stats;
+    uint64_t stats_until_ns; /* by uv_hrtime */
     struct listeners *listeners;
 };
 

@@ -268,12 +268,11 @@ void run_info(struct conn *c, struct words w)
     };
     struct server *s = conn_server(c);
     uint64_t counters[sizeof NAMES / sizeof NAMES[0]];
-    struct weir_stats stats = {0};
+    const struct weir_stats stats = server_stats(s);
     char text[4096];
     int len;
 
     (void)w;
-    (void)weir_stats(server_engine(s), &stats);
     server_counters(s, counters);
     len = snprintf(text, sizeof text,
                    "# Server\r\nredis_version:%s\r\nweir_version:%s\r\nredis_mode:standalone\r\n"

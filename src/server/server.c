@@ -120,6 +120,22 @@ void server_counters(struct server *s, uint64_t out[sizeof(struct counters) / si
     }
 }
 
+struct weir_stats server_stats(struct server *s)
+{
+    struct weir_stats stats;
+    uint64_t begin;
+
+    (void)pthread_mutex_lock(&s->stats_lock);
+    begin = uv_hrtime();
+    if (begin >= s->stats_until_ns && weir_stats(s->engine, &stats) == 0) {
+        s->stats = stats;
+        s->stats_until_ns = begin + 100 * (uv_hrtime() - begin);
+    }
+    stats = s->stats;
+    (void)pthread_mutex_unlock(&s->stats_lock);
+    return stats;
+}
+
 uint64_t server_open_connections(struct server *s)
 {
     return atomic_load(&s->open_connections);
@@ -243,6 +259,7 @@ int serve(const struct serve_options *o)
 
     if (!s)
         return 1;
+    (void)pthread_mutex_init(&s->stats_lock, NULL);
     s->options = filled(o);
     s->threads = s->options.threads;
     s->started_ms = (int64_t)(uv_hrtime() / 1000000);

@@ -95,6 +95,9 @@ uint64_t server_held(struct server *s);
 int64_t server_uptime_s(struct server *s);
 const struct serve_options *server_options(const struct server *s);
 struct weir *server_engine(struct server *s);
+/* What the engine holds. To count is to walk over the table, so the answer is kept for a hundred times as
+ * long as it took to find: whoever asks all the time costs a hundredth of a core. */
+struct weir_stats server_stats(struct server *s);
 /* "127.0.0.1:7311": the first address that is listened on, as it came out. */
 const char *server_address(const struct server *s);
 int server_port(const struct server *s); /* 0: only Unix sockets */

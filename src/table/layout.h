@@ -70,10 +70,12 @@ static inline uint64_t weir__bucket_look(const struct weir__table *t, const stru
 {
     uint64_t found = t->places;
 
-    if (t->places == WEIR__PLACES_USUAL) { /* unrolled */
-        for (uint64_t i = 0; i < WEIR__PLACES_USUAL; i++)
-            found = weir__bucket_get(b, i) == fingerprint ? i : found;
-        return found;
+    if (t->places == WEIR__PLACES_USUAL) { /* by hand: the compilers leave it a loop */
+        found = weir__bucket_get(b, 4) == fingerprint ? 4 : found;
+        found = weir__bucket_get(b, 3) == fingerprint ? 3 : found;
+        found = weir__bucket_get(b, 2) == fingerprint ? 2 : found;
+        found = weir__bucket_get(b, 1) == fingerprint ? 1 : found;
+        return weir__bucket_get(b, 0) == fingerprint ? 0 : found;
     }
     for (uint64_t i = 0; i < t->places; i++)
         found = weir__bucket_get(b, i) == fingerprint ? i : found;

@@ -164,10 +164,15 @@ static void a_deadline_that_has_passed_takes_nothing(void **state)
 
 static void a_disturbed_sleeper_gives_back_what_it_took(void **state)
 {
-    static const char *const LIMITS[] = {
-        "token-bucket 1/s burst=3", "pacer 1/s",           "leaky-bucket 1/s capacity=9 delay=0",
-        "fixed-window 3/1m",        "sliding-log 3/1m",    "token-bucket 1/s burst=3 + pacer 1/s",
-        "min-interval 1s",          "sliding-counter 3/1m"};
+    static const char *const LIMITS[] = {"token-bucket 1/s burst=3",
+                                         "pacer 1/s",
+                                         "leaky-bucket 1/s capacity=9 delay=0",
+                                         "fixed-window 3/1m",
+                                         "sliding-log 3/1m",
+                                         "token-bucket 1/s burst=3 + pacer 1/s",
+                                         "min-interval 1s",
+                                         "sliding-counter 3/1m",
+                                         "pacer 1/s + fixed-window 5/day"};
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
@@ -188,8 +193,13 @@ static void a_disturbed_sleeper_gives_back_what_it_took(void **state)
         assert_int_equal(d.sleeps, 1);
         after = look(w, p, "k", T0);
         same_verdict(&before, &after);
+        for (int again = 0; again < 5; again++) {
+            d.disturbed = d.sleeps + 1;
+            assert_int_equal(weir_wait(w, &rq, WEIR_FOREVER, &v), WEIR_EINTR);
+        }
         assert_int_equal(weir_wait(w, &rq, WEIR_FOREVER, &v), 0);
         assert_true(v.allowed);
+        assert_true(d.now_ns < T0 + HOUR); /* and not only tomorrow */
         place_close(w);
     }
 }
@@ -508,6 +518,26 @@ static void a_signal_ends_the_wait_in_line_too(void **state)
     place_close(w);
 }
 
+/* It waits to the end, and then ends: it never leaves its place in the line to nobody. */
+static void a_thread_that_is_cancelled_holds_up_nobody(void **state)
+{
+    struct weir *w = place_open(NULL);
+    struct weir_policy *p = place_policy(w, "p", "fixed-window 1/200ms", weir_now(w));
+    const struct weir_request rq = ask(p, "k", 1, 0);
+    struct weir_verdict v;
+    struct waiter waiter;
+
+    (void)state;
+    assert_true(take(w, p, "k", 1, weir_now(w)).allowed);
+    start(&waiter, w, rq, WEIR_FOREVER);
+    assert_int_equal(pthread_cancel(waiter.thread), 0);
+    assert_int_equal(weir_wait(w, &rq, weir_now(w) + 5 * SECOND, &v), 0);
+    assert_true(v.allowed);
+    comes_back(&waiter);
+    assert_true(waiter.v.allowed);
+    place_close(w);
+}
+
 static void without_a_clock_of_ones_own_time_passes(void **state)
 {
     struct weir *w = place_open(NULL);
@@ -538,6 +568,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(whoever_gives_up_holds_up_nobody),
     cmocka_unit_test(a_signal_ends_the_wait),
     cmocka_unit_test(a_signal_ends_the_wait_in_line_too),
+    cmocka_unit_test(a_thread_that_is_cancelled_holds_up_nobody),
     cmocka_unit_test(without_a_clock_of_ones_own_time_passes),
 };
 

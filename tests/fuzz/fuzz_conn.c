@@ -46,6 +46,7 @@ static struct server *server_make(void)
                                         .max_held = 20,
                                         .idle_ns = INT64_C(3600) * WEIR__NS_PER_S};
     s->threads = 1;
+    (void)pthread_mutex_init(&s->stats_lock, NULL);
     atomic_init(&s->manual.now_ns, NOW_NS);
     if (weir_open(&s->engine, &o, &why) != 0)
         abort();

@@ -33,7 +33,8 @@ def is_sanitized():
     return False
 
 
-ROOMY = 10 if is_sanitized() else 1     # a sanitizer's memory is not the daemon's
+ROOMY = 10 if is_sanitized() else 1     # a sanitizer's memory and time are not the daemon's
+SERVED_WITHIN_S = 2 * ROOMY
 
 
 # ---- Counting ----------------------------------------------------------------------------------
@@ -394,3 +395,36 @@ def http_request(method, target, body=None, headers=()):
     if raw is not None:
         lines.append(f"Content-Length: {len(raw)}")
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + (raw or b"")
+
+
+# ---- Crowds ------------------------------------------------------------------------------------
+
+
+def others_are_served(daemon, sentence):
+    began = time.monotonic()
+    with daemon.resp() as c, daemon.http() as h:
+        good = c.ask("CL.THROTTLE", "other", 99999, 100000, 1)[0] == 0 and h.ask("GET", "/healthz").status == 200
+    took = time.monotonic() - began
+    check(f"others are served: {sentence}", good and took < SERVED_WITHIN_S, f"{took:.2f} s")
+
+
+def flood(line, data, most):
+    """Sends until the daemon takes no more: how much it took."""
+    line.socket.setblocking(False)
+    sent, last = 0, time.monotonic()
+    end = last + 3
+    while sent < most and time.monotonic() < min(end, last + 0.3):
+        with contextlib.suppress(BlockingIOError):
+            sent += line.socket.send(data[sent % len(data):])
+            last = time.monotonic()
+            continue
+        time.sleep(0.005)
+    return sent
+
+
+def answers(daemon):
+    try:
+        with Resp(daemon.addresses[0], timeout=1) as c:
+            return c.ask("PING") == "PONG"
+    except OSError:
+        return False

@@ -87,7 +87,7 @@ def redis_cli_on_a_terminal():
         main, side = pty.openpty()
         env = os.environ | {"TERM": "dumb", "HOME": home}
         with subprocess.Popen([program("redis-cli"), "-p", str(daemon.addresses[0][1])], stdin=side, stdout=side,
-                              stderr=side, env=env) as cli:
+                              stderr=side, env=env):
             os.close(side)
             os.write(main, b"PING\nWEIR.TAKE api tty\nQUIT\n")
             out = b""

@@ -8,24 +8,15 @@ connections last 10 s.
 import contextlib
 import random
 import resource
-import selectors
 import socket
 import sys
 import threading
 import time
 
-from daemon import ROOMY, Daemon, Error, Resp, check, dial, encode, expect, http_request, play, until
+from daemon import (ROOMY, SERVED_WITHIN_S, Daemon, Error, Resp, answers, check, dial, encode, expect, flood,
+                    http_request, others_are_served, play, until)
 
 STORM_S = 10 if "--long" in sys.argv else 2
-SERVED_WITHIN_S = 2 * ROOMY
-
-
-def others_are_served(daemon, sentence):
-    began = time.monotonic()
-    with daemon.resp() as c, daemon.http() as h:
-        good = c.ask("CL.THROTTLE", "other", 99999, 100000, 1)[0] == 0 and h.ask("GET", "/healthz").status == 200
-    took = time.monotonic() - began
-    check(f"others are served: {sentence}", good and took < SERVED_WITHIN_S, f"{took:.2f} s")
 
 
 # ---- Bytes that are no requests ----------------------------------------------------------------
@@ -64,6 +55,19 @@ def hostile_bytes_end_their_connection_only():
             with Resp(daemon.addresses[0], timeout=3) as c:
                 c.send_behind(bad)
                 check(f"{bad[:8]!r} is no command", c.take_line().startswith(b"-ERR unknown command"))
+
+
+def forged_http_smuggles_no_commands():
+    """A browser can be made to send lines of another's choice; behind a line of HTTP none of them is a command."""
+    with Daemon() as daemon:
+        for data in (b"POST / HTTP/9\r\nPING\r\n", b"PING\r\nHost: a\r\nPING\r\n",
+                     b"POST /x HTTP/1.1\r\nHost: a\r\n\r\nPING\r\n"):
+            with Resp(daemon.addresses[0], timeout=3) as c:
+                c.send_bytes(data)
+                c.socket.shutdown(socket.SHUT_WR)
+                got = c.rest() or b""
+            check(f"{data[:12]!r} ends the connection", got.count(b"PONG") == data.startswith(b"PING")
+                  and (b"-ERR unknown command" in got or b'{"error"' in got), got)
 
 
 def noise_does_no_harm():
@@ -114,19 +118,6 @@ def slow_writers():
             line.close()
 
 
-def flood(line, data, most):
-    """Sends until the daemon takes no more: how much it took."""
-    line.socket.setblocking(False)
-    sent, last = 0, time.monotonic()
-    while sent < most and time.monotonic() - last < 0.3:
-        with contextlib.suppress(BlockingIOError):
-            sent += line.socket.send(data[sent % len(data):])
-            last = time.monotonic()
-            continue
-        time.sleep(0.005)
-    return sent
-
-
 def readers_that_never_read():
     with Daemon("--threads", "1") as daemon:
         before = daemon.rss_mib()
@@ -159,6 +150,23 @@ def readers_that_never_read():
         others_are_served(daemon, "after they left")
 
 
+def asking_for_info_is_cheap():
+    """Clients ask for INFO whenever they connect: it must not cost more where there are more keys."""
+    with Daemon("--threads", "1") as daemon, daemon.resp() as c:
+        n = 100000
+        thread = c.send_behind(b"".join(encode("CL.THROTTLE", f"k{i}", 0, 1, 36000) for i in range(n)))
+        c.take_bytes(n * len(b"*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:36000\r\n"))
+        thread.join()
+        check("it counts the keys", int(c.info()["keys"]) > n * 0.99, c.info()["keys"])
+        used = daemon.cpu_s()
+        thread = c.send_behind(encode("INFO") * 1000)
+        for _ in range(1000):
+            c.read()
+        thread.join()
+        check("a thousand INFOs, 100,000 keys, a fifth of a second", daemon.cpu_s() - used < 0.2 * ROOMY,
+              daemon.cpu_s() - used)
+
+
 def half_closed_clients_are_answered():
     with Daemon() as daemon:
         with daemon.resp() as c:
@@ -180,6 +188,9 @@ def half_closed_clients_are_answered():
 
 def ten_thousand_idle_connections():
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(ValueError, OSError):      # only root may have more
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(most, 12000), max(most, 12000)))
+        most = max(most, 12000)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     n = min(10000, most - 500)
     if n < 10000:
@@ -194,8 +205,8 @@ def ten_thousand_idle_connections():
                   c.info()["connected_clients"])
         others_are_served(daemon, f"while {n} idle")
         grown = daemon.rss_mib() - before
-        check("an idle connection costs less than 2 KiB", grown * 1024 < 2 * n, f"{grown:.1f} MiB")
-        some = random.Random(1).sample(lines, 500)
+        check("an idle connection costs less than 2 KiB", grown * 1024 < 2 * n + 1024, f"{grown:.1f} MiB")
+        some = random.Random(1).sample(lines, min(n, 500))
         for s in some:
             s.sendall(encode("PING"))
         check("each of them is still heard", all(s.recv(7) == b"+PONG\r\n" for s in some))
@@ -316,143 +327,8 @@ def everything_at_once():
                   c.info()["connected_clients"])
 
 
-def answers(daemon):
-    try:
-        with Resp(daemon.addresses[0], timeout=1) as c:
-            return c.ask("PING") == "PONG"
-    except OSError:
-        return False
-
-
-# ---- Caps --------------------------------------------------------------------------------------
-
-
-def connections_are_capped():
-    with Daemon("--max-connections", "10") as daemon:
-        lines = [daemon.resp() for _ in range(10)]
-        check("ten are served", all(line.ask("PING") == "PONG" for line in lines))
-        with Resp(daemon.addresses[0], timeout=5) as extra:
-            got = extra.rest()
-            check("the eleventh is sent away", got is not None and (got == b"" or got.startswith(b"-ERR")), got)
-        check("the ten are served still", all(line.ask("PING") == "PONG" for line in lines))
-        lines.pop().close()
-        check("when one leaves, there is place", until(lambda: answers(daemon), 5))
-        for line in lines:
-            line.close()
-
-
-def requests_are_capped():
-    with Daemon("--max-request", "8KiB") as daemon:
-        fits, long = encode("ECHO", "x" * 8000), encode("ECHO", "x" * 9000)
-        with daemon.resp() as c:
-            c.send_bytes(fits)
-            expect("a command that fits", len(c.read()), 8000)
-            c.send_bytes(fits * 10)
-            check("ten of them, in one go", all(len(c.read()) == 8000 for _ in range(10)))
-            c.send_behind(long)
-            check("a longer one is refused", (c.rest() or b"").startswith(b"-ERR"))
-        with daemon.http() as c:
-            expect("a body that fits", c.ask("POST", "/v1/take",
-                                             '{"limit":"10/s","key":"' + "x" * 7000 + '"}').status, 200)
-            expect("a longer one is refused", c.ask("POST", "/v1/take",
-                                                    '{"limit":"10/s","key":"' + "x" * 9000 + '"}').status, 413)
-            check("and the connection ends", c.rest() == b"")
-
-
-def keys_are_capped():
-    with Daemon("--max-key", "10") as daemon, daemon.resp() as c, daemon.http() as h:
-        expect("a key of ten bytes", c.ask("CL.THROTTLE", "k" * 10, 1, 1, 1)[0], 0)
-        reply = c.ask("CL.THROTTLE", "k" * 11, 1, 1, 1)
-        check("one of eleven", isinstance(reply, Error) and "10" in reply, reply)
-        expect("over HTTP, ten", h.ask("GET", "/v1/take?limit=10/s&key=" + "k" * 10).status, 200)
-        expect("over HTTP, eleven", h.ask("GET", "/v1/take?limit=10/s&key=" + "k" * 11).status, 400)
-        expect("in a batch, eleven", b'"error"' in h.ask("POST", "/v1/take",
-                                                         '[{"limit":"10/s","key":"' + "k" * 11 + '"}]').body, True)
-
-
-def held_answers_are_capped():
-    with Daemon("--max-held", "5") as daemon, daemon.resp() as clock:
-        clock.ask("WEIR.TAKE", "1/s", "k")
-        lines = [daemon.resp() for _ in range(7)]
-        for i, line in enumerate(lines):
-            line.send("WEIR.TAKE", "1/s", "k", 1, "WAIT", "forever")
-            until(lambda i=i: int(clock.info()["held_answers"]) == min(5, i + 1), 2)
-        replies = [line.read() for line in lines[5:]]
-        check("the sixth and the seventh are told why not", all(isinstance(r, Error) and "held" in r
-                                                                for r in replies), replies)
-        expect("and took nothing", clock.ask("WEIR.PEEK", "1/s", "k", 1, "RESERVE", "forever")[5], 6000)
-        clock.ask("WEIR.CLOCK", "ADVANCE", "10s")
-        check("the five are served", all(line.read()[0] == 1 for line in lines[:5]))
-        lines[6].send("WEIR.TAKE", "1/s", "k", 1, "WAIT", "forever")
-        expect("then there is place", lines[6].read()[0], 1)
-        for line in lines:
-            line.close()
-
-
-def output_behind_a_held_answer_is_capped():
-    with Daemon("--max-output", "64KiB", "--threads", "1") as daemon, daemon.resp() as clock, daemon.resp() as c:
-        before, n = daemon.rss_mib(), 20000
-        clock.ask("WEIR.TAKE", "1/s", "k")
-        behind = b"".join(encode("ECHO", f"{i:01000d}") for i in range(n))
-        thread = c.send_behind(encode("WEIR.TAKE", "1/s", "k", 1, "WAIT", "forever") + behind)
-        until(lambda: int(clock.info()["held_answers"]) == 1)
-        others_are_served(daemon, "while 20 MB wait behind a held answer")
-        check("nothing comes", c.is_silent())
-        check("memory is bounded", daemon.rss_mib() - before < 8, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
-        clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
-        check("then the held one", c.read()[0] == 1)
-        check("and all behind it, in order", all(int(c.read()) == i for i in range(n)))
-        thread.join()
-
-
-def idle_connections_end():
-    with Daemon("--idle", "400ms") as daemon, daemon.resp() as busy, daemon.resp() as waits, \
-            daemon.resp() as idle, daemon.http() as half:
-        waits.ask("WEIR.TAKE", "1/s", "k")
-        waits.send("WEIR.TAKE", "1/s", "k", 1, "WAIT", "forever")
-        half.send_bytes(b"GET /healthz HTT")
-        began = time.monotonic()
-        selector = selectors.DefaultSelector()
-        for line in (idle, half):
-            selector.register(line.socket, selectors.EVENT_READ, line)
-        ended = {}
-        while len(ended) < 2 and time.monotonic() - began < 5:
-            busy.ask("PING")
-            for event, _ in selector.select(0.05):
-                event.data.rest()
-                ended[event.data] = time.monotonic() - began
-                selector.unregister(event.fileobj)
-        check("an idle one is closed, in good time", 0.3 < ended.get(idle, 0) < 3, ended.get(idle))
-        check("half a request is idle too", 0.3 < ended.get(half, 0) < 3, ended.get(half))
-        expect("a busy one is not", busy.ask("PING"), "PONG")
-        check("nor one that waits for its turn", waits.is_silent())
-        busy.ask("WEIR.CLOCK", "ADVANCE", "1s")
-        check("which comes", waits.read()[0] == 1)
-
-
-def deep_pipelines_of_waits_are_bounded():
-    """One connection may hold so many answers; then it is not read from, and nothing is lost."""
-    with Daemon("--threads", "1") as daemon, daemon.resp() as clock, daemon.resp() as c:
-        before, n = daemon.rss_mib(), 5000
-        thread = c.send_behind(encode("WEIR.TAKE", "1k/s burst=1", "k", 1, "WAIT", "forever") * n)
-        until(lambda: int(clock.info()["held_answers"]) >= 1000, 3)
-        others_are_served(daemon, "while 5,000 waits stand in one pipeline")
-        check("memory is bounded", daemon.rss_mib() - before < 20, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
-        got, good = 0, True
-        c.socket.settimeout(5)
-        while got < n and good:
-            clock.ask("WEIR.CLOCK", "ADVANCE", "10s")
-            reply = c.read()
-            good, got = reply[0] == 1, got + 1
-        check("all of them are served", got == n and good, got)
-        thread.join(5)
-
-
 if __name__ == "__main__":
     sys.exit(play("faults", [
-        hostile_bytes_end_their_connection_only, noise_does_no_harm, slow_writers, readers_that_never_read,
-        half_closed_clients_are_answered,
-        ten_thousand_idle_connections, a_storm_of_connects_and_resets, a_full_table_of_files, everything_at_once,
-        connections_are_capped, requests_are_capped,
-        keys_are_capped, held_answers_are_capped, output_behind_a_held_answer_is_capped, idle_connections_end,
-        deep_pipelines_of_waits_are_bounded]))
+        hostile_bytes_end_their_connection_only, forged_http_smuggles_no_commands, noise_does_no_harm, slow_writers,
+        readers_that_never_read, half_closed_clients_are_answered, asking_for_info_is_cheap,
+        ten_thousand_idle_connections, a_storm_of_connects_and_resets, a_full_table_of_files, everything_at_once]))

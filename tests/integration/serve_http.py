@@ -319,6 +319,11 @@ def bad_questions_are_refused():
             says(f"400 ?{query}", c.ask("GET", f"/v1/take?{query}"), 400)
         for body in BAD_BODIES:
             says(f"400 {body[:60]!r}", c.ask("POST", "/v1/take", body), 400)
+        for target, status in (("/v1/take?limit=%ff%22x%0d%0a%00&key=k", 404), ("/v1/limits/%ff%22%0a", 404),
+                               ("/v1/auth/%22%5c%ff?key=a", 404),
+                               ("/v1/take?limit=win&key=k&cost=%ff%22%0a", 400),
+                               ("/v1/take?%ff%22=1&limit=win", 400)):
+            says(f"an error is JSON, whatever it quotes: {target}", c.ask("GET", target), status)
         says("404 of an unknown limit", c.ask("GET", "/v1/take?limit=nosuch&key=k"), 404)
         says("404 by JSON", c.ask("POST", "/v1/take", '{"limit":"nosuch","key":"k"}'), 404)
         says("nothing was charged", c.ask("GET", "/v1/peek?limit=win&key=k&cost=0"), 200, verdict(True, 3, 3, 0, 0))
@@ -384,7 +389,8 @@ def connections_go_on_or_end():
         client = http.client.HTTPConnection(host, port, timeout=10)
         for _ in range(100):
             client.request("GET", "/v1/take?limit=api&key=k")
-            sock, _body = client.sock, client.getresponse().read()
+            sock = client.sock
+            client.getresponse().read()
         check("keep-alive is the default of 1.1", client.sock is sock and sock is not None)
         client.close()
         got = raw(daemon,

@@ -93,6 +93,13 @@ def what_is_wrong_is_named():
             reply = c.ask(*words)
             check(f"refused: {sentence}", isinstance(reply, Error) and part in reply and c.ask("PING") == "PONG",
                   reply)
+        for words in (["a\r\n+OK\r\n"], ["WEIR.TAKE", "a\r\n+OK\r\n", "k"],
+                      ["WEIR.LIMIT", "SET", "a\r\n+OK\r\n", "10/s"], ["HELLO", "3", "a\r\n+OK\r\n"],
+                      ["WEIR.TAKE", "10/s \r\n+OK\r\n", "k"], ["WEIR.CANCEL", "\r\n+OK\r\n"],
+                      ["CLIENT", "SETNAME", "\r\n+OK\r\n"]):
+            reply = c.ask(*words)
+            check(f"an error is one line, whatever it quotes: {words}", isinstance(reply, Error)
+                  and c.ask("PING") == "PONG", reply)
         expect("nothing that was refused left a trace", c.ask("WEIR.LIMIT", "LIST"), [])
 
 

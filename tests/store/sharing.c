@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -88,6 +89,68 @@ static void one_process_may_open_a_file_twice(void **state)
     assert_int_equal(holder_of("twice", 0), 0);
 }
 
+/* ---- Locks ------------------------------------------------------------------------------------- */
+
+/* A process that holds the lock of the file's header. */
+static pid_t hold_header(const char *name)
+{
+    struct flock l = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = WEIR__LOCK_HEADER, .l_len = 1};
+    char path[FOLDER_PATH], done;
+    int pipes[2];
+    pid_t child;
+
+    folder_path(path, name);
+    assert_int_equal(pipe(pipes), 0);
+    child = fork();
+    if (child == 0) {
+        (void)alarm(TRIAL_HANG_S);
+        if (fcntl(open(path, O_RDWR | O_CLOEXEC), F_SETLK, &l) != 0 || write(pipes[1], "", 1) != 1)
+            _exit(1);
+        for (;;)
+            (void)pause();
+    }
+    assert_int_equal(read(pipes[0], &done, 1), 1);
+    (void)close(pipes[0]);
+    (void)close(pipes[1]);
+    return child;
+}
+
+static void let_go(pid_t holder)
+{
+    assert_int_equal(kill(holder, SIGKILL), 0);
+    assert_int_equal(waitpid(holder, NULL, 0), holder);
+}
+
+static void who_meets_a_locked_file_is_told_which(void **state)
+{
+    struct trial t;
+    pid_t holder;
+
+    (void)state;
+    trial_write("locked", trial_sound()->at, trial_sound()->bytes);
+    holder = hold_header("locked");
+    t = trial_open("locked");
+    trial_refused(&t, WEIR_EBUSY, "/locked", "locked by another process for a second");
+    let_go(holder);
+}
+
+static void a_policy_that_cannot_be_forgotten_stays_in_force(void **state)
+{
+    struct weir_policy *p;
+    struct weir *w = trial_engine("kept", &p, "fixed-window 100/1h");
+    const pid_t holder = hold_header("kept");
+
+    (void)state;
+    assert_int_equal(weir_policy_forget(w, p), WEIR_EBUSY);
+    assert_true(trial_take(w, p, "key"));
+    let_go(holder);
+    assert_ptr_equal(weir_policy_find(w, "p"), p);
+    assert_int_equal(weir_policy_forget(w, p), 0);
+    assert_null(weir_policy_find(w, "p"));
+    weir_close(w);
+}
+
 /* ---- Seats ------------------------------------------------------------------------------------- */
 
 #define CROWD (WEIR__FILE_SEATS + 20)
@@ -105,8 +168,9 @@ static void *ask_and_stay(void *crowd)
     const struct weir_request rq = weir_request_of(c->p, "key", 3);
     struct weir_verdict v;
     const int error = weir_take_at(c->w, &rq, T0, &v);
+    struct weir_stats stats;
 
-    if (error == WEIR_EFULL)
+    if (error == WEIR_EFULL && weir_stats_at(c->w, T0, &stats) == WEIR_EFULL)
         atomic_fetch_add(&c->full, 1);
     else if (error != 0)
         atomic_fetch_add(&c->other, 1);
@@ -264,6 +328,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_who_make_a_file_at_once_share_it),
         cmocka_unit_test(one_process_may_open_a_file_twice),
+        cmocka_unit_test(who_meets_a_locked_file_is_told_which),
+        cmocka_unit_test(a_policy_that_cannot_be_forgotten_stays_in_force),
         cmocka_unit_test(threads_beyond_the_seats_are_told_so),
         cmocka_unit_test(threads_that_end_make_room_for_others),
         cmocka_unit_test(threads_that_end_make_room_for_other_processes),

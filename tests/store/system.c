@@ -41,7 +41,7 @@ static void refuses_a_path_without_its_directory(void **state)
     struct trial t = trial_open("missing/file");
 
     (void)state;
-    trial_refused(&t, WEIR_EIO, "missing/file", "No such file or directory");
+    trial_refused(&t, WEIR_EIO, "missing/file", "/missing does not exist");
 }
 
 static void refuses_a_path_through_a_file(void **state)
@@ -69,9 +69,18 @@ static void refuses_a_path_that_is_too_long(void **state)
     t = trial_run(open_path, path);
     trial_refused(&t, WEIR_EIO, "/xxx", "cannot");
     memset(name, 'y', sizeof name);
+    name[0] = '/';
     name[sizeof name - 1] = '\0';
     t = trial_run(open_path, name); /* one name may have 255 bytes */
     trial_refused(&t, WEIR_EIO, "yyy", "name too long");
+}
+
+static void refuses_a_relative_path(void **state)
+{
+    struct trial t = trial_run(open_path, (void *)(uintptr_t) "limits.state");
+
+    (void)state;
+    trial_refused(&t, WEIR_EINVAL, "file:limits.state", "relative");
 }
 
 static void refuses_a_store_without_a_path(void **state)
@@ -253,6 +262,48 @@ static void a_table_that_finds_no_room_is_an_error_and_no_more(void **state)
     assert_int_equal(t.at, 0);
 }
 
+/* ---- No /proc ---------------------------------------------------------------------------------- */
+
+/* Makes a file, and opens it again as one that saw the time an hour ahead, in a boot nobody can name. */
+static void open_without_proc(struct trial *t, void *path)
+{
+    const struct disk d = {"/proc", 0, ""};
+    const int64_t ahead = weir_now(NULL) + 3600 * SECOND;
+    char store[FOLDER_PATH + 10];
+    const struct weir_options o = {.store = store, .max_keys = 20};
+    struct image_file f;
+    struct weir *w;
+
+    if (!mount_own(&d))
+        _exit(99);
+    open_path(t, path);
+    if (t->error != 0)
+        return;
+    f = image_open(path);
+    atomic_store(&((struct weir__header *)(void *)f.at)->stamp_ns, ahead);
+    (void)snprintf(store, sizeof store, "file:%s", (const char *)path);
+    t->error = weir_open(&w, &o, NULL);
+    t->at = t->error == 0 && weir_now(w) >= ahead;
+}
+
+static void without_proc_files_are_made_and_time_goes_on(void **state)
+{
+    char path[FOLDER_PATH];
+    struct trial t;
+    int files;
+
+    (void)state;
+    folder_path(path, "no proc");
+    files = folder_count();
+    t = trial_run(open_without_proc, path);
+    if (t.ended == 99)
+        skip();
+    trial_ended(&t);
+    assert_int_equal(t.error, 0);
+    assert_int_equal(t.at, 1);
+    assert_int_equal(folder_count(), files + 1);
+}
+
 /* ---- Memory ------------------------------------------------------------------------------------ */
 
 static void open_without_room(struct trial *t, void *path)
@@ -291,12 +342,14 @@ int main(void)
         cmocka_unit_test(refuses_a_path_without_its_directory),
         cmocka_unit_test(refuses_a_path_through_a_file),
         cmocka_unit_test(refuses_a_path_that_is_too_long),
+        cmocka_unit_test(refuses_a_relative_path),
         cmocka_unit_test(refuses_a_store_without_a_path),
         cmocka_unit_test(refuses_a_directory_that_cannot_be_written),
         cmocka_unit_test(refuses_a_file_that_cannot_be_written),
         cmocka_unit_test(refuses_a_read_only_file_system),
         cmocka_unit_test(refuses_a_disk_without_room),
         cmocka_unit_test(a_table_that_finds_no_room_is_an_error_and_no_more),
+        cmocka_unit_test(without_proc_files_are_made_and_time_goes_on),
         cmocka_unit_test(refuses_what_cannot_be_mapped),
     };
 

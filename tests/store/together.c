@@ -226,6 +226,36 @@ static void a_cancel_that_failed_half_way_gives_back_once(void **state)
     weir_close(w);
 }
 
+static void a_batch_that_failed_says_which_were_not_decided(void **state)
+{
+    struct weir_policy *p;
+    struct weir *w = trial_engine("batch", &p, "fixed-window 100/1h");
+    struct weir_request rq[70];
+    struct weir_verdict v[70];
+    struct weir_reservation r;
+    struct weir__lock *lock;
+    pid_t child;
+
+    (void)state;
+    for (int i = 0; i < 70; i++)
+        rq[i] = weir_request_of(p, i == 1 ? "busy" : i == 2 ? "after" : "key", 4);
+    assert_int_equal(weir_reserve_at(w, &rq[1], 1, T0, &r, v), 0);
+    child = stop_one(w, p);
+    lock = lock_of("batch", r.term[0].fingerprint);
+    atomic_store(&lock->holder, 2);
+    memset(v, 0x5a, sizeof v);
+    assert_int_equal(weir_take_many_at(w, rq, 70, T0, v), WEIR_EBUSY);
+    assert_true(v[0].allowed && v[0].limit == 100 && v[0].remaining == 99);
+    for (int k = 1; k < 70; k++)
+        assert_int_equal(v[k].limit, -1);
+    atomic_store(&lock->holder, 0);
+    assert_int_equal(weir_take_many_at(w, rq, 70, T0, v), 0);
+    assert_int_equal(v[1].remaining, 98);
+    (void)kill(child, SIGKILL);
+    (void)waitpid(child, NULL, 0);
+    weir_close(w);
+}
+
 /* ---- The law ----------------------------------------------------------------------------------- */
 
 /* Asks at a time that every call moves on. */
@@ -303,6 +333,7 @@ int main(void)
         cmocka_unit_test(time_never_goes_back_over_a_reboot),
         cmocka_unit_test(all_who_open_a_file_have_its_time),
         cmocka_unit_test(a_policy_may_change_while_others_read_it),
+        cmocka_unit_test(a_batch_that_failed_says_which_were_not_decided),
         cmocka_unit_test(a_cancel_that_failed_half_way_gives_back_once),
         cmocka_unit_test(eight_processes_at_one_key_get_what_the_law_allows),
         cmocka_unit_test(eight_processes_at_ten_keys_get_what_the_law_allows),

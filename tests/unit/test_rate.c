@@ -1,8 +1,10 @@
 /* Buckets by rate (algo/rate.c), and the policies that no store lists (engine/unlisted.h). */
 #include "check.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <weir.h>
 
@@ -196,6 +198,63 @@ static void a_key_may_meet_many_rates(void **state)
     weir_close(w);
 }
 
+/* Handles that are left are closed with the engine. */
+static void a_reset_under_one_limit_voids_nothing_under_another(void **state)
+{
+    struct weir_reservation r[2];
+    struct weir_request rq, other;
+    struct weir_verdict v;
+    int64_t back = -1;
+    struct weir *w;
+
+    (void)state;
+    assert_int_equal(weir_open(&w, NULL, NULL), 0);
+    rq = weir_request_of(unlisted(w, "pacer 1/h", "pacer", false), "k", 1);
+    other = weir_request_of(unlisted(w, "token-bucket 5/h", "bucket", false), "k", 1);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(weir_reserve_at(w, &rq, 1, T0, &r[i], &v), 0);
+    assert_int_equal(weir_reset_at(w, &other, T0), 0);
+    assert_int_equal(weir_cancel_at(w, &r[1], T0, &back), 0);
+    assert_int_equal(back, 1);
+    weir_close(w);
+}
+
+struct wait {
+    struct weir *w;
+    struct weir_request rq;
+    _Atomic bool over;
+};
+
+static void *wait_long(void *arg)
+{
+    struct wait *me = arg;
+    struct weir_verdict v;
+
+    (void)weir_wait(me->w, &me->rq, WEIR_FOREVER, &v);
+    me->over = true;
+    return NULL;
+}
+
+static void equal_keys_of_two_limits_are_not_one_line(void **state)
+{
+    struct wait first = {0};
+    struct weir_request other;
+    struct weir_verdict v;
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(weir_open(&first.w, NULL, NULL), 0);
+    first.rq = weir_request_of(unlisted(first.w, "fixed-window 1/500ms", "slow", false), "k", 1);
+    other = weir_request_of(unlisted(first.w, "100/s", "fast", false), "k", 1);
+    assert_int_equal(weir_take(first.w, &first.rq, &v), 0);
+    assert_int_equal(pthread_create(&thread, NULL, wait_long, &first), 0);
+    (void)nanosleep(&(struct timespec){0, 100000000}, NULL);
+    assert_int_equal(weir_wait(first.w, &other, WEIR_FOREVER, &v), 0);
+    assert_false(first.over);
+    (void)pthread_join(thread, NULL);
+    weir_close(first.w);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(of_one_rate_it_is_the_token_bucket_exactly),
     cmocka_unit_test(twice_the_rate_neither_forgets_nor_doubles_what_was_used),
@@ -203,5 +262,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(rates_so_near_that_they_share_a_code_do_no_harm),
     cmocka_unit_test(keys_outlive_the_handle_and_belong_to_the_word),
     cmocka_unit_test(a_key_may_meet_many_rates),
+    cmocka_unit_test(a_reset_under_one_limit_voids_nothing_under_another),
+    cmocka_unit_test(equal_keys_of_two_limits_are_not_one_line),
 };
 RUN("rate", tests)
