@@ -91,7 +91,7 @@ _weir_files()
 }
 
 _weir_serve_options='--listen --limit --store --max-keys --threads --max-connections --max-request
-    --max-key --max-output --max-held --idle --drain --clock --help'
+    --max-key --max-output --max-buffered --max-held --idle --drain --clock --help'
 
 _weir_store_options()
 {

@@ -112,7 +112,7 @@ complete -c weir -n '__fish_seen_subcommand_from sim' -l picture -d 'Draw what w
 
 for option in listen:'Where' limit:'A limit by name' max-keys:'Room for so many live keys' threads:'Workers' \
     max-connections:'At once' max-request:'Bytes of a request' max-key:'Bytes of a key' \
-    max-output:'Bytes of answers not yet read' max-held:'Answers held back' \
+    max-output:'Bytes of answers not yet read' max-held:'Answers held back' max-buffered:'Bytes in all connections' \
     idle:'Close silent connections after' drain:'Wait for held answers at the end'
     set -l both (string split -m 1 : -- $option)
     complete -c weir -n '__fish_seen_subcommand_from serve' -l $both[1] -x -d $both[2]

@@ -11,11 +11,11 @@
  * (it is redis-cell's issue 54).
  *
  * Invariants:
- *   (1) The code rounds T down. A change of rate may then count up to one event in 2^14 too many as owed,
- *       never one too few.
- *   (2) Rates that have the same code differ by less than that. To read a state of one as the other's is
- *       such a change, but for the remainder, which is cut to what the other's count allows: less than a
- *       nanosecond.
+ *   (1) The code is T to one part in 2^14. Both rates of a change are read from their codes, so that going
+ *       to and fro between two rates leaves what is owed as it was, to a nanosecond, however often: an error
+ *       of one part in 2^14, either way, does not add up.
+ *   (2) Rates that have the same code differ by less than that, and a state of one is read as the other's as
+ *       it is; the remainder is cut to what the other's count allows: less than a nanosecond.
  *   (3) The burst is in no state: it is what the request says.
  */
 #include "algo/due.h"
@@ -75,6 +75,8 @@ void weir__bring_up_by_rate(const struct weir__meter *m, struct weir__state *s, 
     from.version = weir__state_version(s);
     from.full = (struct weir__span){0};
     s->word &= WEIR__VERSION_MASK; /* the remainder is less than a nanosecond: D is rounded up */
+    rate_of_code(m->version, &to.term);
     to.changed_ns = now_ns;
     weir__due_change(&from, &to, s);
+    s->word &= WEIR__VERSION_MASK; /* likewise: it is in parts of the code's count, not ours */
 }

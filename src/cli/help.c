@@ -42,6 +42,7 @@ const char HELP_SERVE[] =
     "  --max-key BYTES        of a key (64KiB)\n"
     "  --max-output BYTES     of answers that a client has not read, before we stop reading "
     "(1MiB)\n"
+    "  --max-buffered BYTES   of requests and answers in all connections together (256MiB)\n"
     "  --max-held N           answers held back until their turn, in all connections (10000)\n"
     "  --idle DURATION        a connection that says nothing for so long is closed (5m)\n"
     "  --drain DURATION       how long SIGTERM waits for held answers (5s)\n"

@@ -34,6 +34,8 @@ static const struct option {
      "1 to 65536 bytes, or 64KiB"},
     {"--max-output", BYTES, offsetof(struct serve_options, max_output), 4096, INT64_C(1) << 30,
      "4KiB to 1GiB"},
+    {"--max-buffered", BYTES, offsetof(struct serve_options, max_buffered), 65536, INT64_C(1) << 40,
+     "64KiB to 1024GiB"},
     {"--idle", DURATION, offsetof(struct serve_options, idle_ns), WEIR__NS_PER_MS,
      INT64_C(366) * 86400 * WEIR__NS_PER_S, "a duration such as 5m"},
     {"--drain", DURATION, offsetof(struct serve_options, drain_ns), WEIR__NS_PER_MS,

@@ -8,11 +8,6 @@
 
 static const uint64_t NO_SECRET[2] = {0, 0};
 
-static uint64_t whole_pages(uint64_t bytes)
-{
-    return (bytes + 4095) / 4096 * 4096;
-}
-
 uint64_t v1_layout(void)
 {
     const uint64_t sizes[] = {sizeof(struct v1_header), sizeof(struct weir__journal),
@@ -30,9 +25,9 @@ uint64_t v1_checksum(const struct v1_header *h)
 uint64_t v1_place(struct v1_header *h)
 {
     h->journals_at = 4096;
-    h->directory_at = h->journals_at + whole_pages(h->seats * sizeof(struct weir__journal));
-    return h->directory_at +
-           whole_pages(sizeof(struct v1_directory) + h->max_policies * sizeof(struct v1_record));
+    h->directory_at = h->journals_at + weir__whole_pages(h->seats * sizeof(struct weir__journal));
+    return h->directory_at + weir__whole_pages(sizeof(struct v1_directory) +
+                                               h->max_policies * sizeof(struct v1_record));
 }
 
 /* ---- Checking -------------------------------------------------------------------------------- */

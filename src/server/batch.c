@@ -15,7 +15,7 @@ static struct weir_request request_of(const struct question *q)
                                  .patience_ns = q->patience_ns};
 }
 
-static void tally(struct conn *c, int error, const struct weir_verdict *v)
+void ask_tally(struct conn *c, int error, const struct weir_verdict *v)
 {
     struct counters *n = &c->worker->counters;
 
@@ -42,16 +42,16 @@ bool wire_patience(struct weir__slice word, int64_t *ns)
 
 /* One of the batch could not be decided: which, the engine does not say. Those that were have a verdict
  * with a limit; the others are asked one by one. */
-static void settle_singly(struct conn *c, struct batch *b)
+static void settle_singly(struct conn *c, struct batch *b, size_t n)
 {
     struct weir *w = c->worker->server->engine;
 
-    for (size_t i = 0; i < b->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         int error = 0;
 
         if (b->verdict[i].limit < 0)
             error = weir__take_many(w, &b->request[i], 1, worker_moment(c->worker), &b->verdict[i]);
-        tally(c, error, &b->verdict[i]);
+        ask_tally(c, error, &b->verdict[i]);
         b->question[i].say(c, &b->question[i], error, error ? NULL : &b->verdict[i]);
     }
 }
@@ -65,19 +65,18 @@ void ask_settle(struct conn *c)
 
     if (n == 0)
         return;
+    b->n = 0; /* first: who says an error settles what was asked before */
     for (size_t i = 0; i < n; i++)
         b->verdict[i].limit = -1;
     if (weir__take_many(c->worker->server->engine, b->request, n, worker_moment(c->worker),
                         b->verdict) != 0) {
-        settle_singly(c, b);
-        b->n = 0;
+        settle_singly(c, b, n);
         return;
     }
     for (size_t i = 0; i < n; i++) {
         allowed += b->verdict[i].allowed;
         b->question[i].say(c, &b->question[i], 0, &b->verdict[i]);
     }
-    b->n = 0;
     count(&all->takes, n);
     count(&all->allowed, allowed);
     count(&all->denied, n - allowed);
@@ -135,7 +134,7 @@ int ask_take_all(struct conn *c, const struct question *q, size_t n, struct weir
     for (size_t i = 0; i < n; i++)
         rq[i] = request_of(&q[i]);
     error = weir_take_all(c->worker->server->engine, rq, n, v);
-    tally(c, error, v);
+    ask_tally(c, error, v);
     return error;
 }
 
@@ -154,7 +153,7 @@ int ask_take_many(struct conn *c, const struct question *q, size_t n, struct wei
         if (error)
             return error;
         for (size_t k = 0; k < some; k++)
-            tally(c, 0, &v[i + k]);
+            ask_tally(c, 0, &v[i + k]);
     }
     return 0;
 }

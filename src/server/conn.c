@@ -102,6 +102,22 @@ static void touch(struct conn *c)
     c->active_ms = (int64_t)uv_now(&c->worker->loop);
 }
 
+/* ---- What was read -------------------------------------------------------------------------------- */
+
+static void in_grown(struct conn *c, size_t cap)
+{
+    atomic_fetch_add_explicit(&c->worker->server->buffered, cap - c->in_cap, memory_order_relaxed);
+    c->in_cap = cap;
+}
+
+static void in_free(struct conn *c)
+{
+    atomic_fetch_sub_explicit(&c->worker->server->buffered, c->in_cap, memory_order_relaxed);
+    free(c->in);
+    c->in = NULL;
+    c->in_len = c->in_cap = 0;
+}
+
 /* ---- Closing ----------------------------------------------------------------------------------- */
 
 static void closed(uv_handle_t *h)
@@ -118,7 +134,7 @@ void conn_close(struct conn *c)
     wait_abandon(c);
     unlink_conn(c);
     out_free(c);
-    free(c->in);
+    in_free(c);
     http_reader_close(c->http);
     atomic_fetch_sub(&c->worker->server->open_connections, 1);
     uv_close((uv_handle_t *)&c->poll,
@@ -159,16 +175,16 @@ static size_t understand(struct conn *c, char *bytes, size_t len)
 static bool keep(struct conn *c, const char *bytes, size_t len)
 {
     if (len == 0 || c->finishing) {
-        free(c->in);
-        c->in = NULL;
-        c->in_len = c->in_cap = 0;
+        in_free(c);
         return true;
     }
     if (!c->in) {
-        c->in_cap = len < 1024 ? 1024 : len;
-        c->in = malloc(c->in_cap);
+        const size_t cap = len < 1024 ? 1024 : len;
+
+        c->in = malloc(cap);
         if (!c->in)
             return false;
+        in_grown(c, cap);
         memcpy(c->in, bytes, len);
     } else {
         memmove(c->in, bytes, len);
@@ -192,7 +208,7 @@ static char *place_to_read(struct conn *c, size_t *room)
         if (!more)
             return NULL;
         c->in = more;
-        c->in_cap = c->in_len + want;
+        in_grown(c, c->in_len + want);
     }
     *room = c->in_cap - c->in_len;
     return c->in + c->in_len;
@@ -202,6 +218,7 @@ static char *place_to_read(struct conn *c, size_t *room)
 static void hear_the_end(struct conn *c)
 {
     wait_abandon(c);
+    out_drop_held(c);
     c->deaf = true;
     conn_finish(c);
 }
@@ -224,7 +241,8 @@ static bool listen_to(struct conn *c)
         hear_the_end(c);
         return true;
     }
-    touch(c);
+    if (c->in_len == 0)
+        touch(c); /* what is not whole yet gets no more time */
     count(&c->worker->counters.bytes_in, (uint64_t)got);
     bytes = c->in_len ? c->in : at;
     used = understand(c, bytes, c->in_len + (size_t)got);
@@ -266,6 +284,16 @@ void conn_tick(struct conn *c, int64_t now_ms)
 
 static void polled(uv_poll_t *h, int status, int events);
 
+/* All connections together keep no more than --max-buffered, and what they take up at once while they are
+ * served: the one that would keep more is closed, unless it keeps little. */
+static bool keeps_too_much(const struct conn *c)
+{
+    const struct server *s = c->worker->server;
+
+    return c->in_cap + c->queued > READ_BYTES / 4 &&
+           atomic_load_explicit(&s->buffered, memory_order_relaxed) > s->options.max_buffered;
+}
+
 /* Asks to be told just what there is to do. False: the connection is done. */
 static bool set_events(struct conn *c)
 {
@@ -303,7 +331,7 @@ void conn_push(struct conn *c)
         if (!keep(c, c->in + used, before - used) || c->in_len == before)
             break;
     }
-    if (!out_flush(c) || !set_events(c))
+    if (!out_flush(c) || keeps_too_much(c) || !set_events(c))
         conn_close(c);
 }
 
@@ -356,6 +384,8 @@ static void name_peer(struct conn *c)
     if (getpeername(c->fd, (struct sockaddr *)&a, &len) != 0 || a.ss_family == AF_UNIX)
         return;
     (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on,
+                     sizeof on); /* or a lost one is held for ever */
     if (a.ss_family == AF_INET) {
         (void)inet_ntop(AF_INET, &((struct sockaddr_in *)&a)->sin_addr, c->peer, sizeof c->peer);
     } else if (a.ss_family == AF_INET6) {

@@ -14,7 +14,7 @@ struct hold {
     struct conn *conn;
     struct segment *segment;
     struct question question; /* its key and name lie behind the struct */
-    struct hold *next;        /* of the connection */
+    struct hold *next, *prev; /* of the connection */
     int64_t due_ns, deadline_ns, granted_ns;
     size_t at; /* in the heap */
     bool granted;
@@ -23,8 +23,8 @@ struct hold {
 
     /* In a line; under its lock. */
     bool in_line, called;
-    uint64_t identity;
-    struct hold *behind, *next_called;
+    uint64_t identity; /* of the limit and the key */
+    struct hold *before, *behind, *next_called;
     char text[];
 };
 

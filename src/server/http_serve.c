@@ -174,6 +174,7 @@ long http_serve(struct conn *c, char *bytes, size_t len)
         }
         count(&conn_counters(c)->commands, 1);
         call.shape = shape_of(&rq);
+        limits_rest(c);
         answer(&call);
         at += used;
         if (!rq.keep_alive) {

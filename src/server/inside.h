@@ -31,6 +31,8 @@ struct segment {
 bool out_flush(struct conn *c);
 /* The place of an answer that comes later. NULL: no memory. */
 struct segment *out_hold(struct conn *c, struct hold *h);
+/* Forgets the held answers and all behind them: the client is not told of one what belongs to another. */
+void out_drop_held(struct conn *c);
 /* Writes go to the segment until out_aim(c, NULL). */
 void out_aim(struct conn *c, struct segment *s);
 /* What can leave has left. */
@@ -133,6 +135,9 @@ void worker_close(struct worker *w);
 void worker_give(struct worker *w, int fd);
 struct weir__moment worker_moment(struct worker *w);
 
+/* Counts an answer (batch.c). */
+void ask_tally(struct conn *c, int error, const struct weir_verdict *v);
+
 /* ---- Waiting (wait.c) -------------------------------------------------------------------------- */
 
 /* A question that holds, or has a name: reserved, answered or held. */
@@ -166,16 +171,18 @@ void held_limit_let_go(struct held_limit *l);
 
 struct names *names_open(struct weir *w);
 void names_close(struct names *n);
+/* Frees what was replaced. Outside of names_enter. */
+void names_tidy(struct names *n);
 /* Around all work of a worker. */
 void names_enter(struct names *n);
 void names_leave(struct names *n);
 /* 0 or an error, *why filled. */
 int names_set(struct names *n, struct weir__slice name, const char *text, struct weir_diag *why);
-const struct limit *names_find(struct names *n, struct weir__slice name);
-
 struct literals *literals_open(struct weir *w);
-/* At the end of a wake-up: lets go of those that were pushed out. */
+/* Lets go of those that were pushed out. Between requests, and with nothing gathered. */
 void literals_tidy(struct literals *l);
+/* Whether that should not wait for the end of the wake-up. */
+bool literals_are_many(const struct literals *l);
 void literals_close(struct literals *l);
 const struct limit *literals_find(struct literals *l, struct weir__slice text,
                                   struct weir_diag *why);
@@ -200,6 +207,7 @@ struct server {
     struct worker *workers;
     int threads;
     _Atomic uint64_t open_connections, held, next_id;
+    _Atomic uint64_t buffered; /* bytes of requests and answers that connections keep */
     _Atomic bool stopping, stopping_now;
     uv_timer_t patience; /* how long a drain may take */
     uv_signal_t signal[2];

@@ -27,6 +27,9 @@ struct limit {
     const char *name; /* the configured name, or "literal" or "throttle": for logs and headers */
 };
 
+/* Between two requests: lets go of limits that were pushed out of the caches, if they are many. */
+void limits_rest(struct conn *c);
+
 /* By name or literal. NULL: none; *status is 404 (no such name) or 400 (a literal that does not parse),
  * *why is the message. */
 const struct limit *limit_find(struct conn *c, struct weir__slice word, int *status,

@@ -9,7 +9,7 @@
 
 #include "server/hold.h"
 
-#define CHAINS 256
+#define CHAINS 4096
 
 struct line {
     struct hold *first, *last;
@@ -38,7 +38,7 @@ void lines_close(struct lines *l)
 
 static struct line *line_of(struct lines *l, const struct hold *h)
 {
-    return &l->chain[(h->identity ^ h->identity >> 32) % CHAINS];
+    return &l->chain[h->identity % CHAINS];
 }
 
 static bool same_key(const struct hold *a, const struct hold *b)
@@ -62,6 +62,7 @@ bool line_join(struct lines *l, struct hold *h)
 
     (void)pthread_mutex_lock(&l->lock);
     if (!h->in_line) {
+        h->before = line->last;
         *(line->last ? &line->last->behind : &line->first) = h;
         line->last = h;
         h->in_line = true;
@@ -98,21 +99,18 @@ static void uncall_locked(struct hold *h)
 void line_leave(struct lines *l, struct hold *h)
 {
     struct line *line = line_of(l, h);
-    struct hold *before = NULL;
+    struct hold *next;
 
     (void)pthread_mutex_lock(&l->lock);
     uncall_locked(h);
     if (h->in_line) {
-        for (struct hold *at = line->first; at != h; at = at->behind)
-            before = at;
-        *(before ? &before->behind : &line->first) = h->behind;
-        if (line->last == h)
-            line->last = before;
+        *(h->before ? &h->before->behind : &line->first) = h->behind;
+        *(h->behind ? &h->behind->before : &line->last) = h->before;
         h->in_line = false;
-        h->behind = NULL;
-        before = first_like_locked(line, h);
-        if (before)
-            call_locked(before);
+        h->before = h->behind = NULL;
+        next = first_like_locked(line, h);
+        if (next)
+            call_locked(next);
     }
     (void)pthread_mutex_unlock(&l->lock);
 }

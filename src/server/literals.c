@@ -12,10 +12,11 @@
 #include "engine/unlisted.h"
 #include "server/inside.h"
 
-#define LITERALS  256 /* kept by each worker */
-#define THROTTLES 1024
-#define TEXT_MOST WEIR_LIMIT_TEXT_MAX
-#define SAID_MOST 64 /* bytes of a throttle's numbers that are known again */
+#define LITERALS     256 /* kept by each worker */
+#define THROTTLES    1024
+#define RETIRED_MOST 256 /* are let go of between two requests */
+#define TEXT_MOST    WEIR_LIMIT_TEXT_MAX
+#define SAID_MOST    64 /* bytes of a throttle's numbers that are known again */
 
 struct literal {
     uint64_t hash;
@@ -40,7 +41,8 @@ struct literals {
         int64_t more;
         const struct limit *limit;
         char bytes[SAID_MOST];
-    } said;                     /* the last throttle, as it was written; of length 0: none */
+    } said; /* the last throttle, as it was written; of length 0: none */
+    unsigned retired_n;
     struct held_limit *retired; /* in this wake-up, and still in use by questions of it */
 };
 
@@ -110,6 +112,12 @@ static void retire(struct literals *l, struct held_limit *h)
         l->said.len = 0;
     h->next_retired = l->retired;
     l->retired = h;
+    l->retired_n++;
+}
+
+bool literals_are_many(const struct literals *l)
+{
+    return l->retired_n >= RETIRED_MOST;
 }
 
 void literals_tidy(struct literals *l)
@@ -120,6 +128,7 @@ void literals_tidy(struct literals *l)
         l->retired = h->next_retired;
         held_limit_let_go(h);
     }
+    l->retired_n = 0;
 }
 
 void limit_hold(const struct limit *l)

@@ -31,6 +31,7 @@ static struct segment *append(struct conn *c, size_t cap)
     struct segment *s = must(malloc(sizeof *s + cap));
 
     *s = (struct segment){.cap = cap};
+    atomic_fetch_add_explicit(&c->worker->server->buffered, cap, memory_order_relaxed);
     if (c->last)
         c->last->next = s;
     else
@@ -40,6 +41,13 @@ static struct segment *append(struct conn *c, size_t cap)
     return s;
 }
 
+static void segment_free(struct conn *c, struct segment *s)
+{
+    c->queued -= sizeof *s + (s->len - s->sent);
+    atomic_fetch_sub_explicit(&c->worker->server->buffered, s->cap, memory_order_relaxed);
+    free(s);
+}
+
 static void drop_first(struct conn *c)
 {
     struct segment *s = c->first;
@@ -47,8 +55,7 @@ static void drop_first(struct conn *c)
     c->first = s->next;
     if (!c->first)
         c->last = NULL;
-    c->queued -= sizeof *s + (s->len - s->sent);
-    free(s);
+    segment_free(c, s);
 }
 
 void out_free(struct conn *c)
@@ -70,6 +77,7 @@ static struct segment *with_room(struct conn *c, size_t n)
     while (*at != s)
         at = &(*at)->next;
     cap = 2 * s->cap + n;
+    atomic_fetch_add_explicit(&c->worker->server->buffered, cap - s->cap, memory_order_relaxed);
     moved = must(realloc(s, sizeof *s + cap));
     moved->cap = cap;
     *at = moved;
@@ -157,6 +165,24 @@ struct segment *out_hold(struct conn *c, struct hold *h)
     s = append(c, 256);
     s->hold = h;
     return s;
+}
+
+/* From the first held answer on. */
+void out_drop_held(struct conn *c)
+{
+    struct segment **at = &c->first, *before = NULL;
+
+    while (*at && !(*at)->hold) {
+        before = *at;
+        at = &(*at)->next;
+    }
+    while (*at) {
+        struct segment *s = *at;
+
+        *at = s->next;
+        segment_free(c, s);
+    }
+    c->last = before;
 }
 
 void out_aim(struct conn *c, struct segment *s)

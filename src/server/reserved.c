@@ -6,6 +6,7 @@
 /* One that is answered already, and could be cancelled. */
 struct reservation {
     struct reservation *next;
+    const struct limit *limit; /* held: its policy must be there to give back to */
     struct weir_reservation taken;
     size_t len;
     char name[];
@@ -26,6 +27,7 @@ static void forget_name(struct conn *c, struct reservation **at)
 
     *at = r->next;
     c->names--;
+    limit_let_go(r->limit);
     free(r);
 }
 
@@ -61,6 +63,8 @@ void reserved_keep(struct hold *h)
     if (!r)
         return; /* then it cannot be cancelled by name */
     r->taken = h->reservation;
+    r->limit = h->question.limit;
+    limit_hold(r->limit);
     r->len = name.len;
     memcpy(r->name, name.at, name.len);
     r->next = c->named;

@@ -189,6 +189,7 @@ long resp_serve(struct conn *c, char *bytes, size_t len)
             return -1;
         }
         used += (size_t)n;
+        limits_rest(c);
         if (cmd.n > 0)
             run(c, &cmd);
     }

@@ -4,6 +4,7 @@
 #include "base/num.h"
 #include "server/resp_front.h"
 
+#define NAME_MOST     256 /* bytes of a reservation's name */
 #define PERIOD_MOST_S (WEIR_PERIOD_MAX_NS / 1000000000)
 
 /* ---- How answers are written ------------------------------------------------------------------- */
@@ -132,6 +133,11 @@ static bool read_options(struct conn *c, struct words w, size_t i, bool all, str
             if (!read_patience(c, w.word[i + 1], &q->patience_ns))
                 return false;
         } else if (all && word_is(w.word[i], "AS") && i + 1 < w.n && w.word[i + 1].len > 0) {
+            if (w.word[i + 1].len > NAME_MOST) {
+                reply_error(c, "a name of %zu bytes; expected at most %d", w.word[i + 1].len,
+                            NAME_MOST);
+                return false;
+            }
             q->name = w.word[i + 1];
         } else {
             reply_error(c, "unexpected word %s: expected %s", quoted(w.word[i]),

@@ -29,6 +29,8 @@ static struct serve_options filled(const struct serve_options *o)
         f.max_key = WEIR_KEY_MAX;
     if (f.max_output == 0)
         f.max_output = 1 << 20;
+    if (f.max_buffered == 0)
+        f.max_buffered = 256 << 20;
     if (f.max_held == 0)
         f.max_held = 10000;
     if (f.idle_ns == 0)

@@ -49,6 +49,7 @@ struct serve_options {
     size_t max_request;       /* bytes of one request: 1 MiB */
     size_t max_key;           /* bytes of a key: 64 KiB */
     size_t max_output;        /* bytes of answers that wait in one connection: 1 MiB */
+    size_t max_buffered;      /* bytes of requests and answers that all connections keep: 256 MiB */
     uint64_t max_held;        /* answers held back at once, in all connections: 10,000 */
     int64_t idle_ns;          /* a connection that says nothing for so long is closed: 5 m */
     int64_t drain_ns;         /* how long SIGTERM waits for held answers: 5 s */

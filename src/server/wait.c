@@ -32,7 +32,8 @@ static struct hold *hold_make(struct conn *c, const struct question *q, int64_t 
         memcpy(h->text + q->key.len, q->name.at, q->name.len);
     h->question.key.at = h->text;
     h->question.name.at = h->text + q->key.len;
-    h->identity = ((const struct held_limit *)q->limit)->identity;
+    h->identity = ((const struct held_limit *)q->limit)->identity ^
+                  weir__hash(q->key.at, q->key.len, c->worker->server->engine->store->secret);
     h->deadline_ns = weir__add_sat(now_ns, q->patience_ns);
     limit_hold(q->limit);
     return h;
@@ -42,14 +43,6 @@ static void hold_free(struct hold *h)
 {
     limit_let_go(h->question.limit);
     free(h);
-}
-
-static void tally(struct conn *c, int error, const struct weir_verdict *v)
-{
-    struct counters *n = &c->worker->counters;
-
-    count(&n->takes, 1);
-    count(error ? &n->errors : v->allowed ? &n->allowed : &n->denied, 1);
 }
 
 /* Who may have to wait takes a seat before the engine is asked: one that is reserved and then sent away
@@ -73,7 +66,7 @@ static void answer(struct hold *h, int error)
     struct conn *c = h->conn;
     const struct weir_verdict *v = error ? NULL : &h->verdict;
 
-    tally(c, error, v);
+    ask_tally(c, error, v);
     if (h->segment) {
         h->segment->hold = NULL;
         out_aim(c, h->segment);
@@ -86,13 +79,12 @@ static void answer(struct hold *h, int error)
 static void release(struct hold *h)
 {
     struct conn *c = h->conn;
-    struct hold **at = &c->holds;
 
     line_leave(c->worker->server->lines, h);
     heap_remove(c->worker, h);
-    while (*at != h)
-        at = &(*at)->next;
-    *at = h->next;
+    *(h->prev ? &h->prev->next : &c->holds) = h->next;
+    if (h->next)
+        h->next->prev = h->prev;
     c->held--;
     leave_seat(c->worker->server);
 }
@@ -107,6 +99,8 @@ static bool keep(struct hold *h, int64_t due_ns)
         return false;
     h->segment = out_hold(c, h);
     h->next = c->holds;
+    if (h->next)
+        h->next->prev = h;
     c->holds = h;
     c->held++;
     count(&c->worker->counters.held, 1);
@@ -207,9 +201,10 @@ static bool answered_now(struct hold *h, int error, int64_t again_ns)
     return true;
 }
 
-/* Nobody else can be held: now, or not at all. */
+/* Nobody else can be held: now, or not at all. It is an error only if to wait would have helped. */
 static void ask_without_seat(struct hold *h, int64_t now_ns)
 {
+    const int64_t patience = patience_left(h, now_ns);
     int64_t again_ns;
     int error;
 
@@ -217,7 +212,8 @@ static void ask_without_seat(struct hold *h, int64_t now_ns)
     h->question.holds = false;
     h->deadline_ns = now_ns;
     error = ask(h, now_ns, &again_ns);
-    if (!error && !h->verdict.allowed && h->verdict.reason != WEIR_TOO_BIG)
+    if (!error && !h->verdict.allowed && h->verdict.retry_after_ns >= 0 &&
+        h->verdict.retry_after_ns <= patience)
         error = WEIR_EFULL;
     (void)answered_now(h, error, -1);
 }
@@ -226,11 +222,13 @@ static void ask_without_seat(struct hold *h, int64_t now_ns)
 static bool ask_first(struct hold *h, int64_t now_ns)
 {
     struct lines *l = h->conn->worker->server->lines;
-    int64_t due_ns = h->deadline_ns; /* behind those who wait already */
-    int error;
+    const bool behind = patience_left(h, now_ns) > 0 && line_has(l, h);
+    int64_t due_ns =
+        now_ns; /* behind others it asks when it is called, or if they have left meanwhile */
 
-    if (!h->question.holds || !line_has(l, h)) {
-        error = ask(h, now_ns, &due_ns);
+    if (!behind) {
+        const int error = ask(h, now_ns, &due_ns);
+
         if (answered_now(h, error, due_ns))
             return true;
         h->granted = h->verdict.allowed;
@@ -246,8 +244,7 @@ static bool ask_first(struct hold *h, int64_t now_ns)
         return true;
     }
     if (!h->granted)
-        due_at(h,
-               line_join(l, h) ? due_ns : h->deadline_ns); /* it is called, or its deadline comes */
+        due_at(h, line_join(l, h) ? due_ns : h->deadline_ns);
     return false;
 }
 
@@ -255,7 +252,9 @@ void wait_ask(struct conn *c, const struct question *q)
 {
     struct server *s = c->worker->server;
     const int64_t now_ns = weir_now(s->engine);
+    const bool waits = q->holds;
     struct hold *h = NULL;
+    int64_t again_ns;
 
     if (q->name.len == 0 || reserved_has_room(c))
         h = hold_make(c, q, now_ns);
@@ -263,13 +262,18 @@ void wait_ask(struct conn *c, const struct question *q)
         q->say(c, q, WEIR_EFULL, NULL);
         return;
     }
-    if (!take_seat(s)) {
+    if (!waits) {
+        const int error = ask(h, now_ns, &again_ns);
+
+        (void)answered_now(h, error, -1);
+    } else if (!take_seat(s)) {
         ask_without_seat(h, now_ns);
-        hold_free(h);
     } else if (ask_first(h, now_ns)) {
         leave_seat(s);
-        hold_free(h);
+    } else {
+        return;
     }
+    hold_free(h);
 }
 
 /* ---- Later ------------------------------------------------------------------------------------- */
@@ -365,9 +369,11 @@ void wait_set_timer(struct worker *w)
 {
     int64_t left_ns;
 
-    if (w->heap_n == 0 || w->server->options.manual_clock)
+    if (w->heap_n == 0)
         return;
     left_ns = weir__max(0, w->heap[0]->due_ns - weir_now(w->server->engine));
+    if (left_ns > 0 && w->server->options.manual_clock)
+        return; /* time stands still until it is told to go on */
     /* Rounded up: a timer that rings early finds nothing due. */
     (void)uv_timer_start(&w->due, rung, (uint64_t)weir__div_ceil(left_ns, WEIR__NS_PER_MS), 0);
 }
@@ -383,8 +389,6 @@ void wait_abandon(struct conn *c)
         release(h);
         if (h->granted)
             (void)cancel(c, &h->reservation);
-        if (h->segment)
-            h->segment->hold = NULL; /* its place stays empty */
         hold_free(h);
     }
     reserved_abandon(c);

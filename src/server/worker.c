@@ -41,6 +41,8 @@ void worker_give(struct worker *w, int fd)
         w->inbox[w->inbox_n++] = fd;
     (void)pthread_mutex_unlock(&w->inbox_lock);
     if (full) {
+        /* By the accepting thread, whose counter that is. */
+        count(&w->server->workers[0].counters.refused_connections, 1);
         (void)close(fd);
         atomic_fetch_sub(&w->server->open_connections, 1);
     }
@@ -117,6 +119,8 @@ static void ticked(uv_timer_t *h)
 
     close_idle(w);
     close_lingering(w);
+    if (w->index == 0)
+        names_tidy(w->server->names);
     if (w->draining)
         drain(w);
 }

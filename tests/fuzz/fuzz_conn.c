@@ -44,6 +44,7 @@ static struct server *server_make(void)
                                         .max_key = 1000,
                                         .max_output = 1 << 16,
                                         .max_held = 20,
+                                        .max_buffered = 1 << 26,
                                         .idle_ns = INT64_C(3600) * WEIR__NS_PER_S};
     s->threads = 1;
     (void)pthread_mutex_init(&s->stats_lock, NULL);
