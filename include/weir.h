@@ -45,7 +45,9 @@
  *             struct weir_request rq =
  *                 weir_request_of(per_client, clients[i], strlen(clients[i]));
  *
- *             if (weir_take(w, &rq, &v) == 0 && v.allowed)
+ *             if (weir_take(w, &rq, &v) != 0)
+ *                 continue;
+ *             if (v.allowed)
  *                 printf("%s: served, %lld left\n", clients[i], (long long)v.remaining);
  *             else
  *                 printf("%s: come back in %lld ms\n", clients[i],
@@ -313,7 +315,8 @@ struct weir_clock {
 /* All zero is the default of everything. */
 struct weir_options {
     /* "memory:" (NULL too) is private to this process and its threads. "file:/path" is shared by
-     * all processes that open it and outlives them; it is made if it is not there. */
+     * all processes that open it and outlives them; it is made if it is not there, its directory is
+     * not. The path is absolute. */
     const char *store;
     /* How many live keys there is room for. A private store takes address space for them at once,
      * and memory as keys come; a file takes it all at once. Keys are not stored, so their length
@@ -362,8 +365,9 @@ WEIR_API const char *weir_policy_name(const struct weir_policy *policy);
 /* The limit in force now. */
 WEIR_API void weir_policy_limit(struct weir_policy *policy, struct weir_limit *limit);
 /* Ends the policy and frees the handle. Its keys fade as they become as good as new; a policy that
- * gets the same name later has new ones. */
-WEIR_API void weir_policy_forget(struct weir *w, struct weir_policy *policy);
+ * gets the same name later has new ones. After an error (WEIR_EBUSY: the file is locked by a process
+ * that stands still) the policy is still in force and the handle still good. */
+WEIR_API int weir_policy_forget(struct weir *w, struct weir_policy *policy);
 /* The policy after this one, in no order that means anything; the first after NULL; NULL after the
  * last. */
 WEIR_API struct weir_policy *weir_policy_next(struct weir *w, const struct weir_policy *after);
@@ -400,7 +404,8 @@ WEIR_API int weir_peek_at(struct weir *w, const struct weir_request *rq, int64_t
 
 /* n requests, decided one by one in order: v[i] answers rq[i]. Much faster than n calls, for their
  * trips to memory overlap; 16 to 64 at a time is a good number. If one of the requests is malformed
- * none is decided. */
+ * (WEIR_EINVAL) none is decided, and v is untouched. After any other error some may have been: v[i]
+ * answers those, and of the others says that limit is -1. */
 WEIR_API int weir_take_many(struct weir *w, const struct weir_request *rq, size_t n,
                             struct weir_verdict *v);
 WEIR_API int weir_take_many_at(struct weir *w, const struct weir_request *rq, size_t n,

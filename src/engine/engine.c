@@ -6,6 +6,7 @@
 #include "engine/clock.h"
 #include "engine/diag.h"
 #include "engine/file.h"
+#include "engine/unlisted.h"
 
 #define SAMPLE_BUCKETS 300000 /* are counted for weir_stats: all of a table for a million keys */
 
@@ -119,6 +120,7 @@ void weir_close(struct weir *w)
         free(p);
         p = next;
     }
+    weir__unlisted_close_all(w);
     for (int i = 0; i < WEIR__QUEUES; i++)
         (void)pthread_mutex_destroy(&w->queue[i].lock);
     (void)pthread_mutex_destroy(&w->policies_lock);
@@ -149,15 +151,13 @@ int64_t weir_now(const struct weir *w)
 
 /* ---- Stats ------------------------------------------------------------------------------------- */
 
-static void add_table(struct weir *w, struct weir__table *t, int64_t now_ns,
+static void add_table(struct weir__table *t, struct weir__seat *seat, int64_t now_ns,
                       struct weir_stats *stats)
 {
     const struct weir__table_stats of = weir__table_stats(t);
-    struct weir__seat *seat = weir__store_seat(w->store);
     uint64_t seen = 0, live = 0;
 
-    if (seat)
-        weir__table_sample(t, seat, now_ns, SAMPLE_BUCKETS, &seen, &live);
+    weir__table_sample(t, seat, now_ns, SAMPLE_BUCKETS, &seen, &live);
     stats->keys += of.used;
     stats->evicted += of.evicted;
     stats->live_keys += seen == of.places || seen == 0
@@ -170,9 +170,12 @@ static void add_table(struct weir *w, struct weir__table *t, int64_t now_ns,
 int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)
 {
     const struct weir__directory *d = w->store->directory;
+    struct weir__seat *seat = weir__store_seat(w->store);
 
     if (!weir__now_fits(now_ns))
         return WEIR_EINVAL;
+    if (!seat)
+        return WEIR_EFULL;
     *stats = (struct weir_stats){
         .max_keys = weir__store_class_keys(w->store, 0),
         .refused_full = atomic_load(&w->refused_full),
@@ -185,7 +188,7 @@ int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)
         struct weir__table *t = atomic_load(&w->store->table[c]);
 
         if (t)
-            add_table(w, t, now_ns, stats);
+            add_table(t, seat, now_ns, stats);
     }
     for (uint64_t i = 0; i < d->max_policies; i++)
         stats->policies += atomic_load(&d->record[i].tag) != 0;

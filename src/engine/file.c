@@ -88,12 +88,16 @@ static int lock_header(int fd, short how)
     return WEIR_EBUSY;
 }
 
-int weir__file_lock(struct weir__file *f)
+int weir__file_lock(struct weir__file *f, struct weir_diag *why)
 {
     int error;
 
     (void)pthread_mutex_lock(&f->lock);
     error = lock_header(f->fd, F_WRLCK);
+    if (error == WEIR_EBUSY)
+        (void)weir__diag(why, error, "%s: locked by another process for a second", f->path);
+    else if (error)
+        (void)weir__diag_errno(why, error, "cannot lock %s", f->path);
     if (error)
         (void)pthread_mutex_unlock(&f->lock);
     return error;
@@ -107,30 +111,14 @@ void weir__file_unlock(struct weir__file *f)
 
 /* ---- Mapping ----------------------------------------------------------------------------------- */
 
-static uint64_t whole_pages(uint64_t bytes)
-{
-    return (bytes + WEIR__FILE_PAGE - 1) / WEIR__FILE_PAGE * WEIR__FILE_PAGE;
-}
-
-static struct weir__table_options table_options(const struct weir__header *h, uint32_t c)
-{
-    const struct weir__store as = {.max_keys = h->max_keys, .max_bytes = h->max_bytes};
-
-    return (struct weir__table_options){weir__size_of_class(c), weir__store_class_keys(&as, c),
-                                        true};
-}
-
 /* The file at its largest: address space is taken for that, so that no pointer ever moves. */
 static uint64_t largest(const struct weir__header *h)
 {
     struct weir__header placed = *h;
     uint64_t bytes = weir__header_place(&placed);
 
-    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
-        const struct weir__table_options o = table_options(h, c);
-
-        bytes += whole_pages(weir__table_size(&o));
-    }
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++)
+        bytes += weir__header_table_bytes(h, c);
     return bytes;
 }
 
@@ -153,7 +141,7 @@ static bool map_table(struct weir__file *f, uint32_t c)
 
     if (at == 0 || f->mapped[c])
         return true;
-    f->mapped[c] = map_part(f, at, whole_pages(r->bytes));
+    f->mapped[c] = map_part(f, at, weir__whole_pages(r->bytes));
     return f->mapped[c];
 }
 
@@ -170,7 +158,9 @@ bool weir__file_map_all(struct weir__file *f)
 
 static int allocate(const struct weir__file *f, uint64_t at, uint64_t bytes, struct weir_diag *why)
 {
-    errno = posix_fallocate(f->fd, (off_t)at, (off_t)bytes);
+    do
+        errno = posix_fallocate(f->fd, (off_t)at, (off_t)bytes);
+    while (errno == EINTR);
     if (errno == 0)
         return 0;
     return weir__diag_errno(why, WEIR_EIO, "%s: cannot allocate %" PRIu64 " bytes", f->path, bytes);
@@ -190,17 +180,17 @@ static uint64_t end_of(const struct weir__header *h)
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
         const uint64_t at = atomic_load(&h->table[c].at);
 
-        if (at != 0 && at + whole_pages(h->table[c].bytes) > end)
-            end = at + whole_pages(h->table[c].bytes);
+        if (at != 0 && at + weir__whole_pages(h->table[c].bytes) > end)
+            end = at + weir__whole_pages(h->table[c].bytes);
     }
     return end;
 }
 
 static int make_table(struct weir__file *f, uint32_t c, struct weir_diag *why)
 {
-    const struct weir__table_options o = table_options(f->header, c);
+    const struct weir__table_options o = weir__header_table(f->header, c);
     const uint64_t at = end_of(f->header);
-    const uint64_t bytes = whole_pages(weir__table_size(&o));
+    const uint64_t bytes = weir__header_table_bytes(f->header, c);
     const int error = allocate(f, at, bytes, why);
 
     if (error)
@@ -237,29 +227,14 @@ int weir__file_table(struct weir__file *f, uint32_t c, struct weir__table **tabl
 
 /* ---- Time -------------------------------------------------------------------------------------- */
 
-static void read_boot_id(char id[40])
-{
-    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t n = 0;
-
-    memset(id, 0, 40);
-    if (fd < 0)
-        return;
-    n = read(fd, id, 39);
-    (void)close(fd);
-    if (n < 0)
-        memset(id, 0, 40);
-}
-
-/* The store's time goes on where it was. After a reboot it begins at the later of the last stamp and
- * the wall clock, so that it never goes back. The caller holds the file's lock. */
+/* The store's time goes on where it was. After a reboot, or where nobody can tell, it begins at the later
+ * of the last stamp and the wall clock, so that it never goes back. The caller holds the file's lock. */
 static void anchor_locked(struct weir__header *h)
 {
     const int64_t now = weir__clock_now(), boottime = now - weir__clock_offset();
-    char id[40];
+    char id[WEIR__BOOT_ID];
 
-    read_boot_id(id);
-    if (memcmp(id, h->boot_id, sizeof id) == 0)
+    if (weir__boot_id(id) && memcmp(id, h->boot_id, sizeof id) == 0)
         return;
     atomic_store(&h->offset_ns,
                  weir__max(atomic_load(&h->stamp_ns), weir__clock_wall(now)) - boottime);
@@ -335,20 +310,43 @@ static int give_name(int fd, const char *path, const char *temporary, struct wei
     return weir__diag_errno(why, WEIR_EIO, "cannot make %s", path);
 }
 
-/* A file without a name, or where the file system cannot do that under a name nobody asks for. */
+/* The directory of an absolute path. */
+static void folder_of(const char *path, char *out, size_t cap)
+{
+    const int n = (int)(strrchr(path, '/') - path);
+
+    (void)snprintf(out, cap, "%.*s", n ? n : 1, path);
+}
+
+/* A file without a name; or, where the file system cannot do that or nothing could name it later (give_name
+ * needs /proc), under a name nobody asks for. */
 static int open_nameless(const char *path, char *temporary, size_t cap, bool *named)
 {
-    const char *slash = strrchr(path, '/');
-    const int folder = slash ? (int)(slash - path) : 1;
-    int fd;
+    int fd = -1;
 
-    (void)snprintf(temporary, cap, "%.*s", slash ? (folder ? folder : 1) : 1, slash ? path : ".");
-    fd = open(temporary, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    *named = fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT);
+    folder_of(path, temporary, cap);
+    *named = access("/proc/self/fd", X_OK) != 0;
+    if (!*named) {
+        fd = open(temporary, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        *named = fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT);
+    }
     if (!*named)
         return fd;
     (void)snprintf(temporary, cap, "%s.new.XXXXXX", path);
     return mkostemp(temporary, O_CLOEXEC);
+}
+
+static int cannot_make(const char *path, struct weir_diag *why)
+{
+    const int cause = errno;
+    char folder[4200];
+
+    folder_of(path, folder, sizeof folder);
+    if (cause == ENOENT && access(folder, F_OK) != 0)
+        return weir__diag(why, WEIR_EIO, "cannot make %s: the directory %s does not exist", path,
+                          folder);
+    errno = cause;
+    return weir__diag_errno(why, WEIR_EIO, "cannot make %s", path);
 }
 
 static void unmap(struct weir__file *f)
@@ -368,8 +366,11 @@ static int make_file(const char *path, const struct weir_options *o, struct weir
 
     f.fd = open_nameless(path, temporary, sizeof temporary, &named);
     if (f.fd < 0)
-        return weir__diag_errno(why, WEIR_EIO, "cannot make %s", path);
+        return cannot_make(path, why);
     error = format(&f, o, why);
+    /* What has the name is whole on the disk too, should the machine go down. */
+    if (!error && fsync(f.fd) != 0)
+        error = weir__diag_errno(why, WEIR_EIO, "cannot write %s", path);
     if (!error)
         error = give_name(f.fd, path, named ? temporary : NULL, why);
     if (named)
@@ -463,7 +464,7 @@ static int open_new_locked(int fd, const struct stat *st, const char *path, stru
         error = map_file(f, &h, path, why);
     if (!error) {
         weir__seats_init(&f->seats, f);
-        error = weir__file_lock(f);
+        error = weir__file_lock(f, why);
     }
     if (!error && was_replaced(f)) {
         weir__file_unlock(f);
@@ -534,13 +535,14 @@ int weir__file_open(struct weir__store *s, const char *path, const struct weir_o
                     struct weir_diag *why)
 {
     struct weir__file *f = NULL;
-    int error = 0;
+    int cancelable, error = 0;
 
     if (strlen(path) > 4000)
         return weir__diag(why, WEIR_EINVAL,
                           "the path of the store has %zu bytes; expected at most 4000",
                           strlen(path));
     (void)pthread_once(&once, prepare);
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     (void)pthread_mutex_lock(&registry_lock);
     if (access(path, F_OK) != 0 && errno == ENOENT)
         error = make_file(path, o, why);
@@ -552,6 +554,7 @@ int weir__file_open(struct weir__store *s, const char *path, const struct weir_o
         error = find_tables(s, f, why);
     }
     (void)pthread_mutex_unlock(&registry_lock);
+    (void)pthread_setcancelstate(cancelable, NULL);
     if (error)
         return error; /* what is open is closed with the store */
     s->directory = (struct weir__directory *)(void *)(f->base + f->header->directory_at);

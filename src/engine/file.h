@@ -31,7 +31,7 @@ int weir__file_open(struct weir__store *s, const char *path, const struct weir_o
 void weir__file_close(struct weir__file *f);
 
 /* One holder among all processes; freed by his death. WEIR_EBUSY if he keeps it for a second. */
-int weir__file_lock(struct weir__file *f);
+int weir__file_lock(struct weir__file *f, struct weir_diag *why);
 void weir__file_unlock(struct weir__file *f);
 
 /* The table of a class, made if nobody has made it yet. The caller holds the lock. */

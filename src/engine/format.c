@@ -9,11 +9,6 @@
 #include "engine/clock.h"
 #include "engine/diag.h"
 
-static uint64_t whole_pages(uint64_t bytes)
-{
-    return (bytes + WEIR__FILE_PAGE - 1) / WEIR__FILE_PAGE * WEIR__FILE_PAGE;
-}
-
 uint64_t weir__file_layout(void)
 {
     const uint64_t sizes[] = {sizeof(struct weir__header), sizeof(struct weir__journal),
@@ -35,8 +30,8 @@ uint64_t weir__header_checksum(const struct weir__header *h)
 uint64_t weir__header_place(struct weir__header *h)
 {
     h->journals_at = WEIR__FILE_PAGE;
-    h->directory_at = h->journals_at + whole_pages(h->seats * sizeof(struct weir__journal));
-    return h->directory_at + whole_pages(weir__directory_size(h->max_policies));
+    h->directory_at = h->journals_at + weir__whole_pages(h->seats * sizeof(struct weir__journal));
+    return h->directory_at + weir__whole_pages(weir__directory_size(h->max_policies));
 }
 
 struct weir__table_options weir__header_table(const struct weir__header *h, uint32_t size_class)
@@ -51,20 +46,28 @@ uint64_t weir__header_table_bytes(const struct weir__header *h, uint32_t size_cl
 {
     const struct weir__table_options o = weir__header_table(h, size_class);
 
-    return whole_pages(weir__table_size(&o));
+    return weir__whole_pages(weir__table_size(&o));
+}
+
+bool weir__boot_id(char id[WEIR__BOOT_ID])
+{
+    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = -1;
+
+    memset(id, 0, WEIR__BOOT_ID);
+    if (fd >= 0) {
+        n = read(fd, id, WEIR__BOOT_ID - 1);
+        (void)close(fd);
+    }
+    return n > 0;
 }
 
 /* Whether the machine has not been started anew since offset_ns was written. */
 static bool same_boot(const struct weir__header *h)
 {
-    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    char id[sizeof h->boot_id] = {0};
+    char id[WEIR__BOOT_ID];
 
-    if (fd >= 0 && read(fd, id, sizeof id - 1) < 0)
-        memset(id, 0, sizeof id);
-    if (fd >= 0)
-        (void)close(fd);
-    return memcmp(id, h->boot_id, sizeof id) == 0;
+    return weir__boot_id(id) && memcmp(id, h->boot_id, sizeof id) == 0;
 }
 
 int64_t weir__header_now(const struct weir__header *h)

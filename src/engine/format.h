@@ -19,6 +19,7 @@
 #define WEIR_ENGINE_FORMAT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <weir.h>
@@ -29,7 +30,8 @@
 #define WEIR__FILE_MAGIC   "weir\r\n\x1a\n" /* no text begins so */
 #define WEIR__FILE_VERSION 2
 #define WEIR__FILE_SEATS   512
-#define WEIR__FILE_PAGE    4096
+#define WEIR__FILE_PAGE    WEIR__PAGE
+#define WEIR__BOOT_ID      40
 #define WEIR__BYTE_ORDER   UINT32_C(0x01020304)
 
 #define WEIR__LOCK_HEADER INT64_C(0x10000000000) /* the byte that is locked for the header */
@@ -54,10 +56,10 @@ struct weir__header {
     _Atomic uint64_t bytes; /* of the file */
     struct weir__region table[WEIR__SIZE_CLASSES];
 
-    char boot_id[40];           /* of the boot that offset_ns is for */
-    _Atomic int64_t offset_ns;  /* from CLOCK_BOOTTIME to the store's time */
-    _Atomic int64_t stamp_ns;   /* a recent time of the store's, in case the machine reboots */
-    _Atomic uint64_t recovered; /* decisions of dead processes undone */
+    char boot_id[WEIR__BOOT_ID]; /* of the boot that offset_ns is for */
+    _Atomic int64_t offset_ns;   /* from CLOCK_BOOTTIME to the store's time */
+    _Atomic int64_t stamp_ns;    /* a recent time of the store's, in case the machine reboots */
+    _Atomic uint64_t recovered;  /* decisions of dead processes undone */
 };
 static_assert(sizeof(struct weir__header) <= WEIR__FILE_PAGE, "the header is a page");
 
@@ -72,6 +74,8 @@ uint64_t weir__header_place(struct weir__header *h);
 /* What the file's table of a class is made with, and how many bytes of the file it takes. */
 struct weir__table_options weir__header_table(const struct weir__header *h, uint32_t size_class);
 uint64_t weir__header_table_bytes(const struct weir__header *h, uint32_t size_class);
+/* Which boot of the machine this is. False: the system does not say, and then it is like no other. */
+bool weir__boot_id(char id[WEIR__BOOT_ID]);
 /* The store's time, as who opens the file now would find it. Nothing is written. */
 int64_t weir__header_now(const struct weir__header *h);
 

@@ -41,6 +41,16 @@ static int place_all(struct weir__store *s, struct weir__edition *e, struct weir
     return error;
 }
 
+static void say_unread(const struct weir__record *r, int error, struct weir_diag *why)
+{
+    if (error == WEIR_EFORMAT)
+        (void)weir__diag(why, error, "damaged: the record of the policy '%.*s' does not add up",
+                         WEIR_NAME_MAX, r->name);
+    else
+        (void)weir__diag(why, error, "cannot read the policy '%.*s': %s", WEIR_NAME_MAX, r->name,
+                         weir_error_text(error));
+}
+
 /* The versions that the record keeps, the oldest first. The caller holds the store's mutex. */
 static int load_locked(struct weir__store *s, struct weir__record *r, struct weir__edition **out,
                        struct weir_diag *why)
@@ -55,11 +65,6 @@ static int load_locked(struct weir__store *s, struct weir__record *r, struct wei
         struct weir__edition *e = NULL;
 
         error = weir__version_is_sound(&v) ? weir__edition_load(&e, &v, row) : WEIR_EFORMAT;
-        if (error == WEIR_EFORMAT)
-            weir__diag(why, error, "damaged: the record of the policy '%.*s' does not add up",
-                       WEIR_NAME_MAX, r->name);
-        if (error == WEIR_ENOZONE)
-            weir__diag(why, error, "cannot read a time zone of the limit");
         if (!error) {
             e->generation = generation;
             row = e;
@@ -67,7 +72,9 @@ static int load_locked(struct weir__store *s, struct weir__record *r, struct wei
     }
     if (!error && (!row || atomic_load(&r->generation) != generation))
         error = WEIR_EFORMAT; /* it has moved on while we read */
-    if (!error)
+    if (error)
+        say_unread(r, error, why);
+    else
         error = place_all(s, row, why);
     if (error) {
         weir__edition_close(row);
@@ -109,8 +116,9 @@ static void retire(struct weir__edition *e)
 int weir__policy_refresh(struct weir_policy *p)
 {
     struct weir__edition *old = NULL;
-    int error = 0;
+    int cancelable, error = 0;
 
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     (void)pthread_mutex_lock(&p->store->lock);
     for (int tries = 0; tries < TRIES && !weir__policy_edition(p); tries++) {
         struct weir__edition *before = NULL;
@@ -125,6 +133,7 @@ int weir__policy_refresh(struct weir_policy *p)
     }
     (void)pthread_mutex_unlock(&p->store->lock);
     retire(old);
+    (void)pthread_setcancelstate(cancelable, NULL);
     return error;
 }
 
@@ -322,10 +331,10 @@ static int set(struct weir *w, const char *name, const struct weir_limit *limit,
     int error;
 
     (void)pthread_mutex_lock(&w->policies_lock);
-    error = weir__store_lock(w->store);
+    error = weir__store_lock(w->store, why);
     if (error) {
         (void)pthread_mutex_unlock(&w->policies_lock);
-        return weir__diag(why, error, "cannot lock the store");
+        return error;
     }
     error = limit ? set_locked(w->store, name, limit, at, &r, why) : 0;
     if (!limit)
@@ -398,18 +407,22 @@ void weir_policy_limit(struct weir_policy *policy, struct weir_limit *limit)
     weir__readers_exit();
 }
 
-void weir_policy_forget(struct weir *w, struct weir_policy *policy)
+int weir_policy_forget(struct weir *w, struct weir_policy *policy)
 {
     struct weir_policy *_Atomic *at = &w->policies;
+    int error;
 
     (void)pthread_mutex_lock(&w->policies_lock);
-    if (weir__store_lock(w->store) == 0) {
-        if (atomic_load(&policy->record->tag) == policy->tag) {
-            atomic_store(&policy->record->tag, 0);
-            atomic_fetch_add(&policy->record->generation, 1);
-        }
-        weir__store_unlock(w->store);
+    error = weir__store_lock(w->store, NULL);
+    if (error) {
+        (void)pthread_mutex_unlock(&w->policies_lock);
+        return error;
     }
+    if (atomic_load(&policy->record->tag) == policy->tag) {
+        atomic_store(&policy->record->tag, 0);
+        atomic_fetch_add(&policy->record->generation, 1);
+    }
+    weir__store_unlock(w->store);
     if (atomic_load(at) == policy) {
         atomic_store(at, policy->next);
     } else {
@@ -423,6 +436,7 @@ void weir_policy_forget(struct weir *w, struct weir_policy *policy)
     weir__readers_wait();
     weir__edition_close(atomic_load(&policy->edition));
     free(policy);
+    return 0;
 }
 
 struct weir_policy *weir_policy_next(struct weir *w, const struct weir_policy *after)

@@ -83,11 +83,6 @@ static void *reserve(size_t bytes)
     return aligned;
 }
 
-static size_t whole_pages(size_t bytes)
-{
-    return (bytes + 4095) / 4096 * 4096;
-}
-
 static struct weir__table_options table_options(const struct weir__store *s, uint32_t c)
 {
     return (struct weir__table_options){weir__size_of_class(c), weir__store_class_keys(s, c),
@@ -98,7 +93,7 @@ static int private_table(struct weir__store *s, uint32_t c, struct weir__table *
                          struct weir_diag *why)
 {
     const struct weir__table_options o = table_options(s, c);
-    const size_t bytes = whole_pages(weir__table_size(&o));
+    const size_t bytes = weir__whole_pages(weir__table_size(&o));
     void *mem = reserve(bytes);
 
     if (!mem)
@@ -111,7 +106,7 @@ static int private_table(struct weir__store *s, uint32_t c, struct weir__table *
 
 static int private_open(struct weir__store *s, const struct weir_options *o, struct weir_diag *why)
 {
-    s->directory = reserve(whole_pages(weir__directory_size(o->max_policies)));
+    s->directory = reserve(weir__whole_pages(weir__directory_size(o->max_policies)));
     if (!s->directory)
         return weir__diag(why, WEIR_ENOMEM, "out of memory for %u policies", o->max_policies);
     s->directory->max_policies = o->max_policies;
@@ -129,10 +124,11 @@ static void private_close(struct weir__store *s)
         const struct weir__table_options o = table_options(s, c);
 
         if (t)
-            (void)munmap(t, whole_pages(weir__table_size(&o)));
+            (void)munmap(t, weir__whole_pages(weir__table_size(&o)));
     }
     if (s->directory)
-        (void)munmap(s->directory, whole_pages(weir__directory_size(s->directory->max_policies)));
+        (void)munmap(s->directory,
+                     weir__whole_pages(weir__directory_size(s->directory->max_policies)));
 }
 
 /* ---- Either kind ------------------------------------------------------------------------------- */
@@ -162,7 +158,13 @@ static int open_kind(struct weir__store *s, const struct weir_options *o, struct
     if (strcmp(o->store, "memory:") == 0)
         return private_open(s, o, why);
     if (strncmp(o->store, "file:", 5) == 0 && o->store[5] != '\0')
-        return weir__file_open(s, o->store + 5, o, why);
+        return o->store[5] == '/'
+                   ? weir__file_open(s, o->store + 5, o, why)
+                   : weir__diag(
+                         why, WEIR_EINVAL,
+                         "the path of the store '%.100s' is relative, and who runs elsewhere "
+                         "would not share it; expected file:/path",
+                         o->store);
     return weir__diag(why, WEIR_ESTORE, "no store '%.100s'%s; expected memory: or file:/path",
                       o->store, colon ? "" : ": its kind is missing");
 }
@@ -199,21 +201,30 @@ void weir__store_close(struct weir__store *s)
     free(s);
 }
 
-int weir__store_lock(struct weir__store *s)
+int weir__store_lock(struct weir__store *s, struct weir_diag *why)
 {
-    /* First the file's, which may take a second to have: nobody waits for that who only reads. */
-    const int error = s->file ? weir__file_lock(s->file) : 0;
+    int cancelable, error;
 
-    if (!error)
-        (void)pthread_mutex_lock(&s->lock);
-    return error;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
+    /* First the file's, which may take a second to have: nobody waits for that who only reads. */
+    error = s->file ? weir__file_lock(s->file, why) : 0;
+    if (error) {
+        (void)pthread_setcancelstate(cancelable, NULL);
+        return error;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    s->cancelable = cancelable;
+    return 0;
 }
 
 void weir__store_unlock(struct weir__store *s)
 {
+    const int cancelable = s->cancelable;
+
     (void)pthread_mutex_unlock(&s->lock);
     if (s->file)
         weir__file_unlock(s->file);
+    (void)pthread_setcancelstate(cancelable, NULL);
 }
 
 int weir__store_table(struct weir__store *s, uint32_t c, struct weir__table **table,

@@ -63,6 +63,13 @@ static inline size_t weir__directory_size(uint64_t max_policies)
     return sizeof(struct weir__directory) + max_policies * sizeof(struct weir__record);
 }
 
+#define WEIR__PAGE 4096
+
+static inline uint64_t weir__whole_pages(uint64_t bytes)
+{
+    return (bytes + WEIR__PAGE - 1) / WEIR__PAGE * WEIR__PAGE;
+}
+
 struct weir__file;
 
 struct weir__store {
@@ -73,6 +80,7 @@ struct weir__store {
     struct weir__directory *directory;
     _Atomic(struct weir__table *) table[WEIR__SIZE_CLASSES];
     pthread_mutex_t lock; /* of the directory, within this process */
+    int cancelable;       /* whether its holder's thread was, before */
 };
 
 /* Fills in the defaults of an options struct. */
@@ -82,8 +90,9 @@ struct weir_options weir__options_filled(const struct weir_options *o);
 int weir__store_open(struct weir__store **s, const struct weir_options *o, struct weir_diag *why);
 void weir__store_close(struct weir__store *s);
 
-/* Who changes the directory holds it. An error: the file's lock could not be had. */
-int weir__store_lock(struct weir__store *s);
+/* Who changes the directory holds it, and cannot be cancelled meanwhile. An error: the file's lock could
+ * not be had. */
+int weir__store_lock(struct weir__store *s, struct weir_diag *why);
 void weir__store_unlock(struct weir__store *s);
 
 /* Sizes of states are rounded up to one of a few classes. */

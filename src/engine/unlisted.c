@@ -6,9 +6,6 @@
 #include "engine/diag.h"
 #include "engine/engine.h"
 
-/* What unlisted policies have for a record: one that never changes, but for its count of resets. */
-static struct weir__record no_record;
-
 /* Named scopes are counted from 1; these have the highest bit. */
 static uint64_t scope_of(const struct weir__store *s, struct weir__slice keys_of, int term)
 {
@@ -19,10 +16,10 @@ static uint64_t scope_of(const struct weir__store *s, struct weir__slice keys_of
 
 static int place_all(struct weir__store *s, struct weir__edition *e, struct weir_diag *why)
 {
-    int error = weir__store_lock(s);
+    int error = weir__store_lock(s, why);
 
     if (error)
-        return weir__diag(why, error, "cannot lock the store");
+        return error;
     for (int i = 0; i < e->n && !error; i++)
         error = weir__clause_place(s, &e->clause[i], why);
     weir__store_unlock(s);
@@ -54,6 +51,25 @@ static int make_edition(struct weir__store *s, const struct weir_limit *limit,
     return error;
 }
 
+/* What an unlisted policy has for a record: only its head, for it has no version to keep; and that never
+ * changes, but for its count of resets. Who waits for a key is told from others by the tag: it is that of
+ * the word, as the key is. */
+static struct weir__record *make_record(uint64_t tag)
+{
+    struct weir__record *r = calloc(1, offsetof(struct weir__record, version));
+
+    if (r)
+        atomic_store(&r->tag, tag);
+    return r;
+}
+
+static void free_handle(struct weir_policy *p)
+{
+    weir__edition_close(atomic_load(&p->edition));
+    free(p->record);
+    free(p);
+}
+
 int weir__unlisted_open(struct weir *w, const struct weir_limit *limit, struct weir__slice keys_of,
                         bool by_rate, struct weir_policy **policy, struct weir_diag *why)
 {
@@ -63,14 +79,16 @@ int weir__unlisted_open(struct weir *w, const struct weir_limit *limit, struct w
 
     if (!p)
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
-    error = make_edition(w->store, limit, keys_of, by_rate, &e, why);
+    p->store = w->store;
+    p->tag = scope_of(w->store, keys_of, 0);
+    p->record = make_record(p->tag);
+    error = p->record ? make_edition(w->store, limit, keys_of, by_rate, &e, why)
+                      : weir__diag(why, WEIR_ENOMEM, "out of memory");
+    atomic_init(&p->edition, e);
     if (error) {
-        free(p);
+        free_handle(p);
         return error;
     }
-    atomic_init(&p->edition, e);
-    p->record = &no_record;
-    p->store = w->store;
     (void)pthread_mutex_lock(&w->policies_lock);
     p->next = w->unlisted;
     w->unlisted = p;
@@ -88,6 +106,15 @@ void weir__unlisted_close(struct weir *w, struct weir_policy *policy)
         at = &(*at)->next;
     *at = policy->next;
     (void)pthread_mutex_unlock(&w->policies_lock);
-    weir__edition_close(atomic_load(&policy->edition));
-    free(policy);
+    free_handle(policy);
+}
+
+void weir__unlisted_close_all(struct weir *w)
+{
+    while (w->unlisted) {
+        struct weir_policy *p = w->unlisted;
+
+        w->unlisted = p->next;
+        free_handle(p);
+    }
 }

@@ -10,6 +10,7 @@
  *   (1) What accrues with time accrues from when the store was made.
  *   (2) Handles of the same word have the same limit; or they are by rate (algo/rate.c): then each may
  *       have its own, and a key that meets another is carried over.
+ *   (3) A reset voids the reservations that were made by the same handle.
  */
 #ifndef WEIR_ENGINE_UNLISTED_H
 #define WEIR_ENGINE_UNLISTED_H
@@ -25,5 +26,7 @@ int weir__unlisted_open(struct weir *w, const struct weir_limit *limit, struct w
                         bool by_rate, struct weir_policy **policy, struct weir_diag *why);
 /* Nobody may use it, then or later. */
 void weir__unlisted_close(struct weir *w, struct weir_policy *policy);
+/* Those that are left when the engine is closed. */
+void weir__unlisted_close_all(struct weir *w);
 
 #endif
