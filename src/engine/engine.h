@@ -134,4 +134,9 @@ int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n,
 int weir__several(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
                   struct weir__moment at, struct weir_reservation *r, struct weir_verdict *v);
 
+/* Gives back a reservation on which nobody will act, as far as it can: what can be cancelled is, and of
+ * terms that know no cancel (windows) it is refunded, for there it cannot take away what another was
+ * promised. */
+void weir__withdraw(struct weir *w, struct weir_reservation *r, int64_t now_ns);
+
 #endif

@@ -125,20 +125,11 @@ static int64_t look_after(struct weir__file *f, struct weir__lock *l, uint32_t h
     return patience;
 }
 
-static int stuck(struct weir__seat *s, struct weir__lock *l, uint32_t holder, unsigned looks)
+static int wait_for(struct weir__file_seat *me, struct weir__lock *l, uint32_t holder, int64_t now)
 {
-    struct weir__file_seat *me = (struct weir__file_seat *)(void *)s;
     const struct timespec nap = {0, NAP_NS};
-    const int64_t now = monotonic_ns();
-    int64_t patience;
+    int64_t patience = look_after(me->file, l, holder, me->seat.number);
 
-    if (looks == 0)
-        me->waiting_since_ns = now;
-    if (looks < YIELDS && now - me->waiting_since_ns < WEIR__NS_PER_MS) {
-        (void)sched_yield();
-        return 0;
-    }
-    patience = look_after(me->file, l, holder, s->number);
     if (patience == PATIENCE_NS && now - me->waiting_since_ns > patience &&
         !stands_still(me->file, holder))
         patience = PATIENCE_OWN_NS;
@@ -149,6 +140,25 @@ static int stuck(struct weir__seat *s, struct weir__lock *l, uint32_t holder, un
     if (patience < INT64_MAX)
         (void)nanosleep(&nap, NULL);
     return 0;
+}
+
+static int stuck(struct weir__seat *s, struct weir__lock *l, uint32_t holder, unsigned looks)
+{
+    struct weir__file_seat *me = (struct weir__file_seat *)(void *)s;
+    const int64_t now = monotonic_ns();
+    int cancelable, error;
+
+    if (looks == 0)
+        me->waiting_since_ns = now;
+    if (looks < YIELDS && now - me->waiting_since_ns < WEIR__NS_PER_MS) {
+        (void)sched_yield();
+        return 0;
+    }
+    /* A thread that is cancelled here may hold another bucket. */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
+    error = wait_for(me, l, holder, now);
+    (void)pthread_setcancelstate(cancelable, NULL);
+    return error;
 }
 
 /* ---- Seats of this process --------------------------------------------------------------------- */

@@ -12,6 +12,7 @@
  *   (3) The same key twice under the same term is one state: the second sees the first's charge. It is
  *       tried on a copy, so that a refusal leaves no trace.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,7 @@ static int gather(struct call *c, const struct weir_request *rq, size_t n)
     for (size_t i = 0; i < n; i++) {
         struct weir__edition *e = weir__policy_edition(rq[i].policy);
 
+        assert(rq[i].policy->store == c->w->store);
         if (!e)
             return WEIR__STALE;
         if (e->n > WEIR_TERMS_MAX - c->n)

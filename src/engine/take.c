@@ -8,6 +8,7 @@
  *
  * Limits of several terms, and shadows, are several.c's.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "engine/engine.h"
@@ -205,6 +206,7 @@ static inline int decide(struct weir *w, const struct weir_request *rq, enum wei
     struct errand to;
     int error;
 
+    assert(rq->policy->store == w->store);
     if (!seat)
         return WEIR_EFULL;
     error = find_errand(rq, &to);
@@ -268,8 +270,10 @@ static void take_batch(struct weir *w, struct weir__seat *seat, const struct wei
     struct errand to[BATCH];
     bool stopped = false;
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        assert(rq[i].policy->store == w->store);
         left_over[i] = find_errand(&rq[i], &to[i]) != 0 || !to[i].edition->plain;
+    }
     for (size_t i = 0; i < n; i++)
         if (!left_over[i])
             look(&to[i]);
@@ -281,6 +285,12 @@ static void take_batch(struct weir *w, struct weir__seat *seat, const struct wei
     }
 }
 
+static void say_undecided(struct weir_verdict *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        v[i] = (struct weir_verdict){.which = -1, .limit = -1};
+}
+
 static int take_some(struct weir *w, const struct weir_request *rq, size_t n,
                      struct weir__moment now, struct weir_verdict *v)
 {
@@ -288,30 +298,40 @@ static int take_some(struct weir *w, const struct weir_request *rq, size_t n,
     bool left_over[BATCH];
     int error = 0;
 
-    if (!seat)
+    if (!seat) {
+        say_undecided(v, n);
         return WEIR_EFULL;
+    }
     weir__readers_enter();
     take_batch(w, seat, rq, n, now, v, left_over);
     weir__readers_exit();
-    for (size_t i = 0; i < n && !error; i++)
-        if (left_over[i])
+    for (size_t i = 0; i < n; i++) {
+        if (left_over[i] && !error)
             error = answer(w, &rq[i], WEIR__TAKE, now, &v[i]);
+        if (left_over[i] && error)
+            say_undecided(&v[i], 1);
+    }
     return error;
 }
 
 int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n,
                     struct weir__moment now, struct weir_verdict *v)
 {
-    int error = 0;
-
     if (!weir__now_fits(now.now_ns))
         return WEIR_EINVAL;
     for (size_t i = 0; i < n; i++)
         if (!weir__request_fits(&rq[i]))
             return WEIR_EINVAL;
-    for (size_t i = 0; i < n && !error; i += BATCH)
-        error = take_some(w, rq + i, n - i < BATCH ? n - i : BATCH, now, v + i);
-    return error;
+    for (size_t i = 0; i < n; i += BATCH) {
+        const size_t some = n - i < BATCH ? n - i : BATCH;
+        const int error = take_some(w, rq + i, some, now, v + i);
+
+        if (error) {
+            say_undecided(v + i + some, n - i - some);
+            return error;
+        }
+    }
+    return 0;
 }
 
 int weir_take_many_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
@@ -327,13 +347,20 @@ int weir_take_many(struct weir *w, const struct weir_request *rq, size_t n, stru
 
 /* ---- Giving back ------------------------------------------------------------------------------- */
 
-enum giving { REFUND, CANCEL, RESET };
+enum giving { REFUND, CANCEL, WITHDRAW, RESET };
 
 /* What is given back to one term of a key, and how much it took. */
 struct gift {
     enum giving how;
     int64_t cost, act_ns, now_ns, back;
 };
+
+static int64_t withdraw(const struct weir__meter *m, struct weir__state *s, const struct gift *g)
+{
+    return m->algo->cancel || m->algo->default_patience
+               ? weir__cancel(m, s, g->cost, g->act_ns, g->now_ns)
+               : weir__refund(m, s, g->cost, g->now_ns);
+}
 
 /* Within a reader's section. */
 static int give(struct errand *to, struct weir__seat *seat, struct gift *g)
@@ -349,6 +376,7 @@ static int give(struct errand *to, struct weir__seat *seat, struct gift *g)
         switch (g->how) {
         case REFUND: g->back = weir__refund(m, at.state, g->cost, g->now_ns); break;
         case CANCEL: g->back = weir__cancel(m, at.state, g->cost, g->act_ns, g->now_ns); break;
+        case WITHDRAW: g->back = withdraw(m, at.state, g); break;
         case RESET: weir__reset(at.state); break;
         }
         if (at.state->fresh_ns == 0)
@@ -366,6 +394,7 @@ static int give_term(struct weir *w, const struct weir_request *rq, int term, st
     struct weir__seat *seat = weir__store_seat(w->store);
     int error;
 
+    assert(rq->policy->store == w->store);
     if (!seat)
         return WEIR_EFULL;
     do {
@@ -455,10 +484,11 @@ static int cancel_term(struct weir__seat *seat, const struct weir_reservation *r
     return give(&to, seat, g);
 }
 
-int weir_cancel_at(struct weir *w, struct weir_reservation *r, int64_t now_ns, int64_t *back)
+static int cancel_all(struct weir *w, struct weir_reservation *r, enum giving how, int64_t now_ns,
+                      int64_t *back)
 {
     struct weir__seat *seat = weir__store_seat(w->store);
-    struct gift g = {.how = CANCEL, .now_ns = now_ns};
+    struct gift g = {.how = how, .now_ns = now_ns};
     int64_t most = 0;
 
     if (!weir__now_fits(now_ns) || r->n < 0 || r->n > WEIR_TERMS_MAX)
@@ -486,6 +516,16 @@ int weir_cancel_at(struct weir *w, struct weir_reservation *r, int64_t now_ns, i
     if (back)
         *back = most;
     return 0;
+}
+
+int weir_cancel_at(struct weir *w, struct weir_reservation *r, int64_t now_ns, int64_t *back)
+{
+    return cancel_all(w, r, CANCEL, now_ns, back);
+}
+
+void weir__withdraw(struct weir *w, struct weir_reservation *r, int64_t now_ns)
+{
+    (void)cancel_all(w, r, WITHDRAW, now_ns, NULL);
 }
 
 int weir_cancel(struct weir *w, struct weir_reservation *r, int64_t *back)

@@ -175,8 +175,8 @@ static int ask_in_turn(struct weir *w, const struct weir_request *rq, const stru
     return error;
 }
 
-static int wait_for(struct weir *w, const struct weir_request *rq, struct timeline t,
-                    int64_t deadline_ns, struct weir_verdict *v)
+static int wait_uncancelled(struct weir *w, const struct weir_request *rq, struct timeline t,
+                            int64_t deadline_ns, struct weir_verdict *v)
 {
     struct weir_request asked = *rq;
     struct weir_reservation r = {0};
@@ -192,13 +192,25 @@ static int wait_for(struct weir *w, const struct weir_request *rq, struct timeli
     if (granted.allowed && granted.wait_ns > 0) {
         error = sleep_until(&t, r.act_ns);
         if (error) {
-            (void)weir_cancel_at(w, &r, moment(&t).now_ns, NULL);
+            weir__withdraw(w, &r, moment(&t).now_ns);
             return error;
         }
     }
     granted.wait_ns = 0; /* it is over */
     *v = granted;
     return 0;
+}
+
+static int wait_for(struct weir *w, const struct weir_request *rq, struct timeline t,
+                    int64_t deadline_ns, struct weir_verdict *v)
+{
+    int cancelable, error;
+
+    /* A thread that is cancelled must not leave its place in the line behind. */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
+    error = wait_uncancelled(w, rq, t, deadline_ns, v);
+    (void)pthread_setcancelstate(cancelable, NULL);
+    return error;
 }
 
 int weir_wait(struct weir *w, const struct weir_request *rq, int64_t deadline_ns,
