@@ -27,7 +27,6 @@ UNUSED = [f"-Wno-unused-{what}" for what in ("variable", "but-set-variable", "fu
 PRELUDE = """\
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
