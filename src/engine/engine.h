@@ -27,6 +27,7 @@ struct weir_policy {
     uint64_t tag; /* what record->tag was, and is unless it was forgotten */
     struct weir__store *store;
     struct weir_policy *next;
+    struct weir_policy *before; /* of unlisted ones, which come and go */
     char name[WEIR_NAME_MAX];
 };
 

@@ -91,6 +91,8 @@ int weir__unlisted_open(struct weir *w, const struct weir_limit *limit, struct w
     }
     (void)pthread_mutex_lock(&w->policies_lock);
     p->next = w->unlisted;
+    if (p->next)
+        p->next->before = p;
     w->unlisted = p;
     (void)pthread_mutex_unlock(&w->policies_lock);
     *policy = p;
@@ -99,12 +101,10 @@ int weir__unlisted_open(struct weir *w, const struct weir_limit *limit, struct w
 
 void weir__unlisted_close(struct weir *w, struct weir_policy *policy)
 {
-    struct weir_policy **at = &w->unlisted;
-
     (void)pthread_mutex_lock(&w->policies_lock);
-    while (*at != policy)
-        at = &(*at)->next;
-    *at = policy->next;
+    *(policy->before ? &policy->before->next : &w->unlisted) = policy->next;
+    if (policy->next)
+        policy->next->before = policy->before;
     (void)pthread_mutex_unlock(&w->policies_lock);
     free_handle(policy);
 }

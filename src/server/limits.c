@@ -123,7 +123,7 @@ static void free_replaced(struct names *n)
         struct held_limit *h = atomic_load(&n->replaced);
 
         atomic_store(&n->replaced, h->next_retired);
-        weir_policy_forget(n->engine, h->limit.policy);
+        (void)weir_policy_forget(n->engine, h->limit.policy);
         held_limit_let_go(h);
     }
 }
@@ -396,10 +396,11 @@ bool limits_delete(struct conn *c, struct weir__slice name)
     ask_settle(c);
     change_begins(n);
     h = find(n, name);
+    if (h && weir_policy_forget(n->engine, h->limit.policy) != 0)
+        h = NULL; /* the store is locked by one who stands still: it stays in force */
     if (h) {
         take_out(n, search(n, name));
         atomic_store(&h->gone, true);
-        weir_policy_forget(n->engine, h->limit.policy);
         held_limit_let_go(h);
     }
     change_ends(n);
