@@ -388,7 +388,8 @@ void wait_abandon(struct conn *c)
 
         release(h);
         if (h->granted)
-            (void)cancel(c, &h->reservation);
+            weir__withdraw(c->worker->server->engine, &h->reservation,
+                           weir_now(c->worker->server->engine));
         hold_free(h);
     }
     reserved_abandon(c);

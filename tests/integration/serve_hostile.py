@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from daemon import Daemon, Error, check, encode, expect, play
+from daemon import Daemon, Error, check, encode, expect, play, until
 
 
 def another_daemon_deletes_a_limit_and_sets_it_again():
@@ -125,6 +125,17 @@ def answers_do_not_shift_when_a_client_half_closes():
         expect("nothing behind it", c.rest(), b"")
 
 
+def who_leaves_gives_windows_back_too():
+    limit = "pacer 1/s + fixed-window 3/1h"
+    with Daemon() as daemon, daemon.resp() as c:
+        c.ask("WEIR.TAKE", limit, "k")
+        with daemon.resp() as other:
+            other.send("WEIR.TAKE", limit, "k", 1, "WAIT", "forever")
+            check("it is held", other.is_silent())
+        check("two of three are left again",
+              until(lambda: c.ask("WEIR.PEEK", limit, "k", 2, "RESERVE", "forever")[0] == 1))
+
+
 def who_has_no_patience_stands_in_no_line():
     with Daemon("--limit", "w=fixed-window 1/1m") as daemon:
         with daemon.resp() as holder, daemon.http() as h:
@@ -154,4 +165,5 @@ if __name__ == "__main__":
         another_daemon_deletes_a_limit_and_sets_it_again, limits_change_while_pipelines_name_unknown_ones,
         thousands_wait_for_keys_of_a_window, invented_limits_cost_no_memory, a_denial_is_one_though_no_seat_is_free,
         a_reservation_outlives_the_cache_of_literals, answers_do_not_shift_when_a_client_half_closes,
-        who_has_no_patience_stands_in_no_line, unfinished_requests_are_bounded_together]))
+        who_leaves_gives_windows_back_too, who_has_no_patience_stands_in_no_line,
+        unfinished_requests_are_bounded_together]))
