@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/digits.h"
+
 struct weir__slice weir__slice_of(const char *text)
 {
     return (struct weir__slice){text, strlen(text)};
@@ -31,6 +33,15 @@ struct weir__slice weir__slice_cut(struct weir__slice *s, char stop)
 static bool blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
+}
+
+struct weir__slice weir__slice_trim(struct weir__slice s)
+{
+    while (s.len > 0 && (blank(s.at[0]) || s.at[0] == '\n'))
+        s = (struct weir__slice){s.at + 1, s.len - 1};
+    while (s.len > 0 && (blank(s.at[s.len - 1]) || s.at[s.len - 1] == '\n'))
+        s.len--;
+    return s;
 }
 
 struct weir__slice weir__slice_word(struct weir__slice *s)
@@ -95,17 +106,9 @@ void weir__out_text(struct weir__out *o, const char *text)
 
 void weir__out_int(struct weir__out *o, int64_t value)
 {
-    char digits[20];
-    size_t at = sizeof digits;
-    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    char digits[WEIR__INT_MOST];
 
-    do {
-        digits[--at] = (char)('0' + rest % 10);
-        rest /= 10;
-    } while (rest > 0);
-    if (value < 0)
-        digits[--at] = '-';
-    weir__out_bytes(o, digits + at, sizeof digits - at);
+    weir__out_bytes(o, digits, (size_t)(weir__put_int(digits, value) - digits));
 }
 
 void weir__out_quoted(struct weir__out *o, struct weir__slice word)

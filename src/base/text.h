@@ -22,6 +22,9 @@ bool weir__slice_equal(struct weir__slice a, struct weir__slice b);
 /* Up to the first of `stop` (or the end); the rest, from that byte on, is left in *s. */
 struct weir__slice weir__slice_cut(struct weir__slice *s, char stop);
 
+/* Without the blanks and line ends around it. */
+struct weir__slice weir__slice_trim(struct weir__slice s);
+
 /* The next word and what follows it, blanks (space, tab, CR) skipped before and not after. */
 struct weir__slice weir__slice_word(struct weir__slice *s);
 

@@ -28,15 +28,6 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-static struct weir__slice trimmed(struct weir__slice s)
-{
-    while (s.len > 0 && is_blank(s.at[0]))
-        s = (struct weir__slice){s.at + 1, s.len - 1};
-    while (s.len > 0 && is_blank(s.at[s.len - 1]))
-        s.len--;
-    return s;
-}
-
 bool http_is(struct weir__slice word, const char *lower)
 {
     for (size_t i = 0; i < word.len; i++) {
@@ -173,7 +164,7 @@ static int split_field(struct weir__slice line, struct http_field *f, const char
     if (line.len == 0 || f->name.len == 0 || is_blank(f->name.at[0]) ||
         is_blank(f->name.at[f->name.len - 1]))
         return refuse(why, 400, "a header line is not 'Name: value'");
-    f->value = trimmed((struct weir__slice){line.at + 1, line.len - 1});
+    f->value = weir__slice_trim((struct weir__slice){line.at + 1, line.len - 1});
     return 0;
 }
 

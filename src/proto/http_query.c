@@ -2,17 +2,7 @@
  * written. Keys are any bytes, so any bytes may come out, NUL included. */
 #include "proto/http.h"
 
-/* Of a hexadecimal digit its value, else -1. */
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
+#include "base/digits.h"
 
 /* The first byte that does not stand for itself, or the end. */
 static size_t plain(const char *at, size_t len, bool plus)
@@ -35,8 +25,8 @@ bool http_decode(struct weir__slice *text, bool plus)
         if (c == '+' && plus) {
             c = ' ';
         } else if (c == '%') {
-            const int high = from + 2 < text->len ? hex(at[from + 1]) : -1;
-            const int low = from + 2 < text->len ? hex(at[from + 2]) : -1;
+            const int high = from + 2 < text->len ? weir__hex_of(at[from + 1]) : -1;
+            const int low = from + 2 < text->len ? weir__hex_of(at[from + 2]) : -1;
 
             if (high < 0 || low < 0)
                 return false;

@@ -24,6 +24,8 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/digits.h"
+
 /* A length is compared with its bound after every digit: ten times this, and nine, fits both types. */
 #define COMMAND_MAX ((size_t)LONG_MAX / 16)
 
@@ -225,16 +227,6 @@ static bool blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-static int hex_of(char c)
-{
-    const unsigned digit = digit_of(c);
-    const char lower = (char)(c | 0x20);
-
-    if (digit <= 9)
-        return (int)digit;
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 /* What stands behind a backslash between double quotes; *at is moved behind it. */
 static char escaped(char **at, const char *end)
 {
@@ -247,8 +239,8 @@ static char escaped(char **at, const char *end)
     case 'b': return '\b';
     case 'a': return '\a';
     case 'x':
-        if (end - *at >= 2 && hex_of((*at)[0]) >= 0 && hex_of((*at)[1]) >= 0) {
-            const int byte = hex_of((*at)[0]) * 16 + hex_of((*at)[1]);
+        if (end - *at >= 2 && weir__hex_of((*at)[0]) >= 0 && weir__hex_of((*at)[1]) >= 0) {
+            const int byte = weir__hex_of((*at)[0]) * 16 + weir__hex_of((*at)[1]);
 
             *at += 2;
             return (char)byte;

@@ -28,9 +28,7 @@ static struct weir__slice last_of(struct weir__slice list)
 
     if (comma)
         list = (struct weir__slice){comma + 1, list.len - (size_t)(comma + 1 - list.at)};
-    while (list.len > 0 && (list.at[0] == ' ' || list.at[0] == '\t'))
-        list = (struct weir__slice){list.at + 1, list.len - 1};
-    return list;
+    return weir__slice_trim(list);
 }
 
 static struct weir__slice whom(const struct http_call *call)

@@ -24,7 +24,7 @@ struct batch_of {
     struct item *item;
     struct question *question;
     struct weir_verdict *verdict;
-    char *error_of; /* of questions, by number: what the engine said, 0 or its negative */
+    int *error_of; /* of questions, by number: what the engine said, or 0 */
 };
 
 static bool open_batch(struct batch_of *b, const struct http_call *call, size_t n)
@@ -34,7 +34,7 @@ static bool open_batch(struct batch_of *b, const struct http_call *call, size_t 
                            .item = calloc(n, sizeof b->item[0]),
                            .question = calloc(n, sizeof b->question[0]),
                            .verdict = calloc(n, sizeof b->verdict[0]),
-                           .error_of = calloc(n, 1)};
+                           .error_of = calloc(n, sizeof b->error_of[0])};
     return b->item && b->question && b->verdict && b->error_of;
 }
 
@@ -90,8 +90,7 @@ static void decide(struct batch_of *b)
             continue;
         for (size_t k = i; k < i + n; k++)
             if (b->verdict[k].limit < 0)
-                b->error_of[k] =
-                    (char)-ask_take_many(b->call->conn, &b->question[k], 1, &b->verdict[k]);
+                b->error_of[k] = ask_take_many(b->call->conn, &b->question[k], 1, &b->verdict[k]);
     }
 }
 
@@ -103,7 +102,7 @@ static const char *error_of(const struct batch_of *b, size_t i)
 
     if (item->question == SIZE_MAX)
         return item->error ? item->error : "out of memory";
-    return b->error_of[item->question] ? weir_error_text(-b->error_of[item->question]) : NULL;
+    return b->error_of[item->question] ? weir_error_text(b->error_of[item->question]) : NULL;
 }
 
 static size_t room_of(const struct batch_of *b)

@@ -17,6 +17,7 @@
 #ifndef WEIR_SERVER_HTTP_FRONT_H
 #define WEIR_SERVER_HTTP_FRONT_H
 
+#include "base/digits.h"
 #include "proto/http.h"
 #include "server/conn.h"
 
@@ -69,7 +70,10 @@ static inline char *http_put_text(char *at, const char *text)
     return http_put(at, text, __builtin_strlen(text));
 }
 
-char *http_put_int(char *at, int64_t value); /* at most 20 bytes */
+static inline char *http_put_int(char *at, int64_t value) /* at most 20 bytes */
+{
+    return weir__put_int(at, value);
+}
 
 /* Text as a JSON string, quotes included. What is written takes at most 6 bytes a byte, and 2. */
 char *http_put_json(char *at, struct weir__slice text);

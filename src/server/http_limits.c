@@ -130,27 +130,13 @@ static bool drop(const struct http_call *call, struct weir__slice name, struct h
     return true;
 }
 
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-static struct weir__slice trimmed(struct weir__slice s)
-{
-    while (s.len > 0 && is_space(s.at[0]))
-        s = (struct weir__slice){s.at + 1, s.len - 1};
-    while (s.len > 0 && is_space(s.at[s.len - 1]))
-        s.len--;
-    return s;
-}
-
 /* The limit's text: the body, or the "limit" of its JSON. */
 static bool read_text(struct weir__slice body, struct weir__slice *text, struct http_why *why)
 {
     struct http_ask ask = {.may = HTTP_MAY(LIMIT)};
     json_t *json;
 
-    *text = trimmed(body);
+    *text = weir__slice_trim(body);
     if (text->len > 0 && text->at[0] == '{') {
         if (!http_json_read(body, &json, why) || !http_ask_json(&ask, json, why))
             return false;

@@ -29,33 +29,7 @@ bool http_because_of(struct http_why *why, int status, const char *before, struc
     return false;
 }
 
-/* ---- Numbers and strings ----------------------------------------------------------------------- */
-
-char *http_put_int(char *at, int64_t value)
-{
-    static const char PAIRS[] =
-        "00010203040506070809101112131415161718192021222324252627282930313233"
-        "34353637383940414243444546474849505152535455565758596061626364656667"
-        "6869707172737475767778798081828384858687888990919293949596979899";
-    char digits[20];
-    size_t i = sizeof digits;
-    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-
-    if (value < 0)
-        *at++ = '-';
-    while (rest >= 100) {
-        i -= 2;
-        memcpy(digits + i, PAIRS + rest % 100 * 2, 2);
-        rest /= 100;
-    }
-    if (rest >= 10) {
-        i -= 2;
-        memcpy(digits + i, PAIRS + rest * 2, 2);
-    } else {
-        digits[--i] = (char)('0' + rest);
-    }
-    return http_put(at, digits + i, sizeof digits - i);
-}
+/* ---- Strings ----------------------------------------------------------------------------------- */
 
 /* The bytes are UTF-8 or ASCII already: names, limits and messages are nothing else. */
 char *http_put_json(char *at, struct weir__slice text)

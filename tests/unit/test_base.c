@@ -1,7 +1,9 @@
 #include "check.h"
 
+#include <limits.h>
 #include <string.h>
 
+#include "base/digits.h"
 #include "base/hash.h"
 #include "base/num.h"
 #include "base/text.h"
@@ -129,6 +131,31 @@ static void a_writer_never_passes_its_buffer_and_knows_the_whole_length(void **s
     assert_memory_equal(text, "abcd\0xxx", 8);
 }
 
+static void blanks_and_line_ends_are_trimmed(void **state)
+{
+    static const struct {
+        const char *text, *trimmed;
+    } ROWS[] = {{"a", "a"}, {" \t a \r\n b\n\t ", "a \r\n b"}, {" \r\n\t", ""}, {"", ""}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++)
+        assert_true(
+            weir__slice_is(weir__slice_trim(weir__slice_of(ROWS[i].text)), ROWS[i].trimmed));
+}
+
+static void hexadecimal_digits_are_all_that_is_read(void **state)
+{
+    static const char DIGITS[] = "0123456789abcdef0123456789ABCDEF";
+    int found = 0;
+
+    (void)state;
+    for (int i = 0; i < 32; i++)
+        assert_int_equal(weir__hex_of(DIGITS[i]), i % 16);
+    for (int c = CHAR_MIN; c <= CHAR_MAX; c++)
+        found += weir__hex_of((char)c) >= 0;
+    assert_int_equal(found, 22);
+}
+
 static void quoted_words_are_cut_and_printable(void **state)
 {
     char text[128];
@@ -198,6 +225,8 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(printed_durations_parse_back),
     cmocka_unit_test(a_writer_never_passes_its_buffer_and_knows_the_whole_length),
     cmocka_unit_test(quoted_words_are_cut_and_printable),
+    cmocka_unit_test(blanks_and_line_ends_are_trimmed),
+    cmocka_unit_test(hexadecimal_digits_are_all_that_is_read),
     cmocka_unit_test(wide_products_round_up_and_stop_at_the_limit),
     cmocka_unit_test(siphash_1_3_gives_the_reference_answers),
     cmocka_unit_test(the_nearest_word_is_found_by_edits),
