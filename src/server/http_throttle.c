@@ -11,8 +11,13 @@
 #include <jansson.h>
 #include <string.h>
 
-static const char *const NUMBERS[] = {"max_burst", "count_per_period", "period", "quantity"};
-enum { MAX_BURST, COUNT, PERIOD, QUANTITY, NUMBER_COUNT };
+#include "server/throttle.h"
+
+static const char *const NUMBERS[] = {[THROTTLE_BURST] = "max_burst",
+                                      [THROTTLE_COUNT] = "count_per_period",
+                                      [THROTTLE_PERIOD_S] = "period",
+                                      [THROTTLE_COST] = "quantity"};
+enum { NUMBER_COUNT = sizeof NUMBERS / sizeof NUMBERS[0] };
 
 struct throttle {
     struct weir__slice key;
@@ -50,15 +55,31 @@ static void say_throttle(struct conn *c, const struct question *q, int error,
 
 /* ---- Reading ----------------------------------------------------------------------------------- */
 
+static bool out_of_range(struct http_why *why, const char *name, struct throttle_range r)
+{
+    struct weir__out out = {why->text, sizeof why->text, 0};
+
+    why->status = 400;
+    weir__out_quoted(&out, weir__slice_of(name));
+    weir__out_text(&out, " must be a whole number from ");
+    weir__out_int(&out, r.least);
+    weir__out_text(&out, " to ");
+    weir__out_int(&out, r.most);
+    (void)weir__out_end(&out);
+    return false;
+}
+
 static bool read_number(struct throttle *t, const char *name, const json_t *value,
                         struct http_why *why)
 {
     for (int i = 0; i < NUMBER_COUNT; i++) {
+        const struct throttle_range r = throttle_range((enum throttle_number)i);
+
         if (strcmp(name, NUMBERS[i]) != 0)
             continue;
-        if (!json_is_integer(value))
-            return http_because_of(why, 400, "", weir__slice_of(name), " must be a whole number");
-        t->number[i] = json_integer_value(value);
+        t->number[i] = json_integer_value(value); /* 0 of what is none */
+        if (!json_is_integer(value) || t->number[i] < r.least || t->number[i] > r.most)
+            return out_of_range(why, name, r);
         t->given |= 1u << i;
         return true;
     }
@@ -83,7 +104,7 @@ static bool read_members(struct throttle *t, json_t *object, struct http_why *wh
     }
     if (!t->key.at)
         return http_because(why, 400, "'key' is missing");
-    for (int i = 0; i < QUANTITY; i++)
+    for (int i = 0; i < THROTTLE_COST; i++)
         if (!(t->given & 1u << i))
             return http_because_of(why, 400, "", weir__slice_of(NUMBERS[i]), " is missing");
     return true;
@@ -92,7 +113,7 @@ static bool read_members(struct throttle *t, json_t *object, struct http_why *wh
 static bool read_question(const struct http_call *call, json_t *json, struct question *q,
                           struct http_why *why)
 {
-    struct throttle t = {.number[QUANTITY] = 1};
+    struct throttle t = {.number[THROTTLE_COST] = 1};
     const char *text = NULL;
 
     if (call->rq->query.len > 0 || !json_is_object(json))
@@ -101,15 +122,17 @@ static bool read_question(const struct http_call *call, json_t *json, struct que
         return false;
     if (t.key.len > server_options(conn_server(call->conn))->max_key)
         return http_because(why, 400, "'key' is too long");
-    if (t.number[QUANTITY] < 0)
-        return http_because(why, 400, "'quantity' must not be negative");
-    *q = (struct question){.limit = limit_throttle(call->conn, t.number[MAX_BURST], t.number[COUNT],
-                                                   t.number[PERIOD], &text),
+    if (!throttle_refills(t.number[THROTTLE_BURST], t.number[THROTTLE_COUNT],
+                          t.number[THROTTLE_PERIOD_S]))
+        return http_because(why, 400, "'max_burst' " THROTTLE_TOO_SLOW);
+    *q = (struct question){.limit = limit_throttle(call->conn, t.number[THROTTLE_BURST],
+                                                   t.number[THROTTLE_COUNT],
+                                                   t.number[THROTTLE_PERIOD_S], &text),
                            .key = t.key,
-                           .cost = t.number[QUANTITY],
+                           .cost = t.number[THROTTLE_COST],
                            .say = say_throttle,
                            .shape = call->shape};
-    return q->limit || http_because(why, 400, text);
+    return q->limit || http_because(why, 503, text); /* the numbers are good: memory is short */
 }
 
 void http_throttle(const struct http_call *call)

@@ -1,11 +1,10 @@
 /* The commands that decide. */
 #include <string.h>
 
-#include "base/num.h"
 #include "server/resp_front.h"
+#include "server/throttle.h"
 
-#define NAME_MOST     256 /* bytes of a reservation's name */
-#define PERIOD_MOST_S (WEIR_PERIOD_MAX_NS / 1000000000)
+#define NAME_MOST 256 /* bytes of a reservation's name */
 
 /* ---- How answers are written ------------------------------------------------------------------- */
 
@@ -160,6 +159,15 @@ static struct weir__slice as_written(struct words w)
     return (struct weir__slice){from, counted ? (size_t)(to - from) : 0};
 }
 
+/* As `what`, which is `more` less than the number itself. */
+static bool read_number(struct conn *c, struct weir__slice word, const char *what,
+                        enum throttle_number number, int64_t more, int64_t *value)
+{
+    const struct throttle_range r = throttle_range(number);
+
+    return word_int(c, word, what, r.least - more, r.most - more, value);
+}
+
 /* key max_burst count period [cost]. `more` is what may come on top of max_burst at once. */
 static bool read_throttle(struct conn *c, struct words w, int64_t more, int64_t least_cost,
                           struct question *q)
@@ -175,10 +183,14 @@ static bool read_throttle(struct conn *c, struct words w, int64_t more, int64_t 
     q->limit = limit_throttle_again(c, said, more);
     if (q->limit)
         return true;
-    if (!word_int(c, w.word[2], "max_burst", 1 - more, WEIR_COUNT_MAX - more, &burst) ||
-        !word_int(c, w.word[3], "count", 1, WEIR_COUNT_MAX, &count) ||
-        !word_int(c, w.word[4], "period", 1, PERIOD_MOST_S, &period))
+    if (!read_number(c, w.word[2], "max_burst", THROTTLE_BURST, more, &burst) ||
+        !read_number(c, w.word[3], "count", THROTTLE_COUNT, 0, &count) ||
+        !read_number(c, w.word[4], "period", THROTTLE_PERIOD_S, 0, &period))
         return false;
+    if (!throttle_refills(burst + more, count, period)) {
+        reply_error(c, "invalid max_burst %s: it " THROTTLE_TOO_SLOW, quoted(w.word[2]));
+        return false;
+    }
     q->limit = limit_throttle(c, burst + more, count, period, &why);
     if (q->limit)
         limit_throttle_said(c, said, more, q->limit);

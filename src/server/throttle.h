@@ -1,0 +1,40 @@
+/* The numbers of CL.THROTTLE, THROTTLE and /throttle, and what they may be.
+ *
+ * Each front names them as its clients do and says so when one is out of range; the ranges are one, and
+ * within them limit_throttle has nothing to complain of but a lack of memory.
+ */
+#ifndef WEIR_SERVER_THROTTLE_H
+#define WEIR_SERVER_THROTTLE_H
+
+#include <weir.h>
+
+#include "base/num.h"
+
+enum throttle_number { THROTTLE_BURST, THROTTLE_COUNT, THROTTLE_PERIOD_S, THROTTLE_COST };
+
+struct throttle_range {
+    int64_t least, most;
+};
+
+/* Of the burst: all that may come at once. */
+static inline struct throttle_range throttle_range(enum throttle_number number)
+{
+    switch (number) {
+    case THROTTLE_BURST:
+    case THROTTLE_COUNT: return (struct throttle_range){1, WEIR_COUNT_MAX};
+    case THROTTLE_PERIOD_S: return (struct throttle_range){1, WEIR_PERIOD_MAX_NS / WEIR__NS_PER_S};
+    case THROTTLE_COST: break;
+    }
+    return (struct throttle_range){0, WEIR_COUNT_MAX};
+}
+
+/* Whether all of a burst is back in 2^62 ns, the longest time that is counted: what to say if not. */
+#define THROTTLE_TOO_SLOW "would take more than 146 years to refill"
+
+static inline bool throttle_refills(int64_t burst, int64_t count, int64_t period_s)
+{
+    return weir__wide(burst) * weir__wide(period_s * WEIR__NS_PER_S) <=
+           weir__wide(count) * weir__wide(WEIR__SPAN_MAX);
+}
+
+#endif
