@@ -54,8 +54,8 @@ bool http_ask_number(struct http_ask *ask, enum http_word word, int64_t number,
     }
     if (word == HTTP_WORD_DENY) {
         ask->deny = number;
-        return number == 401 || number == 403 || number == 429 ||
-               http_because(why, 400, "'deny' must be 401, 403 or 429");
+        return number == 403 || number == 429 ||
+               http_because(why, 400, "'deny' must be 403 or 429");
     }
     ask->cost = number;
     return number >= 0 || http_because(why, 400, "'cost' must not be negative");
@@ -81,7 +81,7 @@ bool http_ask_text(struct http_ask *ask, enum http_word word, struct weir__slice
         return http_ask_number(ask, word, number, why);
     return http_because_of(why, 400, word == HTTP_WORD_COST ? "'cost' is " : "'deny' is ", text,
                            word == HTTP_WORD_COST ? ": expected a whole number, 0 or more"
-                                                  : ": expected 401, 403 or 429");
+                                                  : ": expected 403 or 429");
 }
 
 /* ---- Queries ----------------------------------------------------------------------------------- */

@@ -2,8 +2,9 @@
  *
  *     /v1/auth/LIMIT[?key=...][&cost=...][&wait=...][&deny=403]      by any method
  *
- * 204 lets the request pass, 429 does not. nginx understands only 2xx, 401 and 403: `deny` says what to
- * say instead. Who is asked about:
+ * 204 lets the request pass, 429 does not. nginx understands only 2xx, 401 and 403: deny=403 says that
+ * instead. (Not 401: that would have to say how to log in, and to log in does not help.) Who is asked
+ * about:
  *
  *   1. ?key=           what the proxy's own configuration makes of the request
  *   2. X-Weir-Key      the same, as a field
@@ -16,7 +17,8 @@
  * one that sets X-Real-IP and not X-Forwarded-For must clear that.
  *
  * A proxy acts on the answer at once, so an answer whose turn comes later (a pacer's, or with `wait`) is
- * held back until it has come.
+ * held back until it has come. Where that cannot be, the question is one like all others, and is decided
+ * together with them.
  */
 #include "server/http_front.h"
 
@@ -48,12 +50,35 @@ static struct weir__slice whom(const struct http_call *call)
 static void say_auth(struct conn *c, const struct question *q, int error,
                      const struct weir_verdict *v)
 {
-    const int denied = q->shape & HTTP_DENY_401 ? 401 : q->shape & HTTP_DENY_403 ? 403 : 429;
+    const int denied = q->shape & HTTP_DENY_403 ? 403 : 429;
 
     if (error)
         http_fail_error(c, q->shape, error);
     else
         http_say_verdict(c, q->shape, v->allowed ? 204 : denied, q->limit, v);
+}
+
+/* Whether those who ask without a word of patience may be told to wait. */
+static bool makes_wait(const struct weir_limit *l)
+{
+    for (int i = 0; i < l->n; i++) {
+        switch (l->term[i].algorithm) {
+        case WEIR_PACER:
+        case WEIR_SMOOTH_BURSTY:
+        case WEIR_SMOOTH_WARMUP: return true;
+        case WEIR_LEAKY_BUCKET:
+            if (l->term[i].delay != WEIR_NONE)
+                return true;
+            break;
+        case WEIR_FIXED_WINDOW:
+        case WEIR_SLIDING_WINDOW:
+        case WEIR_SLIDING_COUNTER:
+        case WEIR_SLIDING_LOG:
+        case WEIR_TOKEN_BUCKET:
+        case WEIR_MIN_INTERVAL: break;
+        }
+    }
+    return false;
 }
 
 static bool read_question(const struct http_call *call, struct question *q, struct http_why *why)
@@ -70,11 +95,11 @@ static bool read_question(const struct http_call *call, struct question *q, stru
     ask.given |= HTTP_MAY(LIMIT) | HTTP_MAY(KEY);
     if (!http_ask_question(call->conn, &ask, q, why))
         return false;
-    q->holds = true;
+    q->holds = q->holds || makes_wait(q->limit->parsed);
     q->say = say_auth;
     q->shape = call->shape;
-    if (ask.given & HTTP_MAY(DENY))
-        q->shape |= ask.deny == 401 ? HTTP_DENY_401 : ask.deny == 403 ? HTTP_DENY_403 : 0;
+    if (ask.given & HTTP_MAY(DENY) && ask.deny == 403)
+        q->shape |= HTTP_DENY_403;
     return true;
 }
 

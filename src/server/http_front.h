@@ -1,6 +1,7 @@
 /* What the files of the HTTP front share.
  *
  *     http_serve.c    the loop over requests, and the routes as a table
+ *     http_origin.c   whether a page of somebody else's makes a browser ask
  *     http_reply.c    answers without a verdict: pages, JSON, errors
  *     http_verdict.c  answers with one, and the header fields that tell clients of limits
  *     http_ask.c      what a request asks for: words of its query to a question
@@ -26,9 +27,7 @@ enum http_shape {
     HTTP_NO_BODY = 1,   /* to HEAD: the header fields only */
     HTTP_CLOSES = 2,    /* the connection ends behind it */
     HTTP_SAYS_KEEP = 4, /* to HTTP/1.0, which must be told that it does not end */
-    HTTP_PASSES = 8,    /* /v1/auth: 204 if allowed */
-    HTTP_DENY_401 = 16, /* what to say instead of 429 */
-    HTTP_DENY_403 = 32,
+    HTTP_DENY_403 = 8,  /* what to say instead of 429 */
 };
 
 /* A request on its way to a handler. */
@@ -86,6 +85,7 @@ void http_reply(const struct http_call *call, int status, const char *type, cons
 void http_reply_json(const struct http_call *call, int status, const char *body, size_t len);
 void http_reply_nothing(const struct http_call *call, int status);        /* 204 */
 void http_fail(const struct http_call *call, const struct http_why *why); /* {"error":"..."} */
+void http_fail_with(const struct http_call *call, const struct http_why *why, const char *fields);
 
 /* What the engine's errors are here. */
 int http_status_of(int error);
@@ -156,6 +156,11 @@ void http_json_forget(void);
 
 /* The words of an object. What the question then borrows is the JSON's. */
 bool http_ask_json(struct http_ask *ask, const struct json_t *object, struct http_why *why);
+
+/* ---- Browsers ---------------------------------------------------------------------------------- */
+
+/* Whether the request was made by a browser for a page that did not come from here. */
+bool http_is_foreign(const struct http_request *rq);
 
 /* ---- Handlers ---------------------------------------------------------------------------------- */
 

@@ -155,10 +155,15 @@ static void fail(struct conn *c, uint32_t shape, int status, const char *fields,
           (struct weir__slice){body, (size_t)(at - body)});
 }
 
-void http_fail(const struct http_call *call, const struct http_why *why)
+void http_fail_with(const struct http_call *call, const struct http_why *why, const char *fields)
 {
     ask_settle(call->conn);
-    fail(call->conn, call->shape, why->status, "", why->text);
+    fail(call->conn, call->shape, why->status, fields, why->text);
+}
+
+void http_fail(const struct http_call *call, const struct http_why *why)
+{
+    http_fail_with(call, why, "");
 }
 
 int http_status_of(int error)

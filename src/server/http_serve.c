@@ -18,19 +18,20 @@ static handler say_health, say_hello;
 static const struct route {
     const char *path;
     bool has_rest; /* the path goes on, with one byte at least */
+    bool is_ours;  /* pages of other origins may not have it asked */
     unsigned methods;
     handler *handle;
 } ROUTES[] = {
-    {"/v1/take", false, GET | POST, http_take},
-    {"/v1/auth/", true, ANY, http_auth},
-    {"/throttle", false, POST, http_throttle},
-    {"/v1/peek", false, GET | POST, http_peek},
-    {"/v1/refund", false, POST, http_refund},
-    {"/v1/reset", false, POST, http_reset},
-    {"/v1/limits", false, GET, http_limits},
-    {"/v1/limits/", true, GET | PUT | DELETE, http_limit},
-    {"/healthz", false, GET, say_health},
-    {"/", false, GET, say_hello},
+    {"/v1/take", false, true, GET | POST, http_take},
+    {"/v1/auth/", true, false, ANY, http_auth}, /* proxies pass on what browsers told them */
+    {"/throttle", false, true, POST, http_throttle},
+    {"/v1/peek", false, true, GET | POST, http_peek},
+    {"/v1/refund", false, true, POST, http_refund},
+    {"/v1/reset", false, true, POST, http_reset},
+    {"/v1/limits", false, true, GET, http_limits},
+    {"/v1/limits/", true, true, GET | PUT | DELETE, http_limit},
+    {"/healthz", false, false, GET, say_health},
+    {"/", false, false, GET, say_hello},
 };
 
 static void say_health(const struct http_call *call)
@@ -92,18 +93,32 @@ static bool leads_to(const struct route *r, struct weir__slice path, struct weir
 static void refuse_method(const struct http_call *call, unsigned methods)
 {
     static const char *const NAMES[] = {"GET", "HEAD", "POST", "PUT", "DELETE"};
-    static const char BODY[] = "{\"error\":\"the method is not one of those that Allow names\"}\n";
-    char fields[64], *at = http_put_text(fields, "Allow: ");
+    struct http_why why = {.status = 405};
+    struct weir__out out = {why.text, sizeof why.text, 0};
+    char field[64], *at = http_put_text(field, "Allow: ");
+    const char *names = at;
 
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
         if (!(methods & 1u << i))
             continue;
+        if (at > names)
+            at = http_put_text(at, ", ");
         at = http_put(at, NAMES[i], strlen(NAMES[i]));
-        at = http_put_text(at, ", ");
     }
-    at = http_put_text(at - 2, "\r\n");
-    *at = '\0';
-    http_reply(call, 405, "application/json", fields, BODY, sizeof BODY - 1);
+    weir__out_quoted(&out, call->rq->method_name);
+    weir__out_text(&out, " is not how to ask here: expected ");
+    weir__out_bytes(&out, names, (size_t)(at - names));
+    (void)weir__out_end(&out);
+    *http_put_text(at, "\r\n") = '\0';
+    http_fail_with(call, &why, field);
+}
+
+static void refuse_page(const struct http_call *call)
+{
+    struct http_why why;
+
+    (void)http_because(&why, 403, "a page of another origin may not have this asked");
+    http_fail(call, &why);
 }
 
 static void answer(struct http_call *call)
@@ -115,10 +130,12 @@ static void answer(struct http_call *call)
 
         if (!leads_to(r, call->rq->path, &call->rest))
             continue;
-        if (r->methods & 1u << call->rq->method)
-            r->handle(call);
-        else
+        if (!(r->methods & 1u << call->rq->method))
             refuse_method(call, r->methods);
+        else if (r->is_ours && http_is_foreign(call->rq))
+            refuse_page(call);
+        else
+            r->handle(call);
         return;
     }
     (void)http_because_of(&why, 404, "nothing is at ", call->rq->path, "");

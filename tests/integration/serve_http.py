@@ -9,7 +9,7 @@ import socket
 import sys
 import urllib.parse
 
-from daemon import Daemon, Http, check, encode, expect, http_request, play
+from daemon import Daemon, Http, check, encode, expect, http_request, play, until
 
 LIMITS = ("--limit", "api=token-bucket 10/s burst=10", "--limit", "win=fixed-window 3/1m", "--limit",
           "pace=pacer 10/s",
@@ -243,7 +243,67 @@ def proxies_ask_for_leave():
         asks("an unknown limit", "/v1/auth/nosuch?key=a", 404)
         asks("a bad deny", "/v1/auth/one?key=a&deny=999", 400)
         asks("a deny that is no number", "/v1/auth/one?key=a&deny=no", 400)
+        asks("401 would have to say how to log in", "/v1/auth/one?key=a&deny=401", 400)
         asks("a literal in the path", "/v1/auth/" + urllib.parse.quote("fixed-window 1/1m", safe="") + "?key=a", 204)
+
+
+def proxies_wait_only_where_callers_do():
+    limits = ["--limit", "bucket=10/s burst=100", "--limit", "leaky=leaky-bucket 10/s capacity=100 delay=none",
+              "--limit", "delays=leaky-bucket 10/s capacity=5 delay=0", "--limit", "mixed=100/s + pacer 10/s"]
+    with Daemon("--max-held", "1", "--threads", "1", *limits) as daemon, daemon.http() as c, daemon.resp() as r, \
+            daemon.resp() as clock:
+        r.ask("WEIR.TAKE", "1/h", "k")
+        r.send("WEIR.TAKE", "1/h", "k", 1, "WAIT", "forever")
+        check("the only seat is taken", until(lambda: clock.info()["held_answers"] == "1"))
+        for name in ("bucket", "leaky"):
+            c.send_bytes(http_request("GET", f"/v1/auth/{name}?key=k") * 101)
+            expect(f"{name}: who cannot have to wait needs none", [c.read().status for _ in range(101)],
+                   [204] * 100 + [429])
+            expect(f"{name}: with wait= it does", c.ask("GET", f"/v1/auth/{name}?key=k&wait=1s").status, 503)
+        for name in ("delays", "mixed", "pacer%2010%2Fs", "smooth-bursty%2010%2Fs"):
+            got = [c.ask("GET", f"/v1/auth/{name}?key=k").status for _ in range(2)]
+            check(f"{name}: who has to wait does", got in ([204, 429], [204, 503]), got)
+    with Daemon(*limits) as daemon, daemon.http() as c, daemon.resp() as clock:
+        for name in ("delays", "mixed"):
+            expect(f"{name}: the first passes", c.ask("GET", f"/v1/auth/{name}?key=k").status, 204)
+            c.send("GET", f"/v1/auth/{name}?key=k")
+            check(f"{name}: the second is held", until(lambda: clock.info()["held_answers"] == "1"))
+            clock.ask("WEIR.CLOCK", "ADVANCE", "100ms")
+            expect(f"{name}: until its turn", c.read().status, 204)
+
+
+# What a browser sends with a request, and whether the page is one of ours.
+PAGES = [
+    ("no browser", {}, True),
+    ("the same origin, by name", {"Origin": "http://WEIR"}, True),
+    ("another host", {"Origin": "http://evil.example"}, False),
+    ("another port", {"Origin": "http://weir:8080"}, False),
+    ("a longer name", {"Origin": "http://weirs"}, False),
+    ("a page from nowhere", {"Origin": "null"}, False),
+    ("an empty origin", {"Origin": ""}, False),
+    ("the browser says that it is foreign", {"Sec-Fetch-Site": "cross-site"}, False),
+    ("another port of this machine, as browsers see it", {"Sec-Fetch-Site": "same-site"}, False),
+    ("typed by a person", {"Sec-Fetch-Site": "none"}, True),
+    ("behind a proxy with a Host of its own",
+     {"Sec-Fetch-Site": "same-origin", "Origin": "https://app.example"}, True),
+]
+
+
+def pages_of_others_are_refused():
+    with Daemon("--limit", "win=fixed-window 1000/1m") as daemon, daemon.http() as c:
+        for sentence, headers, ours in PAGES:
+            for method, target, body in (("GET", "/v1/take?limit=win&key=k", None),
+                                         ("POST", "/v1/take", '{"limit":"win","key":"k"}'),
+                                         ("POST", "/v1/reset?limit=win&key=other", ""),
+                                         ("POST", "/v1/refund?limit=win&key=other", ""),
+                                         ("GET", "/v1/limits", None)):
+                answer = c.ask(method, target, body, headers)
+                check(f"{sentence}: {method} {target}", answer.status in ((200, 204) if ours else (403,)), answer)
+            for target in ("/healthz", "/", "/v1/auth/win?key=proxy"):
+                check(f"{sentence}: {target} is anybody's", c.ask("GET", target, None, headers).status in (200, 204))
+        taken = 2 * sum(ours for _, _, ours in PAGES)
+        expect("nothing was taken for them", told(c.ask("GET", "/v1/peek?limit=win&key=k&cost=0"))["remaining"],
+               1000 - taken)
 
 
 def throttlecrab_clients_are_served():
@@ -264,6 +324,14 @@ def throttlecrab_clients_are_served():
                           ("a key that is a number", ask | {"key": 7}),
                           ("a burst past 64 bits", ask | {"max_burst": 10**30})):
             says(f"refused: {name}", c.ask("POST", "/throttle", json.dumps(bad)), 400)
+        for member, value, part in (("max_burst", 0, "from 1 to 1000000000000"), ("count_per_period", 10**13, "from 1"),
+                                    ("period", 366 * 86400 + 1, "from 1 to 31622400"), ("quantity", -1, "from 0 to"),
+                                    ("max_burst", 10**12, "146 years")):
+            error = told(c.ask("POST", "/throttle", json.dumps(ask | {"period": 86400} | {member: value})))["error"]
+            check(f"{member} {value}: the member is named, and what it may be",
+                  f"'{member}'" in error and part in error and "column" not in error, error)
+        most = ask | {"max_burst": 10**12, "count_per_period": 10**12, "period": 366 * 86400, "quantity": 10**12}
+        says("the most of all numbers", c.ask("POST", "/throttle", json.dumps(most)), 200)
         says("GET is not how", c.ask("GET", "/throttle"), 405)
 
 
@@ -291,6 +359,8 @@ def routes():
             answer = c.ask(method, target, body)
             says(f"405 {method} {target}", answer, 405)
             check(f"Allow of {target} names {allow}", allow in answer.headers.get("allow", ""), answer)
+            check(f"and so does the error of {method}", f"'{method}'" in told(answer)["error"]
+                  and told(answer)["error"].endswith(f"expected {answer.headers['allow']}"), answer)
 
 
 BAD_QUERIES = ["", "limit=win", "key=k", "limit=win&key=k&cost=x", "limit=win&key=k&cost=-1",
@@ -502,6 +572,6 @@ if __name__ == "__main__":
     sys.exit(play("HTTP", [
         a_take_is_answered, keys_are_bytes, peeks_refunds_resets, a_batch_is_answered_in_order,
         headers_say_the_same, head_is_get_without_a_body, limits_are_listed_put_and_deleted,
-        proxies_ask_for_leave, throttlecrab_clients_are_served, routes, bad_questions_are_refused,
+        proxies_ask_for_leave, proxies_wait_only_where_callers_do, pages_of_others_are_refused, throttlecrab_clients_are_served, routes, bad_questions_are_refused,
         bad_bytes_are_refused, connections_go_on_or_end, requests_are_pipelined, bodies_come_in_chunks,
         every_address_is_served, one_port_speaks_both]))
