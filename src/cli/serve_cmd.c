@@ -101,12 +101,25 @@ static bool add_listen(const struct option *o, const char *value, struct serve_o
     return true;
 }
 
+static bool is_taken(const struct serve_options *to, const char *name, size_t len)
+{
+    for (size_t i = 0; i < to->limits; i++)
+        if (strlen(to->limit[i].name) == len && memcmp(to->limit[i].name, name, len) == 0)
+            return true;
+    return false;
+}
+
 static bool add_limit(const struct option *o, char *value, struct serve_options *to)
 {
     char *is = strchr(value, '=');
 
     if (!is || is == value || is[1] == '\0')
         return wrong(o, value);
+    if (is_taken(to, value, (size_t)(is - value))) {
+        (void)fprintf(stderr, "weir serve: %s '%s': '%.*s' is given twice\n", o->name, value,
+                      (int)(is - value), value);
+        return false;
+    }
     if (to->limits == SERVE_LIMITS_MAX) {
         (void)fprintf(stderr, "weir serve: %s '%s': there are %d already, as many as may be\n",
                       o->name, value, SERVE_LIMITS_MAX);

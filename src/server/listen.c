@@ -81,13 +81,13 @@ static int open_unix(struct listener *l, const char *path)
         if (!error && bind(l->fd, (struct sockaddr *)&a, sizeof a) != 0)
             error = errno;
     }
-    if (!error && (listen(l->fd, BACKLOG) != 0 || stat(path, &st) != 0))
+    if (!error && stat(path, &st) == 0) {
+        l->dev = st.st_dev;
+        l->ino = st.st_ino;
+    }
+    if (!error && (l->ino == 0 || listen(l->fd, BACKLOG) != 0))
         error = errno;
-    if (error)
-        return complain(l->address, strerror(error));
-    l->dev = st.st_dev;
-    l->ino = st.st_ino;
-    return 0;
+    return error ? complain(l->address, strerror(error)) : 0;
 }
 
 static int bind_one(struct listener *l, const struct addrinfo *a)
@@ -280,20 +280,24 @@ int listeners_start(struct listeners *l, struct server *s)
     return 0;
 }
 
+/* Closes it, and removes its file if that is still its own. */
+static void leave(struct listener *l)
+{
+    struct stat st;
+
+    if (l->is_unix && stat(l->address + 5, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino)
+        (void)unlink(l->address + 5);
+    (void)close(l->fd);
+    l->fd = -1;
+}
+
 void listeners_stop(struct listeners *l)
 {
     for (int i = 0; i < l->n; i++) {
-        struct listener *one = &l->listener[i];
-        struct stat st;
-
-        if (one->fd < 0)
+        if (l->listener[i].fd < 0)
             continue;
-        (void)uv_poll_stop(&one->poll);
-        if (one->is_unix && stat(one->address + 5, &st) == 0 && st.st_dev == one->dev &&
-            st.st_ino == one->ino)
-            (void)unlink(one->address + 5);
-        (void)close(one->fd);
-        one->fd = -1;
+        (void)uv_poll_stop(&l->listener[i].poll);
+        leave(&l->listener[i]);
     }
 }
 
@@ -303,7 +307,7 @@ void listeners_close(struct listeners *l)
         return;
     for (int i = 0; i < l->n; i++)
         if (l->listener[i].fd >= 0)
-            (void)close(l->listener[i].fd);
+            leave(&l->listener[i]); /* one behind it could not be opened */
     if (l->reserve >= 0)
         (void)close(l->reserve);
     free(l);

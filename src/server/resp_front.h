@@ -22,7 +22,7 @@ struct resp_row {
     const char *name;
     size_t least, most; /* words, the name included; most 0: any number */
     bool gathers;       /* may join a batch; else what was gathered is settled before */
-    bool has_keys;      /* its second or third word is a key */
+    int first_key, last_key, key_step; /* the name is word 0, the last word is -1; all 0: none */
     resp_handler *run;
     const char *usage;
 };

@@ -107,10 +107,10 @@ void run_hello(struct conn *c, struct words w)
 
 void run_select(struct conn *c, struct words w)
 {
-    int64_t db;
-
-    if (word_int(c, w.word[1], "DB index", 0, 0, &db))
+    if (word_is(w.word[1], "0"))
         reply_ok(c);
+    else
+        reply_error(c, "DB index is out of range: %s; there is one database, 0", quoted(w.word[1]));
 }
 
 void run_reset(struct conn *c, struct words w)
@@ -177,11 +177,10 @@ static void say_row(struct conn *c, const struct resp_row *row)
     reply_text(c, row->name);
     reply_int(c, fixed ? (int64_t)row->least : -(int64_t)row->least);
     array(c, 1);
-    out_done(c, resp_simple(out_room(c, 16), row->has_keys ? "write" : "fast"));
-    /* Where a limit comes first, the key is the second word. */
-    reply_int(c, row->has_keys ? (row->name[0] == 'w' ? 2 : 1) : 0);
-    reply_int(c, row->has_keys ? (row->name[0] == 'w' ? 2 : 1) : 0);
-    reply_int(c, row->has_keys);
+    out_done(c, resp_simple(out_room(c, 16), row->first_key > 0 ? "write" : "fast"));
+    reply_int(c, row->first_key);
+    reply_int(c, row->last_key);
+    reply_int(c, row->key_step);
 }
 
 static void say_docs(struct conn *c)

@@ -54,7 +54,14 @@ def redis_cli():
             (["-3", "WEIR.LIMIT", "LIST"], "api token-bucket 10/s\n"), (["--csv", "WEIR.REFUND", "api", "k"], "1\n"),
             (["-n", "0", "PING"], "PONG\n"), (["--json", "WEIR.LIMIT", "LIST"], '{"api":"token-bucket 10/s"}\n'),
             (["-r", "3", "PING"], "PONG\n" * 3), (["WEIR.LIMIT", "GET", "nosuch"], "\n"),
+            (["SELECT", "3"], "ERR DB index is out of range: '3'; there is one database, 0\n\n"),
         ]
+        # Where its keys are: by this a client of a cluster knows whom to ask, and a proxy what to rewrite.
+        for name, keys in (("weir.takeall", "3 -2 3"), ("weir.take", "2 2 1"), ("weir.reset", "2 2 1"),
+                           ("cl.throttle", "1 1 1"), ("throttle", "1 1 1"), ("weir.cancel", "0 0 0"),
+                           ("weir.limit", "0 0 0"), ("ping", "0 0 0")):
+            status, out = run(*cli, "COMMAND", "INFO", name)
+            check(f"the keys of {name}", out.split()[0] == name and out.split()[-3:] == keys.split(), out)
         for words, wanted in rows:
             status, out = run(*cli, *words)
             check(f"redis-cli {' '.join(words)}", status == 0 and out == wanted,
