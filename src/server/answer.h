@@ -41,8 +41,10 @@ int ask_peek(struct conn *c, const struct question *q, struct weir_verdict *v);
 int ask_refund(struct conn *c, const struct question *q, int64_t *back);
 int ask_reset(struct conn *c, const struct question *q);
 int ask_take_all(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v);
-/* Several, decided one by one in order, answers at once (HTTP's batch). */
-int ask_take_many(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v);
+/* Several, decided one by one in order, answers at once (HTTP's batch): each has an error, or 0 and a
+ * verdict. */
+void ask_take_many(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v,
+                   int *error);
 /* The named reservation of this connection: false if there is none. */
 bool ask_cancel(struct conn *c, struct weir__slice name, int64_t *back);
 

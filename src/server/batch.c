@@ -40,17 +40,25 @@ bool wire_patience(struct weir__slice word, int64_t *ns)
 
 /* ---- The batch --------------------------------------------------------------------------------- */
 
-/* One of the batch could not be decided: which, the engine does not say. Those that were have a verdict
- * with a limit; the others are asked one by one. */
+/* Decides them in order. An error is that of one of them: those that were not decided have a limit of
+ * -1, and are asked alone. */
+static int take(struct conn *c, const struct weir_request *rq, size_t n, struct weir_verdict *v)
+{
+    for (size_t i = 0; i < n; i++)
+        v[i].limit = -1;
+    return weir__take_many(c->worker->server->engine, rq, n, worker_moment(c->worker), v);
+}
+
+static int take_alone(struct conn *c, const struct weir_request *rq, struct weir_verdict *v)
+{
+    return v->limit >= 0 ? 0 : take(c, rq, 1, v);
+}
+
 static void settle_singly(struct conn *c, struct batch *b, size_t n)
 {
-    struct weir *w = c->worker->server->engine;
-
     for (size_t i = 0; i < n; i++) {
-        int error = 0;
+        const int error = take_alone(c, &b->request[i], &b->verdict[i]);
 
-        if (b->verdict[i].limit < 0)
-            error = weir__take_many(w, &b->request[i], 1, worker_moment(c->worker), &b->verdict[i]);
         ask_tally(c, error, &b->verdict[i]);
         b->question[i].say(c, &b->question[i], error, error ? NULL : &b->verdict[i]);
     }
@@ -66,10 +74,7 @@ void ask_settle(struct conn *c)
     if (n == 0)
         return;
     b->n = 0; /* first: who says an error settles what was asked before */
-    for (size_t i = 0; i < n; i++)
-        b->verdict[i].limit = -1;
-    if (weir__take_many(c->worker->server->engine, b->request, n, worker_moment(c->worker),
-                        b->verdict) != 0) {
+    if (take(c, b->request, n, b->verdict) != 0) {
         settle_singly(c, b, n);
         return;
     }
@@ -138,22 +143,21 @@ int ask_take_all(struct conn *c, const struct question *q, size_t n, struct weir
     return error;
 }
 
-int ask_take_many(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v)
+void ask_take_many(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v,
+                   int *error)
 {
     ask_settle(c);
     for (size_t i = 0; i < n; i += BATCH_TAKES) {
         struct weir_request rq[BATCH_TAKES];
         const size_t some = n - i < BATCH_TAKES ? n - i : BATCH_TAKES;
-        int error;
+        bool all;
 
         for (size_t k = 0; k < some; k++)
             rq[k] = request_of(&q[i + k]);
-        error =
-            weir__take_many(c->worker->server->engine, rq, some, worker_moment(c->worker), v + i);
-        if (error)
-            return error;
-        for (size_t k = 0; k < some; k++)
-            ask_tally(c, 0, &v[i + k]);
+        all = take(c, rq, some, v + i) == 0;
+        for (size_t k = 0; k < some; k++) {
+            error[i + k] = all ? 0 : take_alone(c, &rq[k], &v[i + k]);
+            ask_tally(c, error[i + k], &v[i + k]);
+        }
     }
-    return 0;
 }

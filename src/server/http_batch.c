@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOGETHER 64 /* decided at a time */
-
 struct item {
     size_t question;   /* its number, or SIZE_MAX: malformed */
     const char *error; /* then why, in memory of its own */
@@ -73,24 +71,6 @@ static void read_items(struct batch_of *b, const json_t *array)
             b->item[i].question = SIZE_MAX;
             b->item[i].error = strdup(why.text);
         }
-    }
-}
-
-/* ---- Deciding ---------------------------------------------------------------------------------- */
-
-/* If one of those together has no answer, those without a verdict are asked for alone. */
-static void decide(struct batch_of *b)
-{
-    for (size_t i = 0; i < b->questions; i += TOGETHER) {
-        const size_t n = b->questions - i < TOGETHER ? b->questions - i : TOGETHER;
-
-        for (size_t k = i; k < i + n; k++)
-            b->verdict[k].limit = -1;
-        if (ask_take_many(b->call->conn, b->question + i, n, b->verdict + i) == 0)
-            continue;
-        for (size_t k = i; k < i + n; k++)
-            if (b->verdict[k].limit < 0)
-                b->error_of[k] = ask_take_many(b->call->conn, &b->question[k], 1, &b->verdict[k]);
     }
 }
 
@@ -167,7 +147,7 @@ void http_batch(const struct http_call *call, const struct json_t *array)
     ask_settle(call->conn);
     if (open_batch(&b, call, n)) {
         read_items(&b, array);
-        decide(&b);
+        ask_take_many(call->conn, b.question, b.questions, b.verdict, b.error_of);
         if (tell(&b)) {
             close_batch(&b);
             return;
