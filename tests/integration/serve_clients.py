@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The programs that people have, against `weir serve`: `serve_clients.py PATH_TO_WEIR --build=DIR`.
 
-redis-cli, redis-benchmark, ioredis and node-redis (tests/clients), curl, and nginx with auth_request. Each
-of them must be there: one that is missing is a failure. The packages of tests/clients are installed once
+redis-cli, redis-benchmark, ioredis and node-redis (tests/clients), curl, and nginx with auth_request, by a
+configuration of ours and by that of the guide (docs/guide/daemon.md), as it stands there. Each of them must be there: one that is missing is a failure. The packages of tests/clients are installed once
 for each state of their lock file, below the build folder.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -20,7 +21,9 @@ import tempfile
 
 from daemon import Daemon, check, dial, encode, expect, play, until
 
-CLIENTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "clients")
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CLIENTS = os.path.join(TESTS, "clients")
+GUIDE = os.path.join(os.path.dirname(TESTS), "docs", "guide", "daemon.md")
 BUILD = next((word[8:] for word in sys.argv if word.startswith("--build=")), None) or tempfile.gettempdir()
 PROGRAMS = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
@@ -217,7 +220,7 @@ def curl():
 
 # ---- nginx -------------------------------------------------------------------------------------
 
-NGINX = """
+FRAME = """
 daemon off;
 {user}
 worker_processes 1;
@@ -228,6 +231,10 @@ http {{
     access_log off;
     client_body_temp_path {dir}/t1; proxy_temp_path {dir}/t2; fastcgi_temp_path {dir}/t3;
     uwsgi_temp_path {dir}/t4; scgi_temp_path {dir}/t5;
+    {servers}
+}}
+"""
+SERVERS = """
     upstream tcp  {{ server 127.0.0.1:{weir_port}; keepalive 8; }}
     upstream unix {{ server unix:{weir_socket}; keepalive 8; }}
     server {{
@@ -249,7 +256,6 @@ http {{
         location = /_unix {{ internal; proxy_pass http://unix/v1/auth/page?deny=403; include {dir}/ask.conf; }}
         location @limited {{ add_header Retry-After $retry always; return 429; }}
     }}
-}}
 """
 ASK = """
 proxy_pass_request_body off;
@@ -266,17 +272,31 @@ def free_port():
         return s.getsockname()[1]
 
 
-def lay_out(folder, daemon, port):
+def lay_out(folder, servers):
+    with open(os.path.join(folder, "nginx.conf"), "w", encoding="ascii") as file:
+        file.write(FRAME.format(dir=folder, servers=servers, user="user root;" if os.getuid() == 0 else ""))
+
+
+def our_servers(folder, daemon, port):
     for way in ("tcp", "unix"):
         os.makedirs(os.path.join(folder, "www", way))
         with open(os.path.join(folder, "www", way, "page"), "w", encoding="ascii") as page:
             page.write("the page\n")
     with open(os.path.join(folder, "ask.conf"), "w", encoding="ascii") as file:
         file.write(ASK)
-    with open(os.path.join(folder, "nginx.conf"), "w", encoding="ascii") as file:
-        file.write(NGINX.format(dir=folder, port=port, weir_port=daemon.addresses[0][1],
-                                weir_socket=daemon.addresses[1],
-                                user="user root;" if os.getuid() == 0 else ""))
+    return SERVERS.format(dir=folder, port=port, weir_port=daemon.addresses[0][1], weir_socket=daemon.addresses[1])
+
+
+def servers_of_the_guide(daemon, port, app):
+    """The guide's block, with places of ours for its own; and an application for it to guard."""
+    with open(GUIDE, encoding="utf-8") as page:
+        (block,) = re.findall(r"```nginx\n(.*?)```", page.read(), re.DOTALL)
+    for theirs, ours in (("unix:/run/weir.sock", f"unix:{daemon.addresses[0]}"), ("listen 80;", f"listen 127.0.0.1:{port};"),
+                         ("http://app;", f"http://127.0.0.1:{app};")):
+        if block.count(theirs) != 1:
+            raise RuntimeError(f"{GUIDE}: expected {theirs!r} once in its nginx block")
+        block = block.replace(theirs, ours)
+    return block + f"server {{ listen 127.0.0.1:{app}; location / {{ return 200 'the app\\n'; }} }}\n"
 
 
 def answers(port):
@@ -287,24 +307,50 @@ def answers(port):
         return False
 
 
+@contextlib.contextmanager
+def running_nginx(folder, port):
+    with subprocess.Popen([program("nginx"), "-p", folder, "-c", f"{folder}/nginx.conf"],
+                          stderr=subprocess.DEVNULL) as nginx:
+        try:
+            check("nginx starts", until(lambda: answers(port) or nginx.poll() is not None) and nginx.poll() is None)
+            yield
+        finally:
+            nginx.send_signal(signal.SIGTERM)
+            nginx.wait(20)
+    with open(os.path.join(folder, "error.log"), encoding="utf-8") as log:
+        bad = [line for line in log if "[error]" in line or "[alert]" in line]
+    check("nginx has nothing to complain of", not bad, bad[:3])
+
+
 def nginx_auth_request():
     with Daemon("--limit", "page=fixed-window 5/1m", listen=("127.0.0.1:0", "unix:DIR/weir.sock")) as daemon:
         folder, port = os.path.join(daemon.folder, "nginx"), free_port()
         os.mkdir(folder)
-        lay_out(folder, daemon, port)
-        with subprocess.Popen([program("nginx"), "-p", folder, "-c", f"{folder}/nginx.conf"],
-                              stderr=subprocess.DEVNULL) as nginx:
-            try:
-                check("nginx starts", until(lambda: answers(port) or nginx.poll() is not None)
-                      and nginx.poll() is None)
-                for way in ("tcp", "unix"):
-                    through_nginx(daemon, port, way)
-            finally:
-                nginx.send_signal(signal.SIGTERM)
-                nginx.wait(20)
-        with open(os.path.join(folder, "error.log"), encoding="utf-8") as log:
-            bad = [line for line in log if "[error]" in line or "[alert]" in line]
-        check("nginx has nothing to complain of", not bad, bad[:3])
+        lay_out(folder, our_servers(folder, daemon, port))
+        with running_nginx(folder, port):
+            for way in ("tcp", "unix"):
+                through_nginx(daemon, port, way)
+
+
+def nginx_by_the_guide():
+    with Daemon("--limit", "api=fixed-window 3/1m", listen=("unix:DIR/weir.sock",)) as daemon:
+        folder, port = os.path.join(daemon.folder, "nginx"), free_port()
+        os.mkdir(folder)
+        lay_out(folder, servers_of_the_guide(daemon, port, free_port()))
+        tool = [program("curl"), "-sS", "--max-time", "10", "-i"]
+        page = f"http://127.0.0.1:{port}/any/page?x=y"
+        with running_nginx(folder, port), daemon.resp() as c:
+            for words in ([], ["-X", "POST", "-d", "x=y", "-H", "Origin: https://shop.example"],
+                          ["-H", "X-Weir-Key: another", "-H", "X-Forwarded-For: 192.0.2.1"]):
+                _, out = run(*tool, *words, page)
+                check(f"the guide's nginx serves: {' '.join(words)}", out.startswith("HTTP/1.1 200")
+                      and out.endswith("the app\n"), out)
+            _, out = run(*tool, page)
+            check("then it is 429, with the time to come back", out.startswith("HTTP/1.1 429")
+                  and re.search("(?im)^retry-after: 60\r?$", out) is not None, out)
+            expect("the address was the key, whatever the client said", c.ask("WEIR.PEEK", "api", "127.0.0.1", 0)[2], 0)
+            _, out = run(*tool, "--interface", "127.0.0.2", page)
+            check("another address has its own", out.startswith("HTTP/1.1 200"), out)
 
 
 def through_nginx(daemon, port, way):
@@ -330,4 +376,4 @@ def through_nginx(daemon, port, way):
 if __name__ == "__main__":
     sys.exit(play("clients that people have", [
         redis_cli, redis_cli_pipe_mode, redis_cli_on_a_terminal, redis_benchmark, ioredis, node_redis, curl,
-        nginx_auth_request]))
+        nginx_auth_request, nginx_by_the_guide]))
