@@ -78,8 +78,9 @@ class Bench:
 
     def calmest(self, measure):
         """Of a few, the one with the shortest tail: what disturbs only ever adds, and a stall of one part
-        in a hundred is a p99."""
-        return min((self.best(measure) for _ in range(TAIL_TRIES)), key=lambda g: g["p99_us"])
+        in a hundred is a p99. And the one in the middle, for who would not choose."""
+        got = sorted((self.best(measure) for _ in range(TAIL_TRIES)), key=lambda g: g["p99_us"])
+        return got[0], got[TAIL_TRIES // 2]
 
     def settle(self):
         """Waits until the cores are idle, but not for long: whether they are."""
@@ -189,10 +190,11 @@ def latency(b):
 
 
 def latency_of(b, c, who, keys, depth, rate, scene, run):
-    got = b.calmest(lambda: c.load(b, who, keys=keys, depth=depth, rate=rate, seconds=b.seconds))
+    got, middle = b.calmest(lambda: c.load(b, who, keys=keys, depth=depth, rate=rate, seconds=b.seconds))
     for bench, name in (("p50", "p50_us"), ("p99", "p99_us"), ("p99.9", "p999_us"),
                         ("achieved", "rate"), ("load cpu", "server_ns")):
         emit(bench, scene, who, run, got[name], got["lost"])
+    emit("middle p99", scene, who, run, middle["p99_us"], middle["lost"])
 
 
 def run_wrk(b, server, path, keys):
