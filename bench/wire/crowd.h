@@ -1,7 +1,7 @@
 /* Connections to one server, and what each has asked and not yet heard.
  *
- *   (1) A batch is `depth` requests of one connection, sent with one write. Its bytes are used again for
- *       the next one, so a batch is drawn only when the one before has left.
+ *   (1) A batch is `depth` requests of one connection, sent with one write. Its bytes are used
+ *       again for the next one, so a batch is drawn only when the one before has left.
  *   (2) Replies come in order: the oldest batch is the one that is being answered.
  *   (3) What a reply looks like is learnt from one that is asked for first (crowd_open), and every
  *       later one must have as many lines.

@@ -1,5 +1,5 @@
-/* How often which time was seen, in buckets whose width grows with the time: 64 to each doubling, so
- * that what is read back is right to one part in 64. */
+/* How often which time was seen, in buckets whose width grows with the time: 64 to each doubling,
+ * so that what is read back is right to one part in 64. */
 #ifndef WEIR_BENCH_HISTOGRAM_H
 #define WEIR_BENCH_HISTOGRAM_H
 

@@ -6,15 +6,16 @@
  * Closed loop (throughput): every connection has `depth` requests on the way, and sends the next
  * batch when all of them are answered.
  *
- * Open loop (--rate): batches are due at times that are fixed beforehand and are sent whether or not
- * others are answered; each reply's time counts from when its batch was due. A server that stalls is
- * charged with the stall for all whom it made late.
+ * Open loop (--rate): batches are due at times that are fixed beforehand and are sent whether or
+ * not others are answered; each reply's time counts from when its batch was due. A server that
+ * stalls is charged with the stall for all whom it made late.
  *
- * The client polls and never sleeps, unless --sleep says that it shares its core with the server: to wake
- * a sleeping thread on another core costs the one who wakes it as much as some tens of decisions, and a
- * server should not pay for being faster than its client.
+ * The client polls and never sleeps, unless --sleep says that it shares its core with the server:
+ * to wake a sleeping thread on another core costs the one who wakes it as much as some tens of
+ * decisions, and a server should not pay for being faster than its client.
  *
- * It prints one line of name=value, and fails if any reply is an error or not of the shape of the first.
+ * It prints one line of name=value, and fails if any reply is an error or not of the shape of the
+ * first.
  */
 #include <getopt.h>
 #include <stdio.h>

@@ -2,9 +2,9 @@
  *
  *     ping PORT          0 is any free port; prints "listening on 127.0.0.1:PORT"
  *
- * One thread, one epoll, one read and one write a wake-up of a connection. It does not look at what it
- * is asked: every three lines are one PING (*1, $4, PING), and get one +PONG. What a server takes more
- * than this one is its own; what this one takes is the kernel's.
+ * One thread, one epoll, one read and one write a wake-up of a connection. It does not look at what
+ * it is asked: every three lines are one PING (*1, $4, PING), and get one +PONG. What a server
+ * takes more than this one is its own; what this one takes is the kernel's.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

@@ -1,6 +1,6 @@
 /* Processor time comes from the clock that the kernel keeps for each process, to the nanosecond and
- * up to this instant, of all its threads. Work that a packet makes on its way through the loopback is
- * done, and counted, on the side of the sender. */
+ * up to this instant, of all its threads. Work that a packet makes on its way through the loopback
+ * is done, and counted, on the side of the sender. */
 #include "usage.h"
 
 #include <dirent.h>

@@ -1,7 +1,6 @@
 /* Digits, one way and the other.
  *
- * Here rather than in a .c: answers are mostly numbers, and a call for each would be a tenth of what
- * they cost.
+ * Here rather than in a .c: answers are mostly numbers, and each would be a call.
  */
 #ifndef WEIR_BASE_DIGITS_H
 #define WEIR_BASE_DIGITS_H
@@ -26,8 +25,8 @@ static inline int weir__digits_of(uint64_t value)
     }
 }
 
-/* Writes the value at `at`, and returns its end. From the last digit to the first, two at a time, right
- * where they belong. */
+/* Writes the value at `at`, and returns its end. From the last digit to the first, two at a time,
+ * right where they belong. */
 static inline char *weir__put_digits(char *at, uint64_t value)
 {
     static const char PAIRS[] = "00010203040506070809101112131415161718192021222324"

@@ -50,7 +50,7 @@ static bool wrong(const struct option *o, const char *value)
     return false;
 }
 
-/* ---- Values ------------------------------------------------------------------------------------ */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 /* 4096, 64KiB, 1MiB, 1GiB. */
 static bool read_bytes(struct weir__slice word, int64_t *bytes)
@@ -146,7 +146,7 @@ static bool set(const struct option *o, char *value, struct serve_options *to)
     return false;
 }
 
-/* ---- Words ------------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 static bool unknown_option(const char *word)
 {

@@ -1,9 +1,9 @@
 /* HTTP/1.1 for the daemon: bytes to requests (llhttp reads heads and chunks), and what queries say.
  *
- * The caller keeps the bytes of the request that is being read together, from its first byte on; they
- * may move between two calls. A request that is complete borrows from them. Nothing is copied: a body
- * that came in chunks is put together in place, over the chunks' own framing, and words of a query are
- * decoded where they stand.
+ * The caller keeps the bytes of the request that is being read together, from its first byte on;
+ * they may move between two calls. A request that is complete borrows from them. Nothing is copied:
+ * a body that came in chunks is put together in place, over the chunks' own framing, and words of a
+ * query are decoded where they stand.
  */
 #ifndef WEIR_PROTO_HTTP_H
 #define WEIR_PROTO_HTTP_H
@@ -17,7 +17,7 @@
 enum http_method { HTTP_GET_, HTTP_HEAD_, HTTP_POST_, HTTP_PUT_, HTTP_DELETE_, HTTP_OTHER_ };
 
 #define HTTP_HEADERS_MAX 64          /* fields of a request; more is 431 */
-#define HTTP_HEAD_MAX    (32 * 1024) /* bytes of a request line and its fields; more is 414 or 431 */
+#define HTTP_HEAD_MAX    (32 * 1024) /* bytes of request line and fields; more is 414 or 431 */
 
 struct http_field {
     struct weir__slice name, value; /* the name as it was written; compare without regard to case */
@@ -44,14 +44,15 @@ void http_reader_close(struct http_reader *r); /* NULL is fine */
 enum http_outcome {
     HTTP_MORE,     /* not all of it is there yet */
     HTTP_COMPLETE, /* *rq is a request of *used bytes */
-    HTTP_CONTINUE, /* once, when the head is there, nothing else, and the client awaits "100 Continue" */
+    HTTP_CONTINUE, /* once: only the head is there, and the client awaits "100 Continue" */
     HTTP_BAD /* *status (400, 413, 414, 431, 501, 503, 505) and *why: the connection must end */
 };
 
-/* `bytes` are all of the request so far (the first of them is always the request's first), `most` is
- * the most that one may take. *kept is NULL where a request begins, what is remembered of it between
- * calls, and NULL again once it is complete or bad. Bytes behind the head may be changed (chunks). How
- * the bytes were split over the calls makes no difference to requests and refusals. */
+/* `bytes` are all of the request so far (the first of them is always the request's first), `most`
+ * is the most that one may take. *kept is NULL where a request begins, what is remembered of it
+ * between calls, and NULL again once it is complete or bad. Bytes behind the head may be changed
+ * (chunks). How the bytes were split over the calls makes no difference to requests and
+ * refusals. */
 enum http_outcome http_read(struct http_reader **kept, char *bytes, size_t len, size_t most,
                             struct http_request *rq, size_t *used, int *status, const char **why);
 
@@ -62,22 +63,22 @@ struct weir__slice http_last_field_of(const struct http_request *rq, const char 
 /* ASCII, without regard to case; `lower` is in lower case. */
 bool http_is(struct weir__slice word, const char *lower);
 
-/* ---- Queries ----------------------------------------------------------------------------------- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 /* One parameter of `a=b&c=d`, decoded in place. */
 struct http_param {
     struct weir__slice name, value;
 };
 
-/* Takes the next parameter off the query: 1; 0 at its end; -1 if it is encoded badly (then p->name is
- * all of it as it was written). A parameter without '=' has an empty value. */
+/* Takes the next parameter off the query: 1; 0 at its end; -1 if it is encoded badly (then p->name
+ * is all of it as it was written). A parameter without '=' has an empty value. */
 int http_param_next(struct weir__slice *query, struct http_param *p);
 
 /* Decodes percents in place, and '+' as a blank if `plus` (queries; not paths): false if one is not
  * followed by two hexadecimal digits. */
 bool http_decode(struct weir__slice *text, bool plus);
 
-/* ---- Answers ----------------------------------------------------------------------------------- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 /* "200 OK"; any status that we send. */
 const char *http_status_text(int status);

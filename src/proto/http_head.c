@@ -1,14 +1,15 @@
 /* The head of a request, split into lines.
  *
- * llhttp has read the head before we do: every byte is of a kind that may stand where it stands, and the
- * body's framing is known. It reports pieces, though, and over the years it has skipped some: folded
- * lines, fields behind a lone CR, fields without a name. A field that one reader sees and another does
- * not is how requests are smuggled. So the head is split here once more, by the plainest rules there are,
- * and http_read.c refuses what the two readings do not agree on.
+ * llhttp has read the head before we do: every byte is of a kind that may stand where it stands,
+ * and the body's framing is known. It reports pieces, though, and over the years it has skipped
+ * some: folded lines, fields behind a lone CR, fields without a name. A field that one reader sees
+ * and another does not is how requests are smuggled. So the head is split here once more, by the
+ * plainest rules there are, and http_read.c refuses what the two readings do not agree on.
  *
  * Invariants:
  *   (1) Lines end with CRLF, and neither byte stands anywhere else: no folding, no lone CR or LF.
- *   (2) The lines are the whole head: a request line, fields, one empty line, and nothing is skipped.
+ *   (2) The lines are the whole head: a request line, fields, one empty line, and nothing is
+ *       skipped.
  *   (3) A field's name is followed by its colon at once and is not empty.
  *   (4) Content-Length, Transfer-Encoding and Host stand there at most once; Host exactly once in
  *       HTTP/1.1.

@@ -12,8 +12,8 @@ struct http_framing {
     bool expects_continue;
 };
 
-/* Splits a whole head, from the request's first byte to the end of its empty line, into *rq (all but
- * method, body and keep_alive): 0, or a status and *why. */
+/* Splits a whole head, from the request's first byte to the end of its empty line, into *rq (all
+ * but method, body and keep_alive): 0, or a status and *why. */
 int http_head_split(const char *head, size_t len, struct http_request *rq,
                     struct http_framing *framing, const char **why);
 

@@ -1,20 +1,22 @@
 /* Requests from bytes.
  *
- * llhttp reads the head and pauses behind it. Then the head is split once more (http_head.c) and what the
- * two readings say must agree: whoever stands before us may have read the bytes in a third way, and
- * whatever is ambiguous is refused rather than guessed at. A body of known length needs no reading, only
- * counting; a body in chunks goes back to llhttp, and its data is moved together as it is read.
+ * llhttp reads the head and pauses behind it. Then the head is split once more (http_head.c) and
+ * what the two readings say must agree: whoever stands before us may have read the bytes in a third
+ * way, and whatever is ambiguous is refused rather than guessed at. A body of known length needs no
+ * reading, only counting; a body in chunks goes back to llhttp, and its data is moved together as
+ * it is read.
  *
  * Invariants:
- *   (1) llhttp is given every byte once, and none behind the place where the answer is known; what is
- *       refused, and why, depends on the bytes before that place and not on how they came.
+ *   (1) llhttp is given every byte once, and none behind the place where the answer is known; what
+ *       is refused, and why, depends on the bytes before that place and not on how they came.
  *   (2) No lenient flag of llhttp is ever set, and it is built strict.
- *   (3) A head is at most HTTP_HEAD_MAX bytes and a request at most `most`; a length that would pass that
- *       is refused when it is announced.
- *   (4) Where a request begins nothing is allocated; a request that comes in one piece never allocates.
+ *   (3) A head is at most HTTP_HEAD_MAX bytes and a request at most `most`; a length that would
+ *       pass that is refused when it is announced.
+ *   (4) Where a request begins nothing is allocated; a request that comes in one piece never
+ *       allocates.
  *   (5) Chunks are moved towards the front only, over bytes that llhttp has already had.
- *   (6) An upgrade that a client would like is not looked at: there is nothing to upgrade to, and a server
- *       may go on as if it had not been asked.
+ *   (6) An upgrade that a client would like is not looked at: there is nothing to upgrade to, and a
+ *       server may go on as if it had not been asked.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +44,7 @@ static int refuse(struct http_reader *r, int status, const char *why)
     return HPE_USER;
 }
 
-/* ---- What llhttp calls ------------------------------------------------------------------------- */
+/* ---- What llhttp calls ----------------------------------------------------------------------- */
 
 static int pause_behind_head(llhttp_t *p)
 {
@@ -83,7 +85,7 @@ static const llhttp_settings_t SETTINGS = {
     .on_message_complete = pause_behind_body,
 };
 
-/* ---- Refusals ---------------------------------------------------------------------------------- */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 static bool is_token(char c)
 {
@@ -137,7 +139,7 @@ static int refuse_head(struct http_reader *r)
     return refuse(r, 431, "the head of the request is too large");
 }
 
-/* ---- The head ---------------------------------------------------------------------------------- */
+/* ---- The head -------------------------------------------------------------------------------- */
 
 /* Where the two readings of a head differ, one of them was meant to be fooled. */
 static int agree(struct http_reader *r, const struct http_request *rq, const struct http_framing *f)
@@ -213,7 +215,7 @@ static int read_head(struct http_reader *r, size_t len, struct http_request *rq,
     return agree(r, rq, framing);
 }
 
-/* ---- The body ---------------------------------------------------------------------------------- */
+/* ---- The body -------------------------------------------------------------------------------- */
 
 static int read_chunks(struct http_reader *r, size_t len)
 {
@@ -245,7 +247,7 @@ static int read_body(struct http_reader *r, size_t len)
     return 0;
 }
 
-/* ---- All of it --------------------------------------------------------------------------------- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 static enum http_outcome advance(struct http_reader *r, size_t len, struct http_request *rq,
                                  size_t *used)

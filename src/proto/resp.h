@@ -1,11 +1,11 @@
 /* RESP: what Redis's clients speak. Bytes to commands, and answers to bytes.
  *
- * A parser keeps nothing: it is given what has arrived so far, and says how much of it was a command,
- * that there is not enough yet, or what is wrong. What it returns borrows from the bytes. Bytes that come
- * later change no answer but RESP_MORE.
+ * A parser keeps nothing: it is given what has arrived so far, and says how much of it was a
+ * command, that there is not enough yet, or what is wrong. What it returns borrows from the bytes.
+ * Bytes that come later change no answer but RESP_MORE.
  *
- * Writers write at `at` and return the end; each says how much room it needs at most. RESP2 and RESP3
- * differ only in what they call maps and nothing.
+ * Writers write at `at` and return the end; each says how much room it needs at most. RESP2 and
+ * RESP3 differ only in what they call maps and nothing.
  */
 #ifndef WEIR_PROTO_RESP_H
 #define WEIR_PROTO_RESP_H
@@ -25,29 +25,29 @@ struct resp_command {
     char said[48]; /* room for a *why that quotes a byte */
 };
 
-/* How a reading ended, if not with a command. RESP_EPROTOCOL: the bytes are no RESP, and *why ("Protocol
- * error: ...", good as long as *c) says what was expected. Nothing after them can be trusted, so the
- * connection must end. */
+/* How a reading ended, if not with a command. RESP_EPROTOCOL: the bytes are no RESP, and *why
+ * ("Protocol error: ...", good as long as *c) says what was expected. Nothing after them can be
+ * trusted, so the connection must end. */
 enum resp_error {
     RESP_MORE = 0, /* not all of it is there yet */
     RESP_EPROTOCOL = -1
 };
 
-/* One command at the start of the bytes, an array of bulk strings or an inline line: how many bytes it
- * takes, or an enum resp_error. Integers and simple strings of an array are words too.
+/* One command at the start of the bytes, an array of bulk strings or an inline line: how many bytes
+ * it takes, or an enum resp_error. Integers and simple strings of an array are words too.
  *
  * `most` bounds the bytes of one command: a longer one is refused as soon as a length says so, and
  * `most` bytes are never too few, so a buffer of that size always makes progress.
  *
- * An inline command's quotes and escapes are taken out in place once its line is complete: a line that
- * was answered must not be parsed again. RESP_MORE has changed nothing. */
+ * An inline command's quotes and escapes are taken out in place once its line is complete: a line
+ * that was answered must not be parsed again. RESP_MORE has changed nothing. */
 long resp_parse(char *bytes, size_t len, size_t most, struct resp_command *c, const char **why);
 
-/* Whether the bytes are the beginning of an HTTP/1 request (a line that ends in " HTTP/1.x") rather than
- * a command: 1 yes, 0 no, -1 not known before the line has ended. */
+/* Whether the bytes are the beginning of an HTTP/1 request (a line that ends in " HTTP/1.x") rather
+ * than a command: 1 yes, 0 no, -1 not known before the line has ended. */
 int resp_is_http(const char *bytes, size_t len);
 
-/* ---- Writers ----------------------------------------------------------------------------------- */
+/* ---- Writers --------------------------------------------------------------------------------- */
 
 #define RESP_INT_ROOM 24 /* the most that an integer, or the head of a string or array, takes */
 
@@ -59,7 +59,8 @@ char *resp_bulk(char *at, const void *bytes, size_t len); /* RESP_INT_ROOM + len
 char *resp_text(char *at, const char *text);              /* the same of a C string */
 /* +OK\r\n. The text is ours and has no line end. strlen + 3. */
 char *resp_simple(char *at, const char *text);
-/* -ERR what\r\n of "ERR what"; line ends become blanks, other bytes that do not print '?'. strlen + 3. */
+/* -ERR what\r\n of "ERR what"; line ends become blanks, other bytes that do not print '?'.
+ * strlen + 3. */
 char *resp_error(char *at, const char *text);
 
 #endif

@@ -4,19 +4,19 @@
  *
  *     *2\r\n  $4\r\nECHO\r\n  $2\r\nhi\r\n
  *
- * or, by hand, as a line of words: `ECHO "hi"`. An array is read from left to right and no byte of a
- * string is looked at, so a command costs as much as it has words (about 4 ns each: read_short). A line
- * is first searched for its end.
+ * or, by hand, as a line of words: `ECHO "hi"`. An array is read from left to right and no byte of
+ * a string is looked at, so a command costs as much as it has words (about 4 ns each: read_short).
+ * A line is first searched for its end.
  *
  * Invariants:
- *   (1) The first byte that cannot be is refused, whatever follows it: a length that is too big at its
- *       last digit so far, not when the string it announces has come.
+ *   (1) The first byte that cannot be is refused, whatever follows it: a length that is too big at
+ *       its last digit so far, not when the string it announces has come.
  *   (2) So an answer other than RESP_MORE is the answer for every continuation of the bytes.
- *   (3) No command is longer than `most` bytes, and RESP_MORE is said only of fewer. Bytes behind the
- *       first `most` are not looked at.
+ *   (3) No command is longer than `most` bytes, and RESP_MORE is said only of fewer. Bytes behind
+ *       the first `most` are not looked at.
  *   (4) Lengths are digits without sign, blank or leading zero, as Redis writes and wants them.
- *   (5) An inline word is never longer than what it was written as, so it is put together in its own
- *       place: the writing end is never ahead of the reading one.
+ *   (5) An inline word is never longer than what it was written as, so it is put together in its
+ *       own place: the writing end is never ahead of the reading one.
  */
 #include "proto/resp.h"
 
@@ -26,7 +26,8 @@
 
 #include "base/digits.h"
 
-/* A length is compared with its bound after every digit: ten times this, and nine, fits both types. */
+/* A length is compared with its bound after every digit: ten times this, and nine, fits both
+ * types. */
 #define COMMAND_MAX ((size_t)LONG_MAX / 16)
 
 enum { INTEGER_DIGITS = 19 }; /* of an int64_t */
@@ -156,8 +157,8 @@ static enum reading read_integer(struct reader *r, struct weir__slice *word)
     return read_line_end(r, WHY);
 }
 
-/* `+OK\r\n`: up to the first byte of a line end. Bounded like a line, for unlike a bulk string it is
- * searched again whenever more has come. */
+/* `+OK\r\n`: up to the first byte of a line end. Bounded like a line, for unlike a bulk string it
+ * is searched again whenever more has come. */
 static enum reading read_simple(struct reader *r, struct weir__slice *word)
 {
     const char *const start = r->bytes + r->at;
@@ -219,7 +220,7 @@ static enum reading read_array(struct reader *r, struct resp_command *c)
     return how;
 }
 
-/* ---- Lines ------------------------------------------------------------------------------------- */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* A \r is one: the one before the \n needs no other care. */
 static bool blank(char c)
@@ -250,8 +251,8 @@ static char escaped(char **at, const char *end)
     }
 }
 
-/* From behind a quote to behind its twin, what is between written at *out. NULL: there is no twin, or
- * the word goes on behind it. */
+/* From behind a quote to behind its twin, what is between written at *out. NULL: there is no twin,
+ * or the word goes on behind it. */
 static char *unquote(char *at, const char *end, char quote, char **out)
 {
     while (at < end && *at != quote) {
@@ -307,7 +308,7 @@ static enum reading read_line(struct reader *r, char *bytes, struct resp_command
     return DONE;
 }
 
-/* ---- Commands ---------------------------------------------------------------------------------- */
+/* ---- Commands -------------------------------------------------------------------------------- */
 
 long resp_parse(char *bytes, size_t len, size_t most, struct resp_command *c, const char **why)
 {

@@ -1,8 +1,8 @@
 /* Questions and their answers: where the fronts and the verbs meet.
  *
- * A front (RESP, HTTP) turns bytes into a question and knows how its answer is written; the verbs know
- * limits and time. No verb knows a protocol, no protocol a verb: a question carries the function that
- * writes its answer.
+ * A front (RESP, HTTP) turns bytes into a question and knows how its answer is written; the verbs
+ * know limits and time. No verb knows a protocol, no protocol a verb: a question carries the
+ * function that writes its answer.
  */
 #ifndef WEIR_SERVER_ANSWER_H
 #define WEIR_SERVER_ANSWER_H
@@ -12,8 +12,8 @@
 
 struct question;
 
-/* Writes the answer with out_room/out_done (out.h). error: 0 and v is the verdict; or a weir_error and
- * v is NULL. */
+/* Writes the answer with out_room/out_done (out.h). error: 0 and v is the verdict; or a weir_error
+ * and v is NULL. */
 typedef void say(struct conn *c, const struct question *q, int error, const struct weir_verdict *v);
 
 struct question {
@@ -29,8 +29,8 @@ struct question {
     struct weir__slice name; /* of a reservation (AS), or {NULL, 0}; borrowed and copied likewise */
 };
 
-/* Takes. They are decided together with others of the same wake-up, in order; say is called then, or
- * when the turn has come if the question holds. Everything else that writes an answer must call
+/* Takes. They are decided together with others of the same wake-up, in order; say is called then,
+ * or when the turn has come if the question holds. Everything else that writes an answer must call
  * ask_settle first, so that answers stay in order. */
 void ask_take(struct conn *c, const struct question *q);
 /* Decides what ask_take has gathered. */
@@ -41,8 +41,8 @@ int ask_peek(struct conn *c, const struct question *q, struct weir_verdict *v);
 int ask_refund(struct conn *c, const struct question *q, int64_t *back);
 int ask_reset(struct conn *c, const struct question *q);
 int ask_take_all(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v);
-/* Several, decided one by one in order, answers at once (HTTP's batch): each has an error, or 0 and a
- * verdict. */
+/* Several, decided one by one in order, answers at once (HTTP's batch): each has an error, or 0 and
+ * a verdict. */
 void ask_take_many(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v,
                    int *error);
 /* The named reservation of this connection: false if there is none. */

@@ -3,8 +3,8 @@
  * A word that is not known, is there twice or does not fit is refused and named, never ignored: a
  * limiter that overlooks `cots=5` lets five times too much through.
  *
- * A key that is too long is 400, wherever it came from: it is a word out of its range, as a cost may be,
- * and neither the target (414) nor the body (413) was too large to be read.
+ * A key that is too long is 400, wherever it came from: it is a word out of its range, as a cost
+ * may be, and neither the target (414) nor the body (413) was too large to be read.
  */
 #include "server/http_front.h"
 
@@ -36,7 +36,7 @@ bool http_ask_note(struct http_ask *ask, enum http_word word, struct http_why *w
     return true;
 }
 
-/* ---- Values ------------------------------------------------------------------------------------ */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static bool is_patience(enum http_word word)
 {
@@ -84,7 +84,7 @@ bool http_ask_text(struct http_ask *ask, enum http_word word, struct weir__slice
                                                   : ": expected 403 or 429");
 }
 
-/* ---- Queries ----------------------------------------------------------------------------------- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 static bool ask_param(struct http_ask *ask, const struct http_param *p, struct http_why *why)
 {
@@ -114,7 +114,7 @@ bool http_ask_query(struct http_ask *ask, struct weir__slice query, struct http_
     return read == 0 || http_because_of(why, 400, "", p.name, " is not percent-encoded properly");
 }
 
-/* ---- Questions --------------------------------------------------------------------------------- */
+/* ---- Questions ------------------------------------------------------------------------------- */
 
 static bool too_long(size_t max, struct http_why *why)
 {

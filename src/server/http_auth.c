@@ -2,23 +2,23 @@
  *
  *     /v1/auth/LIMIT[?key=...][&cost=...][&wait=...][&deny=403]      by any method
  *
- * 204 lets the request pass, 429 does not. nginx understands only 2xx, 401 and 403: deny=403 says that
- * instead. (Not 401: that would have to say how to log in, and to log in does not help.) Who is asked
- * about:
+ * 204 lets the request pass, 429 does not. nginx understands only 2xx, 401 and 403: deny=403 says
+ * that instead. (Not 401: that would have to say how to log in, and to log in does not help.) Who
+ * is asked about:
  *
  *   1. ?key=           what the proxy's own configuration makes of the request
  *   2. X-Weir-Key      the same, as a field
- *   3. X-Forwarded-For the last address of the last field, which is the one that the proxy before us has
- *                      seen itself; those before it are what its client claims
+ *   3. X-Forwarded-For the last address of the last field, which is the one that the proxy before
+ *                      us has seen itself; those before it are what its client claims
  *   4. X-Real-IP
  *   5. the address that the connection comes from
  *
- * Proxies pass on fields that their clients sent: one that does not set X-Weir-Key must clear it, and
- * one that sets X-Real-IP and not X-Forwarded-For must clear that.
+ * Proxies pass on fields that their clients sent: one that does not set X-Weir-Key must clear it,
+ * and one that sets X-Real-IP and not X-Forwarded-For must clear that.
  *
- * A proxy acts on the answer at once, so an answer whose turn comes later (a pacer's, or with `wait`) is
- * held back until it has come. Where that cannot be, the question is one like all others, and is decided
- * together with them.
+ * A proxy acts on the answer at once, so an answer whose turn comes later (a pacer's, or with
+ * `wait`) is held back until it has come. Where that cannot be, the question is one like all
+ * others, and is decided together with them.
  */
 #include "server/http_front.h"
 

@@ -1,9 +1,9 @@
 /* Many takes in one body: a JSON array of objects, answered by an array of verdicts in their order.
  *
- * They are decided one by one, not all or nothing: an item that is malformed, or that the engine has no
- * answer for, has {"error":"..."} in its place, and the others are decided as if it were not there. An
- * answer leaves when all are decided, so none of them can be held back ('wait'); a reservation ('reserve')
- * can be made.
+ * They are decided one by one, not all or nothing: an item that is malformed, or that the engine
+ * has no answer for, has {"error":"..."} in its place, and the others are decided as if it were not
+ * there. An answer leaves when all are decided, so none of them can be held back ('wait'); a
+ * reservation ('reserve') can be made.
  */
 #include "server/http_front.h"
 
@@ -46,7 +46,7 @@ static void close_batch(struct batch_of *b)
     free(b->error_of);
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static bool read_item(struct batch_of *b, const json_t *json, struct http_why *why)
 {
@@ -74,7 +74,7 @@ static void read_items(struct batch_of *b, const json_t *array)
     }
 }
 
-/* ---- Telling ----------------------------------------------------------------------------------- */
+/* ---- Telling --------------------------------------------------------------------------------- */
 
 static const char *error_of(const struct batch_of *b, size_t i)
 {

@@ -12,8 +12,8 @@
  *     http_throttle.c throttlecrab's way to ask
  *     http_limits.c   the named limits
  *
- * A handler answers its request before it returns, or has left a question with ask_take: then what the
- * answer needs to know of the request is in the question's shape.
+ * A handler answers its request before it returns, or has left a question with ask_take: then what
+ * the answer needs to know of the request is in the question's shape.
  */
 #ifndef WEIR_SERVER_HTTP_FRONT_H
 #define WEIR_SERVER_HTTP_FRONT_H
@@ -49,7 +49,7 @@ bool http_because(struct http_why *why, int status, const char *text);
 bool http_because_of(struct http_why *why, int status, const char *before, struct weir__slice word,
                      const char *after);
 
-/* ---- Writing ----------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 /* Room for the first lines of an answer, whatever they say. */
 #define HTTP_HEAD_ROOM 256
@@ -77,7 +77,7 @@ static inline char *http_put_int(char *at, int64_t value) /* at most 20 bytes */
 /* Text as a JSON string, quotes included. What is written takes at most 6 bytes a byte, and 2. */
 char *http_put_json(char *at, struct weir__slice text);
 
-/* ---- Answers ----------------------------------------------------------------------------------- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 /* Settles, then answers with a body. `fields` are whole lines ("Allow: GET\r\n"), or "". */
 void http_reply(const struct http_call *call, int status, const char *type, const char *fields,
@@ -102,7 +102,7 @@ char *http_put_verdict(char *at, const struct weir_verdict *v);
 void http_say_verdict(struct conn *c, uint32_t shape, int status, const struct limit *l,
                       const struct weir_verdict *v);
 
-/* ---- Questions --------------------------------------------------------------------------------- */
+/* ---- Questions ------------------------------------------------------------------------------- */
 
 /* The words a question may have. */
 #define HTTP_WORDS(X) \
@@ -143,26 +143,26 @@ bool http_ask_query(struct http_ask *ask, struct weir__slice query, struct http_
 bool http_ask_question(struct conn *c, const struct http_ask *ask, struct question *q,
                        struct http_why *why);
 
-/* ---- JSON -------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 struct json_t;
 
 #define HTTP_BATCH_MAX 10000 /* items of an array */
 
-/* The body's object or array. Good until http_json_forget, which whoever called this calls, whatever
- * came of it. */
+/* The body's object or array. Good until http_json_forget, which whoever called this calls,
+ * whatever came of it. */
 bool http_json_read(struct weir__slice body, struct json_t **json, struct http_why *why);
 void http_json_forget(void);
 
 /* The words of an object. What the question then borrows is the JSON's. */
 bool http_ask_json(struct http_ask *ask, const struct json_t *object, struct http_why *why);
 
-/* ---- Browsers ---------------------------------------------------------------------------------- */
+/* ---- Browsers -------------------------------------------------------------------------------- */
 
 /* Whether the request was made by a browser for a page that did not come from here. */
 bool http_is_foreign(const struct http_request *rq);
 
-/* ---- Handlers ---------------------------------------------------------------------------------- */
+/* ---- Handlers -------------------------------------------------------------------------------- */
 
 void http_take(const struct http_call *call);
 void http_peek(const struct http_call *call);

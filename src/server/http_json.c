@@ -1,9 +1,10 @@
 /* JSON bodies, by jansson.
  *
- * A tree of small objects can take a hundred times the memory of its text, so whoever reads JSON from
- * strangers bounds the tree and not only the text. Ours lives in an arena of the thread: blocks that are
- * filled from the front, up to a bound, and forgotten all at once. That also makes reading a body cheap:
- * an object of three words allocates nothing, and nobody walks the tree to free it.
+ * A tree of small objects can take a hundred times the memory of its text, so whoever reads JSON
+ * from strangers bounds the tree and not only the text. Ours lives in an arena of the thread:
+ * blocks that are filled from the front, up to a bound, and forgotten all at once. That also makes
+ * reading a body cheap: an object of three words allocates nothing, and nobody walks the tree to
+ * free it.
  *
  * Invariants:
  *   (1) Nothing else in this process uses jansson: it allocates from the arena only.
@@ -22,7 +23,7 @@
 #define TEXT_TIMES  4                          /* and the text is copied twice, into what grows */
 #define ALIGNMENT   16
 
-/* ---- The arena --------------------------------------------------------------------------------- */
+/* ---- The arena ------------------------------------------------------------------------------- */
 
 struct block {
     struct block *older;
@@ -89,7 +90,7 @@ static void use_arena(void)
     json_set_alloc_funcs(arena_take, arena_keep);
 }
 
-/* ---- Bodies ------------------------------------------------------------------------------------ */
+/* ---- Bodies ---------------------------------------------------------------------------------- */
 
 /* jansson says what is wrong; what it quotes of the body may hold anything. */
 static bool because_of_json(struct http_why *why, const json_error_t *error)
@@ -121,7 +122,7 @@ bool http_json_read(struct weir__slice body, struct json_t **json, struct http_w
     return *json || because_of_json(why, &error);
 }
 
-/* ---- Words ------------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 static struct weir__slice string_of(const json_t *value)
 {

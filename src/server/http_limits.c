@@ -2,7 +2,7 @@
  *
  *     GET    /v1/limits         {"limits":[{"name":"api","limit":"token-bucket 10/s burst=10"}]}
  *     GET    /v1/limits/NAME    {"name":"api","limit":"..."}, or 404
- *     PUT    /v1/limits/NAME    a limit as text, or {"limit":"..."}: 201 if it is new, 200 if it changed
+ *     PUT    /v1/limits/NAME    a limit as text, or {"limit":"..."}: 201 new, 200 changed
  *     DELETE /v1/limits/NAME    204, or 404
  */
 #include "server/http_front.h"
@@ -48,7 +48,7 @@ static size_t room_of(struct weir__slice name, const char *text)
     return 6 * (name.len + strlen(text)) + 32;
 }
 
-/* ---- All of them ------------------------------------------------------------------------------- */
+/* ---- All of them ----------------------------------------------------------------------------- */
 
 static void add(void *arg, const char *name, const char *text)
 {
@@ -89,7 +89,7 @@ void http_limits(const struct http_call *call)
     free(p.at);
 }
 
-/* ---- One of them ------------------------------------------------------------------------------- */
+/* ---- One of them ----------------------------------------------------------------------------- */
 
 static void reply_limit(const struct http_call *call, int status, struct weir__slice name,
                         const char *text)

@@ -1,17 +1,17 @@
 /* Pages of others.
  *
- * A browser sends simple requests wherever a page wants, this machine's own ports included, and only
- * keeps the answer from the page. To a limiter the request is the harm: it takes, resets and refunds.
- * Browsers tell in which service they ask:
+ * A browser sends simple requests wherever a page wants, this machine's own ports included, and
+ * only keeps the answer from the page. To a limiter the request is the harm: it takes, resets and
+ * refunds. Browsers tell in which service they ask:
  *
- *   Sec-Fetch-Site  same-origin, or none (a person typed the address), or that the page is another's.
- *                   It comes with every request to this machine or by TLS, and is the browser's own
- *                   judgement, so it counts first.
- *   Origin          where the page came from. Older browsers send it, and not with every GET. What is
- *                   behind its scheme is Host, if the page came from here.
+ *   Sec-Fetch-Site  same-origin, or none (a person typed the address), or that the page is
+ *                   another's. It comes with every request to this machine or by TLS, and is the
+ *                   browser's own judgement, so it counts first.
+ *   Origin          where the page came from. Older browsers send it, and not with every GET. What
+ *                   is behind its scheme is Host, if the page came from here.
  *
- * Who is no browser sends neither. A page whose name was made to lead here after it was loaded has an
- * origin that is ours by name, and passes: against that, listen on a Unix socket.
+ * Who is no browser sends neither. A page whose name was made to lead here after it was loaded has
+ * an origin that is ours by name, and passes: against that, listen on a Unix socket.
  */
 #include "server/http_front.h"
 

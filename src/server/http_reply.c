@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- Why --------------------------------------------------------------------------------------- */
+/* ---- Why ------------------------------------------------------------------------------------- */
 
 bool http_because(struct http_why *why, int status, const char *text)
 {
@@ -29,7 +29,7 @@ bool http_because_of(struct http_why *why, int status, const char *before, struc
     return false;
 }
 
-/* ---- Strings ----------------------------------------------------------------------------------- */
+/* ---- Strings --------------------------------------------------------------------------------- */
 
 /* The bytes are UTF-8 or ASCII already: names, limits and messages are nothing else. */
 char *http_put_json(char *at, struct weir__slice text)
@@ -54,10 +54,10 @@ char *http_put_json(char *at, struct weir__slice text)
     return at;
 }
 
-/* ---- The first lines --------------------------------------------------------------------------- */
+/* ---- The first lines ------------------------------------------------------------------------- */
 
-/* "Date: ...\r\n", made once a second in each thread. The wall clock's, whatever clock the limits have:
- * caches and people read it. */
+/* "Date: ...\r\n", made once a second in each thread. The wall clock's, whatever clock the limits
+ * have: caches and people read it. */
 static char *put_date(char *at)
 {
     static _Thread_local struct {
@@ -101,7 +101,7 @@ char *http_put_head(char *at, uint32_t shape, int status)
     return at;
 }
 
-/* ---- Whole answers ----------------------------------------------------------------------------- */
+/* ---- Whole answers --------------------------------------------------------------------------- */
 
 /* Does not settle: it also answers questions that are being settled. */
 static void reply(struct conn *c, uint32_t shape, int status, const char *type, const char *fields,

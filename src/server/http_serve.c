@@ -78,7 +78,7 @@ static void say_hello(const struct http_call *call)
     http_reply(call, 200, "text/plain", "", page, (size_t)(end - page));
 }
 
-/* ---- Routing ----------------------------------------------------------------------------------- */
+/* ---- Routing --------------------------------------------------------------------------------- */
 
 static bool leads_to(const struct route *r, struct weir__slice path, struct weir__slice *rest)
 {
@@ -142,7 +142,7 @@ static void answer(struct http_call *call)
     http_fail(call, &why);
 }
 
-/* ---- The loop ---------------------------------------------------------------------------------- */
+/* ---- The loop -------------------------------------------------------------------------------- */
 
 static uint32_t shape_of(const struct http_request *rq)
 {

@@ -27,8 +27,8 @@ static bool read_question(const struct http_call *call, struct http_ask *ask, co
     return true;
 }
 
-/* Reads one question and answers it by `answer`. Bodies count where they mean something: of a GET there
- * is none, whatever was sent. */
+/* Reads one question and answers it by `answer`. Bodies count where they mean something: of a GET
+ * there is none, whatever was sent. */
 static void ask_one(const struct http_call *call, unsigned may,
                     void (*answer)(const struct http_call *call, const struct question *q),
                     void (*many)(const struct http_call *call, const json_t *array))
@@ -54,7 +54,7 @@ static void ask_one(const struct http_call *call, unsigned may,
         http_json_forget();
 }
 
-/* ---- Take -------------------------------------------------------------------------------------- */
+/* ---- Take ------------------------------------------------------------------------------------ */
 
 static void take(const struct http_call *call, const struct question *q)
 {
@@ -66,7 +66,7 @@ void http_take(const struct http_call *call)
     ask_one(call, TAKES, take, http_batch);
 }
 
-/* ---- Peek -------------------------------------------------------------------------------------- */
+/* ---- Peek ------------------------------------------------------------------------------------ */
 
 static void peek(const struct http_call *call, const struct question *q)
 {
@@ -84,7 +84,7 @@ void http_peek(const struct http_call *call)
     ask_one(call, TAKES & ~HTTP_MAY(WAIT), peek, NULL);
 }
 
-/* ---- Refund ------------------------------------------------------------------------------------ */
+/* ---- Refund ---------------------------------------------------------------------------------- */
 
 static void refund(const struct http_call *call, const struct question *q)
 {
@@ -106,7 +106,7 @@ void http_refund(const struct http_call *call)
     ask_one(call, HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST), refund, NULL);
 }
 
-/* ---- Reset ------------------------------------------------------------------------------------- */
+/* ---- Reset ----------------------------------------------------------------------------------- */
 
 static void reset(const struct http_call *call, const struct question *q)
 {

@@ -1,7 +1,10 @@
 /* throttlecrab's way to ask, for those who come from there.
  *
- *     POST /throttle {"key":"user:1","max_burst":10,"count_per_period":100,"period":60,"quantity":1}
- *     200 {"allowed":true,"limit":10,"remaining":9,"reset_after":1,"retry_after":0}
+ *     POST /throttle
+ *     {"key":"user:1","max_burst":10,"count_per_period":100,"period":60,"quantity":1}
+ *
+ *     200
+ *     {"allowed":true,"limit":10,"remaining":9,"reset_after":1,"retry_after":0}
  *
  * A denial is 200 there too. Times are seconds, and here they are rounded up. The keys are those of
  * THROTTLE and CL.THROTTLE.
@@ -53,7 +56,7 @@ static void say_throttle(struct conn *c, const struct question *q, int error,
     out_done(c, http_put(at, body, (size_t)(end - body)));
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static bool out_of_range(struct http_why *why, const char *name, struct throttle_range r)
 {

@@ -9,17 +9,19 @@
  *
  * The first two are those of draft-ietf-httpapi-ratelimit-headers-11. How its words are ours:
  *
- *   q, w    COUNT and PERIOD of the limit, as its author wrote it. If more than COUNT may come at once (a
- *           burst), that much, and the time in which it accrues: so r never passes q. Whole seconds,
- *           rounded up: a client that keeps to q in w keeps to the limit.
+ *   q, w    COUNT and PERIOD of the limit, as its author wrote it. If more than COUNT may come at
+ *           once (a burst), that much, and the time in which it accrues: so r never passes q. Whole
+ *           seconds, rounded up: a client that keeps to q in w keeps to the limit.
  *   r       what is left, as in the verdict.
- *   t       the time in which the client may use no more than r. If denied, the time of Retry-After: the
- *           draft does not want a client to be told to come back before t has passed, and there is no
- *           reason to come back later. If allowed, the time until all is restored: of a bucket
- *           something comes back before, but whoever spreads r over t is never refused.
- *   names   a limit of several terms is several policies, "api.1", "api.2". The verdict is one: that of
- *           the term that refused, else of the one that lets the least through. Names of limits are
- *           letters, digits and _ . : -, so that no byte of a string needs to be escaped.
+ *   t       the time in which the client may use no more than r. If denied, the time of
+ *           Retry-After: the draft does not want a client to be told to come back before t has
+ *           passed, and there is no reason to come back later. If allowed, the time until all is
+ *           restored: of a bucket something comes back before, but whoever spreads r over t is
+ *           never refused.
+ *   names   a limit of several terms is several policies, "api.1", "api.2". The verdict is one:
+ *           that of the term that refused, else of the one that lets the least through. Names of
+ *           limits are letters, digits and _ . : -, so that no byte of a string needs to be
+ *           escaped.
  *
  * X-RateLimit-* are what most clients know. There, too, times are seconds from now and rounded up.
  *
@@ -40,7 +42,7 @@ size_t http_verdict_room(const struct limit *l)
            ((size_t)l->parsed->n + 1) * (POLICY_ROOM + strlen(l->name));
 }
 
-/* ---- Policies ---------------------------------------------------------------------------------- */
+/* ---- Policies -------------------------------------------------------------------------------- */
 
 /* The name of a term's policy, as a string of structured fields. */
 static char *put_name(char *at, const struct limit *l, size_t len, int term)
@@ -55,7 +57,8 @@ static char *put_name(char *at, const struct limit *l, size_t len, int term)
     return at;
 }
 
-/* The seconds in which `most` events accrue, up. Fits: no limit takes longer than 2^62 ns to refill. */
+/* The seconds in which `most` events accrue, up. Fits: no limit takes longer than 2^62 ns to
+ * refill. */
 static int64_t window_s(const struct weir_term *t, int64_t most)
 {
     int64_t product;
@@ -108,8 +111,8 @@ static int spokesman(const struct limit *l, const struct weir_verdict *v)
     return 0;
 }
 
-/* The time of t. A verdict of several terms knows when all of them are as good as new, and the term it
- * speaks of is so after its own window at the latest. */
+/* The time of t. A verdict of several terms knows when all of them are as good as new, and the term
+ * it speaks of is so after its own window at the latest. */
 static int64_t effective_s(const struct limit *l, int term, const struct weir_verdict *v)
 {
     const struct weir_term *t = &l->parsed->term[term];
@@ -156,7 +159,7 @@ char *http_put_limit_fields(char *at, const struct limit *l, const struct weir_v
     return at;
 }
 
-/* ---- The verdict ------------------------------------------------------------------------------- */
+/* ---- The verdict ----------------------------------------------------------------------------- */
 
 char *http_put_verdict(char *at, const struct weir_verdict *v)
 {

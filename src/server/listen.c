@@ -1,8 +1,9 @@
 /* Addresses, and accepting.
  *
- * One thread accepts for all and deals connections out in turn, so that a few busy ones land on as many
- * workers. A full table of descriptors would leave the newcomers in the kernel's queue and the loop
- * awake for nothing: one descriptor is kept in reserve, with which they are accepted and closed.
+ * One thread accepts for all and deals connections out in turn, so that a few busy ones land on as
+ * many workers. A full table of descriptors would leave the newcomers in the kernel's queue and the
+ * loop awake for nothing: one descriptor is kept in reserve, with which they are accepted and
+ * closed.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -38,7 +39,7 @@ struct listeners {
     struct listener listener[SERVE_LISTENERS_MAX];
 };
 
-/* ---- Opening ----------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static int complain(const char *address, const char *what)
 {
@@ -213,7 +214,7 @@ int listeners_open(struct listeners **out, const struct serve_options *o)
     return 0;
 }
 
-/* ---- Accepting --------------------------------------------------------------------------------- */
+/* ---- Accepting ------------------------------------------------------------------------------- */
 
 /* No descriptor is left: the reserve is given up for a moment, to turn one away. */
 static bool turn_away(struct listener *l)
@@ -313,7 +314,7 @@ void listeners_close(struct listeners *l)
     free(l);
 }
 
-/* ---- What was opened --------------------------------------------------------------------------- */
+/* ---- What was opened ------------------------------------------------------------------------- */
 
 void listeners_announce(const struct listeners *l)
 {

@@ -1,8 +1,8 @@
 /* The RESP front: a table of commands, and what their handlers share.
  *
- * resp_serve.c has the table and the loop over a connection's bytes; the handlers stand in resp_take.c
- * (decisions), resp_limit.c (limits and the clock) and resp_redis.c (what Redis's clients ask of any
- * server).
+ * resp_serve.c has the table and the loop over a connection's bytes; the handlers stand in
+ * resp_take.c (decisions), resp_limit.c (limits and the clock) and resp_redis.c (what Redis's
+ * clients ask of any server).
  */
 #ifndef WEIR_SERVER_RESP_FRONT_H
 #define WEIR_SERVER_RESP_FRONT_H
@@ -47,7 +47,8 @@ bool word_is(struct weir__slice word, const char *text);
 bool word_int(struct conn *c, struct weir__slice word, const char *what, int64_t least,
               int64_t most, int64_t *value);
 
-/* A word of a user's, for %s in an error: quoted, short and printable. Good until the next but three. */
+/* A word of a user's, for %s in an error: quoted, short and printable. Good until the next but
+ * three. */
 const char *quoted(struct weir__slice word);
 
 resp_handler run_cl_throttle, run_throttle, run_take, run_peek, run_refund, run_cancel,

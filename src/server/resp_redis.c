@@ -10,7 +10,7 @@
 /* What we say we are where a client insists on a Redis: the version whose handshake we answer. */
 #define AS_REDIS "7.0.15"
 
-/* ---- The handshake ----------------------------------------------------------------------------- */
+/* ---- The handshake --------------------------------------------------------------------------- */
 
 void run_ping(struct conn *c, struct words w)
 {
@@ -127,7 +127,7 @@ void run_quit(struct conn *c, struct words w)
     conn_finish(c);
 }
 
-/* ---- CLIENT ------------------------------------------------------------------------------------ */
+/* ---- CLIENT ---------------------------------------------------------------------------------- */
 
 static void say_client(struct conn *c)
 {
@@ -161,7 +161,7 @@ void run_client(struct conn *c, struct words w)
     }
 }
 
-/* ---- COMMAND ----------------------------------------------------------------------------------- */
+/* ---- COMMAND --------------------------------------------------------------------------------- */
 
 static void array(struct conn *c, size_t n)
 {
@@ -221,7 +221,7 @@ void run_command(struct conn *c, struct words w)
     }
 }
 
-/* ---- CONFIG ------------------------------------------------------------------------------------ */
+/* ---- CONFIG ---------------------------------------------------------------------------------- */
 
 static const char *const CONFIG[][2] = {{"save", ""},       {"appendonly", "no"},
                                         {"maxmemory", "0"}, {"maxmemory-policy", "noeviction"},
@@ -256,7 +256,7 @@ void run_config(struct conn *c, struct words w)
             say_pair(c, CONFIG[i][0], CONFIG[i][1]);
 }
 
-/* ---- INFO -------------------------------------------------------------------------------------- */
+/* ---- INFO ------------------------------------------------------------------------------------ */
 
 void run_info(struct conn *c, struct words w)
 {

@@ -7,13 +7,13 @@
  *     out.c       answers on their way, and those held back until their turn
  *     batch.c     takes gathered to be decided together
  *     wait.c      takes that wait for their turn; no thread waits with them (hold.h has its parts)
- *     limits.c    names and literals to policies
+ *     limits.c    names to policies; literals.c those that come with requests
  *     resp_*.c    the commands of the RESP front
  *     http_*.c    the routes of the HTTP front
  *
- * Threads: every connection belongs to one worker and is touched by its thread alone. What workers share:
- * the engine (which knows threads), the names of the limits (limits.h), the lines of those who wait
- * (wait.h), the counters.
+ * Threads: every connection belongs to one worker and is touched by its thread alone. What workers
+ * share: the engine (which knows threads), the names of the limits (limits.h), the lines of those
+ * who wait (hold.h), the counters.
  */
 #ifndef WEIR_SERVER_SERVER_H
 #define WEIR_SERVER_SERVER_H
@@ -36,8 +36,7 @@ struct serve_limit {
 
 /* What `weir serve` was told. Zero is the default of every number. */
 struct serve_options {
-    const char
-        *listen[SERVE_LISTENERS_MAX]; /* "127.0.0.1:7311", "[::1]:7311", "unix:/path", ":7311" */
+    const char *listen[SERVE_LISTENERS_MAX]; /* "127.0.0.1:7311", "unix:/path", ":7311" */
     size_t listens;
     int threads;
     const char *store;
@@ -55,10 +54,10 @@ struct serve_options {
     int64_t drain_ns;         /* how long SIGTERM waits for held answers: 5 s */
 };
 
-/* Runs until a signal ends it: an exit status. `ready` is called once all listeners accept. */
+/* Runs until a signal ends it: an exit status. Says on stdout where it listens, once it does. */
 int serve(const struct serve_options *o);
 
-/* ---- For the fronts ---------------------------------------------------------------------------- */
+/* ---- For the fronts -------------------------------------------------------------------------- */
 
 struct server;
 struct worker;
@@ -96,8 +95,8 @@ uint64_t server_held(struct server *s);
 int64_t server_uptime_s(struct server *s);
 const struct serve_options *server_options(const struct server *s);
 struct weir *server_engine(struct server *s);
-/* What the engine holds. To count is to walk over the table, so the answer is kept for a hundred times as
- * long as it took to find: whoever asks all the time costs a hundredth of a core. */
+/* What the engine holds. To count is to walk over the table, so the answer is kept for a hundred
+ * times as long as it took to find: whoever asks all the time costs a hundredth of a core. */
 struct weir_stats server_stats(struct server *s);
 /* "127.0.0.1:7311": the first address that is listened on, as it came out. */
 const char *server_address(const struct server *s);

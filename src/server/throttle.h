@@ -1,7 +1,7 @@
 /* The numbers of CL.THROTTLE, THROTTLE and /throttle, and what they may be.
  *
- * Each front names them as its clients do and says so when one is out of range; the ranges are one, and
- * within them limit_throttle has nothing to complain of but a lack of memory.
+ * Each front names them as its clients do and says so when one is out of range; the ranges are one,
+ * and within them limit_throttle has nothing to complain of but a lack of memory.
  */
 #ifndef WEIR_SERVER_THROTTLE_H
 #define WEIR_SERVER_THROTTLE_H
@@ -28,9 +28,10 @@ static inline struct throttle_range throttle_range(enum throttle_number number)
     return (struct throttle_range){0, WEIR_COUNT_MAX};
 }
 
-/* Whether all of a burst is back in 2^62 ns, the longest time that is counted: what to say if not. */
+/* What to say if the next is false. */
 #define THROTTLE_TOO_SLOW "would take more than 146 years to refill"
 
+/* Whether all of a burst is back in 2^62 ns, the longest time that is counted. */
 static inline bool throttle_refills(int64_t burst, int64_t count, int64_t period_s)
 {
     return weir__wide(burst) * weir__wide(period_s * WEIR__NS_PER_S) <=

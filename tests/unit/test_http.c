@@ -4,7 +4,7 @@
 
 #define MOST (1 << 20)
 
-/* ---- Requests ---------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 /* In one piece, cut in two at every place, and byte by byte: the same is told. */
 static void assert_told(const char *bytes, size_t len, size_t most, const char *expected)
@@ -140,7 +140,7 @@ static void connections_stay_or_close_as_the_client_says(void **state)
     }
 }
 
-/* ---- Refusals ---------------------------------------------------------------------------------- */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 #define POST "POST / HTTP/1.1\r\n" H
 #define TE   POST "Transfer-Encoding: chunked\r\n\r\n"
@@ -317,7 +317,7 @@ static void a_request_larger_than_allowed_is_refused_when_that_is_known(void **s
     assert_told(bytes, strlen(bytes), 80, LARGE);
 }
 
-/* ---- Continue ---------------------------------------------------------------------------------- */
+/* ---- Continue -------------------------------------------------------------------------------- */
 
 static void a_client_that_waits_is_told_to_go_on_once(void **state)
 {
@@ -353,7 +353,7 @@ static void a_client_that_waits_is_told_to_go_on_once(void **state)
     }
 }
 
-/* ---- Queries ----------------------------------------------------------------------------------- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 static void queries_are_decoded_in_place(void **state)
 {

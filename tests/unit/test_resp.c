@@ -128,7 +128,7 @@ static const struct refusal_row {
 
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 
-/* ---- A stage between two pages that cannot be touched ------------------------------------------- */
+/* ---- A stage between two pages that cannot be touched ---------------------------------------- */
 
 enum { KIB = 1024, PAGE = 64 * KIB, STAGE = 2 * PAGE }; /* no machine's pages are larger */
 
@@ -220,7 +220,7 @@ static void check_words(size_t n, const char *words, size_t words_len)
     assert_int_equal(at, words_len);
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static void every_command_is_read_to_its_words(void **state)
 {
@@ -335,7 +335,7 @@ static void a_pipeline_is_read_command_by_command(void **state)
     assert_int_equal(at, len);
 }
 
-/* ---- The caps ---------------------------------------------------------------------------------- */
+/* ---- The caps -------------------------------------------------------------------------------- */
 
 static void an_array_has_up_to_1024_words(void **state)
 {
@@ -416,7 +416,7 @@ static void a_long_string_waits_for_its_last_byte(void **state)
     assert_int_equal(command.word[0].len, sizeof word);
 }
 
-/* ---- Garbage ----------------------------------------------------------------------------------- */
+/* ---- Garbage --------------------------------------------------------------------------------- */
 
 static uint64_t seed;
 
@@ -510,7 +510,7 @@ static void what_only_looks_like_a_command_is_refused(void **state)
         assert_int_equal(parse_both_ways(ROWS[i], strlen(ROWS[i]), MOST), RESP_EPROTOCOL);
 }
 
-/* ---- Which protocol ---------------------------------------------------------------------------- */
+/* ---- Which protocol -------------------------------------------------------------------------- */
 
 static const struct protocol_row {
     const char *sentence, *bytes;
@@ -575,7 +575,7 @@ static void a_line_that_does_not_end_is_left_to_the_parser_to_refuse(void **stat
     assert_int_equal(resp_is_http(bytes, sizeof bytes), 1);
 }
 
-/* ---- Writing ----------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 /* Writes into bytes full of '#', so that one byte too many shows. */
 static char written[4096];
