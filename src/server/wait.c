@@ -204,7 +204,8 @@ static bool answered_now(struct hold *h, int error, int64_t again_ns)
 /* Nobody else can be held: now, or not at all. It is an error only if to wait would have helped. */
 static void ask_without_seat(struct hold *h, int64_t now_ns)
 {
-    const int64_t patience = patience_left(h, now_ns);
+    const struct weir_request patient = request_of(h, patience_left(h, now_ns));
+    struct weir_verdict waiting;
     int64_t again_ns;
     int error;
 
@@ -212,9 +213,12 @@ static void ask_without_seat(struct hold *h, int64_t now_ns)
     h->question.holds = false;
     h->deadline_ns = now_ns;
     error = ask(h, now_ns, &again_ns);
-    if (!error && !h->verdict.allowed && h->verdict.retry_after_ns >= 0 &&
-        h->verdict.retry_after_ns <= patience)
-        error = WEIR_EFULL;
+    if (!error && !h->verdict.allowed) {
+        error = weir_peek(h->conn->worker->server->engine, &patient, &waiting);
+        if (!error && (waiting.allowed || (h->verdict.retry_after_ns >= 0 &&
+                                           h->verdict.retry_after_ns <= patient.patience_ns)))
+            error = WEIR_EFULL;
+    }
     (void)answered_now(h, error, -1);
 }
 
