@@ -126,6 +126,9 @@ WEIR_API const char *weir_error_text(int error);
     X(LIMITED)    /* refused now; retry_after_ns says when the same request can pass         */  \
     X(TOO_BIG)    /* refused for ever: the cost can never fit                                 */ \
     X(QUEUE_FULL) /* refused: as many are waiting as may                                      */ \
+    X(OPEN)       /* refused: a breaker is open, or its probes are out                        */ \
+    X(OVERLOAD)   /* refused: the system, or what it calls, has more than it can do           */ \
+    X(LISTED)     /* refused: the key is on the guard's deny list                             */ \
     X(FULL)       /* not counted: the store is full of live keys (weir_options.full)          */ \
     X(FALLBACK)   /* not counted: the store did not answer (the limit's fallback=)            */
 
@@ -166,13 +169,36 @@ struct weir_verdict {
     X(PACER, "pacer")                     \
     X(SMOOTH_BURSTY, "smooth-bursty")     \
     X(SMOOTH_WARMUP, "smooth-warmup")     \
-    X(MIN_INTERVAL, "min-interval")
+    X(MIN_INTERVAL, "min-interval")       \
+    X(CONCURRENCY, "concurrency")         \
+    X(SYSTEM, "system")                   \
+    X(BREAKER, "breaker")                 \
+    X(BBR, "bbr")                         \
+    X(VEGAS, "vegas")                     \
+    X(GRADIENT, "gradient")               \
+    X(AIMD, "aimd")                       \
+    X(ADAPTIVE_RATE, "adaptive-rate")
 
 enum weir_algorithm {
 #define X(name, text) WEIR_##name,
     WEIR_ALGORITHMS(X)
 #undef X
 };
+
+/* From here on they are guards: they are entered and left (weir_enter), and look at what is running
+ * and how it goes. Those before are rates. */
+#define WEIR_FIRST_GUARD WEIR_CONCURRENCY
+
+/* breaker: whose comparisons it follows. */
+enum weir_preset {
+    WEIR_PRESET_NONE,
+    WEIR_PRESET_HYSTRIX,
+    WEIR_PRESET_RESILIENCE4J,
+    WEIR_PRESET_SENTINEL,
+    WEIR_PRESET_SRE
+};
+/* breaker: what it does whatever happens. */
+enum weir_forced { WEIR_FORCED_NOT, WEIR_FORCED_OPEN, WEIR_FORCED_CLOSED, WEIR_FORCED_METRICS };
 
 enum weir_calendar { WEIR_DURATION, WEIR_DAY, WEIR_WEEK, WEIR_MONTH };
 enum weir_align { WEIR_ALIGN_FIRST, WEIR_ALIGN_CLOCK };
@@ -197,20 +223,46 @@ struct weir_term {
     enum weir_fallback fallback;
     int shadow;
     int count_denied;
-    int64_t count;           /* events ... (min-interval: 1)                                      */
+    int64_t count;           /* events ... (min-interval: 1; concurrency: permits; other guards: 0,
+                                or a rate)                                                        */
     int64_t period_ns;       /* ... in this long (a calendar month: 31 days)                      */
-    int64_t slots;           /* sliding-window                                                    */
+    int64_t slots;           /* sliding-window; bbr, breaker: buckets                             */
     int64_t per_slot;        /* sliding-window: events in one slot, or WEIR_NONE                  */
     int64_t min_interval_ns; /* sliding-log                                                       */
-    int64_t burst;           /* token-bucket; leaky-bucket: capacity; pacer: 1 + slack            */
-    int64_t initial;         /* token-bucket: tokens at birth                                     */
+    int64_t burst;           /* token-bucket, adaptive-rate; leaky: capacity; pacer: 1 + slack    */
+    int64_t initial;         /* token-bucket: tokens at birth; vegas, gradient, aimd: the limit   */
     int64_t delay;           /* leaky-bucket: events before delays begin, or WEIR_NONE            */
-    int64_t queue;           /* pacer: how many may be waiting                                    */
-    int64_t max_wait_ns;     /* pacer: WEIR_FOREVER or a bound                                    */
+    int64_t queue;           /* pacer, concurrency: how many may be waiting                       */
+    int64_t max_wait_ns;     /* pacer, concurrency: WEIR_FOREVER or a bound                       */
     int64_t max_burst_ns;    /* smooth-bursty: how much idleness is stored                        */
     int64_t warmup_ns;       /* smooth-warmup                                                     */
     int64_t cold_milli;      /* smooth-warmup: 3000 is cold=3                                     */
     char tz[WEIR_ZONE_MAX];  /* fixed-window with align=clock                                     */
+
+    /* Guards. Ratios and thresholds are in thousandths; WEIR_NONE is one that is not looked at. */
+    int64_t lease_ns;       /* concurrency: how long a permit lasts that nobody returns           */
+    int64_t cpu_milli;      /* bbr, system                                                        */
+    int64_t memory_milli;   /* bbr, system                                                        */
+    int64_t load_milli;     /* bbr, system: the load average of a minute, times 1000              */
+    int64_t pressure_milli; /* system: PSI, the share of time that some task waited               */
+    int64_t window_ns;      /* bbr, breaker: WEIR_NONE where a count of calls is the window       */
+    int64_t window_calls;   /* breaker                                                            */
+    int64_t cooling_ns;     /* bbr                                                                */
+    int64_t least;          /* vegas, gradient, aimd: the limit; adaptive-rate: events a period   */
+    int64_t most;           /* the same; system: in flight                                        */
+    int64_t target_ns;      /* adaptive-rate, aimd, system (rt): the latency that is still good   */
+    int64_t errors_milli;   /* breaker; adaptive-rate: the share of errors that is borne          */
+    int64_t slow_milli;     /* breaker: so many take longer ...                                   */
+    int64_t slow_ns;        /* ... than this                                                      */
+    int64_t error_count;    /* breaker                                                            */
+    int64_t volume;         /* breaker: calls before a share opens it                             */
+    int64_t open_ns;        /* breaker: how long it is open, the first time                       */
+    int64_t open_most_ns;   /* breaker: and as it grows                                           */
+    int64_t growth_milli;   /* breaker: by how much, from one opening to the next                 */
+    int64_t probes;         /* breaker: half-open, how many may try                               */
+    int64_t probe_ns;       /* breaker: half-open, how long they may take before it opens again   */
+    enum weir_preset preset;
+    enum weir_forced forced;
 };
 
 struct weir_limit {
@@ -282,6 +334,30 @@ WEIR_API void weir_limiter_reset(struct weir_limiter *limiter);
 /* Blocks until its turn; as weir_wait. */
 WEIR_API int weir_limiter_wait(struct weir_limiter *limiter, int64_t cost, int64_t deadline_ns,
                                struct weir_verdict *v);
+
+/* ---- What guards are told and tell --------------------------------------------------------- */
+
+/* How a call that was entered went. */
+enum weir_outcome {
+    WEIR_SUCCESS,
+    WEIR_ERROR,
+    WEIR_DROP,  /* it was refused or timed out further down: a sign of overload */
+    WEIR_IGNORE /* it tells nothing: the permit goes back, nothing is learned */
+};
+
+/* What the system is doing, in thousandths; WEIR_NONE: not known, and then nothing is over it. */
+struct weir_signals {
+    int64_t cpu_milli, memory_milli, load_milli, pressure_milli;
+};
+
+/* How a guard stands. */
+enum weir_stand { WEIR_CLOSED, WEIR_HALF_OPEN, WEIR_OPENED, WEIR_COOLING };
+struct weir_view {
+    enum weir_stand stand;
+    int64_t limit;     /* in flight at most now; -1: this guard has none */
+    int64_t in_flight; /* -1: not counted                                */
+    int64_t rate;      /* adaptive-rate: events a period now; else -1    */
+};
 
 /* ---- Engines ------------------------------------------------------------------------------- */
 
@@ -431,7 +507,7 @@ struct weir_reservation {
     int n;          /* 0 once it is cancelled, or if it was refused */
     struct {
         struct weir_policy *policy;
-        uint64_t scope, fingerprint;
+        uint64_t scope, fingerprint, key;
         int64_t cost, act_ns;
         uint32_t index, resets;
     } term[WEIR_TERMS_MAX];
@@ -490,6 +566,269 @@ struct weir_stats {
 
 WEIR_API int weir_stats(struct weir *w, struct weir_stats *stats);
 WEIR_API int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats);
+
+/* ---- Guards -------------------------------------------------------------------------------- */
+
+/* A rate looks at how much came; a guard looks at what is running and how it goes. So a call is entered,
+ * and when it has ended it is exited with its outcome:
+ *
+ *     #include <stdio.h>
+ *     #include <weir.h>
+ *
+ *     static enum weir_outcome call_the_backend(void)
+ *     {
+ *         return WEIR_SUCCESS;
+ *     }
+ *
+ *     int main(void)
+ *     {
+ *         struct weir *w;
+ *         struct weir_policy *backend;
+ *         struct weir_diag why;
+ *
+ *         if (weir_open(&w, NULL, &why) != 0 ||
+ *             weir_policy_set(w, "backend", "concurrency 10 queue=20 max-wait=100ms + breaker",
+ *                             &backend, &why) != 0) {
+ *             fprintf(stderr, "%s\n", why.text);
+ *             return 1;
+ *         }
+ *         for (int i = 0; i < 3; i++) {
+ *             const struct weir_request rq = weir_request_of(backend, "db-7", 4);
+ *             struct weir_ticket t;
+ *             struct weir_verdict v;
+ *
+ *             if (weir_enter(w, &rq, &t, &v) != 0)
+ *                 return 1;
+ *             if (v.allowed)
+ *                 weir_exit(w, &t, call_the_backend());
+ *             else
+ *                 printf("not now: %s\n", weir_reason_name(v.reason));
+ *         }
+ *         weir_close(w);
+ *         return 0;
+ *     }
+ *
+ * The limit may join guards and rates: `system` is asked first, then rates, `concurrency`, `breaker`, and
+ * the adaptive ones; all or nothing, and `which` is the term as it was written. Every key has states of
+ * its own, but for `system`, which has one for all keys. weir_take and its like refuse a policy that has
+ * a guard with WEIR_EINVAL, for what they took could never be left; weir_peek and weir_reset do not.
+ */
+
+/* What was entered, so that it can be exited. Plain bytes, the caller's. */
+struct weir_ticket {
+    int64_t entered_ns;
+    uint64_t forgotten;
+    int n; /* how many guards are still to be left; 0 once it was exited, or if it was refused */
+    struct {
+        struct weir_policy *policy;
+        uint64_t scope, fingerprint, key;
+        int64_t cost;
+        uint32_t index;
+    } term[WEIR_TERMS_MAX];
+};
+
+/* Enters, now or not at all; but where `concurrency` has a queue, waits in it while all permits are out:
+ * as long as its max-wait says, or rq->patience_ns if that is less. Callers for one key are let in in the
+ * order they came (within one process); one for whom the queue has no place is refused at once with
+ * QUEUE_FULL, and one whose time is over with LIMITED. One that a signal disturbs returns WEIR_EINTR.
+ * Whoever is not let in leaves no trace.
+ *
+ * cost is how many permits are taken, usually 1. A rate's patience is as in weir_take: a grant with a
+ * wait_ns is to be acted on only then, and the guards count the time from the entry on. A retry_after_ns
+ * of 0 is not known: it depends on others. In the twin, time starts at now_ns and passes as it does. */
+WEIR_API int weir_enter(struct weir *w, const struct weir_request *rq, struct weir_ticket *t,
+                        struct weir_verdict *v);
+WEIR_API int weir_enter_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
+                           struct weir_ticket *t, struct weir_verdict *v);
+
+/* 1 to 16 requests, all or nothing, as weir_take_all: say, connections of a client and of the whole
+ * server. Nobody waits here. */
+WEIR_API int weir_enter_all(struct weir *w, const struct weir_request *rq, size_t n,
+                            struct weir_ticket *t, struct weir_verdict *v);
+WEIR_API int weir_enter_all_at(struct weir *w, const struct weir_request *rq, size_t n,
+                               int64_t now_ns, struct weir_ticket *t, struct weir_verdict *v);
+
+/* Ends the ticket; a second time does nothing. Any thread may do it. Harmless too is a ticket that was
+ * refused, one whose lease has expired, and one whose policy was changed or forgotten meanwhile. After an
+ * error (WEIR_EBUSY) it may be tried again. A weir_reset of the key forgets who is in: their exits then
+ * return the permits of those who came after it. */
+WEIR_API int weir_exit(struct weir *w, struct weir_ticket *t, enum weir_outcome how);
+WEIR_API int weir_exit_at(struct weir *w, struct weir_ticket *t, enum weir_outcome how,
+                          int64_t now_ns);
+
+/* A call through a guard: enters, calls `run`, and exits with the outcome that it returns. `fallback`,
+ * unless NULL, is called if the guard refused (v->allowed is false), and if `run` returned WEIR_ERROR or
+ * WEIR_DROP. Both get `arg`. `v` may be NULL. After an error neither was called, unless weir_exit itself
+ * failed.
+ *
+ *     static enum weir_outcome fetch(void *page)
+ *     {
+ *         *(const char **)page = "fresh";
+ *         return WEIR_SUCCESS;
+ *     }
+ *
+ *     static void from_cache(void *page, const struct weir_verdict *v)
+ *     {
+ *         (void)v;
+ *         *(const char **)page = "stale";
+ *     }
+ *
+ *     const char *get_page(void)
+ *     {
+ *         const char *page = "none";
+ *
+ *         weir_run(w, &rq, fetch, from_cache, &page, NULL);
+ *         return page;
+ *     }
+ */
+WEIR_API int weir_run(struct weir *w, const struct weir_request *rq,
+                      enum weir_outcome (*run)(void *arg),
+                      void (*fallback)(void *arg, const struct weir_verdict *v), void *arg,
+                      struct weir_verdict *v);
+
+/* How the guard that is the term-th of the limit, from 0, stands for the key of the request. */
+WEIR_API int weir_guard_view(struct weir *w, const struct weir_request *rq, int term,
+                             struct weir_view *view);
+WEIR_API int weir_guard_view_at(struct weir *w, const struct weir_request *rq, int term,
+                                int64_t now_ns, struct weir_view *view);
+
+/* What `system` and `bbr` are told of the system. What is WEIR_NONE here is sampled (so is everything at
+ * first); what is not, is believed: for tests, and for those who know better. Twice a second a thread of
+ * the engine reads the container's processor time and memory relative to its quota (cgroup v1 and v2), or
+ * the machine's, the load average and the pressure; it is started by the first policy that asks, and ends
+ * with weir_close. Processor time is smoothed: a sample weighs a twentieth. */
+WEIR_API int weir_signals_set(struct weir *w, const struct weir_signals *signals);
+/* What they are told now. */
+WEIR_API void weir_signals_get(struct weir *w, struct weir_signals *signals);
+
+/* ---- Keys that a policy treats otherwise --------------------------------------------------- */
+
+/* Keys on the deny list are refused with LISTED, for ever; keys on the allow list pass everything but
+ * `system`, uncounted. Who is on both is denied. To set a list replaces it, at once and whole, under
+ * everybody who decides; n = 0 empties it. At most a million keys, of which 8 bytes each are kept. Lists
+ * hold for all verbs, and in this process: others that share a file have their own. */
+enum weir_list { WEIR_LIST_DENY, WEIR_LIST_ALLOW };
+#define WEIR_LIST_MOST 1000000
+
+WEIR_API int weir_list_set(struct weir *w, struct weir_policy *policy, enum weir_list which,
+                           const struct weir_bytes *keys, size_t n);
+
+/* A limit of a key's own, in place of the policy's: "this customer has ten times as much". It must have
+ * the algorithms of the policy's limit, in the same order, and states of the same size: another rate,
+ * burst or number of permits, not another window ring. The key's state goes on, as in a live change of
+ * the policy (limits.md). NULL takes it away. At most 4096 in a policy; in this process, as lists. While
+ * the policy's own limit has another shape it is out of force. */
+#define WEIR_OVERRIDES_MOST 4096
+
+WEIR_API int weir_override_set(struct weir *w, struct weir_policy *policy, const void *key,
+                               size_t key_len, const char *limit, struct weir_diag *why);
+WEIR_API int weir_override_set_at(struct weir *w, struct weir_policy *policy, const void *key,
+                                  size_t key_len, const char *limit, int64_t now_ns,
+                                  struct weir_diag *why);
+
+/* ---- Pools --------------------------------------------------------------------------------- */
+
+/* Worker threads behind a bounded queue. A pool keeps what is slow apart: its work has so many threads
+ * and no more, so many tasks may wait, and the next is refused at once. Work may also leave at a
+ * constant pace.
+ *
+ *     #include <stdio.h>
+ *     #include <weir.h>
+ *
+ *     static void *look_up(void *arg)
+ *     {
+ *         return arg;
+ *     }
+ *
+ *     static void *say_sorry(void *arg, const struct weir_verdict *v)
+ *     {
+ *         (void)arg;
+ *         return v->reason == WEIR_QUEUE_FULL ? "too busy" : "too slow";
+ *     }
+ *
+ *     int main(void)
+ *     {
+ *         const struct weir_pool_options o = {.threads = 4, .queue = 10, .pace = "pacer 500/s"};
+ *         const struct weir_task task = {
+ *             .run = look_up, .arg = "found", .fallback = say_sorry};
+ *         struct weir_pool *pool;
+ *         struct weir_diag why;
+ *         void *answer;
+ *
+ *         if (weir_pool_open(&pool, &o, &why) != 0) {
+ *             fprintf(stderr, "%s\n", why.text);
+ *             return 1;
+ *         }
+ *         if (weir_pool_call(pool, &task, 200 * 1000000, &answer, NULL) == 0)
+ *             puts(answer);
+ *         weir_pool_drain(pool, WEIR_FOREVER);
+ *         weir_pool_close(pool);
+ *         return 0;
+ *     }
+ */
+struct weir_pool;
+
+#define WEIR_POOL_QUEUE_DEFAULT 100
+
+/* All zero is the default of everything. */
+struct weir_pool_options {
+    int threads;      /* as many as there are processors, unless told                           */
+    int64_t queue;    /* how many may wait for a thread: 100 unless told; WEIR_NONE: nobody     */
+    const char *pace; /* a limit such as "pacer 50/s": tasks begin at this pace; NULL: at once.
+                         How many may wait is said by `queue`, not by the pacer's own options   */
+};
+
+/* What a pool does for its caller. `arg` must last until `run` has returned or `cancelled` was called;
+ * one of the two becomes of every task that was let in. All but `run` may be NULL. */
+struct weir_task {
+    void *(*run)(void *arg); /* by a worker; returns the result                                  */
+    void *arg;
+    /* It will never run: the pool was stopped, or its caller went before it began. The last that is
+     * heard of it. Called by whoever stops the pool, or by the caller. */
+    void (*cancelled)(void *arg);
+    /* By a worker: a result that nobody waits for (any more). */
+    void (*discard)(void *result);
+    /* By the caller of weir_pool_call, if it gets no result; it may be that `run` is still at it. What
+     * it returns is the result then. */
+    void *(*fallback)(void *arg, const struct weir_verdict *v);
+};
+
+/* `options` and `why` may be NULL. The threads have the signal mask of the caller. */
+WEIR_API int weir_pool_open(struct weir_pool **pool, const struct weir_pool_options *options,
+                            struct weir_diag *why);
+/* Stops it, ends the threads and frees it. NULL is fine. After fork() a pool is its parent's: in the
+ * child it refuses everything, and is only closed. */
+WEIR_API void weir_pool_close(struct weir_pool *pool);
+
+/* At once, whatever the workers do: granted, and the task will run; or refused with QUEUE_FULL. At most
+ * `threads` + `queue` tasks are in a pool, running or waiting; they begin in the order they came. `v`
+ * may be NULL. */
+WEIR_API int weir_pool_submit(struct weir_pool *pool, const struct weir_task *task,
+                              struct weir_verdict *v);
+
+/* The same, and waits for the result, at most for timeout_ns (WEIR_FOREVER: as long as it takes). Whose
+ * time is over is refused with OVERLOAD: a task that has not begun is taken back, and of one that has
+ * the result is discarded. *result is the task's, or the fallback's, or NULL. A task must not wait for
+ * another of its own pool: all workers may be waiting so. `result` and `v` may be NULL. */
+WEIR_API int weir_pool_call(struct weir_pool *pool, const struct weir_task *task,
+                            int64_t timeout_ns, void **result, struct weir_verdict *v);
+
+/* Lets nobody in any more, and waits until all who are in have run, at most for timeout_ns. Returns how
+ * many are left. */
+WEIR_API size_t weir_pool_drain(struct weir_pool *pool, int64_t timeout_ns);
+/* Lets nobody in any more, cancels all who wait, and waits until those who run have ended. Returns how
+ * many were cancelled. Neither of the two may be called by a task of the pool itself. */
+WEIR_API size_t weir_pool_stop(struct weir_pool *pool);
+
+struct weir_pool_stats {
+    uint64_t threads, queue;  /* as it was opened           */
+    uint64_t queued, running; /* now                        */
+    uint64_t submitted;       /* let in so far; of them ... */
+    uint64_t ran, cancelled;  /* ... these have ended       */
+    uint64_t late;            /* ran, but the caller had gone before */
+    uint64_t refused;         /* not let in                 */
+};
+WEIR_API void weir_pool_stats(struct weir_pool *pool, struct weir_pool_stats *stats);
 
 #ifdef __cplusplus
 }

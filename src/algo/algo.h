@@ -62,6 +62,15 @@ struct weir__ask {
     int64_t patience_ns; /* 0..WEIR_FOREVER; WEIR_WAIT_DEFAULT is resolved before it gets here */
     int64_t now_ns;      /* 0..2^62 */
     int64_t edge_ns;     /* fixed-window, align=clock: when the window that holds now ends */
+    const struct weir_signals *signals; /* guards: NULL is nothing known */
+    uint64_t dice;                      /* guards that throw: 64 random bits */
+};
+
+/* A call that was entered (a guard's take) ends. */
+struct weir__leaving {
+    int64_t entered_ns, now_ns;
+    int64_t cost;
+    enum weir_outcome how;
 };
 
 /* A length of time, exact: ns + rem/count, 0 <= rem < count. */
@@ -140,6 +149,13 @@ struct weir__algo {
                    struct weir__state *s);
     /* Converts what the zero state stands for; NULL: it stands for nothing. */
     void (*change_zero)(const struct weir__meter *from, struct weir__meter *to);
+    /* Guards only. take is to enter, peek what entering would say (reason OPEN, OVERLOAD, LIMITED; 0 as
+     * retry_after_ns where nobody can know); refund is not theirs (0). A lease is found again by its
+     * entered_ns: leases of one limit that began together are alike. */
+    void (*leave)(const struct weir__meter *m, struct weir__state *s,
+                  const struct weir__leaving *l);
+    void (*view)(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
+                 struct weir_view *out);
     /* The buckets of due.h only, for their common peek; their takes have it inlined. */
     weir__due_judge *judge;
     weir__due_remaining *remaining;
@@ -208,6 +224,38 @@ void weir__peek(const struct weir__meter *m, struct weir__state *s, const struct
 int64_t weir__refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns);
 int64_t weir__cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
                      int64_t act_ns, int64_t now_ns);
+/* Guards: the call ends; how the guard stands. Both bring the state up to the meter's version. */
+void weir__leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l);
+void weir__view(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                struct weir_view *out);
+
+/* `case WEIR__GUARDS:` in switches that are about rates alone, and the other way round. */
+#define WEIR__RATES            \
+    WEIR_FIXED_WINDOW:         \
+    case WEIR_SLIDING_WINDOW:  \
+    case WEIR_SLIDING_COUNTER: \
+    case WEIR_SLIDING_LOG:     \
+    case WEIR_TOKEN_BUCKET:    \
+    case WEIR_LEAKY_BUCKET:    \
+    case WEIR_PACER:           \
+    case WEIR_SMOOTH_BURSTY:   \
+    case WEIR_SMOOTH_WARMUP:   \
+    case WEIR_MIN_INTERVAL
+#define WEIR__GUARDS    \
+    WEIR_CONCURRENCY:   \
+    case WEIR_SYSTEM:   \
+    case WEIR_BREAKER:  \
+    case WEIR_BBR:      \
+    case WEIR_VEGAS:    \
+    case WEIR_GRADIENT: \
+    case WEIR_AIMD:     \
+    case WEIR_ADAPTIVE_RATE
+
+static inline bool weir__meter_guards(const struct weir__meter *m)
+{
+    return m->term.algorithm >= WEIR_FIRST_GUARD;
+}
+
 static inline void weir__reset(struct weir__state *s)
 {
     *s = (struct weir__state){0};
@@ -250,6 +298,7 @@ static inline void weir__refuse(struct weir_verdict *v, enum weir_reason why, in
 
 extern const struct weir__algo weir__fixed_window, weir__sliding_window, weir__sliding_counter,
     weir__sliding_log, weir__token_bucket, weir__leaky_bucket, weir__pacer, weir__smooth_bursty,
-    weir__smooth_warmup, weir__min_interval;
+    weir__smooth_warmup, weir__min_interval, weir__concurrency, weir__system, weir__breaker,
+    weir__bbr, weir__vegas, weir__gradient, weir__aimd, weir__adaptive_rate;
 
 #endif

@@ -97,6 +97,17 @@ void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict
     }
 }
 
+/* Whether it is a guard that refuses this: it is told, for it may note it (bbr cools from there). */
+static bool refuses(const struct weir__part *p)
+{
+    struct weir_verdict one;
+
+    if (!weir__meter_guards(p->meter))
+        return false;
+    weir__peek(p->meter, p->state, &p->ask, &one);
+    return !one.allowed;
+}
+
 void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict *v)
 {
     if (n == 1 && !part->meter->term.shadow) {
@@ -113,7 +124,7 @@ void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict
 
         if (!v->allowed)
             ask.patience_ns = 0; /* nobody will wait for it */
-        if (!v->allowed && !part[i].meter->term.count_denied)
+        if (!v->allowed && !part[i].meter->term.count_denied && !refuses(&part[i]))
             continue;
         weir__take(part[i].meter, part[i].state, &ask, &one);
         if (part[i].own)

@@ -23,18 +23,27 @@ static const struct weir__algo *const ALGORITHMS[] = {
     [WEIR_SMOOTH_BURSTY] = &weir__smooth_bursty,
     [WEIR_SMOOTH_WARMUP] = &weir__smooth_warmup,
     [WEIR_MIN_INTERVAL] = &weir__min_interval,
+    [WEIR_CONCURRENCY] = &weir__concurrency,
+    [WEIR_SYSTEM] = &weir__system,
+    [WEIR_BREAKER] = &weir__breaker,
+    [WEIR_BBR] = &weir__bbr,
+    [WEIR_VEGAS] = &weir__vegas,
+    [WEIR_GRADIENT] = &weir__gradient,
+    [WEIR_AIMD] = &weir__aimd,
+    [WEIR_ADAPTIVE_RATE] = &weir__adaptive_rate,
 };
 
 static void init(struct weir__meter *m, const struct weir_term *term, int64_t born_ns)
 {
-    *m = (struct weir__meter){
-        .algo = ALGORITHMS[term->algorithm],
-        .term = *term,
-        .version = 1,
-        .born_ns = born_ns,
-        .changed_ns = born_ns,
-        .per_period = UINT64_MAX / (uint64_t)term->period_ns,
-        .step = {term->period_ns / term->count, term->period_ns % term->count}};
+    *m = (struct weir__meter){.algo = ALGORITHMS[term->algorithm],
+                              .term = *term,
+                              .version = 1,
+                              .born_ns = born_ns,
+                              .changed_ns = born_ns};
+    if (term->count > 0) /* not every guard has a rate */
+        m->step = (struct weir__span){term->period_ns / term->count, term->period_ns % term->count};
+    if (term->period_ns > 0)
+        m->per_period = UINT64_MAX / (uint64_t)term->period_ns;
     m->algo->prepare(m);
 }
 
@@ -143,7 +152,9 @@ int64_t weir__refund(const struct weir__meter *m, struct weir__state *s, int64_t
 {
     assert(n >= 0);
     weir__touch(m, s, now_ns);
-    return s->fresh_ns == 0 || n == 0 ? 0 : m->algo->refund(m, s, n, now_ns);
+    if (s->fresh_ns == 0 || n == 0 || m->algo->refund == NULL)
+        return 0;
+    return m->algo->refund(m, s, n, now_ns);
 }
 
 int64_t weir__cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
@@ -154,4 +165,21 @@ int64_t weir__cancel(const struct weir__meter *m, struct weir__state *s, int64_t
     if (s->fresh_ns == 0 || cost == 0 || act_ns < now_ns || m->algo->cancel == NULL)
         return 0;
     return m->algo->cancel(m, s, cost, act_ns, now_ns);
+}
+
+void weir__leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
+{
+    assert(l->cost >= 0 && l->now_ns >= 0 && l->now_ns <= WEIR__NOW_MAX);
+    weir__touch(m, s, l->now_ns);
+    if (m->algo->leave && l->cost > 0)
+        m->algo->leave(m, s, l);
+}
+
+void weir__view(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                struct weir_view *out)
+{
+    weir__touch(m, s, now_ns);
+    *out = (struct weir_view){WEIR_CLOSED, -1, -1, -1};
+    if (m->algo->view)
+        m->algo->view(m, s, now_ns, out);
 }

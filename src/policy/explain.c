@@ -1,5 +1,6 @@
 #include "policy/explain.h"
 
+#include "algo/algo.h"
 #include "base/num.h"
 #include "policy/options.h"
 
@@ -183,6 +184,7 @@ void weir__explain_what(struct weir__out *o, const struct weir_term *t)
         span(o, t->period_ns);
         text(o, " between events");
         break;
+    case WEIR__GUARDS: weir__explain_guard(o, t); break;
     }
     if (t->count_denied)
         text(o, "; refused events count too");
@@ -251,6 +253,7 @@ void weir__explain_worst(struct weir__out *o, const struct weir_term *t)
         text(o, "; and the last event's own cost, whatever it is");
         break;
     case WEIR_MIN_INTERVAL: text(o, "1 in any interval shorter than that"); break;
+    case WEIR__GUARDS: weir__explain_guard_worst(o, t); break;
     }
 }
 
@@ -311,6 +314,7 @@ void weir__explain_refused(struct weir__out *o, const struct weir_term *t)
         text(o, "up to ");
         span(o, t->period_ns);
         break;
+    case WEIR__GUARDS: weir__explain_guard_refused(o, t); break;
     }
 }
 
@@ -321,10 +325,7 @@ void weir__explain_options(struct weir__out *o, const struct weir_term *t)
 
     for (int i = 0; i < 2; i++) {
         for (const struct weir__option *x = weir__options_of(both[i]); x->name; x++) {
-            const bool unused = (x->kind == WEIR__OPTION_ZONE && t->tz[0] == '\0') ||
-                                (x->kind == WEIR__OPTION_FLAG && !weir__option_get(x, t));
-
-            if (unused)
+            if (!weir__option_applies(x, t))
                 continue;
             text(o, space);
             weir__option_print(o, x, t);

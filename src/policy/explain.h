@@ -15,4 +15,9 @@ void weir__explain_refused(struct weir__out *o, const struct weir_term *t);
 /* Every option with its value, defaults included: "burst=20 initial=full". */
 void weir__explain_options(struct weir__out *o, const struct weir_term *t);
 
+/* The same of guards (explain_guards.c). */
+void weir__explain_guard(struct weir__out *o, const struct weir_term *t);
+void weir__explain_guard_worst(struct weir__out *o, const struct weir_term *t);
+void weir__explain_guard_refused(struct weir__out *o, const struct weir_term *t);
+
 #endif

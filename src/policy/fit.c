@@ -6,23 +6,41 @@
  */
 #include <string.h>
 
+#include "algo/algo.h"
 #include "base/num.h"
 #include "policy/grammar.h"
 #include "policy/options.h"
 
-static bool contradiction(struct weir__parser *p, const char *at, int error, const char *text)
+bool weir__contradiction(struct weir__parser *p, const char *at, int error, const char *text)
 {
     weir__out_text(weir__complain(p, error, at), text);
     return false;
 }
 
-static const char *place(const struct weir__places *at, int i)
+const char *weir__place(const struct weir__places *at, int i)
 {
-    return at->option[i] ? at->option[i] : at->rate;
+    return at->option[i] ? at->option[i] : at->amount;
 }
 
-/* Whether n events take at most 2^62 ns. */
-static bool drains(const struct weir_term *t, int64_t n)
+bool weir__slots_divide(struct weir__parser *p, const char *at, const char *name, int64_t slots,
+                        const char *what, int64_t ns)
+{
+    struct weir__out *o;
+
+    if (ns % slots == 0)
+        return true;
+    o = weir__complain(p, WEIR_ERANGE, at);
+    weir__out_text(o, name);
+    weir__out_text(o, "=");
+    weir__out_int(o, slots);
+    weir__out_text(o, " does not divide the ");
+    weir__out_text(o, what);
+    weir__out_text(o, " of ");
+    weir__out_duration(o, ns);
+    return false;
+}
+
+bool weir__drains(const struct weir_term *t, int64_t n)
 {
     return weir__wide(n) * weir__wide(t->period_ns) <=
            weir__wide(t->count) * weir__wide(WEIR__SPAN_MAX);
@@ -32,13 +50,15 @@ static bool check_fixed_window(struct weir__parser *p, struct weir_term *t,
                                const struct weir__places *at)
 {
     if (t->calendar != WEIR_DURATION && t->align == WEIR_ALIGN_FIRST)
-        return contradiction(p, place(at, 0), WEIR_ESYNTAX,
-                             "day, week and month follow the calendar: write 24h or 168h for a "
-                             "window that starts with its first event");
+        return weir__contradiction(
+            p, weir__place(at, 0), WEIR_ESYNTAX,
+            "day, week and month follow the calendar: write 24h or 168h for a "
+            "window that starts with its first event");
     if (at->option[1] && t->align == WEIR_ALIGN_FIRST)
-        return contradiction(p, place(at, 1), WEIR_ESYNTAX,
-                             "tz needs align=clock: a window that starts with its first event "
-                             "knows no time zone");
+        return weir__contradiction(
+            p, weir__place(at, 1), WEIR_ESYNTAX,
+            "tz needs align=clock: a window that starts with its first event "
+            "knows no time zone");
     if (!at->option[1] && t->align == WEIR_ALIGN_CLOCK)
         memcpy(t->tz, "UTC", 4);
     return true;
@@ -47,19 +67,13 @@ static bool check_fixed_window(struct weir__parser *p, struct weir_term *t,
 static bool check_sliding_window(struct weir__parser *p, struct weir_term *t,
                                  const struct weir__places *at)
 {
-    if (t->period_ns % t->slots != 0) {
-        struct weir__out *o = weir__complain(p, WEIR_ERANGE, place(at, 0));
-
-        weir__out_text(o, "slots=");
-        weir__out_int(o, t->slots);
-        weir__out_text(o, " does not divide the period of ");
-        weir__out_duration(o, t->period_ns);
+    if (!weir__slots_divide(p, weir__place(at, 0), "slots", t->slots, "period", t->period_ns))
         return false;
-    }
     if (t->per_slot == WEIR__WORD_EVEN)
         t->per_slot = weir__div_ceil(t->count, t->slots);
     if (t->per_slot > t->count)
-        return contradiction(p, place(at, 1), WEIR_ERANGE, "per-slot may not exceed the count");
+        return weir__contradiction(p, weir__place(at, 1), WEIR_ERANGE,
+                                   "per-slot may not exceed the count");
     return true;
 }
 
@@ -67,13 +81,16 @@ static bool check_bucket(struct weir__parser *p, struct weir_term *t, const stru
 {
     if (t->initial == WEIR__WORD_FULL)
         t->initial = t->burst;
-    if (!drains(t, t->burst))
-        return contradiction(p, place(at, 0), WEIR_ERANGE,
-                             "that many events take more than 146 years to drain at this rate");
+    if (!weir__drains(t, t->burst))
+        return weir__contradiction(
+            p, weir__place(at, 0), WEIR_ERANGE,
+            "that many events take more than 146 years to drain at this rate");
     if (t->algorithm == WEIR_TOKEN_BUCKET && t->initial > t->burst)
-        return contradiction(p, place(at, 1), WEIR_ERANGE, "initial may not exceed burst");
+        return weir__contradiction(p, weir__place(at, 1), WEIR_ERANGE,
+                                   "initial may not exceed burst");
     if (t->algorithm == WEIR_LEAKY_BUCKET && t->delay > t->burst)
-        return contradiction(p, place(at, 1), WEIR_ERANGE, "delay may not exceed capacity");
+        return weir__contradiction(p, weir__place(at, 1), WEIR_ERANGE,
+                                   "delay may not exceed capacity");
     return true;
 }
 
@@ -87,13 +104,13 @@ static bool check_smooth(struct weir__parser *p, const struct weir_term *t,
     const weir__u128 den = weir__wide(warm ? 2 * (1000 + t->cold_milli) : 1);
 
     if (warm && !at->option[0])
-        return contradiction(p, at->rate, WEIR_ESYNTAX,
-                             "smooth-warmup needs warmup=, such as warmup=4s");
+        return weir__contradiction(p, at->amount, WEIR_ESYNTAX,
+                                   "smooth-warmup needs warmup=, such as warmup=4s");
     /* 113 bits at most on either side */
     if (weir__wide(idle) * weir__wide(t->count) * num >
         weir__wide(WEIR_COUNT_MAX) * weir__wide(t->period_ns) * den)
-        return contradiction(p, place(at, 0), WEIR_ERANGE,
-                             "that would store more than 1000000000000 permits");
+        return weir__contradiction(p, weir__place(at, 0), WEIR_ERANGE,
+                                   "that would store more than 1000000000000 permits");
     return true;
 }
 
@@ -110,6 +127,7 @@ bool weir__term_fits(struct weir__parser *p, struct weir_term *t, const struct w
     case WEIR_SLIDING_COUNTER:
     case WEIR_SLIDING_LOG:
     case WEIR_MIN_INTERVAL: return true;
+    case WEIR__GUARDS: return weir__guard_fits(p, t, at);
     }
     return true;
 }

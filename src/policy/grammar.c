@@ -9,13 +9,11 @@
 
 #include <string.h>
 
-#include "base/num.h"
 #include "base/text.h"
 #include "policy/grammar.h"
 #include "policy/options.h"
-#include "policy/zone.h"
 
-#define DAYS_NS (86400 * WEIR__NS_PER_S)
+#define TERMS_THAT_FIT 8 /* into a canonical text, whatever they are */
 
 static void next_word(struct weir__parser *p)
 {
@@ -100,109 +98,51 @@ static bool read_algorithm(struct weir__parser *p, struct weir_term *t)
     return false;
 }
 
-static bool bad_number(struct weir__parser *p, struct weir__slice word, const char *what,
-                       enum weir__number read, const char *expected)
+static bool no_amount(struct weir__parser *p, const struct weir_term *t, enum weir__amount amount)
 {
-    const bool range =
-        read == WEIR__NUMBER_NEGATIVE || read == WEIR__NUMBER_BIG || read == WEIR__NUMBER_OK;
-    struct weir__out *o = weir__complain(p, range ? WEIR_ERANGE : WEIR_ESYNTAX, word.at);
+    static const struct {
+        const char *what, *such_as;
+    } EXPECTED[] = {[WEIR__AMOUNT_RATE] = {"COUNT/PERIOD", "10/s"},
+                    [WEIR__AMOUNT_INTERVAL] = {"a duration", "100ms"},
+                    [WEIR__AMOUNT_COUNT] = {"a count", "10"}};
+    struct weir__out *o = weir__complain(p, WEIR_ESYNTAX, p->word.at);
 
-    weir__out_text(o, what);
-    weir__out_text(o, " ");
-    weir__out_quoted(o, word);
-    weir__out_text(o, range ? " is out of range; expected " : " is not valid; expected ");
-    weir__out_text(o, expected);
+    weir__out_text(o, "expected ");
+    weir__out_text(o, EXPECTED[amount].what);
+    weir__out_text(o, " after ");
+    weir__out_text(o, weir_algorithm_name(t->algorithm));
+    weir__out_text(o, ", such as ");
+    weir__out_text(o, EXPECTED[amount].such_as);
+    if (p->word.len > 0) {
+        weir__out_text(o, ", not ");
+        weir__out_quoted(o, p->word);
+    }
     return false;
 }
 
-static bool read_count(struct weir__parser *p, struct weir_term *t, struct weir__slice word)
+static bool read_amount(struct weir__parser *p, struct weir_term *t)
 {
-    const bool log = t->algorithm == WEIR_SLIDING_LOG;
-    const int64_t most = log ? WEIR_LOG_COUNT_MAX : WEIR_COUNT_MAX;
-    const enum weir__number read = weir__parse_count(word, &t->count);
+    const enum weir__amount amount = weir__amount_of(t->algorithm);
+    const bool missing = p->word.len == 0 || weir__slice_is(p->word, "+");
+    const bool slash = p->word.len > 0 && memchr(p->word.at, '/', p->word.len);
+    bool read = false;
 
-    if (read == WEIR__NUMBER_OK && t->count >= 1 && t->count <= most)
+    if (amount == WEIR__AMOUNT_NOTHING)
         return true;
-    if (read == WEIR__NUMBER_FINE)
-        return bad_number(p, word, "count", read,
-                          "a whole number; 3/2s is one and a half a second");
-    return bad_number(p, word, "count", read,
-                      log ? "1 .. 65536, such as 5" : "1 .. 1000000000000, such as 10, 5k or 2M");
-}
-
-static bool read_duration(struct weir__parser *p, struct weir_term *t, struct weir__slice word)
-{
-    const enum weir__number read = weir__parse_duration(word, &t->period_ns);
-
-    if (read == WEIR__NUMBER_OK && t->period_ns >= WEIR_PERIOD_MIN_NS &&
-        t->period_ns <= WEIR_PERIOD_MAX_NS)
-        return true;
-    if (read == WEIR__NUMBER_FINE)
-        return bad_number(p, word, "period", read, "whole nanoseconds");
-    if (word.len > 0 && memchr(word.at, '+', word.len))
-        return bad_number(p, word, "period", read, "a space before and after the + between limits");
-    if (t->algorithm == WEIR_MIN_INTERVAL)
-        return bad_number(p, word, "interval", read, "1us .. 366 days, such as 100ms, 1.5s, 1m30s");
-    return bad_number(p, word, "period", read,
-                      "1us .. 366 days, such as s, m, h, day, 500ms, 10s, 1m30s");
-}
-
-static bool read_period(struct weir__parser *p, struct weir_term *t, struct weir__slice word)
-{
-    static const struct {
-        const char *name;
-        enum weir_calendar calendar;
-        int days;
-    } CALENDAR[] = {{"day", WEIR_DAY, 1}, {"week", WEIR_WEEK, 7}, {"month", WEIR_MONTH, 31}};
-    const bool fixed = t->algorithm == WEIR_FIXED_WINDOW;
-
-    for (int i = 0; i < 3; i++) {
-        if (!weir__slice_is(word, CALENDAR[i].name))
-            continue;
-        if (CALENDAR[i].calendar == WEIR_MONTH && !fixed)
-            return bad_number(p, word, "period", WEIR__NUMBER_BAD,
-                              "a fixed length here: months differ, and only a fixed-window follows "
-                              "the calendar");
-        t->calendar = fixed ? CALENDAR[i].calendar : WEIR_DURATION;
-        t->period_ns = CALENDAR[i].days * DAYS_NS;
-        return true;
-    }
-    if (weir__parse_unit(word, &t->period_ns) && t->period_ns >= WEIR_PERIOD_MIN_NS)
-        return true;
-    return read_duration(p, t, word);
-}
-
-static bool read_rate(struct weir__parser *p, struct weir_term *t)
-{
-    struct weir__slice period = p->word;
-    const struct weir__slice count = weir__slice_cut(&period, '/');
-
-    if (p->word.len == 0 || (period.len == 0 && t->algorithm != WEIR_MIN_INTERVAL)) {
-        struct weir__out *o = weir__complain(p, WEIR_ESYNTAX, p->word.at);
-        const char *name = weir_algorithm_name(t->algorithm);
-
-        weir__out_text(o, t->algorithm == WEIR_MIN_INTERVAL ? "expected a duration after "
-                                                            : "expected COUNT/PERIOD after ");
-        weir__out_text(o, name);
-        weir__out_text(o, t->algorithm == WEIR_MIN_INTERVAL ? ", such as 100ms" : ", such as 10/s");
-        if (p->word.len > 0) {
-            weir__out_text(o, ", not ");
-            weir__out_quoted(o, p->word);
-        }
-        return false;
-    }
-    if (t->algorithm == WEIR_MIN_INTERVAL) {
+    if (missing || (amount == WEIR__AMOUNT_RATE && !slash) ||
+        (amount == WEIR__AMOUNT_COUNT && slash))
+        return no_amount(p, t, amount);
+    if (amount == WEIR__AMOUNT_INTERVAL)
         t->count = 1;
-        if (!read_duration(p, t, p->word))
-            return false;
-    } else {
-        period.at++;
-        period.len--;
-        if (!read_count(p, t, count) || !read_period(p, t, period))
-            return false;
+    switch (amount) {
+    case WEIR__AMOUNT_RATE: read = weir__read_rate(p, t, p->word); break;
+    case WEIR__AMOUNT_INTERVAL: read = weir__read_duration(p, t, p->word); break;
+    case WEIR__AMOUNT_COUNT: read = weir__read_count(p, t, p->word); break;
+    case WEIR__AMOUNT_NOTHING: break;
     }
-    next_word(p);
-    return true;
+    if (read)
+        next_word(p);
+    return read;
 }
 
 /* Which other algorithm has the option, if any: a better hint than a list. */
@@ -241,80 +181,27 @@ static bool unknown_option(struct weir__parser *p, const struct weir_term *t,
     return false;
 }
 
-static bool bad_value(struct weir__parser *p, const struct weir__option *x,
-                      struct weir__slice value, int error)
+/* Where it is noted that the option was given. */
+static const char **noted(struct weir__places *at, const struct weir_term *t,
+                          const struct weir__option *x)
 {
-    struct weir__out *o = weir__complain(p, error, value.at);
+    const struct weir__option *own = weir__options_of(t->algorithm);
 
-    weir__out_text(o, x->name);
-    weir__out_text(o, "=");
-    weir__out_quoted(o, value);
-    weir__out_text(o, error == WEIR_ERANGE ? " is out of range; expected "
-                                           : " is not valid; expected ");
-    weir__out_text(o, x->say);
-    return false;
-}
-
-static bool read_zone(struct weir__parser *p, const struct weir__option *x, struct weir_term *t,
-                      struct weir__slice value)
-{
-    struct weir__zone *zone = NULL;
-    int error = WEIR_ENOZONE;
-
-    if (value.len > 0 && value.len < WEIR_ZONE_MAX) {
-        memcpy(t->tz, value.at, value.len);
-        error = weir__zone_load(&zone, t->tz);
-        weir__zone_free(zone);
-    }
-    return error == 0 ? true : bad_value(p, x, value, error);
-}
-
-static bool read_value(struct weir__parser *p, const struct weir__option *x, struct weir_term *t,
-                       struct weir__slice value)
-{
-    enum weir__number read = WEIR__NUMBER_BAD;
-    int64_t n = 0;
-
-    for (int i = 0; i < 4 && x->words[i].text; i++) {
-        if (weir__slice_is(value, x->words[i].text)) {
-            weir__option_set(x, t, x->words[i].value);
-            return true;
-        }
-    }
-    switch (x->kind) {
-    case WEIR__OPTION_COUNT: read = weir__parse_count(value, &n); break;
-    case WEIR__OPTION_DURATION: read = weir__parse_duration(value, &n); break;
-    case WEIR__OPTION_MILLI: read = weir__parse_decimal(value, 1000, &n); break;
-    case WEIR__OPTION_ZONE: return read_zone(p, x, t, value);
-    case WEIR__OPTION_ENUM:
-    case WEIR__OPTION_FLAG: break;
-    }
-    if (read == WEIR__NUMBER_BAD || read == WEIR__NUMBER_FINE)
-        return bad_value(p, x, value, WEIR_ESYNTAX);
-    if (read != WEIR__NUMBER_OK || n < x->lo || n > x->hi)
-        return bad_value(p, x, value, WEIR_ERANGE);
-    weir__option_set(x, t, n);
-    return true;
+    for (int i = 0; own[i].name; i++)
+        if (x == &own[i])
+            return &at->option[i];
+    return &at->common[x - weir__options_of(WEIR__ANY_ALGORITHM)];
 }
 
 /* Marks the option as given; false if it already was. */
 static bool mark(struct weir__places *at, const struct weir_term *t, const struct weir__option *x,
                  const char *where)
 {
-    const struct weir__option *common = weir__options_of(WEIR__ANY_ALGORITHM);
-    const struct weir__option *own = weir__options_of(t->algorithm);
+    const char **note = noted(at, t, x);
 
-    for (int i = 0; own[i].name; i++) {
-        if (x != &own[i])
-            continue;
-        if (at->option[i])
-            return false;
-        at->option[i] = where;
-        return true;
-    }
-    if (at->common & 1u << (x - common))
+    if (*note)
         return false;
-    at->common |= 1u << (x - common);
+    *note = where;
     return true;
 }
 
@@ -348,32 +235,51 @@ static bool read_option(struct weir__parser *p, struct weir_term *t, struct weir
     } else {
         value.at++;
         value.len--;
-        if (!read_value(p, x, t, value))
+        if (!weir__read_value(p, x, t, value))
             return false;
     }
     next_word(p);
     return true;
 }
 
+static void fill_in(struct weir_term *t, struct weir__places *at)
+{
+    const unsigned both[] = {t->algorithm, WEIR__ANY_ALGORITHM};
+
+    for (int i = 0; i < 2; i++)
+        for (const struct weir__option *x = weir__options_of(both[i]); x->name; x++)
+            if (!*noted(at, t, x))
+                weir__option_fill(x, t);
+}
+
 static bool read_term(struct weir__parser *p, struct weir_term *t)
 {
-    const struct weir__option *own;
     struct weir__places at = {0};
 
     memset(t, 0, sizeof *t);
+    at.amount = p->word.at;
     if (!read_algorithm(p, t))
         return false;
-    at.rate = p->word.at;
-    if (!read_rate(p, t))
+    if (weir__amount_of(t->algorithm) != WEIR__AMOUNT_NOTHING)
+        at.amount = p->word.at;
+    if (!read_amount(p, t))
         return false;
     while (p->word.len > 0 && !weir__slice_is(p->word, "+"))
         if (!read_option(p, t, &at))
             return false;
-    own = weir__options_of(t->algorithm);
-    for (int i = 0; own[i].name; i++)
-        if (!at.option[i] && own[i].kind != WEIR__OPTION_ZONE)
-            weir__option_set(&own[i], t, weir__option_default(&own[i], t));
+    fill_in(t, &at);
     return weir__term_fits(p, t, &at);
+}
+
+/* A text may be shorter than its canonical form, and that has to fit too. Only guards have so many
+ * options that it could not. */
+static bool prints_short(struct weir__parser *p, const struct weir_limit *l)
+{
+    if (l->n <= TERMS_THAT_FIT || weir_limit_print(l, NULL, 0) < WEIR_LIMIT_TEXT_MAX)
+        return true;
+    weir__out_text(weir__complain(p, WEIR_ERANGE, p->text.at),
+                   "in its canonical form the limit has more than 4095 bytes");
+    return false;
 }
 
 static bool read_limit(struct weir__parser *p, struct weir_limit *l)
@@ -394,7 +300,7 @@ static bool read_limit(struct weir__parser *p, struct weir_limit *l)
         if (!read_term(p, &l->term[l->n++]))
             return false;
         if (p->word.len == 0)
-            return true;
+            return prints_short(p, l);
         next_word(p); /* over the + */
     }
 }

@@ -143,8 +143,41 @@ static const struct weir__option *const OPTIONS[] = {
     [WEIR_SMOOTH_BURSTY] = SMOOTH_BURSTY,
     [WEIR_SMOOTH_WARMUP] = SMOOTH_WARMUP,
     [WEIR_MIN_INTERVAL] = NO_OPTIONS,
+    [WEIR_CONCURRENCY] = weir__concurrency_options,
+    [WEIR_SYSTEM] = weir__system_options,
+    [WEIR_BREAKER] = weir__breaker_options,
+    [WEIR_BBR] = weir__bbr_options,
+    [WEIR_VEGAS] = weir__vegas_options,
+    [WEIR_GRADIENT] = weir__vegas_options,
+    [WEIR_AIMD] = weir__aimd_options,
+    [WEIR_ADAPTIVE_RATE] = weir__adaptive_rate_options,
     [WEIR__ANY_ALGORITHM] = COMMON,
 };
+
+enum weir__amount weir__amount_of(enum weir_algorithm algorithm)
+{
+    switch (algorithm) {
+    case WEIR_MIN_INTERVAL: return WEIR__AMOUNT_INTERVAL;
+    case WEIR_CONCURRENCY: return WEIR__AMOUNT_COUNT;
+    case WEIR_SYSTEM:
+    case WEIR_BREAKER:
+    case WEIR_BBR:
+    case WEIR_VEGAS:
+    case WEIR_GRADIENT:
+    case WEIR_AIMD: return WEIR__AMOUNT_NOTHING;
+    case WEIR_FIXED_WINDOW:
+    case WEIR_SLIDING_WINDOW:
+    case WEIR_SLIDING_COUNTER:
+    case WEIR_SLIDING_LOG:
+    case WEIR_TOKEN_BUCKET:
+    case WEIR_LEAKY_BUCKET:
+    case WEIR_PACER:
+    case WEIR_SMOOTH_BURSTY:
+    case WEIR_SMOOTH_WARMUP:
+    case WEIR_ADAPTIVE_RATE: return WEIR__AMOUNT_RATE;
+    }
+    return WEIR__AMOUNT_RATE;
+}
 
 const struct weir__option *weir__options_of(unsigned algorithm)
 {
@@ -181,6 +214,8 @@ int64_t weir__option_get(const struct weir__option *o, const struct weir_term *t
         return word;
     }
     memcpy(&wide, (const char *)t + o->at, sizeof wide);
+    if (o->kind == WEIR__OPTION_RATE && wide == 0)
+        return WEIR_NONE;
     return is_slack(o) ? wide - 1 : wide;
 }
 
@@ -189,13 +224,19 @@ void weir__option_set(const struct weir__option *o, struct weir_term *t, int64_t
     const int word = (int)value;
     const int64_t wide = is_slack(o) ? value + 1 : value;
 
+    if (o->kind == WEIR__OPTION_RATE) { /* none: there is no other value by itself */
+        t->count = t->period_ns = 0;
+        return;
+    }
+    if (o->kind == WEIR__OPTION_SHARE)
+        t->slow_ns = 0;
     if (o->kind == WEIR__OPTION_ENUM || o->kind == WEIR__OPTION_FLAG)
         memcpy((char *)t + o->at, &word, sizeof word);
     else
         memcpy((char *)t + o->at, &wide, sizeof wide);
 }
 
-int64_t weir__option_default(const struct weir__option *o, const struct weir_term *t)
+static int64_t default_of(const struct weir__option *o, const struct weir_term *t)
 {
     if (o == &FIXED_WINDOW[0])
         return t->calendar == WEIR_DURATION ? WEIR_ALIGN_FIRST : WEIR_ALIGN_CLOCK;
@@ -216,6 +257,53 @@ int64_t weir__option_default(const struct weir__option *o, const struct weir_ter
     if (o == &SMOOTH_WARMUP[1])
         return 3000;
     return 0;
+}
+
+static bool is_common(const struct weir__option *o)
+{
+    for (const struct weir__option *x = COMMON; x->name; x++)
+        if (x == o)
+            return true;
+    return false;
+}
+
+void weir__option_fill(const struct weir__option *o, struct weir_term *t)
+{
+    if (o == &COMMON[0]) /* the SRE book's throttle counts what it refuses */
+        t->count_denied = t->preset == WEIR_PRESET_SRE;
+    else if (t->algorithm >= WEIR_FIRST_GUARD && !is_common(o))
+        weir__guard_option_fill(o, t);
+    else if (o->kind != WEIR__OPTION_ZONE) /* fit.c knows whether it needs one */
+        weir__option_set(o, t, default_of(o, t));
+}
+
+bool weir__option_is_default(const struct weir__option *o, const struct weir_term *t)
+{
+    struct weir_term filled = *t;
+
+    if (o->kind == WEIR__OPTION_ZONE)
+        return t->tz[0] == '\0' || weir__slice_is(weir__slice_of(t->tz), "UTC");
+    weir__option_fill(o, &filled);
+    return memcmp(&filled, t, sizeof filled) == 0;
+}
+
+bool weir__option_applies(const struct weir__option *o, const struct weir_term *t)
+{
+    const bool zero = o->kind != WEIR__OPTION_ZONE && weir__option_get(o, t) == 0;
+
+    if (o->kind == WEIR__OPTION_ZONE)
+        return t->tz[0] != '\0';
+    if (o->kind == WEIR__OPTION_FLAG)
+        return !zero;
+    if (t->algorithm == WEIR_CONCURRENCY && o->at == AT(max_wait_ns))
+        return t->queue > 0;
+    if (t->algorithm == WEIR_BREAKER && t->preset == WEIR_PRESET_SRE && o->at == AT(slow_milli))
+        return false;
+    if (t->algorithm == WEIR_BREAKER && t->preset == WEIR_PRESET_SRE && o->at == AT(error_count))
+        return false;
+    /* No buckets in a window of calls; no open and no probes for a throttle. */
+    return t->algorithm != WEIR_BREAKER || !zero || o->kind == WEIR__OPTION_ENUM ||
+           o->at == AT(volume);
 }
 
 void weir__options_list(struct weir__out *out, unsigned algorithm)

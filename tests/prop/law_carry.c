@@ -18,6 +18,7 @@ static bool comparable(const struct weir_term *from, const struct weir_term *to)
     case WEIR_SMOOTH_BURSTY:
     case WEIR_SMOOTH_WARMUP:
     case WEIR_MIN_INTERVAL: return true;
+    case WEIR__GUARDS: return false;
     case WEIR_LEAKY_BUCKET: return from->delay == WEIR_NONE && to->delay == WEIR_NONE;
     case WEIR_SLIDING_LOG:
         return from->count == to->count && from->min_interval_ns == 0 && to->min_interval_ns == 0 &&

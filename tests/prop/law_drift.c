@@ -47,6 +47,7 @@ static int64_t expected_ns(const struct weir_term *t, int64_t n)
     case WEIR_SMOOTH_BURSTY:
     case WEIR_SMOOTH_WARMUP:
     case WEIR_MIN_INTERVAL: return due_ns(t, n);
+    case WEIR__GUARDS: return 0;
     }
     return 0;
 }

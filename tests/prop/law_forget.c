@@ -158,6 +158,7 @@ static bool shows(const struct prop_case *c, int64_t early_ns)
     case WEIR_SLIDING_COUNTER:
     case WEIR_SLIDING_LOG:
     case WEIR_MIN_INTERVAL: return true;
+    case WEIR__GUARDS: return false;
     }
     return false;
 }

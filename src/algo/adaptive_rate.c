@@ -1,0 +1,298 @@
+/* A token bucket whose rate follows what it hears: quickly down, slowly up.
+ *
+ * The rate that the other side can bear is rarely known and never constant. So this begins at the
+ * rate that is written and moves between min and max, by what became of the calls, once a second:
+ *
+ *     more than `errors` of the second's calls failed,
+ *     or took longer than `target`                         rate = rate x 7/10
+ *     none of that, and calls there were                   rate = rate + count/20
+ *     no calls                                             count/20 towards count
+ *
+ *      rate  /|                   a saw with a steep edge: trouble costs much more than another
+ *           / |  /|  /|           second of a rate that is a little too low
+ *          /  |/  |/  |
+ *
+ * A call that entered before the rate was last lowered tells nothing of the rate that is: without that
+ * rule those still under way would lower it again and again, for one and the same trouble.
+ *
+ * A DROP (refused further down, or timed out) is a plain sign of overload: it lowers the rate at once,
+ * and then the second is not judged again. Above the written rate it only rises while half of it is
+ * used: a rate that nobody tries says nothing about a higher one. A second is the beat whatever the
+ * limit's period is: with 1000/h an hour would be too late, with 10/ms a millisecond tells nothing. 7/10
+ * is what AWS's clients lower theirs by; a twentieth regains that in six to nine seconds.
+ *
+ * The bucket is a due time as in due.h, but T = period/rate changes with the rate. What it holds is a
+ * time, burst x period / count, whatever the rate; so in events it holds burst x rate / count (one at
+ * least), and the limit that is reported is, with the default burst, the rate. When the rate changes D
+ * stays: a bucket that is half empty is half empty at any rate. Were it the events owed that stay, each
+ * way down and up again would leave some in the bucket that nobody put there.
+ *
+ * Invariants:
+ *   (1) min <= rate <= max.
+ *   (2) Over any interval of length t at most (burst/count x period + t) x max/period events pass:
+ *       each takes at least period/max of a time that only passing time gives back.
+ *   (3) From fresh_ns on the bucket is full and the rate is the written one again, for idle seconds
+ *       bring it back by themselves: what was learned is forgotten at the pace it is learned.
+ *   (4) A clock that steps back finds more owed, and begins its second anew; so does it with a rate that
+ *       was lowered in what is now the future.
+ *   (5) A refusal changes nothing, but with count-denied, where it fills the bucket.
+ */
+#include "algo/algo.h"
+
+#define STEPS 20 /* from nothing to the written rate */
+
+struct adaptive {
+    struct weir__state head; /* its 40 bits are the due time's remainder */
+    int64_t due_ns;
+    int64_t rate;       /* events a period */
+    int64_t lowered_ns; /* when it last fell */
+    int64_t second;     /* the one that is counted, since the epoch */
+    uint32_t calls;     /* that ended in it */
+    uint32_t bad;       /* of those */
+    uint32_t events;    /* that entered in it */
+    uint32_t dropped;   /* 1: it has lowered the rate already */
+};
+static_assert(sizeof(struct adaptive) == 64, "as the reference says");
+
+static int64_t step_of(const struct weir__meter *m)
+{
+    return weir__max(1, m->term.count / STEPS);
+}
+
+/* How many events the bucket holds at a rate. */
+static int64_t holds(const struct weir__meter *m, int64_t rate)
+{
+    const weir__u128 events =
+        weir__wide(m->term.burst) * weir__wide(rate) / weir__wide(m->term.count);
+
+    return events > WEIR_COUNT_MAX ? WEIR_COUNT_MAX : weir__max(1, (int64_t)events);
+}
+
+/* An event is `period` units of 1/rate ns, whatever the rate. */
+static weir__u128 units_of(const struct weir__meter *m, int64_t events)
+{
+    return weir__wide(events) * weir__wide(m->term.period_ns);
+}
+
+static void prepare(struct weir__meter *m)
+{
+    m->limit = holds(m, m->term.count);
+}
+
+/* ---- The bucket ----------------------------------------------------------------------------- */
+
+static int64_t rem_of(const struct adaptive *x)
+{
+    return weir__state_part(&x->head);
+}
+
+/* What is owed at now, in units of 1/rate ns. Below 2^62 x 10^12. */
+static weir__u128 owed(const struct adaptive *x, int64_t now_ns)
+{
+    if (x->due_ns <= now_ns)
+        return 0;
+    return weir__wide(x->due_ns - now_ns) * weir__wide(x->rate) - weir__wide(rem_of(x));
+}
+
+static void owe(const struct weir__meter *m, struct adaptive *x, weir__u128 units, int64_t now_ns)
+{
+    const weir__u128 rate = weir__wide(x->rate), ns = (units + rate - 1) / rate;
+
+    x->due_ns = weir__add_sat(now_ns, (int64_t)ns); /* the bucket's length: 2^62 at most */
+    x->head.word = weir__state_word((int64_t)(ns * rate - units), m->version);
+}
+
+static void move_to(const struct weir__meter *m, struct adaptive *x, int64_t rate, int64_t at_ns)
+{
+    if (rate == x->rate)
+        return;
+    if (rate < x->rate)
+        x->lowered_ns = at_ns;
+    x->rate = rate;
+    x->head.word = weir__state_word(0, m->version); /* a remainder is of a rate: rounded up */
+}
+
+/* ---- The rate ------------------------------------------------------------------------------- */
+
+static int64_t within(const struct weir__meter *m, int64_t rate)
+{
+    return weir__max(m->term.least, weir__min(rate, m->term.most));
+}
+
+/* A rate is below 2^40. */
+static int64_t lowered(const struct weir__meter *m, int64_t rate)
+{
+    return within(m, rate * 7 / 10);
+}
+
+/* Whether at least half of the second's events were used. */
+static bool is_used(const struct weir__meter *m, const struct adaptive *x)
+{
+    return weir__wide(2 * (int64_t)x->events) * weir__wide(m->term.period_ns) >=
+           weir__wide(x->rate) * weir__wide(WEIR__NS_PER_S);
+}
+
+/* The rate after the second that was counted. */
+static int64_t judged(const struct weir__meter *m, const struct adaptive *x)
+{
+    if (x->calls == 0 || x->dropped)
+        return x->rate;
+    if ((int64_t)x->bad * 1000 > m->term.errors_milli * x->calls)
+        return lowered(m, x->rate);
+    return x->rate < m->term.count || is_used(m, x) ? within(m, x->rate + step_of(m)) : x->rate;
+}
+
+/* And after so many without a call. */
+static int64_t drifted(const struct weir__meter *m, int64_t rate, int64_t seconds)
+{
+    const int64_t far = weir__mul_sat(seconds, step_of(m));
+
+    return rate < m->term.count ? rate + weir__min(far, m->term.count - rate)
+                                : rate - weir__min(far, rate - m->term.count);
+}
+
+static int64_t seconds_to_forget(const struct weir__meter *m, int64_t rate)
+{
+    const int64_t away = rate < m->term.count ? m->term.count - rate : rate - m->term.count;
+
+    return weir__div_ceil(away, step_of(m));
+}
+
+static void begin_second(struct adaptive *x, int64_t second)
+{
+    x->second = second;
+    x->calls = x->bad = x->events = x->dropped = 0;
+}
+
+/* The state as it is at now. */
+static struct adaptive load(const struct weir__meter *m, const struct weir__state *s,
+                            int64_t now_ns)
+{
+    const int64_t second = now_ns / WEIR__NS_PER_S;
+    struct adaptive x;
+
+    if (s->fresh_ns != INT64_MAX && now_ns >= s->fresh_ns)
+        return (struct adaptive){.rate = m->term.count, .second = second};
+    x = *(const struct adaptive *)s;
+    if (second > x.second) {
+        const int64_t rate = drifted(m, judged(m, &x), second - x.second - 1);
+
+        move_to(m, &x, rate, (x.second + 1) * WEIR__NS_PER_S);
+    }
+    if (second != x.second)
+        begin_second(&x, second);
+    x.lowered_ns = weir__min(x.lowered_ns, now_ns);
+    return x;
+}
+
+static void store(const struct weir__meter *m, struct weir__state *s, const struct adaptive *x)
+{
+    const int64_t seconds = x->second + 1 + seconds_to_forget(m, judged(m, x));
+    struct adaptive *to = (struct adaptive *)s;
+
+    *to = *x;
+    s->fresh_ns = weir__max(x->due_ns, weir__mul_sat(seconds, WEIR__NS_PER_S));
+    s->word = weir__state_word(rem_of(x), m->version);
+}
+
+/* ---- The row -------------------------------------------------------------------------------- */
+
+static bool decide(const struct weir__meter *m, struct adaptive *x, const struct weir__ask *a,
+                   struct weir_verdict *v)
+{
+    const int64_t most = holds(m, x->rate);
+    const weir__u128 full = units_of(m, most), price = units_of(m, a->cost);
+    const weir__u128 before = owed(x, a->now_ns), rate = weir__wide(x->rate);
+    weir__u128 after = before + price;
+    bool changes = a->cost > 0;
+
+    if (after <= full || a->cost == 0) {
+        weir__grant(v, 0);
+        x->events += (uint32_t)weir__min(a->cost, (int64_t)UINT32_MAX - x->events);
+    } else {
+        changes = m->term.count_denied;
+        after = !changes ? before : before > full ? before : full;
+        if (a->cost > holds(m, m->term.most))
+            weir__refuse(v, WEIR_TOO_BIG, -1);
+        else if (a->cost > most)
+            weir__refuse(v, WEIR_LIMITED, 0); /* not at this rate */
+        else
+            weir__refuse(v, WEIR_LIMITED, (int64_t)((after + price - full + rate - 1) / rate));
+    }
+    if (changes)
+        owe(m, x, after, a->now_ns);
+    v->limit = most;
+    v->remaining = after >= full ? 0 : (int64_t)((full - after) / weir__wide(m->term.period_ns));
+    return changes;
+}
+
+static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                 struct weir_verdict *v)
+{
+    struct adaptive x = load(m, s, a->now_ns);
+
+    if (decide(m, &x, a, v))
+        store(m, s, &x);
+    v->reset_after_ns = weir__max(0, s->fresh_ns - a->now_ns);
+}
+
+static void peek(const struct weir__meter *m, const struct weir__state *s,
+                 const struct weir__ask *a, struct weir_verdict *v)
+{
+    struct adaptive x = load(m, s, a->now_ns);
+
+    if (decide(m, &x, a, v))
+        store(m, &x.head, &x);
+    else
+        x.head.fresh_ns = s->fresh_ns;
+    v->reset_after_ns = weir__max(0, x.head.fresh_ns - a->now_ns);
+}
+
+static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
+{
+    struct adaptive x = load(m, s, l->now_ns);
+    const bool slow = m->term.target_ns != WEIR_NONE && l->now_ns > l->entered_ns &&
+                      l->now_ns - l->entered_ns > m->term.target_ns;
+
+    if (l->how == WEIR_IGNORE || l->entered_ns < x.lowered_ns)
+        return;
+    if (x.calls < UINT32_MAX) {
+        x.calls++;
+        x.bad += l->how != WEIR_SUCCESS || slow;
+    }
+    if (l->how == WEIR_DROP && !x.dropped) {
+        x.dropped = 1;
+        move_to(m, &x, lowered(m, x.rate), l->now_ns);
+    }
+    store(m, s, &x);
+}
+
+static void view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
+                 struct weir_view *out)
+{
+    *out = (struct weir_view){WEIR_CLOSED, -1, -1, load(m, s, now_ns).rate};
+}
+
+/* What was learned stays, as far as the new bounds allow, if it is still counted in the same period. */
+static void change(const struct weir__meter *from, const struct weir__meter *to,
+                   struct weir__state *s)
+{
+    struct adaptive x = load(from, s, to->changed_ns);
+
+    if (from->term.period_ns != to->term.period_ns) {
+        weir__reset(s);
+        return;
+    }
+    move_to(to, &x, within(to, x.rate), to->changed_ns);
+    store(to, s, &x);
+}
+
+const struct weir__algo weir__adaptive_rate = {
+    .prepare = prepare,
+    .state_bytes = sizeof(struct adaptive),
+    .take = take,
+    .peek = peek,
+    .leave = leave,
+    .view = view,
+    .change = change,
+};

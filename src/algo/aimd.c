@@ -1,0 +1,111 @@
+/* Additive increase, multiplicative decrease: TCP's answer to "how many at once?". Netflix's
+ * AIMDLimit.
+ *
+ *     a call was dropped, or took longer than timeout       limit = floor(limit x 9/10)
+ *     else, and at least half of the limit is in use        limit = limit + 1
+ *
+ *      limit   /|   /|   /|
+ *             / | /  | /  |     up by one a call, down by a tenth: a saw around what is good
+ *            /  |/   |/   |
+ *
+ * It looks at nothing but the bad news, so it has to go and find it: the limit climbs until calls
+ * are dropped or too slow, again and again. vegas and gradient hear the queue growing before.
+ *
+ * A limit of which less than half is used is not tried by its use, and stays: otherwise idle hours
+ * would raise it to the moon. What is in use is counted as the call ends, that call included.
+ *
+ * An ERROR is not a success, so it raises nothing; only one slower than the timeout is a sign of
+ * overload.
+ *
+ * Invariants:
+ *   (1) max(1, min) <= limit <= max.
+ *   (2) A refusal changes nothing.
+ *   (3) Those of flight.h.
+ */
+#include "algo/flight.h"
+
+struct aimd_state {
+    struct weir__state head; /* its 40 bits are what is in flight */
+    int64_t limit;
+};
+static_assert(sizeof(struct aimd_state) == 24, "as the reference says");
+
+static struct aimd_state load(const struct weir__meter *m, const struct weir__state *s,
+                              int64_t now_ns)
+{
+    if (weir__flight_is_new(s, now_ns))
+        return (struct aimd_state){.limit = m->limit};
+    return *(const struct aimd_state *)s;
+}
+
+static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                 struct weir_verdict *v)
+{
+    struct aimd_state x = load(m, s, a->now_ns);
+
+    if (!weir__flight_judge(m, &x.head, x.limit, a, v) || a->cost == 0)
+        return;
+    weir__flight_enter(m, &x.head, a->cost);
+    *(struct aimd_state *)s = x;
+}
+
+static void peek(const struct weir__meter *m, const struct weir__state *s,
+                 const struct weir__ask *a, struct weir_verdict *v)
+{
+    const struct aimd_state x = load(m, s, a->now_ns);
+
+    (void)weir__flight_judge(m, &x.head, x.limit, a, v);
+}
+
+static int64_t learn(const struct weir__meter *m, const struct aimd_state *x,
+                     const struct weir__leaving *l)
+{
+    const bool slow = weir__flight_took(l) > m->term.target_ns;
+
+    if (l->how == WEIR_IGNORE)
+        return x->limit;
+    if (l->how == WEIR_DROP || slow)
+        return weir__flight_within(m, x->limit * 9 / 10); /* limits are below 2^40 */
+    if (l->how == WEIR_SUCCESS && weir__state_part(&x->head) * 2 >= x->limit)
+        return weir__flight_within(m, x->limit + 1);
+    return x->limit;
+}
+
+static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
+{
+    struct aimd_state *x = (struct aimd_state *)s;
+
+    if (weir__flight_is_new(s, l->now_ns))
+        return;
+    x->limit = learn(m, x, l);
+    weir__flight_leave(m, s, l->cost, l->now_ns + WEIR__IDLE_NS);
+}
+
+static void view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
+                 struct weir_view *out)
+{
+    const struct aimd_state x = load(m, s, now_ns);
+
+    weir__flight_view(&x.head, x.limit, out);
+}
+
+/* What is in flight stays so; what was learned stays as far as the new bounds allow. */
+static void change(const struct weir__meter *from, const struct weir__meter *to,
+                   struct weir__state *s)
+{
+    struct aimd_state *x = (struct aimd_state *)s;
+
+    (void)from;
+    x->limit = weir__flight_within(to, x->limit);
+    s->word = weir__state_word(weir__state_part(s), to->version);
+}
+
+const struct weir__algo weir__aimd = {
+    .prepare = weir__flight_prepare,
+    .state_bytes = sizeof(struct aimd_state),
+    .take = take,
+    .peek = peek,
+    .leave = leave,
+    .view = view,
+    .change = change,
+};

@@ -1,0 +1,331 @@
+/* Shedding by Little's law while the machine is hot. kratos/aegis BBR, Sentinel's system rule.
+ *
+ * What a service can have in flight without a queue is its best throughput times its best latency:
+ *
+ *     limit = floor(most passed in a bucket x least mean latency of a bucket / bucket's length)
+ *
+ *     passed     |  7| 12| 15| 14|...       15 x 8 ms / 100 ms: 1.2, so 1 at once; more than that
+ *     latency ms |  9|  8| 11| 30|...       only waits. The bucket of now is not full and not counted
+ *
+ * TCP BBR measures a path so. The limit holds only when it is needed: while the processor, memory or
+ * load is at its threshold or above (hot), and for `cooling` after the first drop of an episode, so
+ * that what was shed does not come back at once and heat the machine again. Later drops do not
+ * prolong it. An episode ends when a call comes that finds the machine cool and the cooling over.
+ *
+ * Whoever asks is not counted: it is refused if `limit` is passed by those already inside. So limit
+ * + 1 may be in flight, and with one in flight a second always enters. This one more than the limit
+ * is what it grows by: a limit that admitted exactly itself would measure exactly itself, for ever.
+ *
+ * It must not grow for ever either. In a long episode the window holds nothing but the episode: its
+ * least latency has the queue in it that the limit let in, and makes room for it and one more. TCP
+ * BBR drains its queue now and then to see the path without it, and so does this. Once an episode is
+ * older than half a window, every window has a lull: for a twentieth of its buckets half of the limit
+ * is in force. The machine may look cool for that long; so it sheds in the lull whatever the signals
+ * say, and a new episode begins, with its cooling, where the lull ends. kratos has no lulls.
+ *
+ * Latencies are whole milliseconds, rounded up call by call, and the mean of a bucket is rounded up
+ * too, as kratos does: a service quicker than that may queue for a millisecond. Where kratos divides
+ * a second by the bucket and drops the rest (none are left of buckets longer than a second, and its
+ * limit is 0), this divides last. An empty window has the limit 1.
+ *
+ * What passed is what ended in SUCCESS or ERROR. A DROP was not done; it only leaves.
+ *
+ * Invariants:
+ *   (1) limit >= 1, and a call that finds none or one in flight is never refused (but TOO_BIG).
+ *   (2) `limit` is that of the bucket `newest`: it changes only as a bucket ends, so it is reckoned
+ *       once a bucket and not once a call.
+ *   (3) Buckets roll as rolling.h says. A call that ends late, by a clock that stepped back, counts in
+ *       none of them, and a cooling that began in what is now the future begins anew.
+ *   (4) With nothing in flight, fresh_ns is when the window is empty and the cooling over. Then an
+ *       episode that no cool call has ended is over too.
+ *   (5) Those of flight.h.
+ */
+#include "algo/bbr.h"
+
+#include "algo/flight.h"
+#include "algo/rolling.h"
+
+#define NEVER       INT64_C(-1)
+#define TOOK_MAX_MS (INT64_C(1) << 31) /* 24 days: the sum of a bucket fits 63 bits */
+#define PASSES_MAX  ((int64_t)UINT32_MAX)
+#define LULL_SHARE  20 /* one in so many buckets of a window */
+
+struct bucket {
+    uint32_t passed;
+    uint32_t timed;   /* of those, whose latency is known */
+    uint64_t took_ms; /* in all */
+};
+
+struct bbr_state {
+    struct weir__state head; /* its 40 bits are what is in flight */
+    int64_t dropped_ns;      /* the episode's first drop, or NEVER */
+    int64_t newest;
+    int64_t limit;
+    struct bucket ring[];
+};
+static_assert(sizeof(struct bbr_state) == 40 && sizeof(struct bucket) == 16,
+              "as the reference says");
+
+/* The state as it stands at some time. */
+struct look {
+    bool is_new, lull;
+    int64_t slot, limit, held, dropped_ns;
+    int64_t cap; /* the limit in force: in a lull, half of it */
+};
+
+static void prepare(struct weir__meter *m)
+{
+    m->limit = 1; /* of an empty window */
+    m->slot_ns = weir__max(1, m->term.window_ns / m->term.slots);
+    m->shape = m->term.slots;
+}
+
+static size_t state_size(const struct weir__meter *m)
+{
+    return sizeof(struct bbr_state) + sizeof(struct bucket) * (size_t)m->term.slots;
+}
+
+/* ---- The window ---------------------------------------------------------------------------- */
+
+static int64_t slot_of(const struct weir__meter *m, const struct bbr_state *b, int64_t now_ns)
+{
+    return weir__rolling_slot(now_ns / m->slot_ns, b->newest, m->term.slots);
+}
+
+/* Below 2^32 x 2^31 x 10^6: 128 bits hold it. */
+static int64_t little(const struct weir__meter *m, int64_t most_passed, int64_t least_ms)
+{
+    const weir__u128 work = weir__wide(most_passed) * weir__wide(least_ms * WEIR__NS_PER_MS);
+    const weir__u128 limit = work / weir__wide(m->slot_ns);
+
+    if (limit > weir__wide(WEIR_COUNT_MAX))
+        return WEIR_COUNT_MAX;
+    return weir__max(1, (int64_t)limit);
+}
+
+/* Of the buckets that are over when `slot` is the one of now. */
+static struct weir__bbr_figures reckon(const struct weir__meter *m, const struct bbr_state *b,
+                                       int64_t slot)
+{
+    const int64_t slots = m->term.slots;
+    struct weir__bbr_figures f = {.most_passed = 1, .least_ms = INT64_MAX};
+
+    for (int64_t i = b->newest - slots + 1; i <= b->newest; i++) {
+        const struct bucket *at = &b->ring[weir__max(0, i) % slots];
+
+        if (i == slot || !weir__rolling_holds(i, slot, slots))
+            continue;
+        f.most_passed = weir__max(f.most_passed, at->passed);
+        if (at->timed > 0)
+            f.least_ms = weir__min(f.least_ms, weir__div_ceil((int64_t)at->took_ms, at->timed));
+    }
+    if (f.least_ms == INT64_MAX)
+        f.least_ms = 1;
+    f.limit = little(m, f.most_passed, f.least_ms);
+    return f;
+}
+
+/* ---- Lulls --------------------------------------------------------------------------------- */
+
+static int64_t lull_slots(const struct weir__meter *m)
+{
+    return weir__max(1, m->term.slots / LULL_SHARE);
+}
+
+/* Whether the slot is in a lull of the episode that began so. */
+static bool is_lull(const struct weir__meter *m, int64_t slot, int64_t dropped_ns)
+{
+    return dropped_ns != NEVER && slot % m->term.slots < lull_slots(m) &&
+           slot * m->slot_ns - dropped_ns >= m->term.window_ns / 2;
+}
+
+/* The episode as it goes on at `slot`: the end of a lull is the first drop of another. */
+static int64_t dropped_at(const struct weir__meter *m, const struct bbr_state *b, int64_t slot)
+{
+    const int64_t begin = b->newest - b->newest % m->term.slots;
+
+    if (slot <= b->newest || !is_lull(m, b->newest, b->dropped_ns) ||
+        is_lull(m, slot, b->dropped_ns))
+        return b->dropped_ns;
+    return (begin + lull_slots(m)) * m->slot_ns;
+}
+
+static struct look look_at(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+{
+    const struct bbr_state *b = (const struct bbr_state *)s;
+    struct look w = {true, false, now_ns / m->slot_ns, m->limit, 0, NEVER, m->limit};
+
+    if (weir__flight_is_new(s, now_ns))
+        return w;
+    w.is_new = false;
+    w.slot = slot_of(m, b, now_ns);
+    w.limit = w.slot == b->newest ? b->limit : reckon(m, b, w.slot).limit;
+    w.held = weir__state_part(s);
+    w.dropped_ns = dropped_at(m, b, w.slot);
+    w.lull = is_lull(m, w.slot, w.dropped_ns);
+    w.cap = w.lull ? weir__max(1, w.limit / 2) : w.limit;
+    return w;
+}
+
+/* Makes the state what the look saw. */
+static void settle(const struct weir__meter *m, struct weir__state *s, const struct look *w)
+{
+    struct bbr_state *b = (struct bbr_state *)s;
+
+    if (w->is_new)
+        memset(s, 0, state_size(m));
+    else if (w->slot != b->newest)
+        weir__rolling_roll(b->ring, sizeof *b->ring, b->newest, w->slot, m->term.slots);
+    b->newest = w->slot;
+    b->limit = w->limit;
+    b->dropped_ns = w->dropped_ns;
+}
+
+static int64_t fresh_of(const struct weir__meter *m, const struct bbr_state *b)
+{
+    const int64_t empty_ns = (b->newest + m->term.slots) * m->slot_ns;
+
+    if (b->dropped_ns == NEVER)
+        return empty_ns;
+    return weir__max(empty_ns, b->dropped_ns + m->term.cooling_ns + 1);
+}
+
+/* ---- Heat ---------------------------------------------------------------------------------- */
+
+static bool reaches(int64_t level_milli, int64_t threshold_milli)
+{
+    return level_milli != WEIR_NONE && threshold_milli != WEIR_NONE &&
+           level_milli >= threshold_milli;
+}
+
+static bool is_hot(const struct weir__meter *m, const struct weir_signals *now)
+{
+    return now != NULL && (reaches(now->cpu_milli, m->term.cpu_milli) ||
+                           reaches(now->memory_milli, m->term.memory_milli) ||
+                           reaches(now->load_milli, m->term.load_milli));
+}
+
+static bool is_cooling(const struct weir__meter *m, const struct look *w, int64_t now_ns)
+{
+    return w->dropped_ns != NEVER && now_ns - w->dropped_ns <= m->term.cooling_ns;
+}
+
+/* ---- The row ------------------------------------------------------------------------------- */
+
+/* Decides, and leaves in *w what of the episode is to be remembered. */
+static void decide(const struct weir__meter *m, struct look *w, int64_t fresh_ns,
+                   const struct weir__ask *a, struct weir_verdict *v)
+{
+    const bool hot = is_hot(m, a->signals), sheds = hot || w->lull || is_cooling(m, w, a->now_ns);
+    const bool fits = a->cost <= WEIR__COUNTER_MAX - w->held;
+    const bool excess = w->held > 0 && a->cost - 1 > w->cap - w->held;
+    const bool allowed = a->cost == 0 || (fits && !(sheds && excess));
+    const int64_t after = allowed ? w->held + a->cost : w->held;
+
+    if (allowed)
+        weir__grant(v, 0);
+    else if (a->cost > WEIR__COUNTER_MAX)
+        weir__refuse(v, WEIR_TOO_BIG, -1);
+    else
+        weir__refuse(v, WEIR_OVERLOAD, 0);
+    if (!sheds)
+        w->dropped_ns = NEVER;
+    else if (hot && !allowed && w->dropped_ns == NEVER)
+        w->dropped_ns = a->now_ns;
+    else if (w->dropped_ns > a->now_ns)
+        w->dropped_ns = a->now_ns;
+    v->limit = w->cap;
+    v->remaining = sheds ? weir__max(0, weir__min(w->cap, w->cap + 1 - after)) : w->cap;
+    v->reset_after_ns = after > 0 ? WEIR_FOREVER : weir__max(0, fresh_ns - a->now_ns);
+}
+
+static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                 struct weir_verdict *v)
+{
+    struct look w = look_at(m, s, a->now_ns);
+
+    decide(m, &w, s->fresh_ns, a, v);
+    if (a->cost == 0 || (w.held == 0 && !v->allowed))
+        return;
+    settle(m, s, &w);
+    if (v->allowed)
+        weir__flight_enter(m, s, a->cost);
+}
+
+static void peek(const struct weir__meter *m, const struct weir__state *s,
+                 const struct weir__ask *a, struct weir_verdict *v)
+{
+    struct look w = look_at(m, s, a->now_ns);
+
+    decide(m, &w, s->fresh_ns, a, v);
+}
+
+static void count(struct bucket *at, int64_t cost, int64_t took_ns)
+{
+    const int64_t took_ms = weir__min(weir__div_ceil(took_ns, WEIR__NS_PER_MS), TOOK_MAX_MS);
+    const int64_t timed = took_ms == 0 ? 0 : weir__min(cost, PASSES_MAX - at->timed);
+
+    at->passed += (uint32_t)weir__min(cost, PASSES_MAX - at->passed);
+    at->timed += (uint32_t)timed;
+    at->took_ms += (uint64_t)(timed * took_ms);
+}
+
+static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
+{
+    struct bbr_state *b = (struct bbr_state *)s;
+    const struct look w = look_at(m, s, l->now_ns);
+    const bool done = l->how == WEIR_SUCCESS || l->how == WEIR_ERROR;
+
+    if (w.is_new)
+        return;
+    settle(m, s, &w);
+    if (done && !weir__rolling_is_late(l->now_ns / m->slot_ns, w.slot))
+        count(&b->ring[w.slot % m->term.slots], l->cost, weir__flight_took(l));
+    weir__flight_leave(m, s, l->cost, fresh_of(m, b));
+}
+
+static void view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
+                 struct weir_view *out)
+{
+    const struct look w = look_at(m, s, now_ns);
+
+    *out = (struct weir_view){is_cooling(m, &w, now_ns) ? WEIR_COOLING : WEIR_CLOSED, w.cap, w.held,
+                              -1};
+}
+
+/* What is in flight and the episode stay; so does the window, where its buckets are as long as they
+ * were. No key becomes as good as new later than it said. */
+static void change(const struct weir__meter *from, const struct weir__meter *to,
+                   struct weir__state *s)
+{
+    struct bbr_state *b = (struct bbr_state *)s;
+    const int64_t held = weir__state_part(s);
+
+    if (from->slot_ns != to->slot_ns) {
+        memset(b->ring, 0, sizeof *b->ring * (size_t)to->term.slots);
+        b->newest = to->changed_ns / to->slot_ns;
+        b->limit = to->limit;
+    }
+    s->fresh_ns = held > 0 ? WEIR__HELD_NS : weir__min(s->fresh_ns, fresh_of(to, b));
+    s->word = weir__state_word(held, to->version);
+}
+
+struct weir__bbr_figures weir__bbr_figures(const struct weir__meter *m, const struct weir__state *s,
+                                           int64_t now_ns)
+{
+    const struct bbr_state *b = (const struct bbr_state *)s;
+
+    if (weir__flight_is_new(s, now_ns))
+        return (struct weir__bbr_figures){1, 1, m->limit};
+    return reckon(m, b, slot_of(m, b, now_ns));
+}
+
+const struct weir__algo weir__bbr = {
+    .prepare = prepare,
+    .state_size = state_size,
+    .take = take,
+    .peek = peek,
+    .leave = leave,
+    .view = view,
+    .change = change,
+};

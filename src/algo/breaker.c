@@ -1,0 +1,313 @@
+/* The circuit breaker: stop calling what does not answer.
+ *
+ *               too many fail                 the time is up
+ *     CLOSED  ----------------->   OPEN   ------------------->  HALF-OPEN
+ *       ^                           ^  ^                          |   |
+ *       |                           |  +-- a probe fails ---------+   |
+ *       |                           +----- or is not back in time     |
+ *       +----------------------------------- the probes succeed ------+
+ *
+ * Closed, every call passes and what became of it goes into a rolling window. When the window says
+ * that too many failed or were slow, the breaker opens: for `open` nobody is let through, so that the
+ * other side can recover and the callers do not wait for nothing. Then `probes` calls may try. If all
+ * are well it closes and the window starts from nothing; if one is not, it opens again, for `growth`
+ * times as long as before (to `open-max` at most). Closing brings the time back to `open`.
+ *
+ * A probe that never comes back would leave it half-open for ever (and does, in Sentinel and in
+ * resilience4j as they are set up by default). Here the probes have `probe-timeout`: then they count
+ * as failed. So from every state, time alone leads to a moment where a caller is let in.
+ *
+ * What fails is ERROR and DROP, and what is slow took longer than it may; IGNORE tells nothing and gives
+ * a probe's turn back. What is too many is the presets' business (breaker_presets.c). One thing is as in
+ * none of their libraries: there any call that ends while the breaker is half-open decides, here only one
+ * that entered since.
+ *
+ * A call is one call, whatever its cost.
+ *
+ * Invariants:
+ *   (1) A closed breaker with an empty window is a key never seen: closing resets the state.
+ *   (2) Entering a closed breaker changes nothing. There is nothing in flight to be lost.
+ *   (3) Open and half-open are kept until somebody comes: fresh_ns is the end of time. So it is with a
+ *       window of calls, which knows no time.
+ *   (4) Half-open, no more than `probes` are let in before the outcome is known.
+ *   (5) A clock that steps back: an opening that has not begun yet begins now, and so do the probes'
+ *       times. Nobody waits for more than the opening's own length because of it.
+ */
+#include "algo/breaker.h"
+
+#define STAND_SHIFT 32
+#define GRANTED     ((INT64_C(1) << STAND_SHIFT) - 1)
+
+/* The state as it stands at some time. */
+struct look {
+    enum weir_stand stand;
+    bool is_new;     /* closed, and nothing in the window          */
+    int64_t granted; /* half-open: probes that were let in         */
+    int64_t mark_ns, open_ns;
+};
+
+static void prepare(struct weir__meter *m)
+{
+    const struct weir_term *t = &m->term;
+    const bool calls = t->window_ns == WEIR_NONE;
+
+    m->limit = WEIR_COUNT_MAX; /* there is none */
+    m->slot_ns = calls ? 0 : t->window_ns / t->slots;
+    m->shape = calls ? -t->window_calls : t->slots * 2 + (t->preset == WEIR_PRESET_SRE);
+}
+
+static size_t state_size(const struct weir__meter *m)
+{
+    return sizeof(struct weir__breaker) + weir__window_bytes(m);
+}
+
+/* ---- The state ------------------------------------------------------------------------------ */
+
+static int64_t grown(const struct weir_term *t, int64_t open_ns)
+{
+    return weir__min(weir__mul_div(open_ns, t->growth_milli, 1000), t->open_most_ns);
+}
+
+static struct look look_at(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+{
+    const struct weir__breaker *b = (const struct weir__breaker *)s;
+    struct look w = {.stand = WEIR_CLOSED, .is_new = true};
+
+    if (s->fresh_ns != INT64_MAX && now_ns >= s->fresh_ns)
+        return w;
+    w = (struct look){(enum weir_stand)(weir__state_part(s) >> STAND_SHIFT), false,
+                      weir__state_part(s) & GRANTED, b->mark_ns, b->open_ns};
+    if (w.stand == WEIR_HALF_OPEN && w.mark_ns > now_ns)
+        w.mark_ns = now_ns;
+    if (w.stand == WEIR_HALF_OPEN && now_ns - w.mark_ns >= m->term.probe_ns) {
+        w.stand = WEIR_OPENED;
+        w.open_ns = grown(&m->term, w.open_ns);
+        w.mark_ns += m->term.probe_ns + w.open_ns;
+    }
+    if (w.stand == WEIR_OPENED && w.mark_ns - w.open_ns > now_ns)
+        w.mark_ns = now_ns + w.open_ns;
+    return w;
+}
+
+/* Writes how it stands. Open and half-open, the window is not used, and the sum counts probes. */
+static void settle(const struct weir__meter *m, struct weir__state *s, const struct look *w)
+{
+    struct weir__breaker *b = (struct weir__breaker *)s;
+
+    s->fresh_ns = w->stand == WEIR_CLOSED ? weir__window_empty_ns(m, b) : INT64_MAX;
+    s->word = weir__state_word((int64_t)w->stand << STAND_SHIFT | w->granted, m->version);
+    b->mark_ns = w->mark_ns;
+    b->open_ns = w->open_ns;
+}
+
+static void open_for(struct look *w, struct weir__breaker *b, int64_t open_ns, int64_t now_ns)
+{
+    *w = (struct look){WEIR_OPENED, false, 0, now_ns + open_ns, open_ns};
+    b->sum = (struct weir__tally){0, 0, 0};
+}
+
+/* ---- Entering ------------------------------------------------------------------------------- */
+
+static void enter_or_wait(const struct weir__meter *m, struct look *w, const struct weir__ask *a,
+                          struct weir_verdict *v)
+{
+    const int64_t from_ns = weir__breaker_until(&m->term, w->mark_ns);
+
+    if (w->stand == WEIR_OPENED && a->now_ns < from_ns) {
+        weir__refuse(v, WEIR_OPEN, from_ns - a->now_ns);
+        return;
+    }
+    if (w->stand == WEIR_OPENED)
+        *w = (struct look){WEIR_HALF_OPEN, false, 0, a->now_ns, w->open_ns};
+    if (w->granted >= m->term.probes) {
+        weir__refuse(v, WEIR_OPEN, 0);
+        return;
+    }
+    w->granted++;
+    weir__grant(v, 0);
+}
+
+static int64_t remaining(const struct weir__meter *m, const struct look *w)
+{
+    switch (w->stand) {
+    case WEIR_HALF_OPEN: return weir__max(0, m->term.probes - w->granted);
+    case WEIR_OPENED: return 0;
+    case WEIR_CLOSED:
+    case WEIR_COOLING: break;
+    }
+    return m->limit;
+}
+
+static struct weir__tally tally_of(const struct weir__meter *m, const struct weir__state *s,
+                                   const struct look *w, int64_t now_ns)
+{
+    return w->is_new ? (struct weir__tally){0, 0, 0}
+                     : weir__window_tally(m, (const struct weir__breaker *)s, now_ns);
+}
+
+/* Decides, and leaves in *w how it stands then. True if a throttle is to count what it refused. */
+static bool decide(const struct weir__meter *m, const struct weir__state *s, struct look *w,
+                   const struct weir__ask *a, struct weir_verdict *v)
+{
+    const bool sre = m->term.preset == WEIR_PRESET_SRE;
+    bool drops = false;
+
+    v->limit = m->limit;
+    v->reset_after_ns = 0;
+    if (m->term.forced == WEIR_FORCED_OPEN && a->cost > 0) {
+        weir__refuse(v, WEIR_OPEN, -1);
+        v->remaining = 0;
+        return false;
+    }
+    if (a->cost == 0 || m->term.forced != WEIR_FORCED_NOT || w->stand == WEIR_CLOSED)
+        weir__grant(v, 0);
+    else
+        enter_or_wait(m, w, a, v);
+    if (sre && a->cost > 0 && m->term.forced == WEIR_FORCED_NOT)
+        drops = weir__sre_drops(m, tally_of(m, s, w, a->now_ns), a->dice);
+    if (drops)
+        weir__refuse(v, WEIR_OPEN, 0);
+    v->remaining = drops ? 0 : remaining(m, w);
+    if (w->stand != WEIR_CLOSED)
+        v->reset_after_ns = WEIR_FOREVER;
+    else if (!w->is_new)
+        v->reset_after_ns = s->fresh_ns == INT64_MAX ? WEIR_FOREVER : s->fresh_ns - a->now_ns;
+    return drops && m->term.count_denied;
+}
+
+/* ---- Leaving -------------------------------------------------------------------------------- */
+
+static void add(const struct weir__meter *m, struct weir__state *s, struct look *w, int64_t now_ns,
+                bool error, bool slow)
+{
+    struct weir__breaker *b = (struct weir__breaker *)s;
+
+    if (w->is_new)
+        weir__window_clear(m, b, now_ns);
+    weir__window_add(m, b, now_ns, error, slow);
+    w->is_new = false;
+}
+
+static void leave_closed(const struct weir__meter *m, struct weir__state *s, struct look *w,
+                         int64_t now_ns, bool error, bool slow)
+{
+    struct weir__breaker *b = (struct weir__breaker *)s;
+    const bool trips_at_all =
+        m->term.forced == WEIR_FORCED_NOT && m->term.preset != WEIR_PRESET_SRE;
+
+    add(m, s, w, now_ns, error, slow);
+    if (trips_at_all && weir__breaker_trips(&m->term, b->sum))
+        open_for(w, b, m->term.open_ns, now_ns);
+    settle(m, s, w);
+}
+
+static void leave_half_open(const struct weir__meter *m, struct weir__state *s, struct look *w,
+                            const struct weir__leaving *l, bool error, bool slow)
+{
+    struct weir__breaker *b = (struct weir__breaker *)s;
+    int how;
+
+    if (l->entered_ns < w->mark_ns) /* it is of the time before */
+        return;
+    if (l->how == WEIR_IGNORE) {
+        w->granted = weir__max(b->sum.calls, w->granted - 1);
+        settle(m, s, w);
+        return;
+    }
+    b->sum.calls++;
+    b->sum.errors += error;
+    b->sum.slow += slow;
+    how = weir__breaker_judges(&m->term, b->sum, error, slow);
+    if (how > 0) {
+        weir__reset(s);
+        return;
+    }
+    if (how < 0)
+        open_for(w, b, grown(&m->term, w->open_ns), l->now_ns);
+    settle(m, s, w);
+}
+
+static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
+{
+    struct look w = look_at(m, s, l->now_ns);
+    const bool error = l->how == WEIR_ERROR || l->how == WEIR_DROP;
+    const bool slow = m->term.slow_milli != WEIR_NONE && l->now_ns > l->entered_ns &&
+                      l->now_ns - l->entered_ns > m->term.slow_ns;
+
+    if (m->term.forced == WEIR_FORCED_OPEN || m->term.forced == WEIR_FORCED_CLOSED)
+        return;
+    if (m->term.forced == WEIR_FORCED_METRICS && w.stand != WEIR_CLOSED)
+        w = (struct look){.stand = WEIR_CLOSED, .is_new = true}; /* it was forced since */
+    if (w.stand == WEIR_HALF_OPEN)
+        leave_half_open(m, s, &w, l, error, slow);
+    else if (w.stand == WEIR_CLOSED && l->how != WEIR_IGNORE)
+        leave_closed(m, s, &w, l->now_ns, error, slow);
+}
+
+/* ---- The row -------------------------------------------------------------------------------- */
+
+static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                 struct weir_verdict *v)
+{
+    struct weir__breaker *b = (struct weir__breaker *)s;
+    struct look w = look_at(m, s, a->now_ns);
+    const enum weir_stand was = w.stand;
+
+    if (decide(m, s, &w, a, v))
+        leave_closed(m, s, &w, a->now_ns, true, false);
+    if (was == WEIR_CLOSED || a->cost == 0 || m->term.forced != WEIR_FORCED_NOT)
+        return;
+    if (was != w.stand)
+        b->sum = (struct weir__tally){0, 0, 0}; /* of the probes */
+    settle(m, s, &w);
+}
+
+static void peek(const struct weir__meter *m, const struct weir__state *s,
+                 const struct weir__ask *a, struct weir_verdict *v)
+{
+    struct look w = look_at(m, s, a->now_ns);
+
+    (void)decide(m, s, &w, a, v);
+}
+
+static void view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
+                 struct weir_view *out)
+{
+    const struct look w = look_at(m, s, now_ns);
+    const struct weir__tally n =
+        w.stand == WEIR_CLOSED ? tally_of(m, s, &w, now_ns) : (struct weir__tally){0, 0, 0};
+
+    switch (m->term.forced) {
+    case WEIR_FORCED_NOT: out->stand = w.stand; break;
+    case WEIR_FORCED_OPEN: out->stand = WEIR_OPENED; return;
+    case WEIR_FORCED_CLOSED: out->stand = WEIR_CLOSED; return;
+    /* What it would be, if it were asked. */
+    case WEIR_FORCED_METRICS:
+        out->stand = weir__breaker_trips(&m->term, n) ? WEIR_OPENED : WEIR_CLOSED;
+        break;
+    }
+    if (m->term.preset == WEIR_PRESET_SRE)
+        out->stand = weir__sre_throttles(m, n) ? WEIR_HALF_OPEN : WEIR_CLOSED;
+}
+
+/* How it stands, it stands. A window whose buckets were of another length starts from nothing. */
+static void change(const struct weir__meter *from, const struct weir__meter *to,
+                   struct weir__state *s)
+{
+    const struct look w = look_at(from, s, to->changed_ns);
+
+    if (w.is_new || (w.stand == WEIR_CLOSED && from->slot_ns != to->slot_ns))
+        weir__reset(s);
+    else
+        settle(to, s, &w);
+}
+
+const struct weir__algo weir__breaker = {
+    .prepare = prepare,
+    .state_size = state_size,
+    .take = take,
+    .peek = peek,
+    .leave = leave,
+    .view = view,
+    .change = change,
+};

@@ -1,0 +1,84 @@
+/* What is too much for a breaker: the comparisons of the libraries that its presets are named after,
+ * where these differ by one.
+ *
+ *                   opens on                           volume   leaves OPEN        probes
+ *     (none)        share >= errors, count >= N        shares   now >= until       all must be well
+ *     hystrix       whole percent >= errors            shares   now >  until       the same, one
+ *     resilience4j  share >= errors                    shares   now >  until       by their share
+ *     sentinel      share > errors, count > N          both     now >= until       the same, one
+ *                   (a slow share of 100%: >=)
+ *     sre           no states: breaker_sre.c
+ *
+ * Shares are compared by cross multiplication, so that 3 of 8 is 37.5% and not nearly that. Hystrix judges
+ * on a timer every 500 ms; this judges as a call ends.
+ */
+#include "algo/breaker.h"
+
+/* Counts are below 2^32. */
+static bool too_many(const struct weir_term *t, int64_t some, int64_t of, int64_t milli)
+{
+    switch (t->preset) {
+    case WEIR_PRESET_HYSTRIX: return some * 100 / of * 10 >= milli;
+    case WEIR_PRESET_SENTINEL: return some * 1000 > milli * of;
+    case WEIR_PRESET_NONE:
+    case WEIR_PRESET_RESILIENCE4J:
+    case WEIR_PRESET_SRE: break;
+    }
+    return some * 1000 >= milli * of;
+}
+
+static bool fails(const struct weir_term *t, struct weir__tally n)
+{
+    return t->errors_milli != WEIR_NONE && too_many(t, n.errors, n.calls, t->errors_milli);
+}
+
+static bool lags(const struct weir_term *t, struct weir__tally n)
+{
+    if (t->slow_milli == WEIR_NONE)
+        return false;
+    if (t->slow_milli == 1000) /* more than all cannot be */
+        return n.slow == n.calls;
+    return too_many(t, n.slow, n.calls, t->slow_milli);
+}
+
+static bool counts(const struct weir_term *t, struct weir__tally n)
+{
+    if (t->error_count == WEIR_NONE)
+        return false;
+    if (t->preset == WEIR_PRESET_SENTINEL)
+        return n.errors > t->error_count && n.calls >= t->volume;
+    return n.errors >= t->error_count;
+}
+
+bool weir__breaker_trips(const struct weir_term *t, struct weir__tally n)
+{
+    if (n.calls == 0)
+        return false;
+    return (n.calls >= t->volume && (fails(t, n) || lags(t, n))) || counts(t, n);
+}
+
+/* Whether a probe of that outcome failed, by what the breaker looks at. */
+static bool is_bad(const struct weir_term *t, bool error, bool slow)
+{
+    const bool minds_errors = t->errors_milli != WEIR_NONE || t->error_count != WEIR_NONE;
+
+    return (error && minds_errors) || (slow && t->slow_milli != WEIR_NONE);
+}
+
+int64_t weir__breaker_until(const struct weir_term *t, int64_t mark_ns)
+{
+    const bool strictly = t->preset == WEIR_PRESET_HYSTRIX || t->preset == WEIR_PRESET_RESILIENCE4J;
+
+    return strictly ? mark_ns + 1 : mark_ns;
+}
+
+int weir__breaker_judges(const struct weir_term *t, struct weir__tally n, bool error, bool slow)
+{
+    const int64_t enough = weir__max(1, weir__min(t->volume, t->probes));
+
+    if (t->preset != WEIR_PRESET_RESILIENCE4J)
+        return is_bad(t, error, slow) ? -1 : n.calls >= t->probes;
+    if (n.calls < enough)
+        return 0;
+    return fails(t, n) || lags(t, n) || (t->error_count != WEIR_NONE && n.errors > 0) ? -1 : 1;
+}

@@ -1,0 +1,253 @@
+/* In flight at once: a semaphore for each key. nginx's limit_conn, Tomcat's maxThreads, a bulkhead.
+ *
+ * Entering takes permits, leaving returns them; who finds too few is refused. How long anybody stays
+ * is not its concern, so nobody can say when the next one may enter: retry_after is 0, not known. A
+ * queue in front of it (queue=, max-wait=) is carried out above, where there are threads to wait.
+ *
+ *     concurrency 3                 enter enter enter ENTER       exit  enter
+ *     in flight                       1     2     3   refused      2      3
+ *
+ * Whoever never returns a permit (its process was killed, its code path forgot) has it for ever. With
+ * `lease` a permit ends by itself: its time of entry is kept, and it no longer counts once it is a
+ * lease old. One that is returned after that is no longer there and nothing happens; the call itself
+ * may well still be running, which is what the lease was to be longer than.
+ *
+ * Invariants:
+ *   (1) Permits in flight, leases that ended apart, never exceed count but by a live change to a lower
+ *       one; then nobody enters until enough have left.
+ *   (2) Without a lease the 40 bits beside the version are the number in flight, and fresh_ns is the
+ *       end of time while there are any.
+ *   (3) With a lease they are where the ring of entries begins and how long it is. Entries are in
+ *       order of time, whatever the clock did, so that those that ended are the first ones, and one
+ *       is found by halving. fresh_ns is when the newest ends.
+ *   (4) A permit is known by its time of entry. Those that entered at the same moment end at the same
+ *       moment, so it does not matter which of them is returned.
+ *   (5) Nothing is returned twice: what is not in flight is not taken away.
+ */
+#include "algo/algo.h"
+
+/* Of the 40 bits: where the first entry is, and how many there are. */
+#define LEN_BITS 20
+
+static_assert(WEIR_LOG_COUNT_MAX < 1 << LEN_BITS, "a ring's length fits");
+
+static bool leases(const struct weir__meter *m)
+{
+    return m->term.lease_ns != WEIR_NONE;
+}
+
+static void prepare(struct weir__meter *m)
+{
+    m->limit = m->term.count;
+    m->shape = leases(m) ? m->term.count : 0;
+}
+
+static size_t state_size(const struct weir__meter *m)
+{
+    const int64_t entries = leases(m) ? m->term.count : 0;
+
+    return sizeof(struct weir__state) + sizeof(int64_t) * (size_t)entries;
+}
+
+static int64_t patience(const struct weir__meter *m)
+{
+    return m->term.queue > 0 ? m->term.max_wait_ns : 0;
+}
+
+/* ---- The ring ------------------------------------------------------------------------------- */
+
+struct ring {
+    int64_t first, len;
+};
+
+static int64_t *entry(const struct weir__meter *m, struct weir__state *s, int64_t i)
+{
+    return (int64_t *)(void *)(s + 1) + i % m->term.count;
+}
+
+static int64_t time_of(const struct weir__meter *m, const struct weir__state *s, int64_t i)
+{
+    return ((const int64_t *)(const void *)(s + 1))[i % m->term.count];
+}
+
+/* How many of the ring's entries were made before that time. */
+static int64_t before(const struct weir__meter *m, const struct weir__state *s, struct ring r,
+                      int64_t time_ns)
+{
+    int64_t lo = 0, hi = r.len;
+
+    while (lo < hi) {
+        const int64_t middle = lo + (hi - lo) / 2;
+
+        if (time_of(m, s, r.first + middle) < time_ns)
+            lo = middle + 1;
+        else
+            hi = middle;
+    }
+    return lo;
+}
+
+/* The entries whose lease has not ended at now. */
+static struct ring live(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+{
+    struct ring r = {0, 0};
+    int64_t ended;
+
+    if (s->fresh_ns == 0)
+        return r;
+    r.first = weir__state_part(s) >> LEN_BITS;
+    r.len = weir__state_part(s) & ((1 << LEN_BITS) - 1);
+    ended = before(m, s, r, now_ns - m->term.lease_ns + 1);
+    return (struct ring){(r.first + ended) % m->term.count, r.len - ended};
+}
+
+static void settle(const struct weir__meter *m, struct weir__state *s, struct ring r)
+{
+    if (r.len == 0) {
+        weir__reset(s);
+        return;
+    }
+    s->fresh_ns = time_of(m, s, r.first + r.len - 1) + m->term.lease_ns;
+    s->word = weir__state_word(r.first << LEN_BITS | r.len, m->version);
+}
+
+/* Makes room for n entries before the i-th and fills it. At the end, unless the clock stepped back. */
+static void insert(const struct weir__meter *m, struct weir__state *s, struct ring *r, int64_t n,
+                   int64_t time_ns)
+{
+    const int64_t at = before(m, s, *r, time_ns + 1);
+
+    for (int64_t i = r->len - 1; i >= at; i--)
+        *entry(m, s, r->first + i + n) = time_of(m, s, r->first + i);
+    for (int64_t i = 0; i < n; i++)
+        *entry(m, s, r->first + at + i) = time_ns;
+    r->len += n;
+}
+
+/* Takes up to n entries of that time out, and closes the gap from its shorter side: the oldest are
+ * the first to leave, as a rule. */
+static void remove_some(const struct weir__meter *m, struct weir__state *s, struct ring *r,
+                        int64_t n, int64_t time_ns)
+{
+    const int64_t at = before(m, s, *r, time_ns);
+    const int64_t there = before(m, s, *r, time_ns + 1) - at;
+
+    n = weir__min(n, there);
+    if (at <= r->len - at - n) {
+        for (int64_t i = at - 1; i >= 0; i--)
+            *entry(m, s, r->first + i + n) = time_of(m, s, r->first + i);
+        r->first = (r->first + n) % m->term.count;
+    } else {
+        for (int64_t i = at + n; i < r->len; i++)
+            *entry(m, s, r->first + i - n) = time_of(m, s, r->first + i);
+    }
+    r->len -= n;
+}
+
+/* ---- The row -------------------------------------------------------------------------------- */
+
+static int64_t in_flight(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+{
+    if (leases(m))
+        return live(m, s, now_ns).len;
+    return s->fresh_ns == 0 ? 0 : weir__state_part(s);
+}
+
+/* How long the key is not as good as new, were so many in flight. */
+static int64_t reset_after(const struct weir__meter *m, const struct weir__state *s, int64_t held,
+                           bool entered, int64_t now_ns)
+{
+    const int64_t ends_ns = entered ? now_ns + m->term.lease_ns : 0;
+
+    if (held == 0)
+        return 0;
+    return leases(m) ? weir__max(s->fresh_ns, ends_ns) - now_ns : WEIR_FOREVER;
+}
+
+static bool decide(const struct weir__meter *m, const struct weir__state *s,
+                   const struct weir__ask *a, struct weir_verdict *v)
+{
+    const int64_t held = in_flight(m, s, a->now_ns);
+    const bool enters = a->cost > 0 && a->cost <= m->limit - held;
+    const int64_t after = enters ? held + a->cost : held;
+
+    if (enters || a->cost == 0)
+        weir__grant(v, 0);
+    else if (a->cost > m->limit)
+        weir__refuse(v, WEIR_TOO_BIG, -1);
+    else
+        weir__refuse(v, WEIR_LIMITED, 0);
+    v->limit = m->limit;
+    v->remaining = weir__max(0, m->limit - after);
+    v->reset_after_ns = reset_after(m, s, after, enters, a->now_ns);
+    return enters;
+}
+
+static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                 struct weir_verdict *v)
+{
+    if (!decide(m, s, a, v))
+        return;
+    if (leases(m)) {
+        struct ring r = live(m, s, a->now_ns);
+
+        insert(m, s, &r, a->cost, a->now_ns);
+        settle(m, s, r);
+        return;
+    }
+    s->word = weir__state_word(in_flight(m, s, a->now_ns) + a->cost, m->version);
+    s->fresh_ns = INT64_MAX;
+}
+
+static void peek(const struct weir__meter *m, const struct weir__state *s,
+                 const struct weir__ask *a, struct weir_verdict *v)
+{
+    (void)decide(m, s, a, v);
+}
+
+static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
+{
+    int64_t held;
+
+    if (s->fresh_ns == 0)
+        return;
+    if (leases(m)) {
+        struct ring r = live(m, s, l->now_ns);
+
+        remove_some(m, s, &r, l->cost, l->entered_ns);
+        settle(m, s, r);
+        return;
+    }
+    held = weir__state_part(s);
+    if (l->cost >= held)
+        weir__reset(s);
+    else
+        s->word = weir__state_word(held - l->cost, m->version);
+}
+
+static void view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
+                 struct weir_view *out)
+{
+    *out = (struct weir_view){WEIR_CLOSED, m->limit, in_flight(m, s, now_ns), -1};
+}
+
+/* Who is in flight stays so; a lease is as long as the new limit says, from the time of entry. */
+static void change(const struct weir__meter *from, const struct weir__meter *to,
+                   struct weir__state *s)
+{
+    if (leases(to))
+        settle(to, s, live(from, s, to->changed_ns));
+    else
+        s->word = weir__state_word(weir__state_part(s), to->version);
+}
+
+const struct weir__algo weir__concurrency = {
+    .prepare = prepare,
+    .state_size = state_size,
+    .default_patience = patience,
+    .take = take,
+    .peek = peek,
+    .leave = leave,
+    .view = view,
+    .change = change,
+};

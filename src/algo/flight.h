@@ -1,0 +1,94 @@
+/* Permits in flight under a limit that moves: what bbr, vegas, gradient and aimd have in common.
+ *
+ * Invariants:
+ *   (1) The 40 bits beside the version are the permits in flight. While there are any, fresh_ns is
+ *       WEIR__HELD_NS: nobody may forget the key.
+ *   (2) From fresh_ns on the key is read as a new one, whether its bytes are still there or not. So
+ *       forgetting it changes no answer, and what was learned fades by a rule and not by accident.
+ *   (3) A call that would be alone passes, whatever it costs (TOO_BIG apart). A limit that has sunk
+ *       below what callers ask for would otherwise see no call again, and never learn better.
+ *   (4) Who returns more than is in flight returns what there is: the key may have been evicted or
+ *       reset since it entered. To a key that is as good as new it returns and teaches nothing.
+ *   (5) Time taken is never negative, and 0 stands for not known: a clock that stepped back under a
+ *       call says nothing of how long the call took.
+ */
+#ifndef WEIR_ALGO_FLIGHT_H
+#define WEIR_ALGO_FLIGHT_H
+
+#include "algo/algo.h"
+
+#define WEIR__HELD_NS INT64_MAX
+
+/* vegas, gradient, aimd: what they have learned is forgotten after so long without a call. */
+#define WEIR__IDLE_NS (INT64_C(600) * WEIR__NS_PER_S)
+
+static inline bool weir__flight_is_new(const struct weir__state *s, int64_t now_ns)
+{
+    return s->fresh_ns != WEIR__HELD_NS && now_ns >= s->fresh_ns; /* 0, untouched, is always past */
+}
+
+static inline int64_t weir__flight_within(const struct weir__meter *m, int64_t limit)
+{
+    return weir__max(weir__max(1, m->term.least), weir__min(limit, m->term.most));
+}
+
+/* vegas, gradient, aimd. The meter's limit is the one that a new key starts with. */
+static inline void weir__flight_prepare(struct weir__meter *m)
+{
+    m->limit = weir__flight_within(m, m->term.initial);
+}
+
+/* The answer of a limit that is in force: true if `cost` enters. `s` is the state as it is at now
+ * (all zero: a new key). */
+static inline bool weir__flight_judge(const struct weir__meter *m, const struct weir__state *s,
+                                      int64_t limit, const struct weir__ask *a,
+                                      struct weir_verdict *v)
+{
+    const int64_t held = weir__state_part(s);
+    const bool fits = a->cost <= limit - held || held == 0;
+    const bool allowed = a->cost == 0 || (a->cost <= m->term.most && fits);
+    const int64_t after = allowed ? held + a->cost : held;
+
+    if (allowed)
+        weir__grant(v, 0);
+    else if (a->cost > m->term.most)
+        weir__refuse(v, WEIR_TOO_BIG, -1);
+    else
+        weir__refuse(v, WEIR_OVERLOAD, 0);
+    v->limit = limit;
+    v->remaining = weir__max(0, limit - after);
+    v->reset_after_ns = after > 0 ? WEIR_FOREVER : weir__max(0, s->fresh_ns - a->now_ns);
+    return allowed;
+}
+
+/* held + cost <= WEIR__COUNTER_MAX: whoever judged saw to it. */
+static inline void weir__flight_enter(const struct weir__meter *m, struct weir__state *s,
+                                      int64_t cost)
+{
+    s->fresh_ns = WEIR__HELD_NS;
+    s->word = weir__state_word(weir__state_part(s) + cost, m->version);
+}
+
+/* Gives the permits back; with the last of them the key is as good as new from fresh_ns on. */
+static inline void weir__flight_leave(const struct weir__meter *m, struct weir__state *s,
+                                      int64_t cost, int64_t fresh_ns)
+{
+    const int64_t held = weir__max(0, weir__state_part(s) - cost);
+
+    s->fresh_ns = held > 0 ? WEIR__HELD_NS : fresh_ns;
+    s->word = weir__state_word(held, m->version);
+}
+
+/* 0: not known. */
+static inline int64_t weir__flight_took(const struct weir__leaving *l)
+{
+    return l->now_ns > l->entered_ns ? l->now_ns - l->entered_ns : 0;
+}
+
+static inline void weir__flight_view(const struct weir__state *s, int64_t limit,
+                                     struct weir_view *out)
+{
+    *out = (struct weir_view){WEIR_CLOSED, limit, weir__state_part(s), -1};
+}
+
+#endif

@@ -1,0 +1,146 @@
+/* The latency of this call against the latency of late. Netflix's Gradient2Limit.
+ *
+ * Vegas needs to know how long a call takes without load. This one asks only whether calls take
+ * longer than they used to: `long` is a moving mean over the last 600 calls or so.
+ *
+ *     g     = 1.5 x long / took, but 0.5 at least and 1 at most
+ *     limit = 0.8 x limit + 0.2 x (limit x g + 4)
+ *
+ * Up to half again as long as usual is no matter: g is 1, and the limit grows by 0.8 a call. Beyond
+ * that it shrinks by up to a tenth a call. The 4 is the queue it is content with: with it the limit
+ * can grow again from the smallest.
+ *
+ * `Long` is the plain mean of the first 10 calls. Where it stands above twice what the call took it
+ * belongs to a bad time that is over, and sinks by a twentieth with each such call.
+ *
+ * Gradient2Limit looks at latency alone. Where a service refuses at once what it cannot do, latency
+ * is at its best when things are worst; so here a DROP takes a tenth off the limit (the 0.9 of
+ * Netflix's older GradientLimit), and its time, like an ERROR's, is not a latency.
+ *
+ * A limit of which less than half is in use stays. What is in use is counted as the call ends, that
+ * call included.
+ *
+ * Doubles become fixed point (fixed.h). A step of the limit is off by less than a millionth of a
+ * call, against a limit in doubles; what is compared with it, and shown, are whole calls.
+ *
+ * Invariants:
+ *   (1) max(1, min) <= limit <= max, and what is in flight is held against its whole part.
+ *   (2) A refusal changes nothing.
+ *   (3) Those of flight.h.
+ */
+#include "algo/fixed.h"
+#include "algo/flight.h"
+
+#define LONG_WINDOW 600
+#define QUEUE       (4 * WEIR__MILLIONTHS)
+
+struct gradient_state {
+    struct weir__state head;      /* its 40 bits are what is in flight */
+    int64_t limit;                /* in millionths */
+    struct weir__average average; /* `long` */
+};
+static_assert(sizeof(struct gradient_state) == 40, "as the reference says");
+
+static struct gradient_state load(const struct weir__meter *m, const struct weir__state *s,
+                                  int64_t now_ns)
+{
+    if (weir__flight_is_new(s, now_ns))
+        return (struct gradient_state){.limit = m->limit * WEIR__MILLIONTHS};
+    return *(const struct gradient_state *)s;
+}
+
+static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+                 struct weir_verdict *v)
+{
+    struct gradient_state x = load(m, s, a->now_ns);
+
+    if (!weir__flight_judge(m, &x.head, x.limit / WEIR__MILLIONTHS, a, v) || a->cost == 0)
+        return;
+    weir__flight_enter(m, &x.head, a->cost);
+    *(struct gradient_state *)s = x;
+}
+
+static void peek(const struct weir__meter *m, const struct weir__state *s,
+                 const struct weir__ask *a, struct weir_verdict *v)
+{
+    const struct gradient_state x = load(m, s, a->now_ns);
+
+    (void)weir__flight_judge(m, &x.head, x.limit / WEIR__MILLIONTHS, a, v);
+}
+
+static int64_t within(const struct weir__meter *m, int64_t limit)
+{
+    const int64_t least = weir__max(1, m->term.least) * WEIR__MILLIONTHS;
+
+    return weir__max(least, weir__min(limit, m->term.most * WEIR__MILLIONTHS));
+}
+
+/* limit x g, to the nearest. The limit is at most 10^18 and latencies below 2^59, so the products
+ * are below 2^121. */
+static int64_t times_gradient(int64_t limit, int64_t usual, int64_t took)
+{
+    if (3 * usual >= 2 * took)
+        return limit;
+    if (3 * usual <= took)
+        return weir__div_round(limit, 2);
+    return (int64_t)((weir__wide(limit) * weir__wide(3 * usual) + weir__wide(took)) /
+                     weir__wide(2 * took));
+}
+
+static void learn_latency(const struct weir__meter *m, struct gradient_state *x, int64_t took_ns)
+{
+    const int64_t took = weir__latency(took_ns);
+    const int64_t usual = weir__average_add(&x->average, LONG_WINDOW, took);
+    const int64_t held = weir__state_part(&x->head);
+
+    /* While it warms up the mean is made anew from all samples, and cannot be lowered. */
+    if (usual > 2 * took && weir__average_is_warm(&x->average))
+        x->average.value = weir__div_round(x->average.value * 19, 20); /* < 2^58 x 19 */
+    if (held * 2 * WEIR__MILLIONTHS < x->limit)                        /* held < 2^40 */
+        return;
+    x->limit =
+        within(m, weir__div_round(4 * x->limit + times_gradient(x->limit, usual, took) + QUEUE, 5));
+}
+
+static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
+{
+    struct gradient_state *x = (struct gradient_state *)s;
+    const int64_t took_ns = weir__flight_took(l);
+
+    if (weir__flight_is_new(s, l->now_ns))
+        return;
+    if (l->how == WEIR_DROP)
+        x->limit = within(m, weir__div_round(x->limit * 9, 10)); /* limit <= 10^18 */
+    else if (l->how == WEIR_SUCCESS && took_ns > 0)
+        learn_latency(m, x, took_ns);
+    weir__flight_leave(m, s, l->cost, l->now_ns + WEIR__IDLE_NS);
+}
+
+static void view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
+                 struct weir_view *out)
+{
+    const struct gradient_state x = load(m, s, now_ns);
+
+    weir__flight_view(&x.head, x.limit / WEIR__MILLIONTHS, out);
+}
+
+/* What is in flight stays so; what was learned stays as far as the new bounds allow. */
+static void change(const struct weir__meter *from, const struct weir__meter *to,
+                   struct weir__state *s)
+{
+    struct gradient_state *x = (struct gradient_state *)s;
+
+    (void)from;
+    x->limit = within(to, x->limit);
+    s->word = weir__state_word(weir__state_part(s), to->version);
+}
+
+const struct weir__algo weir__gradient = {
+    .prepare = weir__flight_prepare,
+    .state_bytes = sizeof(struct gradient_state),
+    .take = take,
+    .peek = peek,
+    .leave = leave,
+    .view = view,
+    .change = change,
+};

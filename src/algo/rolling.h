@@ -1,0 +1,55 @@
+/* A ring of buckets that time rolls over: which bucket is now, and which are gone.
+ *
+ *     slots = 4, newest = 6                       the ring:  4 5 6 3
+ *     now is in slot 8                             becomes:  8 5 6 7   (7 and 8 zeroed)
+ *
+ * Slots are numbered since the epoch and slot i lies at i modulo their number. The owner keeps the
+ * number of the newest.
+ *
+ * Invariants:
+ *   (1) The ring holds the slots (newest - slots, newest]; those that nothing was added to are zero.
+ *   (2) A clock that steps back by less than the ring is long stands in the newest slot; what comes
+ *       from then is late (weir__rolling_is_late), and its owner leaves it out: added to the newest
+ *       slot it would make that a slot of twice the length. One that steps back further starts an
+ *       empty ring where it is.
+ */
+#ifndef WEIR_ALGO_ROLLING_H
+#define WEIR_ALGO_ROLLING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The slot that now is counted in; `at` is the slot of the clock. */
+static inline int64_t weir__rolling_slot(int64_t at, int64_t newest, int64_t slots)
+{
+    return at < newest && newest - at < slots ? newest : at;
+}
+
+static inline bool weir__rolling_is_late(int64_t at, int64_t slot)
+{
+    return at < slot;
+}
+
+/* Whether a slot of the ring (newest - slots, newest] is in the window that ends with `slot`. */
+static inline bool weir__rolling_holds(int64_t one, int64_t slot, int64_t slots)
+{
+    return one >= 0 && one <= slot && slot - one < slots;
+}
+
+/* Zeroes what the way from `newest` to `slot` passes. */
+static inline void weir__rolling_roll(void *ring, size_t bytes, int64_t newest, int64_t slot,
+                                      int64_t slots)
+{
+    char *const at = ring;
+
+    if (slot < newest || slot - newest >= slots) {
+        memset(at, 0, bytes * (size_t)slots);
+        return;
+    }
+    for (int64_t i = newest + 1; i <= slot; i++)
+        memset(at + bytes * (size_t)(i % slots), 0, bytes);
+}
+
+#endif

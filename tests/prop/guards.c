@@ -1,0 +1,255 @@
+#include "guards.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BASE_SEED 1000000
+
+static const struct law LAWS[] = {
+    {"text", "a limit printed and read again is the same bytes", law_text, 4000},
+    {"permits", "in flight is who entered and neither left nor outlived its lease", law_permits,
+     2000},
+    {"gate", "inside is who entered and did not leave, and never too many", law_gate, 1000},
+    {"breaker", "it stands as a plain list of all calls says", law_breaker, 3000},
+    {"never-stuck", "time and good probes close it from wherever it stands", law_never_stuck, 2000},
+    {"rate", "the rate is within its bounds, and so is what it lets in", law_rate, 1000},
+    {"chaos", "whatever the clock does, what holds for every guard holds", law_chaos, 3000},
+};
+enum { LAW_COUNT = sizeof LAWS / sizeof LAWS[0] };
+
+/* What an assertion or a sanitizer interrupts can still be named. */
+static struct trial trial;
+
+/* ---- Chance -------------------------------------------------------------------------------- */
+
+uint64_t draw(struct trial *t)
+{
+    uint64_t z = t->rng += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+int64_t range(struct trial *t, int64_t lo, int64_t hi)
+{
+    return lo + (int64_t)(draw(t) % ((uint64_t)(hi - lo) + 1));
+}
+
+bool odds(struct trial *t, int64_t n)
+{
+    return range(t, 1, n) == 1;
+}
+
+int64_t any_size(struct trial *t, int64_t lo, int64_t hi)
+{
+    const int64_t bits = range(t, 0, 62);
+    const int64_t n = (int64_t)(draw(t) >> 1 >> bits);
+
+    return weir__max(lo, weir__min(hi, n));
+}
+
+/* ---- What callers do ----------------------------------------------------------------------- */
+
+void expect(struct trial *t, bool holds, const char *format, ...)
+{
+    va_list args;
+
+    if (holds || t->failed)
+        return;
+    t->failed = true;
+    printf("FAILED %s, step %d, at %" PRId64 ": ", t->law->name, t->step, t->now_ns);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    printf("\n  %s\n  again: guards --law %s --seed %" PRIu64 "\n", t->text, t->law->name, t->seed);
+}
+
+void jump(struct trial *t)
+{
+    static const int64_t corners[] = {0, 1, WEIR__NOW_MAX - 1, WEIR__NOW_MAX};
+    const int64_t far = any_size(t, 1, WEIR__NOW_MAX) - 1;
+
+    switch (range(t, 0, 19)) {
+    case 0: t->now_ns = corners[range(t, 0, 3)]; break;
+    case 1: t->now_ns = range(t, 0, WEIR__NOW_MAX); break;
+    case 2:
+    case 3: t->now_ns = weir__max(0, t->now_ns - far); break;
+    case 4:
+    case 5: break;
+    case 6:
+    case 7: t->now_ns = weir__min(WEIR__NOW_MAX, t->now_ns + far); break;
+    default: t->now_ns = weir__min(WEIR__NOW_MAX, t->now_ns + range(t, 0, 2 * SEC)); break;
+    }
+}
+
+struct weir_view look(struct trial *t)
+{
+    struct weir_view view;
+
+    weir__view(&t->m, &t->key.s, t->now_ns, &view);
+    return view;
+}
+
+static struct weir__ask ask_of(const struct trial *t, int64_t cost, int64_t now_ns, uint64_t dice)
+{
+    return (struct weir__ask){.cost = cost, .now_ns = now_ns, .signals = &t->signals, .dice = dice};
+}
+
+struct weir_verdict asked(struct trial *t, int64_t cost, int64_t now_ns, uint64_t dice)
+{
+    const struct weir__ask ask = ask_of(t, cost, now_ns, dice);
+    struct weir_verdict v;
+
+    weir__peek(&t->m, &t->key.s, &ask, &v);
+    return v;
+}
+
+static bool same(const struct weir_verdict *a, const struct weir_verdict *b)
+{
+    return a->allowed == b->allowed && a->reason == b->reason && a->limit == b->limit &&
+           a->remaining == b->remaining && a->wait_ns == b->wait_ns &&
+           a->retry_after_ns == b->retry_after_ns && a->reset_after_ns == b->reset_after_ns;
+}
+
+/* An open breaker notes that the clock stepped back; a throttle counts what it refuses. */
+static bool may_note(const struct trial *t, enum weir_stand stood)
+{
+    return t->m.term.count_denied || (t->m.term.algorithm == WEIR_BREAKER && stood != WEIR_CLOSED);
+}
+
+struct weir_verdict enter(struct trial *t, int64_t cost, uint64_t dice)
+{
+    const struct weir__ask ask = ask_of(t, cost, t->now_ns, dice);
+    const enum weir_stand stood = look(t).stand;
+    const size_t bytes = weir__meter_state_size(&t->m);
+    struct weir_verdict peeked, v;
+
+    memcpy(&t->before, &t->key, bytes);
+    weir__peek(&t->m, &t->key.s, &ask, &peeked);
+    expect(t, memcmp(&t->before, &t->key, bytes) == 0, "peek changed the key");
+    weir__take(&t->m, &t->key.s, &ask, &v);
+    expect(t, same(&peeked, &v), "peek said otherwise than take");
+    expect(t, v.remaining >= 0 && v.remaining <= v.limit, "remaining is %" PRId64 " of %" PRId64,
+           v.remaining, v.limit);
+    expect(t, v.reset_after_ns >= 0, "reset after %" PRId64, v.reset_after_ns);
+    expect(t, cost > 0 || v.allowed, "nothing was asked for and refused");
+    if (cost == 0 || (!v.allowed && !may_note(t, stood)))
+        expect(t, memcmp(&t->before, &t->key, bytes) == 0, "nothing entered, and it shows");
+    if (v.allowed && cost > 0 && t->calls < CALLS)
+        t->call[t->calls++] = (struct call){t->now_ns, cost};
+    return v;
+}
+
+void leave(struct trial *t, int i, enum weir_outcome how)
+{
+    const struct weir__leaving l = {t->call[i].entered_ns, t->now_ns, t->call[i].cost, how};
+
+    weir__leave(&t->m, &t->key.s, &l);
+    t->call[i] = t->call[--t->calls];
+}
+
+void leave_at_once(struct trial *t, enum weir_outcome how)
+{
+    leave(t, t->calls - 1, how);
+}
+
+void check_forgotten(struct trial *t)
+{
+    const int64_t cost = any_size(t, 1, WEIR_COUNT_MAX);
+    const struct weir__ask ask = ask_of(t, cost, t->now_ns, draw(t));
+    struct weir_verdict kept, forgotten;
+    struct weir_view a, b;
+
+    if (t->key.s.fresh_ns == INT64_MAX || t->key.s.fresh_ns > t->now_ns)
+        return;
+    memset(&t->before, 0x5a, sizeof t->before);
+    t->before.s = (struct weir__state){0};
+    weir__peek(&t->m, &t->key.s, &ask, &kept);
+    weir__peek(&t->m, &t->before.s, &ask, &forgotten);
+    expect(t, same(&kept, &forgotten), "a key as good as new answers otherwise than a new one");
+    weir__view(&t->m, &t->key.s, t->now_ns, &a);
+    weir__view(&t->m, &t->before.s, t->now_ns, &b);
+    expect(t,
+           a.stand == b.stand && a.limit == b.limit && a.in_flight == b.in_flight &&
+               a.rate == b.rate,
+           "a key as good as new looks otherwise");
+}
+
+/* Everybody does anything at any time. */
+void law_chaos(struct trial *t)
+{
+    static const enum weir_algorithm all[] = {WEIR_CONCURRENCY, WEIR_SYSTEM, WEIR_BREAKER,
+                                              WEIR_ADAPTIVE_RATE};
+
+    draft(t, all[t->seed % 4], odds(t, 2));
+    open_limit(t, range(t, 0, WEIR__NOW_MAX));
+    for (t->step = 1; t->step <= 200 && !t->failed; t->step++) {
+        jump(t);
+        t->signals.cpu_milli = odds(t, 3) ? WEIR_NONE : range(t, 0, 1000);
+        t->signals.load_milli = odds(t, 3) ? WEIR_NONE : range(t, 0, 9000);
+        check_forgotten(t);
+        if (t->calls < CALLS && (t->calls == 0 || odds(t, 2)))
+            (void)enter(t, odds(t, 4) ? any_size(t, 1, INT64_MAX) : range(t, 0, 3), draw(t));
+        else
+            leave(t, (int)range(t, 0, t->calls - 1), (enum weir_outcome)range(t, 0, WEIR_IGNORE));
+    }
+}
+
+/* ---- The run ------------------------------------------------------------------------------- */
+
+static void report(int sig)
+{
+    printf("INTERRUPTED: guards --law %s --seed %" PRIu64 "\n", trial.law->name, trial.seed);
+    fflush(stdout);
+    (void)signal(sig, SIG_DFL);
+    (void)raise(sig);
+}
+
+static bool run_case(const struct law *law, uint64_t seed)
+{
+    memset(&trial, 0, sizeof trial);
+    trial.law = law;
+    trial.seed = trial.rng = seed;
+    trial.signals = (struct weir_signals){WEIR_NONE, WEIR_NONE, WEIR_NONE, WEIR_NONE};
+    law->run(&trial);
+    return !trial.failed;
+}
+
+static bool run_law(const struct law *law, int cases)
+{
+    int failed = 0;
+
+    for (int i = 0; i < cases && failed < 3; i++)
+        failed += !run_case(law, BASE_SEED + (uint64_t)i);
+    printf("%-12s %s: %d cases, %s\n", law->name, law->sentence, cases, failed ? "FAILED" : "held");
+    return failed == 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = NULL, *seed = NULL;
+    int cases = 0, held = 0, ran = 0;
+
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--law") == 0)
+            name = argv[i + 1];
+        else if (strcmp(argv[i], "--seed") == 0)
+            seed = argv[i + 1];
+        else if (strcmp(argv[i], "--cases") == 0)
+            cases = atoi(argv[i + 1]);
+    }
+    (void)signal(SIGABRT, report);
+    for (int i = 0; i < LAW_COUNT; i++) {
+        if (name && strcmp(name, LAWS[i].name) != 0)
+            continue;
+        ran++;
+        held += seed ? run_case(&LAWS[i], strtoull(seed, NULL, 10))
+                     : run_law(&LAWS[i], cases ? cases : LAWS[i].cases);
+    }
+    printf("guards: %d passed, %d failed\n", held, ran - held);
+    return ran == 0 || held != ran;
+}

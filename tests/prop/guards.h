@@ -1,0 +1,102 @@
+/* guards: the laws of concurrency, system, breaker and adaptive-rate, on random limits, calls and
+ * clocks.
+ *
+ *     guards [--law NAME] [--seed N] [--cases N]
+ *
+ * A case is a law and a seed: the seed decides the limit, every call and every step of the clock.
+ * Whatever fails is repeated by `guards --law NAME --seed N`. Limits are made as text and go through
+ * weir_limit_parse: only what the door lets in is tried.
+ */
+#ifndef WEIR_TESTS_PROP_GUARDS_H
+#define WEIR_TESTS_PROP_GUARDS_H
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir.h>
+
+#include "algo/algo.h"
+
+#define MS     WEIR__NS_PER_MS
+#define SEC    WEIR__NS_PER_S
+#define TEXT   1024
+#define BYTES  20480 /* the largest state that these limits have */
+#define CALLS  64
+#define LEASED 100 /* permits at most, with a lease */
+
+struct trial;
+
+struct law {
+    const char *name, *sentence;
+    void (*run)(struct trial *t);
+    int cases;
+};
+
+struct call {
+    int64_t entered_ns, cost;
+};
+
+struct trial {
+    const struct law *law;
+    uint64_t seed, rng;
+    char text[TEXT];
+    struct weir_term term;
+    struct weir__meter m;
+    union {
+        struct weir__state s;
+        char bytes[BYTES];
+    } key, before;
+    struct weir_signals signals;
+    int64_t now_ns;
+    struct call call[CALLS];
+    int calls, step;
+    bool failed;
+};
+
+/* ---- Chance (guards.c) --------------------------------------------------------------------- */
+
+uint64_t draw(struct trial *t);
+int64_t range(struct trial *t, int64_t lo, int64_t hi);
+/* True once in n. */
+bool odds(struct trial *t, int64_t n);
+/* lo..hi, as often small as large; lo >= 1. */
+int64_t any_size(struct trial *t, int64_t lo, int64_t hi);
+
+/* ---- Limits (guards_text.c) ---------------------------------------------------------------- */
+
+/* A random limit of the guard. `usual`: as people would have it, and with windows of seconds. */
+void draft(struct trial *t, enum weir_algorithm algorithm, bool usual);
+/* The limit that t->text says, and an untouched key; the bytes behind its zero head are nobody's. */
+void open_limit(struct trial *t, int64_t now_ns);
+
+/* ---- What callers do (guards.c) ------------------------------------------------------------ */
+
+void expect(struct trial *t, bool holds, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* On a little, or to anywhere from 0 to 2^62, either way. */
+void jump(struct trial *t);
+struct weir_view look(struct trial *t);
+/* What entering at some time would say, on a copy. */
+struct weir_verdict asked(struct trial *t, int64_t cost, int64_t now_ns, uint64_t dice);
+/* Enters, and notes the call if it may. What holds for every guard is checked: peek is the answer of
+ * take and changes nothing, and so does what does not enter, unless it counts. */
+struct weir_verdict enter(struct trial *t, int64_t cost, uint64_t dice);
+/* The i-th call ends. */
+void leave(struct trial *t, int i, enum weir_outcome how);
+void leave_at_once(struct trial *t, enum weir_outcome how);
+/* From fresh_ns on, an untouched key gives the same answers. */
+void check_forgotten(struct trial *t);
+
+/* ---- The laws ------------------------------------------------------------------------------ */
+
+void law_text(struct trial *t);
+void law_permits(struct trial *t);
+void law_gate(struct trial *t);
+void law_breaker(struct trial *t);
+void law_never_stuck(struct trial *t);
+void law_rate(struct trial *t);
+void law_chaos(struct trial *t);
+
+#endif

@@ -1,0 +1,271 @@
+/* The breaker: against a model that keeps every call, and from anywhere back to closed. */
+#include "guards.h"
+
+#define ENDED 4096
+
+/* As it would be written by somebody with all the time and memory there is. */
+struct model {
+    enum weir_stand stand;
+    int64_t until_ns, since_ns, open_ns;
+    int64_t granted, good, bad, slow; /* of the probes; good and bad are back */
+    struct {
+        int64_t at_ns;
+        bool error, slow;
+    } ended[ENDED];
+    int n;
+};
+
+static struct model model;
+
+static bool is_strict(const struct weir_term *t)
+{
+    return t->preset == WEIR_PRESET_HYSTRIX || t->preset == WEIR_PRESET_RESILIENCE4J;
+}
+
+static void model_open(struct model *m, int64_t open_ns, int64_t now_ns)
+{
+    m->stand = WEIR_OPENED;
+    m->open_ns = open_ns;
+    m->until_ns = now_ns + open_ns;
+    m->n = 0;
+}
+
+static int64_t longer(const struct weir_term *t, int64_t open_ns)
+{
+    const weir__u128 ns = (weir__u128)open_ns * (weir__u128)t->growth_milli / 1000;
+
+    return ns > (weir__u128)t->open_most_ns ? t->open_most_ns : (int64_t)ns;
+}
+
+/* What time alone does. */
+static void model_pass(struct model *m, const struct weir_term *t, int64_t now_ns)
+{
+    if (m->stand == WEIR_HALF_OPEN && now_ns >= m->since_ns + t->probe_ns)
+        model_open(m, longer(t, m->open_ns), m->since_ns + t->probe_ns);
+}
+
+static bool model_enters(struct model *m, const struct weir_term *t, int64_t now_ns)
+{
+    if (m->stand == WEIR_CLOSED)
+        return true;
+    if (m->stand == WEIR_OPENED) {
+        if (is_strict(t) ? now_ns <= m->until_ns : now_ns < m->until_ns)
+            return false;
+        m->stand = WEIR_HALF_OPEN;
+        m->since_ns = now_ns;
+        m->granted = m->good = m->bad = m->slow = 0;
+    }
+    if (m->granted == t->probes)
+        return false;
+    m->granted++;
+    return true;
+}
+
+/* Of all ended calls, those in the window. */
+static void model_count(const struct model *m, const struct weir_term *t, int64_t now_ns,
+                        int64_t *all, int64_t *errors, int64_t *slow)
+{
+    const int64_t slot = t->window_ns == WEIR_NONE ? 1 : t->window_ns / t->slots;
+
+    *all = *errors = *slow = 0;
+    for (int i = 0; i < m->n; i++) {
+        const bool in = t->window_ns == WEIR_NONE
+                            ? i >= m->n - t->window_calls
+                            : now_ns / slot - m->ended[i].at_ns / slot < t->slots;
+
+        *all += in;
+        *errors += in && m->ended[i].error;
+        *slow += in && m->ended[i].slow;
+    }
+}
+
+static bool share_trips(const struct weir_term *t, int64_t some, int64_t all, int64_t milli,
+                        bool slow)
+{
+    const double share = (double)some / (double)all, bound = (double)milli / 1000;
+
+    if (milli == WEIR_NONE)
+        return false;
+    if (slow && milli == 1000)
+        return some == all;
+    if (t->preset == WEIR_PRESET_SENTINEL)
+        return share > bound;
+    if (t->preset == WEIR_PRESET_HYSTRIX)
+        return (double)(int)(share * 100 + 1e-9) >= bound * 100 - 1e-9;
+    return share >= bound;
+}
+
+static bool model_trips(const struct model *m, const struct weir_term *t, int64_t now_ns)
+{
+    int64_t all, errors, slow;
+    bool shares;
+
+    model_count(m, t, now_ns, &all, &errors, &slow);
+    shares = share_trips(t, errors, all, t->errors_milli, false) ||
+             share_trips(t, slow, all, t->slow_milli, true);
+    if (shares && all >= t->volume)
+        return true;
+    if (t->error_count == WEIR_NONE)
+        return false;
+    return t->preset == WEIR_PRESET_SENTINEL ? errors > t->error_count && all >= t->volume
+                                             : errors >= t->error_count;
+}
+
+static void model_probe(struct model *m, const struct weir_term *t, int64_t now_ns, bool error,
+                        bool slow)
+{
+    const bool minds = t->errors_milli != WEIR_NONE || t->error_count != WEIR_NONE;
+    const bool is_bad = (error && minds) || (slow && t->slow_milli != WEIR_NONE);
+    const int64_t enough = weir__max(1, weir__min(t->volume, t->probes));
+    bool fails = is_bad, done;
+
+    m->bad += error;
+    m->good += !error;
+    m->slow += slow;
+    done = m->good + m->bad == t->probes;
+    if (t->preset == WEIR_PRESET_RESILIENCE4J) {
+        const int64_t all = m->good + m->bad;
+
+        done = all >= enough;
+        fails = done && (share_trips(t, m->bad, all, t->errors_milli, false) ||
+                         share_trips(t, m->slow, all, t->slow_milli, true) ||
+                         (t->error_count != WEIR_NONE && m->bad > 0));
+    }
+    if (fails) {
+        model_open(m, longer(t, m->open_ns), now_ns);
+    } else if (done) {
+        m->stand = WEIR_CLOSED;
+        m->n = 0;
+    }
+}
+
+static void model_leaves(struct model *m, const struct weir_term *t, int64_t entered_ns,
+                         int64_t now_ns, enum weir_outcome how)
+{
+    const bool error = how == WEIR_ERROR || how == WEIR_DROP;
+    const bool slow = t->slow_milli != WEIR_NONE && now_ns - entered_ns > t->slow_ns;
+
+    if (m->stand == WEIR_HALF_OPEN && entered_ns >= m->since_ns) {
+        if (how == WEIR_IGNORE)
+            m->granted--;
+        else
+            model_probe(m, t, now_ns, error, slow);
+        return;
+    }
+    if (m->stand != WEIR_CLOSED || how == WEIR_IGNORE || m->n == ENDED)
+        return;
+    m->ended[m->n].at_ns = now_ns;
+    m->ended[m->n].error = error;
+    m->ended[m->n++].slow = slow;
+    if (model_trips(m, t, now_ns))
+        model_open(m, t->open_ns, now_ns);
+}
+
+static void check_retry(struct trial *t, const struct weir_verdict *v)
+{
+    const int64_t then = t->now_ns + v->retry_after_ns;
+
+    expect(t, v->reason == WEIR_OPEN, "refused for another reason");
+    if (v->retry_after_ns == 0)
+        return;
+    expect(t, !asked(t, 1, then - 1, 0).allowed, "lets in a nanosecond too early");
+    expect(t, asked(t, 1, then, 0).allowed, "does not let in when it said");
+}
+
+/* To a moment that may matter, or a little on. */
+static void move_on(struct trial *t)
+{
+    const int64_t slot = t->m.slot_ns > 0 ? t->m.slot_ns : 100 * MS;
+
+    switch (range(t, 0, 9)) {
+    case 0: t->now_ns += slot - t->now_ns % slot - odds(t, 2); break;
+    case 1: t->now_ns += t->m.term.open_ns + range(t, -1, 1); break;
+    case 2: t->now_ns += t->m.term.probe_ns + range(t, -1, 1); break;
+    case 3:
+    case 4: t->now_ns += range(t, 0, 1000) * MS; break;
+    default: t->now_ns += range(t, 0, 20) * MS; break;
+    }
+}
+
+void law_breaker(struct trial *t)
+{
+    const int64_t sick = range(t, 1, 5); /* of six calls so many fail */
+
+    do
+        draft(t, WEIR_BREAKER, true);
+    while (t->term.preset == WEIR_PRESET_SRE);
+    open_limit(t, range(t, 0, WEIR__NOW_MAX / 2));
+    model = (struct model){.stand = WEIR_CLOSED};
+    for (t->step = 1; t->step <= 400 && !t->failed; t->step++) {
+        move_on(t);
+        model_pass(&model, &t->term, t->now_ns);
+        check_forgotten(t);
+        if (t->calls < CALLS && (t->calls == 0 || odds(t, 2))) {
+            const bool expected = model_enters(&model, &t->term, t->now_ns);
+            const struct weir_verdict v = enter(t, range(t, 1, 9), 0);
+
+            expect(t, v.allowed == expected, "let in: %d, should: %d", v.allowed, expected);
+            if (!v.allowed)
+                check_retry(t, &v);
+        } else {
+            const int i = (int)range(t, 0, t->calls - 1);
+            const enum weir_outcome how = odds(t, 12)             ? WEIR_IGNORE
+                                          : range(t, 1, 6) > sick ? WEIR_SUCCESS
+                                          : odds(t, 2)            ? WEIR_DROP
+                                                                  : WEIR_ERROR;
+
+            model_leaves(&model, &t->term, t->call[i].entered_ns, t->now_ns, how);
+            leave(t, i, how);
+        }
+        expect(t, look(t).stand == model.stand, "stands at %d, should at %d", look(t).stand,
+               model.stand);
+    }
+}
+
+/* ---- Never stuck --------------------------------------------------------------------------- */
+
+static void get_lost(struct trial *t)
+{
+    for (t->step = 1; t->step <= 150 && !t->failed; t->step++) {
+        jump(t);
+        if (t->calls < CALLS && (t->calls == 0 || odds(t, 2)))
+            (void)enter(t, 1, draw(t));
+        else
+            leave(t, (int)range(t, 0, t->calls - 1),
+                  odds(t, 3) ? WEIR_SUCCESS : (enum weir_outcome)range(t, 1, WEIR_IGNORE));
+        expect(t,
+               look(t).stand != WEIR_HALF_OPEN ||
+                   asked(t, 1, t->now_ns, 0).remaining <= t->m.term.probes,
+               "more probes than there are");
+    }
+}
+
+/* The calls that are out never come back. Whoever comes is let in soon, and does well. */
+void law_never_stuck(struct trial *t)
+{
+    int64_t waited = 0, tries = 0;
+
+    draft(t, WEIR_BREAKER, odds(t, 2));
+    open_limit(t, range(t, 0, WEIR__NOW_MAX / 2));
+    get_lost(t);
+    if (t->now_ns > WEIR__NOW_MAX / 2) /* leave room for the waits; a step back, then */
+        t->now_ns = WEIR__NOW_MAX / 2;
+    t->calls = 0;
+    while (look(t).stand != WEIR_CLOSED && !t->failed && tries++ < 100) {
+        const struct weir_verdict v = enter(t, 1, UINT64_MAX);
+
+        if (v.allowed) {
+            leave_at_once(t, WEIR_SUCCESS);
+        } else {
+            const int64_t wait = v.retry_after_ns > 0 ? v.retry_after_ns : t->m.term.probe_ns;
+
+            t->now_ns += wait;
+            waited += wait;
+        }
+        if (t->term.preset == WEIR_PRESET_SRE) /* its window passes */
+            t->now_ns += t->term.window_ns;
+    }
+    expect(t, look(t).stand == WEIR_CLOSED, "still not closed after %" PRId64 " tries", tries);
+    expect(t, waited <= 2 * (t->m.term.probe_ns + t->m.term.open_most_ns + 1),
+           "closed after %" PRId64 " ns of waiting", waited);
+}
