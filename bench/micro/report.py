@@ -374,6 +374,18 @@ def algorithms(s):
                        "x token-bucket", "batch, ns", "x token-bucket"), rows)
 
 
+def guards(s):
+    bucket = ("guards", "token-bucket")
+    rows = [(name if name != "token-bucket" else "token-bucket: weir_take", *(cell for how in ("one key", "many keys")
+             for cell in (ns_cell(s, "guards", name, how),
+                          ratio_text(s.ratio(("guards", name, how), (*bucket, how))))))
+            for name in s.scenes("guards")]
+    return ["## Guards", "",
+            "A call entered and exited (`weir_enter_at`, `weir_exit_at`), beside a decision of a token bucket. Every call is "
+            "let in and succeeds, one after the other; on one key, and on 10^4 at random.", ""] + table(
+        ("", "one key, ns", "x token-bucket", "10^4 keys, ns", "x token-bucket"), rows)
+
+
 def store(s):
     rows = []
     for scene in s.scenes("store"):
@@ -442,7 +454,7 @@ def main():
     if s.bench("table"):
         lines += yardsticks(s) + decisions(s)
     for name, section in (("churn", churn), ("latency", attacker), ("resident", memory),
-                          ("limiter", limiter), ("algorithms", algorithms), ("store", store),
+                          ("limiter", limiter), ("algorithms", algorithms), ("guards", guards), ("store", store),
                           ("threads", threads), ("count", instructions), ("table", peers)):
         if s.bench(name):
             lines += section(s)

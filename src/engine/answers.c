@@ -2,12 +2,15 @@
 #include "engine/engine.h"
 
 #define RETRY_BUSY_NS (10 * WEIR__NS_PER_MS)
+#define RETRY_HELD_NS WEIR__NS_PER_S /* all places are held by calls in flight: nobody knows */
 
 void weir__answer_full(struct weir *w, const struct weir__meter *m, int64_t wait_ns, bool counted,
                        struct weir_verdict *v)
 {
     const bool allow = w->full == WEIR_FULL_ALLOW;
 
+    if (wait_ns >= INT64_MAX - WEIR__NOW_MAX)
+        wait_ns = RETRY_HELD_NS;
     if (counted)
         atomic_fetch_add_explicit(allow ? &w->allowed_full : &w->refused_full, 1,
                                   memory_order_relaxed);

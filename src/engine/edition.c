@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "engine/lists.h"
 #include "policy/calendar.h"
 
 static struct weir__edition *edition_make(int n, struct weir__edition *older)
@@ -19,6 +20,7 @@ static void edition_free(struct weir__edition *e)
 {
     for (int i = 0; i < e->n; i++)
         weir__zone_free(e->clause[i].zone);
+    weir__exceptions_close(e->exceptions);
     free(e);
 }
 
@@ -50,13 +52,72 @@ static int fail(struct weir__edition *e, int error)
     return error;
 }
 
+/* ---- What follows from the terms --------------------------------------------------------------- */
+
+/* The whole process first, then what is counted, what is in flight, and last those who judge by how it
+ * goes: what is refused cheaply and for good reason does not reach them. */
+static int rank_of(enum weir_algorithm a)
+{
+    switch (a) {
+    case WEIR_SYSTEM: return 0;
+    case WEIR__RATES: return 1;
+    case WEIR_CONCURRENCY: return 2;
+    case WEIR_BREAKER: return 3;
+    case WEIR_BBR:
+    case WEIR_VEGAS:
+    case WEIR_GRADIENT:
+    case WEIR_AIMD:
+    case WEIR_ADAPTIVE_RATE: return 4;
+    }
+    return 4;
+}
+
+static void order_terms(struct weir__edition *e)
+{
+    int filled = 0;
+
+    for (int rank = 0; rank <= 4; rank++)
+        for (int i = 0; i < e->n; i++)
+            if (rank_of(e->clause[i].meter.term.algorithm) == rank)
+                e->chain[filled++] = (unsigned char)i;
+}
+
+static void add_patience(struct weir__patience *line, const struct weir_term *t, int i)
+{
+    if (t->algorithm != WEIR_CONCURRENCY || t->shadow || t->queue == 0)
+        return;
+    if (line->room == 0)
+        *line = (struct weir__patience){t->queue, t->max_wait_ns, 0, i};
+    line->room = weir__min(line->room, t->queue);
+    line->max_wait_ns = weir__min(line->max_wait_ns, t->max_wait_ns);
+    line->lease_ns = weir__max(line->lease_ns, t->lease_ns);
+}
+
+void weir__edition_settle(struct weir__edition *e)
+{
+    e->guards = e->feels = false;
+    e->line = (struct weir__patience){0};
+    for (int i = 0; i < e->n; i++) {
+        struct weir__clause *c = &e->clause[i];
+
+        c->patience_ns = weir__meter_patience(&c->meter);
+        e->guards = e->guards || weir__meter_guards(&c->meter);
+        e->feels = e->feels || c->meter.term.algorithm == WEIR_SYSTEM ||
+                   c->meter.term.algorithm == WEIR_BBR;
+        add_patience(&e->line, &c->meter.term, i);
+    }
+    e->lone = e->n == 1 && !e->clause[0].meter.term.shadow && !e->exceptions;
+    e->plain = e->lone && !e->guards;
+    order_terms(e);
+}
+
 static struct weir__edition *settled(struct weir__edition *e)
 {
-    for (int i = 0; i < e->n; i++)
-        e->clause[i].patience_ns = weir__meter_patience(&e->clause[i].meter);
-    e->plain = e->n == 1 && !e->clause[0].meter.term.shadow;
+    weir__edition_settle(e);
     return e;
 }
+
+/* ---- Making ------------------------------------------------------------------------------------ */
 
 int weir__edition_open(struct weir__edition **out, const struct weir_limit *limit,
                        struct weir__edition *older, int64_t now_ns, int64_t wall_ns)

@@ -16,6 +16,7 @@
 #define WEIR__VERSIONS_KEPT 8
 
 struct weir__table;
+struct weir__exceptions;
 
 /* The clock window that was asked for last: [from_ns, edge_ns), for a calendar that is ahead_ns ahead
  * of the clock. `turn` is odd while it is written. */
@@ -37,11 +38,25 @@ struct weir__clause {
     uint32_t size_class;
 };
 
+/* The queue before a limit's permits, all terms together. */
+struct weir__patience {
+    int64_t room;        /* how many may wait; 0: nobody   */
+    int64_t max_wait_ns; /* how long at most               */
+    int64_t lease_ns;    /* the longest lease; 0: none     */
+    int term;            /* the first that has a queue     */
+};
+
 struct weir__edition {
     struct weir__edition *older;
     uint32_t generation; /* in an engine: of the record that this was read from */
     int n;
-    bool plain; /* one term, and not a shadow: its verdict is the term's own */
+    bool lone;   /* one term, not a shadow, for all keys: its verdict is the term's own */
+    bool plain;  /* that, and a rate */
+    bool guards; /* some term is a guard */
+    bool feels;  /* some term looks at what the system is doing */
+    struct weir__patience line;
+    struct weir__exceptions *exceptions; /* in an engine: for some keys; NULL: for none */
+    unsigned char chain[WEIR_TERMS_MAX]; /* the terms in the order in which they are asked */
     struct weir__clause clause[];
 };
 
@@ -71,6 +86,9 @@ void weir__edition_close(struct weir__edition *e);
 /* A copy of the newest `versions` of them; NULL of NULL or none. An edition is never changed: a new
  * version stands on a copy of those before it, and the old row goes when its readers have gone. */
 int weir__edition_copy(struct weir__edition **out, const struct weir__edition *e, int versions);
+
+/* Reckons what follows from its terms, once they and the exceptions are there. */
+void weir__edition_settle(struct weir__edition *e);
 
 /* The limit that the edition was made from. */
 void weir__edition_limit(const struct weir__edition *e, struct weir_limit *limit);

@@ -2,10 +2,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/clock.h"
 #include "engine/diag.h"
+#include "engine/dice.h"
 #include "engine/file.h"
+#include "engine/lists.h"
 #include "engine/unlisted.h"
 
 #define SAMPLE_BUCKETS 300000 /* are counted for weir_stats: all of a table for a million keys */
@@ -22,6 +25,7 @@ static void locks_init(struct weir *w)
         w->queue[i].first = w->queue[i].last = NULL;
         (void)pthread_mutex_init(&w->queue[i].lock, NULL);
     }
+    atomic_store(&w->waiting, 0);
     (void)pthread_mutex_init(&w->policies_lock, NULL);
     (void)pthread_mutex_init(&w->scratch_lock, NULL);
 }
@@ -29,10 +33,14 @@ static void locks_init(struct weir *w)
 static void before_fork(void)
 {
     (void)pthread_mutex_lock(&engines_lock);
+    for (struct weir *w = engines; w; w = w->next)
+        (void)pthread_mutex_lock(&w->sampler.lock); /* what is injected is copied whole */
 }
 
 static void parent_goes_on(void)
 {
+    for (struct weir *w = engines; w; w = w->next)
+        (void)pthread_mutex_unlock(&w->sampler.lock);
     (void)pthread_mutex_unlock(&engines_lock);
 }
 
@@ -42,6 +50,7 @@ static void child_begins(void)
     weir__seat_private.number++;
     for (struct weir *w = engines; w; w = w->next) {
         locks_init(w);
+        weir__sampler_forked(&w->sampler);
         (void)pthread_mutex_init(&w->store->lock, NULL);
     }
     (void)pthread_mutex_init(&engines_lock, NULL);
@@ -100,6 +109,7 @@ int weir_open(struct weir **out, const struct weir_options *options, struct weir
     w->full = o.full;
     be_born(w);
     locks_init(w);
+    weir__sampler_init(&w->sampler);
     enlist(w);
     *out = w;
     return 0;
@@ -112,11 +122,13 @@ void weir_close(struct weir *w)
     if (!w)
         return;
     strike_off(w);
+    weir__sampler_close(&w->sampler);
     p = atomic_load(&w->policies);
     while (p) {
         struct weir_policy *next = p->next;
 
         weir__edition_close(atomic_load(&p->edition));
+        weir__lists_close(p->lists);
         free(p);
         p = next;
     }
@@ -128,6 +140,20 @@ void weir_close(struct weir *w)
     weir__store_close(w->store);
     free(w->scratch);
     free(w);
+}
+
+/* ---- Dice -------------------------------------------------------------------------------------- */
+
+__thread struct weir__dice weir__dice_self __attribute__((tls_model("initial-exec")));
+
+void weir__dice_seed(const struct weir__store *s)
+{
+    static _Atomic uint64_t seeds;
+    const uint64_t seed[] = {(uint64_t)getpid(), atomic_fetch_add(&seeds, 1),
+                             (uint64_t)weir__clock_now()};
+
+    weir__dice_self.state = weir__hash(seed, sizeof seed, s->secret);
+    weir__dice_self.generation = weir__seat_private.number;
 }
 
 /* ---- Time -------------------------------------------------------------------------------------- */

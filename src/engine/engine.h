@@ -2,9 +2,13 @@
  *
  *     engine.c     open, close, time, stats
  *     policies.c   names to limits in force, live change
+ *     lists.c      keys that a policy treats otherwise: allowed, denied, with a limit of their own
  *     take.c       one key: take, peek, refund, reset, and batches
  *     several.c    several keys, all or nothing; reservations
- *     wait.c       blocking, in turn
+ *     enter.c      guards: to enter, to wait for it, to exit
+ *     guard.c      what is built on that: a call through a guard, how a guard stands
+ *     sampler.c    what the system is doing, for the guards that look at it
+ *     wait.c       blocking, in turn; queue.c has the turns
  *     store.c      where it all lies: private memory, or (file.c) a shared file
  */
 #ifndef WEIR_ENGINE_ENGINE_H
@@ -17,6 +21,7 @@
 #include "base/hash.h"
 #include "engine/edition.h"
 #include "engine/readers.h"
+#include "engine/sampler.h"
 #include "engine/store.h"
 
 #define WEIR__LINE 64
@@ -26,12 +31,15 @@ struct weir_policy {
     struct weir__record *record;           /* as the store knows it */
     uint64_t tag; /* what record->tag was, and is unless it was forgotten */
     struct weir__store *store;
+    struct weir *engine;
+    struct weir__lists *lists;  /* under the store's lock; NULL: none */
+    _Atomic bool guards, feels; /* what the edition was, when it was last looked at */
     struct weir_policy *next;
     struct weir_policy *before; /* of unlisted ones, which come and go */
     char name[WEIR_NAME_MAX];
 };
 
-/* Those who wait for keys to come free; see wait.c. */
+/* Those who wait for keys to come free; see queue.h. */
 struct weir__queue {
     pthread_mutex_t lock;
     struct weir__in_line *first, *last;
@@ -47,11 +55,14 @@ struct weir {
     struct weir_policy *_Atomic policies;
     struct weir_policy *unlisted; /* see unlisted.h; under the same lock */
     struct weir__queue queue[WEIR__QUEUES];
+    struct weir__sampler sampler;
     pthread_mutex_t scratch_lock; /* of what several.c tries large states on */
     void *scratch;
     size_t scratch_bytes;
     _Alignas(WEIR__LINE) _Atomic uint64_t refused_full;
     _Atomic uint64_t allowed_full;
+    _Alignas(WEIR__LINE) _Atomic uint64_t waiting; /* how many wait in all queues   */
+    _Atomic uint64_t forgotten;                    /* how many policies were closed */
 };
 
 /* Now, and what the calendar says: they differ when the wall clock was set since the engine's clock
@@ -64,7 +75,7 @@ struct weir__moment {
  * after weir__policy_refresh. Nothing was decided. */
 #define WEIR__STALE 1
 
-/* Whether the engine has that policy. */
+/* Whether the engine has that policy. May be asked within a reader's section. */
 bool weir__policy_is_here(struct weir *w, const struct weir_policy *p);
 
 struct weir__moment weir__moment_of(const struct weir *w);
@@ -96,9 +107,18 @@ static inline struct weir__edition *weir__policy_edition(const struct weir_polic
     return e->generation == now ? e : NULL;
 }
 
+/* Whether its limit has a guard, as far as this process has heard. */
+static inline bool weir__policy_guards(const struct weir_policy *p)
+{
+    return atomic_load_explicit(&p->guards, memory_order_relaxed);
+}
+
 /* Outside of a reader's section: brings this process's edition up to the store's. WEIR_EGONE,
  * WEIR_ENOMEM, ... */
 int weir__policy_refresh(struct weir_policy *p);
+
+/* Where the keys of all terms are. The caller holds the store's lock. */
+int weir__edition_place(struct weir__store *s, struct weir__edition *e, struct weir_diag *why);
 
 /* Where the keys of a term are, and the secret that its scope's keys are hashed under. The caller holds
  * the store's lock. */
@@ -115,6 +135,15 @@ static inline uint64_t weir__fingerprint(const struct weir__clause *c,
     return h ? h : 1;
 }
 
+/* The same of a guard: the gate of the whole process has one state for all keys. */
+static inline uint64_t weir__fingerprint_at(const struct weir__clause *c,
+                                            const struct weir_request *rq)
+{
+    static const struct weir_request ANY;
+
+    return weir__fingerprint(c, c->meter.term.algorithm == WEIR_SYSTEM ? &ANY : rq);
+}
+
 /* ---- Decisions --------------------------------------------------------------------------------- */
 
 /* What is said when the store is full (full=deny|allow). */
@@ -124,16 +153,48 @@ void weir__answer_full(struct weir *w, const struct weir__meter *m, int64_t wait
 int weir__answer_error(struct weir *w, const struct weir_policy *p, int error,
                        struct weir_verdict *v);
 
-enum weir__verb { WEIR__TAKE, WEIR__PEEK, WEIR__TAKE_ALL };
+enum weir__verb { WEIR__TAKE, WEIR__PEEK, WEIR__TAKE_ALL, WEIR__ENTER, WEIR__ENTER_ALL };
+
+/* What a decision leaves behind, for whoever will give back what it took, or waits for it. */
+struct weir__memo {
+    struct weir_reservation *reservation; /* or NULL */
+    struct weir_ticket *ticket;           /* or NULL; of a refusal it is left as it is */
+    /* Of a refused entry: whether only terms refused that may be waited for, and what they say. */
+    bool full;
+    struct weir__patience line;
+};
+
+/* One request, begun anew as often as its limit is changed under it. `memo` may be NULL. */
+int weir__answer(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
+                 struct weir__moment now, struct weir__memo *memo, struct weir_verdict *v);
 
 /* weir_take_many at a time that was read before. */
 int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n,
                     struct weir__moment now, struct weir_verdict *v);
 
-/* All or nothing; `r` may be NULL. The requests have been checked. WEIR__TAKE_ALL is a take whose
- * verdict names a request and not a term. */
+/* All or nothing; `memo` may be NULL. The requests have been checked. The verdict of WEIR__TAKE_ALL and
+ * WEIR__ENTER_ALL names a request and not a term. */
 int weir__several(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
-                  struct weir__moment at, struct weir_reservation *r, struct weir_verdict *v);
+                  struct weir__moment at, struct weir__memo *memo, struct weir_verdict *v);
+/* The same for a caller who is outside of a reader's section; falls back. */
+int weir__all(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
+              struct weir__moment at, struct weir__memo *memo, struct weir_verdict *v);
+
+/* Makes `next` the edition of the policy; the key's states, written by the clauses of `from`, become what
+ * those of `to` would have written. WEIR__STALE: `now` is not in force any more. */
+int weir__several_rewrite(struct weir *w, const struct weir_request *rq, struct weir__edition *now,
+                          struct weir__edition *from, struct weir__edition *to,
+                          struct weir__edition *next, struct weir__moment at);
+
+static inline bool weir__verb_enters(enum weir__verb verb)
+{
+    return verb == WEIR__ENTER || verb == WEIR__ENTER_ALL;
+}
+
+static inline bool weir__verb_takes(enum weir__verb verb)
+{
+    return verb == WEIR__TAKE || verb == WEIR__TAKE_ALL;
+}
 
 /* Gives back a reservation on which nobody will act, as far as it can: what can be cancelled is, and of
  * terms that know no cancel (windows) it is refunded, for there it cannot take away what another was

@@ -79,14 +79,16 @@ int64_t weir__header_now(const struct weir__header *h)
     return weir__max(atomic_load(&h->stamp_ns), weir__clock_wall(now));
 }
 
+/* Behind the directory, and within the file. */
 static bool tables_fit(const struct weir__header *h)
 {
-    const uint64_t bytes = atomic_load(&h->bytes);
+    struct weir__header placed = *h;
+    const uint64_t bytes = atomic_load(&h->bytes), first = weir__header_place(&placed);
 
     for (int i = 0; i < WEIR__SIZE_CLASSES; i++) {
         const uint64_t at = atomic_load(&h->table[i].at);
 
-        if (at != 0 && (at % WEIR__FILE_PAGE != 0 || h->table[i].bytes > bytes ||
+        if (at != 0 && (at % WEIR__FILE_PAGE != 0 || at < first || h->table[i].bytes > bytes ||
                         at > bytes - h->table[i].bytes))
             return false;
     }

@@ -203,10 +203,17 @@ static void take_over(struct weir_limiter *l, struct weir__edition *e, struct we
 
 /* ---- Open, change, close ------------------------------------------------------------------- */
 
+/* What a limiter takes could never be left: guards need an engine. */
 static int parse(struct weir_limit *limit, const char *text, struct weir_diag *why)
 {
-    return text ? weir_limit_parse(limit, text, why)
-                : weir__diag(why, WEIR_EINVAL, "there is no limit");
+    const int error = text ? weir_limit_parse(limit, text, why)
+                           : weir__diag(why, WEIR_EINVAL, "there is no limit");
+
+    for (int i = 0; !error && i < limit->n; i++)
+        if (limit->term[i].algorithm >= WEIR_FIRST_GUARD)
+            return weir__diag(why, WEIR_EINVAL, "a limiter without keys has no '%s'; an engine has",
+                              weir_algorithm_name(limit->term[i].algorithm));
+    return error;
 }
 
 int weir_limiter_open(struct weir_limiter **out, const char *text, struct weir_diag *why)

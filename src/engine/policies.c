@@ -16,6 +16,8 @@
 
 #include "engine/diag.h"
 #include "engine/engine.h"
+#include "engine/lists.h"
+#include "engine/queue.h"
 
 #define TRIES 100
 
@@ -32,7 +34,7 @@ int weir__clause_place(struct weir__store *s, struct weir__clause *c, struct wei
     return weir__store_table(s, c->size_class, &c->table, why);
 }
 
-static int place_all(struct weir__store *s, struct weir__edition *e, struct weir_diag *why)
+int weir__edition_place(struct weir__store *s, struct weir__edition *e, struct weir_diag *why)
 {
     int error = 0;
 
@@ -75,7 +77,7 @@ static int load_locked(struct weir__store *s, struct weir__record *r, struct wei
     if (error)
         say_unread(r, error, why);
     else
-        error = place_all(s, row, why);
+        error = weir__edition_place(s, row, why);
     if (error) {
         weir__edition_close(row);
         return error;
@@ -95,20 +97,27 @@ static int refresh_locked(struct weir_policy *p, struct weir__edition **old, str
     if (atomic_load(&p->record->tag) != p->tag)
         return weir__diag(why, WEIR_EGONE, "the policy '%s' was forgotten", p->name);
     error = load_locked(p->store, p->record, &e, why);
+    if (!error)
+        error = weir__exceptions_open(e, p->lists, NULL);
     if (error) {
+        weir__edition_close(e);
         *old = NULL;
         return error;
     }
+    atomic_store(&p->guards, e->guards);
+    atomic_store(&p->feels, e->feels);
     atomic_store_explicit(&p->edition, e, memory_order_release);
     return 0;
 }
 
-static void retire(struct weir__edition *e)
+/* Once its readers are gone. Whoever waits under it has another limit now. */
+static void retire(struct weir_policy *p, struct weir__edition *e)
 {
     if (!e)
         return;
     weir__readers_wait();
     weir__edition_close(e);
+    weir__queue_ring_all(p->engine, p);
 }
 
 /* Without the file's lock, which somebody who is stopped may hold: a record is written so that it can
@@ -132,8 +141,10 @@ int weir__policy_refresh(struct weir_policy *p)
             break;
     }
     (void)pthread_mutex_unlock(&p->store->lock);
-    retire(old);
+    retire(p, old);
     (void)pthread_setcancelstate(cancelable, NULL);
+    if (!error && atomic_load(&p->feels))
+        (void)weir__sampler_want(&p->engine->sampler);
     return error;
 }
 
@@ -188,13 +199,32 @@ static int64_t span_of(const struct weir__meter *m, int64_t now_ns)
     return weir__max(v.reset_after_ns, m->term.period_ns);
 }
 
+/* The same of a guard, whose keys remember a call for some time after it has ended. While one is in
+ * flight the state itself says so; one that remembers for ever says so too. */
+static int64_t memory_of(const struct weir__meter *m, int64_t now_ns)
+{
+    struct weir__state *s = calloc(1, weir__meter_state_size(m));
+    const struct weir__ask enter = {.cost = 1, .now_ns = now_ns}, look = {.now_ns = now_ns};
+    const struct weir__leaving exit = {now_ns, now_ns, 1, WEIR_SUCCESS};
+    struct weir_verdict v = {0};
+
+    if (s) {
+        weir__take(m, s, &enter, &v);
+        weir__leave(m, s, &exit);
+        weir__peek(m, s, &look, &v);
+    }
+    free(s);
+    return weir__max(v.reset_after_ns == WEIR_FOREVER ? 0 : v.reset_after_ns,
+                     weir__max(m->term.lease_ns, m->term.window_ns));
+}
+
 /* Under another limit, states not touched since may be fresh later than they say: the table must know,
  * or it would give their places away (decision 7). How much later is each algorithm's business; never
  * more than all of the new limit, and what is owed beyond that grows as the time of one event does. */
 static void stretch(const struct weir__edition *e, int i, int64_t now_ns)
 {
     const struct weir__meter *to = &e->clause[i].meter, *from = to->older;
-    const int64_t extra = span_of(to, now_ns);
+    const int64_t extra = weir__meter_guards(to) ? memory_of(to, now_ns) : span_of(to, now_ns);
     const int64_t times = weir__max(1, weir__div_ceil(to->step.ns + 1, from->step.ns + 1));
 
     for (; from; from = from->older)
@@ -239,7 +269,7 @@ static int change_locked(struct weir__store *s, struct weir__record *r, const ch
     if (error)
         return weir__diag(why, error, "%s", weir_error_text(error));
     number_terms(s->directory, e, current);
-    error = place_all(s, e, why);
+    error = weir__edition_place(s, e, why);
     if (!error) {
         for (int i = 0; i < e->n; i++)
             if (weir__meter_keeps(&e->clause[i].meter))
@@ -310,6 +340,7 @@ static int handle_locked(struct weir *w, struct weir__record *r, struct weir_pol
     p->record = r;
     p->tag = atomic_load(&r->tag);
     p->store = w->store;
+    p->engine = w;
     memcpy(p->name, r->name, sizeof p->name);
     error = refresh_locked(p, old, why);
     if (error) {
@@ -343,7 +374,11 @@ static int set(struct weir *w, const char *name, const struct weir_limit *limit,
         error = handle_locked(w, r, &p, &old, why);
     weir__store_unlock(w->store);
     (void)pthread_mutex_unlock(&w->policies_lock);
-    retire(error ? NULL : old);
+    retire(p, error ? NULL : old);
+    if (!error && p && atomic_load(&p->feels) && weir__sampler_want(&w->sampler) != 0)
+        error = weir__diag(why, WEIR_EIO,
+                           "the policy is set, but no thread could be started to see "
+                           "what the system is doing");
     if (!error && policy)
         *policy = p;
     return error;
@@ -433,8 +468,10 @@ int weir_policy_forget(struct weir *w, struct weir_policy *policy)
         p->next = policy->next;
     }
     (void)pthread_mutex_unlock(&w->policies_lock);
+    atomic_fetch_add(&w->forgotten, 1);
     weir__readers_wait();
     weir__edition_close(atomic_load(&policy->edition));
+    weir__lists_close(policy->lists);
     free(policy);
     return 0;
 }

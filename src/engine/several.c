@@ -2,7 +2,8 @@
  *
  * All candidate buckets of all keys are sorted, deduplicated and locked in that order, so that no two
  * requests wait for each other in a ring. Then all terms are asked and, if none refuses, charged
- * (algo/decide.c). A limit of several terms is such a request of one key, and so is a shadow.
+ * (algo/decide.c). A limit of several terms is such a request of one key, and so is a shadow, and one
+ * whose policy treats some keys otherwise (lists.h).
  *
  * Invariants:
  *   (1) The locks are taken in the order of their addresses. The single path (table.c) takes its
@@ -11,12 +12,15 @@
  *       No key of the request is evicted for another of it.
  *   (3) The same key twice under the same term is one state: the second sees the first's charge. It is
  *       tried on a copy, so that a refusal leaves no trace.
+ *   (4) Terms are asked in the order of the chain (edition.c), and named as they were written.
  */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/dice.h"
+#include "engine/lists.h"
+#include "engine/ticket.h"
 
 #define LOCKS_MAX (3 * WEIR_TERMS_MAX)
 
@@ -25,11 +29,11 @@ struct item {
     struct weir_policy *policy;
     struct weir__edition *edition;
     struct weir__clause *clause;
-    uint64_t fingerprint;
-    uint32_t index; /* of the term in its limit */
-    int request;    /* of the request in the call */
-    int first;      /* the item that has the same state; itself, if it is the first */
-    bool repeated;  /* others have the same state */
+    uint64_t fingerprint, key; /* key: its hash, or 0; see ticket.h */
+    uint32_t index;            /* of the term in its limit */
+    int request;               /* of the request in the call */
+    int first;                 /* the item that has the same state; itself, if it is the first */
+    bool repeated;             /* others have the same state */
     bool found, made;
     struct weir__hold hold;
     struct weir_verdict own;
@@ -39,7 +43,11 @@ struct call {
     struct weir *w;
     struct weir__seat *seat;
     struct weir__moment now;
+    enum weir__verb verb;
+    struct weir_signals signals;
     int n;
+    int listed;                 /* the request whose key is denied, or -1 */
+    struct weir__patience line; /* of a single request */
     struct item item[WEIR_TERMS_MAX];
     struct weir__part part[WEIR_TERMS_MAX];
     uint64_t fingerprint[WEIR_TERMS_MAX];
@@ -67,33 +75,72 @@ static void find_twin(struct call *c, int i)
         }
 }
 
+static void gather_term(struct call *c, const struct weir_request *rq, int i,
+                        struct weir__edition *e, struct weir__clause *clause, uint64_t key,
+                        uint32_t index)
+{
+    struct item *it = &c->item[c->n];
+    struct weir__part *part = &c->part[c->n];
+
+    *it = (struct item){.policy = rq->policy,
+                        .edition = e,
+                        .clause = clause,
+                        .key = key,
+                        .index = index,
+                        .request = i};
+    it->fingerprint = c->fingerprint[c->n] = weir__fingerprint_at(clause, rq);
+    weir__table_prefetch(clause->table, it->fingerprint);
+    find_twin(c, c->n);
+    *part = (struct weir__part){
+        .meter = &clause->meter,
+        .own = &it->own,
+        .ask = weir__clause_ask(clause, rq->cost, rq->patience_ns, c->now.now_ns, c->now.wall_ns)};
+    if (e->guards) {
+        part->ask.signals = &c->signals;
+        part->ask.dice = weir__dice_throw(c->w->store);
+    }
+    c->n++;
+}
+
+/* The terms of one request, by the clauses of `by`: the edition in force, or a key's own. */
+static int gather_request(struct call *c, const struct weir_request *rq, int i,
+                          struct weir__edition *e, struct weir__edition *by, uint64_t key,
+                          bool allowed)
+{
+    if (by->n > WEIR_TERMS_MAX - c->n)
+        return WEIR_EINVAL;
+    for (int k = 0; k < by->n; k++) {
+        struct weir__clause *clause = &by->clause[by->chain[k]];
+
+        if (!allowed || clause->meter.term.algorithm == WEIR_SYSTEM)
+            gather_term(c, rq, i, e, clause, key, by->chain[k]);
+    }
+    c->line = by->line;
+    return 0;
+}
+
 static int gather(struct call *c, const struct weir_request *rq, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct weir__edition *e = weir__policy_edition(rq[i].policy);
+        uint64_t key = 0;
+        int error;
 
         assert(rq[i].policy->store == c->w->store);
         if (!e)
             return WEIR__STALE;
-        if (e->n > WEIR_TERMS_MAX - c->n)
-            return WEIR_EINVAL;
-        for (int k = 0; k < e->n; k++, c->n++) {
-            struct item *it = &c->item[c->n];
-
-            *it = (struct item){.policy = rq[i].policy,
-                                .edition = e,
-                                .clause = &e->clause[k],
-                                .index = (uint32_t)k,
-                                .request = (int)i};
-            it->fingerprint = c->fingerprint[c->n] = weir__fingerprint(it->clause, &rq[i]);
-            weir__table_prefetch(it->clause->table, it->fingerprint);
-            find_twin(c, c->n);
-            c->part[c->n] = (struct weir__part){
-                .meter = &it->clause->meter,
-                .own = &it->own,
-                .ask = weir__clause_ask(it->clause, rq[i].cost, rq[i].patience_ns, c->now.now_ns,
-                                        c->now.wall_ns)};
+        if (e->guards && weir__verb_takes(c->verb))
+            return WEIR_EINVAL; /* it could never be left */
+        if (e->exceptions || e->line.room > 0)
+            key = weir__key_hash(c->w->store, &rq[i]);
+        if (weir__edition_lists(e, WEIR_LIST_DENY, key)) {
+            c->listed = (int)i;
+            return 0;
         }
+        error = gather_request(c, &rq[i], (int)i, e, weir__edition_for(e, key), key,
+                               weir__edition_lists(e, WEIR_LIST_ALLOW, key));
+        if (error)
+            return error;
     }
     return 0;
 }
@@ -369,6 +416,7 @@ static void remember(const struct call *c, const struct weir_verdict *v, struct 
         r->term[i].policy = it->policy;
         r->term[i].scope = it->clause->scope;
         r->term[i].fingerprint = it->fingerprint;
+        r->term[i].key = it->key;
         r->term[i].index = it->index;
         r->term[i].cost = it->own.allowed ? c->part[i].ask.cost : 0;
         r->term[i].act_ns = weir__add_sat(c->now.now_ns, it->own.wait_ns);
@@ -376,8 +424,51 @@ static void remember(const struct call *c, const struct weir_verdict *v, struct 
     }
 }
 
-static int run(struct call *c, enum weir__verb verb, struct weir_verdict *v,
-               struct weir_reservation *r)
+/* A guard's own grant is to be left; a shadow that refused took nothing. */
+static void note_entry(const struct call *c, const struct weir_verdict *v, struct weir_ticket *t)
+{
+    if (!v->allowed)
+        return;
+    weir__ticket_begin(t, c->w, c->now.now_ns);
+    for (int i = 0; i < c->n && v->reason != WEIR_FULL; i++) {
+        const struct item *it = &c->item[i];
+
+        if (weir__meter_guards(c->part[i].meter) && it->own.allowed && c->part[i].ask.cost > 0)
+            weir__ticket_add(t, it->policy, it->clause, it->index, it->fingerprint, it->key,
+                             c->part[i].ask.cost);
+    }
+}
+
+/* Whether all who refuse would let it in once somebody leaves, and let callers wait for that. */
+static bool may_be_waited_for(const struct call *c, const struct weir_verdict *v)
+{
+    if (v->allowed || v->reason != WEIR_LIMITED || c->line.room == 0)
+        return false;
+    for (int i = 0; i < c->n; i++) {
+        const struct weir_term *t = &c->part[i].meter->term;
+        struct weir_verdict one;
+
+        weir__peek(c->part[i].meter, c->part[i].state, &c->part[i].ask, &one);
+        if (!one.allowed && !t->shadow &&
+            (t->algorithm != WEIR_CONCURRENCY || t->queue == 0 || one.reason != WEIR_LIMITED))
+            return false;
+    }
+    return true;
+}
+
+static void note(const struct call *c, const struct weir_verdict *v, struct weir__memo *memo)
+{
+    if (memo->reservation)
+        remember(c, v, memo->reservation);
+    if (memo->ticket)
+        note_entry(c, v, memo->ticket);
+    if (c->verb == WEIR__ENTER) {
+        memo->full = may_be_waited_for(c, v);
+        memo->line = c->line;
+    }
+}
+
+static int run(struct call *c, struct weir_verdict *v, struct weir__memo *memo)
 {
     int error = lock_scratch(c);
 
@@ -387,9 +478,9 @@ static int run(struct call *c, enum weir__verb verb, struct weir_verdict *v,
         unlock_scratch(c);
         return error;
     }
-    error = decide(c, verb, v);
-    if (!error && r && !c->cramped)
-        remember(c, v, r);
+    error = decide(c, c->verb, v);
+    if (!error && memo && !c->cramped)
+        note(c, v, memo);
     weir__journal_settle(c->seat);
     unlock(c, c->locks);
     unlock_scratch(c);
@@ -403,27 +494,105 @@ static int run(struct call *c, enum weir__verb verb, struct weir_verdict *v,
     return error;
 }
 
+/* What is said where no term has a say: the key is denied, or allowed. */
+static void answer_listed(const struct call *c, const struct weir_request *rq,
+                          struct weir__memo *memo, struct weir_verdict *v)
+{
+    const struct weir_policy *p = rq[c->listed < 0 ? 0 : c->listed].policy;
+    const struct weir__edition *e = atomic_load_explicit(&p->edition, memory_order_acquire);
+    const int64_t limit = e->clause[0].meter.limit;
+
+    *v = (struct weir_verdict){.allowed = c->listed < 0,
+                               .reason = c->listed < 0 ? WEIR_OK : WEIR_LISTED,
+                               .which = -1,
+                               .limit = limit,
+                               .remaining = c->listed < 0 ? limit : 0,
+                               .retry_after_ns = c->listed < 0 ? 0 : -1};
+    if (memo)
+        note(c, v, memo);
+}
+
+static int call_begin(struct call *c, struct weir *w, enum weir__verb verb, struct weir__moment at)
+{
+    c->w = w;
+    c->seat = weir__store_seat(w->store);
+    c->now = at;
+    c->verb = verb;
+    c->signals = weir__sampler_shown(&w->sampler);
+    c->n = c->locks = 0;
+    c->listed = -1;
+    c->line = (struct weir__patience){0};
+    c->scratch = false;
+    c->cramped = NULL;
+    memset(c->none, 0, sizeof c->none);
+    return c->seat ? 0 : WEIR_EFULL;
+}
+
 int weir__several(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
-                  struct weir__moment at, struct weir_reservation *r, struct weir_verdict *v)
+                  struct weir__moment at, struct weir__memo *memo, struct weir_verdict *v)
+{
+    const bool all = verb == WEIR__TAKE_ALL || verb == WEIR__ENTER_ALL;
+    struct call c;
+    int error = call_begin(&c, w, verb, at);
+
+    if (!error)
+        error = gather(&c, rq, n);
+    if (error)
+        return error;
+    if (c.listed >= 0 || c.n == 0) {
+        answer_listed(&c, rq, memo, v);
+        v->which = all ? c.listed : -1;
+        return 0;
+    }
+    error = run(&c, v, memo);
+    if (!error && v->which >= 0)
+        v->which = all ? c.item[v->which].request : (int)c.item[v->which].index;
+    return error;
+}
+
+/* ---- Another limit for one key ----------------------------------------------------------------- */
+
+/* What `from` wrote, as `to` would have written it now. */
+static void rewrite(const struct call *c, struct weir__state *s, const struct weir__clause *from,
+                    struct weir__clause *to)
+{
+    struct weir__meter after = to->meter;
+
+    weir__touch(&from->meter, s, c->now.now_ns);
+    if (s->fresh_ns == 0)
+        return;
+    after.older = &from->meter;
+    after.changed_ns = c->now.now_ns;
+    if (to->meter.term.align == WEIR_ALIGN_CLOCK)
+        after.changed_edge_ns = weir__clause_edge(to, c->now.now_ns, c->now.wall_ns);
+    if (after.algo->change)
+        after.algo->change(&from->meter, &after, s);
+    else
+        weir__reset(s);
+    s->word = (s->word & ~WEIR__VERSION_MASK) | after.version;
+}
+
+int weir__several_rewrite(struct weir *w, const struct weir_request *rq, struct weir__edition *now,
+                          struct weir__edition *from, struct weir__edition *to,
+                          struct weir__edition *next, struct weir__moment at)
 {
     struct call c;
-    int error;
+    int error = call_begin(&c, w, WEIR__PEEK, at);
 
-    c.w = w;
-    c.seat = weir__store_seat(w->store);
-    c.now = at;
-    c.n = c.locks = 0;
-    c.scratch = false;
-    c.cramped = NULL;
-    memset(c.none, 0, sizeof c.none);
-    if (!c.seat)
-        return WEIR_EFULL;
-    error = gather(&c, rq, n);
     if (!error)
-        error = run(&c, verb, v, r);
-    if (!error && v->which >= 0 && verb == WEIR__TAKE_ALL)
-        v->which = c.item[v->which].request;
-    return error;
+        error = gather_request(&c, rq, 0, now, from, 0, false);
+    if (!error)
+        error = lock_all(&c);
+    if (error)
+        return error;
+    find_states(&c);
+    for (int i = 0; i < c.n; i++)
+        if (c.item[i].found)
+            rewrite(&c, c.part[i].state, c.item[i].clause, &to->clause[c.item[i].index]);
+    atomic_store_explicit(&rq->policy->edition, next, memory_order_release);
+    weir__journal_settle(c.seat);
+    unlock(&c, c.locks);
+    return 0;
 }
 
 /* ---- The public calls -------------------------------------------------------------------------- */
@@ -441,7 +610,7 @@ static int refresh_all(const struct weir_request *rq, size_t n)
 
 /* The strictest of the policies' fallbacks answers. */
 static int fall_back(struct weir *w, const struct weir_request *rq, size_t n, int error,
-                     struct weir_reservation *r, struct weir_verdict *v)
+                     struct weir__memo *memo, struct weir_verdict *v)
 {
     struct weir_verdict one = {.allowed = true};
 
@@ -453,13 +622,15 @@ static int fall_back(struct weir *w, const struct weir_request *rq, size_t n, in
         one.which = one.allowed ? -1 : (int)i;
     }
     *v = one;
-    if (r)
-        *r = (struct weir_reservation){0};
+    if (memo && memo->reservation)
+        *memo->reservation = (struct weir_reservation){0};
+    if (memo && memo->ticket)
+        memo->ticket->n = 0; /* nobody has counted it */
     return 0;
 }
 
-static int take_all(struct weir *w, const struct weir_request *rq, size_t n, struct weir__moment at,
-                    struct weir_reservation *r, struct weir_verdict *v)
+int weir__all(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
+              struct weir__moment at, struct weir__memo *memo, struct weir_verdict *v)
 {
     int error;
 
@@ -470,33 +641,37 @@ static int take_all(struct weir *w, const struct weir_request *rq, size_t n, str
             return WEIR_EINVAL;
     do {
         weir__readers_enter();
-        error = weir__several(w, rq, n, WEIR__TAKE_ALL, at, r, v);
+        error = weir__several(w, rq, n, verb, at, memo, v);
         weir__readers_exit();
         if (error == WEIR__STALE)
             error = refresh_all(rq, n);
     } while (error == WEIR__STALE);
-    return error ? fall_back(w, rq, n, error, r, v) : 0;
+    return error ? fall_back(w, rq, n, error, memo, v) : 0;
 }
 
 int weir_take_all_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
                      struct weir_verdict *v)
 {
-    return take_all(w, rq, n, weir__moment_at(now_ns), NULL, v);
+    return weir__all(w, rq, n, WEIR__TAKE_ALL, weir__moment_at(now_ns), NULL, v);
 }
 
 int weir_take_all(struct weir *w, const struct weir_request *rq, size_t n, struct weir_verdict *v)
 {
-    return take_all(w, rq, n, weir__moment_of(w), NULL, v);
+    return weir__all(w, rq, n, WEIR__TAKE_ALL, weir__moment_of(w), NULL, v);
 }
 
 int weir_reserve_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
                     struct weir_reservation *r, struct weir_verdict *v)
 {
-    return take_all(w, rq, n, weir__moment_at(now_ns), r, v);
+    struct weir__memo memo = {.reservation = r};
+
+    return weir__all(w, rq, n, WEIR__TAKE_ALL, weir__moment_at(now_ns), &memo, v);
 }
 
 int weir_reserve(struct weir *w, const struct weir_request *rq, size_t n,
                  struct weir_reservation *r, struct weir_verdict *v)
 {
-    return take_all(w, rq, n, weir__moment_of(w), r, v);
+    struct weir__memo memo = {.reservation = r};
+
+    return weir__all(w, rq, n, WEIR__TAKE_ALL, weir__moment_of(w), &memo, v);
 }

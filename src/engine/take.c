@@ -6,73 +6,18 @@
  *
  * A batch does each step for all before the next for any, so that the trips to memory overlap.
  *
- * Limits of several terms, and shadows, are several.c's.
+ * Limits of several terms, shadows, and policies that treat some keys otherwise are several.c's.
  */
 #include <assert.h>
 #include <string.h>
 
-#include "engine/engine.h"
-#include "table/fast.h"
+#include "engine/dice.h"
+#include "engine/lists.h"
+#include "engine/queue.h"
+#include "engine/ticket.h"
+#include "engine/visit.h"
 
 #define BATCH 64
-
-/* One request to one term. */
-struct errand {
-    struct weir_policy *policy;
-    struct weir__edition *edition;
-    struct weir__clause *clause;
-    uint64_t fingerprint;
-    struct weir__guess guess; /* where the key seems to be */
-};
-
-/* A lookup: the key's place under its locks. */
-struct visit {
-    struct weir__seat *seat;
-    struct weir__lock *saving; /* held too, or NULL */
-    struct weir__hold hold;
-    struct weir__state *state; /* NULL: the key is not there */
-};
-
-/* ---- Coming and going -------------------------------------------------------------------------- */
-
-static inline void leave(const struct visit *at)
-{
-    weir__journal_settle(at->seat);
-    weir__table_release_fast(&at->hold);
-    if (at->saving)
-        weir__lock_drop(at->saving);
-}
-
-/* Locks the key. 0, WEIR__STALE or an error; and only after 0 there is something to leave. */
-static inline int come(struct errand *to, struct weir__seat *seat, int64_t now_ns, struct visit *at)
-{
-    struct weir__table *t = to->clause->table;
-    int error;
-
-    at->seat = seat;
-    at->saving = seat->journal ? weir__table_saving(t) : NULL;
-    if (at->saving) {
-        weir__journal_intend(seat, 2, at->saving);
-        error = weir__lock_take(at->saving, seat);
-        if (error)
-            return error;
-    }
-    at->state = weir__table_seize(t, seat, to->fingerprint, &to->guess, &at->hold);
-    error =
-        at->state ? 0 : weir__table_find(t, seat, to->fingerprint, now_ns, &at->hold, &at->state);
-    if (error) {
-        if (at->saving)
-            weir__lock_drop(at->saving);
-        return error;
-    }
-    if (weir__policy_edition(to->policy) != to->edition) {
-        leave(at);
-        return WEIR__STALE;
-    }
-    if (at->state)
-        weir__table_note_fast(t, seat, &at->hold);
-    return 0;
-}
 
 /* ---- Newcomers --------------------------------------------------------------------------------- */
 
@@ -85,8 +30,8 @@ static bool charges(const struct weir__meter *m, const struct weir__ask *ask,
 
 /* A key that is not there: what an untouched one would be told, and a place if it is charged. False
  * if the table must grow first. */
-__attribute__((noinline)) static bool take_new(struct weir *w, const struct errand *to,
-                                               struct visit *at, const struct weir__ask *ask,
+__attribute__((noinline)) static bool take_new(struct weir *w, const struct weir__trip *to,
+                                               struct weir__visit *at, const struct weir__ask *ask,
                                                struct weir_verdict *v)
 {
     const struct weir__meter *m = &to->clause->meter;
@@ -113,7 +58,7 @@ __attribute__((noinline)) static bool take_new(struct weir *w, const struct erra
 }
 
 /* The same, without taking. */
-static void peek_new(struct weir *w, const struct errand *to, struct visit *at,
+static void peek_new(struct weir *w, const struct weir__trip *to, struct weir__visit *at,
                      const struct weir__ask *ask, struct weir_verdict *v)
 {
     const struct weir__meter *m = &to->clause->meter;
@@ -128,66 +73,58 @@ static void peek_new(struct weir *w, const struct errand *to, struct visit *at,
 
 /* ---- One decision ------------------------------------------------------------------------------ */
 
-static inline int take_plain(struct weir *w, struct errand *to, struct weir__seat *seat,
-                             const struct weir_request *rq, struct weir__moment now,
-                             struct weir_verdict *v)
+static inline int take_lone(struct weir *w, struct weir__trip *to, struct weir__seat *seat,
+                            const struct weir__ask *ask, struct weir_verdict *v)
 {
-    const struct weir__ask ask =
-        weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
     bool settled = true, grows;
-    struct visit at;
-    const int error = come(to, seat, now.now_ns, &at);
+    struct weir__visit at;
+    const int error = weir__visit_come(to, seat, ask->now_ns, &at);
 
     if (error)
         return error;
     grows = !at.state;
     if (at.state)
-        weir__take(&to->clause->meter, at.state, &ask, v);
+        weir__take(&to->clause->meter, at.state, ask, v);
     else
-        settled = take_new(w, to, &at, &ask, v);
+        settled = take_new(w, to, &at, ask, v);
     v->which = v->allowed ? -1 : 0;
-    leave(&at);
+    weir__visit_leave(&at);
     if (!settled)
-        weir__table_grow_now(to->clause->table, now.now_ns);
+        weir__table_grow_now(to->clause->table, ask->now_ns);
     else if (grows)
-        weir__table_grow(to->clause->table, now.now_ns);
+        weir__table_grow(to->clause->table, ask->now_ns);
     return settled ? 0 : WEIR__STALE;
 }
 
-static int peek_plain(struct weir *w, struct errand *to, struct weir__seat *seat,
-                      const struct weir_request *rq, struct weir__moment now,
-                      struct weir_verdict *v)
+static inline int take_plain(struct weir *w, struct weir__trip *to, struct weir__seat *seat,
+                             const struct weir_request *rq, struct weir__moment now,
+                             struct weir_verdict *v)
 {
     const struct weir__ask ask =
         weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
-    struct visit at;
-    const int error = come(to, seat, now.now_ns, &at);
+
+    return take_lone(w, to, seat, &ask, v);
+}
+
+static int peek_lone(struct weir *w, struct weir__trip *to, struct weir__seat *seat,
+                     const struct weir__ask *ask, struct weir_verdict *v)
+{
+    struct weir__visit at;
+    const int error = weir__visit_come(to, seat, ask->now_ns, &at);
 
     if (error)
         return error;
     if (at.state)
-        weir__peek(&to->clause->meter, at.state, &ask, v);
+        weir__peek(&to->clause->meter, at.state, ask, v);
     else
-        peek_new(w, to, &at, &ask, v);
+        peek_new(w, to, &at, ask, v);
     v->which = v->allowed ? -1 : 0;
-    leave(&at);
+    weir__visit_leave(&at);
     return 0;
 }
 
-/* Where a key of the clause is looked for, and memory is asked for it. */
-static inline void set_out(struct errand *to, uint64_t fingerprint)
-{
-    to->fingerprint = fingerprint;
-    weir__table_aim(to->clause->table, fingerprint, &to->guess);
-}
-
-static inline void look(struct errand *to)
-{
-    weir__table_look(to->clause->table, to->fingerprint, &to->guess);
-}
-
 /* Within a reader's section: where the request goes, if its limit is a plain one. */
-static inline int find_errand(const struct weir_request *rq, struct errand *to)
+static inline int find_trip(const struct weir_request *rq, struct weir__trip *to)
 {
     to->policy = rq->policy;
     to->edition = weir__policy_edition(rq->policy);
@@ -195,34 +132,81 @@ static inline int find_errand(const struct weir_request *rq, struct errand *to)
         return WEIR__STALE;
     to->clause = &to->edition->clause[0];
     if (to->edition->plain)
-        set_out(to, weir__fingerprint(to->clause, rq));
+        weir__trip_set_out(to, weir__fingerprint(to->clause, rq));
     return 0;
 }
 
+/* What a ticket of a lone guard remembers, or why it was not given. */
+static void note_entry(const struct weir__trip *to, const struct weir_request *rq,
+                       const struct weir__ask *ask, struct weir__memo *memo,
+                       const struct weir_verdict *v)
+{
+    const struct weir__patience *line = &to->edition->line;
+
+    memo->full = !v->allowed && v->reason == WEIR_LIMITED && line->room > 0;
+    memo->line = *line;
+    if (!v->allowed)
+        return;
+    weir__ticket_begin(memo->ticket, to->policy->engine, ask->now_ns);
+    if (ask->cost > 0 && v->reason != WEIR_FULL && to->edition->guards)
+        weir__ticket_add(memo->ticket, to->policy, to->clause, 0, to->fingerprint,
+                         line->room > 0 ? weir__key_hash(to->policy->store, rq) : 0, ask->cost);
+}
+
+/* The same for a limit that is not plain: a lone guard, or several terms. */
+__attribute__((noinline)) static int decide_guard(struct weir *w, struct weir__trip *to,
+                                                  struct weir__seat *seat,
+                                                  const struct weir_request *rq,
+                                                  enum weir__verb verb, struct weir__moment now,
+                                                  struct weir__memo *memo, struct weir_verdict *v)
+{
+    const struct weir_signals signals = weir__sampler_shown(&w->sampler);
+    struct weir__ask ask;
+    int error;
+
+    if (verb == WEIR__TAKE && to->edition->guards)
+        return WEIR_EINVAL; /* it could never be left */
+    if (!to->edition->lone)
+        return weir__several(w, rq, 1, verb, now, memo, v);
+    weir__trip_set_out(to, weir__fingerprint_at(to->clause, rq));
+    ask = weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
+    ask.signals = &signals;
+    ask.dice = weir__dice_throw(w->store);
+    weir__trip_look(to);
+    if (verb == WEIR__PEEK)
+        return peek_lone(w, to, seat, &ask, v);
+    error = take_lone(w, to, seat, &ask, v);
+    if (!error)
+        note_entry(to, rq, &ask, memo, v);
+    return error;
+}
+
 static inline int decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
-                         struct weir__moment now, struct weir_verdict *v)
+                         struct weir__moment now, struct weir__memo *memo, struct weir_verdict *v)
 {
     struct weir__seat *seat = weir__store_seat(w->store);
-    struct errand to;
+    struct weir__ask ask;
+    struct weir__trip to;
     int error;
 
     assert(rq->policy->store == w->store);
     if (!seat)
         return WEIR_EFULL;
-    error = find_errand(rq, &to);
+    error = find_trip(rq, &to);
     if (error)
         return error;
-    if (!to.edition->plain)
-        return weir__several(w, rq, 1, verb, now, NULL, v);
+    if (!to.edition->plain || verb == WEIR__ENTER)
+        return decide_guard(w, &to, seat, rq, verb, now, memo, v);
     weir__bucket_prefetch(to.guess.second); /* alone, it has hands free for both */
-    look(&to);
-    return verb == WEIR__TAKE ? take_plain(w, &to, seat, rq, now, v)
-                              : peek_plain(w, &to, seat, rq, now, v);
+    weir__trip_look(&to);
+    if (verb == WEIR__TAKE)
+        return take_plain(w, &to, seat, rq, now, v);
+    ask = weir__clause_ask(to.clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
+    return peek_lone(w, &to, seat, &ask, v);
 }
 
-/* One request, begun anew as often as its limit is changed under it. */
-static int answer(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
-                  struct weir__moment now, struct weir_verdict *v)
+static inline int answer(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
+                         struct weir__moment now, struct weir__memo *memo, struct weir_verdict *v)
 {
     int error;
 
@@ -230,7 +214,7 @@ static int answer(struct weir *w, const struct weir_request *rq, enum weir__verb
         return WEIR_EINVAL;
     do {
         weir__readers_enter();
-        error = decide(w, rq, verb, now, v);
+        error = decide(w, rq, verb, now, memo, v);
         weir__readers_exit();
         if (error == WEIR__STALE)
             error = weir__policy_refresh(rq->policy) ?: WEIR__STALE;
@@ -238,26 +222,32 @@ static int answer(struct weir *w, const struct weir_request *rq, enum weir__verb
     return error ? weir__answer_error(w, rq->policy, error, v) : 0;
 }
 
+int weir__answer(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
+                 struct weir__moment now, struct weir__memo *memo, struct weir_verdict *v)
+{
+    return answer(w, rq, verb, now, memo, v);
+}
+
 int weir_take_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                  struct weir_verdict *v)
 {
-    return answer(w, rq, WEIR__TAKE, weir__moment_at(now_ns), v);
+    return answer(w, rq, WEIR__TAKE, weir__moment_at(now_ns), NULL, v);
 }
 
 int weir_take(struct weir *w, const struct weir_request *rq, struct weir_verdict *v)
 {
-    return answer(w, rq, WEIR__TAKE, weir__moment_of(w), v);
+    return answer(w, rq, WEIR__TAKE, weir__moment_of(w), NULL, v);
 }
 
 int weir_peek_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                  struct weir_verdict *v)
 {
-    return answer(w, rq, WEIR__PEEK, weir__moment_at(now_ns), v);
+    return weir__answer(w, rq, WEIR__PEEK, weir__moment_at(now_ns), NULL, v);
 }
 
 int weir_peek(struct weir *w, const struct weir_request *rq, struct weir_verdict *v)
 {
-    return answer(w, rq, WEIR__PEEK, weir__moment_of(w), v);
+    return weir__answer(w, rq, WEIR__PEEK, weir__moment_of(w), NULL, v);
 }
 
 /* ---- Batches ----------------------------------------------------------------------------------- */
@@ -267,16 +257,16 @@ int weir_peek(struct weir *w, const struct weir_request *rq, struct weir_verdict
 static void take_batch(struct weir *w, struct weir__seat *seat, const struct weir_request *rq,
                        size_t n, struct weir__moment now, struct weir_verdict *v, bool *left_over)
 {
-    struct errand to[BATCH];
+    struct weir__trip to[BATCH];
     bool stopped = false;
 
     for (size_t i = 0; i < n; i++) {
         assert(rq[i].policy->store == w->store);
-        left_over[i] = find_errand(&rq[i], &to[i]) != 0 || !to[i].edition->plain;
+        left_over[i] = find_trip(&rq[i], &to[i]) != 0 || !to[i].edition->plain;
     }
     for (size_t i = 0; i < n; i++)
         if (!left_over[i])
-            look(&to[i]);
+            weir__trip_look(&to[i]);
     for (size_t i = 0; i < n; i++) {
         stopped = stopped || !to[i].edition;
         if (!left_over[i] && !stopped)
@@ -307,7 +297,7 @@ static int take_some(struct weir *w, const struct weir_request *rq, size_t n,
     weir__readers_exit();
     for (size_t i = 0; i < n; i++) {
         if (left_over[i] && !error)
-            error = answer(w, &rq[i], WEIR__TAKE, now, &v[i]);
+            error = weir__answer(w, &rq[i], WEIR__TAKE, now, NULL, &v[i]);
         if (left_over[i] && error)
             say_undecided(&v[i], 1);
     }
@@ -320,7 +310,7 @@ int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n,
     if (!weir__now_fits(now.now_ns))
         return WEIR_EINVAL;
     for (size_t i = 0; i < n; i++)
-        if (!weir__request_fits(&rq[i]))
+        if (!weir__request_fits(&rq[i]) || weir__policy_guards(rq[i].policy))
             return WEIR_EINVAL;
     for (size_t i = 0; i < n; i += BATCH) {
         const size_t some = n - i < BATCH ? n - i : BATCH;
@@ -363,11 +353,11 @@ static int64_t withdraw(const struct weir__meter *m, struct weir__state *s, cons
 }
 
 /* Within a reader's section. */
-static int give(struct errand *to, struct weir__seat *seat, struct gift *g)
+static int give(struct weir__trip *to, struct weir__seat *seat, struct gift *g)
 {
     const struct weir__meter *m = &to->clause->meter;
-    struct visit at;
-    const int error = come(to, seat, g->now_ns, &at);
+    struct weir__visit at;
+    const int error = weir__visit_come(to, seat, g->now_ns, &at);
 
     if (error)
         return error;
@@ -382,8 +372,17 @@ static int give(struct errand *to, struct weir__seat *seat, struct gift *g)
         if (at.state->fresh_ns == 0)
             weir__table_forget(to->clause->table, &at.hold);
     }
-    leave(&at);
+    weir__visit_leave(&at);
     return 0;
+}
+
+/* The clause that judges the key: its own, if it has one. */
+static struct weir__clause *clause_for(struct weir__edition *e, const struct weir_request *rq,
+                                       int term)
+{
+    if (e->exceptions)
+        e = weir__edition_for(e, weir__key_hash(rq->policy->store, rq));
+    return &e->clause[term];
 }
 
 /* One term of a request, begun anew as often as the limit is changed under it. *n is how many terms
@@ -398,7 +397,7 @@ static int give_term(struct weir *w, const struct weir_request *rq, int term, st
     if (!seat)
         return WEIR_EFULL;
     do {
-        struct errand to = {.policy = rq->policy};
+        struct weir__trip to = {.policy = rq->policy};
 
         weir__readers_enter();
         to.edition = weir__policy_edition(rq->policy);
@@ -406,9 +405,9 @@ static int give_term(struct weir *w, const struct weir_request *rq, int term, st
         if (to.edition)
             *n = to.edition->n;
         if (to.edition && term < *n) {
-            to.clause = &to.edition->clause[term];
-            set_out(&to, weir__fingerprint(to.clause, rq));
-            look(&to);
+            to.clause = clause_for(to.edition, rq, term);
+            weir__trip_set_out(&to, weir__fingerprint_at(to.clause, rq));
+            weir__trip_look(&to);
             error = give(&to, seat, g);
         }
         weir__readers_exit();
@@ -449,9 +448,14 @@ int weir_refund(struct weir *w, const struct weir_request *rq, int64_t *back)
 
 int weir_reset_at(struct weir *w, const struct weir_request *rq, int64_t now_ns)
 {
+    int error;
+
     if (weir__request_fits(rq) && weir__now_fits(now_ns))
         atomic_fetch_add(&rq->policy->record->resets, 1); /* reservations made so far are void */
-    return give_back(w, rq, (struct gift){RESET, 0, 0, now_ns, 0}, NULL);
+    error = give_back(w, rq, (struct gift){RESET, 0, 0, now_ns, 0}, NULL);
+    if (!error)
+        weir__queue_ring(w, weir__queue_key(rq->policy, weir__key_hash(w->store, rq)));
+    return error;
 }
 
 int weir_reset(struct weir *w, const struct weir_request *rq)
@@ -465,7 +469,7 @@ int weir_reset(struct weir *w, const struct weir_request *rq)
 static int cancel_term(struct weir__seat *seat, const struct weir_reservation *r, int i,
                        struct gift *g)
 {
-    struct errand to = {.policy = r->term[i].policy, .fingerprint = r->term[i].fingerprint};
+    struct weir__trip to = {.policy = r->term[i].policy, .fingerprint = r->term[i].fingerprint};
     const uint32_t index = r->term[i].index;
 
     g->back = 0;
@@ -476,9 +480,9 @@ static int cancel_term(struct weir__seat *seat, const struct weir_reservation *r
         to.edition->clause[index].scope != r->term[i].scope ||
         atomic_load(&to.policy->record->resets) != r->term[i].resets)
         return 0;
-    to.clause = &to.edition->clause[index];
-    set_out(&to, to.fingerprint);
-    look(&to);
+    to.clause = &weir__edition_for(to.edition, r->term[i].key)->clause[index];
+    weir__trip_set_out(&to, to.fingerprint);
+    weir__trip_look(&to);
     g->cost = r->term[i].cost;
     g->act_ns = weir__max(r->term[i].act_ns, g->now_ns);
     return give(&to, seat, g);

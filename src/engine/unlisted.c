@@ -20,8 +20,7 @@ static int place_all(struct weir__store *s, struct weir__edition *e, struct weir
 
     if (error)
         return error;
-    for (int i = 0; i < e->n && !error; i++)
-        error = weir__clause_place(s, &e->clause[i], why);
+    error = weir__edition_place(s, e, why);
     weir__store_unlock(s);
     return error;
 }
@@ -89,12 +88,17 @@ int weir__unlisted_open(struct weir *w, const struct weir_limit *limit, struct w
         free_handle(p);
         return error;
     }
+    atomic_init(&p->guards, e->guards);
+    atomic_init(&p->feels, e->feels);
+    p->engine = w;
     (void)pthread_mutex_lock(&w->policies_lock);
     p->next = w->unlisted;
     if (p->next)
         p->next->before = p;
     w->unlisted = p;
     (void)pthread_mutex_unlock(&w->policies_lock);
+    if (e->feels)
+        (void)weir__sampler_want(&w->sampler);
     *policy = p;
     return 0;
 }
@@ -106,6 +110,7 @@ void weir__unlisted_close(struct weir *w, struct weir_policy *policy)
     if (policy->next)
         policy->next->before = policy->before;
     (void)pthread_mutex_unlock(&w->policies_lock);
+    atomic_fetch_add(&w->forgotten, 1);
     free_handle(policy);
 }
 

@@ -10,28 +10,17 @@
  *   (2) Nobody sleeps who cannot be served by its deadline, as things stand.
  *   (3) A waiter is in its queue exactly while it has no grant.
  */
+#include "engine/wait.h"
+
 #include <errno.h>
 #include <time.h>
 
-#include "engine/bell.h"
 #include "engine/clock.h"
-#include "engine/engine.h"
+#include "engine/queue.h"
 
-#define LOOK_AGAIN_NS (5 * WEIR__NS_PER_MS) /* at a clock that is not ours, while others go first */
+/* ---- Time -------------------------------------------------------------------------------------- */
 
-struct weir__in_line {
-    uint64_t fingerprint;
-    struct weir__in_line *next;
-    struct weir__bell bell; /* rung when it has become the first for its key */
-};
-
-/* Time as the caller counts it: the engine's clock, or from now_ns on as time passes. */
-struct timeline {
-    const struct weir *w;
-    int64_t shift_ns;
-};
-
-static struct weir__moment moment(const struct timeline *t)
+struct weir__moment weir__timeline_now(const struct weir__timeline *t)
 {
     struct weir__moment m = weir__moment_of(t->w);
 
@@ -40,17 +29,14 @@ static struct weir__moment moment(const struct timeline *t)
     return m;
 }
 
-/* ---- Sleeping ---------------------------------------------------------------------------------- */
-
-/* 0, or WEIR_EINTR. */
-static int sleep_until(const struct timeline *t, int64_t until_ns)
+int weir__timeline_sleep(const struct weir__timeline *t, int64_t until_ns)
 {
     const struct weir_clock *clock = &t->w->clock;
 
     if (clock->sleep)
         return clock->sleep(clock->arg, until_ns - t->shift_ns) == 0 ? 0 : WEIR_EINTR;
     for (;;) {
-        const int64_t left = until_ns - moment(t).now_ns;
+        const int64_t left = until_ns - weir__timeline_now(t).now_ns;
         const struct timespec nap = {left / WEIR__NS_PER_S, left % WEIR__NS_PER_S};
 
         if (left <= 0)
@@ -60,57 +46,18 @@ static int sleep_until(const struct timeline *t, int64_t until_ns)
     }
 }
 
-/* ---- The queue --------------------------------------------------------------------------------- */
-
-static void join(struct weir__queue *q, struct weir__in_line *me)
-{
-    if (q->last)
-        q->last->next = me;
-    else
-        q->first = me;
-    q->last = me;
-}
-
-static struct weir__in_line *first_for(const struct weir__queue *q, uint64_t fingerprint)
-{
-    struct weir__in_line *at = q->first;
-
-    while (at && at->fingerprint != fingerprint)
-        at = at->next;
-    return at;
-}
-
-static void leave(struct weir__queue *q, struct weir__in_line *me)
-{
-    struct weir__in_line *before = NULL;
-
-    for (struct weir__in_line *at = q->first; at != me; at = at->next)
-        before = at;
-    if (before)
-        before->next = me->next;
-    else
-        q->first = me->next;
-    if (q->last == me)
-        q->last = before;
-    before = first_for(q, me->fingerprint);
-    if (before)
-        weir__bell_ring(&before->bell);
-}
+/* ---- Turns --------------------------------------------------------------------------------- */
 
 /* Until nobody is before us, or the deadline has passed: 0; or WEIR_EINTR. */
-static int await_turn(struct weir__queue *q, struct weir__in_line *me, const struct timeline *t,
+static int await_turn(struct weir *w, struct weir__in_line *me, const struct weir__timeline *t,
                       int64_t deadline_ns)
 {
     for (;;) {
-        const int64_t left = deadline_ns - moment(t).now_ns;
-        bool first;
+        const int64_t left = deadline_ns - weir__timeline_now(t).now_ns;
 
-        (void)pthread_mutex_lock(&q->lock);
-        first = first_for(q, me->fingerprint) == me;
-        (void)pthread_mutex_unlock(&q->lock);
-        if (first || left <= 0)
+        if (weir__queue_is_first(w, me) || left <= 0)
             return 0;
-        if (weir__bell_await(&me->bell, t->w->clock.now ? LOOK_AGAIN_NS : left) != 0)
+        if (weir__bell_await(&me->bell, w->clock.now ? WEIR__LOOK_AGAIN_NS : left) != 0)
             return WEIR_EINTR;
     }
 }
@@ -119,11 +66,11 @@ static int await_turn(struct weir__queue *q, struct weir__in_line *me, const str
 
 /* Asks with all the patience there is; without a reservation, only what the answer would be. *again_ns
  * is when to ask again, or -1: it is granted, or there is no point. */
-static int ask(struct weir *w, const struct weir_request *rq, const struct timeline *t,
+static int ask(struct weir *w, const struct weir_request *rq, const struct weir__timeline *t,
                int64_t deadline_ns, struct weir_reservation *r, struct weir_verdict *v,
                int64_t *again_ns)
 {
-    const int64_t now = moment(t).now_ns;
+    const int64_t now = weir__timeline_now(t).now_ns;
     struct weir_request patient = *rq;
     struct weir_verdict without;
     int error;
@@ -149,33 +96,29 @@ static int ask(struct weir *w, const struct weir_request *rq, const struct timel
 }
 
 /* Asks until it is granted or hopeless; others for the same key wait meanwhile. */
-static int ask_in_turn(struct weir *w, const struct weir_request *rq, const struct timeline *t,
-                       int64_t deadline_ns, struct weir_reservation *r, struct weir_verdict *v)
+static int ask_in_turn(struct weir *w, const struct weir_request *rq,
+                       const struct weir__timeline *t, int64_t deadline_ns,
+                       struct weir_reservation *r, struct weir_verdict *v)
 {
-    struct weir__in_line me = {.fingerprint = weir__hash(rq->key, rq->key_len, w->store->secret) +
-                                              rq->policy->tag};
-    struct weir__queue *q = &w->queue[me.fingerprint % WEIR__QUEUES];
+    struct weir__in_line me = {.key = weir__queue_key(rq->policy, weir__key_hash(w->store, rq)),
+                               .policy = rq->policy};
     int64_t again_ns = 0;
     int error = ask(w, rq, t, deadline_ns, NULL, v, &again_ns);
 
     if (error || (!v->allowed && again_ns < 0))
         return error; /* the hopeless do not stand in line */
-    (void)pthread_mutex_lock(&q->lock);
-    join(q, &me);
-    (void)pthread_mutex_unlock(&q->lock);
-    error = await_turn(q, &me, t, deadline_ns);
+    (void)weir__queue_join(w, &me, INT64_MAX);
+    error = await_turn(w, &me, t, deadline_ns);
     for (again_ns = 0; !error && again_ns >= 0;) {
         error = ask(w, rq, t, deadline_ns, r, v, &again_ns);
         if (!error && again_ns >= 0)
-            error = sleep_until(t, again_ns);
+            error = weir__timeline_sleep(t, again_ns);
     }
-    (void)pthread_mutex_lock(&q->lock);
-    leave(q, &me);
-    (void)pthread_mutex_unlock(&q->lock);
+    weir__queue_leave(w, &me);
     return error;
 }
 
-static int wait_uncancelled(struct weir *w, const struct weir_request *rq, struct timeline t,
+static int wait_uncancelled(struct weir *w, const struct weir_request *rq, struct weir__timeline t,
                             int64_t deadline_ns, struct weir_verdict *v)
 {
     struct weir_request asked = *rq;
@@ -190,9 +133,9 @@ static int wait_uncancelled(struct weir *w, const struct weir_request *rq, struc
     if (error)
         return error;
     if (granted.allowed && granted.wait_ns > 0) {
-        error = sleep_until(&t, r.act_ns);
+        error = weir__timeline_sleep(&t, r.act_ns);
         if (error) {
-            weir__withdraw(w, &r, moment(&t).now_ns);
+            weir__withdraw(w, &r, weir__timeline_now(&t).now_ns);
             return error;
         }
     }
@@ -201,7 +144,7 @@ static int wait_uncancelled(struct weir *w, const struct weir_request *rq, struc
     return 0;
 }
 
-static int wait_for(struct weir *w, const struct weir_request *rq, struct timeline t,
+static int wait_for(struct weir *w, const struct weir_request *rq, struct weir__timeline t,
                     int64_t deadline_ns, struct weir_verdict *v)
 {
     int cancelable, error;
@@ -216,7 +159,7 @@ static int wait_for(struct weir *w, const struct weir_request *rq, struct timeli
 int weir_wait(struct weir *w, const struct weir_request *rq, int64_t deadline_ns,
               struct weir_verdict *v)
 {
-    return wait_for(w, rq, (struct timeline){w, 0}, deadline_ns, v);
+    return wait_for(w, rq, (struct weir__timeline){w, 0}, deadline_ns, v);
 }
 
 int weir_wait_at(struct weir *w, const struct weir_request *rq, int64_t now_ns, int64_t deadline_ns,
@@ -224,5 +167,5 @@ int weir_wait_at(struct weir *w, const struct weir_request *rq, int64_t now_ns, 
 {
     if (!weir__now_fits(now_ns))
         return WEIR_EINVAL;
-    return wait_for(w, rq, (struct timeline){w, now_ns - weir_now(w)}, deadline_ns, v);
+    return wait_for(w, rq, (struct weir__timeline){w, now_ns - weir_now(w)}, deadline_ns, v);
 }

@@ -27,6 +27,7 @@ static bool quick_twin(const struct weir_term *t, char out[128])
     case WEIR_PACER:
     case WEIR_SMOOTH_BURSTY:
     case WEIR_MIN_INTERVAL: (void)snprintf(out, 128, "token-bucket 1/us burst=1"); return true;
+    case WEIR__GUARDS: return false;
     }
     return false;
 }

@@ -207,6 +207,9 @@ bool stage_apply(struct stage *s, const struct sim_event *event, struct sim_outc
     case SIM_CANCEL: return stage_cancel(s, event, out, error);
     case SIM_RESET: return stage_reset(s, event, error);
     case SIM_LIMIT: return stage_limit(s, event, error);
+    case SIM_ENTER:
+    case SIM_EXIT:
+    case SIM_SIGNAL: return sim_fail(error, "%s is not played here", sim_verb_name(event->verb));
     }
     return false;
 }
@@ -288,6 +291,9 @@ bool solo_apply(struct solo *s, const struct sim_event *event, struct sim_outcom
         break;
     case SIM_RESET: weir_limiter_reset(s->limiter); break;
     case SIM_LIMIT: return solo_limit(s, event, now, error);
+    case SIM_ENTER:
+    case SIM_EXIT:
+    case SIM_SIGNAL: return sim_fail(error, "%s is not played here", sim_verb_name(event->verb));
     }
     if (code == 0 && (event->verb == SIM_REFUND || event->verb == SIM_CANCEL))
         code = weir_limiter_peek_at(s->limiter, 0, 0, now, &out->verdict);

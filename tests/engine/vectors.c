@@ -37,7 +37,8 @@ static void close_stage(void *subject)
 
 int main(int argc, char **argv)
 {
-    static const struct vector_subject engine = {open_stage, apply, close_stage, NULL};
+    static const struct vector_subject engine = {
+        .open = open_stage, .apply = apply, .close = close_stage};
     char name[64];
 
     if (argc < 2 || !place_choose(argv[1])) {

@@ -1,0 +1,98 @@
+/* What a guard costs: a call entered and exited, beside a decision of a token bucket.
+ *
+ *     guards KEYS CALLS RUNS
+ *
+ * The clock is passed in and moves by a microsecond within a call; every call is let in and succeeds, one
+ * after the other. On one key, and on random ones of KEYS, 16 bytes long, that have all been called before.
+ * Signals are told, so nothing is sampled.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "quiet.h"
+#include "rig.h"
+#include "stopwatch.h"
+
+enum { KEY_LEN = 16, STEP_NS = 1000 };
+
+static const struct row {
+    const char *name, *limit;
+} ROWS[] = {
+    {"concurrency", "concurrency 10"},
+    {"concurrency, lease", "concurrency 10 lease=1m"},
+    {"concurrency, queue", "concurrency 10 queue=10"},
+    {"breaker", "breaker"},
+    {"breaker, last 100 calls", "breaker window=100"},
+    {"breaker, sre", "breaker preset=sre"},
+    {"system", "system cpu=80% load=8 rt=1s inflight=500"},
+    {"bbr", "bbr"},
+    {"vegas", "vegas"},
+    {"gradient", "gradient"},
+    {"aimd", "aimd"},
+    {"adaptive-rate", "adaptive-rate 1000M/s min=1M max=1000M"},
+    {"concurrency + breaker", "concurrency 10 + breaker"},
+    {"token-bucket + concurrency + breaker + system",
+     "token-bucket 1000M/s + concurrency 10 + breaker + system cpu=80%"},
+};
+enum { ROW_COUNT = sizeof ROWS / sizeof ROWS[0] };
+
+static struct tally call(struct rig *g, const struct keys *k, size_t from, size_t to)
+{
+    struct weir_request rq = weir_request_of(g->policy, NULL, k->len);
+    struct tally t = {0};
+    struct weir_ticket ticket;
+    struct weir_verdict v;
+
+    for (size_t i = from; i < to; i++) {
+        rq.key = key_at(k, i);
+        g->now_ns += g->step_ns;
+        if (weir_enter_at(g->w, &rq, g->now_ns, &ticket, &v) != 0)
+            must(0, "weir_enter_at answers");
+        t.granted += v.allowed;
+        g->now_ns += STEP_NS;
+        if (weir_exit_at(g->w, &ticket, WEIR_SUCCESS, g->now_ns) != 0)
+            must(0, "weir_exit_at answers");
+    }
+    return t;
+}
+
+static void measure(const struct row *row, rig_decide *decide, struct keys *k, uint64_t keys,
+                    int run)
+{
+    static const struct weir_signals CALM = {100, 100, 100, 100};
+    uint64_t seed = 0x5eed;
+    struct rig g;
+
+    rig_open(&g, NULL, keys, row->limit, STEP_NS);
+    must(weir_signals_set(g.w, &CALM) == 0, "signals can be told");
+    for (uint64_t first = 0; first < keys; first += k->count) {
+        keys_serial(k, first);
+        (void)decide(&g, k, 0, keys - first < k->count ? keys - first : k->count);
+    }
+    keys_random(k, &seed, keys);
+    must(rig_measure(&g, k, decide, "guards", row->name, keys == 1 ? "one key" : "many keys", run)
+                 .granted == rig_timed(k),
+         row->name);
+    rig_close(&g);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct row BUCKET = {"token-bucket", LIMIT_LIVE};
+    const uint64_t keys = number_arg(argc, argv, 1);
+    const size_t calls = number_arg(argc, argv, 2);
+    const int runs = (int)number_arg(argc, argv, 3);
+    struct keys k;
+
+    pin(CORE_MAIN);
+    keys_open(&k, KEY_LEN, calls + calls / 2);
+    for (int run = 0; run < runs; run++) {
+        quiet_wait("guards", "", run);
+        for (int many = 0; many < 2; many++) {
+            measure(&BUCKET, rig_single, &k, many ? keys : 1, run);
+            for (int i = 0; i < ROW_COUNT; i++)
+                measure(&ROWS[i], call, &k, many ? keys : 1, run);
+        }
+    }
+    return 0;
+}

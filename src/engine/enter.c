@@ -1,0 +1,341 @@
+/* To enter what is guarded, and to exit.
+ *
+ * To enter is a decision like any other (take.c, several.c) whose grant is remembered in a ticket; to
+ * exit is to find each guard's state again and to tell it how the call went.
+ *
+ * Where a limit has permits and a queue before them, a caller who finds them all out waits: in line,
+ * behind those who came before it for the same key, of whom only the first asks. Whoever exits rings
+ * for the first. What rings nobody is looked for: the end of a lease at its time, and what other
+ * processes do to a shared file every few milliseconds.
+ *
+ * Invariants:
+ *   (1) Nobody overtakes: who comes while others wait for the same key goes behind them.
+ *   (2) A waiter has taken nothing. So whoever leaves the line without entering leaves no trace.
+ *   (3) A ticket is ended term by term, and each term once. If one cannot be reached (WEIR_EBUSY) it
+ *       stays in the ticket, and a second exit goes on from there.
+ *   (4) A term whose keys have started fresh since (another algorithm, a policy forgotten) is not left:
+ *       what was entered is no longer counted anywhere.
+ */
+#include "engine/lists.h"
+#include "engine/queue.h"
+#include "engine/ticket.h"
+#include "engine/visit.h"
+#include "engine/wait.h"
+
+/* ---- Refusing those who wait ------------------------------------------------------------------- */
+
+/* As the limit stands, but for the reason: nobody may wait (any more). Something worse may have come up
+ * meanwhile. */
+static int turn_away(struct weir *w, const struct weir_request *rq, const struct weir__memo *memo,
+                     struct weir__moment now, enum weir_reason reason, struct weir_verdict *v)
+{
+    const int error = weir__answer(w, rq, WEIR__PEEK, now, NULL, v);
+
+    if (error || (!v->allowed && v->reason != WEIR_LIMITED))
+        return error;
+    if (v->allowed) { /* others are before it in the line */
+        weir__refuse(v, reason, 0);
+        v->which = memo->line.term;
+    }
+    v->reason = reason;
+    return 0;
+}
+
+/* ---- Waiting ----------------------------------------------------------------------------------- */
+
+/* One who wants to enter. */
+struct visitor {
+    struct weir *w;
+    const struct weir_request *rq;
+    struct weir__timeline time;
+    struct weir__in_line line;
+    int64_t deadline_ns;
+};
+
+/* The first time at which it would be let in though nobody left. Leases only end, so halving finds
+ * it. */
+static int64_t lease_end(const struct visitor *x, int64_t now_ns, int64_t lease_ns)
+{
+    int64_t lo = now_ns + 1, hi = weir__min(weir__add_sat(now_ns, lease_ns), WEIR__NOW_MAX);
+
+    while (lo < hi) {
+        const int64_t middle = lo + (hi - lo) / 2;
+        struct weir_verdict v;
+
+        if (weir__answer(x->w, x->rq, WEIR__PEEK, weir__moment_at(middle), NULL, &v) != 0)
+            return lo;
+        if (v.allowed || v.reason != WEIR_LIMITED)
+            hi = middle;
+        else
+            lo = middle + 1;
+    }
+    return hi;
+}
+
+/* Until it is rung for, or should look by itself. 0 or WEIR_EINTR. */
+static int rest(struct visitor *x, const struct weir__memo *memo, int64_t now_ns, bool first)
+{
+    const bool unheard = x->w->clock.now != NULL || (first && x->w->store->file);
+    int64_t until_ns = x->deadline_ns;
+
+    if (first && memo->line.lease_ns > 0 && now_ns < WEIR__NOW_MAX)
+        until_ns = weir__min(until_ns, lease_end(x, now_ns, memo->line.lease_ns));
+    if (x->w->clock.sleep)
+        return weir__timeline_sleep(&x->time, weir__min(until_ns, now_ns + WEIR__LOOK_AGAIN_NS));
+    return weir__bell_await(&x->line.bell,
+                            weir__min(until_ns - now_ns, unheard ? WEIR__LOOK_AGAIN_NS : INT64_MAX))
+               ? WEIR_EINTR
+               : 0;
+}
+
+/* In line. 0 and *v is the answer, or an error. */
+static int await_entry(struct visitor *x, struct weir__memo *memo, struct weir_verdict *v)
+{
+    for (;;) {
+        const struct weir__moment now = weir__timeline_now(&x->time);
+        const bool first = weir__queue_is_first(x->w, &x->line);
+        int error = first ? weir__answer(x->w, x->rq, WEIR__ENTER, now, memo, v) : 0;
+
+        if (error || (first && (v->allowed || !memo->full)))
+            return error;
+        if (now.now_ns >= x->deadline_ns)
+            return turn_away(x->w, x->rq, memo, now, WEIR_LIMITED, v);
+        error = rest(x, memo, now.now_ns, first);
+        if (error)
+            return error;
+    }
+}
+
+static int wait_to_enter(struct visitor *x, struct weir__memo *memo, struct weir__moment now,
+                         struct weir_verdict *v)
+{
+    int64_t wait_ns = memo->line.max_wait_ns;
+    int error;
+
+    if (x->rq->patience_ns != WEIR_WAIT_DEFAULT)
+        wait_ns = weir__min(wait_ns, x->rq->patience_ns);
+    if (wait_ns == 0)
+        return turn_away(x->w, x->rq, memo, now, WEIR_LIMITED, v);
+    x->deadline_ns = weir__add_sat(now.now_ns, wait_ns);
+    if (!weir__queue_join(x->w, &x->line, memo->line.room))
+        return turn_away(x->w, x->rq, memo, now, WEIR_QUEUE_FULL, v);
+    error = await_entry(x, memo, v);
+    weir__queue_leave(x->w, &x->line);
+    return error;
+}
+
+/* ---- Entering ---------------------------------------------------------------------------------- */
+
+/* Whether others wait for the same key; then the memo has what their line is like. */
+static bool is_behind(struct visitor *x, struct weir__memo *memo)
+{
+    struct weir__edition *e;
+
+    if (atomic_load_explicit(&x->w->waiting, memory_order_relaxed) == 0 || x->rq->cost == 0 ||
+        !weir__queue_has(x->w, x->line.key))
+        return false;
+    weir__readers_enter();
+    e = atomic_load_explicit(&x->rq->policy->edition, memory_order_acquire);
+    memo->line = weir__edition_for(e, weir__key_hash(x->w->store, x->rq))->line;
+    weir__readers_exit();
+    return memo->line.room > 0;
+}
+
+static void name_line(struct visitor *x)
+{
+    x->line.policy = x->rq->policy;
+    x->line.key = weir__queue_key(x->rq->policy, weir__key_hash(x->w->store, x->rq));
+}
+
+/* Apart, so that those who need not wait have a small frame. */
+__attribute__((noinline)) static int enter_in_line(struct weir *w, const struct weir_request *rq,
+                                                   struct weir__moment now, struct weir__memo *memo,
+                                                   struct weir_verdict *v)
+{
+    struct visitor x = {.w = w, .rq = rq, .time = {w, now.now_ns - weir__moment_of(w).now_ns}};
+    int error = 0;
+
+    name_line(&x);
+    if (!is_behind(&x, memo))
+        error = weir__answer(w, rq, WEIR__ENTER, now, memo, v);
+    else
+        memo->full = true;
+    return error || !memo->full ? error : wait_to_enter(&x, memo, now, v);
+}
+
+static int enter(struct weir *w, const struct weir_request *rq, struct weir__moment now,
+                 struct weir_ticket *t, struct weir_verdict *out)
+{
+    struct weir__memo memo = {.ticket = t};
+    struct weir_verdict v;
+    int error;
+
+    if (!weir__request_fits(rq) || !weir__now_fits(now.now_ns))
+        return WEIR_EINVAL;
+    if (__builtin_expect(atomic_load_explicit(&w->sampler.missing, memory_order_relaxed), 0))
+        (void)weir__sampler_want(&w->sampler);
+    if (atomic_load_explicit(&w->waiting, memory_order_relaxed) == 0) {
+        error = weir__answer(w, rq, WEIR__ENTER, now, &memo, &v);
+        if (!error && memo.full && rq->patience_ns != 0)
+            error = enter_in_line(w, rq, now, &memo, &v);
+    } else {
+        error = enter_in_line(w, rq, now, &memo, &v);
+    }
+    if (error)
+        return error;
+    if (!v.allowed || v.reason == WEIR_FALLBACK)
+        t->n = 0; /* nobody has counted it */
+    *out = v;
+    return 0;
+}
+
+int weir_enter_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
+                  struct weir_ticket *t, struct weir_verdict *v)
+{
+    return enter(w, rq, weir__moment_at(now_ns), t, v);
+}
+
+int weir_enter(struct weir *w, const struct weir_request *rq, struct weir_ticket *t,
+               struct weir_verdict *v)
+{
+    return enter(w, rq, weir__moment_of(w), t, v);
+}
+
+static int enter_all(struct weir *w, const struct weir_request *rq, size_t n,
+                     struct weir__moment now, struct weir_ticket *t, struct weir_verdict *v)
+{
+    struct weir__memo memo = {.ticket = t};
+    const int error = weir__all(w, rq, n, WEIR__ENTER_ALL, now, &memo, v);
+
+    if (!error && !v->allowed)
+        t->n = 0;
+    return error;
+}
+
+int weir_enter_all_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
+                      struct weir_ticket *t, struct weir_verdict *v)
+{
+    return enter_all(w, rq, n, weir__moment_at(now_ns), t, v);
+}
+
+int weir_enter_all(struct weir *w, const struct weir_request *rq, size_t n, struct weir_ticket *t,
+                   struct weir_verdict *v)
+{
+    return enter_all(w, rq, n, weir__moment_of(w), t, v);
+}
+
+/* ---- Exiting ----------------------------------------------------------------------------------- */
+
+/* A key that is not there: entering a breaker that is closed changes nothing, but how the call went may
+ * be its first memory. Where the store is full of others nothing is learned. False if the table must grow
+ * first. */
+static bool leave_new(struct weir *w, const struct weir__trip *to, struct weir__visit *at,
+                      const struct weir__leaving *l)
+{
+    struct weir__table *t = to->clause->table;
+    int64_t free_ns;
+
+    at->state =
+        weir__table_make(t, at->seat, to->fingerprint, l->now_ns, w->full == WEIR_FULL_EVICT,
+                         (struct weir__spared){0}, &at->hold, &free_ns);
+    if (!at->state)
+        return free_ns != WEIR__GROW_FIRST;
+    weir__leave(&to->clause->meter, at->state, l);
+    if (at->state->fresh_ns == 0)
+        weir__table_forget(t, &at->hold);
+    return true;
+}
+
+static int leave_key(struct weir *w, struct weir__trip *to, struct weir__seat *seat,
+                     const struct weir__leaving *l)
+{
+    bool settled = true, grows;
+    struct weir__visit at;
+    const int error = weir__visit_come(to, seat, l->now_ns, &at);
+
+    if (error)
+        return error;
+    grows = !at.state;
+    if (at.state)
+        weir__leave(&to->clause->meter, at.state, l);
+    else if (l->how != WEIR_IGNORE)
+        settled = leave_new(w, to, &at, l);
+    weir__visit_leave(&at);
+    if (!settled)
+        weir__table_grow_now(to->clause->table, l->now_ns);
+    else if (grows)
+        weir__table_grow(to->clause->table, l->now_ns);
+    return settled ? 0 : WEIR__STALE;
+}
+
+/* Within a reader's section: the i-th term of a ticket, if its key is still the same. Its place is kept
+ * even if it is as good as new: it will soon be wanted again. */
+static int leave_term(struct weir *w, struct weir__seat *seat, const struct weir_ticket *t, int i,
+                      struct weir__leaving *l)
+{
+    struct weir__trip to = {.policy = t->term[i].policy};
+    const uint32_t index = t->term[i].index;
+
+    if (atomic_load_explicit(&w->forgotten, memory_order_acquire) != t->forgotten &&
+        !weir__policy_is_here(w, to.policy))
+        return 0; /* forgotten, and its keys with it */
+    to.edition = weir__policy_edition(to.policy);
+    if (!to.edition)
+        return WEIR__STALE;
+    if (index >= (uint32_t)to.edition->n || to.edition->clause[index].scope != t->term[i].scope)
+        return 0;
+    to.clause = &weir__edition_for(to.edition, t->term[i].key)->clause[index];
+    l->cost = t->term[i].cost;
+    weir__trip_set_out(&to, t->term[i].fingerprint);
+    weir__trip_look(&to);
+    return leave_key(w, &to, seat, l);
+}
+
+static void ring_next(struct weir *w, const struct weir_policy *p, uint64_t key)
+{
+    if (atomic_load(&w->waiting) == 0)
+        return;
+    if (key != 0)
+        weir__queue_ring(w, weir__queue_key(p, key));
+    else
+        weir__queue_ring_all(w, p); /* it entered before there was a line */
+}
+
+static int leave_terms(struct weir *w, struct weir_ticket *t, struct weir__leaving *l)
+{
+    struct weir__seat *seat = weir__store_seat(w->store);
+
+    if (!seat)
+        return WEIR_EFULL;
+    for (; t->n > 0; t->n--) {
+        const int i = t->n - 1;
+        int error;
+
+        do {
+            weir__readers_enter();
+            error = leave_term(w, seat, t, i, l);
+            weir__readers_exit();
+            if (error == WEIR__STALE)
+                error = weir__policy_refresh(t->term[i].policy) ?: WEIR__STALE;
+        } while (error == WEIR__STALE);
+        if (error && error != WEIR_EGONE)
+            return error;
+        ring_next(w, t->term[i].policy, t->term[i].key);
+    }
+    return 0;
+}
+
+int weir_exit_at(struct weir *w, struct weir_ticket *t, enum weir_outcome how, int64_t now_ns)
+{
+    struct weir__leaving l = {.entered_ns = t->entered_ns, .now_ns = now_ns, .how = how};
+
+    if (!weir__now_fits(now_ns) || how < WEIR_SUCCESS || how > WEIR_IGNORE || t->n < 0 ||
+        t->n > WEIR_TERMS_MAX)
+        return WEIR_EINVAL;
+    return leave_terms(w, t, &l);
+}
+
+int weir_exit(struct weir *w, struct weir_ticket *t, enum weir_outcome how)
+{
+    return weir_exit_at(w, t, how, weir_now(w));
+}

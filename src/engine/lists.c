@@ -1,0 +1,488 @@
+/* Lists and limits of single keys. The idea is in lists.h. */
+#include "engine/lists.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/diag.h"
+#include "engine/engine.h"
+#include "engine/queue.h"
+
+/* ---- Sets of keys ------------------------------------------------------------------------------ */
+
+/* Twice the room, so that a search soon meets an empty slot. */
+static uint64_t mask_for(uint64_t n)
+{
+    uint64_t slots = 4;
+
+    while (slots < 2 * n)
+        slots *= 2;
+    return slots - 1;
+}
+
+static void set_add(struct weir__key_set *s, uint64_t key)
+{
+    uint64_t i;
+
+    key = key ? key : 1;
+    for (i = key & s->mask; s->slot[i] != 0; i = (i + 1) & s->mask)
+        if (s->slot[i] == key)
+            return;
+    s->slot[i] = key;
+    s->n++;
+}
+
+/* NULL: out of memory. */
+static struct weir__key_set *set_make(const struct weir__store *store, const struct weir_bytes *key,
+                                      size_t n)
+{
+    const uint64_t mask = mask_for(n);
+    struct weir__key_set *s = calloc(1, sizeof *s + (mask + 1) * sizeof s->slot[0]);
+
+    if (!s)
+        return NULL;
+    s->mask = mask;
+    for (size_t i = 0; i < n; i++)
+        set_add(s, weir__hash(key[i].at, key[i].len, store->secret));
+    return s;
+}
+
+/* ---- Rules ------------------------------------------------------------------------------------- */
+
+void weir__lists_close(struct weir__lists *l)
+{
+    if (!l)
+        return;
+    for (size_t i = 0; i < l->n; i++)
+        free(l->rule[i].term);
+    free(l->list[WEIR_LIST_DENY]);
+    free(l->list[WEIR_LIST_ALLOW]);
+    free(l->rule);
+    free(l);
+}
+
+static struct weir__rule *rule_find(const struct weir__lists *l, uint64_t key)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->rule[i].key == key)
+            return &l->rule[i];
+    return NULL;
+}
+
+static struct weir_term *terms_copy(const struct weir_limit *limit)
+{
+    struct weir_term *t = malloc((size_t)limit->n * sizeof *t);
+
+    if (t)
+        memcpy(t, limit->term, (size_t)limit->n * sizeof *t);
+    return t;
+}
+
+static int make_room(struct weir__lists *l)
+{
+    const size_t cap = l->cap ? 2 * l->cap : 16;
+    struct weir__rule *more;
+
+    if (l->n < l->cap)
+        return 0;
+    if (l->n >= WEIR_OVERRIDES_MOST)
+        return WEIR_EFULL;
+    more = realloc(l->rule, cap * sizeof *more);
+    if (!more)
+        return WEIR_ENOMEM;
+    l->rule = more;
+    l->cap = cap;
+    return 0;
+}
+
+/* Sets the rule of a key, or takes it away; *old is what was there, so that it can be put back. */
+static int rule_set(struct weir__lists *l, uint64_t key, const struct weir_limit *limit,
+                    struct weir__rule *old)
+{
+    struct weir__rule *r = rule_find(l, key);
+    struct weir_term *term = limit ? terms_copy(limit) : NULL;
+    int error = limit && !term ? WEIR_ENOMEM : 0;
+
+    *old = r ? *r : (struct weir__rule){.key = key};
+    if (!error && !r && limit)
+        error = make_room(l);
+    if (error) {
+        free(term);
+        return error;
+    }
+    if (limit && !r)
+        r = &l->rule[l->n++];
+    if (limit)
+        *r = (struct weir__rule){key, term, limit->n};
+    else if (r)
+        *r = l->rule[--l->n];
+    return 0;
+}
+
+static void rule_put_back(struct weir__lists *l, const struct weir__rule *old)
+{
+    struct weir__rule *r = rule_find(l, old->key);
+
+    if (r)
+        free(r->term);
+    if (!r && old->term)
+        r = &l->rule[l->n++]; /* there was room for it before */
+    if (r && old->term)
+        *r = *old;
+    else if (r)
+        *r = l->rule[--l->n];
+}
+
+/* ---- Exceptions -------------------------------------------------------------------------------- */
+
+static bool same_shape(const struct weir__edition *e, const struct weir__edition *base)
+{
+    if (e->n != base->n)
+        return false;
+    for (int i = 0; i < e->n; i++) {
+        const struct weir__meter *a = &e->clause[i].meter, *b = &base->clause[i].meter;
+
+        if (a->algo != b->algo || a->shape != b->shape ||
+            weir__meter_state_size(a) != weir__meter_state_size(b))
+            return false;
+    }
+    return true;
+}
+
+/* A limit of a key's own, in the places of the edition's clauses and with their versions. NULL in *out:
+ * it has not their shape. */
+static int override_open(struct weir__edition **out, const struct weir__rule *r,
+                         const struct weir__edition *base)
+{
+    struct weir_limit limit = {.n = r->n};
+    struct weir__edition *e;
+    int error;
+
+    *out = NULL;
+    memcpy(limit.term, r->term, (size_t)r->n * sizeof *r->term);
+    error = weir__edition_open(&e, &limit, NULL, 0, 0);
+    if (error)
+        return error;
+    if (!same_shape(e, base)) {
+        weir__edition_close(e);
+        return 0;
+    }
+    for (int i = 0; i < e->n; i++) {
+        const struct weir__clause *b = &base->clause[i];
+        struct weir__clause *c = &e->clause[i];
+
+        weir__meter_init(&c->meter, &r->term[i], b->meter.born_ns);
+        c->meter.version = b->meter.version;
+        c->meter.since = b->meter.since;
+        c->meter.changed_ns = b->meter.changed_ns;
+        c->scope = b->scope;
+        memcpy(c->secret, b->secret, sizeof c->secret);
+        c->table = b->table;
+        c->size_class = b->size_class;
+    }
+    *out = e;
+    return 0;
+}
+
+static void own_close(struct weir__own *own)
+{
+    if (!own || atomic_fetch_sub(&own->holders, 1) > 1)
+        return;
+    weir__edition_close(own->edition);
+    free(own);
+}
+
+/* The slot of the key, or the empty one where it belongs. */
+static uint64_t slot_of(const struct weir__exceptions *x, uint64_t key)
+{
+    uint64_t i = key & x->mask;
+
+    while (x->slot[i].key != 0 && x->slot[i].key != key)
+        i = (i + 1) & x->mask;
+    return i;
+}
+
+/* Made anew, or that which `like` has. NULL in *out: the rule is out of force. */
+static int own_open(struct weir__own **out, const struct weir__rule *r, uint64_t key,
+                    const struct weir__edition *base, const struct weir__exceptions *like)
+{
+    struct weir__own *own = like ? like->slot[slot_of(like, key)].own : NULL;
+    int error;
+
+    *out = NULL;
+    if (own && own->term == r->term) {
+        atomic_fetch_add(&own->holders, 1);
+        *out = own;
+        return 0;
+    }
+    own = calloc(1, sizeof *own);
+    if (!own)
+        return WEIR_ENOMEM;
+    own->holders = 1;
+    own->term = r->term;
+    error = override_open(&own->edition, r, base);
+    if (error || !own->edition)
+        free(own);
+    else
+        *out = own;
+    return error;
+}
+
+static int add_rule(struct weir__exceptions *x, const struct weir__rule *r,
+                    const struct weir__edition *base, const struct weir__exceptions *like)
+{
+    const uint64_t key = r->key ? r->key : 1;
+    struct weir__own *own;
+    const int error = own_open(&own, r, key, base, like);
+
+    if (error || !own)
+        return error;
+    x->slot[slot_of(x, key)] = (struct weir__override){key, own};
+    x->n++;
+    return 0;
+}
+
+int weir__exceptions_open(struct weir__edition *e, const struct weir__lists *l,
+                          const struct weir__exceptions *like)
+{
+    struct weir__exceptions *x;
+    uint64_t mask;
+    int error = 0;
+
+    if (!l || (l->n == 0 && !l->list[0] && !l->list[1]))
+        return 0;
+    mask = mask_for(l->n);
+    x = calloc(1, sizeof *x + (mask + 1) * sizeof x->slot[0]);
+    if (!x)
+        return WEIR_ENOMEM;
+    x->mask = mask;
+    x->list[0] = l->list[0];
+    x->list[1] = l->list[1];
+    for (size_t i = 0; i < l->n && !error; i++)
+        error = add_rule(x, &l->rule[i], e, like);
+    if (error) {
+        weir__exceptions_close(x);
+        return error;
+    }
+    e->exceptions = x;
+    weir__edition_settle(e);
+    return 0;
+}
+
+void weir__exceptions_close(struct weir__exceptions *x)
+{
+    for (uint64_t i = 0; x && i <= x->mask; i++)
+        own_close(x->slot[i].own);
+    free(x);
+}
+
+/* ---- Publishing -------------------------------------------------------------------------------- */
+
+/* The edition in force, with the exceptions that follow from the lists now. The caller holds the
+ * store's mutex. */
+static int copy_locked(const struct weir_policy *p, const struct weir__edition *now,
+                       struct weir__edition **out)
+{
+    struct weir__edition *e = NULL;
+    int error = weir__edition_copy(&e, now, WEIR__VERSIONS_KEPT);
+
+    if (!error)
+        error = weir__edition_place(p->store, e, NULL);
+    if (!error)
+        error = weir__exceptions_open(e, p->lists, now->exceptions);
+    if (error) {
+        weir__edition_close(e);
+        return error;
+    }
+    e->generation = now->generation;
+    *out = e;
+    return 0;
+}
+
+static int lists_make(struct weir_policy *p)
+{
+    if (!p->lists)
+        p->lists = calloc(1, sizeof *p->lists);
+    return p->lists ? 0 : WEIR_ENOMEM;
+}
+
+/* Whoever waits may have another limit now. */
+static void retire(struct weir *w, const struct weir_policy *p, struct weir__edition *old)
+{
+    if (!old)
+        return;
+    weir__readers_wait();
+    weir__edition_close(old);
+    weir__queue_ring_all(w, p);
+}
+
+/* Until the edition was the one in force when it was replaced. The caller holds the store's mutex. */
+typedef int replace_locked(struct weir_policy *p, void *arg, struct weir__edition **old);
+
+static int replace(struct weir *w, struct weir_policy *p, replace_locked *how, void *arg)
+{
+    struct weir__edition *old = NULL;
+    int error;
+
+    if (!weir__store_seat(p->store)) /* before the mutex: to get one may need other locks */
+        return WEIR_EFULL;
+    do {
+        error = weir__policy_refresh(p);
+        if (error)
+            return error;
+        (void)pthread_mutex_lock(&p->store->lock);
+        error = lists_make(p);
+        if (!error)
+            error = how(p, arg, &old);
+        (void)pthread_mutex_unlock(&p->store->lock);
+    } while (error == WEIR__STALE);
+    retire(w, p, old);
+    return error;
+}
+
+/* ---- Lists ------------------------------------------------------------------------------------- */
+
+struct listing {
+    enum weir_list which;
+    struct weir__key_set *set; /* the new one, or NULL; then the old one */
+};
+
+static int set_list_locked(struct weir_policy *p, void *arg, struct weir__edition **old)
+{
+    struct listing *l = arg;
+    struct weir__edition *now = weir__policy_edition(p), *next;
+    struct weir__key_set *was = p->lists->list[l->which];
+    int error;
+
+    if (!now)
+        return WEIR__STALE;
+    p->lists->list[l->which] = l->set;
+    error = copy_locked(p, now, &next);
+    if (error) {
+        p->lists->list[l->which] = was;
+        return error;
+    }
+    atomic_store_explicit(&p->edition, next, memory_order_release);
+    l->set = was; /* once its readers have gone */
+    *old = now;
+    return 0;
+}
+
+int weir_list_set(struct weir *w, struct weir_policy *p, enum weir_list which,
+                  const struct weir_bytes *key, size_t n)
+{
+    struct listing l = {.which = which};
+    int error;
+
+    if (!p || !p->tag || (which != WEIR_LIST_DENY && which != WEIR_LIST_ALLOW) || (n > 0 && !key))
+        return WEIR_EINVAL;
+    if (n > WEIR_LIST_MOST)
+        return WEIR_EFULL;
+    for (size_t i = 0; i < n; i++)
+        if (key[i].len > WEIR_KEY_MAX || (!key[i].at && key[i].len > 0))
+            return WEIR_EINVAL;
+    if (n > 0 && !(l.set = set_make(p->store, key, n)))
+        return WEIR_ENOMEM;
+    error = replace(w, p, set_list_locked, &l);
+    free(l.set);
+    return error;
+}
+
+/* ---- Overrides --------------------------------------------------------------------------------- */
+
+struct overriding {
+    struct weir *w;
+    struct weir_request rq;
+    uint64_t key;
+    const struct weir_limit *limit; /* NULL: no longer */
+    struct weir__moment at;
+    struct weir_diag *why;
+};
+
+static bool fits(const struct weir_policy *p, uint64_t key, const struct weir__edition *e)
+{
+    const struct weir__rule *r = rule_find(p->lists, key);
+
+    return !r || weir__edition_for((struct weir__edition *)e, key) != e;
+}
+
+/* The policy's rules are as they are to be: makes an edition of them. */
+static int publish_locked(struct weir_policy *p, const struct overriding *o,
+                          struct weir__edition *now, struct weir__edition **old)
+{
+    struct weir__edition *next;
+    int error = copy_locked(p, now, &next);
+
+    if (error)
+        return error;
+    if (!fits(p, o->key, next))
+        error = weir__diag(o->why, WEIR_EINVAL,
+                           "the key's own limit must have the algorithms of the policy '%s', and "
+                           "states of the same size",
+                           p->name);
+    if (!error)
+        error = weir__several_rewrite(o->w, &o->rq, now, weir__edition_for(now, o->key),
+                                      weir__edition_for(next, o->key), next, o->at);
+    if (error)
+        weir__edition_close(next);
+    else
+        *old = now;
+    return error;
+}
+
+static int override_locked(struct weir_policy *p, void *arg, struct weir__edition **old)
+{
+    const struct overriding *o = arg;
+    struct weir__edition *now = weir__policy_edition(p);
+    struct weir__rule before;
+    int error;
+
+    if (!now)
+        return WEIR__STALE;
+    error = rule_set(p->lists, o->key, o->limit, &before);
+    if (error)
+        return error;
+    error = publish_locked(p, o, now, old);
+    if (error)
+        rule_put_back(p->lists, &before);
+    else
+        free(before.term);
+    return error;
+}
+
+static int override_set(struct weir *w, struct weir_policy *p, const void *key, size_t key_len,
+                        const char *text, struct weir__moment at, struct weir_diag *why)
+{
+    struct overriding o = {.w = w, .rq = weir_request_of(p, key, key_len), .at = at, .why = why};
+    struct weir_limit limit;
+    int error = 0;
+
+    if (!p || !p->tag || !weir__request_fits(&o.rq) || !weir__now_fits(at.now_ns))
+        return weir__diag(why, WEIR_EINVAL, "no such policy, key or time");
+    if (text)
+        error = weir_limit_parse(&limit, text, why);
+    if (error)
+        return error;
+    o.limit = text ? &limit : NULL;
+    o.key = weir__key_hash(p->store, &o.rq);
+    error = replace(w, p, override_locked, &o);
+    if (error == WEIR_EFULL)
+        return weir__diag(why, error,
+                          "the policy '%s' has %d keys with a limit of their own already", p->name,
+                          WEIR_OVERRIDES_MOST);
+    if (error && error != WEIR_EINVAL)
+        return weir__diag(why, error, "%s", weir_error_text(error));
+    return error;
+}
+
+int weir_override_set_at(struct weir *w, struct weir_policy *policy, const void *key,
+                         size_t key_len, const char *limit, int64_t now_ns, struct weir_diag *why)
+{
+    return override_set(w, policy, key, key_len, limit, weir__moment_at(now_ns), why);
+}
+
+int weir_override_set(struct weir *w, struct weir_policy *policy, const void *key, size_t key_len,
+                      const char *limit, struct weir_diag *why)
+{
+    return override_set(w, policy, key, key_len, limit, weir__moment_of(w), why);
+}

@@ -1,0 +1,108 @@
+/* Keys that a policy treats otherwise: those it lets pass, those it refuses, and those that have a limit
+ * of their own ("this customer has ten times as much").
+ *
+ * A policy's *lists* are what was set, kept under the store's lock. What deciders read are the
+ * *exceptions* of an edition, made of the lists for that edition and never changed: who sets a list
+ * publishes a copy of the edition with other exceptions, and the old one goes when its readers have
+ * gone, as with every live change. So an edition in force tells everything about a key, and whoever
+ * finds, once the key is locked, that it is not in force any more begins anew.
+ *
+ * Keys are kept as hashes under the store's secret: 8 bytes each however long they are, and nobody can
+ * choose one that meets another.
+ *
+ * Invariants:
+ *   (1) A key with a limit of its own has the same states as without: same scope, same places, same
+ *       layout. They are rewritten when the limit of its own comes, changes or goes, under the key's
+ *       lock, in the moment in which the edition changes.
+ *   (2) Its states carry the versions of the policy's own limit. So a change of that one leaves them as
+ *       they are, unless it starts all keys fresh.
+ *   (3) A limit that no longer has the shape of the policy's is out of force, and comes back with it.
+ *   (4) Lists are this process's: in a file that others share, they have their own.
+ */
+#ifndef WEIR_ENGINE_LISTS_H
+#define WEIR_ENGINE_LISTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir.h>
+
+#include "engine/edition.h"
+
+/* Hashes, found by looking from where a hash says on; 0 is an empty slot. */
+struct weir__key_set {
+    uint64_t n, mask;
+    uint64_t slot[];
+};
+
+static inline bool weir__key_set_has(const struct weir__key_set *s, uint64_t key)
+{
+    if (!s)
+        return false;
+    key = key ? key : 1;
+    for (uint64_t i = key & s->mask;; i = (i + 1) & s->mask)
+        if (s->slot[i] == key || s->slot[i] == 0)
+            return s->slot[i] == key;
+}
+
+/* The limit of a key's own. Editions that follow each other share it while the policy's limit is the
+ * same. */
+struct weir__own {
+    _Atomic uint32_t holders;
+    const struct weir_term *term; /* of the rule it was made from */
+    struct weir__edition *edition;
+};
+
+struct weir__override {
+    uint64_t key; /* 0: an empty slot */
+    struct weir__own *own;
+};
+
+struct weir__exceptions {
+    const struct weir__key_set *list[2]; /* by enum weir_list; the policy's */
+    uint64_t n, mask;
+    struct weir__override slot[];
+};
+
+/* The limit that judges the key: its own, or that of the edition. */
+static inline struct weir__edition *weir__edition_for(struct weir__edition *e, uint64_t key)
+{
+    const struct weir__exceptions *x = e->exceptions;
+
+    if (!x || x->n == 0)
+        return e;
+    key = key ? key : 1;
+    for (uint64_t i = key & x->mask;; i = (i + 1) & x->mask) {
+        if (x->slot[i].key == key)
+            return x->slot[i].own->edition;
+        if (x->slot[i].key == 0)
+            return e;
+    }
+}
+
+static inline bool weir__edition_lists(const struct weir__edition *e, enum weir_list which,
+                                       uint64_t key)
+{
+    return e->exceptions && weir__key_set_has(e->exceptions->list[which], key);
+}
+
+/* What was set. */
+struct weir__lists {
+    struct weir__key_set *list[2];
+    size_t n, cap;
+    struct weir__rule {
+        uint64_t key;
+        struct weir_term *term; /* [n] */
+        int n;
+    } * rule;
+};
+
+void weir__lists_close(struct weir__lists *l);
+
+/* Gives the edition, which is placed, the exceptions that follow from the lists (NULL: none). `like` are
+ * those of an edition that differs in nothing else, or NULL. */
+int weir__exceptions_open(struct weir__edition *e, const struct weir__lists *l,
+                          const struct weir__exceptions *like);
+void weir__exceptions_close(struct weir__exceptions *x);
+
+#endif

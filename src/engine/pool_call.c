@@ -1,0 +1,138 @@
+/* Submitting to a pool, and waiting for a result.
+ *
+ * Who waits leaves a call on its own stack; the job points at it. To give up is to take that pointer
+ * away, under the lock: a task that has not begun is taken back, and the result of one that has is
+ * nobody's when it comes.
+ */
+#include "base/num.h"
+#include "engine/clock.h"
+#include "engine/pool.h"
+
+/* NULL: refused, and *v says so. */
+static struct weir__job *let_in_locked(struct weir_pool *p, const struct weir_task *task,
+                                       struct weir__call *call, struct weir_verdict *v)
+{
+    const size_t in = p->queued + p->running;
+    struct weir__job *j = p->shut ? NULL : p->free;
+
+    *v = (struct weir_verdict){.allowed = j != NULL,
+                               .reason = j ? WEIR_OK : WEIR_QUEUE_FULL,
+                               .which = -1,
+                               .limit = (int64_t)p->places,
+                               .remaining = j ? (int64_t)(p->places - in - 1) : 0,
+                               .retry_after_ns = p->shut ? -1 : 0};
+    if (!j) {
+        p->refused++;
+        return NULL;
+    }
+    p->submitted++;
+    p->free = j->next;
+    *j = (struct weir__job){.task = *task, .call = call};
+    weir__pool_append_locked(p, j);
+    (void)pthread_cond_signal(&p->work);
+    return j;
+}
+
+static struct weir__job *let_in(struct weir_pool *p, const struct weir_task *task,
+                                struct weir__call *call, struct weir_verdict *v)
+{
+    struct weir__job *j;
+
+    if (!weir__pool_is_ours(p)) {
+        *v = (struct weir_verdict){.reason = WEIR_QUEUE_FULL, .which = -1, .retry_after_ns = -1};
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&p->lock);
+    j = let_in_locked(p, task, call, v);
+    (void)pthread_mutex_unlock(&p->lock);
+    return j;
+}
+
+int weir_pool_submit(struct weir_pool *p, const struct weir_task *task, struct weir_verdict *v)
+{
+    struct weir_verdict own;
+
+    if (!task->run)
+        return WEIR_EINVAL;
+    (void)let_in(p, task, NULL, v ? v : &own);
+    return 0;
+}
+
+/* ---- Waiting ----------------------------------------------------------------------------------- */
+
+/* Whether it was decided; false: the time is over, and the job knows us no more. *cancelled: it will
+ * never run. */
+static bool look_locked(struct weir_pool *p, struct weir__job *j, struct weir__call *call,
+                        bool give_up, bool *cancelled)
+{
+    *cancelled = call->at == WEIR__CALL_DROPPED;
+    if (call->at != WEIR__CALL_WAITS || !give_up)
+        return call->at != WEIR__CALL_WAITS;
+    j->call = NULL;
+    if (j->runs) {
+        p->late++;
+        return false;
+    }
+    weir__pool_remove_locked(p, j);
+    weir__pool_free_locked(p, j);
+    p->cancelled++;
+    *cancelled = true;
+    return false;
+}
+
+/* True: it ran, and call->result is there. */
+static bool await(struct weir_pool *p, struct weir__job *j, struct weir__call *call,
+                  int64_t timeout_ns, bool *cancelled)
+{
+    const int64_t until_ns = weir__add_sat(weir__clock_now(), timeout_ns);
+
+    for (;;) {
+        const int64_t left_ns = until_ns - weir__clock_now();
+        bool decided;
+
+        (void)pthread_mutex_lock(&p->lock);
+        decided = look_locked(p, j, call, left_ns <= 0, cancelled);
+        (void)pthread_mutex_unlock(&p->lock);
+        if (decided || left_ns <= 0)
+            return call->at == WEIR__CALL_DONE;
+        (void)weir__bell_await(&call->bell, left_ns); /* a signal is no reason to go */
+    }
+}
+
+/* Of a task that was let in and has no result: the pool was stopped, or the time is over. */
+static struct weir_verdict refusal(bool stopped, int64_t limit)
+{
+    return (struct weir_verdict){.reason = stopped ? WEIR_QUEUE_FULL : WEIR_OVERLOAD,
+                                 .which = -1,
+                                 .limit = limit,
+                                 .retry_after_ns = stopped ? -1 : 0};
+}
+
+int weir_pool_call(struct weir_pool *p, const struct weir_task *task, int64_t timeout_ns,
+                   void **result, struct weir_verdict *v)
+{
+    struct weir__call call = {.at = WEIR__CALL_WAITS};
+    struct weir_verdict own;
+    struct weir__job *j;
+    bool cancelled = false;
+    void *back = NULL;
+
+    if (!task->run || timeout_ns < 0)
+        return WEIR_EINVAL;
+    j = let_in(p, task, &call, &own);
+    if (j && await(p, j, &call, timeout_ns, &cancelled)) {
+        back = call.result;
+    } else {
+        if (j)
+            own = refusal(call.at == WEIR__CALL_DROPPED, own.limit);
+        if (task->fallback)
+            back = task->fallback(task->arg, &own);
+        if (cancelled && task->cancelled)
+            task->cancelled(task->arg);
+    }
+    if (result)
+        *result = back;
+    if (v)
+        *v = own;
+    return 0;
+}

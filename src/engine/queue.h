@@ -1,0 +1,54 @@
+/* Those who wait for a key, in the order they came, within this process.
+ *
+ * A waiter is its owner's, on its stack, and in the queue from join to leave. The keys of an engine
+ * share a few queues; each waiter says which key it is for.
+ *
+ * Invariants:
+ *   (1) Who joined earlier for the same key comes first, unless it left.
+ *   (2) Who becomes the first for its key is rung for. A ring is never lost: one that comes before the
+ *       waiter pauses is heard when it does.
+ *   (3) The engine's count of waiters is not 0 while there is one. Who frees something looks at it
+ *       afterwards, and a waiter looks for something free after it has joined: one of the two sees the
+ *       other.
+ */
+#ifndef WEIR_ENGINE_QUEUE_H
+#define WEIR_ENGINE_QUEUE_H
+
+#include "engine/bell.h"
+#include "engine/engine.h"
+
+struct weir__in_line {
+    uint64_t key; /* weir__queue_key */
+    struct weir_policy *policy;
+    struct weir__in_line *next;
+    struct weir__bell bell; /* rung when it should look again */
+};
+
+/* The hash of a request's key, under the store's own secret. */
+static inline uint64_t weir__key_hash(const struct weir__store *s, const struct weir_request *rq)
+{
+    return weir__hash(rq->key, rq->key_len, s->secret);
+}
+
+static inline uint64_t weir__queue_key(const struct weir_policy *p, uint64_t key_hash)
+{
+    return key_hash + (uint64_t)(uintptr_t)p;
+}
+
+static inline struct weir__queue *weir__queue_of(struct weir *w, uint64_t key)
+{
+    return &w->queue[key % WEIR__QUEUES];
+}
+
+/* Joins, unless as many as `room` wait for the same key. */
+bool weir__queue_join(struct weir *w, struct weir__in_line *me, int64_t room);
+void weir__queue_leave(struct weir *w, struct weir__in_line *me);
+bool weir__queue_is_first(struct weir *w, const struct weir__in_line *me);
+/* Whether anybody waits for the key. */
+bool weir__queue_has(struct weir *w, uint64_t key);
+
+/* Something has changed that the first for the key should know; or all who wait under the policy. */
+void weir__queue_ring(struct weir *w, uint64_t key);
+void weir__queue_ring_all(struct weir *w, const struct weir_policy *p);
+
+#endif

@@ -1,0 +1,194 @@
+/* The smoothing, and the thread. The idea is in sampler.h.
+ *
+ * The mean is kratos's: a sample every half second, of which each weighs a twentieth, so that one
+ * busy second does not look like an overload and ten do. kratos cuts the fraction off at each step,
+ * and a processor that is always busy comes to 981 thousandths; here nothing is cut that shows.
+ */
+#include "engine/sampler.h"
+
+#include <signal.h>
+#include <time.h>
+
+#define SCALE     (INT64_C(1) << 20)
+#define WEIGHT    20                     /* a sample's is one in so many */
+#define STEPS_MAX 1000                   /* by then nothing is left of what was before */
+#define LEAST_NS  (10 * WEIR__NS_PER_MS) /* readings nearer than this tell nothing */
+
+/* ---- Smoothing --------------------------------------------------------------------------------- */
+
+void weir__mean_add(struct weir__mean *m, int64_t milli, int64_t steps)
+{
+    for (steps = weir__min(steps, STEPS_MAX); steps > 0; steps--)
+        m->scaled += (milli * SCALE - m->scaled) / WEIGHT;
+}
+
+int64_t weir__mean_milli(const struct weir__mean *m)
+{
+    return (m->scaled + SCALE / 2) / SCALE;
+}
+
+int64_t weir__usage_between(const struct weir__reading *before, const struct weir__reading *now,
+                            int64_t elapsed_ns)
+{
+    const int64_t used_ns = now->used_ns - before->used_ns;
+
+    if (now->cpu_of == WEIR__CPU_UNKNOWN || now->cpu_of != before->cpu_of ||
+        now->cores_milli <= 0 || elapsed_ns < LEAST_NS || used_ns < 0)
+        return WEIR_NONE;
+    /* share = used / (elapsed * cores); both thousands at once. */
+    return weir__min(1000, (int64_t)(weir__wide(used_ns) * 1000000 /
+                                     (weir__wide(elapsed_ns) * weir__wide(now->cores_milli))));
+}
+
+/* ---- What is shown ----------------------------------------------------------------------------- */
+
+static int64_t either(int64_t injected, int64_t sampled)
+{
+    return injected != WEIR_NONE ? injected : sampled;
+}
+
+/* The caller holds the lock. */
+static void show_locked(struct weir__sampler *s)
+{
+    const struct weir_signals *i = &s->injected, *d = &s->sampled;
+
+    atomic_store_explicit(&s->shown[0], either(i->cpu_milli, d->cpu_milli), memory_order_relaxed);
+    atomic_store_explicit(&s->shown[1], either(i->memory_milli, d->memory_milli),
+                          memory_order_relaxed);
+    atomic_store_explicit(&s->shown[2], either(i->load_milli, d->load_milli), memory_order_relaxed);
+    atomic_store_explicit(&s->shown[3], either(i->pressure_milli, d->pressure_milli),
+                          memory_order_relaxed);
+}
+
+static bool all_injected(const struct weir_signals *i)
+{
+    return i->cpu_milli != WEIR_NONE && i->memory_milli != WEIR_NONE &&
+           i->load_milli != WEIR_NONE && i->pressure_milli != WEIR_NONE;
+}
+
+static void learn(struct weir__sampler *s, const struct weir__reading *r, int64_t cpu_milli)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->sampled = (struct weir_signals){.cpu_milli = cpu_milli,
+                                       .memory_milli = r->memory_milli,
+                                       .load_milli = r->load_milli,
+                                       .pressure_milli = r->pressure_milli};
+    show_locked(s);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- The thread -------------------------------------------------------------------------------- */
+
+static int64_t monotonic_ns(void)
+{
+    struct timespec t = {0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * WEIR__NS_PER_S + t.tv_nsec;
+}
+
+/* A sample that comes late stands for as many as were missed. */
+static int64_t steps_in(int64_t elapsed_ns)
+{
+    return weir__max(1, (elapsed_ns + WEIR__SAMPLE_NS / 2) / WEIR__SAMPLE_NS);
+}
+
+static void *sample(void *arg)
+{
+    struct weir__sampler *s = arg;
+    struct weir__gauge gauge;
+    struct weir__reading before, now;
+    struct weir__mean cpu = {0};
+    int64_t before_ns = monotonic_ns(), shown = WEIR_NONE;
+
+    weir__gauge_find(&gauge, NULL, NULL);
+    weir__gauge_read(&gauge, &before);
+    learn(s, &before, shown);
+    while (!atomic_load(&s->stop)) {
+        int64_t now_ns, share;
+
+        (void)weir__bell_await(&s->bell, WEIR__SAMPLE_NS);
+        now_ns = monotonic_ns();
+        weir__gauge_read(&gauge, &now);
+        share = weir__usage_between(&before, &now, now_ns - before_ns);
+        if (share != WEIR_NONE) {
+            weir__mean_add(&cpu, share, steps_in(now_ns - before_ns));
+            shown = weir__mean_milli(&cpu);
+        }
+        learn(s, &now, shown);
+        before = now;
+        before_ns = now_ns;
+    }
+    return NULL;
+}
+
+/* The program's signals are not for this thread. The caller holds the lock. */
+static int start_locked(struct weir__sampler *s)
+{
+    sigset_t all, old;
+    int error;
+
+    if (s->running || !s->wanted || all_injected(&s->injected)) {
+        atomic_store(&s->missing, false);
+        return 0;
+    }
+    atomic_store(&s->stop, false);
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    error = pthread_create(&s->thread, NULL, sample, s);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    s->running = error == 0;
+    atomic_store(&s->missing, false); /* one that cannot be started is not tried at each decision */
+    return error == 0 ? 0 : WEIR_EIO;
+}
+
+/* ---- For the engine ---------------------------------------------------------------------------- */
+
+static const struct weir_signals NOTHING = {WEIR_NONE, WEIR_NONE, WEIR_NONE, WEIR_NONE};
+
+void weir__sampler_init(struct weir__sampler *s)
+{
+    *s = (struct weir__sampler){.injected = NOTHING, .sampled = NOTHING};
+    (void)pthread_mutex_init(&s->lock, NULL);
+    show_locked(s);
+}
+
+int weir__sampler_want(struct weir__sampler *s)
+{
+    int error;
+
+    (void)pthread_mutex_lock(&s->lock);
+    s->wanted = true;
+    error = start_locked(s);
+    (void)pthread_mutex_unlock(&s->lock);
+    return error;
+}
+
+int weir__sampler_inject(struct weir__sampler *s, const struct weir_signals *signals)
+{
+    int error;
+
+    (void)pthread_mutex_lock(&s->lock);
+    s->injected = *signals;
+    show_locked(s);
+    error = start_locked(s);
+    (void)pthread_mutex_unlock(&s->lock);
+    return error;
+}
+
+void weir__sampler_forked(struct weir__sampler *s)
+{
+    (void)pthread_mutex_init(&s->lock, NULL);
+    s->running = false;
+    atomic_store(&s->missing, s->wanted && !all_injected(&s->injected));
+}
+
+void weir__sampler_close(struct weir__sampler *s)
+{
+    if (s->running) {
+        atomic_store(&s->stop, true);
+        weir__bell_ring(&s->bell);
+        (void)pthread_join(s->thread, NULL);
+    }
+    (void)pthread_mutex_destroy(&s->lock);
+}

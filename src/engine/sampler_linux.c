@@ -1,0 +1,436 @@
+/* What Linux says of this process's machine and container.
+ *
+ * A service is bounded by its container, not by its host: at a quota of two processors, two that are
+ * busy are all there is, whatever sixty others do. So the control group that bounds us is looked for,
+ * from our own up to the root, and its numbers are read: version 2 where it is mounted
+ * (cpu.stat, cpu.max, cpuset.cpus.effective, memory.current, memory.max, cpu.pressure), else version 1
+ * (cpuacct.usage, cpu.cfs_quota_us, cpuset.cpus, memory.usage_in_bytes, memory.limit_in_bytes). Where
+ * no group bounds us, the machine does: /proc/stat and /proc/meminfo.
+ *
+ * Invariants:
+ *   (1) Of several groups on our way to the root, that with the least quota counts, and the usage that
+ *       is set against a quota is that of the same group: what our neighbours in it use is gone too.
+ *   (2) A path that /proc/self/cgroup names and that is not there is a container's that sees only its
+ *       own part: then the mount itself is ours.
+ *   (3) Page cache that nobody has touched for long is no memory in use: it goes when asked.
+ *   (4) A file that is missing, or says what we do not understand, is a number that is not known.
+ */
+#include "engine/sampler.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TEXT_MAX       16384
+#define STAT_MAX       65536                  /* a line for each processor */
+#define NS_PER_TICK    (WEIR__NS_PER_S / 100) /* USER_HZ is 100 for all programs, on all machines */
+#define NO_LIMIT_BYTES (INT64_C(1) << 60)     /* version 1 says "none" by a number near 2^63 */
+#define LEVELS_MAX     64
+
+/* ---- Files ------------------------------------------------------------------------------------- */
+
+/* The whole file, NUL-terminated and cut at cap - 1; false if there is none. */
+static bool read_text(const char *dir, const char *name, char *text, size_t cap)
+{
+    char path[WEIR__GAUGE_PATH + 64];
+    size_t len = 0;
+    ssize_t got = 0;
+    int fd;
+
+    if (dir[0] == '\0' || snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
+        return false;
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    while (len < cap - 1 && (got = read(fd, text + len, cap - 1 - len)) > 0)
+        len += (size_t)got;
+    (void)close(fd);
+    text[len] = '\0';
+    return got >= 0 && len > 0;
+}
+
+static bool is_there(const char *dir, const char *name)
+{
+    char byte[2];
+
+    return read_text(dir, name, byte, sizeof byte);
+}
+
+/* A whole number from here on; -1 if there is none, or it is too large. *end is behind it. */
+static int64_t number_at(const char *at, const char **end)
+{
+    int64_t n = 0;
+    bool any = false;
+
+    while (*at == ' ' || *at == '\t')
+        at++;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        if (n > (INT64_MAX - 9) / 10)
+            return -1;
+        n = n * 10 + (*at - '0');
+        any = true;
+    }
+    if (end)
+        *end = at;
+    return any ? n : -1;
+}
+
+/* The same with three decimals, in thousandths: "24.34" is 24340. */
+static int64_t thousandths_at(const char *at)
+{
+    const char *dot;
+    const int64_t whole = number_at(at, &dot);
+    int64_t part = 0, unit = 100;
+
+    if (whole < 0 || whole > INT64_MAX / 2000)
+        return -1;
+    if (*dot == '.')
+        for (dot++; *dot >= '0' && *dot <= '9' && unit > 0; dot++, unit /= 10)
+            part += (*dot - '0') * unit;
+    return whole * 1000 + part;
+}
+
+/* What follows a name at the beginning of a line; NULL if no line begins so. */
+static const char *line_after(const char *text, const char *name)
+{
+    const size_t len = strlen(name);
+
+    while (text) {
+        if (strncmp(text, name, len) == 0)
+            return text + len;
+        text = strchr(text, '\n');
+        text = text ? text + 1 : NULL;
+    }
+    return NULL;
+}
+
+/* -1: no such file, or no number. */
+static int64_t read_number(const char *dir, const char *name)
+{
+    char text[64];
+
+    return read_text(dir, name, text, sizeof text) ? number_at(text, NULL) : -1;
+}
+
+static int64_t read_line_number(const char *dir, const char *name, const char *line)
+{
+    char text[TEXT_MAX];
+    const char *at = read_text(dir, name, text, sizeof text) ? line_after(text, line) : NULL;
+
+    return at ? number_at(at, NULL) : -1;
+}
+
+/* ---- Quotas ------------------------------------------------------------------------------------ */
+
+static int64_t quota_of(int64_t quota_us, int64_t period_us)
+{
+    if (quota_us <= 0 || period_us <= 0 || quota_us > INT64_MAX / 1000)
+        return INT64_MAX;
+    return weir__max(1, quota_us * 1000 / period_us);
+}
+
+/* In thousandths of a processor; INT64_MAX: none. */
+static int64_t read_quota(const struct weir__gauge *g, const char *dir)
+{
+    char text[64];
+    const char *rest = NULL;
+    int64_t quota_us;
+
+    if (!g->unified)
+        return quota_of(read_number(dir, "cpu.cfs_quota_us"),
+                        read_number(dir, "cpu.cfs_period_us"));
+    if (!read_text(dir, "cpu.max", text, sizeof text))
+        return INT64_MAX;
+    quota_us = number_at(text, &rest); /* "max 100000" has none */
+    return quota_us < 0 ? INT64_MAX : quota_of(quota_us, number_at(rest, NULL));
+}
+
+/* How many processors a list such as 0-3,7 names; 0 if it names none. */
+static int64_t count_list(const char *at)
+{
+    int64_t n = 0;
+
+    for (;;) {
+        const int64_t from = number_at(at, &at);
+        const int64_t to = *at == '-' ? number_at(at + 1, &at) : from;
+
+        if (from < 0 || to < from)
+            return n;
+        n += to - from + 1;
+        if (*at++ != ',')
+            return n;
+    }
+}
+
+static int64_t read_cpuset(const struct weir__gauge *g)
+{
+    char text[4096];
+    const bool known = g->unified
+                           ? read_text(g->cpuset, "cpuset.cpus.effective", text, sizeof text)
+                           : read_text(g->cpuset, "cpuset.effective_cpus", text, sizeof text) ||
+                                 read_text(g->cpuset, "cpuset.cpus", text, sizeof text);
+    const int64_t n = known ? count_list(text) : 0;
+
+    return n > 0 ? n * 1000 : INT64_MAX;
+}
+
+/* INT64_MAX: none. */
+static int64_t read_memory_limit(const struct weir__gauge *g, const char *dir)
+{
+    const int64_t bytes = read_number(dir, g->unified ? "memory.max" : "memory.limit_in_bytes");
+
+    return bytes <= 0 || bytes >= NO_LIMIT_BYTES ? INT64_MAX : bytes;
+}
+
+/* ---- Finding the groups ------------------------------------------------------------------------ */
+
+/* Whether a list such as cpu,cpuacct has the word. */
+static bool names(const char *list, size_t len, const char *word)
+{
+    const size_t n = strlen(word);
+
+    for (const char *at = list; at + n <= list + len; at++)
+        if ((at == list || at[-1] == ',') && memcmp(at, word, n) == 0 &&
+            (at + n == list + len || at[n] == ','))
+            return true;
+    return false;
+}
+
+/* Our path in the hierarchy of a controller ("" of the unified one), from /proc/self/cgroup: lines of
+ * "number:controllers:path". Also the controllers, which the mount may be named after. */
+static bool find_path(const struct weir__gauge *g, const char *controller, char *mount, char *path)
+{
+    char text[TEXT_MAX];
+
+    if (!read_text(g->proc, "self/cgroup", text, sizeof text))
+        return false;
+    for (char *line = text, *next; line && *line; line = next) {
+        char *list, *at;
+
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        list = strchr(line, ':');
+        at = list ? strchr(list + 1, ':') : NULL;
+        if (!at)
+            continue;
+        if (controller[0] == '\0' ? at != list + 1
+                                  : !names(list + 1, (size_t)(at - list - 1), controller))
+            continue;
+        *at = '\0';
+        (void)snprintf(mount, WEIR__GAUGE_PATH, "%s", list + 1);
+        (void)snprintf(path, WEIR__GAUGE_PATH, "%s", strcmp(at + 1, "/") == 0 ? "" : at + 1);
+        return true;
+    }
+    return false;
+}
+
+/* A directory that has the file: mount and path, or else the mount alone (invariant 2). */
+static bool settle(char *out, const char *root, const char *mount, const char *path,
+                   const char *file)
+{
+    const char *const slash = mount[0] ? "/" : "";
+
+    for (int whole = 1; whole >= 0; whole--)
+        if (snprintf(out, WEIR__GAUGE_PATH, "%s%s%s%s", root, slash, mount, whole ? path : "") <
+                WEIR__GAUGE_PATH &&
+            is_there(out, file))
+            return true;
+    out[0] = '\0';
+    return false;
+}
+
+/* Our own group of a controller. */
+static void find_group(const struct weir__gauge *g, const char *root, const char *controller,
+                       const char *file, char *out)
+{
+    char mount[WEIR__GAUGE_PATH], path[WEIR__GAUGE_PATH];
+
+    out[0] = '\0';
+    if (g->unified) {
+        if (!find_path(g, "", mount, path))
+            path[0] = '\0';
+        (void)settle(out, root, "", path, file);
+        return;
+    }
+    if (find_path(g, controller, mount, path) && !settle(out, root, mount, path, file))
+        (void)settle(out, root, controller, path, file);
+}
+
+/* One group up; false at the mount. */
+static bool climb(char *dir, const char *root)
+{
+    char *slash = strrchr(dir, '/');
+
+    if (!slash || strlen(dir) <= strlen(root))
+        return false;
+    *slash = '\0';
+    return true;
+}
+
+/* From our own group on up, to that with the least quota. Under version 1 usage is counted in a
+ * hierarchy of its own, which has the same groups. */
+static void find_quota(struct weir__gauge *g, const char *root)
+{
+    char quota[WEIR__GAUGE_PATH], usage[WEIR__GAUGE_PATH];
+    int64_t least = INT64_MAX;
+
+    memcpy(quota, g->quota, sizeof quota);
+    memcpy(usage, g->usage, sizeof usage);
+    for (int level = 0; level < LEVELS_MAX; level++) {
+        const int64_t milli = read_quota(g, quota);
+
+        if (milli < least && is_there(usage, g->unified ? "cpu.stat" : "cpuacct.usage")) {
+            least = milli;
+            memcpy(g->quota, quota, sizeof quota);
+            memcpy(g->usage, usage, sizeof usage);
+        }
+        if (!climb(quota, root) || !climb(usage, root))
+            return;
+    }
+}
+
+static void find_memory(struct weir__gauge *g, const char *root)
+{
+    char dir[WEIR__GAUGE_PATH];
+
+    memcpy(dir, g->memory, sizeof dir);
+    for (int level = 0; level < LEVELS_MAX && dir[0] != '\0'; level++) {
+        if (read_memory_limit(g, dir) != INT64_MAX) {
+            memcpy(g->memory, dir, sizeof dir);
+            return;
+        }
+        if (!climb(dir, root))
+            break;
+    }
+    g->memory[0] = '\0';
+}
+
+void weir__gauge_find(struct weir__gauge *g, const char *proc, const char *cgroup)
+{
+    const char *const root = cgroup ? cgroup : "/sys/fs/cgroup";
+
+    *g = (struct weir__gauge){.unified = is_there(root, "cgroup.controllers")};
+    (void)snprintf(g->proc, sizeof g->proc, "%s", proc ? proc : "/proc");
+    find_group(g, root, "cpuacct", g->unified ? "cpu.stat" : "cpuacct.usage", g->usage);
+    find_group(g, root, "cpu", g->unified ? "cpu.stat" : "cpu.cfs_quota_us", g->quota);
+    find_group(g, root, "cpuset", g->unified ? "cpuset.cpus.effective" : "cpuset.cpus", g->cpuset);
+    find_group(g, root, "memory", g->unified ? "memory.current" : "memory.usage_in_bytes",
+               g->memory);
+    if (g->unified)
+        find_group(g, root, "cpu", "cpu.pressure", g->pressure);
+    find_quota(g, root);
+    find_memory(g, root);
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------- */
+
+/* Ticks that were not idle, of all processors, and how many there are. */
+static bool read_machine(const struct weir__gauge *g, int64_t *used_ns, int64_t *cores_milli)
+{
+    char text[STAT_MAX];
+    const char *at =
+        read_text(g->proc, "stat", text, sizeof text) ? line_after(text, "cpu ") : NULL;
+    int64_t busy = 0;
+
+    /* user nice system idle iowait irq softirq steal; what guests use is in user already. */
+    for (int field = 0; at && field < 8; field++) {
+        const int64_t ticks = number_at(at, &at);
+
+        if (ticks < 0)
+            break; /* an old kernel has fewer */
+        busy += field == 3 || field == 4 ? 0 : ticks;
+    }
+    *cores_milli = 0;
+    for (const char *line = at; line && (line = strstr(line, "\ncpu")); line++)
+        *cores_milli += 1000;
+    *used_ns = weir__mul_sat(busy, NS_PER_TICK);
+    return at != NULL && *cores_milli > 0;
+}
+
+static int64_t read_usage_ns(const struct weir__gauge *g)
+{
+    const int64_t us = g->unified ? read_line_number(g->usage, "cpu.stat", "usage_usec ") : -1;
+
+    if (g->unified)
+        return us < 0 ? -1 : weir__mul_sat(us, 1000);
+    return read_number(g->usage, "cpuacct.usage");
+}
+
+static void read_cpu(const struct weir__gauge *g, struct weir__reading *out)
+{
+    const int64_t bound = weir__min(read_quota(g, g->quota), read_cpuset(g));
+    int64_t machine_milli = 0;
+    const bool machine = read_machine(g, &out->used_ns, &machine_milli);
+    const int64_t container_ns = bound != INT64_MAX ? read_usage_ns(g) : -1;
+
+    out->cpu_of = machine ? WEIR__CPU_MACHINE : WEIR__CPU_UNKNOWN;
+    out->cores_milli = machine_milli;
+    if (container_ns < 0 || (machine && bound >= machine_milli))
+        return; /* the machine is the narrower */
+    out->cpu_of = WEIR__CPU_CONTAINER;
+    out->used_ns = container_ns;
+    out->cores_milli = bound;
+}
+
+static int64_t share(int64_t part, int64_t whole)
+{
+    if (part < 0 || whole <= 0)
+        return WEIR_NONE;
+    return weir__min(1000, weir__mul_div(weir__min(part, whole), 1000, whole));
+}
+
+static int64_t read_container_memory(const struct weir__gauge *g)
+{
+    const int64_t limit = read_memory_limit(g, g->memory);
+    const int64_t used =
+        read_number(g->memory, g->unified ? "memory.current" : "memory.usage_in_bytes");
+    const int64_t idle = read_line_number(g->memory, "memory.stat",
+                                          g->unified ? "inactive_file " : "total_inactive_file ");
+
+    if (limit == INT64_MAX || used < 0)
+        return WEIR_NONE;
+    return share(used - weir__max(0, weir__min(idle, used)), limit);
+}
+
+static int64_t read_memory(const struct weir__gauge *g)
+{
+    const int64_t total = read_line_number(g->proc, "meminfo", "MemTotal:");
+    const int64_t available = read_line_number(g->proc, "meminfo", "MemAvailable:");
+    const int64_t limit = g->memory[0] ? read_memory_limit(g, g->memory) : INT64_MAX;
+
+    if (limit != INT64_MAX && (total <= 0 || limit / 1024 < total))
+        return read_container_memory(g);
+    return available < 0 || total < available ? WEIR_NONE : share(total - available, total);
+}
+
+static int64_t read_load(const struct weir__gauge *g)
+{
+    char text[128];
+    const int64_t milli =
+        read_text(g->proc, "loadavg", text, sizeof text) ? thousandths_at(text) : -1;
+
+    return milli < 0 ? WEIR_NONE : milli;
+}
+
+/* "some avg10=24.34 ...": per cent, of which a thousandth is a tenth. */
+static int64_t read_pressure(const struct weir__gauge *g)
+{
+    char text[512];
+    const bool known = read_text(g->pressure, "cpu.pressure", text, sizeof text) ||
+                       read_text(g->proc, "pressure/cpu", text, sizeof text);
+    const char *at = known ? line_after(text, "some avg10=") : NULL;
+    const int64_t percent_milli = at ? thousandths_at(at) : -1;
+
+    return percent_milli < 0 ? WEIR_NONE : weir__min(1000, (percent_milli + 50) / 100);
+}
+
+void weir__gauge_read(const struct weir__gauge *g, struct weir__reading *out)
+{
+    *out = (struct weir__reading){0};
+    read_cpu(g, out);
+    out->memory_milli = read_memory(g);
+    out->load_milli = read_load(g);
+    out->pressure_milli = read_pressure(g);
+}

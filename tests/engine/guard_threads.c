@@ -1,0 +1,588 @@
+/* Guards under threads: never one too many inside, never a permit lost, and first come first served. */
+#include "kit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+
+#include "hands.h"
+
+#define SCALE (UNDER_TSAN ? 10 : UNDER_ASAN ? 4 : 1)
+#define MS    INT64_C(1000000)
+#define KEYS  3
+
+struct job {
+    struct weir *w;
+    struct weir_policy *policy;
+    int64_t most, ops, step_ns;
+    const char *own[3];
+    _Atomic int64_t inside[KEYS], entered, working, now_ns;
+};
+
+static struct weir_request request(struct weir_policy *p, const uint64_t *key, int64_t patience_ns)
+{
+    return (struct weir_request){p, key, sizeof *key, 1, patience_ns};
+}
+
+static int64_t in_flight(struct job *j, uint64_t key)
+{
+    const struct weir_request rq = request(j->policy, &key, 0);
+    struct weir_view view;
+
+    assert_int_equal(weir_guard_view(j->w, &rq, 0, &view), 0);
+    return view.in_flight;
+}
+
+/* Inside: counts who is, and stays for a moment. */
+static void stay(struct hand *me, struct job *j, uint64_t key)
+{
+    me->errors += atomic_fetch_add(&j->inside[key], 1) >= j->most;
+    atomic_fetch_add(&j->entered, 1);
+    if (crew_roll(me, 4) == 0)
+        (void)sched_yield();
+    atomic_fetch_sub(&j->inside[key], 1);
+}
+
+static enum weir_outcome roll_outcome(struct hand *me)
+{
+    return (enum weir_outcome)crew_roll(me, 4);
+}
+
+/* ---- Never one too many -------------------------------------------------------------------- */
+
+static void enter_and_exit(struct hand *me)
+{
+    struct job *j = me->arg;
+
+    for (int64_t i = 0; i < j->ops; i++) {
+        const uint64_t key = crew_roll(me, KEYS);
+        const struct weir_request rq = request(j->policy, &key, 0);
+        struct weir_ticket t;
+        struct weir_verdict v;
+
+        me->errors += weir_enter(j->w, &rq, &t, &v) != 0;
+        if (v.allowed)
+            stay(me, j, key);
+        me->errors += weir_exit(j->w, &t, roll_outcome(me)) != 0;
+    }
+}
+
+static void never_more_are_inside_than_may(void **state)
+{
+    static const char *const LIMITS[] = {
+        "concurrency 3", "concurrency 3 lease=1h", "concurrency 3 queue=9 max-wait=1h",
+        "concurrency 3 + token-bucket 1M/s + vegas", "concurrency 3 shadow + concurrency 3"};
+
+    (void)state;
+    for (size_t i = 0; i < LENGTH(LIMITS); i++) {
+        struct job j = {.w = place_open(NULL), .most = 3, .ops = 20000 / SCALE};
+        struct hand sum;
+
+        j.policy = place_policy(j.w, "p", LIMITS[i], weir_now(j.w));
+        crew_run(LIMITS[i], enter_and_exit, &j, 0, &sum);
+        assert_int_equal(sum.errors, 0);
+        assert_true(j.entered > 0);
+        for (uint64_t k = 0; k < KEYS; k++)
+            assert_int_equal(in_flight(&j, k), 0);
+        place_close(j.w);
+    }
+}
+
+/* ---- Never a permit lost ------------------------------------------------------------------- */
+
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+static pthread_t threads[CREW];
+static _Atomic int there;
+
+/* Waits of all lengths, some of which end by a signal. */
+static void wait_and_give_up(struct hand *me)
+{
+    static const int64_t PATIENCE[] = {0, 20000, 200000, MS, WEIR_WAIT_DEFAULT};
+    struct job *j = me->arg;
+
+    threads[me->number] = pthread_self();
+    atomic_fetch_add(&there, 1);
+    for (int64_t i = 0; i < j->ops; i++) {
+        const uint64_t key = crew_roll(me, KEYS);
+        const struct weir_request rq = request(j->policy, &key, PATIENCE[crew_roll(me, 5)]);
+        struct weir_ticket t;
+        struct weir_verdict v;
+        const int error = weir_enter(j->w, &rq, &t, &v);
+
+        me->errors += error != 0 && error != WEIR_EINTR;
+        if (error)
+            continue;
+        if (v.allowed)
+            stay(me, j, key);
+        else
+            me->errors += v.reason != WEIR_LIMITED && v.reason != WEIR_QUEUE_FULL;
+        if (crew_roll(me, 8) == 0 && there == CREW)
+            (void)pthread_kill(threads[crew_roll(me, CREW)], SIGUSR1);
+        me->errors += weir_exit(j->w, &t, roll_outcome(me)) != 0;
+    }
+    atomic_fetch_sub(&j->working, 1);
+    while (j->working > 0) /* so that whoever is signalled is there */
+        (void)usleep(200);
+}
+
+static void no_permit_is_lost_by_those_who_give_up(void **state)
+{
+    static const char *const LIMITS[] = {"concurrency 2 queue=2 max-wait=2ms",
+                                         "concurrency 2 queue=9 max-wait=1h lease=1h",
+                                         "concurrency 2 queue=3 max-wait=5ms + 1M/s"};
+    const struct sigaction act = {.sa_handler = on_signal};
+
+    (void)state;
+    assert_int_equal(sigaction(SIGUSR1, &act, NULL), 0);
+    for (size_t i = 0; i < LENGTH(LIMITS); i++) {
+        struct job j = {.w = place_open(NULL), .most = 2, .ops = 4000 / SCALE, .working = CREW};
+        struct hand sum;
+
+        there = 0;
+        j.policy = place_policy(j.w, "p", LIMITS[i], weir_now(j.w));
+        crew_run(LIMITS[i], wait_and_give_up, &j, 0, &sum);
+        assert_int_equal(sum.errors, 0);
+        assert_int_equal(j.w->waiting, 0);
+        for (uint64_t k = 0; k < KEYS; k++)
+            assert_int_equal(in_flight(&j, k), 0);
+        place_close(j.w);
+    }
+}
+
+/* ---- Queues -------------------------------------------------------------------------------- */
+
+#define WAITERS 6
+
+struct row {
+    struct weir *w;
+    struct weir_policy *policy;
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    int entered[WAITERS], n;
+    int may_leave;
+    _Atomic int gone; /* without having entered */
+};
+
+struct waiter {
+    struct row *row;
+    int number;
+    int64_t patience_ns;
+    pthread_t thread;
+    int error;
+    struct weir_verdict v;
+};
+
+static void *stand_in_line(void *arg)
+{
+    struct waiter *x = arg;
+    struct row *r = x->row;
+    const struct weir_request rq = ask(r->policy, "k", 1, x->patience_ns);
+    struct weir_ticket t;
+
+    x->error = weir_enter(r->w, &rq, &t, &x->v);
+    if (x->error || !x->v.allowed) {
+        atomic_fetch_add(&r->gone, 1);
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&r->lock);
+    r->entered[r->n++] = x->number;
+    (void)pthread_cond_broadcast(&r->moved);
+    while (r->may_leave == 0)
+        (void)pthread_cond_wait(&r->moved, &r->lock);
+    r->may_leave--;
+    (void)pthread_mutex_unlock(&r->lock);
+    x->error = weir_exit(r->w, &t, WEIR_SUCCESS);
+    return NULL;
+}
+
+static void see_waiting(struct row *r, uint64_t n)
+{
+    while (atomic_load(&r->w->waiting) != n)
+        (void)usleep(200);
+}
+
+static void see_entered(struct row *r, int n)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    while (r->n < n)
+        (void)pthread_cond_wait(&r->moved, &r->lock);
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+static void let_leave(struct row *r, int n)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    r->may_leave += n;
+    (void)pthread_cond_broadcast(&r->moved);
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+static void begin(struct waiter *x, struct row *r, int number, int64_t patience_ns)
+{
+    *x = (struct waiter){.row = r, .number = number, .patience_ns = patience_ns};
+    assert_int_equal(pthread_create(&x->thread, NULL, stand_in_line, x), 0);
+}
+
+static void open_row(struct row *r, const char *limit, struct weir_ticket *held)
+{
+    struct weir_request first;
+    struct weir_verdict v;
+
+    *r = (struct row){.w = place_open(NULL),
+                      .lock = PTHREAD_MUTEX_INITIALIZER,
+                      .moved = PTHREAD_COND_INITIALIZER};
+    r->policy = place_policy(r->w, "p", limit, weir_now(r->w));
+    first = ask(r->policy, "k", 1, 0);
+    assert_int_equal(weir_enter(r->w, &first, held, &v), 0);
+    assert_true(v.allowed);
+}
+
+/* Those in line, one after the other. */
+static void fill_row(struct row *r, struct waiter *x, int n)
+{
+    for (int i = 0; i < n; i++) {
+        begin(&x[i], r, i, WEIR_WAIT_DEFAULT);
+        see_waiting(r, (uint64_t)i + 1);
+    }
+}
+
+static void end_row(struct row *r, struct waiter *x, int n)
+{
+    for (int i = 0; i < n; i++) {
+        (void)pthread_join(x[i].thread, NULL);
+        assert_int_equal(x[i].error, 0);
+    }
+    assert_int_equal(atomic_load(&r->w->waiting), 0);
+    place_close(r->w);
+}
+
+static void first_come_is_first_served(void **state)
+{
+    struct waiter x[WAITERS];
+    struct weir_ticket held;
+    struct row r;
+
+    (void)state;
+    open_row(&r, "concurrency 1 queue=10 max-wait=1h", &held);
+    fill_row(&r, x, WAITERS);
+    let_leave(&r, WAITERS);
+    assert_int_equal(weir_exit(r.w, &held, WEIR_SUCCESS), 0);
+    see_entered(&r, WAITERS);
+    for (int i = 0; i < WAITERS; i++)
+        assert_int_equal(r.entered[i], i);
+    end_row(&r, x, WAITERS);
+}
+
+static void nobody_overtakes_those_who_wait(void **state)
+{
+    struct waiter x[2];
+    struct weir_ticket held, t;
+    struct weir_verdict v;
+    struct weir_request rq;
+    struct row r;
+
+    (void)state;
+    open_row(&r, "concurrency 1 queue=10 max-wait=1h", &held);
+    rq = ask(r.policy, "k", 1, 0);
+    fill_row(&r, x, 2);
+    assert_int_equal(weir_exit(r.w, &held, WEIR_SUCCESS), 0);
+    for (int i = 0; i < 100; i++) { /* whether or not the first has woken up */
+        assert_int_equal(weir_enter(r.w, &rq, &t, &v), 0);
+        assert_false(v.allowed);
+        assert_int_equal(v.reason, WEIR_LIMITED);
+        assert_int_equal(v.which, 0);
+    }
+    rq = ask(r.policy, "other", 1, 0);
+    assert_int_equal(weir_enter(r.w, &rq, &t, &v), 0);
+    assert_true(v.allowed);
+    let_leave(&r, 2);
+    end_row(&r, x, 2);
+}
+
+static void a_full_queue_refuses_at_once(void **state)
+{
+    struct waiter x[2];
+    struct weir_ticket held, t;
+    struct weir_verdict v;
+    struct weir_request rq;
+    struct row r;
+
+    (void)state;
+    open_row(&r, "token-bucket 1k/s + concurrency 1 queue=2 max-wait=1h", &held);
+    rq = ask(r.policy, "k", 1, WEIR_FOREVER);
+    fill_row(&r, x, 2);
+    assert_int_equal(weir_enter(r.w, &rq, &t, &v), 0);
+    assert_false(v.allowed);
+    assert_int_equal(v.reason, WEIR_QUEUE_FULL);
+    assert_int_equal(v.which, 1);
+    assert_int_equal(v.retry_after_ns, 0);
+    let_leave(&r, 2);
+    assert_int_equal(weir_exit(r.w, &held, WEIR_SUCCESS), 0);
+    end_row(&r, x, 2);
+}
+
+/* The hurried ones stand before and between the others when they go. */
+static void who_gives_up_leaves_the_others_in_order(void **state)
+{
+    struct waiter x[4];
+    struct weir_ticket held;
+    struct row r;
+
+    (void)state;
+    open_row(&r, "concurrency 1 queue=10 max-wait=1h", &held);
+    for (int i = 0; i < 4; i++) {
+        begin(&x[i], &r, i, i % 2 ? WEIR_WAIT_DEFAULT : 300 * MS);
+        while (atomic_load(&r.w->waiting) + (uint64_t)atomic_load(&r.gone) != (uint64_t)i + 1)
+            (void)usleep(200);
+    }
+    for (int i = 0; i < 4; i += 2) {
+        (void)pthread_join(x[i].thread, NULL);
+        assert_int_equal(x[i].error, 0);
+        assert_int_equal(x[i].v.reason, WEIR_LIMITED);
+    }
+    see_waiting(&r, 2);
+    let_leave(&r, 2);
+    assert_int_equal(weir_exit(r.w, &held, WEIR_SUCCESS), 0);
+    see_entered(&r, 2);
+    assert_int_equal(r.entered[0], 1);
+    assert_int_equal(r.entered[1], 3);
+    (void)pthread_join(x[1].thread, NULL);
+    end_row(&r, &x[3], 1);
+}
+
+static void a_higher_limit_lets_those_in_who_wait(void **state)
+{
+    struct waiter x[WAITERS];
+    struct weir_ticket held;
+    struct row r;
+
+    (void)state;
+    open_row(&r, "concurrency 1 queue=10 max-wait=1h", &held);
+    fill_row(&r, x, WAITERS);
+    (void)place_policy(r.w, "p", "concurrency 7 queue=10 max-wait=1h", weir_now(r.w));
+    see_entered(&r, WAITERS);
+    let_leave(&r, WAITERS);
+    end_row(&r, x, WAITERS);
+}
+
+static void so_do_a_limit_of_its_own_and_a_reset(void **state)
+{
+    struct waiter x[WAITERS];
+    struct weir_ticket held;
+    struct weir_request rq;
+    struct row r;
+
+    (void)state;
+    open_row(&r, "concurrency 1 queue=10 max-wait=1h", &held);
+    rq = ask(r.policy, "k", 1, 0);
+    fill_row(&r, x, WAITERS);
+    assert_int_equal(weir_reset(r.w, &rq), 0);
+    see_entered(&r, 1);
+    assert_int_equal(
+        weir_override_set(r.w, r.policy, "k", 1, "concurrency 9 queue=10 max-wait=1h", NULL), 0);
+    see_entered(&r, WAITERS);
+    let_leave(&r, WAITERS);
+    end_row(&r, x, WAITERS);
+}
+
+static void a_lease_that_ends_lets_the_next_in(void **state)
+{
+    struct waiter x[2];
+    struct weir_ticket held;
+    struct row r;
+
+    (void)state;
+    open_row(&r, "concurrency 1 queue=10 max-wait=1h lease=50ms", &held);
+    for (int i = 0; i < 2; i++)
+        begin(&x[i], &r, i, WEIR_WAIT_DEFAULT);
+    see_entered(&r, 2); /* nobody has left */
+    let_leave(&r, 2);
+    end_row(&r, x, 2);
+}
+
+/* ---- Lists and limits of keys' own, changed under load ------------------------------------- */
+
+static void change_lists(struct hand *me)
+{
+    static const char *const OWN[] = {"concurrency 9 queue=5 max-wait=1ms", NULL,
+                                      "concurrency 5 queue=1 max-wait=1ms"};
+    static const char *const BASE[] = {"concurrency 3 queue=5 max-wait=1ms",
+                                       "concurrency 4 queue=5 max-wait=1ms"};
+    struct job *j = me->arg;
+    const uint64_t key[KEYS] = {0, 1, 2};
+    struct weir_bytes all[KEYS];
+
+    if (me->number >= 2) {
+        enter_and_exit(me);
+        atomic_fetch_sub(&j->working, 1);
+        return;
+    }
+    for (int i = 0; i < KEYS; i++)
+        all[i] = (struct weir_bytes){&key[i], sizeof key[i]};
+    while (j->working > 0) {
+        const uint64_t k = crew_roll(me, KEYS);
+
+        switch (crew_roll(me, 4)) {
+        case 0:
+            me->errors += weir_override_set(j->w, j->policy, &key[k], sizeof key[k],
+                                            OWN[crew_roll(me, 3)], NULL) != 0;
+            break;
+        case 1:
+            me->errors += weir_list_set(j->w, j->policy, WEIR_LIST_DENY, all,
+                                        (size_t)crew_roll(me, KEYS)) != 0;
+            break;
+        case 2:
+            me->errors += weir_policy_set(j->w, "p", BASE[crew_roll(me, 2)], NULL, NULL) != 0;
+            break;
+        default: me->errors += weir_list_set(j->w, j->policy, WEIR_LIST_DENY, NULL, 0) != 0; break;
+        }
+    }
+}
+
+static void lists_and_limits_change_under_load_and_no_permit_is_lost(void **state)
+{
+    struct job j = {.w = place_open(NULL), .most = 9, .ops = 10000 / SCALE, .working = CREW - 2};
+    struct hand sum;
+
+    (void)state;
+    j.policy = place_policy(j.w, "p", "concurrency 3 queue=5 max-wait=1ms", weir_now(j.w));
+    crew_run("lists", change_lists, &j, 0, &sum);
+    assert_int_equal(sum.errors, 0);
+    assert_true(j.entered > 0);
+    for (uint64_t k = 0; k < KEYS; k++)
+        assert_int_equal(in_flight(&j, k), 0);
+    place_close(j.w);
+}
+
+#define T_NS  MS
+#define BURST 50
+
+static int64_t drain(struct job *j, uint64_t key, int64_t now_ns)
+{
+    const struct weir_request rq = request(j->policy, &key, 0);
+    struct weir_verdict v = {.allowed = true};
+    int64_t n = -1;
+
+    for (; v.allowed; n++)
+        assert_int_equal(weir_take_at(j->w, &rq, now_ns, &v), 0);
+    return n;
+}
+
+static void flip_own(struct hand *me)
+{
+    struct job *j = me->arg;
+    const uint64_t key = 0;
+    const struct weir_request rq = request(j->policy, &key, 0);
+
+    if (me->number < 2) {
+        while (j->working > 0)
+            me->errors += weir_override_set_at(j->w, j->policy, &key, sizeof key,
+                                               j->own[crew_roll(me, 3)], j->now_ns, NULL) != 0;
+        return;
+    }
+    for (int64_t i = 0; i < j->ops; i++) {
+        struct weir_verdict v;
+
+        me->errors += weir_take_at(j->w, &rq, atomic_fetch_add(&j->now_ns, j->step_ns), &v) != 0;
+        me->granted += v.allowed;
+    }
+    atomic_fetch_sub(&j->working, 1);
+}
+
+/* What a bucket that is never idle has handed out is known, whoever changed its burst meanwhile. */
+static void limits_of_keys_own_mint_nothing_and_lose_nothing(void **state)
+{
+    struct job j = {.w = place_open(NULL),
+                    .ops = 20000 / SCALE,
+                    .step_ns = T_NS / 2,
+                    .working = CREW - 2,
+                    .now_ns = T0,
+                    .own = {"token-bucket 1000/s burst=70", NULL, "token-bucket 1000/s burst=100"}};
+    const uint64_t key = 0;
+    struct hand sum;
+
+    (void)state;
+    j.policy = place_policy(j.w, "p", "token-bucket 1000/s burst=50", T0);
+    assert_int_equal(drain(&j, 0, T0), BURST);
+    crew_run("limits of keys' own", flip_own, &j, 0, &sum);
+    assert_int_equal(sum.errors, 0);
+    assert_int_equal(weir_override_set_at(j.w, j.policy, &key, sizeof key,
+                                          "token-bucket 1000/s burst=100", j.now_ns, NULL),
+                     0);
+    assert_int_equal(sum.granted + drain(&j, 0, j.now_ns), (j.now_ns - T0) / T_NS + 100 - BURST);
+    place_close(j.w);
+}
+
+/* While the clock stands still a burst is granted once, however the rates differ under which it is. */
+static void a_burst_is_granted_once_by_limits_of_any_rate(void **state)
+{
+    struct job j = {.w = place_open(NULL),
+                    .ops = 3000 / SCALE,
+                    .working = CREW - 2,
+                    .now_ns = T0,
+                    .own = {"token-bucket 10k/s burst=5k", NULL, "token-bucket 100/s burst=5k"}};
+    struct hand sum;
+
+    (void)state;
+    j.policy = place_policy(j.w, "p", "token-bucket 1000/s burst=5k", T0);
+    crew_run("bursts", flip_own, &j, 0, &sum);
+    assert_int_equal(sum.errors, 0);
+    assert_int_equal(sum.granted + drain(&j, 0, T0), 5000);
+    place_close(j.w);
+}
+
+/* ---- The sampler --------------------------------------------------------------------------- */
+
+static void inject_and_enter(struct hand *me)
+{
+    struct job *j = me->arg;
+
+    if (me->number == 0)
+        for (int i = 0; i < 200; i++) {
+            const struct weir_signals s = {i % 2 ? 0 : WEIR_NONE, 0, WEIR_NONE, 0};
+
+            me->errors += weir_signals_set(j->w, &s) != 0;
+        }
+    enter_and_exit(me);
+}
+
+static void engines_sample_while_they_are_open(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct job j = {.w = place_open(NULL), .most = 3, .ops = 2000 / SCALE};
+        struct hand sum;
+
+        j.policy = place_policy(j.w, "p", "concurrency 3 + bbr + system cpu=99%", weir_now(j.w));
+        crew_run("signals", inject_and_enter, &j, 0, &sum);
+        assert_int_equal(sum.errors, 0);
+        place_close(j.w);
+    }
+}
+
+static const struct CMUnitTest TESTS[] = {
+    cmocka_unit_test(never_more_are_inside_than_may),
+    cmocka_unit_test(no_permit_is_lost_by_those_who_give_up),
+    cmocka_unit_test(first_come_is_first_served),
+    cmocka_unit_test(nobody_overtakes_those_who_wait),
+    cmocka_unit_test(a_full_queue_refuses_at_once),
+    cmocka_unit_test(who_gives_up_leaves_the_others_in_order),
+    cmocka_unit_test(a_higher_limit_lets_those_in_who_wait),
+    cmocka_unit_test(so_do_a_limit_of_its_own_and_a_reset),
+    cmocka_unit_test(a_lease_that_ends_lets_the_next_in),
+    cmocka_unit_test(lists_and_limits_change_under_load_and_no_permit_is_lost),
+    cmocka_unit_test(limits_of_keys_own_mint_nothing_and_lose_nothing),
+    cmocka_unit_test(a_burst_is_granted_once_by_limits_of_any_rate),
+    cmocka_unit_test(engines_sample_while_they_are_open),
+};
+
+RUN_PLACE("guard threads", TESTS)

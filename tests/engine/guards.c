@@ -1,0 +1,893 @@
+/* To enter and to exit, on clocks that the test moves. */
+#include "kit.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MS INT64_C(1000000)
+
+static const struct weir_signals CALM = {0, 0, 0, 0};
+
+/* One limit of every guard. */
+static const char *const EVERY_GUARD[] = {
+    "concurrency 10",
+    "concurrency 10 lease=1m",
+    "concurrency 10 queue=3",
+    "system cpu=90% inflight=10",
+    "breaker",
+    "breaker preset=hystrix",
+    "breaker preset=resilience4j",
+    "breaker preset=sentinel",
+    "breaker preset=sre",
+    "bbr",
+    "vegas",
+    "gradient",
+    "aimd",
+    "adaptive-rate 1k/s min=100 max=10k",
+    "concurrency 10 shadow",
+    "breaker + concurrency 10 + token-bucket 10/s + bbr + system cpu=90%",
+};
+
+static struct weir *open_calm(void)
+{
+    struct weir *w = place_open(NULL);
+
+    assert_int_equal(weir_signals_set(w, &CALM), 0);
+    return w;
+}
+
+static struct weir_verdict enter(struct weir *w, struct weir_policy *p, const char *key,
+                                 int64_t now_ns, struct weir_ticket *t)
+{
+    const struct weir_request rq = ask(p, key, 1, 0);
+    struct weir_verdict v;
+
+    smear(t, sizeof *t);
+    assert_int_equal(weir_enter_at(w, &rq, now_ns, t, &v), 0);
+    return v;
+}
+
+static void leave(struct weir *w, struct weir_ticket *t, enum weir_outcome how, int64_t now_ns)
+{
+    assert_int_equal(weir_exit_at(w, t, how, now_ns), 0);
+}
+
+/* Enters and leaves: whether there was room for it. */
+static bool fits(struct weir *w, struct weir_policy *p, const char *key, int64_t now_ns)
+{
+    struct weir_ticket t;
+    const bool entered = enter(w, p, key, now_ns, &t).allowed;
+
+    leave(w, &t, WEIR_IGNORE, now_ns);
+    return entered;
+}
+
+static int64_t in_flight(struct weir *w, struct weir_policy *p, const char *key, int term,
+                         int64_t now_ns)
+{
+    const struct weir_request rq = ask(p, key, 1, 0);
+    struct weir_view view;
+
+    assert_int_equal(weir_guard_view_at(w, &rq, term, now_ns, &view), 0);
+    return view.in_flight;
+}
+
+/* ---- Entering and leaving ------------------------------------------------------------------ */
+
+static void every_guard_is_entered_and_left(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LENGTH(EVERY_GUARD); i++) {
+        struct weir *w = open_calm();
+        struct weir_policy *p = place_policy(w, "p", EVERY_GUARD[i], T0);
+
+        for (int k = 0; k < 50; k++) {
+            struct weir_ticket t[2];
+
+            assert_true(enter(w, p, "a", T0 + k * SECOND, &t[0]).allowed);
+            assert_true(enter(w, p, "b", T0 + k * SECOND, &t[1]).allowed);
+            assert_in_range(t[0].n, 1, 4);
+            leave(w, &t[0], WEIR_SUCCESS, T0 + k * SECOND + 5 * MS);
+            leave(w, &t[1], WEIR_SUCCESS, T0 + k * SECOND + 7 * MS);
+            assert_int_equal(t[0].n, 0);
+        }
+        place_close(w);
+    }
+}
+
+static void what_could_not_be_left_is_not_taken(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LENGTH(EVERY_GUARD); i++) {
+        struct weir *w = open_calm();
+        struct weir_policy *p = place_policy(w, "p", EVERY_GUARD[i], T0);
+        struct weir_policy *rate = place_policy(w, "rate", "10/s", T0);
+        const struct weir_request rq[] = {ask(rate, "k", 1, 0), ask(p, "k", 1, 0)};
+        struct weir_reservation r;
+        struct weir_verdict v[2];
+        int64_t back;
+
+        smear(v, sizeof v);
+        assert_int_equal(weir_take_at(w, &rq[1], T0, v), WEIR_EINVAL);
+        assert_int_equal(weir_take_many_at(w, rq, 2, T0, v), WEIR_EINVAL);
+        assert_int_equal(weir_take_all_at(w, rq, 2, T0, v), WEIR_EINVAL);
+        assert_int_equal(weir_reserve_at(w, &rq[1], 1, T0, &r, v), WEIR_EINVAL);
+        assert_int_equal(weir_wait_at(w, &rq[1], T0, T0 + SECOND, v), WEIR_EINVAL);
+        untouched(v, sizeof v);
+        assert_int_equal(weir_peek_at(w, &rq[1], T0, v), 0);
+        assert_true(v->allowed);
+        assert_int_equal(weir_refund_at(w, &rq[1], T0, &back), 0);
+        assert_int_equal(look(w, rate, "k", T0).remaining, 10);
+        assert_int_equal(weir_reset_at(w, &rq[1], T0), 0);
+        place_close(w);
+    }
+}
+
+static void a_limiter_without_keys_has_no_guards(void **state)
+{
+    struct weir_limiter *l = NULL;
+    struct weir_diag why;
+
+    (void)state;
+    for (size_t i = 0; i < LENGTH(EVERY_GUARD); i++)
+        assert_int_equal(weir_limiter_open(&l, EVERY_GUARD[i], &why), WEIR_EINVAL);
+    assert_int_equal(weir_limiter_open(&l, "10/s", &why), 0);
+    assert_int_equal(weir_limiter_change(l, "concurrency 3", &why), WEIR_EINVAL);
+    assert_true(weir_limiter_allow(l));
+    weir_limiter_close(l);
+}
+
+static void rates_may_be_entered_too(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/s burst=2", T0);
+    struct weir_ticket t;
+    struct weir_verdict v;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_true(enter(w, p, "k", T0, &t).allowed);
+        assert_int_equal(t.n, 0);
+        leave(w, &t, WEIR_SUCCESS, T0);
+    }
+    v = enter(w, p, "k", T0, &t);
+    assert_false(v.allowed);
+    assert_int_equal(v.retry_after_ns, SECOND);
+    place_close(w);
+}
+
+static void a_ticket_ends_once(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", "concurrency 2", T0);
+    struct weir_ticket a, b, refused;
+
+    (void)state;
+    assert_true(enter(w, p, "k", T0, &a).allowed);
+    assert_true(enter(w, p, "k", T0, &b).allowed);
+    assert_false(enter(w, p, "k", T0, &refused).allowed);
+    leave(w, &refused, WEIR_SUCCESS, T0);
+    assert_int_equal(in_flight(w, p, "k", 0, T0), 2);
+    leave(w, &a, WEIR_SUCCESS, T0);
+    leave(w, &a, WEIR_SUCCESS, T0);
+    assert_int_equal(in_flight(w, p, "k", 0, T0), 1);
+    leave(w, &b, WEIR_SUCCESS, T0);
+    assert_int_equal(in_flight(w, p, "k", 0, T0), 0);
+    place_close(w);
+}
+
+static void arguments_are_checked(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", "concurrency 2 + 10/s", T0);
+    struct weir_request rq = ask(p, "k", -1, 0);
+    struct weir_ticket t;
+    struct weir_verdict v;
+    struct weir_view view;
+
+    (void)state;
+    smear(&t, sizeof t);
+    smear(&v, sizeof v);
+    assert_int_equal(weir_enter_at(w, &rq, T0, &t, &v), WEIR_EINVAL);
+    rq.cost = 1;
+    assert_int_equal(weir_enter_at(w, &rq, -1, &t, &v), WEIR_EINVAL);
+    assert_int_equal(weir_enter_all_at(w, &rq, 0, T0, &t, &v), WEIR_EINVAL);
+    assert_int_equal(weir_enter_all_at(w, &rq, 17, T0, &t, &v), WEIR_EINVAL);
+    assert_int_equal(weir_guard_view_at(w, &rq, -1, T0, &view), WEIR_EINVAL);
+    assert_int_equal(weir_guard_view_at(w, &rq, 1, T0, &view), WEIR_EINVAL); /* a rate */
+    assert_int_equal(weir_guard_view_at(w, &rq, 2, T0, &view), WEIR_EINVAL);
+    untouched(&t, sizeof t);
+    untouched(&v, sizeof v);
+    t.n = 0;
+    assert_int_equal(weir_exit_at(w, &t, (enum weir_outcome)7, T0), WEIR_EINVAL);
+    assert_int_equal(weir_exit_at(w, &t, WEIR_SUCCESS, -1), WEIR_EINVAL);
+    t.n = 17;
+    assert_int_equal(weir_exit_at(w, &t, WEIR_SUCCESS, T0), WEIR_EINVAL);
+    assert_int_equal(weir_signals_set(w, &(struct weir_signals){-5, 0, 0, 0}), WEIR_EINVAL);
+    place_close(w);
+}
+
+static void a_cost_of_nothing_enters_and_holds_nothing(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", "concurrency 1 + breaker", T0);
+    const struct weir_request rq = ask(p, "k", 0, 0);
+    struct weir_ticket one, t;
+    struct weir_verdict v;
+
+    (void)state;
+    assert_true(enter(w, p, "k", T0, &one).allowed);
+    assert_int_equal(weir_enter_at(w, &rq, T0, &t, &v), 0);
+    assert_true(v.allowed);
+    assert_int_equal(t.n, 0);
+    leave(w, &t, WEIR_SUCCESS, T0);
+    assert_int_equal(in_flight(w, p, "k", 0, T0), 1);
+    place_close(w);
+}
+
+static void a_cost_takes_that_many_permits(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", "concurrency 5", T0);
+    const struct weir_request rq = ask(p, "k", 4, 0);
+    struct weir_ticket t, other;
+    struct weir_verdict v;
+
+    (void)state;
+    assert_int_equal(weir_enter_at(w, &rq, T0, &t, &v), 0);
+    assert_int_equal(v.remaining, 1);
+    assert_int_equal(weir_enter_at(w, &rq, T0, &other, &v), 0);
+    assert_false(v.allowed);
+    leave(w, &t, WEIR_SUCCESS, T0);
+    assert_int_equal(in_flight(w, p, "k", 0, T0), 0);
+    place_close(w);
+}
+
+/* ---- The chain ----------------------------------------------------------------------------- */
+
+/* Refused by all five, and then by one less each time. */
+static void the_first_of_the_chain_is_named_as_it_was_written(void **state)
+{
+    static const char LIMIT[] = "adaptive-rate 1/h min=1 max=1 + breaker forced=open + "
+                                "concurrency 1 + token-bucket 1/h burst=1 + system cpu=50%";
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p",
+                                         "adaptive-rate 1/h min=1 max=1 + breaker + "
+                                         "concurrency 1 + token-bucket 1/h burst=1 + "
+                                         "system cpu=50%",
+                                         T0);
+    const struct weir_request rq = ask(p, "k", 1, 0);
+    struct weir_ticket t, other;
+    struct weir_verdict v;
+
+    (void)state;
+    assert_true(enter(w, p, "k", T0, &t).allowed);
+    (void)place_policy(w, "p", LIMIT, T0);
+    assert_int_equal(weir_signals_set(w, &(struct weir_signals){900, 0, 0, 0}), 0);
+    v = enter(w, p, "k", T0, &other);
+    assert_int_equal(v.which, 4);
+    assert_int_equal(v.reason, WEIR_OVERLOAD);
+    assert_int_equal(v.retry_after_ns, -1); /* the longest of all: it is forced open */
+    assert_int_equal(weir_signals_set(w, &CALM), 0);
+    v = enter(w, p, "k", T0, &other);
+    assert_int_equal(v.which, 3);
+    assert_int_equal(v.reason, WEIR_LIMITED);
+    v = enter(w, p, "k", T0 + HOUR, &other);
+    assert_int_equal(v.which, 2);
+    assert_int_equal(v.reason, WEIR_LIMITED);
+    leave(w, &t, WEIR_SUCCESS, T0 + HOUR);
+    v = enter(w, p, "k", T0 + HOUR, &other);
+    assert_int_equal(v.which, 1);
+    assert_int_equal(v.reason, WEIR_OPEN);
+    assert_int_equal(weir_peek_at(w, &rq, T0 + HOUR, &v), 0);
+    assert_int_equal(v.which, 1);
+    place_close(w);
+}
+
+static void a_refusal_charges_nobody(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p =
+        place_policy(w, "p", "token-bucket 1/h burst=5 + concurrency 5 + breaker forced=open", T0);
+    struct weir_ticket t;
+    struct weir_verdict v;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        v = enter(w, p, "k", T0, &t);
+        assert_false(v.allowed);
+        assert_int_equal(v.which, 2);
+        assert_int_equal(t.n, 0);
+    }
+    assert_int_equal(in_flight(w, p, "k", 1, T0), 0);
+    assert_int_equal(look(w, p, "k", T0).remaining, 5);
+    place_close(w);
+}
+
+static void a_shadow_that_refused_has_nothing_to_be_left(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", "concurrency 1 shadow + concurrency 3", T0);
+    struct weir_ticket t[4];
+
+    (void)state;
+    assert_int_equal(enter(w, p, "k", T0, &t[0]).reason, WEIR_OK);
+    for (int i = 1; i < 3; i++) {
+        const struct weir_verdict v = enter(w, p, "k", T0, &t[i]);
+
+        assert_true(v.allowed);
+        assert_int_equal(v.reason, WEIR_LIMITED); /* what the shadow says */
+        assert_int_equal(t[i].n, 1);
+    }
+    assert_false(enter(w, p, "k", T0, &t[3]).allowed);
+    leave(w, &t[1], WEIR_SUCCESS, T0);
+    assert_int_equal(in_flight(w, p, "k", 0, T0), 1);
+    assert_int_equal(in_flight(w, p, "k", 1, T0), 2);
+    leave(w, &t[0], WEIR_SUCCESS, T0);
+    assert_int_equal(in_flight(w, p, "k", 0, T0), 0);
+    place_close(w);
+}
+
+static void the_system_is_one_for_all_keys(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", "system inflight=2 + concurrency 5", T0);
+    struct weir_ticket t[4];
+    int n = 0;
+
+    (void)state;
+    while (enter(w, p, n % 2 ? "a" : "b", T0, &t[n]).allowed)
+        assert_in_range(n++, 0, 2);
+    assert_in_range(n, 2, 3);
+    leave(w, &t[0], WEIR_SUCCESS, T0);
+    assert_true(enter(w, p, "c", T0, &t[0]).allowed);
+    place_close(w);
+}
+
+static void several_keys_are_entered_all_or_nothing(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *server = place_policy(w, "server", "concurrency 3", T0);
+    struct weir_policy *client = place_policy(w, "client", "concurrency 2", T0);
+    struct weir_ticket t[4];
+    struct weir_verdict v;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const struct weir_request rq[] = {ask(server, "", 1, 0),
+                                          ask(client, i < 3 ? "a" : "b", 1, 0)};
+
+        assert_int_equal(weir_enter_all_at(w, rq, 2, T0, &t[i], &v), 0);
+        assert_int_equal(v.allowed, i != 2);
+        assert_int_equal(v.which, i == 2 ? 1 : -1);
+        assert_int_equal(t[i].n, i == 2 ? 0 : 2);
+    }
+    assert_int_equal(in_flight(w, server, "", 0, T0), 3);
+    assert_int_equal(in_flight(w, client, "a", 0, T0), 2);
+    for (int i = 0; i < 4; i++)
+        leave(w, &t[i], WEIR_SUCCESS, T0);
+    assert_int_equal(in_flight(w, server, "", 0, T0), 0);
+    assert_int_equal(in_flight(w, client, "a", 0, T0), 0);
+    place_close(w);
+}
+
+/* ---- What happens meanwhile ---------------------------------------------------------------- */
+
+static void an_expired_lease_is_exited_in_vain(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", "concurrency 1 lease=10s", T0);
+    struct weir_ticket old, new;
+
+    (void)state;
+    assert_true(enter(w, p, "k", T0, &old).allowed);
+    assert_false(fits(w, p, "k", T0 + 10 * SECOND - 1));
+    assert_true(enter(w, p, "k", T0 + 10 * SECOND, &new).allowed);
+    leave(w, &old, WEIR_SUCCESS, T0 + 11 * SECOND);
+    assert_int_equal(in_flight(w, p, "k", 0, T0 + 11 * SECOND), 1);
+    assert_false(fits(w, p, "k", T0 + 11 * SECOND));
+    leave(w, &new, WEIR_SUCCESS, T0 + 11 * SECOND);
+    assert_true(fits(w, p, "k", T0 + 11 * SECOND));
+    place_close(w);
+}
+
+static void who_is_in_stays_in_when_the_limit_changes(void **state)
+{
+    static const char *const LIMITS[] = {"concurrency 3", "concurrency 9 queue=5", "concurrency 1",
+                                         "concurrency 2"};
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", LIMITS[0], T0);
+    struct weir_ticket t[3];
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_true(enter(w, p, "k", T0, &t[i]).allowed);
+    for (int i = 1; i < 4; i++) {
+        (void)place_policy(w, "p", LIMITS[i], T0 + i);
+        assert_int_equal(in_flight(w, p, "k", 0, T0 + i), 3);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_false(fits(w, p, "k", T0 + 5) && i < 2);
+        leave(w, &t[i], WEIR_SUCCESS, T0 + 5);
+        assert_int_equal(in_flight(w, p, "k", 0, T0 + 5), 2 - i);
+    }
+    assert_true(fits(w, p, "k", T0 + 5));
+    place_close(w);
+}
+
+static void a_ticket_of_another_algorithm_is_forgotten(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", "concurrency 2 + vegas", T0);
+    struct weir_ticket old, new;
+
+    (void)state;
+    assert_true(enter(w, p, "k", T0, &old).allowed);
+    (void)place_policy(w, "p", "aimd", T0);
+    assert_true(enter(w, p, "k", T0, &new).allowed);
+    leave(w, &old, WEIR_DROP, T0);
+    assert_int_equal(old.n, 0);
+    assert_int_equal(in_flight(w, p, "k", 0, T0), 1);
+    (void)place_policy(w, "p", "10/s", T0);
+    leave(w, &new, WEIR_SUCCESS, T0);
+    assert_int_equal(new.n, 0);
+    place_close(w);
+}
+
+static void a_ticket_of_a_forgotten_policy_is_exited_in_vain(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", "concurrency 2 + vegas", T0);
+    struct weir_policy *stays = place_policy(w, "stays", "concurrency 2", T0);
+    struct weir_ticket t, other;
+
+    (void)state;
+    assert_true(enter(w, p, "k", T0, &t).allowed);
+    assert_true(enter(w, stays, "k", T0, &other).allowed);
+    weir_policy_forget(w, p);
+    leave(w, &t, WEIR_SUCCESS, T0);
+    leave(w, &other, WEIR_SUCCESS, T0);
+    assert_int_equal(in_flight(w, stays, "k", 0, T0), 0);
+    p = place_policy(w, "p", "concurrency 2", T0);
+    assert_int_equal(in_flight(w, p, "k", 0, T0), 0);
+    place_close(w);
+}
+
+static void a_reset_forgets_who_is_in(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", "concurrency 2", T0);
+    struct weir_ticket a, b, c;
+
+    (void)state;
+    assert_true(enter(w, p, "k", T0, &a).allowed);
+    assert_true(enter(w, p, "k", T0, &b).allowed);
+    reset(w, p, "k", T0);
+    assert_true(enter(w, p, "k", T0, &c).allowed);
+    leave(w, &a, WEIR_SUCCESS, T0);
+    leave(w, &b, WEIR_SUCCESS, T0);
+    leave(w, &c, WEIR_SUCCESS, T0);
+    assert_int_equal(in_flight(w, p, "k", 0, T0), 0);
+    place_close(w);
+}
+
+/* Calls in flight hold their places; there is no key to evict for a newcomer. */
+static void a_store_full_of_calls_in_flight_says_so(void **state)
+{
+    struct weir *w = place_open(&(struct weir_options){.max_keys = 64});
+    struct weir_policy *p = place_policy(w, "p", "concurrency 1", T0);
+    static struct weir_ticket t[4000];
+    int n = 0, refused = 0;
+
+    (void)state;
+    for (int i = 0; i < (int)LENGTH(t); i++) {
+        char key[16];
+        struct weir_verdict v;
+
+        (void)snprintf(key, sizeof key, "k%d", i);
+        v = enter(w, p, key, T0, &t[n]);
+        if (v.allowed)
+            n++;
+        refused += !v.allowed;
+        assert_int_equal(v.reason, v.allowed ? WEIR_OK : WEIR_FULL);
+        assert_true(v.allowed || v.retry_after_ns > 0);
+    }
+    assert_true(refused > 0 && n >= 64);
+    assert_int_equal(stats(w, T0).live_keys, n);
+    assert_int_equal(stats(w, T0).evicted, 0);
+    for (int i = 0; i < n; i++)
+        leave(w, &t[i], WEIR_SUCCESS, T0);
+    assert_int_equal(stats(w, T0).live_keys, 0);
+    place_close(w);
+}
+
+/* ---- Waiting, on a clock that sleepers move ------------------------------------------------ */
+
+struct dream {
+    int64_t now_ns;
+    int sleeps, disturbed;
+};
+
+static int64_t dream_now(void *arg)
+{
+    return ((struct dream *)arg)->now_ns;
+}
+
+static int dream_sleep(void *arg, int64_t until_ns)
+{
+    struct dream *d = arg;
+
+    if (++d->sleeps == d->disturbed)
+        return 1;
+    if (until_ns > d->now_ns)
+        d->now_ns = until_ns;
+    return 0;
+}
+
+static struct weir *open_dream(struct dream *d)
+{
+    const struct weir_clock clock = {dream_now, dream_sleep, d};
+
+    *d = (struct dream){.now_ns = T0};
+    return place_open(&(struct weir_options){.clock = &clock});
+}
+
+static void waits_end_with_the_time_or_the_lease(void **state)
+{
+    static const struct {
+        const char *limit;
+        int64_t patience_ns, waited_ns;
+        bool allowed;
+    } ROWS[] = {
+        {"concurrency 1", WEIR_WAIT_DEFAULT, 0, false},
+        {"concurrency 1", SECOND, 0, false}, /* nobody may wait */
+        {"concurrency 1 queue=1", WEIR_WAIT_DEFAULT, SECOND, false},
+        {"concurrency 1 queue=1", 0, 0, false},
+        {"concurrency 1 queue=1", 300 * MS, 300 * MS, false},
+        {"concurrency 1 queue=1", HOUR, SECOND, false},
+        {"concurrency 1 queue=1 max-wait=2s", WEIR_WAIT_DEFAULT, 2 * SECOND, false},
+        {"concurrency 1 queue=1 max-wait=2s lease=500ms", WEIR_WAIT_DEFAULT, 500 * MS, true},
+        {"concurrency 1 queue=1 max-wait=forever lease=1h", WEIR_WAIT_DEFAULT, HOUR, true},
+        {"concurrency 1 queue=1 max-wait=2s lease=2s", WEIR_WAIT_DEFAULT, 2 * SECOND, true},
+        {"concurrency 1 queue=1 max-wait=2s lease=2001ms", WEIR_WAIT_DEFAULT, 2 * SECOND, false},
+        {"concurrency 1 queue=1 + breaker forced=open", WEIR_WAIT_DEFAULT, 0, false},
+        {"concurrency 1 queue=1 + token-bucket 1/h burst=1", WEIR_WAIT_DEFAULT, 0, false},
+        {"concurrency 1 queue=1 max-wait=3s + concurrency 1 queue=9", WEIR_FOREVER, SECOND, false},
+        {"concurrency 1 shadow + concurrency 1 queue=9", WEIR_FOREVER, SECOND, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LENGTH(ROWS); i++) {
+        struct dream d;
+        struct weir *w = open_dream(&d);
+        struct weir_policy *p = place_policy(w, "p", ROWS[i].limit, T0);
+        const struct weir_request rq = ask(p, "k", 1, ROWS[i].patience_ns);
+        struct weir_ticket first, t;
+        struct weir_verdict v;
+
+        print_message("  %s\n", ROWS[i].limit);
+        if (strstr(ROWS[i].limit, "forced=open")) { /* entered before it was */
+            (void)place_policy(w, "p", "concurrency 1 queue=1 + breaker", T0);
+            (void)enter(w, p, "k", T0, &first);
+            (void)place_policy(w, "p", ROWS[i].limit, T0);
+        } else {
+            assert_true(enter(w, p, "k", T0, &first).allowed);
+        }
+        assert_int_equal(weir_enter(w, &rq, &t, &v), 0);
+        assert_int_equal(d.now_ns - T0, ROWS[i].waited_ns);
+        assert_int_equal(v.allowed, ROWS[i].allowed);
+        assert_int_equal(v.reason, ROWS[i].allowed ? WEIR_OK : WEIR_LIMITED);
+        assert_int_equal(t.n > 0, ROWS[i].allowed);
+        if (v.allowed)
+            assert_int_equal(t.entered_ns, d.now_ns);
+        place_close(w);
+    }
+}
+
+static void the_twin_waits_from_its_own_time_on(void **state)
+{
+    struct dream d;
+    struct weir *w = open_dream(&d);
+    struct weir_policy *p = place_policy(w, "p", "concurrency 1 queue=1 lease=500ms", T0 + DAY);
+    const struct weir_request rq = ask(p, "k", 1, WEIR_WAIT_DEFAULT);
+    struct weir_ticket first, t;
+    struct weir_verdict v;
+
+    (void)state;
+    assert_true(enter(w, p, "k", T0 + DAY, &first).allowed);
+    assert_int_equal(weir_enter_at(w, &rq, T0 + DAY + 100 * MS, &t, &v), 0);
+    assert_true(v.allowed);
+    assert_int_equal(t.entered_ns, T0 + DAY + 500 * MS);
+    assert_int_equal(d.now_ns, T0 + 400 * MS);
+    place_close(w);
+}
+
+static void whoever_is_disturbed_leaves_no_trace(void **state)
+{
+    struct dream d;
+    struct weir *w = open_dream(&d);
+    struct weir_policy *p = place_policy(w, "p", "concurrency 1 queue=1", T0);
+    const struct weir_request rq = ask(p, "k", 1, WEIR_WAIT_DEFAULT);
+    struct weir_ticket first, t;
+    struct weir_verdict v;
+
+    (void)state;
+    assert_true(enter(w, p, "k", T0, &first).allowed);
+    d.disturbed = 3;
+    smear(&t, sizeof t);
+    smear(&v, sizeof v);
+    assert_int_equal(weir_enter(w, &rq, &t, &v), WEIR_EINTR);
+    untouched(&t, sizeof t);
+    untouched(&v, sizeof v);
+    leave(w, &first, WEIR_SUCCESS, d.now_ns);
+    assert_int_equal(weir_enter(w, &rq, &t, &v), 0); /* nobody is in line */
+    assert_true(v.allowed);
+    assert_int_equal(in_flight(w, p, "k", 0, d.now_ns), 1);
+    place_close(w);
+}
+
+/* ---- What guards learn --------------------------------------------------------------------- */
+
+static void a_breaker_opens_on_errors_and_probes(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", "breaker volume=10 open=5s", T0);
+    const struct weir_request rq = ask(p, "bad", 1, 0);
+    struct weir_ticket t, u;
+    struct weir_view view;
+    struct weir_verdict v;
+    int64_t now = T0;
+
+    (void)state;
+    for (int i = 0; i < 10; i++, now += MS) {
+        assert_true(enter(w, p, "bad", now, &t).allowed);
+        leave(w, &t, WEIR_ERROR, now + 1);
+    }
+    v = enter(w, p, "bad", now, &t);
+    assert_int_equal(v.reason, WEIR_OPEN);
+    assert_true(v.retry_after_ns > 4 * SECOND && v.retry_after_ns <= 5 * SECOND);
+    assert_int_equal(weir_guard_view_at(w, &rq, 0, now, &view), 0);
+    assert_int_equal(view.stand, WEIR_OPENED);
+    assert_true(fits(w, p, "good", now)); /* each key has its own */
+    now += v.retry_after_ns;
+    assert_true(enter(w, p, "bad", now, &t).allowed);
+    assert_false(enter(w, p, "bad", now, &u).allowed);
+    leave(w, &t, WEIR_SUCCESS, now + MS);
+    assert_true(fits(w, p, "bad", now + MS));
+    place_close(w);
+}
+
+static void bbr_looks_at_the_signals_it_is_told(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", "bbr", T0);
+    struct weir_signals shown;
+    struct weir_ticket t[20], u;
+
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        assert_true(enter(w, p, "k", T0, &t[i]).allowed);
+    assert_int_equal(weir_signals_set(w, &(struct weir_signals){850, 1, 2, 3}), 0);
+    weir_signals_get(w, &shown);
+    assert_int_equal(shown.cpu_milli, 850);
+    assert_int_equal(shown.pressure_milli, 3);
+    assert_int_equal(enter(w, p, "k", T0, &u).reason, WEIR_OVERLOAD);
+    assert_int_equal(weir_signals_set(w, &CALM), 0);
+    assert_int_equal(enter(w, p, "k", T0, &u).reason, WEIR_OVERLOAD); /* it cools */
+    assert_true(enter(w, p, "k", T0 + 2 * SECOND, &u).allowed);
+    for (int i = 0; i < 20; i++)
+        leave(w, &t[i], WEIR_SUCCESS, T0 + 2 * SECOND);
+    assert_int_equal(in_flight(w, p, "k", 0, T0 + 2 * SECOND), 1);
+    place_close(w);
+}
+
+/* Of a throttle that drops one in so many, about as many are dropped, and not in step. */
+static void dice_are_thrown(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", "breaker preset=sre", T0);
+    struct weir_ticket t;
+    int dropped = 0, runs = 0, last = -1;
+
+    (void)state;
+    for (int i = 0; i < 2000; i++) {
+        if (!enter(w, p, "k", T0, &t).allowed)
+            continue;
+        leave(w, &t, i % 2 ? WEIR_ERROR : WEIR_SUCCESS, T0);
+    }
+    for (int i = 0; i < 2000; i++) {
+        const bool drop = !enter(w, p, "k", T0, &t).allowed;
+
+        leave(w, &t, WEIR_IGNORE, T0);
+        dropped += drop;
+        runs += drop != last;
+        last = drop;
+    }
+    print_message("  %d of 2000 dropped in %d runs\n", dropped, runs);
+    assert_in_range(dropped, 200, 1800);
+    assert_in_range(runs, 200, 1800);
+    place_close(w);
+}
+
+/* ---- A call through a guard ---------------------------------------------------------------- */
+
+struct errand {
+    struct dream *d;
+    enum weir_outcome how;
+    int ran, fell_back;
+    enum weir_reason reason;
+};
+
+static enum weir_outcome run_errand(void *arg)
+{
+    struct errand *x = arg;
+
+    x->ran++;
+    x->d->now_ns += 20 * MS;
+    return x->how;
+}
+
+static void instead(void *arg, const struct weir_verdict *v)
+{
+    struct errand *x = arg;
+
+    x->fell_back++;
+    x->reason = v->reason;
+}
+
+static void a_call_runs_through_a_guard_or_falls_back(void **state)
+{
+    struct dream d;
+    struct weir *w = open_dream(&d);
+    struct weir_policy *p = place_policy(w, "p", "concurrency 1 + breaker volume=4", T0);
+    const struct weir_request rq = ask(p, "k", 1, 0);
+    struct errand x = {.d = &d, .how = WEIR_SUCCESS};
+    struct weir_ticket t;
+    struct weir_verdict v;
+
+    (void)state;
+    assert_int_equal(weir_run(w, &rq, run_errand, instead, &x, &v), 0);
+    assert_true(v.allowed);
+    assert_int_equal(x.ran, 1);
+    assert_int_equal(x.fell_back, 0);
+    x.how = WEIR_ERROR;
+    while (x.ran < 4)
+        assert_int_equal(weir_run(w, &rq, run_errand, x.ran == 2 ? NULL : instead, &x, NULL), 0);
+    assert_int_equal(x.fell_back, 2);
+    assert_int_equal(x.reason, WEIR_OK);
+    assert_int_equal(weir_run(w, &rq, run_errand, instead, &x, &v), 0);
+    assert_int_equal(v.reason, WEIR_OPEN);
+    assert_int_equal(x.ran, 4);
+    assert_int_equal(x.fell_back, 3);
+    assert_int_equal(x.reason, WEIR_OPEN);
+    assert_true(enter(w, p, "other", d.now_ns, &t).allowed);
+    assert_int_equal(in_flight(w, p, "k", 0, d.now_ns), 0);
+    assert_int_equal(weir_run(w, &rq, NULL, NULL, NULL, NULL), WEIR_EINVAL);
+    place_close(w);
+}
+
+static void a_paced_call_waits_for_its_turn(void **state)
+{
+    struct dream d;
+    struct weir *w = open_dream(&d);
+    struct weir_policy *p = place_policy(w, "p", "pacer 10/s + concurrency 5", T0);
+    const struct weir_request rq = weir_request_of(p, "k", 1);
+    struct errand x = {.d = &d};
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(weir_run(w, &rq, run_errand, instead, &x, NULL), 0);
+    assert_int_equal(x.ran, 3);
+    assert_int_equal(d.now_ns, T0 + 220 * MS);
+    d.disturbed = d.sleeps + 1;
+    assert_int_equal(weir_run(w, &rq, run_errand, instead, &x, NULL), WEIR_EINTR);
+    assert_int_equal(in_flight(w, p, "k", 1, d.now_ns), 0);
+    place_close(w);
+}
+
+/* ---- Processes ----------------------------------------------------------------------------- */
+
+/* Who is killed while it is in leaves with its lease. */
+static void the_lease_of_a_killed_process_expires(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", "concurrency 2 lease=1m", T0);
+    struct weir_ticket t;
+    int status;
+    pid_t child;
+
+    (void)state;
+    child = fork();
+    if (child == 0) {
+        const struct weir_request rq = ask(p, "k", 1, 0);
+        struct weir_verdict v;
+
+        if (weir_enter_at(w, &rq, T0, &t, &v) != 0 || !v.allowed)
+            _exit(2);
+        (void)raise(SIGKILL);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    if (strcmp(place_kind(), "memory:") == 0) { /* the child's memory was its own */
+        assert_int_equal(in_flight(w, p, "k", 0, T0), 0);
+        place_close(w);
+        return;
+    }
+    assert_int_equal(in_flight(w, p, "k", 0, T0), 1);
+    assert_true(enter(w, p, "k", T0 + 30 * SECOND, &t).allowed);
+    assert_false(fits(w, p, "k", T0 + MINUTE - 1));
+    assert_int_equal(in_flight(w, p, "k", 0, T0 + MINUTE), 1);
+    assert_true(fits(w, p, "k", T0 + MINUTE));
+    place_close(w);
+}
+
+static void children_throw_dice_of_their_own(void **state)
+{
+    struct weir *w = open_calm();
+    struct weir_policy *p = place_policy(w, "p", "breaker preset=sre", T0);
+    struct weir_ticket t;
+    uint64_t seen[2] = {0, 0};
+    int pipes[2];
+
+    (void)state;
+    for (int i = 0; i < 2000; i++)
+        if (enter(w, p, "k", T0, &t).allowed)
+            leave(w, &t, i % 2 ? WEIR_ERROR : WEIR_SUCCESS, T0);
+    for (int c = 0; c < 2; c++) {
+        pid_t child;
+
+        assert_int_equal(pipe(pipes), 0);
+        child = fork();
+        if (child == 0) {
+            uint64_t bits = 0;
+
+            for (int i = 0; i < 64; i++) {
+                bits = bits << 1 | enter(w, p, "k", T0, &t).allowed;
+                leave(w, &t, WEIR_IGNORE, T0);
+            }
+            _exit(write(pipes[1], &bits, sizeof bits) != sizeof bits);
+        }
+        assert_int_equal(read(pipes[0], &seen[c], sizeof seen[c]), sizeof seen[c]);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        (void)close(pipes[0]);
+        (void)close(pipes[1]);
+    }
+    assert_true(seen[0] != seen[1]);
+    place_close(w);
+}
+
+static const struct CMUnitTest TESTS[] = {
+    cmocka_unit_test(every_guard_is_entered_and_left),
+    cmocka_unit_test(what_could_not_be_left_is_not_taken),
+    cmocka_unit_test(a_limiter_without_keys_has_no_guards),
+    cmocka_unit_test(rates_may_be_entered_too),
+    cmocka_unit_test(a_ticket_ends_once),
+    cmocka_unit_test(arguments_are_checked),
+    cmocka_unit_test(a_cost_of_nothing_enters_and_holds_nothing),
+    cmocka_unit_test(a_cost_takes_that_many_permits),
+    cmocka_unit_test(the_first_of_the_chain_is_named_as_it_was_written),
+    cmocka_unit_test(a_refusal_charges_nobody),
+    cmocka_unit_test(a_shadow_that_refused_has_nothing_to_be_left),
+    cmocka_unit_test(the_system_is_one_for_all_keys),
+    cmocka_unit_test(several_keys_are_entered_all_or_nothing),
+    cmocka_unit_test(an_expired_lease_is_exited_in_vain),
+    cmocka_unit_test(who_is_in_stays_in_when_the_limit_changes),
+    cmocka_unit_test(a_ticket_of_another_algorithm_is_forgotten),
+    cmocka_unit_test(a_ticket_of_a_forgotten_policy_is_exited_in_vain),
+    cmocka_unit_test(a_reset_forgets_who_is_in),
+    cmocka_unit_test(a_store_full_of_calls_in_flight_says_so),
+    cmocka_unit_test(waits_end_with_the_time_or_the_lease),
+    cmocka_unit_test(the_twin_waits_from_its_own_time_on),
+    cmocka_unit_test(whoever_is_disturbed_leaves_no_trace),
+    cmocka_unit_test(a_breaker_opens_on_errors_and_probes),
+    cmocka_unit_test(bbr_looks_at_the_signals_it_is_told),
+    cmocka_unit_test(dice_are_thrown),
+    cmocka_unit_test(a_call_runs_through_a_guard_or_falls_back),
+    cmocka_unit_test(a_paced_call_waits_for_its_turn),
+    cmocka_unit_test(the_lease_of_a_killed_process_expires),
+    cmocka_unit_test(children_throw_dice_of_their_own),
+};
+
+RUN_PLACE("guards", TESTS)

@@ -1,0 +1,390 @@
+/* Keys that a policy treats otherwise: allowed, denied, with a limit of their own. */
+#include "kit.h"
+
+#include <stdlib.h>
+
+static struct weir_bytes bytes(const char *text)
+{
+    return (struct weir_bytes){text, strlen(text)};
+}
+
+static void list(struct weir *w, struct weir_policy *p, enum weir_list which, const char *a,
+                 const char *b)
+{
+    const struct weir_bytes keys[] = {bytes(a ? a : ""), bytes(b ? b : "")};
+
+    assert_int_equal(weir_list_set(w, p, which, keys, a ? b ? 2 : 1 : 0), 0);
+}
+
+static void give(struct weir *w, struct weir_policy *p, const char *key, const char *limit,
+                 int64_t now_ns)
+{
+    struct weir_diag why = {0, ""};
+    const int error = weir_override_set_at(w, p, key, strlen(key), limit, now_ns, &why);
+
+    if (error)
+        print_message("%s\n", why.text);
+    assert_int_equal(error, 0);
+}
+
+static struct weir_verdict enter(struct weir *w, struct weir_policy *p, const char *key,
+                                 struct weir_ticket *t)
+{
+    const struct weir_request rq = ask(p, key, 1, 0);
+    struct weir_verdict v;
+
+    assert_int_equal(weir_enter_at(w, &rq, T0, t, &v), 0);
+    return v;
+}
+
+/* ---- Lists --------------------------------------------------------------------------------- */
+
+static void denied_keys_are_refused_by_every_verb(void **state)
+{
+    struct weir *w = place_open(NULL);
+    struct weir_policy *p = place_policy(w, "p", "10/s", T0), *q = place_policy(w, "q", "10/s", T0);
+    const struct weir_request rq[] = {ask(q, "good", 1, 0), ask(p, "bad", 1, 0)};
+    struct weir_reservation r;
+    struct weir_ticket t;
+    struct weir_verdict v[2];
+
+    (void)state;
+    list(w, p, WEIR_LIST_DENY, "bad", "worse");
+    v[0] = take(w, p, "bad", 1, T0);
+    assert_false(v[0].allowed);
+    assert_int_equal(v[0].reason, WEIR_LISTED);
+    assert_int_equal(v[0].which, -1);
+    assert_int_equal(v[0].retry_after_ns, -1);
+    assert_int_equal(v[0].remaining, 0);
+    assert_int_equal(weir_peek_at(w, &rq[1], T0, v), 0);
+    assert_int_equal(v[0].reason, WEIR_LISTED);
+    assert_int_equal(weir_take_many_at(w, rq, 2, T0, v), 0);
+    assert_true(v[0].allowed);
+    assert_int_equal(v[1].reason, WEIR_LISTED);
+    assert_int_equal(weir_take_all_at(w, rq, 2, T0, v), 0);
+    assert_int_equal(v[0].reason, WEIR_LISTED);
+    assert_int_equal(v[0].which, 1);
+    assert_int_equal(look(w, q, "good", T0).remaining, 9); /* only the batch has taken one */
+    assert_int_equal(weir_reserve_at(w, &rq[1], 1, T0, &r, v), 0);
+    assert_int_equal(r.n, 0);
+    assert_int_equal(weir_wait_at(w, &rq[1], T0, T0 + HOUR, v), 0);
+    assert_int_equal(v[0].reason, WEIR_LISTED);
+    assert_int_equal(enter(w, p, "worse", &t).reason, WEIR_LISTED);
+    assert_true(take(w, p, "good", 1, T0).allowed);
+    assert_true(take(w, q, "bad", 1, T0).allowed);
+    list(w, p, WEIR_LIST_DENY, NULL, NULL);
+    assert_int_equal(take(w, p, "bad", 1, T0).remaining, 9);
+    place_close(w);
+}
+
+static void allowed_keys_pass_all_but_the_system(void **state)
+{
+    struct weir *w = place_open(NULL);
+    struct weir_policy *p =
+        place_policy(w, "p", "token-bucket 1/h burst=1 + concurrency 1 + system cpu=50%", T0);
+    struct weir_ticket t;
+    struct weir_verdict v;
+
+    (void)state;
+    assert_int_equal(weir_signals_set(w, &(struct weir_signals){0, 0, 0, 0}), 0);
+    list(w, p, WEIR_LIST_ALLOW, "vip", NULL);
+    for (int i = 0; i < 5; i++)
+        assert_true(enter(w, p, "vip", &t).allowed);
+    assert_int_equal(t.n, 1); /* the system's */
+    assert_true(enter(w, p, "k", &t).allowed);
+    assert_false(enter(w, p, "k", &t).allowed);
+    assert_int_equal(weir_signals_set(w, &(struct weir_signals){900, 0, 0, 0}), 0);
+    v = enter(w, p, "vip", &t);
+    assert_int_equal(v.reason, WEIR_OVERLOAD);
+    assert_int_equal(v.which, 2);
+    place_close(w);
+}
+
+static void allowed_keys_are_not_counted(void **state)
+{
+    struct weir *w = place_open(NULL);
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=2", T0);
+    struct weir_verdict v;
+
+    (void)state;
+    list(w, p, WEIR_LIST_ALLOW, "vip", NULL);
+    for (int i = 0; i < 10; i++) {
+        v = take(w, p, "vip", 1, T0);
+        assert_true(v.allowed);
+        assert_int_equal(v.reason, WEIR_OK);
+        assert_int_equal(v.remaining, 2);
+    }
+    list(w, p, WEIR_LIST_DENY, "vip", NULL); /* who is on both is denied */
+    assert_int_equal(take(w, p, "vip", 1, T0).reason, WEIR_LISTED);
+    list(w, p, WEIR_LIST_DENY, NULL, NULL);
+    list(w, p, WEIR_LIST_ALLOW, NULL, NULL);
+    assert_int_equal(take(w, p, "vip", 1, T0).remaining, 1);
+    place_close(w);
+}
+
+static void lists_stay_when_the_limit_changes(void **state)
+{
+    struct weir *w = place_open(NULL);
+    struct weir_policy *p = place_policy(w, "p", "10/s", T0);
+
+    (void)state;
+    list(w, p, WEIR_LIST_DENY, "bad", NULL);
+    (void)place_policy(w, "p", "20/s", T0);
+    assert_int_equal(take(w, p, "bad", 1, T0).reason, WEIR_LISTED);
+    (void)place_policy(w, "p", "sliding-log 20/s", T0);
+    assert_int_equal(take(w, p, "bad", 1, T0).reason, WEIR_LISTED);
+    weir_policy_forget(w, p);
+    p = place_policy(w, "p", "10/s", T0); /* another policy, without lists */
+    assert_true(take(w, p, "bad", 1, T0).allowed);
+    place_close(w);
+}
+
+static void long_lists_have_all_their_keys_and_no_others(void **state)
+{
+    enum { KEYS = 30000 };
+    static char text[KEYS][8];
+    static struct weir_bytes keys[KEYS];
+    struct weir *w = place_open(NULL);
+    struct weir_policy *p = place_policy(w, "p", "10/s", T0);
+
+    (void)state;
+    for (int i = 0; i < KEYS; i++) {
+        (void)snprintf(text[i], sizeof text[i], "k%d", i);
+        keys[i] = bytes(text[i]);
+    }
+    assert_int_equal(weir_list_set(w, p, WEIR_LIST_DENY, keys, KEYS / 2), 0);
+    for (int i = 0; i < KEYS; i++)
+        assert_int_equal(look(w, p, text[i], T0).allowed, i >= KEYS / 2);
+    place_close(w);
+}
+
+static void lists_are_checked(void **state)
+{
+    struct weir *w = place_open(NULL);
+    struct weir_policy *p = place_policy(w, "p", "10/s", T0);
+    struct weir_bytes key = {NULL, 3};
+
+    (void)state;
+    assert_int_equal(weir_list_set(w, p, WEIR_LIST_DENY, &key, 1), WEIR_EINVAL);
+    key = (struct weir_bytes){"k", WEIR_KEY_MAX + 1};
+    assert_int_equal(weir_list_set(w, p, WEIR_LIST_DENY, &key, 1), WEIR_EINVAL);
+    key = bytes("k");
+    assert_int_equal(weir_list_set(w, p, (enum weir_list)2, &key, 1), WEIR_EINVAL);
+    assert_int_equal(weir_list_set(w, NULL, WEIR_LIST_DENY, &key, 1), WEIR_EINVAL);
+    assert_int_equal(weir_list_set(w, p, WEIR_LIST_DENY, &key, WEIR_LIST_MOST + 1), WEIR_EFULL);
+    key = bytes("");
+    assert_int_equal(weir_list_set(w, p, WEIR_LIST_DENY, &key, 1), 0);
+    assert_false(take(w, p, "", 1, T0).allowed);
+    place_close(w);
+}
+
+/* ---- Limits of keys' own ------------------------------------------------------------------- */
+
+static void a_key_has_ten_times_as_much(void **state)
+{
+    struct weir *w = place_open(NULL);
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 10/1m", T0);
+
+    (void)state;
+    assert_int_equal(take(w, p, "acme", 4, T0).remaining, 6);
+    give(w, p, "acme", "token-bucket 100/1m", T0);
+    assert_int_equal(look(w, p, "acme", T0).limit, 100);
+    assert_int_equal(look(w, p, "acme", T0).remaining, 96); /* what was used stays used */
+    assert_int_equal(take(w, p, "acme", 90, T0).remaining, 6);
+    assert_int_equal(take(w, p, "other", 4, T0).remaining, 6);
+    assert_int_equal(look(w, p, "acme", T0 + 6 * SECOND).remaining, 16);
+    give(w, p, "acme", NULL, T0 + 6 * SECOND); /* 84 used: more than the policy's 10 */
+    assert_int_equal(look(w, p, "acme", T0 + 6 * SECOND).limit, 10);
+    assert_false(take(w, p, "acme", 1, T0 + 6 * SECOND).allowed);
+    give(w, p, "acme", NULL, T0 + 6 * SECOND); /* there is none to take away */
+    place_close(w);
+}
+
+/* Of every algorithm: a use under one limit is still there under the other, and back. */
+static void a_state_goes_on_there_and_back(void **state)
+{
+    static const struct {
+        const char *base, *own;
+    } ROWS[] = {
+        {"fixed-window 10/1m", "fixed-window 100/1m"},
+        {"fixed-window 10/day tz=Europe/Berlin", "fixed-window 100/day tz=Europe/Berlin"},
+        {"sliding-window 10/1m", "sliding-window 100/1m"},
+        {"sliding-counter 10/1m", "sliding-counter 100/1m"},
+        {"token-bucket 10/1m", "token-bucket 100/1m"},
+        {"leaky-bucket 10/1m", "leaky-bucket 100/1m"},
+        {"10/1m + fixed-window 10/1m", "100/1m + fixed-window 100/1m"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LENGTH(ROWS); i++) {
+        struct weir *w = place_open(NULL);
+        struct weir_policy *p = place_policy(w, "p", ROWS[i].base, T0);
+
+        print_message("  %s\n", ROWS[i].base);
+        assert_true(take(w, p, "k", 3, T0).allowed);
+        for (int turn = 0; turn < 40; turn++) {
+            give(w, p, "k", turn % 2 ? NULL : ROWS[i].own, T0);
+            assert_int_equal(look(w, p, "k", T0).remaining, (turn % 2 ? 10 : 100) - 3);
+        }
+        place_close(w);
+    }
+}
+
+static void who_is_in_stays_in(void **state)
+{
+    static const char *const LIMITS[] = {"concurrency 2", "concurrency 9"};
+    struct weir *w = place_open(NULL);
+    struct weir_policy *p = place_policy(w, "p", LIMITS[0], T0);
+    struct weir_ticket t[9];
+
+    (void)state;
+    assert_true(enter(w, p, "k", &t[0]).allowed);
+    assert_true(enter(w, p, "k", &t[1]).allowed);
+    give(w, p, "k", LIMITS[1], T0);
+    for (int i = 2; i < 9; i++)
+        assert_true(enter(w, p, "k", &t[i]).allowed);
+    give(w, p, "k", NULL, T0);
+    for (int i = 0; i < 9; i++) {
+        struct weir_ticket extra;
+
+        assert_false(enter(w, p, "k", &extra).allowed && i < 7);
+        assert_int_equal(weir_exit_at(w, &t[i], WEIR_SUCCESS, T0), 0);
+        if (i >= 7)
+            assert_int_equal(weir_exit_at(w, &extra, WEIR_SUCCESS, T0), 0);
+    }
+    assert_int_equal(look(w, p, "k", T0).remaining, 2);
+    place_close(w);
+}
+
+static void another_shape_is_refused(void **state)
+{
+    static const struct {
+        const char *base, *own;
+        int error;
+    } ROWS[] = {
+        {"10/s", "fixed-window 10/s", WEIR_EINVAL},
+        {"10/s", "10/s + 10/s", WEIR_EINVAL},
+        {"10/s + fixed-window 1/h", "fixed-window 1/h + 10/s", WEIR_EINVAL},
+        {"sliding-log 10/s", "sliding-log 100/s", WEIR_EINVAL},
+        {"sliding-window 10/s slots=10", "sliding-window 10/s slots=5", WEIR_EINVAL},
+        {"concurrency 3", "concurrency 9 lease=1s", WEIR_EINVAL},
+        {"10/s", "10/", WEIR_ESYNTAX},
+        {"10/s", "pacer 10/s", WEIR_EINVAL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LENGTH(ROWS); i++) {
+        struct weir *w = place_open(NULL);
+        struct weir_policy *p = place_policy(w, "p", ROWS[i].base, T0);
+        struct weir_diag why = {0, ""};
+
+        print_message("  %s, %s\n", ROWS[i].base, ROWS[i].own);
+        assert_int_equal(weir_override_set_at(w, p, "k", 1, ROWS[i].own, T0, &why), ROWS[i].error);
+        assert_true(why.text[0] != '\0');
+        assert_int_equal(look(w, p, "k", T0).limit, look(w, p, "other", T0).limit);
+        place_close(w);
+    }
+}
+
+static void the_policys_own_change_leaves_them_alone(void **state)
+{
+    struct weir *w = place_open(NULL);
+    struct weir_policy *p = place_policy(w, "p", "10/1m", T0);
+
+    (void)state;
+    give(w, p, "k", "100/1m", T0);
+    assert_int_equal(take(w, p, "k", 30, T0).remaining, 70);
+    for (int i = 0; i < 20; i++) {
+        (void)place_policy(w, "p", i % 2 ? "10/1m" : "20/1m", T0);
+        assert_int_equal(look(w, p, "k", T0).remaining, 70);
+        assert_int_equal(look(w, p, "k", T0).limit, 100);
+        assert_int_equal(look(w, p, "x", T0).limit, i % 2 ? 10 : 20);
+    }
+    (void)place_policy(w, "p", "fixed-window 5/1m", T0); /* out of force */
+    assert_int_equal(look(w, p, "k", T0).limit, 5);
+    (void)place_policy(w, "p", "10/1m", T0); /* and back; the keys began anew */
+    assert_int_equal(look(w, p, "k", T0).limit, 100);
+    assert_int_equal(look(w, p, "k", T0).remaining, 100);
+    place_close(w);
+}
+
+static void a_reservation_is_given_back_as_it_was_taken(void **state)
+{
+    struct weir *w = place_open(NULL);
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/s burst=10", T0);
+    const struct weir_request rq = ask(p, "k", 10, WEIR_FOREVER);
+    struct weir_reservation r[2];
+    struct weir_verdict v;
+    int64_t back;
+
+    (void)state;
+    give(w, p, "k", "token-bucket 10/s burst=10", T0);
+    assert_int_equal(weir_reserve_at(w, &rq, 1, T0, &r[0], &v), 0);
+    assert_int_equal(v.wait_ns, 0);
+    assert_int_equal(weir_reserve_at(w, &rq, 1, T0, &r[1], &v), 0);
+    assert_int_equal(v.wait_ns, SECOND);
+    assert_int_equal(weir_cancel_at(w, &r[1], T0, &back), 0);
+    assert_int_equal(back, 10);
+    assert_int_equal(look(w, p, "k", T0).reset_after_ns, SECOND);
+    assert_int_equal(refund(w, p, "k", 5, T0), 5);
+    assert_int_equal(look(w, p, "k", T0).remaining, 5);
+    place_close(w);
+}
+
+static void there_are_only_so_many(void **state)
+{
+    struct weir *w = place_open(NULL);
+    struct weir_policy *p = place_policy(w, "p", "10/s", T0);
+    struct weir_diag why;
+    char key[16];
+
+    (void)state;
+    for (int i = 0; i < WEIR_OVERRIDES_MOST; i++) {
+        (void)snprintf(key, sizeof key, "k%d", i);
+        give(w, p, key, "100/s", T0);
+    }
+    assert_int_equal(weir_override_set_at(w, p, "more", 4, "100/s", T0, &why), WEIR_EFULL);
+    give(w, p, "k7", "200/s", T0); /* one that is there may change */
+    assert_int_equal(look(w, p, "k7", T0).limit, 200);
+    give(w, p, "k8", NULL, T0);
+    give(w, p, "more", "100/s", T0);
+    assert_int_equal(look(w, p, "more", T0).limit, 100);
+    assert_int_equal(look(w, p, "k8", T0).limit, 10);
+    assert_int_equal(look(w, p, "k9", T0).limit, 100);
+    place_close(w);
+}
+
+static void each_key_waits_in_its_own_queue(void **state)
+{
+    struct weir *w = place_open(NULL);
+    struct weir_policy *p = place_policy(w, "p", "concurrency 1", T0);
+    const struct weir_request rq = ask(p, "k", 1, WEIR_WAIT_DEFAULT);
+    struct weir_ticket t;
+    struct weir_verdict v;
+
+    (void)state;
+    give(w, p, "k", "concurrency 1 queue=2 max-wait=1ms", T0);
+    assert_true(enter(w, p, "k", &t).allowed);
+    assert_int_equal(weir_enter(w, &rq, &t, &v), 0); /* it waits, in real time, and in vain */
+    assert_int_equal(v.reason, WEIR_LIMITED);
+    place_close(w);
+}
+
+static const struct CMUnitTest TESTS[] = {
+    cmocka_unit_test(denied_keys_are_refused_by_every_verb),
+    cmocka_unit_test(allowed_keys_pass_all_but_the_system),
+    cmocka_unit_test(allowed_keys_are_not_counted),
+    cmocka_unit_test(lists_stay_when_the_limit_changes),
+    cmocka_unit_test(long_lists_have_all_their_keys_and_no_others),
+    cmocka_unit_test(lists_are_checked),
+    cmocka_unit_test(a_key_has_ten_times_as_much),
+    cmocka_unit_test(a_state_goes_on_there_and_back),
+    cmocka_unit_test(who_is_in_stays_in),
+    cmocka_unit_test(another_shape_is_refused),
+    cmocka_unit_test(the_policys_own_change_leaves_them_alone),
+    cmocka_unit_test(a_reservation_is_given_back_as_it_was_taken),
+    cmocka_unit_test(there_are_only_so_many),
+    cmocka_unit_test(each_key_waits_in_its_own_queue),
+};
+
+RUN_PLACE("lists", TESTS)
