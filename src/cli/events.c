@@ -5,7 +5,8 @@
 
 static const char *const VERBS[] = {
     [SIM_TAKE] = "take",     [SIM_PEEK] = "peek",   [SIM_REFUND] = "refund",
-    [SIM_CANCEL] = "cancel", [SIM_RESET] = "reset", [SIM_LIMIT] = "limit",
+    [SIM_CANCEL] = "cancel", [SIM_ENTER] = "enter", [SIM_EXIT] = "exit",
+    [SIM_RESET] = "reset",   [SIM_LIMIT] = "limit", [SIM_SIGNAL] = "signal",
 };
 
 const char *sim_verb_name(enum sim_verb verb)
@@ -15,9 +16,28 @@ const char *sim_verb_name(enum sim_verb verb)
 
 bool sim_verb_parse(struct weir__slice word, enum sim_verb *verb)
 {
-    for (int i = 0; i <= SIM_LIMIT; i++) {
+    for (int i = 0; i <= SIM_SIGNAL; i++) {
         if (weir__slice_is(word, VERBS[i])) {
             *verb = (enum sim_verb)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *const HOW[] = {
+    [WEIR_SUCCESS] = "ok", [WEIR_ERROR] = "error", [WEIR_DROP] = "drop", [WEIR_IGNORE] = "ignore"};
+
+const char *sim_how_name(enum weir_outcome how)
+{
+    return HOW[how];
+}
+
+bool sim_how_parse(struct weir__slice word, enum weir_outcome *how)
+{
+    for (int i = 0; i <= WEIR_IGNORE; i++) {
+        if (weir__slice_is(word, HOW[i])) {
+            *how = (enum weir_outcome)i;
             return true;
         }
     }

@@ -20,6 +20,13 @@ static const struct heading {
 };
 enum { HEADING_COUNT = sizeof HEADINGS / sizeof HEADINGS[0] };
 
+/* Breakers and gates may have none. */
+static bool has_limit(const struct weir__meter *m)
+{
+    return !weir__meter_guards(m) || m->term.algorithm == WEIR_CONCURRENCY ||
+           m->limit < WEIR_COUNT_MAX;
+}
+
 static void print_term(const struct weir_term *t)
 {
     char line[1024];
@@ -33,7 +40,8 @@ static void print_term(const struct weir_term *t)
         (void)printf("  %-9s  %s\n", HEADINGS[i].name, line);
     }
     weir__meter_init(&m, t, 0);
-    (void)printf("  %-9s  %lld\n", "limit", (long long)m.limit);
+    if (has_limit(&m))
+        (void)printf("  %-9s  %lld\n", "limit", (long long)m.limit);
     (void)printf("  %-9s  %zu bytes of state\n", "per key", weir__meter_state_size(&m));
 }
 
@@ -52,8 +60,9 @@ static void print_term_json(const struct weir_term *t)
         sim_json_string(stdout, weir__slice_of(line));
     }
     weir__meter_init(&m, t, 0);
-    (void)printf(",\"limit\":%lld,\"bytes_per_key\":%zu}", (long long)m.limit,
-                 weir__meter_state_size(&m));
+    if (has_limit(&m))
+        (void)printf(",\"limit\":%lld", (long long)m.limit);
+    (void)printf(",\"bytes_per_key\":%zu}", weir__meter_state_size(&m));
 }
 
 static void print_limit(const struct weir_limit *l, bool json)

@@ -83,14 +83,22 @@ const char HELP_SIM[] =
     "  2s     reset alice\n"
     "  2s     limit token-bucket 20/s burst=4\n"
     "\n"
+    "Guards (concurrency, breaker, bbr and the like) are entered and left:\n"
+    "  0ms    enter shop as=a\n"
+    "  0ms    signal cpu=85% load=3.5\n"
+    "  300ms  exit a error                      ok, error, drop or ignore\n"
+    "\n"
     "Traffic has phases: 'steady 50/s 10s; ramp 0..500/s 30s; poisson 80/s 1m seed=7;\n"
-    "burst 200 at 59s; pause 5s', each with key=NAME, keys=N, cost=N.\n"
+    "burst 200 at 59s; pause 5s', each with key=NAME, keys=N, cost=N. With 'service 20ms\n"
+    "workers=8 errors=0..30% queue=1000 timeout=1s' among them, a simulated service stands\n"
+    "behind the limit; --picture then tells what became of the calls, second by second.\n"
     "\n"
     "Examples:\n"
     "  weir sim 'sliding-log 5/1m' events.sim\n"
     "  echo '0s take alice' | weir sim 100/s --json\n"
     "  weir sim 'fixed-window 200/1m align=clock' --traffic 'burst 200 at 59s; burst 200 at 60s'\n"
-    "  weir sim 'pacer 10/s' --traffic 'burst 50 at 0' --picture\n";
+    "  weir sim 'pacer 10/s' --traffic 'burst 50 at 0' --picture\n"
+    "  weir sim bbr --traffic 'ramp 0..800/s 20s; service 20ms workers=8' --picture\n";
 
 const char HELP_EXPLAIN[] =
     "usage: weir explain LIMIT [--json]\n"

@@ -44,7 +44,7 @@ void picture_add(struct picture *p, const struct sim_outcome *o)
     /* A grant stands where it acts: that is what shaping does to traffic. wait_ns of a denial is 0. */
     const int64_t at_ns = weir__add_sat(o->time_ns, o->verdict.wait_ns);
 
-    if (o->verb != SIM_TAKE)
+    if (o->verb != SIM_TAKE && o->verb != SIM_ENTER)
         return;
     make_room(p, at_ns);
     add(&p->row[at_ns / p->row_ns],

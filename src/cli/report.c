@@ -57,6 +57,8 @@ static void fields_of(const struct sim_outcome *o, struct field f[FIELD_COUNT])
     else
         f[9] = number(v->retry_after_ns);
     f[10] = number(v->reset_after_ns);
+    if (o->state.len > 0)
+        f[11] = (struct field){.kind = BYTES, .bytes = o->state};
 }
 
 static void put_number(FILE *to, int64_t n)

@@ -5,6 +5,24 @@
 #include "base/num.h"
 #include "policy/calendar.h"
 
+/* ---- Words -------------------------------------------------------------------------------------
+ */
+
+static bool has_id(const struct sim_event *e)
+{
+    return e->verb == SIM_TAKE || e->verb == SIM_ENTER;
+}
+
+static bool has_wait(const struct sim_event *e)
+{
+    return has_id(e) || e->verb == SIM_PEEK;
+}
+
+static bool has_cost(const struct sim_event *e)
+{
+    return has_wait(e) || e->verb == SIM_REFUND;
+}
+
 static bool read_cost(struct weir__slice word, struct sim_event *e, struct sim_error *error)
 {
     switch (weir__parse_int(word, &e->cost)) {
@@ -18,8 +36,7 @@ static bool read_cost(struct weir__slice word, struct sim_event *e, struct sim_e
     }
     return sim_fail_word(
         error, "", word,
-        e->verb == SIM_TAKE
-            ? " is neither a cost nor an option (wait=DURATION, wait=forever, as=ID)"
+        has_id(e) ? " is neither a cost nor an option (wait=DURATION, wait=forever, as=ID)"
         : e->verb == SIM_PEEK ? " is neither a cost nor an option (wait=DURATION, wait=forever)"
                               : " is not a cost");
 }
@@ -36,15 +53,10 @@ static bool read_wait(struct weir__slice value, struct sim_event *e, struct sim_
                          " is not valid; expected forever or a duration such as 250ms");
 }
 
-static bool has_options(const struct sim_event *e)
-{
-    return e->verb == SIM_TAKE || e->verb == SIM_PEEK;
-}
-
 /* The words behind the key. */
 static bool read_rest(struct weir__slice rest, struct sim_event *e, struct sim_error *error)
 {
-    bool cost = false, wait = false, id = false;
+    bool cost = false, wait = false, id = false, how = false;
 
     for (;;) {
         const struct weir__slice word = weir__slice_word(&rest);
@@ -55,22 +67,77 @@ static bool read_rest(struct weir__slice rest, struct sim_event *e, struct sim_e
             return true;
         if (value.len > 0)
             value = (struct weir__slice){value.at + 1, value.len - 1};
-        if (has_options(e) && !wait && weir__slice_is(name, "wait") && name.len < word.len) {
+        if (has_wait(e) && !wait && weir__slice_is(name, "wait") && name.len < word.len) {
             wait = true;
             if (!read_wait(value, e, error))
                 return false;
-        } else if (e->verb == SIM_TAKE && !id && weir__slice_is(name, "as") && value.len > 0) {
+        } else if (has_id(e) && !id && weir__slice_is(name, "as") && value.len > 0) {
             id = true;
             e->id = value;
-        } else if (!cost && e->verb != SIM_RESET && e->verb != SIM_CANCEL) {
+        } else if (!cost && has_cost(e)) {
             cost = true;
             if (!read_cost(word, e, error))
                 return false;
+        } else if (e->verb == SIM_EXIT && !how) {
+            how = true;
+            if (!sim_how_parse(word, &e->how))
+                return sim_fail_word(error, "", word,
+                                     " is not how a call ends; expected ok, error, drop or ignore");
         } else {
             return sim_fail_word(error, "unexpected word ", word, "");
         }
     }
 }
+
+/* ---- Signals -----------------------------------------------------------------------------------
+ */
+
+/* 85%, 3.5 (load), or none: no longer known. */
+static bool read_level(struct weir__slice text, bool share, int64_t *milli)
+{
+    if (weir__slice_is(text, "none")) {
+        *milli = WEIR_NONE;
+        return true;
+    }
+    if (share && (text.len == 0 || text.at[--text.len] != '%'))
+        return false;
+    return weir__parse_decimal(text, share ? 10 : 1000, milli) == WEIR__NUMBER_OK;
+}
+
+static bool read_signal(struct weir__slice word, struct weir_signals *s, struct sim_error *error)
+{
+    struct weir__slice value = word;
+    const struct weir__slice name = weir__slice_cut(&value, '=');
+    int64_t *const milli = weir__slice_is(name, "cpu")        ? &s->cpu_milli
+                           : weir__slice_is(name, "memory")   ? &s->memory_milli
+                           : weir__slice_is(name, "load")     ? &s->load_milli
+                           : weir__slice_is(name, "pressure") ? &s->pressure_milli
+                                                              : NULL;
+
+    if (value.len > 0)
+        value = (struct weir__slice){value.at + 1, value.len - 1};
+    if (milli && read_level(value, milli != &s->load_milli, milli))
+        return true;
+    return sim_fail_word(error, "", word,
+                         " is not a signal; expected such as cpu=85%, memory=70%, pressure=10%, "
+                         "load=3.5 or cpu=none");
+}
+
+static bool read_signals(struct weir__slice rest, struct sim_event *e, struct sim_error *error)
+{
+    struct weir__slice word = weir__slice_word(&rest);
+
+    e->signals = (struct weir_signals){SIM_SAME, SIM_SAME, SIM_SAME, SIM_SAME};
+    if (word.len == 0)
+        return sim_fail(error, "expected a signal after signal, such as cpu=85%%");
+    for (; word.len > 0; word = weir__slice_word(&rest))
+        if (!read_signal(word, &e->signals, error))
+            return false;
+    return true;
+}
+
+/* ---- Lines -------------------------------------------------------------------------------------
+ */
 
 static bool read_time(struct weir__slice *rest, struct sim_event *e, struct sim_error *error)
 {
@@ -105,15 +172,19 @@ static bool read_event(struct weir__slice rest, struct sim_event *e, struct sim_
         return false;
     word = weir__slice_word(&rest);
     if (!sim_verb_parse(word, &e->verb))
-        return sim_fail_word(error, "unknown verb ", word,
-                             "; expected take, peek, refund, cancel, reset or limit");
+        return sim_fail_word(
+            error, "unknown verb ", word,
+            "; expected take, peek, refund, cancel, enter, exit, signal, reset or limit");
     if (e->verb == SIM_LIMIT) {
         e->limit = rest;
         return true;
     }
+    if (e->verb == SIM_SIGNAL)
+        return read_signals(rest, e, error);
     e->key = weir__slice_word(&rest);
     if (e->key.len == 0)
-        return sim_fail(error, "expected %s after %s", e->verb == SIM_CANCEL ? "an id" : "a key",
+        return sim_fail(error, "expected %s after %s",
+                        e->verb == SIM_CANCEL || e->verb == SIM_EXIT ? "an id" : "a key",
                         sim_verb_name(e->verb));
     if (e->key.len > SIM_KEY_MAX)
         return sim_fail(error, "the key has %zu bytes; at most %d are accepted", e->key.len,

@@ -12,6 +12,7 @@
 #include "cli/picture.h"
 #include "cli/report.h"
 #include "cli/script.h"
+#include "cli/service.h"
 #include "cli/traffic.h"
 #include "cli/world.h"
 
@@ -155,22 +156,39 @@ static void tell_progress(struct sim *s)
     }
 }
 
+static void tell(struct sim *s, const struct sim_outcome *outcome)
+{
+    if (s->picture_only)
+        picture_add(&s->picture, outcome);
+    else
+        sim_report_line(&s->report, outcome);
+    s->events++;
+    tell_progress(s);
+}
+
+/* Those who waited to enter and are decided by then. */
+static void tell_decided(struct sim *s, int64_t until_ns)
+{
+    struct sim_outcome outcome;
+
+    while (sim_world_decided(s->world, until_ns, &outcome))
+        tell(s, &outcome);
+}
+
 static int run_event(struct sim *s, const struct sim_event *event)
 {
     struct sim_outcome outcome;
     struct sim_error error;
 
+    tell_decided(s, event->timed ? event->time_ns : sim_world_time(s->world));
     if (!sim_world_apply(s->world, event, &outcome, &error))
         return fail(s, &error);
     if (outcome.starts_fresh)
         (void)fprintf(stderr, "weir sim: %s: line %lld: note: keys start fresh under this limit\n",
                       source_of(s), (long long)s->line);
-    if (s->picture_only)
-        picture_add(&s->picture, &outcome);
-    else
-        sim_report_line(&s->report, &outcome);
-    s->events++;
-    tell_progress(s);
+    if (!outcome.queued)
+        tell(s, &outcome);
+    tell_decided(s, sim_world_time(s->world));
     return EXIT_DONE;
 }
 
@@ -256,6 +274,17 @@ static int run_lines(struct sim *s, int from, char buffer[2 * SIM_LINE_MAX])
     }
 }
 
+/* Time goes on until all who wait are decided, but for those who would wait for ever. */
+static void end_script(struct sim *s)
+{
+    tell_decided(s, INT64_MAX);
+    if (sim_world_waiting(s->world) > 0)
+        (void)fprintf(stderr, "weir sim: %s: note: %lld still wait to enter\n", source_of(s),
+                      (long long)sim_world_waiting(s->world));
+    if (s->picture_only)
+        picture_draw(&s->picture, stdout, s->report.colour);
+}
+
 static int run_script(struct sim *s)
 {
     const bool standard = !s->script || strcmp(s->script, "-") == 0;
@@ -269,6 +298,8 @@ static int run_script(struct sim *s)
         sim_report_begin(&s->report);
     buffer = malloc(2 * SIM_LINE_MAX);
     status = buffer ? run_lines(s, from, buffer) : EXIT_FAILED;
+    if (status == EXIT_DONE)
+        end_script(s);
     free(buffer);
     if (!standard)
         (void)close(from);
@@ -277,8 +308,91 @@ static int run_script(struct sim *s)
 
 static void print_script_line(const struct sim_event *e)
 {
-    (void)printf("%lldns take %.*s %lld\n", (long long)e->time_ns, (int)e->key.len, e->key.at,
-                 (long long)e->cost);
+    (void)printf("%lldns %s ", (long long)e->time_ns, sim_verb_name(e->verb));
+    if (e->verb == SIM_SIGNAL) {
+        (void)printf("cpu=%lld.%lld%%\n", (long long)(e->signals.cpu_milli / 10),
+                     (long long)(e->signals.cpu_milli % 10));
+        return;
+    }
+    (void)printf("%.*s ", (int)e->key.len, e->key.at);
+    if (e->verb == SIM_EXIT)
+        (void)puts(sim_how_name(e->how));
+    else if (e->verb == SIM_ENTER)
+        (void)printf("%lld as=%.*s\n", (long long)e->cost, (int)e->id.len, e->id.at);
+    else
+        (void)printf("%lld\n", (long long)e->cost);
+}
+
+static bool looks_at_cpu(const struct weir_limit *limit)
+{
+    for (int i = 0; i < limit->n; i++) {
+        const struct weir_term *t = &limit->term[i];
+
+        if ((t->algorithm == WEIR_BBR || t->algorithm == WEIR_SYSTEM) && t->cpu_milli != WEIR_NONE)
+            return true;
+    }
+    return false;
+}
+
+/* What the guard decided, to the service and to whoever reads. */
+static bool heard(struct sim *s, struct service *service, const struct sim_outcome *outcome,
+                  struct sim_error *error)
+{
+    if (!s->picture_only && !s->print_script)
+        sim_report_line(&s->report, outcome);
+    s->events++;
+    tell_progress(s);
+    return service_hear(service, outcome, error);
+}
+
+/* Something happens in the service. False: it was not for the guard, or was not answered yet; or, with
+ * a message, it went wrong. */
+static bool take_turn(struct sim *s, struct service *service, struct sim_outcome *outcome,
+                      struct sim_error *error)
+{
+    struct sim_event event;
+
+    if (!service_step(service, &event, error))
+        return false;
+    if (s->print_script)
+        print_script_line(&event);
+    error->text[0] = '\0';
+    return sim_world_apply(s->world, &event, outcome, error) && !outcome->queued;
+}
+
+/* The guard and the service take turns: whatever comes first happens. */
+static int drive_service(struct sim *s, struct service *service)
+{
+    struct sim_error error = {""};
+
+    for (;;) {
+        const int64_t due_ns = service_due(service);
+        struct sim_outcome outcome;
+
+        if (sim_world_decided(s->world, due_ns, &outcome) ||
+            (due_ns != INT64_MAX && take_turn(s, service, &outcome, &error)))
+            (void)heard(s, service, &outcome, &error);
+        else if (due_ns == INT64_MAX)
+            return EXIT_DONE;
+        if (error.text[0])
+            return fail(s, &error);
+    }
+}
+
+static int run_service(struct sim *s, struct traffic *traffic)
+{
+    static struct summary summary; /* too large for the stack to be polite */
+    struct service *service =
+        service_open(&traffic->service, traffic, &summary, looks_at_cpu(&s->limit));
+    int status;
+
+    if (!service)
+        return EXIT_FAILED;
+    status = drive_service(s, service);
+    service_close(service);
+    if (status == EXIT_DONE && s->picture_only)
+        summary_draw(&summary, stdout);
+    return status;
 }
 
 static int run_traffic(struct sim *s)
@@ -291,6 +405,8 @@ static int run_traffic(struct sim *s)
         return fail(s, &error);
     if (!s->picture_only && !s->print_script)
         sim_report_begin(&s->report);
+    if (traffic.has_service)
+        return run_service(s, &traffic);
     while (traffic_next(&traffic, &event, &error)) {
         const int status = s->print_script ? EXIT_DONE : run_event(s, &event);
 
@@ -299,6 +415,8 @@ static int run_traffic(struct sim *s)
         if (status != EXIT_DONE)
             return status;
     }
+    if (!error.text[0] && s->picture_only)
+        picture_draw(&s->picture, stdout, s->report.colour);
     return error.text[0] ? fail(s, &error) : EXIT_DONE;
 }
 
@@ -313,8 +431,6 @@ static int run(struct sim *s)
     status = s->traffic_text ? run_traffic(s) : run_script(s);
     if (s->told != 0)
         (void)fputs("\r\033[K", stderr);
-    if (status == EXIT_DONE && s->picture_only)
-        picture_draw(&s->picture, stdout, s->report.colour);
     return status;
 }
 

@@ -87,8 +87,9 @@ uint64_t store_records_used(const struct store_image *m)
 /* What the printer takes for granted. */
 static bool can_be_printed(const struct weir_term *t)
 {
-    return (unsigned)t->algorithm <= WEIR_MIN_INTERVAL && (unsigned)t->calendar <= WEIR_MONTH &&
+    return (unsigned)t->algorithm <= WEIR_ADAPTIVE_RATE && (unsigned)t->calendar <= WEIR_MONTH &&
            (unsigned)t->align <= WEIR_ALIGN_CLOCK && (unsigned)t->fallback <= WEIR_FALLBACK_DENY &&
+           (unsigned)t->preset <= WEIR_PRESET_SRE && (unsigned)t->forced <= WEIR_FORCED_METRICS &&
            memchr(t->tz, '\0', sizeof t->tz) != NULL;
 }
 

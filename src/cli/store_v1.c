@@ -12,7 +12,7 @@ uint64_t v1_layout(void)
 {
     const uint64_t sizes[] = {sizeof(struct v1_header), sizeof(struct weir__journal),
                               sizeof(struct v1_record), sizeof(struct v1_version),
-                              sizeof(struct weir_term), V1_CLASSES};
+                              sizeof(struct v1_term),   V1_CLASSES};
 
     return weir__hash(sizes, sizeof sizes, NO_SECRET);
 }
@@ -103,7 +103,8 @@ static void lift_version(const struct v1_version *from, struct weir__version *to
     *to = (struct weir__version){.n = from->n};
     memcpy(to->scope, from->scope, sizeof to->scope);
     memcpy(to->past, from->past, sizeof to->past);
-    memcpy(to->term, from->term, sizeof to->term);
+    for (int i = 0; i < WEIR_TERMS_MAX; i++)
+        memcpy(&to->term[i], &from->term[i], sizeof from->term[i]);
     to->check = weir__hash(to, offsetof(struct weir__version, check), NO_SECRET);
 }
 

@@ -37,13 +37,24 @@ struct v1_header {
 };
 static_assert(sizeof(struct v1_header) == 1208, "as it was");
 
+/* Terms of rates: there were no guards. The first bytes of today's. */
+struct v1_term {
+    int32_t algorithm, calendar, align, fallback, shadow, count_denied;
+    int64_t numbers[13];
+    char tz[48];
+};
+static_assert(sizeof(struct v1_term) == offsetof(struct weir_term, lease_ns) &&
+                  offsetof(struct v1_term, numbers) == offsetof(struct weir_term, count) &&
+                  offsetof(struct v1_term, tz) == offsetof(struct weir_term, tz),
+              "today's term begins as those did");
+
 struct v1_version {
     int64_t n;
     uint64_t scope[16];
     struct weir__past past[16];
-    struct weir_term term[16];
+    struct v1_term term[16];
 };
-static_assert(sizeof(struct weir__past) == 48 && sizeof(struct weir_term) == 176, "as they were");
+static_assert(sizeof(struct weir__past) == 48 && sizeof(struct v1_term) == 176, "as they were");
 static_assert(sizeof(struct v1_version) == 3720, "as it was");
 
 struct v1_record {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "cli/random.h"
 
 /* ---- When the k-th event of a phase comes ------------------------------------------------------
  */
@@ -30,15 +31,6 @@ static int64_t ramp_time(const struct traffic_phase *p, int64_t k)
     return lo;
 }
 
-static uint64_t random_next(uint64_t *state) /* splitmix64 */
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
 /* -ln(u / 2^64) in 2^-40, by squaring: each square yields one bit of the logarithm. */
 static int64_t minus_log(uint64_t u)
 {
@@ -58,7 +50,7 @@ static int64_t minus_log(uint64_t u)
 
 static int64_t poisson_gap(struct traffic_phase *p)
 {
-    const int64_t units = minus_log(random_next(&p->random));
+    const int64_t units = minus_log(sim_random(&p->random));
 
     return (int64_t)((weir__wide(units) * weir__wide(p->period_ns) / weir__wide(p->from)) >> 40);
 }
@@ -179,6 +171,14 @@ static int64_t expected_of(const struct traffic_phase *p)
     return events > INT64_MAX ? INT64_MAX : (int64_t)events;
 }
 
+static bool read_service(struct traffic *t, struct weir__slice rest, struct sim_error *error)
+{
+    if (t->has_service)
+        return sim_fail(error, "traffic: there is one service at most");
+    t->has_service = true;
+    return service_spec_parse(&t->service, rest, error);
+}
+
 static bool read_phase(struct traffic *t, struct weir__slice text, int64_t *cursor,
                        struct sim_error *error)
 {
@@ -188,6 +188,8 @@ static bool read_phase(struct traffic *t, struct weir__slice text, int64_t *curs
     struct traffic_phase p = {.cost = 1, .keys = 0, .key = {"k", 1}};
     int kind = 0;
 
+    if (weir__slice_is(word, "service"))
+        return read_service(t, rest, error);
     if (weir__slice_is(word, "pause"))
         return read_length(&p, &rest, cursor) ||
                sim_fail(error, "traffic: expected 'pause DURATION'");
@@ -195,7 +197,7 @@ static bool read_phase(struct traffic *t, struct weir__slice text, int64_t *curs
         kind++;
     if (kind > BURST)
         return sim_fail_word(error, "traffic: unknown phase ", word,
-                             "; expected steady, ramp, poisson, burst or pause");
+                             "; expected steady, ramp, poisson, burst, pause or service");
     p.kind = (enum traffic_kind)kind;
     if (p.kind == BURST) {
         if (!read_burst(&p, &rest))
@@ -211,6 +213,7 @@ static bool read_phase(struct traffic *t, struct weir__slice text, int64_t *curs
     while ((word = weir__slice_word(&rest)).len > 0)
         if (!read_setting(&p, word, error))
             return false;
+    t->end_ns = weir__max(t->end_ns, p.end_ns);
     t->expected = weir__add_sat(t->expected, expected_of(&p));
     if (t->expected > TRAFFIC_EVENTS_MAX)
         return sim_fail(error, "traffic: more than 100000000 events");
@@ -269,7 +272,7 @@ bool traffic_next(struct traffic *t, struct sim_event *event, struct sim_error *
         return false;
     if (t->made++ == TRAFFIC_EVENTS_MAX)
         return sim_fail(error, "traffic: more than 100000000 events");
-    *event = (struct sim_event){.verb = SIM_TAKE,
+    *event = (struct sim_event){.verb = t->has_service ? SIM_ENTER : SIM_TAKE,
                                 .timed = true,
                                 .time_ns = first->next_ns,
                                 .key = key_of(t, first),

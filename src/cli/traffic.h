@@ -3,9 +3,11 @@
 #define WEIR_CLI_TRAFFIC_H
 
 #include "cli/events.h"
+#include "cli/service.h"
 
 #define TRAFFIC_PHASES_MAX 64
 #define TRAFFIC_EVENTS_MAX INT64_C(100000000)
+#define TRAFFIC_KEY_MAX    128
 
 enum traffic_kind { STEADY, RAMP, POISSON, BURST };
 
@@ -23,8 +25,11 @@ struct traffic_phase {
 struct traffic {
     int n;
     int64_t made, expected;
+    int64_t end_ns; /* of the last phase */
     struct traffic_phase phase[TRAFFIC_PHASES_MAX];
-    char key[128]; /* of the event in hand */
+    bool has_service; /* then events enter; without one they take */
+    struct service_spec service;
+    char key[TRAFFIC_KEY_MAX]; /* of the event in hand */
 };
 
 /* The text must outlive the traffic. */

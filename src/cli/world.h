@@ -1,8 +1,5 @@
-/* The world of a simulation: a virtual clock, one limit with its history, and the keys.
- *
- * Here stand, in small, the things that an engine will do at speed: find a key's states, hand in
- * the calendar's edges, keep a limit's recent versions, remember reservations by name.
- */
+/* The simulated world: a limit with its versions, keys with their states, reservations, calls in
+ * flight, a clock. */
 #ifndef WEIR_CLI_WORLD_H
 #define WEIR_CLI_WORLD_H
 
@@ -18,8 +15,20 @@ void sim_world_close(struct sim_world *w);
 bool sim_world_limit(struct sim_world *w, const struct weir_limit *limit, bool *starts_fresh,
                      struct sim_error *error);
 
-/* Runs one event. The outcome borrows from the event and the world until the next call. */
+/* Runs one event. The outcome borrows from the event and the world until the next call. An enter that
+ * must wait is `queued` and has no answer yet. Whatever sim_world_decided would have told by the
+ * event's time and was not asked for is decided all the same, and not told. */
 bool sim_world_apply(struct sim_world *w, const struct sim_event *event,
                      struct sim_outcome *outcome, struct sim_error *error);
+
+/* The next enter of those that wait to be decided: now, or by the time until_ns (since the start)
+ * without anything else happening; its outcome has the time. False: there is none. Call it before an
+ * event, with the event's time, until it is false, and after it, so that all is told in its order. A
+ * permit that comes back at a waiter's deadline is still in time. */
+bool sim_world_decided(struct sim_world *w, int64_t until_ns, struct sim_outcome *outcome);
+
+/* The time since the start, and how many wait. */
+int64_t sim_world_time(const struct sim_world *w);
+int64_t sim_world_waiting(const struct sim_world *w);
 
 #endif

@@ -20,6 +20,11 @@ static bool apply(void *subject, const struct sim_event *event, struct sim_outco
     return sim_world_apply(subject, event, outcome, error);
 }
 
+static bool decided(void *subject, int64_t until_ns, struct sim_outcome *outcome)
+{
+    return sim_world_decided(subject, until_ns, outcome);
+}
+
 static void close_world(void *subject)
 {
     sim_world_close(subject);
@@ -27,7 +32,8 @@ static void close_world(void *subject)
 
 int main(int argc, char **argv)
 {
-    static const struct vector_subject world = {open_world, apply, close_world, NULL};
+    static const struct vector_subject world = {
+        .open = open_world, .apply = apply, .close = close_world, .decided = decided};
 
     return vectors_run("vectors in process", &world, argc - 1, argv + 1);
 }

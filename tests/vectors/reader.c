@@ -6,6 +6,15 @@
 
 #include "cli/script.h"
 
+#define WAITING_MAX 64
+#define LINE_MAX    4096
+
+/* An enter that was not decided at once, and what is expected of it. */
+struct expectation {
+    int line;
+    char id[64], text[256];
+};
+
 struct run {
     const struct vector_subject *of;
     const char *path;
@@ -13,6 +22,9 @@ struct run {
     bool case_failed;
     char name[64];
     void *subject;
+    int64_t time_ns; /* of the last event */
+    int waiting;
+    struct expectation expected[WAITING_MAX];
 };
 
 static void complain(struct run *r, const char *what, struct weir__slice word, int64_t got)
@@ -20,24 +32,6 @@ static void complain(struct run *r, const char *what, struct weir__slice word, i
     r->case_failed = true;
     (void)printf("%s:%d: %s: %s '%.*s', got %lld\n", r->path, r->line, r->name, what, (int)word.len,
                  word.at, (long long)got);
-}
-
-static void end_case(struct run *r)
-{
-    if (!r->subject)
-        return;
-    r->of->close(r->subject);
-    r->subject = NULL;
-    r->cases++;
-    r->failed += r->case_failed;
-    r->case_failed = false;
-}
-
-static void begin_case(struct run *r, int64_t start_ns)
-{
-    r->subject = r->of->open(r->of->arg, start_ns);
-    if (!r->subject)
-        abort();
 }
 
 /* A duration with an optional ~tolerance, or never. */
@@ -60,6 +54,14 @@ static bool same(struct weir__slice text, int64_t got)
     int64_t want;
 
     return weir__parse_int(text, &want) == WEIR__NUMBER_OK && want == got;
+}
+
+static bool has_word(struct weir__slice text, struct weir__slice word)
+{
+    for (struct weir__slice one; (one = weir__slice_word(&text)).len > 0;)
+        if (weir__slice_equal(one, word))
+            return true;
+    return false;
 }
 
 /* One word behind `=>`; *got is what there was instead. */
@@ -89,6 +91,10 @@ static bool holds(struct weir__slice word, const struct sim_outcome *o, int64_t 
         return near(value, *got = v->retry_after_ns) && !v->allowed;
     if (weir__slice_is(name, "reset"))
         return near(value, *got = v->reset_after_ns);
+    if (weir__slice_is(name, "at"))
+        return near(value, *got = o->time_ns);
+    if (weir__slice_is(name, "state"))
+        return has_word(o->state, value);
     return false;
 }
 
@@ -100,9 +106,72 @@ static void check(struct run *r, struct weir__slice expected, const struct sim_o
 
         if (word.len == 0)
             return;
-        if (!holds(word, o, &got))
-            complain(r, "expected", word, got);
+        if (holds(word, o, &got))
+            continue;
+        complain(r, "expected", word, got);
+        (void)printf("  state: %.*s\n", (int)o->state.len, o->state.at);
     }
+}
+
+/* Those who waited and are decided by then. */
+static void check_decided(struct run *r, int64_t until_ns)
+{
+    const int line = r->line;
+    struct sim_outcome o;
+
+    while (r->of->decided && r->of->decided(r->subject, until_ns, &o)) {
+        struct expectation *e = r->expected;
+
+        while (e < r->expected + r->waiting && !weir__slice_is(o.id, e->id))
+            e++;
+        if (e == r->expected + r->waiting) {
+            complain(r, "nobody waits as", o.id, 0);
+            continue;
+        }
+        r->line = e->line;
+        check(r, weir__slice_of(e->text), &o);
+        r->line = line;
+        *e = r->expected[--r->waiting];
+    }
+}
+
+static void expect_later(struct run *r, struct weir__slice expected, const struct sim_outcome *o)
+{
+    struct expectation *e = &r->expected[r->waiting];
+
+    if (r->waiting == WAITING_MAX || o->id.len == 0 || o->id.len >= sizeof e->id ||
+        expected.len >= sizeof e->text) {
+        complain(r, "cannot remember who waits as", o->id, 0);
+        return;
+    }
+    *e = (struct expectation){.line = r->line};
+    memcpy(e->id, o->id.at, o->id.len);
+    memcpy(e->text, expected.at, expected.len);
+    r->waiting++;
+}
+
+static void end_case(struct run *r)
+{
+    if (!r->subject)
+        return;
+    check_decided(r, INT64_MAX);
+    for (; r->waiting > 0; r->waiting--) {
+        r->line = r->expected[r->waiting - 1].line;
+        complain(r, "never decided", weir__slice_of(r->expected[r->waiting - 1].id), 0);
+    }
+    r->of->close(r->subject);
+    r->subject = NULL;
+    r->cases++;
+    r->failed += r->case_failed;
+    r->case_failed = false;
+}
+
+static void begin_case(struct run *r, int64_t start_ns)
+{
+    r->time_ns = 0;
+    r->subject = r->of->open(r->of->arg, start_ns);
+    if (!r->subject)
+        abort();
 }
 
 /* Cuts `=> ...` and `*N` off the line. */
@@ -126,11 +195,49 @@ static void split(struct weir__slice *line, struct weir__slice *expected, int64_
     }
 }
 
+/* The line with the number in place of every @. */
+static struct weir__slice numbered(struct weir__slice line, int64_t number, char out[LINE_MAX])
+{
+    struct weir__out o = {out, LINE_MAX, 0};
+
+    for (size_t i = 0; i < line.len; i++) {
+        if (line.at[i] == '@')
+            weir__out_int(&o, number);
+        else
+            weir__out_bytes(&o, &line.at[i], 1);
+    }
+    return (struct weir__slice){out, o.len < LINE_MAX ? o.len : LINE_MAX};
+}
+
+/* The line for the i-th time. */
+static void run_event(struct run *r, struct weir__slice line, struct weir__slice expected,
+                      int64_t i)
+{
+    char text[LINE_MAX];
+    struct sim_error error;
+    struct sim_event event;
+    struct sim_outcome outcome;
+
+    switch (sim_script_parse(numbered(line, i, text), &event, &error)) {
+    case SIM_LINE_EMPTY: return;
+    case SIM_LINE_BAD: complain(r, error.text, line, 0); return;
+    case SIM_LINE_EVENT: break;
+    }
+    r->time_ns = event.timed ? event.time_ns : r->time_ns;
+    check_decided(r, r->time_ns);
+    if (!r->of->apply(r->subject, &event, &outcome, &error))
+        complain(r, error.text, line, 0);
+    else if (outcome.queued)
+        expect_later(r, expected, &outcome);
+    else
+        check(r, expected, &outcome);
+    check_decided(r, r->time_ns);
+}
+
 static void run_line(struct run *r, struct weir__slice line)
 {
     struct weir__slice expected, rest = line, word = weir__slice_word(&rest);
     struct sim_error error;
-    struct sim_event event;
     int64_t times, start_ns;
 
     if (weir__slice_is(word, "case")) {
@@ -148,25 +255,14 @@ static void run_line(struct run *r, struct weir__slice line)
         return;
     }
     split(&line, &expected, &times);
-    switch (sim_script_parse(line, &event, &error)) {
-    case SIM_LINE_EMPTY: return;
-    case SIM_LINE_BAD: complain(r, error.text, line, 0); return;
-    case SIM_LINE_EVENT: break;
-    }
-    for (int64_t i = 0; i < times; i++) {
-        struct sim_outcome outcome;
-
-        if (!r->of->apply(r->subject, &event, &outcome, &error))
-            complain(r, error.text, line, 0);
-        else
-            check(r, expected, &outcome);
-    }
+    for (int64_t i = 1; i <= times; i++)
+        run_event(r, line, expected, i);
 }
 
 static void run_file(struct run *r, const char *path)
 {
     FILE *f = fopen(path, "rb");
-    char line[4096];
+    char line[LINE_MAX];
 
     if (!f) {
         perror(path);

@@ -12,6 +12,8 @@ struct vector_subject {
     bool (*apply)(void *subject, const struct sim_event *event, struct sim_outcome *outcome,
                   struct sim_error *error);
     void (*close)(void *subject);
+    /* As sim_world_decided. NULL: nobody waits there. */
+    bool (*decided)(void *subject, int64_t until_ns, struct sim_outcome *outcome);
     const void *arg;
 };
 

@@ -27,8 +27,9 @@ FIELDS = ("time", "verb", "key", "cost", "verdict", "reason", "limit", "remainin
           "wait", "retry", "reset", "state")
 UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9,
          "h": 3600 * 10**9, "d": 86400 * 10**9}
-DURATIONS = ("wait", "retry", "reset")
+DURATIONS = ("wait", "retry", "reset", "at")
 NUMBERS = ("limit", "remaining", "returned")
+COLUMNS = {"returned": "cost", "at": "time"}    # where they stand, if not under their own name
 TIMEOUT_S = 60
 
 
@@ -52,7 +53,7 @@ class Expect:
             name, equals, value = word.partition("=")
             if word in ("allow", "deny") and self.verdict is None:
                 self.verdict = word
-            elif equals and name == "reason":
+            elif equals and name in ("reason", "state"):
                 self.fields.append((name, value, None))
             elif equals and name in NUMBERS:
                 self.fields.append((name, int(value), int(value)))
@@ -68,8 +69,10 @@ class Expect:
         if self.verdict is not None and row["verdict"] != self.verdict:
             yield self.verdict, row["verdict"]
         for name, low, high in self.fields:
-            got = row["cost" if name == "returned" else name]
-            if high is None:
+            got = row[COLUMNS.get(name, name)]
+            if name == "state":
+                good, wanted = low in got.split(), low
+            elif high is None:
                 good, wanted = got == low, low
             else:
                 good = re.fullmatch(r"-?\d+", got) is not None and low <= int(got) <= high
@@ -145,7 +148,36 @@ def parse_line(cases, line, path, number):
     times = re.search(r" \*(\d+)$", event)
     count = int(times.group(1)) if times else 1
     event = event[:times.start()] if times else event
-    cases[-1].script += [(number, event, expect)] * count
+    cases[-1].script += [(number, event.replace("@", str(i + 1)), expect) for i in range(count)]
+
+
+def verb_of(event):
+    return next(word for word in event.split()[:2] if not word[0].isdigit())
+
+
+def waits_until(event, expect):
+    """When an enter is decided that is not decided at once; else None."""
+    at = next((low for name, low, _ in expect.fields if name == "at"), None) if expect else None
+    late = at is not None and verb_of(event) == "enter" and duration(event.split()[0]) != at
+    return at if late else None
+
+
+def pairs(script, rows):
+    """Each row with the line that it answers. Rows come in the order of decisions: one of an enter that
+    waited is known by its time and key, and those who wait at a key are served in their order."""
+    rest, waiting = list(script), []
+    for cells in rows:
+        while rest and waits_until(*rest[0][1:]) is not None:
+            waiting.append(rest.pop(0))
+        found = next((line for line in waiting if cells[:3] == [
+            str(waits_until(*line[1:])), "enter", line[1].split()[2]]), None)
+        if found:
+            waiting.remove(found)
+        elif rest:
+            found = rest.pop(0)
+        else:
+            return
+        yield found, cells
 
 
 def run(weir, case):
@@ -160,13 +192,13 @@ def run(weir, case):
     rows = [line.split("\t") for line in done.stdout.decode("utf-8", "replace").splitlines()
             if not line.startswith("#")]
     failures = []
-    for (number, event, expect), cells in zip(case.script, rows):
+    for (number, event, expect), cells in pairs(case.script, rows):
         here = f"{case.path}:{number}: {case.name}: {event}"
         if len(cells) != len(FIELDS):
             failures.append(f"{here}: expected {len(FIELDS)} fields, got {len(cells)}")
             continue
         row = dict(zip(FIELDS, cells))
-        verb = next(word for word in event.split()[:2] if not word[0].isdigit())
+        verb = verb_of(event)
         if row["verb"] != verb:
             failures.append(f"{here}: expected a line for {verb}, got one for {row['verb']}")
         elif expect is not None:

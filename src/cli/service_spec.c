@@ -1,0 +1,94 @@
+#include "cli/service.h"
+
+#include "base/num.h"
+
+static bool read_share(struct weir__slice text, int64_t unit, int64_t *value)
+{
+    return weir__parse_decimal(text, unit, value) == WEIR__NUMBER_OK && *value <= 100 * unit;
+}
+
+static bool without_percent(struct weir__slice *text)
+{
+    if (text->len == 0 || text->at[text->len - 1] != '%')
+        return false;
+    text->len--;
+    return true;
+}
+
+/* The text before the next "..", which is taken off. False: there is none, and it is all the text. */
+static bool cut_dots(struct weir__slice *text, struct weir__slice *head)
+{
+    *head = *text;
+    for (size_t i = 0; i + 2 <= text->len; i++) {
+        if (text->at[i] != '.' || text->at[i + 1] != '.')
+            continue;
+        head->len = i;
+        *text = (struct weir__slice){text->at + i + 2, text->len - i - 2};
+        return true;
+    }
+    return false;
+}
+
+/* 5%, 0..30%, 0..60..0% */
+static bool read_errors(struct service_spec *p, struct weir__slice text)
+{
+    struct weir__slice one;
+    bool more = without_percent(&text);
+
+    for (p->errors = 0; more && p->errors < SERVICE_STEPS_MAX; p->errors++) {
+        more = cut_dots(&text, &one);
+        if (!read_share(one, 1000, &p->error[p->errors]))
+            return false;
+    }
+    return !more && p->errors > 0;
+}
+
+static bool read_setting(struct service_spec *p, struct weir__slice word, struct sim_error *error)
+{
+    struct weir__slice value = word;
+    const struct weir__slice name = weir__slice_cut(&value, '=');
+    int64_t seed = 0;
+    bool ok = false;
+
+    if (value.len > 0)
+        value = (struct weir__slice){value.at + 1, value.len - 1};
+    if (weir__slice_is(name, "workers")) {
+        ok = weir__parse_count(value, &p->workers) == WEIR__NUMBER_OK && p->workers > 0 &&
+             p->workers <= SERVICE_QUEUE_MAX;
+    } else if (weir__slice_is(name, "queue")) {
+        ok =
+            weir__parse_count(value, &p->queue) == WEIR__NUMBER_OK && p->queue <= SERVICE_QUEUE_MAX;
+    } else if (weir__slice_is(name, "errors")) {
+        ok = read_errors(p, value);
+    } else if (weir__slice_is(name, "timeout") && weir__slice_is(value, "none")) {
+        ok = true;
+        p->timeout_ns = INT64_MAX;
+    } else if (weir__slice_is(name, "timeout")) {
+        ok = weir__parse_duration(value, &p->timeout_ns) == WEIR__NUMBER_OK && p->timeout_ns > 0;
+    } else if (weir__slice_is(name, "jitter")) {
+        ok = without_percent(&value) && read_share(value, 10, &p->jitter_milli);
+    } else if (weir__slice_is(name, "seed")) {
+        ok = weir__parse_int(value, &seed) == WEIR__NUMBER_OK;
+        p->seed = (uint64_t)seed;
+    }
+    return ok ||
+           sim_fail_word(error, "traffic: service: ", word,
+                         " is not valid here; expected workers=N, errors=R% or R..R%, queue=N, "
+                         "timeout=DURATION, jitter=R% or seed=N");
+}
+
+bool service_spec_parse(struct service_spec *p, struct weir__slice text, struct sim_error *error)
+{
+    struct weir__slice word = weir__slice_word(&text);
+
+    *p = (struct service_spec){
+        .workers = 1, .queue = 1000, .timeout_ns = WEIR__NS_PER_S, .errors = 1};
+    if (weir__parse_duration(word, &p->time_ns) != WEIR__NUMBER_OK || p->time_ns == 0 ||
+        p->time_ns > WEIR_PERIOD_MAX_NS)
+        return sim_fail(error, "traffic: expected 'service DURATION workers=N', such as 'service "
+                               "20ms workers=8 errors=0..30%%'");
+    while ((word = weir__slice_word(&text)).len > 0)
+        if (!read_setting(p, word, error))
+            return false;
+    return true;
+}

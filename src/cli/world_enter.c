@@ -1,0 +1,289 @@
+/* To enter and to leave, as weir_enter and weir_exit do it: all terms or none, in the order of the
+ * chain; those whose permits are all out may be waited for. */
+#include <stdlib.h>
+
+#include "cli/world_inside.h"
+
+/* ---- The chain ---------------------------------------------------------------------------------
+ */
+
+static int rank_of(const struct weir__part *p)
+{
+    const enum weir_algorithm a = p->meter->term.algorithm;
+
+    if (a == WEIR_SYSTEM)
+        return 0;
+    return !weir__meter_guards(p->meter) ? 1
+           : a == WEIR_CONCURRENCY       ? 2
+           : a == WEIR_BREAKER           ? 3
+                                         : 4;
+}
+
+/* The parts in the order in which they are asked; place[i] is where the i-th stood. */
+static void chain_of(const struct weir__part part[], int n, struct weir__part chain[], int place[])
+{
+    int filled = 0;
+
+    for (int rank = 0; rank <= 4; rank++)
+        for (int i = 0; i < n; i++) {
+            if (rank_of(&part[i]) != rank)
+                continue;
+            place[filled] = i;
+            chain[filled++] = part[i];
+        }
+}
+
+void sim__decide(const struct weir__part part[], int n, bool take, struct weir_verdict *v)
+{
+    struct weir__part chain[WEIR_TERMS_MAX];
+    int place[WEIR_TERMS_MAX];
+
+    chain_of(part, n, chain, place);
+    (take ? weir__decide_take : weir__decide_peek)(chain, n, v);
+    if (v->which >= 0)
+        v->which = place[v->which];
+}
+
+/* Whether a term refuses only until somebody leaves, and lets callers wait for it. */
+static bool can_be_waited_for(const struct weir__part *p, const struct weir_verdict *v)
+{
+    return p->meter->term.algorithm == WEIR_CONCURRENCY && p->meter->term.queue > 0 &&
+           v->reason == WEIR_LIMITED;
+}
+
+enum sim__entry sim__look(struct sim_world *w, struct record *r, int64_t cost, int64_t patience_ns)
+{
+    struct weir__part part[WEIR_TERMS_MAX];
+    const int n = sim__parts(w, r, cost, patience_ns, part);
+    bool full = false;
+
+    for (int i = 0; i < n; i++) {
+        struct weir_verdict one;
+
+        weir__peek(part[i].meter, part[i].state, &part[i].ask, &one);
+        if (one.allowed || part[i].meter->term.shadow)
+            continue;
+        if (!can_be_waited_for(&part[i], &one))
+            return SIM__REFUSED;
+        full = true;
+    }
+    return full ? SIM__FULL : SIM__MAY_ENTER;
+}
+
+static bool would_enter(const struct weir__part *p, int64_t now_ns, int64_t *fresh_ns)
+{
+    struct weir__ask ask = p->ask;
+    struct weir_verdict v;
+
+    ask.now_ns = now_ns;
+    weir__peek(p->meter, p->state, &ask, &v);
+    *fresh_ns = weir__add_sat(now_ns, v.reset_after_ns);
+    return v.allowed;
+}
+
+/* The earliest time at which a term would let it in though nobody left. When the key is as good as new
+ * it would, and leases only end: halving finds it. INT64_MAX: they do not end. */
+static int64_t lease_end(const struct weir__part *p)
+{
+    int64_t lo = p->ask.now_ns, hi, unused;
+
+    if (would_enter(p, lo, &hi))
+        return lo;
+    if (hi > WEIR__NOW_MAX)
+        return INT64_MAX;
+    while (lo < hi) {
+        const int64_t middle = lo + (hi - lo) / 2;
+
+        if (would_enter(p, middle, &unused))
+            hi = middle;
+        else
+            lo = middle + 1;
+    }
+    return lo;
+}
+
+int64_t sim__lease_end(struct sim_world *w, struct record *r, int64_t cost)
+{
+    struct weir__part part[WEIR_TERMS_MAX];
+    const int n = sim__parts(w, r, cost, 0, part);
+    int64_t end_ns = 0;
+
+    for (int i = 0; i < n; i++)
+        if (part[i].meter->term.algorithm == WEIR_CONCURRENCY && !part[i].meter->term.shadow)
+            end_ns = weir__max(end_ns, lease_end(&part[i]));
+    return end_ns == INT64_MAX ? end_ns : end_ns - w->start_ns;
+}
+
+void sim__charge(struct sim_world *w, struct record *r, int64_t cost, int64_t patience_ns,
+                 struct held *held, struct weir_verdict *v)
+{
+    struct weir__part part[WEIR_TERMS_MAX];
+    struct weir_verdict own[WEIR_TERMS_MAX] = {{0}};
+    const int n = sim__parts(w, r, cost, patience_ns, part);
+
+    for (int i = 0; i < n; i++)
+        part[i].own = &own[i];
+    sim__decide(part, n, true, v);
+    w->dice++;
+    *held = (struct held){.kind = HELD_ENTERED,
+                          .key = held->key,
+                          .birth = r->birth,
+                          .entered_ns = sim__now(w),
+                          .cost = cost,
+                          .n = v->allowed ? n : 0};
+    for (int i = 0; i < n; i++) {
+        held->term[i].lineage = w->edition->layout->lineage[i];
+        held->term[i].cost = own[i].allowed ? cost : 0;
+    }
+}
+
+void sim__turn_away(struct sim_world *w, struct record *r, int64_t cost, enum weir_reason reason,
+                    struct weir_verdict *v)
+{
+    struct weir__part part[WEIR_TERMS_MAX];
+    const int n = sim__parts(w, r, cost, 0, part);
+
+    sim__decide(part, n, false, v);
+    if (!v->allowed && v->reason != WEIR_LIMITED)
+        return;                                      /* something worse has come up meanwhile */
+    for (int i = n - 1; i >= 0 && v->allowed; i--) { /* others are before it in the line */
+        if (part[i].meter->term.algorithm != WEIR_CONCURRENCY || part[i].meter->term.queue == 0)
+            continue;
+        v->which = i;
+        v->limit = part[i].meter->limit;
+    }
+    if (v->allowed)
+        weir__refuse(v, reason, 0);
+    v->reason = reason;
+}
+
+/* ---- Entering ----------------------------------------------------------------------------------
+ */
+
+/* The place where what was entered is remembered; scratch, if it has no name. */
+static struct held *place_of(struct sim_world *w, const struct sim_event *event,
+                             struct held *scratch, struct sim_name **name, struct sim_error *error)
+{
+    struct held *held;
+
+    *name = NULL;
+    if (event->id.len == 0)
+        return scratch;
+    *name = sim_names_make(&w->ids, event->id);
+    held = *name ? (*name)->value : NULL;
+    if (held && held->kind == HELD_WAITING) {
+        (void)sim_fail_word(error, "", event->id, " still waits to enter");
+        return NULL;
+    }
+    if (*name && !held)
+        held = (*name)->value = calloc(1, sizeof *held);
+    if (!held)
+        (void)sim_fail(error, "out of memory, or of names: at most %d are kept", SIM_IDS_MAX);
+    return held;
+}
+
+/* The caller waits, or is told at once that there is no room for it. */
+static bool wait_or_turn_away(struct sim_world *w, const struct sim_event *event, struct record *r,
+                              struct sim_name *name, struct sim_outcome *out,
+                              struct sim_error *error)
+{
+    struct waiter x = {.name = name,
+                       .cost = event->cost,
+                       .patience_ns = event->patience_ns,
+                       .joined_ns = w->time_ns};
+    int64_t wait_ns;
+    const int64_t room = sim__queue_room(w->edition, &wait_ns);
+
+    if (event->patience_ns != WEIR_WAIT_DEFAULT)
+        wait_ns = weir__min(wait_ns, event->patience_ns);
+    if (wait_ns == 0 || (r->line && r->line->length >= room)) {
+        sim__turn_away(w, r, event->cost, wait_ns == 0 ? WEIR_LIMITED : WEIR_QUEUE_FULL,
+                       &out->verdict);
+        return true;
+    }
+    x.deadline_ns = wait_ns == WEIR_FOREVER ? INT64_MAX : weir__add_sat(w->time_ns, wait_ns);
+    if (!sim__queue_join(w, r, out->key, &x))
+        return sim_fail(error, "out of memory");
+    out->queued = true;
+    if (name)
+        ((struct held *)name->value)->kind = HELD_WAITING;
+    return true;
+}
+
+/* Nobody overtakes those who wait. */
+static bool is_behind(const struct sim_world *w, const struct record *r, int64_t cost)
+{
+    int64_t unused;
+
+    return cost > 0 && r->line && r->line->length > 0 && sim__queue_room(w->edition, &unused) > 0;
+}
+
+bool sim__enter(struct sim_world *w, const struct sim_event *event, struct sim_outcome *out,
+                struct sim_error *error)
+{
+    struct record *r = sim__record(w, &out->key, true);
+    struct held scratch = {0}, *held;
+    struct sim_name *name;
+
+    if (!r)
+        return sim_fail(error, "out of memory, or of keys: at most %d are kept", SIM_KEYS_MAX);
+    held = place_of(w, event, &scratch, &name, error);
+    if (!held)
+        return false;
+    *held = (struct held){.kind = HELD_ENTERED, .key = out->key};
+    if (!is_behind(w, r, event->cost) &&
+        sim__look(w, r, event->cost, event->patience_ns) != SIM__FULL)
+        sim__charge(w, r, event->cost, event->patience_ns, held, &out->verdict);
+    else if (!wait_or_turn_away(w, event, r, name, out, error))
+        return false;
+    out->state = sim__standing(w, r);
+    return true;
+}
+
+/* ---- Leaving -----------------------------------------------------------------------------------
+ */
+
+static void leave(struct sim_world *w, struct record *r, const struct held *h,
+                  enum weir_outcome how)
+{
+    const struct weir__leaving l = {h->entered_ns, sim__now(w), h->cost, how};
+
+    for (int i = 0; i < h->n && i < w->edition->n; i++) {
+        const struct weir__meter *m = &w->edition->meter[i];
+        const bool shared = m->term.algorithm == WEIR_SYSTEM;
+
+        if (weir__meter_guards(m) && h->term[i].cost > 0 && (shared || h->birth == r->birth) &&
+            h->term[i].lineage == w->edition->layout->lineage[i])
+            weir__leave(m, sim__state(w, r, i), &l);
+    }
+}
+
+bool sim__exit(struct sim_world *w, const struct sim_event *event, struct sim_outcome *out,
+               struct sim_error *error)
+{
+    const struct sim_name *name = sim_names_find(&w->ids, event->key);
+    struct held *h = name ? name->value : NULL;
+    struct weir__part part[WEIR_TERMS_MAX];
+    struct record *r;
+
+    if (!h)
+        return sim_fail_word(error, "nothing is named ", event->key,
+                             "; name what is entered with enter ... as=ID");
+    if (h->kind == HELD_TAKEN)
+        return sim_fail_word(error, "", event->key,
+                             " was taken, not entered: cancel gives it back");
+    out->id = name->name;
+    out->key = h->key;
+    r = sim__record(w, &out->key, false);
+    if (!r)
+        return sim_fail(error, "out of memory");
+    out->cost = h->n > 0 ? h->cost : 0;
+    leave(w, r, h, event->how);
+    h->n = 0; /* once only */
+    if (h->kind == HELD_WAITING)
+        sim__queue_quit(w, h->waiter);
+    sim__queue_wake(w, r->line);
+    sim__decide(part, sim__parts(w, r, 0, 0, part), false, &out->verdict);
+    out->state = sim__standing(w, r);
+    return true;
+}

@@ -1,0 +1,227 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/random.h"
+#include "cli/world_inside.h"
+#include "policy/calendar.h"
+
+#define VERSIONS_KEPT 8
+
+/* ---- Limits ------------------------------------------------------------------------------------
+ */
+
+static void edition_free(struct edition *e)
+{
+    for (int i = 0; e && i < e->n; i++)
+        weir__zone_free(e->zone[i]);
+    free(e);
+}
+
+void sim__editions_free(struct sim_world *w)
+{
+    while (w->edition) {
+        struct edition *older = w->edition->older;
+
+        edition_free(w->edition);
+        w->edition = older;
+    }
+    while (w->layouts) {
+        struct layout *next = w->layouts->next;
+
+        free(w->layouts);
+        w->layouts = next;
+    }
+}
+
+int64_t sim__edge(const struct edition *e, int i, int64_t now_ns)
+{
+    const struct weir_term *t = &e->meter[i].term;
+
+    if (t->align != WEIR_ALIGN_CLOCK)
+        return 0;
+    return weir__calendar_edge(t, e->zone[i], now_ns);
+}
+
+static bool init_term(struct sim_world *w, struct edition *e, int i, const struct weir_term *t,
+                      struct layout *layout, bool *starts_fresh)
+{
+    const struct edition *o = e->older;
+    const int64_t now = sim__now(w);
+
+    if (t->align == WEIR_ALIGN_CLOCK && weir__zone_load(&e->zone[i], t->tz) != 0)
+        return false;
+    if (o && i < o->n) {
+        weir__meter_change(&e->meter[i], t, &o->meter[i], now);
+        e->meter[i].changed_edge_ns = sim__edge(e, i, now);
+        *starts_fresh = *starts_fresh || !weir__meter_keeps(&e->meter[i]);
+    } else {
+        weir__meter_init(&e->meter[i], t, o ? now : w->start_ns);
+    }
+    layout->lineage[i] = weir__meter_keeps(&e->meter[i]) ? o->layout->lineage[i] : ++w->lineages;
+    layout->at[i] = layout->bytes;
+    layout->size[i] = weir__meter_state_size(&e->meter[i]);
+    layout->bytes += (layout->size[i] + 15) / 16 * 16;
+    layout->n++;
+    e->guards = e->guards || weir__meter_guards(&e->meter[i]);
+    return true;
+}
+
+static bool same_layout(const struct layout *a, const struct layout *b)
+{
+    if (a->n != b->n)
+        return false;
+    for (int i = 0; i < a->n; i++)
+        if (a->lineage[i] != b->lineage[i] || a->size[i] != b->size[i])
+            return false;
+    return true;
+}
+
+/* The newest layout, if it is the same; else a copy of this one joins them. */
+static const struct layout *keep_layout(struct sim_world *w, const struct layout *layout)
+{
+    struct layout *kept;
+
+    if (w->layouts && same_layout(w->layouts, layout))
+        return w->layouts;
+    kept = malloc(sizeof *kept);
+    if (kept) {
+        *kept = *layout;
+        kept->next = w->layouts;
+        w->layouts = kept;
+    }
+    return kept;
+}
+
+static void forget_oldest(struct edition *e)
+{
+    for (int i = 1; e && i < VERSIONS_KEPT; i++)
+        e = e->older;
+    if (!e || !e->older)
+        return;
+    edition_free(e->older);
+    e->older = NULL;
+    for (int i = 0; i < e->n; i++)
+        e->meter[i].older = NULL;
+}
+
+static struct record *record_open(const struct layout *layout, uint64_t birth)
+{
+    struct record *r = calloc(1, sizeof *r + layout->bytes);
+
+    if (r) {
+        r->layout = layout;
+        r->birth = birth;
+    }
+    return r;
+}
+
+/* The record under another layout: terms that went on keep their state, new ones are zero. */
+static struct record *move_record(struct record *old, const struct layout *layout)
+{
+    const struct layout *from = old->layout;
+    struct record *r = record_open(layout, old->birth);
+
+    for (int i = 0; r && i < layout->n && i < from->n; i++) {
+        const size_t both = from->size[i] < layout->size[i] ? from->size[i] : layout->size[i];
+
+        if (layout->lineage[i] == from->lineage[i])
+            memcpy(r->bytes + layout->at[i], old->bytes + from->at[i], both);
+    }
+    if (r) {
+        r->line = old->line;
+        free(old);
+    }
+    return r;
+}
+
+static struct record *shared_record(struct sim_world *w, const struct layout *layout)
+{
+    if (!w->everyone)
+        return record_open(layout, 0);
+    return w->everyone->layout == layout ? w->everyone : move_record(w->everyone, layout);
+}
+
+bool sim_world_limit(struct sim_world *w, const struct weir_limit *limit, bool *starts_fresh,
+                     struct sim_error *error)
+{
+    struct edition *e = calloc(1, sizeof *e);
+    struct record *nobody = NULL, *everyone;
+    struct layout layout = {0};
+
+    *starts_fresh = false;
+    if (!e)
+        return sim_fail(error, "out of memory");
+    e->older = w->edition;
+    for (int i = 0; i < limit->n; i++, e->n++) {
+        if (!init_term(w, e, i, &limit->term[i], &layout, starts_fresh)) {
+            edition_free(e);
+            return sim_fail(error, "cannot read the time zone");
+        }
+    }
+    e->layout = keep_layout(w, &layout);
+    if (!e->layout || !(nobody = record_open(e->layout, 0)) ||
+        !(everyone = shared_record(w, e->layout))) {
+        free(nobody);
+        edition_free(e);
+        return sim_fail(error, "out of memory");
+    }
+    free(w->nobody);
+    w->nobody = nobody;
+    w->everyone = everyone;
+    w->edition = e;
+    forget_oldest(e);
+    return true;
+}
+
+/* ---- Keys --------------------------------------------------------------------------------------
+ */
+
+struct record *sim__record(struct sim_world *w, struct weir__slice *key, bool make)
+{
+    struct sim_name *n = make ? sim_names_make(&w->keys, *key) : sim_names_find(&w->keys, *key);
+    struct record *r = n ? n->value : NULL;
+
+    if (!n)
+        return make ? NULL : w->nobody;
+    *key = n->name;
+    if (!r)
+        r = record_open(w->edition->layout, ++w->births);
+    else if (r->layout != w->edition->layout)
+        r = move_record(r, w->edition->layout);
+    if (r)
+        n->value = r;
+    return r;
+}
+
+/* `system` guards the whole process: it has one state, whatever the key. */
+struct weir__state *sim__state(struct sim_world *w, struct record *r, int i)
+{
+    struct record *of = w->edition->meter[i].term.algorithm == WEIR_SYSTEM ? w->everyone : r;
+
+    return (struct weir__state *)(void *)(of->bytes + of->layout->at[i]);
+}
+
+int sim__parts(struct sim_world *w, struct record *r, int64_t cost, int64_t patience_ns,
+               struct weir__part part[])
+{
+    const struct edition *e = w->edition;
+    const int64_t now = sim__now(w);
+    uint64_t random = w->dice * SIM_RANDOM_STEP;
+    const uint64_t dice = sim_random(&random);
+
+    for (int i = 0; i < e->n; i++) {
+        const int64_t own = weir__meter_patience(&e->meter[i]);
+
+        part[i] = (struct weir__part){
+            .meter = &e->meter[i],
+            .state = sim__state(w, r, i),
+            .ask = {.cost = cost,
+                    .patience_ns = patience_ns == WEIR_WAIT_DEFAULT ? own : patience_ns,
+                    .now_ns = now,
+                    .edge_ns = sim__edge(e, i, now),
+                    .signals = &w->signals,
+                    .dice = dice},
+        };
+    }
+    return e->n;
+}

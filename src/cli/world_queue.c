@@ -1,0 +1,277 @@
+/* Those who wait to enter: a queue for each key, first come first served.
+ *
+ * The pure part of `concurrency` refuses when it is full; to wait is the business of whoever calls it.
+ * Here the calls do not block: a waiter is put down, and sim_world_decided tells what became of it.
+ *
+ * Invariants:
+ *   (1) Nobody overtakes: only the first of a queue may enter, and who comes while others wait goes
+ *       behind them.
+ *   (2) A queue is looked at when something may have changed for its first: somebody left, the one
+ *       before it went, the limit changed, the key was reset, a lease ended.
+ *   (3) A waiter is decided once: it enters, another term refuses it when its turn comes, its time is
+ *       over, or it gives up. In the last two cases it leaves no trace.
+ *   (4) A lease that ends at a time serves the queue before a deadline at that time refuses, and a
+ *       deadline refuses only when its time is past.
+ */
+#include <stdlib.h>
+
+#include "cli/world_inside.h"
+
+enum { LOOK, DEADLINE }; /* on the agenda; at one time in this order */
+
+int64_t sim__queue_room(const struct edition *e, int64_t *max_wait_ns)
+{
+    int64_t room = INT64_MAX;
+
+    *max_wait_ns = WEIR_FOREVER;
+    for (int i = 0; i < e->n; i++) {
+        const struct weir_term *t = &e->meter[i].term;
+
+        if (t->algorithm != WEIR_CONCURRENCY || t->shadow || t->queue == 0)
+            continue;
+        room = weir__min(room, t->queue);
+        *max_wait_ns = weir__min(*max_wait_ns, t->max_wait_ns);
+    }
+    return room == INT64_MAX ? 0 : room;
+}
+
+/* ---- The queue itself --------------------------------------------------------------------------
+ */
+
+static struct queue *line_of(struct sim_world *w, struct record *r, struct weir__slice key)
+{
+    struct queue *q = r->line ? r->line : calloc(1, sizeof *q);
+
+    if (q && !r->line) {
+        q->key = key;
+        q->look_ns = INT64_MAX;
+        q->next = w->queues;
+        r->line = w->queues = q;
+    }
+    return q;
+}
+
+bool sim__queue_join(struct sim_world *w, struct record *r, struct weir__slice key,
+                     const struct waiter *like)
+{
+    struct queue *q = line_of(w, r, key);
+    struct waiter *x = q ? malloc(sizeof *x) : NULL;
+
+    if (!x)
+        return false;
+    *x = *like;
+    x->noted = x->deadline_ns <= WEIR__NOW_MAX - w->start_ns;
+    if (x->noted &&
+        !agenda_add(&w->agenda,
+                    (struct agenda_item){.time_ns = x->deadline_ns, .kind = DEADLINE, .what = x})) {
+        free(x);
+        return false;
+    }
+    x->waits = true;
+    x->line = q;
+    x->next = NULL;
+    x->before = q->last;
+    *(q->last ? &q->last->next : &q->first) = x;
+    q->last = x;
+    q->length++;
+    w->waiting++;
+    if (x->name)
+        ((struct held *)x->name->value)->waiter = x;
+    if (q->length == 1)
+        sim__queue_wake(w, q); /* to learn when a lease may end */
+    return true;
+}
+
+static void leave_line(struct sim_world *w, struct waiter *x)
+{
+    struct queue *q = x->line;
+
+    *(x->before ? &x->before->next : &q->first) = x->next;
+    *(x->next ? &x->next->before : &q->last) = x->before;
+    x->waits = false;
+    q->length--;
+    w->waiting--;
+    sim__queue_wake(w, q); /* whoever is first now may ask for less */
+}
+
+void sim__queue_wake(struct sim_world *w, struct queue *q)
+{
+    if (!q || q->ready || q->length == 0)
+        return;
+    q->ready = true;
+    q->behind = NULL;
+    *(w->ready ? &w->ready_last->behind : &w->ready) = q;
+    w->ready_last = q;
+}
+
+void sim__queue_wake_all(struct sim_world *w)
+{
+    for (struct queue *q = w->queues; q; q = q->next)
+        sim__queue_wake(w, q);
+}
+
+void sim__queue_quit(struct sim_world *w, struct waiter *x)
+{
+    leave_line(w, x);
+    x->next = w->gave_up;
+    w->gave_up = x;
+}
+
+/* Once it is told; the agenda may still have it. */
+static void let_go(struct waiter *x)
+{
+    if (!x->noted)
+        free(x);
+}
+
+void sim__queues_free(struct sim_world *w)
+{
+    for (struct waiter *x = w->gave_up, *next; x; x = next) {
+        next = x->next;
+        let_go(x);
+    }
+    for (const struct agenda_item *i; (i = agenda_first(&w->agenda));
+         agenda_drop_first(&w->agenda)) {
+        struct waiter *x = i->kind == DEADLINE ? i->what : NULL;
+
+        if (x)
+            x->noted = false;
+        if (x && !x->waits)
+            let_go(x);
+    }
+    agenda_free(&w->agenda);
+    for (struct queue *q = w->queues, *next; q; q = next) {
+        next = q->next;
+        for (struct waiter *x = q->first, *after; x; x = after) {
+            after = x->next;
+            let_go(x);
+        }
+        free(q);
+    }
+}
+
+/* ---- Deciding ----------------------------------------------------------------------------------
+ */
+
+/* Fills the outcome of a waiter that has left its queue, and lets it go. */
+static void tell(struct sim_world *w, struct waiter *x, struct record *r,
+                 const struct weir_verdict *v, struct sim_outcome *out)
+{
+    *out = (struct sim_outcome){.verb = SIM_ENTER,
+                                .time_ns = w->time_ns,
+                                .key = x->line->key,
+                                .id = x->name ? x->name->name : (struct weir__slice){"", 0},
+                                .cost = x->cost,
+                                .has_verdict = true,
+                                .state = sim__standing(w, r),
+                                .verdict = *v};
+    let_go(x);
+}
+
+/* The record of a key that somebody waits at: it is there, and a change of layout has moved it. */
+static struct record *record_of(struct sim_world *w, const struct queue *q)
+{
+    struct weir__slice key = q->key;
+    struct record *r = sim__record(w, &key, false);
+
+    return r ? r : w->nobody; /* out of memory */
+}
+
+static void tell_refused(struct sim_world *w, struct waiter *x, struct sim_outcome *out)
+{
+    struct record *r = record_of(w, x->line);
+    struct weir_verdict v;
+
+    sim__turn_away(w, r, x->cost, WEIR_LIMITED, &v);
+    if (x->name)
+        *(struct held *)x->name->value = (struct held){.kind = HELD_ENTERED, .key = x->line->key};
+    tell(w, x, r, &v, out);
+}
+
+/* To look again at a queue whose first cannot enter yet, when a lease ends. */
+static void look_later(struct sim_world *w, struct queue *q, int64_t at_ns)
+{
+    if (at_ns >= q->look_ns || at_ns > WEIR__NOW_MAX - w->start_ns)
+        return;
+    /* Once more at the same time would be for ever: the clock may have stepped back. */
+    at_ns = weir__max(at_ns, w->time_ns + 1);
+    if (agenda_add(&w->agenda, (struct agenda_item){.time_ns = at_ns, .kind = LOOK, .what = q}))
+        q->look_ns = at_ns;
+}
+
+static int64_t patience_left(const struct sim_world *w, const struct waiter *x)
+{
+    if (x->patience_ns == WEIR_WAIT_DEFAULT || x->patience_ns == WEIR_FOREVER)
+        return x->patience_ns;
+    return weir__max(0, x->patience_ns - (w->time_ns - x->joined_ns));
+}
+
+/* Looks at the first of those that are to be looked at. True: its first is decided. */
+static bool serve(struct sim_world *w, struct queue *q, struct sim_outcome *out)
+{
+    struct waiter *x = q->first;
+    struct record *r = record_of(w, q);
+    struct held scratch, *held = x && x->name ? x->name->value : &scratch;
+    struct weir_verdict v;
+
+    q->ready = false;
+    w->ready = q->behind;
+    if (!x)
+        return false;
+    if (sim__look(w, r, x->cost, patience_left(w, x)) == SIM__FULL) {
+        look_later(w, q, sim__lease_end(w, r, x->cost));
+        return false;
+    }
+    leave_line(w, x);
+    sim__charge(w, r, x->cost, patience_left(w, x), held, &v);
+    held->key = q->key;
+    tell(w, x, r, &v, out);
+    return true;
+}
+
+/* The first of the agenda happens. True: a waiter is decided. */
+static bool happen(struct sim_world *w, struct sim_outcome *out)
+{
+    const struct agenda_item item = *agenda_first(&w->agenda);
+    struct waiter *x = item.what;
+    struct queue *q = item.what;
+
+    agenda_drop_first(&w->agenda);
+    if (item.kind == LOOK) {
+        w->time_ns = item.time_ns;
+        if (q->look_ns == item.time_ns)
+            q->look_ns = INT64_MAX;
+        sim__queue_wake(w, q);
+        return false;
+    }
+    x->noted = false;
+    if (!x->waits) {
+        let_go(x);
+        return false;
+    }
+    w->time_ns = item.time_ns;
+    leave_line(w, x);
+    tell_refused(w, x, out);
+    return true;
+}
+
+static bool is_due(const struct agenda_item *i, int64_t until_ns)
+{
+    return i && (i->time_ns < until_ns || (i->time_ns == until_ns && i->kind == LOOK));
+}
+
+bool sim_world_decided(struct sim_world *w, int64_t until_ns, struct sim_outcome *out)
+{
+    while (w->gave_up || w->ready || is_due(agenda_first(&w->agenda), until_ns)) {
+        struct waiter *x = w->gave_up;
+
+        if (x) {
+            w->gave_up = x->next;
+            tell_refused(w, x, out);
+            return true;
+        }
+        if (w->ready ? serve(w, w->ready, out) : happen(w, out))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,80 @@
+/* How the guards of a key stand, in words. docs/reference/sim.md has the list: people read it, and
+ * programs split it at its blanks. */
+#include "cli/world_inside.h"
+
+static void word(struct weir__out *o, size_t start, const char *text)
+{
+    weir__out_text(o, o->len > start ? " " : "");
+    weir__out_text(o, text);
+}
+
+static void number(struct weir__out *o, size_t start, const char *name, int64_t value)
+{
+    if (value < 0)
+        return;
+    word(o, start, name);
+    weir__out_int(o, value);
+}
+
+/* /s, /m, /500ms */
+static void per(struct weir__out *o, int64_t period_ns)
+{
+    static const char *const UNITS[] = {"h", "m", "s", "ms", "us"};
+    int64_t ns;
+
+    weir__out_text(o, "/");
+    for (int i = 0; i < 5; i++) {
+        if (weir__parse_unit(weir__slice_of(UNITS[i]), &ns) && ns == period_ns) {
+            weir__out_text(o, UNITS[i]);
+            return;
+        }
+    }
+    weir__out_duration(o, period_ns);
+}
+
+static const char *stand_name(enum weir_stand stand)
+{
+    switch (stand) {
+    case WEIR_CLOSED: return "closed";
+    case WEIR_HALF_OPEN: return "half-open";
+    case WEIR_OPENED: return "open";
+    case WEIR_COOLING: return "cooling";
+    }
+    return "?";
+}
+
+static void one(struct weir__out *o, const struct weir_term *t, const struct weir_view *v,
+                int64_t waiting)
+{
+    const size_t start = o->len;
+
+    if (t->algorithm == WEIR_BREAKER || v->stand != WEIR_CLOSED)
+        word(o, start, stand_name(v->stand));
+    number(o, start, "limit=", v->limit);
+    number(o, start, "inflight=", v->in_flight);
+    if (t->algorithm == WEIR_CONCURRENCY && t->queue > 0)
+        number(o, start, "waiting=", waiting);
+    number(o, start, "rate=", v->rate);
+    if (v->rate >= 0)
+        per(o, t->period_ns);
+    if (o->len == start) /* nothing to tell */
+        weir__out_text(o, "-");
+}
+
+struct weir__slice sim__standing(struct sim_world *w, struct record *r)
+{
+    struct weir__out o = {w->state, sizeof w->state, 0};
+    const struct edition *e = w->edition;
+
+    for (int i = 0; i < e->n; i++) {
+        struct weir_view view;
+
+        if (!weir__meter_guards(&e->meter[i]))
+            continue;
+        weir__view(&e->meter[i], sim__state(w, r, i), sim__now(w), &view);
+        weir__out_text(&o, o.len > 0 ? " + " : "");
+        one(&o, &e->meter[i].term, &view, r->line ? r->line->length : 0);
+    }
+    (void)weir__out_end(&o);
+    return (struct weir__slice){w->state, o.len < sizeof w->state ? o.len : sizeof w->state - 1};
+}
