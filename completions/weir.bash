@@ -5,7 +5,8 @@
 # more must follow (a count, a value) a second match says what, and keeps the quote open.
 
 _weir_algorithms='fixed-window sliding-window sliding-counter sliding-log token-bucket
-    leaky-bucket pacer smooth-bursty smooth-warmup min-interval'
+    leaky-bucket pacer smooth-bursty smooth-warmup min-interval
+    concurrency system breaker bbr vegas gradient aimd adaptive-rate'
 
 # The options of an algorithm; those that end in "=" want a value.
 _weir_options()
@@ -19,8 +20,23 @@ _weir_options()
     pacer) echo 'slack= queue= max-wait=forever' ;;
     smooth-bursty) echo 'max-burst=' ;;
     smooth-warmup) echo 'warmup= cold=' ;;
+    concurrency) echo 'queue= max-wait= max-wait=forever lease=' ;;
+    system) echo 'cpu= load= memory= pressure= rt= inflight= rate=' ;;
+    breaker)
+        echo 'preset=hystrix preset=resilience4j preset=sentinel preset=sre errors= slow= count='
+        echo 'volume= window= buckets= open= open-max= growth= probes= probe-timeout='
+        echo 'forced=open forced=closed forced=metrics'
+        ;;
+    bbr) echo 'cpu= memory= load= window= buckets= cooling=' ;;
+    vegas | gradient) echo 'min= max= initial=' ;;
+    aimd) echo 'min= max= initial= timeout=' ;;
+    adaptive-rate) echo 'min= max= target= errors= burst=' ;;
     esac
-    echo 'count-denied shadow fallback=local fallback=allow fallback=deny'
+    case $1 in
+    concurrency | system | breaker | bbr | vegas | gradient | aimd) echo 'shadow' ;;
+    *) echo 'count-denied shadow' ;;
+    esac
+    echo 'fallback=local fallback=allow fallback=deny'
 }
 
 # _weir_offer HEAD WORD CANDIDATE...: the candidates that begin with WORD, each behind HEAD.
@@ -54,7 +70,7 @@ _weir_limit()
     word=${term##* }
     if [[ $algorithm == */* ]]; then
         algorithm=token-bucket
-    elif [[ ${term#* } != *' '* ]]; then
+    elif [[ ${term#* } != *' '* && $algorithm != @(system|breaker|bbr|vegas|gradient|aimd) ]]; then
         return # the count and the period
     fi
     head=$quote${text%"$word"}

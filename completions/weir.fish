@@ -20,8 +20,27 @@ function __weir_options_of
             printf '%s\n' max-burst=
         case smooth-warmup
             printf '%s\n' warmup= cold=
+        case concurrency
+            printf '%s\n' queue= max-wait= max-wait=forever lease=
+        case system
+            printf '%s\n' cpu= load= memory= pressure= rt= inflight= rate=
+        case breaker
+            printf '%s\n' preset=hystrix preset=resilience4j preset=sentinel preset=sre errors= slow= \
+                count= volume= window= buckets= open= open-max= growth= probes= probe-timeout= \
+                forced=open forced=closed forced=metrics
+        case bbr
+            printf '%s\n' cpu= memory= load= window= buckets= cooling=
+        case vegas gradient
+            printf '%s\n' min= max= initial=
+        case aimd
+            printf '%s\n' min= max= initial= timeout=
+        case adaptive-rate
+            printf '%s\n' min= max= target= errors= burst=
     end
-    printf '%s\n' count-denied shadow fallback=local fallback=allow fallback=deny
+    if not contains -- $argv[1] concurrency system breaker bbr vegas gradient aimd
+        echo count-denied
+    end
+    printf '%s\n' shadow fallback=local fallback=allow fallback=deny
 end
 
 # The text of the argument at the cursor, without its quote.
@@ -45,13 +64,21 @@ function __weir_limit
             "$head"pacer\  'turns at a constant pace' \
             "$head"smooth-bursty\  'the next caller pays' \
             "$head"smooth-warmup\  'a slow start after a rest' \
-            "$head"min-interval\  'at least this long between events'
+            "$head"min-interval\  'at least this long between events' \
+            "$head"concurrency\  'so many at once' \
+            "$head"system\  'a gate for the whole process' \
+            "$head"breaker\  'stop calling what does not answer' \
+            "$head"bbr\  'shed what would only queue, while the machine is hot' \
+            "$head"vegas\  'a limit that hears the queue' \
+            "$head"gradient\  'a limit that follows latency' \
+            "$head"aimd\  'a limit that goes up until it hurts' \
+            "$head"adaptive-rate\  'a rate that follows what it hears'
         return
     end
     set -l algorithm $words[1]
     if string match -q '*/*' -- $algorithm
         set algorithm token-bucket
-    else if test (count $words) -lt 3
+    else if test (count $words) -lt 3; and not contains -- $algorithm system breaker bbr vegas gradient aimd
         return # the count and the period
     end
     set -l before (string replace -r '[^ ]*$' '' -- "$text")

@@ -75,7 +75,15 @@ static bool makes_wait(const struct weir_limit *l)
         case WEIR_SLIDING_COUNTER:
         case WEIR_SLIDING_LOG:
         case WEIR_TOKEN_BUCKET:
-        case WEIR_MIN_INTERVAL: break;
+        case WEIR_MIN_INTERVAL:
+        case WEIR_CONCURRENCY: /* the daemon has no guards (limits.c) */
+        case WEIR_SYSTEM:
+        case WEIR_BREAKER:
+        case WEIR_BBR:
+        case WEIR_VEGAS:
+        case WEIR_GRADIENT:
+        case WEIR_AIMD:
+        case WEIR_ADAPTIVE_RATE: break;
         }
     }
     return false;

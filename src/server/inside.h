@@ -168,6 +168,8 @@ struct held_limit {
 };
 
 void held_limit_let_go(struct held_limit *l);
+/* Whether requests can take of it; false and *why: it has a guard. */
+bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why);
 
 struct names *names_open(struct weir *w);
 void names_close(struct names *n);

@@ -238,11 +238,25 @@ static int entry_set(struct names *n, struct weir_policy *p)
     return 0;
 }
 
+bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->term[i].algorithm >= WEIR_FIRST_GUARD) {
+            why->column = 0;
+            (void)snprintf(why->text, sizeof why->text,
+                           "'%s' is a guard, which is entered and left: the daemon has rates only",
+                           weir_algorithm_name(l->term[i].algorithm));
+            return false;
+        }
+    return true;
+}
+
 /* The writer's. */
 static int set_locked(struct names *n, struct weir__slice name, const char *text,
                       struct weir_diag *why)
 {
     char copy[WEIR_NAME_MAX];
+    struct weir_limit limit;
     struct weir_policy *p;
     int error;
 
@@ -261,7 +275,11 @@ static int set_locked(struct names *n, struct weir__slice name, const char *text
     }
     memcpy(copy, name.at, name.len);
     copy[name.len] = '\0';
-    error = weir_policy_set(n->engine, copy, text, &p, why);
+    error = weir_limit_parse(&limit, text, why);
+    if (!error && !limit_is_takeable(&limit, why))
+        error = WEIR_EINVAL;
+    if (!error)
+        error = weir_policy_set(n->engine, copy, text, &p, why);
     return error ? error : entry_set(n, p);
 }
 

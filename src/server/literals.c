@@ -167,7 +167,7 @@ static const struct limit *learn(struct literals *l, struct weir__slice text, ui
         return NULL;
     memcpy(copy, text.at, text.len);
     copy[text.len] = '\0';
-    if (weir_limit_parse(&parsed, copy, why) != 0) {
+    if (weir_limit_parse(&parsed, copy, why) != 0 || !limit_is_takeable(&parsed, why)) {
         free(copy);
         return NULL;
     }

@@ -13,14 +13,21 @@ static void check(const struct sim_outcome *o)
 {
     const struct weir_verdict *v = &o->verdict;
 
-    if (!o->has_verdict)
+    if (!o->has_verdict || o->queued)
         return;
     if (v->remaining < 0 || v->remaining > v->limit || v->reset_after_ns < 0 || v->wait_ns < 0)
         abort();
-    if (!v->allowed && v->retry_after_ns <= 0 && v->retry_after_ns != -1)
+    /* A guard may not know. */
+    if (!v->allowed && v->retry_after_ns <= (o->state.len > 0 ? -1 : 0) && v->retry_after_ns != -1)
         abort();
     if (!v->allowed && v->reason == WEIR_OK)
         abort();
+}
+
+static void check_decided(struct sim_world *world, int64_t until_ns)
+{
+    for (struct sim_outcome o; sim_world_decided(world, until_ns, &o);)
+        check(&o);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -38,9 +45,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             rest = (struct weir__slice){rest.at + 1, rest.len - 1};
         if (sim_script_parse(line, &event, &error) != SIM_LINE_EVENT)
             continue;
+        if (event.timed)
+            check_decided(world, event.time_ns);
         if (sim_world_apply(world, &event, &outcome, &error))
             check(&outcome);
+        check_decided(world, sim_world_time(world));
     }
+    if (world)
+        check_decided(world, INT64_MAX);
     if (world)
         sim_world_close(world);
     return 0;

@@ -329,7 +329,7 @@ def damage_inside(folder):
     record = word(good, DIRECTORY_AT) + 40
     rows = [
         ("a damaged directory", spoilt("d1", record - 8, b"\x05"), ": damaged: its directory contradicts the header"),
-        ("a damaged record", spoilt("d2", record + 24 + 128 + 3728 + 1000, b"\x55"),
+        ("a damaged record", spoilt("d2", record + 24 + 128 + 6544 + 1000, b"\x55"),
          ": damaged: the record of the policy 'api' does not add up"),
         ("a damaged table", spoilt("d3", word(good, TABLE_0), b"\x20"),
          ": damaged: the table of 16-byte states contradicts itself"),

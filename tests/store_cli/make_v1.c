@@ -78,6 +78,15 @@ static void lower_header(const struct weir__header *from, struct v1_header *to, 
     to->recovered = atomic_load(&from->recovered);
 }
 
+static void lower_version(const struct weir__version *from, struct v1_version *to)
+{
+    to->n = from->n;
+    memcpy(to->scope, from->scope, sizeof to->scope);
+    memcpy(to->past, from->past, sizeof to->past);
+    for (int i = 0; i < WEIR_TERMS_MAX; i++)
+        memcpy(&to->term[i], &from->term[i], sizeof to->term[i]);
+}
+
 static void lower_record(const struct weir__record *from, struct v1_record *to)
 {
     atomic_store(&to->tag, atomic_load(&from->tag));
@@ -86,7 +95,7 @@ static void lower_record(const struct weir__record *from, struct v1_record *to)
     to->resets = atomic_load(&from->resets);
     memcpy(to->name, from->name, sizeof to->name);
     for (int i = 0; i < V1_VERSIONS; i++)
-        memcpy(&to->version[i], &from->version[i], sizeof to->version[i]);
+        lower_version(&from->version[i], &to->version[i]);
 }
 
 static void lower_directory(const struct weir__directory *from, struct v1_directory *to)

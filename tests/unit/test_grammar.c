@@ -51,6 +51,51 @@ static void accepted_texts_print_in_canonical_form(void **state)
         {"token-bucket 1000000000000/1us", "token-bucket 1000000000000/us"},
         {"token-bucket 1/366d", "token-bucket 1/8784h"},
         {"pacer 1/366d", "pacer 1/8784h"},
+        {"concurrency 10 queue=0 lease=none", "concurrency 10"},
+        {"concurrency 1k queue=5", "concurrency 1000 queue=5"},
+        {"concurrency 10 max-wait=1s queue=5", "concurrency 10 queue=5"},
+        {"concurrency 10 queue=5 max-wait=forever lease=60s",
+         "concurrency 10 queue=5 max-wait=forever lease=1m"},
+        {"system rate=5k/s load=2.50 cpu=80.0%", "system cpu=80% load=2.5 rate=5000/s"},
+        {"system memory=90% pressure=12.5% rt=0.2s inflight=500",
+         "system memory=90% pressure=12.5% rt=200ms inflight=500"},
+        {"system rate=10/day cpu=none", "system rate=10/24h"},
+        {"breaker", "breaker"},
+        {"breaker errors=50% slow=none volume=20 window=10s open=5s probes=1 preset=none",
+         "breaker"},
+        {"breaker slow=50%/200ms count=5 shadow fallback=deny",
+         "breaker slow=50%/200ms count=5 shadow fallback=deny"},
+        {"breaker window=100", "breaker window=100"},
+        {"breaker window=1.5s", "breaker window=1s500ms"},
+        {"breaker window=5m", "breaker window=5m"},
+        {"breaker window=0.1k volume=100", "breaker volume=100 window=100"},
+        {"breaker window=10", "breaker window=10"}, /* and its volume is 10 */
+        {"breaker open=2m", "breaker open=2m"},
+        {"breaker open=2m open-max=2m probe-timeout=2m", "breaker open=2m"},
+        {"breaker growth=1.50 buckets=5 forced=metrics",
+         "breaker buckets=5 growth=1.5 forced=metrics"},
+        {"breaker errors=40% preset=hystrix", "breaker preset=hystrix errors=40%"},
+        {"breaker preset=resilience4j volume=200", "breaker preset=resilience4j"},
+        {"breaker preset=resilience4j window=20s", "breaker preset=resilience4j window=20s"},
+        {"breaker preset=resilience4j window=20s buckets=20 slow=100%/1m",
+         "breaker preset=resilience4j window=20s"},
+        {"breaker preset=sentinel count=3", "breaker preset=sentinel count=3"},
+        {"breaker preset=sentinel count=3 errors=50%",
+         "breaker preset=sentinel errors=50% count=3"},
+        {"breaker preset=sre count-denied errors=40%", "breaker preset=sre"},
+        {"bbr", "bbr"},
+        {"bbr cpu=80% window=10s buckets=100 cooling=1s", "bbr"},
+        {"bbr cpu=none load=4 memory=80%", "bbr cpu=none memory=80% load=4"},
+        {"vegas initial=20 max=1000 min=1", "vegas"},
+        {"gradient max=500", "gradient max=500"},
+        {"aimd max=10", "aimd max=10"},
+        {"aimd max=10 min=10 initial=10 timeout=5s", "aimd max=10"},
+        {"aimd min=300", "aimd min=300"},
+        {"adaptive-rate 1k/s max=10k min=100", "adaptive-rate 1000/s min=100 max=10000"},
+        {"adaptive-rate 1k/s max=10k min=100 target=50ms errors=2.5% burst=50 count-denied",
+         "adaptive-rate 1000/s min=100 max=10000 target=50ms errors=2.5% burst=50 count-denied"},
+        {"100/s + concurrency 5 + system cpu=80%",
+         "token-bucket 100/s + concurrency 5 + system cpu=80%"},
     };
 
     (void)state;
@@ -146,6 +191,59 @@ static void refused_texts_say_what_and_where(void **state)
         {"fixed-window 5/day tz=Mars/Base", WEIR_ENOZONE, 23, "tz='Mars/Base' is not valid"},
         {"fixed-window 5/day tz=../../../etc/passwd", WEIR_ENOZONE, 23, "is not valid"},
         {"fixed-window 5/day tz=/etc/localtime", WEIR_ENOZONE, 23, "is not valid"},
+        {"concurrency", WEIR_ESYNTAX, 12, "expected a count after concurrency, such as 10"},
+        {"concurrency 10/s", WEIR_ESYNTAX, 13, "a count after concurrency, such as 10, not '10/s'"},
+        {"concurrency 0", WEIR_ERANGE, 13, "count '0' is out of range"},
+        {"concurrency + 10/s", WEIR_ESYNTAX, 13, "expected a count after concurrency"},
+        {"concurrency 10 max-wait=1s", WEIR_ESYNTAX, 16, "max-wait needs queue="},
+        {"concurrency 65537 lease=1s", WEIR_ERANGE, 19, "with a lease the count is at most 65536"},
+        {"concurrency 10 count-denied", WEIR_ESYNTAX, 16, "count-denied means nothing here"},
+        {"breaker count-denied", WEIR_ESYNTAX, 9, "count-denied means nothing here"},
+        {"system", WEIR_ESYNTAX, 1, "system needs something to look at, such as cpu=80%"},
+        {"10/s + system shadow", WEIR_ESYNTAX, 8, "system needs something to look at"},
+        {"system cpu=80", WEIR_ESYNTAX, 12,
+         "cpu='80' is not valid; expected none or a share such as 80% or 12.5%"},
+        {"system cpu=%", WEIR_ESYNTAX, 12, "cpu='%' is not valid"},
+        {"system cpu=0%", WEIR_ERANGE, 12, "cpu='0%' is out of range"},
+        {"system cpu=100.1%", WEIR_ERANGE, 12, "cpu='100.1%' is out of range"},
+        {"system cpu=12.55%", WEIR_ESYNTAX, 12, "cpu='12.55%' is not valid"},
+        {"system rate=5", WEIR_ESYNTAX, 13,
+         "rate='5' is not valid; expected none or COUNT/PERIOD, such as 5k/s"},
+        {"system rate=x/s", WEIR_ESYNTAX, 13, "count 'x' is not valid"},
+        {"system rate=5/month", WEIR_ESYNTAX, 15, "period 'month' is not valid"},
+        {"breaker 10/s", WEIR_ESYNTAX, 9, "unknown option '10/s' for breaker"},
+        {"breaker errors=none", WEIR_ESYNTAX, 9,
+         "nothing would open it: give errors=, slow= or count="},
+        {"breaker slow=50%", WEIR_ESYNTAX, 14,
+         "expected none or a share and a duration, such as 50%/200ms"},
+        {"breaker slow=50%/0s", WEIR_ERANGE, 14, "slow='50%/0s' is out of range"},
+        {"breaker slow=200ms/50%", WEIR_ESYNTAX, 14, "slow='200ms/50%' is not valid"},
+        {"breaker window=0", WEIR_ERANGE, 16, "window='0' is out of range"},
+        {"breaker window=65537", WEIR_ERANGE, 16, "or a number of calls, 1 .. 65536"},
+        {"breaker window=1.5", WEIR_ESYNTAX, 16, "window='1.5' is not valid"},
+        {"breaker window=", WEIR_ESYNTAX, 16, "window='' is not valid"},
+        {"breaker window=ten", WEIR_ESYNTAX, 16, "window='ten' is not valid"},
+        {"breaker window=7s buckets=3", WEIR_ERANGE, 19,
+         "buckets=3 does not divide the window of 7s"},
+        {"breaker window=100 buckets=5", WEIR_ESYNTAX, 20, "buckets needs a window of time"},
+        {"breaker window=100 volume=101", WEIR_ERANGE, 20, "volume may not exceed the window"},
+        {"breaker open=2m open-max=1m", WEIR_ERANGE, 17, "open-max may not be less than open"},
+        {"breaker preset=netflix", WEIR_ESYNTAX, 16,
+         "preset='netflix' is not valid; expected none, hystrix, resilience4j, sentinel or sre"},
+        {"breaker preset=sre open=5s", WEIR_ESYNTAX, 20,
+         "preset=sre throttles by the share of errors"},
+        {"breaker preset=sre window=100", WEIR_ESYNTAX, 20, "preset=sre needs a window of time"},
+        {"breaker preset=sre errors=100%", WEIR_ERANGE, 20, "a share of errors below 100%"},
+        {"bbr cpu=none", WEIR_ESYNTAX, 5, "bbr needs one of cpu=, memory= and load="},
+        {"bbr buckets=3 window=1s", WEIR_ERANGE, 5, "buckets=3 does not divide the window of 1s"},
+        {"vegas timeout=1s", WEIR_ESYNTAX, 7,
+         "unknown option 'timeout' for vegas; it belongs to aimd"},
+        {"aimd min=300 max=200", WEIR_ERANGE, 6, "min may not exceed max"},
+        {"aimd initial=5", WEIR_ERANGE, 6, "initial must lie within min and max"},
+        {"adaptive-rate", WEIR_ESYNTAX, 14, "expected COUNT/PERIOD after adaptive-rate"},
+        {"adaptive-rate 1k/s max=10k", WEIR_ESYNTAX, 15, "needs min= and max=, such as min=100"},
+        {"adaptive-rate 1k/s min=2k max=10k", WEIR_ERANGE, 20, "must lie within min and max"},
+        {"adaptive-rate 1k/s min=1 max=999", WEIR_ERANGE, 26, "must lie within min and max"},
         {"10/s +", WEIR_ESYNTAX, 7, "expected a limit"},
         {"+ 10/s", WEIR_ESYNTAX, 1, "unknown algorithm '+'"},
         {"1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s + 1/s "
@@ -186,6 +284,30 @@ static void a_long_text_is_refused_and_a_long_word_is_cut(void **state)
     assert_true(strlen(why.text) < sizeof why.text);
 }
 
+/* Sixteen terms that print longer than they are written. */
+static void a_limit_whose_canonical_text_is_too_long_is_refused(void **state)
+{
+    char text[WEIR_LIMIT_TEXT_MAX] = "";
+    struct weir_diag why;
+    struct weir_limit l;
+
+    (void)state;
+    for (int i = 0; i < 16; i++)
+        (void)snprintf(
+            text + strlen(text), sizeof text - strlen(text),
+            "%sbreaker preset=resilience4j errors=9.9%% slow=9.9%%/99.12345678d count=1M "
+            "volume=1M window=99.12345678d buckets=1 open=99.12345678d "
+            "open-max=99.12345679d growth=33.333 probes=1M probe-timeout=99.12345678d "
+            "forced=metrics shadow fallback=allow",
+            i > 0 ? " + " : "");
+    assert_true(strlen(text) < sizeof text - 1);
+    assert_int_equal(weir_limit_parse(&l, text, &why), WEIR_ERANGE);
+    assert_non_null(strstr(why.text, "canonical form"));
+    *strrchr(text, '+') = '\0'; /* one less, and another */
+    *strrchr(text, '+') = '\0';
+    assert_int_equal(weir_limit_parse(&l, text, &why), 0);
+}
+
 static void printing_into_too_little_room_still_ends_the_text(void **state)
 {
     struct weir_limit l;
@@ -212,6 +334,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(accepted_texts_print_in_canonical_form),
     cmocka_unit_test(refused_texts_say_what_and_where),
     cmocka_unit_test(a_long_text_is_refused_and_a_long_word_is_cut),
+    cmocka_unit_test(a_limit_whose_canonical_text_is_too_long_is_refused),
     cmocka_unit_test(printing_into_too_little_room_still_ends_the_text),
     cmocka_unit_test(errors_and_reasons_have_names_and_texts),
 };

@@ -15,7 +15,9 @@ static void bad_lines_say_what_is_wrong(void **state)
         {"take k", "time 'take' is not valid"},
         {"0x take k", "time '0x' is not valid"},
         {"-1s take k", "time '-1s' is not valid"},
-        {"0s grab k", "unknown verb 'grab'; expected take, peek, refund, cancel, reset or limit"},
+        {"0s grab k",
+         "unknown verb 'grab'; expected take, peek, refund, cancel, enter, exit, signal, "
+         "reset or limit"},
         {"0s take", "expected a key after take"},
         {"0s cancel", "expected an id after cancel"},
         {"0s take k -1", "cost '-1' is negative"},
@@ -31,6 +33,21 @@ static void bad_lines_say_what_is_wrong(void **state)
         {"0s cancel a 1", "unexpected word '1'"},
         {"0s refund k wait=1s", "'wait=1s' is not a cost"},
         {"99999999h take k", "past the end of the clock"},
+        {"0s enter", "expected a key after enter"},
+        {"0s enter k 1 2", "unexpected word '2'"},
+        {"0s enter k ok",
+         "'ok' is neither a cost nor an option (wait=DURATION, wait=forever, as=ID)"},
+        {"0s exit", "expected an id after exit"},
+        {"0s exit a fine", "'fine' is not how a call ends; expected ok, error, drop or ignore"},
+        {"0s exit a ok 1", "unexpected word '1'"},
+        {"0s signal", "expected a signal after signal"},
+        {"0s signal cpu", "'cpu' is not a signal"},
+        {"0s signal cpu=", "'cpu=' is not a signal"},
+        {"0s signal cpu=%", "'cpu=%' is not a signal"},
+        {"0s signal cpu=85", "'cpu=85' is not a signal"},
+        {"0s signal load=85%", "'load=85%' is not a signal"},
+        {"0s signal cpu=85% heat=3", "'heat=3' is not a signal"},
+        {"0s signal cpu=-1%", "'cpu=-1%' is not a signal"},
     };
 
     (void)state;
@@ -66,6 +83,32 @@ static void lines_are_read_as_written(void **state)
     assert_true(weir__slice_is(e.id, "x"));
     assert_int_equal(sim_script_parse(weir__slice_of("limit 5/s\r"), &e, &error), SIM_LINE_EVENT);
     assert_false(e.timed);
+}
+
+static void guards_are_read_as_written(void **state)
+{
+    struct sim_event e;
+    struct sim_error error;
+
+    (void)state;
+    assert_int_equal(sim_script_parse(weir__slice_of("1s enter k 3 as=x wait=2s"), &e, &error),
+                     SIM_LINE_EVENT);
+    assert_int_equal(e.verb, SIM_ENTER);
+    assert_int_equal(e.cost, 3);
+    assert_int_equal(e.patience_ns, 2000000000);
+    assert_true(weir__slice_is(e.id, "x"));
+    assert_int_equal(sim_script_parse(weir__slice_of("1s exit x"), &e, &error), SIM_LINE_EVENT);
+    assert_int_equal(e.how, WEIR_SUCCESS);
+    assert_int_equal(sim_script_parse(weir__slice_of("1s exit x drop"), &e, &error),
+                     SIM_LINE_EVENT);
+    assert_int_equal(e.how, WEIR_DROP);
+    assert_int_equal(
+        sim_script_parse(weir__slice_of("1s signal cpu=12.5% load=3.25 memory=none"), &e, &error),
+        SIM_LINE_EVENT);
+    assert_int_equal(e.signals.cpu_milli, 125);
+    assert_int_equal(e.signals.load_milli, 3250);
+    assert_int_equal(e.signals.memory_milli, WEIR_NONE);
+    assert_int_equal(e.signals.pressure_milli, SIM_SAME);
 }
 
 static void dates_are_checked(void **state)
@@ -172,26 +215,42 @@ static void poisson_arrivals_are_the_same_everywhere(void **state)
 
 static void bad_traffic_is_refused(void **state)
 {
-    static const char *const ROWS[] = {"",
-                                       ";",
-                                       "stedy 5/s 1s",
-                                       "steady 5 1s",
-                                       "steady 0/s 1s",
-                                       "steady 5/s",
-                                       "steady 5/s 0s",
-                                       "steady 5/0s 1s",
-                                       "steady 1/106751d 100d",
-                                       "steady 1M/s 1000s",
-                                       "ramp 5/s 1s",
-                                       "ramp 0..0/s 1s",
-                                       "burst 5 in 1s",
-                                       "burst 0 at 1s",
-                                       "steady 5/s 1s seed=1",
-                                       "poisson 5/s 1s seed=x",
-                                       "steady 5/s 1s keys=0",
-                                       "steady 5/s 1s cost=-1",
-                                       "steady 5/s 1s what",
-                                       "pause"};
+    static const char *const ROWS[] = {
+        "",
+        ";",
+        "stedy 5/s 1s",
+        "steady 5 1s",
+        "steady 0/s 1s",
+        "steady 5/s",
+        "steady 5/s 0s",
+        "steady 5/0s 1s",
+        "steady 1/106751d 100d",
+        "steady 1M/s 1000s",
+        "ramp 5/s 1s",
+        "ramp 0..0/s 1s",
+        "burst 5 in 1s",
+        "burst 0 at 1s",
+        "steady 5/s 1s seed=1",
+        "poisson 5/s 1s seed=x",
+        "steady 5/s 1s keys=0",
+        "steady 5/s 1s cost=-1",
+        "steady 5/s 1s what",
+        "pause",
+        "service 20ms",
+        "steady 5/s 1s; service",
+        "steady 5/s 1s; service 0s",
+        "steady 5/s 1s; service 20ms 8",
+        "steady 5/s 1s; service 20ms workers=0",
+        "steady 5/s 1s; service 20ms queue=x",
+        "steady 5/s 1s; service 20ms errors=30",
+        "steady 5/s 1s; service 20ms errors=%",
+        "steady 5/s 1s; service 20ms errors=0..101%",
+        "steady 5/s 1s; service 20ms errors=0..%",
+        "steady 5/s 1s; service 20ms errors=1..2..3..4..5..6..7..8..9%",
+        "steady 5/s 1s; service 20ms timeout=0s",
+        "steady 5/s 1s; service 20ms jitter=200%",
+        "steady 5/s 1s; service 20ms seed=x",
+        "steady 5/s 1s; service 20ms; service 20ms"};
     static struct traffic t;
 
     (void)state;
@@ -269,6 +328,7 @@ static void bytes_of_a_forgotten_algorithm_are_not_read(void **state)
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(bad_lines_say_what_is_wrong),
     cmocka_unit_test(lines_are_read_as_written),
+    cmocka_unit_test(guards_are_read_as_written),
     cmocka_unit_test(dates_are_checked),
     cmocka_unit_test(traffic_makes_what_it_says),
     cmocka_unit_test(poisson_arrivals_are_the_same_everywhere),
