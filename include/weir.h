@@ -290,7 +290,8 @@ WEIR_API const char *weir_algorithm_name(enum weir_algorithm algorithm);
 /* ---- One limiter, without keys ------------------------------------------------------------- */
 
 /* A limit and the state of its only key: no table, no lock where the state fits in 16 bytes. Its
- * clock is weir_now(NULL). Patience and costs are as in a request (below). */
+ * clock is weir_now(NULL). Patience and costs are as in a request (below). Rates only: guards need an
+ * engine. */
 struct weir_limiter;
 
 WEIR_API int weir_limiter_open(struct weir_limiter **limiter, const char *limit,
@@ -399,9 +400,9 @@ struct weir_options {
      * does not matter. 1,000,000 unless told. An existing file keeps what it was made with. */
     uint64_t max_keys;
     /* States come in sizes: most algorithms' take 16 bytes, sliding-counter's 24, smooth-warmup's
-     * 40, sliding-window's 4 or 8 a slot and sliding-log's 8 an event more. Each size that is in use
-     * has a table of its own, for max_keys keys or for what fits in max_bytes, whichever is less.
-     * 256 bytes a key of max_keys unless told. */
+     * 40, sliding-window's 4 or 8 a slot and sliding-log's 8 an event more, guards' as their pages in
+     * docs/algorithms say. Each size that is in use has a table of its own, for max_keys keys or for
+     * what fits in max_bytes, whichever is less. 256 bytes a key of max_keys unless told. */
     uint64_t max_bytes;
     uint32_t max_policies; /* 128 unless told                                              */
     enum weir_full full;
@@ -473,7 +474,7 @@ WEIR_API int weir_take(struct weir *w, const struct weir_request *rq, struct wei
 WEIR_API int weir_take_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                           struct weir_verdict *v);
 
-/* What weir_take would answer, without taking. */
+/* What weir_take would answer, without taking; or weir_enter, without waiting. */
 WEIR_API int weir_peek(struct weir *w, const struct weir_request *rq, struct weir_verdict *v);
 WEIR_API int weir_peek_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                           struct weir_verdict *v);

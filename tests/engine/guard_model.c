@@ -146,11 +146,14 @@ static bool play_limit(struct play *p)
     struct sim_event e = {.verb = SIM_LIMIT};
     struct sim_outcome out;
     struct weir_diag why;
+    char limit[sizeof p->limit] = "";
 
-    p->limit[0] = '\0';
     for (uint64_t i = 0; i < n; i++)
-        (void)snprintf(p->limit + strlen(p->limit), sizeof p->limit - strlen(p->limit), "%s%s",
-                       i ? " + " : "", TERMS[roll(TERM_COUNT)]);
+        (void)snprintf(limit + strlen(limit), sizeof limit - strlen(limit), "%s%s", i ? " + " : "",
+                       TERMS[roll(TERM_COUNT)]);
+    if (strcmp(limit, p->limit) == 0)
+        return true; /* to an engine that is no change, to the world it is one */
+    memcpy(p->limit, limit, sizeof limit);
     (void)snprintf(p->did, sizeof p->did, "limit");
     e.limit = weir__slice_of(p->limit);
     if (weir_policy_set_at(p->w, "p", p->limit, SIM_START_NS + p->time_ns, &p->policy, &why) != 0) {
