@@ -49,8 +49,19 @@ static void guess(struct guess *g, struct weir__slice word, const char *name)
 {
     const int distance = weir__slice_distance(word, weir__slice_of(name));
 
-    if (distance <= 2 && distance < g->distance)
+    /* Of a short word two edits leave nothing. */
+    if (distance <= 2 && 2 * (size_t)distance <= word.len && distance < g->distance)
         *g = (struct guess){name, distance};
+}
+
+/* "circuit-breaker" is far from "breaker", but has it within. */
+static void guess_within(struct guess *g, struct weir__slice word, const char *name)
+{
+    const struct weir__slice part = weir__slice_of(name);
+
+    for (size_t i = 0; !g->name && i + part.len <= word.len; i++)
+        if (memcmp(word.at + i, part.at, part.len) == 0)
+            g->name = name;
 }
 
 static void did_you_mean(struct weir__out *o, const struct guess *g)
@@ -91,6 +102,8 @@ static bool read_algorithm(struct weir__parser *p, struct weir_term *t)
         weir__out_text(o, " has no period; expected COUNT/PERIOD, such as 10/s");
         return false;
     }
+    for (int i = 0; i < WEIR__ALGORITHM_COUNT; i++)
+        guess_within(&g, p->word, weir_algorithm_name((enum weir_algorithm)i));
     weir__out_text(o, "unknown algorithm ");
     weir__out_quoted(o, p->word);
     did_you_mean(o, &g);
@@ -145,22 +158,49 @@ static bool read_amount(struct weir__parser *p, struct weir_term *t)
     return read;
 }
 
-/* Which other algorithm has the option, if any: a better hint than a list. */
-static const char *owner_of(struct weir__slice name)
+/* Which other algorithms have the option: a better hint than a list. False: none has. */
+static bool say_owners(struct weir__out *o, struct weir__slice name)
 {
-    for (unsigned i = 0; i < WEIR__ALGORITHM_COUNT; i++)
-        if (weir__option_find(i, name))
-            return weir_algorithm_name((enum weir_algorithm)i);
-    return NULL;
+    const char *join = "; it belongs to ";
+    bool any = false;
+
+    for (unsigned i = 0; i < WEIR__ALGORITHM_COUNT; i++) {
+        if (!weir__option_find(i, name))
+            continue;
+        weir__out_text(o, join);
+        weir__out_text(o, weir_algorithm_name((enum weir_algorithm)i));
+        join = ", ";
+        any = true;
+    }
+    return any;
+}
+
+static bool is_algorithm(struct weir__slice word)
+{
+    for (int i = 0; i < WEIR__ALGORITHM_COUNT; i++)
+        if (weir__slice_is(word, weir_algorithm_name((enum weir_algorithm)i)))
+            return true;
+    return false;
+}
+
+/* Whether a word where an option should be is the start of another limit. */
+static bool begins_a_limit(struct weir__slice word)
+{
+    return is_algorithm(word) ||
+           (*word.at >= '0' && *word.at <= '9' && memchr(word.at, '/', word.len));
 }
 
 static bool unknown_option(struct weir__parser *p, const struct weir_term *t,
                            struct weir__slice name)
 {
-    const char *owner = owner_of(name);
     struct weir__out *o = weir__complain(p, WEIR_ESYNTAX, name.at);
     struct guess g = {NULL, 99};
 
+    if (begins_a_limit(p->word)) {
+        weir__out_quoted(o, p->word);
+        weir__out_text(o, " begins another limit; expected ' + ' before it");
+        return false;
+    }
     weir__out_text(o, "unknown option ");
     weir__out_quoted(o, name);
     weir__out_text(o, " for ");
@@ -169,12 +209,8 @@ static bool unknown_option(struct weir__parser *p, const struct weir_term *t,
         guess(&g, name, x->name);
     for (const struct weir__option *x = weir__options_of(WEIR__ANY_ALGORITHM); x->name; x++)
         guess(&g, name, x->name);
-    if (owner) {
-        weir__out_text(o, "; it belongs to ");
-        weir__out_text(o, owner);
-    } else {
+    if (!say_owners(o, name))
         did_you_mean(o, &g);
-    }
     weir__out_text(o, " (");
     weir__options_list(o, t->algorithm);
     weir__out_text(o, ")");

@@ -11,7 +11,6 @@
 #define COUNTS     "1 .. 1000000000000"
 #define LIMITS_MAX INT64_C(1000000)
 #define CALLS_MAX  INT64_C(1000000000)
-#define PERIODS    "a duration, 1us .. 366 days"
 #define NO_WORDS    \
     {               \
         {           \
@@ -32,22 +31,22 @@ const struct weir__option weir__concurrency_options[] = {
      AT(max_wait_ns),
      0,
      WEIR_PERIOD_MAX_NS,
-     "forever or a duration of at most 366 days",
+     "forever or " WEIR__SAY_SPAN,
      {{"forever", WEIR_FOREVER}}},
     {"lease", WEIR__OPTION_DURATION, AT(lease_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     "none or " PERIODS, NONE},
+     "none or " WEIR__SAY_PERIOD, NONE},
     {.name = NULL},
 };
 
-#define SHARE(name, field)                                                                      \
-    {                                                                                           \
-        name, WEIR__OPTION_PERCENT, AT(field), 1, 1000, "none or a share such as 80% or 12.5%", \
-            NONE                                                                                \
+#define SHARE(name, field)                                              \
+    {                                                                   \
+        name, WEIR__OPTION_PERCENT, AT(field), 1, 1000,                 \
+            "none or a share such as 80% or 12.5% (0.1% .. 100%)", NONE \
     }
-#define LOAD                                                                \
-    {                                                                       \
-        "load", WEIR__OPTION_MILLI, AT(load_milli), 1, INT64_C(1000000000), \
-            "none or a load average such as 8 or 0.5", NONE                 \
+#define LOAD                                                                   \
+    {                                                                          \
+        "load", WEIR__OPTION_MILLI, AT(load_milli), 1, INT64_C(1000000000),    \
+            "none or a load average such as 8 or 0.5 (0.001 .. 1000000)", NONE \
     }
 
 const struct weir__option weir__system_options[] = {
@@ -56,7 +55,7 @@ const struct weir__option weir__system_options[] = {
     SHARE("memory", memory_milli),
     SHARE("pressure", pressure_milli),
     {"rt", WEIR__OPTION_DURATION, AT(target_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     "none or " PERIODS, NONE},
+     "none or " WEIR__SAY_PERIOD, NONE},
     {"inflight", WEIR__OPTION_COUNT, AT(most), 1, WEIR_COUNT_MAX, "none or " COUNTS, NONE},
     {"rate", WEIR__OPTION_RATE, AT(count), 0, 0, "none or COUNT/PERIOD, such as 5k/s", NONE},
     {.name = NULL},
@@ -76,21 +75,21 @@ const struct weir__option weir__breaker_options[] = {
       {"sre", WEIR_PRESET_SRE}}},
     SHARE("errors", errors_milli),
     {"slow", WEIR__OPTION_SHARE, AT(slow_milli), 1, 1000,
-     "none or a share and a duration, such as 50%/200ms", NONE},
+     "none or a share and a duration, such as 50%/200ms (0.1% .. 100%, 1us .. 366 days)", NONE},
     {"count", WEIR__OPTION_COUNT, AT(error_count), 1, CALLS_MAX, "none or 1 .. 1000000000", NONE},
     {"volume", WEIR__OPTION_COUNT, AT(volume), 0, CALLS_MAX, "0 .. 1000000000", NO_WORDS},
     {"window", WEIR__OPTION_WINDOW, AT(window_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     "a duration such as 10s, or a number of calls, 1 .. 65536", NO_WORDS},
+     "a duration such as 10s (1us .. 366 days), or a number of calls, 1 .. 65536", NO_WORDS},
     {"buckets", WEIR__OPTION_COUNT, AT(slots), 1, WEIR_SLOTS_MAX, "1 .. 1000", NO_WORDS},
-    {"open", WEIR__OPTION_DURATION, AT(open_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS, PERIODS,
-     NO_WORDS},
+    {"open", WEIR__OPTION_DURATION, AT(open_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
+     WEIR__SAY_PERIOD, NO_WORDS},
     {"open-max", WEIR__OPTION_DURATION, AT(open_most_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     PERIODS, NO_WORDS},
+     WEIR__SAY_PERIOD, NO_WORDS},
     {"growth", WEIR__OPTION_MILLI, AT(growth_milli), 1000, 100000,
      "1 .. 100, with at most three decimals", NO_WORDS},
     {"probes", WEIR__OPTION_COUNT, AT(probes), 1, CALLS_MAX, "1 .. 1000000000", NO_WORDS},
     {"probe-timeout", WEIR__OPTION_DURATION, AT(probe_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     PERIODS, NO_WORDS},
+     WEIR__SAY_PERIOD, NO_WORDS},
     {"forced",
      WEIR__OPTION_ENUM,
      AT(forced),
@@ -109,10 +108,11 @@ const struct weir__option weir__bbr_options[] = {
     SHARE("memory", memory_milli),
     LOAD,
     {"window", WEIR__OPTION_DURATION, AT(window_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     PERIODS, NO_WORDS},
-    {"buckets", WEIR__OPTION_COUNT, AT(slots), 1, WEIR_SLOTS_MAX, "1 .. 1000", NO_WORDS},
-    {"cooling", WEIR__OPTION_DURATION, AT(cooling_ns), 0, WEIR_PERIOD_MAX_NS,
-     "a duration of at most 366 days", NO_WORDS},
+     WEIR__SAY_PERIOD, NO_WORDS},
+    /* That of now does not count, so one would be none. */
+    {"buckets", WEIR__OPTION_COUNT, AT(slots), 2, WEIR_SLOTS_MAX, "2 .. 1000", NO_WORDS},
+    {"cooling", WEIR__OPTION_DURATION, AT(cooling_ns), 0, WEIR_PERIOD_MAX_NS, WEIR__SAY_SPAN,
+     NO_WORDS},
     {.name = NULL},
 };
 
@@ -133,7 +133,7 @@ const struct weir__option weir__aimd_options[] = {
     LIMIT("max", most),
     LIMIT("initial", initial),
     {"timeout", WEIR__OPTION_DURATION, AT(target_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     PERIODS, NO_WORDS},
+     WEIR__SAY_PERIOD, NO_WORDS},
     {.name = NULL},
 };
 
@@ -141,9 +141,9 @@ const struct weir__option weir__adaptive_rate_options[] = {
     {"min", WEIR__OPTION_COUNT, AT(least), 1, WEIR_COUNT_MAX, COUNTS, NO_WORDS},
     {"max", WEIR__OPTION_COUNT, AT(most), 1, WEIR_COUNT_MAX, COUNTS, NO_WORDS},
     {"target", WEIR__OPTION_DURATION, AT(target_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     "none or " PERIODS, NONE},
-    {"errors", WEIR__OPTION_PERCENT, AT(errors_milli), 0, 1000, "a share such as 10% or 2.5%",
-     NO_WORDS},
+     "none or " WEIR__SAY_PERIOD, NONE},
+    {"errors", WEIR__OPTION_PERCENT, AT(errors_milli), 0, 1000,
+     "a share such as 10% or 2.5% (0% .. 100%)", NO_WORDS},
     {"burst", WEIR__OPTION_COUNT, AT(burst), 1, WEIR_COUNT_MAX, COUNTS, NO_WORDS},
     {.name = NULL},
 };

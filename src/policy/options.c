@@ -37,7 +37,7 @@ static const struct weir__option SLIDING_LOG[] = {
      AT(min_interval_ns),
      0,
      WEIR_PERIOD_MAX_NS,
-     "a duration of at most 366 days",
+     WEIR__SAY_SPAN,
      {{NULL, 0}}},
     {.name = NULL},
 };
@@ -81,7 +81,7 @@ static const struct weir__option PACER[] = {
      AT(max_wait_ns),
      0,
      WEIR_PERIOD_MAX_NS,
-     "forever or a duration of at most 366 days",
+     "forever or " WEIR__SAY_SPAN,
      {{"forever", WEIR_FOREVER}}},
     {.name = NULL},
 };
@@ -92,7 +92,7 @@ static const struct weir__option SMOOTH_BURSTY[] = {
      AT(max_burst_ns),
      0,
      WEIR_PERIOD_MAX_NS,
-     "a duration of at most 366 days",
+     WEIR__SAY_SPAN,
      {{NULL, 0}}},
     {.name = NULL},
 };
@@ -103,7 +103,7 @@ static const struct weir__option SMOOTH_WARMUP[] = {
      AT(warmup_ns),
      WEIR_PERIOD_MIN_NS,
      WEIR_PERIOD_MAX_NS,
-     "a duration, 1us .. 366 days",
+     WEIR__SAY_PERIOD,
      {{NULL, 0}}},
     {"cold",
      WEIR__OPTION_MILLI,
@@ -306,6 +306,12 @@ bool weir__option_applies(const struct weir__option *o, const struct weir_term *
            o->at == AT(volume);
 }
 
+/* Whether a refused event can count too: of a guard's, only that of a rate (fit_guards.c). */
+static bool counts_denied(unsigned algorithm)
+{
+    return algorithm < WEIR_FIRST_GUARD || algorithm == WEIR_ADAPTIVE_RATE;
+}
+
 void weir__options_list(struct weir__out *out, unsigned algorithm)
 {
     const unsigned both[] = {algorithm, WEIR__ANY_ALGORITHM};
@@ -313,6 +319,8 @@ void weir__options_list(struct weir__out *out, unsigned algorithm)
 
     for (int i = 0; i < 2; i++) {
         for (const struct weir__option *o = OPTIONS[both[i]]; o->name; o++) {
+            if (o == &COMMON[0] && !counts_denied(algorithm))
+                continue;
             weir__out_text(out, comma);
             weir__out_text(out, o->name);
             comma = ", ";

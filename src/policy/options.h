@@ -29,6 +29,10 @@ enum weir__option_kind {
 
 #define WEIR__WORDS_MAX 5
 
+/* What a duration looks like, for messages. */
+#define WEIR__SAY_PERIOD "a duration such as 5s or 100ms (1us .. 366 days)"
+#define WEIR__SAY_SPAN   "a duration such as 5s or 100ms (at most 366 days)"
+
 struct weir__word {
     const char *text;
     int64_t value;

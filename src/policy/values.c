@@ -13,18 +13,31 @@
 #define DAYS_NS          (86400 * WEIR__NS_PER_S)
 #define WINDOW_CALLS_MAX INT64_C(65536)
 
+/* What a word has that should stand between words; NULL: nothing. */
+static const char *separator_in(struct weir__slice word)
+{
+    if (word.len == 0)
+        return NULL;
+    if (memchr(word.at, '+', word.len))
+        return "a space before and after the + between limits";
+    if (memchr(word.at, ',', word.len) || memchr(word.at, ';', word.len))
+        return "blanks between options, and ' + ' between limits";
+    return NULL;
+}
+
 static bool bad_number(struct weir__parser *p, struct weir__slice word, const char *what,
                        enum weir__number read, const char *expected)
 {
     const bool range =
         read == WEIR__NUMBER_NEGATIVE || read == WEIR__NUMBER_BIG || read == WEIR__NUMBER_OK;
+    const char *separator = range ? NULL : separator_in(word);
     struct weir__out *o = weir__complain(p, range ? WEIR_ERANGE : WEIR_ESYNTAX, word.at);
 
     weir__out_text(o, what);
     weir__out_text(o, " ");
     weir__out_quoted(o, word);
     weir__out_text(o, range ? " is out of range; expected " : " is not valid; expected ");
-    weir__out_text(o, expected);
+    weir__out_text(o, separator ? separator : expected);
     return false;
 }
 
@@ -52,8 +65,6 @@ bool weir__read_duration(struct weir__parser *p, struct weir_term *t, struct wei
         return true;
     if (read == WEIR__NUMBER_FINE)
         return bad_number(p, word, "period", read, "whole nanoseconds");
-    if (word.len > 0 && memchr(word.at, '+', word.len))
-        return bad_number(p, word, "period", read, "a space before and after the + between limits");
     if (t->algorithm == WEIR_MIN_INTERVAL)
         return bad_number(p, word, "interval", read, "1us .. 366 days, such as 100ms, 1.5s, 1m30s");
     return bad_number(p, word, "period", read,
@@ -97,17 +108,32 @@ bool weir__read_rate(struct weir__parser *p, struct weir_term *t, struct weir__s
 
 /* ---- Options ----------------------------------------------------------------------------------- */
 
+/* Of what kind the fault is. */
+static const char *verdict_on(const struct weir__option *x, struct weir__slice value, int error)
+{
+    int64_t n;
+    const bool bare = weir__parse_decimal(value, WEIR__NS_PER_S, &n) == WEIR__NUMBER_OK;
+
+    if (error == WEIR_ERANGE)
+        return " is out of range; expected ";
+    if (bare && x->kind == WEIR__OPTION_DURATION)
+        return " has no unit; expected ";
+    if (bare && x->kind == WEIR__OPTION_PERCENT)
+        return " has no %; expected ";
+    return " is not valid; expected ";
+}
+
 static bool bad_value(struct weir__parser *p, const struct weir__option *x,
                       struct weir__slice value, int error)
 {
+    const char *separator = error == WEIR_ESYNTAX ? separator_in(value) : NULL;
     struct weir__out *o = weir__complain(p, error, value.at);
 
     weir__out_text(o, x->name);
     weir__out_text(o, "=");
     weir__out_quoted(o, value);
-    weir__out_text(o, error == WEIR_ERANGE ? " is out of range; expected "
-                                           : " is not valid; expected ");
-    weir__out_text(o, x->say);
+    weir__out_text(o, verdict_on(x, value, error));
+    weir__out_text(o, separator ? separator : x->say);
     return false;
 }
 
