@@ -18,13 +18,36 @@ static const struct heading {
     {"at worst", "at_worst", weir__explain_worst},
     {"refused", "refused", weir__explain_refused},
 };
-enum { HEADING_COUNT = sizeof HEADINGS / sizeof HEADINGS[0] };
+enum { HEADING_COUNT = sizeof HEADINGS / sizeof HEADINGS[0], WIDTH = 100, INDENT = 13 };
 
 /* Breakers and gates may have none. */
 static bool has_limit(const struct weir__meter *m)
 {
     return !weir__meter_guards(m) || m->term.algorithm == WEIR_CONCURRENCY ||
            m->limit < WEIR_COUNT_MAX;
+}
+
+/* Those that learn have another one soon. */
+static bool limit_moves(const struct weir_term *t)
+{
+    return t->algorithm >= WEIR_BBR;
+}
+
+/* The text, in lines of WIDTH columns; those after the first stand under it. */
+static void print_wrapped(const char *name, const char *text)
+{
+    (void)printf("  %-9s  ", name);
+    while (strlen(text) > WIDTH - INDENT) {
+        const char *cut = text + WIDTH - INDENT;
+
+        while (cut > text && *cut != ' ')
+            cut--;
+        if (cut == text)
+            break;
+        (void)printf("%.*s\n%*s", (int)(cut - text), text, INDENT, "");
+        text = cut + 1;
+    }
+    (void)puts(text);
 }
 
 static void print_term(const struct weir_term *t)
@@ -37,11 +60,12 @@ static void print_term(const struct weir_term *t)
 
         HEADINGS[i].tell(&o, t);
         (void)weir__out_end(&o);
-        (void)printf("  %-9s  %s\n", HEADINGS[i].name, line);
+        print_wrapped(HEADINGS[i].name, line);
     }
     weir__meter_init(&m, t, 0);
     if (has_limit(&m))
-        (void)printf("  %-9s  %lld\n", "limit", (long long)m.limit);
+        (void)printf("  %-9s  %lld%s\n", "limit", (long long)m.limit,
+                     limit_moves(t) ? " to begin with" : "");
     (void)printf("  %-9s  %zu bytes of state\n", "per key", weir__meter_state_size(&m));
 }
 
@@ -63,6 +87,24 @@ static void print_term_json(const struct weir_term *t)
     if (has_limit(&m))
         (void)printf(",\"limit\":%lld", (long long)m.limit);
     (void)printf(",\"bytes_per_key\":%zu}", weir__meter_state_size(&m));
+}
+
+static bool has_guard(const struct weir_limit *l)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->term[i].algorithm >= WEIR_FIRST_GUARD)
+            return true;
+    return false;
+}
+
+/* What is to be known of several terms. */
+static void print_together(const struct weir_limit *l)
+{
+    (void)puts("\nAll must grant; if one refuses, none is charged.");
+    if (has_guard(l))
+        (void)puts(
+            "Whatever the order here, they are asked so: system, rates, concurrency, breaker, "
+            "adaptive ones.");
 }
 
 static void print_limit(const struct weir_limit *l, bool json)
@@ -92,7 +134,7 @@ static void print_limit(const struct weir_limit *l, bool json)
     if (json)
         (void)fputs("]}\n", stdout);
     else if (l->n > 1)
-        (void)puts("\nAll must grant; if one refuses, none is charged.");
+        print_together(l);
 }
 
 /* Whether the text can be shown as it is: a terminal obeys what it does not print. */

@@ -205,8 +205,18 @@ static void worst_bucket(struct weir__out *o, const struct weir_term *t, int64_t
     number(o, burst + t->count);
 }
 
+/* A shadow decides as the others do, but nobody hears of it. */
+static void shadowed(struct weir__out *o, const struct weir_term *t, const char *what)
+{
+    if (!t->shadow)
+        return;
+    text(o, what);
+    text(o, "; without shadow: ");
+}
+
 void weir__explain_worst(struct weir__out *o, const struct weir_term *t)
 {
+    shadowed(o, t, "whatever comes");
     switch (t->algorithm) {
     case WEIR_FIXED_WINDOW:
         /* the event that opens a window of its own is not at its end */
@@ -259,6 +269,7 @@ void weir__explain_worst(struct weir__out *o, const struct weir_term *t)
 
 void weir__explain_refused(struct weir__out *o, const struct weir_term *t)
 {
+    shadowed(o, t, "nobody is");
     switch (t->algorithm) {
     case WEIR_FIXED_WINDOW:
         text(o, "until the window ends: up to ");

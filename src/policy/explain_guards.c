@@ -45,7 +45,9 @@ static void what_concurrency(struct weir__out *o, const struct weir_term *t)
     text(o, "at most ");
     number(o, t->count);
     text(o, " in flight at once");
-    if (t->queue > 0) {
+    if (t->queue > 0 && t->max_wait_ns == 0) {
+        text(o, "; max-wait=0: nobody waits, so the queue is of no use");
+    } else if (t->queue > 0) {
         text(o, "; up to ");
         number(o, t->queue);
         text(o, t->queue == 1 ? " waits" : " wait in line, first come first served");
@@ -118,7 +120,7 @@ static void opens_when(struct weir__out *o, const struct weir_term *t)
     if (t->window_ns == WEIR_NONE) {
         text(o, "last ");
         number(o, t->window_calls);
-        text(o, " calls, ");
+        text(o, " calls, however long ago, ");
     } else {
         text(o, "calls of the last ");
         span(o, t->window_ns);
@@ -340,7 +342,7 @@ void weir__explain_guard_refused(struct weir__out *o, const struct weir_term *t)
 {
     switch (t->algorithm) {
     case WEIR_CONCURRENCY:
-        if (t->queue == 0)
+        if (t->queue == 0 || t->max_wait_ns == 0)
             text(o, "until somebody leaves");
         else
             text(o, "who finds the line full, or has stood in it too long: until somebody leaves");

@@ -64,6 +64,11 @@ ROWS = [
     ("explain fills in the defaults", ["explain", "100/s"], 0, "burst=100 initial=full", ""),
     ("explain says bytes per key", ["explain", "sliding-counter 200/1m"], 0, "24 bytes of state", ""),
     ("explain says what the worst case is", ["explain", "fixed-window 200/1m align=clock"], 0, "400 in an instant", ""),
+    ("explain tells a window of calls", ["explain", "breaker window=10"], 0, "the last 10 calls, however long ago, 50% of 10", ""),
+    ("explain tells a limit that moves", ["explain", "vegas"], 0, "20 to begin with", ""),
+    ("explain of a shadow refuses nobody", ["explain", "concurrency 4 shadow"], 0, "whatever comes; without shadow: 4 at once", ""),
+    ("explain tells the order of guards", ["explain", "bbr + 1/s"], 0, "asked so: system, rates, concurrency, breaker", ""),
+    ("explain tells a queue of no use", ["explain", "concurrency 4 queue=9 max-wait=0"], 0, "nobody waits", ""),
     ("a limit that is none, and no file either", ["sim", "token-bucket 10/s brust=20"], 2, "", BRUST),
     ("a limit that is none before a script", ["sim", "token-bucket 10/s brust=20", "x.sim"], 2, "", BRUST),
     ("a script that is not there", ["sim", "1/s", "/nonexistent.sim"], 2, "", "No such file"),
@@ -120,6 +125,15 @@ def json_is_the_same():
     for limit in ("100/s", "fixed-window 5/day tz=Europe/Berlin + pacer 1/s"):
         told = json.loads(weir("explain", limit, "--json").stdout)
         check("explain --json is JSON", told["terms"][0]["bytes_per_key"] == 16, told)
+
+
+def explain_fits_a_screen():
+    for limit in ("breaker preset=resilience4j", "adaptive-rate 1k/s min=100 max=10k target=50ms",
+                  "system cpu=80% load=8 memory=90% pressure=20% rt=200ms inflight=500 rate=5k/s shadow"):
+        lines = weir("explain", limit).stdout.decode().splitlines()
+        check(f"no line is longer than 100 columns: {limit}", max(map(len, lines[1:])) <= 100, lines)
+        told = json.loads(weir("explain", limit, "--json").stdout)["terms"][0]["what"]
+        check(f"nothing is lost by folding: {limit}", told in " ".join(" ".join(lines).split()), lines)
 
 
 def long_input_is_bounded():
@@ -182,6 +196,7 @@ def main():
     WEIR = os.path.abspath(sys.argv[1])
     run_rows()
     json_is_the_same()
+    explain_fits_a_screen()
     long_input_is_bounded()
     traffic_is_a_script()
     colour_is_for_people()
