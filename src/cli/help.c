@@ -19,9 +19,16 @@ const char HELP_MAIN[] =
     "  fixed-window 1k/day tz=Europe/Berlin            resets at midnight in Berlin\n"
     "  token-bucket 10/s burst=20 + fixed-window 1k/day   both must grant\n"
     "\n"
+    "or a guard, which looks at what is running and how it goes (sim, explain and the library):\n"
+    "  concurrency 10 queue=20                         10 at once, 20 may wait\n"
+    "  breaker errors=50%                              stops calling what fails\n"
+    "  gradient                                        as many at once as latency allows\n"
+    "  concurrency 10 queue=20 + breaker + 100/s       all must grant\n"
+    "\n"
     "Start here:\n"
     "  weir explain 'token-bucket 10/s burst=20'\n"
     "  weir sim 'token-bucket 10/s burst=20' --traffic 'steady 15/s 10s' --picture\n"
+    "  weir sim bbr --traffic 'ramp 0..800/s 20s; service 20ms workers=8' --picture\n"
     "\n"
     "Exit status: 0 done, 1 failed, 2 the command line or the input is wrong.\n";
 
@@ -33,7 +40,8 @@ const char HELP_SERVE[] =
     "  --listen ADDRESS       127.0.0.1:7311 unless told; HOST:PORT, [HOST]:PORT, :PORT "
     "(everywhere),\n"
     "                         unix:/path; may be given several times; port 0 is any free one\n"
-    "  --limit NAME='LIMIT'   a limit by name; may be given several times\n"
+    "  --limit NAME='LIMIT'   a limit by name; may be given several times. Rates only: guards are\n"
+    "                         entered and left, which takes the library\n"
     "  --store URL            memory: (the default) or file:/path, which outlives the daemon\n"
     "  --max-keys N           live keys that there is room for (1M)\n"
     "  --threads N            as many as there are cores unless told\n"
@@ -111,7 +119,8 @@ const char HELP_EXPLAIN[] =
     "\n"
     "Examples:\n"
     "  weir explain 'token-bucket 10/s burst=20'\n"
-    "  weir explain 'sliding-window 200/1m slots=6 + fixed-window 10k/day'\n";
+    "  weir explain 'sliding-window 200/1m slots=6 + fixed-window 10k/day'\n"
+    "  weir explain 'concurrency 10 queue=20 + breaker errors=50%'\n";
 
 const char HELP_STORE[] =
     "usage: weir store info FILE [--json]\n"

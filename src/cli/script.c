@@ -116,8 +116,11 @@ static bool read_signal(struct weir__slice word, struct weir_signals *s, struct 
 
     if (value.len > 0)
         value = (struct weir__slice){value.at + 1, value.len - 1};
-    if (milli && read_level(value, milli != &s->load_milli, milli))
-        return true;
+    if (milli && read_level(value, milli != &s->load_milli, milli)) {
+        if (milli == &s->load_milli || *milli <= 1000)
+            return true;
+        return sim_fail_word(error, "", word, " is out of range; expected 0% .. 100%");
+    }
     return sim_fail_word(error, "", word,
                          " is not a signal; expected such as cpu=85%, memory=70%, pressure=10%, "
                          "load=3.5 or cpu=none");

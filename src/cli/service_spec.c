@@ -1,5 +1,7 @@
 #include "cli/service.h"
 
+#include <stdio.h>
+
 #include "base/num.h"
 
 static bool read_share(struct weir__slice text, int64_t unit, int64_t *value)
@@ -43,38 +45,76 @@ static bool read_errors(struct service_spec *p, struct weir__slice text)
     return !more && p->errors > 0;
 }
 
+static bool read_count(struct weir__slice value, int64_t least, int64_t *n)
+{
+    return weir__parse_count(value, n) == WEIR__NUMBER_OK && *n >= least && *n <= SERVICE_QUEUE_MAX;
+}
+
+static bool read_workers(struct service_spec *p, struct weir__slice value)
+{
+    return read_count(value, 1, &p->workers);
+}
+
+static bool read_queue(struct service_spec *p, struct weir__slice value)
+{
+    return read_count(value, 0, &p->queue);
+}
+
+static bool read_timeout(struct service_spec *p, struct weir__slice value)
+{
+    if (weir__slice_is(value, "none")) {
+        p->timeout_ns = INT64_MAX;
+        return true;
+    }
+    return weir__parse_duration(value, &p->timeout_ns) == WEIR__NUMBER_OK && p->timeout_ns > 0;
+}
+
+static bool read_jitter(struct service_spec *p, struct weir__slice value)
+{
+    return without_percent(&value) && read_share(value, 10, &p->jitter_milli);
+}
+
+static bool read_seed(struct service_spec *p, struct weir__slice value)
+{
+    int64_t seed = 0;
+    const bool ok = weir__parse_int(value, &seed) == WEIR__NUMBER_OK;
+
+    p->seed = (uint64_t)seed;
+    return ok;
+}
+
+static const struct setting {
+    const char *name;
+    bool (*read)(struct service_spec *p, struct weir__slice value);
+    const char *say; /* what is expected */
+} SETTINGS[] = {
+    {"workers", read_workers, "1 .. 1000000"},
+    {"errors", read_errors, "a share such as 5% (0% .. 100%), or up to 8 such as 0..60..0%"},
+    {"queue", read_queue, "0 .. 1000000"},
+    {"timeout", read_timeout, "none or a duration such as 1s"},
+    {"jitter", read_jitter, "a share such as 10% (0% .. 100%)"},
+    {"seed", read_seed, "a whole number"},
+};
+enum { SETTING_COUNT = sizeof SETTINGS / sizeof SETTINGS[0] };
+
 static bool read_setting(struct service_spec *p, struct weir__slice word, struct sim_error *error)
 {
     struct weir__slice value = word;
     const struct weir__slice name = weir__slice_cut(&value, '=');
-    int64_t seed = 0;
-    bool ok = false;
+    char expected[128];
 
     if (value.len > 0)
         value = (struct weir__slice){value.at + 1, value.len - 1};
-    if (weir__slice_is(name, "workers")) {
-        ok = weir__parse_count(value, &p->workers) == WEIR__NUMBER_OK && p->workers > 0 &&
-             p->workers <= SERVICE_QUEUE_MAX;
-    } else if (weir__slice_is(name, "queue")) {
-        ok =
-            weir__parse_count(value, &p->queue) == WEIR__NUMBER_OK && p->queue <= SERVICE_QUEUE_MAX;
-    } else if (weir__slice_is(name, "errors")) {
-        ok = read_errors(p, value);
-    } else if (weir__slice_is(name, "timeout") && weir__slice_is(value, "none")) {
-        ok = true;
-        p->timeout_ns = INT64_MAX;
-    } else if (weir__slice_is(name, "timeout")) {
-        ok = weir__parse_duration(value, &p->timeout_ns) == WEIR__NUMBER_OK && p->timeout_ns > 0;
-    } else if (weir__slice_is(name, "jitter")) {
-        ok = without_percent(&value) && read_share(value, 10, &p->jitter_milli);
-    } else if (weir__slice_is(name, "seed")) {
-        ok = weir__parse_int(value, &seed) == WEIR__NUMBER_OK;
-        p->seed = (uint64_t)seed;
+    for (int i = 0; i < SETTING_COUNT; i++) {
+        if (!weir__slice_is(name, SETTINGS[i].name))
+            continue;
+        (void)snprintf(expected, sizeof expected, " is not valid; expected %s", SETTINGS[i].say);
+        return SETTINGS[i].read(p, value) ||
+               sim_fail_word(error, "traffic: service: ", word, expected);
     }
-    return ok ||
-           sim_fail_word(error, "traffic: service: ", word,
-                         " is not valid here; expected workers=N, errors=R% or R..R%, queue=N, "
-                         "timeout=DURATION, jitter=R% or seed=N");
+    return sim_fail_word(error, "traffic: service: unknown setting ", name,
+                         "; expected workers=N, errors=R% or R..R%, queue=N, timeout=DURATION, "
+                         "jitter=R% or seed=N");
 }
 
 bool service_spec_parse(struct service_spec *p, struct weir__slice text, struct sim_error *error)

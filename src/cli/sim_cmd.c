@@ -98,6 +98,18 @@ static int read_word(struct sim *s, const char *word, bool first)
     return EXIT_DONE;
 }
 
+/* Beside --traffic a lone word can only be meant as the limit, unless it is a file. */
+static int not_both(const struct sim *s)
+{
+    const bool is_script = strcmp(s->script, "-") == 0 || access(s->script, F_OK) == 0;
+    struct weir_limit limit;
+    struct weir_diag why;
+
+    if (s->limit_text && !is_script && weir_limit_parse(&limit, s->limit_text, &why) != 0)
+        return usage("not a limit: %s", why.text);
+    return usage("either a script or --traffic, not both ('%s')", s->script);
+}
+
 static int read_arguments(struct sim *s, int argc, char **argv)
 {
     bool first = true;
@@ -111,7 +123,7 @@ static int read_arguments(struct sim *s, int argc, char **argv)
         first = first && option;
     }
     if (s->traffic_text && s->script)
-        return usage("either a script or --traffic, not both ('%s')", s->script);
+        return not_both(s);
     if (s->print_script && !s->traffic_text)
         return usage("%s goes with --traffic", "--script");
     if (s->picture_only && s->print_script)

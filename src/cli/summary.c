@@ -168,6 +168,15 @@ static int64_t tenths_a_second(int64_t n, int64_t end_ns)
                : 0;
 }
 
+/* Whether somebody was decided in a later row than it came. */
+static bool some_waited(const struct summary *s)
+{
+    for (int i = 0; i < SUMMARY_ROWS; i++)
+        if (s->row[i].offered != s->row[i].granted + s->row[i].refused)
+            return true;
+    return false;
+}
+
 void summary_draw(const struct summary *s, FILE *to)
 {
     struct summary_row all = {0};
@@ -183,6 +192,10 @@ void summary_draw(const struct summary *s, FILE *to)
         draw_row(&s->row[i], i * s->row_ns, state, to);
         add(&all, &s->row[i]);
     }
+    if (some_waited(s))
+        (void)fputs(
+            "(who waits to enter is offered in one row, and granted or refused in a later one)\n",
+            to);
     rate = tenths_a_second(all.good, s->end_ns);
     (void)fprintf(to, "in all: %lld offered, %lld granted, ", (long long)all.offered,
                   (long long)all.granted);

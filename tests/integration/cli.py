@@ -47,6 +47,7 @@ BRUST = ("column 19: unknown option 'brust' for token-bucket; did you mean 'burs
 ROWS = [
     ("no command is a usage error", [], 2, "", "usage: weir COMMAND"),
     ("help is help", ["help"], 0, "usage: weir COMMAND", ""),
+    ("help knows guards", ["help"], 0, "concurrency 10 queue=20 + breaker", ""),
     ("--help too", ["--help"], 0, "usage: weir COMMAND", ""),
     ("help of a command", ["help", "sim"], 0, "usage: weir sim", ""),
     ("a command's own help has examples", ["sim", "--help"], 0, "Examples:", ""),
@@ -78,6 +79,8 @@ ROWS = [
     ("--start without a date", ["sim", "1/s", "--start"], 2, "", "--start needs a value"),
     ("--start with a bad date", ["sim", "1/s", "--start", "2024-02-30"], 2, "", "date '2024-02-30' is not valid"),
     ("--traffic and a script", ["sim", "1/s", "--traffic", "steady 1/s 1s", "x"], 2, "", "not both"),
+    ("--traffic and no limit", ["sim", "token-bucket 10/s burts=20", "--traffic", "steady 1/s 1s"], 2, "", "did you mean 'burst'?"),
+    ("--traffic and a file", ["sim", "/dev/null", "--traffic", "steady 1/s 1s"], 2, "", "not both"),
     ("--script alone", ["sim", "1/s", "--script"], 2, "", "goes with --traffic"),
     ("bad traffic", ["sim", "1/s", "--traffic", "stedy 1/s 1s"], 2, "", "unknown phase 'stedy'"),
     ("traffic without a limit", ["sim", "--traffic", "steady 1/s 1s"], 2, None, "no limit yet"),

@@ -40,6 +40,8 @@ SCRIPTS = [
     ("what was taken is not left", "limit 1/s\n0s take k as=a\n0s exit a\n", 2, None, "was taken, not entered"),
     ("what was entered is not cancelled", "limit 1/s\n0s enter k as=a\n0s cancel a\n", 2, None, "exit leaves it"),
     ("a signal needs no limit", "0s signal cpu=50%\n", 0, "0\tsignal" + "\t-" * 10 + "\n", ""),
+    ("nothing is more than 100% busy", "0s signal cpu=185%\n", 2, None, "'cpu=185%' is out of range; expected 0% .. 100%"),
+    ("a load average may be anything", "0s signal load=185\n", 0, "0\tsignal", ""),
     ("a signal must be known", "0s signal heat=50%\n", 2, None, "line 1: 'heat=50%' is not a signal"),
     ("a call ends in one of four ways", "limit concurrency 1\n0s enter k as=a\n0s exit a well\n", 2, None,
      "'well' is not how a call ends"),
@@ -62,7 +64,11 @@ TRAFFIC = [
     ("traffic on a guard needs a service", "concurrency 1", "steady 5/s 1s", "in --traffic, a service does"),
     ("one service is enough", "concurrency 1", "steady 5/s 1s; service 1ms; service 1ms", "one service at most"),
     ("a service has a time", "concurrency 1", "steady 5/s 1s; service fast", "expected 'service DURATION workers=N'"),
-    ("its settings are checked", "concurrency 1", "steady 5/s 1s; service 1ms workers=0", "'workers=0' is not valid here"),
+    ("its settings are checked", "concurrency 1", "steady 5/s 1s; service 1ms workers=0", "service: 'workers=0' is not valid; expected 1 .. 1000000"),
+    ("its errors are shares", "concurrency 1", "steady 5/s 1s; service 1ms errors=150%", "'errors=150%' is not valid; expected a share"),
+    ("of a share the % is needed", "concurrency 1", "steady 5/s 1s; service 1ms errors=50", "such as 5% (0% .. 100%)"),
+    ("its settings are known ones", "concurrency 1", "steady 5/s 1s; service 1ms worker=2", "unknown setting 'worker'; expected workers=N"),
+    ("a mistake in the limit is told", "breaker errors=50", "steady 5/s 1s; service 1ms", "not a limit: column 16: errors='50' has no %"),
 ]
 
 
