@@ -406,6 +406,41 @@ static bool fits(const struct weir_policy *p, uint64_t key, const struct weir__e
     return !r || weir__edition_for((struct weir__edition *)e, key) != e;
 }
 
+/* Which term of the key's own limit has another shape than the edition's, and how. */
+static int tell_shape(const struct weir_policy *p, const struct overriding *o,
+                      const struct weir__edition *e)
+{
+    struct weir__meter own;
+
+    if (o->limit->n != e->n)
+        return weir__diag(
+            o->why, WEIR_EINVAL,
+            "the key's own limit has %d terms and that of the policy '%s' %d; it must "
+            "have the same algorithms in the same order",
+            o->limit->n, p->name, e->n);
+    for (int i = 0; i < e->n; i++) {
+        const struct weir__meter *m = &e->clause[i].meter;
+
+        weir__meter_init(&own, &o->limit->term[i], 0);
+        if (own.algo != m->algo)
+            return weir__diag(
+                o->why, WEIR_EINVAL,
+                "term %d of the key's own limit is %s, that of the policy '%s' is %s; "
+                "it must have the same algorithms in the same order",
+                i + 1, weir_algorithm_name(own.term.algorithm), p->name,
+                weir_algorithm_name(m->term.algorithm));
+        if (own.shape != m->shape || weir__meter_state_size(&own) != weir__meter_state_size(m))
+            return weir__diag(o->why, WEIR_EINVAL,
+                              "term %d: a key takes %zu bytes under its own %s, and %zu under that "
+                              "of the policy '%s'; its state must keep its form",
+                              i + 1, weir__meter_state_size(&own),
+                              weir_algorithm_name(own.term.algorithm), weir__meter_state_size(m),
+                              p->name);
+    }
+    return weir__diag(o->why, WEIR_EINVAL, "the key's own limit has another shape than '%s'",
+                      p->name);
+}
+
 /* The policy's rules are as they are to be: makes an edition of them. */
 static int publish_locked(struct weir_policy *p, const struct overriding *o,
                           struct weir__edition *now, struct weir__edition **old)
@@ -416,10 +451,7 @@ static int publish_locked(struct weir_policy *p, const struct overriding *o,
     if (error)
         return error;
     if (!fits(p, o->key, next))
-        error = weir__diag(o->why, WEIR_EINVAL,
-                           "the key's own limit must have the algorithms of the policy '%s', and "
-                           "states of the same size",
-                           p->name);
+        error = tell_shape(p, o, next);
     if (!error)
         error = weir__several_rewrite(o->w, &o->rq, now, weir__edition_for(now, o->key),
                                       weir__edition_for(next, o->key), next, o->at);
