@@ -128,7 +128,7 @@ WEIR_API const char *weir_error_text(int error);
     X(QUEUE_FULL) /* refused: as many are waiting as may                                      */ \
     X(OPEN)       /* refused: a breaker is open, or its probes are out                        */ \
     X(OVERLOAD)   /* refused: the system, or what it calls, has more than it can do           */ \
-    X(LISTED)     /* refused: the key is on the guard's deny list                             */ \
+    X(LISTED)     /* refused: the key is on the policy's deny list                            */ \
     X(FULL)       /* not counted: the store is full of live keys (weir_options.full)          */ \
     X(FALLBACK)   /* not counted: the store did not answer (the limit's fallback=)            */
 
@@ -145,10 +145,12 @@ struct weir_verdict {
     enum weir_reason reason;
     int which;              /* of several: the first that refused, else -1. A term of the limit,
                                or in weir_take_all a request                                      */
-    int64_t limit;          /* the most that could ever be granted at once                        */
+    int64_t limit;          /* the most that could ever be granted at once; WEIR_COUNT_MAX: there
+                               is no such number, as of a breaker                                 */
     int64_t remaining;      /* the largest cost that patience 0 would grant now; 0..limit         */
     int64_t wait_ns;        /* granted: act only after this long                                  */
-    int64_t retry_after_ns; /* refused: the same cost and patience can pass then; -1 never        */
+    int64_t retry_after_ns; /* refused: the same cost and patience can pass then; -1 never; 0, of
+                               guards: nobody can know                                            */
     int64_t reset_after_ns; /* the least time after which forgetting the key changes no answer    */
 };
 
@@ -351,8 +353,12 @@ struct weir_signals {
     int64_t cpu_milli, memory_milli, load_milli, pressure_milli;
 };
 
-/* How a guard stands. */
+/* How a guard stands. Only a breaker opens, and only bbr cools; all others are CLOSED always. (OPENED is
+ * how a breaker stands, WEIR_OPEN is why it refused.) */
 enum weir_stand { WEIR_CLOSED, WEIR_HALF_OPEN, WEIR_OPENED, WEIR_COOLING };
+/* "closed", "half-open", "open", "cooling" */
+WEIR_API const char *weir_stand_name(enum weir_stand stand);
+
 struct weir_view {
     enum weir_stand stand;
     int64_t limit;     /* in flight at most now; -1: this guard has none */
@@ -367,7 +373,8 @@ struct weir;
 
 /* What a newcomer gets when all places its key could have are taken by live keys. */
 enum weir_full {
-    WEIR_FULL_EVICT, /* the place of the key that is nearest to being as good as new         */
+    WEIR_FULL_EVICT, /* the place of the key that is nearest to being as good as new. One that
+                        calls hold without a lease is not taken: where all are so, as DENY    */
     WEIR_FULL_DENY,  /* a refusal, reason FULL; retry_after_ns says when a place may be free  */
     WEIR_FULL_ALLOW  /* a grant, reason FULL, that nobody counts                              */
 };
@@ -687,7 +694,9 @@ WEIR_API int weir_run(struct weir *w, const struct weir_request *rq,
                       void (*fallback)(void *arg, const struct weir_verdict *v), void *arg,
                       struct weir_verdict *v);
 
-/* How the guard that is the term-th of the limit, from 0, stands for the key of the request. */
+/* How the guard that is the term-th of the limit, from 0, stands for the key of the request. WEIR_EINVAL if
+ * there is no such term, or it is a rate. When an open breaker may be tried says weir_peek, by
+ * retry_after_ns. Nobody is called when a guard changes: who wants to know looks. */
 WEIR_API int weir_guard_view(struct weir *w, const struct weir_request *rq, int term,
                              struct weir_view *view);
 WEIR_API int weir_guard_view_at(struct weir *w, const struct weir_request *rq, int term,
@@ -716,9 +725,10 @@ WEIR_API int weir_list_set(struct weir *w, struct weir_policy *policy, enum weir
 
 /* A limit of a key's own, in place of the policy's: "this customer has ten times as much". It must have
  * the algorithms of the policy's limit, in the same order, and states of the same size: another rate,
- * burst or number of permits, not another window ring. The key's state goes on, as in a live change of
- * the policy (limits.md). NULL takes it away. At most 4096 in a policy; in this process, as lists. While
- * the policy's own limit has another shape it is out of force. */
+ * burst, queue, threshold or number of permits; not another count of a sliding-log or of a concurrency
+ * with a lease, nor other slots, buckets or window of calls, of which states are made. The key's state
+ * goes on, as in a live change of the policy (limits.md). NULL takes it away. At most 4096 in a policy; in
+ * this process, as lists. While the policy's own limit has another shape it is out of force. */
 #define WEIR_OVERRIDES_MOST 4096
 
 WEIR_API int weir_override_set(struct weir *w, struct weir_policy *policy, const void *key,
@@ -775,12 +785,13 @@ struct weir_pool;
 struct weir_pool_options {
     int threads;      /* as many as there are processors, unless told                           */
     int64_t queue;    /* how many may wait for a thread: 100 unless told; WEIR_NONE: nobody     */
-    const char *pace; /* a limit such as "pacer 50/s": tasks begin at this pace; NULL: at once.
+    const char *pace; /* a pacer, such as "pacer 50/s": tasks begin at this pace; NULL: at once.
                          How many may wait is said by `queue`, not by the pacer's own options   */
 };
 
 /* What a pool does for its caller. `arg` must last until `run` has returned or `cancelled` was called;
- * one of the two becomes of every task that was let in. All but `run` may be NULL. */
+ * one of the two becomes of every task that was let in. Of one that was refused with QUEUE_FULL neither
+ * does: its `arg` is still the caller's. All but `run` may be NULL. */
 struct weir_task {
     void *(*run)(void *arg); /* by a worker; returns the result                                  */
     void *arg;
@@ -789,8 +800,8 @@ struct weir_task {
     void (*cancelled)(void *arg);
     /* By a worker: a result that nobody waits for (any more). */
     void (*discard)(void *result);
-    /* By the caller of weir_pool_call, if it gets no result; it may be that `run` is still at it. What
-     * it returns is the result then. */
+    /* By the caller of weir_pool_call, if it gets no result (before `cancelled`); it may be that `run`
+     * is still at it. What it returns is the result then. */
     void *(*fallback)(void *arg, const struct weir_verdict *v);
 };
 
@@ -801,16 +812,17 @@ WEIR_API int weir_pool_open(struct weir_pool **pool, const struct weir_pool_opti
  * child it refuses everything, and is only closed. */
 WEIR_API void weir_pool_close(struct weir_pool *pool);
 
-/* At once, whatever the workers do: granted, and the task will run; or refused with QUEUE_FULL. At most
- * `threads` + `queue` tasks are in a pool, running or waiting; they begin in the order they came. `v`
- * may be NULL. */
+/* At once, whatever the workers do: granted, and the task will run; or refused with QUEUE_FULL
+ * (retry_after_ns is 0; once the pool lets nobody in any more, -1). At most `threads` + `queue` tasks are
+ * in a pool, running or waiting; they begin in the order they came. `v` may be NULL. */
 WEIR_API int weir_pool_submit(struct weir_pool *pool, const struct weir_task *task,
                               struct weir_verdict *v);
 
-/* The same, and waits for the result, at most for timeout_ns (WEIR_FOREVER: as long as it takes). Whose
- * time is over is refused with OVERLOAD: a task that has not begun is taken back, and of one that has
- * the result is discarded. *result is the task's, or the fallback's, or NULL. A task must not wait for
- * another of its own pool: all workers may be waiting so. `result` and `v` may be NULL. */
+/* The same, and waits for the result, at most for timeout_ns (WEIR_FOREVER: as long as it takes). Who was
+ * let in and gets no result is refused with OVERLOAD: its time is over, and a task that has not begun is
+ * taken back (`cancelled`), of one that has the result is discarded; or the pool was stopped before it
+ * began (`cancelled`; retry_after_ns is -1). *result is the task's, or the fallback's, or NULL. A task must
+ * not wait for another of its own pool: all workers may be waiting so. `result` and `v` may be NULL. */
 WEIR_API int weir_pool_call(struct weir_pool *pool, const struct weir_task *task,
                             int64_t timeout_ns, void **result, struct weir_verdict *v);
 

@@ -1,4 +1,4 @@
-/* One list of errors and one of reasons; names and texts come from them. */
+/* One list of errors and one of reasons; names and texts come from them. And how guards stand. */
 #include <weir.h>
 
 const char *weir_error_name(int error)
@@ -30,6 +30,17 @@ const char *weir_reason_name(enum weir_reason reason)
     case WEIR_##name: return #name;
         WEIR_REASONS(X)
 #undef X
+    }
+    return "?";
+}
+
+const char *weir_stand_name(enum weir_stand stand)
+{
+    switch (stand) {
+    case WEIR_CLOSED: return "closed";
+    case WEIR_HALF_OPEN: return "half-open";
+    case WEIR_OPENED: return "open";
+    case WEIR_COOLING: return "cooling";
     }
     return "?";
 }

@@ -32,24 +32,13 @@ static void per(struct weir__out *o, int64_t period_ns)
     weir__out_duration(o, period_ns);
 }
 
-static const char *stand_name(enum weir_stand stand)
-{
-    switch (stand) {
-    case WEIR_CLOSED: return "closed";
-    case WEIR_HALF_OPEN: return "half-open";
-    case WEIR_OPENED: return "open";
-    case WEIR_COOLING: return "cooling";
-    }
-    return "?";
-}
-
 static void one(struct weir__out *o, const struct weir_term *t, const struct weir_view *v,
                 int64_t waiting)
 {
     const size_t start = o->len;
 
     if (t->algorithm == WEIR_BREAKER || v->stand != WEIR_CLOSED)
-        word(o, start, stand_name(v->stand));
+        word(o, start, weir_stand_name(v->stand));
     number(o, start, "limit=", v->limit);
     number(o, start, "inflight=", v->in_flight);
     if (t->algorithm == WEIR_CONCURRENCY && t->queue > 0)

@@ -99,13 +99,12 @@ static bool await(struct weir_pool *p, struct weir__job *j, struct weir__call *c
     }
 }
 
-/* Of a task that was let in and has no result: the pool was stopped, or the time is over. */
+/* Of a task that was let in and has no result: the pool was stopped, or the time is over. Never
+ * QUEUE_FULL: that says that nothing became of the task, and whose its argument is follows from it. */
 static struct weir_verdict refusal(bool stopped, int64_t limit)
 {
-    return (struct weir_verdict){.reason = stopped ? WEIR_QUEUE_FULL : WEIR_OVERLOAD,
-                                 .which = -1,
-                                 .limit = limit,
-                                 .retry_after_ns = stopped ? -1 : 0};
+    return (struct weir_verdict){
+        .reason = WEIR_OVERLOAD, .which = -1, .limit = limit, .retry_after_ns = stopped ? -1 : 0};
 }
 
 int weir_pool_call(struct weir_pool *p, const struct weir_task *task, int64_t timeout_ns,
