@@ -14,6 +14,7 @@ enum {
     HANDLERS = 128,     /* threads that accept connections                                     */
     CLIENT_WAITS = 400, /* ms; who has no answer by then has gone                              */
     TOO_LATE = 100,     /* ms; what took the service longer is a sign of overload (WEIR_DROP)  */
+    TOLD_CPU = 90,      /* %; what bbr is told of the processor, which only sleeps here        */
     ROW_MS = 250,       /* of the picture                                                      */
     ROWS_MOST = 256
 };

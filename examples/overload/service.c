@@ -127,10 +127,15 @@ static void *serve(void *arg)
 
 /* ---- Open and close ------------------------------------------------------------------------ */
 
-/* The work of this service is sleep, so its processor never is hot: bbr is told that it is. */
+/* The work of this service is sleep, so its processor never is hot, and bbr would shed nothing: it is told
+ * that it is. A service that works itself would leave this out; one that waits for others, as this one
+ * does, would take gradient, which looks at the calls alone. */
 static void guard(struct service *s, const char *limit)
 {
-    const struct weir_signals hot = {.cpu_milli = 900};
+    const struct weir_signals hot = {.cpu_milli = 10 * TOLD_CPU,
+                                     .memory_milli = WEIR_NONE,
+                                     .load_milli = WEIR_NONE,
+                                     .pressure_milli = WEIR_NONE};
     struct weir_diag why;
 
     must(weir_open(&s->w, NULL, &why) == 0, "an engine opens");
