@@ -1,7 +1,7 @@
 /* The smoothing, and the thread. The idea is in sampler.h.
  *
  * The mean is kratos's: a sample every half second, of which each weighs a twentieth, so that one
- * busy second does not look like an overload and ten do. kratos cuts the fraction off at each step,
+ * busy second does not look like an overload and sixteen do: 1 - 0.95^32 is more than 80%. kratos cuts the fraction off at each step,
  * and a processor that is always busy comes to 981 thousandths; here nothing is cut that shows.
  */
 #include "engine/sampler.h"

@@ -11,6 +11,9 @@ include/weir.h that has a semicolon at the end of a line. C11, and warnings are 
   - Any other block is a fragment: declarations, or statements as they stand in a function. It follows
     the PRELUDE below, so it may use those headers and variables without a word, or declare its own. A
     fragment is compiled, not run.
+  - Where a page says that its fragments STAND_IN its program, they do: each is added to the program, after
+    those before it; functions before main(), statements before weir_close(). They have no more headers and
+    variables than a reader sees. The whole is then run, and must exit with 0.
 
 The header is also included from C++. Last, errors planted in blocks of each kind must be found.
 """
@@ -40,6 +43,7 @@ extern struct weir_request rq;
 extern struct weir_verdict v;
 extern struct weir_diag why;
 """
+STAND_IN = "stand in such a program: functions before `main`, statements before `weir_close`"
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})\s*(\S*)")
 MAIN = re.compile(r"^\s*int\s+main\s*\(", re.MULTILINE)
 
@@ -81,11 +85,25 @@ def documents(source):
 
 
 def blocks(source):
-    """(file, line, text) of every block of C."""
+    """(file, its text, [(line, text)]) of everything that has blocks of C."""
     for name, find in [("include/weir.h", header_blocks), *((d, fenced_blocks) for d in documents(source))]:
         with open(os.path.join(source, name), encoding="utf-8") as file:
-            for line, text in find(file.read()):
-                yield name, line, text
+            whole = file.read()
+        found = list(find(whole))
+        if found:
+            yield name, whole, found
+
+
+class Story:
+    """A program and the fragments that stand in it."""
+
+    def __init__(self, place, text):
+        head, main, body = re.split(r"^(?=int main\()|^(?=    weir_close\(w\);)", place + text, flags=re.MULTILINE)
+        self.parts = {"functions": head, "statements": main}
+        self.end = body
+
+    def told(self, kind=None, more=""):
+        return "".join(part + (more if name == kind else "") for name, part in self.parts.items()) + self.end
 
 
 class Workshop:
@@ -110,10 +128,22 @@ class Workshop:
             file.write(text)
         return name
 
-    def program(self, place, text):
+    def program(self, place, text, *flags):
         path = self.write("program.c", place + text)
-        return self.run("cc", "-std=c11", *WARNINGS, self.include, path, self.library, "-pthread", "-o",
+        return self.run("cc", "-std=c11", *WARNINGS, *flags, self.include, path, self.library, "-pthread", "-o",
                         "./program") or self.run("./program")
+
+    def told(self, story, place, text):
+        """The fragment joins the story."""
+        complaints = []
+        for kind in story.parts:
+            path = self.write("story.c", story.told(kind, place + text))
+            complaint = self.run("cc", "-std=c11", *WARNINGS, *UNUSED, self.include, "-c", path, "-o", "story.o")
+            if not complaint:
+                story.parts[kind] += place + text
+                return ""
+            complaints.append(f"as {kind} of the program: {complaint}")
+        return "".join(complaints)
 
     def fragment(self, place, text):
         """Declarations, or else statements; a fragment that is neither is told why it is not."""
@@ -133,6 +163,20 @@ class Workshop:
         place = f'#line {line} "{name}"\n'
         return self.program(place, text) if MAIN.search(text) else self.fragment(place, text)
 
+    def page(self, name, whole, found):
+        """(line, what went wrong) of every block; last, where they make one program, of that."""
+        story = None
+        for line, text in found:
+            place = f'#line {line} "{name}"\n'
+            if story and not MAIN.search(text):
+                yield line, self.told(story, place, text)
+                continue
+            yield line, self.block(name, line, text)
+            if STAND_IN in whole and MAIN.search(text):
+                story = Story(place, text)
+        if story:
+            yield 0, self.program("", story.told(), *UNUSED)
+
     def cplusplus(self):
         path = self.write("header.cc", "#include <weir.h>\nint main() { return weir_error_name(0) == nullptr; }\n")
         return self.run("c++", *WARNINGS, self.include, path, self.library, "-pthread", "-o",
@@ -148,6 +192,24 @@ PLANTED = [
     ("a type that is not there", "struct weir_requests many;\n"),
 ]
 
+# In a page whose fragments stand in its program.
+HOST = """#include <weir.h>
+int main(void)
+{
+    struct weir *w;
+    if (weir_open(&w, NULL, NULL) != 0)
+        return 1;
+    weir_close(w);
+    return 0;
+}
+"""
+ASTRAY = [
+    ("a variable that the program has not", "if (weir_take(w, &rq, &v) == 0)\n    return 1;\n"),
+    ("a header that the program has not", "puts(\"\");\n"),
+    ("a name that the program has already", "struct weir *w = NULL;\n\nweir_now(w);\n"),
+    ("a fragment that fails as it runs", "if (weir_now(w) > 0)\n    return 1;\n"),
+]
+
 
 def main(source, library):
     results, programs = [], 0
@@ -159,12 +221,17 @@ def main(source, library):
 
     with tempfile.TemporaryDirectory() as folder:
         shop = Workshop(folder, source, library)
-        for name, line, text in blocks(source):
-            programs += bool(MAIN.search(text))
-            check(f"{name}:{line}: the block of C", shop.block(name, line, text))
+        for name, whole, found in blocks(source):
+            programs += sum(bool(MAIN.search(text)) for _, text in found)
+            for line, complaint in shop.page(name, whole, found):
+                check(f"{name}:{line}: the block of C" if line else f"{name}: its program with all fragments",
+                      complaint)
         check("C++ includes the header", shop.cplusplus())
         for sentence, text in PLANTED:
             check(f"{sentence} is found", "" if shop.block("planted", 1, text) else text)
+        for sentence, text in ASTRAY:
+            complaints = "".join(complaint for _, complaint in shop.page("planted", STAND_IN, [(1, HOST), (9, text)]))
+            check(f"{sentence} is found", "" if complaints else text)
     check("the header has two programs and README one", "" if programs >= 3 else f"found {programs}\n")
     failed = results.count(False)
     print(f"documented programs: {len(results) - failed} passed, {failed} failed")
