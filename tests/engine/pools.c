@@ -386,7 +386,7 @@ static void stop_cancels_those_who_wait_and_waits_for_those_who_run(void **state
     begin_call(&c, p, 5, WEIR_FOREVER);
     see_queued(p, 4);
     assert_int_equal(pthread_create(&stopper, NULL, stop_pool, p), 0);
-    end_call(&c); /* its caller need not wait for those who run */
+    end_call(&c);                                /* its caller need not wait for those who run */
     assert_int_equal(c.v.reason, WEIR_OVERLOAD); /* not QUEUE_FULL: it was let in */
     assert_int_equal(c.v.retry_after_ns, -1);
     assert_int_equal(book.fallbacks, 1);
