@@ -537,7 +537,8 @@ WEIR_API int weir_wait(struct weir *w, const struct weir_request *rq, int64_t de
 WEIR_API int weir_wait_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                           int64_t deadline_ns, struct weir_verdict *v);
 
-/* Makes the key as good as new. */
+/* Makes the key as good as new. Who has entered it is forgotten: their weir_exit then returns nothing and
+ * teaches nothing. `system`, which is one for all keys, stays as it is. */
 WEIR_API int weir_reset(struct weir *w, const struct weir_request *rq);
 WEIR_API int weir_reset_at(struct weir *w, const struct weir_request *rq, int64_t now_ns);
 
@@ -622,7 +623,7 @@ struct weir_ticket {
     int n; /* how many guards are still to be left; 0 once it was exited, or if it was refused */
     struct {
         struct weir_policy *policy;
-        uint64_t scope, fingerprint, key;
+        uint64_t scope, fingerprint, key, birth;
         int64_t cost;
         uint32_t index;
     } term[WEIR_TERMS_MAX];
@@ -650,9 +651,9 @@ WEIR_API int weir_enter_all_at(struct weir *w, const struct weir_request *rq, si
                                int64_t now_ns, struct weir_ticket *t, struct weir_verdict *v);
 
 /* Ends the ticket; a second time does nothing. Any thread may do it. Harmless too is a ticket that was
- * refused, one whose lease has expired, and one whose policy was changed or forgotten meanwhile. After an
- * error (WEIR_EBUSY) it may be tried again. A weir_reset of the key forgets who is in: their exits then
- * return the permits of those who came after it. */
+ * refused, one whose lease has expired, one whose policy was changed or forgotten meanwhile, and one whose
+ * key was reset: it takes nothing from those who came after. After an error (WEIR_EBUSY) it may be tried
+ * again. */
 WEIR_API int weir_exit(struct weir *w, struct weir_ticket *t, enum weir_outcome how);
 WEIR_API int weir_exit_at(struct weir *w, struct weir_ticket *t, enum weir_outcome how,
                           int64_t now_ns);

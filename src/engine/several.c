@@ -434,8 +434,10 @@ static void note_entry(const struct call *c, const struct weir_verdict *v, struc
         const struct item *it = &c->item[i];
 
         if (weir__meter_guards(c->part[i].meter) && it->own.allowed && c->part[i].ask.cost > 0)
-            weir__ticket_add(t, it->policy, it->clause, it->index, it->fingerprint, it->key,
-                             c->part[i].ask.cost);
+            weir__ticket_add(
+                t, it->policy, it->clause, it->index, it->fingerprint, it->key,
+                weir__ticket_birth(it->policy, it->clause, it->fingerprint, c->part[i].state),
+                c->part[i].ask.cost);
     }
 }
 

@@ -73,8 +73,9 @@ static void peek_new(struct weir *w, const struct weir__trip *to, struct weir__v
 
 /* ---- One decision ------------------------------------------------------------------------------ */
 
+/* `birth`, unless NULL, is for the ticket of who entered. */
 static inline int take_lone(struct weir *w, struct weir__trip *to, struct weir__seat *seat,
-                            const struct weir__ask *ask, struct weir_verdict *v)
+                            const struct weir__ask *ask, uint64_t *birth, struct weir_verdict *v)
 {
     bool settled = true, grows;
     struct weir__visit at;
@@ -88,6 +89,8 @@ static inline int take_lone(struct weir *w, struct weir__trip *to, struct weir__
     else
         settled = take_new(w, to, &at, ask, v);
     v->which = v->allowed ? -1 : 0;
+    if (birth)
+        *birth = weir__ticket_birth(to->policy, to->clause, to->fingerprint, at.state);
     weir__visit_leave(&at);
     if (!settled)
         weir__table_grow_now(to->clause->table, ask->now_ns);
@@ -103,7 +106,7 @@ static inline int take_plain(struct weir *w, struct weir__trip *to, struct weir_
     const struct weir__ask ask =
         weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
 
-    return take_lone(w, to, seat, &ask, v);
+    return take_lone(w, to, seat, &ask, NULL, v);
 }
 
 static int peek_lone(struct weir *w, struct weir__trip *to, struct weir__seat *seat,
@@ -138,7 +141,7 @@ static inline int find_trip(const struct weir_request *rq, struct weir__trip *to
 
 /* What a ticket of a lone guard remembers, or why it was not given. */
 static void note_entry(const struct weir__trip *to, const struct weir_request *rq,
-                       const struct weir__ask *ask, struct weir__memo *memo,
+                       const struct weir__ask *ask, uint64_t birth, struct weir__memo *memo,
                        const struct weir_verdict *v)
 {
     const struct weir__patience *line = &to->edition->line;
@@ -150,7 +153,8 @@ static void note_entry(const struct weir__trip *to, const struct weir_request *r
     weir__ticket_begin(memo->ticket, to->policy->engine, ask->now_ns);
     if (ask->cost > 0 && v->reason != WEIR_FULL && to->edition->guards)
         weir__ticket_add(memo->ticket, to->policy, to->clause, 0, to->fingerprint,
-                         line->room > 0 ? weir__key_hash(to->policy->store, rq) : 0, ask->cost);
+                         line->room > 0 ? weir__key_hash(to->policy->store, rq) : 0, birth,
+                         ask->cost);
 }
 
 /* The same for a limit that is not plain: a lone guard, or several terms. */
@@ -162,6 +166,7 @@ __attribute__((noinline)) static int decide_guard(struct weir *w, struct weir__t
 {
     const struct weir_signals signals = weir__sampler_shown(&w->sampler);
     struct weir__ask ask;
+    uint64_t birth;
     int error;
 
     if (verb == WEIR__TAKE && to->edition->guards)
@@ -175,9 +180,9 @@ __attribute__((noinline)) static int decide_guard(struct weir *w, struct weir__t
     weir__trip_look(to);
     if (verb == WEIR__PEEK)
         return peek_lone(w, to, seat, &ask, v);
-    error = take_lone(w, to, seat, &ask, v);
+    error = take_lone(w, to, seat, &ask, &birth, v);
     if (!error)
-        note_entry(to, rq, &ask, memo, v);
+        note_entry(to, rq, &ask, birth, memo, v);
     return error;
 }
 
@@ -362,6 +367,8 @@ static int give(struct weir__trip *to, struct weir__seat *seat, struct gift *g)
     if (error)
         return error;
     g->back = 0;
+    if (g->how == RESET && weir__meter_guards(m) && !m->algo->birth)
+        weir__resets_note(to->policy->store->directory, to->fingerprint);
     if (at.state) {
         switch (g->how) {
         case REFUND: g->back = weir__refund(m, at.state, g->cost, g->now_ns); break;
@@ -374,6 +381,12 @@ static int give(struct weir__trip *to, struct weir__seat *seat, struct gift *g)
     }
     weir__visit_leave(&at);
     return 0;
+}
+
+/* The gate of the whole process is no key's to reset. */
+static bool is_given(const struct weir__clause *c, const struct gift *g)
+{
+    return g->how != RESET || c->meter.term.algorithm != WEIR_SYSTEM;
 }
 
 /* The clause that judges the key: its own, if it has one. */
@@ -408,7 +421,8 @@ static int give_term(struct weir *w, const struct weir_request *rq, int term, st
             to.clause = clause_for(to.edition, rq, term);
             weir__trip_set_out(&to, weir__fingerprint_at(to.clause, rq));
             weir__trip_look(&to);
-            error = give(&to, seat, g);
+            if (is_given(to.clause, g))
+                error = give(&to, seat, g);
         }
         weir__readers_exit();
         if (error == WEIR__STALE)

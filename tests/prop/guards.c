@@ -94,6 +94,11 @@ struct weir_view look(struct trial *t)
     return view;
 }
 
+uint64_t birth(const struct trial *t)
+{
+    return t->m.algo->birth ? t->m.algo->birth(&t->m, &t->key.s) : 0;
+}
+
 static struct weir__ask ask_of(const struct trial *t, int64_t cost, int64_t now_ns, uint64_t dice)
 {
     return (struct weir__ask){.cost = cost, .now_ns = now_ns, .signals = &t->signals, .dice = dice};
@@ -140,7 +145,7 @@ struct weir_verdict enter(struct trial *t, int64_t cost, uint64_t dice)
     if (cost == 0 || (!v.allowed && !may_note(t, stood)))
         expect(t, memcmp(&t->before, &t->key, bytes) == 0, "nothing entered, and it shows");
     if (v.allowed && cost > 0 && t->calls < CALLS)
-        t->call[t->calls++] = (struct call){t->now_ns, cost};
+        t->call[t->calls++] = (struct call){t->now_ns, cost, birth(t)};
     return v;
 }
 
@@ -164,7 +169,7 @@ void check_forgotten(struct trial *t)
     struct weir_verdict kept, forgotten;
     struct weir_view a, b;
 
-    if (t->key.s.fresh_ns == INT64_MAX || t->key.s.fresh_ns > t->now_ns)
+    if (t->key.s.fresh_ns > t->now_ns)
         return;
     memset(&t->before, 0x5a, sizeof t->before);
     t->before.s = (struct weir__state){0};
