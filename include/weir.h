@@ -365,7 +365,10 @@ struct weir_view {
 /* A store of keys, and the policies on them. */
 struct weir;
 
-/* What a newcomer gets when all places its key could have are taken by live keys. */
+/* What a newcomer gets when all places its key could have are taken by live keys. Keys that somebody has
+ * entered (weir_enter) are evicted by nobody, unless their permits have a lease: where they take all
+ * places a newcomer is refused, or with ALLOW let in, reason FULL. A closed breaker needs no place to be
+ * entered; one that finds none when a call ends learns nothing from it, and stays closed. */
 enum weir_full {
     WEIR_FULL_EVICT, /* the place of the key that is nearest to being as good as new         */
     WEIR_FULL_DENY,  /* a refusal, reason FULL; retry_after_ns says when a place may be free  */

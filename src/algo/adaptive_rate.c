@@ -171,7 +171,7 @@ static struct adaptive load(const struct weir__meter *m, const struct weir__stat
     const int64_t second = now_ns / WEIR__NS_PER_S;
     struct adaptive x;
 
-    if (s->fresh_ns != INT64_MAX && now_ns >= s->fresh_ns)
+    if (now_ns >= s->fresh_ns)
         return (struct adaptive){.rate = m->term.count, .second = second};
     x = *(const struct adaptive *)s;
     if (second > x.second) {

@@ -170,6 +170,7 @@ struct weir__algo {
      * chance of one in 2^40) for those who come when all have left or were forgotten. NULL: they do not
      * count. */
     uint64_t (*birth)(const struct weir__meter *m, const struct weir__state *s);
+    bool enters_unseen; /* to enter an untouched key leaves it so */
     /* The buckets of due.h only, for their common peek; their takes have it inlined. */
     weir__due_judge *judge;
     weir__due_remaining *remaining;

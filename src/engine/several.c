@@ -314,9 +314,12 @@ static void unlock_scratch(struct call *c)
 
 /* ---- Deciding ---------------------------------------------------------------------------------- */
 
+/* Of an untouched key. */
 static bool is_charged(const struct call *c, int i, bool allowed)
 {
-    return c->part[i].ask.cost > 0 && (allowed || c->part[i].meter->term.count_denied);
+    const struct weir__meter *m = c->part[i].meter;
+
+    return c->part[i].ask.cost > 0 && (allowed || m->term.count_denied) && !m->algo->enters_unseen;
 }
 
 /* Gives back the places that were made for those who were not charged after all. */

@@ -21,11 +21,11 @@
 
 /* ---- Newcomers --------------------------------------------------------------------------------- */
 
-/* Whether the ask charges a key that would be told v. */
+/* Whether the ask charges an untouched key that would be told v. */
 static bool charges(const struct weir__meter *m, const struct weir__ask *ask,
                     const struct weir_verdict *v)
 {
-    return ask->cost > 0 && (v->allowed || m->term.count_denied);
+    return ask->cost > 0 && (v->allowed || m->term.count_denied) && !m->algo->enters_unseen;
 }
 
 /* A key that is not there: what an untouched one would be told, and a place if it is charged. False
