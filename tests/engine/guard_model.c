@@ -142,18 +142,15 @@ static bool agree_on_all(struct play *p)
 
 static bool play_limit(struct play *p)
 {
-    const uint64_t n = 1 + roll(3);
+    const bool same = p->policy && roll(4) == 0; /* the one in force */
+    const uint64_t n = same ? 0 : 1 + roll(3);
     struct sim_event e = {.verb = SIM_LIMIT};
     struct sim_outcome out;
     struct weir_diag why;
-    char limit[sizeof p->limit] = "";
 
-    for (uint64_t i = 0; i < n; i++)
-        (void)snprintf(limit + strlen(limit), sizeof limit - strlen(limit), "%s%s", i ? " + " : "",
-                       TERMS[roll(TERM_COUNT)]);
-    if (strcmp(limit, p->limit) == 0)
-        return true; /* to an engine that is no change, to the world it is one */
-    memcpy(p->limit, limit, sizeof limit);
+    for (uint64_t i = 0, at = 0; i < n; i++)
+        at += (uint64_t)snprintf(p->limit + at, sizeof p->limit - at, "%s%s", i ? " + " : "",
+                                 TERMS[roll(TERM_COUNT)]);
     (void)snprintf(p->did, sizeof p->did, "limit");
     e.limit = weir__slice_of(p->limit);
     if (weir_policy_set_at(p->w, "p", p->limit, SIM_START_NS + p->time_ns, &p->policy, &why) != 0) {
