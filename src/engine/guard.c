@@ -70,7 +70,7 @@ static int view(struct weir *w, const struct weir_request *rq, int term, int64_t
     to.clause = &by->clause[term];
     weir__trip_set_out(&to, weir__fingerprint_at(to.clause, rq));
     weir__trip_look(&to);
-    error = weir__visit_come(&to, seat, now_ns, &at);
+    error = weir__visit_come(&to, seat, WEIR__ONLY_LOOKS, &at);
     if (error)
         return error;
     weir__view(&to.clause->meter, at.state ? at.state : &none, now_ns, out);

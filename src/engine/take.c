@@ -113,7 +113,7 @@ static int peek_lone(struct weir *w, struct weir__trip *to, struct weir__seat *s
                      const struct weir__ask *ask, struct weir_verdict *v)
 {
     struct weir__visit at;
-    const int error = weir__visit_come(to, seat, ask->now_ns, &at);
+    const int error = weir__visit_come(to, seat, WEIR__ONLY_LOOKS, &at);
 
     if (error)
         return error;

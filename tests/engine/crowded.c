@@ -59,7 +59,7 @@ static uint64_t crowd_in(struct weir *w, struct weir_policy *p, enum weir_full f
         assert_int_equal(v.allowed, full == WEIR_FULL_ALLOW);
         assert_int_equal(in[i].n, 0);
         if (!v.allowed)
-            assert_int_equal(v.retry_after_ns, SECOND); /* nobody knows */
+            assert_in_range(v.retry_after_ns, 1, HOUR);
     }
     return counted;
 }
@@ -83,9 +83,18 @@ static void who_is_in_is_evicted_by_nobody(void **state)
         assert_int_equal(s.refused_full + s.allowed_full, CROWD - counted);
         assert_true(s.bytes <= s.max_bytes);
         for (uint32_t k = 0; k < CROWD; k++) {
+            const struct weir_verdict v = enter_n(w, p, k, T0 + DAY, &t);
+
+            if (in[k].n > 0)
+                assert_int_not_equal(v.reason, WEIR_FULL);
+            if (in[k].n > 0 || full != WEIR_FULL_ALLOW)
+                assert_false(v.allowed);
+            if (in[k].n == 0) /* nobody knows when there will be a place */
+                assert_int_equal(v.retry_after_ns, full == WEIR_FULL_ALLOW ? 0 : SECOND);
+        }
+        for (uint32_t k = 0; k < CROWD; k++) {
             if (in[k].n == 0)
                 continue;
-            assert_false(enter_n(w, p, k, T0 + DAY, &t).allowed);
             leave(w, &in[k], WEIR_IGNORE, T0 + DAY);
             assert_int_equal(view_n(w, p, k, T0 + DAY).in_flight, 0);
         }
@@ -139,6 +148,31 @@ static void leases_make_place_for_others_and_are_counted(void **state)
     for (uint32_t i = 0; i < CROWD; i++)
         leave(w, &in[i], WEIR_SUCCESS, T0);
     assert_int_equal(stats(w, T0).live_keys, 0);
+    place_close(w);
+}
+
+/* What it asks about may be far ahead; nobody's place is free because of it. */
+static void a_look_into_the_future_takes_nobody_s_place(void **state)
+{
+    struct weir *w = place_open(&(struct weir_options){.max_keys = 1000, .full = WEIR_FULL_DENY});
+    struct weir_policy *p = place_policy(w, "p", "concurrency 1 lease=1h", T0);
+
+    (void)state;
+    (void)crowd_in(w, p, WEIR_FULL_DENY);
+    for (uint32_t i = 0; i < CROWD; i += 5) { /* so that there is room in first buckets */
+        const struct weir_request rq = {p, &i, sizeof i, 1, 0};
+
+        in[i].n = 0;
+        assert_int_equal(weir_reset_at(w, &rq, T0), 0);
+    }
+    for (uint32_t i = 0; i < CROWD; i++) {
+        const struct weir_request rq = {p, &i, sizeof i, 1, 0};
+        struct weir_verdict v;
+
+        assert_int_equal(weir_peek_at(w, &rq, T0 + DAY, &v), 0);
+    }
+    for (uint32_t i = 0; i < CROWD; i++)
+        assert_int_equal(view_n(w, p, i, T0).in_flight, in[i].n);
     place_close(w);
 }
 
@@ -235,6 +269,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(who_is_in_is_evicted_by_nobody),
     cmocka_unit_test(one_without_a_place_is_charged_nowhere),
     cmocka_unit_test(leases_make_place_for_others_and_are_counted),
+    cmocka_unit_test(a_look_into_the_future_takes_nobody_s_place),
     cmocka_unit_test(open_breakers_that_nobody_asks_for_are_forgotten),
     cmocka_unit_test(who_enters_a_closed_breaker_evicts_nobody),
     cmocka_unit_test(windows_of_calls_are_forgotten_too),
