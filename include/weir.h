@@ -720,9 +720,10 @@ WEIR_API int weir_list_set(struct weir *w, struct weir_policy *policy, enum weir
 
 /* A limit of a key's own, in place of the policy's: "this customer has ten times as much". It must have
  * the algorithms of the policy's limit, in the same order, and states of the same size: another rate,
- * burst or number of permits, not another window ring. The key's state goes on, as in a live change of
- * the policy (limits.md). NULL takes it away. At most 4096 in a policy; in this process, as lists. While
- * the policy's own limit has another shape it is out of force. */
+ * burst or number of permits, not another window ring; and `system`, which is one for all keys, as it is
+ * there. The key's state goes on, as in a live change of the policy (limits.md). NULL takes it away. At
+ * most 4096 in a policy; in this process, as lists. While the policy's own limit has another shape it is
+ * out of force. */
 #define WEIR_OVERRIDES_MOST 4096
 
 WEIR_API int weir_override_set(struct weir *w, struct weir_policy *policy, const void *key,

@@ -278,6 +278,7 @@ static int leave_term(struct weir *w, struct weir__seat *seat, const struct weir
 {
     struct weir__trip to = {.policy = t->term[i].policy};
     const uint32_t index = t->term[i].index;
+    struct weir__edition *by;
 
     if (atomic_load_explicit(&w->forgotten, memory_order_acquire) != t->forgotten &&
         !weir__policy_is_here(w, to.policy))
@@ -287,7 +288,8 @@ static int leave_term(struct weir *w, struct weir__seat *seat, const struct weir
         return WEIR__STALE;
     if (index >= (uint32_t)to.edition->n || to.edition->clause[index].scope != t->term[i].scope)
         return 0;
-    to.clause = &weir__edition_for(to.edition, t->term[i].key)->clause[index];
+    by = weir__edition_since(to.edition, t->term[i].key, t->term[i].fingerprint, index);
+    to.clause = weir__clause_of(to.edition, by, index);
     l->cost = t->term[i].cost;
     weir__trip_set_out(&to, t->term[i].fingerprint);
     weir__trip_look(&to);

@@ -110,7 +110,7 @@ static int gather_request(struct call *c, const struct weir_request *rq, int i,
     if (by->n > WEIR_TERMS_MAX - c->n)
         return WEIR_EINVAL;
     for (int k = 0; k < by->n; k++) {
-        struct weir__clause *clause = &by->clause[by->chain[k]];
+        struct weir__clause *clause = weir__clause_of(e, by, by->chain[k]);
 
         if (!allowed || clause->meter.term.algorithm == WEIR_SYSTEM)
             gather_term(c, rq, i, e, clause, key, by->chain[k]);
@@ -592,7 +592,7 @@ int weir__several_rewrite(struct weir *w, const struct weir_request *rq, struct 
         return error;
     find_states(&c);
     for (int i = 0; i < c.n; i++)
-        if (c.item[i].found)
+        if (c.item[i].found && c.part[i].meter->term.algorithm != WEIR_SYSTEM)
             rewrite(&c, c.part[i].state, c.item[i].clause, &to->clause[c.item[i].index]);
     atomic_store_explicit(&rq->policy->edition, next, memory_order_release);
     weir__journal_settle(c.seat);

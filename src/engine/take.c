@@ -393,9 +393,11 @@ static bool is_given(const struct weir__clause *c, const struct gift *g)
 static struct weir__clause *clause_for(struct weir__edition *e, const struct weir_request *rq,
                                        int term)
 {
+    struct weir__edition *by = e;
+
     if (e->exceptions)
-        e = weir__edition_for(e, weir__key_hash(rq->policy->store, rq));
-    return &e->clause[term];
+        by = weir__edition_for(e, weir__key_hash(rq->policy->store, rq));
+    return weir__clause_of(e, by, (uint32_t)term);
 }
 
 /* One term of a request, begun anew as often as the limit is changed under it. *n is how many terms
@@ -494,7 +496,8 @@ static int cancel_term(struct weir__seat *seat, const struct weir_reservation *r
         to.edition->clause[index].scope != r->term[i].scope ||
         atomic_load(&to.policy->record->resets) != r->term[i].resets)
         return 0;
-    to.clause = &weir__edition_for(to.edition, r->term[i].key)->clause[index];
+    to.clause =
+        &weir__edition_since(to.edition, r->term[i].key, to.fingerprint, index)->clause[index];
     weir__trip_set_out(&to, to.fingerprint);
     weir__trip_look(&to);
     g->cost = r->term[i].cost;
