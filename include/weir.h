@@ -371,7 +371,10 @@ struct weir_view {
 /* A store of keys, and the policies on them. */
 struct weir;
 
-/* What a newcomer gets when all places its key could have are taken by live keys. */
+/* What a newcomer gets when all places its key could have are taken by live keys. Keys that somebody has
+ * entered (weir_enter) are evicted by nobody, unless their permits have a lease: where they take all
+ * places a newcomer is refused, or with ALLOW let in, reason FULL. A closed breaker needs no place to be
+ * entered; one that finds none when a call ends learns nothing from it, and stays closed. */
 enum weir_full {
     WEIR_FULL_EVICT, /* the place of the key that is nearest to being as good as new. One that
                         calls hold without a lease is not taken: where all are so, as DENY    */
@@ -544,7 +547,8 @@ WEIR_API int weir_wait(struct weir *w, const struct weir_request *rq, int64_t de
 WEIR_API int weir_wait_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                           int64_t deadline_ns, struct weir_verdict *v);
 
-/* Makes the key as good as new. */
+/* Makes the key as good as new. Who has entered it is forgotten: their weir_exit then returns nothing and
+ * teaches nothing. `system`, which is one for all keys, stays as it is. */
 WEIR_API int weir_reset(struct weir *w, const struct weir_request *rq);
 WEIR_API int weir_reset_at(struct weir *w, const struct weir_request *rq, int64_t now_ns);
 
@@ -629,7 +633,7 @@ struct weir_ticket {
     int n; /* how many guards are still to be left; 0 once it was exited, or if it was refused */
     struct {
         struct weir_policy *policy;
-        uint64_t scope, fingerprint, key;
+        uint64_t scope, fingerprint, key, birth;
         int64_t cost;
         uint32_t index;
     } term[WEIR_TERMS_MAX];
@@ -657,9 +661,9 @@ WEIR_API int weir_enter_all_at(struct weir *w, const struct weir_request *rq, si
                                int64_t now_ns, struct weir_ticket *t, struct weir_verdict *v);
 
 /* Ends the ticket; a second time does nothing. Any thread may do it. Harmless too is a ticket that was
- * refused, one whose lease has expired, and one whose policy was changed or forgotten meanwhile. After an
- * error (WEIR_EBUSY) it may be tried again. A weir_reset of the key forgets who is in: their exits then
- * return the permits of those who came after it. */
+ * refused, one whose lease has expired, one whose policy was changed or forgotten meanwhile, and one whose
+ * key was reset: it takes nothing from those who came after. After an error (WEIR_EBUSY) it may be tried
+ * again. */
 WEIR_API int weir_exit(struct weir *w, struct weir_ticket *t, enum weir_outcome how);
 WEIR_API int weir_exit_at(struct weir *w, struct weir_ticket *t, enum weir_outcome how,
                           int64_t now_ns);
@@ -726,7 +730,8 @@ WEIR_API int weir_list_set(struct weir *w, struct weir_policy *policy, enum weir
 /* A limit of a key's own, in place of the policy's: "this customer has ten times as much". It must have
  * the algorithms of the policy's limit, in the same order, and states of the same size: another rate,
  * burst, queue, threshold or number of permits; not another count of a sliding-log or of a concurrency
- * with a lease, nor other slots, buckets or window of calls, of which states are made. The key's state
+ * with a lease, nor other slots, buckets or window of calls, of which states are made; and `system`, which
+ * is one for all keys, as it is there. The key's state
  * goes on, as in a live change of the policy (limits.md). NULL takes it away. At most 4096 in a policy; in
  * this process, as lists. While the policy's own limit has another shape it is out of force. */
 #define WEIR_OVERRIDES_MOST 4096

@@ -132,23 +132,31 @@ static bool is_used(const struct weir__meter *m, const struct adaptive *x)
            weir__wide(x->rate) * weir__wide(WEIR__NS_PER_S);
 }
 
-/* The rate after the second that was counted. */
-static int64_t judged(const struct weir__meter *m, const struct adaptive *x)
-{
-    if (x->calls == 0 || x->dropped)
-        return x->rate;
-    if ((int64_t)x->bad * 1000 > m->term.errors_milli * x->calls)
-        return lowered(m, x->rate);
-    return x->rate < m->term.count || is_used(m, x) ? within(m, x->rate + step_of(m)) : x->rate;
-}
-
-/* And after so many without a call. */
+/* The rate after so many seconds in which nothing entered or ended. */
 static int64_t drifted(const struct weir__meter *m, int64_t rate, int64_t seconds)
 {
     const int64_t far = weir__mul_sat(seconds, step_of(m));
 
     return rate < m->term.count ? rate + weir__min(far, m->term.count - rate)
                                 : rate - weir__min(far, rate - m->term.count);
+}
+
+/* Whether nothing entered or ended in the second: somebody was refused, or the limit was set. */
+static bool is_idle(const struct adaptive *x)
+{
+    return x->calls == 0 && x->events == 0;
+}
+
+/* The rate after the second that was counted. */
+static int64_t judged(const struct weir__meter *m, const struct adaptive *x)
+{
+    if (is_idle(x))
+        return drifted(m, x->rate, 1);
+    if (x->calls == 0 || x->dropped)
+        return x->rate;
+    if ((int64_t)x->bad * 1000 > m->term.errors_milli * x->calls)
+        return lowered(m, x->rate);
+    return x->rate < m->term.count || is_used(m, x) ? within(m, x->rate + step_of(m)) : x->rate;
 }
 
 static int64_t seconds_to_forget(const struct weir__meter *m, int64_t rate)
@@ -171,7 +179,7 @@ static struct adaptive load(const struct weir__meter *m, const struct weir__stat
     const int64_t second = now_ns / WEIR__NS_PER_S;
     struct adaptive x;
 
-    if (s->fresh_ns != INT64_MAX && now_ns >= s->fresh_ns)
+    if (now_ns >= s->fresh_ns)
         return (struct adaptive){.rate = m->term.count, .second = second};
     x = *(const struct adaptive *)s;
     if (second > x.second) {
@@ -187,7 +195,8 @@ static struct adaptive load(const struct weir__meter *m, const struct weir__stat
 
 static void store(const struct weir__meter *m, struct weir__state *s, const struct adaptive *x)
 {
-    const int64_t seconds = x->second + 1 + seconds_to_forget(m, judged(m, x));
+    const bool learned = x->rate != m->term.count || !is_idle(x);
+    const int64_t seconds = learned ? x->second + 1 + seconds_to_forget(m, judged(m, x)) : 0;
     struct adaptive *to = (struct adaptive *)s;
 
     *to = *x;
@@ -279,7 +288,7 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
 {
     struct adaptive x = load(from, s, to->changed_ns);
 
-    if (from->term.period_ns != to->term.period_ns) {
+    if (from->term.period_ns != to->term.period_ns || to->changed_ns >= s->fresh_ns) {
         weir__reset(s);
         return;
     }

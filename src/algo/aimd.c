@@ -45,7 +45,7 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
 
     if (!weir__flight_judge(m, &x.head, x.limit, a, v) || a->cost == 0)
         return;
-    weir__flight_enter(m, &x.head, a->cost);
+    weir__flight_enter(m, &x.head, a);
     *(struct aimd_state *)s = x;
 }
 
@@ -107,5 +107,6 @@ const struct weir__algo weir__aimd = {
     .peek = peek,
     .leave = leave,
     .view = view,
+    .birth = weir__flight_birth,
     .change = change,
 };

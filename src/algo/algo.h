@@ -12,6 +12,8 @@
  *   (3) The low 23 bits of the second word hold the version of the limit that wrote it.
  *   (4) It holds no pointer and no padding, so that the same bytes live on the heap, in a file and
  *       in a snapshot.
+ *   (5) A key that somebody is in has a fresh_ns beyond the end of time (weir__held_ns): nobody may
+ *       forget it, and which of those times it is tells the ones who are in from later ones.
  */
 #ifndef WEIR_ALGO_ALGO_H
 #define WEIR_ALGO_ALGO_H
@@ -56,6 +58,14 @@ static inline uint64_t weir__state_word(int64_t part, uint32_t version)
     return (uint64_t)part << WEIR__PART_SHIFT | version;
 }
 
+/* Times that never come, for keys that may not be forgotten; which of them, dice say. */
+#define WEIR__HELD_NS (INT64_MAX - WEIR__COUNTER_MAX)
+
+static inline int64_t weir__held_ns(uint64_t dice)
+{
+    return INT64_MAX - (int64_t)(dice >> WEIR__PART_SHIFT);
+}
+
 /* One request. */
 struct weir__ask {
     int64_t cost;        /* >= 0 */
@@ -63,7 +73,7 @@ struct weir__ask {
     int64_t now_ns;      /* 0..2^62 */
     int64_t edge_ns;     /* fixed-window, align=clock: when the window that holds now ends */
     const struct weir_signals *signals; /* guards: NULL is nothing known */
-    uint64_t dice;                      /* guards that throw: 64 random bits */
+    uint64_t dice;                      /* guards: 64 random bits */
 };
 
 /* A call that was entered (a guard's take) ends. */
@@ -156,6 +166,11 @@ struct weir__algo {
                   const struct weir__leaving *l);
     void (*view)(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
                  struct weir_view *out);
+    /* Guards that count who is in: a number that stays while anybody is, and is another one (but for a
+     * chance of one in 2^40) for those who come when all have left or were forgotten. NULL: they do not
+     * count. */
+    uint64_t (*birth)(const struct weir__meter *m, const struct weir__state *s);
+    bool enters_unseen; /* to enter an untouched key leaves it so */
     /* The buckets of due.h only, for their common peek; their takes have it inlined. */
     weir__due_judge *judge;
     weir__due_remaining *remaining;

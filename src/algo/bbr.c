@@ -249,7 +249,7 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
         return;
     settle(m, s, &w);
     if (v->allowed)
-        weir__flight_enter(m, s, a->cost);
+        weir__flight_enter(m, s, a);
 }
 
 static void peek(const struct weir__meter *m, const struct weir__state *s,
@@ -306,7 +306,8 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
         b->newest = to->changed_ns / to->slot_ns;
         b->limit = to->limit;
     }
-    s->fresh_ns = held > 0 ? WEIR__HELD_NS : weir__min(s->fresh_ns, fresh_of(to, b));
+    if (held == 0)
+        s->fresh_ns = weir__min(s->fresh_ns, fresh_of(to, b));
     s->word = weir__state_word(held, to->version);
 }
 
@@ -327,5 +328,6 @@ const struct weir__algo weir__bbr = {
     .peek = peek,
     .leave = leave,
     .view = view,
+    .birth = weir__flight_birth,
     .change = change,
 };

@@ -27,8 +27,8 @@
  * Invariants:
  *   (1) A closed breaker with an empty window is a key never seen: closing resets the state.
  *   (2) Entering a closed breaker changes nothing. There is nothing in flight to be lost.
- *   (3) Open and half-open are kept until somebody comes: fresh_ns is the end of time. So it is with a
- *       window of calls, which knows no time.
+ *   (3) What time alone does not end (open, half-open, a window of calls) is forgotten after a day on
+ *       which nobody came: nobody may fill a store for ever with keys that are never asked for again.
  *   (4) Half-open, no more than `probes` are let in before the outcome is known.
  *   (5) A clock that steps back: an opening that has not begun yet begins now, and so do the probes'
  *       times. Nobody waits for more than the opening's own length because of it.
@@ -73,7 +73,7 @@ static struct look look_at(const struct weir__meter *m, const struct weir__state
     const struct weir__breaker *b = (const struct weir__breaker *)s;
     struct look w = {.stand = WEIR_CLOSED, .is_new = true};
 
-    if (s->fresh_ns != INT64_MAX && now_ns >= s->fresh_ns)
+    if (now_ns >= s->fresh_ns)
         return w;
     w = (struct look){(enum weir_stand)(weir__state_part(s) >> STAND_SHIFT), false,
                       weir__state_part(s) & GRANTED, b->mark_ns, b->open_ns};
@@ -89,12 +89,23 @@ static struct look look_at(const struct weir__meter *m, const struct weir__state
     return w;
 }
 
+/* Open or half-open: from when on nobody remembers it. If no probe comes back it opens once more. */
+static int64_t forgotten_ns(const struct weir__meter *m, const struct look *w)
+{
+    const int64_t again_ns =
+        w->stand == WEIR_HALF_OPEN ? m->term.probe_ns + grown(&m->term, w->open_ns) : 0;
+
+    return w->mark_ns + again_ns + WEIR__BREAKER_IDLE_NS;
+}
+
 /* Writes how it stands. Open and half-open, the window is not used, and the sum counts probes. */
-static void settle(const struct weir__meter *m, struct weir__state *s, const struct look *w)
+static void settle(const struct weir__meter *m, struct weir__state *s, const struct look *w,
+                   int64_t now_ns)
 {
     struct weir__breaker *b = (struct weir__breaker *)s;
 
-    s->fresh_ns = w->stand == WEIR_CLOSED ? weir__window_empty_ns(m, b) : INT64_MAX;
+    s->fresh_ns =
+        w->stand == WEIR_CLOSED ? weir__window_empty_ns(m, b, now_ns) : forgotten_ns(m, w);
     s->word = weir__state_word((int64_t)w->stand << STAND_SHIFT | w->granted, m->version);
     b->mark_ns = w->mark_ns;
     b->open_ns = w->open_ns;
@@ -168,10 +179,10 @@ static bool decide(const struct weir__meter *m, const struct weir__state *s, str
     if (drops)
         weir__refuse(v, WEIR_OPEN, 0);
     v->remaining = drops ? 0 : remaining(m, w);
-    if (w->stand != WEIR_CLOSED)
-        v->reset_after_ns = WEIR_FOREVER;
+    if (w->stand != WEIR_CLOSED && a->cost > 0 && m->term.forced == WEIR_FORCED_NOT)
+        v->reset_after_ns = forgotten_ns(m, w) - a->now_ns; /* as it will be written */
     else if (!w->is_new)
-        v->reset_after_ns = s->fresh_ns == INT64_MAX ? WEIR_FOREVER : s->fresh_ns - a->now_ns;
+        v->reset_after_ns = s->fresh_ns - a->now_ns;
     return drops && m->term.count_denied;
 }
 
@@ -198,7 +209,7 @@ static void leave_closed(const struct weir__meter *m, struct weir__state *s, str
     add(m, s, w, now_ns, error, slow);
     if (trips_at_all && weir__breaker_trips(&m->term, b->sum))
         open_for(w, b, m->term.open_ns, now_ns);
-    settle(m, s, w);
+    settle(m, s, w, now_ns);
 }
 
 static void leave_half_open(const struct weir__meter *m, struct weir__state *s, struct look *w,
@@ -211,7 +222,7 @@ static void leave_half_open(const struct weir__meter *m, struct weir__state *s, 
         return;
     if (l->how == WEIR_IGNORE) {
         w->granted = weir__max(b->sum.calls, w->granted - 1);
-        settle(m, s, w);
+        settle(m, s, w, l->now_ns);
         return;
     }
     b->sum.calls++;
@@ -224,7 +235,7 @@ static void leave_half_open(const struct weir__meter *m, struct weir__state *s, 
     }
     if (how < 0)
         open_for(w, b, grown(&m->term, w->open_ns), l->now_ns);
-    settle(m, s, w);
+    settle(m, s, w, l->now_ns);
 }
 
 static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
@@ -259,7 +270,7 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
         return;
     if (was != w.stand)
         b->sum = (struct weir__tally){0, 0, 0}; /* of the probes */
-    settle(m, s, &w);
+    settle(m, s, &w, a->now_ns);
 }
 
 static void peek(const struct weir__meter *m, const struct weir__state *s,
@@ -298,8 +309,10 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
 
     if (w.is_new || (w.stand == WEIR_CLOSED && from->slot_ns != to->slot_ns))
         weir__reset(s);
+    else if (w.stand == WEIR_CLOSED)
+        s->word = weir__state_word(weir__state_part(s), to->version);
     else
-        settle(to, s, &w);
+        settle(to, s, &w, to->changed_ns);
 }
 
 const struct weir__algo weir__breaker = {
@@ -309,5 +322,6 @@ const struct weir__algo weir__breaker = {
     .peek = peek,
     .leave = leave,
     .view = view,
+    .enters_unseen = true,
     .change = change,
 };

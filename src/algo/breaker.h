@@ -5,6 +5,9 @@
 
 #include "algo/algo.h"
 
+/* For so long nobody came: then it is forgotten. */
+#define WEIR__BREAKER_IDLE_NS (INT64_C(86400) * WEIR__NS_PER_S)
+
 struct weir__tally {
     uint32_t calls, errors, slow;
 };
@@ -30,8 +33,9 @@ struct weir__tally weir__window_tally(const struct weir__meter *m, const struct 
                                       int64_t now_ns);
 void weir__window_add(const struct weir__meter *m, struct weir__breaker *b, int64_t now_ns,
                       bool error, bool slow);
-/* From when on it is empty, if nothing more is added. */
-int64_t weir__window_empty_ns(const struct weir__meter *m, const struct weir__breaker *b);
+/* From when on it is empty, if nothing is added after now. */
+int64_t weir__window_empty_ns(const struct weir__meter *m, const struct weir__breaker *b,
+                              int64_t now_ns);
 
 /* ---- Presets -------------------------------------------------------------------------------- */
 

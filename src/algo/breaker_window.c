@@ -9,7 +9,7 @@
  *      |   1|   0|   9|  ..|  12|        of those, errors: 22 of 70
  *
  * A window of calls is a ring of two bits for each: failed, slow. It knows no time; what is in it
- * stays until as many newer calls have pushed it out.
+ * stays until as many newer calls have pushed it out, or none came for a day.
  *
  * Invariants:
  *   (1) `sum` is the sum of the ring, so that a look at it adds nothing up: it takes away what has left
@@ -143,7 +143,8 @@ void weir__window_add(const struct weir__meter *m, struct weir__breaker *b, int6
         add_to_slot(m, b, now_ns, error, slow);
 }
 
-int64_t weir__window_empty_ns(const struct weir__meter *m, const struct weir__breaker *b)
+int64_t weir__window_empty_ns(const struct weir__meter *m, const struct weir__breaker *b,
+                              int64_t now_ns)
 {
-    return by_calls(m) ? INT64_MAX : (b->newest + m->term.slots) * m->slot_ns;
+    return by_calls(m) ? now_ns + WEIR__BREAKER_IDLE_NS : (b->newest + m->term.slots) * m->slot_ns;
 }

@@ -15,14 +15,15 @@
  * Invariants:
  *   (1) Permits in flight, leases that ended apart, never exceed count but by a live change to a lower
  *       one; then nobody enters until enough have left.
- *   (2) Without a lease the 40 bits beside the version are the number in flight, and fresh_ns is the
- *       end of time while there are any.
+ *   (2) Without a lease the 40 bits beside the version are the number in flight, and fresh_ns is a time
+ *       that never comes while there are any.
  *   (3) With a lease they are where the ring of entries begins and how long it is. Entries are in
  *       order of time, whatever the clock did, so that those that ended are the first ones, and one
  *       is found by halving. fresh_ns is when the newest ends.
  *   (4) A permit is known by its time of entry. Those that entered at the same moment end at the same
  *       moment, so it does not matter which of them is returned.
  *   (5) Nothing is returned twice: what is not in flight is not taken away.
+ *   (6) Those who are in are numbered: by fresh_ns, or in front of the ring, as the first of them threw.
  */
 #include "algo/algo.h"
 
@@ -31,7 +32,7 @@
 
 static_assert(WEIR_LOG_COUNT_MAX < 1 << LEN_BITS, "a ring's length fits");
 
-static bool leases(const struct weir__meter *m)
+static bool expires(const struct weir__meter *m)
 {
     return m->term.lease_ns != WEIR_NONE;
 }
@@ -39,14 +40,14 @@ static bool leases(const struct weir__meter *m)
 static void prepare(struct weir__meter *m)
 {
     m->limit = m->term.count;
-    m->shape = leases(m) ? m->term.count : 0;
+    m->shape = expires(m) ? m->term.count : 0;
 }
 
 static size_t state_size(const struct weir__meter *m)
 {
-    const int64_t entries = leases(m) ? m->term.count : 0;
+    const int64_t words = expires(m) ? 1 + m->term.count : 0;
 
-    return sizeof(struct weir__state) + sizeof(int64_t) * (size_t)entries;
+    return sizeof(struct weir__state) + sizeof(int64_t) * (size_t)words;
 }
 
 static int64_t patience(const struct weir__meter *m)
@@ -60,14 +61,25 @@ struct ring {
     int64_t first, len;
 };
 
+/* What lies behind the head. */
+struct leases {
+    uint64_t birth;
+    int64_t entered_ns[];
+};
+
+static struct leases *leases_of(struct weir__state *s)
+{
+    return (struct leases *)(void *)(s + 1);
+}
+
 static int64_t *entry(const struct weir__meter *m, struct weir__state *s, int64_t i)
 {
-    return (int64_t *)(void *)(s + 1) + i % m->term.count;
+    return &leases_of(s)->entered_ns[i % m->term.count];
 }
 
 static int64_t time_of(const struct weir__meter *m, const struct weir__state *s, int64_t i)
 {
-    return ((const int64_t *)(const void *)(s + 1))[i % m->term.count];
+    return ((const struct leases *)(const void *)(s + 1))->entered_ns[i % m->term.count];
 }
 
 /* How many of the ring's entries were made before that time. */
@@ -148,7 +160,7 @@ static void remove_some(const struct weir__meter *m, struct weir__state *s, stru
 
 static int64_t in_flight(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
 {
-    if (leases(m))
+    if (expires(m))
         return live(m, s, now_ns).len;
     return s->fresh_ns == 0 ? 0 : weir__state_part(s);
 }
@@ -161,7 +173,7 @@ static int64_t reset_after(const struct weir__meter *m, const struct weir__state
 
     if (held == 0)
         return 0;
-    return leases(m) ? weir__max(s->fresh_ns, ends_ns) - now_ns : WEIR_FOREVER;
+    return expires(m) ? weir__max(s->fresh_ns, ends_ns) - now_ns : WEIR_FOREVER;
 }
 
 static bool decide(const struct weir__meter *m, const struct weir__state *s,
@@ -188,15 +200,18 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
 {
     if (!decide(m, s, a, v))
         return;
-    if (leases(m)) {
+    if (expires(m)) {
         struct ring r = live(m, s, a->now_ns);
 
+        if (r.len == 0)
+            leases_of(s)->birth = a->dice;
         insert(m, s, &r, a->cost, a->now_ns);
         settle(m, s, r);
         return;
     }
     s->word = weir__state_word(in_flight(m, s, a->now_ns) + a->cost, m->version);
-    s->fresh_ns = INT64_MAX;
+    if (s->fresh_ns == 0)
+        s->fresh_ns = weir__held_ns(a->dice);
 }
 
 static void peek(const struct weir__meter *m, const struct weir__state *s,
@@ -211,7 +226,7 @@ static void leave(const struct weir__meter *m, struct weir__state *s, const stru
 
     if (s->fresh_ns == 0)
         return;
-    if (leases(m)) {
+    if (expires(m)) {
         struct ring r = live(m, s, l->now_ns);
 
         remove_some(m, s, &r, l->cost, l->entered_ns);
@@ -231,11 +246,17 @@ static void view(const struct weir__meter *m, const struct weir__state *s, int64
     *out = (struct weir_view){WEIR_CLOSED, m->limit, in_flight(m, s, now_ns), -1};
 }
 
+static uint64_t birth(const struct weir__meter *m, const struct weir__state *s)
+{
+    return expires(m) ? ((const struct leases *)(const void *)(s + 1))->birth
+                      : (uint64_t)s->fresh_ns;
+}
+
 /* Who is in flight stays so; a lease is as long as the new limit says, from the time of entry. */
 static void change(const struct weir__meter *from, const struct weir__meter *to,
                    struct weir__state *s)
 {
-    if (leases(to))
+    if (expires(to))
         settle(to, s, live(from, s, to->changed_ns));
     else
         s->word = weir__state_word(weir__state_part(s), to->version);
@@ -249,5 +270,6 @@ const struct weir__algo weir__concurrency = {
     .peek = peek,
     .leave = leave,
     .view = view,
+    .birth = birth,
     .change = change,
 };

@@ -2,13 +2,13 @@
  *
  * Invariants:
  *   (1) The 40 bits beside the version are the permits in flight. While there are any, fresh_ns is
- *       WEIR__HELD_NS: nobody may forget the key.
+ *       the time that never comes which the first of them threw: nobody may forget the key.
  *   (2) From fresh_ns on the key is read as a new one, whether its bytes are still there or not. So
  *       forgetting it changes no answer, and what was learned fades by a rule and not by accident.
  *   (3) A call that would be alone passes, whatever it costs (TOO_BIG apart). A limit that has sunk
  *       below what callers ask for would otherwise see no call again, and never learn better.
- *   (4) Who returns more than is in flight returns what there is: the key may have been evicted or
- *       reset since it entered. To a key that is as good as new it returns and teaches nothing.
+ *   (4) Who returns more than is in flight returns what there is. To a key that is as good as new it
+ *       returns and teaches nothing.
  *   (5) Time taken is never negative, and 0 stands for not known: a clock that stepped back under a
  *       call says nothing of how long the call took.
  */
@@ -17,14 +17,12 @@
 
 #include "algo/algo.h"
 
-#define WEIR__HELD_NS INT64_MAX
-
 /* vegas, gradient, aimd: what they have learned is forgotten after so long without a call. */
 #define WEIR__IDLE_NS (INT64_C(600) * WEIR__NS_PER_S)
 
 static inline bool weir__flight_is_new(const struct weir__state *s, int64_t now_ns)
 {
-    return s->fresh_ns != WEIR__HELD_NS && now_ns >= s->fresh_ns; /* 0, untouched, is always past */
+    return now_ns >= s->fresh_ns; /* 0, untouched, is always past */
 }
 
 static inline int64_t weir__flight_within(const struct weir__meter *m, int64_t limit)
@@ -63,10 +61,13 @@ static inline bool weir__flight_judge(const struct weir__meter *m, const struct 
 
 /* held + cost <= WEIR__COUNTER_MAX: whoever judged saw to it. */
 static inline void weir__flight_enter(const struct weir__meter *m, struct weir__state *s,
-                                      int64_t cost)
+                                      const struct weir__ask *a)
 {
-    s->fresh_ns = WEIR__HELD_NS;
-    s->word = weir__state_word(weir__state_part(s) + cost, m->version);
+    const int64_t held = weir__state_part(s);
+
+    if (held == 0)
+        s->fresh_ns = weir__held_ns(a->dice);
+    s->word = weir__state_word(held + a->cost, m->version);
 }
 
 /* Gives the permits back; with the last of them the key is as good as new from fresh_ns on. */
@@ -75,7 +76,8 @@ static inline void weir__flight_leave(const struct weir__meter *m, struct weir__
 {
     const int64_t held = weir__max(0, weir__state_part(s) - cost);
 
-    s->fresh_ns = held > 0 ? WEIR__HELD_NS : fresh_ns;
+    if (held == 0)
+        s->fresh_ns = fresh_ns;
     s->word = weir__state_word(held, m->version);
 }
 
@@ -83,6 +85,12 @@ static inline void weir__flight_leave(const struct weir__meter *m, struct weir__
 static inline int64_t weir__flight_took(const struct weir__leaving *l)
 {
     return l->now_ns > l->entered_ns ? l->now_ns - l->entered_ns : 0;
+}
+
+static inline uint64_t weir__flight_birth(const struct weir__meter *m, const struct weir__state *s)
+{
+    (void)m;
+    return (uint64_t)s->fresh_ns;
 }
 
 static inline void weir__flight_view(const struct weir__state *s, int64_t limit,

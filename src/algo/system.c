@@ -162,7 +162,7 @@ static void decide(const struct weir__meter *m, struct gate *g, const struct wei
         refuse_number(m, g, a, v);
     } else {
         weir__grant(v, 0);
-        weir__flight_enter(m, &g->head, a->cost);
+        weir__flight_enter(m, &g->head, a);
     }
     if (m->term.count > 0 && v->allowed && a->cost > 0) {
         const struct weir__due after =
@@ -249,7 +249,8 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
         bucket = (struct weir__state){0};
     g->due_ns = bucket.fresh_ns;
     g->due_rem = weir__state_part(&bucket);
-    s->fresh_ns = held > 0 ? WEIR__HELD_NS : weir__max(1, empty_ns(to, g));
+    if (held == 0)
+        s->fresh_ns = weir__max(1, empty_ns(to, g));
     s->word = weir__state_word(held, to->version);
 }
 
@@ -260,5 +261,6 @@ const struct weir__algo weir__system = {
     .peek = peek,
     .leave = leave,
     .view = view,
+    .birth = weir__flight_birth,
     .change = change,
 };

@@ -72,7 +72,7 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
     x.dice = (uint32_t)(a->dice >> 48);
     if (x.jitter == 0) /* a new key */
         x.jitter = jitter_of(x.dice);
-    weir__flight_enter(m, &x.head, a->cost);
+    weir__flight_enter(m, &x.head, a);
     *(struct vegas_state *)s = x;
 }
 
@@ -164,5 +164,6 @@ const struct weir__algo weir__vegas = {
     .peek = peek,
     .leave = leave,
     .view = view,
+    .birth = weir__flight_birth,
     .change = change,
 };

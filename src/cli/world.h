@@ -27,6 +27,10 @@ bool sim_world_apply(struct sim_world *w, const struct sim_event *event,
  * permit that comes back at a waiter's deadline is still in time. */
 bool sim_world_decided(struct sim_world *w, int64_t until_ns, struct sim_outcome *outcome);
 
+/* How a guard stands, in words: the state column has one for each. */
+void sim_state_print(struct weir__out *o, const struct weir_term *t, const struct weir_view *v,
+                     int64_t waiting);
+
 /* The time since the start, and how many wait. */
 int64_t sim_world_time(const struct sim_world *w);
 int64_t sim_world_waiting(const struct sim_world *w);

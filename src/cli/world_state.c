@@ -32,8 +32,8 @@ static void per(struct weir__out *o, int64_t period_ns)
     weir__out_duration(o, period_ns);
 }
 
-static void one(struct weir__out *o, const struct weir_term *t, const struct weir_view *v,
-                int64_t waiting)
+void sim_state_print(struct weir__out *o, const struct weir_term *t, const struct weir_view *v,
+                     int64_t waiting)
 {
     const size_t start = o->len;
 
@@ -62,7 +62,7 @@ struct weir__slice sim__standing(struct sim_world *w, struct record *r)
             continue;
         weir__view(&e->meter[i], sim__state(w, r, i), sim__now(w), &view);
         weir__out_text(&o, o.len > 0 ? " + " : "");
-        one(&o, &e->meter[i].term, &view, r->line ? r->line->length : 0);
+        sim_state_print(&o, &e->meter[i].term, &view, r->line ? r->line->length : 0);
     }
     (void)weir__out_end(&o);
     return (struct weir__slice){w->state, o.len < sizeof w->state ? o.len : sizeof w->state - 1};

@@ -9,7 +9,7 @@ void weir__answer_full(struct weir *w, const struct weir__meter *m, int64_t wait
 {
     const bool allow = w->full == WEIR_FULL_ALLOW;
 
-    if (wait_ns >= INT64_MAX - WEIR__NOW_MAX)
+    if (wait_ns >= WEIR__HELD_NS - WEIR__NOW_MAX)
         wait_ns = RETRY_HELD_NS;
     if (counted)
         atomic_fetch_add_explicit(allow ? &w->allowed_full : &w->refused_full, 1,

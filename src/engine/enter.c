@@ -14,7 +14,8 @@
  *   (3) A ticket is ended term by term, and each term once. If one cannot be reached (WEIR_EBUSY) it
  *       stays in the ticket, and a second exit goes on from there.
  *   (4) A term whose keys have started fresh since (another algorithm, a policy forgotten) is not left:
- *       what was entered is no longer counted anywhere.
+ *       what was entered is no longer counted anywhere. Nor is a key that was reset since: those who are
+ *       in now are others (ticket.h).
  */
 #include "engine/lists.h"
 #include "engine/queue.h"
@@ -246,7 +247,7 @@ static bool leave_new(struct weir *w, const struct weir__trip *to, struct weir__
     return true;
 }
 
-static int leave_key(struct weir *w, struct weir__trip *to, struct weir__seat *seat,
+static int leave_key(struct weir *w, struct weir__trip *to, struct weir__seat *seat, uint64_t birth,
                      const struct weir__leaving *l)
 {
     bool settled = true, grows;
@@ -256,7 +257,9 @@ static int leave_key(struct weir *w, struct weir__trip *to, struct weir__seat *s
     if (error)
         return error;
     grows = !at.state;
-    if (at.state)
+    if (weir__ticket_is_void(to->policy, to->clause, to->fingerprint, at.state, birth))
+        grows = false; /* it is no longer in */
+    else if (at.state)
         weir__leave(&to->clause->meter, at.state, l);
     else if (l->how != WEIR_IGNORE)
         settled = leave_new(w, to, &at, l);
@@ -275,6 +278,7 @@ static int leave_term(struct weir *w, struct weir__seat *seat, const struct weir
 {
     struct weir__trip to = {.policy = t->term[i].policy};
     const uint32_t index = t->term[i].index;
+    struct weir__edition *by;
 
     if (atomic_load_explicit(&w->forgotten, memory_order_acquire) != t->forgotten &&
         !weir__policy_is_here(w, to.policy))
@@ -284,11 +288,12 @@ static int leave_term(struct weir *w, struct weir__seat *seat, const struct weir
         return WEIR__STALE;
     if (index >= (uint32_t)to.edition->n || to.edition->clause[index].scope != t->term[i].scope)
         return 0;
-    to.clause = &weir__edition_for(to.edition, t->term[i].key)->clause[index];
+    by = weir__edition_since(to.edition, t->term[i].key, t->term[i].fingerprint, index);
+    to.clause = weir__clause_of(to.edition, by, index);
     l->cost = t->term[i].cost;
     weir__trip_set_out(&to, t->term[i].fingerprint);
     weir__trip_look(&to);
-    return leave_key(w, &to, seat, l);
+    return leave_key(w, &to, seat, t->term[i].birth, l);
 }
 
 static void ring_next(struct weir *w, const struct weir_policy *p, uint64_t key)

@@ -67,10 +67,10 @@ static int view(struct weir *w, const struct weir_request *rq, int term, int64_t
     if (term >= to.edition->n || !weir__meter_guards(&to.edition->clause[term].meter))
         return WEIR_EINVAL;
     by = weir__edition_for(to.edition, weir__key_hash(w->store, rq));
-    to.clause = &by->clause[term];
+    to.clause = weir__clause_of(to.edition, by, (uint32_t)term);
     weir__trip_set_out(&to, weir__fingerprint_at(to.clause, rq));
     weir__trip_look(&to);
-    error = weir__visit_come(&to, seat, now_ns, &at);
+    error = weir__visit_come(&to, seat, WEIR__ONLY_LOOKS, &at);
     if (error)
         return error;
     weir__view(&to.clause->meter, at.state ? at.state : &none, now_ns, out);

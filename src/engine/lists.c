@@ -113,7 +113,7 @@ static int rule_set(struct weir__lists *l, uint64_t key, const struct weir_limit
     if (limit && !r)
         r = &l->rule[l->n++];
     if (limit)
-        *r = (struct weir__rule){key, term, limit->n};
+        *r = (struct weir__rule){.key = key, .term = term, .n = limit->n};
     else if (r)
         *r = l->rule[--l->n];
     return 0;
@@ -220,6 +220,7 @@ static int own_open(struct weir__own **out, const struct weir__rule *r, uint64_t
         return WEIR_ENOMEM;
     own->holders = 1;
     own->term = r->term;
+    memcpy(own->fingerprint, r->fingerprint, sizeof own->fingerprint);
     error = override_open(&own->edition, r, base);
     if (error || !own->edition)
         free(own);
@@ -267,6 +268,18 @@ int weir__exceptions_open(struct weir__edition *e, const struct weir__lists *l,
     e->exceptions = x;
     weir__edition_settle(e);
     return 0;
+}
+
+/* One by one: only for those who are out while the policy gets its first exception. */
+struct weir__edition *weir__edition_of(struct weir__edition *e, uint64_t fingerprint,
+                                       uint32_t index)
+{
+    const struct weir__exceptions *x = e->exceptions;
+
+    for (uint64_t i = 0; x && i <= x->mask; i++)
+        if (x->slot[i].key != 0 && x->slot[i].own->fingerprint[index] == fingerprint)
+            return x->slot[i].own->edition;
+    return e;
 }
 
 void weir__exceptions_close(struct weir__exceptions *x)
@@ -441,6 +454,25 @@ static int tell_shape(const struct weir_policy *p, const struct overriding *o,
                       p->name);
 }
 
+/* Whether the limit leaves alone what is not the key's own. */
+static bool keeps_system(const struct weir_limit *limit, const struct weir__edition *e)
+{
+    for (int i = 0; limit && i < limit->n && i < e->n; i++)
+        if (limit->term[i].algorithm == WEIR_SYSTEM &&
+            memcmp(&limit->term[i], &e->clause[i].meter.term, sizeof limit->term[i]) != 0)
+            return false;
+    return true;
+}
+
+static void note_fingerprints(const struct weir_policy *p, const struct overriding *o,
+                              const struct weir__edition *e)
+{
+    struct weir__rule *r = rule_find(p->lists, o->key);
+
+    for (int i = 0; r && i < e->n; i++)
+        r->fingerprint[i] = weir__fingerprint_at(&e->clause[i], &o->rq);
+}
+
 /* The policy's rules are as they are to be: makes an edition of them. */
 static int publish_locked(struct weir_policy *p, const struct overriding *o,
                           struct weir__edition *now, struct weir__edition **old)
@@ -452,6 +484,11 @@ static int publish_locked(struct weir_policy *p, const struct overriding *o,
         return error;
     if (!fits(p, o->key, next))
         error = tell_shape(p, o, next);
+    else if (!keeps_system(o->limit, next))
+        error = weir__diag(o->why, WEIR_EINVAL,
+                           "system is one for all keys: the key's own limit must have that of the "
+                           "policy '%s'",
+                           p->name);
     if (!error)
         error = weir__several_rewrite(o->w, &o->rq, now, weir__edition_for(now, o->key),
                                       weir__edition_for(next, o->key), next, o->at);
@@ -474,6 +511,7 @@ static int override_locked(struct weir_policy *p, void *arg, struct weir__editio
     error = rule_set(p->lists, o->key, o->limit, &before);
     if (error)
         return error;
+    note_fingerprints(p, o, now);
     error = publish_locked(p, o, now, old);
     if (error)
         rule_put_back(p->lists, &before);

@@ -18,6 +18,7 @@
  *       they are, unless it starts all keys fresh.
  *   (3) A limit that no longer has the shape of the policy's is out of force, and comes back with it.
  *   (4) Lists are this process's: in a file that others share, they have their own.
+ *   (5) `system` is one for all keys, and judged by the policy's own limit whoever asks.
  */
 #ifndef WEIR_ENGINE_LISTS_H
 #define WEIR_ENGINE_LISTS_H
@@ -49,7 +50,8 @@ static inline bool weir__key_set_has(const struct weir__key_set *s, uint64_t key
  * same. */
 struct weir__own {
     _Atomic uint32_t holders;
-    const struct weir_term *term; /* of the rule it was made from */
+    const struct weir_term *term;         /* of the rule it was made from */
+    uint64_t fingerprint[WEIR_TERMS_MAX]; /* of the key under each term, as of when it was set */
     struct weir__edition *edition;
 };
 
@@ -80,6 +82,28 @@ static inline struct weir__edition *weir__edition_for(struct weir__edition *e, u
     }
 }
 
+/* The same of one who entered or took before, and knows the key's hash only if it mattered then (0: it did
+ * not). It knows where the key's state is, under the term of that index. */
+struct weir__edition *weir__edition_of(struct weir__edition *e, uint64_t fingerprint,
+                                       uint32_t index);
+
+static inline struct weir__edition *weir__edition_since(struct weir__edition *e, uint64_t key,
+                                                        uint64_t fingerprint, uint32_t index)
+{
+    if (key != 0 || !e->exceptions)
+        return weir__edition_for(e, key);
+    return weir__edition_of(e, fingerprint, index);
+}
+
+/* A term of the limit that judges a key: `by`, in an edition in force. */
+static inline struct weir__clause *weir__clause_of(struct weir__edition *e,
+                                                   struct weir__edition *by, uint32_t index)
+{
+    struct weir__clause *c = &by->clause[index];
+
+    return c->meter.term.algorithm == WEIR_SYSTEM ? &e->clause[index] : c;
+}
+
 static inline bool weir__edition_lists(const struct weir__edition *e, enum weir_list which,
                                        uint64_t key)
 {
@@ -94,6 +118,7 @@ struct weir__lists {
         uint64_t key;
         struct weir_term *term; /* [n] */
         int n;
+        uint64_t fingerprint[WEIR_TERMS_MAX];
     } * rule;
 };
 

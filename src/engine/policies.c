@@ -200,7 +200,7 @@ static int64_t span_of(const struct weir__meter *m, int64_t now_ns)
 }
 
 /* The same of a guard, whose keys remember a call for some time after it has ended. While one is in
- * flight the state itself says so; one that remembers for ever says so too. */
+ * flight the state itself says so. A breaker whose probes are out remembers them for longer. */
 static int64_t memory_of(const struct weir__meter *m, int64_t now_ns)
 {
     struct weir__state *s = calloc(1, weir__meter_state_size(m));
@@ -214,8 +214,8 @@ static int64_t memory_of(const struct weir__meter *m, int64_t now_ns)
         weir__peek(m, s, &look, &v);
     }
     free(s);
-    return weir__max(v.reset_after_ns == WEIR_FOREVER ? 0 : v.reset_after_ns,
-                     weir__max(m->term.lease_ns, m->term.window_ns));
+    return weir__max(v.reset_after_ns, weir__max(m->term.lease_ns, m->term.window_ns)) +
+           m->term.probe_ns + m->term.open_most_ns;
 }
 
 /* Under another limit, states not touched since may be fresh later than they say: the table must know,

@@ -110,7 +110,7 @@ static int gather_request(struct call *c, const struct weir_request *rq, int i,
     if (by->n > WEIR_TERMS_MAX - c->n)
         return WEIR_EINVAL;
     for (int k = 0; k < by->n; k++) {
-        struct weir__clause *clause = &by->clause[by->chain[k]];
+        struct weir__clause *clause = weir__clause_of(e, by, by->chain[k]);
 
         if (!allowed || clause->meter.term.algorithm == WEIR_SYSTEM)
             gather_term(c, rq, i, e, clause, key, by->chain[k]);
@@ -314,9 +314,12 @@ static void unlock_scratch(struct call *c)
 
 /* ---- Deciding ---------------------------------------------------------------------------------- */
 
+/* Of an untouched key. */
 static bool is_charged(const struct call *c, int i, bool allowed)
 {
-    return c->part[i].ask.cost > 0 && (allowed || c->part[i].meter->term.count_denied);
+    const struct weir__meter *m = c->part[i].meter;
+
+    return c->part[i].ask.cost > 0 && (allowed || m->term.count_denied) && !m->algo->enters_unseen;
 }
 
 /* Gives back the places that were made for those who were not charged after all. */
@@ -434,8 +437,10 @@ static void note_entry(const struct call *c, const struct weir_verdict *v, struc
         const struct item *it = &c->item[i];
 
         if (weir__meter_guards(c->part[i].meter) && it->own.allowed && c->part[i].ask.cost > 0)
-            weir__ticket_add(t, it->policy, it->clause, it->index, it->fingerprint, it->key,
-                             c->part[i].ask.cost);
+            weir__ticket_add(
+                t, it->policy, it->clause, it->index, it->fingerprint, it->key,
+                weir__ticket_birth(it->policy, it->clause, it->fingerprint, c->part[i].state),
+                c->part[i].ask.cost);
     }
 }
 
@@ -587,7 +592,7 @@ int weir__several_rewrite(struct weir *w, const struct weir_request *rq, struct 
         return error;
     find_states(&c);
     for (int i = 0; i < c.n; i++)
-        if (c.item[i].found)
+        if (c.item[i].found && c.part[i].meter->term.algorithm != WEIR_SYSTEM)
             rewrite(&c, c.part[i].state, c.item[i].clause, &to->clause[c.item[i].index]);
     atomic_store_explicit(&rq->policy->edition, next, memory_order_release);
     weir__journal_settle(c.seat);

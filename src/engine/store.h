@@ -36,12 +36,61 @@ struct weir__record {
     struct weir__version version[WEIR__VERSIONS_KEPT + 1]; /* a ring; see weir__record_version */
 };
 
+/* Guards that do not count who is in (a breaker) may have no state of a key while calls to it are under
+ * way. So that these know, when they end, that the key was reset since they entered, the last resets are
+ * kept here, each in the line that its key's fingerprint says. A call that was overtaken by more than
+ * are kept in its line counts as any other. */
+#define WEIR__RESET_LINES 64
+#define WEIR__RESETS_KEPT 7
+
+struct weir__resets {
+    _Atomic uint64_t count;
+    _Atomic uint64_t
+        fingerprint[WEIR__RESETS_KEPT]; /* a ring: the n-th is at n modulo its length */
+};
+
 struct weir__directory {
     _Atomic uint64_t tags, scopes, versions; /* how many were given out */
     _Atomic int64_t born_ns;                 /* when the store was made */
     uint64_t max_policies;
+    struct weir__resets reset[WEIR__RESET_LINES];
     struct weir__record record[];
 };
+
+static inline struct weir__resets *weir__resets_of(struct weir__directory *d, uint64_t fingerprint)
+{
+    return &d->reset[fingerprint % WEIR__RESET_LINES];
+}
+
+/* All of these under the key's lock: what they say of that key is true then. */
+static inline void weir__resets_note(struct weir__directory *d, uint64_t fingerprint)
+{
+    struct weir__resets *r = weir__resets_of(d, fingerprint);
+    const uint64_t n = atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
+
+    atomic_store_explicit(&r->fingerprint[n % WEIR__RESETS_KEPT], fingerprint,
+                          memory_order_relaxed);
+}
+
+/* How many there were so far, to be held against later. */
+static inline uint64_t weir__resets_count(struct weir__directory *d, uint64_t fingerprint)
+{
+    return atomic_load_explicit(&weir__resets_of(d, fingerprint)->count, memory_order_relaxed);
+}
+
+/* Whether the key was reset since there were so many. */
+static inline bool weir__resets_since(struct weir__directory *d, uint64_t fingerprint,
+                                      uint64_t count)
+{
+    const struct weir__resets *r = weir__resets_of(d, fingerprint);
+    const uint64_t now = atomic_load_explicit(&r->count, memory_order_relaxed);
+
+    for (uint64_t n = now; n != count && now - n < WEIR__RESETS_KEPT; n--)
+        if (atomic_load_explicit(&r->fingerprint[(n - 1) % WEIR__RESETS_KEPT],
+                                 memory_order_relaxed) == fingerprint)
+            return true;
+    return false;
+}
 
 /* The version that a record had `back` generations ago. */
 static inline struct weir__version *weir__record_version(struct weir__record *r,

@@ -21,11 +21,11 @@
 
 /* ---- Newcomers --------------------------------------------------------------------------------- */
 
-/* Whether the ask charges a key that would be told v. */
+/* Whether the ask charges an untouched key that would be told v. */
 static bool charges(const struct weir__meter *m, const struct weir__ask *ask,
                     const struct weir_verdict *v)
 {
-    return ask->cost > 0 && (v->allowed || m->term.count_denied);
+    return ask->cost > 0 && (v->allowed || m->term.count_denied) && !m->algo->enters_unseen;
 }
 
 /* A key that is not there: what an untouched one would be told, and a place if it is charged. False
@@ -73,8 +73,9 @@ static void peek_new(struct weir *w, const struct weir__trip *to, struct weir__v
 
 /* ---- One decision ------------------------------------------------------------------------------ */
 
+/* `birth`, unless NULL, is for the ticket of who entered. */
 static inline int take_lone(struct weir *w, struct weir__trip *to, struct weir__seat *seat,
-                            const struct weir__ask *ask, struct weir_verdict *v)
+                            const struct weir__ask *ask, uint64_t *birth, struct weir_verdict *v)
 {
     bool settled = true, grows;
     struct weir__visit at;
@@ -88,6 +89,8 @@ static inline int take_lone(struct weir *w, struct weir__trip *to, struct weir__
     else
         settled = take_new(w, to, &at, ask, v);
     v->which = v->allowed ? -1 : 0;
+    if (birth)
+        *birth = weir__ticket_birth(to->policy, to->clause, to->fingerprint, at.state);
     weir__visit_leave(&at);
     if (!settled)
         weir__table_grow_now(to->clause->table, ask->now_ns);
@@ -103,14 +106,14 @@ static inline int take_plain(struct weir *w, struct weir__trip *to, struct weir_
     const struct weir__ask ask =
         weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
 
-    return take_lone(w, to, seat, &ask, v);
+    return take_lone(w, to, seat, &ask, NULL, v);
 }
 
 static int peek_lone(struct weir *w, struct weir__trip *to, struct weir__seat *seat,
                      const struct weir__ask *ask, struct weir_verdict *v)
 {
     struct weir__visit at;
-    const int error = weir__visit_come(to, seat, ask->now_ns, &at);
+    const int error = weir__visit_come(to, seat, WEIR__ONLY_LOOKS, &at);
 
     if (error)
         return error;
@@ -138,7 +141,7 @@ static inline int find_trip(const struct weir_request *rq, struct weir__trip *to
 
 /* What a ticket of a lone guard remembers, or why it was not given. */
 static void note_entry(const struct weir__trip *to, const struct weir_request *rq,
-                       const struct weir__ask *ask, struct weir__memo *memo,
+                       const struct weir__ask *ask, uint64_t birth, struct weir__memo *memo,
                        const struct weir_verdict *v)
 {
     const struct weir__patience *line = &to->edition->line;
@@ -150,7 +153,8 @@ static void note_entry(const struct weir__trip *to, const struct weir_request *r
     weir__ticket_begin(memo->ticket, to->policy->engine, ask->now_ns);
     if (ask->cost > 0 && v->reason != WEIR_FULL && to->edition->guards)
         weir__ticket_add(memo->ticket, to->policy, to->clause, 0, to->fingerprint,
-                         line->room > 0 ? weir__key_hash(to->policy->store, rq) : 0, ask->cost);
+                         line->room > 0 ? weir__key_hash(to->policy->store, rq) : 0, birth,
+                         ask->cost);
 }
 
 /* The same for a limit that is not plain: a lone guard, or several terms. */
@@ -162,6 +166,7 @@ __attribute__((noinline)) static int decide_guard(struct weir *w, struct weir__t
 {
     const struct weir_signals signals = weir__sampler_shown(&w->sampler);
     struct weir__ask ask;
+    uint64_t birth;
     int error;
 
     if (verb == WEIR__TAKE && to->edition->guards)
@@ -175,9 +180,9 @@ __attribute__((noinline)) static int decide_guard(struct weir *w, struct weir__t
     weir__trip_look(to);
     if (verb == WEIR__PEEK)
         return peek_lone(w, to, seat, &ask, v);
-    error = take_lone(w, to, seat, &ask, v);
+    error = take_lone(w, to, seat, &ask, &birth, v);
     if (!error)
-        note_entry(to, rq, &ask, memo, v);
+        note_entry(to, rq, &ask, birth, memo, v);
     return error;
 }
 
@@ -362,6 +367,8 @@ static int give(struct weir__trip *to, struct weir__seat *seat, struct gift *g)
     if (error)
         return error;
     g->back = 0;
+    if (g->how == RESET && weir__meter_guards(m) && !m->algo->birth)
+        weir__resets_note(to->policy->store->directory, to->fingerprint);
     if (at.state) {
         switch (g->how) {
         case REFUND: g->back = weir__refund(m, at.state, g->cost, g->now_ns); break;
@@ -376,13 +383,21 @@ static int give(struct weir__trip *to, struct weir__seat *seat, struct gift *g)
     return 0;
 }
 
+/* The gate of the whole process is no key's to reset. */
+static bool is_given(const struct weir__clause *c, const struct gift *g)
+{
+    return g->how != RESET || c->meter.term.algorithm != WEIR_SYSTEM;
+}
+
 /* The clause that judges the key: its own, if it has one. */
 static struct weir__clause *clause_for(struct weir__edition *e, const struct weir_request *rq,
                                        int term)
 {
+    struct weir__edition *by = e;
+
     if (e->exceptions)
-        e = weir__edition_for(e, weir__key_hash(rq->policy->store, rq));
-    return &e->clause[term];
+        by = weir__edition_for(e, weir__key_hash(rq->policy->store, rq));
+    return weir__clause_of(e, by, (uint32_t)term);
 }
 
 /* One term of a request, begun anew as often as the limit is changed under it. *n is how many terms
@@ -408,7 +423,8 @@ static int give_term(struct weir *w, const struct weir_request *rq, int term, st
             to.clause = clause_for(to.edition, rq, term);
             weir__trip_set_out(&to, weir__fingerprint_at(to.clause, rq));
             weir__trip_look(&to);
-            error = give(&to, seat, g);
+            if (is_given(to.clause, g))
+                error = give(&to, seat, g);
         }
         weir__readers_exit();
         if (error == WEIR__STALE)
@@ -480,7 +496,8 @@ static int cancel_term(struct weir__seat *seat, const struct weir_reservation *r
         to.edition->clause[index].scope != r->term[i].scope ||
         atomic_load(&to.policy->record->resets) != r->term[i].resets)
         return 0;
-    to.clause = &weir__edition_for(to.edition, r->term[i].key)->clause[index];
+    to.clause =
+        &weir__edition_since(to.edition, r->term[i].key, to.fingerprint, index)->clause[index];
     weir__trip_set_out(&to, to.fingerprint);
     weir__trip_look(&to);
     g->cost = r->term[i].cost;

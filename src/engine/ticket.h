@@ -14,10 +14,35 @@ static inline void weir__ticket_begin(struct weir_ticket *t, const struct weir *
     t->n = 0;
 }
 
+/* What tells those who entered before the key was reset from those who came after. Read under the key's
+ * lock; `s` is the state that was entered, or NULL where there is none. */
+static inline uint64_t weir__ticket_birth(const struct weir_policy *p, const struct weir__clause *c,
+                                          uint64_t fingerprint, const struct weir__state *s)
+{
+    const struct weir__algo *algo = c->meter.algo;
+
+    if (algo->birth)
+        return s ? algo->birth(&c->meter, s) : 0;
+    return weir__resets_count(p->store->directory, fingerprint);
+}
+
+/* Whether the key was reset since `birth` was read; or, of one that counts who is in, evicted. */
+static inline bool weir__ticket_is_void(const struct weir_policy *p, const struct weir__clause *c,
+                                        uint64_t fingerprint, const struct weir__state *s,
+                                        uint64_t birth)
+{
+    const struct weir__algo *algo = c->meter.algo;
+
+    if (algo->birth)
+        return !s || s->fresh_ns == 0 || algo->birth(&c->meter, s) != birth;
+    return weir__resets_since(p->store->directory, fingerprint, birth);
+}
+
 /* `key` is its hash where somebody may wait for it, or it may have a limit of its own; else 0. */
 static inline void weir__ticket_add(struct weir_ticket *t, struct weir_policy *p,
                                     const struct weir__clause *c, uint32_t index,
-                                    uint64_t fingerprint, uint64_t key, int64_t cost)
+                                    uint64_t fingerprint, uint64_t key, uint64_t birth,
+                                    int64_t cost)
 {
     const int i = t->n++;
 
@@ -25,6 +50,7 @@ static inline void weir__ticket_add(struct weir_ticket *t, struct weir_policy *p
     t->term[i].scope = c->scope;
     t->term[i].fingerprint = fingerprint;
     t->term[i].key = key;
+    t->term[i].birth = birth;
     t->term[i].cost = cost;
     t->term[i].index = index;
 }

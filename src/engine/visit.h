@@ -45,6 +45,10 @@ static inline void weir__visit_leave(const struct weir__visit *at)
         weir__lock_drop(at->saving);
 }
 
+/* The time of one who asks what will be: the table, which puts keys in places that are free now, must not
+ * take it for now. */
+#define WEIR__ONLY_LOOKS 0
+
 /* Locks the key. 0, WEIR__STALE or an error; and only after 0 there is something to leave. */
 static inline int weir__visit_come(struct weir__trip *to, struct weir__seat *seat, int64_t now_ns,
                                    struct weir__visit *at)

@@ -63,7 +63,7 @@ int64_t weir__place_free_from(const struct weir__table *t, const struct weir__bu
 struct offer {
     struct weir__bucket *bucket;
     uint64_t place, live; /* live: how many places are held by live keys */
-    int64_t free_ns;      /* from when on the place is free; INT64_MAX: there is none */
+    int64_t free_ns;      /* from when on the place is free; WEIR__HELD_NS or later: never */
     bool empty;
 };
 
@@ -149,7 +149,7 @@ struct weir__state *weir__table_make(struct weir__table *t, const struct weir__s
         *free_ns = WEIR__GROW_FIRST;
         return NULL;
     }
-    if (best.free_ns > now_ns && (!evict || best.free_ns == INT64_MAX))
+    if (best.free_ns > now_ns && (!evict || best.free_ns >= WEIR__HELD_NS))
         return NULL;
     if (best.free_ns > now_ns)
         atomic_fetch_add_explicit(&t->evicted, 1, memory_order_relaxed);

@@ -7,18 +7,16 @@
  *   (2) A reservation is dead after a reset of any key of its policy, where the world lets only the
  *       key's own die: the library counts resets by policy, not by key. Such a cancel must return 0,
  *       and the world is not asked (bed_cancel).
- *   (3) To set the limit that is in force changes nothing; the world makes another version of it,
- *       after which it no longer knows the last act time. The world is not told (bed_limit).
- *   (4) A limiter's cancel gets a cost and a time and nothing else. It cannot give back to several
+ *   (3) A limiter's cancel gets a cost and a time and nothing else. It cannot give back to several
  *       terms, must return 0 there, and the world is not asked. Nor can it know what a shadow would
  *       have delayed, nor that the key was reset or started fresh since: its caller must, so that no
  *       such cancel is drawn (bed_cancel).
- *   (5) A limiter is born when it is opened, in real time. Its script begins decades later, when what
+ *   (4) A limiter is born when it is opened, in real time. Its script begins decades later, when what
  *       accrues from birth has accrued; limits that take longer are not drawn (open_limiter).
- *   (6) Of several policies, each changed alone, those that did not change keep their version; a
+ *   (5) Of several policies, each changed alone, those that did not change keep their version; a
  *       world that holds them all as terms gives each a new one. There, all change or none
  *       (draw_parts).
- *   (7) A table may forget a key that is as good as new, and gives its place to a newcomer. Should the
+ *   (6) A table may forget a key that is as good as new, and gives its place to a newcomer. Should the
  *       clock then step back, the key has the full stock that it had before the step, where the world
  *       remembers what it had used even earlier. Both are right, and which it is depends on who meets
  *       whom. So where the clock steps back there is either one key of one term, or there are no
@@ -167,7 +165,7 @@ static struct sim_event event_of(const struct bed *b, enum sim_verb verb)
                               .limit = {"", 0}};
 }
 
-/* (7) */
+/* (6) */
 static bool no_newcomers(const struct bed *b)
 {
     return b->back && !b->lone;
@@ -213,7 +211,7 @@ static void print_parts(const struct bed *b, const struct weir_limit *limit, cha
     }
 }
 
-/* A change of every part, or of none (6). */
+/* A change of every part, or of none (5). */
 static bool draw_parts(struct bed *b, const struct weir_limit *old, char text[MODEL_TEXT],
                        struct weir_limit *limit)
 {
@@ -242,7 +240,7 @@ static void tell(struct bed *b, struct side *s)
     e.limit = weir__slice_of(s->text);
     say_event(b, s, &e);
     if (bed_world(b, s, &e, &out) && out.starts_fresh && b->kind == MODEL_LIMITER)
-        s->resets++; /* (4) */
+        s->resets++; /* (3) */
     if (b->kind == MODEL_SPLIT) {
         print_parts(b, &s->limit, parts, sizeof parts);
         e.limit = weir__slice_of(parts);
@@ -270,15 +268,11 @@ static void bed_limit(struct bed *b, struct side *s)
 {
     const struct weir_limit old = s->limit;
     char text[MODEL_TEXT];
-    struct sim_event e = event_of(b, SIM_LIMIT);
-    struct sim_outcome out;
 
     memcpy(text, s->text, sizeof text);
     if (b->kind != MODEL_SPLIT && prop_odds(&b->rng, 4)) {
-        e.limit = weir__slice_of(s->text);
         bed_say(b, "  (again)");
-        say_event(b, s, &e);
-        (void)library(b, s, &e, &out); /* (3) */
+        tell(b, s);
         return;
     }
     if (!draw_next(b, s)) {
@@ -334,14 +328,14 @@ static void bed_cancel(struct bed *b)
     e.key = weir__slice_of(id);
     if (b->kind == MODEL_LIMITER && (b->reservation[which].resets != s->resets ||
                                      b->reservation[which].shadow || has_shadow(&s->limit)))
-        return; /* (4) */
+        return; /* (3) */
     if (b->reservation[which].resets == s->resets &&
         (b->kind != MODEL_LIMITER || s->limit.n == 1)) {
         both(b, s, &e);
         return;
     }
     say_event(b, s, &e);
-    if (library(b, s, &e, &out)) /* (2), (4) */
+    if (library(b, s, &e, &out)) /* (2), (3) */
         bed_expect(b, out.cost == 0, "a dead reservation returned %" PRId64, out.cost);
 }
 
@@ -402,7 +396,7 @@ static void step(struct bed *b)
 
     b->now_ns = draw_now(&b->rng, &s->limit, &s->last, b->now_ns, b->back);
     if (b->kind == MODEL_LIMITER && b->now_ns < LIMITER_BEGIN_NS)
-        b->now_ns = LIMITER_BEGIN_NS; /* (5) */
+        b->now_ns = LIMITER_BEGIN_NS; /* (4) */
     if (b->crowded && prop_odds(&b->rng, 4))
         bed_crowd(b);
     switch (prop_range(&b->rng, 0, 31)) {

@@ -2,7 +2,7 @@
  *
  *     guard_model memory:|file: SCRIPTS [SEED]
  *
- * A script enters, exits, tells signals and changes the limit; after each step everything that a verdict
+ * A script enters, exits, resets keys, tells signals and changes the limit; after each step everything that a verdict
  * says must be the same on both sides, for the call and for what a next one on each key would be told.
  * Nobody waits, and nobody throws dice: those have tests of their own.
  */
@@ -142,18 +142,15 @@ static bool agree_on_all(struct play *p)
 
 static bool play_limit(struct play *p)
 {
-    const uint64_t n = 1 + roll(3);
+    const bool same = p->policy && roll(4) == 0; /* the one in force */
+    const uint64_t n = same ? 0 : 1 + roll(3);
     struct sim_event e = {.verb = SIM_LIMIT};
     struct sim_outcome out;
     struct weir_diag why;
-    char limit[sizeof p->limit] = "";
 
-    for (uint64_t i = 0; i < n; i++)
-        (void)snprintf(limit + strlen(limit), sizeof limit - strlen(limit), "%s%s", i ? " + " : "",
-                       TERMS[roll(TERM_COUNT)]);
-    if (strcmp(limit, p->limit) == 0)
-        return true; /* to an engine that is no change, to the world it is one */
-    memcpy(p->limit, limit, sizeof limit);
+    for (uint64_t i = 0, at = 0; i < n; i++)
+        at += (uint64_t)snprintf(p->limit + at, sizeof p->limit - at, "%s%s", i ? " + " : "",
+                                 TERMS[roll(TERM_COUNT)]);
     (void)snprintf(p->did, sizeof p->did, "limit");
     e.limit = weir__slice_of(p->limit);
     if (weir_policy_set_at(p->w, "p", p->limit, SIM_START_NS + p->time_ns, &p->policy, &why) != 0) {
@@ -199,6 +196,17 @@ static bool play_exit(struct play *p)
            weir_exit_at(p->w, &p->ticket[slot], e.how, SIM_START_NS + p->time_ns) == 0;
 }
 
+static bool play_reset(struct play *p)
+{
+    char text[16];
+    struct sim_event e = {.verb = SIM_RESET, .key = name_of(text, 'k', roll(KEYS))};
+    const struct weir_request rq = request(p, e.key, 0);
+    struct sim_outcome out;
+
+    (void)snprintf(p->did, sizeof p->did, "reset %s", text);
+    return ask_world(p, &e, &out) && weir_reset_at(p->w, &rq, SIM_START_NS + p->time_ns) == 0;
+}
+
 static bool play_signal(struct play *p)
 {
     struct sim_event e = {.verb = SIM_SIGNAL};
@@ -219,8 +227,10 @@ static bool play_step(struct play *p)
     p->time_ns += STEP_NS[roll(sizeof STEP_NS / sizeof STEP_NS[0])];
     if (what < 45)
         return play_enter(p);
-    if (what < 90)
+    if (what < 88)
         return play_exit(p);
+    if (what < 91)
+        return play_reset(p);
     return what < 96 ? play_signal(p) : play_limit(p);
 }
 

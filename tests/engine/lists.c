@@ -276,6 +276,7 @@ static void another_shape_is_refused(void **state)
         {"sliding-window 10/s slots=10", "sliding-window 10/s slots=5", WEIR_EINVAL, "term 1: "},
         {"concurrency 3", "concurrency 9 lease=1s", WEIR_EINVAL, "under its own concurrency"},
         {"concurrency 3 lease=1s", "concurrency 9 lease=1s", WEIR_EINVAL, "must keep its form"},
+        {"system rate=1/h + 10/s", "system rate=9/h + 10/s", WEIR_EINVAL, "one for all keys"},
         {"10/s", "10/", WEIR_ESYNTAX, "column 4"},
         {"10/s", "pacer 10/s", WEIR_EINVAL, "is pacer"},
     };
@@ -293,6 +294,68 @@ static void another_shape_is_refused(void **state)
         assert_int_equal(look(w, p, "k", T0).limit, look(w, p, "other", T0).limit);
         place_close(w);
     }
+}
+
+/* Who was in already when the key got its first limit of its own leaves by that one. */
+static void who_came_before_leaves_by_the_new_limit(void **state)
+{
+    static const char *const LIMITS[][2] = {
+        {"concurrency 2 lease=1s", "concurrency 2 lease=1m"},
+        {"concurrency 2 lease=1s + fixed-window 9/s", "concurrency 2 lease=1m + fixed-window 99/s"},
+        {"breaker errors=10% volume=1", "breaker errors=90% volume=100"},
+        {"token-bucket 10/s + breaker count=1", "token-bucket 99/s + breaker count=9"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LENGTH(LIMITS); i++) {
+        struct weir *w = place_open(NULL);
+        struct weir_policy *p = place_policy(w, "p", LIMITS[i][0], T0);
+        struct weir_ticket first, other, second;
+        const struct weir_request rq = ask(p, "k", 1, 0);
+        struct weir_view view;
+
+        print_message("  %s\n", LIMITS[i][0]);
+        assert_true(enter(w, p, "k", &first).allowed);
+        assert_true(enter(w, p, "other", &other).allowed);
+        for (int k = 0; k < 50; k++) {
+            char key[8];
+
+            (void)snprintf(key, sizeof key, "%d", k);
+            give(w, p, key, LIMITS[i][1], T0);
+        }
+        give(w, p, "k", LIMITS[i][1], T0);
+        assert_true(enter(w, p, "k", &second).allowed);
+        assert_int_equal(weir_exit_at(w, &first, WEIR_ERROR, T0 + 5 * SECOND), 0);
+        assert_int_equal(weir_exit_at(w, &other, WEIR_ERROR, T0 + 5 * SECOND), 0);
+        assert_int_equal(weir_guard_view_at(w, &rq, i % 2 && i > 1, T0 + 5 * SECOND, &view), 0);
+        assert_int_equal(view.stand, WEIR_CLOSED);
+        assert_int_equal(view.in_flight, i < 2 ? 1 : -1);
+        place_close(w);
+    }
+}
+
+static void the_gate_of_all_is_the_policys(void **state)
+{
+    static const char *const OWN = "system inflight=3 rate=10/h + concurrency 9";
+    struct weir *w = place_open(NULL);
+    struct weir_policy *p = place_policy(w, "p", "system inflight=3 rate=10/h + concurrency 1", T0);
+    struct weir_ticket t[5];
+
+    (void)state;
+    assert_true(enter(w, p, "a", &t[0]).allowed);
+    give(w, p, "acme", OWN, T0);
+    assert_true(enter(w, p, "acme", &t[1]).allowed);
+    assert_true(enter(w, p, "acme", &t[2]).allowed);
+    assert_int_equal(enter(w, p, "acme", &t[3]).which, 0); /* three are inside */
+    (void)place_policy(w, "p", "system inflight=4 rate=5/h + concurrency 1", T0);
+    assert_true(enter(w, p, "acme", &t[3]).allowed); /* its own is still in force */
+    assert_int_equal(enter(w, p, "b", &t[4]).which, 0);
+    give(w, p, "acme", NULL, T0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(weir_exit_at(w, &t[i], WEIR_SUCCESS, T0), 0);
+    assert_true(enter(w, p, "b", &t[4]).allowed); /* the fifth of the hour, and the last */
+    assert_int_equal(enter(w, p, "a", &t[3]).which, 0);
+    place_close(w);
 }
 
 static void the_policys_own_change_leaves_them_alone(void **state)
@@ -390,6 +453,8 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_state_goes_on_there_and_back),
     cmocka_unit_test(who_is_in_stays_in),
     cmocka_unit_test(another_shape_is_refused),
+    cmocka_unit_test(who_came_before_leaves_by_the_new_limit),
+    cmocka_unit_test(the_gate_of_all_is_the_policys),
     cmocka_unit_test(the_policys_own_change_leaves_them_alone),
     cmocka_unit_test(a_reservation_is_given_back_as_it_was_taken),
     cmocka_unit_test(there_are_only_so_many),

@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A reservation, and whose it is. */
+#include "cli/world.h"
+
+/* A reservation or a call that was entered, and whose it is. */
 struct kept {
     struct weir_reservation r;
-    int64_t cost;
+    struct weir_ticket t;
+    int64_t cost; /* 0 once a call has ended, or if it was refused */
     size_t key_len;
     char key[];
 };
@@ -111,6 +114,31 @@ static int look(struct stage *s, struct sim_outcome *out)
     return weir_take_all_at(s->w, rq, (size_t)s->n, now_of(s), &out->verdict);
 }
 
+/* How the guards stand: the words of the world. */
+static int stand(struct stage *s, struct sim_outcome *out)
+{
+    struct weir__out o = {s->state, sizeof s->state, 0};
+    struct weir_request rq[STAGE_PARTS];
+    struct weir_limit limit;
+    int code = 0;
+
+    if (!s->guards)
+        return 0;
+    requests(s, out->key, 0, 0, rq);
+    weir_policy_limit(s->policy[0], &limit);
+    for (int i = 0; i < limit.n && code == 0; i++) {
+        struct weir_view view;
+
+        if (limit.term[i].algorithm < WEIR_FIRST_GUARD)
+            continue;
+        code = weir_guard_view_at(s->w, rq, i, now_of(s), &view);
+        weir__out_text(&o, o.len > 0 ? " + " : "");
+        sim_state_print(&o, &limit.term[i], &view, 0);
+    }
+    out->state = (struct weir__slice){s->state, o.len};
+    return code;
+}
+
 static bool stage_take(struct stage *s, const struct sim_event *event, struct sim_outcome *out,
                        struct sim_error *error)
 {
@@ -127,6 +155,8 @@ static bool stage_take(struct stage *s, const struct sim_event *event, struct si
     else
         code = n == 1 ? weir_take_at(s->w, rq, now, &out->verdict)
                       : weir_take_all_at(s->w, rq, n, now, &out->verdict);
+    if (code == 0 && event->verb == SIM_PEEK)
+        code = stand(s, out);
     return code == 0 || fail(error, "take", code);
 }
 
@@ -163,6 +193,57 @@ static bool stage_cancel(struct stage *s, const struct sim_event *event, struct 
     return code == 0 || fail(error, "cancel", code);
 }
 
+static bool stage_enter(struct stage *s, const struct sim_event *event, struct sim_outcome *out,
+                        struct sim_error *error)
+{
+    struct kept scratch, *k = event->id.len > 0 ? keep(&s->ids, event) : &scratch;
+    struct weir_request rq[STAGE_PARTS];
+    int code;
+
+    requests(s, event->key, event->cost, event->patience_ns, rq);
+    code = s->n == 1 ? weir_enter_at(s->w, rq, now_of(s), &k->t, &out->verdict)
+                     : weir_enter_all_at(s->w, rq, (size_t)s->n, now_of(s), &k->t, &out->verdict);
+    if (code == 0 && !out->verdict.allowed)
+        k->cost = 0;
+    if (code == 0)
+        code = stand(s, out);
+    return code == 0 || fail(error, "enter", code);
+}
+
+static bool stage_exit(struct stage *s, const struct sim_event *event, struct sim_outcome *out,
+                       struct sim_error *error)
+{
+    struct kept *k = kept_as(&s->ids, event, out, error);
+    int code;
+
+    if (!k)
+        return false;
+    code = weir_exit_at(s->w, &k->t, event->how, now_of(s));
+    out->cost = k->cost;
+    k->cost = 0;
+    if (code == 0)
+        code = look(s, out);
+    if (code == 0)
+        code = stand(s, out);
+    return code == 0 || fail(error, "exit", code);
+}
+
+/* What is not known is not over anything; to an engine nothing would be so that cannot be sampled. */
+static bool stage_signal(struct stage *s, const struct sim_event *event, struct sim_error *error)
+{
+    const int64_t said[] = {event->signals.cpu_milli, event->signals.memory_milli,
+                            event->signals.load_milli, event->signals.pressure_milli};
+    int64_t *const kept[] = {&s->signals.cpu_milli, &s->signals.memory_milli,
+                             &s->signals.load_milli, &s->signals.pressure_milli};
+    int code;
+
+    for (int i = 0; i < 4; i++)
+        if (said[i] != SIM_SAME)
+            *kept[i] = said[i] == WEIR_NONE ? 0 : said[i];
+    code = weir_signals_set(s->w, &s->signals);
+    return code == 0 || fail(error, "signal", code);
+}
+
 static bool stage_reset(struct stage *s, const struct sim_event *event, struct sim_error *error)
 {
     struct weir_request rq[STAGE_PARTS];
@@ -172,6 +253,20 @@ static bool stage_reset(struct stage *s, const struct sim_event *event, struct s
     for (int i = 0; code == 0 && i < s->n; i++)
         code = weir_reset_at(s->w, &rq[i], now_of(s));
     return code == 0 || fail(error, "reset", code);
+}
+
+static bool look_at_limit(struct stage *s, struct sim_error *error)
+{
+    struct weir_limit limit;
+    int code = 0;
+
+    s->guards = false;
+    weir_policy_limit(s->policy[0], &limit);
+    for (int i = 0; i < limit.n && s->n == 1; i++)
+        s->guards = s->guards || limit.term[i].algorithm >= WEIR_FIRST_GUARD;
+    if (s->guards)
+        code = weir_signals_set(s->w, &s->signals);
+    return code == 0 || fail(error, "limit", code);
 }
 
 static bool stage_limit(struct stage *s, const struct sim_event *event, struct sim_error *error)
@@ -189,7 +284,7 @@ static bool stage_limit(struct stage *s, const struct sim_event *event, struct s
             return sim_fail(error, "limit: %.500s", why.text);
         part = bar ? bar + 1 : part;
     }
-    return true;
+    return look_at_limit(s, error);
 }
 
 bool stage_apply(struct stage *s, const struct sim_event *event, struct sim_outcome *out,
@@ -207,9 +302,9 @@ bool stage_apply(struct stage *s, const struct sim_event *event, struct sim_outc
     case SIM_CANCEL: return stage_cancel(s, event, out, error);
     case SIM_RESET: return stage_reset(s, event, error);
     case SIM_LIMIT: return stage_limit(s, event, error);
-    case SIM_ENTER:
-    case SIM_EXIT:
-    case SIM_SIGNAL: return sim_fail(error, "%s is not played here", sim_verb_name(event->verb));
+    case SIM_ENTER: return stage_enter(s, event, out, error);
+    case SIM_EXIT: return stage_exit(s, event, out, error);
+    case SIM_SIGNAL: return stage_signal(s, event, error);
     }
     return false;
 }

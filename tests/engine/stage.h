@@ -14,14 +14,18 @@
 
 #define STAGE_PARTS 4
 
-/* The policies of one engine that a request goes to, all or nothing. One: weir_take itself. */
+/* The policies of one engine that a request goes to, all or nothing. One: weir_take itself. What the
+ * system is doing is what the script says, and calm until then: an engine would look for itself. */
 struct stage {
     struct weir *w;
     int n;
     char name[STAGE_PARTS][32];
     struct weir_policy *policy[STAGE_PARTS]; /* NULL until the first limit */
     int64_t start_ns, time_ns;
-    struct sim_names ids; /* reservations */
+    struct sim_names ids; /* reservations, and calls that were entered */
+    bool guards;          /* of a stage of one part: a term is one */
+    struct weir_signals signals;
+    char state[1024]; /* text of the outcome in hand */
 };
 
 /* n policies of w, named after `name`. The n-th part of a limit of theirs stands behind n - 1
@@ -29,7 +33,8 @@ struct stage {
 void stage_init(struct stage *s, struct weir *w, const char *name, int n, int64_t start_ns);
 void stage_end(struct stage *s);
 
-/* As sim_world_apply. A stage of several parts cannot peek but at cost 0. */
+/* As sim_world_apply; but that who waits to enter waits. A stage of several parts cannot peek but at cost
+ * 0, and has no guards. */
 bool stage_apply(struct stage *s, const struct sim_event *event, struct sim_outcome *out,
                  struct sim_error *error);
 

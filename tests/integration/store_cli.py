@@ -326,9 +326,10 @@ def damage_inside(folder):
         patch(path, at, data)
         return path
 
-    record = word(good, DIRECTORY_AT) + 40
+    resets = word(good, DIRECTORY_AT) + 40  # the last resets of keys: 64 lines
+    record = resets + 64 * 64
     rows = [
-        ("a damaged directory", spoilt("d1", record - 8, b"\x05"), ": damaged: its directory contradicts the header"),
+        ("a damaged directory", spoilt("d1", resets - 8, b"\x05"), ": damaged: its directory contradicts the header"),
         ("a damaged record", spoilt("d2", record + 24 + 128 + 6544 + 1000, b"\x55"),
          ": damaged: the record of the policy 'api' does not add up"),
         ("a damaged table", spoilt("d3", word(good, TABLE_0), b"\x20"),

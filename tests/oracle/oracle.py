@@ -105,11 +105,17 @@ class Term:
         opts = dict(o.partition("=")[::2] for o in options)
         self.count_denied = "count-denied" in opts
         self.shadow = "shadow" in opts
+        self.fallback = opts.get("fallback", "local")
         self.limit = count
         self.options(opts)
 
     def options(self, o):
         pass
+
+    def same(self, other):
+        """Whether it is the same limit, however it was written."""
+        return type(self) is type(other) and \
+            {**vars(self), "lineage": None} == {**vars(other), "lineage": None}
 
     def carries(self, old):
         """Does a state of the older version carry over to this one?"""
@@ -277,13 +283,13 @@ class Pacer(Bucket):
 
     def tests(self, D, now, cost, patience):
         """How far each of the two tests is passed: the wait, the queue."""
+        patience = self.patience(D, now, cost, patience)
         after = self.after(D, now, cost)
-        wait = max(0, ceil(after - (1 + self.slack) * self.T - now))
-        over = after - (now + (1 + self.slack) * self.T + min(self.queue * self.T, LONGEST))
-        return wait, wait - min(patience, self.max_wait), ceil(over)
+        wait = max(0, min(TOP, ceil(after - (1 + self.slack) * self.T)) - now)
+        over = min(TOP, ceil(after - ((1 + self.slack) * self.T + min(self.queue * self.T, LONGEST)))) - now
+        return wait, wait - min(patience, self.max_wait), over
 
     def decide(self, s, now, cost, patience):
-        patience = self.patience(s.D, now, cost, patience)
         _, too_long, too_many = self.tests(now, now, cost, patience)
         if too_long > 0 or too_many > 0:
             return refuse(TOO_BIG, NEVER)
@@ -743,6 +749,8 @@ class Sim:
     def define(self, text):
         terms = parse_limit(text)
         older = self.versions[-1][0] if self.versions else []
+        if len(terms) == len(older) and all(t.same(o) for t, o in zip(terms, older)):
+            return
         for i, t in enumerate(terms):
             if i < len(older) and type(older[i]) is type(t) and t.carries(older[i]):
                 t.lineage = older[i].lineage

@@ -51,6 +51,10 @@ CASES = [
         ("0 take k 1 wait=forever as=c", {"wait": 200 * MS}),
         ("0 cancel b", {"cost": 0}),
         ("0 take k 1 wait=forever as=e", {"wait": 300 * MS})]),
+    ("the end of time is no reason for never", "pacer 1/366d queue=1000", [
+        ("0 take k 140 wait=forever", {"verdict": "allow"}),
+        ("0 take k 140 wait=forever", {"verdict": "deny", "reason": "LIMITED"}),
+        ("0 take k 150 wait=forever", {"verdict": "deny", "reason": "TOO_BIG", "retry": -1})]),
     ("RC2 burst 1 limits", "token-bucket 1/2s", [
         ("0 take k", {"verdict": "allow", "limit": 1, "remaining": 0, "reset": 2000 * MS}),
         ("0 take k", {"verdict": "deny", "limit": 1, "remaining": 0, "retry": 2000 * MS, "reset": 2000 * MS}),

@@ -32,6 +32,7 @@
 
 struct call {
     int64_t entered_ns, cost;
+    uint64_t birth;
 };
 
 struct trial {
@@ -43,6 +44,7 @@ struct trial {
     } key, before;
     struct weir_signals signals;
     int64_t now_ns, held;
+    uint64_t last; /* birth of those who are in, or were */
     struct call call[CALLS];
     int calls, step;
     bool failed;
@@ -156,6 +158,11 @@ static struct weir_view look(struct trial *t, struct weir__state *s)
     return view;
 }
 
+static uint64_t birth(const struct trial *t)
+{
+    return t->m.algo->birth(&t->m, &t->key.s);
+}
+
 static void check_standing(struct trial *t)
 {
     const struct weir_term *term = &t->m.term;
@@ -167,8 +174,10 @@ static void check_standing(struct trial *t)
     expect(t, is_bbr(t) || (view.limit >= term->least && view.limit <= term->most),
            "the limit %" PRId64 " is not in %" PRId64 "..%" PRId64, view.limit, term->least,
            term->most);
-    expect(t, (t->key.s.fresh_ns == INT64_MAX) == (t->held > 0),
+    expect(t, (t->key.s.fresh_ns >= WEIR__HELD_NS) == (t->held > 0),
            "fresh at %" PRId64 " with %" PRId64, t->key.s.fresh_ns, t->held);
+    for (int i = 0; i < t->calls; i++)
+        expect(t, t->call[i].birth == birth(t), "who is in was born with others");
 }
 
 static bool same(const struct weir_verdict *a, const struct weir_verdict *b)
@@ -293,7 +302,9 @@ static void enter(struct trial *t, int64_t cost)
     if (!v.allowed || cost == 0)
         return;
     t->held += cost;
-    t->call[t->calls++] = (struct call){t->now_ns, cost};
+    expect(t, t->held > cost || birth(t) != t->last, "two births are alike");
+    t->last = birth(t);
+    t->call[t->calls++] = (struct call){t->now_ns, cost, birth(t)};
 }
 
 static void leave(struct trial *t, int i, enum weir_outcome how)

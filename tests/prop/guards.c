@@ -94,6 +94,11 @@ struct weir_view look(struct trial *t)
     return view;
 }
 
+uint64_t birth(const struct trial *t)
+{
+    return t->m.algo->birth ? t->m.algo->birth(&t->m, &t->key.s) : 0;
+}
+
 static struct weir__ask ask_of(const struct trial *t, int64_t cost, int64_t now_ns, uint64_t dice)
 {
     return (struct weir__ask){.cost = cost, .now_ns = now_ns, .signals = &t->signals, .dice = dice};
@@ -140,7 +145,7 @@ struct weir_verdict enter(struct trial *t, int64_t cost, uint64_t dice)
     if (cost == 0 || (!v.allowed && !may_note(t, stood)))
         expect(t, memcmp(&t->before, &t->key, bytes) == 0, "nothing entered, and it shows");
     if (v.allowed && cost > 0 && t->calls < CALLS)
-        t->call[t->calls++] = (struct call){t->now_ns, cost};
+        t->call[t->calls++] = (struct call){t->now_ns, cost, birth(t)};
     return v;
 }
 
@@ -164,7 +169,7 @@ void check_forgotten(struct trial *t)
     struct weir_verdict kept, forgotten;
     struct weir_view a, b;
 
-    if (t->key.s.fresh_ns == INT64_MAX || t->key.s.fresh_ns > t->now_ns)
+    if (t->key.s.fresh_ns > t->now_ns)
         return;
     memset(&t->before, 0x5a, sizeof t->before);
     t->before.s = (struct weir__state){0};
@@ -179,11 +184,33 @@ void check_forgotten(struct trial *t)
            "a key as good as new looks otherwise");
 }
 
+/* The same limit once more: nothing is other than it was. (But that a clock has stepped back is noted, by
+ * a change as by a caller.) */
+static void check_same_limit(struct trial *t)
+{
+    const struct weir__ask ask = ask_of(t, range(t, 0, 3), t->now_ns, draw(t));
+    struct weir__meter again;
+    struct weir_verdict is, was;
+    struct weir_view a, b;
+
+    weir__meter_change(&again, &t->term, &t->m, t->now_ns);
+    memcpy(&t->before, &t->key, sizeof t->key);
+    weir__peek(&t->m, &t->key.s, &ask, &was);
+    weir__peek(&again, &t->before.s, &ask, &is);
+    weir__view(&t->m, &t->key.s, t->now_ns, &a);
+    weir__view(&again, &t->before.s, t->now_ns, &b);
+    expect(t, same(&was, &is), "the same limit answers otherwise: reset %" PRId64 ", %" PRId64,
+           was.reset_after_ns, is.reset_after_ns);
+    expect(t, a.stand == b.stand && a.limit == b.limit && a.rate == b.rate,
+           "under the same limit it looks otherwise");
+}
+
 /* Everybody does anything at any time. */
 void law_chaos(struct trial *t)
 {
     static const enum weir_algorithm all[] = {WEIR_CONCURRENCY, WEIR_SYSTEM, WEIR_BREAKER,
                                               WEIR_ADAPTIVE_RATE};
+    int64_t latest = 0;
 
     draft(t, all[t->seed % 4], odds(t, 2));
     open_limit(t, range(t, 0, WEIR__NOW_MAX));
@@ -192,6 +219,9 @@ void law_chaos(struct trial *t)
         t->signals.cpu_milli = odds(t, 3) ? WEIR_NONE : range(t, 0, 1000);
         t->signals.load_milli = odds(t, 3) ? WEIR_NONE : range(t, 0, 9000);
         check_forgotten(t);
+        if (t->now_ns >= latest)
+            check_same_limit(t);
+        latest = weir__max(latest, t->now_ns);
         if (t->calls < CALLS && (t->calls == 0 || odds(t, 2)))
             (void)enter(t, odds(t, 4) ? any_size(t, 1, INT64_MAX) : range(t, 0, 3), draw(t));
         else

@@ -36,6 +36,7 @@ struct law {
 
 struct call {
     int64_t entered_ns, cost;
+    uint64_t birth; /* of those it entered with; 0: they have none */
 };
 
 struct trial {
@@ -78,6 +79,8 @@ void expect(struct trial *t, bool holds, const char *format, ...)
 /* On a little, or to anywhere from 0 to 2^62, either way. */
 void jump(struct trial *t);
 struct weir_view look(struct trial *t);
+/* Of those who are in; 0 where nobody counts them. */
+uint64_t birth(const struct trial *t);
 /* What entering at some time would say, on a copy. */
 struct weir_verdict asked(struct trial *t, int64_t cost, int64_t now_ns, uint64_t dice);
 /* Enters, and notes the call if it may. What holds for every guard is checked: peek is the answer of

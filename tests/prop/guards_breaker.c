@@ -2,6 +2,7 @@
 #include "guards.h"
 
 #define ENDED 4096
+#define DAY   (86400 * SEC)
 
 /* As it would be written by somebody with all the time and memory there is. */
 struct model {
@@ -42,6 +43,10 @@ static void model_pass(struct model *m, const struct weir_term *t, int64_t now_n
 {
     if (m->stand == WEIR_HALF_OPEN && now_ns >= m->since_ns + t->probe_ns)
         model_open(m, longer(t, m->open_ns), m->since_ns + t->probe_ns);
+    if (m->stand == WEIR_OPENED && now_ns >= m->until_ns + DAY)
+        m->stand = WEIR_CLOSED;
+    if (t->window_ns == WEIR_NONE && m->n > 0 && now_ns >= m->ended[m->n - 1].at_ns + DAY)
+        m->n = 0;
 }
 
 static bool model_enters(struct model *m, const struct weir_term *t, int64_t now_ns)
@@ -177,7 +182,8 @@ static void move_on(struct trial *t)
 {
     const int64_t slot = t->m.slot_ns > 0 ? t->m.slot_ns : 100 * MS;
 
-    switch (range(t, 0, 9)) {
+    switch (odds(t, 100) ? 10 : range(t, 0, 9)) {
+    case 10: t->now_ns += DAY + (odds(t, 2) ? range(t, -1, 1) : t->m.term.open_ns); break;
     case 0: t->now_ns += slot - t->now_ns % slot - odds(t, 2); break;
     case 1: t->now_ns += t->m.term.open_ns + range(t, -1, 1); break;
     case 2: t->now_ns += t->m.term.probe_ns + range(t, -1, 1); break;

@@ -3,13 +3,19 @@
 
 #define STEPS 300
 
-/* Who is in flight at now by the list; leases that have ended are taken off it. */
+/* Whether the i-th call is in flight at now: leases end. */
+static bool is_in(const struct trial *t, int i)
+{
+    return t->m.term.lease_ns <= 0 || t->now_ns < t->call[i].entered_ns + t->m.term.lease_ns;
+}
+
+/* Who is in flight at now by the list. */
 static int64_t listed(const struct trial *t)
 {
     int64_t held = 0;
 
     for (int i = 0; i < t->calls; i++)
-        if (t->m.term.lease_ns <= 0 || t->now_ns < t->call[i].entered_ns + t->m.term.lease_ns)
+        if (is_in(t, i))
             held += t->call[i].cost;
     return held;
 }
@@ -27,15 +33,20 @@ static void check_held(struct trial *t, int64_t most)
 
     expect(t, said == held, "%" PRId64 " in flight, and the list has %" PRId64, said, held);
     expect(t, said <= most, "%" PRId64 " in flight, of %" PRId64, said, most);
+    for (int i = 0; i < t->calls; i++)
+        expect(t, !is_in(t, i) || t->call[i].birth == birth(t), "who is in was born with others");
 }
 
 static void try_to_enter(struct trial *t, int64_t most, bool sure)
 {
     const int64_t cost = some_cost(t, most), room = most - listed(t);
-    const struct weir_verdict v = enter(t, cost, 0);
+    const uint64_t others = birth(t);
+    const struct weir_verdict v = enter(t, cost, draw(t));
 
     if (sure)
         expect(t, v.allowed == (cost <= room), "asked for %" PRId64 " of %" PRId64, cost, room);
+    if (sure && v.allowed && cost > 0 && room == most)
+        expect(t, birth(t) != others, "alone, and born with others");
     if (cost > most)
         expect(t, v.reason == WEIR_TOO_BIG && v.retry_after_ns == -1, "too big has another name");
 }
@@ -91,7 +102,7 @@ void law_gate(struct trial *t)
         check_forgotten(t);
         if (t->calls < CALLS && (t->calls == 0 || odds(t, 2))) {
             const int64_t cost = some_cost(t, most), room = most - listed(t);
-            const struct weir_verdict v = enter(t, cost, 0);
+            const struct weir_verdict v = enter(t, cost, draw(t));
 
             expect(t, !v.allowed || cost <= room, "let in %" PRId64 " of %" PRId64, cost, room);
             /* As quick calls leave the window the mean may rise: then it is another bound. */

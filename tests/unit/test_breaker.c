@@ -4,6 +4,8 @@
 
 #include "algo/breaker.h"
 
+#define DAY (86400 * SEC)
+
 /* n calls begin and end now. */
 static void calls(struct bed *b, int n, int64_t now_ns, enum weir_outcome how)
 {
@@ -54,7 +56,7 @@ static void it_opens_when_enough_calls_were_made_and_half_of_them_failed(void **
     assert_int_equal(v.reason, WEIR_OPEN);
     assert_int_equal(v.retry_after_ns, 5 * SEC - 1);
     assert_int_equal(v.remaining, 0);
-    assert_int_equal(v.reset_after_ns, WEIR_FOREVER);
+    assert_int_equal(v.reset_after_ns, DAY + 5 * SEC - 1);
     assert_false(enters(b, T0 + 5 * SEC - 1));
     assert_true(enters(b, T0 + 5 * SEC));
 }
@@ -240,19 +242,46 @@ static void a_window_of_time_rolls_by_a_bucket_and_then_is_as_good_as_new(void *
     assert_false(enters(b, T0 + 7 * SEC));
 }
 
-static void a_window_of_calls_knows_no_time(void **state)
+static void a_window_of_calls_knows_no_time_but_a_day(void **state)
 {
     struct bed *b = open_bed("breaker window=5 volume=5 errors=60%");
 
     (void)state;
     calls(b, 2, T0, WEIR_ERROR);
-    assert_int_equal(b->key.s.fresh_ns, INT64_MAX);
+    assert_int_equal(b->key.s.fresh_ns, T0 + DAY);
     calls(b, 3, T0 + 3600 * SEC, WEIR_SUCCESS);
     assert_true(enters(b, T0 + 3600 * SEC));  /* two of five */
     calls(b, 2, T0 + 3600 * SEC, WEIR_ERROR); /* the first two are pushed out: two of five */
     assert_true(enters(b, T0 + 3600 * SEC));
     calls(b, 1, T0 + 3600 * SEC, WEIR_ERROR);
     assert_false(enters(b, T0 + 3600 * SEC));
+
+    b = open_bed("breaker window=5 volume=2 errors=60%");
+    calls(b, 1, T0, WEIR_ERROR);
+    calls(b, 1, T0 + DAY, WEIR_ERROR); /* the first is forgotten */
+    assert_true(enters(b, T0 + DAY));
+    calls(b, 1, T0 + 2 * DAY - 1, WEIR_ERROR);
+    assert_false(enters(b, T0 + 2 * DAY - 1));
+}
+
+/* Whoever comes within a day finds it as it is; after that, closed. */
+static void what_nobody_asks_for_is_forgotten_after_a_day(void **state)
+{
+    struct bed *b = open_bed("breaker count=1 open=1m growth=3 open-max=1h probe-timeout=2m");
+    const int64_t tried = T0 + 60 * SEC;
+
+    (void)state;
+    calls(b, 1, T0, WEIR_ERROR);
+    assert_int_equal(b->key.s.fresh_ns, tried + DAY);
+    assert_int_equal(stand(b, tried + DAY - 1), WEIR_OPENED);
+    assert_int_equal(stand(b, tried + DAY), WEIR_CLOSED);
+    assert_true(enters(b, tried)); /* a probe that never comes back: open for 3 minutes more */
+    assert_int_equal(b->key.s.fresh_ns, tried + (120 + 180) * SEC + DAY);
+    assert_int_equal(stand(b, tried + 120 * SEC), WEIR_OPENED);
+    assert_int_equal(stand(b, tried + 300 * SEC + DAY - 1), WEIR_OPENED);
+    assert_int_equal(stand(b, tried + 300 * SEC + DAY), WEIR_CLOSED);
+    calls(b, 1, tried + 300 * SEC + DAY, WEIR_ERROR); /* and the next opening is a first one */
+    assert_int_equal(b->key.s.fresh_ns, tried + 360 * SEC + 2 * DAY);
 }
 
 static void a_call_that_ends_late_still_counts(void **state)
@@ -501,7 +530,8 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_count_of_errors_needs_no_volume),
     cmocka_unit_test(an_ignored_call_is_no_call),
     cmocka_unit_test(a_window_of_time_rolls_by_a_bucket_and_then_is_as_good_as_new),
-    cmocka_unit_test(a_window_of_calls_knows_no_time),
+    cmocka_unit_test(a_window_of_calls_knows_no_time_but_a_day),
+    cmocka_unit_test(what_nobody_asks_for_is_forgotten_after_a_day),
     cmocka_unit_test(a_call_that_ends_late_still_counts),
     cmocka_unit_test(at_the_threshold_hystrix_and_resilience4j_open_and_sentinel_does_not),
     cmocka_unit_test(sentinel_opens_at_a_slow_share_of_all_though_it_cannot_be_passed),

@@ -416,6 +416,37 @@ static void what_was_learned_is_forgotten_when_nobody_calls(void **state)
     assert_int_equal(rate(b, T0 + 7 * SEC), 100);
 }
 
+/* Whatever the time, and as often as one likes; and a refusal that is counted is not a call. */
+static void the_same_limit_changes_nothing(void **state)
+{
+    static const char *const LIMIT = "adaptive-rate 100/s min=10 max=400 count-denied";
+
+    (void)state;
+    for (int64_t at = T0; at < T0 + 12 * SEC; at += SEC / 4) {
+        struct bed *b = open_bed(LIMIT);
+        int64_t fresh;
+
+        calls(b, 1, T0, WEIR_DROP);
+        fresh = b->key.s.fresh_ns;
+        assert_int_equal(fresh, T0 + 7 * SEC);
+        change_to(b, LIMIT, at);
+        assert_int_equal(enter(b, 0, at).reset_after_ns, at < fresh ? fresh - at : 0);
+        change_to(b, LIMIT, at);
+        assert_int_equal(rate(b, at + SEC), at + SEC < fresh ? 70 + (at - T0) / SEC * 5 : 100);
+    }
+}
+
+static void a_second_of_refusals_is_an_idle_one(void **state)
+{
+    struct bed *b = open_bed("adaptive-rate 100/s min=10 max=400 count-denied");
+
+    (void)state;
+    calls(b, 1, T0, WEIR_DROP);
+    for (int i = 1; i < 4; i++)
+        assert_false(enter(b, 300, T0 + i * SEC).allowed);
+    assert_int_equal(rate(b, T0 + 4 * SEC), 85);
+}
+
 static void an_empty_bucket_is_empty_at_a_lower_rate_and_not_in_debt(void **state)
 {
     struct bed *b = open_bed("adaptive-rate 100/s min=10 max=400");
@@ -481,6 +512,8 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(calls_slower_than_the_target_are_bad_ones),
     cmocka_unit_test(good_seconds_raise_it_and_beyond_what_is_written_only_if_it_is_used),
     cmocka_unit_test(what_was_learned_is_forgotten_when_nobody_calls),
+    cmocka_unit_test(the_same_limit_changes_nothing),
+    cmocka_unit_test(a_second_of_refusals_is_an_idle_one),
     cmocka_unit_test(an_empty_bucket_is_empty_at_a_lower_rate_and_not_in_debt),
     cmocka_unit_test(a_refusal_counts_only_if_it_is_asked_to),
     cmocka_unit_test(other_bounds_keep_what_was_learned_and_another_period_does_not),
