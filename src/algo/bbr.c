@@ -10,7 +10,8 @@
  * TCP BBR measures a path so. The limit holds only when it is needed: while the processor, memory or
  * load is at its threshold or above (hot), and for `cooling` after the first drop of an episode, so
  * that what was shed does not come back at once and heat the machine again. Later drops do not
- * prolong it. An episode ends when a call comes that finds the machine cool and the cooling over.
+ * prolong it. An episode ends when a call comes that finds the machine cool and the cooling over, and
+ * when the cooling is over and no call has found the machine hot for a window: only calls look.
  *
  * Whoever asks is not counted: it is refused if `limit` is passed by those already inside. So limit
  * + 1 may be in flight, and with one in flight a second always enters. This one more than the limit
@@ -22,6 +23,10 @@
  * older than half a window, every window has a lull: for a twentieth of its buckets half of the limit
  * is in force. The machine may look cool for that long; so it sheds in the lull whatever the signals
  * say, and a new episode begins, with its cooling, where the lull ends. kratos has no lulls.
+ *
+ *     |<- L ->|<- L ->|<--- cooling --->|       A lull of an overload that is over would shed on a
+ *     |  hot  |  lull |                         cool machine. So there is one only where a call found
+ *         ^ seen here, or in the lull           it hot in the lull or as long before it as it lasts.
  *
  * Latencies are whole milliseconds, rounded up call by call, and the mean of a bucket is rounded up
  * too, as kratos does: a service quicker than that may queue for a millisecond. Where kratos divides
@@ -35,10 +40,13 @@
  *   (2) `limit` is that of the bucket `newest`: it changes only as a bucket ends, so it is reckoned
  *       once a bucket and not once a call.
  *   (3) Buckets roll as rolling.h says. A call that ends late, by a clock that stepped back, counts in
- *       none of them, and a cooling that began in what is now the future begins anew.
+ *       none of them, and a cooling that began in what is now the future begins anew; what was seen
+ *       in the future was seen now.
  *   (4) With nothing in flight, fresh_ns is when the window is empty and the cooling over. Then an
  *       episode that no cool call has ended is over too.
- *   (5) Those of flight.h.
+ *   (5) A call that finds the machine cool is refused for at most 2L + cooling after one that found it
+ *       hot, whoever comes in between.
+ *   (6) Those of flight.h.
  */
 #include "algo/bbr.h"
 
@@ -59,17 +67,18 @@ struct bucket {
 struct bbr_state {
     struct weir__state head; /* its 40 bits are what is in flight */
     int64_t dropped_ns;      /* the episode's first drop, or NEVER */
+    int64_t hot_ns;          /* when a call last found the machine hot, or NEVER */
     int64_t newest;
     int64_t limit;
     struct bucket ring[];
 };
-static_assert(sizeof(struct bbr_state) == 40 && sizeof(struct bucket) == 16,
+static_assert(sizeof(struct bbr_state) == 48 && sizeof(struct bucket) == 16,
               "as the reference says");
 
 /* The state as it stands at some time. */
 struct look {
-    bool is_new, lull;
-    int64_t slot, limit, held, dropped_ns;
+    bool is_new, hot, lull;
+    int64_t slot, limit, held, dropped_ns, hot_ns;
     int64_t cap; /* the limit in force: in a lull, half of it */
 };
 
@@ -125,44 +134,64 @@ static struct weir__bbr_figures reckon(const struct weir__meter *m, const struct
     return f;
 }
 
-/* ---- Lulls --------------------------------------------------------------------------------- */
+/* ---- Episodes and their lulls -------------------------------------------------------------- */
 
 static int64_t lull_slots(const struct weir__meter *m)
 {
     return weir__max(1, m->term.slots / LULL_SHARE);
 }
 
-/* Whether the slot is in a lull of the episode that began so. */
-static bool is_lull(const struct weir__meter *m, int64_t slot, int64_t dropped_ns)
+/* Whether the slot is in a lull of the episode that began and was last seen going on so. */
+static bool is_lull(const struct weir__meter *m, int64_t slot, int64_t dropped_ns, int64_t hot_ns)
 {
-    return dropped_ns != NEVER && slot % m->term.slots < lull_slots(m) &&
-           slot * m->slot_ns - dropped_ns >= m->term.window_ns / 2;
+    const int64_t at = slot % m->term.slots, slots = lull_slots(m);
+
+    return dropped_ns != NEVER && at < slots &&
+           slot * m->slot_ns - dropped_ns >= m->term.window_ns / 2 &&
+           hot_ns >= (slot - at - slots) * m->slot_ns;
 }
 
 /* The episode as it goes on at `slot`: the end of a lull is the first drop of another. */
-static int64_t dropped_at(const struct weir__meter *m, const struct bbr_state *b, int64_t slot)
+static int64_t dropped_at(const struct weir__meter *m, const struct bbr_state *b, int64_t slot,
+                          int64_t hot_ns)
 {
     const int64_t begin = b->newest - b->newest % m->term.slots;
 
-    if (slot <= b->newest || !is_lull(m, b->newest, b->dropped_ns) ||
-        is_lull(m, slot, b->dropped_ns))
+    if (slot <= b->newest || !is_lull(m, b->newest, b->dropped_ns, hot_ns) ||
+        is_lull(m, slot, b->dropped_ns, hot_ns))
         return b->dropped_ns;
     return (begin + lull_slots(m)) * m->slot_ns;
 }
 
-static struct look look_at(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+static bool is_cooling(const struct weir__meter *m, const struct look *w, int64_t now_ns)
+{
+    return w->dropped_ns != NEVER && now_ns - w->dropped_ns <= m->term.cooling_ns;
+}
+
+/* What a call finds; `hot` if it finds the machine so. */
+static struct look look_at(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
+                           bool hot)
 {
     const struct bbr_state *b = (const struct bbr_state *)s;
-    struct look w = {true, false, now_ns / m->slot_ns, m->limit, 0, NEVER, m->limit};
+    struct look w = {.is_new = weir__flight_is_new(s, now_ns),
+                     .hot = hot,
+                     .slot = now_ns / m->slot_ns,
+                     .limit = m->limit,
+                     .dropped_ns = NEVER,
+                     .hot_ns = hot ? now_ns : NEVER,
+                     .cap = m->limit};
 
-    if (weir__flight_is_new(s, now_ns))
+    if (w.is_new)
         return w;
-    w.is_new = false;
     w.slot = slot_of(m, b, now_ns);
     w.limit = w.slot == b->newest ? b->limit : reckon(m, b, w.slot).limit;
     w.held = weir__state_part(s);
-    w.dropped_ns = dropped_at(m, b, w.slot);
-    w.lull = is_lull(m, w.slot, w.dropped_ns);
+    w.hot_ns = weir__min(b->hot_ns, now_ns);
+    w.dropped_ns = dropped_at(m, b, w.slot, w.hot_ns);
+    if (now_ns - w.hot_ns > m->term.window_ns && !is_cooling(m, &w, now_ns))
+        w.dropped_ns = NEVER;
+    w.hot_ns = hot ? now_ns : w.hot_ns;
+    w.lull = is_lull(m, w.slot, w.dropped_ns, w.hot_ns);
     w.cap = w.lull ? weir__max(1, w.limit / 2) : w.limit;
     return w;
 }
@@ -179,6 +208,7 @@ static void settle(const struct weir__meter *m, struct weir__state *s, const str
     b->newest = w->slot;
     b->limit = w->limit;
     b->dropped_ns = w->dropped_ns;
+    b->hot_ns = w->hot_ns;
 }
 
 static int64_t fresh_of(const struct weir__meter *m, const struct bbr_state *b)
@@ -205,18 +235,13 @@ static bool is_hot(const struct weir__meter *m, const struct weir_signals *now)
                            reaches(now->load_milli, m->term.load_milli));
 }
 
-static bool is_cooling(const struct weir__meter *m, const struct look *w, int64_t now_ns)
-{
-    return w->dropped_ns != NEVER && now_ns - w->dropped_ns <= m->term.cooling_ns;
-}
-
 /* ---- The row ------------------------------------------------------------------------------- */
 
 /* Decides, and leaves in *w what of the episode is to be remembered. */
 static void decide(const struct weir__meter *m, struct look *w, int64_t fresh_ns,
                    const struct weir__ask *a, struct weir_verdict *v)
 {
-    const bool hot = is_hot(m, a->signals), sheds = hot || w->lull || is_cooling(m, w, a->now_ns);
+    const bool sheds = w->hot || w->lull || is_cooling(m, w, a->now_ns);
     const bool fits = a->cost <= WEIR__COUNTER_MAX - w->held;
     const bool excess = w->held > 0 && a->cost - 1 > w->cap - w->held;
     const bool allowed = a->cost == 0 || (fits && !(sheds && excess));
@@ -230,7 +255,7 @@ static void decide(const struct weir__meter *m, struct look *w, int64_t fresh_ns
         weir__refuse(v, WEIR_OVERLOAD, 0);
     if (!sheds)
         w->dropped_ns = NEVER;
-    else if (hot && !allowed && w->dropped_ns == NEVER)
+    else if (w->hot && !allowed && w->dropped_ns == NEVER)
         w->dropped_ns = a->now_ns;
     else if (w->dropped_ns > a->now_ns)
         w->dropped_ns = a->now_ns;
@@ -242,7 +267,7 @@ static void decide(const struct weir__meter *m, struct look *w, int64_t fresh_ns
 static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
                  struct weir_verdict *v)
 {
-    struct look w = look_at(m, s, a->now_ns);
+    struct look w = look_at(m, s, a->now_ns, is_hot(m, a->signals));
 
     decide(m, &w, s->fresh_ns, a, v);
     if (a->cost == 0 || (w.held == 0 && !v->allowed))
@@ -255,7 +280,7 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
 static void peek(const struct weir__meter *m, const struct weir__state *s,
                  const struct weir__ask *a, struct weir_verdict *v)
 {
-    struct look w = look_at(m, s, a->now_ns);
+    struct look w = look_at(m, s, a->now_ns, is_hot(m, a->signals));
 
     decide(m, &w, s->fresh_ns, a, v);
 }
@@ -273,7 +298,7 @@ static void count(struct bucket *at, int64_t cost, int64_t took_ns)
 static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
 {
     struct bbr_state *b = (struct bbr_state *)s;
-    const struct look w = look_at(m, s, l->now_ns);
+    const struct look w = look_at(m, s, l->now_ns, false);
     const bool done = l->how == WEIR_SUCCESS || l->how == WEIR_ERROR;
 
     if (w.is_new)
@@ -287,7 +312,7 @@ static void leave(const struct weir__meter *m, struct weir__state *s, const stru
 static void view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
                  struct weir_view *out)
 {
-    const struct look w = look_at(m, s, now_ns);
+    const struct look w = look_at(m, s, now_ns, false);
 
     *out = (struct weir_view){is_cooling(m, &w, now_ns) ? WEIR_COOLING : WEIR_CLOSED, w.cap, w.held,
                               -1};

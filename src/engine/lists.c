@@ -6,6 +6,7 @@
 
 #include "engine/diag.h"
 #include "engine/engine.h"
+#include "engine/format.h"
 #include "engine/queue.h"
 
 /* ---- Sets of keys ------------------------------------------------------------------------------ */
@@ -533,6 +534,9 @@ static int override_set(struct weir *w, struct weir_policy *p, const void *key, 
         error = weir_limit_parse(&limit, text, why);
     if (error)
         return error;
+    if (!weir__store_seat(p->store)) /* EFULL too, but not for too many keys */
+        return weir__diag(why, WEIR_EFULL, "%d threads use the file already, as many as may be",
+                          WEIR__FILE_SEATS);
     o.limit = text ? &limit : NULL;
     o.key = weir__key_hash(p->store, &o.rq);
     error = replace(w, p, override_locked, &o);

@@ -32,8 +32,9 @@
 
 #define WEIR__GAUGE_PATH 512
 
-/* Whose processor time is counted. */
-enum weir__cpu_of { WEIR__CPU_UNKNOWN, WEIR__CPU_MACHINE, WEIR__CPU_CONTAINER };
+/* Whose processor time is counted: of a container, of the group with its quota or of that with its
+ * processors, whichever is the narrower. */
+enum weir__cpu_of { WEIR__CPU_UNKNOWN, WEIR__CPU_MACHINE, WEIR__CPU_CONTAINER, WEIR__CPU_SET };
 
 struct weir__reading {
     enum weir__cpu_of cpu_of;
@@ -44,11 +45,12 @@ struct weir__reading {
 
 /* Where this process's numbers are. Plain bytes. */
 struct weir__gauge {
-    char proc[WEIR__GAUGE_PATH];
+    char proc[WEIR__GAUGE_PATH], cgroup[WEIR__GAUGE_PATH];
     bool unified; /* control groups of the second version */
-    /* Directories of the control groups that bound us; "" where there are none. */
+    /* Directories of control groups, "" where there are none: of the least quota and what is used of
+     * it, of our processors and what is used of those, and our own for memory and pressure. */
     char quota[WEIR__GAUGE_PATH], usage[WEIR__GAUGE_PATH], cpuset[WEIR__GAUGE_PATH],
-        memory[WEIR__GAUGE_PATH], pressure[WEIR__GAUGE_PATH];
+        cpuset_usage[WEIR__GAUGE_PATH], memory[WEIR__GAUGE_PATH], pressure[WEIR__GAUGE_PATH];
 };
 
 /* `proc` and `cgroup` are where the two are mounted; NULL: where they usually are. */

@@ -10,10 +10,15 @@
  * Invariants:
  *   (1) Of several groups on our way to the root, that with the least quota counts, and the usage that
  *       is set against a quota is that of the same group: what our neighbours in it use is gone too.
- *   (2) A path that /proc/self/cgroup names and that is not there is a container's that sees only its
+ *       So it is with a set of processors: it belongs to the highest group that has no other ones.
+ *   (2) Of memory the fullest group on our way counts, relative to its own limit: there the kernel kills
+ *       first. A limit of as much as the machine has, or more, bounds nobody.
+ *   (3) A controller that our group does not have (systemd gives few to a session) bounds us by the
+ *       nearest group above that has it.
+ *   (4) A path that /proc/self/cgroup names and that is not there is a container's that sees only its
  *       own part: then the mount itself is ours.
- *   (3) Page cache that nobody has touched for long is no memory in use: it goes when asked.
- *   (4) A file that is missing, or says what we do not understand, is a number that is not known.
+ *   (5) Page cache that nobody has touched for long is no memory in use: it goes when asked.
+ *   (6) A file that is missing, or says what we do not understand, is a number that is not known.
  */
 #include "engine/sampler.h"
 
@@ -163,13 +168,13 @@ static int64_t count_list(const char *at)
     }
 }
 
-static int64_t read_cpuset(const struct weir__gauge *g)
+/* In thousandths of a processor; INT64_MAX: not known. */
+static int64_t read_cpuset(const struct weir__gauge *g, const char *dir)
 {
     char text[4096];
-    const bool known = g->unified
-                           ? read_text(g->cpuset, "cpuset.cpus.effective", text, sizeof text)
-                           : read_text(g->cpuset, "cpuset.effective_cpus", text, sizeof text) ||
-                                 read_text(g->cpuset, "cpuset.cpus", text, sizeof text);
+    const bool known = g->unified ? read_text(dir, "cpuset.cpus.effective", text, sizeof text)
+                                  : read_text(dir, "cpuset.effective_cpus", text, sizeof text) ||
+                                        read_text(dir, "cpuset.cpus", text, sizeof text);
     const int64_t n = known ? count_list(text) : 0;
 
     return n > 0 ? n * 1000 : INT64_MAX;
@@ -226,38 +231,6 @@ static bool find_path(const struct weir__gauge *g, const char *controller, char 
     return false;
 }
 
-/* A directory that has the file: mount and path, or else the mount alone (invariant 2). */
-static bool settle(char *out, const char *root, const char *mount, const char *path,
-                   const char *file)
-{
-    const char *const slash = mount[0] ? "/" : "";
-
-    for (int whole = 1; whole >= 0; whole--)
-        if (snprintf(out, WEIR__GAUGE_PATH, "%s%s%s%s", root, slash, mount, whole ? path : "") <
-                WEIR__GAUGE_PATH &&
-            is_there(out, file))
-            return true;
-    out[0] = '\0';
-    return false;
-}
-
-/* Our own group of a controller. */
-static void find_group(const struct weir__gauge *g, const char *root, const char *controller,
-                       const char *file, char *out)
-{
-    char mount[WEIR__GAUGE_PATH], path[WEIR__GAUGE_PATH];
-
-    out[0] = '\0';
-    if (g->unified) {
-        if (!find_path(g, "", mount, path))
-            path[0] = '\0';
-        (void)settle(out, root, "", path, file);
-        return;
-    }
-    if (find_path(g, controller, mount, path) && !settle(out, root, mount, path, file))
-        (void)settle(out, root, controller, path, file);
-}
-
 /* One group up; false at the mount. */
 static bool climb(char *dir, const char *root)
 {
@@ -269,9 +242,51 @@ static bool climb(char *dir, const char *root)
     return true;
 }
 
+/* The group of that path under the mount, or the nearest above, that has the file. Where there is no
+ * such group it is the mount (invariant 4), and not one in it that happens to be named as ours is. */
+static bool settle(char *out, const char *root, const char *mount, const char *path,
+                   const char *file)
+{
+    char top[WEIR__GAUGE_PATH];
+
+    if (snprintf(top, sizeof top, "%s%s%s", root, mount[0] ? "/" : "", mount) < (int)sizeof top) {
+        if (snprintf(out, WEIR__GAUGE_PATH, "%s%s", top, path) >= WEIR__GAUGE_PATH ||
+            access(out, F_OK) != 0)
+            memcpy(out, top, sizeof top);
+        do {
+            if (is_there(out, file))
+                return true;
+        } while (climb(out, top));
+    }
+    out[0] = '\0';
+    return false;
+}
+
+/* Our own group of a controller. */
+static void find_group(const struct weir__gauge *g, const char *controller, const char *file,
+                       char *out)
+{
+    char mount[WEIR__GAUGE_PATH], path[WEIR__GAUGE_PATH];
+
+    out[0] = '\0';
+    if (g->unified) {
+        if (!find_path(g, "", mount, path))
+            path[0] = '\0';
+        (void)settle(out, g->cgroup, "", path, file);
+        return;
+    }
+    if (find_path(g, controller, mount, path) && !settle(out, g->cgroup, mount, path, file))
+        (void)settle(out, g->cgroup, controller, path, file);
+}
+
+static const char *usage_file(const struct weir__gauge *g)
+{
+    return g->unified ? "cpu.stat" : "cpuacct.usage";
+}
+
 /* From our own group on up, to that with the least quota. Under version 1 usage is counted in a
  * hierarchy of its own, which has the same groups. */
-static void find_quota(struct weir__gauge *g, const char *root)
+static void find_quota(struct weir__gauge *g)
 {
     char quota[WEIR__GAUGE_PATH], usage[WEIR__GAUGE_PATH];
     int64_t least = INT64_MAX;
@@ -281,30 +296,29 @@ static void find_quota(struct weir__gauge *g, const char *root)
     for (int level = 0; level < LEVELS_MAX; level++) {
         const int64_t milli = read_quota(g, quota);
 
-        if (milli < least && is_there(usage, g->unified ? "cpu.stat" : "cpuacct.usage")) {
+        if (milli < least && is_there(usage, usage_file(g))) {
             least = milli;
             memcpy(g->quota, quota, sizeof quota);
             memcpy(g->usage, usage, sizeof usage);
         }
-        if (!climb(quota, root) || !climb(usage, root))
+        if (!climb(quota, g->cgroup) || !climb(usage, g->cgroup))
             return;
     }
 }
 
-static void find_memory(struct weir__gauge *g, const char *root)
+/* From the group whose processors are ours up to the last that has no more of them. */
+static void find_cpuset(struct weir__gauge *g)
 {
-    char dir[WEIR__GAUGE_PATH];
+    const int64_t own = read_cpuset(g, g->cpuset);
+    char set[WEIR__GAUGE_PATH], usage[WEIR__GAUGE_PATH];
 
-    memcpy(dir, g->memory, sizeof dir);
-    for (int level = 0; level < LEVELS_MAX && dir[0] != '\0'; level++) {
-        if (read_memory_limit(g, dir) != INT64_MAX) {
-            memcpy(g->memory, dir, sizeof dir);
-            return;
-        }
-        if (!climb(dir, root))
-            break;
+    memcpy(set, g->cpuset, sizeof set);
+    memcpy(usage, g->cpuset_usage, sizeof usage);
+    while (climb(set, g->cgroup) && climb(usage, g->cgroup) && read_cpuset(g, set) == own &&
+           is_there(usage, usage_file(g))) {
+        memcpy(g->cpuset, set, sizeof set);
+        memcpy(g->cpuset_usage, usage, sizeof usage);
     }
-    g->memory[0] = '\0';
 }
 
 void weir__gauge_find(struct weir__gauge *g, const char *proc, const char *cgroup)
@@ -313,15 +327,16 @@ void weir__gauge_find(struct weir__gauge *g, const char *proc, const char *cgrou
 
     *g = (struct weir__gauge){.unified = is_there(root, "cgroup.controllers")};
     (void)snprintf(g->proc, sizeof g->proc, "%s", proc ? proc : "/proc");
-    find_group(g, root, "cpuacct", g->unified ? "cpu.stat" : "cpuacct.usage", g->usage);
-    find_group(g, root, "cpu", g->unified ? "cpu.stat" : "cpu.cfs_quota_us", g->quota);
-    find_group(g, root, "cpuset", g->unified ? "cpuset.cpus.effective" : "cpuset.cpus", g->cpuset);
-    find_group(g, root, "memory", g->unified ? "memory.current" : "memory.usage_in_bytes",
-               g->memory);
+    (void)snprintf(g->cgroup, sizeof g->cgroup, "%s", root);
+    find_group(g, "cpuacct", usage_file(g), g->usage);
+    find_group(g, "cpu", g->unified ? "cpu.stat" : "cpu.cfs_quota_us", g->quota);
+    find_group(g, "cpuset", g->unified ? "cpuset.cpus.effective" : "cpuset.cpus", g->cpuset);
+    find_group(g, "memory", g->unified ? "memory.current" : "memory.usage_in_bytes", g->memory);
     if (g->unified)
-        find_group(g, root, "cpu", "cpu.pressure", g->pressure);
-    find_quota(g, root);
-    find_memory(g, root);
+        find_group(g, "cpu", "cpu.pressure", g->pressure);
+    memcpy(g->cpuset_usage, g->unified ? g->cpuset : g->usage, sizeof g->cpuset_usage);
+    find_quota(g);
+    find_cpuset(g);
 }
 
 /* ---- Reading ----------------------------------------------------------------------------------- */
@@ -349,27 +364,30 @@ static bool read_machine(const struct weir__gauge *g, int64_t *used_ns, int64_t 
     return at != NULL && *cores_milli > 0;
 }
 
-static int64_t read_usage_ns(const struct weir__gauge *g)
+static int64_t read_usage_ns(const struct weir__gauge *g, const char *dir)
 {
-    const int64_t us = g->unified ? read_line_number(g->usage, "cpu.stat", "usage_usec ") : -1;
+    const int64_t us = g->unified ? read_line_number(dir, "cpu.stat", "usage_usec ") : -1;
 
     if (g->unified)
         return us < 0 ? -1 : weir__mul_sat(us, 1000);
-    return read_number(g->usage, "cpuacct.usage");
+    return read_number(dir, "cpuacct.usage");
 }
 
 static void read_cpu(const struct weir__gauge *g, struct weir__reading *out)
 {
-    const int64_t bound = weir__min(read_quota(g, g->quota), read_cpuset(g));
-    int64_t machine_milli = 0;
+    const int64_t quota = read_quota(g, g->quota), set = read_cpuset(g, g->cpuset);
+    const int64_t bound = weir__min(quota, set);
+    int64_t machine_milli = 0, container_ns;
     const bool machine = read_machine(g, &out->used_ns, &machine_milli);
-    const int64_t container_ns = bound != INT64_MAX ? read_usage_ns(g) : -1;
 
     out->cpu_of = machine ? WEIR__CPU_MACHINE : WEIR__CPU_UNKNOWN;
     out->cores_milli = machine_milli;
-    if (container_ns < 0 || (machine && bound >= machine_milli))
+    if (bound == INT64_MAX || (machine && bound >= machine_milli))
         return; /* the machine is the narrower */
-    out->cpu_of = WEIR__CPU_CONTAINER;
+    container_ns = read_usage_ns(g, set < quota ? g->cpuset_usage : g->usage);
+    if (container_ns < 0)
+        return;
+    out->cpu_of = set < quota ? WEIR__CPU_SET : WEIR__CPU_CONTAINER;
     out->used_ns = container_ns;
     out->cores_milli = bound;
 }
@@ -381,27 +399,44 @@ static int64_t share(int64_t part, int64_t whole)
     return weir__min(1000, weir__mul_div(weir__min(part, whole), 1000, whole));
 }
 
-static int64_t read_container_memory(const struct weir__gauge *g)
+static int64_t read_group_memory(const struct weir__gauge *g, const char *dir, int64_t limit)
 {
-    const int64_t limit = read_memory_limit(g, g->memory);
-    const int64_t used =
-        read_number(g->memory, g->unified ? "memory.current" : "memory.usage_in_bytes");
-    const int64_t idle = read_line_number(g->memory, "memory.stat",
+    const int64_t used = read_number(dir, g->unified ? "memory.current" : "memory.usage_in_bytes");
+    const int64_t idle = read_line_number(dir, "memory.stat",
                                           g->unified ? "inactive_file " : "total_inactive_file ");
 
-    if (limit == INT64_MAX || used < 0)
-        return WEIR_NONE;
     return share(used - weir__max(0, weir__min(idle, used)), limit);
+}
+
+/* Whether a limit below `total` bounds us; then *milli is how full the fullest group is. */
+static bool read_container_memory(const struct weir__gauge *g, int64_t total, int64_t *milli)
+{
+    char dir[WEIR__GAUGE_PATH];
+    bool bound = false;
+
+    *milli = WEIR_NONE;
+    memcpy(dir, g->memory, sizeof dir);
+    for (int level = 0; level < LEVELS_MAX; level++) {
+        const int64_t limit = read_memory_limit(g, dir);
+
+        if (limit < total) {
+            bound = true;
+            *milli = weir__max(*milli, read_group_memory(g, dir, limit));
+        }
+        if (!climb(dir, g->cgroup))
+            break;
+    }
+    return bound;
 }
 
 static int64_t read_memory(const struct weir__gauge *g)
 {
     const int64_t total = read_line_number(g->proc, "meminfo", "MemTotal:");
     const int64_t available = read_line_number(g->proc, "meminfo", "MemAvailable:");
-    const int64_t limit = g->memory[0] ? read_memory_limit(g, g->memory) : INT64_MAX;
+    int64_t milli;
 
-    if (limit != INT64_MAX && (total <= 0 || limit / 1024 < total))
-        return read_container_memory(g);
+    if (read_container_memory(g, total > 0 ? weir__mul_sat(total, 1024) : INT64_MAX, &milli))
+        return milli;
     return available < 0 || total < available ? WEIR_NONE : share(total - available, total);
 }
 

@@ -416,6 +416,7 @@ static void there_are_only_so_many(void **state)
         give(w, p, key, "100/s", T0);
     }
     assert_int_equal(weir_override_set_at(w, p, "more", 4, "100/s", T0, &why), WEIR_EFULL);
+    assert_string_equal(why.text, "the policy 'p' has 4096 keys with a limit of their own already");
     give(w, p, "k7", "200/s", T0); /* one that is there may change */
     assert_int_equal(look(w, p, "k7", T0).limit, 200);
     give(w, p, "k8", NULL, T0);

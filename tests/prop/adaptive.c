@@ -11,7 +11,8 @@
  *             2^62, with latencies from 0 to that. After each step: the limit is within its bounds;
  *             what is in flight is what entered and did not leave, and nobody made it pass the limit;
  *             a refusal changes nothing; peek said what take did; a key as good as new answers as one
- *             that was forgotten; with one in flight bbr drops nobody.
+ *             that was forgotten; with one in flight bbr drops nobody, and on a cool machine nobody
+ *             later than two lulls and a cooling after it was last seen hot.
  *   recovery  from wherever that led, a service whose latency is good gets its limit back.
  */
 #include <inttypes.h>
@@ -44,7 +45,8 @@ struct trial {
     } key, before;
     struct weir_signals signals;
     int64_t now_ns, held;
-    uint64_t last; /* birth of those who are in, or were */
+    uint64_t last;  /* birth of those who are in, or were */
+    int64_t hot_ns; /* bbr: when a call that it noticed last found it hot; -1: none did */
     struct call call[CALLS];
     int calls, step;
     bool failed;
@@ -137,6 +139,7 @@ static void open_trial(struct trial *t, uint64_t seed, bool usual)
     memset(t->key.bytes, 0xa5, sizeof t->key.bytes);
     t->key.s = (struct weir__state){0};
     t->seed = t->rng = seed;
+    t->hot_ns = -1;
     term = algorithm == WEIR_BBR ? bbr_term(t, usual)
                                  : learner_term(t, algorithm, usual ? 500 : WEIR_COUNT_MAX);
     t->now_ns = range(t, 0, WEIR__NOW_MAX);
@@ -216,6 +219,14 @@ static bool is_hot(const struct trial *t)
            (m->load_milli != WEIR_NONE && s->load_milli >= m->load_milli);
 }
 
+/* How long a cool machine may shed. A lull is a twentieth of a window, or one bucket. */
+static int64_t afterglow_ns(const struct trial *t)
+{
+    const int64_t lull_ns = weir__max(1, t->m.term.slots / 20) * t->m.slot_ns;
+
+    return 2 * lull_ns + t->m.term.cooling_ns;
+}
+
 static void check_grant(struct trial *t, int64_t cost, const struct weir_verdict *v)
 {
     const int64_t after = t->held + cost;
@@ -240,6 +251,10 @@ static void check_refusal(struct trial *t, int64_t cost, const struct weir_verdi
     expect(t, t->held > 0, "refused, and nobody is in flight");
     expect(t, !is_bbr(t) || cost > 1 || t->held > 1, "dropped with one in flight");
     expect(t, !is_bbr(t) || cost > 1 || t->held > v->limit, "dropped within the limit");
+    expect(t,
+           !is_bbr(t) || is_hot(t) || t->held > WEIR__COUNTER_MAX - cost ||
+               (t->hot_ns >= 0 && t->now_ns <= t->hot_ns + afterglow_ns(t)),
+           "dropped, and cool since %" PRId64 " ns", t->now_ns - t->hot_ns);
 }
 
 /* ---- Chaos --------------------------------------------------------------------------------- */
@@ -297,6 +312,8 @@ static void enter(struct trial *t, int64_t cost)
         check_grant(t, cost, &v);
     else
         check_refusal(t, cost, &v);
+    if (is_bbr(t) && is_hot(t) && cost > 0 && (v.allowed || t->held > 0))
+        t->hot_ns = t->now_ns;
     if ((!v.allowed && !(is_bbr(t) && touched)) || cost == 0) /* bbr notes the first drop */
         expect(t, memcmp(&t->before, &t->key, sizeof t->key) == 0, "nothing entered, and it shows");
     if (!v.allowed || cost == 0)

@@ -169,8 +169,11 @@ static void *ask_and_stay(void *crowd)
     struct weir_verdict v;
     const int error = weir_take_at(c->w, &rq, T0, &v);
     struct weir_stats stats;
+    struct weir_diag why = {0};
 
-    if (error == WEIR_EFULL && weir_stats_at(c->w, T0, &stats) == WEIR_EFULL)
+    if (error == WEIR_EFULL && weir_stats_at(c->w, T0, &stats) == WEIR_EFULL &&
+        weir_override_set_at(c->w, c->p, "key", 3, NULL, T0, &why) == WEIR_EFULL &&
+        strstr(why.text, "512 threads"))
         atomic_fetch_add(&c->full, 1);
     else if (error != 0)
         atomic_fetch_add(&c->other, 1);

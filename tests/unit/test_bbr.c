@@ -428,6 +428,115 @@ static void an_episode_shorter_than_half_a_window_has_none(void **state)
     assert_true(enters(b, T0 + 10 * SEC));
 }
 
+/* Two stay inside; one is dropped at `first`, another at `last` (if it is later), both hot. Then the
+ * machine is cool, and nobody enters until 10 s, where there would be a lull. */
+static struct bed *left_alone(const char *limit, int64_t first, int64_t last)
+{
+    struct bed *b = open_bed(limit);
+
+    b->signals = &HOT;
+    assert_true(enter(b, 3, first).allowed);
+    assert_false(enters(b, first));
+    assert_true(first == last || !enters(b, last));
+    leave(b, 1, first, T0 + 9990 * MS, WEIR_IGNORE); /* which says nothing of the machine */
+    b->signals = &COOL;
+    return b;
+}
+
+static void an_overload_that_is_over_has_no_lull(void **state)
+{
+    static const struct {
+        const char *sentence;
+        int64_t first_ms, last_ms, at_ms;
+        bool sheds;
+    } rows[] = {
+        {"dropped once, and cool for a minute", 3000, 3000, 70000, false},
+        {"and in the middle of a lull", 3000, 3000, 70400, false},
+        {"and where one would have ended", 3000, 3000, 70600, false},
+        {"not seen hot for most of a window", 1000, 1000, 10000, false},
+        {"not seen hot for longer than a lull is", 1000, 9499, 10000, false},
+        {"seen hot as long before as it is", 1000, 9500, 10000, true},
+        {"and until it ends", 1000, 9500, 10498, true},
+        {"but for none of the next", 1000, 9500, 20000, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int64_t now = T0 + rows[i].at_ms * MS;
+        struct bed *b = left_alone("bbr", T0 + rows[i].first_ms * MS, T0 + rows[i].last_ms * MS);
+        const bool lets_in = enters(b, now);
+
+        print_message("  %s\n", rows[i].sentence);
+        assert_int_equal(lets_in, !rows[i].sheds);
+        assert_int_equal(enters(b, now + MS), !rows[i].sheds);
+        assert_int_equal(look(b, now + MS).stand, WEIR_CLOSED);
+    }
+}
+
+static void who_finds_it_hot_in_the_lull_has_one(void **state)
+{
+    struct bed *b = open_bed("bbr");
+
+    (void)state;
+    pass_in(b, 40, 10 * MS, T0 + 4900 * MS);
+    b->signals = &HOT;
+    assert_true(enter(b, 5, T0 + 5 * SEC).allowed);
+    assert_false(enters(b, T0 + 5 * SEC));
+    assert_int_equal(look(b, T0 + 10 * SEC).limit, 4);
+    assert_int_equal(enter(b, 1, T0 + 10 * SEC).limit, 2); /* still going on, half a window later */
+    assert_int_equal(look(b, T0 + 10 * SEC).limit, 2);
+}
+
+/* A lull at whose end the cooling began anew, every window, would never let it end. */
+static void a_cooling_longer_than_the_window_ends(void **state)
+{
+    struct bed *b = open_bed("bbr cooling=1m");
+
+    (void)state;
+    b->signals = &HOT;
+    assert_true(enter(b, 2, T0 + SEC).allowed);
+    assert_false(enters(b, T0 + SEC));
+    b->signals = &COOL;
+    for (int64_t now = T0 + SEC; now <= T0 + 61 * SEC; now += 100 * MS)
+        assert_false(enters(b, now));
+    assert_true(enters(b, T0 + 61 * SEC + 1));
+}
+
+static void an_episode_that_nobody_saw_for_a_window_is_over(void **state)
+{
+    static const struct {
+        int64_t unseen_ns;
+        bool over;
+    } rows[] = {{10 * SEC, false}, {10 * SEC + 1, true}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int64_t now = T0 + SEC + rows[i].unseen_ns;
+        struct bed *b = left_alone("bbr", T0 + SEC, T0 + SEC);
+
+        b->signals = &HOT;
+        assert_false(enters(b, now));
+        b->signals = &COOL;
+        assert_int_equal(enters(b, now + SEC), !rows[i].over); /* only a new one has a cooling */
+        assert_true(enters(b, now + SEC + 1));
+    }
+}
+
+/* By an hour: what was seen then was not seen an hour ahead of all that comes. */
+static void heat_in_the_future_was_seen_now(void **state)
+{
+    const int64_t back = T0 - 3600 * SEC;
+    struct bed *b = open_bed("bbr");
+
+    (void)state;
+    b->signals = &HOT;
+    assert_true(enter(b, 2, T0).allowed);
+    assert_false(enters(b, T0));
+    b->signals = &COOL;
+    assert_false(enters(b, back));
+    assert_true(enters(b, back + 60 * SEC));
+}
+
 static void another_window_starts_empty_and_keeps_what_is_in_flight(void **state)
 {
     struct bed *b = open_bed("bbr");
@@ -479,6 +588,11 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(it_finds_what_a_service_can_do_and_stays_there),
     cmocka_unit_test(a_long_episode_has_lulls),
     cmocka_unit_test(an_episode_shorter_than_half_a_window_has_none),
+    cmocka_unit_test(an_overload_that_is_over_has_no_lull),
+    cmocka_unit_test(who_finds_it_hot_in_the_lull_has_one),
+    cmocka_unit_test(a_cooling_longer_than_the_window_ends),
+    cmocka_unit_test(an_episode_that_nobody_saw_for_a_window_is_over),
+    cmocka_unit_test(heat_in_the_future_was_seen_now),
     cmocka_unit_test(another_window_starts_empty_and_keeps_what_is_in_flight),
     cmocka_unit_test(another_cooling_keeps_the_window),
 };
