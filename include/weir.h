@@ -642,8 +642,8 @@ struct weir_ticket {
 /* Enters, now or not at all; but where `concurrency` has a queue, waits in it while all permits are out:
  * as long as its max-wait says, or rq->patience_ns if that is less. Callers for one key are let in in the
  * order they came (within one process); one for whom the queue has no place is refused at once with
- * QUEUE_FULL, and one whose time is over with LIMITED. One that a signal disturbs returns WEIR_EINTR.
- * Whoever is not let in leaves no trace.
+ * QUEUE_FULL, one whom waiting would not help is told so at once too, and one whose time is over is refused
+ * with LIMITED. One that a signal disturbs returns WEIR_EINTR. Whoever is not let in leaves no trace.
  *
  * cost is how many permits are taken, usually 1. A rate's patience is as in weir_take: a grant with a
  * wait_ns is to be acted on only then, and the guards count the time from the entry on. A retry_after_ns
@@ -654,7 +654,7 @@ WEIR_API int weir_enter_at(struct weir *w, const struct weir_request *rq, int64_
                            struct weir_ticket *t, struct weir_verdict *v);
 
 /* 1 to 16 requests, all or nothing, as weir_take_all: say, connections of a client and of the whole
- * server. Nobody waits here. */
+ * server. Nobody waits here; nor is anybody let in before those who wait in weir_enter: LIMITED. */
 WEIR_API int weir_enter_all(struct weir *w, const struct weir_request *rq, size_t n,
                             struct weir_ticket *t, struct weir_verdict *v);
 WEIR_API int weir_enter_all_at(struct weir *w, const struct weir_request *rq, size_t n,

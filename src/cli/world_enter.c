@@ -218,12 +218,23 @@ static bool is_behind(const struct sim_world *w, const struct record *r, int64_t
     return cost > 0 && r->line && r->line->length > 0 && sim__queue_room(w->edition, &unused) > 0;
 }
 
+/* What would be refused though those in line went is refused at once, and counted nowhere. */
+static void refuse_behind(struct sim_world *w, const struct sim_event *event, struct record *r,
+                          struct weir_verdict *v)
+{
+    struct weir__part part[WEIR_TERMS_MAX];
+
+    sim__decide(part, sim__parts(w, r, event->cost, event->patience_ns, part), false, v);
+}
+
 bool sim__enter(struct sim_world *w, const struct sim_event *event, struct sim_outcome *out,
                 struct sim_error *error)
 {
     struct record *r = sim__record(w, &out->key, true);
     struct held scratch = {0}, *held;
+    enum sim__entry entry;
     struct sim_name *name;
+    bool behind;
 
     if (!r)
         return sim_fail(error, "out of memory, or of keys: at most %d are kept", SIM_KEYS_MAX);
@@ -231,8 +242,11 @@ bool sim__enter(struct sim_world *w, const struct sim_event *event, struct sim_o
     if (!held)
         return false;
     *held = (struct held){.kind = HELD_ENTERED, .key = out->key};
-    if (!is_behind(w, r, event->cost) &&
-        sim__look(w, r, event->cost, event->patience_ns) != SIM__FULL)
+    behind = is_behind(w, r, event->cost);
+    entry = sim__look(w, r, event->cost, event->patience_ns);
+    if (behind && entry == SIM__REFUSED)
+        refuse_behind(w, event, r, &out->verdict);
+    else if (!behind && entry != SIM__FULL)
         sim__charge(w, r, event->cost, event->patience_ns, held, &out->verdict);
     else if (!wait_or_turn_away(w, event, r, name, out, error))
         return false;

@@ -157,9 +157,11 @@ enum weir__verb { WEIR__TAKE, WEIR__PEEK, WEIR__TAKE_ALL, WEIR__ENTER, WEIR__ENT
 
 /* What a decision leaves behind, for whoever will give back what it took, or waits for it. */
 struct weir__memo {
-    struct weir_reservation *reservation; /* or NULL */
-    struct weir_ticket *ticket;           /* or NULL; of a refusal it is left as it is */
-    /* Of a refused entry: whether only terms refused that may be waited for, and what they say. */
+    struct weir_reservation
+        *reservation;           /* or NULL; of a lone guard, which reserves nothing, as it is */
+    struct weir_ticket *ticket; /* or NULL; of a refusal it is left as it is */
+    /* Of an entry that was refused, or peeked at and would be: whether only terms refuse that may be
+     * waited for, and what they say. */
     bool full;
     struct weir__patience line;
 };
@@ -167,6 +169,10 @@ struct weir__memo {
 /* One request, begun anew as often as its limit is changed under it. `memo` may be NULL. */
 int weir__answer(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
                  struct weir__moment now, struct weir__memo *memo, struct weir_verdict *v);
+
+/* weir_enter at a time that was read before; *r, unless NULL, is what the rates among the terms took. */
+int weir__enter(struct weir *w, const struct weir_request *rq, struct weir__moment now,
+                struct weir_ticket *t, struct weir_reservation *r, struct weir_verdict *v);
 
 /* weir_take_many at a time that was read before. */
 int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n,

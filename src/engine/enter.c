@@ -148,26 +148,47 @@ static void name_line(struct visitor *x)
     x->line.key = weir__queue_key(x->rq->policy, weir__key_hash(x->w->store, x->rq));
 }
 
+/* Who comes while others wait: in line behind them, unless it would be refused though they went. */
+static int ask_behind(struct visitor *x, struct weir__memo *memo, struct weir__moment now,
+                      struct weir_verdict *v)
+{
+    struct weir__memo would = {0};
+    const int error = weir__answer(x->w, x->rq, WEIR__PEEK, now, &would, v);
+
+    memo->full = !error && (v->allowed || would.full);
+    return error;
+}
+
+static int enter_or_wait(struct visitor *x, struct weir__memo *memo, struct weir__moment now,
+                         struct weir_verdict *v)
+{
+    int error;
+
+    name_line(x);
+    error = is_behind(x, memo) ? ask_behind(x, memo, now, v)
+                               : weir__answer(x->w, x->rq, WEIR__ENTER, now, memo, v);
+    return error || !memo->full ? error : wait_to_enter(x, memo, now, v);
+}
+
 /* Apart, so that those who need not wait have a small frame. */
 __attribute__((noinline)) static int enter_in_line(struct weir *w, const struct weir_request *rq,
                                                    struct weir__moment now, struct weir__memo *memo,
                                                    struct weir_verdict *v)
 {
     struct visitor x = {.w = w, .rq = rq, .time = {w, now.now_ns - weir__moment_of(w).now_ns}};
-    int error = 0;
+    int cancelable, error;
 
-    name_line(&x);
-    if (!is_behind(&x, memo))
-        error = weir__answer(w, rq, WEIR__ENTER, now, memo, v);
-    else
-        memo->full = true;
-    return error || !memo->full ? error : wait_to_enter(&x, memo, now, v);
+    /* A thread that is cancelled must not leave its place in the line behind. */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
+    error = enter_or_wait(&x, memo, now, v);
+    (void)pthread_setcancelstate(cancelable, NULL);
+    return error;
 }
 
-static int enter(struct weir *w, const struct weir_request *rq, struct weir__moment now,
-                 struct weir_ticket *t, struct weir_verdict *out)
+int weir__enter(struct weir *w, const struct weir_request *rq, struct weir__moment now,
+                struct weir_ticket *t, struct weir_reservation *r, struct weir_verdict *out)
 {
-    struct weir__memo memo = {.ticket = t};
+    struct weir__memo memo = {.ticket = t, .reservation = r};
     struct weir_verdict v;
     int error;
 
@@ -193,21 +214,46 @@ static int enter(struct weir *w, const struct weir_request *rq, struct weir__mom
 int weir_enter_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                   struct weir_ticket *t, struct weir_verdict *v)
 {
-    return enter(w, rq, weir__moment_at(now_ns), t, v);
+    return weir__enter(w, rq, weir__moment_at(now_ns), t, NULL, v);
 }
 
 int weir_enter(struct weir *w, const struct weir_request *rq, struct weir_ticket *t,
                struct weir_verdict *v)
 {
-    return enter(w, rq, weir__moment_of(w), t, v);
+    return weir__enter(w, rq, weir__moment_of(w), t, NULL, v);
+}
+
+/* The first of several requests that others wait for, or -1. */
+static int first_behind(struct weir *w, const struct weir_request *rq, size_t n)
+{
+    struct weir__memo unused;
+
+    for (size_t i = 0; i < n && n <= WEIR_TERMS_MAX; i++) {
+        struct visitor x = {.w = w, .rq = &rq[i]};
+
+        if (!weir__request_fits(&rq[i]))
+            return -1;
+        name_line(&x);
+        if (is_behind(&x, &unused))
+            return (int)i;
+    }
+    return -1;
 }
 
 static int enter_all(struct weir *w, const struct weir_request *rq, size_t n,
                      struct weir__moment now, struct weir_ticket *t, struct weir_verdict *v)
 {
     struct weir__memo memo = {.ticket = t};
-    const int error = weir__all(w, rq, n, WEIR__ENTER_ALL, now, &memo, v);
+    const int behind =
+        atomic_load_explicit(&w->waiting, memory_order_relaxed) == 0 ? -1 : first_behind(w, rq, n);
+    int error;
 
+    if (behind < 0)
+        error = weir__all(w, rq, n, WEIR__ENTER_ALL, now, &memo, v);
+    else
+        error = turn_away(w, &rq[behind], &memo, now, WEIR_LIMITED, v);
+    if (!error && behind >= 0)
+        v->which = behind;
     if (!error && !v->allowed)
         t->n = 0;
     return error;

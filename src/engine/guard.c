@@ -7,17 +7,23 @@
 
 /* ---- A call through a guard -------------------------------------------------------------------- */
 
-/* A grant may be for later (a pacer's). 0, or WEIR_EINTR and what was entered is left. */
-static int await_act(struct weir *w, struct weir_ticket *t, const struct weir_verdict *v)
+/* A grant may be for later (a pacer's). 0, or WEIR_EINTR, and what was entered is left and what was taken
+ * given back. A thread is not cancelled meanwhile: who would do that for it? */
+static int await_act(struct weir *w, struct weir_ticket *t, struct weir_reservation *r,
+                     const struct weir_verdict *v)
 {
     const struct weir__timeline time = {w, 0};
-    int error;
+    int cancelable, error;
 
     if (v->wait_ns == 0)
         return 0;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     error = weir__timeline_sleep(&time, weir__add_sat(t->entered_ns, v->wait_ns));
-    if (error)
+    if (error) {
         (void)weir_exit(w, t, WEIR_IGNORE);
+        weir__withdraw(w, r, weir__timeline_now(&time).now_ns);
+    }
+    (void)pthread_setcancelstate(cancelable, NULL);
     return error;
 }
 
@@ -26,15 +32,17 @@ int weir_run(struct weir *w, const struct weir_request *rq, enum weir_outcome (*
              struct weir_verdict *v)
 {
     struct weir_ticket t;
+    struct weir_reservation taken;
     struct weir_verdict own;
     enum weir_outcome how = WEIR_ERROR;
     int error;
 
     if (!run)
         return WEIR_EINVAL;
-    error = weir_enter(w, rq, &t, &own);
+    taken.n = 0;
+    error = weir__enter(w, rq, weir__moment_of(w), &t, &taken, &own);
     if (!error && own.allowed)
-        error = await_act(w, &t, &own);
+        error = await_act(w, &t, &taken, &own);
     if (error)
         return error;
     if (own.allowed) {

@@ -467,7 +467,7 @@ static void note(const struct call *c, const struct weir_verdict *v, struct weir
         remember(c, v, memo->reservation);
     if (memo->ticket)
         note_entry(c, v, memo->ticket);
-    if (c->verb == WEIR__ENTER) {
+    if (c->verb == WEIR__ENTER || c->verb == WEIR__PEEK) {
         memo->full = may_be_waited_for(c, v);
         memo->line = c->line;
     }

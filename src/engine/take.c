@@ -139,15 +139,22 @@ static inline int find_trip(const struct weir_request *rq, struct weir__trip *to
     return 0;
 }
 
-/* What a ticket of a lone guard remembers, or why it was not given. */
+/* Whether a lone guard that refused may be waited for. */
+static void note_line(const struct weir__trip *to, struct weir__memo *memo,
+                      const struct weir_verdict *v)
+{
+    memo->line = to->edition->line;
+    memo->full = !v->allowed && v->reason == WEIR_LIMITED && memo->line.room > 0;
+}
+
+/* What its ticket remembers. */
 static void note_entry(const struct weir__trip *to, const struct weir_request *rq,
                        const struct weir__ask *ask, uint64_t birth, struct weir__memo *memo,
                        const struct weir_verdict *v)
 {
     const struct weir__patience *line = &to->edition->line;
 
-    memo->full = !v->allowed && v->reason == WEIR_LIMITED && line->room > 0;
-    memo->line = *line;
+    note_line(to, memo, v);
     if (!v->allowed)
         return;
     weir__ticket_begin(memo->ticket, to->policy->engine, ask->now_ns);
@@ -171,15 +178,19 @@ __attribute__((noinline)) static int decide_guard(struct weir *w, struct weir__t
 
     if (verb == WEIR__TAKE && to->edition->guards)
         return WEIR_EINVAL; /* it could never be left */
-    if (!to->edition->lone)
+    if (!to->edition->lone || (memo && memo->reservation && !to->edition->guards))
         return weir__several(w, rq, 1, verb, now, memo, v);
     weir__trip_set_out(to, weir__fingerprint_at(to->clause, rq));
     ask = weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
     ask.signals = &signals;
     ask.dice = weir__dice_throw(w->store);
     weir__trip_look(to);
-    if (verb == WEIR__PEEK)
-        return peek_lone(w, to, seat, &ask, v);
+    if (verb == WEIR__PEEK) {
+        error = peek_lone(w, to, seat, &ask, v);
+        if (!error && memo)
+            note_line(to, memo, v);
+        return error;
+    }
     error = take_lone(w, to, seat, &ask, &birth, v);
     if (!error)
         note_entry(to, rq, &ask, birth, memo, v);

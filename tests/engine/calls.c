@@ -290,6 +290,36 @@ static void a_paced_call_waits_for_its_turn(void **state)
     place_close(w);
 }
 
+static void a_call_that_is_disturbed_gives_its_turn_back(void **state)
+{
+    static const char *const LIMITS[] = {"pacer 1/s + concurrency 5", "pacer 1/s",
+                                         "breaker + pacer 1/s + fixed-window 2/h"};
+
+    (void)state;
+    for (size_t i = 0; i < LENGTH(LIMITS); i++) {
+        struct dream d;
+        struct weir *w = open_dream(&d);
+        struct weir_policy *p = place_policy(w, "p", LIMITS[i], T0);
+        const struct weir_request rq = weir_request_of(p, "k", 1);
+        struct errand x = {.d = &d};
+        struct weir_ticket t;
+        struct weir_verdict v;
+
+        print_message("  %s\n", LIMITS[i]);
+        assert_int_equal(weir_enter(w, &rq, &t, &v), 0);
+        assert_int_equal(v.wait_ns, 0);
+        for (int k = 0; k < 3; k++) {
+            d.disturbed = d.sleeps + 1;
+            assert_int_equal(weir_run(w, &rq, run_errand, instead, &x, NULL), WEIR_EINTR);
+        }
+        assert_int_equal(x.ran, 0);
+        assert_int_equal(weir_peek(w, &rq, &v), 0);
+        assert_true(v.allowed);
+        assert_int_equal(v.wait_ns, SECOND);
+        place_close(w);
+    }
+}
+
 /* ---- Processes ----------------------------------------------------------------------------- */
 
 /* Who is killed while it is in leaves with its lease. */
@@ -370,6 +400,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(dice_are_thrown),
     cmocka_unit_test(a_call_runs_through_a_guard_or_falls_back),
     cmocka_unit_test(a_paced_call_waits_for_its_turn),
+    cmocka_unit_test(a_call_that_is_disturbed_gives_its_turn_back),
     cmocka_unit_test(the_lease_of_a_killed_process_expires),
     cmocka_unit_test(children_throw_dice_of_their_own),
 };

@@ -1,4 +1,5 @@
-/* Guards under threads: never one too many inside, never a permit lost, and first come first served. */
+/* Guards under threads: never one too many inside, never a permit lost. Those who wait in line are in
+ * lines.c. */
 #include "kit.h"
 
 #include <pthread.h>
@@ -158,255 +159,47 @@ static void no_permit_is_lost_by_those_who_give_up(void **state)
     }
 }
 
-/* ---- Queues -------------------------------------------------------------------------------- */
+/* ---- Resets -------------------------------------------------------------------------------- */
 
-#define WAITERS 6
-
-struct row {
-    struct weir *w;
-    struct weir_policy *policy;
-    pthread_mutex_t lock;
-    pthread_cond_t moved;
-    int entered[WAITERS], n;
-    int may_leave;
-    _Atomic int gone; /* without having entered */
-};
-
-struct waiter {
-    struct row *row;
-    int number;
-    int64_t patience_ns;
-    pthread_t thread;
-    int error;
-    struct weir_verdict v;
-};
-
-static void *stand_in_line(void *arg)
+/* What was entered before is void: in the end nobody is in, whoever left when. */
+static void reset_now_and_then(struct hand *me)
 {
-    struct waiter *x = arg;
-    struct row *r = x->row;
-    const struct weir_request rq = ask(r->policy, "k", 1, x->patience_ns);
-    struct weir_ticket t;
+    struct job *j = me->arg;
 
-    x->error = weir_enter(r->w, &rq, &t, &x->v);
-    if (x->error || !x->v.allowed) {
-        atomic_fetch_add(&r->gone, 1);
-        return NULL;
-    }
-    (void)pthread_mutex_lock(&r->lock);
-    r->entered[r->n++] = x->number;
-    (void)pthread_cond_broadcast(&r->moved);
-    while (r->may_leave == 0)
-        (void)pthread_cond_wait(&r->moved, &r->lock);
-    r->may_leave--;
-    (void)pthread_mutex_unlock(&r->lock);
-    x->error = weir_exit(r->w, &t, WEIR_SUCCESS);
-    return NULL;
-}
+    for (int64_t i = 0; i < j->ops; i++) {
+        const uint64_t key = crew_roll(me, KEYS);
+        const struct weir_request rq = request(j->policy, &key, 0);
+        struct weir_ticket t;
+        struct weir_verdict v;
 
-static void see_waiting(struct row *r, uint64_t n)
-{
-    while (atomic_load(&r->w->waiting) != n)
-        (void)usleep(200);
-}
-
-static void see_entered(struct row *r, int n)
-{
-    (void)pthread_mutex_lock(&r->lock);
-    while (r->n < n)
-        (void)pthread_cond_wait(&r->moved, &r->lock);
-    (void)pthread_mutex_unlock(&r->lock);
-}
-
-static void let_leave(struct row *r, int n)
-{
-    (void)pthread_mutex_lock(&r->lock);
-    r->may_leave += n;
-    (void)pthread_cond_broadcast(&r->moved);
-    (void)pthread_mutex_unlock(&r->lock);
-}
-
-static void begin(struct waiter *x, struct row *r, int number, int64_t patience_ns)
-{
-    *x = (struct waiter){.row = r, .number = number, .patience_ns = patience_ns};
-    assert_int_equal(pthread_create(&x->thread, NULL, stand_in_line, x), 0);
-}
-
-static void open_row(struct row *r, const char *limit, struct weir_ticket *held)
-{
-    struct weir_request first;
-    struct weir_verdict v;
-
-    *r = (struct row){.w = place_open(NULL),
-                      .lock = PTHREAD_MUTEX_INITIALIZER,
-                      .moved = PTHREAD_COND_INITIALIZER};
-    r->policy = place_policy(r->w, "p", limit, weir_now(r->w));
-    first = ask(r->policy, "k", 1, 0);
-    assert_int_equal(weir_enter(r->w, &first, held, &v), 0);
-    assert_true(v.allowed);
-}
-
-/* Those in line, one after the other. */
-static void fill_row(struct row *r, struct waiter *x, int n)
-{
-    for (int i = 0; i < n; i++) {
-        begin(&x[i], r, i, WEIR_WAIT_DEFAULT);
-        see_waiting(r, (uint64_t)i + 1);
+        me->errors += weir_enter(j->w, &rq, &t, &v) != 0;
+        if (crew_roll(me, 10) == 0)
+            me->errors += weir_reset(j->w, &rq) != 0;
+        if (v.allowed)
+            stay(me, j, key);
+        me->errors += weir_exit(j->w, &t, roll_outcome(me)) != 0;
     }
 }
 
-static void end_row(struct row *r, struct waiter *x, int n)
+static void nobody_is_in_when_all_have_left_whatever_was_reset(void **state)
 {
-    for (int i = 0; i < n; i++) {
-        (void)pthread_join(x[i].thread, NULL);
-        assert_int_equal(x[i].error, 0);
+    static const char *const LIMITS[] = {"concurrency 3", "concurrency 3 lease=1h",
+                                         "gradient + breaker",
+                                         "vegas + adaptive-rate 1k/s min=1 max=2k"};
+
+    (void)state;
+    for (size_t i = 0; i < LENGTH(LIMITS); i++) {
+        struct job j = {.w = place_open(NULL), .most = CREW, .ops = 10000 / SCALE};
+        struct hand sum;
+
+        j.policy = place_policy(j.w, "p", LIMITS[i], weir_now(j.w));
+        crew_run(LIMITS[i], reset_now_and_then, &j, 0, &sum);
+        assert_int_equal(sum.errors, 0);
+        assert_true(j.entered > 0);
+        for (uint64_t k = 0; k < KEYS; k++)
+            assert_int_equal(in_flight(&j, k), 0);
+        place_close(j.w);
     }
-    assert_int_equal(atomic_load(&r->w->waiting), 0);
-    place_close(r->w);
-}
-
-static void first_come_is_first_served(void **state)
-{
-    struct waiter x[WAITERS];
-    struct weir_ticket held;
-    struct row r;
-
-    (void)state;
-    open_row(&r, "concurrency 1 queue=10 max-wait=1h", &held);
-    fill_row(&r, x, WAITERS);
-    let_leave(&r, WAITERS);
-    assert_int_equal(weir_exit(r.w, &held, WEIR_SUCCESS), 0);
-    see_entered(&r, WAITERS);
-    for (int i = 0; i < WAITERS; i++)
-        assert_int_equal(r.entered[i], i);
-    end_row(&r, x, WAITERS);
-}
-
-static void nobody_overtakes_those_who_wait(void **state)
-{
-    struct waiter x[2];
-    struct weir_ticket held, t;
-    struct weir_verdict v;
-    struct weir_request rq;
-    struct row r;
-
-    (void)state;
-    open_row(&r, "concurrency 1 queue=10 max-wait=1h", &held);
-    rq = ask(r.policy, "k", 1, 0);
-    fill_row(&r, x, 2);
-    assert_int_equal(weir_exit(r.w, &held, WEIR_SUCCESS), 0);
-    for (int i = 0; i < 100; i++) { /* whether or not the first has woken up */
-        assert_int_equal(weir_enter(r.w, &rq, &t, &v), 0);
-        assert_false(v.allowed);
-        assert_int_equal(v.reason, WEIR_LIMITED);
-        assert_int_equal(v.which, 0);
-    }
-    rq = ask(r.policy, "other", 1, 0);
-    assert_int_equal(weir_enter(r.w, &rq, &t, &v), 0);
-    assert_true(v.allowed);
-    let_leave(&r, 2);
-    end_row(&r, x, 2);
-}
-
-static void a_full_queue_refuses_at_once(void **state)
-{
-    struct waiter x[2];
-    struct weir_ticket held, t;
-    struct weir_verdict v;
-    struct weir_request rq;
-    struct row r;
-
-    (void)state;
-    open_row(&r, "token-bucket 1k/s + concurrency 1 queue=2 max-wait=1h", &held);
-    rq = ask(r.policy, "k", 1, WEIR_FOREVER);
-    fill_row(&r, x, 2);
-    assert_int_equal(weir_enter(r.w, &rq, &t, &v), 0);
-    assert_false(v.allowed);
-    assert_int_equal(v.reason, WEIR_QUEUE_FULL);
-    assert_int_equal(v.which, 1);
-    assert_int_equal(v.retry_after_ns, 0);
-    let_leave(&r, 2);
-    assert_int_equal(weir_exit(r.w, &held, WEIR_SUCCESS), 0);
-    end_row(&r, x, 2);
-}
-
-/* The hurried ones stand before and between the others when they go. */
-static void who_gives_up_leaves_the_others_in_order(void **state)
-{
-    struct waiter x[4];
-    struct weir_ticket held;
-    struct row r;
-
-    (void)state;
-    open_row(&r, "concurrency 1 queue=10 max-wait=1h", &held);
-    for (int i = 0; i < 4; i++) {
-        begin(&x[i], &r, i, i % 2 ? WEIR_WAIT_DEFAULT : 300 * MS);
-        while (atomic_load(&r.w->waiting) + (uint64_t)atomic_load(&r.gone) != (uint64_t)i + 1)
-            (void)usleep(200);
-    }
-    for (int i = 0; i < 4; i += 2) {
-        (void)pthread_join(x[i].thread, NULL);
-        assert_int_equal(x[i].error, 0);
-        assert_int_equal(x[i].v.reason, WEIR_LIMITED);
-    }
-    see_waiting(&r, 2);
-    let_leave(&r, 2);
-    assert_int_equal(weir_exit(r.w, &held, WEIR_SUCCESS), 0);
-    see_entered(&r, 2);
-    assert_int_equal(r.entered[0], 1);
-    assert_int_equal(r.entered[1], 3);
-    (void)pthread_join(x[1].thread, NULL);
-    end_row(&r, &x[3], 1);
-}
-
-static void a_higher_limit_lets_those_in_who_wait(void **state)
-{
-    struct waiter x[WAITERS];
-    struct weir_ticket held;
-    struct row r;
-
-    (void)state;
-    open_row(&r, "concurrency 1 queue=10 max-wait=1h", &held);
-    fill_row(&r, x, WAITERS);
-    (void)place_policy(r.w, "p", "concurrency 7 queue=10 max-wait=1h", weir_now(r.w));
-    see_entered(&r, WAITERS);
-    let_leave(&r, WAITERS);
-    end_row(&r, x, WAITERS);
-}
-
-static void so_do_a_limit_of_its_own_and_a_reset(void **state)
-{
-    struct waiter x[WAITERS];
-    struct weir_ticket held;
-    struct weir_request rq;
-    struct row r;
-
-    (void)state;
-    open_row(&r, "concurrency 1 queue=10 max-wait=1h", &held);
-    rq = ask(r.policy, "k", 1, 0);
-    fill_row(&r, x, WAITERS);
-    assert_int_equal(weir_reset(r.w, &rq), 0);
-    see_entered(&r, 1);
-    assert_int_equal(
-        weir_override_set(r.w, r.policy, "k", 1, "concurrency 9 queue=10 max-wait=1h", NULL), 0);
-    see_entered(&r, WAITERS);
-    let_leave(&r, WAITERS);
-    end_row(&r, x, WAITERS);
-}
-
-static void a_lease_that_ends_lets_the_next_in(void **state)
-{
-    struct waiter x[2];
-    struct weir_ticket held;
-    struct row r;
-
-    (void)state;
-    open_row(&r, "concurrency 1 queue=10 max-wait=1h lease=50ms", &held);
-    for (int i = 0; i < 2; i++)
-        begin(&x[i], &r, i, WEIR_WAIT_DEFAULT);
-    see_entered(&r, 2); /* nobody has left */
-    let_leave(&r, 2);
-    end_row(&r, x, 2);
 }
 
 /* ---- Lists and limits of keys' own, changed under load ------------------------------------- */
@@ -572,13 +365,7 @@ static void engines_sample_while_they_are_open(void **state)
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(never_more_are_inside_than_may),
     cmocka_unit_test(no_permit_is_lost_by_those_who_give_up),
-    cmocka_unit_test(first_come_is_first_served),
-    cmocka_unit_test(nobody_overtakes_those_who_wait),
-    cmocka_unit_test(a_full_queue_refuses_at_once),
-    cmocka_unit_test(who_gives_up_leaves_the_others_in_order),
-    cmocka_unit_test(a_higher_limit_lets_those_in_who_wait),
-    cmocka_unit_test(so_do_a_limit_of_its_own_and_a_reset),
-    cmocka_unit_test(a_lease_that_ends_lets_the_next_in),
+    cmocka_unit_test(nobody_is_in_when_all_have_left_whatever_was_reset),
     cmocka_unit_test(lists_and_limits_change_under_load_and_no_permit_is_lost),
     cmocka_unit_test(limits_of_keys_own_mint_nothing_and_lose_nothing),
     cmocka_unit_test(a_burst_is_granted_once_by_limits_of_any_rate),
