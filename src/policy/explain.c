@@ -3,21 +3,7 @@
 #include "algo/algo.h"
 #include "base/num.h"
 #include "policy/options.h"
-
-static void text(struct weir__out *o, const char *s)
-{
-    weir__out_text(o, s);
-}
-
-static void number(struct weir__out *o, int64_t n)
-{
-    weir__out_int(o, n);
-}
-
-static void span(struct weir__out *o, int64_t ns)
-{
-    weir__out_duration(o, ns);
-}
+#include "policy/words.h"
 
 /* "1 event", "5 events" */
 static void events(struct weir__out *o, int64_t n)
