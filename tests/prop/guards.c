@@ -17,6 +17,9 @@ static const struct law LAWS[] = {
     {"never-stuck", "time and good probes close it from wherever it stands", law_never_stuck, 2000},
     {"rate", "the rate is within its bounds, and so is what it lets in", law_rate, 1000},
     {"chaos", "whatever the clock does, what holds for every guard holds", law_chaos, 3000},
+    {"adaptive", "a limit that moves stays in its bounds, and nobody passes it", law_adaptive,
+     6000},
+    {"recovery", "who is well again gets its limit back", law_recovery, 6000},
 };
 enum { LAW_COUNT = sizeof LAWS / sizeof LAWS[0] };
 
@@ -120,10 +123,13 @@ static bool same(const struct weir_verdict *a, const struct weir_verdict *b)
            a->retry_after_ns == b->retry_after_ns && a->reset_after_ns == b->reset_after_ns;
 }
 
-/* An open breaker notes that the clock stepped back; a throttle counts what it refuses. */
+/* An open breaker notes that the clock stepped back, bbr the first drop; a throttle counts what it
+ * refuses. */
 static bool may_note(const struct trial *t, enum weir_stand stood)
 {
-    return t->m.term.count_denied || (t->m.term.algorithm == WEIR_BREAKER && stood != WEIR_CLOSED);
+    return t->m.term.count_denied ||
+           (t->m.term.algorithm == WEIR_BREAKER && stood != WEIR_CLOSED) ||
+           (t->m.term.algorithm == WEIR_BBR && t->before.s.fresh_ns != 0);
 }
 
 struct weir_verdict enter(struct trial *t, int64_t cost, uint64_t dice)
@@ -184,15 +190,16 @@ void check_forgotten(struct trial *t)
            "a key as good as new looks otherwise");
 }
 
-/* The same limit once more: nothing is other than it was. (But that a clock has stepped back is noted, by
- * a change as by a caller.) */
-static void check_same_limit(struct trial *t)
+void check_same_limit(struct trial *t)
 {
     const struct weir__ask ask = ask_of(t, range(t, 0, 3), t->now_ns, draw(t));
     struct weir__meter again;
     struct weir_verdict is, was;
     struct weir_view a, b;
 
+    if (t->now_ns < t->latest_ns)
+        return;
+    t->latest_ns = t->now_ns;
     weir__meter_change(&again, &t->term, &t->m, t->now_ns);
     memcpy(&t->before, &t->key, sizeof t->key);
     weir__peek(&t->m, &t->key.s, &ask, &was);
@@ -210,7 +217,6 @@ void law_chaos(struct trial *t)
 {
     static const enum weir_algorithm all[] = {WEIR_CONCURRENCY, WEIR_SYSTEM, WEIR_BREAKER,
                                               WEIR_ADAPTIVE_RATE};
-    int64_t latest = 0;
 
     draft(t, all[t->seed % 4], odds(t, 2));
     open_limit(t, range(t, 0, WEIR__NOW_MAX));
@@ -219,9 +225,7 @@ void law_chaos(struct trial *t)
         t->signals.cpu_milli = odds(t, 3) ? WEIR_NONE : range(t, 0, 1000);
         t->signals.load_milli = odds(t, 3) ? WEIR_NONE : range(t, 0, 9000);
         check_forgotten(t);
-        if (t->now_ns >= latest)
-            check_same_limit(t);
-        latest = weir__max(latest, t->now_ns);
+        check_same_limit(t);
         if (t->calls < CALLS && (t->calls == 0 || odds(t, 2)))
             (void)enter(t, odds(t, 4) ? any_size(t, 1, INT64_MAX) : range(t, 0, 3), draw(t));
         else

@@ -1,5 +1,4 @@
-/* guards: the laws of concurrency, system, breaker and adaptive-rate, on random limits, calls and
- * clocks.
+/* guards: the laws of all guards, on random limits, calls and clocks.
  *
  *     guards [--law NAME] [--seed N] [--cases N]
  *
@@ -50,7 +49,10 @@ struct trial {
         char bytes[BYTES];
     } key, before;
     struct weir_signals signals;
-    int64_t now_ns;
+    int64_t now_ns, latest_ns; /* latest: that was looked at by check_same_limit */
+    int64_t held;              /* guards_adaptive.c: what is in flight ...                     */
+    uint64_t last;             /* ... the birth of those who are, or were ...                  */
+    int64_t hot_ns; /* ... and when a call that bbr noticed last found it hot; -1: none did */
     struct call call[CALLS];
     int calls, step;
     bool failed;
@@ -69,7 +71,7 @@ int64_t any_size(struct trial *t, int64_t lo, int64_t hi);
 
 /* A random limit of the guard. `usual`: as people would have it, and with windows of seconds. */
 void draft(struct trial *t, enum weir_algorithm algorithm, bool usual);
-/* The limit that t->text says, and an untouched key; the bytes behind its zero head are nobody's. */
+/* The limit of t->term, which t->text says, and an untouched key; the bytes behind its zero head are nobody's. */
 void open_limit(struct trial *t, int64_t now_ns);
 
 /* ---- What callers do (guards.c) ------------------------------------------------------------ */
@@ -91,6 +93,9 @@ void leave(struct trial *t, int i, enum weir_outcome how);
 void leave_at_once(struct trial *t, enum weir_outcome how);
 /* From fresh_ns on, an untouched key gives the same answers. */
 void check_forgotten(struct trial *t);
+/* The same limit once more: nothing is other than it was. (But that a clock has stepped back is noted, by
+ * a change as by a caller: then it is not looked at.) */
+void check_same_limit(struct trial *t);
 
 /* ---- The laws ------------------------------------------------------------------------------ */
 
@@ -101,5 +106,7 @@ void law_breaker(struct trial *t);
 void law_never_stuck(struct trial *t);
 void law_rate(struct trial *t);
 void law_chaos(struct trial *t);
+void law_adaptive(struct trial *t);
+void law_recovery(struct trial *t);
 
 #endif

@@ -1,0 +1,309 @@
+/* What is in flight under a limit that moves: bbr, vegas, gradient and aimd. The seed decides which (modulo
+ * 4). Limits are made as terms, for there is more that the algorithms bear than the grammar lets in.
+ *
+ *   adaptive  callers enter and leave as they like, under a clock that jumps both ways, with latencies
+ *             from 0 to 2^62. After each step: the limit is within its bounds; what is in flight is what
+ *             entered and did not leave, and nobody made it pass the limit; with one in flight bbr drops
+ *             nobody, and on a cool machine nobody later than two lulls and a cooling after it was last
+ *             seen hot.
+ *   recovery  from wherever that led, a service whose latency is good gets its limit back.
+ */
+#include "guards.h"
+
+#include <string.h>
+
+#define STEPS 200
+
+/* ---- Limits -------------------------------------------------------------------------------- */
+
+static struct weir_term learner_term(struct trial *t, enum weir_algorithm algorithm,
+                                     int64_t ceiling)
+{
+    struct weir_term term = {.algorithm = algorithm};
+
+    term.most = any_size(t, 1, ceiling);
+    term.least = any_size(t, 1, term.most);
+    term.initial = range(t, term.least, term.most);
+    if (algorithm == WEIR_AIMD)
+        term.target_ns = any_size(t, 1, WEIR_PERIOD_MAX_NS);
+    return term;
+}
+
+static int64_t threshold(struct trial *t)
+{
+    return range(t, 0, 2) == 0 ? WEIR_NONE : range(t, 1, 1000);
+}
+
+static struct weir_term bbr_term(struct trial *t, bool usual)
+{
+    struct weir_term term = {.algorithm = WEIR_BBR};
+
+    term.slots = usual ? range(t, 10, 100) : range(t, 1, WEIR_SLOTS_MAX);
+    term.window_ns = term.slots * (usual ? range(t, 20, 150) * MS
+                                         : any_size(t, 1, WEIR_PERIOD_MAX_NS / term.slots));
+    term.cooling_ns = usual ? range(t, 0, 2000) * MS : any_size(t, 1, WEIR_PERIOD_MAX_NS) - 1;
+    term.cpu_milli = usual ? 800 : threshold(t);
+    term.memory_milli = usual ? WEIR_NONE : threshold(t);
+    term.load_milli = usual ? WEIR_NONE : threshold(t);
+    return term;
+}
+
+static void open_adaptive(struct trial *t, bool usual)
+{
+    static const enum weir_algorithm all[] = {WEIR_BBR, WEIR_VEGAS, WEIR_GRADIENT, WEIR_AIMD};
+    const enum weir_algorithm algorithm = all[t->seed % 4];
+    struct weir_limit limit = {.n = 1};
+
+    t->hot_ns = -1;
+    t->term = algorithm == WEIR_BBR ? bbr_term(t, usual)
+                                    : learner_term(t, algorithm, usual ? 500 : WEIR_COUNT_MAX);
+    limit.term[0] = t->term;
+    (void)weir_limit_print(&limit, t->text, sizeof t->text);
+    open_limit(t, range(t, 0, WEIR__NOW_MAX));
+}
+
+static bool is_bbr(const struct trial *t)
+{
+    return t->m.term.algorithm == WEIR_BBR;
+}
+
+/* ---- What must hold ------------------------------------------------------------------------ */
+
+static void check_standing(struct trial *t)
+{
+    const struct weir_term *term = &t->m.term;
+    const struct weir_view view = look(t);
+
+    expect(t, view.in_flight == t->held, "%" PRId64 " in flight, and %" PRId64 " entered",
+           view.in_flight, t->held);
+    expect(t, view.limit >= 1, "the limit is %" PRId64, view.limit);
+    expect(t, is_bbr(t) || (view.limit >= term->least && view.limit <= term->most),
+           "the limit %" PRId64 " is not in %" PRId64 "..%" PRId64, view.limit, term->least,
+           term->most);
+    expect(t, (t->key.s.fresh_ns >= WEIR__HELD_NS) == (t->held > 0),
+           "fresh at %" PRId64 " with %" PRId64, t->key.s.fresh_ns, t->held);
+    for (int i = 0; i < t->calls; i++)
+        expect(t, t->call[i].birth == birth(t), "who is in was born with others");
+}
+
+static bool is_hot(const struct trial *t)
+{
+    const struct weir_term *m = &t->m.term;
+    const struct weir_signals *s = &t->signals;
+
+    return (m->cpu_milli != WEIR_NONE && s->cpu_milli >= m->cpu_milli) ||
+           (m->memory_milli != WEIR_NONE && s->memory_milli >= m->memory_milli) ||
+           (m->load_milli != WEIR_NONE && s->load_milli >= m->load_milli);
+}
+
+/* How long a cool machine may shed. A lull is a twentieth of a window, or one bucket. */
+static int64_t afterglow_ns(const struct trial *t)
+{
+    const int64_t lull_ns = weir__max(1, t->m.term.slots / 20) * t->m.slot_ns;
+
+    return 2 * lull_ns + t->m.term.cooling_ns;
+}
+
+static void check_grant(struct trial *t, int64_t cost, const struct weir_verdict *v)
+{
+    const int64_t after = t->held + cost;
+
+    if (cost == 0 || t->held == 0)
+        return; /* alone */
+    if (is_bbr(t))
+        expect(t, !is_hot(t) || after <= v->limit + 1, "hot, and let in above limit + 1");
+    else
+        expect(t, after <= v->limit, "let in above the limit");
+}
+
+static void check_refusal(struct trial *t, int64_t cost, const struct weir_verdict *v)
+{
+    const int64_t most = is_bbr(t) ? WEIR__COUNTER_MAX : t->m.term.most;
+
+    if (cost > most) {
+        expect(t, v->reason == WEIR_TOO_BIG && v->retry_after_ns == -1, "too big has another name");
+        return;
+    }
+    expect(t, v->reason == WEIR_OVERLOAD && v->retry_after_ns == 0, "not OVERLOAD, unknown when");
+    expect(t, t->held > 0, "refused, and nobody is in flight");
+    expect(t, !is_bbr(t) || cost > 1 || t->held > 1, "dropped with one in flight");
+    expect(t, !is_bbr(t) || cost > 1 || t->held > v->limit, "dropped within the limit");
+    expect(t,
+           !is_bbr(t) || is_hot(t) || t->held > WEIR__COUNTER_MAX - cost ||
+               (t->hot_ns >= 0 && t->now_ns <= t->hot_ns + afterglow_ns(t)),
+           "dropped, and cool since %" PRId64 " ns", t->now_ns - t->hot_ns);
+}
+
+/* ---- Chaos --------------------------------------------------------------------------------- */
+
+static void move_signals(struct trial *t)
+{
+    t->signals.cpu_milli = range(t, 0, 5) == 0 ? WEIR_NONE : range(t, 0, 1000);
+    t->signals.memory_milli = range(t, 0, 5) == 0 ? WEIR_NONE : range(t, 0, 1000);
+    t->signals.load_milli = range(t, 0, 5) == 0 ? WEIR_NONE : range(t, 0, 1000);
+}
+
+static int64_t some_cost(struct trial *t)
+{
+    const int64_t limit = look(t).limit;
+
+    switch (range(t, 0, 9)) {
+    case 0: return any_size(t, 1, INT64_MAX);
+    case 1: return range(t, 0, 3);
+    case 2: return limit;
+    case 3: return weir__max(1, limit - t->held);
+    default: return 1;
+    }
+}
+
+static void try_to_enter(struct trial *t, int64_t cost)
+{
+    const int calls = t->calls;
+    const struct weir_verdict v = enter(t, cost, draw(t));
+
+    if (v.allowed)
+        check_grant(t, cost, &v);
+    else
+        check_refusal(t, cost, &v);
+    if (is_bbr(t) && is_hot(t) && cost > 0 && (v.allowed || t->held > 0))
+        t->hot_ns = t->now_ns;
+    if (t->calls == calls)
+        return;
+    expect(t, t->held > 0 || birth(t) != t->last, "two births are alike");
+    t->last = birth(t);
+    t->held += cost;
+}
+
+static void end_call(struct trial *t, int i, enum weir_outcome how)
+{
+    const int64_t limit = look(t).limit;
+
+    t->held -= t->call[i].cost;
+    leave(t, i, how);
+    if (how == WEIR_IGNORE && t->key.s.fresh_ns > t->now_ns)
+        expect(t, look(t).limit == limit, "an ignored call moved the limit");
+}
+
+static void run_chaos(struct trial *t)
+{
+    for (t->step = 1; t->step <= STEPS && !t->failed; t->step++) {
+        jump(t);
+        if (range(t, 0, 3) == 0)
+            move_signals(t);
+        check_forgotten(t);
+        check_same_limit(t);
+        if (t->calls < CALLS && (t->calls == 0 || range(t, 0, 1) == 0))
+            try_to_enter(t, some_cost(t));
+        else
+            end_call(t, (int)range(t, 0, t->calls - 1),
+                     (enum weir_outcome)range(t, 0, WEIR_IGNORE));
+        if (t->key.s.fresh_ns != 0)
+            check_standing(t);
+    }
+}
+
+void law_adaptive(struct trial *t)
+{
+    open_adaptive(t, false);
+    run_chaos(t);
+}
+
+/* ---- Recovery ------------------------------------------------------------------------------ */
+
+/* Nobody is in flight any more, and the clock has room ahead. */
+static void calm_down(struct trial *t)
+{
+    while (t->calls > 0)
+        end_call(t, t->calls - 1, WEIR_IGNORE);
+    t->now_ns = weir__min(t->now_ns, WEIR__NOW_MAX / 2) + WEIR__NS_PER_S;
+}
+
+static void recover_learner(struct trial *t)
+{
+    const int64_t took_ns = t->m.term.algorithm == WEIR_AIMD
+                                ? weir__min(t->m.term.target_ns, 10 * MS)
+                                : range(t, 1, 20) * MS;
+    int64_t limit = look(t).limit;
+
+    for (int i = 0; i < 20000 && limit < t->m.term.most; i++) {
+        const struct weir__ask ask = {
+            .cost = limit - t->held, .now_ns = t->now_ns, .dice = draw(t)};
+        const struct weir__leaving l = {t->now_ns, t->now_ns + took_ns, 1, WEIR_SUCCESS};
+        struct weir_verdict v;
+
+        if (ask.cost > 0) {
+            weir__take(&t->m, &t->key.s, &ask, &v);
+            t->held += ask.cost;
+        }
+        weir__leave(&t->m, &t->key.s, &l);
+        t->held--;
+        t->now_ns += took_ns;
+        limit = look(t).limit;
+    }
+    expect(t, limit == t->m.term.most, "the limit stays at %" PRId64 " of %" PRId64, limit,
+           t->m.term.most);
+}
+
+/* So many workers, each of which calls again as soon as its call has ended. No two calls take as long:
+ * two that end together in every bucket but one in fifty teach a window of twenty little. */
+struct crowd {
+    int64_t began_ns[20], end_ns[20];
+    int workers, most; /* how many there are, and that were busy at once */
+};
+
+static void tick(struct trial *t, struct crowd *c, int64_t took_ns)
+{
+    const struct weir__ask ask = {.cost = 1, .now_ns = t->now_ns, .signals = &t->signals};
+
+    int busy = 0;
+
+    for (int i = 0; i < c->workers; i++) {
+        struct weir_verdict v;
+
+        busy += c->end_ns[i] > t->now_ns;
+        if (c->end_ns[i] > t->now_ns)
+            continue;
+        if (c->end_ns[i] > 0) {
+            const struct weir__leaving l = {c->began_ns[i], t->now_ns, 1, WEIR_SUCCESS};
+
+            weir__leave(&t->m, &t->key.s, &l);
+        }
+        weir__take(&t->m, &t->key.s, &ask, &v);
+        c->began_ns[i] = t->now_ns;
+        c->end_ns[i] = v.allowed ? t->now_ns + took_ns + range(t, 0, took_ns / 4) : 0;
+        busy += v.allowed;
+    }
+    c->most = busy > c->most ? busy : c->most;
+}
+
+/* Hot all the time, and yet all the workers are let in at last (but not in a lull). */
+static void recover_bbr(struct trial *t)
+{
+    const int64_t took_ns = range(t, 1, 60) * MS;
+    const int64_t until_ns =
+        t->now_ns + 3 * t->m.term.window_ns + 20 * (took_ns + t->m.slot_ns) * 3;
+    const int workers = (int)range(t, 1, 20);
+    struct crowd c = {.workers = workers};
+
+    t->signals = (struct weir_signals){1000, WEIR_NONE, WEIR_NONE, WEIR_NONE};
+    for (; t->now_ns < until_ns; t->now_ns += MS)
+        tick(t, &c, took_ns);
+    for (c.most = 0; t->now_ns < until_ns + t->m.term.window_ns; t->now_ns += MS)
+        tick(t, &c, took_ns);
+    expect(t, c.most == c.workers, "%d workers, and at most %d are let in", c.workers, c.most);
+}
+
+void law_recovery(struct trial *t)
+{
+    if (t->seed % 4 == 0 && t->seed / 4 % 20 != 0)
+        return; /* a crowd takes its time: one in twenty */
+    open_adaptive(t, true);
+    run_chaos(t);
+    calm_down(t);
+    if (t->failed)
+        return;
+    if (is_bbr(t))
+        recover_bbr(t);
+    else
+        recover_learner(t);
+}
