@@ -1,5 +1,6 @@
 /* Calls through guards: those who wait, what guards learn, calls that run, and processes that die. On
  * clocks that the test moves, and sleepers too. */
+#include "dream.h"
 #include "guard_kit.h"
 
 #include <signal.h>
@@ -7,35 +8,6 @@
 #include <unistd.h>
 
 /* ---- Waiting, on a clock that sleepers move ------------------------------------------------ */
-
-struct dream {
-    int64_t now_ns;
-    int sleeps, disturbed;
-};
-
-static int64_t dream_now(void *arg)
-{
-    return ((struct dream *)arg)->now_ns;
-}
-
-static int dream_sleep(void *arg, int64_t until_ns)
-{
-    struct dream *d = arg;
-
-    if (++d->sleeps == d->disturbed)
-        return 1;
-    if (until_ns > d->now_ns)
-        d->now_ns = until_ns;
-    return 0;
-}
-
-static struct weir *open_dream(struct dream *d)
-{
-    const struct weir_clock clock = {dream_now, dream_sleep, d};
-
-    *d = (struct dream){.now_ns = T0};
-    return place_open(&(struct weir_options){.clock = &clock});
-}
 
 static void waits_end_with_the_time_or_the_lease(void **state)
 {

@@ -43,14 +43,22 @@ static inline bool fits(struct weir *w, struct weir_policy *p, const char *key, 
     return entered;
 }
 
+/* How the guard that is the term-th of the limit stands. */
+static inline struct weir_view view_at(struct weir *w, const struct weir_request *rq, int term,
+                                       int64_t now_ns)
+{
+    struct weir_view view;
+
+    assert_int_equal(weir_guard_view_at(w, rq, term, now_ns, &view), 0);
+    return view;
+}
+
 static inline int64_t in_flight(struct weir *w, struct weir_policy *p, const char *key, int term,
                                 int64_t now_ns)
 {
     const struct weir_request rq = ask(p, key, 1, 0);
-    struct weir_view view;
 
-    assert_int_equal(weir_guard_view_at(w, &rq, term, now_ns, &view), 0);
-    return view.in_flight;
+    return view_at(w, &rq, term, now_ns).in_flight;
 }
 
 #endif

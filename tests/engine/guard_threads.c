@@ -1,6 +1,6 @@
 /* Guards under threads: never one too many inside, never a permit lost. Those who wait in line are in
  * lines.c. */
-#include "kit.h"
+#include "guard_kit.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +14,6 @@
 #include "hands.h"
 
 #define SCALE (UNDER_TSAN ? 10 : UNDER_ASAN ? 4 : 1)
-#define MS    INT64_C(1000000)
 #define KEYS  3
 
 struct job {
@@ -30,13 +29,27 @@ static struct weir_request request(struct weir_policy *p, const uint64_t *key, i
     return (struct weir_request){p, key, sizeof *key, 1, patience_ns};
 }
 
-static int64_t in_flight(struct job *j, uint64_t key)
+/* A job under that limit, with so much to do. */
+static struct job job_of(const char *limit, int64_t most, int64_t ops)
 {
-    const struct weir_request rq = request(j->policy, &key, 0);
-    struct weir_view view;
+    struct job j = {.w = open_calm(), .most = most, .ops = ops / SCALE};
 
-    assert_int_equal(weir_guard_view(j->w, &rq, 0, &view), 0);
-    return view.in_flight;
+    j.policy = place_policy(j.w, "p", limit, weir_now(j.w));
+    return j;
+}
+
+/* All went well, and all have left. */
+static void end_job(struct job *j, const struct hand *sum)
+{
+    assert_int_equal(sum->errors, 0);
+    assert_true(j->entered > 0);
+    assert_int_equal(j->w->waiting, 0);
+    for (uint64_t k = 0; k < KEYS; k++) {
+        const struct weir_request rq = request(j->policy, &k, 0);
+
+        assert_int_equal(view_at(j->w, &rq, 0, weir_now(j->w)).in_flight, 0);
+    }
+    place_close(j->w);
 }
 
 /* Inside: counts who is, and stays for a moment. */
@@ -81,16 +94,11 @@ static void never_more_are_inside_than_may(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct job j = {.w = place_open(NULL), .most = 3, .ops = 20000 / SCALE};
+        struct job j = job_of(LIMITS[i], 3, 20000);
         struct hand sum;
 
-        j.policy = place_policy(j.w, "p", LIMITS[i], weir_now(j.w));
         crew_run(LIMITS[i], enter_and_exit, &j, 0, &sum);
-        assert_int_equal(sum.errors, 0);
-        assert_true(j.entered > 0);
-        for (uint64_t k = 0; k < KEYS; k++)
-            assert_int_equal(in_flight(&j, k), 0);
-        place_close(j.w);
+        end_job(&j, &sum);
     }
 }
 
@@ -145,17 +153,13 @@ static void no_permit_is_lost_by_those_who_give_up(void **state)
     (void)state;
     assert_int_equal(sigaction(SIGUSR1, &act, NULL), 0);
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct job j = {.w = place_open(NULL), .most = 2, .ops = 4000 / SCALE, .working = CREW};
+        struct job j = job_of(LIMITS[i], 2, 4000);
         struct hand sum;
 
+        j.working = CREW;
         there = 0;
-        j.policy = place_policy(j.w, "p", LIMITS[i], weir_now(j.w));
         crew_run(LIMITS[i], wait_and_give_up, &j, 0, &sum);
-        assert_int_equal(sum.errors, 0);
-        assert_int_equal(j.w->waiting, 0);
-        for (uint64_t k = 0; k < KEYS; k++)
-            assert_int_equal(in_flight(&j, k), 0);
-        place_close(j.w);
+        end_job(&j, &sum);
     }
 }
 
@@ -189,16 +193,11 @@ static void nobody_is_in_when_all_have_left_whatever_was_reset(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct job j = {.w = place_open(NULL), .most = CREW, .ops = 10000 / SCALE};
+        struct job j = job_of(LIMITS[i], CREW, 10000);
         struct hand sum;
 
-        j.policy = place_policy(j.w, "p", LIMITS[i], weir_now(j.w));
         crew_run(LIMITS[i], reset_now_and_then, &j, 0, &sum);
-        assert_int_equal(sum.errors, 0);
-        assert_true(j.entered > 0);
-        for (uint64_t k = 0; k < KEYS; k++)
-            assert_int_equal(in_flight(&j, k), 0);
-        place_close(j.w);
+        end_job(&j, &sum);
     }
 }
 
@@ -243,17 +242,13 @@ static void change_lists(struct hand *me)
 
 static void lists_and_limits_change_under_load_and_no_permit_is_lost(void **state)
 {
-    struct job j = {.w = place_open(NULL), .most = 9, .ops = 10000 / SCALE, .working = CREW - 2};
+    struct job j = job_of("concurrency 3 queue=5 max-wait=1ms", 9, 10000);
     struct hand sum;
 
     (void)state;
-    j.policy = place_policy(j.w, "p", "concurrency 3 queue=5 max-wait=1ms", weir_now(j.w));
+    j.working = CREW - 2;
     crew_run("lists", change_lists, &j, 0, &sum);
-    assert_int_equal(sum.errors, 0);
-    assert_true(j.entered > 0);
-    for (uint64_t k = 0; k < KEYS; k++)
-        assert_int_equal(in_flight(&j, k), 0);
-    place_close(j.w);
+    end_job(&j, &sum);
 }
 
 #define T_NS  MS
@@ -352,13 +347,11 @@ static void engines_sample_while_they_are_open(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++) {
-        struct job j = {.w = place_open(NULL), .most = 3, .ops = 2000 / SCALE};
+        struct job j = job_of("concurrency 3 + bbr + system cpu=99%", 3, 2000);
         struct hand sum;
 
-        j.policy = place_policy(j.w, "p", "concurrency 3 + bbr + system cpu=99%", weir_now(j.w));
         crew_run("signals", inject_and_enter, &j, 0, &sum);
-        assert_int_equal(sum.errors, 0);
-        place_close(j.w);
+        end_job(&j, &sum);
     }
 }
 

@@ -1,5 +1,5 @@
 /* weir_wait, on a clock that the test moves: no test here sleeps but to see others asleep. */
-#include "kit.h"
+#include "dream.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,40 +12,7 @@
 #define WAITERS 6
 #define GIVE_UP 30000 /* ms until a thread that does not come is missed */
 
-/* ---- A clock that sleepers move ------------------------------------------------------------ */
-
-/* Whoever sleeps is there at once; some sleeps are disturbed. */
-struct dream {
-    int64_t now_ns;
-    int sleeps, disturbed; /* disturbed: the n-th sleep, from 1; 0 none */
-    int64_t until_ns;      /* of the last */
-    int64_t late_ns;       /* how much later than told sleepers wake */
-};
-
-static int64_t dream_now(void *arg)
-{
-    return ((struct dream *)arg)->now_ns;
-}
-
-static int dream_sleep(void *arg, int64_t until_ns)
-{
-    struct dream *d = arg;
-
-    d->until_ns = until_ns;
-    if (++d->sleeps == d->disturbed)
-        return 1;
-    if (until_ns > d->now_ns)
-        d->now_ns = until_ns + d->late_ns;
-    return 0;
-}
-
-static struct weir *open_dream(struct dream *d)
-{
-    const struct weir_clock clock = {dream_now, dream_sleep, d};
-
-    *d = (struct dream){.now_ns = T0};
-    return place_open(&(struct weir_options){.clock = &clock});
-}
+/* ---- On a clock that sleepers move ---------------------------------------------------------- */
 
 static void waits_end_when_the_turn_has_come(void **state)
 {
