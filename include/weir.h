@@ -376,8 +376,7 @@ struct weir;
  * places a newcomer is refused, or with ALLOW let in, reason FULL. A closed breaker needs no place to be
  * entered; one that finds none when a call ends learns nothing from it, and stays closed. */
 enum weir_full {
-    WEIR_FULL_EVICT, /* the place of the key that is nearest to being as good as new. One that
-                        calls hold without a lease is not taken: where all are so, as DENY    */
+    WEIR_FULL_EVICT, /* the place of the key that is nearest to being as good as new         */
     WEIR_FULL_DENY,  /* a refusal, reason FULL; retry_after_ns says when a place may be free  */
     WEIR_FULL_ALLOW  /* a grant, reason FULL, that nobody counts                              */
 };
