@@ -1,0 +1,173 @@
+-- All or nothing: every term is asked, then every term is charged (src/algo/decide.c).
+--
+-- A state is a table that nobody changes: to decide is to return another one. So a peek is a take
+-- that writes nothing, and a key that is named twice is asked the second time as the first left it.
+--
+-- Invariants:
+--   (1) A refused request charges no term, but those that asked for it (count-denied).
+--   (2) The answer is the strictest: the first refusal is named, with the longest time to retry of
+--       all that refuse; the least remaining; the longest wait and reset.
+--   (3) A shadow is asked and charged like any other; it refuses nothing and delays nobody. What it
+--       would have said is the reason of a grant.
+--   (4) What was converted is written, whatever else happens (due.lua, invariant 4).
+--   (5) Who pays (verb 5) is refused by nobody: each term takes as much of its cost as it would
+--       grant at once, and no term looks at what the others took. Permits cannot be paid.
+local n, verb = #terms, head % 256
+
+for i = 1, n do
+  if not rows[terms[i].algo] or (terms[i].algo == 10 and not ARGV[2] and verb ~= 5) then
+    return redis.error_reply('WEIRKIND not a term that this script can decide')
+  end
+end
+
+if n == 1 and verb < 3 and not terms[1].shadow then -- the same as below, of one
+  local t, row = terms[1], rows[terms[1].algo]
+  local was = row.load(t)
+  local reason, wait, retry, is = 0, 0, 0, was
+
+  if t.cost > 0 then
+    reason, wait, retry, is = row.decide(t, was, t.patience)
+  end
+  local remaining, reset = row.look(t, is)
+
+  if verb == 2 then
+    is = was
+  end
+  if is ~= was or was.stale then
+    row.save(t, is)
+  end
+  if reason > 0 then
+    return {0, reason, 0, t.limit, remaining, 0, retry, reset, now}
+  end
+  return {1, 0, -1, t.limit, remaining, wait, 0, reset, now, verb == 1 and now + wait or nil}
+end
+
+local returned = 0 -- or paid
+local states, first, after = {}, {}, {} -- by key: as it was, whose it is, as it will be
+local reasons, waits, retries, ends = {}, {}, {}, {} -- by term; ends: the states that are reported
+
+for i = 1, n do
+  local t = terms[i]
+  local row = rows[t.algo]
+
+  if first[t.key] and first[t.key].algo ~= t.algo then
+    return redis.error_reply('WEIRKEY one key, two algorithms')
+  end
+  local state = row.load(t) -- for the second of a key too: it derives the term's own numbers
+
+  if first[t.key] then
+    first[t.key].again = true
+  else
+    first[t.key], states[t.key] = t, state
+  end
+  reasons[i], waits[i], retries[i] = 0, 0, 0
+end
+
+if verb == 5 then
+  for i = 1, n do
+    local t = terms[i]
+    local row, s = rows[t.algo], after[t.key] or states[t.key]
+    local reason, new, _ = 1, nil, nil
+
+    t.cost = t.algo == 10 and 0 or math.min(t.cost, (row.look(t, s)))
+    if t.cost > 0 then
+      reason, _, _, new = row.decide(t, s, 0)
+    end
+    if reason == 0 then
+      s, returned = new, math.max(returned, t.cost)
+    end
+    after[t.key] = s
+  end
+  for i = 1, n do
+    ends[i] = after[terms[i].key]
+  end
+elseif decides then
+  local refused = false
+
+  for i = 1, n do
+    local t = terms[i]
+    local s = after[t.key] or states[t.key]
+
+    if t.cost > 0 then
+      reasons[i], waits[i], retries[i], s = rows[t.algo].decide(t, s, t.patience)
+    end
+    after[t.key], ends[i] = s, s
+    refused = refused or (reasons[i] ~= 0 and not t.shadow)
+  end
+  if refused then
+    after = {}
+  end
+  for i = 1, refused and n or 0 do
+    local t = terms[i]
+    local counts, decide, _ = t.counts and t.cost > 0, rows[t.algo].decide
+
+    -- Who would have granted it stands as it was, or has counted it: nobody will wait for it.
+    if reasons[i] == 0 then
+      ends[i], waits[i] = states[t.key], 0
+      if counts then
+        _, _, _, ends[i] = decide(t, states[t.key], 0)
+      end
+    end
+    if counts and first[t.key].again then
+      _, _, _, after[t.key] = decide(t, after[t.key] or states[t.key], 0)
+    elseif counts then
+      after[t.key] = ends[i]
+    end
+  end
+else
+  for i = 1, n do
+    local t = terms[i]
+    local row, s, back = rows[t.algo], after[t.key] or states[t.key], 0
+
+    if verb == 3 and t.cost > 0 then
+      back, s = row.refund(t, s)
+    elseif verb == 4 and t.cost > 0 and row.cancel and t.patience >= 0 and act >= now then
+      back, s = row.cancel(t, s, math.max(0, t.patience - now)) -- its act time, or now
+    end
+    after[t.key] = s
+    returned = math.max(returned, type(back) == 'number' and back or LIMIT)
+  end
+  for i = 1, n do
+    ends[i] = after[terms[i].key]
+  end
+end
+
+for i = 1, n do
+  local t = terms[i]
+  local was = states[t.key]
+  local is = verb ~= 2 and after[t.key] or was
+
+  if first[t.key] == t and (is ~= was or was.stale) then
+    rows[t.algo].save(t, is)
+  end
+end
+
+local allowed, reason, which, limit, remaining, wait, retry, reset = 1, 0, -1, 0, LIMIT, 0, 0, 0
+
+for i = 1, n do
+  local t = terms[i]
+  local left, until_new = rows[t.algo].look(t, ends[i])
+  local refuses = reasons[i] ~= 0 and not t.shadow
+
+  if refuses and allowed == 1 then
+    allowed, reason, which, limit, wait, retry = 0, reasons[i], i - 1, t.limit, 0, retries[i]
+  elseif refuses then
+    retry = (retry < 0 or retries[i] < 0) and -1 or math.max(retry, retries[i])
+  elseif allowed == 1 then
+    wait = t.shadow and wait or math.max(wait, waits[i])
+    reason = reason == 0 and reasons[i] or reason
+    limit = left < remaining and t.limit or limit
+  end
+  remaining, reset = math.min(remaining, left), math.max(reset, until_new)
+end
+
+local reply = {allowed, reason, which, limit, remaining, wait, retry, reset, now}
+
+if verb > 2 then
+  reply[10] = returned
+elseif verb == 1 and allowed == 1 then
+  for i = 1, n do
+    reply[9 + i] = reasons[i] == 0 and now + waits[i] or -1
+  end
+end
+return reply

@@ -1,0 +1,158 @@
+"""Lines of `weir sim`, decided by the scripts in a real Redis.
+
+A World reads the same lines as the oracle's Sim and answers with the same fields, in microseconds. It is also
+the shortest client there is of src/remote/lua/README.md: `blob` makes a request, `encode` a term.
+"""
+
+import re
+import struct
+import zlib
+from math import ceil
+
+from scripts_oracle import FixedWindow, Pacer, SmoothWarmup, Store, oracle
+
+TAKE, PEEK, REFUND, CANCEL, PAY = 1, 2, 3, 4, 5
+COUNTS, SHADOW = 16, 32
+FOREVER = 2**63 - 1
+REASONS = ("OK", "LIMITED", "TOO_BIG", "QUEUE_FULL")
+NUMBERS = {FixedWindow: 0, oracle.SlidingWindow: 1, oracle.SlidingCounter: 2, oracle.SlidingLog: 3,
+           oracle.TokenBucket: 4, oracle.LeakyBucket: 5, Pacer: 6, oracle.SmoothBursty: 7, SmoothWarmup: 8,
+           oracle.MinInterval: 9}
+FAMILY = (2, 2, 2, 4, 1, 1, 1, 1, 8, 1, 16)     # the bit of the part that decides an algorithm
+
+
+def blob(verb, now, terms, act=0):
+    """A request: (kind, cost, patience, parameters) of each term."""
+    out = struct.pack("<3q", 256 + verb, now, act)
+    for kind, cost, patience, parameters in terms:
+        numbers = [kind, cost, patience, *parameters]
+        out += struct.pack("<10q", *numbers, *[0] * (10 - len(numbers)))
+    return out
+
+
+def mask_of(terms):
+    mask = 0
+    for term in terms:
+        mask |= FAMILY[term[0] % 16]
+    return mask
+
+
+def due(t, zero):
+    us = ceil(zero.D)
+    return [t.T.numerator, t.T.denominator, t.limit, us, int((us - zero.D) * t.T.denominator)]
+
+
+def calendar(t, now):
+    start, end = t.edges(now)
+    return [start, end, t.edges(end)[1]]
+
+
+def encode(t, zero, now):
+    """The kind and the parameters of a term. `zero` is the state that no key stands for, `now` the client's own
+    time, for calendars only."""
+    if isinstance(t, FixedWindow):
+        period = t.period or 31 * oracle.CALENDAR["day"]
+        align = 0 if not t.clock else 2 if t.calendar else 1
+        edges = calendar(t, now) if t.calendar else [-t.standard % period, 0, 0]
+        values = [period, t.count, align, *edges, zlib.crc32(f"{t.calendar} {t.zone}".encode())]
+    elif isinstance(t, oracle.SlidingWindow):
+        values = [t.len, t.count, t.slots, -1 if t.per_slot is None else t.per_slot]
+    elif isinstance(t, oracle.SlidingCounter):
+        values = [t.period, t.count]
+    elif isinstance(t, oracle.SlidingLog):
+        values = [t.period, t.count, t.min_interval]
+    elif isinstance(t, SmoothWarmup):
+        values = [t.T.numerator, t.T.denominator, t.limit, t.W, t.cold.numerator, t.cold.denominator]
+    elif isinstance(t, oracle.LeakyBucket):
+        values = due(t, zero) + [-1 if t.delay is None else t.delay]
+    elif isinstance(t, Pacer):
+        values = due(t, zero) + [t.queue, min(t.max_wait, FOREVER)]
+    elif isinstance(t, oracle.SmoothBursty):
+        values = due(t, zero) + [t.max_burst]
+    else:
+        values = due(t, zero)
+    return NUMBERS[type(t)] + COUNTS * t.count_denied + SHADOW * t.shadow, values
+
+
+class World:
+    """One limit and its keys in Redis, line by line."""
+
+    def __init__(self, redis, start, scope="w", skew=0):
+        self.redis, self.start, self.now, self.scope, self.skew = redis, start, start, scope, skew
+        self.limits = Store(start)      # what a client knows of its limits: the versions, and what zero stands for
+        self.terms, self.before, self.zeros, self.names, self.resets, self.keys = [], [], [], {}, {}, {}
+        self.reply = None
+
+    def define(self, text):
+        self.before = self.terms
+        self.limits.now = self.now
+        self.limits.define(text)
+        self.terms, _, self.zeros = self.limits.versions[-1]
+
+    def names_of(self, key):
+        self.keys.setdefault(key, set()).update(range(len(self.terms)))
+        return [f"{self.scope}:{{{key}}}:{i}" for i in range(len(self.terms))]
+
+    def ask(self, verb, key, asked, act=0):
+        """asked: (cost, patience) of each term, patience None being the limit's own."""
+        terms = []
+        for t, zero, (cost, patience) in zip(self.terms, self.zeros, asked):
+            kind, values = encode(t, zero, max(0, self.now + self.skew))
+            patience = t.default_patience if patience is None else patience
+            terms.append((kind, cost, min(patience, FOREVER), values))
+        self.reply = self.redis.script(mask_of(terms), self.names_of(key), blob(verb, self.now, terms, act))
+        return self.reply
+
+    def forget(self, fresh=False):
+        """Deletes all keys of this world, or those of terms that the last change started afresh."""
+        went_on = [t.lineage for t in self.terms] if fresh else []
+        gone = [i for i in range(16) if i >= len(self.before) or self.before[i].lineage not in went_on]
+        names = [f"{self.scope}:{{{key}}}:{i}" for key, places in self.keys.items() for i in places
+                 if not fresh or i in gone]
+        if names:
+            self.redis.call("DEL", *names)
+
+    def line(self, text):
+        words = re.sub(r"(^|\s)#.*", "", text).split()
+        if words[0] != "limit":
+            self.now = self.start + oracle.parse_duration(words.pop(0))
+        verb, rest = words[0], words[1:]
+        time = str(self.now - self.start)
+        if verb == "limit":
+            self.define(" ".join(rest))
+            return (time, verb) + ("-",) * 10
+        if verb == "reset":
+            self.names_of(rest[0])
+            self.redis.call("DEL", *(f"{self.scope}:{{{rest[0]}}}:{i}" for i in self.keys[rest[0]]))
+            self.resets[rest[0]] = self.resets.get(rest[0], 0) + 1
+            return (time, verb) + ("-",) * 10
+        key, cost = self.cancel(rest[0]) if verb == "cancel" else self.event(verb, rest)
+        allowed, reason, _, limit, remaining, wait, retry, reset = self.reply[:8]
+        return (time, verb, key, str(cost), "allow" if allowed else "deny", REASONS[reason], str(limit), str(remaining),
+                str(wait) if allowed else "-", "-" if allowed else str(retry), str(reset), "-")
+
+    def event(self, verb, rest):
+        key, rest = rest[0], rest[1:]
+        cost = int(rest.pop(0)) if rest and "=" not in rest[0] else 1
+        options = dict(o.split("=", 1) for o in rest)
+        if verb == "refund":
+            return key, self.ask(REFUND, key, [(cost, 0)] * len(self.terms))[9]
+        patience = options.get("wait")
+        if patience is not None:
+            patience = FOREVER if patience == "forever" else oracle.parse_duration(patience)
+        reply = self.ask(TAKE if verb == "take" else PEEK, key, [(cost, patience)] * len(self.terms))
+        if "as" in options:
+            acts = reply[9:] if reply[0] else []
+            self.names[options["as"]] = (key, cost, self.now + reply[5], acts, [t.lineage for t in self.terms],
+                                         self.resets.get(key, 0))
+        return key, cost
+
+    def cancel(self, name):
+        """As the client does it: what is no longer the term or the key that granted it is not asked."""
+        key, cost, act, acts, lineages, resets = self.names[name]
+        self.names[name] = (key, cost, act, [], lineages, resets)
+        asked = []
+        for i, t in enumerate(self.terms):
+            good = i < len(acts) and lineages[i] == t.lineage and resets == self.resets.get(key, 0)
+            asked.append((cost if good else 0, acts[i] if good else -1))
+        return key, self.ask(CANCEL, key, asked, act)[9]
