@@ -107,7 +107,8 @@ extern "C" {
     X(WEIR_EBUSY, -10, "the key is held by a process that stands still") \
     X(WEIR_EFULL, -11, "there are as many as may be")                    \
     X(WEIR_EINTR, -12, "a signal ended the wait")                        \
-    X(WEIR_EGONE, -13, "the policy was forgotten")
+    X(WEIR_EGONE, -13, "the policy was forgotten")                       \
+    X(WEIR_EAWAY, -14, "the store does not answer")
 
 enum weir_error {
 #define X(name, code, text) name = code,
@@ -391,6 +392,13 @@ struct weir_clock {
     void *arg;
 };
 
+/* Whom an engine tells what its operators should know: that its store is away, or back. One line, without
+ * a newline; by any thread, so quickly. */
+struct weir_log {
+    void (*say)(void *arg, const char *line);
+    void *arg;
+};
+
 #define WEIR_KEY_MAX          65536 /* bytes of a key                                          */
 #define WEIR_NAME_MAX         128   /* bytes of a policy's name, its NUL included              */
 #define WEIR_MAX_KEYS_DEFAULT 1000000
@@ -402,7 +410,8 @@ struct weir_clock {
 struct weir_options {
     /* "memory:" (NULL too) is private to this process and its threads. "file:/path" is shared by
      * all processes that open it and outlives them; it is made if it is not there, its directory is
-     * not. The path is absolute. */
+     * not. The path is absolute. "redis://[[user]:password@]host[:port][/db][?option&...]" and
+     * "redis+unix:/path" are shared by machines (docs/guide/fleet.md); see weir_far_stats below. */
     const char *store;
     /* How many live keys there is room for. A private store takes address space for them at once,
      * and memory as keys come; a file takes it all at once. Keys are not stored, so their length
@@ -416,6 +425,7 @@ struct weir_options {
     uint32_t max_policies; /* 128 unless told                                              */
     enum weir_full full;
     const struct weir_clock *clock; /* copied; NULL is the engine's own                    */
+    const struct weir_log *log;     /* copied; NULL: nobody is told                        */
     /* Keys are hashed under a secret so that nobody can choose keys that meet. Zero: a random one
      * (a file keeps its own). Not zero: this one. */
     uint64_t secret[2];
@@ -436,7 +446,8 @@ WEIR_API int64_t weir_now(const struct weir *w);
 struct weir_policy;
 
 /* Defines the policy, or changes its limit: keys keep their state (limits.md, Live change), unless
- * the new limit has another algorithm or ring size, whose keys start fresh. To set the limit that is
+ * the new limit has another algorithm or ring size, whose keys start fresh (in a Redis: are those of that
+ * form, while the others stay until they end). To set the limit that is
  * in force already changes nothing. In a file the policies are shared: a change made by one
  * process is at once in force in all. The handle stays good until weir_policy_forget or weir_close;
  * `policy` and `why` may be NULL. */
@@ -451,7 +462,7 @@ WEIR_API const char *weir_policy_name(const struct weir_policy *policy);
 /* The limit in force now. */
 WEIR_API void weir_policy_limit(struct weir_policy *policy, struct weir_limit *limit);
 /* Ends the policy and frees the handle. Its keys fade as they become as good as new; a policy that
- * gets the same name later has new ones. After an error (WEIR_EBUSY: the file is locked by a process
+ * gets the same name later has new ones (but in a Redis, where it finds those that are left). After an error (WEIR_EBUSY: the file is locked by a process
  * that stands still) the policy is still in force and the handle still good. */
 WEIR_API int weir_policy_forget(struct weir *w, struct weir_policy *policy);
 /* The policy after this one, in no order that means anything; the first after NULL; NULL after the
@@ -577,6 +588,26 @@ struct weir_stats {
 
 WEIR_API int weir_stats(struct weir *w, struct weir_stats *stats);
 WEIR_API int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats);
+
+/* ---- Stores on other machines -------------------------------------------------------------- */
+
+/* An engine whose store is a Redis decides there: one round trip a decision, by Redis's own clock, in
+ * whole microseconds. While the store is away every limit does what its fallback= says; nobody waits longer
+ * than the timeout, and only those who were on their way when it went. docs/guide/fleet.md has the bounds.
+ * Beside rates such a store can have `concurrency` with a lease; other guards look at one process. */
+struct weir_far_stats {
+    bool far;                     /* whether the store is such a one; if not, all is 0 */
+    bool away;                    /* now */
+    uint64_t nodes;               /* that share a limit when it is away: told or counted */
+    uint64_t asked;               /* requests that the store answered                   */
+    uint64_t failed;              /* requests that were sent and not answered           */
+    uint64_t crowded;             /* not sent: as many were waiting as may              */
+    uint64_t fell_back;           /* answered by fallback=; of them ...                 */
+    uint64_t fell_back_allowed;   /* ... granted                                  */
+    uint64_t paid;                /* events that were granted so, and paid in after     */
+    uint64_t departures, returns; /* how often the store went, and came back    */
+};
+WEIR_API void weir_far_stats(struct weir *w, struct weir_far_stats *stats);
 
 /* ---- Guards -------------------------------------------------------------------------------- */
 

@@ -124,6 +124,35 @@ void weir__out_quoted(struct weir__out *o, struct weir__slice word)
     weir__out_text(o, word.len > SHOWN ? "...'" : "'");
 }
 
+static void out_printable(struct weir__out *o, const char *at, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        weir__out_bytes(o, (unsigned char)at[i] < 32 || (unsigned char)at[i] >= 127 ? "?" : &at[i],
+                        1);
+}
+
+void weir__out_url(struct weir__out *o, const char *url)
+{
+    static const char SECRET[] = "password=";
+    const char *const slashes = strstr(url, "://");
+    const char *const at = strrchr(url, '@');
+    const char *const secret = strstr(url, SECRET);
+
+    if (strncmp(url, "file:", 5) == 0 || (!at && !secret)) {
+        out_printable(o, url, strlen(url));
+        return;
+    }
+    if (at && slashes && slashes < at)
+        out_printable(o, url, (size_t)(slashes + 3 - url));
+    if (at)
+        weir__out_text(o, "...");
+    if (at && secret && secret < at) /* which of the two hides the other nobody knows */
+        return;
+    url = at ? at : url;
+    out_printable(o, url, secret ? (size_t)(secret - url) + sizeof SECRET - 1 : strlen(url));
+    weir__out_text(o, secret ? "..." : "");
+}
+
 size_t weir__out_end(struct weir__out *o)
 {
     if (o->cap > 0)

@@ -41,6 +41,9 @@ void weir__out_text(struct weir__out *o, const char *text);
 void weir__out_int(struct weir__out *o, int64_t value);
 /* Up to 40 bytes of a user's word, quoted; what does not print becomes '?'. */
 void weir__out_quoted(struct weir__out *o, struct weir__slice word);
+/* A store's URL as it may be told: a path whole; of all else nothing that stands before an '@' or behind
+ * "password=", for messages end in logs. What does not print becomes '?'. */
+void weir__out_url(struct weir__out *o, const char *url);
 /* NUL-terminates within cap; returns the whole length. */
 size_t weir__out_end(struct weir__out *o);
 

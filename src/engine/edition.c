@@ -21,6 +21,8 @@ static void edition_free(struct weir__edition *e)
     for (int i = 0; i < e->n; i++)
         weir__zone_free(e->clause[i].zone);
     weir__exceptions_close(e->exceptions);
+    if (atomic_load(&e->plan))
+        atomic_load (&e->plan_close)(atomic_load(&e->plan));
     free(e);
 }
 

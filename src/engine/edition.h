@@ -56,6 +56,8 @@ struct weir__edition {
     bool feels;  /* some term looks at what the system is doing */
     struct weir__patience line;
     struct weir__exceptions *exceptions; /* in an engine: for some keys; NULL: for none */
+    _Atomic(void *) plan; /* a far store's (far.h): made when first needed; NULL: not yet */
+    void (*_Atomic plan_close)(void *plan);
     unsigned char chain[WEIR_TERMS_MAX]; /* the terms in the order in which they are asked */
     struct weir__clause clause[];
 };

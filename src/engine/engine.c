@@ -7,10 +7,12 @@
 #include "engine/clock.h"
 #include "engine/diag.h"
 #include "engine/dice.h"
+#include "engine/far.h"
 #include "engine/file.h"
 #include "engine/lists.h"
 #include "engine/unlisted.h"
 
+#define NAMES_BYTES    (UINT64_C(64) << 20) /* of address space: for one key of the largest states */
 #define SAMPLE_BUCKETS 300000 /* are counted for weir_stats: all of a table for a million keys */
 
 /* ---- Open and close ---------------------------------------------------------------------------- */
@@ -52,6 +54,8 @@ static void child_begins(void)
         locks_init(w);
         weir__sampler_forked(&w->sampler);
         (void)pthread_mutex_init(&w->store->lock, NULL);
+        if (w->far)
+            w->far->ops->forked(w->far);
     }
     (void)pthread_mutex_init(&engines_lock, NULL);
 }
@@ -90,6 +94,42 @@ static void be_born(struct weir *w)
                                          weir__max(1, weir_now(w)));
 }
 
+bool weir__far_is(const char *url)
+{
+    static const char *const KINDS[] = {"redis:", "rediss:", "redis+unix:"};
+
+    for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++)
+        if (strncmp(url, KINDS[i], strlen(KINDS[i])) == 0)
+            return true;
+    return false;
+}
+
+/* The private store of an engine whose keys are elsewhere: its policies are here, and no key ever is. */
+static struct weir_options names_only(const struct weir_options *o)
+{
+    struct weir_options names = *o;
+
+    names.store = "memory:";
+    names.max_keys = 1;
+    names.max_bytes = NAMES_BYTES;
+    return names;
+}
+
+static int open_store(struct weir *w, const struct weir_options *o, struct weir_diag *why)
+{
+    const struct weir_options names = names_only(o);
+    int error;
+
+    if (!weir__far_is(o->store))
+        return weir__store_open(&w->store, o, why);
+    error = weir__store_open(&w->store, &names, why);
+    if (!error)
+        error = weir__far_open(&w->far, w, o, why);
+    if (error && w->store)
+        weir__store_close(w->store);
+    return error;
+}
+
 int weir_open(struct weir **out, const struct weir_options *options, struct weir_diag *why)
 {
     const struct weir_options o = weir__options_filled(options);
@@ -99,14 +139,14 @@ int weir_open(struct weir **out, const struct weir_options *options, struct weir
     if (!w)
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
     memset(w, 0, sizeof *w);
-    error = weir__store_open(&w->store, &o, why);
+    if (o.clock)
+        w->clock = *o.clock;
+    w->full = o.full;
+    error = open_store(w, &o, why);
     if (error) {
         free(w);
         return error;
     }
-    if (o.clock)
-        w->clock = *o.clock;
-    w->full = o.full;
     be_born(w);
     locks_init(w);
     weir__sampler_init(&w->sampler);
@@ -123,16 +163,22 @@ void weir_close(struct weir *w)
         return;
     strike_off(w);
     weir__sampler_close(&w->sampler);
+    if (w->far)
+        w->far->ops->end(w->far);
     p = atomic_load(&w->policies);
     while (p) {
         struct weir_policy *next = p->next;
 
+        if (w->far)
+            w->far->ops->forget(w->far, p);
         weir__edition_close(atomic_load(&p->edition));
         weir__lists_close(p->lists);
         free(p);
         p = next;
     }
     weir__unlisted_close_all(w);
+    if (w->far)
+        w->far->ops->close(w->far);
     for (int i = 0; i < WEIR__QUEUES; i++)
         (void)pthread_mutex_destroy(&w->queue[i].lock);
     (void)pthread_mutex_destroy(&w->policies_lock);
@@ -163,11 +209,11 @@ struct weir__moment weir__moment_of(const struct weir *w)
     int64_t now;
 
     if (w->clock.now)
-        return weir__moment_at(w->clock.now(w->clock.arg));
+        return weir__moment_at(w->clock.now(w->clock.arg)); /* given, by whoever gave the clock */
     now = weir__clock_now();
     if (w->store->file)
         weir__file_stamp(w->store->file, now + w->store->ahead_ns);
-    return (struct weir__moment){now + w->store->ahead_ns, weir__clock_wall(now)};
+    return (struct weir__moment){now + w->store->ahead_ns, weir__clock_wall(now), false};
 }
 
 int64_t weir_now(const struct weir *w)
@@ -208,6 +254,10 @@ int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)
         .allowed_full = atomic_load(&w->allowed_full),
         .max_policies = (uint32_t)d->max_policies,
     };
+    for (uint64_t i = 0; i < d->max_policies; i++)
+        stats->policies += atomic_load(&d->record[i].tag) != 0;
+    if (w->far)
+        return w->far->ops->room(w->far, now_ns, stats);
     weir__store_bytes(w->store, &stats->bytes, &stats->max_bytes);
     weir__store_troubles(w->store, &stats->busy, &stats->recovered);
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
@@ -216,9 +266,14 @@ int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)
         if (t)
             add_table(t, seat, now_ns, stats);
     }
-    for (uint64_t i = 0; i < d->max_policies; i++)
-        stats->policies += atomic_load(&d->record[i].tag) != 0;
     return 0;
+}
+
+void weir_far_stats(struct weir *w, struct weir_far_stats *stats)
+{
+    *stats = (struct weir_far_stats){.far = w->far != NULL};
+    if (w->far)
+        w->far->ops->stats(w->far, stats);
 }
 
 int weir_stats(struct weir *w, struct weir_stats *stats)

@@ -26,6 +26,8 @@
 
 #define WEIR__LINE 64
 
+struct weir__far;
+
 struct weir_policy {
     struct weir__edition *_Atomic edition; /* as this process knows it */
     struct weir__record *record;           /* as the store knows it */
@@ -33,6 +35,7 @@ struct weir_policy {
     struct weir__store *store;
     struct weir *engine;
     struct weir__lists *lists;  /* under the store's lock; NULL: none */
+    void *far;                  /* what a far store keeps of it (far.h); NULL: nothing */
     _Atomic bool guards, feels; /* what the edition was, when it was last looked at */
     struct weir_policy *next;
     struct weir_policy *before; /* of unlisted ones, which come and go */
@@ -49,6 +52,7 @@ struct weir__queue {
 struct weir {
     struct weir *next; /* of all that this process has open */
     struct weir__store *store;
+    struct weir__far *far;   /* whose the keys are, if they are elsewhere; else NULL */
     struct weir_clock clock; /* now == NULL: our own */
     enum weir_full full;
     pthread_mutex_t policies_lock; /* of the list */
@@ -69,6 +73,7 @@ struct weir {
  * was started. */
 struct weir__moment {
     int64_t now_ns, wall_ns;
+    bool given; /* by the caller; else it is the clock's, and a far store has its own (far.h) */
 };
 
 /* What the functions below return, beside 0 and errors: the limit was changed meanwhile, begin anew
@@ -82,7 +87,7 @@ struct weir__moment weir__moment_of(const struct weir *w);
 
 static inline struct weir__moment weir__moment_at(int64_t now_ns)
 {
-    return (struct weir__moment){now_ns, now_ns};
+    return (struct weir__moment){now_ns, now_ns, true};
 }
 
 static inline bool weir__now_fits(int64_t now_ns)
@@ -205,6 +210,6 @@ static inline bool weir__verb_takes(enum weir__verb verb)
 /* Gives back a reservation on which nobody will act, as far as it can: what can be cancelled is, and of
  * terms that know no cancel (windows) it is refunded, for there it cannot take away what another was
  * promised. */
-void weir__withdraw(struct weir *w, struct weir_reservation *r, int64_t now_ns);
+void weir__withdraw(struct weir *w, struct weir_reservation *r, struct weir__moment at);
 
 #endif

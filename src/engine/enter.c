@@ -17,6 +17,7 @@
  *       what was entered is no longer counted anywhere. Nor is a key that was reset since: those who are
  *       in now are others (ticket.h).
  */
+#include "engine/far.h"
 #include "engine/lists.h"
 #include "engine/queue.h"
 #include "engine/ticket.h"
@@ -76,10 +77,11 @@ static int64_t lease_end(const struct visitor *x, int64_t now_ns, int64_t lease_
 /* Until it is rung for, or should look by itself. 0 or WEIR_EINTR. */
 static int rest(struct visitor *x, const struct weir__memo *memo, int64_t now_ns, bool first)
 {
-    const bool unheard = x->w->clock.now != NULL || (first && x->w->store->file);
+    const bool shared = x->w->store->file || x->w->far;
+    const bool unheard = x->w->clock.now != NULL || (first && shared);
     int64_t until_ns = x->deadline_ns;
 
-    if (first && memo->line.lease_ns > 0 && now_ns < WEIR__NOW_MAX)
+    if (first && memo->line.lease_ns > 0 && now_ns < WEIR__NOW_MAX && !x->w->far)
         until_ns = weir__min(until_ns, lease_end(x, now_ns, memo->line.lease_ns));
     if (x->w->clock.sleep)
         return weir__timeline_sleep(&x->time, weir__min(until_ns, now_ns + WEIR__LOOK_AGAIN_NS));
@@ -175,7 +177,8 @@ __attribute__((noinline)) static int enter_in_line(struct weir *w, const struct 
                                                    struct weir__moment now, struct weir__memo *memo,
                                                    struct weir_verdict *v)
 {
-    struct visitor x = {.w = w, .rq = rq, .time = {w, now.now_ns - weir__moment_of(w).now_ns}};
+    struct visitor x = {
+        .w = w, .rq = rq, .time = {w, now.now_ns - weir__moment_of(w).now_ns, now.given}};
     int cancelable, error;
 
     /* A thread that is cancelled must not leave its place in the line behind. */
@@ -376,17 +379,36 @@ static int leave_terms(struct weir *w, struct weir_ticket *t, struct weir__leavi
     return 0;
 }
 
-int weir_exit_at(struct weir *w, struct weir_ticket *t, enum weir_outcome how, int64_t now_ns)
+/* A far store ends the ticket as a whole; here are those who wait. */
+static int leave_far(struct weir *w, struct weir_ticket *t, enum weir_outcome how,
+                     struct weir__moment at)
 {
-    struct weir__leaving l = {.entered_ns = t->entered_ns, .now_ns = now_ns, .how = how};
+    const struct weir_ticket was = *t;
+    const int error = t->n > 0 ? w->far->ops->exit(w->far, t, how, at) : 0;
 
-    if (!weir__now_fits(now_ns) || how < WEIR_SUCCESS || how > WEIR_IGNORE || t->n < 0 ||
+    for (int i = 0; !error && i < was.n; i++)
+        if (weir__policy_is_here(w, was.term[i].policy))
+            ring_next(w, was.term[i].policy, was.term[i].key);
+    return error;
+}
+
+static int leave(struct weir *w, struct weir_ticket *t, enum weir_outcome how,
+                 struct weir__moment at)
+{
+    struct weir__leaving l = {.entered_ns = t->entered_ns, .now_ns = at.now_ns, .how = how};
+
+    if (!weir__now_fits(at.now_ns) || how < WEIR_SUCCESS || how > WEIR_IGNORE || t->n < 0 ||
         t->n > WEIR_TERMS_MAX)
         return WEIR_EINVAL;
-    return leave_terms(w, t, &l);
+    return w->far ? leave_far(w, t, how, at) : leave_terms(w, t, &l);
+}
+
+int weir_exit_at(struct weir *w, struct weir_ticket *t, enum weir_outcome how, int64_t now_ns)
+{
+    return leave(w, t, how, weir__moment_at(now_ns));
 }
 
 int weir_exit(struct weir *w, struct weir_ticket *t, enum weir_outcome how)
 {
-    return weir_exit_at(w, t, how, weir_now(w));
+    return leave(w, t, how, weir__moment_of(w));
 }

@@ -12,7 +12,7 @@
 static int await_act(struct weir *w, struct weir_ticket *t, struct weir_reservation *r,
                      const struct weir_verdict *v)
 {
-    const struct weir__timeline time = {w, 0};
+    const struct weir__timeline time = {w, 0, false};
     int cancelable, error;
 
     if (v->wait_ns == 0)
@@ -21,7 +21,7 @@ static int await_act(struct weir *w, struct weir_ticket *t, struct weir_reservat
     error = weir__timeline_sleep(&time, weir__add_sat(t->entered_ns, v->wait_ns));
     if (error) {
         (void)weir_exit(w, t, WEIR_IGNORE);
-        weir__withdraw(w, r, weir__timeline_now(&time).now_ns);
+        weir__withdraw(w, r, weir__timeline_now(&time));
     }
     (void)pthread_setcancelstate(cancelable, NULL);
     return error;
@@ -91,7 +91,7 @@ int weir_guard_view_at(struct weir *w, const struct weir_request *rq, int term, 
 {
     int error;
 
-    if (!weir__request_fits(rq) || !weir__now_fits(now_ns) || term < 0)
+    if (!weir__request_fits(rq) || !weir__now_fits(now_ns) || term < 0 || w->far)
         return WEIR_EINVAL;
     do {
         weir__readers_enter();

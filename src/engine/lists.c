@@ -6,6 +6,7 @@
 
 #include "engine/diag.h"
 #include "engine/engine.h"
+#include "engine/far.h"
 #include "engine/format.h"
 #include "engine/queue.h"
 
@@ -532,6 +533,8 @@ static int override_set(struct weir *w, struct weir_policy *p, const void *key, 
         return weir__diag(why, WEIR_EINVAL, "no such policy, key or time");
     if (text)
         error = weir_limit_parse(&limit, text, why);
+    if (!error && text && w->far)
+        error = w->far->ops->check(w->far, &limit, why);
     if (error)
         return error;
     if (!weir__store_seat(p->store)) /* EFULL too, but not for too many keys */
@@ -546,6 +549,8 @@ static int override_set(struct weir *w, struct weir_policy *p, const void *key, 
                           WEIR_OVERRIDES_MOST);
     if (error && error != WEIR_EINVAL)
         return weir__diag(why, error, "%s", weir_error_text(error));
+    if (!error && w->far)
+        error = w->far->ops->override(w->far, p, key, key_len, o.limit);
     return error;
 }
 

@@ -16,6 +16,7 @@
 
 #include "engine/diag.h"
 #include "engine/engine.h"
+#include "engine/far.h"
 #include "engine/lists.h"
 #include "engine/queue.h"
 
@@ -324,9 +325,25 @@ bool weir__policy_is_here(struct weir *w, const struct weir_policy *p)
     return at != NULL;
 }
 
+/* The far store hears of the limit that is in force. */
+static int define_far(struct weir *w, struct weir_policy *p, struct weir__moment at,
+                      struct weir_diag *why)
+{
+    struct weir_limit *limit = malloc(sizeof *limit);
+    int error;
+
+    if (!limit)
+        return weir__diag(why, WEIR_ENOMEM, "out of memory");
+    weir__edition_limit(atomic_load(&p->edition), limit);
+    error = w->far->ops->define(w->far, p, limit, weir__slice_of(p->name), false, at, why);
+    free(limit);
+    return error;
+}
+
 /* This process's handle on the record, made if there is none. The caller holds both locks. */
-static int handle_locked(struct weir *w, struct weir__record *r, struct weir_policy **out,
-                         struct weir__edition **old, struct weir_diag *why)
+static int handle_locked(struct weir *w, struct weir__record *r, struct weir__moment at,
+                         struct weir_policy **out, struct weir__edition **old,
+                         struct weir_diag *why)
 {
     struct weir_policy *p = find_handle(w, r->name);
     int error;
@@ -343,7 +360,10 @@ static int handle_locked(struct weir *w, struct weir__record *r, struct weir_pol
     p->engine = w;
     memcpy(p->name, r->name, sizeof p->name);
     error = refresh_locked(p, old, why);
+    if (!error && w->far)
+        error = define_far(w, p, at, why);
     if (error) {
+        weir__edition_close(atomic_load(&p->edition));
         free(p);
         return error;
     }
@@ -371,7 +391,7 @@ static int set(struct weir *w, const char *name, const struct weir_limit *limit,
     if (!limit)
         r = find_record(w->store->directory, name);
     if (!error && r)
-        error = handle_locked(w, r, &p, &old, why);
+        error = handle_locked(w, r, at, &p, &old, why);
     weir__store_unlock(w->store);
     (void)pthread_mutex_unlock(&w->policies_lock);
     retire(p, error ? NULL : old);
@@ -398,6 +418,7 @@ static int check_name(const char *name, struct weir_diag *why)
 static int parse_and_set(struct weir *w, const char *name, const char *text, struct weir__moment at,
                          struct weir_policy **policy, struct weir_diag *why)
 {
+    struct weir_policy *p = NULL;
     struct weir_limit limit;
     int error = check_name(name, why);
 
@@ -407,7 +428,17 @@ static int parse_and_set(struct weir *w, const char *name, const char *text, str
         error = weir__diag(why, WEIR_EINVAL, "the time is outside 0..2^62");
     if (!error)
         error = weir_limit_parse(&limit, text, why);
-    return error ? error : set(w, name, &limit, at, policy, why);
+    if (!error && w->far)
+        error = w->far->ops->check(w->far, &limit, why);
+    if (!error)
+        error = set(w, name, &limit, at, &p, why);
+    if (!error && w->far)
+        error = w->far->ops->define(w->far, p, &limit, weir__slice_of(name), false, at, why);
+    if (!error && w->far)
+        w->far->ops->born(w->far, p);
+    if (!error && policy)
+        *policy = p;
+    return error;
 }
 
 int weir_policy_set_at(struct weir *w, const char *name, const char *limit, int64_t now_ns,
@@ -470,6 +501,8 @@ int weir_policy_forget(struct weir *w, struct weir_policy *policy)
     (void)pthread_mutex_unlock(&w->policies_lock);
     atomic_fetch_add(&w->forgotten, 1);
     weir__readers_wait();
+    if (w->far)
+        w->far->ops->forget(w->far, policy);
     weir__edition_close(atomic_load(&policy->edition));
     weir__lists_close(policy->lists);
     free(policy);

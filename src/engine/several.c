@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "engine/dice.h"
+#include "engine/far.h"
 #include "engine/lists.h"
 #include "engine/ticket.h"
 
@@ -644,6 +645,8 @@ int weir__all(struct weir *w, const struct weir_request *rq, size_t n, enum weir
     for (size_t i = 0; i < n; i++)
         if (!weir__request_fits(&rq[i]))
             return WEIR_EINVAL;
+    if (w->far)
+        return w->far->ops->decide(w->far, rq, n, verb, at, memo, v);
     do {
         weir__readers_enter();
         error = weir__several(w, rq, n, verb, at, memo, v);

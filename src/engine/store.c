@@ -154,6 +154,8 @@ static int check_options(const struct weir_options *o, struct weir_diag *why)
 static int open_kind(struct weir__store *s, const struct weir_options *o, struct weir_diag *why)
 {
     const char *colon = strchr(o->store, ':');
+    char shown[128];
+    struct weir__out out = {shown, sizeof shown, 0};
 
     if (strcmp(o->store, "memory:") == 0)
         return private_open(s, o, why);
@@ -165,8 +167,12 @@ static int open_kind(struct weir__store *s, const struct weir_options *o, struct
                          "the path of the store '%.100s' is relative, and who runs elsewhere "
                          "would not share it; expected file:/path",
                          o->store);
-    return weir__diag(why, WEIR_ESTORE, "no store '%.100s'%s; expected memory: or file:/path",
-                      o->store, colon ? "" : ": its kind is missing");
+    weir__out_url(&out, o->store);
+    (void)weir__out_end(&out);
+    return weir__diag(why, WEIR_ESTORE,
+                      "no store '%.100s'%s; expected memory:, file:/path, redis://host:port or "
+                      "redis+unix:/path",
+                      shown, colon ? "" : ": its kind is missing");
 }
 
 int weir__store_open(struct weir__store **out, const struct weir_options *o, struct weir_diag *why)

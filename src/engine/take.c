@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "engine/dice.h"
+#include "engine/far.h"
 #include "engine/lists.h"
 #include "engine/queue.h"
 #include "engine/ticket.h"
@@ -228,6 +229,8 @@ static inline int answer(struct weir *w, const struct weir_request *rq, enum wei
 
     if (!weir__request_fits(rq) || !weir__now_fits(now.now_ns))
         return WEIR_EINVAL;
+    if (__builtin_expect(w->far != NULL, 0))
+        return w->far->ops->decide(w->far, rq, 1, verb, now, memo, v);
     do {
         weir__readers_enter();
         error = decide(w, rq, verb, now, memo, v);
@@ -328,6 +331,8 @@ int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n,
     for (size_t i = 0; i < n; i++)
         if (!weir__request_fits(&rq[i]) || weir__policy_guards(rq[i].policy))
             return WEIR_EINVAL;
+    if (w->far)
+        return w->far->ops->take_many(w->far, rq, n, now, v);
     for (size_t i = 0; i < n; i += BATCH) {
         const size_t some = n - i < BATCH ? n - i : BATCH;
         const int error = take_some(w, rq + i, some, now, v + i);
@@ -449,8 +454,6 @@ static int give_back(struct weir *w, const struct weir_request *rq, struct gift 
     int64_t most = 0;
     int n = 1;
 
-    if (!weir__request_fits(rq) || !weir__now_fits(g.now_ns))
-        return WEIR_EINVAL;
     for (int i = 0; i < n; i++) {
         const int error = give_term(w, rq, i, &g, &n);
 
@@ -463,31 +466,47 @@ static int give_back(struct weir *w, const struct weir_request *rq, struct gift 
     return 0;
 }
 
+static int refund(struct weir *w, const struct weir_request *rq, struct weir__moment at,
+                  int64_t *back)
+{
+    if (!weir__request_fits(rq) || !weir__now_fits(at.now_ns))
+        return WEIR_EINVAL;
+    return w->far ? w->far->ops->refund(w->far, rq, at, back)
+                  : give_back(w, rq, (struct gift){REFUND, rq->cost, 0, at.now_ns, 0}, back);
+}
+
 int weir_refund_at(struct weir *w, const struct weir_request *rq, int64_t now_ns, int64_t *back)
 {
-    return give_back(w, rq, (struct gift){REFUND, rq->cost, 0, now_ns, 0}, back);
+    return refund(w, rq, weir__moment_at(now_ns), back);
 }
 
 int weir_refund(struct weir *w, const struct weir_request *rq, int64_t *back)
 {
-    return weir_refund_at(w, rq, weir_now(w), back);
+    return refund(w, rq, weir__moment_of(w), back);
 }
 
-int weir_reset_at(struct weir *w, const struct weir_request *rq, int64_t now_ns)
+static int reset(struct weir *w, const struct weir_request *rq, struct weir__moment at)
 {
     int error;
 
-    if (weir__request_fits(rq) && weir__now_fits(now_ns))
-        atomic_fetch_add(&rq->policy->record->resets, 1); /* reservations made so far are void */
-    error = give_back(w, rq, (struct gift){RESET, 0, 0, now_ns, 0}, NULL);
+    if (!weir__request_fits(rq) || !weir__now_fits(at.now_ns))
+        return WEIR_EINVAL;
+    atomic_fetch_add(&rq->policy->record->resets, 1); /* reservations made so far are void */
+    error = w->far ? w->far->ops->reset(w->far, rq, at)
+                   : give_back(w, rq, (struct gift){RESET, 0, 0, at.now_ns, 0}, NULL);
     if (!error)
         weir__queue_ring(w, weir__queue_key(rq->policy, weir__key_hash(w->store, rq)));
     return error;
 }
 
+int weir_reset_at(struct weir *w, const struct weir_request *rq, int64_t now_ns)
+{
+    return reset(w, rq, weir__moment_at(now_ns));
+}
+
 int weir_reset(struct weir *w, const struct weir_request *rq)
 {
-    return weir_reset_at(w, rq, weir_now(w));
+    return reset(w, rq, weir__moment_of(w));
 }
 
 /* ---- Cancelling -------------------------------------------------------------------------------- */
@@ -523,8 +542,6 @@ static int cancel_all(struct weir *w, struct weir_reservation *r, enum giving ho
     struct gift g = {.how = how, .now_ns = now_ns};
     int64_t most = 0;
 
-    if (!weir__now_fits(now_ns) || r->n < 0 || r->n > WEIR_TERMS_MAX)
-        return WEIR_EINVAL;
     if (!seat)
         return WEIR_EFULL;
     for (int i = 0; i < r->n && r->act_ns >= now_ns; i++) {
@@ -550,17 +567,26 @@ static int cancel_all(struct weir *w, struct weir_reservation *r, enum giving ho
     return 0;
 }
 
-int weir_cancel_at(struct weir *w, struct weir_reservation *r, int64_t now_ns, int64_t *back)
+static int cancel(struct weir *w, struct weir_reservation *r, enum giving how,
+                  struct weir__moment at, int64_t *back)
 {
-    return cancel_all(w, r, CANCEL, now_ns, back);
+    if (!weir__now_fits(at.now_ns) || r->n < 0 || r->n > WEIR_TERMS_MAX)
+        return WEIR_EINVAL;
+    return w->far ? w->far->ops->cancel(w->far, r, how == WITHDRAW, at, back)
+                  : cancel_all(w, r, how, at.now_ns, back);
 }
 
-void weir__withdraw(struct weir *w, struct weir_reservation *r, int64_t now_ns)
+int weir_cancel_at(struct weir *w, struct weir_reservation *r, int64_t now_ns, int64_t *back)
 {
-    (void)cancel_all(w, r, WITHDRAW, now_ns, NULL);
+    return cancel(w, r, CANCEL, weir__moment_at(now_ns), back);
+}
+
+void weir__withdraw(struct weir *w, struct weir_reservation *r, struct weir__moment at)
+{
+    (void)cancel(w, r, WITHDRAW, at, NULL);
 }
 
 int weir_cancel(struct weir *w, struct weir_reservation *r, int64_t *back)
 {
-    return weir_cancel_at(w, r, weir_now(w), back);
+    return cancel(w, r, CANCEL, weir__moment_of(w), back);
 }

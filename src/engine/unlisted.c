@@ -5,6 +5,7 @@
 
 #include "engine/diag.h"
 #include "engine/engine.h"
+#include "engine/far.h"
 
 /* Named scopes are counted from 1; these have the highest bit. */
 static uint64_t scope_of(const struct weir__store *s, struct weir__slice keys_of, int term)
@@ -74,10 +75,14 @@ int weir__unlisted_open(struct weir *w, const struct weir_limit *limit, struct w
 {
     struct weir_policy *p = calloc(1, sizeof *p);
     struct weir__edition *e = NULL;
-    int error;
+    int error = w->far ? w->far->ops->check(w->far, limit, why) : 0;
 
     if (!p)
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
+    if (error) {
+        free(p);
+        return error;
+    }
     p->store = w->store;
     p->tag = scope_of(w->store, keys_of, 0);
     p->record = make_record(p->tag);
@@ -99,8 +104,15 @@ int weir__unlisted_open(struct weir *w, const struct weir_limit *limit, struct w
     (void)pthread_mutex_unlock(&w->policies_lock);
     if (e->feels)
         (void)weir__sampler_want(&w->sampler);
-    *policy = p;
-    return 0;
+    if (w->far)
+        error = w->far->ops->define(w->far, p, limit, keys_of, true, weir__moment_of(w), why);
+    if (w->far && !error)
+        w->far->ops->born(w->far, p);
+    if (error)
+        weir__unlisted_close(w, p);
+    else
+        *policy = p;
+    return error;
 }
 
 void weir__unlisted_close(struct weir *w, struct weir_policy *policy)
@@ -111,6 +123,8 @@ void weir__unlisted_close(struct weir *w, struct weir_policy *policy)
         policy->next->before = policy->before;
     (void)pthread_mutex_unlock(&w->policies_lock);
     atomic_fetch_add(&w->forgotten, 1);
+    if (w->far)
+        w->far->ops->forget(w->far, policy);
     free_handle(policy);
 }
 
@@ -120,6 +134,8 @@ void weir__unlisted_close_all(struct weir *w)
         struct weir_policy *p = w->unlisted;
 
         w->unlisted = p->next;
+        if (w->far)
+            w->far->ops->forget(w->far, p);
         free_handle(p);
     }
 }

@@ -26,6 +26,7 @@ struct weir__moment weir__timeline_now(const struct weir__timeline *t)
 
     m.now_ns += t->shift_ns;
     m.wall_ns += t->shift_ns;
+    m.given = m.given || t->given;
     return m;
 }
 
@@ -70,7 +71,9 @@ static int ask(struct weir *w, const struct weir_request *rq, const struct weir_
                int64_t deadline_ns, struct weir_reservation *r, struct weir_verdict *v,
                int64_t *again_ns)
 {
-    const int64_t now = weir__timeline_now(t).now_ns;
+    const struct weir__moment at = weir__timeline_now(t);
+    const int64_t now = at.now_ns;
+    struct weir__memo memo = {.reservation = r};
     struct weir_request patient = *rq;
     struct weir_verdict without;
     int error;
@@ -80,12 +83,13 @@ static int ask(struct weir *w, const struct weir_request *rq, const struct weir_
         return WEIR_EINVAL;
     patient.patience_ns =
         deadline_ns == WEIR_FOREVER ? WEIR_FOREVER : weir__max(0, deadline_ns - now);
-    error = r ? weir_reserve_at(w, &patient, 1, now, r, v) : weir_peek_at(w, &patient, now, v);
+    error = r ? weir__all(w, &patient, 1, WEIR__TAKE_ALL, at, &memo, v)
+              : weir__answer(w, &patient, WEIR__PEEK, at, NULL, v);
     if (error || v->allowed)
         return error;
     /* Without patience every algorithm says when the request can pass by itself. */
     patient.patience_ns = 0;
-    error = weir_peek_at(w, &patient, now, &without);
+    error = weir__answer(w, &patient, WEIR__PEEK, at, NULL, &without);
     if (error)
         return error;
     if (without.allowed)
@@ -135,7 +139,7 @@ static int wait_uncancelled(struct weir *w, const struct weir_request *rq, struc
     if (granted.allowed && granted.wait_ns > 0) {
         error = weir__timeline_sleep(&t, r.act_ns);
         if (error) {
-            weir__withdraw(w, &r, weir__timeline_now(&t).now_ns);
+            weir__withdraw(w, &r, weir__timeline_now(&t));
             return error;
         }
     }
@@ -159,7 +163,7 @@ static int wait_for(struct weir *w, const struct weir_request *rq, struct weir__
 int weir_wait(struct weir *w, const struct weir_request *rq, int64_t deadline_ns,
               struct weir_verdict *v)
 {
-    return wait_for(w, rq, (struct weir__timeline){w, 0}, deadline_ns, v);
+    return wait_for(w, rq, (struct weir__timeline){w, 0, false}, deadline_ns, v);
 }
 
 int weir_wait_at(struct weir *w, const struct weir_request *rq, int64_t now_ns, int64_t deadline_ns,
@@ -167,5 +171,5 @@ int weir_wait_at(struct weir *w, const struct weir_request *rq, int64_t now_ns, 
 {
     if (!weir__now_fits(now_ns))
         return WEIR_EINVAL;
-    return wait_for(w, rq, (struct weir__timeline){w, now_ns - weir_now(w)}, deadline_ns, v);
+    return wait_for(w, rq, (struct weir__timeline){w, now_ns - weir_now(w), true}, deadline_ns, v);
 }

@@ -11,6 +11,7 @@
 struct weir__timeline {
     const struct weir *w;
     int64_t shift_ns;
+    bool given; /* the time it began at was the caller's */
 };
 
 struct weir__moment weir__timeline_now(const struct weir__timeline *t);
