@@ -22,12 +22,13 @@ ALLOWED = {
     "table": {"base", "algo", "table"},
     "policy": {"base", "algo", "policy"},
     "engine": {"base", "algo", "table", "policy", "engine"},
+    "remote": {"base", "algo", "table", "policy", "engine", "remote"},
     "proto": {"base", "proto"},
-    "server": {"base", "algo", "table", "policy", "engine", "proto", "server"},
-    "cli": {"base", "algo", "table", "policy", "engine", "server", "cli"},
+    "server": {"base", "algo", "table", "policy", "engine", "remote", "proto", "server"},
+    "cli": {"base", "algo", "table", "policy", "engine", "remote", "server", "cli"},
 }
 PURE = ("base", "algo")
-HARMLESS = re.compile(r"(mem(cpy|move|set|cmp|chr)|str(len|cmp|ncmp|chr)|__[a-z]+ti[0-9]|__assert_fail"
+HARMLESS = re.compile(r"(mem(cpy|move|set|cmp|chr)|str(len|n?cmp|r?chr|str)|__[a-z]+ti[0-9]|__assert_fail"
                       r"|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_)$")
 
 

@@ -1,0 +1,69 @@
+/* A decision on its way to a far store. Who can wait calls weir_take; this is for a loop that cannot.
+ *
+ * The loop has a lane of its own for each far store, watches its descriptor and deadline, and turns it
+ * (lane.h). What it asked is told from within weir__lane_turn, weir__lane_settle or weir__lane_close; or at
+ * once, from within weir__ask_begin: keys that are listed, and all while the store is away. There is always an answer: if the store gives none it is the limit's fallback.
+ */
+#ifndef WEIR_REMOTE_ASK_H
+#define WEIR_REMOTE_ASK_H
+
+#include "engine/engine.h"
+#include "remote/lane.h"
+
+#define WEIR__ASK_INLINE \
+    640 /* bytes of a request that need no allocation: one or two terms, a usual key */
+
+struct weir__redis;
+
+/* One decision; the memory is the asker's, from begin until told. */
+struct weir__asking {
+    struct weir__call call; /* first */
+    void (*told)(struct weir__asking *a);
+    void *arg;
+    int error;
+    struct weir_verdict verdict;
+
+    /* The rest is ask.c's. */
+    struct weir__redis *redis;
+    const struct weir_request *rq;
+    struct weir_request own; /* of a loop: its copy */
+    size_t n;
+    enum weir__verb verb;
+    struct weir__moment at;
+    struct weir__memo *memo; /* or NULL */
+    bool settled;            /* error and verdict are there */
+    int terms;
+    unsigned char request_of[WEIR_TERMS_MAX]; /* by term as the script counts: the request ... */
+    unsigned char index_of[WEIR_TERMS_MAX];   /* ... and the term of its limit */
+    int64_t act_us[WEIR_TERMS_MAX], now_us;
+    int64_t lease_ns; /* how long a permit of its limits can last */
+    char ticket[40];
+    char *bytes; /* small, or allocated */
+    char small[WEIR__ASK_INLINE];
+};
+
+/* Whether `which` of the verdict is a request, and not a term. */
+static inline bool weir__ask_names_requests(enum weir__verb verb)
+{
+    return verb == WEIR__TAKE_ALL || verb == WEIR__ENTER_ALL;
+}
+
+static inline void weir__ask_settle(struct weir__asking *a, int error)
+{
+    a->error = error;
+    a->settled = true;
+}
+
+/* Settles it by the limits' fallback= (fall_back.c). It has been gathered. */
+void weir__ask_fall_back(struct weir__asking *a);
+
+/* A lane of the caller's own to the engine's far store; weir__lane_close ends it. NULL: the store is not far,
+ * or there is no memory. */
+struct weir__lane *weir__ask_lane(struct weir *w);
+
+/* weir_take of n requests, each by itself: a[i] for rq[i], whose key and policy must last until it is told. told
+ * and arg are filled in by the caller. What is sent goes out together. */
+void weir__ask_begin(struct weir *w, struct weir__lane *lane, struct weir__asking *a,
+                     const struct weir_request *rq, size_t n, struct weir__moment at);
+
+#endif

@@ -1,0 +1,246 @@
+/* What a node granted by itself, and is to pay in now that the store is back.
+ *
+ * Whatever a share grants is charged a second time, to a policy of the same rates that decides nothing. Its
+ * states are the debts: a window's events that still count, what a bucket has not refilled yet. To settle is
+ * to read one off, rounded up to whole events, and to forget it: once, for it is done under the key's lock, and
+ * who comes second finds nothing. The share itself goes on as it is, so that a store which comes and goes does
+ * not have it granted anew each time.
+ *
+ * Permits are no debts. Who entered here leaves here, and no other node can have its place; so for as long as
+ * they stay in (a lease at most) there may be this node's share of them more than the limit.
+ *
+ * Invariants:
+ *   (1) Nothing waits here for anybody but a key's holder: debts may be settled within a reader's section, where
+ *       requests are written. A limit that is being changed at this moment is left for the next time.
+ *   (2) owes_until_ns never falls. It is kept in steps, so that grants do not all write it.
+ */
+#include <sched.h>
+#include <string.h>
+
+#include "engine/lists.h"
+#include "engine/queue.h"
+#include "engine/visit.h"
+#include "remote/local_inside.h"
+
+#define STEP_NS (100 * WEIR__NS_PER_MS)
+#define TRIES   100
+
+/* A debt that there is no room for is no more than what the share has granted: it is there already. */
+void weir__local_charge(struct weir__local *l, struct weir__local_limit *x,
+                        const struct weir_request *rq, struct weir__moment at)
+{
+    struct weir_request mine = *rq;
+    struct weir_verdict v;
+
+    mine.policy = atomic_load_explicit(&x->debts, memory_order_acquire);
+    if (mine.policy)
+        (void)weir__answer(l->engine, &mine, WEIR__TAKE, at, NULL, &v);
+}
+
+void weir__local_owe(struct weir__local *l, int64_t until_ns)
+{
+    const int64_t step = weir__add_sat(until_ns - until_ns % STEP_NS, STEP_NS);
+    int64_t seen = atomic_load_explicit(&l->owes_until_ns, memory_order_relaxed);
+
+    while (seen < step && !atomic_compare_exchange_weak(&l->owes_until_ns, &seen, step))
+        continue;
+}
+
+bool weir__local_owes(const struct weir__local *l, struct weir__moment at)
+{
+    return atomic_load_explicit(&l->owes_until_ns, memory_order_relaxed) > at.now_ns;
+}
+
+/* ---- One term ---------------------------------------------------------------------------------- */
+
+/* What is done to a term's state; false: the table must grow first. */
+struct business {
+    struct weir *w;
+    struct weir__moment at;
+    bool (*run)(struct business *b, const struct weir__trip *to, struct weir__visit *there);
+    int64_t events; /* that were taken out, or are to be put back */
+};
+
+/* Within a reader's section. 0 or WEIR__STALE, or an error. */
+static int visit(struct business *b, const struct weir_request *rq, int term)
+{
+    struct weir__seat *seat = weir__store_seat(b->w->store);
+    struct weir__trip to = {.policy = rq->policy, .edition = weir__policy_edition(rq->policy)};
+    struct weir__edition *by;
+    struct weir__visit there;
+    bool settled;
+    int error;
+
+    if (!to.edition || !seat)
+        return WEIR__STALE;
+    if (term >= to.edition->n)
+        return WEIR_EINVAL;
+    by =
+        weir__edition_for(to.edition, to.edition->exceptions ? weir__key_hash(b->w->store, rq) : 0);
+    to.clause = &by->clause[term];
+    weir__trip_set_out(&to, weir__fingerprint_at(to.clause, rq));
+    weir__trip_look(&to);
+    error = weir__visit_come(&to, seat, b->at.now_ns, &there);
+    if (error)
+        return error;
+    settled = b->run(b, &to, &there);
+    weir__visit_leave(&there);
+    if (settled)
+        return 0;
+    weir__table_grow_now(to.clause->table, b->at.now_ns);
+    return WEIR__STALE;
+}
+
+static int go(struct business *b, const struct weir_request *rq, int term)
+{
+    int error = WEIR__STALE;
+
+    for (int i = 0; i < TRIES && error == WEIR__STALE; i++) {
+        if (i > 0)
+            (void)sched_yield();
+        weir__readers_enter();
+        error = visit(b, rq, term);
+        weir__readers_exit();
+    }
+    return error;
+}
+
+static struct weir_verdict look(const struct business *b, struct weir__clause *c,
+                                struct weir__state *s)
+{
+    const struct weir__ask ask = weir__clause_ask(c, 0, 0, b->at.now_ns, b->at.wall_ns);
+    struct weir_verdict v;
+
+    weir__peek(&c->meter, s, &ask, &v);
+    return v;
+}
+
+/* ---- Taking out -------------------------------------------------------------------------------- */
+
+/* Whether what is owed, `ns` rounded up, is more than so many whole events of a bucket. Of smooth-warmup the
+ * time until it is as good as new says nothing of the sort. */
+static bool is_more(const struct weir_term *t, int64_t ns, int64_t events)
+{
+    switch (t->algorithm) {
+    case WEIR_TOKEN_BUCKET:
+    case WEIR_LEAKY_BUCKET:
+    case WEIR_PACER:
+    case WEIR_SMOOTH_BURSTY:
+    case WEIR_MIN_INTERVAL:
+        return ns > 0 && weir__wide(ns - 1) * weir__wide(t->count) >=
+                             weir__wide(events) * weir__wide(t->period_ns);
+    case WEIR_FIXED_WINDOW:
+    case WEIR_SLIDING_WINDOW:
+    case WEIR_SLIDING_COUNTER:
+    case WEIR_SLIDING_LOG:
+    case WEIR_SMOOTH_WARMUP:
+    case WEIR__GUARDS: break;
+    }
+    return false;
+}
+
+static bool take_out(struct business *b, const struct weir__trip *to, struct weir__visit *there)
+{
+    const struct weir__meter *m = &to->clause->meter;
+    struct weir_verdict v;
+
+    b->events = 0;
+    if (!there->state || weir__meter_guards(m))
+        return true;
+    v = look(b, to->clause, there->state);
+    b->events = weir__refund(m, there->state, INT64_MAX, b->at.now_ns);
+    b->events += is_more(&m->term, v.reset_after_ns, b->events);
+    weir__reset(there->state);
+    weir__table_forget(to->clause->table, &there->hold);
+    return true;
+}
+
+/* The i-th term that owes, as the whole counts them; -1: there are no more. */
+static int owing_term(uint64_t terms, int i)
+{
+    /* The terms ascend, so only the first can be 0. */
+    return i < WEIR_TERMS_MAX && (i == 0 || weir__local_term(terms, i) != 0)
+               ? weir__local_term(terms, i)
+               : -1;
+}
+
+static bool has_debts(const struct weir__local_limit *x, const struct weir_request *rq,
+                      struct weir_request *mine, uint64_t *terms)
+{
+    *mine = *rq;
+    mine->policy = atomic_load_explicit(&x->debts, memory_order_acquire);
+    *terms = atomic_load_explicit(&x->owing, memory_order_relaxed);
+    return mine->policy != NULL;
+}
+
+int64_t weir__local_settle(struct weir__local *l, struct weir__local_limit *x,
+                           const struct weir_request *rq, struct weir__moment at,
+                           int64_t back[WEIR_TERMS_MAX])
+{
+    struct business b = {.w = l->engine, .at = at, .run = take_out};
+    struct weir_request mine;
+    uint64_t terms;
+    int64_t most = 0;
+
+    if (back)
+        memset(back, 0, WEIR_TERMS_MAX * sizeof back[0]);
+    if (!has_debts(x, rq, &mine, &terms))
+        return 0;
+    for (int i = 0; owing_term(terms, i) >= 0; i++) {
+        if (go(&b, &mine, i) != 0)
+            continue;
+        if (back)
+            back[owing_term(terms, i)] = b.events;
+        most = weir__max(most, b.events);
+    }
+    return most;
+}
+
+/* ---- Putting back ------------------------------------------------------------------------------ */
+
+/* As much as there is room for: what was granted meanwhile is charged already. */
+static void charge(const struct business *b, struct weir__clause *c, struct weir__state *s)
+{
+    const int64_t events = weir__min(b->events, look(b, c, s).remaining);
+    const struct weir__ask ask = weir__clause_ask(c, events, 0, b->at.now_ns, b->at.wall_ns);
+    struct weir_verdict v;
+
+    weir__take(&c->meter, s, &ask, &v);
+}
+
+static bool put_back(struct business *b, const struct weir__trip *to, struct weir__visit *there)
+{
+    struct weir__table *t = to->clause->table;
+    int64_t free_ns = 0;
+
+    if (weir__meter_guards(&to->clause->meter))
+        return true;
+    if (!there->state)
+        there->state = weir__table_make(t, there->seat, to->fingerprint, b->at.now_ns,
+                                        b->w->full == WEIR_FULL_EVICT, (struct weir__spared){0},
+                                        &there->hold, &free_ns);
+    if (!there->state)
+        return free_ns != WEIR__GROW_FIRST; /* the store is full of others: it is forgotten */
+    charge(b, to->clause, there->state);
+    if (there->state->fresh_ns == 0)
+        weir__table_forget(t, &there->hold);
+    return true;
+}
+
+void weir__local_unsettle(struct weir__local *l, struct weir__local_limit *x,
+                          const struct weir_request *rq, struct weir__moment at,
+                          const int64_t back[WEIR_TERMS_MAX])
+{
+    struct weir_request mine;
+    uint64_t terms;
+
+    if (!has_debts(x, rq, &mine, &terms))
+        return;
+    for (int i = 0; owing_term(terms, i) >= 0; i++) {
+        struct business b = {
+            .w = l->engine, .at = at, .run = put_back, .events = back[owing_term(terms, i)]};
+
+        if (b.events > 0)
+            (void)go(&b, &mine, i);
+    }
+}

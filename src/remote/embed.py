@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Puts the scripts of src/remote/lua into the library: `embed.py LUA_FOLDER OUT.c`.
+
+This is where it is said which files a script is made of, in which order; the tests of the scripts ask here too
+(`script`), so that what they prove is what is sent. Whoever connects to a Redis that does not know a script
+sends all of it: comments, indents and empty lines stay behind.
+"""
+
+import hashlib
+import os
+import re
+import sys
+
+FAMILIES = ("due", "window", "log", "warmup", "concurrency")    # the bits of a mask, from 1 on
+MASKS = range(1, 1 << len(FAMILIES))
+BEAT = 32
+FILES = ("head", "plain", "prelude", *FAMILIES, "main", "beat")
+TOKEN = re.compile(r"""'(?:\\.|[^'\\\n])*' | "(?:\\.|[^"\\\n])*" | --[^\n]*""", re.VERBOSE)
+
+
+def parts(mask):
+    """The names of the files of a script, in their order."""
+    if mask == BEAT:
+        return ["beat"]
+    families = [name for bit, name in enumerate(FAMILIES) if mask >> bit & 1]
+    return ["head", *["plain"] * (mask < 4), "prelude", *families, "main"]
+
+
+def stripped(text):
+    """The same program, in fewer bytes. Each file stays on lines of its own."""
+    if re.search(r"--\[=*\[", text) or re.search(r"\[=*\[", TOKEN.sub("''", text)):
+        raise SystemExit("embed.py: the scripts have no long brackets, for this knows none")
+    text = TOKEN.sub(lambda found: "" if found[0].startswith("--") else found[0], text)
+    lines = [line.strip() for line in text.split("\n")]
+    return "".join(line + "\n" for line in lines if line)
+
+
+def piece(folder, name):
+    with open(os.path.join(folder, name + ".lua"), encoding="ascii") as file:
+        return stripped(file.read())
+
+
+def script(folder, mask):
+    """The text that is sent, whose SHA-1 is the script's name."""
+    return "".join(piece(folder, name) for name in parts(mask))
+
+
+def literal(text):
+    return "\n".join('    "' + line.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t") + '\\n"'
+                     for line in text.splitlines()) or '    ""'
+
+
+def row(folder, mask):
+    text = script(folder, mask)
+    pieces = ", ".join("{%s, sizeof %s - 1}" % (name, name) for name in map(str.upper, parts(mask)))
+    return '    [%d] = {"%s", {%s, {NULL, 0}}, %d},' % (mask, hashlib.sha1(text.encode()).hexdigest(), pieces,
+                                                      len(text))
+
+
+def source(folder):
+    """The whole of scripts.c."""
+    texts = [f"static const char {name.upper()}[] =\n{literal(piece(folder, name))};" for name in FILES]
+    rows = [row(folder, mask) for mask in (*MASKS, BEAT)]
+    return "\n".join(["/* Made by embed.py from src/remote/lua. */", '#include "remote/scripts.h"', "",
+                      *texts, "", "const struct weir__script weir__scripts[WEIR__SCRIPT_COUNT] = {", *rows, "};", ""])
+
+
+if __name__ == "__main__":
+    with open(sys.argv[2], "w", encoding="ascii") as out:
+        out.write(source(sys.argv[1]))

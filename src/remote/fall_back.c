@@ -1,0 +1,70 @@
+/* What is said when the store is away: the answer of this node's shares (local.h), and what must be kept of it so that
+ * it can be given back. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "remote/ask.h"
+#include "remote/redis.h"
+
+/* What this node granted alone is kept like the rest, so that all are given back in one way. It has the name that the
+ * ticket would have had there: the store may have heard of it, though it did not answer. */
+static void keep_local(struct weir__asking *a, struct weir_reservation *r, struct weir_ticket *t)
+{
+    const int64_t until_ns = r ? r->act_ns : weir__add_sat(a->at.now_ns, a->lease_ns);
+    struct weir__keepsake *k = weir__ask_keepsake(a, until_ns);
+
+    if (!k)
+        return;
+    k->here = true;
+    if (r)
+        k->reservation = *r;
+    if (t)
+        k->ticket = *t;
+    if (r)
+        r->term[0].fingerprint = weir__memos_keep(a->redis->memos, k);
+    else
+        t->term[0].fingerprint = weir__memos_keep(a->redis->memos, k);
+}
+
+/* The requests whose keys no list lets pass; their places among all. */
+static size_t counted(const struct weir__asking *a, struct weir_request *rq, int *place)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < a->terms; i++)
+        if (i == 0 || a->request_of[i] != a->request_of[i - 1]) {
+            place[n] = a->request_of[i];
+            rq[n++] = a->rq[a->request_of[i]];
+        }
+    return n;
+}
+
+void weir__ask_fall_back(struct weir__asking *a)
+{
+    struct weir__local_limit *limit[WEIR_TERMS_MAX];
+    struct weir_request rq[WEIR_TERMS_MAX];
+    struct weir__memo *memo = a->memo;
+    int place[WEIR_TERMS_MAX];
+    const size_t n = counted(a, rq, place);
+
+    for (size_t i = 0; i < n; i++)
+        limit[i] = weir__redis_policy(rq[i].policy)->local;
+    weir__ask_settle(
+        a, weir__local_decide(a->redis->local, limit, rq, n, a->verb, a->at, memo, &a->verdict));
+    if (!a->error && a->verdict.which >= 0 && weir__ask_names_requests(a->verb))
+        a->verdict.which = place[a->verdict.which];
+    if (a->error || !a->verdict.allowed || !memo)
+        return;
+    memset(a->act_us, -1, sizeof a->act_us); /* nothing of it acts there */
+    if (memo->reservation && memo->reservation->n > 0) {
+        keep_local(a, memo->reservation, NULL);
+        memo->reservation->n = 1;
+        memo->reservation->term[0].policy = a->rq[0].policy;
+    }
+    if (memo->ticket && memo->ticket->n > 0) {
+        keep_local(a, NULL, memo->ticket);
+        memo->ticket->n = 1;
+        memo->ticket->term[0].policy = a->rq[0].policy;
+        memo->ticket->term[0].key = 0; /* whoever waits, is told */
+    }
+}

@@ -1,0 +1,247 @@
+/* Whether a store is there. The idea is in health.h.
+ *
+ * The breaker is the one that limits are written with: one error opens it, and the time that it stays open
+ * doubles from probe to probe. Callers only ever tell it of a failure: while it is closed their calls change
+ * nothing in it, and while it is not they do not call.
+ *
+ * Invariants:
+ *   (1) `away` is set just while the breaker is not closed.
+ *   (2) A call that was on its way when the store went, and fails after that, decides nothing: only the
+ *       keeper's probe does.
+ *   (3) One line is said when it goes and one when it is back, by whoever turned it; in between, if the
+ *       reason has changed, one in a while. Nothing is said under the lock.
+ */
+#include "remote/health.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/clock.h"
+#include "remote/local.h"
+
+/* probe-timeout is longer than any probe takes, all included: they are never given up but by their own timeout. */
+static const char BREAKER[] = "breaker errors=none count=1 window=1s buckets=1 open=100ms "
+                              "open-max=2s growth=2 probes=1 probe-timeout=1h";
+
+#define SAY_AGAIN_NS (10 * WEIR__NS_PER_S)
+#define LINE         640
+
+int weir__health_open(struct weir__health *h, const char *shown, const struct weir_log *log)
+{
+    struct weir_limit limit;
+    const int error = weir_limit_parse(&limit, BREAKER, NULL);
+
+    if (error)
+        return error;
+    *h = (struct weir__health){.away = false};
+    (void)snprintf(h->shown, sizeof h->shown, "%s", shown);
+    if (log)
+        h->log = *log;
+    weir__meter_init(&h->breaker, &limit.term[0], 0);
+    assert(weir__meter_state_size(&h->breaker) <= sizeof h->state);
+    assert(h->breaker.term.open_ns == WEIR__PROBE_FIRST_NS &&
+           h->breaker.term.open_most_ns == WEIR__PROBE_MOST_NS);
+    (void)pthread_mutex_init(&h->lock, NULL);
+    return 0;
+}
+
+void weir__health_close(struct weir__health *h)
+{
+    (void)pthread_mutex_destroy(&h->lock);
+}
+
+/* ---- Under the lock ---------------------------------------------------------------------------- */
+
+static int64_t now_of(const struct weir__health *h)
+{
+    return h->clock ? h->clock->now(h->clock->arg) : weir__clock_now();
+}
+
+static struct weir__state *state_of(struct weir__health *h)
+{
+    return (struct weir__state *)(void *)h->state;
+}
+
+static enum weir_stand stand_locked(struct weir__health *h, int64_t now_ns)
+{
+    struct weir_view v;
+
+    weir__view(&h->breaker, state_of(h), now_ns, &v);
+    return v.stand;
+}
+
+static void leave_locked(struct weir__health *h, int64_t entered_ns, int64_t now_ns,
+                         enum weir_outcome how)
+{
+    const struct weir__leaving l = {
+        .entered_ns = entered_ns, .now_ns = now_ns, .cost = 1, .how = how};
+
+    weir__leave(&h->breaker, state_of(h), &l);
+    atomic_store(&h->away, stand_locked(h, now_ns) != WEIR_CLOSED);
+}
+
+static uint64_t decided(const struct weir__health *h)
+{
+    return h->counts ? atomic_load(&h->counts->decided) : 0;
+}
+
+static uint64_t allowed(const struct weir__health *h)
+{
+    return h->counts ? atomic_load(&h->counts->allowed) : 0;
+}
+
+/* The probe that would bring it back may be the parent's, and the child has nobody yet who looks: so it is taken
+ * to be there, and whoever calls first finds out. */
+void weir__health_forked(struct weir__health *h)
+{
+    (void)pthread_mutex_init(&h->lock, NULL);
+    weir__reset(state_of(h));
+    atomic_store(&h->away, false);
+}
+
+/* ---- Lines ------------------------------------------------------------------------------------- */
+
+static void say(const struct weir__health *h, const char *line)
+{
+    if (h->log.say && line[0] != '\0')
+        h->log.say(h->log.arg, line);
+}
+
+/* What is left of a limit, as far as its own fallback does not say otherwise. */
+static void write_share(const struct weir__health *h, char *out, size_t cap)
+{
+    const int64_t nodes = h->counts ? atomic_load(&h->counts->nodes) : 1;
+
+    if (nodes > 1)
+        (void)snprintf(out, cap, "local: 1/%lld each", (long long)nodes);
+    else
+        (void)snprintf(out, cap, "local: all of it");
+}
+
+/* 350 ms, 5.2 s, 3 min 12 s, 2 h 5 min */
+static void write_span(int64_t ns, char *out, size_t cap)
+{
+    const long long ms = weir__max(0, ns) / WEIR__NS_PER_MS, s = ms / 1000;
+
+    if (s < 1)
+        (void)snprintf(out, cap, "%lld ms", ms);
+    else if (s < 60)
+        (void)snprintf(out, cap, "%lld.%lld s", s, ms / 100 % 10);
+    else if (s < 3600)
+        (void)snprintf(out, cap, "%lld min %lld s", s / 60, s % 60);
+    else
+        (void)snprintf(out, cap, "%lld h %lld min", s / 3600, s / 60 % 60);
+}
+
+static void write_return(const struct weir__health *h, int64_t now_ns, char *line, size_t cap)
+{
+    const unsigned long long fell_back = decided(h) - h->decided;
+    char span[64];
+    int n;
+
+    write_span(now_ns - h->since_ns, span, sizeof span);
+    n = snprintf(line, cap, "%s is back after %s", h->shown, span);
+    if (h->counts && n > 0 && (size_t)n < cap)
+        (void)snprintf(line + n, cap - (size_t)n, "; %llu decision%s fell back, %llu granted",
+                       fell_back, fell_back == 1 ? "" : "s",
+                       (unsigned long long)(allowed(h) - h->allowed));
+}
+
+/* ---- What callers and the keeper say ----------------------------------------------------------- */
+
+/* Writes down that it went, and what there is to say of it. */
+static void depart_locked(struct weir__health *h, const char *why, int64_t now_ns, char *line,
+                          size_t cap)
+{
+    char share[64];
+
+    h->since_ns = h->said_ns = now_ns;
+    h->decided = decided(h);
+    h->allowed = allowed(h);
+    (void)snprintf(h->why, sizeof h->why, "%s", why);
+    write_share(h, share, sizeof share);
+    (void)snprintf(line, cap, "%s is away: %s; limits fall back (%s)", h->shown, h->why, share);
+    atomic_fetch_add(&h->departures, 1);
+}
+
+void weir__health_failed(struct weir__health *h, const char *why)
+{
+    const int64_t now_ns = now_of(h);
+    char line[LINE] = "";
+
+    atomic_fetch_add_explicit(&h->failures, 1, memory_order_relaxed);
+    if (weir__health_is_away(h))
+        return;
+    (void)pthread_mutex_lock(&h->lock);
+    if (!weir__health_is_away(h)) {
+        leave_locked(h, now_ns, now_ns, WEIR_ERROR);
+        depart_locked(h, why, now_ns, line, sizeof line);
+    }
+    (void)pthread_mutex_unlock(&h->lock);
+    say(h, line);
+}
+
+void weir__health_refused(struct weir__health *h, const char *why)
+{
+    const int64_t now_ns = now_of(h);
+    char line[LINE] = "";
+
+    (void)pthread_mutex_lock(&h->lock);
+    if (h->refused_ns == 0 || now_ns - h->refused_ns >= SAY_AGAIN_NS) {
+        h->refused_ns = now_ns;
+        (void)snprintf(line, sizeof line, "%s refuses a request: %s; its limit falls back",
+                       h->shown, why);
+    }
+    (void)pthread_mutex_unlock(&h->lock);
+    say(h, line);
+}
+
+bool weir__health_may_probe(struct weir__health *h, int64_t now_ns, int64_t *next_ns)
+{
+    const struct weir__ask ask = {.cost = 1, .now_ns = now_ns};
+    struct weir_verdict v = {.allowed = false};
+
+    *next_ns = INT64_MAX;
+    if (!weir__health_is_away(h))
+        return false;
+    (void)pthread_mutex_lock(&h->lock);
+    if (weir__health_is_away(h)) {
+        weir__take(&h->breaker, state_of(h), &ask, &v);
+        if (v.allowed)
+            h->probe_ns = now_ns;
+        else
+            *next_ns = now_ns + weir__max(WEIR__NS_PER_MS, v.retry_after_ns);
+    }
+    (void)pthread_mutex_unlock(&h->lock);
+    return v.allowed;
+}
+
+/* Still away: the log is told of another reason, if it has not just been told of one. */
+static void stay_locked(struct weir__health *h, const char *why, int64_t now_ns, char *line,
+                        size_t cap)
+{
+    if (strncmp(h->why, why, sizeof h->why - 1) == 0 || now_ns - h->said_ns < SAY_AGAIN_NS)
+        return;
+    (void)snprintf(h->why, sizeof h->why, "%s", why);
+    h->said_ns = now_ns;
+    (void)snprintf(line, cap, "%s is still away: %s", h->shown, h->why);
+}
+
+void weir__health_probed(struct weir__health *h, bool good, const char *why)
+{
+    const int64_t now_ns = now_of(h);
+    char line[LINE] = "";
+
+    (void)pthread_mutex_lock(&h->lock);
+    if (weir__health_is_away(h)) {
+        leave_locked(h, h->probe_ns, now_ns, good ? WEIR_SUCCESS : WEIR_ERROR);
+        if (!weir__health_is_away(h)) {
+            atomic_fetch_add(&h->returns, 1);
+            write_return(h, now_ns, line, sizeof line);
+        } else {
+            stay_locked(h, why ? why : "", now_ns, line, sizeof line);
+        }
+    }
+    (void)pthread_mutex_unlock(&h->lock);
+    say(h, line);
+}

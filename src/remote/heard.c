@@ -1,0 +1,134 @@
+#include "remote/heard.h"
+
+#include <string.h>
+
+#include <hiredis/hiredis.h>
+
+#define KEPT_BYTES (128 * 1024) /* of an emptied buffer: pipelines come again */
+
+/* hiredis calls these as it reads, and takes NULL for a want of memory; to us it is what may not be said. */
+
+static struct weir__heard *begin(const redisReadTask *task)
+{
+    struct weir__heard *h = task->privdata;
+
+    if (task->parent)
+        return NULL;
+    h->type = task->type;
+    h->n = 0;
+    h->text[0] = '\0';
+    return h;
+}
+
+/* Redis says an unknown command again with its arguments, a password or keys among them: not to the log. */
+static void cut_arguments(char *text)
+{
+    char *at = strstr(text, ", with args");
+
+    if (at)
+        *at = '\0';
+}
+
+static void *hear_string(const redisReadTask *task, char *text, size_t len)
+{
+    struct weir__heard *h = begin(task);
+    const size_t kept = len < sizeof h->text ? len : sizeof h->text - 1;
+
+    if (!h || len > WEIR__HEARD_MOST ||
+        (task->type != REDIS_REPLY_STRING && task->type != REDIS_REPLY_STATUS &&
+         task->type != REDIS_REPLY_ERROR))
+        return NULL;
+    memcpy(h->text, text, kept);
+    h->text[kept] = '\0';
+    if (task->type == REDIS_REPLY_ERROR)
+        cut_arguments(h->text);
+    return h;
+}
+
+static void *hear_integer(const redisReadTask *task, long long number)
+{
+    struct weir__heard *h = task->privdata;
+
+    if (!task->parent)
+        h = begin(task);
+    h->number[task->parent ? task->idx : 0] = number; /* hear_array has seen to its length */
+    h->n++;
+    return h;
+}
+
+#if HIREDIS_MAJOR >= 1
+static void *hear_array(const redisReadTask *task, size_t elements)
+#else
+static void *hear_array(const redisReadTask *task, int elements)
+#endif
+{
+    return task->type == REDIS_REPLY_ARRAY && elements <= WEIR__REPLY_NUMBERS ? begin(task) : NULL;
+}
+
+static void *hear_nil(const redisReadTask *task)
+{
+    return begin(task);
+}
+
+#if HIREDIS_MAJOR >= 1
+static void *hear_double(const redisReadTask *task, double number, char *text, size_t len)
+{
+    (void)task, (void)number, (void)text, (void)len;
+    return NULL;
+}
+
+static void *hear_bool(const redisReadTask *task, int truth)
+{
+    (void)task, (void)truth;
+    return NULL;
+}
+#endif
+
+static void forget(void *heard)
+{
+    (void)heard; /* it is the connection's */
+}
+
+static redisReplyObjectFunctions functions = {
+    .createString = hear_string,
+    .createArray = hear_array,
+    .createInteger = hear_integer,
+    .createNil = hear_nil,
+    .freeObject = forget,
+#if HIREDIS_MAJOR >= 1
+    .createDouble = hear_double,
+    .createBool = hear_bool,
+#endif
+};
+
+void weir__heard_init(struct weir__heard *h, struct redisReader *r)
+{
+    r->fn = &functions;
+    r->privdata = h;
+    r->maxbuf = KEPT_BYTES;
+}
+
+int weir__heard_next(struct redisReader *r)
+{
+    void *reply = NULL;
+
+    if (redisReaderGetReply(r, &reply) != REDIS_OK)
+        return -1;
+    if (reply)
+        return 1;
+    /* A string that was announced, or a line that has no end, waits for the rest of it. */
+    return r->len - r->pos > WEIR__HEARD_MOST + 64 ? -1 : 0;
+}
+
+bool weir__heard_error(const struct weir__heard *h)
+{
+    return h->type == REDIS_REPLY_ERROR;
+}
+
+bool weir__heard_is(const struct weir__heard *h, const char *code)
+{
+    const size_t len = strlen(code);
+
+    return weir__heard_error(h) && strncmp(h->text, code, len) == 0 &&
+           (h->text[len] == ' ' || h->text[len] == '\0');
+}

@@ -1,0 +1,161 @@
+/* Calls on their way through one connection: which reply is whose, and what becomes of those without one.
+ *
+ * A link is one of
+ *
+ *     NONE -> REACHING -> GREETING -> OPEN      connect; AUTH, SELECT, CLIENT SETNAME; calls
+ *           any of these -> BROKEN -> NONE      all calls fail, and the next one connects anew
+ *
+ * Two may be at it at the same time. The driver, of whom there is one at most, reads, times, connects and fails:
+ * all steps but the one to BROKEN are its own. A writer, of whom there is also one at most, is whoever wants its
+ * calls sent (or the driver) and found nobody writing: what others queue meanwhile it sends with the next write. So
+ * nobody waits for anybody, and the more there are the fewer writes they need.
+ *
+ * NOSCRIPT: the script is loaded and the call sent again, both at the end of the line; a script that is on its way
+ * already is not sent twice. That the load came first is told by the call itself (`loads`): it hears two replies.
+ *
+ * Deadlines: `soonest_ns` is no later than the soonest of all that wait, and may be too early, for when a call has
+ * ended nobody looks for the next one. That is looked for when the time has come.
+ *
+ * Invariants:
+ *   (1) The order of the bytes sent (going, then out) is the order of the calls (asked, then fresh).
+ *   (2) Before OPEN nothing is sent but the greeting: a call that were decided in another database, or as another
+ *       user, would be worse than none.
+ *   (3) A call is in one list: fresh or asked, until whoever drives puts it in the list of those that are over.
+ *   (4) The connection is not closed while somebody writes to it.
+ */
+#ifndef WEIR_REMOTE_LINK_H
+#define WEIR_REMOTE_LINK_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "remote/bytes.h"
+#include "remote/lane.h"
+#include "remote/wire.h"
+
+struct weir__calls {
+    struct weir__call *first, *last;
+};
+
+enum weir__link_state {
+    WEIR__LINK_NONE,
+    WEIR__LINK_REACHING,
+    WEIR__LINK_GREETING,
+    WEIR__LINK_OPEN,
+    WEIR__LINK_BROKEN
+};
+
+struct weir__link {
+    pthread_mutex_t lock;
+    struct weir__lane_watch watch;
+
+    /* Changed under the lock. */
+    _Atomic int state;
+    struct weir__calls fresh; /* that the driver has not looked at */
+    struct weir__bytes out;   /* of all calls whose bytes are not in `going` */
+    size_t calls, bytes;      /* that wait, and theirs */
+    uint64_t turns;           /* calls ever queued */
+    unsigned epoch;           /* connections ever begun */
+    bool quiet;               /* none of those that wait has been sent: the driver is to look first
+                                 whether the other side is still there */
+    int64_t soonest_ns;
+    bool writing; /* somebody is at `going` */
+    bool rest;    /* the socket did not take all of it */
+    char why[WEIR__WIRE_WHY];
+
+    /* The writer's. */
+    struct weir__bytes going;
+    size_t gone; /* of it */
+
+    /* The driver's. */
+    struct weir__wire wire;
+    struct weir__calls asked;
+    int greets;                  /* replies of the greeting that are to come */
+    uint64_t loading;            /* scripts whose load is under way, by bit */
+    uint64_t barred;             /* scripts whose last load was refused, by bit ... */
+    char bar[WEIR__WIRE_WHY];    /* ... and how, the last of them */
+    bool stale;                  /* to be closed as soon as no call waits */
+    int64_t looked_ns;           /* when it was read from */
+    char failed[WEIR__WIRE_WHY]; /* an error of Redis's own, heard in this step; or "" */
+};
+
+void weir__link_init(struct weir__link *l, const struct weir__lane_watch *watch);
+/* No call waits any more. */
+void weir__link_clear(struct weir__link *l);
+/* In the child of a fork, for which no call waits. `sound`: nobody drove. */
+void weir__link_forked(struct weir__link *l, bool sound);
+
+static inline int weir__link_state(const struct weir__link *l)
+{
+    return atomic_load_explicit(&l->state, memory_order_acquire);
+}
+
+/* ---- For everybody, under the lock (link.c) ---------------------------------------------------- */
+
+/* All n or none: false if there is no room. */
+bool weir__link_queue_locked(struct weir__link *l, struct weir__call *const *c, size_t n);
+/* Sends what it can, unless it is the driver's to do; drops the lock meanwhile. */
+void weir__link_flush_locked(struct weir__link *l);
+/* The descriptor, and what to poll it for. -1: there is nothing to poll: a step is due, or nobody waits. */
+int weir__link_poll_locked(const struct weir__link *l, short *events);
+/* Whether calls wait for the driver alone: to be sent, or to fail. */
+bool weir__link_is_due_locked(const struct weir__link *l);
+/* The driver is to fail it. `why` has WEIR__WIRE_WHY bytes. */
+void weir__link_break_locked(struct weir__link *l, const char *why);
+
+/* ---- For the driver, without the lock ---------------------------------------------------------- */
+
+/* link.c: begins to connect, if a call waits and there is no connection. */
+void weir__link_open(struct weir__link *l);
+/* link.c: sees whether it has been connected. */
+void weir__link_reach(struct weir__link *l);
+/* link.c: the greeting is over. */
+void weir__link_greeted(struct weir__link *l);
+/* link.c: the next step fails it. */
+void weir__link_break(struct weir__link *l, const char *why);
+/* link.c: closes the connection; appends all calls to `over`, without an answer. Whether there were any. */
+bool weir__link_fail(struct weir__link *l, const char *why, struct weir__calls *over);
+/* link.c: closes the connection, unless a call that has been sent waits. */
+void weir__link_drop(struct weir__link *l);
+
+/* hear.c: calls were queued: connects, or sends them. */
+void weir__link_send(struct weir__link *l);
+/* hear.c: all that can be done without waiting. Appends the calls that are over, answered or not, to `over`. */
+void weir__link_step(struct weir__link *l, struct weir__calls *over);
+
+static inline void weir__calls_push(struct weir__calls *list, struct weir__call *c)
+{
+    c->next = NULL;
+    if (list->last)
+        list->last->next = c;
+    else
+        list->first = c;
+    list->last = c;
+}
+
+static inline struct weir__call *weir__calls_pop(struct weir__calls *list)
+{
+    struct weir__call *c = list->first;
+
+    if (!c)
+        return NULL;
+    list->first = c->next;
+    if (!list->first)
+        list->last = NULL;
+    return c;
+}
+
+/* All of b behind a; b is empty then. */
+static inline void weir__calls_join(struct weir__calls *a, struct weir__calls *b)
+{
+    if (!b->first)
+        return;
+    if (a->last)
+        a->last->next = b->first;
+    else
+        a->first = b->first;
+    a->last = b->last;
+    *b = (struct weir__calls){0};
+}
+
+#endif

@@ -1,0 +1,347 @@
+/* The limits of a node that is by itself: a private engine with policies for each share.
+ *
+ * A share is a limit like any other, so what the engine can do to limits it can do to shares: another number
+ * of nodes is a live change (limits.md), and what was used stays used. It is never given back when the store
+ * returns: however often that comes and goes, this node by itself grants no more than its share.
+ *
+ * What is still to be paid in is a second policy of the same limit: charged with whatever the share grants, and
+ * emptied when it is paid (debts.c).
+ *
+ * Invariants:
+ *   (1) The lock is for those who define. Who decides takes none: it reads a few words of the limit, each by
+ *       itself. While a limit is being changed it may be told the old share's answer and the new one's term.
+ *   (2) The policies, once there, stay until the limit is forgotten, also while it has no share.
+ *
+ * Not carried over, when the number of nodes changes: what has another layout then, which is sliding-log and
+ * permits with a lease, and unlisted limits other than a full token bucket.
+ */
+#include "remote/local.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/diag.h"
+#include "engine/unlisted.h"
+#include "remote/local_inside.h"
+
+/* ---- Life -------------------------------------------------------------------------------------- */
+
+int weir__local_open(struct weir__local **out, const struct weir_options *o, int64_t nodes,
+                     struct weir_diag *why)
+{
+    struct weir__local *l = aligned_alloc(WEIR__LINE, sizeof *l);
+    struct weir_options mine = *o;
+    int error;
+
+    if (!l)
+        return weir__diag(why, WEIR_ENOMEM, "out of memory");
+    memset(l, 0, sizeof *l);
+    mine.store = NULL;
+    mine.log = NULL;
+    mine.max_policies =
+        mine.max_policies > WEIR_POLICIES_MOST / 2 ? WEIR_POLICIES_MOST : 2 * mine.max_policies;
+    error = weir_open(&l->engine, &mine, why);
+    if (error) {
+        free(l);
+        return error;
+    }
+    (void)pthread_mutex_init(&l->lock, NULL);
+    atomic_init(&l->counts.nodes, nodes);
+    *out = l;
+    return 0;
+}
+
+static void limit_free(struct weir__local_limit *x)
+{
+    weir__local_own_free(x);
+    while (x->handle) {
+        struct weir__local_handle *h = x->handle;
+
+        x->handle = h->older;
+        free(h);
+    }
+    free(x);
+}
+
+void weir__local_close(struct weir__local *l)
+{
+    if (!l)
+        return;
+    weir_close(l->engine);
+    while (l->first) {
+        struct weir__local_limit *x = l->first;
+
+        l->first = x->next;
+        limit_free(x);
+    }
+    (void)pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+void weir__local_forked(struct weir__local *l)
+{
+    (void)pthread_mutex_init(&l->lock, NULL);
+}
+
+/* ---- Debts ------------------------------------------------------------------------------------- */
+
+/* They refuse nobody, and are charged each for itself. */
+bool weir__local_rates(const struct weir_limit *share, struct weir_limit *rates)
+{
+    *rates = (struct weir_limit){.n = 0};
+    for (int i = 0; i < share->n; i++)
+        if (share->term[i].algorithm < WEIR_FIRST_GUARD)
+            rates->term[rates->n++] = share->term[i];
+    for (int i = 0; i < rates->n; i++) {
+        rates->term[i].count_denied = false;
+        rates->term[i].shadow = true;
+    }
+    return rates->n > 0;
+}
+
+/* ---- Unlisted shares --------------------------------------------------------------------------- */
+
+/* A token bucket that begins full knows its own rate (algo/rate.c): its keys go on at another one. */
+static bool is_by_rate(const struct weir_limit *share)
+{
+    return share->n == 1 && share->term[0].algorithm == WEIR_TOKEN_BUCKET &&
+           share->term[0].initial == share->term[0].burst;
+}
+
+/* Whose the keys of an unlisted limit are: its scope's; of another share, unless by rate, they are others. */
+static int open_unlisted(struct weir__local *l, const struct weir__local_limit *x, char kind,
+                         const struct weir_limit *limit, struct weir_policy **policy,
+                         struct weir_diag *why)
+{
+    char *word = malloc(1 + x->scope_len + WEIR_LIMIT_TEXT_MAX);
+    struct weir__slice keys_of = {word, 1 + x->scope_len};
+    int error;
+
+    if (!word)
+        return weir__diag(why, WEIR_ENOMEM, "out of memory");
+    word[0] = kind;
+    memcpy(word + 1, x->scope, x->scope_len);
+    if (!is_by_rate(limit))
+        keys_of.len += weir_limit_print(limit, word + keys_of.len, WEIR_LIMIT_TEXT_MAX);
+    error = weir__unlisted_open(l->engine, limit, keys_of, is_by_rate(limit), policy, why);
+    free(word);
+    return error;
+}
+
+static void close_unlisted(struct weir__local *l, const struct weir__local_pair *pair)
+{
+    if (pair->share)
+        weir__unlisted_close(l->engine, pair->share);
+    if (pair->debts)
+        weir__unlisted_close(l->engine, pair->debts);
+}
+
+static int enforce_unlisted(struct weir__local *l, struct weir__local_limit *x,
+                            const struct weir_limit *share, const struct weir_limit *rates,
+                            struct weir__local_pair *pair, struct weir_diag *why)
+{
+    struct weir__local_handle *h = x->handle;
+    int error;
+
+    while (h && memcmp(&h->share, share, sizeof *share) != 0)
+        h = h->older;
+    if (h) {
+        *pair = h->pair;
+        return 0;
+    }
+    h = calloc(1, sizeof *h);
+    if (!h)
+        return weir__diag(why, WEIR_ENOMEM, "out of memory");
+    error = open_unlisted(l, x, 's', share, &pair->share, why);
+    if (!error && rates)
+        error = open_unlisted(l, x, 'd', rates, &pair->debts, why);
+    if (error) {
+        close_unlisted(l, pair);
+        free(h);
+        return error;
+    }
+    *h = (struct weir__local_handle){x->handle, *pair, *share};
+    x->handle = h;
+    return 0;
+}
+
+/* ---- Shares in force --------------------------------------------------------------------------- */
+
+static int enforce_listed(struct weir__local *l, const struct weir__local_limit *x,
+                          const struct weir_limit *share, const struct weir_limit *rates,
+                          struct weir__local_pair *pair, struct weir_diag *why)
+{
+    char text[WEIR_LIMIT_TEXT_MAX], name[sizeof x->name + 8];
+    int error;
+
+    (void)weir_limit_print(share, text, sizeof text);
+    error = weir_policy_set(l->engine, x->name, text, &pair->share, why);
+    if (error || !rates)
+        return error;
+    (void)weir_limit_print(rates, text, sizeof text);
+    (void)snprintf(name, sizeof name, "%s debts", x->name);
+    return weir_policy_set(l->engine, name, text, &pair->debts, why);
+}
+
+static int64_t reported_of(const struct weir_term *t)
+{
+    struct weir__meter m;
+
+    weir__meter_init(&m, t, 0);
+    return m.limit;
+}
+
+/* What whoever decides reads of it. */
+static void show(struct weir__local_limit *x, const struct weir_limit *whole, enum weir__away away)
+{
+    uint64_t shared = 0, owing = 0;
+    int n_shared = 0, n_owing = 0, denies = -1;
+
+    for (int i = 0; i < whole->n; i++) {
+        const struct weir_term *t = &whole->term[i];
+
+        if (denies < 0 && t->fallback == WEIR_FALLBACK_DENY && !t->shadow)
+            denies = i;
+        if (weir__share_keeps(t))
+            shared |= (uint64_t)i << (4 * n_shared++);
+        if (weir__share_keeps(t) && t->algorithm < WEIR_FIRST_GUARD)
+            owing |= (uint64_t)i << (4 * n_owing++);
+    }
+    atomic_store(&x->shared, shared);
+    atomic_store(&x->owing, owing);
+    atomic_store(&x->denies, denies);
+    atomic_store(&x->reported, reported_of(&whole->term[0]));
+    atomic_store(&x->away, (int)away); /* last: by now there is a policy, if it needs one */
+}
+
+/* The limit's share among so many is in force from now on. The caller holds the lock. */
+static int enforce_locked(struct weir__local *l, struct weir__local_limit *x,
+                          const struct weir_limit *whole, int64_t nodes, struct weir_diag *why)
+{
+    struct weir__local_pair pair = {NULL, NULL};
+    struct weir_limit share, rates;
+    const enum weir__away away = weir__share_of(whole, nodes, &share);
+    int error = 0;
+
+    if (away == WEIR__AWAY_SHARE) {
+        const bool owes = weir__local_rates(&share, &rates);
+
+        error = x->unlisted ? enforce_unlisted(l, x, &share, owes ? &rates : NULL, &pair, why)
+                            : enforce_listed(l, x, &share, owes ? &rates : NULL, &pair, why);
+    }
+    if (error)
+        return error;
+    if (pair.share)
+        atomic_store(&x->share, pair.share);
+    if (pair.debts)
+        atomic_store(&x->debts, pair.debts);
+    show(x, whole, away);
+    x->whole = *whole;
+    return 0;
+}
+
+/* ---- Limits ------------------------------------------------------------------------------------ */
+
+static struct weir__local_limit *limit_make(struct weir__local *l, struct weir__slice scope,
+                                            bool unlisted)
+{
+    struct weir__local_limit *x = calloc(1, sizeof *x + scope.len);
+
+    if (!x)
+        return NULL;
+    (void)snprintf(x->name, sizeof x->name, "%llu", (unsigned long long)++l->names);
+    x->unlisted = unlisted;
+    x->scope_len = scope.len;
+    if (scope.len > 0)
+        memcpy(x->scope, scope.at, scope.len);
+    return x;
+}
+
+static void enlist(struct weir__local *l, struct weir__local_limit *x)
+{
+    x->next = l->first;
+    if (x->next)
+        x->next->before = x;
+    l->first = x;
+}
+
+int weir__local_define(struct weir__local *l, struct weir__local_limit **limit,
+                       struct weir__slice scope, const struct weir_limit *whole, bool unlisted,
+                       struct weir_diag *why)
+{
+    struct weir__local_limit *x;
+    int error;
+
+    (void)pthread_mutex_lock(&l->lock);
+    x = *limit ? *limit : limit_make(l, scope, unlisted);
+    error = x ? enforce_locked(l, x, whole, weir__local_nodes_now(l), why)
+              : weir__diag(why, WEIR_ENOMEM, "out of memory");
+    if (!error && !*limit) /* else it stays as it is, for others may look */
+        enlist(l, *limit = x);
+    if (!error)
+        weir__local_own_enforce(l, x);
+    else if (x && !*limit)
+        limit_free(x);
+    (void)pthread_mutex_unlock(&l->lock);
+    return error;
+}
+
+void weir__local_forget(struct weir__local *l, struct weir__local_limit *x)
+{
+    if (!x)
+        return;
+    (void)pthread_mutex_lock(&l->lock);
+    *(x->before ? &x->before->next : &l->first) = x->next;
+    if (x->next)
+        x->next->before = x->before;
+    (void)pthread_mutex_unlock(&l->lock);
+    for (struct weir__local_handle *h = x->handle; h; h = h->older)
+        close_unlisted(l, &h->pair);
+    if (!x->unlisted && atomic_load(&x->share))
+        (void)weir_policy_forget(l->engine, atomic_load(&x->share));
+    if (!x->unlisted && atomic_load(&x->debts))
+        (void)weir_policy_forget(l->engine, atomic_load(&x->debts));
+    limit_free(x);
+}
+
+/* ---- Nodes ------------------------------------------------------------------------------------- */
+
+void weir__local_nodes(struct weir__local *l, int64_t nodes)
+{
+    nodes = weir__max(1, nodes);
+    (void)pthread_mutex_lock(&l->lock);
+    if (nodes != weir__local_nodes_now(l)) {
+        atomic_store(&l->counts.nodes, nodes);
+        for (struct weir__local_limit *x = l->first; x; x = x->next) {
+            /* One that there is no memory for keeps the share it has. */
+            (void)enforce_locked(l, x, &x->whole, nodes, NULL);
+            weir__local_own_enforce(l, x);
+        }
+    }
+    (void)pthread_mutex_unlock(&l->lock);
+}
+
+int64_t weir__local_nodes_now(const struct weir__local *l)
+{
+    return atomic_load_explicit(&l->counts.nodes, memory_order_relaxed);
+}
+
+/* ---- What it holds ----------------------------------------------------------------------------- */
+
+struct weir__local_counts *weir__local_counts(struct weir__local *l)
+{
+    return &l->counts;
+}
+
+int weir__local_room(struct weir__local *l, int64_t now_ns, struct weir_stats *stats)
+{
+    const uint32_t policies = stats->policies, max_policies = stats->max_policies;
+    const int error = weir_stats_at(l->engine, now_ns, stats);
+
+    if (!error) {
+        stats->policies = policies;
+        stats->max_policies = max_policies;
+    }
+    return error;
+}

@@ -1,0 +1,209 @@
+/* What a node that is by itself answers.
+ *
+ * A limit that denies refuses the whole request, one that allows has no say in it, and what is left is the
+ * private engine's to decide, by the shares.
+ */
+#include <assert.h>
+
+#include "remote/local_inside.h"
+
+#define RETRY_NS WEIR__NS_PER_S /* of a refusal: about when the store is looked for again */
+
+/* The requests that have a share, and their places among all; behind them, of a reservation, the same to what
+ * they owe, so that to cancel it gives back to both. */
+struct shares {
+    struct weir_request rq[2 * WEIR_TERMS_MAX];
+    int place[WEIR_TERMS_MAX];
+    size_t n;
+};
+
+static bool names_requests(enum weir__verb verb)
+{
+    return verb == WEIR__TAKE_ALL || verb == WEIR__ENTER_ALL;
+}
+
+static enum weir__away away_of(const struct weir__local_limit *x)
+{
+    return (enum weir__away)atomic_load_explicit(&x->away, memory_order_acquire);
+}
+
+/* ---- Answers without a share ------------------------------------------------------------------- */
+
+/* The first request that is denied, or -1. Nothing is always granted. */
+static int denied(struct weir__local_limit *const *limit, const struct weir_request *rq, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (rq[i].cost > 0 && away_of(limit[i]) == WEIR__AWAY_DENY)
+            return (int)i;
+    return -1;
+}
+
+static void deny(const struct weir__local_limit *x, int request, enum weir__verb verb,
+                 struct weir__memo *memo, struct weir_verdict *v)
+{
+    *v = (struct weir_verdict){.allowed = false,
+                               .reason = WEIR_FALLBACK,
+                               .which = names_requests(verb) ? request : atomic_load(&x->denies),
+                               .limit = atomic_load(&x->reported),
+                               .retry_after_ns = RETRY_NS};
+    if (memo && memo->reservation)
+        *memo->reservation = (struct weir_reservation){0};
+    if (memo)
+        memo->full = false;
+}
+
+/* Nobody counts it, so there is nothing to give back, and all of the limit is left. */
+static void allow(const struct weir__local_limit *x, struct weir__moment at,
+                  struct weir__memo *memo, struct weir_verdict *v)
+{
+    *v = (struct weir_verdict){
+        .allowed = true, .reason = WEIR_FALLBACK, .which = -1, .limit = atomic_load(&x->reported)};
+    v->remaining = v->limit;
+    if (memo && memo->reservation)
+        *memo->reservation = (struct weir_reservation){.act_ns = at.now_ns};
+    if (memo && memo->ticket) {
+        memo->ticket->entered_ns = at.now_ns;
+        memo->ticket->n = 0;
+    }
+    if (memo)
+        memo->full = false;
+}
+
+/* ---- Answers of shares ------------------------------------------------------------------------- */
+
+static void gather(struct weir__local_limit *const *limit, const struct weir_request *rq, size_t n,
+                   struct shares *s)
+{
+    s->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (away_of(limit[i]) != WEIR__AWAY_SHARE)
+            continue;
+        s->rq[s->n] = rq[i];
+        s->rq[s->n].policy = atomic_load_explicit(&limit[i]->share, memory_order_acquire);
+        s->place[s->n++] = (int)i;
+    }
+}
+
+/* As the whole limits count them. */
+static void name_refusal(const struct weir__local_limit *x, const struct shares *s,
+                         enum weir__verb verb, struct weir__memo *memo, struct weir_verdict *v)
+{
+    const uint64_t terms = atomic_load_explicit(&x->shared, memory_order_relaxed);
+
+    if (v->which >= 0 && names_requests(verb)) /* for a debt there may have been no room */
+        v->which = s->place[v->which < (int)s->n ? v->which : 0];
+    else if (v->which >= 0)
+        v->which = weir__local_term(terms, v->which);
+    if (memo && verb == WEIR__ENTER)
+        memo->line.term = weir__local_term(terms, memo->line.term);
+}
+
+/* Debts refuse nothing: they are shadows. Where there are too many terms for both, those of the shares are all
+ * that is remembered. */
+static int reserve(struct weir__local *l, struct weir__local_limit *const *limit, struct shares *s,
+                   enum weir__verb verb, struct weir__moment at, struct weir__memo *memo,
+                   struct weir_verdict *v, bool *owes)
+{
+    size_t n = s->n;
+    int error;
+
+    for (size_t i = 0; i < s->n; i++) {
+        s->rq[n] = s->rq[i];
+        s->rq[n].policy = atomic_load_explicit(&limit[s->place[i]]->debts, memory_order_acquire);
+        n += s->rq[n].policy != NULL;
+    }
+    error = n <= WEIR_TERMS_MAX ? weir__all(l->engine, s->rq, n, verb, at, memo, v) : WEIR_EINVAL;
+    *owes = error == 0;
+    return error == WEIR_EINVAL ? weir__all(l->engine, s->rq, s->n, verb, at, memo, v) : error;
+}
+
+static int ask_engine(struct weir__local *l, const struct shares *s, enum weir__verb verb,
+                      struct weir__moment at, struct weir__memo *memo, struct weir_verdict *v)
+{
+    assert(!weir__verb_enters(verb) || (memo && memo->ticket));
+    return s->n == 1 && !names_requests(verb)
+               ? weir__answer(l->engine, s->rq, verb, at, memo, v)
+               : weir__all(l->engine, s->rq, s->n, verb, at, memo, v);
+}
+
+/* What the grant of a share leaves behind. */
+static void owe(struct weir__local *l, struct weir__local_limit *const *limit,
+                const struct shares *s, struct weir__moment at, const struct weir_verdict *v,
+                bool owes)
+{
+    for (size_t i = 0; i < s->n && !owes; i++)
+        weir__local_charge(l, limit[s->place[i]], &s->rq[i], at);
+    weir__local_owe(l, weir__add_sat(at.now_ns, v->reset_after_ns));
+}
+
+static int answer(struct weir__local *l, struct weir__local_limit *const *limit,
+                  const struct weir_request *rq, size_t n, enum weir__verb verb,
+                  struct weir__moment at, struct weir__memo *memo, struct weir_verdict *v)
+{
+    const int refused = denied(limit, rq, n);
+    struct shares s;
+    bool owes = false;
+    int error;
+
+    if (refused >= 0) {
+        deny(limit[refused], refused, verb, memo, v);
+        return 0;
+    }
+    gather(limit, rq, n, &s);
+    if (s.n == 0) {
+        allow(limit[0], at, memo, v);
+        return 0;
+    }
+    error = memo && memo->reservation ? reserve(l, limit, &s, verb, at, memo, v, &owes)
+                                      : ask_engine(l, &s, verb, at, memo, v);
+    if (error)
+        return error;
+    name_refusal(limit[s.place[0]], &s, verb, memo, v);
+    if (v->allowed && verb != WEIR__PEEK && v->reset_after_ns > 0)
+        owe(l, limit, &s, at, v, owes);
+    return 0;
+}
+
+/* ---- For the store that is away ---------------------------------------------------------------- */
+
+int weir__local_decide(struct weir__local *l, struct weir__local_limit *const *limit,
+                       const struct weir_request *rq, size_t n, enum weir__verb verb,
+                       struct weir__moment at, struct weir__memo *memo, struct weir_verdict *v)
+{
+    int error;
+
+    assert(n >= 1 && n <= WEIR_TERMS_MAX);
+    error = answer(l, limit, rq, n, verb, at, memo, v);
+    if (error || verb == WEIR__PEEK)
+        return error;
+    atomic_fetch_add_explicit(&l->counts.decided, 1, memory_order_relaxed);
+    if (v->allowed)
+        atomic_fetch_add_explicit(&l->counts.allowed, 1, memory_order_relaxed);
+    return 0;
+}
+
+int weir__local_cancel(struct weir__local *l, struct weir_reservation *r, struct weir__moment at,
+                       int64_t *back)
+{
+    return weir_cancel_at(l->engine, r, at.now_ns, back);
+}
+
+int weir__local_exit(struct weir__local *l, struct weir_ticket *t, enum weir_outcome how,
+                     struct weir__moment at)
+{
+    return weir_exit_at(l->engine, t, how, at.now_ns);
+}
+
+void weir__local_reset(struct weir__local *l, struct weir__local_limit *x,
+                       const struct weir_request *rq, struct weir__moment at)
+{
+    struct weir_policy *const policy[] = {atomic_load(&x->share), atomic_load(&x->debts)};
+
+    for (int i = 0; i < 2; i++) {
+        struct weir_request mine = *rq;
+
+        mine.policy = policy[i];
+        if (policy[i])
+            (void)weir_reset_at(l->engine, &mine, at.now_ns);
+    }
+}

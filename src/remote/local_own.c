@@ -1,0 +1,133 @@
+/* Keys with a limit of their own, at a node that is by itself: a share of that.
+ *
+ * It falls back as the policy's limit does: the same terms have a share, so that its states have the policy's
+ * shape. Where they have not (a count that is wide on one side only, another algorithm) it is out of force, and
+ * the policy's own share holds: as in the engine itself.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "remote/local_inside.h"
+
+static struct weir__local_own **own_find(struct weir__local_limit *x, const void *key, size_t len)
+{
+    struct weir__local_own **at = &x->own;
+
+    while (*at && ((*at)->key_len != len || (len > 0 && memcmp((*at)->key, key, len) != 0)))
+        at = &(*at)->next;
+    return at;
+}
+
+static struct weir__local_own *own_make(const void *key, size_t len, const struct weir_limit *limit)
+{
+    const size_t bytes = (size_t)limit->n * sizeof limit->term[0];
+    struct weir__local_own *own = calloc(1, sizeof *own + len);
+
+    if (own)
+        own->term = malloc(bytes);
+    if (!own || !own->term) {
+        free(own);
+        return NULL;
+    }
+    own->key_len = len;
+    if (len > 0)
+        memcpy(own->key, key, len);
+    own->n = limit->n;
+    memcpy(own->term, limit->term, bytes);
+    return own;
+}
+
+/* The key's limit, falling back as the policy's does. False: it does not go with that. */
+static bool own_whole(const struct weir__local_limit *x, const struct weir__local_own *own,
+                      struct weir_limit *whole)
+{
+    if (own->n != x->whole.n)
+        return false;
+    *whole = (struct weir_limit){.n = own->n};
+    for (int i = 0; i < own->n; i++) {
+        whole->term[i] = own->term[i];
+        whole->term[i].fallback = x->whole.term[i].fallback;
+        if (!weir__share_keeps(&x->whole.term[i]))
+            whole->term[i].shadow = x->whole.term[i].shadow;
+        if (own->term[i].algorithm != x->whole.term[i].algorithm)
+            return false;
+    }
+    return true;
+}
+
+/* Only a want of memory is an error. No limit: it is taken away. */
+static int own_set(struct weir__local *l, struct weir_policy *p, const void *key, size_t key_len,
+                   const struct weir_limit *limit)
+{
+    char text[WEIR_LIMIT_TEXT_MAX];
+    int error;
+
+    if (!p)
+        return 0;
+    if (limit)
+        (void)weir_limit_print(limit, text, sizeof text);
+    error = weir_override_set(l->engine, p, key, key_len, limit ? text : NULL, NULL);
+    return error == WEIR_EINVAL ? 0 : error;
+}
+
+/* own NULL: no longer. The caller holds the lock. */
+static int own_enforce(struct weir__local *l, struct weir__local_limit *x, const void *key,
+                       size_t key_len, const struct weir__local_own *own)
+{
+    struct weir_limit whole, share, rates;
+    bool has_share, has_rates;
+    int error;
+
+    if (x->unlisted)
+        return 0;
+    has_share = own && own_whole(x, own, &whole) &&
+                weir__share_of(&whole, weir__local_nodes_now(l), &share) == WEIR__AWAY_SHARE;
+    has_rates = has_share && weir__local_rates(&share, &rates);
+    error = own_set(l, atomic_load(&x->share), key, key_len, has_share ? &share : NULL);
+    if (!error)
+        error = own_set(l, atomic_load(&x->debts), key, key_len, has_rates ? &rates : NULL);
+    return error;
+}
+
+int weir__local_override(struct weir__local *l, struct weir__local_limit *x, const void *key,
+                         size_t key_len, const struct weir_limit *whole)
+{
+    struct weir__local_own *own = whole ? own_make(key, key_len, whole) : NULL;
+    struct weir__local_own **at, *old;
+    int error;
+
+    if (whole && !own)
+        return WEIR_ENOMEM;
+    (void)pthread_mutex_lock(&l->lock);
+    at = own_find(x, key, key_len);
+    old = *at;
+    if (old)
+        *at = old->next;
+    if (own) {
+        own->next = x->own;
+        x->own = own;
+    }
+    error = own || old ? own_enforce(l, x, key, key_len, own) : 0;
+    (void)pthread_mutex_unlock(&l->lock);
+    if (old)
+        free(old->term);
+    free(old);
+    return error;
+}
+
+void weir__local_own_enforce(struct weir__local *l, struct weir__local_limit *x)
+{
+    for (const struct weir__local_own *own = x->own; own; own = own->next)
+        (void)own_enforce(l, x, own->key, own->key_len, own);
+}
+
+void weir__local_own_free(struct weir__local_limit *x)
+{
+    while (x->own) {
+        struct weir__local_own *own = x->own;
+
+        x->own = own->next;
+        free(own->term);
+        free(own);
+    }
+}

@@ -1,0 +1,155 @@
+#include "remote/memos.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_PLACES 64 /* a power of two */
+
+/* By number, in the place that its lowest bits say; a number is given out for a free place. So to find one is
+ * to look at one place. */
+struct weir__memos {
+    pthread_mutex_t lock;
+    struct weir__keepsake **place;
+    size_t places, kept;
+    uint64_t turn;   /* of the numbers: the bits above the place */
+    size_t look;     /* where the next free place is looked for */
+    size_t sweep_at; /* how many there may be before those past their time are looked for */
+};
+
+struct weir__memos *weir__memos_open(void)
+{
+    struct weir__memos *m = calloc(1, sizeof *m);
+
+    if (!m)
+        return NULL;
+    m->place = calloc(FIRST_PLACES, sizeof *m->place);
+    if (!m->place) {
+        free(m);
+        return NULL;
+    }
+    m->places = FIRST_PLACES;
+    m->sweep_at = FIRST_PLACES / 2;
+    (void)pthread_mutex_init(&m->lock, NULL);
+    return m;
+}
+
+void weir__memos_close(struct weir__memos *m)
+{
+    if (!m)
+        return;
+    for (size_t i = 0; i < m->places; i++)
+        free(m->place[i]);
+    free(m->place);
+    (void)pthread_mutex_destroy(&m->lock);
+    free(m);
+}
+
+void weir__memos_forked(struct weir__memos *m)
+{
+    (void)pthread_mutex_init(&m->lock, NULL);
+}
+
+/* ---- Room -------------------------------------------------------------------------------------- */
+
+static void sweep(struct weir__memos *m, int64_t now_ns)
+{
+    for (size_t i = 0; i < m->places; i++)
+        if (m->place[i] && m->place[i]->until_ns < now_ns) {
+            free(m->place[i]);
+            m->place[i] = NULL;
+            m->kept--;
+        }
+    m->sweep_at = m->kept * 2 < FIRST_PLACES / 2 ? FIRST_PLACES / 2 : m->kept * 2;
+}
+
+/* Twice as many places; everybody's number says the place still, for it has more bits than that. */
+static void grow(struct weir__memos *m)
+{
+    struct weir__keepsake **place = calloc(m->places * 2, sizeof *place);
+
+    if (!place)
+        return;
+    for (size_t i = 0; i < m->places; i++)
+        if (m->place[i])
+            place[m->place[i]->id % (m->places * 2)] = m->place[i];
+    free(m->place);
+    m->place = place;
+    m->places *= 2;
+}
+
+bool weir__memos_have_room(struct weir__memos *m, int64_t now_ns)
+{
+    bool room;
+
+    (void)pthread_mutex_lock(&m->lock);
+    if (m->kept >= m->sweep_at)
+        sweep(m, now_ns);
+    if (m->kept * 2 >= m->places && m->places < 2 * WEIR__MEMOS_MOST)
+        grow(m);
+    room = m->kept < WEIR__MEMOS_MOST && m->kept < m->places;
+    (void)pthread_mutex_unlock(&m->lock);
+    return room;
+}
+
+/* ---- Keepsakes --------------------------------------------------------------------------------- */
+
+struct weir__keepsake *weir__keepsake_make(const struct weir_request *rq, size_t n)
+{
+    struct weir__keepsake *k;
+    size_t bytes = sizeof *k + n * sizeof k->part[0];
+    char *at;
+
+    for (size_t i = 0; i < n; i++)
+        bytes += rq[i].key_len;
+    k = calloc(1, bytes);
+    if (!k)
+        return NULL;
+    k->n = (int)n;
+    at = (char *)(k->part + n);
+    for (size_t i = 0; i < n; i++) {
+        k->part[i].policy = rq[i].policy;
+        k->part[i].cost = rq[i].cost;
+        k->part[i].key = (struct weir__slice){at, rq[i].key_len};
+        if (rq[i].key_len > 0)
+            memcpy(at, rq[i].key, rq[i].key_len);
+        at += rq[i].key_len;
+    }
+    return k;
+}
+
+uint64_t weir__memos_keep(struct weir__memos *m, struct weir__keepsake *k)
+{
+    uint64_t id = 0;
+
+    (void)pthread_mutex_lock(&m->lock);
+    if (m->kept < m->places) { /* who has asked for room finds one */
+        while (m->place[m->look])
+            m->look = (m->look + 1) % m->places;
+        id = k->id = ++m->turn * 2 * WEIR__MEMOS_MOST + m->look;
+        m->place[m->look] = k;
+        m->kept++;
+    }
+    (void)pthread_mutex_unlock(&m->lock);
+    if (id == 0)
+        free(k);
+    return id;
+}
+
+struct weir__keepsake *weir__memos_take(struct weir__memos *m, uint64_t id)
+{
+    struct weir__keepsake *k;
+    size_t i;
+
+    (void)pthread_mutex_lock(&m->lock);
+    i = id % m->places;
+    k = m->place[i];
+    if (k && k->id == id) {
+        m->place[i] = NULL;
+        m->kept--;
+    } else {
+        k = NULL;
+    }
+    (void)pthread_mutex_unlock(&m->lock);
+    return k;
+}

@@ -1,0 +1,13 @@
+/* Without hiredis there is no store on another machine; the library says so and is whole otherwise. */
+#include "engine/diag.h"
+#include "engine/far.h"
+
+int weir__far_open(struct weir__far **f, struct weir *w, const struct weir_options *o,
+                   struct weir_diag *why)
+{
+    (void)f;
+    (void)w;
+    (void)o;
+    return weir__diag(why, WEIR_ESTORE,
+                      "this weir was built without hiredis: it knows no redis:// stores");
+}

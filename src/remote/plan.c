@@ -1,0 +1,302 @@
+/* From a limit to the numbers of its scripts.
+ *
+ * The scripts count in microseconds, limits in nanoseconds. A rate loses nothing by that: T, the time of one
+ * event, goes over as a fraction of microseconds in lowest terms. Other durations are rounded so that the limit
+ * never becomes looser: what must pass before another event may act is rounded up; what is saved up, and
+ * how long is waited, down.
+ *
+ * Invariants (of what weir__plan_write sends, beside lua/README.md):
+ *   (1) Every number but cost, patience and max-wait is below 2^53.
+ *   (2) Equal limits of equal births have equal plans, on every machine: no number depends on the process.
+ *   (3) Two terms have one shape just if a state of one can be carried over to the other, and their
+ *       place in the limit is the same.
+ */
+#include "remote/plan.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "base/digits.h"
+#include "base/hash.h"
+#include "engine/diag.h"
+#include "remote/scripts.h"
+
+#define LIMIT     (INT64_C(1) << 53)
+#define HASH_BITS 52
+
+enum { COUNT_DENIED = 16, SHADOW = 32 };
+enum { ALIGN_CLOCK = 1, ALIGN_CALENDAR = 2 };
+
+unsigned weir__script_bit(enum weir_algorithm algorithm)
+{
+    switch (algorithm) {
+    case WEIR_TOKEN_BUCKET:
+    case WEIR_LEAKY_BUCKET:
+    case WEIR_PACER:
+    case WEIR_SMOOTH_BURSTY:
+    case WEIR_MIN_INTERVAL: return 1;
+    case WEIR_FIXED_WINDOW:
+    case WEIR_SLIDING_WINDOW:
+    case WEIR_SLIDING_COUNTER: return 2;
+    case WEIR_SLIDING_LOG: return 4;
+    case WEIR_SMOOTH_WARMUP: return 8;
+    case WEIR_CONCURRENCY: return 16;
+    case WEIR_SYSTEM:
+    case WEIR_BREAKER:
+    case WEIR_BBR:
+    case WEIR_VEGAS:
+    case WEIR_GRADIENT:
+    case WEIR_AIMD:
+    case WEIR_ADAPTIVE_RATE: break;
+    }
+    return 0;
+}
+
+/* ---- Numbers ----------------------------------------------------------------------------------- */
+
+static int64_t us_up(int64_t ns)
+{
+    return weir__div_ceil(ns, WEIR__NS_PER_US);
+}
+
+static int64_t us_down(int64_t ns)
+{
+    return ns == WEIR_FOREVER ? WEIR_FOREVER : ns / WEIR__NS_PER_US;
+}
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* p1, p2: num/den in lowest terms. */
+static void put_ratio(int64_t *p, int64_t num, int64_t den)
+{
+    const int64_t g = gcd(num, den);
+
+    p[0] = num / g;
+    p[1] = den / g;
+}
+
+static void put_rate(int64_t *p, const struct weir_term *t)
+{
+    put_ratio(p, t->period_ns, t->count * WEIR__NS_PER_US); /* 10^15 at most */
+    if (p[0] >= LIMIT)
+        put_ratio(p, us_up(t->period_ns), t->count);
+}
+
+/* p4, p5: born and n events, as zero - rem/C. */
+static void put_zero(int64_t *p, int64_t born_us, int64_t n)
+{
+    const weir__u128 units = weir__wide(n) * weir__wide(p[0]); /* 93 bits */
+    const weir__u128 C = weir__wide(p[1]);
+    const weir__u128 us = (units + C - 1) / C;
+
+    if (us >= weir__wide(LIMIT - born_us)) { /* full after the end of time */
+        p[3] = LIMIT - 1;
+        return;
+    }
+    p[3] = born_us + (int64_t)us;
+    p[4] = (int64_t)(us * C - units);
+}
+
+/* The zone and the kind of window as one number: another is another window. */
+static int64_t calendar_number(const struct weir_term *t)
+{
+    const uint64_t no_secret[2] = {0};
+    char text[1 + WEIR_ZONE_MAX];
+    const size_t len = strlen(t->tz);
+
+    text[0] = (char)('0' + t->calendar);
+    memcpy(text + 1, t->tz, len);
+    return (int64_t)(weir__hash(text, 1 + len, no_secret) & ((UINT64_C(1) << HASH_BITS) - 1));
+}
+
+/* fixed-window, align=clock: where its windows end. The edges of a calendar come with each request. */
+static void put_clock(struct weir__plan_term *to, const struct weir_term *t)
+{
+    int64_t *const p = to->number;
+    const int64_t ahead = weir__zone_standard(to->zone) * (WEIR__NS_PER_S / WEIR__NS_PER_US);
+
+    p[2] = t->calendar == WEIR_DURATION ? ALIGN_CLOCK : ALIGN_CALENDAR;
+    p[6] = calendar_number(t);
+    if (t->calendar == WEIR_DURATION)
+        p[3] = (p[0] - ahead % p[0]) % p[0];
+}
+
+/* What is paid for by time: a rate, and what may be owed. */
+static void put_bucket(int64_t *p, const struct weir_term *t, int64_t limit, int64_t born_us)
+{
+    put_rate(p, t);
+    p[2] = limit; /* of those that have one the burst, capacity, or 1 + slack */
+    switch (t->algorithm) {
+    case WEIR_TOKEN_BUCKET:
+        if (t->initial < t->burst)
+            put_zero(p, born_us, t->burst - t->initial);
+        return;
+    case WEIR_LEAKY_BUCKET: p[5] = t->delay; return;
+    case WEIR_PACER:
+        if (t->burst > 1)
+            put_zero(p, born_us, t->burst - 1);
+        p[5] = t->queue;
+        p[6] = us_down(t->max_wait_ns);
+        return;
+    case WEIR_SMOOTH_BURSTY:
+        p[3] = weir__min(born_us + us_down(t->max_burst_ns), LIMIT - 1);
+        p[5] = us_down(t->max_burst_ns);
+        return;
+    case WEIR_SMOOTH_WARMUP:
+        p[3] = us_up(t->warmup_ns);
+        put_ratio(p + 4, t->cold_milli, 1000);
+        return;
+    case WEIR_MIN_INTERVAL:
+    case WEIR_FIXED_WINDOW:
+    case WEIR_SLIDING_WINDOW:
+    case WEIR_SLIDING_COUNTER:
+    case WEIR_SLIDING_LOG:
+    case WEIR__GUARDS: return;
+    }
+}
+
+/* What is counted. */
+static void put_counter(int64_t *p, const struct weir_term *t, int64_t slots)
+{
+    p[0] = us_up(t->period_ns / slots); /* slots divide it */
+    p[1] = t->count;
+    if (t->algorithm == WEIR_SLIDING_WINDOW) {
+        p[2] = t->slots;
+        p[3] = t->per_slot;
+    }
+    if (t->algorithm == WEIR_SLIDING_LOG)
+        p[2] = us_up(t->min_interval_ns);
+    if (t->algorithm == WEIR_CONCURRENCY)
+        p[0] = us_up(t->lease_ns);
+}
+
+static void put_numbers(struct weir__plan_term *to, const struct weir_term *t, int64_t limit,
+                        int64_t born_us)
+{
+    switch (weir__script_bit(t->algorithm)) {
+    case 1:
+    case 8: put_bucket(to->number, t, limit, born_us); return;
+    default: put_counter(to->number, t, t->algorithm == WEIR_SLIDING_WINDOW ? t->slots : 1);
+    }
+    if (t->align == WEIR_ALIGN_CLOCK)
+        put_clock(to, t);
+}
+
+/* ---- Terms ------------------------------------------------------------------------------------- */
+
+/* The place, a letter for the algorithm, and what else a state's layout depends on. */
+static void put_shape(struct weir__plan_term *to, const struct weir_term *t, int place)
+{
+    static const char LETTERS[] = {
+        [WEIR_FIXED_WINDOW] = 'f', [WEIR_SLIDING_WINDOW] = 'w', [WEIR_SLIDING_COUNTER] = 'c',
+        [WEIR_SLIDING_LOG] = 'l',  [WEIR_TOKEN_BUCKET] = 't',   [WEIR_LEAKY_BUCKET] = 'b',
+        [WEIR_PACER] = 'p',        [WEIR_SMOOTH_BURSTY] = 's',  [WEIR_SMOOTH_WARMUP] = 'u',
+        [WEIR_MIN_INTERVAL] = 'i', [WEIR_CONCURRENCY] = 'n',
+    };
+    char *at = weir__put_int(to->shape, place);
+    const bool wide = t->algorithm == WEIR_SLIDING_WINDOW && t->count > UINT32_MAX;
+
+    *at++ = wide ? 'W' : LETTERS[t->algorithm];
+    if (t->algorithm == WEIR_SLIDING_WINDOW)
+        at = weir__put_int(at, t->slots);
+    if (t->algorithm == WEIR_SLIDING_LOG)
+        at = weir__put_int(at, t->count);
+    *at = '\0';
+    assert(at < to->shape + sizeof to->shape);
+}
+
+static int refuse(const struct weir_term *t, int place, struct weir_diag *why)
+{
+    const char *name = weir_algorithm_name(t->algorithm);
+
+    if (t->algorithm == WEIR_CONCURRENCY)
+        return weir__diag(why, WEIR_EINVAL,
+                          "term %d: %s needs a lease in a shared store, such as lease=60s: a "
+                          "machine that dies cannot leave",
+                          place + 1, name);
+    return weir__diag(why, WEIR_EINVAL,
+                      "term %d: %s looks at one process, and a shared store has many", place + 1,
+                      name);
+}
+
+static bool can_be_shared(const struct weir_term *t)
+{
+    return weir__script_bit(t->algorithm) != 0 &&
+           (t->algorithm != WEIR_CONCURRENCY || t->lease_ns > 0);
+}
+
+static int term_open(struct weir__plan_term *to, const struct weir_term *t, int place,
+                     int64_t born_us, struct weir_diag *why)
+{
+    struct weir__meter m;
+
+    if (!can_be_shared(t))
+        return refuse(t, place, why);
+    if (t->align == WEIR_ALIGN_CLOCK) {
+        const int error = weir__zone_load(&to->zone, t->tz);
+
+        if (error)
+            return weir__diag(why, error, "term %d: tz=%.*s: %s", place + 1, WEIR_ZONE_MAX, t->tz,
+                              weir_error_text(error));
+    }
+    weir__meter_init(&m, t, born_us * WEIR__NS_PER_US);
+    to->kind =
+        (int64_t)t->algorithm + (t->count_denied ? COUNT_DENIED : 0) + (t->shadow ? SHADOW : 0);
+    to->patience_ns = weir__meter_patience(&m);
+    to->calendar = t->calendar;
+    put_shape(to, t, place);
+    put_numbers(to, t, m.limit, born_us);
+    return 0;
+}
+
+/* ---- Plans ------------------------------------------------------------------------------------- */
+
+static bool ages(const struct weir_term *t)
+{
+    return (t->algorithm == WEIR_TOKEN_BUCKET && t->initial < t->burst) ||
+           (t->algorithm == WEIR_PACER && t->burst > 1) || t->algorithm == WEIR_SMOOTH_BURSTY;
+}
+
+int weir__plan_open(struct weir__plan **plan, const struct weir_limit *limit, int64_t born_us,
+                    struct weir_diag *why)
+{
+    struct weir__plan *p = calloc(1, sizeof *p + (size_t)limit->n * sizeof p->term[0]);
+
+    if (!p)
+        return weir__diag(why, WEIR_ENOMEM, "%s", weir_error_text(WEIR_ENOMEM));
+    born_us = weir__min(weir__max(0, born_us), WEIR__NOW_MAX / WEIR__NS_PER_US);
+    for (; p->n < limit->n; p->n++) {
+        const struct weir_term *t = &limit->term[p->n];
+        const int error = term_open(&p->term[p->n], t, p->n, born_us, why);
+
+        if (error) {
+            weir__plan_close(p);
+            return error;
+        }
+        p->mask |= weir__script_bit(t->algorithm);
+        p->tickets = p->tickets || t->algorithm == WEIR_CONCURRENCY;
+        p->ages = p->ages || ages(t);
+    }
+    *plan = p;
+    return 0;
+}
+
+void weir__plan_close(struct weir__plan *p)
+{
+    if (!p)
+        return;
+    for (int i = 0; i < p->n; i++)
+        weir__zone_free(p->term[i].zone);
+    free(p);
+}

@@ -1,0 +1,420 @@
+/* The far store as the engine sees it: opened, told of policies, asked how it goes.
+ *
+ * What an untouched key has may depend on when its limit was born (a bucket that begins empty, slack, stored
+ * permits), and all nodes must agree on that. So the birth of such a limit is kept in Redis, by Redis's clock, set by the
+ * first who defines it. After a live change each node converts what an untouched key stands for as the engine does,
+ * moved from its own clock to Redis's.
+ *
+ * Invariants:
+ *   (1) A plan is made only of a limit whose birth is known, or does not matter. Until then its requests fall
+ *       back.
+ *   (2) A policy that anybody can find has a `far`: it is defined before it is shown, and forgotten when no reader can
+ *       be at it any more.
+ *   (3) Nothing is under way on the store's own lanes when its policies go (`end` before `forget`).
+ */
+#include "remote/redis.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/clock.h"
+#include "engine/diag.h"
+#include "engine/dice.h"
+#include "remote/ask.h"
+#include "remote/scripts.h"
+
+#define ASK_BIRTH_AGAIN_NS WEIR__NS_PER_S /* at most so often, by whoever needs it */
+
+/* ---- Policies ---------------------------------------------------------------------------------- */
+
+/* In a key a limit that came with a request is told from a named one: no name is written with "%%". */
+static struct weir__redis_policy *policy_make(struct weir__slice scope, bool unlisted)
+{
+    const size_t mark = unlisted ? 2 : 0;
+    const size_t len = mark + weir__scope_write(scope.at, scope.len, NULL, 0);
+    struct weir__redis_policy *p = calloc(1, sizeof *p + len + 1);
+
+    if (!p)
+        return NULL;
+    memcpy(p->scope, "%%", mark);
+    (void)weir__scope_write(scope.at, scope.len, p->scope + mark, len + 1 - mark);
+    p->scope_len = len;
+    p->unlisted = unlisted;
+    atomic_init(&p->born_us, -1);
+    return p;
+}
+
+static int check(struct weir__far *f, const struct weir_limit *limit, struct weir_diag *why)
+{
+    struct weir__plan *plan;
+    const int error = weir__plan_open(&plan, limit, 0, why);
+
+    (void)f;
+    if (!error)
+        weir__plan_close(plan);
+    return error;
+}
+
+static bool ages(const struct weir_limit *limit)
+{
+    struct weir__plan *plan;
+    bool so;
+
+    if (weir__plan_open(&plan, limit, 0, NULL) != 0)
+        return true;
+    so = plan->ages;
+    weir__plan_close(plan);
+    return so;
+}
+
+static int define(struct weir__far *f, struct weir_policy *policy, const struct weir_limit *limit,
+                  struct weir__slice scope, bool unlisted, struct weir__moment at,
+                  struct weir_diag *why)
+{
+    struct weir__redis *r = weir__redis_of(f);
+    struct weir__redis_policy *p;
+    int error;
+
+    (void)pthread_mutex_lock(&r->lock);
+    p = policy->far ? policy->far : policy_make(scope, unlisted);
+    if (!p) {
+        (void)pthread_mutex_unlock(&r->lock);
+        return weir__diag(why, WEIR_ENOMEM, "out of memory");
+    }
+    if (ages(limit))
+        atomic_store(&p->ages, true);
+    if (!policy->far)
+        p->here_ns = at.now_ns;
+    if (at.given &&
+        atomic_load(&p->born_us) < 0) /* who names the time names that of its birth, too */
+        atomic_store(&p->born_us, at.now_ns / 1000);
+    error = weir__local_define(r->local, &p->local, weir__redis_scope(p), limit, unlisted, why);
+    if (!error)
+        policy->far = p;
+    else if (!policy->far)
+        free(p);
+    (void)pthread_mutex_unlock(&r->lock);
+    return error;
+}
+
+static void born(struct weir__far *f, struct weir_policy *policy)
+{
+    (void)weir__redis_is_born(weir__redis_of(f), policy);
+}
+
+static void forget(struct weir__far *f, struct weir_policy *policy)
+{
+    struct weir__redis_policy *p = policy->far;
+
+    if (!p)
+        return;
+    weir__local_forget(weir__redis_of(f)->local, p->local);
+    policy->far = NULL;
+    free(p);
+}
+
+static int override_limit(struct weir__far *f, struct weir_policy *policy, const void *key,
+                          size_t key_len, const struct weir_limit *limit)
+{
+    const struct weir__redis_policy *p = policy->far;
+
+    return weir__local_override(weir__redis_of(f)->local, p->local, key, key_len, limit);
+}
+
+/* One asks, and the others who need it wait for that: a timeout at most, for then the store is away. */
+static void ask_birth(struct weir__redis *r, struct weir__redis_policy *p)
+{
+    const int64_t now_ns = weir__clock_now();
+    int64_t born_us = p->unlisted ? atomic_load(&r->born_us) : -1;
+
+    if (born_us < 0 && now_ns - p->tried_ns >= ASK_BIRTH_AGAIN_NS) {
+        /* A birth is kept for ever: those of limits that come with requests are one. */
+        born_us = weir__keeper_born(r->keeper, p->scope, p->unlisted ? 2 : p->scope_len);
+        p->tried_ns = now_ns;
+    }
+    if (born_us >= 0 && p->unlisted)
+        atomic_store(&r->born_us, born_us);
+    if (born_us >= 0)
+        atomic_store_explicit(&p->born_us, born_us, memory_order_release);
+}
+
+bool weir__redis_is_born(struct weir__redis *r, struct weir_policy *policy)
+{
+    struct weir__redis_policy *p = weir__redis_policy(policy);
+
+    if (!atomic_load_explicit(&p->ages, memory_order_relaxed) ||
+        atomic_load_explicit(&p->born_us, memory_order_acquire) >= 0)
+        return true;
+    (void)pthread_mutex_lock(&r->births);
+    if (atomic_load(&p->born_us) < 0 && !weir__health_is_away(&r->health))
+        ask_birth(r, p);
+    (void)pthread_mutex_unlock(&r->births);
+    return atomic_load(&p->born_us) >= 0;
+}
+
+/* ---- Plans ------------------------------------------------------------------------------------- */
+
+static void plan_close(void *plan)
+{
+    weir__plan_close(plan);
+}
+
+/* What an untouched key stands for after the limit was changed: as the engine converts it, in Redis's time and
+ * in us (zero - rem/C, zero rounded up). */
+static void carry_zero(struct weir__plan_term *t, const struct weir__meter *m, int64_t ahead_ns)
+{
+    const __int128 unit = (__int128)1000 * m->term.count;
+    const __int128 zero = (__int128)(m->zero.ns + ahead_ns) * m->term.count - m->zero.rem;
+    const __int128 us = zero <= 0 ? 0 : (zero + unit - 1) / unit;
+
+    t->number[3] = (int64_t)us;
+    t->number[4] = zero <= 0 ? 0 : (int64_t)((us * unit - zero) * t->number[1] / unit);
+}
+
+static void carry_zeros(struct weir__plan *plan, const struct weir__redis_policy *p,
+                        const struct weir__edition *e)
+{
+    const int64_t ahead_ns = atomic_load(&p->born_us) * 1000 - p->here_ns;
+
+    for (int i = 0; i < plan->n; i++) {
+        const struct weir__meter *m = &e->clause[e->chain[i]].meter;
+
+        if (m->older && m->algo->change_zero)
+            carry_zero(&plan->term[i], m, ahead_ns);
+    }
+}
+
+/* In the order in which the engine asks the terms. */
+static struct weir__plan *plan_make(const struct weir__redis_policy *p,
+                                    const struct weir__edition *e)
+{
+    struct weir_limit *limit = calloc(1, sizeof *limit);
+    struct weir__plan *plan = NULL;
+
+    if (!limit)
+        return NULL;
+    limit->n = e->n;
+    for (int i = 0; i < e->n; i++)
+        limit->term[i] = e->clause[e->chain[i]].meter.term;
+    if (weir__plan_open(&plan, limit, weir__max(0, atomic_load(&p->born_us)), NULL) != 0)
+        plan = NULL;
+    else if (atomic_load(&p->born_us) >= 0)
+        carry_zeros(plan, p, e);
+    free(limit);
+    return plan;
+}
+
+const struct weir__plan *weir__redis_plan(struct weir__redis *r, struct weir_policy *p,
+                                          struct weir__edition *e)
+{
+    struct weir__redis_policy *policy = weir__redis_policy(p);
+    void *plan = atomic_load_explicit(&e->plan, memory_order_acquire), *none = NULL;
+
+    (void)r;
+    if (plan)
+        return plan;
+    plan = plan_make(policy, e);
+    if (!plan)
+        return NULL;
+    if (((struct weir__plan *)plan)->ages && atomic_load(&policy->born_us) < 0) {
+        atomic_store(&policy->ages, true); /* whoever comes next asks for its birth */
+        weir__plan_close(plan);
+        return NULL;
+    }
+    atomic_store(&e->plan_close, plan_close); /* the same for all who come at once */
+    if (atomic_compare_exchange_strong(&e->plan, &none, plan))
+        return plan;
+    weir__plan_close(plan);
+    return none;
+}
+
+/* ---- Lanes ------------------------------------------------------------------------------------- */
+
+struct weir__lane *weir__redis_lane(struct weir__redis *r)
+{
+    static _Atomic unsigned threads;
+    static __thread unsigned number; /* from 1 */
+
+    if (r->address.connections == 1)
+        return r->lane[0];
+    if (number == 0)
+        number = atomic_fetch_add(&threads, 1) + 1;
+    return r->lane[number % (unsigned)r->address.connections];
+}
+
+/* What Redis holds against one request, and not for a reason of its own: others may be answered. */
+static bool is_of_request(const char *why)
+{
+    return strncmp(why, "NOPERM", 6) == 0 ||
+           (strncmp(why, "ERR ", 4) == 0 && strstr(why, "script"));
+}
+
+static void lane_failed(void *arg, const char *why)
+{
+    struct weir__redis *r = arg;
+
+    if (is_of_request(why)) {
+        weir__health_refused(&r->health, why);
+        return;
+    }
+    weir__health_failed(&r->health, why);
+    if (r->keeper)
+        weir__keeper_hurry(r->keeper);
+}
+
+static void lane_address(void *arg, struct weir__address *a)
+{
+    struct weir__redis *r = arg;
+
+    weir__keeper_address(r->keeper, a);
+}
+
+static void nodes_heard(void *arg, int64_t nodes)
+{
+    struct weir__redis *r = arg;
+
+    if (r->address.nodes == 0)
+        weir__local_nodes(r->local, nodes);
+}
+
+/* ---- Life -------------------------------------------------------------------------------------- */
+
+static void end(struct weir__far *f)
+{
+    struct weir__redis *r = weir__redis_of(f);
+
+    for (int i = 0; i < r->address.connections; i++) {
+        weir__lane_close(r->lane[i]);
+        r->lane[i] = NULL;
+    }
+}
+
+static void redis_close(struct weir__far *f)
+{
+    struct weir__redis *r = weir__redis_of(f);
+
+    end(f);
+    if (r->keeper)
+        weir__keeper_close(r->keeper);
+    if (r->local)
+        weir__local_close(r->local);
+    weir__memos_close(r->memos);
+    weir__health_close(&r->health);
+    (void)pthread_mutex_destroy(&r->lock);
+    (void)pthread_mutex_destroy(&r->births);
+    free(r);
+}
+
+static void stats(struct weir__far *f, struct weir_far_stats *out)
+{
+    struct weir__redis *r = weir__redis_of(f);
+    const struct weir__local_counts *here = weir__local_counts(r->local);
+
+    out->away = weir__health_is_away(&r->health);
+    out->nodes = (uint64_t)weir__local_nodes_now(r->local);
+    out->asked = atomic_load(&r->asked);
+    out->failed = atomic_load(&r->failed);
+    out->crowded = atomic_load(&r->crowded);
+    out->fell_back = atomic_load(&here->decided);
+    out->fell_back_allowed = atomic_load(&here->allowed);
+    out->paid = atomic_load(&here->paid);
+    out->departures = atomic_load(&r->health.departures);
+    out->returns = atomic_load(&r->health.returns);
+}
+
+static int room(struct weir__far *f, int64_t now_ns, struct weir_stats *out)
+{
+    return weir__local_room(weir__redis_of(f)->local, now_ns, out);
+}
+
+/* Sixteen letters that no other node has. */
+static void name_node(struct weir__redis *r)
+{
+    static const char DIGITS[] = "0123456789abcdef";
+    uint64_t bits = weir__dice_throw(r->far.engine->store);
+
+    for (int i = 0; i < 16; i++, bits >>= 4)
+        r->node[i] = DIGITS[bits & 15];
+}
+
+static void forked(struct weir__far *f)
+{
+    struct weir__redis *r = weir__redis_of(f);
+
+    (void)pthread_mutex_init(&r->lock, NULL);
+    (void)pthread_mutex_init(&r->births, NULL);
+    name_node(r); /* or its tickets were its parent's */
+    weir__memos_forked(r->memos);
+    weir__local_forked(r->local);
+    for (int i = 0; i < r->address.connections; i++)
+        weir__lane_forked(r->lane[i]);
+    weir__keeper_forked(r->keeper);
+}
+
+static const struct weir__far_ops OPS = {
+    .end = end,
+    .close = redis_close,
+    .check = check,
+    .define = define,
+    .born = born,
+    .forget = forget,
+    .override = override_limit,
+    .decide = weir__redis_decide,
+    .take_many = weir__redis_take_many,
+    .refund = weir__redis_refund,
+    .reset = weir__redis_reset,
+    .cancel = weir__redis_cancel,
+    .exit = weir__redis_exit,
+    .stats = stats,
+    .room = room,
+    .forked = forked,
+};
+
+static int open_parts(struct weir__redis *r, const struct weir_options *o, struct weir_diag *why)
+{
+    const struct weir__keeper_job job = {
+        .address = &r->address, .health = &r->health, .nodes = nodes_heard, .arg = r};
+    int error = weir__local_open(&r->local, o, weir__max(1, r->address.nodes), why);
+
+    if (error)
+        return error;
+    r->health.counts = weir__local_counts(r->local);
+    r->memos = weir__memos_open();
+    if (!r->memos)
+        return weir__diag(why, WEIR_ENOMEM, "out of memory");
+    r->watch = (struct weir__lane_watch){lane_failed, lane_address, r};
+    for (int i = 0; i < r->address.connections && !error; i++)
+        error = weir__lane_open(&r->lane[i], &r->watch);
+    if (!error)
+        error = weir__keeper_open(&r->keeper, &job);
+    return error ? weir__diag(why, error, "%s", weir_error_text(error)) : 0;
+}
+
+int weir__far_open(struct weir__far **f, struct weir *w, const struct weir_options *o,
+                   struct weir_diag *why)
+{
+    struct weir__redis *r = calloc(1, sizeof *r);
+    int error;
+
+    if (!r)
+        return weir__diag(why, WEIR_ENOMEM, "out of memory");
+    r->far = (struct weir__far){&OPS, w};
+    error = weir__address_parse(&r->address, o->store, why);
+    if (!error)
+        error = weir__health_open(&r->health, r->address.shown, o->log);
+    if (error) {
+        free(r);
+        return error;
+    }
+    (void)pthread_mutex_init(&r->lock, NULL);
+    (void)pthread_mutex_init(&r->births, NULL);
+    atomic_init(&r->born_us, -1);
+    name_node(r);
+    error = open_parts(r, o, why);
+    if (error)
+        redis_close(&r->far);
+    else
+        *f = &r->far;
+    return error;
+}

@@ -1,0 +1,138 @@
+/* How a limit is divided. What is promised is in share.h.
+ *
+ * A rate is count/period, so its n-th part is count/(n x period): exact, whatever n is. What may be used at
+ * once (burst, capacity, slack, queue) is so many events, and is divided rounding down; so is the count of a
+ * window, which is both. A `smooth` limit's store is a length of time, in which a share at an n-th of the rate
+ * stores an n-th as it is. Two events of a min-interval lie n intervals apart, on each node.
+ *
+ * What does not divide: n nodes may each grant one event at the same moment, where the whole limit knows
+ * only one (pacer, min-interval, a burst of less than n); and where the last event is not yet paid for
+ * (smooth ones) each node has a last one.
+ */
+#include "remote/share.h"
+
+#include <assert.h>
+
+#include "base/num.h"
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* So many events among so many; one each at least. */
+static int64_t part_of(int64_t events, int64_t nodes)
+{
+    return weir__max(1, events / nodes);
+}
+
+/* The n-th part of a rate. The longest period there is takes the rest by rounding its count down. */
+static void divide_rate(struct weir_term *t, int64_t nodes)
+{
+    const int64_t common = gcd(t->count, nodes), by = nodes / common;
+
+    if (t->period_ns <= WEIR_PERIOD_MAX_NS / by) {
+        t->count /= common;
+        t->period_ns *= by;
+        return;
+    }
+    /* 40 and 55 bits, over 55 and 17: what is left is no more than count. */
+    t->count = weir__max(1, (int64_t)(weir__wide(t->count) * weir__wide(WEIR_PERIOD_MAX_NS) /
+                                      (weir__wide(t->period_ns) * weir__wide(nodes))));
+    t->period_ns = WEIR_PERIOD_MAX_NS;
+}
+
+/* A rate that was rounded down may take longer to refill a burst than any limit may. */
+static int64_t most_that_drain(const struct weir_term *t)
+{
+    const weir__u128 most =
+        weir__wide(t->count) * weir__wide(WEIR__SPAN_MAX) / weir__wide(t->period_ns);
+
+    return most < weir__wide(WEIR_COUNT_MAX) ? (int64_t)most : WEIR_COUNT_MAX;
+}
+
+static void divide_bucket(struct weir_term *t, int64_t nodes)
+{
+    const bool full = t->initial == t->burst;
+
+    divide_rate(t, nodes);
+    t->burst = weir__min(part_of(t->burst, nodes), most_that_drain(t));
+    if (t->algorithm == WEIR_TOKEN_BUCKET)
+        t->initial = full ? t->burst : weir__min(t->initial / nodes, t->burst);
+    if (t->algorithm == WEIR_LEAKY_BUCKET && t->delay != WEIR_NONE)
+        t->delay = weir__min(t->delay / nodes, t->burst);
+    if (t->queue > 0)
+        t->queue = part_of(t->queue, nodes);
+}
+
+static void divide_window(struct weir_term *t, int64_t nodes)
+{
+    t->count = part_of(t->count, nodes);
+    if (t->algorithm == WEIR_SLIDING_WINDOW && t->per_slot != WEIR_NONE)
+        t->per_slot = weir__min(part_of(t->per_slot, nodes), t->count);
+    t->min_interval_ns = weir__min(weir__mul_sat(t->min_interval_ns, nodes), WEIR_PERIOD_MAX_NS);
+}
+
+static void divide(struct weir_term *t, int64_t nodes)
+{
+    switch (t->algorithm) {
+    case WEIR_FIXED_WINDOW:
+    case WEIR_SLIDING_WINDOW:
+    case WEIR_SLIDING_COUNTER:
+    case WEIR_SLIDING_LOG: divide_window(t, nodes); return;
+    case WEIR_TOKEN_BUCKET:
+    case WEIR_LEAKY_BUCKET:
+    case WEIR_PACER: divide_bucket(t, nodes); return;
+    case WEIR_SMOOTH_BURSTY:
+    case WEIR_SMOOTH_WARMUP: divide_rate(t, nodes); return;
+    case WEIR_MIN_INTERVAL:
+        t->period_ns = weir__min(weir__mul_sat(t->period_ns, nodes), WEIR_PERIOD_MAX_NS);
+        return;
+    case WEIR_CONCURRENCY:
+        t->count = part_of(t->count, nodes);
+        if (t->queue > 0)
+            t->queue = part_of(t->queue, nodes);
+        return;
+    /* They look at this process: there is nothing to divide. No shared store has them. */
+    case WEIR_SYSTEM:
+    case WEIR_BREAKER:
+    case WEIR_BBR:
+    case WEIR_VEGAS:
+    case WEIR_GRADIENT:
+    case WEIR_AIMD:
+    case WEIR_ADAPTIVE_RATE: return;
+    }
+}
+
+bool weir__share_keeps(const struct weir_term *t)
+{
+    return t->fallback == WEIR_FALLBACK_LOCAL;
+}
+
+enum weir__away weir__share_of(const struct weir_limit *whole, int64_t nodes,
+                               struct weir_limit *share)
+{
+    struct weir_limit out = {.n = 0};
+
+    assert(nodes >= 1);
+    for (int i = 0; i < whole->n; i++) {
+        const struct weir_term *t = &whole->term[i];
+
+        if (t->fallback == WEIR_FALLBACK_DENY && !t->shadow)
+            return WEIR__AWAY_DENY;
+        if (!weir__share_keeps(t))
+            continue;
+        out.term[out.n] = *t;
+        divide(&out.term[out.n++], nodes);
+    }
+    if (out.n == 0)
+        return WEIR__AWAY_ALLOW;
+    *share = out;
+    return WEIR__AWAY_SHARE;
+}

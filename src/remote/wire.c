@@ -1,0 +1,169 @@
+#include "remote/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <hiredis/hiredis.h>
+
+#include "remote/tls.h"
+
+static void say_errno(char *why, const char *what, int number)
+{
+    char text[100];
+
+    (void)snprintf(why, WEIR__WIRE_WHY, "%s: %s", what,
+                   strerror_r(number, text, sizeof text)); /* GNU's: it may be elsewhere */
+}
+
+static void say_hiredis(char *why, const redisContext *c)
+{
+    (void)snprintf(why, WEIR__WIRE_WHY, "%s", c->errstr[0] ? c->errstr : "the connection broke");
+}
+
+void weir__wire_init(struct weir__wire *w)
+{
+    *w = (struct weir__wire){.fd = -1};
+    (void)pthread_mutex_init(&w->tls_lock, NULL);
+}
+
+/* ---- To connect ------------------------------------------------------------------------------- */
+
+bool weir__wire_open(struct weir__wire *w, const struct weir__address *a, char *why)
+{
+    redisContext *c =
+        a->local ? redisConnectUnixNonBlock(a->host) : redisConnectNonBlock(a->host, a->port);
+
+    if (!c || c->err) {
+        (void)snprintf(why, WEIR__WIRE_WHY, "cannot connect: %s",
+                       c ? c->errstr : "there is no memory");
+        if (c)
+            redisFree(c);
+        return false;
+    }
+    (void)fcntl(c->fd, F_SETFD, FD_CLOEXEC);
+    if (!a->local)
+        (void)redisEnableKeepAlive(c); /* TCP_NODELAY is hiredis's own wish */
+    weir__heard_init(&w->heard, c->reader);
+    w->hiredis = c;
+    w->fd = c->fd;
+    w->tls = a->tls;
+    memcpy(w->name, a->name, sizeof w->name);
+    return true;
+}
+
+int weir__wire_reach(struct weir__wire *w, char *why)
+{
+    struct pollfd p = {.fd = w->fd, .events = POLLOUT};
+    int number = 0;
+    socklen_t size = sizeof number;
+
+    if (poll(&p, 1, 0) <= 0)
+        return 0;
+    if (getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &number, &size) != 0)
+        number = errno;
+    if (number != 0) {
+        say_errno(why, "cannot connect", number);
+        return -1;
+    }
+    return w->tls && !weir__tls_begin(w->hiredis, w->name, why, WEIR__WIRE_WHY) ? -1 : 1;
+}
+
+void weir__wire_close(struct weir__wire *w)
+{
+    if (w->hiredis)
+        redisFree(w->hiredis);
+    w->hiredis = NULL;
+    w->fd = -1;
+}
+
+void weir__wire_forget(struct weir__wire *w, bool sound)
+{
+    /* What another thread of the parent was changing cannot be freed: it is left. */
+    if (sound)
+        weir__wire_close(w);
+    else if (w->fd >= 0)
+        (void)close(w->fd);
+    weir__wire_init(w);
+}
+
+/* ---- Out -------------------------------------------------------------------------------------- */
+
+static long send_plainly(struct weir__wire *w, const char *at, size_t len, char *why)
+{
+    size_t sent = 0;
+
+    while (sent < len) {
+        const ssize_t n = send(w->fd, at + sent, len - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n >= 0)
+            sent += (size_t)n;
+        else if (errno == EAGAIN || errno == EWOULDBLOCK)
+            break;
+        else if (errno != EINTR) {
+            say_errno(why, "cannot send", errno);
+            return -1;
+        }
+    }
+    return (long)sent;
+}
+
+/* hiredis keeps what it has taken until it is sent. */
+static long send_in_tls(struct weir__wire *w, const char *at, size_t len, bool *rest, char *why)
+{
+    redisContext *c = w->hiredis;
+    int sent_all = 0;
+
+    if ((len > 0 && redisAppendFormattedCommand(c, at, len) != REDIS_OK) ||
+        weir__tls_write(c, &sent_all) != REDIS_OK) {
+        say_hiredis(why, c);
+        return -1;
+    }
+    *rest = !sent_all;
+    return (long)len;
+}
+
+long weir__wire_send(struct weir__wire *w, const char *at, size_t len, bool *rest, char *why)
+{
+    long n;
+
+    *rest = false;
+    if (!w->tls)
+        return send_plainly(w, at, len, why);
+    (void)pthread_mutex_lock(&w->tls_lock);
+    n = send_in_tls(w, at, len, rest, why);
+    (void)pthread_mutex_unlock(&w->tls_lock);
+    return n;
+}
+
+/* ---- In --------------------------------------------------------------------------------------- */
+
+static int read_in_tls(struct weir__wire *w)
+{
+    int result;
+
+    (void)pthread_mutex_lock(&w->tls_lock);
+    result = weir__tls_read(w->hiredis);
+    (void)pthread_mutex_unlock(&w->tls_lock);
+    return result;
+}
+
+long weir__wire_read(struct weir__wire *w, char *why)
+{
+    const redisReader *r = w->hiredis->reader;
+    const size_t before = r->len;
+
+    if ((w->tls ? read_in_tls(w) : redisBufferRead(w->hiredis)) == REDIS_OK)
+        return (long)(r->len - before);
+    say_hiredis(why, w->hiredis);
+    return -1;
+}
+
+int weir__wire_next(struct weir__wire *w)
+{
+    return weir__heard_next(w->hiredis->reader);
+}
