@@ -40,11 +40,14 @@ void ask_settle(struct conn *c);
 int ask_peek(struct conn *c, const struct question *q, struct weir_verdict *v);
 int ask_refund(struct conn *c, const struct question *q, int64_t *back);
 int ask_reset(struct conn *c, const struct question *q);
+/* WEIR_ESTORE: they are not all in one store. */
 int ask_take_all(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v);
-/* Several, decided one by one in order, answers at once (HTTP's batch): each has an error, or 0 and
- * a verdict. */
+/* Several, decided one by one in order and answered together (HTTP's batch): each has an error, or 0 and a
+ * verdict. `told` is called once, now or later, to write the answer; c is NULL if nobody hears it any more.
+ * Verdicts and errors must last until then. */
+typedef void ask_told(struct conn *c, void *arg);
 void ask_take_many(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v,
-                   int *error);
+                   int *error, ask_told *told, void *arg);
 /* The named reservation of this connection: false if there is none. */
 bool ask_cancel(struct conn *c, struct weir__slice name, int64_t *back);
 

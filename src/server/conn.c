@@ -36,11 +36,6 @@ struct counters *conn_counters(struct conn *c)
     return &c->worker->counters;
 }
 
-int64_t conn_now(struct conn *c)
-{
-    return worker_moment(c->worker).now_ns;
-}
-
 uint64_t conn_id(const struct conn *c)
 {
     return c->id;
@@ -63,8 +58,9 @@ struct http_reader **conn_http(struct conn *c)
 
 bool conn_is_full(const struct conn *c)
 {
-    return c->queued > c->worker->server->options.max_output || c->held >= HELD_IN_CONN ||
-           c->finishing;
+    return c->queued > c->worker->server->options.max_output ||
+           c->held + c->asked >= HELD_IN_CONN || c->asks_many || c->finishing ||
+           far_is_full(c->worker) || c->worker->far_stalled;
 }
 
 void conn_finish(struct conn *c)
@@ -120,6 +116,26 @@ static void in_free(struct conn *c)
 
 /* ---- Closing ----------------------------------------------------------------------------------- */
 
+void conn_push_later(struct conn *c)
+{
+    if (c->to_push || c->closing)
+        return;
+    c->to_push = true;
+    c->next_push = c->worker->to_push;
+    c->worker->to_push = c;
+}
+
+static void dont_push_later(struct conn *c)
+{
+    struct conn **at = &c->worker->to_push;
+
+    while (c->to_push && *at != c)
+        at = &(*at)->next_push;
+    if (c->to_push)
+        *at = c->next_push;
+    c->to_push = false;
+}
+
 static void closed(uv_handle_t *h)
 {
     free(h);
@@ -131,6 +147,8 @@ void conn_close(struct conn *c)
         return;
     c->closing = true;
     c->worker->lingering -= c->lingers;
+    dont_push_later(c);
+    far_abandon(c);
     wait_abandon(c);
     unlink_conn(c);
     out_free(c);
@@ -214,7 +232,8 @@ static char *place_to_read(struct conn *c, size_t *room)
     return c->in + c->in_len;
 }
 
-/* The client has left, or half of it: what was held is given back, what was answered still goes out. */
+/* The client has left, or half of it: what was held is given back; what was answered, or will be by a far
+ * store, still goes out. */
 static void hear_the_end(struct conn *c)
 {
     wait_abandon(c);
@@ -294,6 +313,12 @@ static bool keeps_too_much(const struct conn *c)
            atomic_load_explicit(&s->buffered, memory_order_relaxed) > s->options.max_buffered;
 }
 
+/* At a drain only those who wait for their turn may go on: others would never come to an end. */
+static bool is_read_from(const struct conn *c)
+{
+    return !conn_is_full(c) && (!c->worker->draining || c->held > 0);
+}
+
 /* Asks to be told just what there is to do. False: the connection is done. */
 static bool set_events(struct conn *c)
 {
@@ -301,7 +326,9 @@ static bool set_events(struct conn *c)
 
     if (c->finishing && !c->first && !c->lingers && !linger(c))
         return false;
-    events = (conn_is_full(c) && !c->lingers ? 0 : UV_READABLE) |
+    if (far_is_full(c->worker))
+        c->worker->far_stalled = true;
+    events = (is_read_from(c) || c->lingers ? UV_READABLE : 0) |
              (out_is_empty(c) ? 0 : UV_WRITABLE) | (c->deaf ? 0 : UV_DISCONNECT);
     if (events != c->events) {
         c->events = events;
@@ -347,7 +374,7 @@ static void polled(uv_poll_t *h, int status, int events)
         hear_out(c);
         return;
     }
-    if (events & UV_READABLE && !conn_is_full(c)) {
+    if (events & UV_READABLE && is_read_from(c)) {
         if (!listen_to(c)) {
             conn_close(c);
             return;
@@ -367,8 +394,8 @@ void conn_drain(struct conn *c)
         conn_close(c); /* it waits for nothing */
         return;
     }
-    if (c->held == 0)
-        conn_finish(c);
+    if (c->held == 0 && c->asked == 0)
+        conn_finish(c); /* what was read and could not be asked for yet is asked first */
     conn_push(c);
 }
 

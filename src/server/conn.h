@@ -8,8 +8,6 @@
 
 struct server *conn_server(struct conn *c);
 struct counters *conn_counters(struct conn *c);
-/* The time of this wake-up. */
-int64_t conn_now(struct conn *c);
 uint64_t conn_id(const struct conn *c);
 /* The client's numeric address, without its port; "unix" on a Unix socket. */
 const char *conn_peer(const struct conn *c);

@@ -16,7 +16,8 @@ struct hold {
     struct question question; /* its key and name lie behind the struct */
     struct hold *next, *prev; /* of the connection */
     int64_t due_ns, deadline_ns, granted_ns;
-    size_t at; /* in the heap */
+    int64_t act_ns; /* once it is granted */
+    size_t at;      /* in the heap */
     bool granted;
     struct weir_verdict verdict;
     struct weir_reservation reservation;

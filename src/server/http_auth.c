@@ -2,7 +2,7 @@
  *
  *     /v1/auth/LIMIT[?key=...][&cost=...][&wait=...][&deny=403]      by any method
  *
- * 204 lets the request pass, 429 does not. nginx understands only 2xx, 401 and 403: deny=403 says
+ * 204 lets the request pass, 429 does not, nor does 503 (the store is away). nginx understands only 2xx, 401 and 403: deny=403 says
  * that instead. (Not 401: that would have to say how to log in, and to log in does not help.) Who
  * is asked about:
  *
@@ -50,12 +50,12 @@ static struct weir__slice whom(const struct http_call *call)
 static void say_auth(struct conn *c, const struct question *q, int error,
                      const struct weir_verdict *v)
 {
-    const int denied = q->shape & HTTP_DENY_403 ? 403 : 429;
-
     if (error)
         http_fail_error(c, q->shape, error);
+    else if (v->allowed)
+        http_say_verdict(c, q->shape, 204, q->limit, v);
     else
-        http_say_verdict(c, q->shape, v->allowed ? 204 : denied, q->limit, v);
+        http_say_verdict(c, q->shape, q->shape & HTTP_DENY_403 ? 403 : http_denied(v), q->limit, v);
 }
 
 /* Whether those who ask without a word of patience may be told to wait. */

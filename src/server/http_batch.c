@@ -17,7 +17,7 @@ struct item {
 };
 
 struct batch_of {
-    const struct http_call *call;
+    struct http_call call; /* of it only how to answer: the request may be gone by then */
     size_t n, questions;
     struct item *item;
     struct question *question;
@@ -25,25 +25,35 @@ struct batch_of {
     int *error_of; /* of questions, by number: what the engine said, or 0 */
 };
 
-static bool open_batch(struct batch_of *b, const struct http_call *call, size_t n)
+static void close_batch(struct batch_of *b)
 {
-    *b = (struct batch_of){.call = call,
+    for (size_t i = 0; b && i < b->n && b->item; i++)
+        free((char *)b->item[i].error);
+    if (b) {
+        free(b->item);
+        free(b->question);
+        free(b->verdict);
+        free(b->error_of);
+    }
+    free(b);
+}
+
+static struct batch_of *open_batch(const struct http_call *call, size_t n)
+{
+    struct batch_of *b = calloc(1, sizeof *b);
+
+    if (!b)
+        return NULL;
+    *b = (struct batch_of){.call = *call,
                            .n = n,
                            .item = calloc(n, sizeof b->item[0]),
                            .question = calloc(n, sizeof b->question[0]),
                            .verdict = calloc(n, sizeof b->verdict[0]),
                            .error_of = calloc(n, sizeof b->error_of[0])};
-    return b->item && b->question && b->verdict && b->error_of;
-}
-
-static void close_batch(struct batch_of *b)
-{
-    for (size_t i = 0; i < b->n && b->item; i++)
-        free((char *)b->item[i].error);
-    free(b->item);
-    free(b->question);
-    free(b->verdict);
-    free(b->error_of);
+    if (b->item && b->question && b->verdict && b->error_of)
+        return b;
+    close_batch(b);
+    return NULL;
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -57,7 +67,7 @@ static bool read_item(struct batch_of *b, const json_t *json, struct http_why *w
         return false;
     if (ask.given & HTTP_MAY(WAIT))
         return http_because(why, 400, "'wait' cannot be in an array: 'reserve' can");
-    return http_ask_question(b->call->conn, &ask, &b->question[b->questions], why);
+    return http_ask_question(b->call.conn, &ask, &b->question[b->questions], why);
 }
 
 static void read_items(struct batch_of *b, const json_t *array)
@@ -109,12 +119,14 @@ static char *put_item(char *at, const struct batch_of *b, size_t i)
     return at;
 }
 
-static bool tell(const struct batch_of *b)
+static void tell(const struct batch_of *b)
 {
     char *body = malloc(room_of(b)), *at = body;
 
-    if (!body)
-        return false;
+    if (!body) {
+        http_fail_error(b->call.conn, b->call.shape, WEIR_ENOMEM);
+        return;
+    }
     *at++ = '[';
     for (size_t i = 0; i < b->n; i++) {
         if (i > 0)
@@ -122,16 +134,22 @@ static bool tell(const struct batch_of *b)
         at = put_item(at, b, i);
     }
     at = http_put_text(at, "]\n");
-    http_reply_json(b->call, 200, body, (size_t)(at - body));
+    http_reply_json(&b->call, 200, body, (size_t)(at - body));
     free(body);
-    return true;
+}
+
+static void told(struct conn *c, void *batch)
+{
+    if (c)
+        tell(batch);
+    close_batch(batch);
 }
 
 void http_batch(const struct http_call *call, const struct json_t *array)
 {
     const size_t n = json_array_size(array);
     struct http_why why;
-    struct batch_of b;
+    struct batch_of *b;
 
     if (n > HTTP_BATCH_MAX || call->rq->query.len > 0) {
         (void)http_because(&why, n > HTTP_BATCH_MAX ? 413 : 400,
@@ -145,14 +163,11 @@ void http_batch(const struct http_call *call, const struct json_t *array)
         return;
     }
     ask_settle(call->conn);
-    if (open_batch(&b, call, n)) {
-        read_items(&b, array);
-        ask_take_many(call->conn, b.question, b.questions, b.verdict, b.error_of);
-        if (tell(&b)) {
-            close_batch(&b);
-            return;
-        }
+    b = open_batch(call, n);
+    if (!b) {
+        http_fail_error(call->conn, call->shape, WEIR_ENOMEM);
+        return;
     }
-    http_fail_error(call->conn, call->shape, WEIR_ENOMEM);
-    close_batch(&b);
+    read_items(b, array);
+    ask_take_many(call->conn, b->question, b->questions, b->verdict, b->error_of, told, b);
 }

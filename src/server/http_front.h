@@ -11,6 +11,7 @@
  *     http_auth.c     for proxies that ask whether a request may pass
  *     http_throttle.c throttlecrab's way to ask
  *     http_limits.c   the named limits
+ *     http_stores.c   where keys are
  *
  * A handler answers its request before it returns, or has left a question with ask_take: then what
  * the answer needs to know of the request is in the question's shape.
@@ -86,6 +87,12 @@ void http_reply_json(const struct http_call *call, int status, const char *body,
 void http_reply_nothing(const struct http_call *call, int status);        /* 204 */
 void http_fail(const struct http_call *call, const struct http_why *why); /* {"error":"..."} */
 void http_fail_with(const struct http_call *call, const struct http_why *why, const char *fields);
+
+/* What a refusal is: 503 if the limit was not asked, for its store is away and it has fallback=deny. */
+static inline int http_denied(const struct weir_verdict *v)
+{
+    return v->reason == WEIR_FALLBACK ? 503 : 429;
+}
 
 /* What the engine's errors are here. */
 int http_status_of(int error);
@@ -173,5 +180,6 @@ void http_auth(const struct http_call *call);
 void http_throttle(const struct http_call *call);
 void http_limits(const struct http_call *call);
 void http_limit(const struct http_call *call);
+void http_stores(const struct http_call *call);
 
 #endif

@@ -4,6 +4,9 @@
  *     GET    /v1/limits/NAME    {"name":"api","limit":"..."}, or 404
  *     PUT    /v1/limits/NAME    a limit as text, or {"limit":"..."}: 201 new, 200 changed
  *     DELETE /v1/limits/NAME    204, or 404
+ *
+ * A limit that is not in the daemon's own store has a third member, "store". To set one there, its text
+ * has the word store=URL.
  */
 #include "server/http_front.h"
 
@@ -33,34 +36,38 @@ static char *room(struct page *p, size_t n)
     return p->at + p->len;
 }
 
-static char *put_limit(char *at, struct weir__slice name, const char *text)
+static char *put_limit(char *at, struct weir__slice name, const char *text, const char *store)
 {
     at = http_put_text(at, "{\"name\":");
     at = http_put_json(at, name);
     at = http_put_text(at, ",\"limit\":");
     at = http_put_json(at, weir__slice_of(text));
+    if (store) {
+        at = http_put_text(at, ",\"store\":");
+        at = http_put_json(at, weir__slice_of(store));
+    }
     *at++ = '}';
     return at;
 }
 
-static size_t room_of(struct weir__slice name, const char *text)
+static size_t room_of(struct weir__slice name, const char *text, const char *store)
 {
-    return 6 * (name.len + strlen(text)) + 32;
+    return 6 * (name.len + strlen(text) + (store ? strlen(store) : 0)) + 48;
 }
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
-static void add(void *arg, const char *name, const char *text)
+static void add(void *arg, const char *name, const char *text, const char *store)
 {
     const struct weir__slice n = weir__slice_of(name);
     struct page *p = arg;
-    char *at = room(p, room_of(n, text));
+    char *at = room(p, room_of(n, text, store));
 
     if (!at)
         return;
     if (p->continued)
         *at++ = ',';
-    at = put_limit(at, n, text);
+    at = put_limit(at, n, text, store);
     p->continued = true;
     p->len = (size_t)(at - p->at);
 }
@@ -92,16 +99,16 @@ void http_limits(const struct http_call *call)
 /* ---- One of them ----------------------------------------------------------------------------- */
 
 static void reply_limit(const struct http_call *call, int status, struct weir__slice name,
-                        const char *text)
+                        const char *text, const char *store)
 {
-    char *body = malloc(room_of(name, text) + 1), *at;
+    char *body = malloc(room_of(name, text, store) + 1), *at;
 
     if (!body) {
         ask_settle(call->conn);
         http_fail_error(call->conn, call->shape, WEIR_ENOMEM);
         return;
     }
-    at = put_limit(body, name, text);
+    at = put_limit(body, name, text, store);
     *at++ = '\n';
     http_reply_json(call, status, body, (size_t)(at - body));
     free(body);
@@ -115,10 +122,11 @@ static bool no_such(struct http_why *why, struct weir__slice name)
 static bool show(const struct http_call *call, struct weir__slice name, struct http_why *why)
 {
     char text[WEIR_LIMIT_TEXT_MAX];
+    const char *store;
 
-    if (!limits_get(call->conn, name, text))
+    if (!limits_get(call->conn, name, text, &store))
         return no_such(why, name);
-    reply_limit(call, 200, name, text);
+    reply_limit(call, 200, name, text, store);
     return true;
 }
 
@@ -149,7 +157,8 @@ static bool read_text(struct weir__slice body, struct weir__slice *text, struct 
 static bool set(const struct http_call *call, struct weir__slice name, struct http_why *why)
 {
     char text[WEIR_LIMIT_TEXT_MAX];
-    const bool was = limits_get(call->conn, name, text);
+    const char *store;
+    const bool was = limits_get(call->conn, name, text, &store);
     struct weir__slice limit;
     struct weir_diag diag;
     bool done = read_text(call->rq->body, &limit, why);
@@ -160,8 +169,8 @@ static bool set(const struct http_call *call, struct weir__slice name, struct ht
         done = error == 0 || http_because(why, http_status_of(error), diag.text);
     }
     http_json_forget();
-    if (done && limits_get(call->conn, name, text))
-        reply_limit(call, was ? 200 : 201, name, text);
+    if (done && limits_get(call->conn, name, text, &store))
+        reply_limit(call, was ? 200 : 201, name, text, store);
     else if (done)
         return no_such(why, name); /* another connection has deleted it in between */
     return done;

@@ -30,6 +30,7 @@ static const struct route {
     {"/v1/reset", false, true, POST, http_reset},
     {"/v1/limits", false, true, GET, http_limits},
     {"/v1/limits/", true, true, GET | PUT | DELETE, http_limit},
+    {"/v1/stores", false, true, GET, http_stores},
     {"/healthz", false, false, GET, say_health},
     {"/", false, false, GET, say_hello},
 };

@@ -12,7 +12,7 @@ static void say_take(struct conn *c, const struct question *q, int error,
     if (error)
         http_fail_error(c, q->shape, error);
     else
-        http_say_verdict(c, q->shape, v->allowed ? 200 : 429, q->limit, v);
+        http_say_verdict(c, q->shape, v->allowed ? 200 : http_denied(v), q->limit, v);
 }
 
 /* What is asked by query and body: false and *why, or the question. Its key may be the JSON's. */

@@ -8,29 +8,36 @@
 
 #include "engine/engine.h"
 #include "server/conn.h"
+#include "server/stores.h"
 
 #define READ_BYTES    (64 * 1024) /* are read at once */
 #define SCRATCH_BYTES (64 * 1024) /* of answers leave before more are written */
 #define BATCH_TAKES   64          /* are decided together */
 #define HELD_IN_CONN  1024        /* answers held back, or reservations named, in one connection */
-#define INBOX_MAX     1024        /* connections handed to a worker that it has not looked at */
+#define FAR_MOST      1024        /* takes of far stores that are under way in a worker */
+#define FAR_BYTES     (4 << 20)   /* of their keys */
+#define FAR_TOGETHER  16   /* of them go out in one write; what is left, before the loop sleeps */
+#define INBOX_MAX     1024 /* connections handed to a worker that it has not looked at */
 #define SERVE_ADDRESS 128
 
 /* ---- Answers on their way (out.c) -------------------------------------------------------------- */
 
 struct hold;
+struct awaited;
 
 struct segment {
     struct segment *next;
-    struct hold *hold; /* whose answer this will be; nothing from here on may leave */
+    struct hold *hold;       /* whose answer this will be, ... */
+    struct awaited *awaited; /* ... or that of a far store; nothing from here on may leave */
     size_t sent, len, cap;
     char bytes[];
 };
 
 /* Tries to send what may leave: false if the connection is broken. */
 bool out_flush(struct conn *c);
-/* The place of an answer that comes later. NULL: no memory. */
+/* The place of an answer that comes later. */
 struct segment *out_hold(struct conn *c, struct hold *h);
+struct segment *out_await(struct conn *c, struct awaited *a);
 /* Forgets the held answers and all behind them: the client is not told of one what belongs to another. */
 void out_drop_held(struct conn *c);
 /* Writes go to the segment until out_aim(c, NULL). */
@@ -65,6 +72,9 @@ struct conn {
     struct hold *holds;
     struct reservation *named;
     unsigned held, names;
+    struct awaited *awaited; /* answers that far stores will give */
+    unsigned asked;          /* how many */
+    bool asks_many;          /* and not all of them are on their way yet */
     struct conn *next_push;
     bool to_push;
 
@@ -81,6 +91,8 @@ void conn_close(struct conn *c);
 void conn_push(struct conn *c);
 /* Closes it if it has lingered for long enough. */
 void conn_tick(struct conn *c, int64_t now_ms);
+/* The same before the loop sleeps; for answers that were written while others were busy. */
+void conn_push_later(struct conn *c);
 /* At a drain: closes it once nothing is held or queued. */
 void conn_drain(struct conn *c);
 
@@ -88,6 +100,7 @@ void conn_drain(struct conn *c);
 
 struct batch {
     size_t n;
+    const struct store *store; /* of all of them */
     struct conn *conn;
     struct question question[BATCH_TAKES];
     struct weir_request request[BATCH_TAKES];
@@ -104,8 +117,9 @@ struct worker {
     uv_timer_t tick, due;
     bool draining;
 
-    struct weir__moment moment; /* of this wake-up */
-    bool moment_is_read;
+    struct weir__moment moment[SERVE_STORES_MAX]; /* of this wake-up, by each store's clock ... */
+    unsigned read_in[SERVE_STORES_MAX];           /* ... if it was read in this one */
+    unsigned wake_up;                             /* counted, from 1 */
 
     pthread_mutex_t inbox_lock;
     int inbox[INBOX_MAX];
@@ -124,6 +138,11 @@ struct worker {
     size_t heap_n, heap_cap;
     struct hold *called;  /* whose turn in a line has come; under the lines' lock */
     struct conn *to_push; /* have been answered, and are to be pushed */
+    struct far *far;
+    _Atomic unsigned
+        far_asked;    /* takes of far stores that are under way; only the worker writes it */
+    size_t far_bytes; /* of the keys of those that are */
+    bool far_stalled; /* somebody is not read from, for there were FAR_MOST of them */
 
     struct counters counters;
     char pad[64];
@@ -133,10 +152,50 @@ int worker_open(struct worker *w, struct server *s, int index); /* 0 or an errno
 void worker_run(struct worker *w);
 void worker_close(struct worker *w);
 void worker_give(struct worker *w, int fd);
-struct weir__moment worker_moment(struct worker *w);
+struct weir__moment worker_moment(struct worker *w, const struct store *s);
+/* What follows is later. */
+static inline void worker_moment_is_over(struct worker *w)
+{
+    w->wake_up++;
+}
+
+/* Pushes those that have been answered. Outside of names_enter. */
+void worker_push_all(struct worker *w);
 
 /* Counts an answer (batch.c). */
-void ask_tally(struct conn *c, int error, const struct weir_verdict *v);
+void ask_tally(struct worker *w, int error, const struct weir_verdict *v);
+
+/* ---- Far stores (far_take.c, far_many.c, far_lane.c) ------------------------------------------- */
+
+/* The place of an answer that a far store will give. */
+struct awaited {
+    struct conn *conn;       /* NULL: it has left */
+    struct segment *segment; /* NULL: it has none yet */
+    struct awaited *next, *prev;
+};
+
+int far_open(struct worker *w); /* 0 or an errno */
+/* All connections are closed. What is under way is told; the loop may still be run. */
+void far_close(struct worker *w);
+void far_free(struct worker *w);
+
+/* Takes from a far store. Answered now or later, in its place. */
+void far_take(struct conn *c, const struct question *q);
+/* Those of the questions that ask far stores, as ask_take_many. */
+void far_take_many(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v,
+                   int *error, ask_told *when_told, void *arg);
+/* Waits until all that this worker takes from that store is answered, so that who asks next sees it. */
+void far_settle(struct worker *w, const struct store *s);
+static inline bool far_is_full(const struct worker *w)
+{
+    return atomic_load_explicit(&w->far_asked, memory_order_relaxed) >= FAR_MOST ||
+           w->far_bytes >= FAR_BYTES;
+}
+/* The connection does not wait for that answer any more; for any. */
+void far_leave(struct awaited *p);
+void far_abandon(struct conn *c);
+/* Sends what was begun, and sees to it that the loop wakes up for the answers. */
+void far_before_sleep(struct worker *w);
 
 /* ---- Waiting (wait.c) -------------------------------------------------------------------------- */
 
@@ -153,34 +212,40 @@ struct lines;
 struct lines *lines_open(void);
 void lines_close(struct lines *l);
 
-/* ---- Names (limits.c, literals.c) -------------------------------------------------------------- */
+/* ---- Names (names.c, limits.c, literals.c) --------------------------------------------------- */
 
 /* A limit that may be held. */
 struct held_limit {
     struct limit limit; /* first: fronts see this */
     struct weir_limit parsed;
+    struct store *store;
     uint64_t identity; /* whose keys: equal where the keys are the same */
     _Atomic int holders;
-    _Atomic bool gone;           /* its policy was forgotten */
-    struct weir *listed_nowhere; /* the engine of an unlisted policy, else NULL */
+    _Atomic bool gone; /* its policy was forgotten */
+    bool unlisted;     /* its policy is */
     struct held_limit *next_retired;
     char name[WEIR_NAME_MAX];
 };
 
 void held_limit_let_go(struct held_limit *l);
+static inline struct store *store_of(const struct limit *l)
+{
+    return ((const struct held_limit *)l)->store;
+}
 /* Whether requests can take of it; false and *why: it has a guard. */
 bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why);
 
-struct names *names_open(struct weir *w);
+struct names *names_open(struct stores *s);
 void names_close(struct names *n);
 /* Frees what was replaced. Outside of names_enter. */
 void names_tidy(struct names *n);
 /* Around all work of a worker. */
 void names_enter(struct names *n);
 void names_leave(struct names *n);
-/* 0 or an error, *why filled. */
-int names_set(struct names *n, struct weir__slice name, const char *text, struct weir_diag *why);
-struct literals *literals_open(struct weir *w);
+/* In that store. 0 or an error, *why filled. */
+int names_set(struct names *n, struct weir__slice name, const char *text, struct store *store,
+              struct weir_diag *why);
+struct literals *literals_open(struct store *s);
 /* Lets go of those that were pushed out. Between requests, and with nothing gathered. */
 void literals_tidy(struct literals *l);
 /* Whether that should not wait for the end of the wake-up. */
@@ -202,7 +267,8 @@ struct manual_clock {
 
 struct server {
     struct serve_options options;
-    struct weir *engine;
+    struct stores stores;
+    struct weir *engine; /* of the first, whose clock is the daemon's */
     struct manual_clock manual;
     struct names *names;
     struct lines *lines;

@@ -5,6 +5,9 @@
  * "token-bucket 10/s burst=10" are one. CL.THROTTLE's and THROTTLE's keys are one namespace, in
  * which new parameters are a live change.
  *
+ * A name's keys are in the store that its limit names (store=URL), else in the daemon's own; all others
+ * are there.
+ *
  * Names are shared by all workers under a lock that each worker holds for reading while it works
  * (names_enter, names_leave); literals and throttles are each worker's own, in caches of fixed
  * size. Of literals the least recently used is forgotten; a throttle has one place, and whoever
@@ -51,14 +54,16 @@ void limit_hold(const struct limit *l);
 void limit_let_go(const struct limit *l);
 
 /* Definition, for WEIR.LIMIT and /v1/limits: 0 or an error, *why filled. A name has 1 to 127 bytes
- * of letters, digits and _ . : - (no literal is such a word: it has a blank or a slash). */
+ * of letters, digits and _ . : - (no literal is such a word: it has a blank or a slash). The text may have
+ * a store=URL that the daemon has; without one, a limit that is there stays where it is. */
 int limits_set(struct conn *c, struct weir__slice name, struct weir__slice text,
                struct weir_diag *why);
-/* The canonical text of a named limit: false if there is none. */
-bool limits_get(struct conn *c, struct weir__slice name, char text[WEIR_LIMIT_TEXT_MAX]);
+/* The canonical text of a named limit: false if there is none. *store is NULL if that is the daemon's own. */
+bool limits_get(struct conn *c, struct weir__slice name, char text[WEIR_LIMIT_TEXT_MAX],
+                const char **store);
 bool limits_delete(struct conn *c, struct weir__slice name); /* false: there was none */
 /* Calls `each` for all named limits, by name. */
-void limits_each(struct conn *c, void (*each)(void *arg, const char *name, const char *text),
-                 void *arg);
+typedef void limits_say(void *arg, const char *name, const char *text, const char *store);
+void limits_each(struct conn *c, limits_say *each, void *arg);
 
 #endif

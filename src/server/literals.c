@@ -32,7 +32,7 @@ struct throttle {
 };
 
 struct literals {
-    struct weir *engine;
+    struct store *store;
     uint64_t secret[2], looks;
     struct literal literal[LITERALS];
     struct throttle throttle[THROTTLES];
@@ -46,14 +46,14 @@ struct literals {
     struct held_limit *retired; /* in this wake-up, and still in use by questions of it */
 };
 
-struct literals *literals_open(struct weir *w)
+struct literals *literals_open(struct store *s)
 {
     struct literals *l = calloc(1, sizeof *l);
 
     if (!l)
         return NULL;
-    l->engine = w;
-    memcpy(l->secret, w->store->secret, sizeof l->secret);
+    l->store = s;
+    memcpy(l->secret, s->engine->store->secret, sizeof l->secret);
     return l;
 }
 
@@ -85,14 +85,16 @@ static struct held_limit *make(struct literals *l, const struct weir_limit *pars
     if (!h)
         return NULL;
     h->parsed = *parsed;
-    if (weir__unlisted_open(l->engine, parsed, keys_of, by_rate, &h->limit.policy, why) != 0) {
+    if (weir__unlisted_open(l->store->engine, parsed, keys_of, by_rate, &h->limit.policy, why) !=
+        0) {
         free(h);
         return NULL;
     }
     h->limit.parsed = &h->parsed;
     h->limit.name = name;
     h->identity = weir__hash(keys_of.at, keys_of.len, l->secret);
-    h->listed_nowhere = l->engine;
+    h->store = l->store;
+    h->unlisted = true;
     atomic_init(&h->holders, 1);
     return h;
 }
@@ -101,8 +103,8 @@ void held_limit_let_go(struct held_limit *h)
 {
     if (atomic_fetch_sub(&h->holders, 1) > 1)
         return;
-    if (h->listed_nowhere)
-        weir__unlisted_close(h->listed_nowhere, h->limit.policy);
+    if (h->unlisted)
+        weir__unlisted_close(h->store->engine, h->limit.policy);
     free(h);
 }
 

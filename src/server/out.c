@@ -4,7 +4,7 @@
  *   (2) The scratch buffer holds bytes of one connection at a time, and only while that connection has
  *       no segments: whatever has segments appends to them. It is empty whenever a worker turns to
  *       another connection.
- *   (3) Nothing behind a segment with a hold leaves.
+ *   (3) Nothing behind a segment whose answer comes later leaves.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,6 +25,11 @@ static void *must(void *memory)
 }
 
 /* ---- Segments ---------------------------------------------------------------------------------- */
+
+static bool is_awaited(const struct segment *s)
+{
+    return s->hold || s->awaited;
+}
 
 static struct segment *append(struct conn *c, size_t cap)
 {
@@ -70,7 +75,7 @@ static struct segment *with_room(struct conn *c, size_t n)
     struct segment *s = c->aim ? c->aim : c->last, *moved, **at = &c->first;
     size_t cap;
 
-    if (s->cap - s->len >= n && (c->aim || !s->hold))
+    if (s->cap - s->len >= n && (c->aim || !is_awaited(s)))
         return s;
     if (!c->aim)
         return append(c, n > SEGMENT_BYTES ? n : SEGMENT_BYTES);
@@ -156,18 +161,30 @@ static void keep_scratch(struct conn *c, size_t sent)
     c->queued += left;
 }
 
-struct segment *out_hold(struct conn *c, struct hold *h)
+static struct segment *keep_place(struct conn *c)
 {
-    struct segment *s;
-
     if (uses_scratch(c))
         keep_scratch(c, 0);
-    s = append(c, 256);
+    return append(c, 256);
+}
+
+struct segment *out_hold(struct conn *c, struct hold *h)
+{
+    struct segment *s = keep_place(c);
+
     s->hold = h;
     return s;
 }
 
-/* From the first held answer on. */
+struct segment *out_await(struct conn *c, struct awaited *a)
+{
+    struct segment *s = keep_place(c);
+
+    s->awaited = a;
+    return s;
+}
+
+/* From the first held answer on. Those that far stores will give before it are still waited for. */
 void out_drop_held(struct conn *c)
 {
     struct segment **at = &c->first, *before = NULL;
@@ -180,6 +197,8 @@ void out_drop_held(struct conn *c)
         struct segment *s = *at;
 
         *at = s->next;
+        if (s->awaited)
+            far_leave(s->awaited);
         segment_free(c, s);
     }
     c->last = before;
@@ -229,7 +248,7 @@ static bool flush_scratch(struct conn *c)
 
 static void segments_left(struct conn *c, size_t sent)
 {
-    while (c->first && !c->first->hold) {
+    while (c->first && !is_awaited(c->first)) {
         struct segment *s = c->first;
         const size_t left = s->len - s->sent;
 
@@ -252,7 +271,7 @@ bool out_flush(struct conn *c)
         size_t n = 0, bytes = 0;
         ssize_t sent;
 
-        for (struct segment *s = c->first; s && !s->hold && n < GATHER; s = s->next) {
+        for (struct segment *s = c->first; s && !is_awaited(s) && n < GATHER; s = s->next) {
             part[n++] = (struct iovec){s->bytes + s->sent, s->len - s->sent};
             bytes += s->len - s->sent;
         }
@@ -268,5 +287,5 @@ bool out_flush(struct conn *c)
 
 bool out_is_empty(const struct conn *c)
 {
-    return !c->first || c->first->hold;
+    return !c->first || is_awaited(c->first);
 }

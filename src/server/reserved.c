@@ -8,6 +8,7 @@ struct reservation {
     struct reservation *next;
     const struct limit *limit; /* held: its policy must be there to give back to */
     struct weir_reservation taken;
+    int64_t act_ns; /* by the daemon's clock */
     size_t len;
     char name[];
 };
@@ -38,7 +39,7 @@ static void forget_acted(struct conn *c)
     struct reservation **at = &c->named;
 
     while (*at)
-        if ((*at)->taken.act_ns < now_ns)
+        if ((*at)->act_ns < now_ns)
             forget_name(c, at);
         else
             at = &(*at)->next;
@@ -63,6 +64,7 @@ void reserved_keep(struct hold *h)
     if (!r)
         return; /* then it cannot be cancelled by name */
     r->taken = h->reservation;
+    r->act_ns = h->act_ns;
     r->limit = h->question.limit;
     limit_hold(r->limit);
     r->len = name.len;
@@ -78,8 +80,10 @@ bool reserved_cancel(struct conn *c, struct weir__slice name, int64_t *back)
 
     if (!*at)
         return false;
+    if (store_of((*at)->limit)->far)
+        far_settle(c->worker, store_of((*at)->limit));
     *back = 0;
-    (void)weir_cancel(c->worker->server->engine, &(*at)->taken, back);
+    (void)weir_cancel(store_of((*at)->limit)->engine, &(*at)->taken, back);
     forget_name(c, at);
     return true;
 }
@@ -87,7 +91,7 @@ bool reserved_cancel(struct conn *c, struct weir__slice name, int64_t *back)
 void reserved_abandon(struct conn *c)
 {
     while (c->named) {
-        (void)weir_cancel(c->worker->server->engine, &c->named->taken, NULL);
+        (void)weir_cancel(store_of(c->named->limit)->engine, &c->named->taken, NULL);
         forget_name(c, &c->named);
     }
 }

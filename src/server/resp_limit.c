@@ -1,8 +1,10 @@
 /* WEIR.LIMIT and WEIR.CLOCK. */
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/engine.h"
 #include "server/resp_front.h"
+#include "server/stores.h"
 
 /* ---- Limits ------------------------------------------------------------------------------------ */
 
@@ -26,29 +28,40 @@ static void set_limit(struct conn *c, struct words w)
         reply_ok(c);
 }
 
+/* As SET takes it. */
+static void say_limit(struct conn *c, const char *text, const char *store)
+{
+    char whole[WEIR_LIMIT_TEXT_MAX + STORE_SHOWN_MOST + 16];
+
+    (void)snprintf(whole, sizeof whole, store ? "%s store=%s" : "%s", text, store);
+    reply_text(c, whole);
+}
+
 static void get_limit(struct conn *c, struct words w)
 {
     char text[WEIR_LIMIT_TEXT_MAX];
+    const char *store;
 
     if (!has_words(c, w, 3, "GET name"))
         return;
-    if (limits_get(c, w.word[2], text))
-        reply_text(c, text);
+    if (limits_get(c, w.word[2], text, &store))
+        say_limit(c, text, store);
     else
         reply_null(c);
 }
 
-static void count_one(void *n, const char *name, const char *text)
+static void count_one(void *n, const char *name, const char *text, const char *store)
 {
     (void)name;
     (void)text;
+    (void)store;
     ++*(size_t *)n;
 }
 
-static void say_one(void *conn, const char *name, const char *text)
+static void say_one(void *conn, const char *name, const char *text, const char *store)
 {
     reply_text(conn, name);
-    reply_text(conn, text);
+    say_limit(conn, text, store);
 }
 
 static void list_limits(struct conn *c, struct words w)
@@ -89,7 +102,7 @@ static void set_clock(struct conn *c, struct weir__slice word, int64_t now_ns)
 static void advance(struct conn *c, struct weir__slice word)
 {
     const bool back = word.len > 0 && word.at[0] == '-';
-    const int64_t now_ns = weir_now(server_engine(conn_server(c)));
+    const int64_t now_ns = server_now(conn_server(c));
     int64_t ns;
 
     if (back) {
@@ -111,7 +124,7 @@ void run_clock(struct conn *c, struct words w)
         reply_error(c,
                     "the clock is not ours to set: the daemon was not started with --clock=manual");
     } else if (word_is(w.word[1], "GET") && w.n == 2) {
-        reply_int(c, weir_now(server_engine(conn_server(c))));
+        reply_int(c, server_now(conn_server(c)));
     } else if (word_is(w.word[1], "ADVANCE") && w.n == 3) {
         advance(c, w.word[2]);
     } else if (word_is(w.word[1], "SET") && w.n == 3) {

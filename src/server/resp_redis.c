@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "server/resp_front.h"
+#include "server/stores.h"
 
 /* What we say we are where a client insists on a Redis: the version whose handshake we answer. */
 #define AS_REDIS "7.0.15"
@@ -258,6 +259,30 @@ void run_config(struct conn *c, struct words w)
 
 /* ---- INFO ------------------------------------------------------------------------------------ */
 
+#define STORE_LINE (STORE_SHOWN_MOST + 512)
+
+/* A line for each store, as Redis has one for each database: store1:url=redis://h:6379,away=0,nodes=2,... */
+static size_t put_stores(char *text, size_t cap, struct stores *s)
+{
+    size_t len = (size_t)snprintf(text, cap, "\r\n# Stores\r\n");
+
+    for (int i = 0; i < s->n; i++) {
+        struct weir_far_stats far;
+
+        weir_far_stats(s->store[i].engine, &far);
+        len += (size_t)snprintf(text + len, cap - len, "store%d:url=%s", i, s->store[i].shown);
+        if (far.far) {
+            len += (size_t)snprintf(text + len, cap - len, ",away=%d", far.away);
+#define X(name) \
+    len += (size_t)snprintf(text + len, cap - len, "," #name "=%llu", (unsigned long long)far.name);
+            STORE_NUMBERS(X)
+#undef X
+        }
+        len += (size_t)snprintf(text + len, cap - len, "\r\n");
+    }
+    return len;
+}
+
 void run_info(struct conn *c, struct words w)
 {
     static const char *const NAMES[] = {
@@ -268,7 +293,7 @@ void run_info(struct conn *c, struct words w)
     struct server *s = conn_server(c);
     uint64_t counters[sizeof NAMES / sizeof NAMES[0]];
     const struct weir_stats stats = server_stats(s);
-    char text[4096];
+    char text[4096 + SERVE_STORES_MAX * STORE_LINE];
     int len;
 
     (void)w;
@@ -276,17 +301,19 @@ void run_info(struct conn *c, struct words w)
     len = snprintf(text, sizeof text,
                    "# Server\r\nredis_version:%s\r\nweir_version:%s\r\nredis_mode:standalone\r\n"
                    "process_id:%ld\r\ntcp_port:%d\r\nuptime_in_seconds:%" PRId64 "\r\nloading:0\r\n"
-                   "\r\n# Clients\r\nconnected_clients:%" PRIu64 "\r\nheld_answers:%" PRIu64 "\r\n"
+                   "\r\n# Clients\r\nconnected_clients:%" PRIu64 "\r\nheld_answers:%" PRIu64
+                   "\r\nawaited_answers:%" PRIu64 "\r\n"
                    "\r\n# Memory\r\nused_memory:%" PRIu64 "\r\nmaxmemory:%" PRIu64 "\r\n"
                    "\r\n# Store\r\nmax_keys:%" PRIu64 "\r\nkeys:%" PRIu64 "\r\nlive_keys:%" PRIu64
                    "\r\nevicted_keys:%" PRIu64 "\r\nlimits:%" PRIu32 "\r\nbusy:%" PRIu64
                    "\r\nrecovered:%" PRIu64 "\r\n\r\n# Stats\r\n",
                    AS_REDIS, WEIR_VERSION, (long)getpid(), server_port(s), server_uptime_s(s),
-                   server_open_connections(s), server_held(s), stats.bytes, stats.max_bytes,
-                   stats.max_keys, stats.keys, stats.live_keys, stats.evicted, stats.policies,
-                   stats.busy, stats.recovered);
-    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0] && len < (int)sizeof text; i++)
+                   server_open_connections(s), server_held(s), server_awaited(s), stats.bytes,
+                   stats.max_bytes, stats.max_keys, stats.keys, stats.live_keys, stats.evicted,
+                   stats.policies, stats.busy, stats.recovered);
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         len += snprintf(text + len, sizeof text - (size_t)len, "%s:%" PRIu64 "\r\n", NAMES[i],
                         counters[i]);
+    (void)put_stores(text + len, sizeof text - (size_t)len, server_stores(s));
     reply_text(c, text);
 }

@@ -96,6 +96,7 @@ void reply_trouble(struct conn *c, int error)
     case WEIR_EBUSY:
         reply_error(c, "the store did not answer in time: another process stands still");
         return;
+    case WEIR_EAWAY:
     case WEIR_EINVAL:
     case WEIR_ESYNTAX:
     case WEIR_ERANGE:

@@ -317,6 +317,8 @@ void run_take_all(struct conn *c, struct words w)
     error = ask_take_all(c, q, (size_t)n, &v);
     if (error == WEIR_EINVAL)
         reply_error(c, "the limits have more than %d terms in all", WEIR_TERMS_MAX);
+    else if (error == WEIR_ESTORE)
+        reply_error(c, "the limits are in different stores: all or nothing can be had of one only");
     else if (error)
         reply_trouble(c, error);
     else

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "server/inside.h"
@@ -40,10 +41,11 @@ static struct serve_options filled(const struct serve_options *o)
     return f;
 }
 
-/* As many descriptors as the system lets us have; what they bear is then the cap. */
-static void raise_descriptors(struct serve_options *o)
+/* As many descriptors as the system lets us have; what they bear is then the cap. A far store needs some in each
+ * thread. */
+static void raise_descriptors(const struct serve_options *o, int stores)
 {
-    const rlim_t want = o->max_connections + 64 + 8 * (rlim_t)o->threads;
+    const rlim_t want = o->max_connections + 64 + (rlim_t)(8 + 4 * stores) * (rlim_t)o->threads;
     struct rlimit r;
 
     if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want)
@@ -57,42 +59,97 @@ static void raise_descriptors(struct serve_options *o)
             (unsigned long long)r.rlim_cur, (unsigned long long)o->max_connections);
 }
 
-/* ---- The engine -------------------------------------------------------------------------------- */
+/* ---- The stores -------------------------------------------------------------------------------- */
 
 static int64_t manual_now(void *arg)
 {
     return atomic_load(&((struct manual_clock *)arg)->now_ns);
 }
 
-static int open_engine(struct server *s)
+/* One line, with the time, by any thread. */
+static void say_line(void *arg, const char *line)
+{
+    struct timespec now;
+    struct tm tm;
+    char date[32];
+
+    (void)arg;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", gmtime_r(&now.tv_sec, &tm));
+    fprintf(stderr, "weir: %s.%03ldZ %s\n", date, now.tv_nsec / 1000000, line);
+}
+
+enum { CANNOT_START = 1, SAID_WRONG = 2 }; /* exit statuses */
+
+/* NULL, a line on stderr and an exit status. `what` the URL was said to be. */
+static struct store *open_store(struct server *s, const struct weir_options *o, const char *what,
+                                const char *url, int *status)
+{
+    char shown[STORE_URL_MOST + 8];
+    struct weir__out out = {shown, sizeof shown, 0};
+    struct weir_diag why;
+    struct store *store;
+    int error = 0;
+
+    store = stores_open(&s->stores, o, url, &error, &why);
+    if (store)
+        return store;
+    weir__out_url(&out, url);
+    (void)weir__out_end(&out);
+    fprintf(stderr, "weir: %s'%s': %s\n", what, shown, why.text);
+    *status = error == WEIR_ESTORE || error == WEIR_EINVAL ? SAID_WRONG : CANNOT_START;
+    return NULL;
+}
+
+/* In the store that it names, which is opened if need be; else in the daemon's own. An exit status. */
+static int set_limit(struct server *s, const struct weir_options *o, const struct serve_limit *l)
+{
+    struct store *store = &s->stores.store[0];
+    char url[STORE_URL_MOST], what[WEIR_NAME_MAX + 32];
+    struct weir_diag why;
+    int status = SAID_WRONG;
+
+    (void)snprintf(what, sizeof what, "--limit %.*s: store=", WEIR_NAME_MAX, l->name);
+    if (store_word(l->limit, url, &why) == 0) {
+        if (url[0] != '\0')
+            store = open_store(s, o, what, url, &status);
+        if (!store || names_set(s->names, weir__slice_of(l->name), l->limit, store, &why) == 0)
+            return store ? 0 : status;
+    }
+    fprintf(stderr, "weir: --limit %s='%s': %s\n", l->name, l->limit, why.text);
+    return SAID_WRONG;
+}
+
+static int set_limits(struct server *s, const struct weir_options *o)
+{
+    int status = 0;
+
+    for (size_t i = 0; i < s->options.limits && !status; i++)
+        status = set_limit(s, o, &s->options.limit[i]);
+    return status;
+}
+
+static int open_stores(struct server *s)
 {
     const struct weir_clock manual = {.now = manual_now, .arg = &s->manual};
-    const struct weir_options o = {.store = s->options.store,
-                                   .max_keys = s->options.max_keys,
+    const struct weir_log log = {.say = say_line};
+    const struct weir_options o = {.max_keys = s->options.max_keys,
                                    .max_policies = SERVE_LIMITS_MAX,
-                                   .clock = s->options.manual_clock ? &manual : NULL};
-    struct weir_diag why;
+                                   .clock = s->options.manual_clock ? &manual : NULL,
+                                   .log = &log};
+    int status;
 
     atomic_init(&s->manual.now_ns, weir_now(NULL));
-    if (weir_open(&s->engine, &o, &why) != 0) {
-        fprintf(stderr, "weir: %s\n", why.text);
-        return 1;
-    }
-    s->names = names_open(s->engine);
+    if (!open_store(s, &o, "--store ", s->options.store ? s->options.store : "memory:", &status))
+        return status;
+    s->engine = s->stores.store[0].engine;
+    s->names = names_open(&s->stores);
     s->lines = lines_open();
     if (!s->names || !s->lines) {
         fprintf(stderr, "weir: out of memory\n");
         return 1;
     }
-    for (size_t i = 0; i < s->options.limits; i++) {
-        const struct serve_limit *l = &s->options.limit[i];
-
-        if (names_set(s->names, weir__slice_of(l->name), l->limit, &why) != 0) {
-            fprintf(stderr, "weir: --limit %s='%s': %s\n", l->name, l->limit, why.text);
-            return 2;
-        }
-    }
-    return 0;
+    return set_limits(s, &o);
 }
 
 bool server_clock_set(struct conn *c, int64_t now_ns)
@@ -102,7 +159,7 @@ bool server_clock_set(struct conn *c, int64_t now_ns)
     if (!s->options.manual_clock || !weir__now_fits(now_ns))
         return false;
     atomic_store(&s->manual.now_ns, now_ns);
-    c->worker->moment_is_read = false; /* what follows in this wake-up is later */
+    worker_moment_is_over(c->worker); /* what follows in this wake-up is later */
     server_wake_all(s);
     return true;
 }
@@ -129,7 +186,7 @@ struct weir_stats server_stats(struct server *s)
 
     (void)pthread_mutex_lock(&s->stats_lock);
     begin = uv_hrtime();
-    if (begin >= s->stats_until_ns && weir_stats(s->engine, &stats) == 0) {
+    if (begin >= s->stats_until_ns && stores_stats(&s->stores, &stats)) {
         s->stats = stats;
         s->stats_until_ns = begin + 100 * (uv_hrtime() - begin);
     }
@@ -148,6 +205,15 @@ uint64_t server_held(struct server *s)
     return atomic_load(&s->held);
 }
 
+uint64_t server_awaited(struct server *s)
+{
+    uint64_t n = 0;
+
+    for (int i = 0; i < s->threads; i++)
+        n += atomic_load_explicit(&s->workers[i].far_asked, memory_order_relaxed);
+    return n;
+}
+
 int64_t server_uptime_s(struct server *s)
 {
     return ((int64_t)(uv_hrtime() / 1000000) - s->started_ms) / 1000;
@@ -158,9 +224,14 @@ const struct serve_options *server_options(const struct server *s)
     return &s->options;
 }
 
-struct weir *server_engine(struct server *s)
+struct stores *server_stores(struct server *s)
 {
-    return s->engine;
+    return &s->stores;
+}
+
+int64_t server_now(struct server *s)
+{
+    return weir_now(s->engine);
 }
 
 const char *server_address(const struct server *s)
@@ -250,7 +321,7 @@ static void close_server(struct server *s)
     listeners_close(s->listeners);
     names_close(s->names);
     lines_close(s->lines);
-    weir_close(s->engine);
+    stores_close(&s->stores);
     free(s);
 }
 
@@ -265,9 +336,10 @@ int serve(const struct serve_options *o)
     s->options = filled(o);
     s->threads = s->options.threads;
     s->started_ms = (int64_t)(uv_hrtime() / 1000000);
-    raise_descriptors(&s->options);
     (void)signal(SIGPIPE, SIG_IGN);
-    status = open_engine(s);
+    status = open_stores(s);
+    if (!status)
+        raise_descriptors(&s->options, s->stores.n);
     if (!status)
         status = listeners_open(&s->listeners, &s->options);
     if (!status && start_workers(s) != 0) {

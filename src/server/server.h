@@ -7,12 +7,14 @@
  *     out.c       answers on their way, and those held back until their turn
  *     batch.c     takes gathered to be decided together
  *     wait.c      takes that wait for their turn; no thread waits with them (hold.h has its parts)
- *     limits.c    names to policies; literals.c those that come with requests
+ *     far_*.c     takes from stores that are far away; no thread waits for them either (far_take.h)
+ *     stores.c    where keys are kept: the daemon's own store, and those that limits name
+ *     names.c     names to policies; limits.c for requests; literals.c those that come with them
  *     resp_*.c    the commands of the RESP front
  *     http_*.c    the routes of the HTTP front
  *
  * Threads: every connection belongs to one worker and is touched by its thread alone. What workers
- * share: the engine (which knows threads), the names of the limits (limits.h), the lines of those
+ * share: the engines (which know threads), the names of the limits (limits.h), the lines of those
  * who wait (hold.h), the counters.
  */
 #ifndef WEIR_SERVER_SERVER_H
@@ -28,10 +30,12 @@
 #define SERVE_LISTENERS_MAX 16
 #define SERVE_THREADS_MAX   256
 #define SERVE_LIMITS_MAX    256 /* named limits */
+#define SERVE_STORES_MAX    16
 #define SERVE_PORT          7311
 
 struct serve_limit {
-    const char *name, *limit;
+    const char *name;
+    char *limit; /* with store=URL in it perhaps, which is taken out */
 };
 
 /* What `weir serve` was told. Zero is the default of every number. */
@@ -92,10 +96,13 @@ static inline void count(_Atomic uint64_t *counter, uint64_t n)
 void server_counters(struct server *s, uint64_t out[sizeof(struct counters) / sizeof(uint64_t)]);
 uint64_t server_open_connections(struct server *s);
 uint64_t server_held(struct server *s);
+uint64_t server_awaited(struct server *s); /* answers that far stores owe */
 int64_t server_uptime_s(struct server *s);
 const struct serve_options *server_options(const struct server *s);
-struct weir *server_engine(struct server *s);
-/* What the engine holds. To count is to walk over the table, so the answer is kept for a hundred
+struct stores *server_stores(struct server *s);
+/* The time of the daemon's own store. */
+int64_t server_now(struct server *s);
+/* What the stores hold together. To count is to walk over the table, so the answer is kept for a hundred
  * times as long as it took to find: whoever asks all the time costs a hundredth of a core. */
 struct weir_stats server_stats(struct server *s);
 /* "127.0.0.1:7311": the first address that is listened on, as it came out. */

@@ -9,6 +9,8 @@
  *   (1) Whoever leaves without acting gives back what it took.
  *   (2) A hold is in its worker's heap from its making to its end, at the time when it must be looked at.
  *   (3) A hold is in a line just while it has no grant. Who leaves a line calls the next of that key.
+ *   (4) Times here are the daemon's, whatever clock the limit's store has: of its answers only durations
+ *       count.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +68,7 @@ static void answer(struct hold *h, int error)
     struct conn *c = h->conn;
     const struct weir_verdict *v = error ? NULL : &h->verdict;
 
-    ask_tally(c, error, v);
+    ask_tally(c->worker, error, v);
     if (h->segment) {
         h->segment->hold = NULL;
         out_aim(c, h->segment);
@@ -107,11 +109,19 @@ static bool keep(struct hold *h, int64_t due_ns)
     return true;
 }
 
-static int64_t cancel(struct conn *c, struct weir_reservation *r)
+static struct weir *engine_of(const struct hold *h)
 {
+    return store_of(h->question.limit)->engine;
+}
+
+static int64_t cancel(struct hold *h)
+{
+    const struct store *s = store_of(h->question.limit);
     int64_t back = 0;
 
-    (void)weir_cancel(c->worker->server->engine, r, &back);
+    if (s->far)
+        far_settle(h->conn->worker, s);
+    (void)weir_cancel(s->engine, &h->reservation, &back);
     return back;
 }
 
@@ -139,7 +149,7 @@ static int64_t patience_left(const struct hold *h, int64_t now_ns)
  * there is no point. */
 static int ask(struct hold *h, int64_t now_ns, int64_t *again_ns)
 {
-    struct weir *w = h->conn->worker->server->engine;
+    struct weir *w = engine_of(h);
     const int64_t patience = patience_left(h, now_ns);
     struct weir_request rq = request_of(h, patience);
     struct weir_verdict without;
@@ -149,6 +159,8 @@ static int ask(struct hold *h, int64_t now_ns, int64_t *again_ns)
     if (atomic_load(&((const struct held_limit *)h->question.limit)->gone))
         return WEIR_EGONE;
     error = weir_reserve(w, &rq, 1, &h->reservation, &h->verdict);
+    /* From now, or it could be a little too early. */
+    h->act_ns = weir__add_sat(weir_now(h->conn->worker->server->engine), h->verdict.wait_ns);
     if (error || h->verdict.allowed)
         return error;
     rq.patience_ns = 0;
@@ -172,7 +184,7 @@ bool ask_cancel(struct conn *c, struct weir__slice name, int64_t *back)
     while (h && !(name.len > 0 && weir__slice_equal(h->question.name, name)))
         h = h->next;
     if (h) { /* not answered yet: it is told that it will not act */
-        *back = h->granted ? cancel(c, &h->reservation) : 0;
+        *back = h->granted ? cancel(h) : 0;
         h->verdict = (struct weir_verdict){.reason = WEIR_LIMITED,
                                            .limit = h->verdict.limit,
                                            .remaining = h->verdict.remaining,
@@ -214,7 +226,7 @@ static void ask_without_seat(struct hold *h, int64_t now_ns)
     h->deadline_ns = now_ns;
     error = ask(h, now_ns, &again_ns);
     if (!error && !h->verdict.allowed) {
-        error = weir_peek(h->conn->worker->server->engine, &patient, &waiting);
+        error = weir_peek(engine_of(h), &patient, &waiting);
         if (!error && (waiting.allowed || (h->verdict.retry_after_ns >= 0 &&
                                            h->verdict.retry_after_ns <= patient.patience_ns)))
             error = WEIR_EFULL;
@@ -238,12 +250,12 @@ static bool ask_first(struct hold *h, int64_t now_ns)
         h->granted = h->verdict.allowed;
         h->granted_ns = now_ns;
         if (h->granted)
-            due_ns = h->reservation.act_ns;
+            due_ns = h->act_ns;
         h->verdict.wait_ns = 0;
     }
     if (!keep(h, due_ns)) {
         if (h->granted)
-            (void)cancel(h->conn, &h->reservation);
+            (void)cancel(h);
         answer(h, WEIR_ENOMEM);
         return true;
     }
@@ -260,6 +272,8 @@ void wait_ask(struct conn *c, const struct question *q)
     struct hold *h = NULL;
     int64_t again_ns;
 
+    if (store_of(q->limit)->far)
+        far_settle(c->worker, store_of(q->limit));
     if (q->name.len == 0 || reserved_has_room(c))
         h = hold_make(c, q, now_ns);
     if (!h) {
@@ -295,11 +309,7 @@ static void finish(struct hold *h, int error)
         reserved_keep(h);
     answer(h, error);
     hold_free(h);
-    if (!c->to_push) {
-        c->to_push = true;
-        c->next_push = c->worker->to_push;
-        c->worker->to_push = c;
-    }
+    conn_push_later(c);
 }
 
 /* The first of its line, or out of time. */
@@ -318,25 +328,12 @@ static void look_again(struct hold *h, int64_t now_ns)
         h->granted = true;
         h->granted_ns = now_ns;
         line_leave(l, h);
-        due_at(h, h->reservation.act_ns);
+        due_at(h, h->act_ns);
         h->verdict.wait_ns = 0;
     } else if (!error && !h->verdict.allowed && again_ns >= 0 && h->deadline_ns > now_ns) {
         due_at(h, weir__min(again_ns, h->deadline_ns));
     } else {
         finish(h, error);
-    }
-}
-
-/* Lets the answers out; what follows may be new questions. A connection that is closed meanwhile stays in
- * memory until the loop goes round. */
-static void push_all(struct worker *w)
-{
-    while (w->to_push) {
-        struct conn *c = w->to_push;
-
-        w->to_push = c->next_push;
-        c->to_push = false;
-        conn_push(c);
     }
 }
 
@@ -361,7 +358,7 @@ void wait_run(struct worker *w)
             due_at(h, now_ns);
     }
     names_leave(w->server->names);
-    push_all(w);
+    worker_push_all(w);
 }
 
 static void rung(uv_timer_t *t)
@@ -392,8 +389,7 @@ void wait_abandon(struct conn *c)
 
         release(h);
         if (h->granted)
-            weir__withdraw(c->worker->server->engine, &h->reservation,
-                           weir_now(c->worker->server->engine));
+            weir__withdraw(engine_of(h), &h->reservation, weir__moment_of(engine_of(h)));
         hold_free(h);
     }
     reserved_abandon(c);

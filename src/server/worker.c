@@ -11,22 +11,36 @@
 
 #define TICK_MS 250 /* how often idle connections are looked for */
 
-struct weir__moment worker_moment(struct worker *w)
+struct weir__moment worker_moment(struct worker *w, const struct store *s)
 {
-    if (!w->moment_is_read) {
-        w->moment = weir__moment_of(w->server->engine);
-        w->moment_is_read = true;
+    if (w->read_in[s->index] != w->wake_up) {
+        w->moment[s->index] = weir__moment_of(s->engine);
+        w->read_in[s->index] = w->wake_up;
     }
-    return w->moment;
+    return w->moment[s->index];
+}
+
+/* What follows may be new questions. A connection that is closed meanwhile stays in memory until the loop
+ * goes round. */
+void worker_push_all(struct worker *w)
+{
+    while (w->to_push) {
+        struct conn *c = w->to_push;
+
+        w->to_push = c->next_push;
+        c->to_push = false;
+        conn_push(c);
+    }
 }
 
 static void about_to_sleep(uv_prepare_t *h)
 {
     struct worker *w = h->data;
 
+    far_before_sleep(w);
     wait_set_timer(w);
     literals_tidy(w->literals);
-    w->moment_is_read = false;
+    worker_moment_is_over(w);
 }
 
 /* ---- What others want -------------------------------------------------------------------------- */
@@ -80,7 +94,7 @@ static void woken(uv_async_t *h)
 {
     struct worker *w = h->data;
 
-    w->moment_is_read = false; /* a manual clock may have been set */
+    worker_moment_is_over(w); /* a manual clock may have been set */
     take_inbox(w);
     wait_run(w);
     if (atomic_load(&w->server->stopping)) {
@@ -98,7 +112,7 @@ static void close_idle(struct worker *w)
 
     for (struct conn *c = w->oldest, *next; c && now_ms - c->active_ms >= idle_ms; c = next) {
         next = c->newer;
-        if (c->held == 0)
+        if (c->held == 0 && c->asked == 0)
             conn_close(c);
     }
 }
@@ -134,7 +148,8 @@ int worker_open(struct worker *w, struct server *s, int index)
     w->in = malloc(READ_BYTES);
     w->scratch_cap = SCRATCH_BYTES * 2;
     w->scratch = malloc(w->scratch_cap);
-    w->literals = literals_open(s->engine);
+    w->literals = literals_open(&s->stores.store[0]);
+    w->wake_up = 1;
     if (!w->in || !w->scratch || !w->literals)
         return ENOMEM;
     (void)pthread_mutex_init(&w->inbox_lock, NULL);
@@ -147,7 +162,7 @@ int worker_open(struct worker *w, struct server *s, int index)
     (void)uv_timer_init(&w->loop, &w->due);
     (void)uv_timer_init(&w->loop, &w->tick);
     (void)uv_timer_start(&w->tick, ticked, TICK_MS, TICK_MS);
-    return 0;
+    return far_open(w);
 }
 
 void worker_run(struct worker *w)
@@ -169,9 +184,11 @@ void worker_close(struct worker *w)
     take_inbox(w); /* and what came too late */
     while (w->oldest)
         conn_close(w->oldest);
+    far_close(w);
     uv_walk(&w->loop, close_handle, NULL);
     (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&w->loop);
+    far_free(w);
     literals_close(w->literals);
     free(w->heap);
     free(w->in);

@@ -36,6 +36,7 @@ static struct server *server_make(void)
     const struct weir_options o = {.max_keys = 1000, .clock = &clock, .secret = {1, 2}};
     struct server *s = calloc(1, sizeof *s);
     struct weir_diag why;
+    int error;
 
     s->options = (struct serve_options){.threads = 1,
                                         .manual_clock = true,
@@ -49,12 +50,13 @@ static struct server *server_make(void)
     s->threads = 1;
     (void)pthread_mutex_init(&s->stats_lock, NULL);
     atomic_init(&s->manual.now_ns, NOW_NS);
-    if (weir_open(&s->engine, &o, &why) != 0)
+    if (!stores_open(&s->stores, &o, "memory:", &error, &why))
         abort();
-    s->names = names_open(s->engine);
+    s->engine = s->stores.store[0].engine;
+    s->names = names_open(&s->stores);
     s->lines = lines_open();
-    (void)names_set(s->names, weir__slice_of("api"), "token-bucket 10/s burst=5", &why);
-    (void)names_set(s->names, weir__slice_of("w"), "fixed-window 3/1m", &why);
+    (void)names_set(s->names, weir__slice_of("api"), "token-bucket 10/s burst=5", NULL, &why);
+    (void)names_set(s->names, weir__slice_of("w"), "fixed-window 3/1m", NULL, &why);
     s->workers = calloc(1, sizeof s->workers[0]);
     if (listeners_open(&s->listeners, &s->options) != 0 || worker_open(&s->workers[0], s, 0) != 0)
         abort();
@@ -68,7 +70,7 @@ static void server_free(struct server *s)
     listeners_close(s->listeners);
     names_close(s->names);
     lines_close(s->lines);
-    weir_close(s->engine);
+    stores_close(&s->stores);
     free(s);
 }
 

@@ -1,0 +1,54 @@
+/* A build without hiredis has no far stores: no worker has anything to do for them. */
+#include "server/inside.h"
+
+int far_open(struct worker *w)
+{
+    (void)w;
+    return 0;
+}
+
+void far_close(struct worker *w)
+{
+    (void)w;
+}
+
+void far_free(struct worker *w)
+{
+    (void)w;
+}
+
+void far_take(struct conn *c, const struct question *q)
+{
+    q->say(c, q, WEIR_ESTORE, NULL);
+}
+
+void far_take_many(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v,
+                   int *error, ask_told *when_told, void *arg)
+{
+    (void)q;
+    (void)v;
+    for (size_t i = 0; i < n; i++)
+        error[i] = WEIR_ESTORE;
+    when_told(c, arg);
+}
+
+void far_settle(struct worker *w, const struct store *s)
+{
+    (void)w;
+    (void)s;
+}
+
+void far_leave(struct awaited *p)
+{
+    (void)p;
+}
+
+void far_abandon(struct conn *c)
+{
+    (void)c;
+}
+
+void far_before_sleep(struct worker *w)
+{
+    (void)w;
+}

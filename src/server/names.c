@@ -1,0 +1,331 @@
+/* Names of limits, shared by all workers.
+ *
+ * A worker reads them under a lock that it holds while it works, which is never long; whoever deletes
+ * a name or sets one waits until all others are between two wake-ups. So a policy is forgotten only when
+ * no worker is in the midst of using it.
+ *
+ * A store in a file has the names of all who share it. It counts the policies it was ever given, so that
+ * a look at one word tells whether there is any that is not known here; and a policy's own word tells
+ * whether another process has deleted it. That is so of the daemon's own store; of those in another one
+ * only those are known that were put there by us.
+ *
+ * Invariants:
+ *   (1) Readers may find a place filled, or an entry replaced by a newer one of the same name, at any
+ *       time: both are one store of a pointer, by the holder of `adding`. Places are emptied, and
+ *       entries changed in place, only by the writer.
+ *   (2) What was replaced or deleted is freed by a later writer: until then somebody may be using it. What
+ *       is in a far store may be on its way there, and is then kept until that is answered.
+ */
+#include "server/names.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLACES (2 * NAMES_MOST) /* a power of two */
+
+struct names {
+    struct stores *stores;
+    pthread_rwlock_t lock;
+    pthread_mutex_t adding;
+    uint64_t secret[2];
+    size_t n;
+    _Atomic uint64_t seen[SERVE_STORES_MAX];  /* policies it had been given when we looked last */
+    struct held_limit *_Atomic place[PLACES]; /* open addressing, by the hash of the name */
+    struct held_limit *_Atomic replaced;
+};
+
+void names_enter(struct names *n)
+{
+    (void)pthread_rwlock_rdlock(&n->lock);
+}
+
+void names_leave(struct names *n)
+{
+    (void)pthread_rwlock_unlock(&n->lock);
+}
+
+/* ---- The table --------------------------------------------------------------------------------- */
+
+static struct held_limit *at(const struct names *n, size_t i)
+{
+    return atomic_load_explicit(&n->place[i], memory_order_acquire);
+}
+
+/* Where the name is, or would be. */
+static size_t search(const struct names *n, struct weir__slice name)
+{
+    size_t i = weir__hash(name.at, name.len, n->secret) % PLACES;
+
+    while (at(n, i) && !weir__slice_is(name, at(n, i)->name))
+        i = (i + 1) % PLACES;
+    return i;
+}
+
+/* The writer's. Those behind a hole move up, or they would not be found. */
+static void take_out(struct names *n, size_t hole)
+{
+    atomic_store(&n->place[hole], NULL);
+    n->n--;
+    for (size_t i = (hole + 1) % PLACES; at(n, i); i = (i + 1) % PLACES) {
+        struct held_limit *h = at(n, i);
+
+        atomic_store(&n->place[i], NULL);
+        atomic_store(&n->place[search(n, weir__slice_of(h->name))], h);
+    }
+}
+
+/* ---- Entries ----------------------------------------------------------------------------------- */
+
+static struct held_limit *entry_make(struct names *n, struct weir_policy *p, struct store *store)
+{
+    const char *name = weir_policy_name(p);
+    struct held_limit *h = calloc(1, sizeof *h);
+
+    if (!h)
+        return NULL;
+    memcpy(h->name, name, strlen(name));
+    h->limit.name = h->name;
+    h->limit.parsed = &h->parsed;
+    h->limit.policy = p;
+    h->store = store;
+    h->identity = weir__hash(&p, sizeof p, n->secret);
+    atomic_init(&h->holders, 1);
+    weir_policy_limit(p, &h->parsed);
+    return h;
+}
+
+/* Whether the store still has it: another process may have deleted it, and set another of that name. */
+static bool entry_lives(const struct held_limit *h)
+{
+    return !atomic_load_explicit(&h->gone, memory_order_relaxed) &&
+           atomic_load_explicit(&h->limit.policy->record->tag, memory_order_relaxed) ==
+               h->limit.policy->tag;
+}
+
+/* No more is asked of it. Its policy is forgotten later. */
+static void entry_retire(struct names *n, struct held_limit *h)
+{
+    atomic_store(&h->gone, true);
+    h->next_retired = atomic_load(&n->replaced);
+    atomic_store(&n->replaced, h);
+}
+
+/* The holder of `adding`. An entry of the same name is replaced. */
+static void entry_add(struct names *n, struct held_limit *h)
+{
+    const size_t i = search(n, weir__slice_of(h->name));
+    struct held_limit *old = at(n, i);
+
+    if (old)
+        entry_retire(n, old);
+    else
+        n->n++;
+    atomic_store_explicit(&n->place[i], h, memory_order_release);
+}
+
+/* The writer's. A policy whose questions are under way (far.h) must last until they are answered. */
+static void free_replaced(struct names *n)
+{
+    struct held_limit *h = atomic_exchange(&n->replaced, NULL);
+
+    while (h) {
+        struct held_limit *next = h->next_retired;
+
+        if (h->store->far && atomic_load(&h->holders) > 1) {
+            entry_retire(n, h);
+        } else {
+            (void)weir_policy_forget(h->store->engine, h->limit.policy);
+            held_limit_let_go(h);
+        }
+        h = next;
+    }
+}
+
+/* The writer's: the policy was set again before it could be forgotten. */
+static void entry_revive(struct names *n, const struct weir_policy *p)
+{
+    struct held_limit *h = atomic_exchange(&n->replaced, NULL);
+
+    while (h) {
+        struct held_limit *next = h->next_retired;
+
+        if (h->limit.policy == p)
+            held_limit_let_go(h);
+        else
+            entry_retire(n, h);
+        h = next;
+    }
+}
+
+/* From reading to writing and back. */
+void names_change_begins(struct names *n)
+{
+    names_leave(n);
+    (void)pthread_rwlock_wrlock(&n->lock);
+    free_replaced(n);
+}
+
+void names_change_ends(struct names *n)
+{
+    (void)pthread_rwlock_unlock(&n->lock);
+    names_enter(n);
+}
+
+void names_tidy(struct names *n)
+{
+    if (!atomic_load(&n->replaced))
+        return;
+    (void)pthread_rwlock_wrlock(&n->lock);
+    free_replaced(n);
+    (void)pthread_rwlock_unlock(&n->lock);
+}
+
+/* ---- What the store has ------------------------------------------------------------------------ */
+
+/* Whether a policy of the store is what its name stands for now, and was not before. */
+static bool is_news(const struct names *n, const struct weir_policy *p, const struct store *from)
+{
+    const struct held_limit *known = at(n, search(n, weir__slice_of(p->name)));
+
+    if (!known)
+        return from->index == 0 && n->n < NAMES_MOST;
+    return known->limit.policy != p && !entry_lives(known) &&
+           (from->index == 0 || known->store == from);
+}
+
+/* Takes up what other processes have set since we looked last. */
+static void look_in(struct names *n, struct store *from)
+{
+    struct weir__directory *d = from->engine->store->directory;
+    const uint64_t given = atomic_load(&d->tags);
+
+    if (atomic_load(&n->seen[from->index]) == given)
+        return;
+    (void)pthread_mutex_lock(&n->adding);
+    for (struct weir_policy *p = weir_policy_next(from->engine, NULL); p;
+         p = weir_policy_next(from->engine, p)) {
+        struct held_limit *h = is_news(n, p, from) ? entry_make(n, p, from) : NULL;
+
+        if (h)
+            entry_add(n, h);
+    }
+    atomic_store(&n->seen[from->index], given);
+    (void)pthread_mutex_unlock(&n->adding);
+}
+
+/* A far store keeps keys and no names. */
+static void look_in_stores(struct names *n)
+{
+    for (int i = 0; i < n->stores->n; i++)
+        if (!n->stores->store[i].far)
+            look_in(n, &n->stores->store[i]);
+}
+
+/* ---- Finding ----------------------------------------------------------------------------------- */
+
+struct held_limit *names_known(struct names *n, struct weir__slice name)
+{
+    struct held_limit *h = at(n, search(n, name));
+
+    return h && entry_lives(h) ? h : NULL;
+}
+
+struct held_limit *names_find(struct names *n, struct weir__slice name)
+{
+    struct held_limit *h = names_known(n, name);
+
+    if (h)
+        return h;
+    look_in_stores(n);
+    return names_known(n, name);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(struct held_limit *const *)a)->name, (*(struct held_limit *const *)b)->name);
+}
+
+size_t names_all(struct names *n, struct held_limit *all[NAMES_MOST])
+{
+    size_t k = 0;
+
+    look_in_stores(n);
+    for (size_t i = 0; i < PLACES && k < NAMES_MOST; i++)
+        if (at(n, i) && entry_lives(at(n, i)))
+            all[k++] = at(n, i);
+    qsort(all, k, sizeof all[0], by_name);
+    return k;
+}
+
+/* ---- Changing ---------------------------------------------------------------------------------- */
+
+bool names_has_room(const struct names *n)
+{
+    return n->n < SERVE_LIMITS_MAX;
+}
+
+struct stores *names_stores(struct names *n)
+{
+    return n->stores;
+}
+
+int names_put(struct names *n, struct weir_policy *p, struct store *store)
+{
+    struct held_limit *h = entry_make(n, p, store);
+
+    if (!h)
+        return WEIR_ENOMEM;
+    entry_revive(n, p);
+    entry_add(n, h);
+    return 0;
+}
+
+bool names_drop(struct names *n, struct held_limit *h)
+{
+    if (!h->store->far && weir_policy_forget(h->store->engine, h->limit.policy) != 0)
+        return false;
+    take_out(n, search(n, weir__slice_of(h->name)));
+    if (h->store->far) {
+        entry_retire(n, h);
+        free_replaced(n);
+    } else {
+        atomic_store(&h->gone, true);
+        held_limit_let_go(h);
+    }
+    return true;
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------- */
+
+struct names *names_open(struct stores *s)
+{
+    struct names *n = calloc(1, sizeof *n);
+    pthread_rwlockattr_t a;
+
+    if (!n)
+        return NULL;
+    n->stores = s;
+    memcpy(n->secret, s->store[0].engine->store->secret, sizeof n->secret);
+    (void)pthread_mutex_init(&n->adding, NULL);
+    (void)pthread_rwlockattr_init(&a);
+    /* Or a change would wait for a moment when all workers rest at once. */
+    (void)pthread_rwlockattr_setkind_np(&a, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    (void)pthread_rwlock_init(&n->lock, &a);
+    (void)pthread_rwlockattr_destroy(&a);
+    look_in_stores(n);
+    return n;
+}
+
+void names_close(struct names *n)
+{
+    if (!n)
+        return;
+    free_replaced(n);
+    for (size_t i = 0; i < PLACES; i++)
+        if (at(n, i))
+            held_limit_let_go(at(n, i));
+    (void)pthread_rwlock_destroy(&n->lock);
+    (void)pthread_mutex_destroy(&n->adding);
+    free(n);
+}

@@ -1,0 +1,51 @@
+/* The stores of a daemon: its own (--store), and those that limits name (store=URL).
+ *
+ * A limit lives in one of them. They are opened when the daemon starts and stay until it ends: a client
+ * can put a limit into a store that is there, but have none opened, or it could make the daemon connect
+ * to any address it likes.
+ */
+#ifndef WEIR_SERVER_STORES_H
+#define WEIR_SERVER_STORES_H
+
+#include "base/text.h"
+#include "server/server.h"
+
+#define STORE_URL_MOST   1024
+#define STORE_SHOWN_MOST STORE_URL_MOST
+
+struct store {
+    struct weir *engine;
+    int index;
+    bool far; /* on another machine, or as if it were: it is asked over a wire */
+    char url[STORE_URL_MOST];
+    char shown[STORE_SHOWN_MOST]; /* the URL without its secrets */
+};
+
+/* The first is the daemon's own. */
+struct stores {
+    struct store store[SERVE_STORES_MAX];
+    int n;
+};
+
+/* The store of that URL, as it was given or as it is shown; NULL: there is none. */
+struct store *stores_find(struct stores *s, struct weir__slice url);
+/* The same, opened if it is not there. `o` has all but the URL. NULL, *error (WEIR_ESTORE: it is no URL of a
+ * store) and *why. */
+struct store *stores_open(struct stores *s, const struct weir_options *o, const char *url,
+                          int *error, struct weir_diag *why);
+void stores_close(struct stores *s);
+
+/* What is told of a far store, beside whether it is away: the numbers of struct weir_far_stats. */
+#define STORE_NUMBERS(X) \
+    X(nodes)             \
+    X(asked) X(failed) X(crowded) X(fell_back) X(fell_back_allowed) X(paid) X(departures) X(returns)
+
+/* What all of them hold together. False: one would not say. */
+bool stores_stats(struct stores *s, struct weir_stats *sum);
+
+/* Takes the word store=URL out of a limit's text, wherever it stands: blanks are left in its place, so that
+ * complaints about the rest name the right column. *url is the URL, or "" if there is no such word.
+ * 0, or WEIR_ESYNTAX and *why. */
+int store_word(char *text, char url[STORE_URL_MOST], struct weir_diag *why);
+
+#endif
