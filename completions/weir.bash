@@ -109,6 +109,35 @@ _weir_files()
 _weir_serve_options='--listen --limit --store --max-keys --threads --max-connections --max-request
     --max-key --max-output --max-buffered --max-held --idle --drain --clock --help'
 
+_weir_take_options='--store --limit --no-fallback --max-keys --json --help'
+_weir_stores='memory: file:/ redis:// redis+unix:/'
+
+# How many arguments of `take` there are before the current one that are no options.
+_weir_take_arguments()
+{
+    local i n=0
+    for ((i = 2; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        --store | --limit | --max-keys) ((i++)) ;;
+        --*) ;;
+        *) ((n++)) ;;
+        esac
+    done
+    echo $n
+}
+
+_weir_take()
+{
+    case $(_weir_take_arguments) in
+    0) _weir_limit "$1" "$2" ;;
+    1) ;; # the key
+    *)
+        compopt -o nospace 2>/dev/null
+        COMPREPLY=($(compgen -W 'cost= wait= wait=forever' -- "$1"))
+        ;;
+    esac
+}
+
 _weir_store_options()
 {
     case $1 in
@@ -139,7 +168,7 @@ _weir()
     local command=${COMP_WORDS[1]} quote="'"
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W 'serve sim explain store version help --help --version' -- "$cur"))
+        COMPREPLY=($(compgen -W 'serve take sim explain store version help --help --version' -- "$cur"))
         return
     fi
     if [[ $cur == [\'\"]* ]]; then # an open quote: what is completed is the text behind it
@@ -148,16 +177,22 @@ _weir()
     case $command:$prev in
     sim:--traffic) _weir_traffic "$cur" "$quote" && return ;;
     sim:--start) return ;;
-    serve:--store) COMPREPLY=($(compgen -W 'memory: file:/' -- "$cur")) && return ;;
+    serve:--store | take:--store)
+        compopt -o nospace 2>/dev/null
+        COMPREPLY=($(compgen -W "$_weir_stores" -- "$cur")) && return
+        ;;
+    take:--limit | take:--max-keys) return ;;
     serve:--clock) COMPREPLY=($(compgen -W 'manual system' -- "$cur")) && return ;;
     store:store) COMPREPLY=($(compgen -W 'info convert reset --help' -- "$cur")) && return ;;
     store:--max-*) return ;;
-    help:help) COMPREPLY=($(compgen -W 'serve sim explain store version' -- "$cur")) && return ;;
+    help:help) COMPREPLY=($(compgen -W 'serve take sim explain store version' -- "$cur")) && return ;;
     help:store) COMPREPLY=($(compgen -W 'info convert reset' -- "$cur")) && return ;;
     esac
     case $command:$cur in
     sim:-*) COMPREPLY=($(compgen -W '--json --start --traffic --script --picture --help' -- "$cur")) ;;
     serve:-*) COMPREPLY=($(compgen -W "$_weir_serve_options" -- "$cur")) ;;
+    take:-*) COMPREPLY=($(compgen -W "$_weir_take_options" -- "$cur")) ;;
+    take:*) _weir_take "$cur" "$quote" ;;
     store:-*) COMPREPLY=($(compgen -W "$(_weir_store_options "${COMP_WORDS[2]}")" -- "$cur")) ;;
     explain:-*) COMPREPLY=($(compgen -W '--json --help' -- "$cur")) ;;
     version:-*) COMPREPLY=($(compgen -W '--help' -- "$cur")) ;;

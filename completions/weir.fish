@@ -121,6 +121,7 @@ end
 
 complete -c weir -f
 complete -c weir -n __fish_use_subcommand -a serve -d 'Decide limits for others: RESP and HTTP'
+complete -c weir -n __fish_use_subcommand -a take -d 'Decide once, on a store that others share'
 complete -c weir -n __fish_use_subcommand -a sim -d 'Run events, or made-up traffic, against a limit'
 complete -c weir -n __fish_use_subcommand -a explain -d 'Say in plain words what a limit will do'
 complete -c weir -n __fish_use_subcommand -a store -d 'Look into a shared file, convert it, reset it'
@@ -144,8 +145,15 @@ for option in listen:'Where' limit:'A limit by name' max-keys:'Room for so many 
     set -l both (string split -m 1 : -- $option)
     complete -c weir -n '__fish_seen_subcommand_from serve' -l $both[1] -x -d $both[2]
 end
-complete -c weir -n '__fish_seen_subcommand_from serve' -l store -x -a 'memory: file:/' -d 'Where keys are kept'
+complete -c weir -n '__fish_seen_subcommand_from serve take' -l store -x -a 'memory: file:/ redis:// redis+unix:/' -d 'Where keys are kept'
 complete -c weir -n '__fish_seen_subcommand_from serve' -l clock -x -a 'manual system' -d 'For tests'
+
+complete -c weir -n '__fish_seen_subcommand_from take; and __weir_at_first' -a '(__weir_limit)'
+complete -c weir -n '__fish_seen_subcommand_from take; and not __weir_at_first' -a 'cost= wait= wait=forever'
+complete -c weir -n '__fish_seen_subcommand_from take' -l limit -x -d 'What a name is'
+complete -c weir -n '__fish_seen_subcommand_from take' -l no-fallback -d 'An absent store is no answer'
+complete -c weir -n '__fish_seen_subcommand_from take' -l max-keys -x -d 'Room in a new file'
+complete -c weir -n '__fish_seen_subcommand_from take' -l json -d 'Print JSON'
 
 complete -c weir -n '__weir_just store' -a info -d 'Say what it holds and whether it is sound'
 complete -c weir -n '__weir_just store' -a convert -d 'Bring it forward, or make it another size'
@@ -161,6 +169,6 @@ complete -c weir -n '__weir_words store convert' -l out -r -F -d 'Write the new 
 complete -c weir -n '__weir_words store reset' -l all -d 'Forget the policies too'
 complete -c weir -n '__weir_words store reset' -l yes -d 'Do not ask'
 
-complete -c weir -n '__fish_seen_subcommand_from serve sim explain store version' -l help -d 'Print the help'
-complete -c weir -n '__weir_just help' -a 'serve sim explain store version'
+complete -c weir -n '__fish_seen_subcommand_from serve take sim explain store version' -l help -d 'Print the help'
+complete -c weir -n '__weir_just help' -a 'serve take sim explain store version'
 complete -c weir -n '__weir_just help store' -a 'info convert reset'

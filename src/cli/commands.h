@@ -1,5 +1,5 @@
 /* The commands. Each gets its arguments without the program's and its own name, and returns the
- * exit status: 0 done, 1 failed, 2 usage. */
+ * exit status: 0 done, 1 failed, 2 usage; `take` has its own. */
 #ifndef WEIR_CLI_COMMANDS_H
 #define WEIR_CLI_COMMANDS_H
 
@@ -9,6 +9,7 @@ int sim_command(int argc, char **argv);
 int explain_command(int argc, char **argv);
 int store_command(int argc, char **argv);
 int serve_command(int argc, char **argv);
+int take_command(int argc, char **argv);
 
 /* Whether standard output is a terminal of someone who did not set NO_COLOR. */
 bool cli_colour(void);

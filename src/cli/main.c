@@ -35,6 +35,7 @@ static const struct command {
     {"sim", sim_command, HELP_SIM, NULL},
     {"explain", explain_command, HELP_EXPLAIN, NULL},
     {"serve", serve_command, HELP_SERVE, NULL},
+    {"take", take_command, HELP_TAKE, NULL},
     {"store", store_command, HELP_STORE, STORE_PARTS},
     {"version", version_command,
      "usage: weir version\n\nPrints the version.\n\nExample:\n  weir version\n", NULL},
@@ -56,9 +57,10 @@ static int unknown(const char *name)
     for (int i = 0; i < COMMAND_COUNT && !near; i++)
         if (weir__slice_distance(weir__slice_of(name), weir__slice_of(COMMANDS[i].name)) <= 2)
             near = COMMANDS[i].name;
-    (void)fprintf(stderr,
-                  "weir: unknown command '%s'%s%s%s (serve, sim, explain, store, version, help)\n",
-                  name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    (void)fprintf(
+        stderr,
+        "weir: unknown command '%s'%s%s%s (serve, take, sim, explain, store, version, help)\n",
+        name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     return EXIT_USAGE;
 }
 

@@ -1,6 +1,7 @@
 /* `weir serve`: what it may be told, and then the daemon (server/server.h). */
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -19,7 +20,8 @@ static const struct option {
 } OPTIONS[] = {
     {"--listen", LISTEN, 0, 0, 0, "HOST:PORT, [HOST]:PORT, :PORT or unix:/path"},
     {"--limit", LIMIT, 0, 0, 0, "NAME='LIMIT', as in api='token-bucket 10/s burst=20'"},
-    {"--store", TEXT, offsetof(struct serve_options, store), 0, 0, "memory: or file:/path"},
+    {"--store", TEXT, offsetof(struct serve_options, store), 0, 0,
+     "memory:, file:/path, redis://host:port or redis+unix:/path"},
     {"--threads", COUNT, offsetof(struct serve_options, threads), 1, SERVE_THREADS_MAX,
      "1 to 256 threads"},
     {"--max-keys", COUNT, offsetof(struct serve_options, max_keys), 1, (int64_t)WEIR_MAX_KEYS_MOST,
@@ -135,7 +137,13 @@ static bool set(const struct option *o, char *value, struct serve_options *to)
     switch (o->kind) {
     case LISTEN: return add_listen(o, value, to);
     case LIMIT: return add_limit(o, value, to);
-    case TEXT: memcpy((char *)to + o->at, &value, sizeof value); return true;
+    case TEXT:
+        if (to->store) {
+            (void)fprintf(stderr, "weir serve: %s is given twice\n", o->name);
+            return false;
+        }
+        to->store = value;
+        return true;
     case CLOCK:
         to->manual_clock = strcmp(value, "manual") == 0;
         return to->manual_clock || strcmp(value, "system") == 0 || wrong(o, value);
@@ -197,5 +205,9 @@ int serve_command(int argc, char **argv)
 {
     static struct serve_options options;
 
-    return read_options(argc, argv, &options) ? serve(&options) : EXIT_USAGE;
+    if (!read_options(argc, argv, &options))
+        return EXIT_USAGE;
+    if (!options.store) /* where nobody sees its password among the processes */
+        options.store = getenv("WEIR_STORE");
+    return serve(&options);
 }

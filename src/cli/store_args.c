@@ -134,6 +134,15 @@ bool store_args_read(struct store_args *a, enum store_verb verb, const char *nam
             a->file = argv[i];
         }
     }
+    if (a->file && (strncmp(a->file, "redis:", 6) == 0 || strncmp(a->file, "rediss:", 7) == 0 ||
+                    strncmp(a->file, "redis+unix:", 11) == 0)) {
+        (void)fprintf(
+            stderr,
+            "weir store %s: expected the path of a state file: what a Redis holds its own "
+            "tools tell (redis-cli --scan --pattern 'weir:*')\n",
+            name);
+        return false;
+    }
     if (a->file && *a->file)
         return true;
     (void)fprintf(stderr, "weir store %s: expected the path of a state file\n", name);

@@ -1,0 +1,26 @@
+/* What `weir take` may be told. */
+#ifndef WEIR_CLI_TAKE_ARGS_H
+#define WEIR_CLI_TAKE_ARGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir.h>
+
+struct take_args {
+    const char *store; /* NULL: not given */
+    const char *limit; /* a name or a limit's text */
+    const char *key;
+    const char *name, *text; /* of --limit NAME=LIMIT, or NULL */
+    int64_t cost, wait_ns;   /* -1: not given */
+    int64_t max_keys;        /* 0: not given */
+    bool json, no_fallback;
+    bool literal;             /* the limit is its text */
+    struct weir_limit parsed; /* of the text, if there is one here */
+    bool has_parsed;
+};
+
+/* False: the arguments are wrong, and the user has been told. */
+bool take_args_read(struct take_args *a, int argc, char **argv);
+
+#endif

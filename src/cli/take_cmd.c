@@ -1,0 +1,223 @@
+/* `weir take`: one decision on a store, for shells and for people who want to see what a fleet sees.
+ *
+ * A limit's text has the keys that the daemon gives it: those of its canonical form. A name's keys are its
+ * own, in the library, the daemon and here. A limit that a file has under that name is not changed.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "cli/commands.h"
+#include "cli/take_args.h"
+#include "engine/engine.h"
+#include "engine/unlisted.h"
+
+/* A denial is 1, as of grep and of test; that there is no answer must be told from it. */
+enum { EXIT_DENIED = 1, EXIT_NO_ANSWER = 3, EXIT_DISTURBED = 130 };
+
+static void complain(const char *line)
+{
+    (void)fprintf(stderr, "weir take: %s\n", line);
+}
+
+/* Why the store is away. What is made of it the answer says, if there is to be one. */
+static void hear(void *arg, const char *line)
+{
+    const char *rest = strstr(line, "; limits fall back");
+
+    (void)arg;
+    (void)fprintf(stderr, "weir take: %.*s\n", rest ? (int)(rest - line) : (int)strlen(line), line);
+}
+
+/* ---- The policy ------------------------------------------------------------------------------ */
+
+/* By the text, as the daemon does it. */
+static int open_literal(struct weir *w, const struct take_args *a, struct weir_policy **p,
+                        struct weir_diag *why)
+{
+    char canonical[WEIR_LIMIT_TEXT_MAX];
+
+    (void)weir_limit_print(&a->parsed, canonical, sizeof canonical);
+    return weir__unlisted_open(w, &a->parsed, weir__slice_of(canonical), false, p, why);
+}
+
+static int open_named(struct weir *w, const struct take_args *a, struct weir_policy **p,
+                      struct weir_diag *why)
+{
+    char text[WEIR_LIMIT_TEXT_MAX], asked[WEIR_LIMIT_TEXT_MAX];
+    struct weir_limit there;
+
+    *p = weir_policy_find(w, a->limit);
+    if (!*p && a->text)
+        return weir_policy_set(w, a->limit, a->text, p, why);
+    if (!*p) {
+        (void)snprintf(why->text, sizeof why->text,
+                       "the store has no limit of that name: expected a limit's text, or --limit "
+                       "NAME='LIMIT'");
+        return WEIR_EINVAL;
+    }
+    weir_policy_limit(*p, &there);
+    (void)weir_limit_print(&there, text, sizeof text);
+    if (!a->has_parsed)
+        return 0;
+    (void)weir_limit_print(&a->parsed, asked, sizeof asked);
+    if (strcmp(text, asked) == 0)
+        return 0;
+    (void)snprintf(why->text, sizeof why->text,
+                   "the store has it as '%.400s', and to take does not change it", text);
+    return WEIR_EINVAL;
+}
+
+/* ---- The decision ---------------------------------------------------------------------------- */
+
+static void disturb(int signum)
+{
+    (void)signum;
+}
+
+/* So that who is disturbed gives back what was reserved. */
+static void hear_signals(void)
+{
+    const struct sigaction a = {.sa_handler = disturb};
+
+    (void)sigaction(SIGINT, &a, NULL);
+    (void)sigaction(SIGTERM, &a, NULL);
+}
+
+static int decide(struct weir *w, const struct take_args *a, struct weir_policy *p,
+                  struct weir_verdict *v)
+{
+    struct weir_request rq = weir_request_of(p, a->key, strlen(a->key));
+
+    if (a->cost >= 0)
+        rq.cost = a->cost;
+    if (a->wait_ns < 0)
+        return weir_take(w, &rq, v);
+    hear_signals();
+    return weir_wait(
+        w, &rq, a->wait_ns == WEIR_FOREVER ? WEIR_FOREVER : weir__add_sat(weir_now(w), a->wait_ns),
+        v);
+}
+
+/* ---- The answer ------------------------------------------------------------------------------ */
+
+/* In whole milliseconds, up: who waits so long is not refused again. */
+static void print_time(const char *before, int64_t ns)
+{
+    char text[64];
+    struct weir__out o = {text, sizeof text, 0};
+
+    weir__out_duration(&o, weir__div_ceil(ns, WEIR__NS_PER_MS) * WEIR__NS_PER_MS);
+    (void)weir__out_end(&o);
+    (void)printf("%s%s", before, text);
+}
+
+static void print_plain(const struct weir_verdict *v, bool fell_back)
+{
+    const bool colour = cli_colour(), odd = v->reason != WEIR_OK && v->reason != WEIR_LIMITED;
+
+    (void)printf(colour ? v->allowed ? "\033[32m%s\033[0m" : "\033[31m%s\033[0m" : "%s",
+                 v->allowed ? "allowed" : "denied");
+    if (fell_back)
+        (void)fputs(", by the limit's fallback", stdout);
+    else if (odd)
+        (void)printf(" (%s)", weir_reason_name(v->reason));
+    (void)printf(": %" PRId64 " of %" PRId64 " left", v->remaining, v->limit);
+    if (v->allowed && v->wait_ns > 0)
+        print_time(", act in ", v->wait_ns);
+    if (!v->allowed && v->retry_after_ns < 0)
+        (void)fputs(", so much can never pass", stdout);
+    else if (!v->allowed)
+        print_time(", retry in ", v->retry_after_ns);
+    if (v->reset_after_ns > 0)
+        print_time(", all back in ", v->reset_after_ns);
+    (void)putchar('\n');
+}
+
+static void print_json(const struct weir_verdict *v, bool fell_back)
+{
+    (void)printf("{\"allowed\":%s,\"reason\":\"%s\",\"limit\":%" PRId64 ",\"remaining\":%" PRId64,
+                 v->allowed ? "true" : "false", weir_reason_name(v->reason), v->limit,
+                 v->remaining);
+    if (v->allowed)
+        (void)printf(",\"wait_ns\":%" PRId64 ",\"retry_after_ns\":null", v->wait_ns);
+    else
+        (void)printf(",\"wait_ns\":null,\"retry_after_ns\":%" PRId64, v->retry_after_ns);
+    (void)printf(",\"reset_after_ns\":%" PRId64 ",\"fallback\":%s}\n", v->reset_after_ns,
+                 fell_back ? "true" : "false");
+}
+
+static int tell(struct weir *w, const struct take_args *a, const struct weir_verdict *v)
+{
+    struct weir_far_stats far;
+    bool fell_back;
+
+    weir_far_stats(w, &far);
+    fell_back = far.fell_back > 0 || v->reason == WEIR_FALLBACK;
+    if (fell_back && a->no_fallback) {
+        complain("the store did not answer, and --no-fallback was said");
+        return EXIT_NO_ANSWER;
+    }
+    (a->json ? print_json : print_plain)(v, fell_back);
+    return v->allowed ? EXIT_DONE : EXIT_DENIED;
+}
+
+static int fail(int error, const char *text)
+{
+    complain(text);
+    return error == WEIR_EINTR ? EXIT_DISTURBED : EXIT_NO_ANSWER;
+}
+
+/* The store is the command line's; what is secret in it is not told. */
+static int fail_to_open(int error, const char *store, const struct weir_diag *why)
+{
+    char shown[512];
+    struct weir__out o = {shown, sizeof shown, 0};
+
+    weir__out_url(&o, store ? store : "memory:");
+    (void)weir__out_end(&o);
+    (void)fprintf(stderr, "weir take: --store '%s': %s\n", shown, why->text);
+    return error == WEIR_ESTORE || error == WEIR_EINVAL ? EXIT_USAGE : EXIT_NO_ANSWER;
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+static int take(struct weir *w, const struct take_args *a)
+{
+    struct weir_diag why = {.text = "out of memory"};
+    struct weir_policy *p;
+    struct weir_verdict v;
+    int error = (a->literal ? open_literal : open_named)(w, a, &p, &why);
+
+    if (error) {
+        (void)fprintf(stderr, "weir take: limit '%s': %s\n", a->limit, why.text);
+        return EXIT_USAGE;
+    }
+    error = decide(w, a, p, &v);
+    return error ? fail(error, weir_error_text(error)) : tell(w, a, &v);
+}
+
+int take_command(int argc, char **argv)
+{
+    const struct weir_log log = {.say = hear};
+    struct weir_options o = {.log = &log};
+    struct take_args a;
+    struct weir_diag why;
+    struct weir *w;
+    int error, status;
+
+    if (!take_args_read(&a, argc, argv))
+        return EXIT_USAGE;
+    o.store = a.store ? a.store : getenv("WEIR_STORE");
+    o.max_keys = (uint64_t)a.max_keys;
+    error = weir_open(&w, &o, &why);
+    if (error)
+        return fail_to_open(error, a.store, &why);
+    status = take(w, &a);
+    weir_close(w);
+    return status;
+}
