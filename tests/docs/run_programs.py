@@ -109,8 +109,8 @@ class Story:
 class Workshop:
     """Compiles and runs in a directory of its own."""
 
-    def __init__(self, folder, source, library):
-        self.folder, self.library = folder, os.path.abspath(library)
+    def __init__(self, folder, source, library, *needed):
+        self.folder, self.library = folder, [os.path.abspath(library), "-pthread", *needed]
         self.include = "-I" + os.path.join(os.path.abspath(source), "include")
 
     def run(self, *command):
@@ -130,7 +130,7 @@ class Workshop:
 
     def program(self, place, text, *flags):
         path = self.write("program.c", place + text)
-        return self.run("cc", "-std=c11", *WARNINGS, *flags, self.include, path, self.library, "-pthread", "-o",
+        return self.run("cc", "-std=c11", *WARNINGS, *flags, self.include, path, *self.library, "-o",
                         "./program") or self.run("./program")
 
     def told(self, story, place, text):
@@ -179,7 +179,7 @@ class Workshop:
 
     def cplusplus(self):
         path = self.write("header.cc", "#include <weir.h>\nint main() { return weir_error_name(0) == nullptr; }\n")
-        return self.run("c++", *WARNINGS, self.include, path, self.library, "-pthread", "-o",
+        return self.run("c++", *WARNINGS, self.include, path, *self.library, "-o",
                         "./header") or self.run("./header")
 
 
@@ -211,7 +211,7 @@ ASTRAY = [
 ]
 
 
-def main(source, library):
+def main(source, library, *needed):
     results, programs = [], 0
 
     def check(sentence, complaint):
@@ -220,7 +220,7 @@ def main(source, library):
             print(f"FAILED: {sentence}\n{complaint}")
 
     with tempfile.TemporaryDirectory() as folder:
-        shop = Workshop(folder, source, library)
+        shop = Workshop(folder, source, library, *needed)
         for name, whole, found in blocks(source):
             programs += sum(bool(MAIN.search(text)) for _, text in found)
             for line, complaint in shop.page(name, whole, found):
@@ -239,4 +239,4 @@ def main(source, library):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3]))
+    sys.exit(main(*sys.argv[1:]))

@@ -136,6 +136,10 @@ static void a_forgotten_policy_takes_its_keys_along(void **state)
     struct weir_policy *p = place_policy(w, "p", "fixed-window 3/h", T0);
 
     (void)state;
+    if (place_is_far()) { /* place.h says why */
+        place_close(w);
+        skip();
+    }
     (void)take(w, p, "k", 3, T0);
     weir_policy_forget(w, p);
     assert_int_equal(stats(w, T0).live_keys, 1); /* until it is as good as new */
@@ -236,6 +240,10 @@ static void a_slower_limit_keeps_keys_that_the_old_one_would_let_go(void **state
     char key[16];
 
     (void)state;
+    if (place_is_far()) { /* place.h says why */
+        place_close(w);
+        skip();
+    }
     for (int i = 0; i < KEYS; i++) {
         (void)snprintf(key, sizeof key, "k%d", i);
         assert_true(take(w, p, key, 1, T0).allowed);
@@ -263,6 +271,10 @@ static void keys_that_owe_are_kept_however_many_limits_change(void **state)
     char key[16];
 
     (void)state;
+    if (place_is_far()) { /* place.h says why */
+        place_close(w);
+        skip();
+    }
     for (int i = 0; i < KEYS; i++) {
         (void)snprintf(key, sizeof key, "k%d", i);
         assert_true(take(w, p, key, 1, T0).allowed);

@@ -465,7 +465,8 @@ static void keys_are_any_bytes(void **state)
     v.remaining = -1;
     assert_int_equal(weir_peek_at(w, &(struct weir_request){p, NULL, 0, 0, 0}, T0, &v), 0);
     assert_int_equal(v.remaining, 99); /* the empty key */
-    assert_int_equal(stats(w, T0).keys, LENGTH(KEYS));
+    if (!place_is_far())
+        assert_int_equal(stats(w, T0).keys, LENGTH(KEYS));
     place_close(w);
 }
 
@@ -509,6 +510,7 @@ static int64_t told(void *arg)
 
 static void a_clock_of_ones_own_is_asked(void **state)
 {
+    const int64_t tick = place_tick_ns();
     int64_t now = T0;
     struct weir_clock clock = {told, NULL, &now};
     struct weir *w = place_open(&(struct weir_options){.clock = &clock});
@@ -524,13 +526,13 @@ static void a_clock_of_ones_own_is_asked(void **state)
     rq = ask(p, "k", 1, 0);
     assert_int_equal(weir_take(w, &rq, &v), 0);
     assert_true(v.allowed);
-    now += SECOND - 1;
+    now += SECOND - tick;
     assert_int_equal(weir_take(w, &rq, &v), 0);
     assert_false(v.allowed);
-    assert_int_equal(v.retry_after_ns, 1);
+    assert_int_equal(v.retry_after_ns, tick);
     assert_int_equal(weir_stats(w, &s), 0);
-    assert_int_equal(s.live_keys, 1);
-    now += 1;
+    assert_int_equal(s.live_keys, !place_is_far());
+    now += tick;
     assert_int_equal(weir_peek(w, &rq, &v), 0);
     assert_true(v.allowed);
     assert_int_equal(weir_take_all(w, &rq, 1, &v), 0);
@@ -568,7 +570,7 @@ static void after_a_fork_private_stores_are_two_and_files_one(void **state)
 {
     struct weir *w = place_open(NULL);
     struct weir_policy *p = place_policy(w, "p", "fixed-window 10/h", T0);
-    const bool file = place_kind()[0] == 'f';
+    const bool shared = place_kind()[0] == 'f' || place_is_far();
     int status;
     pid_t child;
 
@@ -584,7 +586,7 @@ static void after_a_fork_private_stores_are_two_and_files_one(void **state)
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_int_equal(look(w, p, "k", T0).remaining, file ? 5 : 8);
+    assert_int_equal(look(w, p, "k", T0).remaining, shared ? 5 : 8);
     place_close(w);
 }
 

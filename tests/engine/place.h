@@ -1,5 +1,6 @@
-/* Where a test's engines keep their keys: in memory, or in files of a directory that goes away with
- * the test. Most tests take the kind as an argument, so that each runs over both. */
+/* Where a test's engines keep their keys: in memory, in files of a directory that goes away with the test,
+ * or in a Redis that somebody has started for it. Most tests take the kind as an argument, so that each runs
+ * over all. */
 #ifndef WEIR_TESTS_PLACE_H
 #define WEIR_TESTS_PLACE_H
 
@@ -30,9 +31,13 @@
 #define UNDER_ASAN 0
 #endif
 
-/* "memory:" or "file:". False: no such kind. Called once, before the others. */
+/* "memory:", "file:", or the URL of a Redis (without options). False: no such kind. Called once, before the others. */
 bool place_choose(const char *kind);
 const char *place_kind(void);
+/* A Redis: it counts in microseconds, keeps keys of policies that are forgotten, and learns of a changed limit
+ * when a key is touched. */
+bool place_is_far(void);
+int64_t place_tick_ns(void); /* 1000 there, else 1 */
 
 /* A new engine over an empty store of that kind; o->store is not looked at, o may be NULL. One that
  * cannot be opened ends the program. */

@@ -137,8 +137,9 @@ def libraries(place):
           dynamic(shared, "SONAME"))
     check("which leads to it", os.path.realpath(shared) == os.path.realpath(shared + ".0"), os.listdir(libdir))
     needed = dynamic(shared, "NEEDED")
-    check("it needs the C library and threads alone",
-          all(re.match(r"(libc|libpthread|ld-linux)[-.]", name) for name in needed), needed)
+    check("it needs the C library, threads and hiredis alone",
+          all(re.match(r"(libc|libpthread|libhiredis(_ssl)?|libssl|libcrypto|ld-linux)[-.]", name) for name in needed),
+          needed)
     exported = {line.split()[-1] for line in run("nm", "-D", "--defined-only", shared)[1].splitlines()}
     check("it exports what the header declares, all of it", functions <= exported, functions - exported)
     check("and nothing else", functions and exported <= functions, exported - functions)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every vector over the wire: `serve_vectors.py PATH_TO_WEIR FILE.vec...`.
+"""Every vector over the wire: `serve_vectors.py PATH_TO_WEIR [--redis] FILE.vec...`.
 
 The daemon's clock is manual, so nothing sleeps. A case is a named limit of its own, and it is run
 
@@ -11,6 +11,11 @@ The daemon's clock is manual, so nothing sleeps. A case is a named limit of its 
 
 The wire has times in milliseconds (the throttles in seconds), rounded up: so are the expectations. What
 a way cannot say is printed by name, with the reason, and counted; it is neither passed nor failed.
+
+With --redis the daemon's store is a Redis, which is started for it. Its clock has microseconds: what a script does
+between two of them is done at the one that should not change the verdict; that is compared, and of the case no more.
+A live change reaches a key when it is touched next, so all keys are looked at when a limit changes. Another algorithm
+has other keys there, and those before it fade when their time comes: they are reset by hand.
 """
 
 import datetime
@@ -23,12 +28,16 @@ import urllib.parse
 from daemon import Daemon, Error, check, play
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vectors"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "remote"))
 import run_sim  # noqa: E402  pylint: disable=wrong-import-position
+from fleet_kit import Redis  # noqa: E402  pylint: disable=wrong-import-position
 
 MS, S = 10**6, 10**9
 DEFAULT_START = "2024-01-01T00:00:00Z"
+TICK = 1                # ns of the store's clock
 CASES = []
 SKIPPED = []
+REDIS = []              # the server, if it is one
 
 
 class Unspeakable(Exception):
@@ -66,11 +75,25 @@ def up(ns, unit):
     return ns if ns < 0 else -(-ns // unit)
 
 
-def compare(expect, row, unit):
+def move_to_tick(case, events):
+    """Brings all events to whole ticks: the number of the first that was not, or of none."""
+    now, first = 0, len(events)
+    for number, (event, (_, _, expect)) in enumerate(zip(events, case.script, strict=True)):
+        if event.at is not None and event.at % TICK:
+            first = min(first, number)
+            if expect is not None and expect.verdict == "deny":
+                event.at = max(event.at // TICK * TICK, now)
+            else:
+                event.at = up(event.at, TICK) * TICK
+        now = now if event.at is None else event.at
+    return first
+
+
+def compare(expect, row, unit, fields):
     """What is not as it should be, of those fields that are on the wire."""
     if expect.verdict is not None and row["verdict"] != expect.verdict:
         yield f"expected {expect.verdict}, got {row['verdict']}"
-    for name, low, high in expect.fields:
+    for name, low, high in expect.fields if fields else ():
         if name not in row:
             continue
         scale = unit if name in run_sim.DURATIONS else 1
@@ -81,13 +104,15 @@ def compare(expect, row, unit):
 
 def run_case(case, way):
     """Plays a case in one way; returns what went wrong as lines."""
-    told = way.tell(start_of(case), [Event(text) for _, text, _ in case.script])
-    for (number, text, expect), row in zip(case.script, told, strict=True):
+    events = [Event(text) for _, text, _ in case.script]
+    moved = move_to_tick(case, events)
+    told = way.tell(start_of(case), events)
+    for i, ((number, text, expect), row) in enumerate(zip(case.script, told, strict=True)):
         here = f"{os.path.basename(case.path)}:{number}: {case.name}: {text}"
         if isinstance(row, str):
             yield f"{here}: {row}"
-        elif expect is not None:
-            yield from (f"{here}: {problem}" for problem in compare(expect, row, way.unit))
+        elif expect is not None and i <= moved:
+            yield from (f"{here}: {problem}" for problem in compare(expect, row, way.unit, i < moved))
 
 
 def run_all(way, cases):
@@ -148,6 +173,22 @@ class Clock:
         self.now = ns
 
 
+class Touched:
+    """The keys that a case has named, on a store that hears of a change when they are touched."""
+
+    def __init__(self):
+        self.keys, self.algorithm = {}, None
+
+    def note(self, event):
+        if REDIS and event.verb in ("take", "peek"):
+            self.keys[event.key] = True
+
+    def starts_fresh(self, limit):
+        """Whether none of them is carried over."""
+        before, self.algorithm = self.algorithm, limit.split()[0]
+        return before not in (None, self.algorithm)
+
+
 class OverResp:
     title, unit = "over RESP", MS
 
@@ -162,7 +203,11 @@ class OverResp:
         clock = [] if e.at is None else [("WEIR.CLOCK", "SET", start + e.at)]
         look = ("WEIR.PEEK", limit, e.key, 0)
         if e.verb == "limit":
-            return clock + [("WEIR.LIMIT", "SET", limit, e.limit)], okay
+            fresh = self.touched.starts_fresh(e.limit)
+            before = clock + [("WEIR.RESET", limit, key) for key in self.touched.keys if fresh]
+            after = [("WEIR.PEEK", limit, key, 0) for key in self.touched.keys]
+            return (before + [("WEIR.LIMIT", "SET", limit, e.limit)] + after, lambda r: okay(r[:len(before) + 1]))
+        self.touched.note(e)
         if e.verb == "take":
             words += [] if e.name is None else ["AS", e.name]
             return clock + [("WEIR.TAKE", limit, e.key, *cost, *words)], lambda r: six(r[-1])
@@ -181,7 +226,7 @@ class OverResp:
 
     def tell(self, start, events):
         self.cases += 1
-        self.key_of, self.cancelled = {e.name: e.key for e in events if e.name}, set()
+        self.key_of, self.cancelled, self.touched = {e.name: e.key for e in events if e.name}, set(), Touched()
         self.line.ask("WEIR.CLOCK", "SET", start)
         rows = self.exchange([self.commands(e, start) for e in events])
         self.line.ask("WEIR.LIMIT", "DEL", f"case{self.cases}")
@@ -215,6 +260,7 @@ class OverHttp:
             if e.verb == "cancel":
                 raise Unspeakable("a reservation belongs to its connection, and HTTP names none: no cancel")
         self.cases += 1
+        self.touched = Touched()
         self.clock.set(start)
         rows = [self.row(e, start) for e in events]
         self.line.ask("DELETE", f"/v1/limits/case{self.cases}")
@@ -225,7 +271,14 @@ class OverHttp:
         if e.at is not None:
             self.clock.set(start + e.at)
         if e.verb == "limit":
-            return self.plain("PUT", f"/v1/limits/{limit}", (200, 201), e.limit)
+            fresh = self.touched.starts_fresh(e.limit)
+            for key in self.touched.keys if fresh else ():
+                self.plain("POST", "/v1/reset?" + urllib.parse.urlencode({"limit": limit, "key": key}), (204,))
+            row = self.plain("PUT", f"/v1/limits/{limit}", (200, 201), e.limit)
+            for key in self.touched.keys:
+                self.verdict("GET", "/v1/peek", {"limit": limit, "key": key, "cost": 0})
+            return row
+        self.touched.note(e)
         query = {"limit": limit, "key": e.key}
         query |= {"cost": e.cost} if e.cost is not None else {}
         query |= {"reserve": e.wait} if e.wait is not None else {}
@@ -337,23 +390,32 @@ def bucket_of(events):
 # ---- Scenes ------------------------------------------------------------------------------------
 
 
+def a_daemon():
+    """With keys of its own, and patient: a machine may be slow, and no fallback is wanted here."""
+    a_daemon.made += 1
+    return Daemon(*(("--store", REDIS[0].url(prefix=f"v{a_daemon.made}", timeout="10s")) if REDIS else ()))
+
+
+a_daemon.made = 0
+
+
 def every_case_over_resp():
-    with Daemon() as daemon:
+    with a_daemon() as daemon:
         run_all(OverResp(daemon), CASES)
 
 
 def every_case_in_a_pipeline():
-    with Daemon() as daemon:
+    with a_daemon() as daemon:
         run_all(InAPipeline(daemon), CASES)
 
 
 def every_case_over_http():
-    with Daemon() as daemon:
+    with a_daemon() as daemon:
         run_all(OverHttp(daemon), CASES)
 
 
 def plain_buckets_by_throttles():
-    with Daemon() as daemon:
+    with a_daemon() as daemon:
         for way in (AsThrottle(daemon, "CL.THROTTLE"), AsThrottle(daemon, "THROTTLE"), AsPosted(daemon)):
             run_all(way, CASES)
     by = {name for way, name, _ in SKIPPED if way == "by CL.THROTTLE"}
@@ -376,6 +438,11 @@ if __name__ == "__main__":
     paths = [word for word in sys.argv[2:] if word.endswith(".vec")]
     sys.argv = [word for word in sys.argv if word not in paths]
     CASES = [case for path in paths for case in run_sim.parse(path)]
-    sys.exit(play("vectors over the wire", [
-        every_case_over_resp, every_case_in_a_pipeline, every_case_over_http, plain_buckets_by_throttles,
-        what_could_not_be_said]))
+    SCENES = [every_case_over_resp, every_case_in_a_pipeline, every_case_over_http, plain_buckets_by_throttles,
+              what_could_not_be_said]
+    if "--redis" not in sys.argv:
+        sys.exit(play("vectors over the wire", SCENES))
+    TICK = 1000
+    with Redis() as server:
+        REDIS.append(server)
+        sys.exit(play("vectors over the wire, on Redis", SCENES))

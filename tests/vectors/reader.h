@@ -15,6 +15,10 @@ struct vector_subject {
     /* As sim_world_decided. NULL: nobody waits there. */
     bool (*decided)(void *subject, int64_t until_ns, struct sim_outcome *outcome);
     const void *arg;
+    /* What its clock counts in; 0: nanoseconds. Events are played at whole ticks, what is refused a little earlier
+     * and what passes a little later; durations are rounded up. Of an event that was moved only the verdict
+     * is compared, and nothing of what follows it in its case. */
+    int64_t tick_ns;
 };
 
 /* Runs the files, says what failed and, on the last line, how much: `NAME: N passed, M failed`.

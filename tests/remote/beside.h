@@ -1,0 +1,142 @@
+/* A second way into the Redis of a test, to see what stands there. */
+#ifndef WEIR_TESTS_BESIDE_H
+#define WEIR_TESTS_BESIDE_H
+
+#include "../engine/kit.h"
+
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define MS INT64_C(1000000)
+
+static const char *beside_url;          /* redis+unix:/path */
+static const char *beside_account = ""; /* options of the URL that all engines have */
+static redisContext *beside;
+
+static inline void beside_open(const char *url)
+{
+    const char *path = strchr(url, ':');
+
+    beside_url = url;
+    beside = path ? redisConnectUnix(path + 1) : NULL;
+    if (!beside || beside->err) {
+        (void)fprintf(stderr, "%s: no such Redis\n", url);
+        exit(2);
+    }
+}
+
+static inline void beside_close(void)
+{
+    redisFree(beside);
+}
+
+/* An integer reply; how many, of an array; -3 of anything else. */
+static inline long long beside_number(const char *format, ...)
+{
+    long long n = -3;
+    redisReply *r;
+    va_list list;
+
+    va_start(list, format);
+    r = redisvCommand(beside, format, list);
+    va_end(list);
+    assert_non_null(r);
+    if (r->type == REDIS_REPLY_INTEGER)
+        n = r->integer;
+    else if (r->type == REDIS_REPLY_ARRAY)
+        n = (long long)r->elements;
+    freeReplyObject(r);
+    return n;
+}
+
+static inline bool beside_has(const char *key)
+{
+    return beside_number("EXISTS %s", key) == 1;
+}
+
+/* An engine on it that waits for an answer as long as it takes. `more`: options of the URL, or "". */
+static inline struct weir *open_there(const char *more)
+{
+    struct weir_options o = {0};
+    struct weir_diag why = {0};
+    struct weir *w = NULL;
+    char url[400];
+
+    (void)snprintf(url, sizeof url, "%s?timeout=10s%s%s", beside_url, beside_account, more);
+    o.store = url;
+    if (weir_open(&w, &o, &why) != 0)
+        fail_msg("%s: %s", url, why.text);
+    return w;
+}
+
+static inline struct weir_policy *policy(struct weir *w, const char *name, const char *limit)
+{
+    struct weir_policy *p = NULL;
+    struct weir_diag why = {0};
+
+    if (weir_policy_set(w, name, limit, &p, &why) != 0)
+        fail_msg("%s: %s", limit, why.text);
+    return p;
+}
+
+/* Now or not at all, by Redis's own time. */
+static inline struct weir_verdict take_now(struct weir *w, struct weir_policy *p, const char *key,
+                                           int64_t cost)
+{
+    const struct weir_request rq = ask(p, key, cost, 0);
+    struct weir_verdict v;
+
+    assert_int_equal(weir_take(w, &rq, &v), 0);
+    return v;
+}
+
+/* As many of so many as are granted. */
+static inline int granted(struct weir *w, struct weir_policy *p, const char *key, int calls)
+{
+    int n = 0;
+
+    for (int i = 0; i < calls; i++)
+        n += take_now(w, p, key, 1).allowed;
+    return n;
+}
+
+static inline int64_t mono_ns(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * SECOND + t.tv_nsec;
+}
+
+static inline void nap(int64_t ns)
+{
+    const struct timespec t = {ns / SECOND, ns % SECOND};
+
+    (void)nanosleep(&t, NULL);
+}
+
+#define RUN_BESIDE(name, tests)                                                 \
+    int main(int argc, char **argv)                                             \
+    {                                                                           \
+        const int all = (int)LENGTH(tests);                                     \
+        int failed;                                                             \
+                                                                                \
+        if (argc != 2 && argc != 3)                                             \
+            return 2;                                                           \
+        beside_open(argv[1]);                                                   \
+        beside_account = argc > 2 ? argv[2] : "";                               \
+        failed = cmocka_run_group_tests_name(name, tests, flush, NULL);         \
+        beside_close();                                                         \
+        (void)printf("%s: %d passed, %d failed\n", name, all - failed, failed); \
+        return failed != 0;                                                     \
+    }
+
+static inline int flush(void **state)
+{
+    (void)state;
+    freeReplyObject(redisCommand(beside, "FLUSHALL"));
+    return 0;
+}
+
+#endif

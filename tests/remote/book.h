@@ -1,0 +1,53 @@
+/* What callers saw, written down while they call: grants with their times, refusals, errors, and how long each call
+ * took. Each thread has a book; a phase is what was written since the last one was told. */
+#ifndef WEIR_TESTS_BOOK_H
+#define WEIR_TESTS_BOOK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include <weir.h>
+
+#define BOOK_BUCKETS 256
+#define BOOK_ERRORS  16
+#define BOOK_REASONS 16
+
+/* A grant happened at some moment between these two, by CLOCK_MONOTONIC. `limit` is what the verdict said: it tells
+ * a share from the whole. */
+struct grant {
+    int64_t begin_ns, end_ns, limit, cost;
+};
+
+struct tally {
+    uint64_t calls, granted, denied;
+    uint64_t grants_by[BOOK_REASONS], denials_by[BOOK_REASONS]; /* by enum weir_reason */
+    uint64_t errors[BOOK_ERRORS];                               /* by -weir_error */
+    uint64_t took[BOOK_BUCKETS]; /* eight buckets a power of two, of ns */
+    int64_t worst_ns;
+};
+
+struct book {
+    pthread_mutex_t lock;
+    struct tally phase, whole;
+    struct grant *grant;
+    size_t grants, room;
+};
+
+int64_t book_now(void);
+
+void book_init(struct book *b);
+/* One call: what it returned, and its verdict if that was 0. */
+void book_write(struct book *b, int error, const struct weir_verdict *v, int64_t cost,
+                int64_t begin_ns, int64_t end_ns);
+/* How long it took, once for all that was written of it. */
+void book_time(struct book *b, int64_t begin_ns, int64_t end_ns);
+
+/* Adds the books' phases, or their wholes, and begins another phase. */
+struct tally book_sum(struct book *const *book, int n, bool phase);
+/* As the members of a JSON object, without braces. */
+void book_print(FILE *out, const struct tally *t);
+/* [[begin_us, end_us, limit, cost], ...] */
+void book_print_grants(FILE *out, struct book *const *book, int n);
+
+#endif

@@ -1,0 +1,262 @@
+"""A fleet of daemons before one Redis: fronts.py --weir=PROGRAM [SCENE...].
+
+The same proofs as of the library, through `weir serve --store redis://...`: callers on many connections of several
+daemons ask for one key while the Redis is killed, paused, cut off or talks rubbish. Each is answered in time, in order,
+and what all are granted stays within the bound.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from fleet_kit import OPTIONS, PATIENCE_S, Client, Proxy, Redis, RedisError, check, expect, now_us, play, say, until
+from laws import all_of, in_time, keeps_bucket
+
+WEIR = os.path.abspath(OPTIONS.get("weir", "weir"))
+TIMEOUT_US, TIMEOUT = 100_000, "100ms"
+RATE, BURST, NODES = 50, 20, 2
+BUCKET = f"token-bucket {RATE}/s burst={BURST}"
+LIMITS = {"local": BUCKET, "allow": BUCKET + " fallback=allow", "deny": BUCKET + " fallback=deny"}
+PAUSE_S = 0.004
+
+
+class Front:
+    """A daemon on that store."""
+
+    def __init__(self, url, limits):
+        self.folder = tempfile.mkdtemp(prefix="weir-front-")
+        self.log_path = os.path.join(self.folder, "log")
+        command = [WEIR, "serve", "--listen", "127.0.0.1:0", "--threads", "2", "--store", url]
+        for name, limit in limits.items():
+            command += ["--limit", f"{name}={limit}"]
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+                                            text=True)
+        found = re.fullmatch(r"listening on 127.0.0.1:(\d+)\n", self.process.stdout.readline())
+        if not found:
+            raise OSError(f"{command}: {self.log()}")
+        self.port = int(found.group(1))
+
+    def log(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def departures(self):
+        return self.log().count("is away")
+
+    def away(self):
+        return self.departures() > self.log().count("is back")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            expect("a daemon ends well", self.process.wait(PATIENCE_S), 0)
+        except subprocess.TimeoutExpired:
+            check("a daemon ends when it is told to", False, self.log()[-2000:])
+            self.process.kill()
+            self.process.wait()
+        if found := re.search("runtime error: |Sanitizer: |Assertion", self.log()):
+            check("a sanitizer has nothing to say", False, self.log()[found.start():])
+        self.process.stdout.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Caller(threading.Thread):
+    """One connection that asks for a limit again and again, and writes down what it was told."""
+
+    def __init__(self, front, limit):
+        super().__init__(daemon=True)
+        self.limit, self.client, self.over, self.lock = limit, Client(front.port), False, threading.Lock()
+        self.grants, self.failed, self.calls, self.denied = [], [], 0, 0
+        self.worst_us = self.phase_worst_us = self.lag_us = 0
+        self.phase_began = (0, 0, 0)
+        self.start()
+
+    def run(self):
+        while not self.over:
+            begin = now_us()
+            try:
+                reply = self.client.call("WEIR.TAKE", self.limit, "k")
+            except (OSError, RedisError) as why:
+                reply = None
+                self.failed.append(str(why))
+                if isinstance(why, OSError):
+                    return
+            end = now_us()
+            with self.lock:
+                self.calls += 1
+                self.worst_us = max(self.worst_us, end - begin)
+                self.phase_worst_us = max(self.phase_worst_us, end - begin)
+                if reply and reply[0]:
+                    self.grants.append((begin, end, reply[1], 1))
+                elif reply:
+                    self.denied += 1
+            time.sleep(PAUSE_S)
+            self.lag_us = max(self.lag_us, now_us() - end - int(PAUSE_S * 1e6))
+
+    def phase(self):
+        with self.lock:
+            now = (self.calls, len(self.grants), self.denied)
+            told = {"calls": now[0] - self.phase_began[0], "granted": now[1] - self.phase_began[1],
+                    "denied": now[2] - self.phase_began[2], "worst_us": self.phase_worst_us}
+            self.phase_began, self.phase_worst_us = now, 0
+        return told
+
+    def finish(self):
+        self.over = True
+        self.join(PATIENCE_S)
+        check("a caller is not left waiting", not self.is_alive())
+        self.client.close()
+        return {"grants": self.grants, "worst_us": self.worst_us, "lag_us": self.lag_us, "errors": self.failed}
+
+
+class Fleet:
+    def __init__(self, stack, name, *options, proxied=False):
+        self.name = name
+        self.redis = stack.enter_context(Redis(*options))
+        self.proxy = stack.enter_context(Proxy(self.redis.port)) if proxied else None
+        url = self.redis.url(self.proxy.port if proxied else None, nodes=NODES, timeout=TIMEOUT)
+        self.fronts = [stack.enter_context(Front(url, LIMITS)) for _ in range(NODES)]
+        self.callers = [Caller(front, limit) for limit in LIMITS for front in self.fronts for _ in range(2)]
+        stack.callback(lambda: [setattr(caller, "over", True) for caller in self.callers])
+        self.rows = []
+
+    def goes_on(self, calls=40):
+        seen = [caller.calls for caller in self.callers]
+        until(lambda: all(caller.calls >= was + calls for caller, was in zip(self.callers, seen)), "all are answered")
+
+    def goes_away(self, seen):
+        until(lambda: all(front.departures() > was for front, was in zip(self.fronts, seen)), "the daemons say so")
+
+    def comes_back(self):
+        until(lambda: not any(front.away() for front in self.fronts), "the daemons say so")
+
+    def ends_phase(self, name):
+        told = {limit: [c.phase() for c in self.callers if c.limit == limit] for limit in LIMITS}
+        for limit, tells in told.items():
+            self.rows.append(f"          {name:8} {limit:5}  {sum(t['granted'] for t in tells):5} granted "
+                             f"{sum(t['denied'] for t in tells):5} denied  "
+                             f"worst {max(t['worst_us'] for t in tells) / 1000:6.1f} ms")
+        return told
+
+    def holds(self):
+        wholes = {limit: [c.finish() for c in self.callers if c.limit == limit] for limit in LIMITS}
+        say("\n".join([f"        {self.name}", *self.rows]))
+        everybody = [whole for some in wholes.values() for whole in some]
+        in_time(f"nobody waits longer than the timeout: {self.name}", everybody, TIMEOUT_US)
+        expect(f"nobody is left without an answer: {self.name}", [w["errors"] for w in everybody if w["errors"]], [])
+        keeps_bucket(f"what all were granted is within the bound: {self.name}", all_of(wholes["local"]), RATE * 2,
+                     BURST * 2)
+        keeps_bucket(f"what the store granted is within the limit: {self.name}",
+                     all_of(wholes["local"], lambda g: g[2] == BURST), RATE, BURST)
+        keeps_bucket(f"fallback=deny stays within the limit: {self.name}", all_of(wholes["deny"]), RATE, BURST)
+
+
+def suffers(name, break_it, mend_it, *options, proxied=False, seconds=0.5):
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, name, *options, proxied=proxied)
+        fleet.goes_on()
+        fleet.ends_phase("before")
+        fleet.comes_back()          # if a busy machine has sent it away
+        seen = [front.departures() for front in fleet.fronts]
+        break_it(fleet)
+        fleet.goes_away(seen)
+        fleet.ends_phase("breaking")
+        end = now_us() + int(seconds * 1e6)
+        fleet.goes_on()
+        until(lambda: now_us() > end, "time passes")
+        told = fleet.ends_phase("broken")
+        mend_it(fleet)
+        fleet.comes_back()
+        fleet.ends_phase("mending")
+        fleet.goes_on()
+        after = fleet.ends_phase("after")
+        check(f"fallback=local grants meanwhile: {name}", sum(t["granted"] for t in told["local"]) > 0, told)
+        expect(f"fallback=allow grants all meanwhile: {name}", sum(t["denied"] for t in told["allow"]), 0)
+        expect(f"fallback=deny grants none meanwhile: {name}", sum(t["granted"] for t in told["deny"]), 0)
+        check(f"the shared limit is back: {name}", sum(t["granted"] for t in after["deny"]) > 0, after)
+        fleet.holds()
+
+
+def its_redis_is_killed_and_started_again():
+    suffers("killed", lambda f: f.redis.kill(), lambda f: f.redis.start(), "--appendonly", "yes")
+
+
+def its_redis_is_paused():
+    suffers("paused", lambda f: f.redis.pause(), lambda f: f.redis.resume(), seconds=2)
+
+
+def its_redis_is_full():
+    suffers("full", lambda f: f.redis.call("CONFIG", "SET", "maxmemory", "1"),
+            lambda f: f.redis.call("CONFIG", "SET", "maxmemory", "0"))
+
+
+def the_way_is_a_black_hole():
+    suffers("hole", lambda f: f.proxy.turn("hole"), lambda f: f.proxy.turn("forward"), proxied=True)
+
+
+def connections_are_reset():
+    suffers("reset", lambda f: f.proxy.turn("reset"), lambda f: f.proxy.turn("forward"), proxied=True)
+
+
+def answers_are_rubbish():
+    suffers("rubbish", lambda f: f.proxy.turn("rubbish"), lambda f: f.proxy.turn("forward"), proxied=True)
+
+
+def who_waits_is_answered_when_the_store_goes():
+    """Replies that are held are held by the daemon: what was promised stays promised."""
+    with contextlib.ExitStack() as stack:
+        redis = stack.enter_context(Redis())
+        front = stack.enter_context(Front(redis.url(nodes=1, timeout=TIMEOUT), {"paced": "pacer 20/s"}))
+        clients = [Client(front.port) for _ in range(8)]
+        for client in clients:
+            client.send("WEIR.TAKE", "paced", "k", 1, "WAIT", 5000)
+        until(lambda: redis.keys("weir:{paced:k}:*"), "they are waiting")
+        redis.kill()
+        replies = [client.read() for client in clients]
+        expect("all have their turn", [reply[0] for reply in replies], [1] * 8)
+        for client in clients:
+            client.close()
+
+
+def deep_pipelines_are_answered_in_order():
+    with contextlib.ExitStack() as stack:
+        redis = stack.enter_context(Redis())
+        limits = {"big": "fixed-window 3000/10h"}
+        fronts = [stack.enter_context(Front(redis.url(timeout="10s"), limits)) for _ in range(2)]
+        clients = [Client(front.port) for front in fronts for _ in range(2)]
+        clients[0].call("WEIR.TAKE", "big", "other")    # a Redis that has the script: else the first are asked twice
+        for client in clients:
+            for i in range(1000):
+                client.send("WEIR.TAKE", "big", "k")
+                client.send("ECHO", f"{i}")
+        granted, wrong = 0, []
+        for client in clients:
+            last = 3000
+            for i in range(1000):
+                reply, echo = client.read(), client.read()
+                granted += reply[0]
+                if reply[2] > last or echo != str(i).encode():
+                    wrong.append((i, last, reply, echo))
+                last = reply[2]
+            client.close()
+        expect("all is granted once", granted, 3000)
+        expect("answers come in order, and what is left only falls", wrong, [])
+
+
+SCENES = [its_redis_is_paused, its_redis_is_killed_and_started_again, its_redis_is_full, the_way_is_a_black_hole,
+          connections_are_reset, answers_are_rubbish, who_waits_is_answered_when_the_store_goes,
+          deep_pipelines_are_answered_in_order]
+
+if __name__ == "__main__":
+    sys.exit(play("fronts", SCENES, together=2))

@@ -1,0 +1,169 @@
+/* A keeper by itself, told what to do line by line: keepers URL. What it says comes out as lines, too:
+ *
+ *     opened MS away|there     when weir__keeper_open has returned
+ *     log LINE                 of health
+ *     nodes N                  heard by a heartbeat
+ *
+ * and the answers to `born SCOPE`, `address`, `fail WHY` (a caller's call has), `fork`, `close`. At the end of
+ * the input, unless it was closed, it goes without a word, as if it had been killed.
+ *
+ * The resolver is ours: whoever asks it for "slow" waits until `release`, and "two" is at two places, at the first
+ * of which nobody listens.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/clock.h"
+#include "remote/keeper.h"
+#include "remote/local.h"
+
+static struct weir__address address;
+static struct weir__health health;
+static struct weir__local_counts counts;
+static struct weir__keeper *keeper;
+static const char *who = ""; /* "child " in one */
+static _Atomic int64_t told;
+
+static _Atomic bool released;
+
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                struct addrinfo **found)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    void *const symbol = dlsym(RTLD_NEXT, "getaddrinfo");
+
+    memcpy(&real, &symbol, sizeof real);
+    if ((strcmp(node, "slow") != 0 && strcmp(node, "two") != 0) ||
+        (hints && hints->ai_flags & AI_NUMERICHOST))
+        return real(node, service, hints, found);
+    while (strcmp(node, "slow") == 0 && !atomic_load(&released))
+        (void)weir__clock_sleep(weir__clock_now() + WEIR__NS_PER_MS);
+    if (strcmp(node, "slow") == 0 || real("127.0.0.2", service, hints, found) != 0)
+        return real("127.0.0.1", service, hints, found);
+    return real("127.0.0.1", service, hints, &(*found)->ai_next);
+}
+
+static int threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int n = 0;
+
+    while (tasks && readdir(tasks))
+        n++;
+    (void)closedir(tasks);
+    return n - 2; /* . and .. */
+}
+
+static int threads_at_first; /* but for the keeper's: a sanitizer has its own */
+
+static void say(void *arg, const char *line)
+{
+    (void)arg;
+    printf("%slog %s\n", who, line);
+}
+
+static void hear(void *arg, int64_t nodes)
+{
+    (void)arg;
+    atomic_store(&counts.nodes, nodes);
+    atomic_store(&told, nodes);
+    printf("%snodes %" PRId64 "\n", who, nodes);
+}
+
+static long long ms_since(int64_t from_ns)
+{
+    return (weir__clock_now() - from_ns) / WEIR__NS_PER_MS;
+}
+
+static void close_all(void)
+{
+    const int64_t from_ns = weir__clock_now();
+
+    weir__keeper_close(keeper);
+    weir__health_close(&health);
+    printf("%sclosed %lld\n", who, ms_since(from_ns));
+}
+
+/* Another node from here on, that is until it has been counted. */
+static void be_a_child(void)
+{
+    who = "child ";
+    atomic_store(&told, 0);
+    weir__keeper_forked(keeper);
+    printf("child runs %d\n", weir__keeper_runs(keeper));
+    weir__keeper_hurry(keeper);
+    for (int i = 0; i < 2000 && atomic_load(&told) == 0; i++)
+        (void)weir__clock_sleep(weir__clock_now() + 5 * WEIR__NS_PER_MS);
+    printf("child runs %d\n", weir__keeper_runs(keeper));
+    close_all();
+    _exit(0); /* what the parent's threads were at is not the child's to free */
+}
+
+static void obey(char *line)
+{
+    struct weir__address shown;
+
+    if (strncmp(line, "born ", 5) == 0) {
+        const int64_t from_ns = weir__clock_now();
+        const int64_t born_us = weir__keeper_born(keeper, line + 5, strlen(line + 5));
+
+        printf("born %" PRId64 " %lld\n", born_us, ms_since(from_ns));
+    } else if (strcmp(line, "address") == 0) {
+        weir__keeper_address(keeper, &shown);
+        printf("address %s\n", shown.host);
+    } else if (strncmp(line, "fail ", 5) == 0) {
+        weir__health_failed(&health, line + 5);
+        weir__keeper_hurry(keeper);
+    } else if (strcmp(line, "fork") == 0) {
+        const pid_t child = fork();
+
+        if (child == 0)
+            be_a_child();
+        (void)waitpid(child, NULL, 0);
+        printf("forked\n");
+    } else if (strcmp(line, "close") == 0) {
+        close_all();
+        keeper = NULL;
+    } else if (strcmp(line, "release") == 0) {
+        atomic_store(&released, true);
+        for (int i = 0; i < 2000 && keeper == NULL && threads() > threads_at_first; i++)
+            (void)weir__clock_sleep(weir__clock_now() + 5 * WEIR__NS_PER_MS);
+        printf("released %d\n", threads() - threads_at_first);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct weir_log log = {say, NULL};
+    const struct weir__keeper_job job = {&address, &health, hear, NULL};
+    struct weir_diag why;
+    int64_t from_ns;
+    char line[512];
+
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc != 2 || weir__address_parse(&address, argv[1], &why) != 0) {
+        fprintf(stderr, "keepers: %s\n", argc == 2 ? why.text : "a URL is expected");
+        return 2;
+    }
+    (void)weir__health_open(&health, address.shown, &log);
+    health.counts = &counts;
+    from_ns = weir__clock_now();
+    if (weir__keeper_open(&keeper, &job) != 0)
+        return 1;
+    threads_at_first = threads() - 1;
+    printf("opened %lld %s\n", ms_since(from_ns), weir__health_is_away(&health) ? "away" : "there");
+    while (fgets(line, sizeof line, stdin)) {
+        line[strcspn(line, "\n")] = '\0';
+        obey(line);
+    }
+    if (keeper)
+        _exit(0);
+    return 0;
+}

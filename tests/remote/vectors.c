@@ -1,0 +1,119 @@
+/* Runs the vectors through the library on a Redis, with the times injected: `remote_vectors URL FILE...`. Every
+ * case has an engine, and keys, of its own.
+ *
+ * A live change reaches a key there when somebody touches it. So each key that the case has named is looked at
+ * when the limit changes; and what another algorithm has left behind is taken away, which elsewhere is
+ * forgotten and there would be found again if the first came back. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../engine/place.h"
+#include "../engine/stage.h"
+#include "../vectors/reader.h"
+
+#define KEYS_MOST 64
+
+struct subject {
+    struct stage stage;
+    struct weir__slice key[KEYS_MOST];
+    int keys;
+    struct weir__slice algorithm; /* of the first term */
+};
+
+static void *open_subject(const void *arg, int64_t start_ns)
+{
+    struct subject *s = calloc(1, sizeof *s);
+
+    (void)arg;
+    if (!s)
+        abort();
+    stage_init(&s->stage, place_open(NULL), "limit", 1, start_ns);
+    return s;
+}
+
+static void note_key(struct subject *s, struct weir__slice key)
+{
+    for (int i = 0; i < s->keys; i++)
+        if (weir__slice_equal(s->key[i], key))
+            return;
+    if (s->keys == KEYS_MOST)
+        abort();
+    s->key[s->keys].at = strndup(key.at, key.len);
+    s->key[s->keys++].len = key.len;
+}
+
+static void touch_all(struct subject *s)
+{
+    for (int i = 0; i < s->keys; i++) {
+        const struct sim_event look = {.verb = SIM_PEEK, .key = s->key[i], .patience_ns = 0};
+        struct sim_outcome outcome;
+        struct sim_error error;
+
+        if (!stage_apply(&s->stage, &look, &outcome, &error))
+            abort();
+    }
+}
+
+static void forget_all(struct subject *s)
+{
+    for (int i = 0; i < s->keys; i++) {
+        const struct sim_event reset = {.verb = SIM_RESET, .key = s->key[i]};
+        struct sim_outcome outcome;
+        struct sim_error error;
+
+        if (!stage_apply(&s->stage, &reset, &outcome, &error))
+            abort();
+    }
+}
+
+static bool is_other(struct subject *s, struct weir__slice limit)
+{
+    const struct weir__slice word = weir__slice_word(&limit);
+    const bool other = s->algorithm.len > 0 && !weir__slice_equal(s->algorithm, word);
+
+    free((char *)s->algorithm.at);
+    s->algorithm = (struct weir__slice){strndup(word.at, word.len), word.len};
+    return other;
+}
+
+static bool apply(void *subject, const struct sim_event *event, struct sim_outcome *outcome,
+                  struct sim_error *error)
+{
+    struct subject *s = subject;
+    bool done;
+
+    if (event->verb == SIM_LIMIT && is_other(s, event->limit))
+        forget_all(s);
+    done = stage_apply(&s->stage, event, outcome, error);
+
+    if (done && event->verb == SIM_LIMIT)
+        touch_all(s);
+    else if (event->verb == SIM_TAKE || event->verb == SIM_PEEK)
+        note_key(s, event->key);
+    return done;
+}
+
+static void close_subject(void *subject)
+{
+    struct subject *s = subject;
+
+    place_close(s->stage.w);
+    stage_end(&s->stage);
+    for (int i = 0; i < s->keys; i++)
+        free((char *)s->key[i].at);
+    free((char *)s->algorithm.at);
+    free(s);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct vector_subject redis = {
+        .open = open_subject, .apply = apply, .close = close_subject, .tick_ns = 1000};
+
+    if (argc < 3 || !place_choose(argv[1])) {
+        (void)fprintf(stderr, "usage: remote_vectors URL FILE...\n");
+        return 2;
+    }
+    return vectors_run("vectors on Redis", &redis, argc - 2, argv + 2);
+}

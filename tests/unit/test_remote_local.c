@@ -1,0 +1,832 @@
+/* A node by itself: what its shares grant, and what it pays in when the store is back. */
+#include "check.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../prop/prop.h"
+#include "remote/local.h"
+
+#define S  WEIR__NS_PER_S
+#define T0 (INT64_C(1700000000) * S)
+
+/* ---- A node -------------------------------------------------------------------------------- */
+
+static int64_t clock_ns;
+
+static int64_t tell_time(void *arg)
+{
+    (void)arg;
+    return clock_ns;
+}
+
+static struct weir__moment at(void)
+{
+    return weir__moment_at(clock_ns);
+}
+
+static struct weir__local *open_node(int64_t nodes)
+{
+    static const struct weir_clock clock = {.now = tell_time};
+    const struct weir_options o = {
+        .store = "redis://not.looked.at", .max_keys = 1000, .max_policies = 16, .clock = &clock};
+    struct weir__local *l;
+    struct weir_diag why;
+
+    clock_ns = T0;
+    if (weir__local_open(&l, &o, nodes, &why) != 0)
+        fail_msg("%s", why.text);
+    return l;
+}
+
+static struct weir_limit parse(const char *text)
+{
+    struct weir_limit limit;
+    struct weir_diag why;
+
+    if (weir_limit_parse(&limit, text, &why) != 0)
+        fail_msg("%s: %s", text, why.text);
+    return limit;
+}
+
+static void define(struct weir__local *l, struct weir__local_limit **limit, const char *text)
+{
+    const struct weir_limit whole = parse(text);
+    struct weir_diag why;
+
+    if (weir__local_define(l, limit, weir__slice_of("s"), &whole, false, &why) != 0)
+        fail_msg("%s: %s", text, why.text);
+}
+
+static struct weir__local_limit *limit_of(struct weir__local *l, const char *text)
+{
+    struct weir__local_limit *limit = NULL;
+
+    define(l, &limit, text);
+    return limit;
+}
+
+static struct weir_request ask_for(const char *key, int64_t cost)
+{
+    struct weir_request rq = weir_request_of(NULL, key, strlen(key));
+
+    rq.cost = cost;
+    return rq;
+}
+
+static struct weir_verdict decide(struct weir__local *l, struct weir__local_limit *limit,
+                                  const char *key, int64_t cost, enum weir__verb verb)
+{
+    const struct weir_request rq = ask_for(key, cost);
+    struct weir_verdict v;
+
+    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, verb, at(), NULL, &v), 0);
+    return v;
+}
+
+static struct weir_verdict take(struct weir__local *l, struct weir__local_limit *limit,
+                                const char *key, int64_t cost)
+{
+    return decide(l, limit, key, cost, WEIR__TAKE);
+}
+
+static int64_t left(struct weir__local *l, struct weir__local_limit *limit, const char *key)
+{
+    return decide(l, limit, key, 0, WEIR__PEEK).remaining;
+}
+
+static int64_t settle(struct weir__local *l, struct weir__local_limit *limit, const char *key,
+                      int64_t *back)
+{
+    const struct weir_request rq = ask_for(key, 1);
+
+    return weir__local_settle(l, limit, &rq, at(), back);
+}
+
+/* ---- What shares answer -------------------------------------------------------------------- */
+
+static void a_node_grants_its_share(void **state)
+{
+    struct weir__local *l = open_node(3);
+    struct weir__local_limit *limit = limit_of(l, "token-bucket 9/s burst=10");
+    struct weir_verdict v;
+
+    (void)state;
+    v = take(l, limit, "k", 2);
+    assert_true(v.allowed);
+    assert_int_equal(v.limit, 3);
+    assert_int_equal(v.remaining, 1);
+    v = take(l, limit, "k", 2);
+    assert_false(v.allowed);
+    assert_int_equal(v.reason, WEIR_LIMITED);
+    assert_int_equal(v.which, 0);
+    assert_int_equal(v.retry_after_ns, S / 3 + 1);
+    assert_int_equal(take(l, limit, "k", 4).reason, WEIR_TOO_BIG);
+    assert_int_equal(left(l, limit, "k"), 1);
+    assert_int_equal(left(l, limit, "other"), 3);
+    clock_ns += S;
+    assert_int_equal(left(l, limit, "k"), 3);
+    assert_int_equal(weir__local_nodes_now(l), 3);
+    weir__local_close(l);
+}
+
+static void a_limit_that_denies_refuses_and_one_that_allows_counts_nothing(void **state)
+{
+    struct weir__local *l = open_node(3);
+    struct weir__local_limit *denies =
+        limit_of(l, "100/s + fixed-window 30/m fallback=deny + 7/s fallback=deny");
+    struct weir__local_limit *allows = limit_of(l, "token-bucket 9/s burst=5 fallback=allow");
+    struct weir_verdict v;
+
+    (void)state;
+    v = take(l, denies, "k", 1);
+    assert_false(v.allowed);
+    assert_int_equal(v.reason, WEIR_FALLBACK);
+    assert_int_equal(v.which, 1);
+    assert_int_equal(v.limit, 100);
+    assert_int_equal(v.retry_after_ns, S);
+    assert_true(take(l, denies, "k", 0).allowed); /* nothing is always granted */
+    for (int i = 0; i < 100; i++)
+        v = take(l, allows, "k", 1000);
+    assert_true(v.allowed);
+    assert_int_equal(v.reason, WEIR_FALLBACK);
+    assert_int_equal(v.which, -1);
+    assert_int_equal(v.limit, 5);
+    assert_int_equal(v.remaining, 5); /* who heeds it must not stop: all is granted */
+    assert_false(weir__local_owes(l, at()));
+    assert_int_equal(settle(l, allows, "k", NULL), 0);
+    weir__local_close(l);
+}
+
+static void terms_that_allow_are_left_out_and_the_others_keep_their_numbers(void **state)
+{
+    struct weir__local *l = open_node(3);
+    struct weir__local_limit *limit =
+        limit_of(l, "token-bucket 1/h fallback=allow + fixed-window 6/m + 1/h fallback=allow "
+                    "+ sliding-log 3/m");
+    int64_t back[WEIR_TERMS_MAX];
+    struct weir_verdict v;
+
+    (void)state;
+    assert_true(take(l, limit, "k", 1).allowed);
+    v = take(l, limit, "k", 1);
+    assert_false(v.allowed);
+    assert_int_equal(v.which, 3);
+    assert_int_equal(v.limit, 1);
+    assert_int_equal(take(l, limit, "k", 3).which, 1); /* more than the window's share, first */
+    assert_int_equal(settle(l, limit, "k", back), 1);
+    assert_int_equal(back[0], 0);
+    assert_int_equal(back[1], 1);
+    assert_int_equal(back[2], 0);
+    assert_int_equal(back[3], 1);
+    weir__local_close(l);
+}
+
+static void several_requests_are_all_or_nothing(void **state)
+{
+    struct weir__local *l = open_node(2);
+    struct weir__local_limit *limit[] = {limit_of(l, "10/s fallback=allow"), limit_of(l, "10/s"),
+                                         limit_of(l, "4/s")};
+    const struct weir_request rq[] = {ask_for("a", 100), ask_for("b", 2), ask_for("c", 2)};
+    struct weir_verdict v;
+
+    (void)state;
+    assert_int_equal(weir__local_decide(l, limit, rq, 3, WEIR__TAKE_ALL, at(), NULL, &v), 0);
+    assert_true(v.allowed);
+    assert_int_equal(v.reason, WEIR_OK);
+    assert_int_equal(v.remaining, 0);
+    assert_int_equal(weir__local_decide(l, limit, rq, 3, WEIR__TAKE_ALL, at(), NULL, &v), 0);
+    assert_false(v.allowed);
+    assert_int_equal(v.which, 2);
+    assert_int_equal(left(l, limit[1], "b"), 3); /* nobody was charged */
+    define(l, &limit[1], "10/s fallback=deny");
+    assert_int_equal(weir__local_decide(l, limit, rq, 3, WEIR__TAKE_ALL, at(), NULL, &v), 0);
+    assert_false(v.allowed);
+    assert_int_equal(v.reason, WEIR_FALLBACK);
+    assert_int_equal(v.which, 1);
+    weir__local_close(l);
+}
+
+static void peeks_are_not_counted_and_charge_nothing(void **state)
+{
+    struct weir__local *l = open_node(1);
+    struct weir__local_limit *limit = limit_of(l, "2/s");
+    const struct weir__local_counts *counts = weir__local_counts(l);
+
+    (void)state;
+    assert_true(decide(l, limit, "k", 2, WEIR__PEEK).allowed);
+    assert_true(take(l, limit, "k", 2).allowed);
+    assert_false(take(l, limit, "k", 2).allowed);
+    assert_int_equal(atomic_load(&counts->decided), 2);
+    assert_int_equal(atomic_load(&counts->allowed), 1);
+    assert_int_equal(atomic_load(&counts->nodes), 1);
+    weir__local_close(l);
+}
+
+static void keys_of_two_limits_are_two(void **state)
+{
+    struct weir__local *l = open_node(1);
+    struct weir__local_limit *one = limit_of(l, "2/s"), *other = limit_of(l, "2/s");
+
+    (void)state;
+    assert_true(take(l, one, "k", 2).allowed);
+    assert_int_equal(left(l, other, "k"), 2);
+    assert_int_equal(settle(l, other, "k", NULL), 0);
+    weir__local_forget(l, one);
+    assert_int_equal(left(l, other, "k"), 2);
+    weir__local_forget(l, other);
+    assert_int_equal(left(l, limit_of(l, "2/s"), "k"), 2);
+    weir__local_close(l);
+}
+
+static void a_reset_forgets_what_was_granted_and_what_is_owed(void **state)
+{
+    struct weir__local *l = open_node(1);
+    struct weir__local_limit *limit = limit_of(l, "2/s");
+    const struct weir_request rq = ask_for("k", 1);
+
+    (void)state;
+    assert_true(take(l, limit, "k", 2).allowed);
+    weir__local_reset(l, limit, &rq, at());
+    assert_int_equal(left(l, limit, "k"), 2);
+    assert_int_equal(settle(l, limit, "k", NULL), 0);
+    weir__local_close(l);
+}
+
+static void what_it_holds_is_told(void **state)
+{
+    struct weir__local *l = open_node(1);
+    struct weir__local_limit *limit = limit_of(l, "2/s");
+    struct weir_stats stats = {.policies = 77, .max_policies = 78};
+
+    (void)state;
+    assert_true(take(l, limit, "k", 2).allowed);
+    assert_int_equal(weir__local_room(l, clock_ns, &stats), 0);
+    assert_int_equal(stats.policies, 77);
+    assert_int_equal(stats.max_policies, 78);
+    assert_int_equal(stats.live_keys, 2); /* of the share, and of what it owes */
+    weir__local_close(l);
+}
+
+/* ---- Entering, reserving ------------------------------------------------------------------- */
+
+static void who_enters_here_leaves_here(void **state)
+{
+    struct weir__local *l = open_node(2);
+    struct weir__local_limit *limit =
+        limit_of(l, "100/s fallback=allow + concurrency 4 queue=2 lease=1m");
+    const struct weir_request rq = ask_for("k", 2);
+    struct weir_ticket first, second = {.n = 99};
+    struct weir__memo memo = {.ticket = &first};
+    struct weir_verdict v;
+
+    (void)state;
+    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER, at(), &memo, &v), 0);
+    assert_true(v.allowed);
+    assert_int_equal(first.n, 1);
+    memo.ticket = &second;
+    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER, at(), &memo, &v), 0);
+    assert_false(v.allowed);
+    assert_int_equal(v.which, 1);
+    assert_true(memo.full); /* it may be waited for */
+    assert_int_equal(memo.line.room, 1);
+    assert_int_equal(memo.line.term, 1);
+    assert_int_equal(second.n, 99);
+    assert_int_equal(settle(l, limit, "k", NULL), 0); /* permits are no debts */
+    assert_int_equal(weir__local_exit(l, &first, WEIR_SUCCESS, at()), 0);
+    assert_int_equal(first.n, 0);
+    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER_ALL, at(), &memo, &v), 0);
+    assert_true(v.allowed);
+    assert_int_equal(weir__local_exit(l, &second, WEIR_SUCCESS, at()), 0);
+    define(l, &limit, "concurrency 4 lease=1m fallback=allow");
+    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER, at(), &memo, &v), 0);
+    assert_true(v.allowed);
+    assert_int_equal(second.n, 0); /* nobody counts it */
+    weir__local_close(l);
+}
+
+static void a_reservation_made_here_is_cancelled_here(void **state)
+{
+    struct weir__local *l = open_node(2);
+    struct weir__local_limit *limit = limit_of(l, "pacer 2/s");
+    struct weir_request rq = ask_for("k", 1);
+    struct weir_reservation r;
+    struct weir__memo memo = {.reservation = &r};
+    struct weir_verdict v;
+    int64_t back = -1;
+
+    (void)state;
+    assert_true(take(l, limit, "k", 1).allowed);
+    rq.patience_ns = WEIR_FOREVER;
+    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__TAKE_ALL, at(), &memo, &v), 0);
+    assert_true(v.allowed);
+    assert_int_equal(v.wait_ns, S);
+    assert_int_equal(weir__local_cancel(l, &r, at(), &back), 0);
+    assert_int_equal(back, 1);
+    assert_int_equal(settle(l, limit, "k", NULL), 1);    /* nor is it owed */
+    assert_int_equal(take(l, limit, "k", 1).wait_ns, S); /* its turn is the next one's */
+    define(l, &limit, "pacer 2/s fallback=deny");
+    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__TAKE_ALL, at(), &memo, &v), 0);
+    assert_false(v.allowed);
+    assert_int_equal(r.n, 0);
+    weir__local_close(l);
+}
+
+/* ---- Changes ------------------------------------------------------------------------------- */
+
+static void many_terms_are_reserved_too(void **state)
+{
+    struct weir__local *l = open_node(2);
+    struct weir__local_limit *limit =
+        limit_of(l, "10/s + 20/s + 30/s + 40/s + 50/s + 60/s + 70/s + 80/s + 90/s");
+    const struct weir_request rq = ask_for("k", 1);
+    struct weir_reservation r;
+    struct weir__memo memo = {.reservation = &r};
+    struct weir_verdict v;
+    int64_t back;
+
+    (void)state;
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__TAKE_ALL, at(), &memo, &v), 0);
+    assert_false(v.allowed);
+    assert_int_equal(v.which, 0); /* the request */
+    assert_int_equal(settle(l, limit, "k", NULL), 5);
+    assert_int_equal(weir__local_cancel(l, &r, at(), &back), 0);
+    assert_int_equal(back, 0);
+    weir__local_close(l);
+}
+
+static void another_number_of_nodes_is_a_live_change(void **state)
+{
+    struct weir__local *l = open_node(1);
+    struct weir__local_limit *bucket = limit_of(l, "token-bucket 10/s burst=10");
+    struct weir__local_limit *window = limit_of(l, "fixed-window 10/m");
+
+    (void)state;
+    assert_true(take(l, bucket, "k", 3).allowed);
+    assert_true(take(l, window, "k", 3).allowed);
+    weir__local_nodes(l, 2);
+    assert_int_equal(weir__local_nodes_now(l), 2);
+    assert_int_equal(left(l, bucket, "k"), 2); /* 3 of 5 are used */
+    assert_int_equal(left(l, window, "k"), 2);
+    assert_int_equal(left(l, bucket, "new"), 5);
+    clock_ns += S / 5; /* at half the rate, one comes back */
+    assert_int_equal(left(l, bucket, "k"), 3);
+    assert_int_equal(settle(l, bucket, "k", NULL), 2);
+    assert_int_equal(settle(l, window, "k", NULL), 3);
+    weir__local_nodes(l, 0); /* there is always oneself */
+    assert_int_equal(weir__local_nodes_now(l), 1);
+    assert_int_equal(left(l, window, "k"), 7);
+    weir__local_close(l);
+}
+
+static void another_limit_is_a_live_change_too(void **state)
+{
+    struct weir__local *l = open_node(2);
+    struct weir__local_limit *limit = limit_of(l, "fixed-window 10/m fallback=deny"), *same = limit;
+
+    (void)state;
+    assert_false(take(l, limit, "k", 1).allowed);
+    define(l, &limit, "fixed-window 10/m");
+    assert_ptr_equal(limit, same);
+    assert_true(take(l, limit, "k", 3).allowed);
+    define(l, &limit, "fixed-window 20/m");
+    assert_int_equal(left(l, limit, "k"), 7);
+    define(l, &limit, "fixed-window 20/m fallback=allow");
+    assert_true(take(l, limit, "k", 1000).allowed);
+    define(l, &limit, "100/s fallback=allow + fixed-window 20/m");
+    assert_int_equal(take(l, limit, "k", 8).which, 1);
+    assert_int_equal(left(l, limit, "k"), 7);
+    weir__local_close(l);
+}
+
+static void a_keys_own_limit_has_a_share_too(void **state)
+{
+    struct weir__local *l = open_node(2);
+    struct weir__local_limit *limit = limit_of(l, "token-bucket 10/s burst=10");
+    const struct weir_limit own = parse("token-bucket 100/s burst=100 fallback=deny");
+    const struct weir_limit less = parse("token-bucket 4/s burst=4");
+
+    (void)state;
+    assert_int_equal(weir__local_override(l, limit, "vip", 3, &own), 0);
+    assert_int_equal(left(l, limit, "vip"), 50); /* it falls back as the policy does */
+    assert_int_equal(left(l, limit, "k"), 5);
+    assert_true(take(l, limit, "vip", 30).allowed);
+    weir__local_nodes(l, 4);
+    assert_int_equal(decide(l, limit, "vip", 0, WEIR__PEEK).limit, 25);
+    assert_int_equal(left(l, limit, "vip"), 0);
+    assert_int_equal(settle(l, limit, "vip", NULL), 30);
+    assert_int_equal(weir__local_override(l, limit, "vip", 3, &less), 0);
+    assert_int_equal(decide(l, limit, "vip", 0, WEIR__PEEK).limit, 1);
+    define(l, &limit, "token-bucket 20/s burst=20");
+    assert_int_equal(decide(l, limit, "vip", 0, WEIR__PEEK).limit, 1);
+    define(l, &limit, "fixed-window 20/s"); /* of another shape: it is out of force */
+    assert_int_equal(decide(l, limit, "vip", 0, WEIR__PEEK).limit, 5);
+    define(l, &limit, "token-bucket 20/s burst=20");
+    assert_int_equal(decide(l, limit, "vip", 0, WEIR__PEEK).limit, 1);
+    assert_int_equal(weir__local_override(l, limit, "vip", 3, NULL), 0);
+    assert_int_equal(decide(l, limit, "vip", 0, WEIR__PEEK).limit, 5);
+    assert_int_equal(weir__local_override(l, limit, "none", 4, NULL), 0);
+    define(l, &limit, "token-bucket 20/s fallback=allow"); /* and without a share */
+    assert_int_equal(weir__local_override(l, limit, "vip", 3, &less), 0);
+    assert_true(take(l, limit, "vip", 100).allowed);
+    weir__local_close(l);
+}
+
+static struct weir__local_limit *unlisted_of(struct weir__local *l, const char *scope,
+                                             const char *text)
+{
+    const struct weir_limit whole = parse(text);
+    struct weir__local_limit *limit = NULL;
+
+    assert_int_equal(weir__local_define(l, &limit, weir__slice_of(scope), &whole, true, NULL), 0);
+    return limit;
+}
+
+static void limits_that_no_store_lists_share_the_keys_of_their_scope(void **state)
+{
+    struct weir__local *l = open_node(2);
+    struct weir__local_limit *one = unlisted_of(l, "w", "sliding-counter 10/m");
+    struct weir__local_limit *other = unlisted_of(l, "w", "sliding-counter 10/m");
+    struct weir__local_limit *third = unlisted_of(l, "v", "sliding-counter 10/m");
+
+    (void)state;
+    assert_true(take(l, one, "k", 3).allowed);
+    assert_int_equal(left(l, other, "k"), 2);
+    assert_int_equal(left(l, third, "k"), 5);
+    weir__local_forget(l, one); /* a handle, and not the keys */
+    assert_int_equal(left(l, other, "k"), 2);
+    assert_int_equal(settle(l, other, "k", NULL), 3);
+    for (int64_t nodes = 1; nodes < 6; nodes++)
+        weir__local_nodes(l, nodes);
+    weir__local_nodes(l, 2);
+    assert_int_equal(left(l, other, "k"), 2);
+    weir__local_close(l);
+}
+
+static void buckets_of_many_rates_may_share_a_scope(void **state)
+{
+    struct weir__local *l = open_node(1);
+    struct weir__local_limit *slow = unlisted_of(l, "t", "token-bucket 10/s burst=10");
+    struct weir__local_limit *fast = unlisted_of(l, "t", "token-bucket 20/s burst=20");
+
+    (void)state;
+    assert_true(take(l, slow, "k", 4).allowed);
+    assert_int_equal(left(l, fast, "k"), 16);
+    weir__local_nodes(l, 2); /* at half the rate the four are still four */
+    assert_int_equal(left(l, slow, "k"), 1);
+    assert_int_equal(left(l, fast, "k"), 6);
+    assert_int_equal(settle(l, slow, "k", NULL), 4);
+    weir__local_close(l);
+}
+
+/* ---- Debts --------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *limit; /* of two nodes */
+    int64_t takes, after_ns, owed;
+} OWED[] = {
+    {"token-bucket 10/s burst=20", 7, 0, 7},
+    {"token-bucket 10/s burst=20", 7, S / 5, 6},
+    {"token-bucket 10/s burst=20", 7, S / 5 + 1, 6}, /* a part of one is one */
+    {"token-bucket 10/s burst=20", 7, 7 * S / 5 - 1, 1},
+    {"token-bucket 10/s burst=20", 7, 7 * S / 5, 0},
+    {"token-bucket 3/s burst=20", 7, 0, 7},
+    {"token-bucket 3/s burst=20", 7, 1, 7},
+    {"leaky-bucket 10/s capacity=20 delay=4", 7, 0, 7},
+    {"pacer 10/s slack=9", 5, 0, 5}, /* born long ago */
+    {"pacer 10/s slack=9", 9, 0, 9}, /* of whom four wait */
+    {"smooth-bursty 10/s max-burst=2s", 7, 0, 7},
+    {"smooth-warmup 10/s warmup=1ms cold=1", 3, 0, 3},
+    {"min-interval 100ms", 1, 1, 1},
+    {"min-interval 100ms", 1, S / 5, 0},
+    {"fixed-window 20/m", 7, 0, 7},
+    {"fixed-window 20/m", 7, 60 * S, 0},
+    {"fixed-window 20/day", 7, 0, 7},
+    {"sliding-window 20/m", 7, 50 * S, 7},
+    {"sliding-counter 20/m", 7, 0, 7},
+    {"sliding-log 20/m", 7, 59 * S, 7},
+    {"sliding-log 20/m", 7, 60 * S, 0},
+};
+
+static void what_was_granted_here_and_still_counts_is_owed_once(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof OWED / sizeof OWED[0]; i++) {
+        struct weir__local *l = open_node(2);
+        struct weir__local_limit *limit = limit_of(l, OWED[i].limit);
+        int64_t back[WEIR_TERMS_MAX], remaining;
+
+        clock_ns += 3600 * S;
+        assert_int_equal(settle(l, limit, "k", back), 0);
+        for (int64_t n = 0; n < OWED[i].takes; n++)
+            if (!take(l, limit, "k", 1).allowed)
+                fail_msg("%s: the %" PRId64 "th is refused", OWED[i].limit, n + 1);
+        assert_int_equal(weir__local_owes(l, at()), OWED[i].takes > 0);
+        clock_ns += OWED[i].after_ns;
+        remaining = left(l, limit, "k");
+        if (settle(l, limit, "k", back) != OWED[i].owed || back[0] != OWED[i].owed)
+            fail_msg("row %zu: %s after %" PRId64 " ns: %" PRId64 " owed", i, OWED[i].limit,
+                     OWED[i].after_ns, back[0]);
+        assert_int_equal(settle(l, limit, "k", back), 0);
+        assert_int_equal(back[0], 0);
+        /* The share is not granted anew by it. */
+        assert_int_equal(left(l, limit, "k"), remaining);
+        weir__local_close(l);
+    }
+}
+
+static void what_could_not_be_paid_is_owed_again(void **state)
+{
+    struct weir__local *l = open_node(2);
+    struct weir__local_limit *limit = limit_of(l, "10/s fallback=allow + 20/m + fixed-window 20/h");
+    const struct weir_request rq = ask_for("k", 1);
+    int64_t back[WEIR_TERMS_MAX], again[WEIR_TERMS_MAX];
+
+    (void)state;
+    assert_true(take(l, limit, "k", 5).allowed);
+    clock_ns += 12 * S;
+    assert_int_equal(settle(l, limit, "k", back), 5);
+    assert_int_equal(back[1], 3);
+    assert_int_equal(back[2], 5);
+    weir__local_unsettle(l, limit, &rq, at(), back);
+    assert_int_equal(settle(l, limit, "k", again), 5);
+    assert_memory_equal(back, again, sizeof back);
+    for (int i = 0; i < 4; i++) /* never more than the share may be */
+        weir__local_unsettle(l, limit, &rq, at(), back);
+    assert_int_equal(settle(l, limit, "k", again), 10);
+    assert_int_equal(again[1], 10);
+    assert_int_equal(again[2], 10);
+    weir__local_close(l);
+}
+
+static void terms_owe_each_for_itself(void **state)
+{
+    struct weir__local *l = open_node(2);
+    struct weir__local_limit *limit = limit_of(l, "20/m + fixed-window 100/h");
+    const struct weir_request rq = ask_for("k", 1);
+    int64_t back[WEIR_TERMS_MAX];
+
+    (void)state;
+    assert_true(take(l, limit, "k", 10).allowed);
+    assert_int_equal(settle(l, limit, "k", back), 10);
+    clock_ns += 12 * S; /* two have come back to the share, but not to what it owes */
+    weir__local_unsettle(l, limit, &rq, at(), back);
+    assert_true(take(l, limit, "k", 2).allowed);
+    assert_int_equal(settle(l, limit, "k", back), 12);
+    assert_int_equal(back[0], 10);
+    assert_int_equal(back[1], 12);
+    weir__local_close(l);
+}
+
+static void rates_beside_permits_are_owed(void **state)
+{
+    struct weir__local *l = open_node(2);
+    struct weir__local_limit *limit = limit_of(l, "concurrency 20 lease=1m + fixed-window 20/m");
+    const struct weir_request rq = ask_for("k", 3);
+    struct weir_ticket t;
+    struct weir__memo memo = {.ticket = &t};
+    int64_t back[WEIR_TERMS_MAX];
+    struct weir_verdict v;
+
+    (void)state;
+    assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER, at(), &memo, &v), 0);
+    assert_true(v.allowed);
+    assert_int_equal(settle(l, limit, "k", back), 3);
+    assert_int_equal(back[0], 0);
+    assert_int_equal(back[1], 3);
+    assert_int_equal(weir__local_exit(l, &t, WEIR_SUCCESS, at()), 0);
+    weir__local_close(l);
+}
+
+static void nothing_is_owed_once_all_is_as_good_as_new(void **state)
+{
+    struct weir__local *l = open_node(1);
+    struct weir__local_limit *limit = limit_of(l, "10/s");
+
+    (void)state;
+    assert_false(weir__local_owes(l, at()));
+    assert_true(take(l, limit, "k", 5).allowed);
+    clock_ns += S / 2 - 1;
+    assert_true(weir__local_owes(l, at()));
+    clock_ns += S / 5;
+    assert_false(weir__local_owes(l, at()));
+    weir__local_close(l);
+}
+
+/* ---- A store that comes and goes ----------------------------------------------------------- */
+
+#define NODES  3
+#define EVENTS 4000
+
+struct trial {
+    struct prop_rng rng;
+    struct weir__local *node[NODES];
+    struct weir__local_limit *limit[NODES];
+    struct weir__meter store; /* stands for the shared one */
+    struct weir__state *state;
+    bool cut[NODES];
+    int64_t at_ns[EVENTS], cost[EVENTS];
+    int n;
+};
+
+static struct weir_verdict take_there(struct trial *t, int64_t cost)
+{
+    const struct weir__ask ask = {.cost = cost, .now_ns = clock_ns};
+    struct weir_verdict v;
+
+    weir__take(&t->store, t->state, &ask, &v);
+    return v;
+}
+
+/* As the script does it: as much as is there. */
+static void pay(struct trial *t, int node)
+{
+    const int64_t owed = settle(t->node[node], t->limit[node], "k", NULL);
+
+    if (owed > 0)
+        (void)take_there(t, weir__min(owed, take_there(t, 0).remaining));
+}
+
+static void ask_somewhere(struct trial *t)
+{
+    const int node = (int)prop_range(&t->rng, 0, NODES - 1);
+    struct weir_verdict v;
+
+    if (t->cut[node]) {
+        v = take(t->node[node], t->limit[node], "k", 1);
+    } else {
+        pay(t, node);
+        v = take_there(t, 1);
+    }
+    if (v.allowed && t->n < EVENTS) {
+        t->at_ns[t->n] = clock_ns;
+        t->cost[t->n++] = 1;
+    }
+}
+
+static void run_trial(struct trial *t, const char *text, int64_t step_ns)
+{
+    const struct weir_limit whole = parse(text);
+
+    weir__meter_init(&t->store, &whole.term[0], T0);
+    t->state = calloc(1, weir__meter_state_size(&t->store));
+    assert_non_null(t->state);
+    for (int i = 0; i < NODES; i++) {
+        t->node[i] = open_node(NODES);
+        t->limit[i] = limit_of(t->node[i], text);
+        t->cut[i] = false;
+    }
+    for (int i = 0; i < 3000; i++) {
+        if (prop_odds(&t->rng, 4))
+            t->cut[prop_range(&t->rng, 0, NODES - 1)] = prop_odds(&t->rng, 2);
+        if (prop_odds(&t->rng, 3))
+            clock_ns += prop_range(&t->rng, 0, step_ns);
+        ask_somewhere(t);
+    }
+    for (int i = 0; i < NODES; i++)
+        weir__local_close(t->node[i]);
+    free(t->state);
+}
+
+/* Any nodes cut off at any time, however often: no interval holds more than the whole and the shares of all,
+ * which is twice the limit. */
+static void a_store_that_comes_and_goes_mints_nothing(void **state)
+{
+    struct trial *t = malloc(sizeof *t);
+
+    (void)state;
+    assert_non_null(t);
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        *t = (struct trial){.rng = {seed}};
+        run_trial(t, "token-bucket 30/s burst=30", S / 30);
+        for (int i = 0; i < t->n; i++)
+            for (int j = i; j < t->n; j++) /* sum <= 2 x (burst + t/T) */
+                if ((j - i + 1) * S > 2 * (30 * S + (t->at_ns[j] - t->at_ns[i]) * 30))
+                    fail_msg("seed %" PRIu64 ": %d in %" PRId64 " ns", seed, j - i + 1,
+                             t->at_ns[j] - t->at_ns[i]);
+        *t = (struct trial){.rng = {seed}};
+        run_trial(t, "sliding-log 30/s", S / 60);
+        for (int i = 0; i < t->n; i++)
+            for (int j = i; j < t->n && t->at_ns[j] - t->at_ns[i] < S; j++)
+                assert_true(j - i + 1 <= 60);
+    }
+    free(t);
+}
+
+/* What all nodes granted while the store was away is paid in: then they share what is left of it. */
+static void when_all_are_back_there_is_no_second_burst(void **state)
+{
+    struct trial *t = calloc(1, sizeof *t);
+    const struct weir_limit whole = parse("fixed-window 30/m");
+    int granted = 0;
+
+    (void)state;
+    assert_non_null(t);
+    weir__meter_init(&t->store, &whole.term[0], T0);
+    t->state = calloc(1, weir__meter_state_size(&t->store));
+    for (int i = 0; i < NODES; i++) {
+        t->node[i] = open_node(NODES);
+        t->limit[i] = limit_of(t->node[i], "fixed-window 30/m");
+        for (int n = 0; n < 7; n++)
+            granted += take(t->node[i], t->limit[i], "k", 1).allowed;
+    }
+    assert_int_equal(granted, 21);
+    for (int i = 0; i < NODES; i++) {
+        pay(t, i);
+        while (take_there(t, 1).allowed)
+            granted++;
+        pay(t, i);
+    }
+    /* The first took what the two others had not paid in yet; then nobody had anything left. */
+    assert_int_equal(granted, 21 + 30 - 7);
+    for (int i = 0; i < NODES; i++)
+        weir__local_close(t->node[i]);
+    free(t->state);
+    free(t);
+}
+
+/* ---- Many at once -------------------------------------------------------------------------- */
+
+struct crowd {
+    struct weir__local *l;
+    struct weir__local_limit *limit[2];
+    _Atomic bool stop;
+    _Atomic int64_t granted, settled;
+};
+
+static void *take_often(void *arg)
+{
+    struct crowd *c = arg;
+
+    for (int i = 0; !atomic_load(&c->stop) || i < 1000; i++) {
+        const struct weir_request rq = ask_for("k", 1);
+        int64_t back[WEIR_TERMS_MAX];
+        struct weir_verdict v;
+
+        assert_int_equal(
+            weir__local_decide(c->l, &c->limit[i % 2], &rq, 1, WEIR__TAKE, at(), NULL, &v), 0);
+        if (i % 7 == 0) {
+            weir__readers_enter(); /* as whoever writes a request does */
+            (void)weir__local_settle(c->l, c->limit[i % 2], &rq, at(), back);
+            weir__local_unsettle(c->l, c->limit[i % 2], &rq, at(), back);
+            weir__readers_exit();
+        }
+    }
+    return NULL;
+}
+
+static void limits_may_change_under_those_who_decide(void **state)
+{
+    static const char *const TEXTS[] = {"1000/s", "1000/s fallback=deny", "1000/s fallback=allow",
+                                        "500/s + fixed-window 1000/m"};
+    struct crowd c = {.l = open_node(2)};
+    const struct weir_limit own = parse("2000/s");
+    pthread_t thread[3];
+
+    (void)state;
+    c.limit[0] = limit_of(c.l, "1000/s");
+    c.limit[1] = unlisted_of(c.l, "u", "1000/s");
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, take_often, &c), 0);
+    for (int i = 0; i < 40; i++) {
+        weir__local_nodes(c.l, 1 + i % 5);
+        define(c.l, &c.limit[0], TEXTS[i % 4]);
+        assert_int_equal(weir__local_override(c.l, c.limit[0], "k", 1, i % 3 ? &own : NULL), 0);
+    }
+    atomic_store(&c.stop, true);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    weir__local_close(c.l);
+}
+
+static const struct CMUnitTest TESTS[] = {
+    cmocka_unit_test(a_node_grants_its_share),
+    cmocka_unit_test(a_limit_that_denies_refuses_and_one_that_allows_counts_nothing),
+    cmocka_unit_test(terms_that_allow_are_left_out_and_the_others_keep_their_numbers),
+    cmocka_unit_test(several_requests_are_all_or_nothing),
+    cmocka_unit_test(peeks_are_not_counted_and_charge_nothing),
+    cmocka_unit_test(keys_of_two_limits_are_two),
+    cmocka_unit_test(a_reset_forgets_what_was_granted_and_what_is_owed),
+    cmocka_unit_test(what_it_holds_is_told),
+    cmocka_unit_test(who_enters_here_leaves_here),
+    cmocka_unit_test(a_reservation_made_here_is_cancelled_here),
+    cmocka_unit_test(many_terms_are_reserved_too),
+    cmocka_unit_test(another_number_of_nodes_is_a_live_change),
+    cmocka_unit_test(another_limit_is_a_live_change_too),
+    cmocka_unit_test(a_keys_own_limit_has_a_share_too),
+    cmocka_unit_test(limits_that_no_store_lists_share_the_keys_of_their_scope),
+    cmocka_unit_test(buckets_of_many_rates_may_share_a_scope),
+    cmocka_unit_test(what_was_granted_here_and_still_counts_is_owed_once),
+    cmocka_unit_test(what_could_not_be_paid_is_owed_again),
+    cmocka_unit_test(terms_owe_each_for_itself),
+    cmocka_unit_test(rates_beside_permits_are_owed),
+    cmocka_unit_test(nothing_is_owed_once_all_is_as_good_as_new),
+    cmocka_unit_test(a_store_that_comes_and_goes_mints_nothing),
+    cmocka_unit_test(when_all_are_back_there_is_no_second_burst),
+    cmocka_unit_test(limits_may_change_under_those_who_decide),
+};
+
+RUN("remote local", TESTS)
