@@ -23,7 +23,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "oracle"), os.path.join(HERE, "..", "vectors")]
 import run_sim  # noqa: E402
-from scripts_kit import FAILED, OPTIONS, WEIR as PLAN_HEX, check, expect  # noqa: E402
+from scripts_kit import FAILED, OPTIONS, WEIR as PLAN_HEX, check, expect, tally  # noqa: E402
 from scripts_oracle import Store, load_copy, oracle as in_us  # noqa: E402
 from scripts_random import compare, whole_but_rates  # noqa: E402
 from scripts_redis import REMOTE, Redis, RedisError, embed  # noqa: E402
@@ -386,8 +386,7 @@ def main():
         except Exception:           # of this scene, not of the others
             check(scene.__name__, False, traceback.format_exc())
         print(f"{'ok' if failed == len(FAILED) else 'FAILED':6} {scene.__name__}", flush=True)
-    print(f"requests of the client: {len(FAILED)} failed")
-    return 1 if FAILED else 0
+    return tally("requests of the client")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import scripts_answers as answers  # noqa: E402
 import scripts_keys as keys  # noqa: E402
 import scripts_pay as pay  # noqa: E402
 from scripts_costs import print_costs  # noqa: E402
-from scripts_kit import FAILED, OPTIONS, check  # noqa: E402
+from scripts_kit import FAILED, OPTIONS, check, tally  # noqa: E402
 from scripts_redis import Redis  # noqa: E402
 
 SCENES = (
@@ -51,8 +51,7 @@ def main():
             check(scene.__name__, False, traceback.format_exc())
         verdict, seconds = "ok" if failed == len(FAILED) else "FAILED", time.monotonic() - begun
         print(f"{verdict:6} {scene.__name__} ({seconds:.1f} s)", flush=True)
-    print(f"scripts in Redis: {len(FAILED)} failed")
-    return 1 if FAILED else 0
+    return tally("scripts in Redis")
 
 
 if __name__ == "__main__":

@@ -13,14 +13,22 @@ OPTIONS = dict(word[2:].partition("=")[::2] for word in sys.argv[2:] if word.sta
 SEED, SCRIPTS = int(OPTIONS.get("seed", 1)) * 10**6, int(OPTIONS.get("scripts", 600))
 SHOWN = 20
 FAILED = []
+CHECKED = [0]
 
 
 def check(sentence, good, detail=""):
+    CHECKED[0] += 1
     if not good:
         FAILED.append(sentence)
         if len(FAILED) <= SHOWN:
             print(f"FAILED: {sentence}\n  {str(detail)[:3000]}", flush=True)
     return good
+
+
+def tally(name):
+    """The last line, and what main returns."""
+    print(f"{name}: {CHECKED[0] - len(FAILED)} passed, {len(FAILED)} failed")
+    return 1 if FAILED else 0
 
 
 def expect(sentence, got, wanted):
