@@ -8,8 +8,6 @@
 #include <string.h>
 
 #include "engine/clock.h"
-#include "engine/lists.h"
-#include "engine/queue.h"
 #include "remote/redis.h"
 
 /* ---- One call, waited for ---------------------------------------------------------------------- */
@@ -88,16 +86,6 @@ static struct errand *write_errand(struct weir__redis *r, const struct gift *g,
     return e;
 }
 
-/* Within a reader's section: the limit that judges the key. NULL: none now. */
-static const struct weir__plan *plan_for(struct weir__redis *r, const struct weir_request *rq,
-                                         struct weir__edition **by)
-{
-    struct weir__edition *e = atomic_load_explicit(&rq->policy->edition, memory_order_acquire);
-
-    *by = weir__edition_for(e, e->exceptions ? weir__key_hash(rq->policy->store, rq) : 0);
-    return weir__redis_plan(r, rq->policy, *by);
-}
-
 static struct errand *make_errand(struct weir__redis *r, const struct weir_request *rq,
                                   const struct gift *g)
 {
@@ -108,7 +96,7 @@ static struct errand *make_errand(struct weir__redis *r, const struct weir_reque
     struct weir__edition *by;
 
     weir__readers_enter();
-    part.plan = plan_for(r, rq, &by);
+    part.plan = weir__redis_plan_for(r, rq, &by);
     if (part.plan)
         e = write_errand(r, g, &part, 1);
     weir__readers_exit();
@@ -214,7 +202,7 @@ static int give_part(struct weir__redis *r, const struct weir__memo_part *m, con
         return 0; /* forgotten, and its keys with it */
     }
     part.scope = weir__redis_scope(m->policy->far);
-    part.plan = plan_for(r, &rq, &by);
+    part.plan = weir__redis_plan_for(r, &rq, &by);
     part.only = terms_that(by, to);
     if (part.plan && part.only && is_same(m, by)) {
         same = true;

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/lists.h"
-#include "engine/queue.h"
 #include "remote/redis.h"
 
 struct payment {
@@ -81,15 +79,13 @@ static struct payment *make_payment(struct weir__redis *r, const struct weir_req
     const struct weir__redis_policy *policy = weir__redis_policy(rq->policy);
     struct weir__plan_part part = {.scope = weir__redis_scope(policy),
                                    .key = {rq->key, rq->key_len}};
-    struct weir__edition *e;
+    struct weir__edition *by;
     struct payment *p = NULL;
 
     weir__readers_enter();
-    e = atomic_load_explicit(&rq->policy->edition, memory_order_acquire);
-    e = weir__edition_for(e, e->exceptions ? weir__key_hash(rq->policy->store, rq) : 0);
-    part.plan = weir__redis_plan(r, rq->policy, e);
+    part.plan = weir__redis_plan_for(r, rq, &by);
     if (part.plan)
-        p = write_payment(r, &part, e->chain, back, at);
+        p = write_payment(r, &part, by->chain, back, at);
     weir__readers_exit();
     return p;
 }

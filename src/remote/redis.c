@@ -21,6 +21,8 @@
 #include "engine/clock.h"
 #include "engine/diag.h"
 #include "engine/dice.h"
+#include "engine/lists.h"
+#include "engine/queue.h"
 #include "remote/ask.h"
 #include "remote/scripts.h"
 
@@ -227,6 +229,15 @@ const struct weir__plan *weir__redis_plan(struct weir__redis *r, struct weir_pol
         return plan;
     weir__plan_close(plan);
     return none;
+}
+
+const struct weir__plan *weir__redis_plan_for(struct weir__redis *r, const struct weir_request *rq,
+                                              struct weir__edition **by)
+{
+    struct weir__edition *e = atomic_load_explicit(&rq->policy->edition, memory_order_acquire);
+
+    *by = weir__edition_for(e, e->exceptions ? weir__key_hash(rq->policy->store, rq) : 0);
+    return weir__redis_plan(r, rq->policy, *by);
 }
 
 /* ---- Lanes ------------------------------------------------------------------------------------- */

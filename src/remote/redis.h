@@ -77,6 +77,9 @@ struct weir__lane *weir__redis_lane(struct weir__redis *r);
 /* Within a reader's section: the plan of the edition. NULL: there is none now, fall back. */
 const struct weir__plan *weir__redis_plan(struct weir__redis *r, struct weir_policy *p,
                                           struct weir__edition *e);
+/* The same of the limit that judges the key of the request: its own, if it has one. */
+const struct weir__plan *weir__redis_plan_for(struct weir__redis *r, const struct weir_request *rq,
+                                              struct weir__edition **by);
 /* Outside of one: whether the policy's birth is known, or need not be; may ask for it. */
 bool weir__redis_is_born(struct weir__redis *r, struct weir_policy *p);
 
