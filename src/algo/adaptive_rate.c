@@ -83,7 +83,9 @@ static void prepare(struct weir__meter *m)
 
 static int64_t rem_of(const struct adaptive *x)
 {
-    return weir__state_part(&x->head);
+    const int64_t rem = weir__state_part(&x->head);
+
+    return rem < x->rate ? rem : 0;
 }
 
 /* What is owed at now, in units of 1/rate ns. Below 2^62 x 10^12. */
@@ -182,6 +184,9 @@ static struct adaptive load(const struct weir__meter *m, const struct weir__stat
     if (now_ns >= s->fresh_ns)
         return (struct adaptive){.rate = m->term.count, .second = second};
     x = *(const struct adaptive *)s;
+    x.due_ns = weir__max(0, x.due_ns);
+    x.rate = within(m, x.rate);
+    x.second = weir__clamp(x.second, 0, WEIR__NOW_MAX / WEIR__NS_PER_S);
     if (second > x.second) {
         const int64_t rate = drifted(m, judged(m, &x), second - x.second - 1);
 

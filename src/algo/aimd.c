@@ -33,9 +33,13 @@ static_assert(sizeof(struct aimd_state) == 24, "as the reference says");
 static struct aimd_state load(const struct weir__meter *m, const struct weir__state *s,
                               int64_t now_ns)
 {
+    struct aimd_state x;
+
     if (weir__flight_is_new(s, now_ns))
         return (struct aimd_state){.limit = m->limit};
-    return *(const struct aimd_state *)s;
+    x = *(const struct aimd_state *)s;
+    x.limit = weir__flight_within(m, x.limit);
+    return x;
 }
 
 static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
@@ -73,11 +77,11 @@ static int64_t learn(const struct weir__meter *m, const struct aimd_state *x,
 
 static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
 {
-    struct aimd_state *x = (struct aimd_state *)s;
+    const struct aimd_state x = load(m, s, l->now_ns);
 
     if (weir__flight_is_new(s, l->now_ns))
         return;
-    x->limit = learn(m, x, l);
+    ((struct aimd_state *)s)->limit = learn(m, &x, l);
     weir__flight_leave(m, s, l->cost, l->now_ns + WEIR__IDLE_NS);
 }
 

@@ -9,10 +9,15 @@
  *       forgetting it changes no answer. Whoever stores states judges them by this word alone.
  *   (2) fresh_ns == 0 is a key untouched since its limit was born; the bytes behind it then mean
  *       nothing. All-zero memory is therefore a valid new key. A touched key never has 0 there.
- *   (3) The low 23 bits of the second word hold the version of the limit that wrote it.
+ *   (3) The low 23 bits of the second word hold the version of the limit that wrote it. Versions
+ *       are numbered from 1: a touched state with 0 there is of a version that nobody knows, and
+ *       owes its whole limit (weir__owe_all).
  *   (4) It holds no pointer and no padding, so that the same bytes live on the heap, in a file and
  *       in a snapshot.
- *   (5) A key that somebody is in has a fresh_ns beyond the end of time (weir__held_ns): nobody may
+ *   (5) In a file that others share a state may hold any bytes. Whatever they are, no verb reads or writes
+ *       beyond the state, overflows, or grants a cost above the limit: numbers out of range are read as
+ *       the nearest that can be, and where that leaves a choice, as what refuses.
+ *   (6) A key that somebody is in has a fresh_ns beyond the end of time (weir__held_ns): nobody may
  *       forget it, and which of those times it is tells the ones who are in from later ones.
  */
 #ifndef WEIR_ALGO_ALGO_H
@@ -92,6 +97,8 @@ struct weir__span {
 struct weir__due {
     int64_t ns, rem;
     bool blurred;
+    bool reserved;     /* it was further ahead than the meter's most_ns when it was written */
+    int64_t behind_ns; /* above 0: the clock has stepped back; see due.c */
 };
 
 /* The state of smooth-warmup, unpacked; see smooth_warmup.c. */
@@ -118,6 +125,11 @@ struct weir__meter {
     struct weir__span delay;   /* leaky-bucket: what may be owed before delays begin             */
     struct weir__span backlog; /* pacer: full and the queue                                      */
     struct weir__due zero;     /* the due time that the zero state stands for                    */
+    /* What a bucket may owe as soon as it is charged, unless it is marked; one found to owe so much more
+     * that no caller's clock can be that stale (step_ns) has met a clock that stepped back. INT64_MAX:
+     * nobody knows (due.h). */
+    int64_t most_ns, step_ns;
+    uint64_t mark; /* the bit of the word that says so; or 0 */
 
     int64_t slot_ns; /* sliding-window, sliding-counter */
 
@@ -147,6 +159,10 @@ struct weir__algo {
                  struct weir_verdict *v);
     void (*peek)(const struct weir__meter *m, const struct weir__state *s,
                  const struct weir__ask *a, struct weir_verdict *v);
+    /* How long until the ask is granted, had it been counted now; 0 if it then would be at once. For
+     * states too large to be tried on a copy (decide.c); else NULL. */
+    int64_t (*again)(const struct weir__meter *m, const struct weir__state *s,
+                     const struct weir__ask *a);
     /* Returns how many events were given back. */
     int64_t (*refund)(const struct weir__meter *m, struct weir__state *s, int64_t n,
                       int64_t now_ns);
@@ -159,6 +175,18 @@ struct weir__algo {
                    struct weir__state *s);
     /* Converts what the zero state stands for; NULL: it stands for nothing. */
     void (*change_zero)(const struct weir__meter *from, struct weir__meter *to);
+    /* Makes `into` refuse whatever either would refuse; both are of the meter's version. The caller
+     * marks it (weir__join does both). NULL: states of this algorithm cannot be joined (guards). */
+    void (*join)(const struct weir__meter *m, struct weir__state *into,
+                 const struct weir__state *from, int64_t now_ns);
+    /* How much of its limit a key owes, in 1/1024 of the most that may be owed without being held to
+     * a place (0: nothing; 1024: all of it; more: beyond, such a key must not be evicted: far
+     * reservations, huge prepaid costs). Reads only the 16-byte head and the meter, so it is safe on
+     * a head that was read without a lock. NULL where join is NULL. */
+    uint32_t (*share)(const struct weir__meter *m, struct weir__state head, int64_t now_ns);
+    /* weir__owe_all; what the state says beside its fresh_ns means nothing. NULL where join is. */
+    void (*owe_all)(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                    int64_t edge_ns);
     /* Guards only. take is to enter, peek what entering would say (reason OPEN, OVERLOAD, LIMITED; 0 as
      * retry_after_ns where nobody can know); refund is not theirs (0). A lease is found again by its
      * entered_ns: leases of one limit that began together are alike. */
@@ -218,10 +246,25 @@ void weir__bring_up(const struct weir__meter *m, struct weir__state *s, int64_t 
 /* The same for a meter by rate. */
 void weir__bring_up_by_rate(const struct weir__meter *m, struct weir__state *s, int64_t now_ns);
 
+/* A bucket's part of weir__mark_copied, where its state says more than when it is due (due_join.c). */
+void weir__due_mark_copied(const struct weir__meter *m, struct weir__state *s);
+/* Notes in a bucket's state that the clock has stepped back (due.c). */
+void weir__due_step_back(const struct weir__meter *m, struct weir__state *s, int64_t now_ns);
+
+/* A bucket's state whose clock has stepped back. */
+static inline bool weir__state_is_behind(const struct weir__meter *m, const struct weir__state *s)
+{
+    const uint64_t both = m->mark | WEIR__STATE_FLAG;
+
+    return m->mark != 0 && s->fresh_ns != 0 && (s->word & both) == both;
+}
+
 static inline void weir__touch(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)
 {
-    if (s->fresh_ns != 0 && weir__state_version(s) != m->version)
+    if (s->fresh_ns != 0 && (weir__state_version(s) != m->version || s->fresh_ns < 0))
         weir__bring_up(m, s, now_ns);
+    if (__builtin_expect(s->fresh_ns - now_ns > m->step_ns, 0))
+        weir__due_step_back(m, s, now_ns);
 }
 
 static inline void weir__take(const struct weir__meter *m, struct weir__state *s,
@@ -239,6 +282,27 @@ void weir__peek(const struct weir__meter *m, struct weir__state *s, const struct
 int64_t weir__refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns);
 int64_t weir__cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
                      int64_t act_ns, int64_t now_ns);
+/* ---- States of one limit, joined (join.c) ------------------------------------------------------ */
+
+/* Makes `into` refuse whatever either would refuse, at any later time and after every sequence of
+ * asks that it grants (smooth-warmup: by its rate alone, see there). Both are brought up to the
+ * meter's version first, in place. The result is marked as a copy. Not for guards. */
+void weir__join(const struct weir__meter *m, struct weir__state *into, struct weir__state *from,
+                int64_t now_ns);
+/* Marks a state as one that holds what other keys owe too: a key that is in no place starts from a
+ * copy of a cell. What the mark means is said where it matters: due.h (cancel returns nothing),
+ * fixed_window.c (a charge moves the end), sliding_log.c (no refund). It passes when the state is as
+ * good as new; a live change carries it over. Does nothing to an untouched state. */
+void weir__mark_copied(const struct weir__meter *m, struct weir__state *s);
+/* The share that a key owes (see the row's `share`); 0 if untouched or as good as new at now. Of a
+ * guard that somebody may be in: UINT32_MAX. */
+uint32_t weir__share(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns);
+/* For a state of a revision that nobody knows any more: it owes its whole limit at now, and never
+ * less than it already said: fresh_ns does not move back. edge_ns is the end of the clock window
+ * that holds now, or 0 if that is not known or there is none. A guard's state is reset. */
+void weir__owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                   int64_t edge_ns);
+
 /* Guards: the call ends; how the guard stands. Both bring the state up to the meter's version. */
 void weir__leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l);
 void weir__view(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
@@ -309,6 +373,23 @@ static inline void weir__refuse(struct weir_verdict *v, enum weir_reason why, in
     v->reason = why;
     v->wait_ns = 0;
     v->retry_after_ns = retry_ns;
+}
+
+static inline bool weir__is_copied(const struct weir__state *s)
+{
+    return (s->word & WEIR__STATE_FLAG) != 0;
+}
+
+/* owed/most in 1/1024, rounded up; at most UINT32_MAX. owed >= 0, most > 0. */
+static inline uint32_t weir__in_1024ths(int64_t owed, int64_t most)
+{
+    weir__u128 share;
+
+    if (owed <= INT64_MAX / 1024 - 1) /* most heads: no 128-bit division */
+        share = weir__wide(weir__div_ceil(owed * 1024, most));
+    else
+        share = (weir__wide(owed) * 1024 + weir__wide(most) - 1) / weir__wide(most);
+    return share < UINT32_MAX ? (uint32_t)share : UINT32_MAX;
 }
 
 extern const struct weir__algo weir__fixed_window, weir__sliding_window, weir__sliding_counter,

@@ -96,9 +96,20 @@ static size_t state_size(const struct weir__meter *m)
 
 /* ---- The window ---------------------------------------------------------------------------- */
 
+static int64_t newest_of(const struct weir__meter *m, const struct bbr_state *b)
+{
+    return weir__rolling_newest(b->newest, m->slot_ns, m->term.slots);
+}
+
 static int64_t slot_of(const struct weir__meter *m, const struct bbr_state *b, int64_t now_ns)
 {
-    return weir__rolling_slot(now_ns / m->slot_ns, b->newest, m->term.slots);
+    return weir__rolling_slot(now_ns / m->slot_ns, newest_of(m, b), m->term.slots);
+}
+
+/* A time that was noted, or NEVER. */
+static int64_t noted(const struct weir__meter *m, int64_t time_ns)
+{
+    return weir__clamp(time_ns, NEVER, WEIR__NOW_MAX + m->term.window_ns);
 }
 
 /* Below 2^32 x 2^31 x 10^6: 128 bits hold it. */
@@ -112,21 +123,28 @@ static int64_t little(const struct weir__meter *m, int64_t most_passed, int64_t 
     return weir__max(1, (int64_t)limit);
 }
 
+static int64_t mean_ms(const struct bucket *at)
+{
+    const int64_t took_ms = weir__max(0, (int64_t)at->took_ms);
+
+    return weir__min(weir__div_ceil(took_ms, weir__max(1, at->timed)), TOOK_MAX_MS);
+}
+
 /* Of the buckets that are over when `slot` is the one of now. */
 static struct weir__bbr_figures reckon(const struct weir__meter *m, const struct bbr_state *b,
                                        int64_t slot)
 {
-    const int64_t slots = m->term.slots;
+    const int64_t slots = m->term.slots, newest = newest_of(m, b);
     struct weir__bbr_figures f = {.most_passed = 1, .least_ms = INT64_MAX};
 
-    for (int64_t i = b->newest - slots + 1; i <= b->newest; i++) {
-        const struct bucket *at = &b->ring[weir__max(0, i) % slots];
+    for (int64_t i = newest - slots + 1; i <= newest; i++) {
+        const struct bucket *at = &b->ring[weir__rolling_place(weir__max(0, i), slots)];
 
         if (i == slot || !weir__rolling_holds(i, slot, slots))
             continue;
         f.most_passed = weir__max(f.most_passed, at->passed);
         if (at->timed > 0)
-            f.least_ms = weir__min(f.least_ms, weir__div_ceil((int64_t)at->took_ms, at->timed));
+            f.least_ms = weir__min(f.least_ms, mean_ms(at));
     }
     if (f.least_ms == INT64_MAX)
         f.least_ms = 1;
@@ -155,11 +173,12 @@ static bool is_lull(const struct weir__meter *m, int64_t slot, int64_t dropped_n
 static int64_t dropped_at(const struct weir__meter *m, const struct bbr_state *b, int64_t slot,
                           int64_t hot_ns)
 {
-    const int64_t begin = b->newest - b->newest % m->term.slots;
+    const int64_t newest = newest_of(m, b), begin = newest - newest % m->term.slots;
+    const int64_t dropped_ns = noted(m, b->dropped_ns);
 
-    if (slot <= b->newest || !is_lull(m, b->newest, b->dropped_ns, hot_ns) ||
-        is_lull(m, slot, b->dropped_ns, hot_ns))
-        return b->dropped_ns;
+    if (slot <= newest || !is_lull(m, newest, dropped_ns, hot_ns) ||
+        is_lull(m, slot, dropped_ns, hot_ns))
+        return dropped_ns;
     return (begin + lull_slots(m)) * m->slot_ns;
 }
 
@@ -184,9 +203,10 @@ static struct look look_at(const struct weir__meter *m, const struct weir__state
     if (w.is_new)
         return w;
     w.slot = slot_of(m, b, now_ns);
-    w.limit = w.slot == b->newest ? b->limit : reckon(m, b, w.slot).limit;
+    w.limit = w.slot == newest_of(m, b) ? weir__clamp(b->limit, 1, WEIR_COUNT_MAX)
+                                        : reckon(m, b, w.slot).limit;
     w.held = weir__state_part(s);
-    w.hot_ns = weir__min(b->hot_ns, now_ns);
+    w.hot_ns = weir__min(noted(m, b->hot_ns), now_ns);
     w.dropped_ns = dropped_at(m, b, w.slot, w.hot_ns);
     if (now_ns - w.hot_ns > m->term.window_ns && !is_cooling(m, &w, now_ns))
         w.dropped_ns = NEVER;
@@ -203,8 +223,8 @@ static void settle(const struct weir__meter *m, struct weir__state *s, const str
 
     if (w->is_new)
         memset(s, 0, state_size(m));
-    else if (w->slot != b->newest)
-        weir__rolling_roll(b->ring, sizeof *b->ring, b->newest, w->slot, m->term.slots);
+    else if (w->slot != newest_of(m, b))
+        weir__rolling_roll(b->ring, sizeof *b->ring, newest_of(m, b), w->slot, m->term.slots);
     b->newest = w->slot;
     b->limit = w->limit;
     b->dropped_ns = w->dropped_ns;
@@ -213,11 +233,11 @@ static void settle(const struct weir__meter *m, struct weir__state *s, const str
 
 static int64_t fresh_of(const struct weir__meter *m, const struct bbr_state *b)
 {
-    const int64_t empty_ns = (b->newest + m->term.slots) * m->slot_ns;
+    const int64_t empty_ns = (newest_of(m, b) + m->term.slots) * m->slot_ns;
 
-    if (b->dropped_ns == NEVER)
+    if (noted(m, b->dropped_ns) == NEVER)
         return empty_ns;
-    return weir__max(empty_ns, b->dropped_ns + m->term.cooling_ns + 1);
+    return weir__max(empty_ns, noted(m, b->dropped_ns) + m->term.cooling_ns + 1);
 }
 
 /* ---- Heat ---------------------------------------------------------------------------------- */
@@ -305,7 +325,7 @@ static void leave(const struct weir__meter *m, struct weir__state *s, const stru
         return;
     settle(m, s, &w);
     if (done && !weir__rolling_is_late(l->now_ns / m->slot_ns, w.slot))
-        count(&b->ring[w.slot % m->term.slots], l->cost, weir__flight_took(l));
+        count(&b->ring[weir__rolling_place(w.slot, m->term.slots)], l->cost, weir__flight_took(l));
     weir__flight_leave(m, s, l->cost, fresh_of(m, b));
 }
 

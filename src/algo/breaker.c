@@ -25,7 +25,8 @@
  * A call is one call, whatever its cost.
  *
  * Invariants:
- *   (1) A closed breaker with an empty window is a key never seen: closing resets the state.
+ *   (1) A closed breaker with an empty window is a key never seen: closing resets the state (but that
+ *       Hystrix counts the probe that closed it).
  *   (2) Entering a closed breaker changes nothing. There is nothing in flight to be lost.
  *   (3) What time alone does not end (open, half-open, a window of calls) is forgotten after a day on
  *       which nobody came: nobody may fill a store for ever with keys that are never asked for again.
@@ -68,6 +69,14 @@ static int64_t grown(const struct weir_term *t, int64_t open_ns)
     return weir__min(weir__mul_div(open_ns, t->growth_milli, 1000), t->open_most_ns);
 }
 
+/* What is none of the three is damage, and read as open. */
+static enum weir_stand stand_of(const struct weir__state *s)
+{
+    const int64_t stand = weir__state_part(s) >> STAND_SHIFT;
+
+    return stand == WEIR_CLOSED || stand == WEIR_HALF_OPEN ? (enum weir_stand)stand : WEIR_OPENED;
+}
+
 static struct look look_at(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
 {
     const struct weir__breaker *b = (const struct weir__breaker *)s;
@@ -75,8 +84,9 @@ static struct look look_at(const struct weir__meter *m, const struct weir__state
 
     if (now_ns >= s->fresh_ns)
         return w;
-    w = (struct look){(enum weir_stand)(weir__state_part(s) >> STAND_SHIFT), false,
-                      weir__state_part(s) & GRANTED, b->mark_ns, b->open_ns};
+    w = (struct look){stand_of(s), false, weir__state_part(s) & GRANTED,
+                      weir__clamp(b->mark_ns, 0, WEIR__NOW_MAX + m->term.open_most_ns),
+                      weir__clamp(b->open_ns, 0, m->term.open_most_ns)};
     if (w.stand == WEIR_HALF_OPEN && w.mark_ns > now_ns)
         w.mark_ns = now_ns;
     if (w.stand == WEIR_HALF_OPEN && now_ns - w.mark_ns >= m->term.probe_ns) {
@@ -138,11 +148,18 @@ static void enter_or_wait(const struct weir__meter *m, struct look *w, const str
     weir__grant(v, 0);
 }
 
-static int64_t remaining(const struct weir__meter *m, const struct look *w)
+/* A call is one call, whatever its cost: where one is let in, any is. */
+static int64_t remaining(const struct weir__meter *m, const struct look *w, int64_t now_ns)
 {
+    switch (m->term.forced) {
+    case WEIR_FORCED_OPEN: return 0;
+    case WEIR_FORCED_CLOSED:
+    case WEIR_FORCED_METRICS: return m->limit;
+    case WEIR_FORCED_NOT: break;
+    }
     switch (w->stand) {
-    case WEIR_HALF_OPEN: return weir__max(0, m->term.probes - w->granted);
-    case WEIR_OPENED: return 0;
+    case WEIR_HALF_OPEN: return w->granted < m->term.probes ? m->limit : 0;
+    case WEIR_OPENED: return now_ns < weir__breaker_until(&m->term, w->mark_ns) ? 0 : m->limit;
     case WEIR_CLOSED:
     case WEIR_COOLING: break;
     }
@@ -178,7 +195,7 @@ static bool decide(const struct weir__meter *m, const struct weir__state *s, str
         drops = weir__sre_drops(m, tally_of(m, s, w, a->now_ns), a->dice);
     if (drops)
         weir__refuse(v, WEIR_OPEN, 0);
-    v->remaining = drops ? 0 : remaining(m, w);
+    v->remaining = drops ? 0 : remaining(m, w, a->now_ns);
     if (w->stand != WEIR_CLOSED && a->cost > 0 && m->term.forced == WEIR_FORCED_NOT)
         v->reset_after_ns = forgotten_ns(m, w) - a->now_ns; /* as it will be written */
     else if (!w->is_new)
@@ -212,6 +229,19 @@ static void leave_closed(const struct weir__meter *m, struct weir__state *s, str
     settle(m, s, w, now_ns);
 }
 
+/* The window starts from nothing; Hystrix then counts the call that closed it in the new one. */
+static void close_by(const struct weir__meter *m, struct weir__state *s, int64_t now_ns, bool error,
+                     bool slow)
+{
+    struct look w = {.stand = WEIR_CLOSED, .is_new = true};
+
+    weir__reset(s);
+    if (m->term.preset != WEIR_PRESET_HYSTRIX)
+        return;
+    add(m, s, &w, now_ns, error, slow);
+    settle(m, s, &w, now_ns);
+}
+
 static void leave_half_open(const struct weir__meter *m, struct weir__state *s, struct look *w,
                             const struct weir__leaving *l, bool error, bool slow)
 {
@@ -230,7 +260,7 @@ static void leave_half_open(const struct weir__meter *m, struct weir__state *s, 
     b->sum.slow += slow;
     how = weir__breaker_judges(&m->term, b->sum, error, slow);
     if (how > 0) {
-        weir__reset(s);
+        close_by(m, s, l->now_ns, error, slow);
         return;
     }
     if (how < 0)

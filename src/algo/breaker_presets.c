@@ -9,6 +9,8 @@
  *                   (a slow share of 100%: >=)
  *     sre           no states: breaker_sre.c
  *
+ * And of hystrix alone the probe that closes it is counted in the window that begins with that.
+ *
  * Shares are compared by cross multiplication, so that 3 of 8 is 37.5% and not nearly that. Hystrix judges
  * on a timer every 500 ms; this judges as a call ends.
  */

@@ -42,13 +42,14 @@ size_t weir__window_bytes(const struct weir__meter *m)
 static struct weir__tally *slot_at(const struct weir__meter *m, struct weir__breaker *b,
                                    int64_t slot)
 {
-    return (struct weir__tally *)(void *)(b + 1) + slot % m->term.slots;
+    return (struct weir__tally *)(void *)(b + 1) + weir__rolling_place(slot, m->term.slots);
 }
 
 static const struct weir__tally *slot_seen(const struct weir__meter *m,
                                            const struct weir__breaker *b, int64_t slot)
 {
-    return (const struct weir__tally *)(const void *)(b + 1) + slot % m->term.slots;
+    return (const struct weir__tally *)(const void *)(b + 1) +
+           weir__rolling_place(slot, m->term.slots);
 }
 
 void weir__window_clear(const struct weir__meter *m, struct weir__breaker *b, int64_t now_ns)
@@ -60,9 +61,14 @@ void weir__window_clear(const struct weir__meter *m, struct weir__breaker *b, in
 
 /* ---- Of time -------------------------------------------------------------------------------- */
 
+static int64_t newest_of(const struct weir__meter *m, const struct weir__breaker *b)
+{
+    return weir__rolling_newest(b->newest, m->slot_ns, m->term.slots);
+}
+
 static int64_t slot_of(const struct weir__meter *m, const struct weir__breaker *b, int64_t now_ns)
 {
-    return weir__rolling_slot(now_ns / m->slot_ns, b->newest, m->term.slots);
+    return weir__rolling_slot(now_ns / m->slot_ns, newest_of(m, b), m->term.slots);
 }
 
 static void take_away(struct weir__tally *sum, const struct weir__tally *t)
@@ -75,12 +81,12 @@ static void take_away(struct weir__tally *sum, const struct weir__tally *t)
 static struct weir__tally seen_from(const struct weir__meter *m, const struct weir__breaker *b,
                                     int64_t slot)
 {
-    const int64_t slots = m->term.slots;
+    const int64_t slots = m->term.slots, newest = newest_of(m, b);
     struct weir__tally sum = b->sum;
 
-    if (slot < b->newest || slot - b->newest >= slots)
+    if (slot < newest || slot - newest >= slots)
         return (struct weir__tally){0, 0, 0};
-    for (int64_t gone = b->newest - slots + 1; gone <= slot - slots; gone++)
+    for (int64_t gone = newest - slots + 1; gone <= slot - slots; gone++)
         if (gone >= 0)
             take_away(&sum, slot_seen(m, b, gone));
     return sum;
@@ -93,7 +99,7 @@ static void add_to_slot(const struct weir__meter *m, struct weir__breaker *b, in
     struct weir__tally *at = slot_at(m, b, slot);
 
     b->sum = seen_from(m, b, slot);
-    weir__rolling_roll(b + 1, sizeof *at, b->newest, slot, m->term.slots);
+    weir__rolling_roll(b + 1, sizeof *at, newest_of(m, b), slot, m->term.slots);
     b->newest = slot;
     if (b->sum.calls == UINT32_MAX)
         return;
@@ -110,8 +116,9 @@ static void add_to_slot(const struct weir__meter *m, struct weir__breaker *b, in
 static void add_to_calls(const struct weir__meter *m, struct weir__breaker *b, bool error,
                          bool slow)
 {
-    uint8_t *const at = (uint8_t *)(b + 1) + b->newest / CALLS_TO_A_BYTE;
-    const int shift = (int)(b->newest % CALLS_TO_A_BYTE) * 2;
+    const size_t place = weir__rolling_place(b->newest, m->term.window_calls);
+    uint8_t *const at = (uint8_t *)(b + 1) + place / CALLS_TO_A_BYTE;
+    const int shift = (int)(place % CALLS_TO_A_BYTE) * 2;
     const unsigned was = (unsigned)*at >> shift & 3u, is = (error ? 1u : 0) | (slow ? 2u : 0);
 
     if (b->sum.calls < m->term.window_calls) {
@@ -123,7 +130,7 @@ static void add_to_calls(const struct weir__meter *m, struct weir__breaker *b, b
     *at = (uint8_t)((*at & ~(3u << shift)) | is << shift);
     b->sum.errors += error;
     b->sum.slow += slow;
-    b->newest = (b->newest + 1) % m->term.window_calls;
+    b->newest = (int64_t)(place + 1) % m->term.window_calls;
 }
 
 /* ---- Both ----------------------------------------------------------------------------------- */
@@ -146,5 +153,6 @@ void weir__window_add(const struct weir__meter *m, struct weir__breaker *b, int6
 int64_t weir__window_empty_ns(const struct weir__meter *m, const struct weir__breaker *b,
                               int64_t now_ns)
 {
-    return by_calls(m) ? now_ns + WEIR__BREAKER_IDLE_NS : (b->newest + m->term.slots) * m->slot_ns;
+    return by_calls(m) ? now_ns + WEIR__BREAKER_IDLE_NS
+                       : (newest_of(m, b) + m->term.slots) * m->slot_ns;
 }

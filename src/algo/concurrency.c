@@ -79,7 +79,9 @@ static int64_t *entry(const struct weir__meter *m, struct weir__state *s, int64_
 
 static int64_t time_of(const struct weir__meter *m, const struct weir__state *s, int64_t i)
 {
-    return ((const struct leases *)(const void *)(s + 1))->entered_ns[i % m->term.count];
+    const struct leases *l = (const struct leases *)(const void *)(s + 1);
+
+    return weir__clamp(l->entered_ns[i % m->term.count], 0, WEIR__NOW_MAX);
 }
 
 /* How many of the ring's entries were made before that time. */
@@ -108,7 +110,7 @@ static struct ring live(const struct weir__meter *m, const struct weir__state *s
     if (s->fresh_ns == 0)
         return r;
     r.first = weir__state_part(s) >> LEN_BITS;
-    r.len = weir__state_part(s) & ((1 << LEN_BITS) - 1);
+    r.len = weir__min(weir__state_part(s) & ((1 << LEN_BITS) - 1), m->term.count);
     ended = before(m, s, r, now_ns - m->term.lease_ns + 1);
     return (struct ring){(r.first + ended) % m->term.count, r.len - ended};
 }
@@ -173,7 +175,7 @@ static int64_t reset_after(const struct weir__meter *m, const struct weir__state
 
     if (held == 0)
         return 0;
-    return expires(m) ? weir__max(s->fresh_ns, ends_ns) - now_ns : WEIR_FOREVER;
+    return expires(m) ? weir__max(weir__max(s->fresh_ns, ends_ns), now_ns) - now_ns : WEIR_FOREVER;
 }
 
 static bool decide(const struct weir__meter *m, const struct weir__state *s,

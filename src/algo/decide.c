@@ -7,11 +7,17 @@
  * Invariants:
  *   (1) A refused request charges no term, but those that asked for it (count-denied).
  *   (2) The answer is the strictest: the first refusal is named, with the longest retry_after of
- *       all that refuse; the least remaining; the longest wait and reset.
+ *       all that refuse and of those that granted but have counted it (count-denied), so that the
+ *       same request passes then and not before; the least remaining; the longest wait and reset.
  *   (3) A shadow term is asked and charged like any other; it refuses nothing and delays nobody.
  *       What it would have said is the reason of a grant.
  */
 #include "algo/algo.h"
+
+#include <string.h>
+
+/* States up to this size are tried on a copy. Larger ones that count what is denied have `again`. */
+#define TRIAL_BYTES 64
 
 static bool blocks(const struct weir__part *p, const struct weir_verdict *v)
 {
@@ -71,14 +77,72 @@ static void peek_refused(const struct weir__part *p, struct weir_verdict *one)
     one->reason = WEIR_OK;
 }
 
+/* How long after `later_ns` from now a term grants what was just refused, as the refusal left it: if it
+ * counts what is denied, having counted this. The meter that is asked then counts nothing: a caller
+ * who waits has not knocked twice. */
+static int64_t wait_after(const struct weir__part *p, int64_t later_ns)
+{
+    const size_t size = weir__meter_state_size(p->meter);
+    _Alignas(struct weir__state) unsigned char copy[TRIAL_BYTES];
+    struct weir__state *const trial = (struct weir__state *)(void *)copy;
+    struct weir__meter uncounted = *p->meter;
+    struct weir__ask ask = p->ask;
+    struct weir_verdict v;
+
+    assert(size <= TRIAL_BYTES);
+    memcpy(copy, p->state, p->state->fresh_ns == 0 ? sizeof *trial : size);
+    ask.patience_ns = 0; /* nobody will wait for it */
+    if (p->meter->term.count_denied)
+        weir__take(p->meter, trial, &ask, &v);
+    uncounted.term.count_denied = false;
+    ask = p->ask;
+    ask.now_ns += later_ns;
+    weir__peek(&uncounted, trial, &ask, &v);
+    return v.allowed ? 0 : v.retry_after_ns;
+}
+
+/* The same from now on, of a term that would grant it. */
+static int64_t again_after(const struct weir__part *p)
+{
+    if (p->meter->algo->again)
+        return p->meter->algo->again(p->meter, p->state, &p->ask);
+    if (weir__meter_state_size(p->meter) > TRIAL_BYTES)
+        return 0; /* preset=sre: it drops by chance, and knows no time */
+    return wait_after(p, 0);
+}
+
+/* A key whose clock has stepped back may grant something before the clock has caught up and refuse it
+ * just after (due.c). So the time at which all grant is the first that suits every such term. */
+static int64_t until_all_grant(const struct weir__part *part, int n, int64_t retry_ns)
+{
+    int64_t before_ns;
+
+    do {
+        before_ns = retry_ns;
+        for (int i = 0; i < n && retry_ns >= 0; i++)
+            if (weir__state_is_behind(part[i].meter, part[i].state) &&
+                !part[i].meter->term.shadow && retry_ns <= WEIR__NOW_MAX - part[i].ask.now_ns)
+                retry_ns += wait_after(&part[i], retry_ns);
+    } while (retry_ns != before_ns);
+    return retry_ns;
+}
+
+static bool counts_in_vain(const struct weir__part *p, const struct weir_verdict *one)
+{
+    return one->allowed && p->meter->term.count_denied && !p->meter->term.shadow && p->ask.cost > 0;
+}
+
 void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict *v)
 {
     struct weir_verdict each[WEIR_TERMS_MAX];
     bool refused = false;
+    int64_t again_ns = 0;
 
     assert(n <= WEIR_TERMS_MAX);
     *v = NOTHING_YET;
     for (int i = 0; i < n; i++) {
+        weir__touch(part[i].meter, part[i].state,
+                    part[i].ask.now_ns); /* though it be tried on a copy */
         if (part[i].trial)
             weir__take(part[i].meter, part[i].trial, &part[i].ask, &each[i]);
         else
@@ -94,7 +158,10 @@ void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict
         if (!part[i].trial || each[i].allowed)
             peek_refused(&part[i], &each[i]);
         join(v, &each[i], &part[i], i);
+        if (counts_in_vain(&part[i], &each[i]))
+            again_ns = later(again_ns, again_after(&part[i]));
     }
+    v->retry_after_ns = until_all_grant(part, n, later(v->retry_after_ns, again_ns));
 }
 
 /* Whether it is a guard that refuses this: it is told, for it may note it (bbr cools from there). */

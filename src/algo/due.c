@@ -1,5 +1,90 @@
-/* The due time: what the five buckets share beside the decision itself. The idea is in due.h. */
+/* The due time: what the five buckets share beside the decision itself. The idea is in due.h.
+ *
+ * A clock that steps back. A bucket that was charged at t owes at most M (most_ns: its burst, its
+ * capacity, its queue), so that D <= t + M. One that is found to owe more has met a clock that is
+ * before t: a little before it, one that was read by a thread which then had to wait, and such a
+ * caller gets what it would have got (no less is owed than is); more than ten seconds before it, one
+ * that stepped back. To wait until that clock has caught up would lock the key for the whole step; to set D
+ * back to now + M would give it a burst each time the clock goes to and fro, and callers whose clocks
+ * differ go to and fro all the time. So D stays, and the key gets a second due time for the clock as
+ * it is now, L = now + M: an empty bucket, and never less than it owes.
+ *
+ *     now < D - M     decided by L; what is granted moves both
+ *     else            the clock has caught up: decided by D; what is granted ends it
+ *
+ *     token-bucket 1/s burst=10, all taken at 3600 s (D = 3610); then the clock says 0:
+ *     0 s  deny, retry in 1 s (L = 10)      1 s  allow (L = 11, D = 3611)      3601 s  deny
+ *
+ * Invariants:
+ *   (6) L never moves back while there is one. A second step back, before the first was caught up,
+ *       waits for L; a clock that goes to and fro gains nothing.
+ *   (7) All that is granted is in D. So over the highest that the clock has been everything keeps the
+ *       bound, but for what was granted since the last step back; and that keeps it over the clock
+ *       since then.
+ *   (8) L is no further ahead of the clock than M: who waits for more than that waits for D, as if the
+ *       clock had not stepped back, and that ends it (reserved). So D
+ *       grows no faster than the clock, and one who reads D by a clock that never stepped back finds
+ *       it at most M ahead: however many callers differ by however much, as long as there are but two
+ *       clocks and both run, the bound holds in the time that really passes.
+ *   (9) Where a bucket may owe without bound (reservations of a token bucket, reserved), a step
+ *       cannot be told from a debt, and is waited out.
+ *  (10) D is then a whole number and L is D less a number of 34 binary digits, rounded down: there is
+ *       no room for more. Both are later than they should be, never earlier.
+ */
 #include "algo/due.h"
+
+#define BEHIND_BITS 34
+
+/* x to its highest BEHIND_BITS binary digits: a number of those, and by how many it is shifted. */
+static int behind_shift(int64_t x)
+{
+    const int bits = 64 - __builtin_clzll((uint64_t)x);
+
+    return bits > BEHIND_BITS ? bits - BEHIND_BITS : 0;
+}
+
+static int64_t cut(int64_t x)
+{
+    return x >> behind_shift(x) << behind_shift(x);
+}
+
+uint64_t weir__due_behind_word(const struct weir__meter *m, int64_t behind_ns)
+{
+    const int shift = behind_shift(behind_ns);
+    const int64_t code = (int64_t)shift << BEHIND_BITS | behind_ns >> shift;
+
+    return weir__state_word(code, m->version) | WEIR__STATE_FLAG | m->mark;
+}
+
+/* In a file anybody may have written the digits: what is too much to be is nothing, and the step is waited
+ * out. */
+static int64_t behind_of(int64_t digits, int64_t shift)
+{
+    return shift <= 63 - BEHIND_BITS && digits <= INT64_MAX >> shift ? digits << shift : 0;
+}
+
+struct weir__due weir__due_load_marked(const struct weir__meter *m, const struct weir__state *s)
+{
+    const int64_t part = weir__state_part(s) & (WEIR__DUE_COUNT_MAX - 1);
+    const int64_t digits = part & ((INT64_C(1) << BEHIND_BITS) - 1);
+
+    if (s->word & WEIR__STATE_FLAG)
+        return (struct weir__due){.ns = s->fresh_ns,
+                                  .blurred = true,
+                                  .behind_ns = behind_of(digits, part >> BEHIND_BITS)};
+    return (struct weir__due){
+        .ns = s->fresh_ns, .rem = part < m->term.count ? part : 0, .reserved = true};
+}
+
+void weir__due_step_back(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)
+{
+    struct weir__due d = weir__due_load(m, s);
+
+    if (d.blurred || d.reserved || !weir__due_after(d, m->zero))
+        return;
+    d.behind_ns = cut(d.ns - now_ns - m->most_ns);
+    weir__due_store(m, s, d);
+}
 
 struct weir__span weir__due_price_of(const struct weir__meter *m, int64_t n)
 {
@@ -14,6 +99,89 @@ struct weir__span weir__due_price_of(const struct weir__meter *m, int64_t n)
     if (ns >= INT64_MAX)
         return (struct weir__span){INT64_MAX, 0};
     return (struct weir__span){(int64_t)ns, (int64_t)(units % weir__wide(count))};
+}
+
+/* The second due time, where that decides; else D. */
+static struct weir__due due_for(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
+{
+    const bool behind = d.behind_ns > 0 && d.ns - now_ns > m->most_ns;
+
+    return weir__due_at(behind ? d.ns - d.behind_ns : d.ns);
+}
+
+/* By the second due time. A reservation of a token bucket would bring it further ahead than M: it is
+ * not made by that. Those of the others are within it. */
+static void judge_behind(const struct weir__meter *m, struct weir__due *low,
+                         const struct weir__ask *a, struct weir_verdict *v)
+{
+    struct weir__ask ask = *a;
+
+    if (m->term.algorithm == WEIR_TOKEN_BUCKET)
+        ask.patience_ns = 0;
+    m->algo->judge(m, low, &ask, v);
+    assert(!v->allowed || low->ns - a->now_ns <= m->most_ns);
+}
+
+/* A token bucket whose caller waits long enough for D reserves by that, as if nothing had happened. */
+static bool reserves_by_d(const struct weir__meter *m, const struct weir__ask *a)
+{
+    return m->term.algorithm == WEIR_TOKEN_BUCKET && a->patience_ns > 0;
+}
+
+/* A refused one may pass by the second due time; or once the clock has caught up, by D. */
+static int64_t retry_behind(const struct weir__meter *m, struct weir__due d,
+                            const struct weir__ask *a)
+{
+    const int64_t caught_up_in = d.ns - a->now_ns - m->most_ns;
+    struct weir__due low = weir__due_at(d.ns - d.behind_ns), high = weir__due_at(d.ns);
+    struct weir__meter uncounted = *m;
+    struct weir_verdict by_low, by_d;
+
+    uncounted.term.count_denied = false; /* it has been counted */
+    judge_behind(&uncounted, &low, a, &by_low);
+    m->algo->judge(&uncounted, &high, a, &by_d);
+    if (!reserves_by_d(m, a))
+        by_d.retry_after_ns = weir__max(caught_up_in, by_d.retry_after_ns);
+    if (by_low.retry_after_ns >= caught_up_in)
+        return by_d.retry_after_ns;
+    return weir__min(by_low.retry_after_ns, by_d.retry_after_ns);
+}
+
+struct weir__due weir__due_decide_behind(const struct weir__meter *m, struct weir__due d,
+                                         const struct weir__ask *a, struct weir_verdict *v)
+{
+    struct weir__due low = due_for(m, d, a->now_ns);
+
+    if (low.ns == d.ns) {
+        const struct weir__due after =
+            weir__due_decide(m, low, a, v, m->algo->judge, m->algo->remaining);
+
+        return after.ns == d.ns && after.rem == 0 ? d : after;
+    }
+    if (a->cost == 0)
+        weir__grant(v, 0);
+    else
+        judge_behind(m, &low, a, v);
+    if (!v->allowed && reserves_by_d(m, a)) {
+        struct weir_verdict by_d;
+        const struct weir__due after =
+            weir__due_decide(m, weir__due_at(d.ns), a, &by_d, m->algo->judge, m->algo->remaining);
+
+        if (by_d.allowed) {
+            by_d.which = v->which;
+            *v = by_d;
+            return after;
+        }
+    }
+    if (v->allowed && a->cost > 0)
+        d.ns = weir__due_add(m, weir__due_at(d.ns), weir__due_price(m, a->cost)).ns;
+    d.behind_ns = cut(d.ns - low.ns);
+    if (!v->allowed && v->retry_after_ns > 0)
+        v->retry_after_ns = retry_behind(m, d, a);
+    v->limit = m->limit;
+    v->remaining = m->algo->remaining(m, due_for(m, d, a->now_ns), a->now_ns);
+    v->reset_after_ns = d.ns - a->now_ns;
+    return d;
 }
 
 void weir__due_peek(const struct weir__meter *m, const struct weir__state *s,
@@ -54,7 +222,35 @@ int64_t weir__due_lower(const struct weir__meter *m, struct weir__due *d, int64_
         events = weir__due_events(m, weir__due_between(m, *d, floor));
     }
     lower.blurred = d->blurred;
+    lower.reserved = d->reserved;
     *d = lower;
+    return events;
+}
+
+/* Whether a reservation may still wait to act: behind a full bucket, or behind a delay. */
+static bool waits(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
+{
+    const bool leaks = m->term.algorithm == WEIR_LEAKY_BUCKET;
+
+    if (m->algo->cancel == NULL || (leaks && m->term.delay == WEIR_NONE))
+        return false;
+    return weir__due_sub(m, d, leaks ? m->delay : m->full).ns > now_ns;
+}
+
+/* Of a key that is behind: both due times are lowered alike. */
+static int64_t refund_behind(const struct weir__meter *m, struct weir__state *s, struct weir__due d,
+                             int64_t n, int64_t now_ns)
+{
+    const struct weir__due before = due_for(m, d, now_ns);
+    struct weir__due after = before;
+    const int64_t events = weir__due_lower(m, &after, n, weir__due_base(m->zero, now_ns));
+
+    if (before.ns == d.ns)
+        d = after;
+    else
+        d.ns -= before.ns - after.ns;
+    if (weir__due_after(before, after))
+        weir__due_store(m, s, d);
     return events;
 }
 
@@ -62,11 +258,14 @@ int64_t weir__due_refund(const struct weir__meter *m, struct weir__state *s, int
                          int64_t now_ns)
 {
     const struct weir__due before = weir__due_load(m, s);
-    const bool waiting = weir__due_sub(m, before, m->full).ns > now_ns;
+    const bool waiting = waits(m, before, now_ns);
     struct weir__due after = before;
     const int64_t events = weir__due_lower(m, &after, n, weir__due_base(m->zero, now_ns));
 
+    if (before.behind_ns > 0)
+        return refund_behind(m, s, before, n, now_ns);
     after.blurred = before.blurred || waiting;
+    after.reserved = before.reserved;
     if (weir__due_after(before, after))
         weir__due_store(m, s, after);
     return events;
@@ -85,7 +284,7 @@ static int64_t events_depended_on(const struct weir__meter *m, struct weir__due 
     if (last.ns < act_ns)
         return 0;
     /* ns - act + 1 - rem/count > 0, in units of 1/count */
-    units = weir__wide(last.ns - act_ns + 1) * per_ns - weir__wide(last.rem);
+    units = (weir__wide(last.ns - act_ns) + 1) * per_ns - weir__wide(last.rem);
     most = (units + period - 1) / period - 1;
     least = units > per_ns ? (units - per_ns + period - 1) / period : 0;
     if (most > INT64_MAX || least > INT64_MAX)
@@ -131,8 +330,8 @@ struct weir__due weir__due_of_units(const struct weir__meter *m, weir__u128 unit
 }
 
 /* The events owed at the change carry over: D - C scales by T_new/T_old. */
-static struct weir__due carried(const struct weir__meter *from, const struct weir__meter *to,
-                                struct weir__due d)
+static struct weir__due carried_over(const struct weir__meter *from, const struct weir__meter *to,
+                                     struct weir__due d)
 {
     const int64_t at = to->changed_ns;
     const weir__u128 big = (weir__u128)1 << 120;
@@ -144,8 +343,25 @@ static struct weir__due carried(const struct weir__meter *from, const struct wei
     units = weir__wide_mul_div_ceil(weir__due_units(from, d, at), weir__wide(to->term.period_ns),
                                     weir__wide(from->term.period_ns), big);
     after = weir__due_of_units(to, units, at);
-    after.blurred = d.blurred || weir__due_sub(from, d, from->full).ns > at;
+    after.blurred = d.blurred || waits(from, d, at);
+    after.reserved = d.reserved || after.ns - at > to->most_ns; /* more than the new limit lets */
     return after;
+}
+
+/* Both due times of a key that is behind carry over; if the new limit has no room for two, the later. */
+static struct weir__due carried(const struct weir__meter *from, const struct weir__meter *to,
+                                struct weir__due d)
+{
+    struct weir__due high, low;
+
+    if (d.behind_ns == 0 || d.ns <= to->changed_ns)
+        return carried_over(from, to, d);
+    high = carried_over(from, to, weir__due_at(d.ns));
+    low = carried_over(from, to, weir__due_at(d.ns - d.behind_ns));
+    high = (struct weir__due){.ns = high.ns, .blurred = true};
+    if (to->mark != 0 && high.ns > low.ns)
+        high.behind_ns = cut(high.ns - low.ns);
+    return high;
 }
 
 void weir__due_change(const struct weir__meter *from, const struct weir__meter *to,
@@ -157,5 +373,5 @@ void weir__due_change(const struct weir__meter *from, const struct weir__meter *
 void weir__due_change_zero(const struct weir__meter *from, struct weir__meter *to)
 {
     to->zero = carried(from, to, from->zero);
-    to->zero.blurred = false;
+    to->zero.blurred = to->zero.reserved = false;
 }

@@ -17,19 +17,50 @@
  *   (3) ns is also the state's fresh_ns: once D is past, the key owes nothing, and the bucket is as
  *       good as new.
  *   (4) D never moves back but by refund and cancel. A clock that steps back finds more owed, never
- *       less: it mints nothing.
+ *       less: it mints nothing. Where more is owed than could be, a second due time is kept for the
+ *       clock as it now is; see due.c.
  *   (5) ns saturates at INT64_MAX. A reservation that would reach it is not made: it is asked again
  *       as now or not at all. An event that need not wait is granted, at most one nanosecond of
  * 2^62 too cheap.
  *
- * `blurred`: the act time of the last reservation is D - B x T, until something other than a grant
- * moves D while reservations wait (a cancel out of the middle, a refund, a live change). Then it is
+ *   (6) States join to the later D, for every answer, and every move of D by a grant, a refund, a
+ *       denial that counts or a live change, keeps the order of two due times. The join is blurred:
+ *       which reservations of whom stand before D is not known.
+ *
+ * `blurred`: the act time of the last reservation is D - B x T (of a leaky bucket, whose events wait
+ * for those before them, D less the last cost and its delay), until something other than a grant
+ * moves D while reservations wait (a cancel out of the middle, a refund, a live change, a join). Then it is
  * no longer known, and cancel returns nothing rather than what another depends on; see due.c.
+ *
+ * How the word of a state says what else is known of D, where the meter has a mark (its count leaves
+ * room for that bit beside the remainder):
+ *
+ *     flag  mark
+ *      -     -    D was no further ahead than most_ns when it was written
+ *      x     -    blurred
+ *      -     x    reserved: it was further ahead
+ *      x     x    behind: instead of the remainder, how far the second due time is before D
  */
 #ifndef WEIR_ALGO_DUE_H
 #define WEIR_ALGO_DUE_H
 
 #include "algo/algo.h"
+
+/* The highest bit of the 40 beside the version, and the counts whose remainders leave it free. */
+#define WEIR__DUE_MARK      (UINT64_C(1) << 63)
+#define WEIR__DUE_COUNT_MAX (INT64_C(1) << 39)
+/* A caller may have read its clock and then been kept waiting: so much is no step back. */
+#define WEIR__DUE_STALE_NS (10 * WEIR__NS_PER_S)
+
+/* What may be owed as soon as it is charged: `most`, and no more than least_ns. */
+static inline void weir__due_bound(struct weir__meter *m, struct weir__span most, int64_t least_ns)
+{
+    if (m->term.count > WEIR__DUE_COUNT_MAX)
+        return;
+    m->mark = WEIR__DUE_MARK;
+    m->most_ns = weir__min(most.ns + (most.rem > 0), least_ns);
+    m->step_ns = weir__add_sat(m->most_ns, WEIR__DUE_STALE_NS);
+}
 
 static inline struct weir__due weir__due_at(int64_t now_ns)
 {
@@ -156,15 +187,23 @@ static inline int64_t weir__due_rem(const struct weir__meter *m, const struct we
     return rem < m->term.count ? rem : 0;
 }
 
+/* One that is reserved, or behind. */
+struct weir__due weir__due_load_marked(const struct weir__meter *m, const struct weir__state *s);
+
 static inline struct weir__due weir__due_load(const struct weir__meter *m,
                                               const struct weir__state *s)
 {
     if (s->fresh_ns == 0)
         return m->zero;
+    if (s->word & m->mark)
+        return weir__due_load_marked(m, s);
     return (struct weir__due){.ns = s->fresh_ns,
                               .rem = weir__due_rem(m, s),
                               .blurred = (s->word & WEIR__STATE_FLAG) != 0};
 }
+
+/* The word of a D that is behind. */
+uint64_t weir__due_behind_word(const struct weir__meter *m, int64_t behind_ns);
 
 /* Writes D, or zero if D is not after what zero stands for. */
 static inline void weir__due_store(const struct weir__meter *m, struct weir__state *s,
@@ -175,14 +214,25 @@ static inline void weir__due_store(const struct weir__meter *m, struct weir__sta
         return;
     }
     s->fresh_ns = d.ns;
-    s->word = weir__state_word(d.rem, m->version) | (d.blurred ? WEIR__STATE_FLAG : 0);
+    if (d.behind_ns > 0)
+        s->word = weir__due_behind_word(m, d.behind_ns);
+    else
+        s->word = weir__state_word(d.rem, m->version) | (d.blurred    ? WEIR__STATE_FLAG
+                                                         : d.reserved ? m->mark
+                                                                      : 0);
 }
+
+/* The same for a key whose clock has stepped back. */
+struct weir__due weir__due_decide_behind(const struct weir__meter *m, struct weir__due d,
+                                         const struct weir__ask *a, struct weir_verdict *v);
 
 static inline struct weir__due weir__due_decide(const struct weir__meter *m, struct weir__due d,
                                                 const struct weir__ask *a, struct weir_verdict *v,
                                                 weir__due_judge *judge,
                                                 weir__due_remaining *remaining)
 {
+    if (__builtin_expect(d.behind_ns > 0, 0))
+        return weir__due_decide_behind(m, d, a, v);
     if (a->cost == 0)
         weir__grant(v, 0);
     else
@@ -198,10 +248,12 @@ static inline void weir__due_take(const struct weir__meter *m, struct weir__stat
                                   weir__due_judge *judge, weir__due_remaining *remaining)
 {
     const struct weir__due before = weir__due_load(m, s);
-    const struct weir__due after = weir__due_decide(m, before, a, v, judge, remaining);
+    struct weir__due after = weir__due_decide(m, before, a, v, judge, remaining);
 
-    if (after.ns != before.ns || after.rem != before.rem)
-        weir__due_store(m, s, after);
+    if (after.ns == before.ns && after.rem == before.rem && after.behind_ns == before.behind_ns)
+        return;
+    after.reserved = after.ns - a->now_ns > m->most_ns;
+    weir__due_store(m, s, after);
 }
 
 /* peek for all of them, by the judge and the remaining of their row. */
@@ -226,6 +278,16 @@ int64_t weir__due_lower(const struct weir__meter *m, struct weir__due *d, int64_
 void weir__due_change(const struct weir__meter *from, const struct weir__meter *to,
                       struct weir__state *s);
 void weir__due_change_zero(const struct weir__meter *from, struct weir__meter *to);
+
+/* The rows' join, share and owe_all (due_join.c). */
+void weir__due_join(const struct weir__meter *m, struct weir__state *into,
+                    const struct weir__state *from, int64_t now_ns);
+uint32_t weir__due_share(const struct weir__meter *m, struct weir__state head, int64_t now_ns);
+void weir__due_owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                       int64_t edge_ns);
+/* D no earlier than it says, nor than `ahead` from now; blurred. */
+void weir__due_owe(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                   struct weir__span ahead);
 
 /* D in units of 1/count after an instant not later than it, and back (rounding up, saturating). */
 weir__u128 weir__due_units(const struct weir__meter *m, struct weir__due d, int64_t since_ns);

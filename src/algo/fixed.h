@@ -54,6 +54,15 @@ static inline bool weir__average_is_warm(const struct weir__average *a)
     return a->samples >= WEIR__AVERAGE_WARM_UP;
 }
 
+/* Brings a damaged one into its range. */
+static inline void weir__average_mend(struct weir__average *a)
+{
+    const int64_t longest = WEIR__LATENCY_MAX_NS << WEIR__LATENCY_BITS;
+
+    a->samples = weir__clamp(a->samples, 0, WEIR__AVERAGE_WARM_UP);
+    a->value = weir__clamp(a->value, 0, longest * weir__max(1, a->samples % WEIR__AVERAGE_WARM_UP));
+}
+
 /* Returns the mean with this latency in it. */
 static inline int64_t weir__average_add(struct weir__average *a, int64_t window, int64_t latency)
 {

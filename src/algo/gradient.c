@@ -41,12 +41,24 @@ struct gradient_state {
 };
 static_assert(sizeof(struct gradient_state) == 40, "as the reference says");
 
+static int64_t within(const struct weir__meter *m, int64_t limit)
+{
+    const int64_t least = weir__max(1, m->term.least) * WEIR__MILLIONTHS;
+
+    return weir__max(least, weir__min(limit, m->term.most * WEIR__MILLIONTHS));
+}
+
 static struct gradient_state load(const struct weir__meter *m, const struct weir__state *s,
                                   int64_t now_ns)
 {
+    struct gradient_state x;
+
     if (weir__flight_is_new(s, now_ns))
         return (struct gradient_state){.limit = m->limit * WEIR__MILLIONTHS};
-    return *(const struct gradient_state *)s;
+    x = *(const struct gradient_state *)s;
+    x.limit = within(m, x.limit);
+    weir__average_mend(&x.average);
+    return x;
 }
 
 static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
@@ -66,13 +78,6 @@ static void peek(const struct weir__meter *m, const struct weir__state *s,
     const struct gradient_state x = load(m, s, a->now_ns);
 
     (void)weir__flight_judge(m, &x.head, x.limit / WEIR__MILLIONTHS, a, v);
-}
-
-static int64_t within(const struct weir__meter *m, int64_t limit)
-{
-    const int64_t least = weir__max(1, m->term.least) * WEIR__MILLIONTHS;
-
-    return weir__max(least, weir__min(limit, m->term.most * WEIR__MILLIONTHS));
 }
 
 /* limit x g, to the nearest. The limit is at most 10^18 and latencies below 2^59, so the products
@@ -104,15 +109,16 @@ static void learn_latency(const struct weir__meter *m, struct gradient_state *x,
 
 static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
 {
-    struct gradient_state *x = (struct gradient_state *)s;
+    struct gradient_state x = load(m, s, l->now_ns);
     const int64_t took_ns = weir__flight_took(l);
 
     if (weir__flight_is_new(s, l->now_ns))
         return;
     if (l->how == WEIR_DROP)
-        x->limit = within(m, weir__div_round(x->limit * 9, 10)); /* limit <= 10^18 */
+        x.limit = within(m, weir__div_round(x.limit * 9, 10)); /* limit <= 10^18 */
     else if (l->how == WEIR_SUCCESS && took_ns > 0)
-        learn_latency(m, x, took_ns);
+        learn_latency(m, &x, took_ns);
+    *(struct gradient_state *)s = x;
     weir__flight_leave(m, s, l->cost, l->now_ns + WEIR__IDLE_NS);
 }
 

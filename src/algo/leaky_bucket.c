@@ -18,6 +18,8 @@
  *   (2) An event's delay is paid by those before it (the level *before* it), so events of unit cost
  *       leave one T apart.
  *   (3) Over any interval of length t, at most capacity + t/T events are admitted.
+ *   (4) Keys join to the higher level (due.h): an event finds as much water before it as under either,
+ *       or more.
  */
 #include "algo/due.h"
 
@@ -25,6 +27,7 @@ static void prepare(struct weir__meter *m)
 {
     m->limit = m->term.burst;
     m->full = weir__due_price_of(m, m->term.burst);
+    weir__due_bound(m, m->full, INT64_MAX);
     if (m->term.delay != WEIR_NONE)
         m->delay = weir__due_price_of(m, m->term.delay);
 }
@@ -84,24 +87,35 @@ static int64_t default_patience(const struct weir__meter *m)
     return m->term.delay == WEIR_NONE ? 0 : WEIR_FOREVER;
 }
 
-/* Whoever came later was told to wait for this one's water to leave, so it is all or nothing. One who
- * still waits is the last if the delay that his water was due, read back from the level, is his own.
- * One who acts this very instant may have been granted in it, and then none of his water has leaked;
- * but if others wait by now, what they were told can no longer be read back. */
+/* One who waits is the last if the delay that his water was due, read back from the level, is his
+ * own. Act times are rounded up, in which events of less than a nanosecond hide: so one event less
+ * must have been due a nanosecond sooner. */
+static bool is_last(const struct weir__meter *m, struct weir__due d, int64_t cost, int64_t act_ns)
+{
+    const struct weir__due before = weir__due_sub(m, d, weir__due_price(m, cost));
+    const struct weir__due own = weir__due_sub(m, before, m->delay);
+
+    return own.ns == act_ns && weir__due_sub(m, own, m->step).ns < act_ns;
+}
+
+/* Whoever waits found the level above N, and has added an event at least. */
+static bool anybody_waits(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
+{
+    return weir__due_sub(m, weir__due_sub(m, d, m->delay), m->step).ns > now_ns;
+}
+
+/* Whoever came later was told to wait for this one's water to leave, so it is all or nothing: all to
+ * one who still waits and is the last, or who acts this very instant while nobody waits. */
 static int64_t cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
                       int64_t act_ns, int64_t now_ns)
 {
     struct weir__due d = weir__due_load(m, s);
-    struct weir__due before;
-    int64_t own, events;
+    int64_t events;
 
     if (m->term.delay == WEIR_NONE || d.blurred || cost > m->term.burst)
         return 0;
-    before = weir__due_sub(m, d, weir__due_price(m, cost));
-    own = weir__due_sub(m, before, m->delay).ns;
-    if (own != act_ns && (own > act_ns || act_ns > now_ns))
+    if (act_ns > now_ns ? !is_last(m, d, cost, act_ns) : anybody_waits(m, d, now_ns))
         return 0;
-    d.blurred = act_ns == now_ns && weir__due_sub(m, d, m->delay).ns > now_ns;
     events = weir__due_lower(m, &d, cost, weir__due_base(m->zero, now_ns));
     if (events > 0)
         weir__due_store(m, s, d);
@@ -118,6 +132,9 @@ const struct weir__algo weir__leaky_bucket = {
     .cancel = cancel,
     .change = weir__due_change,
     .change_zero = weir__due_change_zero,
+    .join = weir__due_join,
+    .share = weir__due_share,
+    .owe_all = weir__due_owe_all,
     .judge = judge,
     .remaining = remaining,
 };

@@ -9,6 +9,8 @@
  *       old limit and one that was not are the same key under the new one.
  *   (3) A state is carried over only if every version since it was written was of the same algorithm
  *       and layout. If its own version is no longer kept, it is read as the oldest kept one's.
+ *   (4) A state of another algorithm or layout starts fresh, where the version that wrote it is kept
+ *       and says so. One of a version that nobody knows is forgiven nothing: it owes its whole limit.
  */
 #include "algo/algo.h"
 
@@ -39,7 +41,9 @@ static void init(struct weir__meter *m, const struct weir_term *term, int64_t bo
                               .term = *term,
                               .version = 1,
                               .born_ns = born_ns,
-                              .changed_ns = born_ns};
+                              .changed_ns = born_ns,
+                              .most_ns = INT64_MAX,
+                              .step_ns = INT64_MAX};
     if (term->count > 0) /* not every guard has a rate */
         m->step = (struct weir__span){term->period_ns / term->count, term->period_ns % term->count};
     if (term->period_ns > 0)
@@ -84,6 +88,8 @@ void weir__meter_revive(struct weir__meter *m, const struct weir_term *term,
     m->changed_edge_ns = past->changed_edge_ns;
     m->zero = (struct weir__due){.ns = past->zero_ns, .rem = past->zero_rem};
     m->older = older;
+    if (!weir__meter_keeps(m)) /* a store that is damaged: its states cannot be carried over */
+        m->older = NULL;
 }
 
 void weir__meter_number(struct weir__meter *m, uint32_t version)
@@ -114,9 +120,20 @@ int64_t weir__meter_patience(const struct weir__meter *m)
  * up and wrap, so it is their distance that tells. */
 static bool carries_over(const struct weir__meter *m, const struct weir__state *s)
 {
-    const uint32_t age = (m->version - weir__state_version(s)) & WEIR__VERSION_MOST;
+    const uint32_t version = weir__state_version(s);
+    const uint32_t age = (m->version - version) & WEIR__VERSION_MOST;
 
-    return age <= ((m->version - m->since) & WEIR__VERSION_MOST);
+    return version >= 1 && version <= WEIR__VERSION_MOST &&
+           age <= ((m->version - m->since) & WEIR__VERSION_MOST);
+}
+
+/* Whether it was written by a version before the algorithm or the layout became another. */
+static bool is_of_another_limit(const struct weir__meter *m, const struct weir__state *s)
+{
+    for (const struct weir__meter *o = m->older; o; o = o->older)
+        if (o->version == weir__state_version(s))
+            return true;
+    return false;
 }
 
 static void convert(const struct weir__meter *m, struct weir__state *s)
@@ -130,12 +147,16 @@ static void convert(const struct weir__meter *m, struct weir__state *s)
 
 void weir__bring_up(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)
 {
-    if (m->version & WEIR__VERSION_RATE)
+    if (s->fresh_ns < 0) /* no verb writes that: there is nothing to carry over */
+        weir__reset(s);
+    else if (m->version & WEIR__VERSION_RATE)
         weir__bring_up_by_rate(m, s, now_ns);
     else if (carries_over(m, s))
         convert(m, s);
-    else
+    else if (is_of_another_limit(m, s))
         weir__reset(s);
+    else
+        weir__owe_all(m, s, now_ns, 0);
     s->word = (s->word & ~WEIR__VERSION_MASK) | m->version;
 }
 

@@ -8,6 +8,7 @@
  * Invariants:
  *   (1) Two granted events are never nearer than the interval, whatever the clock does.
  *   (2) A cost above 1 never fits: an event is an event.
+ *   (3) Keys join to the later event (due.h): an interval after that is one after both.
  */
 #include "algo/due.h"
 
@@ -15,6 +16,7 @@ static void prepare(struct weir__meter *m)
 {
     m->limit = 1;
     m->full = m->step;
+    weir__due_bound(m, m->full, INT64_MAX);
 }
 
 static inline void judge(const struct weir__meter *m, struct weir__due *d,
@@ -53,6 +55,9 @@ const struct weir__algo weir__min_interval = {
     .refund = weir__due_refund,
     .change = weir__due_change,
     .change_zero = weir__due_change_zero,
+    .join = weir__due_join,
+    .share = weir__due_share,
+    .owe_all = weir__due_owe_all,
     .judge = judge,
     .remaining = remaining,
 };

@@ -17,6 +17,7 @@
  *   (2) No more than `queue` turns are ever waited for: ceil(wait / T) events stand in the queue,
  *       so the bound on how many is the bound wait <= queue x T. No wait passes max-wait.
  *   (3) A refused event leaves no gap: the turn it did not get is the next one's.
+ *   (4) Keys join to the later turn (due.h): whoever gets a turn there gets one no later under either.
  */
 #include "algo/due.h"
 
@@ -29,6 +30,8 @@ static void prepare(struct weir__meter *m)
     m->backlog = weir__due_price_of(m, m->term.burst + m->term.queue);
     if (m->backlog.ns > WEIR__SPAN_MAX)
         m->backlog = longest;
+    weir__due_bound(m, m->backlog,
+                    weir__add_sat(m->full.ns + (m->full.rem > 0), m->term.max_wait_ns));
     if (m->term.burst > 1)
         m->zero =
             weir__due_add(m, weir__due_at(m->born_ns), weir__due_price_of(m, m->term.burst - 1));
@@ -104,6 +107,9 @@ const struct weir__algo weir__pacer = {
     .cancel = weir__due_cancel,
     .change = weir__due_change,
     .change_zero = weir__due_change_zero,
+    .join = weir__due_join,
+    .share = weir__due_share,
+    .owe_all = weir__due_owe_all,
     .judge = judge,
     .remaining = weir__due_room,
 };

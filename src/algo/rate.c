@@ -16,14 +16,17 @@
  *       of one part in 2^14, either way, does not add up.
  *   (2) Rates that have the same code differ by less than that, and a state of one is read as the other's as
  *       it is; the remainder is cut to what the other's count allows: less than a nanosecond.
- *   (3) The burst is in no state: it is what the request says.
+ *   (3) A state that names no rate owes its whole limit. No rate has the code 2^22 (that T would be below
+ *       the least): it is the number of texts, whose limit never changes, and says nothing of a rate.
+ *   (4) The burst is in no state: it is what the request says.
  */
 #include "algo/due.h"
 
 #define MANTISSA_BITS 15
 #define SCALE_BITS    60 /* of T before it is cut: the least T, 10^-9 ns, still has 30 bits */
 /* T is mantissa x 2^(exponent - BIAS); the exponent is 0..87, in the code's upper 7 bits. */
-#define BIAS 45
+#define BIAS          45
+#define EXPONENT_MOST 87
 
 static int bit_length(weir__u128 x)
 {
@@ -45,6 +48,11 @@ static uint32_t rate_code(const struct weir_term *t)
            (uint32_t)(cut - SCALE_BITS + BIAS) << (MANTISSA_BITS - 1);
 }
 
+static bool is_a_code(uint32_t code)
+{
+    return (code & ~WEIR__VERSION_RATE) >> (MANTISSA_BITS - 1) <= EXPONENT_MOST;
+}
+
 /* The rate of a code, as a pair again: 2^a events in m x 2^b ns. */
 static void rate_of_code(uint32_t code, struct weir_term *t)
 {
@@ -61,14 +69,21 @@ void weir__meter_init_by_rate(struct weir__meter *m, const struct weir_term *ter
     assert(term->algorithm == WEIR_TOKEN_BUCKET && term->initial == term->burst);
     weir__meter_init(m, term, born_ns);
     m->version = m->since = rate_code(term);
+    /* A state may owe another request's burst, so nobody can tell whether the clock stepped back. */
+    m->most_ns = m->step_ns = INT64_MAX;
+    m->mark = 0;
 }
 
 void weir__bring_up_by_rate(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)
 {
     struct weir__meter from = *m, to = *m;
 
-    if (!(weir__state_version(s) & WEIR__VERSION_RATE)) {
-        weir__reset(s);
+    if (m->version <= WEIR__VERSION_RATE || weir__state_version(s) <= WEIR__VERSION_RATE) {
+        weir__owe_all(m, s, now_ns, 0);
+        return;
+    }
+    if (!is_a_code(weir__state_version(s))) { /* damaged: what is owed stays owed */
+        s->word = 0;
         return;
     }
     rate_of_code(weir__state_version(s), &from.term);

@@ -12,6 +12,8 @@
  *       from then is late (weir__rolling_is_late), and its owner leaves it out: added to the newest
  *       slot it would make that a slot of twice the length. One that steps back further starts an
  *       empty ring where it is.
+ *   (3) A number that no clock can have led to is damage, and read as the nearest that one can
+ *       (weir__rolling_newest). Whatever a number is, its place is within the ring (weir__rolling_place).
  */
 #ifndef WEIR_ALGO_ROLLING_H
 #define WEIR_ALGO_ROLLING_H
@@ -20,6 +22,19 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "base/num.h"
+
+/* The newest slot, as a state says it. */
+static inline int64_t weir__rolling_newest(int64_t newest, int64_t slot_ns, int64_t slots)
+{
+    return weir__clamp(newest, 0, WEIR__NOW_MAX / slot_ns + slots);
+}
+
+static inline size_t weir__rolling_place(int64_t slot, int64_t slots)
+{
+    return (size_t)((uint64_t)slot % (uint64_t)slots);
+}
 
 /* The slot that now is counted in; `at` is the slot of the clock. */
 static inline int64_t weir__rolling_slot(int64_t at, int64_t newest, int64_t slots)
@@ -49,7 +64,7 @@ static inline void weir__rolling_roll(void *ring, size_t bytes, int64_t newest, 
         return;
     }
     for (int64_t i = newest + 1; i <= slot; i++)
-        memset(at + bytes * (size_t)(i % slots), 0, bytes);
+        memset(at + bytes * weir__rolling_place(i, slots), 0, bytes);
 }
 
 #endif

@@ -23,6 +23,10 @@
  *   (3) A clock that steps back stands at the start of the newest window.
  *   (4) With no event, `used` never rises: within a window the weight sinks, and at an edge
  *       floor(prev x 0) + cur becomes floor(cur x 1) + 0. So retry_after can be solved for.
+ *   (5) Keys join to the larger cur and the larger prev. `used` rises with both, a grant adds to cur
+ *       alone, and a refund of n leaves the larger pair the larger: prev less its weight rises with
+ *       prev. (The larger of the sums cur + prev would not do: a refund takes from cur first, and of
+ *       prev only what it weighs.)
  */
 #include "algo/algo.h"
 
@@ -44,18 +48,27 @@ static void prepare(struct weir__meter *m)
     m->slot_ns = m->term.period_ns;
 }
 
+/* The window that cur belongs to; -2 if there is none. */
+static int64_t newest_of(const struct weir__meter *m, const struct weir__state *s)
+{
+    /* No later than there can be: in a file anybody may have written it. */
+    const int64_t fresh_ns = weir__min(s->fresh_ns, WEIR__NOW_MAX + 2 * m->slot_ns);
+
+    return fresh_ns == 0 ? -2 : (fresh_ns - 1) / m->slot_ns - 1;
+}
+
 static struct view load(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
 {
     const struct counter_state *c = (const struct counter_state *)s;
     const int64_t of_now = now_ns / m->slot_ns;
-    const int64_t newest = s->fresh_ns == 0 ? -2 : (s->fresh_ns - 1) / m->slot_ns - 1;
+    const int64_t newest = newest_of(m, s);
     struct view w = {of_now, now_ns % m->slot_ns, 0, 0};
 
     if (newest > of_now)
         w = (struct view){newest, 0, 0, 0};
     if (newest == w.window) {
         w.cur = weir__state_part(s);
-        w.prev = (int64_t)c->prev;
+        w.prev = c->prev < WEIR__COUNTER_MAX ? (int64_t)c->prev : WEIR__COUNTER_MAX;
     } else if (newest == w.window - 1 && newest >= 0) {
         w.prev = weir__state_part(s);
     }
@@ -185,6 +198,49 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
     store(to, s, w);
 }
 
+static void join(const struct weir__meter *m, struct weir__state *into,
+                 const struct weir__state *from, int64_t now_ns)
+{
+    const int64_t newest = weir__max(newest_of(m, into), newest_of(m, from));
+    const int64_t at = weir__max(now_ns, newest * m->slot_ns); /* invariant (3), for both */
+    const struct view b = load(m, from, at);
+    struct view w = load(m, into, at);
+
+    w.cur = weir__max(w.cur, b.cur);
+    w.prev = weir__max(w.prev, b.prev);
+    store(m, into, w);
+}
+
+/* What the head does not tell, prev, is left out: it sinks anyway. */
+static uint32_t share(const struct weir__meter *m, struct weir__state head, int64_t now_ns)
+{
+    const int64_t since_ns = now_ns % m->slot_ns;
+    int64_t owed = weir__state_part(&head);
+
+    if (head.fresh_ns <= now_ns)
+        return 0;
+    if (newest_of(m, &head) < now_ns / m->slot_ns)
+        owed = weir__mul_div(owed, m->slot_ns - since_ns, m->slot_ns);
+    return weir__in_1024ths(weir__min(weir__max(owed, 1), m->limit), m->limit);
+}
+
+/* All of it in the window of now, or in the first one that keeps fresh_ns from moving back; and in the
+ * window before, for a refund may leave only what is there. */
+static void owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                    int64_t edge_ns)
+{
+    const int64_t last = INT64_MAX / m->slot_ns - 2; /* of which fresh_of is a time */
+    struct view w = {.window = weir__max(now_ns / m->slot_ns, newest_of(m, s)),
+                     .cur = m->limit,
+                     .prev = m->limit};
+
+    (void)edge_ns;
+    if (fresh_of(m, &w) < s->fresh_ns)
+        w.window++;
+    w.window = weir__min(w.window, last);
+    store(m, s, w);
+}
+
 const struct weir__algo weir__sliding_counter = {
     .prepare = prepare,
     .state_bytes = sizeof(struct counter_state),
@@ -192,4 +248,7 @@ const struct weir__algo weir__sliding_counter = {
     .peek = peek,
     .refund = refund,
     .change = change,
+    .join = join,
+    .share = share,
+    .owe_all = owe_all,
 };

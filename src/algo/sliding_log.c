@@ -20,6 +20,12 @@
  *       should the newer ones be refunded. Whatever changes the log drops the others for good.
  *   (5) fresh_ns is newest + max(period, min-interval), so the newest time can be read back from
  *       it. min-interval parts events (requests), not units of cost.
+ *   (6) Keys join, for each k, to the later of their k-th newest times, and to the later newest. How
+ *       many live and when the k-th leaves follows from these; a grant puts the same before both, and
+ *       a refund drops as many from both: so what is later stays later. (The union of two logs would
+ *       bind both too, but five keys of one event would make a full log of five.) With a min-interval
+ *       a copy takes no refund: what it gave back could be another key's event, and the interval would
+ *       no longer count from its own, which is dead but newer.
  */
 #include "algo/algo.h"
 
@@ -51,7 +57,9 @@ static int64_t *entry(const struct weir__meter *m, struct weir__state *s, int64_
 
 static int64_t time_of(const struct weir__meter *m, const struct weir__state *s, int64_t i)
 {
-    return ((const int64_t *)(const void *)(s + 1))[i % m->term.count];
+    const int64_t time = ((const int64_t *)(const void *)(s + 1))[i % m->term.count];
+
+    return weir__clamp(time, 0, WEIR__NOW_MAX);
 }
 
 static int64_t lives_ns(const struct weir__meter *m)
@@ -89,9 +97,9 @@ static struct view load(const struct weir__meter *m, const struct weir__state *s
     if (s->fresh_ns == 0)
         return w;
     first = weir__state_part(s) >> LEN_BITS;
-    len = weir__state_part(s) & ((1 << LEN_BITS) - 1);
+    len = weir__min(weir__state_part(s) & ((1 << LEN_BITS) - 1), m->term.count);
     gone = older_than(m, s, first, len, lives_ns(m), now_ns);
-    w.newest_ns = s->fresh_ns - lives_ns(m);
+    w.newest_ns = weir__clamp(s->fresh_ns - lives_ns(m), 0, WEIR__NOW_MAX);
     w.at_ns = weir__max(now_ns, w.newest_ns);
     w.first = (first + gone) % m->term.count;
     w.kept = len - gone;
@@ -126,7 +134,7 @@ static int64_t retry_after(const struct weir__meter *m, const struct weir__state
 
         wait = weir__max(wait, time + m->term.period_ns - a->now_ns);
     }
-    return wait;
+    return weir__max(1, wait);
 }
 
 /* Decides, and returns how many entries are to be logged. */
@@ -152,11 +160,18 @@ static int64_t decide(const struct weir__meter *m, const struct weir__state *s,
     return logged;
 }
 
+/* Whether the log is of several keys: invariant (6). Once it is as good as new it is nobody's. */
+static bool is_copied(const struct weir__state *s, int64_t now_ns)
+{
+    return weir__is_copied(s) && s->fresh_ns > now_ns;
+}
+
 static void settle(const struct weir__meter *m, struct weir__state *s, int64_t first, int64_t len,
-                   int64_t newest_ns)
+                   int64_t newest_ns, bool copied)
 {
     s->fresh_ns = newest_ns + lives_ns(m);
-    s->word = weir__state_word(first << LEN_BITS | len, m->version);
+    s->word =
+        weir__state_word(first << LEN_BITS | len, m->version) | (copied ? WEIR__STATE_FLAG : 0);
 }
 
 static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
@@ -170,7 +185,8 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
         return;
     for (int64_t i = 0; i < logged; i++)
         *entry(m, s, w.first + w.kept + i) = w.at_ns;
-    settle(m, s, (w.first + pushed_out) % m->limit, w.kept + logged - pushed_out, w.at_ns);
+    settle(m, s, (w.first + pushed_out) % m->limit, w.kept + logged - pushed_out, w.at_ns,
+           is_copied(s, a->now_ns));
 }
 
 static void peek(const struct weir__meter *m, const struct weir__state *s,
@@ -181,17 +197,26 @@ static void peek(const struct weir__meter *m, const struct weir__state *s,
     (void)decide(m, s, &w, a, v);
 }
 
+static int64_t again(const struct weir__meter *m, const struct weir__state *s,
+                     const struct weir__ask *a)
+{
+    const struct view w = load(m, s, a->now_ns);
+
+    return retry_after(m, s, &w, a, weir__min(a->cost, m->limit));
+}
+
 static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
 {
     const struct view w = load(m, s, now_ns);
     const int64_t back = weir__min(n, w.live), kept = w.kept - back;
+    const bool copied = is_copied(s, now_ns);
 
-    if (back == 0)
+    if (back == 0 || (copied && m->term.min_interval_ns > 0))
         return 0;
     if (kept == 0)
         weir__reset(s);
     else
-        settle(m, s, w.first, kept, time_of(m, s, w.first + kept - 1));
+        settle(m, s, w.first, kept, time_of(m, s, w.first + kept - 1), copied);
     return back;
 }
 
@@ -205,7 +230,54 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
         (to->term.min_interval_ns == 0 || interval_left(from, w.newest_ns, to->changed_ns) == 0))
         weir__reset(s);
     else
-        settle(to, s, (w.first + w.kept - w.live) % from->term.count, w.live, w.newest_ns);
+        settle(to, s, (w.first + w.kept - w.live) % from->term.count, w.live, w.newest_ns,
+               is_copied(s, to->changed_ns));
+}
+
+/* In place: both are counted from their newest entry back, and what is older than the oldest of
+ * `into` goes where its ring is free. */
+static void join(const struct weir__meter *m, struct weir__state *into,
+                 const struct weir__state *from, int64_t now_ns)
+{
+    const struct view a = load(m, into, now_ns), b = load(m, from, now_ns);
+    const int64_t newest_ns = weir__max(a.newest_ns, b.newest_ns);
+    const int64_t len = weir__max(a.kept, b.kept);
+    /* where the newest are; a turn of the ring ahead, so that nothing before them is below 0 */
+    const int64_t last_a = a.first + a.kept - 1 + m->term.count;
+    const int64_t last_b = b.first + b.kept - 1 + m->term.count;
+
+    if (newest_ns < 0 || newest_ns + lives_ns(m) <= now_ns) {
+        weir__reset(into);
+        return;
+    }
+    for (int64_t k = 0; k < b.kept; k++) {
+        int64_t *const at = entry(m, into, last_a - k);
+        const int64_t other = time_of(m, from, last_b - k);
+
+        *at = k < a.kept ? weir__max(*at, other) : other;
+    }
+    settle(m, into, (last_a - len + 1) % m->term.count, len, newest_ns, true);
+}
+
+/* By how many entries there are, though some of them may be dead: at most what is owed. */
+static uint32_t share(const struct weir__meter *m, struct weir__state head, int64_t now_ns)
+{
+    const int64_t len = weir__state_part(&head) & ((1 << LEN_BITS) - 1);
+
+    if (head.fresh_ns <= now_ns)
+        return 0;
+    return weir__in_1024ths(weir__min(weir__max(len, 1), m->limit), m->limit);
+}
+
+static void owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                    int64_t edge_ns)
+{
+    const int64_t at_ns = weir__max(now_ns, s->fresh_ns - lives_ns(m));
+
+    (void)edge_ns;
+    for (int64_t i = 0; i < m->term.count; i++)
+        *entry(m, s, i) = at_ns;
+    settle(m, s, 0, m->term.count, at_ns, true);
 }
 
 const struct weir__algo weir__sliding_log = {
@@ -213,6 +285,10 @@ const struct weir__algo weir__sliding_log = {
     .state_size = state_size,
     .take = take,
     .peek = peek,
+    .again = again,
     .refund = refund,
     .change = change,
+    .join = join,
+    .share = share,
+    .owe_all = owe_all,
 };

@@ -22,6 +22,11 @@
  *       are zeroed as they are passed. Slots outside (newest - slots, newest] do not exist.
  *   (4) The 40 bits beside the version are the sum of the ring.
  *   (5) A clock that steps back stands in the newest slot.
+ *   (6) Keys join to the larger of their sums from each slot on. Every answer is made of these sums
+ *       (of the window, of the newest slot); a grant adds to those of its slot and before, a refund of
+ *       n takes n from each, down to 0, and a live change moves slots without changing their order:
+ *       so what is larger stays larger. (The larger of each slot would bind both too, but add up the
+ *       slots of strangers.)
  */
 #include "algo/algo.h"
 
@@ -58,7 +63,9 @@ static int64_t get(const struct weir__meter *m, const struct weir__state *s, int
     const void *ring = s + 1;
     const int64_t at = slot % m->term.slots;
 
-    return is_wide(m) ? (int64_t)((const uint64_t *)ring)[at] : ((const uint32_t *)ring)[at];
+    if (is_wide(m))
+        return weir__clamp((int64_t)((const uint64_t *)ring)[at], 0, WEIR__COUNTER_MAX);
+    return ((const uint32_t *)ring)[at];
 }
 
 static void put(const struct weir__meter *m, struct weir__state *s, int64_t slot, int64_t n)
@@ -74,7 +81,7 @@ static void put(const struct weir__meter *m, struct weir__state *s, int64_t slot
 
 static int64_t newest_of(const struct weir__meter *m, const struct weir__state *s)
 {
-    return s->fresh_ns == 0 ? -1 : s->fresh_ns / m->slot_ns - m->term.slots;
+    return s->fresh_ns == 0 ? -1 : weir__max(-1, s->fresh_ns / m->slot_ns - m->term.slots);
 }
 
 static struct view load(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
@@ -88,6 +95,7 @@ static struct view load(const struct weir__meter *m, const struct weir__state *s
     for (int64_t gone = newest - m->term.slots + 1; gone <= w.slot - m->term.slots; gone++)
         w.sum -= gone < 0 ? 0 : get(m, s, gone);
     w.in_slot = w.slot == newest ? get(m, s, newest) : 0;
+    w.sum = weir__max(w.sum, w.in_slot); /* as it is, but in a damaged state */
     return w;
 }
 
@@ -190,6 +198,17 @@ static void peek(const struct weir__meter *m, const struct weir__state *s,
     (void)decide(m, s, load(m, s, a->now_ns), a, v);
 }
 
+static int64_t again(const struct weir__meter *m, const struct weir__state *s,
+                     const struct weir__ask *a)
+{
+    struct view w = load(m, s, a->now_ns);
+    const int64_t add = countable(m, &w, a->cost);
+
+    w.sum += add;
+    w.in_slot += add;
+    return a->cost <= room(m, &w) ? 0 : retry_after(m, s, &w, a);
+}
+
 static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
 {
     const struct view w = load(m, s, now_ns);
@@ -212,7 +231,7 @@ static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_
         return weir__min(n, w.sum);
     }
     /* Slots that have left the window keep their counts in the ring, and in its sum. */
-    settle(m, s, newest, weir__state_part(s) - weir__min(n, w.sum));
+    settle(m, s, newest, weir__max(0, weir__state_part(s) - weir__min(n, w.sum)));
     return weir__min(n, w.sum);
 }
 
@@ -240,11 +259,89 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
     }
 }
 
+/* What the ring counts in the slot; it may be read for slots that the ring does not hold. */
+static int64_t count_in(const struct weir__meter *m, const struct weir__state *s, int64_t newest,
+                        int64_t slot)
+{
+    if (slot > newest || slot <= newest - m->term.slots)
+        return 0;
+    return weir__clamp(get(m, s, slot), 0, WEIR__COUNTER_MAX);
+}
+
+/* What the ring counts before `oldest` that has not left at now: there is some only if the clock has stepped
+ * back since the other ring was written. It is counted in `oldest`, where it stays the longer. */
+static int64_t count_before(const struct weir__meter *m, const struct weir__state *s,
+                            int64_t newest, int64_t oldest, int64_t now_ns)
+{
+    const int64_t first = weir__max(0, now_ns / m->slot_ns - m->term.slots + 1);
+    int64_t sum = 0;
+
+    for (int64_t slot = weir__max(first, newest - m->term.slots + 1);
+         slot < oldest && slot <= newest; slot++)
+        sum = weir__min(sum + count_in(m, s, newest, slot), WEIR__COUNTER_MAX);
+    return sum;
+}
+
+/* From the newest slot back, so that a slot is read before it is written. */
+static void join(const struct weir__meter *m, struct weir__state *into,
+                 const struct weir__state *from, int64_t now_ns)
+{
+    const int64_t newest_a = newest_of(m, into), newest_b = newest_of(m, from);
+    const int64_t last = weir__max(now_ns / m->slot_ns, weir__max(newest_a, newest_b));
+    const int64_t oldest = weir__max(0, last - m->term.slots + 1);
+    const int64_t before_a = count_before(m, into, newest_a, oldest, now_ns);
+    const int64_t before_b = count_before(m, from, newest_b, oldest, now_ns);
+    int64_t a = 0, b = 0, sum = 0, newest = -1;
+
+    for (int64_t slot = last; slot >= oldest; slot--) {
+        /* No more than a head can hold: in a file anybody may have written the ring. */
+        a = weir__min(a + count_in(m, into, newest_a, slot), WEIR__COUNTER_MAX);
+        b = weir__min(b + count_in(m, from, newest_b, slot), WEIR__COUNTER_MAX);
+        if (slot == oldest) {
+            a = weir__min(a + before_a, WEIR__COUNTER_MAX);
+            b = weir__min(b + before_b, WEIR__COUNTER_MAX);
+        }
+        put(m, into, slot, weir__max(a, b) - sum);
+        sum = weir__max(a, b);
+        if (newest < 0 && sum > 0)
+            newest = slot;
+    }
+    if (newest < 0)
+        weir__reset(into);
+    else
+        settle(m, into, newest, sum);
+}
+
+/* The head's sum has slots in it that may have left: at most what is owed. */
+static uint32_t share(const struct weir__meter *m, struct weir__state head, int64_t now_ns)
+{
+    if (head.fresh_ns <= now_ns)
+        return 0;
+    return weir__in_1024ths(weir__min(weir__state_part(&head), m->limit), m->limit);
+}
+
+/* All of it in the slot of now, or in the one that fresh_ns tells of, if that is later. */
+static void owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                    int64_t edge_ns)
+{
+    const int64_t edge = weir__min(weir__div_ceil(s->fresh_ns, m->slot_ns), INT64_MAX / m->slot_ns);
+    const int64_t slot = weir__max(now_ns / m->slot_ns, edge - m->term.slots);
+
+    (void)edge_ns;
+    memset(s + 1, 0, state_size(m) - sizeof *s);
+    put(m, s, slot, m->limit);
+    settle(m, s, slot, m->limit);
+}
+
 const struct weir__algo weir__sliding_window = {
     .prepare = prepare,
     .state_size = state_size,
     .take = take,
     .peek = peek,
+    .again = again,
     .refund = refund,
     .change = change,
+    .join = join,
+    .share = share,
+    .owe_all = owe_all,
 };

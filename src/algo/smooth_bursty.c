@@ -21,6 +21,7 @@
  *   (2) Over any interval of length t, what acts is at most max-burst/T + t/T events, and the cost
  *       of the last one, which nobody has paid for yet.
  *   (3) The store is empty at birth and fills from then.
+ *   (4) Keys join to the later D (due.h): the later ticket and the emptier store.
  */
 #include "algo/due.h"
 
@@ -110,12 +111,39 @@ static struct weir__due rescaled(const struct weir__meter *from, const struct we
 static void change(const struct weir__meter *from, const struct weir__meter *to,
                    struct weir__state *s)
 {
-    weir__due_store(to, s, rescaled(from, to, weir__due_load(from, s)));
+    const struct weir__due before = weir__due_load(from, s);
+    struct weir__due after = rescaled(from, to, before);
+
+    after.blurred = before.blurred;
+    weir__due_store(to, s, after);
 }
 
 static void change_zero(const struct weir__meter *from, struct weir__meter *to)
 {
     to->zero = rescaled(from, to, from->zero);
+}
+
+/* An empty store, and one event beyond it, that the next caller pays for: no more is owed but by a
+ * larger cost or by callers who wait. */
+static struct weir__span most_owed(const struct weir__meter *m)
+{
+    return (struct weir__span){m->full.ns + m->step.ns, m->step.rem};
+}
+
+static uint32_t share(const struct weir__meter *m, struct weir__state head, int64_t now_ns)
+{
+    const struct weir__span most = most_owed(m);
+
+    if (head.fresh_ns <= now_ns)
+        return 0;
+    return weir__in_1024ths(head.fresh_ns - now_ns, most.ns + (most.rem > 0));
+}
+
+static void owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                    int64_t edge_ns)
+{
+    (void)edge_ns;
+    weir__due_owe(m, s, now_ns, most_owed(m));
 }
 
 const struct weir__algo weir__smooth_bursty = {
@@ -127,6 +155,9 @@ const struct weir__algo weir__smooth_bursty = {
     .refund = weir__due_refund,
     .change = change,
     .change_zero = change_zero,
+    .join = weir__due_join,
+    .share = share,
+    .owe_all = owe_all,
     .judge = judge,
     .remaining = remaining,
 };

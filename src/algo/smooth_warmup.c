@@ -30,6 +30,11 @@
  *       for.
  *   (3) fresh_ns is when the store will be full: next + (max - stored) x W/max.
  *   (4) A clock that steps back finds the ticket further away and stores nothing.
+ *   (5) Keys join to the later ticket, and to the more that either will have stored when that ticket is
+ *       due; an untouched key counts, being cold. The later ticket keeps the rate, (2): a bill moves it
+ *       by cost x T at least, whatever is stored. The warm-up it does not keep: a key pays more while
+ *       it is cold and so is warm sooner, and one that was warmer may be the colder later. No pair of
+ *       ticket and store binds both in that; so of warming up a join only promises the next bill.
  */
 #include "algo/due.h"
 
@@ -57,6 +62,22 @@ static void prepare(struct weir__meter *m)
     m->limit = weir__max(1, (int64_t)(m->warm.max / m->warm.price));
 }
 
+/* What idling stores from `next` until a time that is not before it; that becomes next. */
+static void idle_until(const struct weir__meter *m, struct weir__warmth *t, struct weir__due then)
+{
+    const weir__u128 room = m->warm.max - t->stored;
+    const int64_t idle_ns = then.ns - t->next.ns;
+    /* gain is count x (5000 + cold), so what both were rounded up by earns a whole number too */
+    const weir__u128 part = weir__wide(5000 + m->term.cold_milli);
+    weir__u128 earned = room;
+
+    if (idle_ns <= m->term.warmup_ns)
+        earned = weir__wide(idle_ns) * m->warm.gain + part * weir__wide(t->next.rem) -
+                 part * weir__wide(then.rem);
+    t->stored += earned < room ? earned : room;
+    t->next = then;
+}
+
 static struct weir__warmth load(const struct weir__meter *m, const struct weir__state *s,
                                 int64_t now_ns)
 {
@@ -64,20 +85,13 @@ static struct weir__warmth load(const struct weir__meter *m, const struct weir__
     struct weir__warmth t = {.stored = m->warm.max};
 
     if (s->fresh_ns != 0) {
-        t.next = (struct weir__due){.ns = w->next_ns, .rem = weir__state_part(s)};
+        t.next = (struct weir__due){.ns = weir__max(0, w->next_ns), .rem = weir__due_rem(m, s)};
         t.stored = (weir__u128)w->stored_hi << 64 | w->stored_lo;
+        if (t.stored > m->warm.max)
+            t.stored = m->warm.max;
     }
-    if (now_ns >= t.next.ns) {
-        const weir__u128 room = m->warm.max - t.stored;
-        const weir__u128 idle_ns = weir__wide(now_ns - t.next.ns);
-        const bool fills = idle_ns >= weir__wide(m->term.warmup_ns);
-        /* gain is count x (5000 + cold), so what next was rounded up by earns a whole number too */
-        const weir__u128 rounded = weir__wide(5000 + m->term.cold_milli) * weir__wide(t.next.rem);
-        const weir__u128 earned = fills ? room : idle_ns * m->warm.gain + rounded;
-
-        t.stored += earned < room ? earned : room;
-        t.next = weir__due_at(now_ns);
-    }
+    if (now_ns >= t.next.ns)
+        idle_until(m, &t, weir__due_at(now_ns));
     return t;
 }
 
@@ -227,6 +241,46 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
     store(to, s, &t);
 }
 
+static void join(const struct weir__meter *m, struct weir__state *into,
+                 const struct weir__state *from, int64_t now_ns)
+{
+    struct weir__warmth a = load(m, into, now_ns), b = load(m, from, now_ns);
+    const struct weir__due next = weir__due_after(b.next, a.next) ? b.next : a.next;
+
+    idle_until(m, &a, next);
+    idle_until(m, &b, next);
+    if (b.stored > a.stored)
+        a.stored = b.stored;
+    if (next.ns <= now_ns && a.stored == m->warm.max)
+        weir__reset(into);
+    else
+        store(m, into, &a);
+}
+
+/* All of the store, and one event at the coldest: no more is owed but by a larger cost or by callers
+ * who wait. */
+static uint32_t share(const struct weir__meter *m, struct weir__state head, int64_t now_ns)
+{
+    const int64_t coldest = weir__mul_div(m->step.ns + 1, m->term.cold_milli, 1000);
+
+    if (head.fresh_ns <= now_ns)
+        return 0;
+    return weir__in_1024ths(head.fresh_ns - now_ns, m->term.warmup_ns + coldest);
+}
+
+/* A ticket an event away, and no earlier than it can have been; and cold. */
+static void owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                    int64_t edge_ns)
+{
+    struct weir__warmth t = {.stored = m->warm.max};
+
+    (void)edge_ns;
+    t.next = weir__due_add(m, weir__due_at(now_ns), m->step);
+    if (s->fresh_ns >= t.next.ns)
+        t.next = weir__due_at(s->fresh_ns);
+    store(m, s, &t);
+}
+
 const struct weir__algo weir__smooth_warmup = {
     .prepare = prepare,
     .state_bytes = sizeof(struct warmup_state),
@@ -235,4 +289,7 @@ const struct weir__algo weir__smooth_warmup = {
     .peek = peek,
     .refund = refund,
     .change = change,
+    .join = join,
+    .share = share,
+    .owe_all = owe_all,
 };

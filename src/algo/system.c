@@ -62,11 +62,22 @@ static void prepare(struct weir__meter *m)
 
 /* ---- The state ------------------------------------------------------------------------------ */
 
-static struct gate load(const struct weir__state *s, int64_t now_ns)
+/* With what is out of range brought into it. */
+static struct gate as_kept(const struct weir__meter *m, const struct weir__state *s)
+{
+    struct gate g = *(const struct gate *)s;
+
+    g.due_ns = weir__max(0, g.due_ns);
+    g.due_rem = weir__clamp(g.due_rem, 0, weir__max(1, m->term.count) - 1);
+    g.newest = weir__rolling_newest(g.newest, SLOT_NS, SLOTS);
+    return g;
+}
+
+static struct gate load(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
 {
     if (weir__flight_is_new(s, now_ns))
         return (struct gate){.newest = now_ns / SLOT_NS};
-    return *(const struct gate *)s;
+    return as_kept(m, s);
 }
 
 static struct weir__due due_of(const struct gate *g)
@@ -94,7 +105,8 @@ static int64_t mean_ns(const struct gate *g, int64_t now_ns)
         took += g->ring[i % SLOTS].took_ns;
         calls += g->ring[i % SLOTS].calls;
     }
-    return calls == 0 ? 0 : (int64_t)(took / calls); /* of no call more than 2^62 */
+    took = calls == 0 ? 0 : took / calls;
+    return took > (weir__u128)INT64_MAX ? INT64_MAX : (int64_t)took;
 }
 
 /* ---- Entering ------------------------------------------------------------------------------- */
@@ -144,7 +156,7 @@ static void refuse_number(const struct weir__meter *m, const struct gate *g,
         weir__refuse(v, WEIR_LIMITED, 0);
     else
         weir__refuse(v, WEIR_LIMITED,
-                     weir__due_wait(m, base, weir__due_price(m, a->cost), a->now_ns));
+                     weir__max(0, weir__due_wait(m, base, weir__due_price(m, a->cost), a->now_ns)));
 }
 
 /* Decides; what entered is in *g then. */
@@ -180,7 +192,7 @@ static void decide(const struct weir__meter *m, struct gate *g, const struct wei
 static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
                  struct weir_verdict *v)
 {
-    struct gate g = load(s, a->now_ns);
+    struct gate g = load(m, s, a->now_ns);
 
     decide(m, &g, a, v);
     if (v->allowed && a->cost > 0)
@@ -190,7 +202,7 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
 static void peek(const struct weir__meter *m, const struct weir__state *s,
                  const struct weir__ask *a, struct weir_verdict *v)
 {
-    struct gate g = load(s, a->now_ns);
+    struct gate g = load(m, s, a->now_ns);
 
     decide(m, &g, a, v);
 }
@@ -215,19 +227,20 @@ static void count(struct gate *g, const struct weir__leaving *l)
 
 static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
 {
-    struct gate *g = (struct gate *)s;
+    struct gate g = load(m, s, l->now_ns);
 
     if (weir__flight_is_new(s, l->now_ns))
         return;
     if (m->term.target_ns != WEIR_NONE && l->how != WEIR_IGNORE)
-        count(g, l);
-    weir__flight_leave(m, s, l->cost, empty_ns(m, g));
+        count(&g, l);
+    weir__flight_leave(m, &g.head, l->cost, empty_ns(m, &g));
+    *(struct gate *)s = g;
 }
 
 static void view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
                  struct weir_view *out)
 {
-    const struct gate g = load(s, now_ns);
+    const struct gate g = load(m, s, now_ns);
 
     *out = (struct weir_view){WEIR_CLOSED, m->term.most, weir__state_part(&g.head), -1};
 }
@@ -239,7 +252,10 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
 {
     struct gate *g = (struct gate *)s;
     const int64_t held = weir__state_part(s);
-    struct weir__state bucket = {g->due_ns, weir__state_word(g->due_rem, from->version)};
+    struct weir__state bucket;
+
+    *g = as_kept(from, s);
+    bucket = (struct weir__state){g->due_ns, weir__state_word(g->due_rem, from->version)};
 
     if (from->term.target_ns == WEIR_NONE) /* they were not kept */
         memset(g->ring, 0, sizeof g->ring);

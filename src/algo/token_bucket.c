@@ -18,6 +18,8 @@
  *   (2) A cost above burst never fits, however long one waits.
  *   (3) `initial` tokens are there at birth and the rest accrue from then, for every key alike: a
  *       key first seen late finds what it would have found had it been forgotten.
+ *   (4) Keys join to the emptier bucket (due.h): from there every ask waits as long as under either,
+ *       or longer, and leaves it the emptier.
  */
 #include "algo/due.h"
 
@@ -25,6 +27,7 @@ static void prepare(struct weir__meter *m)
 {
     m->limit = m->term.burst;
     m->full = weir__due_price_of(m, m->term.burst);
+    weir__due_bound(m, m->full, INT64_MAX);
     if (m->term.initial < m->term.burst)
         m->zero = weir__due_add(m, weir__due_at(m->born_ns),
                                 weir__due_price_of(m, m->term.burst - m->term.initial));
@@ -94,8 +97,8 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
                  struct weir_verdict *v)
 {
     /* D + T stays below 2^63 if D is: T is at most 2^62, and so is now. */
-    const bool plain =
-        a->cost == 1 && s->fresh_ns != 0 && s->fresh_ns < WEIR__NOW_MAX && !m->term.count_denied;
+    const bool plain = a->cost == 1 && s->fresh_ns != 0 && s->fresh_ns < WEIR__NOW_MAX &&
+                       !m->term.count_denied && (s->word & m->mark) == 0;
 
     if (!plain || !take_one(m, s, a, v))
         weir__due_take(m, s, a, v, judge, weir__due_room);
@@ -110,6 +113,9 @@ const struct weir__algo weir__token_bucket = {
     .cancel = weir__due_cancel,
     .change = weir__due_change,
     .change_zero = weir__due_change_zero,
+    .join = weir__due_join,
+    .share = weir__due_share,
+    .owe_all = weir__due_owe_all,
     .judge = judge,
     .remaining = weir__due_room,
 };

@@ -57,9 +57,17 @@ static uint32_t jitter_of(uint32_t dice)
 static struct vegas_state load(const struct weir__meter *m, const struct weir__state *s,
                                int64_t now_ns)
 {
+    struct vegas_state x;
+
     if (weir__flight_is_new(s, now_ns))
         return (struct vegas_state){.limit = m->limit};
-    return *(const struct vegas_state *)s;
+    x = *(const struct vegas_state *)s;
+    x.limit = weir__flight_within(m, x.limit);
+    x.no_load_ns = weir__clamp(x.no_load_ns, 0, WEIR__NOW_MAX);
+    x.samples = weir__clamp(x.samples, 0, PROBE_TIMES * WEIR_COUNT_MAX);
+    x.jitter = x.jitter < JITTER_ONE ? x.jitter : JITTER_ONE;
+    x.dice %= JITTER_ONE;
+    return x;
 }
 
 static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
@@ -126,15 +134,16 @@ static void learn_latency(const struct weir__meter *m, struct vegas_state *x, in
 
 static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
 {
-    struct vegas_state *x = (struct vegas_state *)s;
+    struct vegas_state x = load(m, s, l->now_ns);
     const int64_t took_ns = weir__flight_took(l);
 
     if (weir__flight_is_new(s, l->now_ns))
         return;
     if (l->how == WEIR_DROP)
-        x->limit = weir__flight_within(m, x->limit - weir__log10(x->limit));
+        x.limit = weir__flight_within(m, x.limit - weir__log10(x.limit));
     else if (l->how == WEIR_SUCCESS && took_ns > 0)
-        learn_latency(m, x, took_ns);
+        learn_latency(m, &x, took_ns);
+    *(struct vegas_state *)s = x;
     weir__flight_leave(m, s, l->cost, l->now_ns + WEIR__IDLE_NS);
 }
 

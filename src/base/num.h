@@ -42,6 +42,21 @@ static inline int64_t weir__add_sat(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
+/* a - b, or the end of the range that it would pass. */
+static inline int64_t weir__sub_sat(int64_t a, int64_t b)
+{
+    int64_t difference;
+
+    if (!__builtin_sub_overflow(a, b, &difference))
+        return difference;
+    return b < 0 ? INT64_MAX : INT64_MIN;
+}
+
+static inline int64_t weir__clamp(int64_t n, int64_t least, int64_t most)
+{
+    return n < least ? least : n > most ? most : n;
+}
+
 /* a * b for a, b >= 0, or INT64_MAX. */
 static inline int64_t weir__mul_sat(int64_t a, int64_t b)
 {

@@ -111,10 +111,41 @@ void weir__out_int(struct weir__out *o, int64_t value)
     weir__out_bytes(o, digits, (size_t)(weir__put_int(digits, value) - digits));
 }
 
+void weir__out_grouped(struct weir__out *o, uint64_t value)
+{
+    if (value >= 1000) {
+        const char rest[4] = {',', (char)('0' + value % 1000 / 100), (char)('0' + value % 100 / 10),
+                              (char)('0' + value % 10)};
+
+        weir__out_grouped(o, value / 1000);
+        weir__out_bytes(o, rest, sizeof rest);
+    } else {
+        weir__out_int(o, (int64_t)value);
+    }
+}
+
+/* Whether the word may be a URL, and have a password in it. */
+static bool looks_secret(struct weir__slice word)
+{
+    bool colon = false;
+
+    for (size_t i = 0; i < word.len; i++) {
+        if ((colon && word.at[i] == '@') ||
+            (word.len - i >= 2 && memcmp(word.at + i, ":/", 2) == 0))
+            return true;
+        colon = colon || word.at[i] == ':';
+    }
+    return false;
+}
+
 void weir__out_quoted(struct weir__out *o, struct weir__slice word)
 {
     enum { SHOWN = 40 };
 
+    if (looks_secret(word)) {
+        weir__out_text(o, "'***'");
+        return;
+    }
     weir__out_text(o, "'");
     for (size_t i = 0; i < word.len && i < SHOWN; i++) {
         const unsigned char c = (unsigned char)word.at[i];
@@ -131,26 +162,141 @@ static void out_printable(struct weir__out *o, const char *at, size_t len)
                         1);
 }
 
-void weir__out_url(struct weir__out *o, const char *url)
-{
-    static const char SECRET[] = "password=";
-    const char *const slashes = strstr(url, "://");
-    const char *const at = strrchr(url, '@');
-    const char *const secret = strstr(url, SECRET);
+/* ---- URLs -------------------------------------------------------------------------------------- */
 
-    if (strncmp(url, "file:", 5) == 0 || (!at && !secret)) {
-        out_printable(o, url, strlen(url));
+#define HIDDEN  "***"
+#define DIGITS  "0123456789"
+#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+static bool made_of(struct weir__slice s, const char *chars)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (s.at[i] == '\0' || !strchr(chars, s.at[i]))
+            return false;
+    return true;
+}
+
+/* The slice if it is made of these, or what stands for it. */
+static void out_only(struct weir__out *o, struct weir__slice s, const char *chars)
+{
+    if (made_of(s, chars))
+        weir__out_bytes(o, s.at, s.len);
+    else
+        weir__out_text(o, HIDDEN);
+}
+
+/* From the '?' on. From the first option on that is not known to be harmless nothing is told but its name: a
+ * password with a '&' in it looks like several. */
+static void out_options(struct weir__out *o, struct weir__slice rest)
+{
+    static const char *const HARMLESS[] = {"timeout", "connections", "nodes", "prefix", "db"};
+
+    while (rest.len > 0) {
+        struct weir__slice option, value, name;
+        bool harmless = false;
+
+        weir__out_bytes(o, rest.at, 1); /* the '?', or a '&' */
+        rest = (struct weir__slice){rest.at + 1, rest.len - 1};
+        option = value = weir__slice_cut(&rest, '&');
+        name = weir__slice_cut(&value, '=');
+        for (size_t i = 0; i < sizeof HARMLESS / sizeof HARMLESS[0]; i++)
+            harmless = harmless || weir__slice_is(name, HARMLESS[i]);
+        if (harmless) {
+            out_printable(o, option.at, option.len);
+            continue;
+        }
+        if (value.len > 0)
+            out_only(o, name, LETTERS);
+        weir__out_text(o, value.len > 0 ? "=" HIDDEN : option.len > 0 ? HIDDEN : "");
         return;
     }
-    if (at && slashes && slashes < at)
-        out_printable(o, url, (size_t)(slashes + 3 - url));
-    if (at)
-        weir__out_text(o, "...");
-    if (at && secret && secret < at) /* which of the two hides the other nobody knows */
+}
+
+/* HOST:PORT, or [HOST]:PORT. A port of other than digits may be a password that lacks its '@'. */
+static void out_where(struct weir__out *o, struct weir__slice where)
+{
+    struct weir__slice host = where;
+
+    if (where.len > 0 && where.at[0] == '[') {
+        host = weir__slice_cut(&where, ']');
+        out_only(o, weir__slice_cut(&host, '%'), "[:.abcdefABCDEF" DIGITS);
+        out_only(o, host, where.len > 0 ? "%-_." DIGITS LETTERS : "");
+        out_only(o, where, "]:" DIGITS);
         return;
-    url = at ? at : url;
-    out_printable(o, url, secret ? (size_t)(secret - url) + sizeof SECRET - 1 : strlen(url));
-    weir__out_text(o, secret ? "..." : "");
+    }
+    host = weir__slice_cut(&where, ':');
+    out_only(o, host, "-_." DIGITS LETTERS);
+    out_only(o, where, ":" DIGITS);
+}
+
+/* What stands behind "redis://", or behind the '@' there. */
+static void out_remote(struct weir__out *o, struct weir__slice rest)
+{
+    const char *const end = rest.at + rest.len;
+    struct weir__slice options, path;
+    size_t len = 0;
+
+    while (len < rest.len && !strchr("/?", rest.at[len]))
+        len++;
+    out_where(o, (struct weir__slice){rest.at, len});
+    path = options = (struct weir__slice){rest.at + len, (size_t)(end - rest.at) - len};
+    path = weir__slice_cut(&options, '?');
+    if (path.len > 0)
+        weir__out_text(o, "/");
+    if (path.len > 1)
+        out_only(o, (struct weir__slice){path.at + 1, path.len - 1}, DIGITS);
+    out_options(o, options);
+}
+
+void weir__out_url(struct weir__out *o, const char *url)
+{
+    const char *const slashes = strstr(url, "://");
+    const char *const at = strrchr(url, '@');
+    struct weir__slice rest = weir__slice_of(url);
+
+    if (strncmp(url, "file:", 5) == 0) {
+        out_printable(o, url, strlen(url));
+    } else if (at) {
+        if (slashes && slashes < at) {
+            out_only(o, (struct weir__slice){url, (size_t)(slashes - url)}, "+" LETTERS);
+            weir__out_text(o, "://");
+        }
+        weir__out_text(o, HIDDEN "@");
+        out_remote(o, weir__slice_of(at + 1));
+    } else if (slashes) {
+        out_only(o, (struct weir__slice){url, (size_t)(slashes - url)}, "+" LETTERS);
+        weir__out_text(o, "://");
+        out_remote(o, weir__slice_of(slashes + 3));
+    } else { /* redis+unix:/path?options, memory:, or none at all */
+        const struct weir__slice path = weir__slice_cut(&rest, '?');
+
+        out_printable(o, path.at, path.len);
+        out_options(o, rest);
+    }
+}
+
+/* Where something secret may begin; NULL: nowhere. */
+static const char *secret_of(const char *text)
+{
+    const char *const store = strstr(text, "store=");
+    const char *const url = strstr(text, ":/");
+    const char *const at = strrchr(text, '@');
+    const char *const colon = at ? memchr(text, ':', (size_t)(at - text)) : NULL;
+    const char *from = store ? store + strlen("store=") : NULL;
+
+    if (url && (!from || url < from))
+        from = url;
+    if (colon && (!from || colon < from))
+        from = colon;
+    return from;
+}
+
+void weir__out_limit(struct weir__out *o, const char *text)
+{
+    const char *const from = secret_of(text);
+
+    out_printable(o, text, from ? (size_t)(from - text) : strlen(text));
+    weir__out_text(o, from ? HIDDEN : "");
 }
 
 size_t weir__out_end(struct weir__out *o)

@@ -39,11 +39,16 @@ struct weir__out {
 void weir__out_bytes(struct weir__out *o, const char *at, size_t len);
 void weir__out_text(struct weir__out *o, const char *text);
 void weir__out_int(struct weir__out *o, int64_t value);
-/* Up to 40 bytes of a user's word, quoted; what does not print becomes '?'. */
+/* For people: 1,234,567. */
+void weir__out_grouped(struct weir__out *o, uint64_t value);
+/* Up to 40 bytes of a user's word, quoted; what does not print becomes '?'. A URL is not shown. */
 void weir__out_quoted(struct weir__out *o, struct weir__slice word);
-/* A store's URL as it may be told: a path whole; of all else nothing that stands before an '@' or behind
- * "password=", for messages end in logs. What does not print becomes '?'. */
+/* A store's URL as it may be told, for messages end in logs: a file's path whole; of all else *** for whatever
+ * stands before an '@', is where a port or a database belongs and is no number, and behind the first option
+ * that is not known to be harmless. What does not print becomes '?'. */
 void weir__out_url(struct weir__out *o, const char *url);
+/* A limit's text, or any other argument, as it may be told: up to what may be a URL, or store=, in it. */
+void weir__out_limit(struct weir__out *o, const char *text);
 /* NUL-terminates within cap; returns the whole length. */
 size_t weir__out_end(struct weir__out *o);
 

@@ -1,0 +1,64 @@
+/* States of one limit, joined: what binds several keys at once.
+ *
+ * A key that must give up its place is joined into a state that it shares with others, and goes on
+ * from a copy of that when it comes again. It must not have gained by it. So the join of two states
+ * refuses whatever either would refuse, now and later, and after every sequence of asks that it
+ * grants: it is an upper bound of both, in the order
+ *
+ *     A <= J   whatever J grants A grants, with no longer a wait, and then still A <= J
+ *
+ * Each algorithm's file says what that order is for its states, and why grants, time, refunds,
+ * denials that count and live changes keep it.
+ *
+ * Invariants:
+ *   (1) The join is commutative, associative and idempotent: in which order keys were joined, and how
+ *       often, is not to be seen.
+ *   (2) An untouched key joins as what it stands for: a bucket that began empty binds as such.
+ *   (3) A join is marked as a copy: some of what it owes is not its key's own, and may not be given
+ *       back to it where that would make it owe less than its own. The mark passes when the state is
+ *       as good as new.
+ *   (4) Time does not step back between joins: `now` is that of the last or later. What has ended by
+ *       now binds nobody and is not joined.
+ *   (5) A state whose version nobody knows binds as one that owes its whole limit.
+ */
+#include "algo/algo.h"
+
+void weir__join(const struct weir__meter *m, struct weir__state *into, struct weir__state *from,
+                int64_t now_ns)
+{
+    assert(m->algo->join);
+    weir__touch(m, into, now_ns);
+    weir__touch(m, from, now_ns);
+    m->algo->join(m, into, from, now_ns);
+    weir__mark_copied(m, into);
+}
+
+void weir__mark_copied(const struct weir__meter *m, struct weir__state *s)
+{
+    if (s->fresh_ns == 0 || !m->algo->join)
+        return;
+    if (s->word & m->mark) /* a bucket's flag means another thing then (due.h) */
+        weir__due_mark_copied(m, s);
+    else
+        s->word |= WEIR__STATE_FLAG;
+}
+
+uint32_t weir__share(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+{
+    if (s->fresh_ns == 0 || s->fresh_ns <= now_ns)
+        return 0;
+    return m->algo->share ? m->algo->share(m, *s, now_ns) : UINT32_MAX;
+}
+
+void weir__owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                   int64_t edge_ns)
+{
+    if (!m->algo->owe_all) {
+        weir__reset(s);
+        return;
+    }
+    if (s->fresh_ns < 0) /* no time: damage */
+        s->fresh_ns = 0;
+    m->algo->owe_all(m, s, now_ns, edge_ns);
+    weir__mark_copied(m, s);
+}
