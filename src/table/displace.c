@@ -9,7 +9,8 @@
  *   (2) A key that moves is in one of its two buckets before and after, both locked: nobody ever
  *       fails to find it who looks under the locks.
  *   (3) Where it has been in vain for long (the table is as large as it may be, and full of live keys)
- *       it is only tried now and then: an attacker would make everybody pay for it.
+ *       it is only tried now and then: an attacker would make everybody pay for it. But whoever would be
+ *       told that the store is full is told so only after a try: it is told the same every time.
  */
 #include <string.h>
 
@@ -17,6 +18,7 @@
 
 #define IN_VAIN_MOST 16
 #define NOW_AND_THEN 64
+#define EMPTY_ONLY   0 /* the time at which only empty places are free */
 
 /* Tries to lock the other bucket of a key; NULL if it is the same one, taken, or no longer the key's.
  */
@@ -39,28 +41,35 @@ static struct weir__bucket *try_other(struct weir__table *t, const struct weir__
     return NULL;
 }
 
-bool weir__bucket_make_room(struct weir__table *t, struct weir__bucket *b, int64_t now_ns,
-                            struct weir__spared spared, int deeper)
+/* Whether a place of the bucket can be made free; if `moves`, it is. */
+static bool make_room(struct weir__table *t, struct weir__bucket *b, int64_t now_ns,
+                      struct weir__spared spared, int deeper, bool moves)
 {
     for (uint64_t i = 0; i < t->places; i++) {
         const uint64_t fingerprint = weir__bucket_get(b, i);
         struct weir__bucket *other =
-            weir__is_spared(spared, fingerprint) ? NULL : try_other(t, b, fingerprint);
-        uint64_t place;
+            weir__is_spared(spared, fingerprint) || weir__is_promised(spared, b, i)
+                ? NULL
+                : try_other(t, b, fingerprint);
+        bool has_room;
 
         if (!other)
             continue;
-        place = weir__free_place(t, other, now_ns);
-        if (place == t->places && deeper > 0 &&
-            weir__bucket_make_room(t, other, now_ns, spared, deeper - 1))
-            place = weir__free_place(t, other, now_ns);
-        if (place < t->places)
-            weir__entry_move(t, b, i, other, place);
+        has_room = weir__free_place(t, other, now_ns) < t->places ||
+                   (deeper > 0 && make_room(t, other, now_ns, spared, deeper - 1, moves));
+        if (has_room && moves)
+            weir__entry_move(t, b, i, other, weir__free_place(t, other, now_ns));
         weir__lock_drop(&other->lock);
-        if (place < t->places)
+        if (has_room)
             return true;
     }
     return false;
+}
+
+bool weir__bucket_make_room(struct weir__table *t, struct weir__bucket *b, int64_t now_ns,
+                            struct weir__spared spared, int deeper)
+{
+    return make_room(t, b, now_ns, spared, deeper, true);
 }
 
 bool weir__table_can_move(const struct weir__table *t)
@@ -69,19 +78,34 @@ bool weir__table_can_move(const struct weir__table *t)
                           atomic_load_explicit(&t->in_vain, memory_order_relaxed) < IN_VAIN_MOST);
 }
 
+static bool make_room_in_either(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
+                                struct weir__spared spared, bool moves)
+{
+    for (int deeper = 0; deeper < 2; deeper++)
+        for (int i = 0; i < 2 && h->bucket[i]; i++)
+            if (make_room(t, h->bucket[i], now_ns, spared, deeper, moves))
+                return true;
+    return false;
+}
+
+bool weir__table_can_displace(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
+                              struct weir__spared spared)
+{
+    return !t->shared && !make_room_in_either(t, h, EMPTY_ONLY, spared, true) &&
+           make_room_in_either(t, h, now_ns, spared, false);
+}
+
 bool weir__table_displace(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
-                          struct weir__spared spared)
+                          struct weir__spared spared, bool now_and_then)
 {
     if (t->shared)
         return false;
-    if (atomic_fetch_add_explicit(&t->in_vain, 1, memory_order_relaxed) % NOW_AND_THEN != 0 &&
+    if (now_and_then &&
+        atomic_fetch_add_explicit(&t->in_vain, 1, memory_order_relaxed) % NOW_AND_THEN != 0 &&
         !weir__table_can_move(t))
         return false;
-    for (int deeper = 0; deeper < 2; deeper++)
-        for (int i = 0; i < 2 && h->bucket[i]; i++)
-            if (weir__bucket_make_room(t, h->bucket[i], now_ns, spared, deeper)) {
-                atomic_store_explicit(&t->in_vain, 0, memory_order_relaxed);
-                return true;
-            }
-    return false;
+    if (!make_room_in_either(t, h, now_ns, spared, true))
+        return false;
+    atomic_store_explicit(&t->in_vain, 0, memory_order_relaxed);
+    return true;
 }

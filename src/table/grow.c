@@ -17,13 +17,15 @@
  *       go to; he says so in `growth` before he lets go of any.
  *   (2) Where a new bucket is too full, room is made in it (displace.c). If that fails, as a rule
  *       because somebody else is at the buckets, nothing is moved, and the next newcomer tries again;
- *       after many failures in a row the live keys that are nearest to fresh go, and are counted.
+ *       after many failures in a row keys of the bucket lose their places: what they owe is kept in their
+ *       limits' cells. If that cannot be done either (calls in flight), the table stays as it is.
  *   (3) Keys as good as new are not moved.
  *   (4) A newcomer moves two buckets. From one size to the next there are as many newcomers as
  *       buckets, so the table is through before it is due again. A newcomer who finds no place in a
  *       table that can still grow does not evict, but makes it grow.
  *   (5) A child of fork may begin while its parent's thread was between saying so and moving: keys that
- *       are then found in a bucket where they do not belong any more cannot be found by name, and go.
+ *       are then found in a bucket where they do not belong any more cannot be found by name, and go to
+ *       their cells.
  */
 #include <string.h>
 
@@ -37,6 +39,13 @@
 #define FAILURES_MOST     64
 #define TARGETS           3 /* buckets that the keys of one can go to */
 #define DEEPEST           3
+
+/* One growth: of what, when, and who keeps what keys owe that lose their places. */
+struct growth {
+    struct weir__table *table;
+    const struct weir__rescue *rescue;
+    int64_t now_ns;
+};
 
 static bool is_due(const struct weir__table *t, struct weir__map m)
 {
@@ -158,82 +167,134 @@ static bool make_ready(struct weir__table *t, struct weir__map m, uint64_t i,
     return true;
 }
 
-/* Of the keys of `to` and this one, the one that is nearest to fresh goes. */
-static void squeeze(struct weir__table *t, struct weir__bucket *b, uint64_t place,
-                    struct weir__bucket *to)
+static bool keep(const struct growth *g, struct weir__bucket *b, uint64_t place)
 {
-    uint64_t nearest = 0;
+    struct weir__table *t = g->table;
 
+    if (!g->rescue->keep(g->rescue->arg, weir__bucket_get(b, place), weir__state_at(t, b, place),
+                         g->now_ns))
+        return false;
     atomic_fetch_add_explicit(&t->evicted, 1, memory_order_relaxed);
-    for (uint64_t i = 1; i < t->places; i++)
-        if (weir__place_free_from(t, to, i) < weir__place_free_from(t, to, nearest))
-            nearest = i;
-    if (weir__place_free_from(t, b, place) <= weir__place_free_from(t, to, nearest))
-        drop(t, b, place);
-    else
-        weir__entry_move(t, b, place, to, nearest);
+    drop(t, b, place);
+    return true;
 }
 
-static void move_keys(struct weir__table *t, struct weir__map m, uint64_t i, struct weir__bucket *b,
-                      const struct targets *to, int64_t now_ns)
+/* Takes the keys out of a bucket that do not belong there, see (5): nobody finds them any more, and no other
+ * bucket can have them. */
+static void drop_strays(const struct growth *g, struct weir__map m, uint64_t number,
+                        struct weir__bucket *b)
 {
+    for (uint64_t place = 0; place < g->table->places; place++) {
+        const uint64_t fingerprint = weir__bucket_get(b, place);
+
+        if (fingerprint != 0 && weir__number_of(m, weir__first_hash(fingerprint)) != number &&
+            weir__number_of(m, weir__second_hash(fingerprint)) != number && !keep(g, b, place))
+            drop(g->table, b, place);
+    }
+}
+
+/* Room for all keys of the bucket, at the price of some of their places. */
+static bool clear_out(const struct growth *g, struct weir__map m, uint64_t i,
+                      struct weir__bucket *b, const struct targets *to)
+{
+    for (uint64_t k = 0; k < TARGETS; k++)
+        if (to->bucket[k] && to->from + k > i)
+            drop_strays(g, m, to->from + k, to->bucket[k]);
+    for (uint64_t place = 0; place < g->table->places; place++) {
+        if (all_have_room(g->table, m, i, b, to, g->now_ns))
+            return true;
+        if (weir__bucket_get(b, place) != 0)
+            (void)keep(g, b, place);
+    }
+    return all_have_room(g->table, m, i, b, to, g->now_ns);
+}
+
+static void move_keys(const struct growth *g, struct weir__map m, uint64_t i,
+                      struct weir__bucket *b, const struct targets *to)
+{
+    struct weir__table *t = g->table;
+
     for (uint64_t place = 0; place < t->places; place++) {
         const uint64_t fingerprint = weir__bucket_get(b, place);
         const uint64_t number = new_number(m, fingerprint, i);
         struct weir__bucket *target;
-        uint64_t free;
 
         if (fingerprint == 0 || number == i)
             continue;
         if (number - to->from >= TARGETS) { /* see (5) */
-            drop(t, b, place);
+            if (!keep(g, b, place))
+                drop(t, b, place);
             continue;
         }
         target = to->bucket[number - to->from];
-        free = weir__free_place(t, target, now_ns);
-        if (free < t->places)
-            weir__entry_move(t, b, place, target, free);
-        else
-            squeeze(t, b, place, target);
+        weir__entry_move(t, b, place, target, weir__free_place(t, target, g->now_ns));
     }
 }
 
-/* The caller holds `growing`. */
-static void move_bucket_locked(struct weir__table *t, struct weir__map m, int64_t now_ns)
+static bool can_move(const struct growth *g, struct weir__map m, uint64_t i, struct weir__bucket *b,
+                     const struct targets *to)
 {
+    struct weir__table *t = g->table;
+
+    if (make_ready(t, m, i, b, to, g->now_ns))
+        return true;
+    if (++t->failures <= FAILURES_MOST)
+        return false;
+    if (clear_out(g, m, i, b, to))
+        return true;
+    atomic_store_explicit(&t->stuck, 1, memory_order_relaxed);
+    return false;
+}
+
+/* The caller holds `growing`. */
+static void move_bucket_locked(const struct growth *g, struct weir__map m)
+{
+    struct weir__table *t = g->table;
     const uint64_t i = m.sweep - 1;
     struct weir__bucket *b = weir__bucket_at(t, i);
     struct targets to;
 
     (void)weir__lock_take(&b->lock, &weir__seat_private);
     to = lock_targets(t, m, i);
-    drop_fresh(t, b, now_ns);
-    if (make_ready(t, m, i, b, &to, now_ns) || ++t->failures > FAILURES_MOST) {
+    drop_fresh(t, b, g->now_ns);
+    if (can_move(g, m, i, b, &to)) {
         say_moved(t, i);
-        move_keys(t, m, i, b, &to, now_ns);
+        move_keys(g, m, i, b, &to);
         t->failures = 0;
+        atomic_store_explicit(&t->stuck, 0, memory_order_relaxed);
     }
     unlock_targets(&to, i);
     weir__lock_drop(&b->lock);
 }
 
-void weir__table_grow_now(struct weir__table *t, int64_t now_ns)
+static bool is_largest(struct weir__map m)
 {
+    return m.new == m.old;
+}
+
+void weir__table_grow_now(struct weir__table *t, const struct weir__rescue *rescue, int64_t now_ns)
+{
+    const struct growth g = {t, rescue, now_ns};
+
+    if (is_largest(weir__map_of(t))) /* as every shared table is */
+        return;
     (void)weir__lock_take(&t->growing, &weir__seat_private);
-    for (int i = 0; i < AT_ONCE_BEHIND && weir__table_can_grow(t); i++)
-        move_bucket_locked(t, weir__map_of(t), now_ns);
+    for (int i = 0; i < AT_ONCE_BEHIND && !is_largest(weir__map_of(t)); i++)
+        move_bucket_locked(&g, weir__map_of(t));
     weir__lock_drop(&t->growing);
 }
 
-void weir__table_grow(struct weir__table *t, int64_t now_ns)
+void weir__table_grow(struct weir__table *t, const struct weir__rescue *rescue, int64_t now_ns)
 {
+    const struct growth g = {t, rescue, now_ns};
+
     if (!is_due(t, weir__map_of(t)) || !weir__lock_try(&t->growing, &weir__seat_private))
         return;
     for (int i = 0; i < AT_ONCE; i++) {
         const struct weir__map m = weir__map_of(t);
 
         if (is_due(t, m))
-            move_bucket_locked(t, m, now_ns);
+            move_bucket_locked(&g, m);
     }
     weir__lock_drop(&t->growing);
 }

@@ -1,42 +1,106 @@
+/* Undoing what a dead seat had begun, in a file that anybody who shares it can write.
+ *
+ * A journal lies in the shared memory, so its words are claims. Each is held against what this process has
+ * mapped: an undo writes to the states, fingerprints and locks of mapped tables and nowhere else, and to
+ * an entry only if the dead seat's number is on its bucket.
+ */
 #include "table/journal.h"
 
-static bool lies_within(uint64_t at, uint64_t len, uint64_t bytes)
+#include "table/layout.h"
+
+/* The mapped table that the offset lies in, and how far from its start; NULL: in none. */
+static struct weir__table *table_around(const struct weir__mapped *m, uint64_t at, uint64_t *within)
 {
-    return at % 8 == 0 && len <= bytes && at <= bytes - len;
+    for (int i = 0; i < m->tables; i++) {
+        const uint64_t from = (uint64_t)((char *)m->table[i] - m->base);
+
+        if (at >= from && at - from < m->table_bytes[i]) {
+            *within = at - from;
+            return m->table[i];
+        }
+    }
+    return NULL;
 }
 
-static void restore(const struct weir__note *n, char *base, uint64_t bytes)
+struct weir__lock *weir__mapped_lock(const struct weir__mapped *m, uint64_t at)
 {
-    if (!lies_within(n->fingerprint_at, sizeof n->fingerprint, bytes) ||
-        !lies_within(n->state_at, n->state_bytes, bytes) ||
-        !lies_within(n->saved_at, n->state_bytes, bytes))
+    uint64_t within;
+    struct weir__table *t = table_around(m, at, &within);
+
+    return t ? weir__table_lock_at(t, within) : NULL;
+}
+
+/* Where the note's entry was saved: in the journal itself, or beside its table. NULL: where no note of
+ * this journal is saved. */
+static const char *saved_of(const struct weir__mapped *m, const struct weir__journal *j,
+                            const struct weir__note *n, const struct weir__table *t)
+{
+    const uint64_t journal = (uint64_t)((const char *)j->saved - m->base);
+    const uint64_t table = (uint64_t)((const char *)t - m->base);
+
+    if (t->saved_at)
+        return n->saved_at >= table && weir__table_saves_at(t, n->saved_at - table)
+                   ? m->base + n->saved_at
+                   : NULL;
+    return n->saved_at >= journal && n->saved_at - journal < sizeof j->saved &&
+                   (n->saved_at - journal) % sizeof j->saved[0] == 0
+               ? m->base + n->saved_at
+               : NULL;
+}
+
+static bool is_held_by(const struct weir__lock *l, uint32_t number)
+{
+    return atomic_load_explicit(&l->holder, memory_order_acquire) == number;
+}
+
+/* Puts back what the note says, if it is of an entry or of a cell that the seat of that number holds. */
+static void restore(const struct weir__mapped *m, const struct weir__journal *j,
+                    const struct weir__note *n, uint32_t number)
+{
+    struct weir__hold at;
+    uint64_t within;
+    struct weir__table *t = table_around(m, n->state_at, &within);
+    const char *saved = t && n->state_bytes == t->state_bytes ? saved_of(m, j, n, t) : NULL;
+    const struct weir__lock *cell = saved ? weir__table_cell_lock_at(t, within) : NULL;
+
+    if (!saved)
         return;
-    memcpy(base + n->state_at, base + n->saved_at, n->state_bytes);
-    memcpy(base + n->fingerprint_at, &n->fingerprint, sizeof n->fingerprint);
+    if (n->fingerprint_at == 0 && cell && is_held_by(cell, number)) {
+        memcpy(m->base + n->state_at, saved, t->state_bytes);
+        return;
+    }
+    if (!weir__table_state_at(t, within, &at) ||
+        n->fingerprint_at != (uint64_t)((char *)&at.in->fingerprint[at.place] - m->base) ||
+        !is_held_by(&at.in->lock, number))
+        return;
+    memcpy(weir__state_at(t, at.in, at.place), saved, t->state_bytes);
+    weir__bucket_put(at.in, at.place, n->fingerprint);
 }
 
-bool weir__journal_undo(struct weir__journal *j, uint32_t number, char *base, uint64_t bytes)
+bool weir__journal_undo(struct weir__journal *j, uint32_t number, const struct weir__mapped *m)
 {
     const uint64_t notes = atomic_load_explicit(&j->notes, memory_order_acquire);
     bool held = false;
 
-    for (uint64_t i = notes <= WEIR_TERMS_MAX ? notes : 0; i > 0; i--)
-        restore(&j->note[i - 1], base, bytes);
+    for (uint64_t i = notes <= WEIR__JOURNAL_NOTES ? notes : 0; i > 0; i--) {
+        /* A copy: others may write over what has been found to be true. */
+        const struct weir__note n = *(volatile const struct weir__note *)&j->note[i - 1];
+
+        restore(m, j, &n, number);
+    }
     weir__order_stores();
     atomic_store_explicit(&j->notes, 0, memory_order_relaxed);
     weir__order_stores();
     for (int i = 0; i < WEIR__JOURNAL_LOCKS; i++) {
         const uint64_t at = atomic_load_explicit(&j->lock_at[i], memory_order_relaxed);
-        struct weir__lock *l;
+        struct weir__lock *l = at ? weir__mapped_lock(m, at) : NULL;
 
-        if (at == 0 || at % 4 != 0 || !lies_within(at & ~UINT64_C(7), 8, bytes))
-            continue;
-        l = (struct weir__lock *)(void *)(base + at);
-        if (atomic_load_explicit(&l->holder, memory_order_acquire) == number) {
+        if (l && atomic_load_explicit(&l->holder, memory_order_acquire) == number) {
             weir__lock_drop(l);
             held = true;
         }
-        atomic_store_explicit(&j->lock_at[i], 0, memory_order_relaxed);
+        if (at)
+            atomic_store_explicit(&j->lock_at[i], 0, memory_order_relaxed);
     }
     return held;
 }

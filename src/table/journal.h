@@ -14,6 +14,9 @@
  *       successor may die too.
  *   (3) While notes == 0, every entry is whole.
  *   (4) Offsets count from the start of the shared memory: every process has it elsewhere.
+ *   (5) Whoever can write the shared memory can write here. So nothing that a journal says is used before
+ *       it has been held against what this process has mapped (struct weir__mapped), and a count of
+ *       notes that cannot be counts as none.
  */
 #ifndef WEIR_TABLE_JOURNAL_H
 #define WEIR_TABLE_JOURNAL_H
@@ -26,19 +29,23 @@
 
 #include "table/lock.h"
 
-#define WEIR__SAVED_INLINE  64 /* bytes of a state that a journal itself has room for */
-#define WEIR__JOURNAL_LOCKS (3 * WEIR_TERMS_MAX)
+#define WEIR__SAVED_INLINE 64 /* bytes of a state that a journal itself has room for */
+/* For each term of a request: two buckets, where large states are saved, the two cells of the key and the
+ * two of a key that gives up its place (cells.h). */
+#define WEIR__JOURNAL_LOCKS (7 * WEIR_TERMS_MAX)
+/* For each term: its entry and two cells; or, without an entry, two cells. */
+#define WEIR__JOURNAL_NOTES (3 * WEIR_TERMS_MAX)
 
 struct weir__note {
-    uint64_t fingerprint_at, fingerprint;
+    uint64_t fingerprint_at, fingerprint; /* fingerprint_at is 0 for a cell, which has none */
     uint64_t state_at, saved_at, state_bytes;
 };
 
 struct weir__journal {
     _Atomic uint64_t lock_at[WEIR__JOURNAL_LOCKS]; /* 0: none */
     _Atomic uint64_t notes;
-    struct weir__note note[WEIR_TERMS_MAX];
-    unsigned char saved[WEIR_TERMS_MAX][WEIR__SAVED_INLINE];
+    struct weir__note note[WEIR__JOURNAL_NOTES];
+    unsigned char saved[WEIR__JOURNAL_NOTES][WEIR__SAVED_INLINE];
 };
 
 /* Stores before are seen before stores after. (On x86 they always are; only the compiler must be told.
@@ -63,8 +70,24 @@ static inline void weir__journal_intend(const struct weir__seat *s, int i,
     weir__order_stores();
 }
 
-/* An entry that is about to be changed. `saved`: where its state's bytes go, if they are too many for
- * the journal. */
+/* Takes the i-th lock of a decision: 0, or the error of the seat's patience. */
+static inline int weir__lock_nth(struct weir__seat *s, int i, struct weir__lock *l)
+{
+    weir__journal_intend(s, i, l);
+    return weir__lock_take(l, s);
+}
+
+/* Where the next note goes. Only the seat's holder writes the count; one that has no room behind it is
+ * damage, and the notes begin anew. */
+static inline uint64_t weir__journal_next(const struct weir__journal *j)
+{
+    const uint64_t notes = atomic_load_explicit(&j->notes, memory_order_relaxed);
+
+    return notes < WEIR__JOURNAL_NOTES ? notes : 0;
+}
+
+/* An entry that is about to be changed, or (fingerprint NULL) a cell. `saved`: where its state's bytes go,
+ * if they are too many for the journal. */
 static inline void weir__journal_note(const struct weir__seat *s,
                                       const _Atomic uint64_t *fingerprint, const void *state,
                                       size_t state_bytes, void *saved)
@@ -74,14 +97,14 @@ static inline void weir__journal_note(const struct weir__seat *s,
 
     if (!j)
         return;
-    i = atomic_load_explicit(&j->notes, memory_order_relaxed);
-    assert(i < WEIR_TERMS_MAX && (saved || state_bytes <= WEIR__SAVED_INLINE));
+    i = weir__journal_next(j);
+    assert(saved || state_bytes <= WEIR__SAVED_INLINE);
     if (!saved)
         saved = j->saved[i];
     memcpy(saved, state, state_bytes);
     j->note[i] = (struct weir__note){
-        .fingerprint_at = (uint64_t)((const char *)fingerprint - s->base),
-        .fingerprint = atomic_load_explicit(fingerprint, memory_order_relaxed),
+        .fingerprint_at = fingerprint ? (uint64_t)((const char *)fingerprint - s->base) : 0,
+        .fingerprint = fingerprint ? atomic_load_explicit(fingerprint, memory_order_relaxed) : 0,
         .state_at = (uint64_t)((const char *)state - s->base),
         .saved_at = (uint64_t)((char *)saved - s->base),
         .state_bytes = state_bytes,
@@ -89,6 +112,15 @@ static inline void weir__journal_note(const struct weir__seat *s,
     weir__order_stores();
     atomic_store_explicit(&j->notes, i + 1, memory_order_relaxed);
     weir__order_stores();
+}
+
+/* The entry that was noted last was not changed after all. */
+static inline void weir__journal_unnote(const struct weir__seat *s)
+{
+    const uint64_t notes = s->journal ? weir__journal_next(s->journal) : 0;
+
+    if (notes > 0)
+        atomic_store_explicit(&s->journal->notes, notes - 1, memory_order_relaxed);
 }
 
 /* All that was noted has been changed for good. */
@@ -101,9 +133,26 @@ static inline void weir__journal_settle(const struct weir__seat *s)
     weir__order_stores();
 }
 
+/* ---- Undoing ----------------------------------------------------------------------------------- */
+
+struct weir__table;
+
+#define WEIR__MAPPED_TABLES 128
+
+/* What a process has mapped of a shared memory, by its own account: all that an undo may touch. A further
+ * kind of region goes here, into weir__mapped_lock, and into what journal.c restores. */
+struct weir__mapped {
+    char *base; /* what a journal's offsets count from */
+    int tables;
+    struct weir__table *table[WEIR__MAPPED_TABLES];
+    uint64_t table_bytes[WEIR__MAPPED_TABLES];
+};
+
+/* The lock at an offset: NULL unless a mapped region has a lock just there. */
+struct weir__lock *weir__mapped_lock(const struct weir__mapped *m, uint64_t at);
+
 /* Undoes what the journal's dead holder had begun, and drops the locks that show his number. Whoever
- * calls owns the dead man's seat. The offsets are checked against [0, bytes). Returns whether there
- * was anything to undo. */
-bool weir__journal_undo(struct weir__journal *j, uint32_t number, char *base, uint64_t bytes);
+ * calls owns the dead man's seat. Returns whether there was anything to undo. */
+bool weir__journal_undo(struct weir__journal *j, uint32_t number, const struct weir__mapped *m);
 
 #endif

@@ -7,12 +7,14 @@
 
 #include "table/table.h"
 
-#define WEIR__TABLE_HEADER 12288
+#define WEIR__TABLE_PAGE   4096
+#define WEIR__TABLE_HEADER (4 * WEIR__TABLE_PAGE)
 #define WEIR__TABLE_LINE   64
 #define WEIR__FULL_PERCENT 70  /* of the places: so many are max_keys */
 #define WEIR__SIZES        128 /* that a table grows through; see grow.c */
 #define WEIR__PLACES_USUAL 5   /* of a bucket of 16-byte states */
 #define WEIR__STRETCHES    256
+#define WEIR__CELL_LOCKS   128 /* that the cells of a table share; see cells.h */
 
 struct weir__bucket {
     struct weir__lock lock;
@@ -29,22 +31,34 @@ struct weir__stretch {
     _Atomic int64_t since_ns, extra_ns, times;
 };
 
+/* The first page says where everything lies, and is all that addresses are reckoned from. Of a shared
+ * table it never changes: there every process has a page of its own over it (weir__table_pin), so that
+ * nobody who can write the file can send another process astray. */
 struct weir__table {
     uint64_t state_bytes, bucket_bytes, places, states_at; /* places: in one bucket */
     uint64_t max_keys, buckets_max, saved_at;              /* saved_at: from the header; 0 none */
     uint64_t shared;                                       /* with other processes */
-    _Atomic uint64_t growth;                               /* how far it has grown; see grow.c */
+    uint64_t limits, cells_at, cells_bytes; /* the overflow cells of all limits; from the header */
+    _Atomic uint64_t growth;                /* how far it has grown; see grow.c */
+    uint64_t size[WEIR__SIZES];             /* in buckets; the last one again and again */
+    char rest_of_page[WEIR__TABLE_PAGE - (12 + WEIR__SIZES) * 8];
 
-    _Alignas(WEIR__TABLE_LINE) _Atomic uint64_t used;
+    _Atomic uint64_t used; /* here the second page begins */
     _Atomic uint64_t evicted;
     struct weir__lock growing, saving;
-    uint32_t failures;          /* in a row, to move a bucket; of the holder of `growing` */
+    uint32_t failures;      /* in a row, to move a bucket; of the holder of `growing` */
+    _Atomic uint32_t stuck; /* a bucket cannot be moved: for now the table is as large as it gets */
     _Atomic uint32_t in_vain;   /* since a key could last be moved out of the way */
     _Atomic uint32_t stretches; /* whether there are any */
+    _Atomic uint32_t moved;     /* how often a key went to its other bucket */
 
     _Alignas(WEIR__TABLE_LINE) struct weir__stretch stretch[WEIR__STRETCHES]; /* by version */
-    uint64_t size[WEIR__SIZES]; /* in buckets; the last one again and again */
+    struct weir__lock cell_lock[WEIR__CELL_LOCKS];
+    /* Of a private table: how much of the room for cells was ever a limit's. What lies behind is zero, and
+     * is better not looked at: memory that nobody has touched takes none. */
+    uint64_t cells_used;
 };
+static_assert(offsetof(struct weir__table, used) == WEIR__TABLE_PAGE, "a page of its own");
 static_assert(sizeof(struct weir__table) <= WEIR__TABLE_HEADER, "the buckets begin behind it");
 
 static inline struct weir__bucket *weir__bucket_at(const struct weir__table *t, uint64_t number)
@@ -123,6 +137,15 @@ static inline uint64_t weir__second_hash(uint64_t fingerprint)
     return fingerprint >> 32;
 }
 
+/* Where the next note of a decision saves a state that is too large for the journal, under the table's
+ * saving lock; NULL if the states are not. */
+static inline void *weir__table_saved(struct weir__table *t, const struct weir__seat *s)
+{
+    if (!t->saved_at)
+        return NULL;
+    return (char *)t + t->saved_at + weir__journal_next(s->journal) * t->state_bytes;
+}
+
 /* From when on the place may be taken: an empty one always. The caller holds the bucket. */
 int64_t weir__place_free_from(const struct weir__table *t, const struct weir__bucket *b,
                               uint64_t place);
@@ -151,19 +174,33 @@ static inline bool weir__is_spared(struct weir__spared spared, uint64_t fingerpr
     return false;
 }
 
+static inline bool weir__is_promised(struct weir__spared spared, const struct weir__bucket *b,
+                                     uint64_t place)
+{
+    for (int i = 0; i < spared.promises; i++)
+        if (spared.promised[i].in == b && spared.promised[i].place == place)
+            return true;
+    return false;
+}
+
 static inline bool weir__table_can_grow(const struct weir__table *t)
 {
     const struct weir__map m = weir__map_of(t);
 
-    return m.new > m.old;
+    return m.new > m.old &&atomic_load_explicit(&t->stuck, memory_order_relaxed) == 0;
 }
 
 /* Whether moving keys, or growing, may still help a newcomer. */
 bool weir__table_can_move(const struct weir__table *t);
 
-/* The same in one of the two buckets of a newcomer. */
+/* The same in one of the two buckets of a newcomer. `now_and_then`: it will evict a key if that fails, and so it
+ * is not always tried. */
 bool weir__table_displace(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
-                          struct weir__spared spared);
+                          struct weir__spared spared, bool now_and_then);
+/* For a peek, at a time that is not now for sure: moves a key only if that costs no other its place. True
+ * if it could not, and the call above would. */
+bool weir__table_can_displace(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
+                              struct weir__spared spared);
 
 /* Moves an entry to a free place. The caller holds both buckets. */
 static inline void weir__entry_move(struct weir__table *t, struct weir__bucket *from,
@@ -171,6 +208,7 @@ static inline void weir__entry_move(struct weir__table *t, struct weir__bucket *
 {
     if (weir__bucket_get(to, to_place) != 0) /* a key as good as new makes way */
         atomic_fetch_sub_explicit(&t->used, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&t->moved, 1, memory_order_relaxed);
     memcpy(weir__state_at(t, to, to_place), weir__state_at(t, from, from_place), t->state_bytes);
     weir__bucket_put(to, to_place, weir__bucket_get(from, from_place));
     weir__bucket_put(from, from_place, 0);

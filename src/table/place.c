@@ -1,9 +1,8 @@
-/* Places for newcomers: which one a key gets that is not there yet, and what becomes of the key that
- * had it.
+/* Places for newcomers: which one a key gets that is not there yet.
  *
  * Empty places and places of keys as good as new are free. If neither bucket has one, a private table
- * that is not full tries to move a key to its other bucket (displace.c); else the live key that is nearest
- * to being as good as new goes, and is counted.
+ * that is not full tries to move a key to its other bucket (displace.c). Else whoever knows the limits
+ * chooses among the live keys that stand there, or lets the newcomer go without.
  */
 #include <string.h>
 
@@ -13,7 +12,8 @@
 
 /* ---- When a place is free ---------------------------------------------------------------------- */
 
-/* Versions are numbered in a row, so each of the last 256 has an entry of its own. */
+/* One entry for each version modulo 256. Versions that share one replace each other; only those of the change
+ * under way matter (engine/live_change.c). */
 void weir__table_stretch(struct weir__table *t, uint32_t version, int64_t since_ns,
                          int64_t extra_ns, int64_t times)
 {
@@ -40,9 +40,12 @@ static int64_t stretched(const struct weir__table *t, const struct weir__state *
 
     if (atomic_load(&h->version) != weir__state_version(s) || s->fresh_ns <= since)
         return s->fresh_ns;
-    return weir__add_sat(
-        weir__add_sat(since, weir__mul_sat(s->fresh_ns - since, atomic_load(&h->times))),
-        atomic_load(&h->extra_ns));
+    /* In a shared file the words may be damaged: no key is ever fresh earlier than it says. */
+    return weir__max(
+        s->fresh_ns,
+        weir__add_sat(weir__add_sat(since, weir__mul_sat(weir__sub_sat(s->fresh_ns, since),
+                                                         atomic_load(&h->times))),
+                      atomic_load(&h->extra_ns)));
 }
 
 int64_t weir__place_free_from(const struct weir__table *t, const struct weir__bucket *b,
@@ -78,6 +81,8 @@ static struct offer offer_of(const struct weir__table *t, struct weir__bucket *b
         const int64_t at = weir__place_free_from(t, b, i);
         const bool empty = weir__bucket_get(b, i) == 0;
 
+        if (weir__is_promised(spared, b, i))
+            continue;
         best.live += at > now_ns;
         if (weir__is_spared(spared, weir__bucket_get(b, i)))
             continue;
@@ -113,55 +118,93 @@ static struct offer best_of(const struct weir__table *t, const struct weir__hold
 
 void weir__table_note(struct weir__table *t, const struct weir__seat *s, const struct weir__hold *h)
 {
-    void *saved = NULL;
-
-    if (!s->journal)
-        return;
-    if (t->saved_at)
-        saved = (char *)t + t->saved_at +
-                atomic_load_explicit(&s->journal->notes, memory_order_relaxed) * t->state_bytes;
-    weir__journal_note(s, &h->in->fingerprint[h->place], weir__state_at(t, h->in, h->place),
-                       t->state_bytes, saved);
+    if (s->journal)
+        weir__journal_note(s, &h->in->fingerprint[h->place], weir__state_at(t, h->in, h->place),
+                           t->state_bytes, weir__table_saved(t, s));
 }
 
-bool weir__table_has_place(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
-                           int64_t *free_ns)
+bool weir__table_has_place(struct weir__table *t, int64_t now_ns, enum weir__moving moving,
+                           struct weir__spared spared, struct weir__hold *h, int64_t *free_ns)
 {
-    *free_ns = best_of(t, h, now_ns, false, (struct weir__spared){0}).free_ns;
-    return *free_ns <= now_ns || weir__table_can_grow(t);
+    const bool moves = moving != WEIR__MOVE_NEVER && !t->shared, grows = weir__table_can_grow(t);
+    struct offer best = best_of(t, h, now_ns, moves, spared);
+
+    h->in = NULL;
+    if (best.free_ns > now_ns && (grows || (moves && moving == WEIR__MOVE_ALWAYS))) {
+        if (weir__table_can_displace(t, h, now_ns, spared))
+            return true;
+        best = best_of(t, h, now_ns, moves, spared);
+    }
+    *free_ns = best.free_ns > now_ns && grows ? WEIR__GROW_FIRST : best.free_ns;
+    if (best.free_ns > now_ns)
+        return false;
+    h->in = best.bucket;
+    h->place = best.place;
+    return true;
+}
+
+/* The newcomer's entry, in a place that has been noted and is nobody's any more. */
+static struct weir__state *settle_in(struct weir__table *t, uint64_t fingerprint,
+                                     const struct weir__hold *h)
+{
+    struct weir__state *state = weir__state_at(t, h->in, h->place);
+
+    weir__bucket_put(h->in, h->place, fingerprint);
+    weir__reset(state);
+    return state;
 }
 
 struct weir__state *weir__table_make(struct weir__table *t, const struct weir__seat *s,
-                                     uint64_t fingerprint, int64_t now_ns, bool evict,
+                                     uint64_t fingerprint, int64_t now_ns, enum weir__moving moving,
                                      struct weir__spared spared, struct weir__hold *h,
                                      int64_t *free_ns)
 {
-    /* Where a newcomer may be told that the store is full, it is told the same every time: no luck. */
-    const bool moves = evict && !t->shared;
+    const bool moves = moving != WEIR__MOVE_NEVER && !t->shared, grows = weir__table_can_grow(t);
     struct offer best = best_of(t, h, now_ns, moves, spared);
-    struct weir__state *state;
+    const bool now_and_then = moving == WEIR__MOVE_NOW_AND_THEN && !grows;
 
-    if (best.free_ns > now_ns && (moves || weir__table_can_grow(t)) &&
-        weir__table_displace(t, h, now_ns, spared))
+    if (best.free_ns > now_ns && (moves || grows) &&
+        weir__table_displace(t, h, now_ns, spared, now_and_then))
         best = best_of(t, h, now_ns, moves, spared);
     *free_ns = best.free_ns;
-    if (best.free_ns > now_ns && weir__table_can_grow(t)) {
+    if (best.free_ns > now_ns && grows) {
         *free_ns = WEIR__GROW_FIRST;
         return NULL;
     }
-    if (best.free_ns > now_ns && (!evict || best.free_ns >= WEIR__HELD_NS))
-        return NULL;
     if (best.free_ns > now_ns)
-        atomic_fetch_add_explicit(&t->evicted, 1, memory_order_relaxed);
+        return NULL;
     if (best.empty)
         atomic_fetch_add_explicit(&t->used, 1, memory_order_relaxed);
     h->in = best.bucket;
     h->place = best.place;
     weir__table_note(t, s, h);
-    weir__bucket_put(best.bucket, best.place, fingerprint);
-    state = weir__state_at(t, best.bucket, best.place);
-    weir__reset(state);
-    return state;
+    return settle_in(t, fingerprint, h);
+}
+
+/* ---- Live keys in the way ---------------------------------------------------------------------- */
+
+int weir__table_residents(const struct weir__table *t, const struct weir__hold *h,
+                          struct weir__spared spared, struct weir__resident *out)
+{
+    int n = 0;
+
+    for (int b = 0; b < 2 && h->bucket[b]; b++)
+        for (uint64_t i = 0; i < t->places && n < WEIR__RESIDENTS_MOST; i++) {
+            const uint64_t fingerprint = weir__bucket_get(h->bucket[b], i);
+
+            if (fingerprint != 0 && !weir__is_spared(spared, fingerprint) &&
+                !weir__is_promised(spared, h->bucket[b], i))
+                out[n++] = (struct weir__resident){h->bucket[b], i, fingerprint,
+                                                   weir__state_at(t, h->bucket[b], i)};
+        }
+    return n;
+}
+
+struct weir__state *weir__table_replace(struct weir__table *t, uint64_t fingerprint,
+                                        const struct weir__hold *h)
+{
+    atomic_fetch_add_explicit(&t->evicted, 1, memory_order_relaxed);
+    return settle_in(t, fingerprint, h);
 }
 
 void weir__table_forget(struct weir__table *t, const struct weir__hold *h)

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "table/cells.h"
 #include "table/layout.h"
 
 #define FIRST_BUCKETS 32 /* of a table that grows */
@@ -41,24 +42,43 @@ static struct shape shape_of(uint64_t state_bytes, uint64_t max_keys)
     return best;
 }
 
-static bool saves_apart(const struct weir__table_options *o)
+/* Where the parts of a table lie, from its beginning. */
+struct parts {
+    uint64_t saved_at, saved_bytes, cells_at, cells_bytes, bytes;
+};
+
+static struct parts parts_of(const struct weir__table_options *o, struct shape s)
 {
-    return o->shared && o->state_bytes > WEIR__SAVED_INLINE;
+    const bool saves_apart = o->shared && o->state_bytes > WEIR__SAVED_INLINE;
+    struct parts p = {.saved_at = WEIR__TABLE_HEADER + s.buckets_max * s.bucket_bytes};
+
+    p.saved_bytes = saves_apart ? WEIR__JOURNAL_NOTES * o->state_bytes : 0;
+    p.cells_at = round_up(p.saved_at + p.saved_bytes, WEIR__TABLE_LINE);
+    p.cells_bytes = weir__cells_room(s.buckets_max * s.places, o->state_bytes, o->limits);
+    p.bytes = p.cells_at + p.cells_bytes;
+    return p;
 }
 
 size_t weir__table_size(const struct weir__table_options *o)
 {
-    const struct shape s = shape_of(o->state_bytes, o->max_keys);
-
-    return WEIR__TABLE_HEADER + s.buckets_max * s.bucket_bytes +
-           (saves_apart(o) ? WEIR_TERMS_MAX * o->state_bytes : 0);
+    return parts_of(o, shape_of(o->state_bytes, o->max_keys)).bytes;
 }
 
-uint64_t weir__table_keys_in(size_t state_bytes, uint64_t bytes)
+/* The size grows with the keys, so the answer is found by halving. */
+uint64_t weir__table_keys_in(const struct weir__table_options *o, uint64_t bytes)
 {
-    const struct shape s = shape_of(state_bytes, 1);
+    uint64_t fits = 0, too_many = o->max_keys + 1;
 
-    return bytes / s.bucket_bytes * s.places * WEIR__FULL_PERCENT / 100 + 1;
+    while (too_many - fits > 1) {
+        const uint64_t middle = fits + (too_many - fits) / 2;
+        const struct weir__table_options tried = {o->state_bytes, middle, o->shared, o->limits};
+
+        if (weir__table_size(&tried) <= bytes)
+            fits = middle;
+        else
+            too_many = middle;
+    }
+    return fits;
 }
 
 /* The sizes that it grows through: a quarter more each time. */
@@ -76,6 +96,7 @@ static void list_sizes(struct weir__table *t)
 struct weir__table *weir__table_init(void *mem, const struct weir__table_options *o)
 {
     const struct shape s = shape_of(o->state_bytes, o->max_keys);
+    const struct parts p = parts_of(o, s);
     struct weir__table *t = mem;
 
     assert((uintptr_t)mem % WEIR__TABLE_LINE == 0 && o->state_bytes % 8 == 0 && o->max_keys > 0);
@@ -86,27 +107,74 @@ struct weir__table *weir__table_init(void *mem, const struct weir__table_options
     t->max_keys = o->max_keys;
     t->shared = o->shared;
     t->buckets_max = s.buckets_max;
-    t->saved_at = saves_apart(o) ? WEIR__TABLE_HEADER + s.buckets_max * s.bucket_bytes : 0;
+    t->saved_at = p.saved_bytes > 0 ? p.saved_at : 0;
+    t->limits = o->limits;
+    t->cells_at = p.cells_at;
+    t->cells_bytes = p.cells_bytes;
     list_sizes(t);
     atomic_store(&t->growth, t->size[0]);
     return t;
 }
 
-bool weir__table_is_sound(const struct weir__table *t, size_t state_bytes, uint64_t bytes)
+bool weir__table_is_sound(const struct weir__table *t, const struct weir__table_options *o)
 {
-    const struct weir__table_options o = {t->state_bytes, t->max_keys, true};
-    struct shape s;
+    const struct shape s = shape_of(o->state_bytes, o->max_keys);
+    const struct parts p = parts_of(o, s);
 
-    if (t->state_bytes != state_bytes || t->shared != 1 || t->max_keys == 0 || t->max_keys > bytes)
-        return false;
-    s = shape_of(t->state_bytes, t->max_keys);
-    return weir__table_size(&o) <= bytes && t->bucket_bytes == s.bucket_bytes &&
+    for (int i = 0; i < WEIR__SIZES && o->shared; i++)
+        if (t->size[i] != s.buckets_max)
+            return false;
+    return t->state_bytes == o->state_bytes && t->shared == o->shared &&
+           t->max_keys == o->max_keys && t->bucket_bytes == s.bucket_bytes &&
            t->places == s.places && t->buckets_max == s.buckets_max &&
-           atomic_load(&t->growth) == s.buckets_max && t->size[0] == s.buckets_max &&
-           t->size[1] == s.buckets_max &&
+           atomic_load(&t->growth) == s.buckets_max &&
            t->states_at == sizeof(struct weir__bucket) + s.places * sizeof(uint64_t) &&
-           t->saved_at ==
-               (saves_apart(&o) ? WEIR__TABLE_HEADER + s.buckets_max * s.bucket_bytes : 0);
+           t->saved_at == (p.saved_bytes > 0 ? p.saved_at : 0) && t->limits == o->limits &&
+           t->cells_at == p.cells_at && t->cells_bytes == p.cells_bytes;
+}
+
+/* ---- What a journal may name --------------------------------------------------------------------- */
+
+/* The bucket that the offset lies in; *within is how far. NULL: in none. */
+static struct weir__bucket *bucket_around(const struct weir__table *t, uint64_t at,
+                                          uint64_t *within)
+{
+    if (at < WEIR__TABLE_HEADER || (at - WEIR__TABLE_HEADER) / t->bucket_bytes >= t->buckets_max)
+        return NULL;
+    *within = (at - WEIR__TABLE_HEADER) % t->bucket_bytes;
+    return weir__bucket_at(t, (at - WEIR__TABLE_HEADER) / t->bucket_bytes);
+}
+
+struct weir__lock *weir__table_lock_at(struct weir__table *t, uint64_t at)
+{
+    uint64_t within;
+    struct weir__bucket *b = bucket_around(t, at, &within);
+
+    const uint64_t first_cell = offsetof(struct weir__table, cell_lock);
+
+    if (t->saved_at && at == offsetof(struct weir__table, saving))
+        return &t->saving;
+    if (at >= first_cell && at < first_cell + sizeof t->cell_lock &&
+        (at - first_cell) % sizeof t->cell_lock[0] == 0)
+        return &t->cell_lock[(at - first_cell) / sizeof t->cell_lock[0]];
+    return b && within == offsetof(struct weir__bucket, lock) ? &b->lock : NULL;
+}
+
+bool weir__table_state_at(struct weir__table *t, uint64_t at, struct weir__hold *hold)
+{
+    uint64_t within;
+
+    *hold = (struct weir__hold){.in = bucket_around(t, at, &within)};
+    if (!hold->in || within < t->states_at || (within - t->states_at) % t->state_bytes != 0)
+        return false;
+    hold->place = (within - t->states_at) / t->state_bytes;
+    return hold->place < t->places;
+}
+
+bool weir__table_saves_at(const struct weir__table *t, uint64_t at)
+{
+    return t->saved_at && at >= t->saved_at && (at - t->saved_at) % t->state_bytes == 0 &&
+           (at - t->saved_at) / t->state_bytes < WEIR__JOURNAL_NOTES;
 }
 
 /* ---- Where a key may be ------------------------------------------------------------------------ */
@@ -304,7 +372,9 @@ struct weir__table_stats weir__table_stats(const struct weir__table *t)
 
     return (struct weir__table_stats){
         .max_keys = t->max_keys,
-        .bytes = WEIR__TABLE_HEADER + n * t->bucket_bytes,
+        .bytes = WEIR__TABLE_HEADER + n * t->bucket_bytes + t->cells_bytes,
+        .max_bytes = t->cells_at + t->cells_bytes,
+        .cells_bytes = t->cells_bytes,
         .places = n * t->places,
         .used = atomic_load_explicit(&t->used, memory_order_relaxed),
         .evicted = atomic_load_explicit(&t->evicted, memory_order_relaxed),
@@ -342,4 +412,41 @@ void weir__table_each(const struct weir__table *t, void *arg,
             if (weir__bucket_get(b, place) != 0)
                 visit(arg, weir__bucket_get(b, place), weir__state_at(t, b, place));
     }
+}
+
+int weir__table_sweep(struct weir__table *t, struct weir__seat *s, void *arg,
+                      bool (*wanted)(void *arg, uint64_t fingerprint,
+                                     const struct weir__state *state),
+                      void (*visit)(void *arg, struct weir__state *state), bool *missed)
+{
+    struct weir__lock *saving = s->journal ? weir__table_saving(t) : NULL;
+    const uint32_t moved = atomic_load(&t->moved);
+
+    for (uint64_t i = 0; i < buckets_of(t); i++) {
+        struct weir__hold h = {.in = weir__bucket_at(t, i)};
+        int error = saving ? weir__lock_nth(s, 2, saving) : 0;
+
+        if (!error)
+            error = weir__lock_nth(s, 0, &h.in->lock);
+        if (error) {
+            if (saving && atomic_load(&saving->holder) == s->number)
+                weir__lock_drop(saving);
+            return error;
+        }
+        for (h.place = 0; h.place < t->places; h.place++) {
+            struct weir__state *state = weir__state_at(t, h.in, h.place);
+            const uint64_t fingerprint = weir__bucket_get(h.in, h.place);
+
+            if (fingerprint == 0 || !wanted(arg, fingerprint, state))
+                continue;
+            weir__table_note(t, s, &h);
+            visit(arg, state);
+            weir__journal_settle(s);
+        }
+        weir__lock_drop(&h.in->lock);
+        if (saving)
+            weir__lock_drop(saving);
+    }
+    *missed = atomic_load(&t->moved) != moved;
+    return 0;
 }

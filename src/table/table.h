@@ -12,8 +12,8 @@
  * The table never knows a limit. It judges a state by its first word, fresh_ns: a time that is past
  * is a key as good as new, whose place anyone may take (0 is one of them). One thing it must be told:
  * after a change to a slower limit, a state not touched since is fresh later than it says. Versions are
- * numbered across all limits of a store, so the table keeps a list of such versions, the last 256, and
- * what to add; see weir__table_stretch.
+ * numbered across all limits of a store; while a limit changes, the table keeps for its older versions what
+ * to add (256 entries, by version); see weir__table_stretch.
  *
  * A private table grows as keys come (grow.c), a bucket or two with each newcomer. Nobody waits for
  * more than that, and the memory was reserved from the start, so that no pointer moves.
@@ -43,24 +43,26 @@ struct weir__table;
 struct weir__bucket;
 
 /* Changes whenever a table lies otherwise in memory, or hashes otherwise to buckets. */
-#define WEIR__TABLE_LAYOUT 1
+#define WEIR__TABLE_LAYOUT 2
 
 struct weir__table_options {
     size_t state_bytes; /* a multiple of 8, at least 16 */
     uint64_t max_keys;
-    bool shared; /* with other processes: all buckets are there from the start; else it grows */
+    bool shared;     /* with other processes: all buckets are there from the start; else it grows */
+    uint64_t limits; /* how many limits may have overflow cells in it (cells.h); 0: none has */
 };
 
 struct weir__table_stats {
-    uint64_t max_keys, bytes; /* bytes: what the buckets in use take */
-    uint64_t places, used;    /* used: places that hold a key, live or as good as new */
-    uint64_t evicted;         /* live keys that made place for another */
+    uint64_t max_keys, bytes, max_bytes; /* bytes: what is in use */
+    uint64_t cells_bytes;                /* of the room for overflow cells */
+    uint64_t places, used;               /* used: places that hold a key, live or as good as new */
+    uint64_t evicted;                    /* live keys that made place for another */
 };
 
 /* How much memory a table takes at its largest; of a private one it is touched as it grows. */
 size_t weir__table_size(const struct weir__table_options *o);
-/* How many keys a table may have that takes no more than so many bytes; at least a few. */
-uint64_t weir__table_keys_in(size_t state_bytes, uint64_t bytes);
+/* How many keys such a table may have that takes no more than so many bytes: 0 up to the options' own. */
+uint64_t weir__table_keys_in(const struct weir__table_options *o, uint64_t bytes);
 /* `mem` is zeroed, aligned to 64 bytes, and as large as weir__table_size says. */
 struct weir__table *weir__table_init(void *mem, const struct weir__table_options *o);
 
@@ -82,37 +84,77 @@ int weir__table_find(struct weir__table *t, struct weir__seat *s, uint64_t finge
 void weir__table_note(struct weir__table *t, const struct weir__seat *s,
                       const struct weir__hold *h);
 
-/* Fingerprints whose places are not to be taken from them: those of the same request. */
+/* Places that a newcomer cannot have: those of the fingerprints of the same request, and those that a peek
+ * has already given to another newcomer of it. */
 struct weir__spared {
     const uint64_t *fingerprint;
     int n;
+    const struct weir__hold *promised;
+    int promises;
 };
 
 #define WEIR__GROW_FIRST INT64_MIN
 
-/* A place for a key that find did not find: a state with fresh_ns 0, noted, under the locks that find
- * took. NULL if there is none but live keys' and `evict` is false; then *free_ns is when the first
- * of them will be as good as new. NULL too, and *free_ns is WEIR__GROW_FIRST, if the table can still
- * grow but is behind (who was at it has lost the processor): release, weir__table_grow_now, and
- * begin anew. A place made in vain must be given back by forget. */
+/* Whether keys are moved to their other bucket to make place for a newcomer: where newcomers are refused for
+ * want of a place in any case, not at all; where there is another way, now and then once it has been in
+ * vain; where there is none, always. So a newcomer is never refused by luck. */
+enum weir__moving { WEIR__MOVE_NEVER, WEIR__MOVE_NOW_AND_THEN, WEIR__MOVE_ALWAYS };
+
+/* A free place for a key that find did not find: a state with fresh_ns 0, noted, under the locks that find
+ * took. NULL if all are live keys'; then *free_ns is when the first of them will be as good as new. NULL
+ * too, and *free_ns is WEIR__GROW_FIRST, if the table can still grow but is behind (who was at it has
+ * lost the processor): release, weir__table_grow_now, and begin anew. A place made in vain must be given
+ * back by forget. */
 struct weir__state *weir__table_make(struct weir__table *t, const struct weir__seat *s,
-                                     uint64_t fingerprint, int64_t now_ns, bool evict,
+                                     uint64_t fingerprint, int64_t now_ns, enum weir__moving moving,
                                      struct weir__spared spared, struct weir__hold *h,
                                      int64_t *free_ns);
 
-/* Whether make would find a place without evicting; else *free_ns is when there will be one. */
-bool weir__table_has_place(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
-                           int64_t *free_ns);
+/* The keys that stand in the places that a newcomer could have, under the locks that find took. */
+struct weir__resident {
+    struct weir__bucket *bucket;
+    uint64_t place, fingerprint;
+    struct weir__state *state;
+};
+#define WEIR__RESIDENTS_MOST 24
+
+int weir__table_residents(const struct weir__table *t, const struct weir__hold *h,
+                          struct weir__spared spared, struct weir__resident *out);
+/* Gives the resident's place that *h names, and that has been noted, to the newcomer. What the resident owes
+ * is kept elsewhere by now (cells.h). */
+struct weir__state *weir__table_replace(struct weir__table *t, uint64_t fingerprint,
+                                        const struct weir__hold *h);
+
+/* Whether make would find a place, and which (h->in is NULL if a key would have to be moved first); else
+ * *free_ns is what make would say, WEIR__GROW_FIRST too. Changes nothing but the hold, and where keys
+ * lie. */
+bool weir__table_has_place(struct weir__table *t, int64_t now_ns, enum weir__moving moving,
+                           struct weir__spared spared, struct weir__hold *h, int64_t *free_ns);
 
 /* Empties the key's place (noted before). */
 void weir__table_forget(struct weir__table *t, const struct weir__hold *h);
 
 void weir__table_release(const struct weir__hold *h);
 
+/* Called for a live key that must leave its place because the table grows: keeps what the key owes elsewhere.
+ * False: it cannot be kept, and the key stays. */
+struct weir__rescue {
+    bool (*keep)(void *arg, uint64_t fingerprint, struct weir__state *state, int64_t now_ns);
+    void *arg;
+};
+
 /* Grows a private table a little if it is due. Holds no lock before or after. */
-void weir__table_grow(struct weir__table *t, int64_t now_ns);
+void weir__table_grow(struct weir__table *t, const struct weir__rescue *rescue, int64_t now_ns);
 /* Grows it more, due or not, and waits for whoever is at it. */
-void weir__table_grow_now(struct weir__table *t, int64_t now_ns);
+void weir__table_grow_now(struct weir__table *t, const struct weir__rescue *rescue, int64_t now_ns);
+
+/* Calls `visit` for every entry, with its bucket locked and the entry noted if `wanted` says so; what it
+ * changes is settled. *missed: keys moved meanwhile, and some may not have been seen. 0, or the error of the
+ * seat's patience. */
+int weir__table_sweep(struct weir__table *t, struct weir__seat *s, void *arg,
+                      bool (*wanted)(void *arg, uint64_t fingerprint,
+                                     const struct weir__state *state),
+                      void (*visit)(void *arg, struct weir__state *state), bool *missed);
 
 /* Brings the key's buckets towards the processor. (A batch asks for the first alone, see fast.h: the
  * processor has few hands, and more than it can carry makes it wait.) */
@@ -145,7 +187,17 @@ void weir__table_sample(struct weir__table *t, struct weir__seat *s, int64_t now
 void weir__table_each(const struct weir__table *t, void *arg,
                       void (*visit)(void *arg, uint64_t fingerprint,
                                     const struct weir__state *state));
-/* Whether the header is one that weir__table_init wrote for states and for memory of these sizes. */
-bool weir__table_is_sound(const struct weir__table *t, size_t state_bytes, uint64_t bytes);
+/* Whether the header is the one that weir__table_init writes for these options. */
+bool weir__table_is_sound(const struct weir__table *t, const struct weir__table_options *o);
+
+/* What lies at an offset from a table's start, if a decision could have named it: the lock of a bucket,
+ * or that which guards where states are saved; else NULL. */
+struct weir__lock *weir__table_lock_at(struct weir__table *t, uint64_t at);
+/* The lock of the overflow cell at an offset; NULL if there can be none. */
+struct weir__lock *weir__table_cell_lock_at(struct weir__table *t, uint64_t at);
+/* The same of a state, and of where a state's bytes may have been saved. *hold gets its bucket and
+ * place. */
+bool weir__table_state_at(struct weir__table *t, uint64_t at, struct weir__hold *hold);
+bool weir__table_saves_at(const struct weir__table *t, uint64_t at);
 
 #endif
