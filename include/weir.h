@@ -153,6 +153,9 @@ struct weir_verdict {
     int64_t retry_after_ns; /* refused: the same cost and patience can pass then; -1 never; 0, of
                                guards: nobody can know                                            */
     int64_t reset_after_ns; /* the least time after which forgetting the key changes no answer    */
+    bool
+        overflow; /* the key has no place in a full store, and was judged by what keys without one owe
+                      together: it may be refused early, and retry_after_ns is a bound, not exact */
 };
 
 /* How long a caller will wait. 0 is now or not at all; a duration, in ns, grants if the wait is no
@@ -224,6 +227,7 @@ struct weir_term {
     enum weir_calendar calendar;
     enum weir_align align;
     enum weir_fallback fallback;
+    int full; /* full=: 1 + an enum weir_full; 0: as the store does */
     int shadow;
     int count_denied;
     int64_t count;           /* events ... (min-interval: 1; concurrency: permits; other guards: 0,
@@ -264,6 +268,7 @@ struct weir_term {
     int64_t growth_milli;   /* breaker: by how much, from one opening to the next                 */
     int64_t probes;         /* breaker: half-open, how many may try                               */
     int64_t probe_ns;       /* breaker: half-open, how long they may take before it opens again   */
+    int64_t keys;           /* keys=: how many are to have room; 0: a part like the others'       */
     enum weir_preset preset;
     enum weir_forced forced;
 };
@@ -373,13 +378,14 @@ struct weir_view {
 struct weir;
 
 /* What a newcomer gets when all places its key could have are taken by live keys. Keys that somebody has
- * entered (weir_enter) are evicted by nobody, unless their permits have a lease: where they take all
- * places a newcomer is refused, or with ALLOW let in, reason FULL. A closed breaker needs no place to be
+ * entered (weir_enter) are evicted by nobody, nor are those of guards that have learned: where they take
+ * all places a newcomer is refused, or with ALLOW let in, reason FULL. A closed breaker needs no place to be
  * entered; one that finds none when a call ends learns nothing from it, and stays closed. */
 enum weir_full {
-    WEIR_FULL_EVICT, /* the place of the key that is nearest to being as good as new         */
+    WEIR_FULL_EVICT, /* the place of another key, or none; what keys without a place owe is kept, so
+                        nobody is granted more than its limit (docs/guide/store.md)           */
     WEIR_FULL_DENY,  /* a refusal, reason FULL; retry_after_ns says when a place may be free  */
-    WEIR_FULL_ALLOW  /* a grant, reason FULL, that nobody counts                              */
+    WEIR_FULL_ALLOW  /* a grant, reason FULL, that nobody counts: beyond the limit, then      */
 };
 
 /* Where time comes from, if not from weir_now(NULL): a clock of the caller's, who calls it `now`.
@@ -420,8 +426,10 @@ struct weir_options {
     /* States come in sizes: most algorithms' take 16 bytes, sliding-counter's 24, smooth-warmup's
      * 40, sliding-window's 4 or 8 a slot and sliding-log's 8 an event more, guards' as their pages in
      * docs/algorithms say. Each size that is in use has a table of its own, for max_keys keys or for
-     * what fits in max_bytes, whichever is less. 256 bytes a key of max_keys unless told. */
-    uint64_t max_bytes;
+     * as many as fit in half of what is left of max_memory when it is made. All that the store ever
+     * takes, tables, overflow cells and policies, is within max_memory: 256 bytes a key of max_keys, at
+     * least 64 MiB, and 64 KiB a policy unless told. */
+    uint64_t max_memory;
     uint32_t max_policies; /* 128 unless told                                              */
     enum weir_full full;
     const struct weir_clock *clock; /* copied; NULL is the engine's own                    */
@@ -494,7 +502,9 @@ WEIR_API int weir_take(struct weir *w, const struct weir_request *rq, struct wei
 WEIR_API int weir_take_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                           struct weir_verdict *v);
 
-/* What weir_take would answer, without taking; or weir_enter, without waiting. */
+/* What weir_take would answer, without taking; or weir_enter, without waiting. FULL too, if there would be
+ * no place for the key. (Of a limit of several terms, in a private store that evicts and is full of calls in
+ * flight, only a take finds out whether keys can be moved so that there is a place for each.) */
 WEIR_API int weir_peek(struct weir *w, const struct weir_request *rq, struct weir_verdict *v);
 WEIR_API int weir_peek_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                           struct weir_verdict *v);
@@ -551,14 +561,23 @@ WEIR_API int weir_cancel_at(struct weir *w, struct weir_reservation *r, int64_t 
  * engine's clock (WEIR_FOREVER: as long as it takes). A request that cannot pass by then is refused
  * at once. rq->patience_ns is not looked at. Waiters for one key are served in the order
  * they came (within one process). One that a signal disturbs gives back what it took and returns
- * WEIR_EINTR. In the twin, time starts at now_ns and passes as it does. */
+ * WEIR_EINTR. In the twin, time starts at now_ns and passes as it does.
+ *
+ * The deadline holds whatever the store does: one that is full of calls in flight is asked again before it,
+ * not after; one that does not answer makes a waiter late by what two questions take, which are under way
+ * when the deadline comes: twice the timeout of a Redis, twice 10 ms where a process stands still that
+ * holds the key in a file. A signal is heard by who sleeps; one that comes while a question is under way
+ * does not end it. A thread that waits is not cancelled before it returns. */
 WEIR_API int weir_wait(struct weir *w, const struct weir_request *rq, int64_t deadline_ns,
                        struct weir_verdict *v);
 WEIR_API int weir_wait_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                           int64_t deadline_ns, struct weir_verdict *v);
 
-/* Makes the key as good as new. Who has entered it is forgotten: their weir_exit then returns nothing and
- * teaches nothing. `system`, which is one for all keys, stays as it is. */
+/* Makes the key as good as new. A key without a place (verdict.overflow) is given one for that.
+ * WEIR_EFULL, and nothing is forgiven, if no place can be had because calls in flight or keys that
+ * owe more than their whole limit hold them all: try again later. Calls that have entered the key
+ * are forgotten: their weir_exit returns nothing and teaches nothing. `system`, which is one for
+ * all keys, stays as it is. */
 WEIR_API int weir_reset(struct weir *w, const struct weir_request *rq);
 WEIR_API int weir_reset_at(struct weir *w, const struct weir_request *rq, int64_t now_ns);
 
@@ -580,7 +599,9 @@ struct weir_stats {
     uint64_t bytes;     /* of memory in use, or of the file                                 */
     uint64_t max_bytes; /* what it may become with the policies there are                   */
     uint64_t evicted;   /* live keys that made place for others                             */
-    uint64_t refused_full, allowed_full; /* requests answered FULL                          */
+    uint64_t refused_full, allowed_full; /* requests answered FULL, by this engine          */
+    uint64_t overflow_decisions; /* of this engine, on keys without a place (overflow) ...  */
+    uint64_t overflow_refusals;  /* ... and of them refusals                                */
     uint64_t busy;      /* requests that met a holder who stood still                       */
     uint64_t recovered; /* decisions of killed processes that were undone                   */
     uint32_t policies, max_policies;
@@ -588,6 +609,19 @@ struct weir_stats {
 
 WEIR_API int weir_stats(struct weir *w, struct weir_stats *stats);
 WEIR_API int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats);
+
+/* The same of one policy, all terms of its limit together; in a file, of all processes that share it. What
+ * is counted begins anew when a limit gets another algorithm. Of a policy in a Redis all is 0. */
+struct weir_policy_stats {
+    uint64_t keys;        /* live keys that there is room for: the least of its terms       */
+    uint64_t state_bytes; /* of one key                                                     */
+    uint64_t evicted;     /* live keys whose place went to others; see verdict.overflow     */
+    uint64_t overflow_decisions; /* on keys without a place: of each term one ...           */
+    uint64_t overflow_refusals;  /* ... and of them refusals                                */
+};
+
+WEIR_API int weir_policy_stats(struct weir *w, struct weir_policy *policy,
+                               struct weir_policy_stats *stats);
 
 /* ---- Stores on other machines -------------------------------------------------------------- */
 

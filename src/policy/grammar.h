@@ -17,11 +17,13 @@ struct weir__parser {
     int error;
 };
 
+#define WEIR__COMMON_OPTIONS 5 /* that every algorithm has (options.c) */
+
 /* Where things of the term in hand stood, for complaints that come later. */
 struct weir__places {
     const char *amount;     /* or the algorithm, if it has none */
     const char *option[16]; /* by position among the algorithm's own; NULL: not given */
-    const char *common[4];  /* and among the common ones */
+    const char *common[WEIR__COMMON_OPTIONS]; /* and among the common ones */
 };
 
 /* Starts the message about what stands at `at`; the caller goes on writing to what is returned. */

@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "policy/grammar.h"
 
 #define AT(field) offsetof(struct weir_term, field)
 #define COUNTS    "1 .. 1000000000000"
+#define KEYS_MOST ((int64_t)WEIR_MAX_KEYS_MOST)
 
 static const struct weir__option FIXED_WINDOW[] = {
     {"align",
@@ -117,7 +119,7 @@ static const struct weir__option SMOOTH_WARMUP[] = {
 
 static const struct weir__option NO_OPTIONS[] = {{.name = NULL}};
 
-static const struct weir__option COMMON[] = {
+static const struct weir__option COMMON[WEIR__COMMON_OPTIONS + 1] = {
     {"count-denied", WEIR__OPTION_FLAG, AT(count_denied), 0, 1, "no value", {{NULL, 0}}},
     {"shadow", WEIR__OPTION_FLAG, AT(shadow), 0, 1, "no value", {{NULL, 0}}},
     {"fallback",
@@ -129,6 +131,16 @@ static const struct weir__option COMMON[] = {
      {{"local", WEIR_FALLBACK_LOCAL},
       {"allow", WEIR_FALLBACK_ALLOW},
       {"deny", WEIR_FALLBACK_DENY}}},
+    {"keys", WEIR__OPTION_COUNT, AT(keys), 1, KEYS_MOST, "1 .. 3000000000", {{NULL, 0}}},
+    {"full",
+     WEIR__OPTION_ENUM,
+     AT(full),
+     0,
+     0,
+     "evict, deny or allow",
+     {{"evict", WEIR_FULL_EVICT + 1},
+      {"deny", WEIR_FULL_DENY + 1},
+      {"allow", WEIR_FULL_ALLOW + 1}}},
     {.name = NULL},
 };
 
@@ -293,7 +305,7 @@ bool weir__option_applies(const struct weir__option *o, const struct weir_term *
 
     if (o->kind == WEIR__OPTION_ZONE)
         return t->tz[0] != '\0';
-    if (o->kind == WEIR__OPTION_FLAG)
+    if (o->kind == WEIR__OPTION_FLAG || o->at == AT(keys) || o->at == AT(full))
         return !zero;
     if (t->algorithm == WEIR_CONCURRENCY && o->at == AT(max_wait_ns))
         return t->queue > 0;
