@@ -1,13 +1,13 @@
 /* Answers that no limit gave: the store is full, or it does not answer. */
-#include "engine/engine.h"
+#include "engine/overflow.h"
 
 #define RETRY_BUSY_NS (10 * WEIR__NS_PER_MS)
 #define RETRY_HELD_NS WEIR__NS_PER_S /* all places are held by calls in flight: nobody knows */
 
-void weir__answer_full(struct weir *w, const struct weir__meter *m, int64_t wait_ns, bool counted,
+void weir__answer_full(struct weir *w, const struct weir__clause *c, int64_t wait_ns, bool counted,
                        struct weir_verdict *v)
 {
-    const bool allow = w->full == WEIR_FULL_ALLOW;
+    const bool allow = weir__clause_full(w, c) == WEIR_FULL_ALLOW;
 
     if (wait_ns >= WEIR__HELD_NS - WEIR__NOW_MAX)
         wait_ns = RETRY_HELD_NS;
@@ -17,7 +17,7 @@ void weir__answer_full(struct weir *w, const struct weir__meter *m, int64_t wait
     *v = (struct weir_verdict){.allowed = allow,
                                .reason = WEIR_FULL,
                                .which = allow ? -1 : 0,
-                               .limit = m->limit,
+                               .limit = c->meter.limit,
                                .retry_after_ns = allow ? 0 : weir__max(1, wait_ns)};
 }
 

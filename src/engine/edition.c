@@ -1,6 +1,8 @@
+/* Editions: made from a limit, read from a store, freed. The idea is in edition.h. */
 #include "engine/edition.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "engine/lists.h"
@@ -102,6 +104,7 @@ void weir__edition_settle(struct weir__edition *e)
     for (int i = 0; i < e->n; i++) {
         struct weir__clause *c = &e->clause[i];
 
+        c->edition = e;
         c->patience_ns = weir__meter_patience(&c->meter);
         e->guards = e->guards || weir__meter_guards(&c->meter);
         e->feels = e->feels || c->meter.term.algorithm == WEIR_SYSTEM ||
@@ -162,6 +165,7 @@ int weir__edition_load(struct weir__edition **out, const struct weir__version *v
         weir__meter_revive(&c->meter, &v->term[i], &v->past[i],
                            follows ? &older->clause[i].meter : NULL);
         c->scope = v->scope[i];
+        c->placing = v->placing[i];
     }
     *out = settled(e);
     return 0;
@@ -174,9 +178,66 @@ static uint64_t check_of(const struct weir__version *v)
     return weir__hash(v, offsetof(struct weir__version, check), key);
 }
 
+void weir__version_seal(struct weir__version *v)
+{
+    v->check = check_of(v);
+}
+
+/* ---- Whether a version can be believed ---------------------------------------------------------- */
+
+/* What the printer takes for granted. */
+static bool can_be_printed(const struct weir_term *t)
+{
+    return (unsigned)t->algorithm <= WEIR_ADAPTIVE_RATE && (unsigned)t->calendar <= WEIR_MONTH &&
+           (unsigned)t->align <= WEIR_ALIGN_CLOCK && (unsigned)t->fallback <= WEIR_FALLBACK_DENY &&
+           (unsigned)t->preset <= WEIR_PRESET_SRE && (unsigned)t->full <= WEIR_FULL_ALLOW + 1 &&
+           (unsigned)t->forced <= WEIR_FORCED_METRICS && memchr(t->tz, '\0', sizeof t->tz) != NULL;
+}
+
+/* Whether the grammar accepts the terms: then they are the same after they were written and read. The
+ * check word alone is no proof, for whoever can write the file can write that too. */
+static bool is_a_limit(const struct weir__version *v)
+{
+    struct weir_limit limit = {.n = (int)v->n}, again;
+    char text[WEIR_LIMIT_TEXT_MAX];
+
+    for (int i = 0; i < v->n; i++) {
+        struct weir_term *t = &limit.term[i];
+
+        *t = v->term[i];
+        if (!can_be_printed(t) || (t->align == WEIR_ALIGN_CLOCK && t->tz[0] == '\0'))
+            return false;
+        if (t->align ==
+            WEIR_ALIGN_CLOCK) { /* whether there is such a zone is seen when it is loaded */
+            memset(t->tz, 0, sizeof t->tz);
+            memcpy(t->tz, "UTC", sizeof "UTC");
+        }
+    }
+    (void)weir_limit_print(&limit, text, sizeof text);
+    return weir_limit_parse(&again, text, NULL) == 0 && again.n == limit.n &&
+           memcmp(again.term, limit.term, (size_t)limit.n * sizeof limit.term[0]) == 0;
+}
+
+static bool is_a_time(int64_t ns)
+{
+    return ns >= 0 && ns <= WEIR__NOW_MAX;
+}
+
+static bool is_a_past(const struct weir__past *p, const struct weir_term *t)
+{
+    return p->version >= 1 && p->version <= WEIR__VERSION_MOST && p->since <= WEIR__VERSION_MOST &&
+           is_a_time(p->born_ns) && is_a_time(p->changed_ns) && p->changed_edge_ns >= 0 &&
+           p->zero_ns >= 0 && p->zero_rem >= 0 && p->zero_rem < weir__max(1, t->count);
+}
+
 bool weir__version_is_sound(const struct weir__version *v)
 {
-    return v->n >= 1 && v->n <= WEIR_TERMS_MAX && v->check == check_of(v);
+    if (v->n < 1 || v->n > WEIR_TERMS_MAX || v->check != check_of(v) || !is_a_limit(v))
+        return false;
+    for (int i = 0; i < v->n; i++)
+        if (!is_a_past(&v->past[i], &v->term[i]))
+            return false;
+    return true;
 }
 
 void weir__edition_dump(const struct weir__edition *e, struct weir__version *v)
@@ -184,10 +245,11 @@ void weir__edition_dump(const struct weir__edition *e, struct weir__version *v)
     *v = (struct weir__version){.n = e->n};
     for (int i = 0; i < e->n; i++) {
         v->scope[i] = e->clause[i].scope;
+        v->placing[i] = e->clause[i].placing;
         v->past[i] = weir__meter_past(&e->clause[i].meter);
         v->term[i] = e->clause[i].meter.term;
     }
-    v->check = check_of(v);
+    weir__version_seal(v);
 }
 
 int weir__edition_copy(struct weir__edition **out, const struct weir__edition *e, int versions)

@@ -12,17 +12,23 @@
 
 #include "algo/algo.h"
 #include "policy/zone.h"
+#include "table/cells.h"
 
 #define WEIR__VERSIONS_KEPT 8
 
-struct weir__table;
 struct weir__exceptions;
+struct weir_policy;
 
 /* The clock window that was asked for last: [from_ns, edge_ns), for a calendar that is ahead_ns ahead
  * of the clock. `turn` is odd while it is written. */
 struct weir__window {
     _Atomic uint32_t turn;
     _Atomic int64_t from_ns, edge_ns, ahead_ns;
+};
+
+/* Where the keys of a term are kept: the class of its table, and its overflow cells there (none: 0). */
+struct weir__placing {
+    uint64_t size_class, cells, cells_at;
 };
 
 /* One term of the limit. */
@@ -35,7 +41,9 @@ struct weir__clause {
     /* In an engine: whose keys these are, and where they are kept. */
     uint64_t scope, secret[2];
     struct weir__table *table;
-    uint32_t size_class;
+    struct weir__placing placing;
+    struct weir__cells cells;      /* without a head: the term has none */
+    struct weir__edition *edition; /* whose clause this is */
 };
 
 /* The queue before a limit's permits, all terms together. */
@@ -48,7 +56,8 @@ struct weir__patience {
 
 struct weir__edition {
     struct weir__edition *older;
-    uint32_t generation; /* in an engine: of the record that this was read from */
+    struct weir_policy *policy; /* in an engine: whose edition this is, once it is in force */
+    uint32_t generation;        /* in an engine: of the record that this was read from */
     int n;
     bool lone;   /* one term, not a shadow, for all keys: its verdict is the term's own */
     bool plain;  /* that, and a rate */
@@ -66,13 +75,17 @@ struct weir__edition {
 struct weir__version {
     int64_t n;
     uint64_t scope[WEIR_TERMS_MAX];
+    struct weir__placing placing[WEIR_TERMS_MAX];
     struct weir__past past[WEIR_TERMS_MAX];
     struct weir_term term[WEIR_TERMS_MAX];
     uint64_t check; /* of all above */
 };
 
-/* Whether the version is as it was written. */
+/* Whether the version is as it was written, and something that can have been written: a limit that the
+ * grammar accepts, versions and times within their ranges. */
 bool weir__version_is_sound(const struct weir__version *v);
+/* Writes the checksum of a version that was changed. */
+void weir__version_seal(struct weir__version *v);
 
 /* The limit from now_ns on; after `older`, unless NULL, which then belongs to the new one. wall_ns is
  * what the calendar says now. 0, WEIR_ENOZONE or WEIR_ENOMEM, and then older is still the caller's. */

@@ -12,7 +12,8 @@
 #include "engine/lists.h"
 #include "engine/unlisted.h"
 
-#define NAMES_BYTES    (UINT64_C(64) << 20) /* of address space: for one key of the largest states */
+#define NAMES_BYTES \
+    (UINT64_C(256) << 20)     /* of address space: for one key of every size of states */
 #define SAMPLE_BUCKETS 300000 /* are counted for weir_stats: all of a table for a million keys */
 
 /* ---- Open and close ---------------------------------------------------------------------------- */
@@ -54,6 +55,7 @@ static void child_begins(void)
         locks_init(w);
         weir__sampler_forked(&w->sampler);
         (void)pthread_mutex_init(&w->store->lock, NULL);
+        (void)pthread_mutex_init(&w->store->changes, NULL);
         if (w->far)
             w->far->ops->forked(w->far);
     }
@@ -111,7 +113,7 @@ static struct weir_options names_only(const struct weir_options *o)
 
     names.store = "memory:";
     names.max_keys = 1;
-    names.max_bytes = NAMES_BYTES;
+    names.max_memory = NAMES_BYTES + weir__directory_size(o->max_policies);
     return names;
 }
 
@@ -247,18 +249,20 @@ int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)
     if (!weir__now_fits(now_ns))
         return WEIR_EINVAL;
     if (!seat)
-        return WEIR_EFULL;
+        return weir__store_no_seat(w->store);
     *stats = (struct weir_stats){
         .max_keys = weir__store_class_keys(w->store, 0),
         .refused_full = atomic_load(&w->refused_full),
         .allowed_full = atomic_load(&w->allowed_full),
-        .max_policies = (uint32_t)d->max_policies,
+        .overflow_decisions = atomic_load(&w->overflow_decisions),
+        .overflow_refusals = atomic_load(&w->overflow_refusals),
+        .max_policies = (uint32_t)w->store->max_policies,
     };
-    for (uint64_t i = 0; i < d->max_policies; i++)
+    for (uint64_t i = 0; i < w->store->max_policies; i++)
         stats->policies += atomic_load(&d->record[i].tag) != 0;
     if (w->far)
         return w->far->ops->room(w->far, now_ns, stats);
-    weir__store_bytes(w->store, &stats->bytes, &stats->max_bytes);
+    stats->max_bytes = weir__store_most(w->store);
     weir__store_troubles(w->store, &stats->busy, &stats->recovered);
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
         struct weir__table *t = atomic_load(&w->store->table[c]);
@@ -266,6 +270,41 @@ int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)
         if (t)
             add_table(t, seat, now_ns, stats);
     }
+    stats->bytes = weir__store_bytes(w->store); /* with what looking at the tables has touched */
+    return 0;
+}
+
+static void add_clause(const struct weir__store *s, const struct weir__clause *c,
+                       struct weir_policy_stats *stats)
+{
+    const uint64_t keys = weir__clause_keys(s, c);
+    struct weir__cells_head *head = c->cells.head;
+
+    stats->keys = keys < stats->keys ? keys : stats->keys;
+    stats->state_bytes += weir__meter_state_size(&c->meter);
+    if (!head)
+        return;
+    stats->evicted += atomic_load_explicit(&head->evicted, memory_order_relaxed);
+    stats->overflow_decisions += atomic_load_explicit(&head->decided, memory_order_relaxed);
+    stats->overflow_refusals += atomic_load_explicit(&head->refused, memory_order_relaxed);
+}
+
+int weir_policy_stats(struct weir *w, struct weir_policy *policy, struct weir_policy_stats *stats)
+{
+    const struct weir__edition *e;
+    const int error = weir__policy_refresh(policy);
+
+    if (error)
+        return error;
+    *stats = (struct weir_policy_stats){0};
+    if (w->far)
+        return 0;
+    stats->keys = UINT64_MAX;
+    weir__readers_enter();
+    e = atomic_load_explicit(&policy->edition, memory_order_acquire);
+    for (int i = 0; i < e->n; i++)
+        add_clause(w->store, &e->clause[i], stats);
+    weir__readers_exit();
     return 0;
 }
 

@@ -4,7 +4,9 @@
  *     policies.c   names to limits in force, live change
  *     lists.c      keys that a policy treats otherwise: allowed, denied, with a limit of their own
  *     take.c       one key: take, peek, refund, reset, and batches
- *     several.c    several keys, all or nothing; reservations
+ *     several.c    several keys, all or nothing (take_all.c: the public calls, reservations)
+ *     overflow.c   keys without a place; evict.c has whose place goes, owners.c whose key it is
+ *     placement.c  where the keys of a limit are kept; live_change.c what a change does to them
  *     enter.c      guards: to enter, to wait for it, to exit
  *     guard.c      what is built on that: a call through a guard, how a guard stands
  *     sampler.c    what the system is doing, for the guards that look at it
@@ -65,6 +67,7 @@ struct weir {
     size_t scratch_bytes;
     _Alignas(WEIR__LINE) _Atomic uint64_t refused_full;
     _Atomic uint64_t allowed_full;
+    _Atomic uint64_t overflow_decisions, overflow_refusals;
     _Alignas(WEIR__LINE) _Atomic uint64_t waiting; /* how many wait in all queues   */
     _Atomic uint64_t forgotten;                    /* how many policies were closed */
 };
@@ -89,6 +92,29 @@ static inline struct weir__moment weir__moment_at(int64_t now_ns)
 {
     return (struct weir__moment){now_ns, now_ns, true};
 }
+
+/* Makes an edition that the policy's readers will decide by the one in force in this process. The caller
+ * holds the store's mutex. */
+static inline void weir__policy_publish(struct weir_policy *p, struct weir__edition *e)
+{
+    e->policy = p;
+    weir__owners_add(&p->store->owners, e);
+    atomic_store_explicit(&p->edition, e, memory_order_release);
+}
+
+/* Closes an edition that was in force, when its readers have gone. */
+void weir__edition_retire(struct weir__store *s, struct weir__edition *e);
+
+/* ---- Live change (live_change.c) ----------------------------------------------------------------- */
+
+/* Gives the terms of a new edition scopes and numbers of versions. The caller holds the store's lock. */
+int weir__edition_number(struct weir__store *s, struct weir__edition *e);
+/* Tells the tables, before the edition is published, how long states of older versions live under it. */
+void weir__edition_stretch(const struct weir__edition *e, int64_t now_ns);
+/* Brings all states that older versions wrote, in places and in cells, up to the edition, which has been
+ * published; but not those of keys with a limit of their own. 0, or the error of the seat's patience. */
+int weir__edition_bring_up(struct weir__store *s, struct weir__edition *e,
+                           const struct weir__exceptions *exceptions, int64_t now_ns);
 
 static inline bool weir__now_fits(int64_t now_ns)
 {
@@ -122,12 +148,24 @@ static inline bool weir__policy_guards(const struct weir_policy *p)
  * WEIR_ENOMEM, ... */
 int weir__policy_refresh(struct weir_policy *p);
 
-/* Where the keys of all terms are. The caller holds the store's lock. */
-int weir__edition_place(struct weir__store *s, struct weir__edition *e, struct weir_diag *why);
+/* ---- Where the keys of a limit are kept (placement.c) -------------------------------------------- */
 
-/* Where the keys of a term are, and the secret that its scope's keys are hashed under. The caller holds
- * the store's lock. */
-int weir__clause_place(struct weir__store *s, struct weir__clause *c, struct weir_diag *why);
+/* Finds tables, cells and secrets of all terms: as the directory says; anew, for a limit that is being set;
+ * for one that comes with a request. The caller holds the store's lock. */
+int weir__edition_place(struct weir__store *s, struct weir__edition *e, struct weir_diag *why);
+int weir__edition_place_anew(struct weir__store *s, struct weir__edition *e, struct weir_diag *why);
+int weir__edition_place_anonymous(struct weir__store *s, struct weir__edition *e,
+                                  struct weir_diag *why);
+
+/* Looks anew which limits share which table. The caller holds the store's mutex. */
+void weir__store_count_limits(struct weir__store *s);
+/* For how many keys of the term there is room beside those of other limits. */
+uint64_t weir__clause_keys(const struct weir__store *s, const struct weir__clause *c);
+
+/* For how many keys of each term there would be room in a private store of these options (NULL: the
+ * defaults) that has no other limit; 0: it would be refused. Nothing is opened (foresee.c). */
+void weir__foresee_keys(const struct weir_limit *l, const struct weir_options *options,
+                        uint64_t keys[WEIR_TERMS_MAX]);
 
 /* ---- Keys -------------------------------------------------------------------------------------- */
 
@@ -152,7 +190,7 @@ static inline uint64_t weir__fingerprint_at(const struct weir__clause *c,
 /* ---- Decisions --------------------------------------------------------------------------------- */
 
 /* What is said when the store is full (full=deny|allow). */
-void weir__answer_full(struct weir *w, const struct weir__meter *m, int64_t wait_ns, bool counted,
+void weir__answer_full(struct weir *w, const struct weir__clause *c, int64_t wait_ns, bool counted,
                        struct weir_verdict *v);
 /* What becomes of an error: 0 and an answer by the fallback of the limit's terms, or the error. */
 int weir__answer_error(struct weir *w, const struct weir_policy *p, int error,
@@ -200,6 +238,11 @@ int weir__several_rewrite(struct weir *w, const struct weir_request *rq, struct 
 static inline bool weir__verb_enters(enum weir__verb verb)
 {
     return verb == WEIR__ENTER || verb == WEIR__ENTER_ALL;
+}
+
+static inline bool weir__verb_charges(enum weir__verb verb)
+{
+    return verb != WEIR__PEEK;
 }
 
 static inline bool weir__verb_takes(enum weir__verb verb)

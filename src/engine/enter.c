@@ -19,6 +19,7 @@
  */
 #include "engine/far.h"
 #include "engine/lists.h"
+#include "engine/overflow.h"
 #include "engine/queue.h"
 #include "engine/ticket.h"
 #include "engine/visit.h"
@@ -79,14 +80,15 @@ static int rest(struct visitor *x, const struct weir__memo *memo, int64_t now_ns
 {
     const bool shared = x->w->store->file || x->w->far;
     const bool unheard = x->w->clock.now != NULL || (first && shared);
-    int64_t until_ns = x->deadline_ns;
+    int64_t until_ns = x->deadline_ns, left_ns;
 
     if (first && memo->line.lease_ns > 0 && now_ns < WEIR__NOW_MAX && !x->w->far)
         until_ns = weir__min(until_ns, lease_end(x, now_ns, memo->line.lease_ns));
     if (x->w->clock.sleep)
         return weir__timeline_sleep(&x->time, weir__min(until_ns, now_ns + WEIR__LOOK_AGAIN_NS));
+    left_ns = until_ns - weir__max(0, now_ns); /* the clock of a caller may have stepped back */
     return weir__bell_await(&x->line.bell,
-                            weir__min(until_ns - now_ns, unheard ? WEIR__LOOK_AGAIN_NS : INT64_MAX))
+                            weir__min(left_ns, unheard ? WEIR__LOOK_AGAIN_NS : INT64_MAX))
                ? WEIR_EINTR
                : 0;
 }
@@ -282,23 +284,28 @@ int weir_enter_all(struct weir *w, const struct weir_request *rq, size_t n, stru
 static bool leave_new(struct weir *w, const struct weir__trip *to, struct weir__visit *at,
                       const struct weir__leaving *l)
 {
-    struct weir__table *t = to->clause->table;
+    const struct weir__ask ask = {.now_ns = l->now_ns};
+    struct weir__cell_locks held = {.seat = at->seat, .first = 3};
+    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->edition, to->clause, at->seat,
+                                                to->fingerprint, &at->hold, &ask);
     int64_t free_ns;
 
-    at->state =
-        weir__table_make(t, at->seat, to->fingerprint, l->now_ns, w->full == WEIR_FULL_EVICT,
-                         (struct weir__spared){0}, &at->hold, &free_ns);
-    if (!at->state)
-        return free_ns != WEIR__GROW_FIRST;
-    weir__leave(&to->clause->meter, at->state, l);
-    if (at->state->fresh_ns == 0)
-        weir__table_forget(t, &at->hold);
-    return true;
+    n.owes = UINT32_MAX; /* what a guard learns is kept in a place or not at all */
+    at->state = weir__newcomer_place(&n, &held, &free_ns);
+    if (at->state) {
+        weir__leave(&to->clause->meter, at->state, l);
+        if (at->state->fresh_ns == 0)
+            weir__table_forget(to->clause->table, &at->hold);
+    }
+    weir__journal_settle(at->seat);
+    weir__cells_unlock(&held);
+    return at->state || free_ns != WEIR__GROW_FIRST;
 }
 
 static int leave_key(struct weir *w, struct weir__trip *to, struct weir__seat *seat, uint64_t birth,
                      const struct weir__leaving *l)
 {
+    const struct weir__rescue rescue = weir__rescue_of(w);
     bool settled = true, grows;
     struct weir__visit at;
     const int error = weir__visit_come(to, seat, l->now_ns, &at);
@@ -314,9 +321,9 @@ static int leave_key(struct weir *w, struct weir__trip *to, struct weir__seat *s
         settled = leave_new(w, to, &at, l);
     weir__visit_leave(&at);
     if (!settled)
-        weir__table_grow_now(to->clause->table, l->now_ns);
+        weir__table_grow_now(to->clause->table, &rescue, l->now_ns);
     else if (grows)
-        weir__table_grow(to->clause->table, l->now_ns);
+        weir__table_grow(to->clause->table, &rescue, l->now_ns);
     return settled ? 0 : WEIR__STALE;
 }
 
@@ -360,7 +367,7 @@ static int leave_terms(struct weir *w, struct weir_ticket *t, struct weir__leavi
     struct weir__seat *seat = weir__store_seat(w->store);
 
     if (!seat)
-        return WEIR_EFULL;
+        return weir__store_no_seat(w->store);
     for (; t->n > 0; t->n--) {
         const int i = t->n - 1;
         int error;

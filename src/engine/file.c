@@ -1,4 +1,10 @@
-/* Opening, making and mapping state files. What lies in them is told in format.h. */
+/* Opening, making and mapping state files. What lies in them is told in format.h.
+ *
+ * A file is shared with processes that may be broken or worse. So where its parts lie, how large they are
+ * and where they are mapped is this process's own knowledge, taken once from a header that was found
+ * sound (f->made, f->table_at). What the live header says of tables made since is checked against that
+ * before anything is mapped, and nothing is ever mapped over what is there.
+ */
 #include "engine/file.h"
 
 #include <errno.h>
@@ -15,6 +21,7 @@
 
 #include "engine/clock.h"
 #include "engine/diag.h"
+#include "engine/pin.h"
 
 #define STAMP_EVERY_NS WEIR__NS_PER_S
 #define LOCK_TRIES     1000 /* of a millisecond each */
@@ -44,6 +51,7 @@ static void child_begins(void)
     for (struct weir__file *f = registry; f; f = f->next) {
         f->id = ++last_id;
         (void)pthread_mutex_init(&f->lock, NULL);
+        (void)pthread_mutex_init(&f->maps, NULL);
         weir__seats_forked(&f->seats);
     }
     (void)pthread_mutex_init(&registry_lock, NULL);
@@ -111,17 +119,6 @@ void weir__file_unlock(struct weir__file *f)
 
 /* ---- Mapping ----------------------------------------------------------------------------------- */
 
-/* The file at its largest: address space is taken for that, so that no pointer ever moves. */
-static uint64_t largest(const struct weir__header *h)
-{
-    struct weir__header placed = *h;
-    uint64_t bytes = weir__header_place(&placed);
-
-    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++)
-        bytes += weir__header_table_bytes(h, c);
-    return bytes;
-}
-
 static bool map_part(const struct weir__file *f, uint64_t at, uint64_t bytes)
 {
     void *mem =
@@ -133,25 +130,109 @@ static bool map_part(const struct weir__file *f, uint64_t at, uint64_t bytes)
     return true;
 }
 
-/* Two may do this at once: a map is then made twice, at the same place, of the same bytes. */
-static bool map_table(struct weir__file *f, uint32_t c)
+/* Gives the addresses back to the reserve. */
+static void unmap_part(const struct weir__file *f, uint64_t at, uint64_t bytes)
 {
-    const struct weir__region *r = &f->header->table[c];
-    const uint64_t at = atomic_load(&r->at);
-
-    if (at == 0 || f->mapped[c])
-        return true;
-    f->mapped[c] = map_part(f, at, weir__whole_pages(r->bytes));
-    return f->mapped[c];
+    (void)mmap(f->base + at, bytes, PROT_NONE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-bool weir__file_map_all(struct weir__file *f)
+/* So that a file that was cut short is an error here and not a SIGBUS later. */
+static bool is_as_long(const struct weir__file *f, uint64_t bytes)
 {
-    bool done = true;
+    struct stat st;
 
-    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++)
-        done = map_table(f, c) && done;
-    return done;
+    return fstat(f->fd, &st) == 0 && (uint64_t)st.st_size >= bytes;
+}
+
+static struct weir__table *table_at(const struct weir__file *f, uint64_t at)
+{
+    return (struct weir__table *)(void *)(f->base + at);
+}
+
+/* The caller holds `maps`, and the tables fit. */
+static int map_table_locked(struct weir__file *f, uint32_t c, const struct weir__region *r)
+{
+    const struct weir__table_options o = weir__header_table(&f->made, r, c);
+    const uint64_t at = atomic_load(&r->at), bytes = r->bytes;
+    int error = 0;
+
+    if (!is_as_long(f, at + bytes))
+        return WEIR_EFORMAT;
+    if (!map_part(f, at, bytes))
+        return WEIR_EIO;
+    if (!weir__table_is_sound(table_at(f, at), &o))
+        error = WEIR_EFORMAT;
+    else if (!weir__table_pin(table_at(f, at), &o))
+        error = WEIR_EIO;
+    if (error) {
+        unmap_part(f, at, bytes);
+        return error;
+    }
+    f->made.table[c].bytes = bytes;
+    f->made.table[c].max_keys = o.max_keys;
+    atomic_store(&f->table_at[c], at);
+    return 0;
+}
+
+/* Whether what is mapped is still what the header says. */
+static bool is_where_it_was(const struct weir__file *f, uint32_t c, uint64_t at)
+{
+    const uint64_t ours = atomic_load(&f->table_at[c]);
+
+    return ours == 0 || ours == at;
+}
+
+/* A copy of what the live header says of tables: it is checked, and then it is what is used. */
+static int read_regions(const struct weir__file *f, struct weir__region *table, uint64_t *end)
+{
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
+        const uint64_t at = atomic_load(&f->header->table[c].at);
+
+        atomic_store(&table[c].at, at);
+        table[c].bytes = *(volatile const uint64_t *)&f->header->table[c].bytes;
+        table[c].max_keys = *(volatile const uint64_t *)&f->header->table[c].max_keys;
+        if (!is_where_it_was(f, c, at))
+            return WEIR_EFORMAT;
+    }
+    return weir__header_tables_fit(&f->made, table, end) ? 0 : WEIR_EFORMAT;
+}
+
+static int map_all_locked(struct weir__file *f)
+{
+    struct weir__region table[WEIR__SIZE_CLASSES];
+    uint64_t end;
+    int error = read_regions(f, table, &end);
+
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES && !error; c++)
+        if (atomic_load(&table[c].at) != 0 && atomic_load(&f->table_at[c]) == 0)
+            error = map_table_locked(f, c, &table[c]);
+    return error;
+}
+
+int weir__file_map_all(struct weir__file *f)
+{
+    int error;
+
+    (void)pthread_mutex_lock(&f->maps);
+    error = map_all_locked(f);
+    (void)pthread_mutex_unlock(&f->maps);
+    return error;
+}
+
+struct weir__mapped weir__file_mapped(const struct weir__file *f)
+{
+    struct weir__mapped m = {.base = f->base};
+
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
+        const uint64_t at = atomic_load(&f->table_at[c]);
+
+        if (at == 0)
+            continue;
+        m.table[m.tables] = table_at(f, at);
+        m.table_bytes[m.tables++] = f->made.table[c].bytes;
+    }
+    return m;
 }
 
 /* ---- Tables ------------------------------------------------------------------------------------ */
@@ -171,58 +252,85 @@ static int cannot_map(const struct weir__file *f, uint64_t bytes, struct weir_di
     return weir__diag_errno(why, WEIR_EIO, "%s: cannot map %" PRIu64 " bytes", f->path, bytes);
 }
 
-/* Where the last table ends. (Not header->bytes: who was killed while he made one may have raised that.) */
-static uint64_t end_of(const struct weir__header *h)
+/* Behind the last table. (Not at header->bytes: who was killed while he made one may have raised that.) */
+static int make_table_locked(struct weir__file *f, uint32_t c, const struct weir__table_options *o,
+                             uint64_t at, struct weir_diag *why)
 {
-    struct weir__header placed = *h;
-    uint64_t end = weir__header_place(&placed);
+    const uint64_t bytes = weir__whole_pages(weir__table_size(o));
+    const uint64_t left = f->made.max_memory > at ? f->made.max_memory - at : 0;
+    int error;
 
-    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
-        const uint64_t at = atomic_load(&h->table[c].at);
-
-        if (at != 0 && at + weir__whole_pages(h->table[c].bytes) > end)
-            end = at + weir__whole_pages(h->table[c].bytes);
-    }
-    return end;
-}
-
-static int make_table(struct weir__file *f, uint32_t c, struct weir_diag *why)
-{
-    const struct weir__table_options o = weir__header_table(f->header, c);
-    const uint64_t at = end_of(f->header);
-    const uint64_t bytes = weir__header_table_bytes(f->header, c);
-    const int error = allocate(f, at, bytes, why);
-
+    if (bytes > left)
+        return weir__store_no_room(o, left, why);
+    error = allocate(f, at, bytes, why);
     if (error)
         return error;
     if (!map_part(f, at, bytes))
         return cannot_map(f, bytes, why);
-    (void)weir__table_init(f->base + at, &o);
+    (void)weir__table_init(table_at(f, at), o);
+    if (!weir__table_pin(table_at(f, at), o))
+        return cannot_map(f, bytes, why);
     f->header->table[c].bytes = bytes;
+    f->header->table[c].max_keys = o->max_keys;
     weir__order_stores();
     atomic_store(&f->header->bytes, at + bytes);
     atomic_store(&f->header->table[c].at, at);
-    f->mapped[c] = true;
+    f->made.table[c].bytes = bytes;
+    f->made.table[c].max_keys = o->max_keys;
+    atomic_store(&f->table_at[c], at);
     return 0;
 }
 
-int weir__file_table(struct weir__file *f, uint32_t c, struct weir__table **table,
+static int say_damaged(const struct weir__file *f, uint32_t c, struct weir_diag *why)
+{
+    return weir__diag(why, WEIR_EFORMAT,
+                      "%s: damaged: the table of %zu-byte states contradicts itself", f->path,
+                      weir__size_of_class(c));
+}
+
+/* The caller holds the file's lock and `maps`. */
+static int find_table_locked(struct weir__file *f, uint32_t c, uint64_t keys, struct weir_diag *why)
+{
+    struct weir__region table[WEIR__SIZE_CLASSES];
+    struct weir__table_options o;
+    uint64_t end;
+    int error = read_regions(f, table, &end);
+
+    if (error)
+        return weir__diag(why, error, "%s: damaged: the header contradicts itself", f->path);
+    if (atomic_load(&f->table_at[c]) != 0)
+        return 0;
+    if (atomic_load(&table[c].at) == 0) {
+        o = weir__header_new_table(&f->made, c, keys, end);
+        return make_table_locked(f, c, &o, end, why);
+    }
+    error = map_table_locked(f, c, &table[c]);
+    if (error == WEIR_EFORMAT)
+        return say_damaged(f, c, why);
+    return error ? cannot_map(f, table[c].bytes, why) : 0;
+}
+
+int weir__file_table(struct weir__file *f, uint32_t c, uint64_t keys, struct weir__table **table,
                      struct weir_diag *why)
 {
-    const struct weir__region *r = &f->header->table[c];
-    int error = 0;
+    int error;
 
-    if (atomic_load(&r->at) == 0)
-        error = make_table(f, c, why);
-    else if (!map_table(f, c))
-        error = cannot_map(f, r->bytes, why);
+    (void)pthread_mutex_lock(&f->maps);
+    error = find_table_locked(f, c, keys, why);
+    (void)pthread_mutex_unlock(&f->maps);
     if (!error)
-        *table = (struct weir__table *)(void *)(f->base + atomic_load(&r->at));
-    if (!error && !weir__table_is_sound(*table, weir__size_of_class(c), r->bytes))
-        error = weir__diag(why, WEIR_EFORMAT,
-                           "%s: damaged: the table of %zu-byte states contradicts itself", f->path,
-                           weir__size_of_class(c));
+        *table = table_at(f, atomic_load(&f->table_at[c]));
     return error;
+}
+
+uint64_t weir__file_left(const struct weir__file *f)
+{
+    struct weir__region table[WEIR__SIZE_CLASSES];
+    uint64_t end;
+
+    if (read_regions(f, table, &end) != 0)
+        return 0;
+    return f->made.max_memory > end ? f->made.max_memory - end : 0;
 }
 
 /* ---- Time -------------------------------------------------------------------------------------- */
@@ -236,14 +344,17 @@ static void anchor_locked(struct weir__header *h)
 
     if (weir__boot_id(id) && memcmp(id, h->boot_id, sizeof id) == 0)
         return;
-    atomic_store(&h->offset_ns,
-                 weir__max(atomic_load(&h->stamp_ns), weir__clock_wall(now)) - boottime);
+    atomic_store(
+        &h->offset_ns,
+        weir__sub_sat(weir__max(atomic_load(&h->stamp_ns), weir__clock_wall(now)), boottime));
     memcpy(h->boot_id, id, sizeof id);
 }
 
 void weir__file_stamp(struct weir__file *f, int64_t now_ns)
 {
-    if (now_ns - atomic_load_explicit(&f->header->stamp_ns, memory_order_relaxed) > STAMP_EVERY_NS)
+    const int64_t stamp = atomic_load_explicit(&f->header->stamp_ns, memory_order_relaxed);
+
+    if (stamp < 0 || stamp > WEIR__NOW_MAX || now_ns - stamp > STAMP_EVERY_NS)
         atomic_store_explicit(&f->header->stamp_ns, now_ns, memory_order_relaxed);
 }
 
@@ -256,7 +367,7 @@ static int fill_header(struct weir__header *h, const struct weir_options *o, str
     h->byte_order = WEIR__BYTE_ORDER;
     h->layout = weir__file_layout();
     h->max_keys = o->max_keys;
-    h->max_bytes = o->max_bytes;
+    h->max_memory = o->max_memory;
     h->max_policies = o->max_policies;
     h->seats = WEIR__FILE_SEATS;
     memcpy(h->secret, o->secret, sizeof h->secret);
@@ -273,6 +384,7 @@ static int fill_header(struct weir__header *h, const struct weir_options *o, str
 static int format(struct weir__file *f, const struct weir_options *o, struct weir_diag *why)
 {
     struct weir__header draft = {0};
+    struct weir__table_options first;
     struct weir__directory *d;
     int error = fill_header(&draft, o, why);
 
@@ -280,7 +392,8 @@ static int format(struct weir__file *f, const struct weir_options *o, struct wei
         error = allocate(f, 0, atomic_load(&draft.bytes), why);
     if (error)
         return error;
-    f->reserved = largest(&draft);
+    f->made = draft;
+    f->reserved = weir__header_largest(&draft);
     f->base =
         mmap(NULL, f->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (f->base == MAP_FAILED || !map_part(f, 0, atomic_load(&draft.bytes)))
@@ -289,7 +402,9 @@ static int format(struct weir__file *f, const struct weir_options *o, struct wei
     *f->header = draft;
     d = (struct weir__directory *)(void *)(f->base + draft.directory_at);
     d->max_policies = o->max_policies;
-    error = make_table(f, 0, why);
+    f->made = draft;
+    first = weir__header_new_table(&draft, 0, 0, atomic_load(&draft.bytes));
+    error = make_table_locked(f, 0, &first, atomic_load(&draft.bytes), why);
     atomic_store(&f->header->ready, 1);
     return error;
 }
@@ -401,26 +516,27 @@ static int check_file(int fd, const char *path, struct weir__header *h, struct w
     return weir__header_check(h, (uint64_t)st.st_size, path, why);
 }
 
+static struct weir__directory *directory_of(const struct weir__file *f)
+{
+    return (struct weir__directory *)(void *)(f->base + f->made.directory_at);
+}
+
 static int map_file(struct weir__file *f, const struct weir__header *h, const char *path,
                     struct weir_diag *why)
 {
     struct weir__header placed = *h;
     const uint64_t fixed = weir__header_place(&placed);
 
-    f->reserved = largest(h);
-    if (atomic_load(&h->bytes) > f->reserved)
-        return weir__diag(why, WEIR_EFORMAT, "%s: damaged: larger than it can be", path);
+    f->made = *h;
+    f->reserved = weir__header_largest(h);
     f->base =
         mmap(NULL, f->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (f->base == MAP_FAILED || !map_part(f, 0, fixed))
         return cannot_map(f, f->reserved, why);
     f->header = (struct weir__header *)(void *)f->base;
-    if (((struct weir__directory *)(void *)(f->base + h->directory_at))->max_policies !=
-        h->max_policies)
+    if (!weir__directory_is_sound(directory_of(f), h))
         return weir__diag(why, WEIR_EFORMAT, "%s: damaged: its directory contradicts the header",
                           path);
-    if (!weir__file_map_all(f))
-        return cannot_map(f, f->reserved, why);
     return 0;
 }
 
@@ -442,6 +558,18 @@ static bool was_replaced(const struct weir__file *f)
     return stat(f->path, &now) != 0 || now.st_dev != f->device || now.st_ino != f->inode;
 }
 
+/* The tables that there are. The caller holds the file's lock. */
+static int map_existing(struct weir__file *f, struct weir_diag *why)
+{
+    struct weir__table *unused;
+    int error = 0;
+
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES && !error; c++)
+        if (atomic_load(&f->header->table[c].at) != 0)
+            error = weir__file_table(f, c, 0, &unused, why);
+    return error;
+}
+
 /* The caller holds the registry. REPLACED: begin anew. */
 static int open_new_locked(int fd, const struct stat *st, const char *path, struct weir__file **out,
                            struct weir_diag *why)
@@ -459,6 +587,7 @@ static int open_new_locked(int fd, const struct stat *st, const char *path, stru
     f->device = st->st_dev;
     f->inode = st->st_ino;
     (void)pthread_mutex_init(&f->lock, NULL);
+    (void)pthread_mutex_init(&f->maps, NULL);
     error = f->path ? check_file(fd, path, &h, why) : weir__diag(why, WEIR_ENOMEM, "out of memory");
     if (!error)
         error = map_file(f, &h, path, why);
@@ -475,7 +604,12 @@ static int open_new_locked(int fd, const struct stat *st, const char *path, stru
         return error;
     }
     anchor_locked(f->header);
+    error = map_existing(f, why);
     weir__file_unlock(f);
+    if (error) {
+        discard(f);
+        return error;
+    }
     weir__seats_recover_all(f);
     f->id = ++last_id;
     f->next = registry;
@@ -517,18 +651,25 @@ static int open_existing_locked(const char *path, struct weir__file **out, struc
 }
 
 /* The tables that are there: for those who only look. */
-static int find_tables(struct weir__store *s, struct weir__file *f, struct weir_diag *why)
+static void find_tables(struct weir__store *s, const struct weir__file *f)
 {
-    int error = 0;
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
+        const uint64_t at = atomic_load(&f->table_at[c]);
 
-    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES && !error; c++) {
-        struct weir__table *t = NULL;
-
-        if (atomic_load(&f->header->table[c].at) != 0)
-            error = weir__file_table(f, c, &t, why);
-        atomic_store(&s->table[c], t);
+        atomic_store(&s->table[c], at ? table_at(f, at) : NULL);
     }
-    return error;
+}
+
+/* How far the store's time is ahead of the process's. */
+static int read_clock(struct weir__store *s, const struct weir__file *f, struct weir_diag *why)
+{
+    const int64_t now = weir__clock_now(), offset = atomic_load(&f->header->offset_ns);
+    int64_t then;
+
+    s->ahead_ns = weir__sub_sat(offset, weir__clock_offset());
+    if (__builtin_add_overflow(now, s->ahead_ns, &then) || then < 0 || then > WEIR__NOW_MAX)
+        return weir__diag(why, WEIR_EFORMAT, "%s: damaged: its clock is out of range", f->path);
+    return 0;
 }
 
 int weir__file_open(struct weir__store *s, const char *path, const struct weir_options *o,
@@ -551,18 +692,21 @@ int weir__file_open(struct weir__store *s, const char *path, const struct weir_o
     if (!error) {
         f->users++;
         s->file = f;
-        error = find_tables(s, f, why);
+        error = weir__file_map_all(f);
+        if (error)
+            (void)weir__diag(why, error, "%s: damaged: the header contradicts itself", path);
+        find_tables(s, f);
     }
     (void)pthread_mutex_unlock(&registry_lock);
     (void)pthread_setcancelstate(cancelable, NULL);
     if (error)
         return error; /* what is open is closed with the store */
-    s->directory = (struct weir__directory *)(void *)(f->base + f->header->directory_at);
-    s->max_keys = f->header->max_keys;
-    s->max_bytes = f->header->max_bytes;
-    memcpy(s->secret, f->header->secret, sizeof s->secret);
-    s->ahead_ns = atomic_load(&f->header->offset_ns) - weir__clock_offset();
-    return 0;
+    s->directory = directory_of(f);
+    s->max_keys = f->made.max_keys;
+    s->max_memory = f->made.max_memory;
+    s->max_policies = f->made.max_policies;
+    memcpy(s->secret, f->made.secret, sizeof s->secret);
+    return read_clock(s, f, why);
 }
 
 void weir__file_close(struct weir__file *f)

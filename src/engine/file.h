@@ -17,11 +17,13 @@ struct weir__file {
     unsigned users;
     int fd;
     char *path;           /* for messages */
-    pthread_mutex_t lock; /* of the header, within this process; and of `mapped` */
+    pthread_mutex_t lock; /* of the header, within this process */
     char *base;
     uint64_t reserved;
-    _Atomic bool mapped[WEIR__SIZE_CLASSES];
-    struct weir__header *header;
+    struct weir__header made;    /* as it was when it was checked: the part that never changes */
+    struct weir__header *header; /* the live one, that anybody may write */
+    pthread_mutex_t maps;        /* of table_at; nothing is waited for under it */
+    _Atomic uint64_t table_at[WEIR__SIZE_CLASSES]; /* where tables are mapped; 0: not mapped */
     struct weir__seats seats;
 };
 
@@ -34,12 +36,18 @@ void weir__file_close(struct weir__file *f);
 int weir__file_lock(struct weir__file *f, struct weir_diag *why);
 void weir__file_unlock(struct weir__file *f);
 
-/* The table of a class, made if nobody has made it yet. The caller holds the lock. */
-int weir__file_table(struct weir__file *f, uint32_t size_class, struct weir__table **table,
-                     struct weir_diag *why);
+/* How many bytes of its memory no part of the file has taken. */
+uint64_t weir__file_left(const struct weir__file *f);
 
-/* Maps every table that there is. False: a map failed. */
-bool weir__file_map_all(struct weir__file *f);
+/* The table of a class, made for `keys` keys at least if nobody has made it yet. The caller holds the lock. */
+int weir__file_table(struct weir__file *f, uint32_t size_class, uint64_t keys,
+                     struct weir__table **table, struct weir_diag *why);
+
+/* Maps every table that the header names. What is mapped stays: WEIR_EFORMAT if the header now says
+ * otherwise, or names what cannot be; WEIR_EIO if a map failed. */
+int weir__file_map_all(struct weir__file *f);
+/* What this process has mapped. */
+struct weir__mapped weir__file_mapped(const struct weir__file *f);
 
 /* Remembers that the store's clock has come this far. */
 void weir__file_stamp(struct weir__file *f, int64_t now_ns);

@@ -1,3 +1,4 @@
+/* What a state file's header must say, and what follows from it. The idea is in format.h. */
 #include "engine/format.h"
 
 #include <fcntl.h>
@@ -34,19 +35,18 @@ uint64_t weir__header_place(struct weir__header *h)
     return h->directory_at + weir__whole_pages(weir__directory_size(h->max_policies));
 }
 
-struct weir__table_options weir__header_table(const struct weir__header *h, uint32_t size_class)
+struct weir__table_options weir__header_table(const struct weir__header *made,
+                                              const struct weir__region *r, uint32_t size_class)
 {
-    const struct weir__store as = {.max_keys = h->max_keys, .max_bytes = h->max_bytes};
-
-    return (struct weir__table_options){weir__size_of_class(size_class),
-                                        weir__store_class_keys(&as, size_class), true};
+    return weir__class_options(size_class, true, made->max_keys, made->max_policies, r->max_keys,
+                               0);
 }
 
-uint64_t weir__header_table_bytes(const struct weir__header *h, uint32_t size_class)
+struct weir__table_options weir__header_new_table(const struct weir__header *made,
+                                                  uint32_t size_class, uint64_t keys, uint64_t end)
 {
-    const struct weir__table_options o = weir__header_table(h, size_class);
-
-    return weir__whole_pages(weir__table_size(&o));
+    return weir__class_options(size_class, true, made->max_keys, made->max_policies, keys,
+                               made->max_memory > end ? made->max_memory - end : 0);
 }
 
 bool weir__boot_id(char id[WEIR__BOOT_ID])
@@ -74,25 +74,82 @@ int64_t weir__header_now(const struct weir__header *h)
 {
     const int64_t now = weir__clock_now();
 
-    if (same_boot(h))
-        return now - weir__clock_offset() + atomic_load(&h->offset_ns);
-    return weir__max(atomic_load(&h->stamp_ns), weir__clock_wall(now));
+    const int64_t offset = atomic_load(&h->offset_ns), stamp = atomic_load(&h->stamp_ns);
+    int64_t then;
+
+    if (stamp < 0 || stamp > WEIR__NOW_MAX)
+        return -1;
+    if (!same_boot(h))
+        return weir__max(stamp, weir__clock_wall(now));
+    if (__builtin_add_overflow(now - weir__clock_offset(), offset, &then) || then > WEIR__NOW_MAX)
+        return -1;
+    return then;
 }
 
-/* Behind the directory, and within the file. */
-static bool tables_fit(const struct weir__header *h)
+uint64_t weir__header_largest(const struct weir__header *h)
 {
     struct weir__header placed = *h;
-    const uint64_t bytes = atomic_load(&h->bytes), first = weir__header_place(&placed);
+    const uint64_t least = weir__header_place(&placed);
 
-    for (int i = 0; i < WEIR__SIZE_CLASSES; i++) {
-        const uint64_t at = atomic_load(&h->table[i].at);
+    return weir__whole_pages(h->max_memory > least ? h->max_memory : least);
+}
 
-        if (at != 0 && (at % WEIR__FILE_PAGE != 0 || at < first || h->table[i].bytes > bytes ||
-                        at > bytes - h->table[i].bytes))
+static bool ends_there(const uint64_t *end, uint64_t at)
+{
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++)
+        if (end[c] == at)
+            return true;
+    return false;
+}
+
+/* How long the table of a region must be; 0: there can be no such table. */
+static uint64_t region_bytes(const struct weir__header *made, const struct weir__region *r,
+                             uint32_t size_class)
+{
+    struct weir__table_options o;
+
+    if (r->max_keys < 1 || r->max_keys > WEIR_MAX_KEYS_MOST)
+        return 0;
+    o = weir__header_table(made, r, size_class);
+    return weir__whole_pages(weir__table_size(&o));
+}
+
+bool weir__header_tables_fit(const struct weir__header *made, const struct weir__region *table,
+                             uint64_t *end)
+{
+    struct weir__header placed = *made;
+    const uint64_t first = weir__header_place(&placed), most = weir__header_largest(made);
+    uint64_t begins[WEIR__SIZE_CLASSES] = {0}, ends[WEIR__SIZE_CLASSES] = {0}, sum = first;
+
+    *end = first;
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
+        const uint64_t at = atomic_load(&table[c].at);
+        uint64_t bytes;
+
+        if (at == 0)
+            continue;
+        bytes = region_bytes(made, &table[c], c);
+        if (at % WEIR__FILE_PAGE != 0 || at < first || bytes == 0 || bytes > most ||
+            at > most - bytes || table[c].bytes != bytes)
             return false;
+        begins[c] = at;
+        ends[c] = at + bytes;
+        sum += bytes;
+        *end = ends[c] > *end ? ends[c] : *end;
     }
-    return true;
+    /* Each begins where another ends, so there is a row of them from the first byte to the last; and all
+     * together are as long as that row, so there is none beside it, and it is not too long. */
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++)
+        if (begins[c] != 0 && begins[c] != first && !ends_there(ends, begins[c]))
+            return false;
+    return sum == *end;
+}
+
+bool weir__directory_is_sound(const struct weir__directory *d, const struct weir__header *made)
+{
+    const int64_t born = atomic_load(&d->born_ns);
+
+    return d->max_policies == made->max_policies && born >= 0 && born <= WEIR__NOW_MAX;
 }
 
 static bool parts_fit(const struct weir__header *h)
@@ -101,8 +158,34 @@ static bool parts_fit(const struct weir__header *h)
 
     return h->seats == WEIR__FILE_SEATS && h->max_policies >= 1 &&
            h->max_policies <= WEIR_POLICIES_MOST && h->max_keys >= 1 &&
-           h->max_keys <= WEIR_MAX_KEYS_MOST && weir__header_place(&placed) <= h->bytes &&
+           h->max_keys <= WEIR_MAX_KEYS_MOST && h->max_memory >= 1 &&
+           h->max_memory <= WEIR__MAX_MEMORY_MOST && weir__header_place(&placed) <= h->bytes &&
            placed.journals_at == h->journals_at && placed.directory_at == h->directory_at;
+}
+
+/* The size of the file: up to the last table, or further, if the maker of one did not live to name it. */
+static bool tables_fit(const struct weir__header *h)
+{
+    const uint64_t bytes = atomic_load(&h->bytes);
+    uint64_t end;
+
+    if (!weir__header_tables_fit(h, h->table, &end) || atomic_load(&h->table[0].at) == 0)
+        return false;
+    return bytes >= end && bytes <= weir__header_largest(h) && bytes % WEIR__FILE_PAGE == 0;
+}
+
+static int another_version(uint32_t version, const char *path, struct weir_diag *why)
+{
+    if (version > WEIR__FILE_VERSION)
+        return weir__diag(
+            why, WEIR_EVERSION,
+            "%s: of version %u, newer; this is version %d: use the weir that wrote it", path,
+            version, WEIR__FILE_VERSION);
+    return weir__diag(
+        why, WEIR_EVERSION,
+        "%s: of version %u, older; this is version %d, which cannot read it: move the "
+        "file away and start anew",
+        path, version, WEIR__FILE_VERSION);
 }
 
 int weir__header_check(const struct weir__header *h, uint64_t file_bytes, const char *path,
@@ -120,10 +203,7 @@ int weir__header_check(const struct weir__header *h, uint64_t file_bytes, const 
         return weir__diag(why, WEIR_EFORMAT, "%s: written on a machine of another byte order",
                           path);
     if (h->version != WEIR__FILE_VERSION)
-        return weir__diag(
-            why, WEIR_EVERSION, "%s: of version %u, %s; this is version %d%s", path, h->version,
-            h->version < WEIR__FILE_VERSION ? "older" : "newer", WEIR__FILE_VERSION,
-            h->version < WEIR__FILE_VERSION ? ": `weir store convert` brings it forward" : "");
+        return another_version(h->version, path, why);
     if (h->checksum != weir__header_checksum(h))
         return weir__diag(why, WEIR_EFORMAT, "%s: damaged: the header's checksum is wrong", path);
     if (h->layout != weir__file_layout())
@@ -135,5 +215,7 @@ int weir__header_check(const struct weir__header *h, uint64_t file_bytes, const 
     if (file_bytes < atomic_load(&h->bytes))
         return weir__diag(why, WEIR_EFORMAT, "%s: truncated: %" PRIu64 " bytes of %" PRIu64, path,
                           file_bytes, atomic_load(&h->bytes));
+    if (weir__header_now(h) < 0)
+        return weir__diag(why, WEIR_EFORMAT, "%s: damaged: its clock is out of range", path);
     return 0;
 }

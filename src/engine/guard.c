@@ -71,7 +71,7 @@ static int view(struct weir *w, const struct weir_request *rq, int term, int64_t
     int error;
 
     if (!to.edition || !seat)
-        return seat ? WEIR__STALE : WEIR_EFULL;
+        return seat ? WEIR__STALE : weir__store_no_seat(w->store);
     if (term >= to.edition->n || !weir__meter_guards(&to.edition->clause[term].meter))
         return WEIR_EINVAL;
     by = weir__edition_for(to.edition, weir__key_hash(w->store, rq));

@@ -141,7 +141,8 @@ static void allow(struct weir__edition *e, struct weir__state *const *state, str
     struct weir__due before, after;
 
     if (!e->plain || !m->algo->judge ||
-        (state[0]->fresh_ns != 0 && weir__state_version(state[0]) != m->version)) {
+        (state[0]->fresh_ns != 0 && weir__state_version(state[0]) != m->version) ||
+        state[0]->fresh_ns - ask.now_ns > m->most_ns || (state[0]->word & m->mark) != 0) {
         weir__errand_take(e, state, x);
         return;
     }
@@ -181,11 +182,14 @@ static inline bool refused_at_a_glance(const struct weir_limiter *l, int64_t now
 {
     const uint64_t turn = atomic_load_explicit(&l->glance_turn, memory_order_acquire);
     const int64_t glance_ns = atomic_load_explicit(&l->glance_ns, memory_order_acquire);
+    const int64_t most_ns = atomic_load_explicit(&l->glance_most_ns, memory_order_acquire);
     const int64_t fresh_ns = weir__pair_fresh_ns(&l->pair);
     const uint64_t again = atomic_load_explicit(&l->glance_turn, memory_order_relaxed);
 
     /* Unsigned, for the caller's now may be anything; of one that is outside time we may say no. */
-    return (int64_t)((uint64_t)fresh_ns - (uint64_t)now_ns) > glance_ns && again == turn;
+    const int64_t ahead_ns = (int64_t)((uint64_t)fresh_ns - (uint64_t)now_ns);
+
+    return ahead_ns > glance_ns && ahead_ns <= most_ns && again == turn;
 }
 
 static bool allow_in_full(struct weir_limiter *l, struct weir__instant at)

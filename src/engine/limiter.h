@@ -42,9 +42,10 @@ struct weir_limiter {
         WEIR__CACHE_LINE) struct weir__pair pair; /* alone on a line that is written all the time */
 
     alignas(WEIR__CACHE_LINE) struct weir__edition *_Atomic lone;
-    /* A pair that is fresh only after more than glance_ns refuses 1, now, whatever the rest of it
-     * says. INT64_MAX: there is none. The turn changes whenever one ends. */
-    _Atomic int64_t glance_ns;
+    /* A pair that is fresh only after more than glance_ns, and after no more than glance_most_ns,
+     * refuses 1, now, whatever the rest of it says. (After longer, the clock may have stepped back.)
+     * INT64_MAX: there is none. The turn changes whenever one ends. */
+    _Atomic int64_t glance_ns, glance_most_ns;
     _Atomic uint64_t glance_turn;
     _Atomic uint32_t resets;
 

@@ -67,13 +67,22 @@ static void end_glance(struct weir_limiter *l)
     (void)atomic_fetch_add(&l->glance_turn, 1);
 }
 
+/* Converts a state to the version in force, and asks it nothing. */
+static void convert(struct weir__edition *e, struct weir__state *const *state,
+                    struct weir__errand *x)
+{
+    for (int i = 0; i < e->n; i++)
+        if (state[i]->fresh_ns != 0 && weir__state_version(state[i]) != e->clause[i].meter.version)
+            weir__bring_up(&e->clause[i].meter, state[i], x->at.now_ns);
+}
+
 /* The edition is shown, and nobody judges by another. */
 static void begin_glance(struct weir_limiter *l, struct weir__edition *e, struct weir__instant at)
 {
-    struct weir_verdict v;
-    struct weir__errand look = {.at = at, .v = &v};
+    struct weir__errand look = {.at = at};
 
-    weir__limiter_run(l, weir__errand_peek, &look); /* converts what is in the pair */
+    weir__limiter_run(l, convert, &look);
+    atomic_store_explicit(&l->glance_most_ns, e->clause[0].meter.most_ns, memory_order_release);
     atomic_store_explicit(&l->glance_ns, glance_of(e), memory_order_release);
 }
 

@@ -11,6 +11,7 @@
  *   (2) Nobody sleeps who cannot be served by its deadline, as things stand.
  *   (3) A waiter is in the row exactly while it has no grant.
  *   (4) A change, a reset, a refund or a cancel wakes the first: it may pass sooner now.
+ *   (5) Whoever is refused when its time is over asks no more, whatever a peek says.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -92,7 +93,7 @@ static bool try_once(struct wait *w, bool is_first, int64_t *pause_ns)
         ask(w, at);
     else
         w->v = peek(w, at, left);
-    if (asks && w->v.allowed)
+    if (asks && (w->v.allowed || left == 0))
         return true;
     chance_in_ns = next_chance_in(w, at);
     if (chance_in_ns < 0)

@@ -22,6 +22,16 @@ static uint64_t mask_for(uint64_t n)
     return slots - 1;
 }
 
+static struct weir__key_set *set_empty(uint64_t keys)
+{
+    const uint64_t mask = mask_for(keys);
+    struct weir__key_set *s = calloc(1, sizeof *s + (mask + 1) * sizeof s->slot[0]);
+
+    if (s)
+        s->mask = mask;
+    return s;
+}
+
 static void set_add(struct weir__key_set *s, uint64_t key)
 {
     uint64_t i;
@@ -38,12 +48,10 @@ static void set_add(struct weir__key_set *s, uint64_t key)
 static struct weir__key_set *set_make(const struct weir__store *store, const struct weir_bytes *key,
                                       size_t n)
 {
-    const uint64_t mask = mask_for(n);
-    struct weir__key_set *s = calloc(1, sizeof *s + (mask + 1) * sizeof s->slot[0]);
+    struct weir__key_set *s = set_empty(n);
 
     if (!s)
         return NULL;
-    s->mask = mask;
     for (size_t i = 0; i < n; i++)
         set_add(s, weir__hash(key[i].at, key[i].len, store->secret));
     return s;
@@ -55,8 +63,10 @@ void weir__lists_close(struct weir__lists *l)
 {
     if (!l)
         return;
-    for (size_t i = 0; i < l->n; i++)
+    for (size_t i = 0; i < l->n; i++) {
         free(l->rule[i].term);
+        free(l->rule[i].bytes);
+    }
     free(l->list[WEIR_LIST_DENY]);
     free(l->list[WEIR_LIST_ALLOW]);
     free(l->rule);
@@ -97,25 +107,37 @@ static int make_room(struct weir__lists *l)
     return 0;
 }
 
+static unsigned char *bytes_copy(const struct weir_request *rq)
+{
+    unsigned char *bytes = malloc(rq->key_len ? rq->key_len : 1);
+
+    if (bytes && rq->key_len > 0)
+        memcpy(bytes, rq->key, rq->key_len);
+    return bytes;
+}
+
 /* Sets the rule of a key, or takes it away; *old is what was there, so that it can be put back. */
-static int rule_set(struct weir__lists *l, uint64_t key, const struct weir_limit *limit,
-                    struct weir__rule *old)
+static int rule_set(struct weir__lists *l, uint64_t key, const struct weir_request *rq,
+                    const struct weir_limit *limit, struct weir__rule *old)
 {
     struct weir__rule *r = rule_find(l, key);
     struct weir_term *term = limit ? terms_copy(limit) : NULL;
-    int error = limit && !term ? WEIR_ENOMEM : 0;
+    unsigned char *bytes = r ? r->bytes : limit ? bytes_copy(rq) : NULL;
+    int error = limit && (!term || !bytes) ? WEIR_ENOMEM : 0;
 
     *old = r ? *r : (struct weir__rule){.key = key};
     if (!error && !r && limit)
         error = make_room(l);
     if (error) {
         free(term);
+        if (!r)
+            free(bytes);
         return error;
     }
     if (limit && !r)
         r = &l->rule[l->n++];
     if (limit)
-        *r = (struct weir__rule){.key = key, .term = term, .n = limit->n};
+        *r = (struct weir__rule){key, term, limit->n, bytes, rq->key_len};
     else if (r)
         *r = l->rule[--l->n];
     return 0;
@@ -127,6 +149,8 @@ static void rule_put_back(struct weir__lists *l, const struct weir__rule *old)
 
     if (r)
         free(r->term);
+    if (r && !old->term)
+        free(r->bytes); /* it was new */
     if (!r && old->term)
         r = &l->rule[l->n++]; /* there was room for it before */
     if (r && old->term)
@@ -180,7 +204,7 @@ static int override_open(struct weir__edition **out, const struct weir__rule *r,
         c->scope = b->scope;
         memcpy(c->secret, b->secret, sizeof c->secret);
         c->table = b->table;
-        c->size_class = b->size_class;
+        c->placing = b->placing; /* but not its cells: their joins are by the policy's limit */
     }
     *out = e;
     return 0;
@@ -222,7 +246,9 @@ static int own_open(struct weir__own **out, const struct weir__rule *r, uint64_t
         return WEIR_ENOMEM;
     own->holders = 1;
     own->term = r->term;
-    memcpy(own->fingerprint, r->fingerprint, sizeof own->fingerprint);
+    for (int i = 0; i < base->n; i++)
+        own->fingerprint[i] = weir__fingerprint_at(
+            &base->clause[i], &(struct weir_request){.key = r->bytes, .key_len = r->len});
     error = override_open(&own->edition, r, base);
     if (error || !own->edition)
         free(own);
@@ -245,6 +271,20 @@ static int add_rule(struct weir__exceptions *x, const struct weir__rule *r,
     return 0;
 }
 
+/* The fingerprints of all keys that have a limit of their own. */
+static int gather_own(struct weir__exceptions *x, int terms)
+{
+    if (x->n == 0)
+        return 0;
+    x->own = set_empty(x->n * (uint64_t)terms);
+    if (!x->own)
+        return WEIR_ENOMEM;
+    for (uint64_t i = 0; i <= x->mask; i++)
+        for (int k = 0; x->slot[i].key != 0 && k < terms; k++)
+            set_add(x->own, x->slot[i].own->fingerprint[k]);
+    return 0;
+}
+
 int weir__exceptions_open(struct weir__edition *e, const struct weir__lists *l,
                           const struct weir__exceptions *like)
 {
@@ -263,6 +303,8 @@ int weir__exceptions_open(struct weir__edition *e, const struct weir__lists *l,
     x->list[1] = l->list[1];
     for (size_t i = 0; i < l->n && !error; i++)
         error = add_rule(x, &l->rule[i], e, like);
+    if (!error)
+        error = gather_own(x, e->n);
     if (error) {
         weir__exceptions_close(x);
         return error;
@@ -288,6 +330,8 @@ void weir__exceptions_close(struct weir__exceptions *x)
 {
     for (uint64_t i = 0; x && i <= x->mask; i++)
         own_close(x->slot[i].own);
+    if (x)
+        free(x->own);
     free(x);
 }
 
@@ -326,8 +370,7 @@ static void retire(struct weir *w, const struct weir_policy *p, struct weir__edi
 {
     if (!old)
         return;
-    weir__readers_wait();
-    weir__edition_close(old);
+    weir__edition_retire(p->store, old);
     weir__queue_ring_all(w, p);
 }
 
@@ -337,20 +380,22 @@ typedef int replace_locked(struct weir_policy *p, void *arg, struct weir__editio
 static int replace(struct weir *w, struct weir_policy *p, replace_locked *how, void *arg)
 {
     struct weir__edition *old = NULL;
-    int error;
+    int cancelable, error;
 
     if (!weir__store_seat(p->store)) /* before the mutex: to get one may need other locks */
-        return WEIR_EFULL;
+        return weir__store_no_seat(p->store);
+    cancelable = weir__changes_lock(p->store);
     do {
         error = weir__policy_refresh(p);
         if (error)
-            return error;
+            break;
         (void)pthread_mutex_lock(&p->store->lock);
         error = lists_make(p);
         if (!error)
             error = how(p, arg, &old);
         (void)pthread_mutex_unlock(&p->store->lock);
     } while (error == WEIR__STALE);
+    weir__changes_unlock(p->store, cancelable);
     retire(w, p, old);
     return error;
 }
@@ -377,7 +422,7 @@ static int set_list_locked(struct weir_policy *p, void *arg, struct weir__editio
         p->lists->list[l->which] = was;
         return error;
     }
-    atomic_store_explicit(&p->edition, next, memory_order_release);
+    weir__policy_publish(p, next);
     l->set = was; /* once its readers have gone */
     *old = now;
     return 0;
@@ -466,15 +511,6 @@ static bool keeps_system(const struct weir_limit *limit, const struct weir__edit
     return true;
 }
 
-static void note_fingerprints(const struct weir_policy *p, const struct overriding *o,
-                              const struct weir__edition *e)
-{
-    struct weir__rule *r = rule_find(p->lists, o->key);
-
-    for (int i = 0; r && i < e->n; i++)
-        r->fingerprint[i] = weir__fingerprint_at(&e->clause[i], &o->rq);
-}
-
 /* The policy's rules are as they are to be: makes an edition of them. */
 static int publish_locked(struct weir_policy *p, const struct overriding *o,
                           struct weir__edition *now, struct weir__edition **old)
@@ -510,16 +546,18 @@ static int override_locked(struct weir_policy *p, void *arg, struct weir__editio
 
     if (!now)
         return WEIR__STALE;
-    error = rule_set(p->lists, o->key, o->limit, &before);
+    error = rule_set(p->lists, o->key, &o->rq, o->limit, &before);
     if (error)
         return error;
-    note_fingerprints(p, o, now);
     error = publish_locked(p, o, now, old);
-    if (error)
+    if (error) {
         rule_put_back(p->lists, &before);
-    else
-        free(before.term);
-    return error;
+        return error;
+    }
+    free(before.term);
+    if (!o->limit)
+        free(before.bytes); /* the rule is gone */
+    return 0;
 }
 
 static int override_set(struct weir *w, struct weir_policy *p, const void *key, size_t key_len,

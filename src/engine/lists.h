@@ -51,7 +51,7 @@ static inline bool weir__key_set_has(const struct weir__key_set *s, uint64_t key
 struct weir__own {
     _Atomic uint32_t holders;
     const struct weir_term *term;         /* of the rule it was made from */
-    uint64_t fingerprint[WEIR_TERMS_MAX]; /* of the key under each term, as of when it was set */
+    uint64_t fingerprint[WEIR_TERMS_MAX]; /* of the key under each term */
     struct weir__edition *edition;
 };
 
@@ -62,6 +62,7 @@ struct weir__override {
 
 struct weir__exceptions {
     const struct weir__key_set *list[2]; /* by enum weir_list; the policy's */
+    struct weir__key_set *own; /* fingerprints of keys with limits of their own; or NULL */
     uint64_t n, mask;
     struct weir__override slot[];
 };
@@ -95,6 +96,12 @@ static inline struct weir__edition *weir__edition_since(struct weir__edition *e,
     return weir__edition_of(e, fingerprint, index);
 }
 
+/* Whether a state of that fingerprint belongs to a key with a limit of its own. */
+static inline bool weir__exceptions_own(const struct weir__exceptions *x, uint64_t fingerprint)
+{
+    return x && weir__key_set_has(x->own, fingerprint);
+}
+
 /* A term of the limit that judges a key: `by`, in an edition in force. */
 static inline struct weir__clause *weir__clause_of(struct weir__edition *e,
                                                    struct weir__edition *by, uint32_t index)
@@ -118,7 +125,8 @@ struct weir__lists {
         uint64_t key;
         struct weir_term *term; /* [n] */
         int n;
-        uint64_t fingerprint[WEIR_TERMS_MAX];
+        unsigned char *bytes; /* of the key: a policy that begins anew hashes it otherwise */
+        size_t len;
     } * rule;
 };
 

@@ -24,26 +24,6 @@
 
 /* ---- From the record to the edition ------------------------------------------------------------ */
 
-int weir__clause_place(struct weir__store *s, struct weir__clause *c, struct weir_diag *why)
-{
-    c->size_class = weir__size_class(weir__meter_state_size(&c->meter));
-    for (uint64_t i = 0; i < 2; i++) {
-        const uint64_t seed[2] = {c->scope, i};
-
-        c->secret[i] = weir__hash(seed, sizeof seed, s->secret);
-    }
-    return weir__store_table(s, c->size_class, &c->table, why);
-}
-
-int weir__edition_place(struct weir__store *s, struct weir__edition *e, struct weir_diag *why)
-{
-    int error = 0;
-
-    for (int i = 0; i < e->n && !error; i++)
-        error = weir__clause_place(s, &e->clause[i], why);
-    return error;
-}
-
 static void say_unread(const struct weir__record *r, int error, struct weir_diag *why)
 {
     if (error == WEIR_EFORMAT)
@@ -107,17 +87,30 @@ static int refresh_locked(struct weir_policy *p, struct weir__edition **old, str
     }
     atomic_store(&p->guards, e->guards);
     atomic_store(&p->feels, e->feels);
-    atomic_store_explicit(&p->edition, e, memory_order_release);
+    weir__policy_publish(p, e);
+    if (*old)
+        weir__owners_remove(&p->store->owners, *old);
+    weir__store_count_limits(p->store);
     return 0;
 }
 
-/* Once its readers are gone. Whoever waits under it has another limit now. */
+void weir__edition_retire(struct weir__store *s, struct weir__edition *e)
+{
+    if (!e)
+        return;
+    (void)pthread_mutex_lock(&s->lock);
+    weir__owners_remove(&s->owners, e);
+    (void)pthread_mutex_unlock(&s->lock);
+    weir__readers_wait();
+    weir__edition_close(e);
+}
+
+/* Whoever waits under the edition that was in force has another limit now. */
 static void retire(struct weir_policy *p, struct weir__edition *e)
 {
     if (!e)
         return;
-    weir__readers_wait();
-    weir__edition_close(e);
+    weir__edition_retire(p->store, e);
     weir__queue_ring_all(p->engine, p);
 }
 
@@ -136,8 +129,10 @@ int weir__policy_refresh(struct weir_policy *p)
         error = refresh_locked(p, &before, NULL);
         if (!error && before && !old)
             old = before;
-        else if (!error)
-            weir__edition_close(before); /* nobody but us has seen it */
+        else if (!error) {
+            weir__readers_wait();
+            weir__edition_close(before);
+        }
         if (error != WEIR_EFORMAT)
             break;
     }
@@ -151,19 +146,23 @@ int weir__policy_refresh(struct weir_policy *p)
 
 /* ---- Records ----------------------------------------------------------------------------------- */
 
-static struct weir__record *find_record(struct weir__directory *d, const char *name)
+static struct weir__record *find_record(const struct weir__store *s, const char *name)
 {
-    for (uint64_t i = 0; i < d->max_policies; i++)
-        if (atomic_load(&d->record[i].tag) != 0 && strcmp(d->record[i].name, name) == 0)
-            return &d->record[i];
+    struct weir__record *const r = s->directory->record;
+
+    for (uint64_t i = 0; i < s->max_policies; i++)
+        if (atomic_load(&r[i].tag) != 0 && strncmp(r[i].name, name, WEIR_NAME_MAX) == 0)
+            return &r[i];
     return NULL;
 }
 
-static struct weir__record *free_record(struct weir__directory *d)
+static struct weir__record *free_record(const struct weir__store *s)
 {
-    for (uint64_t i = 0; i < d->max_policies; i++)
-        if (atomic_load(&d->record[i].tag) == 0)
-            return &d->record[i];
+    struct weir__record *const r = s->directory->record;
+
+    for (uint64_t i = 0; i < s->max_policies; i++)
+        if (atomic_load(&r[i].tag) == 0)
+            return &r[i];
     return NULL;
 }
 
@@ -187,68 +186,6 @@ static void publish(struct weir__directory *d, struct weir__record *r, const cha
 
 /* ---- Setting ----------------------------------------------------------------------------------- */
 
-/* How long a key takes to become as good as new that has just used all it may. */
-static int64_t span_of(const struct weir__meter *m, int64_t now_ns)
-{
-    struct weir__state *s = calloc(1, weir__meter_state_size(m));
-    const struct weir__ask ask = {.cost = m->limit, .now_ns = now_ns, .edge_ns = now_ns + 1};
-    struct weir_verdict v = {.reset_after_ns = m->term.period_ns};
-
-    if (s)
-        weir__take(m, s, &ask, &v);
-    free(s);
-    return weir__max(v.reset_after_ns, m->term.period_ns);
-}
-
-/* The same of a guard, whose keys remember a call for some time after it has ended. While one is in
- * flight the state itself says so. A breaker whose probes are out remembers them for longer. */
-static int64_t memory_of(const struct weir__meter *m, int64_t now_ns)
-{
-    struct weir__state *s = calloc(1, weir__meter_state_size(m));
-    const struct weir__ask enter = {.cost = 1, .now_ns = now_ns}, look = {.now_ns = now_ns};
-    const struct weir__leaving exit = {now_ns, now_ns, 1, WEIR_SUCCESS};
-    struct weir_verdict v = {0};
-
-    if (s) {
-        weir__take(m, s, &enter, &v);
-        weir__leave(m, s, &exit);
-        weir__peek(m, s, &look, &v);
-    }
-    free(s);
-    return weir__max(v.reset_after_ns, weir__max(m->term.lease_ns, m->term.window_ns)) +
-           m->term.probe_ns + m->term.open_most_ns;
-}
-
-/* Under another limit, states not touched since may be fresh later than they say: the table must know,
- * or it would give their places away (decision 7). How much later is each algorithm's business; never
- * more than all of the new limit, and what is owed beyond that grows as the time of one event does. */
-static void stretch(const struct weir__edition *e, int i, int64_t now_ns)
-{
-    const struct weir__meter *to = &e->clause[i].meter, *from = to->older;
-    const int64_t extra = weir__meter_guards(to) ? memory_of(to, now_ns) : span_of(to, now_ns);
-    const int64_t times = weir__max(1, weir__div_ceil(to->step.ns + 1, from->step.ns + 1));
-
-    for (; from; from = from->older)
-        weir__table_stretch(e->clause[i].table, from->version, now_ns, extra, times);
-}
-
-/* Numbers the terms of a new edition, which stands on `older`. */
-static void number_terms(struct weir__directory *d, struct weir__edition *e,
-                         const struct weir__edition *older)
-{
-    for (int i = 0; i < e->n; i++) {
-        struct weir__clause *c = &e->clause[i];
-        const uint64_t version = atomic_fetch_add(&d->versions, 1) + 1;
-
-        if (older && i < older->n && weir__meter_keeps(&c->meter))
-            c->scope = older->clause[i].scope;
-        else
-            c->scope = atomic_fetch_add(&d->scopes, 1) + 1;
-        /* 0 is not a version; that one number stands for two after four million changes is no harm. */
-        weir__meter_number(&c->meter, (uint32_t)(version % WEIR__VERSION_MOST + 1));
-    }
-}
-
 static bool same_limit(const struct weir__edition *e, const struct weir_limit *limit)
 {
     if (e->n != limit->n)
@@ -269,12 +206,15 @@ static int change_locked(struct weir__store *s, struct weir__record *r, const ch
 
     if (error)
         return weir__diag(why, error, "%s", weir_error_text(error));
-    number_terms(s->directory, e, current);
-    error = weir__edition_place(s, e, why);
+    error = weir__edition_number(s, e);
+    if (error)
+        (void)weir__diag(why, error,
+                         "no version number is free: too many versions of limits are kept");
+    else
+        error = weir__edition_place_anew(s, e, why);
     if (!error) {
-        for (int i = 0; i < e->n; i++)
-            if (weir__meter_keeps(&e->clause[i].meter))
-                stretch(e, i, at.now_ns);
+        weir__edition_stretch(e, at.now_ns);
+        atomic_store(&s->directory->changing, (uint64_t)(r - s->directory->record) + 1);
         publish(s->directory, r, name, e);
     }
     e->older = NULL; /* the caller's */
@@ -285,15 +225,15 @@ static int change_locked(struct weir__store *s, struct weir__record *r, const ch
 static int set_locked(struct weir__store *s, const char *name, const struct weir_limit *limit,
                       struct weir__moment at, struct weir__record **out, struct weir_diag *why)
 {
-    struct weir__record *r = find_record(s->directory, name);
+    struct weir__record *r = find_record(s, name);
     struct weir__edition *current = NULL;
     int error = 0;
 
     if (r)
         error = load_locked(s, r, &current, why);
-    else if (!(r = free_record(s->directory)))
+    else if (!(r = free_record(s)))
         error = weir__diag(why, WEIR_EFULL, "there are %llu policies already, as many as may be",
-                           (unsigned long long)s->directory->max_policies);
+                           (unsigned long long)s->max_policies);
     if (!error && !(current && same_limit(current, limit)))
         error = change_locked(s, r, name, limit, current, at, why);
     weir__edition_close(current);
@@ -345,9 +285,14 @@ static int handle_locked(struct weir *w, struct weir__record *r, struct weir__mo
                          struct weir_policy **out, struct weir__edition **old,
                          struct weir_diag *why)
 {
-    struct weir_policy *p = find_handle(w, r->name);
+    char name[WEIR_NAME_MAX]; /* a copy: in a file anybody may have written it */
+    struct weir_policy *p;
     int error;
 
+    memcpy(name, r->name, sizeof name);
+    if (!memchr(name, '\0', sizeof name))
+        return weir__diag(why, WEIR_EFORMAT, "damaged: the record of a policy does not add up");
+    p = find_handle(w, name);
     *out = p;
     if (p)
         return weir__policy_edition(p) ? 0 : refresh_locked(p, old, why);
@@ -358,11 +303,13 @@ static int handle_locked(struct weir *w, struct weir__record *r, struct weir__mo
     p->tag = atomic_load(&r->tag);
     p->store = w->store;
     p->engine = w;
-    memcpy(p->name, r->name, sizeof p->name);
+    memcpy(p->name, name, sizeof p->name);
     error = refresh_locked(p, old, why);
     if (!error && w->far)
         error = define_far(w, p, at, why);
     if (error) {
+        if (atomic_load(&p->edition))
+            weir__owners_remove(&w->store->owners, atomic_load(&p->edition));
         weir__edition_close(atomic_load(&p->edition));
         free(p);
         return error;
@@ -373,12 +320,49 @@ static int handle_locked(struct weir *w, struct weir__record *r, struct weir__mo
     return 0;
 }
 
-static int set(struct weir *w, const char *name, const struct weir_limit *limit,
-               struct weir__moment at, struct weir_policy **policy, struct weir_diag *why)
+/* Brings up the keys of a limit that was changed: of the last change in this process, or of one that its
+ * maker, here or elsewhere, did not live to finish. Decisions go on meanwhile. The caller holds `changes`. */
+static int finish_change(struct weir *w, int64_t now_ns)
+{
+    struct weir__store *s = w->store;
+    uint64_t changing = atomic_load(&s->directory->changing);
+    const struct weir__exceptions *exceptions = NULL;
+    struct weir__edition *e = NULL;
+    struct weir__record *r;
+    int error = 0;
+
+    if (changing == 0 || changing > s->max_policies) /* none, or damage */
+        return 0;
+    r = &s->directory->record[changing - 1];
+    (void)pthread_mutex_lock(&w->policies_lock);
+    (void)pthread_mutex_lock(&s->lock);
+    for (struct weir_policy *p = atomic_load(&w->policies); p; p = p->next)
+        if (p->record == r && p->tag == atomic_load(&r->tag) && weir__policy_edition(p)) {
+            error = weir__edition_copy(&e, atomic_load(&p->edition), WEIR__VERSIONS_KEPT);
+            if (!error)
+                error = weir__edition_place(s, e, NULL);
+            exceptions =
+                atomic_load(&p->edition)->exceptions; /* they stay while `changes` is held */
+        }
+    if (!e && !error && atomic_load(&r->tag) != 0)
+        error = load_locked(s, r, &e, NULL);
+    (void)pthread_mutex_unlock(&s->lock);
+    (void)pthread_mutex_unlock(&w->policies_lock);
+    if (!error && e)
+        error = weir__edition_bring_up(s, e, exceptions, now_ns);
+    weir__edition_close(e);
+    if (error == WEIR_EBUSY || error == WEIR_ENOMEM)
+        return error;
+    (void)atomic_compare_exchange_strong(&s->directory->changing, &changing, 0);
+    return 0;
+}
+
+/* Sets the limit (NULL: as it is), and finds or makes this process's handle. */
+static int set_and_find(struct weir *w, const char *name, const struct weir_limit *limit,
+                        struct weir__moment at, struct weir_policy **p, struct weir_diag *why)
 {
     struct weir__edition *old = NULL;
     struct weir__record *r = NULL;
-    struct weir_policy *p = NULL;
     int error;
 
     (void)pthread_mutex_lock(&w->policies_lock);
@@ -389,12 +373,44 @@ static int set(struct weir *w, const char *name, const struct weir_limit *limit,
     }
     error = limit ? set_locked(w->store, name, limit, at, &r, why) : 0;
     if (!limit)
-        r = find_record(w->store->directory, name);
+        r = find_record(w->store, name);
     if (!error && r)
-        error = handle_locked(w, r, at, &p, &old, why);
+        error = handle_locked(w, r, at, p, &old, why);
     weir__store_unlock(w->store);
     (void)pthread_mutex_unlock(&w->policies_lock);
-    retire(p, error ? NULL : old);
+    retire(*p, error ? NULL : old);
+    return error;
+}
+
+/* The same for a limit that may be another: the change before it is finished first, and then its own. */
+static int change(struct weir *w, const char *name, const struct weir_limit *limit,
+                  struct weir__moment at, struct weir_policy **p, struct weir_diag *why)
+{
+    int cancelable, error;
+
+    /* Whoever changes a limit touches its keys. Before the locks: to get a seat may need others. */
+    if (!weir__store_seat(w->store))
+        return weir__diag(why, weir__store_no_seat(w->store), "too many threads use the file");
+    cancelable = weir__changes_lock(w->store);
+    error = finish_change(w, at.now_ns);
+    if (error)
+        (void)weir__diag(why, error, "the last change of a limit is not finished: %s",
+                         weir_error_text(error));
+    else
+        error = set_and_find(w, name, limit, at, p, why);
+    if (!error)
+        (void)finish_change(w, at.now_ns); /* else the next one who changes a limit does */
+    weir__changes_unlock(w->store, cancelable);
+    return error;
+}
+
+static int set(struct weir *w, const char *name, const struct weir_limit *limit,
+               struct weir__moment at, struct weir_policy **policy, struct weir_diag *why)
+{
+    struct weir_policy *p = NULL;
+    int error =
+        limit ? change(w, name, limit, at, &p, why) : set_and_find(w, name, NULL, at, &p, why);
+
     if (!error && p && atomic_load(&p->feels) && weir__sampler_want(&w->sampler) != 0)
         error = weir__diag(why, WEIR_EIO,
                            "the policy is set, but no thread could be started to see "
@@ -476,18 +492,22 @@ void weir_policy_limit(struct weir_policy *policy, struct weir_limit *limit)
 int weir_policy_forget(struct weir *w, struct weir_policy *policy)
 {
     struct weir_policy *_Atomic *at = &w->policies;
+    const int cancelable = weir__changes_lock(w->store);
     int error;
 
     (void)pthread_mutex_lock(&w->policies_lock);
     error = weir__store_lock(w->store, NULL);
     if (error) {
         (void)pthread_mutex_unlock(&w->policies_lock);
+        weir__changes_unlock(w->store, cancelable);
         return error;
     }
     if (atomic_load(&policy->record->tag) == policy->tag) {
         atomic_store(&policy->record->tag, 0);
         atomic_fetch_add(&policy->record->generation, 1);
+        weir__store_count_limits(w->store);
     }
+    weir__owners_remove(&w->store->owners, atomic_load(&policy->edition));
     weir__store_unlock(w->store);
     if (atomic_load(at) == policy) {
         atomic_store(at, policy->next);
@@ -499,6 +519,7 @@ int weir_policy_forget(struct weir *w, struct weir_policy *policy)
         p->next = policy->next;
     }
     (void)pthread_mutex_unlock(&w->policies_lock);
+    weir__changes_unlock(w->store, cancelable);
     atomic_fetch_add(&w->forgotten, 1);
     weir__readers_wait();
     if (w->far)
@@ -514,7 +535,7 @@ struct weir_policy *weir_policy_next(struct weir *w, const struct weir_policy *a
     struct weir__directory *d = w->store->directory;
     uint64_t i = after ? (uint64_t)(after->record - d->record) + 1 : 0;
 
-    for (; i < d->max_policies; i++) {
+    for (; i < w->store->max_policies; i++) {
         char name[WEIR_NAME_MAX];
         struct weir_policy *p;
 
@@ -523,7 +544,7 @@ struct weir_policy *weir_policy_next(struct weir *w, const struct weir_policy *a
         memcpy(name, d->record[i].name, sizeof name);
         name[sizeof name - 1] = '\0';
         p = weir_policy_find(w, name);
-        if (p)
+        if (p && p->record == &d->record[i]) /* in a damaged file two may have one name */
             return p;
     }
     return NULL;

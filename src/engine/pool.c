@@ -152,6 +152,22 @@ static void *work(void *arg)
 
 /* ---- Drain and stop ---------------------------------------------------------------------------- */
 
+/* A thread that is cancelled while it waits for the pool would keep the pool's lock for ever. */
+static int lock_uncancelled(struct weir_pool *p)
+{
+    int cancelable;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
+    (void)pthread_mutex_lock(&p->lock);
+    return cancelable;
+}
+
+static void unlock_cancelled(struct weir_pool *p, int cancelable)
+{
+    (void)pthread_mutex_unlock(&p->lock);
+    (void)pthread_setcancelstate(cancelable, NULL);
+}
+
 static void shut_locked(struct weir_pool *p)
 {
     p->shut = true;
@@ -161,18 +177,18 @@ static void shut_locked(struct weir_pool *p)
 size_t weir_pool_drain(struct weir_pool *p, int64_t timeout_ns)
 {
     const struct timespec until = after(weir__max(0, weir__min(timeout_ns, WEIR__SPAN_MAX)));
+    int error = 0, cancelable;
     size_t left;
-    int error = 0;
 
     if (!weir__pool_is_ours(p))
         return 0;
-    (void)pthread_mutex_lock(&p->lock);
+    cancelable = lock_uncancelled(p);
     shut_locked(p);
     while (p->queued + p->running > 0 && error == 0)
         error = timeout_ns == WEIR_FOREVER ? pthread_cond_wait(&p->settle, &p->lock)
                                            : pthread_cond_timedwait(&p->settle, &p->lock, &until);
     left = p->queued + p->running;
-    (void)pthread_mutex_unlock(&p->lock);
+    unlock_cancelled(p, cancelable);
     return left;
 }
 
@@ -199,17 +215,18 @@ static void cancel_locked(struct weir_pool *p, struct weir__job *j)
 size_t weir_pool_stop(struct weir_pool *p)
 {
     size_t dropped = 0;
+    int cancelable;
 
     if (!weir__pool_is_ours(p))
         return 0;
-    (void)pthread_mutex_lock(&p->lock);
+    cancelable = lock_uncancelled(p);
     p->shut = true;
     for (; p->first; dropped++)
         cancel_locked(p, p->first);
     shut_locked(p);
     while (p->running > 0)
         (void)pthread_cond_wait(&p->settle, &p->lock);
-    (void)pthread_mutex_unlock(&p->lock);
+    unlock_cancelled(p, cancelable);
     return dropped;
 }
 

@@ -1,3 +1,4 @@
+/* Seats: record locks, waiting for a holder, and undoing what the dead left. The idea is in seats.h. */
 #include "engine/seats.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@ static bool lock_byte(const struct weir__file *f, uint32_t i, short how)
 
 static struct weir__journal *journal_of(const struct weir__file *f, uint32_t i)
 {
-    return (struct weir__journal *)(void *)(f->base + f->header->journals_at) + i;
+    return (struct weir__journal *)(void *)(f->base + f->made.journals_at) + i;
 }
 
 /* ---- Recovery ---------------------------------------------------------------------------------- */
@@ -40,31 +41,41 @@ static struct weir__journal *journal_of(const struct weir__file *f, uint32_t i)
 /* Undoes the journal of a seat whose byte we hold. */
 static void undo(struct weir__file *f, uint32_t i)
 {
-    if (weir__journal_undo(journal_of(f, i), i + 1, f->base, atomic_load(&f->header->bytes)))
+    const struct weir__mapped mapped = weir__file_mapped(f);
+
+    if (weir__journal_undo(journal_of(f, i), i + 1, &mapped))
         atomic_fetch_add(&f->header->recovered, 1);
 }
 
-/* The caller holds the seats' lock. True if the seat's holder was dead; all of his is undone. `l`, if not
- * NULL, is a lock that shows his number: if his journal does not know of it, the machine went down or
- * the file is damaged, and it is dropped all the same. */
-static bool recover_locked(struct weir__file *f, uint32_t i, struct weir__lock *l)
+/* The caller holds the seats' lock. 1 if the seat's holder was dead, and all of his is undone; 0 if he
+ * lives; or an error: his tables cannot be mapped. `l`, if not NULL, is a lock that shows his number: if
+ * his journal does not know of it, the machine went down or the file is damaged, and it is dropped all
+ * the same. */
+static int recover_locked(struct weir__file *f, uint32_t i, struct weir__lock *l)
 {
     uint32_t number = i + 1;
+    int error;
 
-    if (f->seats.ours[i] != WEIR__SEAT_NOT_OURS || !weir__file_map_all(f) ||
-        !lock_byte(f, i, F_WRLCK))
-        return false;
-    undo(f, i);
-    if (l)
-        (void)atomic_compare_exchange_strong(&l->holder, &number, 0);
+    if (f->seats.ours[i] != WEIR__SEAT_NOT_OURS || !lock_byte(f, i, F_WRLCK))
+        return 0;
+    error = weir__file_map_all(f);
+    if (!error) {
+        undo(f, i);
+        if (l)
+            (void)atomic_compare_exchange_strong(&l->holder, &number, 0);
+    }
     (void)lock_byte(f, i, F_UNLCK);
-    return true;
+    return error ? error : 1;
 }
 
 void weir__seats_recover_all(struct weir__file *f)
 {
+    /* Seats that nobody ever had have nothing to undo. If the word is damaged, what a dead one left is undone
+     * by whoever meets his locks. */
+    const uint64_t claimed = atomic_load(&f->header->claimed);
+
     (void)pthread_mutex_lock(&f->seats.lock);
-    for (uint32_t i = 0; i < WEIR__FILE_SEATS; i++)
+    for (uint32_t i = 0; i < WEIR__FILE_SEATS && i < claimed; i++)
         (void)recover_locked(f, i, NULL);
     (void)pthread_mutex_unlock(&f->seats.lock);
 }
@@ -110,26 +121,34 @@ static bool is_nobody(uint32_t holder, uint32_t me)
     return holder > WEIR__FILE_SEATS || holder == me;
 }
 
-static int64_t look_after(struct weir__file *f, struct weir__lock *l, uint32_t holder, uint32_t me)
+/* Sees to a holder that takes so long; *patience_ns is how long it is worth waiting for. */
+static int look_after(struct weir__file *f, struct weir__lock *l, uint32_t holder, uint32_t me,
+                      int64_t *patience_ns)
 {
-    int64_t patience = PATIENCE_NS;
+    int done = 0;
 
+    *patience_ns = PATIENCE_NS;
     (void)pthread_mutex_lock(&f->seats.lock);
     if (is_nobody(holder, me))
-        (void)atomic_compare_exchange_strong(&l->holder, &holder, 0);
+        done = atomic_compare_exchange_strong(&l->holder, &holder, 0);
     else if (f->seats.ours[holder - 1] != WEIR__SEAT_NOT_OURS)
-        patience = PATIENCE_OWN_NS;
-    else if (recover_locked(f, holder - 1, l))
-        patience = INT64_MAX;
+        *patience_ns = PATIENCE_OWN_NS;
+    else
+        done = recover_locked(f, holder - 1, l);
     (void)pthread_mutex_unlock(&f->seats.lock);
-    return patience;
+    if (done > 0)
+        *patience_ns = INT64_MAX;
+    return done < 0 ? done : 0;
 }
 
 static int wait_for(struct weir__file_seat *me, struct weir__lock *l, uint32_t holder, int64_t now)
 {
     const struct timespec nap = {0, NAP_NS};
-    int64_t patience = look_after(me->file, l, holder, me->seat.number);
+    int64_t patience;
+    const int error = look_after(me->file, l, holder, me->seat.number, &patience);
 
+    if (error)
+        return error;
     if (patience == PATIENCE_NS && now - me->waiting_since_ns > patience &&
         !stands_still(me->file, holder))
         patience = PATIENCE_OWN_NS;
@@ -177,21 +196,39 @@ void weir__seats_forked(struct weir__seats *s)
     memset(s->ours, 0, sizeof s->ours);
 }
 
+/* Whether the seat could be had, with nothing left over from who had it before. The caller holds the
+ * seats' lock. */
+static bool claim_one_locked(struct weir__file *f, uint32_t i)
+{
+    if (f->seats.ours[i] != WEIR__SEAT_NOT_OURS || !lock_byte(f, i, F_WRLCK))
+        return false;
+    if (weir__file_map_all(f) == 0) { /* now: all tables that he used are named */
+        undo(f, i);
+        return true;
+    }
+    (void)lock_byte(f, i, F_UNLCK);
+    return false;
+}
+
 /* A seat for a thread that has none. */
 static struct weir__file_seat *claim(struct weir__file *f)
 {
     struct weir__seats *s = &f->seats;
     struct weir__file_seat *seat = NULL;
 
+    if (weir__file_map_all(f) != 0)
+        return NULL;
     (void)pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < WEIR__FILE_SEATS && !seat; i++)
-        if (s->ours[i] == WEIR__SEAT_NOT_OURS && weir__file_map_all(f) &&
-            lock_byte(f, i, F_WRLCK)) {
-            undo(f, i);
+        if (claim_one_locked(f, i))
             seat = &s->seat[i];
-        }
-    if (seat)
+    if (seat) {
+        const uint64_t number = seat->seat.number;
+
         s->ours[seat - s->seat] = WEIR__SEAT_TAKEN;
+        if (atomic_load(&f->header->claimed) < number)
+            atomic_store(&f->header->claimed, number);
+    }
     (void)pthread_mutex_unlock(&s->lock);
     return seat;
 }
@@ -247,6 +284,13 @@ static struct weir__seat *sit_down(struct weir__file *f)
     memmove(&sittings[1], &sittings[0], sizeof sittings - sizeof sittings[0]);
     sittings[0] = (struct sitting){f->id, seat};
     return &seat->seat;
+}
+
+int weir__file_no_seat(struct weir__file *f)
+{
+    const int error = weir__file_map_all(f);
+
+    return error ? error : WEIR_EFULL;
 }
 
 struct weir__seat *weir__file_seat(struct weir__file *f)

@@ -8,8 +8,10 @@
  * Invariants:
  *   (1) The locks are taken in the order of their addresses. The single path (table.c) takes its
  *       second lock in that order too, or only tries it.
- *   (2) Places for newcomers are made before anything is charged; if one cannot be had, nothing is.
- *       No key of the request is evicted for another of it.
+ *   (2) Places for newcomers are made before anything is charged; if one cannot be had by a key that cannot
+ *       do without (overflow.h), nothing is. No key of the request is evicted for another of it.
+ *       A newcomer that is judged by its cells is judged on a copy; if it gets no place, the copy is joined
+ *       into its cells when all has been charged.
  *   (3) The same key twice under the same term is one state: the second sees the first's charge. It is
  *       tried on a copy, so that a refusal leaves no trace.
  *   (4) Terms are asked in the order of the chain (edition.c), and named as they were written.
@@ -21,6 +23,7 @@
 #include "engine/dice.h"
 #include "engine/far.h"
 #include "engine/lists.h"
+#include "engine/overflow.h"
 #include "engine/ticket.h"
 
 #define LOCKS_MAX (3 * WEIR_TERMS_MAX)
@@ -36,6 +39,8 @@ struct item {
     int first;                 /* the item that has the same state; itself, if it is the first */
     bool repeated;             /* others have the same state */
     bool found, made;
+    bool overflows; /* it gets no place, and is charged in its cells */
+    int newcomer;   /* of the call's, if it is one and the first of its state; else -1 */
     struct weir__hold hold;
     struct weir_verdict own;
 };
@@ -54,9 +59,15 @@ struct call {
     uint64_t fingerprint[WEIR_TERMS_MAX];
     struct weir__lock *lock[LOCKS_MAX];
     int locks;
-    struct weir__state none[WEIR_TERMS_MAX]; /* stand for keys that are not there */
-    unsigned char trial[WEIR_TERMS_MAX][WEIR__SAVED_INLINE];
+    struct weir__newcomer newcomer[WEIR_TERMS_MAX];
+    int newcomers;
+    struct weir__cell_locks cells;
+    /* What stands for keys that are not there: untouched, or what their cells owe. Large ones are in the
+     * scratch. */
+    _Alignas(16) unsigned char start[WEIR_TERMS_MAX][WEIR__SAVED_INLINE];
+    _Alignas(16) unsigned char trial[WEIR_TERMS_MAX][WEIR__SAVED_INLINE];
     bool scratch;                /* the engine's scratch is locked */
+    char *scratch_at;            /* what is left of it */
     struct weir__table *cramped; /* must grow, and then all begins anew; or NULL */
 };
 
@@ -229,58 +240,21 @@ static int lock_all(struct call *c)
     return WEIR__STALE;
 }
 
-/* ---- States ------------------------------------------------------------------------------------ */
-
-static void find_states(struct call *c)
-{
-    for (int i = 0; i < c->n; i++) {
-        struct item *it = &c->item[i];
-        struct weir__state *s;
-
-        if (it->first != i) {
-            c->part[i].state = c->part[it->first].state;
-            continue;
-        }
-        s = weir__table_search_locked(it->clause->table, it->fingerprint, &it->hold);
-        it->found = s != NULL;
-        if (s)
-            weir__table_note(it->clause->table, c->seat, &it->hold);
-        c->part[i].state = s ? s : &c->none[i];
-    }
-}
+/* ---- Scratch ----------------------------------------------------------------------------------- */
 
 static size_t size_of(const struct item *it)
 {
-    return weir__size_of_class(it->clause->size_class);
+    return weir__size_of_class((uint32_t)it->clause->placing.size_class);
 }
 
-/* A copy of every state that is named more than once, to try on. Large ones lie in the engine's
- * scratch, one request at a time. */
-static int copy_trials(struct call *c)
+/* How many copies of its state the item may need: to be tried on, and to start from. */
+static size_t copies_of(const struct call *c, int i)
 {
-    char *at = c->scratch ? c->w->scratch : NULL;
+    const struct item *it = &c->item[i];
 
-    for (int i = 0; i < c->n; i++) {
-        struct item *it = &c->item[i];
-        const size_t bytes = size_of(it);
-        void *copy = c->trial[i];
-
-        if (!it->repeated)
-            continue;
-        if (it->first != i) {
-            c->part[i].trial = c->part[it->first].trial;
-            continue;
-        }
-        if (bytes > WEIR__SAVED_INLINE) {
-            if (!c->scratch)
-                return WEIR_EINVAL;
-            copy = at;
-            at += bytes;
-        }
-        memcpy(copy, c->part[i].state, it->found ? bytes : sizeof(struct weir__state));
-        c->part[i].trial = copy;
-    }
-    return 0;
+    if (it->first != i)
+        return 0;
+    return (size_t)it->repeated + weir__cells_alive(&it->clause->cells, c->now.now_ns);
 }
 
 /* Before the buckets are locked: room for copies of large states, if there will be any. */
@@ -289,9 +263,8 @@ static int lock_scratch(struct call *c)
     size_t bytes = 0;
 
     for (int i = 0; i < c->n; i++)
-        if (c->item[i].repeated && c->item[i].first == i &&
-            size_of(&c->item[i]) > WEIR__SAVED_INLINE)
-            bytes += size_of(&c->item[i]);
+        if (size_of(&c->item[i]) > WEIR__SAVED_INLINE)
+            bytes += copies_of(c, i) * size_of(&c->item[i]);
     if (bytes == 0)
         return 0;
     (void)pthread_mutex_lock(&c->w->scratch_lock);
@@ -304,6 +277,7 @@ static int lock_scratch(struct call *c)
         c->w->scratch = more;
         c->w->scratch_bytes = bytes;
     }
+    c->scratch_at = c->w->scratch;
     return 0;
 }
 
@@ -311,6 +285,111 @@ static void unlock_scratch(struct call *c)
 {
     if (c->scratch)
         (void)pthread_mutex_unlock(&c->w->scratch_lock);
+}
+
+/* Room for a copy of the item's state: `own` if it is small. NULL: there is none, begin anew. */
+static void *room_for(struct call *c, const struct item *it, void *own)
+{
+    const size_t bytes = size_of(it);
+    char *at = c->scratch_at;
+
+    if (bytes <= WEIR__SAVED_INLINE)
+        return own;
+    if (!c->scratch || (size_t)(at - (char *)c->w->scratch) + bytes > c->w->scratch_bytes)
+        return NULL;
+    c->scratch_at += bytes;
+    return at;
+}
+
+/* ---- States ------------------------------------------------------------------------------------ */
+
+/* Those that are not there, with what binds them. */
+static int find_newcomers(struct call *c)
+{
+    c->cells = (struct weir__cell_locks){.seat = c->seat, .first = c->locks};
+    for (int i = 0; i < c->n; i++) {
+        struct item *it = &c->item[i];
+
+        it->newcomer = -1;
+        if (it->first != i ||
+            weir__table_search_locked(it->clause->table, it->fingerprint, &it->hold))
+            continue;
+        it->newcomer = c->newcomers;
+        c->newcomer[c->newcomers] =
+            weir__newcomer_of(c->w, it->policy, it->edition, it->clause, c->seat, it->fingerprint,
+                              &it->hold, &c->part[i].ask);
+        c->newcomer[c->newcomers++].spared =
+            (struct weir__spared){.fingerprint = c->fingerprint, .n = c->n};
+    }
+    return weir__newcomers_bind(c->newcomer, c->newcomers, weir__verb_charges(c->verb), &c->cells);
+}
+
+/* What a newcomer is judged by. */
+static struct weir__state *start_of(struct call *c, int i)
+{
+    const struct weir__newcomer *n = &c->newcomer[c->item[i].newcomer];
+    struct weir__state *s = (void *)c->start[i];
+
+    if (!n->base) {
+        weir__reset(s);
+        return s;
+    }
+    s = room_for(c, &c->item[i], s);
+    if (!s)
+        return NULL;
+    memcpy(s, n->base, weir__meter_state_size(&n->clause->meter));
+    weir__mark_copied(&n->clause->meter, s);
+    return s;
+}
+
+/* 0, or WEIR__STALE: a limit has begun to judge by cells since the scratch was measured. */
+static int find_states(struct call *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        struct item *it = &c->item[i];
+
+        if (it->first != i) {
+            c->part[i].state = c->part[it->first].state;
+            continue;
+        }
+        it->found = it->newcomer < 0;
+        if (it->found) {
+            c->part[i].state =
+                weir__table_search_locked(it->clause->table, it->fingerprint, &it->hold);
+            weir__table_note(it->clause->table, c->seat, &it->hold);
+        } else {
+            c->part[i].state = start_of(c, i);
+        }
+        if (!c->part[i].state)
+            return WEIR__STALE;
+    }
+    return 0;
+}
+
+/* Room for a copy of every state that is named more than once, to try on. */
+static int find_trials(struct call *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        struct item *it = &c->item[i];
+
+        if (!it->repeated)
+            continue;
+        c->part[i].trial = it->first == i ? room_for(c, it, c->trial[i]) : c->part[it->first].trial;
+        if (!c->part[i].trial)
+            return WEIR__STALE;
+    }
+    return 0;
+}
+
+static void copy_trials(struct call *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        const struct weir__state *s = c->part[i].state;
+
+        if (c->item[i].repeated && c->item[i].first == i)
+            memcpy(c->part[i].trial, s,
+                   s->fresh_ns == 0 ? sizeof *s : weir__meter_state_size(c->part[i].meter));
+    }
 }
 
 /* ---- Deciding ---------------------------------------------------------------------------------- */
@@ -333,6 +412,43 @@ static void forget_unused(struct call *c, bool all)
         }
 }
 
+/* What the key of the i-th item would owe. One that is named several times must have a place: what all of
+ * its asks together make it owe is not known before it is charged. */
+static void weigh(struct call *c, int i)
+{
+    struct weir__newcomer *n = &c->newcomer[c->item[i].newcomer];
+
+    if (c->item[i].repeated)
+        n->owes = UINT32_MAX;
+    else
+        weir__newcomer_weigh(n);
+}
+
+/* A place for the i-th item, which will be charged and has none; or it does without. False: it cannot. */
+static bool make_place(struct call *c, int i, int64_t *free_ns)
+{
+    struct item *it = &c->item[i];
+    struct weir__newcomer *n = &c->newcomer[it->newcomer];
+    struct weir__state *s;
+
+    weigh(c, i);
+    s = weir__newcomer_place(n, &c->cells, free_ns);
+    if (s) {
+        /* Whoever gave up a place for another of this call may have been joined into this one's cell: it goes
+         * on from what it was judged by. */
+        if (n->base)
+            memcpy(s, c->part[i].state, weir__meter_state_size(&n->clause->meter));
+        it->made = true;
+        c->part[i].state = s;
+        return true;
+    }
+    it->overflows = *free_ns != WEIR__GROW_FIRST && n->locked && weir__newcomer_overflows(n);
+    /* A large state that owes nothing has no copy: it is charged in the cell, which owes nothing either. */
+    if (it->overflows && !n->base && size_of(it) > WEIR__SAVED_INLINE)
+        c->part[i].state = weir__newcomer_cell(n);
+    return it->overflows;
+}
+
 /* Places for all who will be charged and have none. False: the store is full, and *v says so; or a table
  * must grow first. */
 static bool make_places(struct call *c, struct weir_verdict *v)
@@ -340,71 +456,106 @@ static bool make_places(struct call *c, struct weir_verdict *v)
     const bool allowed = v->allowed;
 
     for (int i = 0; i < c->n; i++) {
-        struct item *it = &c->item[i], *first = &c->item[it->first];
+        const int first = c->item[i].first;
+        struct item *it = &c->item[first];
         int64_t free_ns = 0;
-        struct weir__state *s;
 
-        if (!first->found && !first->made && is_charged(c, i, allowed)) {
-            s = weir__table_make(it->clause->table, c->seat, it->fingerprint, c->now.now_ns,
-                                 c->w->full == WEIR_FULL_EVICT,
-                                 (struct weir__spared){c->fingerprint, c->n}, &first->hold,
-                                 &free_ns);
-            if (!s) {
-                forget_unused(c, true);
-                if (free_ns == WEIR__GROW_FIRST) {
-                    c->cramped = it->clause->table;
-                    return false;
-                }
-                weir__answer_full(c->w, c->part[i].meter, free_ns - c->now.now_ns, true, v);
-                v->which = v->allowed ? -1 : i;
+        if (it->newcomer >= 0 && !it->made && !it->overflows && is_charged(c, i, allowed) &&
+            !make_place(c, first, &free_ns)) {
+            forget_unused(c, true);
+            if (free_ns == WEIR__GROW_FIRST) {
+                c->cramped = it->clause->table;
                 return false;
             }
-            first->made = true;
-            c->part[it->first].state = s;
+            weir__answer_full(c->w, it->clause, free_ns - c->now.now_ns, true, v);
+            v->which = v->allowed ? -1 : i;
+            return false;
         }
-        if (first->made)
-            c->part[i].state = c->part[it->first].state;
+        c->part[i].state = c->part[first].state;
     }
     return true;
+}
+
+/* Those who were charged and have no place: their cells keep it. */
+static void keep_overflowing(struct call *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        struct weir__newcomer *n = &c->newcomer[c->item[i].newcomer < 0 ? 0 : c->item[i].newcomer];
+        struct weir__state *s = c->part[i].state;
+
+        if (!c->item[i].overflows || c->item[i].first != i || s->fresh_ns == 0)
+            continue;
+        if (s != n->cells.cell[n->lesser])
+            (void)weir__newcomer_cell(n);
+        weir__newcomer_keep(n, s);
+    }
 }
 
 /* What a peek says of newcomers for whom the store has no place. */
 static void peek_places(struct call *c, struct weir_verdict *v)
 {
+    struct weir__hold promised[WEIR_TERMS_MAX];
+    struct weir__spared spared = {c->fingerprint, c->n, promised, 0};
     const bool allowed = v->allowed;
 
-    for (int i = 0; i < c->n && c->w->full != WEIR_FULL_EVICT; i++) {
-        const struct item *first = &c->item[c->item[i].first];
+    for (int i = 0; i < c->n; i++) {
+        struct item *first = &c->item[c->item[i].first];
+        struct weir__newcomer *n;
         int64_t free_ns;
 
-        if (first->found || !is_charged(c, i, allowed) ||
-            weir__table_has_place(first->clause->table, &first->hold, c->now.now_ns, &free_ns))
+        if (first->newcomer < 0 || first->made || !is_charged(c, i, allowed))
             continue;
-        weir__answer_full(c->w, c->part[i].meter, free_ns - c->now.now_ns, false, v);
-        v->which = v->allowed ? -1 : i;
-        return;
+        n = &c->newcomer[first->newcomer];
+        n->spared = spared;
+        weigh(c, c->item[i].first);
+        if (!weir__newcomer_has_place(n, &free_ns) && !weir__newcomer_overflows(n)) {
+            if (free_ns == WEIR__GROW_FIRST) {
+                c->cramped = first->clause->table;
+                break;
+            }
+            weir__answer_full(c->w, first->clause, free_ns - c->now.now_ns, false, v);
+            v->which = v->allowed ? -1 : i;
+            break;
+        }
+        if (first->hold.in)
+            promised[spared.promises++] = first->hold;
+        first->made = true; /* so that its twins ask for no other */
     }
+    for (int i = 0; i < c->n; i++)
+        c->item[i].made = false; /* nothing was */
+}
+
+static void tell_overflow(struct call *c, struct weir_verdict *v)
+{
+    for (int i = 0; i < c->newcomers; i++)
+        weir__newcomer_tell(&c->newcomer[i], weir__verb_charges(c->verb), v);
 }
 
 static int decide(struct call *c, enum weir__verb verb, struct weir_verdict *v)
 {
-    int error;
+    int error = find_newcomers(c);
 
-    find_states(c);
-    error = copy_trials(c);
+    if (!error)
+        error = find_states(c);
+    if (!error)
+        error = find_trials(c);
     if (error)
         return error;
+    copy_trials(c);
     weir__decide_peek(c->part, c->n, v);
+    v->overflow = false;
     if (verb == WEIR__PEEK) {
         peek_places(c, v);
-        return 0;
+    } else if (make_places(c, v)) {
+        copy_trials(c); /* the asking has used them up */
+        weir__decide_take(c->part, c->n, v);
+        v->overflow = false;
+        keep_overflowing(c);
+        forget_unused(c, false);
     }
-    if (!make_places(c, v))
-        return 0;
-    error = copy_trials(c); /* the asking has used them up */
-    weir__decide_take(c->part, c->n, v);
-    forget_unused(c, false);
-    return error;
+    if (!c->cramped)
+        tell_overflow(c, v);
+    return 0;
 }
 
 static void remember(const struct call *c, const struct weir_verdict *v, struct weir_reservation *r)
@@ -476,6 +627,7 @@ static void note(const struct call *c, const struct weir_verdict *v, struct weir
 
 static int run(struct call *c, struct weir_verdict *v, struct weir__memo *memo)
 {
+    const struct weir__rescue rescue = weir__rescue_of(c->w);
     int error = lock_scratch(c);
 
     if (!error)
@@ -488,15 +640,16 @@ static int run(struct call *c, struct weir_verdict *v, struct weir__memo *memo)
     if (!error && memo && !c->cramped)
         note(c, v, memo);
     weir__journal_settle(c->seat);
+    weir__cells_unlock(&c->cells);
     unlock(c, c->locks);
     unlock_scratch(c);
     if (c->cramped) {
-        weir__table_grow_now(c->cramped, c->now.now_ns);
+        weir__table_grow_now(c->cramped, &rescue, c->verb == WEIR__PEEK ? 0 : c->now.now_ns);
         return WEIR__STALE;
     }
     for (int i = 0; i < c->n; i++)
         if (c->item[i].made)
-            weir__table_grow(c->item[i].clause->table, c->now.now_ns);
+            weir__table_grow(c->item[i].clause->table, &rescue, c->now.now_ns);
     return error;
 }
 
@@ -530,8 +683,9 @@ static int call_begin(struct call *c, struct weir *w, enum weir__verb verb, stru
     c->line = (struct weir__patience){0};
     c->scratch = false;
     c->cramped = NULL;
-    memset(c->none, 0, sizeof c->none);
-    return c->seat ? 0 : WEIR_EFULL;
+    c->newcomers = 0;
+    c->cells.n = 0;
+    return c->seat ? 0 : weir__store_no_seat(w->store);
 }
 
 int weir__several(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
@@ -578,10 +732,46 @@ static void rewrite(const struct call *c, struct weir__state *s, const struct we
     s->word = (s->word & ~WEIR__VERSION_MASK) | after.version;
 }
 
+/* If a key has no place, but its cells owe, it must have one: no cells know the limit that it has from now
+ * on. */
+static int place_absent(struct call *c)
+{
+    for (int i = 0; i < c->newcomers; i++) {
+        struct weir__newcomer *n = &c->newcomer[i];
+        int64_t free_ns;
+
+        n->owes = UINT32_MAX;
+        n->ignores_parts = true;
+        if (!n->base || weir__newcomer_place(n, &c->cells, &free_ns))
+            continue;
+        if (free_ns != WEIR__GROW_FIRST)
+            return WEIR_EFULL;
+        c->cramped = n->clause->table;
+        return WEIR__STALE;
+    }
+    return 0;
+}
+
+static void rewrite_all(struct call *c, struct weir__edition *to)
+{
+    for (int i = 0; i < c->n; i++) {
+        struct item *it = &c->item[i];
+        struct weir__state *s =
+            weir__table_search_locked(it->clause->table, it->fingerprint, &it->hold);
+
+        if (!s || it->first != i || it->clause->meter.term.algorithm == WEIR_SYSTEM)
+            continue;
+        if (it->newcomer < 0)
+            weir__table_note(it->clause->table, c->seat, &it->hold);
+        rewrite(c, s, it->clause, &to->clause[it->index]);
+    }
+}
+
 int weir__several_rewrite(struct weir *w, const struct weir_request *rq, struct weir__edition *now,
                           struct weir__edition *from, struct weir__edition *to,
                           struct weir__edition *next, struct weir__moment at)
 {
+    const struct weir__rescue rescue = weir__rescue_of(w);
     struct call c;
     int error = call_begin(&c, w, WEIR__PEEK, at);
 
@@ -591,95 +781,17 @@ int weir__several_rewrite(struct weir *w, const struct weir_request *rq, struct 
         error = lock_all(&c);
     if (error)
         return error;
-    find_states(&c);
-    for (int i = 0; i < c.n; i++)
-        if (c.item[i].found && c.part[i].meter->term.algorithm != WEIR_SYSTEM)
-            rewrite(&c, c.part[i].state, c.item[i].clause, &to->clause[c.item[i].index]);
-    atomic_store_explicit(&rq->policy->edition, next, memory_order_release);
+    error = find_newcomers(&c);
+    if (!error)
+        error = place_absent(&c);
+    if (!error) {
+        rewrite_all(&c, to);
+        weir__policy_publish(rq->policy, next);
+    }
     weir__journal_settle(c.seat);
+    weir__cells_unlock(&c.cells);
     unlock(&c, c.locks);
-    return 0;
-}
-
-/* ---- The public calls -------------------------------------------------------------------------- */
-
-static int refresh_all(const struct weir_request *rq, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const int error = weir__policy_refresh(rq[i].policy);
-
-        if (error)
-            return error;
-    }
-    return WEIR__STALE;
-}
-
-/* The strictest of the policies' fallbacks answers. */
-static int fall_back(struct weir *w, const struct weir_request *rq, size_t n, int error,
-                     struct weir__memo *memo, struct weir_verdict *v)
-{
-    struct weir_verdict one = {.allowed = true};
-
-    for (size_t i = 0; i < n && one.allowed; i++) {
-        const int still = weir__answer_error(w, rq[i].policy, error, &one);
-
-        if (still)
-            return still;
-        one.which = one.allowed ? -1 : (int)i;
-    }
-    *v = one;
-    if (memo && memo->reservation)
-        *memo->reservation = (struct weir_reservation){0};
-    if (memo && memo->ticket)
-        memo->ticket->n = 0; /* nobody has counted it */
-    return 0;
-}
-
-int weir__all(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
-              struct weir__moment at, struct weir__memo *memo, struct weir_verdict *v)
-{
-    int error;
-
-    if (n < 1 || n > WEIR_TERMS_MAX || !weir__now_fits(at.now_ns))
-        return WEIR_EINVAL;
-    for (size_t i = 0; i < n; i++)
-        if (!weir__request_fits(&rq[i]))
-            return WEIR_EINVAL;
-    if (w->far)
-        return w->far->ops->decide(w->far, rq, n, verb, at, memo, v);
-    do {
-        weir__readers_enter();
-        error = weir__several(w, rq, n, verb, at, memo, v);
-        weir__readers_exit();
-        if (error == WEIR__STALE)
-            error = refresh_all(rq, n);
-    } while (error == WEIR__STALE);
-    return error ? fall_back(w, rq, n, error, memo, v) : 0;
-}
-
-int weir_take_all_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
-                     struct weir_verdict *v)
-{
-    return weir__all(w, rq, n, WEIR__TAKE_ALL, weir__moment_at(now_ns), NULL, v);
-}
-
-int weir_take_all(struct weir *w, const struct weir_request *rq, size_t n, struct weir_verdict *v)
-{
-    return weir__all(w, rq, n, WEIR__TAKE_ALL, weir__moment_of(w), NULL, v);
-}
-
-int weir_reserve_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
-                    struct weir_reservation *r, struct weir_verdict *v)
-{
-    struct weir__memo memo = {.reservation = r};
-
-    return weir__all(w, rq, n, WEIR__TAKE_ALL, weir__moment_at(now_ns), &memo, v);
-}
-
-int weir_reserve(struct weir *w, const struct weir_request *rq, size_t n,
-                 struct weir_reservation *r, struct weir_verdict *v)
-{
-    struct weir__memo memo = {.reservation = r};
-
-    return weir__all(w, rq, n, WEIR__TAKE_ALL, weir__moment_of(w), &memo, v);
+    if (error == WEIR__STALE && c.cramped)
+        weir__table_grow_now(c.cramped, &rescue, at.now_ns);
+    return error;
 }

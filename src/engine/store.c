@@ -8,9 +8,12 @@
 #include "base/text.h"
 #include "engine/diag.h"
 #include "engine/file.h"
+#include "engine/resident.h"
 
 #define HUGE          (UINT64_C(2) << 20)
 #define BYTES_PER_KEY 256
+#define MEMORY_LEAST  (UINT64_C(64) << 20) /* of the default of max_memory */
+#define LIMITS_MOST   256                  /* that have the least number of cells for certain */
 #define CLASS_SMALL   64 /* up to here classes are 8 bytes apart, above a quarter of a doubling */
 
 /* ---- Options ----------------------------------------------------------------------------------- */
@@ -25,10 +28,13 @@ struct weir_options weir__options_filled(const struct weir_options *o)
         filled.store = "memory:";
     if (filled.max_keys == 0)
         filled.max_keys = WEIR_MAX_KEYS_DEFAULT;
-    if (filled.max_bytes == 0)
-        filled.max_bytes = filled.max_keys * BYTES_PER_KEY;
     if (filled.max_policies == 0)
         filled.max_policies = WEIR_POLICIES_DEFAULT;
+    if (filled.max_memory == 0)
+        filled.max_memory =
+            weir__directory_size(filled.max_policies) +
+            (filled.max_keys > MEMORY_LEAST / BYTES_PER_KEY ? filled.max_keys * BYTES_PER_KEY
+                                                            : MEMORY_LEAST);
     return filled;
 }
 
@@ -38,6 +44,7 @@ size_t weir__size_of_class(uint32_t c)
 {
     const uint32_t small = (CLASS_SMALL - 16) / 8; /* the last small class */
 
+    c %= WEIR__STATE_SIZES;
     if (c <= small)
         return 16 + 8 * (size_t)c;
     c -= small + 1;
@@ -50,21 +57,52 @@ uint32_t weir__size_class(size_t state_bytes)
 
     while (weir__size_of_class(c) < state_bytes)
         c++;
-    assert(c < WEIR__SIZE_CLASSES);
+    assert(c < WEIR__STATE_SIZES);
     return c;
+}
+
+struct weir__table_options weir__class_options(uint32_t size_class, bool shared, uint64_t max_keys,
+                                               uint64_t max_policies, uint64_t keys, uint64_t left)
+{
+    struct weir__table_options o = {
+        .state_bytes = weir__size_of_class(size_class), .max_keys = max_keys, .shared = shared};
+    uint64_t fit;
+
+    if (!weir__class_is_anonymous(size_class))
+        o.limits = max_policies < LIMITS_MOST ? max_policies : LIMITS_MOST;
+    fit = weir__table_keys_in(&o, left / 2);
+    o.max_keys = fit > keys ? fit : keys;
+    if (o.max_keys == 0)
+        o.max_keys = 1; /* and the caller sees whether that fits */
+    return o;
+}
+
+uint64_t weir__store_left(const struct weir__store *s)
+{
+    const uint64_t most = s->file ? 0 : weir__store_most(s);
+
+    if (s->file)
+        return weir__file_left(s->file);
+    return most < s->max_memory ? s->max_memory - most : 0;
+}
+
+static struct weir__table_options new_options(const struct weir__store *s, uint32_t c,
+                                              uint64_t keys)
+{
+    return weir__class_options(c, s->file != NULL, s->max_keys, s->max_policies, keys,
+                               weir__store_left(s));
 }
 
 uint64_t weir__store_class_keys(const struct weir__store *s, uint32_t size_class)
 {
-    const uint64_t fit = weir__table_keys_in(weir__size_of_class(size_class), s->max_bytes);
+    const struct weir__table *t = atomic_load(&s->table[size_class]);
 
-    return s->max_keys < fit ? s->max_keys : fit;
+    return t ? weir__table_stats(t).max_keys : new_options(s, size_class, 0).max_keys;
 }
 
 /* ---- Private memory ---------------------------------------------------------------------------- */
 
-/* Address space now, memory when it is touched. Behind the first pages, which a small table never
- * leaves, huge ones are asked for: at 10^7 keys half of the time would go into page tables. */
+/* Address space now, memory when it is touched. */
 static void *reserve(size_t bytes)
 {
     const size_t room = bytes + HUGE;
@@ -78,21 +116,23 @@ static void *reserve(size_t bytes)
     if (aligned > at)
         (void)munmap(at, (size_t)(aligned - at));
     (void)munmap(aligned + bytes, (size_t)(at + room - (aligned + bytes)) & ~(size_t)4095);
-    if (bytes > 2 * HUGE)
-        (void)madvise(aligned + HUGE, bytes - HUGE, MADV_HUGEPAGE);
     return aligned;
 }
 
-static struct weir__table_options table_options(const struct weir__store *s, uint32_t c)
+/* Behind the first pages, which a small table never leaves, huge ones are asked for: at 10^7 keys half of
+ * the time would go into page tables. Not for overflow cells: of these few are touched at first. */
+static void prefer_huge(const struct weir__table *t)
 {
-    return (struct weir__table_options){weir__size_of_class(c), weir__store_class_keys(s, c),
-                                        s->file != NULL};
+    const struct weir__table_stats of = weir__table_stats(t);
+    const uint64_t buckets_end = (of.max_bytes - of.cells_bytes) / 4096 * 4096;
+
+    if (buckets_end > 2 * HUGE)
+        (void)madvise((char *)t + HUGE, buckets_end - HUGE, MADV_HUGEPAGE);
 }
 
-static int private_table(struct weir__store *s, uint32_t c, struct weir__table **table,
+static int private_table(struct weir__table_options o, struct weir__table **table,
                          struct weir_diag *why)
 {
-    const struct weir__table_options o = table_options(s, c);
     const size_t bytes = weir__whole_pages(weir__table_size(&o));
     void *mem = reserve(bytes);
 
@@ -101,6 +141,7 @@ static int private_table(struct weir__store *s, uint32_t c, struct weir__table *
                           "cannot reserve %zu bytes of address space for %llu keys of %zu bytes",
                           bytes, (unsigned long long)o.max_keys, o.state_bytes);
     *table = weir__table_init(mem, &o);
+    prefer_huge(*table);
     return 0;
 }
 
@@ -121,14 +162,12 @@ static void private_close(struct weir__store *s)
 {
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
         struct weir__table *t = atomic_load(&s->table[c]);
-        const struct weir__table_options o = table_options(s, c);
 
         if (t)
-            (void)munmap(t, weir__whole_pages(weir__table_size(&o)));
+            (void)munmap(t, weir__whole_pages(weir__table_stats(t).max_bytes));
     }
     if (s->directory)
-        (void)munmap(s->directory,
-                     weir__whole_pages(weir__directory_size(s->directory->max_policies)));
+        (void)munmap(s->directory, weir__whole_pages(weir__directory_size(s->max_policies)));
 }
 
 /* ---- Either kind ------------------------------------------------------------------------------- */
@@ -141,9 +180,9 @@ static int check_options(const struct weir_options *o, struct weir_diag *why)
     if (o->max_policies > WEIR_POLICIES_MOST)
         return weir__diag(why, WEIR_EINVAL, "max_policies is %u; expected 1..%d", o->max_policies,
                           WEIR_POLICIES_MOST);
-    if (o->max_bytes > UINT64_C(1) << 46)
-        return weir__diag(why, WEIR_EINVAL, "max_bytes is %llu; expected at most 2^46",
-                          (unsigned long long)o->max_bytes);
+    if (o->max_memory > WEIR__MAX_MEMORY_MOST)
+        return weir__diag(why, WEIR_EINVAL, "max_memory is %llu; expected at most 2^46",
+                          (unsigned long long)o->max_memory);
     if (o->full > WEIR_FULL_ALLOW)
         return weir__diag(why, WEIR_EINVAL, "full is %d; expected a weir_full", (int)o->full);
     if (o->clock && !o->clock->now)
@@ -175,6 +214,21 @@ static int open_kind(struct weir__store *s, const struct weir_options *o, struct
                       shown, colon ? "" : ": its kind is missing");
 }
 
+/* What a store has from the start must leave something for keys. */
+static int check_memory(const struct weir__store *s, struct weir_diag *why)
+{
+    const uint64_t most = weir__store_most(s);
+
+    if (most < s->max_memory)
+        return 0;
+    return weir__diag(
+        why, WEIR_EINVAL,
+        "max_memory is %llu, and %llu policies take %llu bytes of it before the first key; "
+        "expected more memory or fewer policies",
+        (unsigned long long)s->max_memory, (unsigned long long)s->max_policies,
+        (unsigned long long)most);
+}
+
 int weir__store_open(struct weir__store **out, const struct weir_options *o, struct weir_diag *why)
 {
     int error = check_options(o, why);
@@ -186,9 +240,15 @@ int weir__store_open(struct weir__store **out, const struct weir_options *o, str
     if (!s)
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
     s->max_keys = o->max_keys;
-    s->max_bytes = o->max_bytes;
+    s->max_memory = o->max_memory;
+    s->max_policies = o->max_policies;
     (void)pthread_mutex_init(&s->lock, NULL);
+    (void)pthread_mutex_init(&s->changes, NULL);
     error = open_kind(s, o, why);
+    if (!error)
+        error = check_memory(s, why);
+    if (!error && !weir__owners_init(&s->owners, s->max_policies))
+        error = weir__diag(why, WEIR_ENOMEM, "out of memory");
     if (error) {
         weir__store_close(s);
         return error;
@@ -203,8 +263,25 @@ void weir__store_close(struct weir__store *s)
         weir__file_close(s->file);
     else
         private_close(s);
+    weir__owners_close(&s->owners);
     (void)pthread_mutex_destroy(&s->lock);
+    (void)pthread_mutex_destroy(&s->changes);
     free(s);
+}
+
+int weir__changes_lock(struct weir__store *s)
+{
+    int cancelable;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
+    (void)pthread_mutex_lock(&s->changes);
+    return cancelable;
+}
+
+void weir__changes_unlock(struct weir__store *s, int cancelable)
+{
+    (void)pthread_mutex_unlock(&s->changes);
+    (void)pthread_setcancelstate(cancelable, NULL);
 }
 
 int weir__store_lock(struct weir__store *s, struct weir_diag *why)
@@ -233,15 +310,34 @@ void weir__store_unlock(struct weir__store *s)
     (void)pthread_setcancelstate(cancelable, NULL);
 }
 
-int weir__store_table(struct weir__store *s, uint32_t c, struct weir__table **table,
+int weir__store_no_room(const struct weir__table_options *o, uint64_t left, struct weir_diag *why)
+{
+    return weir__diag(
+        why, WEIR_EFULL,
+        "there is no room for %llu keys of %llu bytes: a table for them takes %llu bytes, and "
+        "of max_memory %llu are left",
+        (unsigned long long)o->max_keys, (unsigned long long)o->state_bytes,
+        (unsigned long long)weir__table_size(o), (unsigned long long)left);
+}
+
+int weir__store_table(struct weir__store *s, uint32_t c, uint64_t keys, struct weir__table **table,
                       struct weir_diag *why)
 {
+    struct weir__table_options o;
+    uint64_t left;
     int error = 0;
 
     *table = atomic_load(&s->table[c]);
     if (*table)
         return 0;
-    error = s->file ? weir__file_table(s->file, c, table, why) : private_table(s, c, table, why);
+    left = weir__store_left(s);
+    o = new_options(s, c, keys);
+    if (s->file)
+        error = weir__file_table(s->file, c, keys, table, why);
+    else if (weir__whole_pages(weir__table_size(&o)) > left)
+        error = weir__store_no_room(&o, left, why);
+    else
+        error = private_table(o, table, why);
     if (!error)
         atomic_store(&s->table[c], *table);
     return error;
@@ -254,27 +350,46 @@ void weir__store_troubles(const struct weir__store *s, uint64_t *busy, uint64_t 
 }
 
 /* Of the directory, private memory is touched as policies are made. */
-static uint64_t directory_in_use(const struct weir__directory *d)
+static uint64_t directory_in_use(const struct weir__store *s)
 {
     uint64_t last = 0;
 
-    for (uint64_t i = 0; i < d->max_policies; i++)
-        if (atomic_load(&d->record[i].generation) != 0)
+    for (uint64_t i = 0; i < s->max_policies; i++)
+        if (atomic_load(&s->directory->record[i].generation) != 0)
             last = i + 1;
     return weir__directory_size(last);
 }
 
-void weir__store_bytes(const struct weir__store *s, uint64_t *bytes, uint64_t *max_bytes)
+static uint64_t directory_most(const struct weir__store *s)
 {
-    *bytes = s->file ? atomic_load(&s->file->header->bytes) : directory_in_use(s->directory);
-    *max_bytes = s->file ? *bytes : weir__directory_size(s->directory->max_policies);
+    return weir__directory_size(s->max_policies);
+}
+
+uint64_t weir__store_most(const struct weir__store *s)
+{
+    uint64_t most = s->file ? atomic_load(&s->file->header->bytes) : directory_most(s);
+
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES && !s->file; c++) {
         const struct weir__table *t = atomic_load(&s->table[c]);
-        const struct weir__table_options o = table_options(s, c);
 
-        if (!t)
-            continue;
-        *bytes += weir__table_stats(t).bytes;
-        *max_bytes += weir__table_size(&o);
+        most += t ? weir__whole_pages(weir__table_stats(t).max_bytes) : 0;
     }
+    return most;
+}
+
+uint64_t weir__store_bytes(const struct weir__store *s)
+{
+    uint64_t bytes;
+
+    if (s->file)
+        return atomic_load(&s->file->header->bytes);
+    bytes = weir__resident(s->directory, directory_most(s), directory_in_use(s));
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
+        const struct weir__table *t = atomic_load(&s->table[c]);
+        const struct weir__table_stats of =
+            t ? weir__table_stats(t) : (struct weir__table_stats){0};
+
+        bytes += t ? weir__resident(t, of.max_bytes, of.bytes) : 0;
+    }
+    return bytes;
 }

@@ -22,9 +22,21 @@
 #include <weir.h>
 
 #include "engine/edition.h"
+#include "engine/owners.h"
 #include "table/table.h"
 
-#define WEIR__SIZE_CLASSES 64
+/* Tables are by class: the size of a state, and whether the limits that share the table have names. Keys of
+ * limits that come with a request have tables of their own, so that whoever invents limits meets nobody
+ * else's keys. */
+#define WEIR__STATE_SIZES     64
+#define WEIR__SIZE_CLASSES    (2 * WEIR__STATE_SIZES)
+#define WEIR__FIRST_ANONYMOUS WEIR__STATE_SIZES
+#define WEIR__MAX_MEMORY_MOST (UINT64_C(1) << 46)
+
+static inline bool weir__class_is_anonymous(uint32_t size_class)
+{
+    return size_class >= WEIR__FIRST_ANONYMOUS;
+}
 
 struct weir__record {
     _Atomic uint64_t tag; /* which policy this is; 0: none */
@@ -51,7 +63,9 @@ struct weir__resets {
 
 struct weir__directory {
     _Atomic uint64_t tags, scopes, versions; /* how many were given out */
-    _Atomic int64_t born_ns;                 /* when the store was made */
+    /* The record, counted from 1, whose keys are being brought up to a new version; 0: none. */
+    _Atomic uint64_t changing;
+    _Atomic int64_t born_ns; /* when the store was made */
     uint64_t max_policies;
     struct weir__resets reset[WEIR__RESET_LINES];
     struct weir__record record[];
@@ -123,13 +137,18 @@ struct weir__file;
 
 struct weir__store {
     struct weir__file *file; /* NULL: private memory */
-    uint64_t max_keys, max_bytes;
+    uint64_t max_keys, max_memory, max_policies;
     uint64_t secret[2];
     int64_t ahead_ns; /* of the store's time before the process's clock */
     struct weir__directory *directory;
     _Atomic(struct weir__table *) table[WEIR__SIZE_CLASSES];
-    pthread_mutex_t lock; /* of the directory, within this process */
-    int cancelable;       /* whether its holder's thread was, before */
+    struct weir__owners owners;
+    /* Of the named limits in each table, as this process last saw them: for how many keys some asked, and
+     * how many limits share the rest. */
+    _Atomic uint64_t asked_keys[WEIR__STATE_SIZES], sharers[WEIR__STATE_SIZES];
+    pthread_mutex_t changes; /* of those who change limits or lists, for as long as that takes */
+    pthread_mutex_t lock;    /* of the directory, within this process; after `changes` */
+    int cancelable;          /* whether its holder's thread was, before */
 };
 
 /* Fills in the defaults of an options struct. */
@@ -139,20 +158,35 @@ struct weir_options weir__options_filled(const struct weir_options *o);
 int weir__store_open(struct weir__store **s, const struct weir_options *o, struct weir_diag *why);
 void weir__store_close(struct weir__store *s);
 
+/* Whoever changes limits or lists, one after the other; nobody who decides waits for it. Cannot be cancelled
+ * meanwhile: returns what to give back to unlock. */
+int weir__changes_lock(struct weir__store *s);
+void weir__changes_unlock(struct weir__store *s, int cancelable);
+
 /* Who changes the directory holds it, and cannot be cancelled meanwhile. An error: the file's lock could
  * not be had. */
 int weir__store_lock(struct weir__store *s, struct weir_diag *why);
 void weir__store_unlock(struct weir__store *s);
 
-/* Sizes of states are rounded up to one of a few classes. */
+/* Sizes of states are rounded up to one of a few: the class of named limits. */
 uint32_t weir__size_class(size_t state_bytes);
 size_t weir__size_of_class(uint32_t size_class);
-/* How many keys a table of that class may have. */
+
+/* What a new table of a class would be, in a store that has so many bytes left: for max_keys keys, or as
+ * many as fit in half of what is left, so that there is room for other sizes later; for `keys` at least. */
+struct weir__table_options weir__class_options(uint32_t size_class, bool shared, uint64_t max_keys,
+                                               uint64_t max_policies, uint64_t keys, uint64_t left);
+/* WEIR_EFULL, and *why says that there is no room for such a table where so many bytes are left. */
+int weir__store_no_room(const struct weir__table_options *o, uint64_t left, struct weir_diag *why);
+/* How many bytes of max_memory no part of the store has taken. */
+uint64_t weir__store_left(const struct weir__store *s);
+/* For how many keys of that class there is room: in its table, or in the one that would be made. */
 uint64_t weir__store_class_keys(const struct weir__store *s, uint32_t size_class);
 
-/* The table of a class, made if it is not there. The caller holds the store's lock. */
-int weir__store_table(struct weir__store *s, uint32_t size_class, struct weir__table **table,
-                      struct weir_diag *why);
+/* The table of a class, made for `keys` keys at least if it is not there. The caller holds the store's
+ * lock. */
+int weir__store_table(struct weir__store *s, uint32_t size_class, uint64_t keys,
+                      struct weir__table **table, struct weir_diag *why);
 
 /* This thread's seat at the store's tables; NULL if there are as many as may be (WEIR_EFULL). */
 struct weir__seat *weir__file_seat(struct weir__file *f);
@@ -162,10 +196,28 @@ static inline struct weir__seat *weir__store_seat(struct weir__store *s)
     return s->file ? weir__file_seat(s->file) : &weir__seat_private;
 }
 
+/* Why there is no seat: WEIR_EFULL, or WEIR_EFORMAT of a file that is damaged. */
+int weir__file_no_seat(struct weir__file *f);
+
+static inline int weir__store_no_seat(const struct weir__store *s)
+{
+    return s->file ? weir__file_no_seat(s->file) : WEIR_EFULL;
+}
+
+/* When the store was made. */
+static inline int64_t weir__store_born(const struct weir__store *s)
+{
+    const int64_t born_ns = atomic_load(&s->directory->born_ns);
+
+    return weir__clamp(born_ns, 0, WEIR__NOW_MAX); /* in a file anybody may have written it */
+}
+
 /* Adds what only a shared file counts. */
 void weir__store_troubles(const struct weir__store *s, uint64_t *busy, uint64_t *recovered);
 
-/* Bytes now in use and the most that there may be with the tables there are. */
-void weir__store_bytes(const struct weir__store *s, uint64_t *bytes, uint64_t *max_bytes);
+/* Bytes now in memory, or of the file; and the most that there may be with the tables there are. The first
+ * takes about a millisecond for a gigabyte. */
+uint64_t weir__store_bytes(const struct weir__store *s);
+uint64_t weir__store_most(const struct weir__store *s);
 
 #endif

@@ -14,6 +14,7 @@
 #include "engine/dice.h"
 #include "engine/far.h"
 #include "engine/lists.h"
+#include "engine/overflow.h"
 #include "engine/queue.h"
 #include "engine/ticket.h"
 #include "engine/visit.h"
@@ -29,75 +30,144 @@ static bool charges(const struct weir__meter *m, const struct weir__ask *ask,
     return ask->cost > 0 && (v->allowed || m->term.count_denied) && !m->algo->enters_unseen;
 }
 
-/* A key that is not there: what an untouched one would be told, and a place if it is charged. False
- * if the table must grow first. */
-__attribute__((noinline)) static bool take_new(struct weir *w, const struct weir__trip *to,
-                                               struct weir__visit *at, const struct weir__ask *ask,
-                                               struct weir_verdict *v)
-{
-    const struct weir__meter *m = &to->clause->meter;
-    struct weir__table *t = to->clause->table;
-    struct weir__state none = {0};
-    int64_t free_ns;
+/* Where the locks of cells stand in a journal, behind those of a lone key's buckets (visit.h). */
+#define CELL_LOCKS_FIRST 3
 
-    weir__peek(m, &none, ask, v);
-    if (!charges(m, ask, v))
-        return true;
-    at->state =
-        weir__table_make(t, at->seat, to->fingerprint, ask->now_ns, w->full == WEIR_FULL_EVICT,
-                         (struct weir__spared){0}, &at->hold, &free_ns);
-    if (!at->state && free_ns == WEIR__GROW_FIRST)
-        return false;
-    if (!at->state) {
-        weir__answer_full(w, m, free_ns - ask->now_ns, true, v);
-        return true;
+/* Charges a key that has no place and was told that it may pass. */
+static int charge_new(struct weir__newcomer *n, struct weir__visit *at,
+                      struct weir__cell_locks *held, struct weir_verdict *v)
+{
+    const struct weir__meter *m = &n->clause->meter;
+    int64_t free_ns;
+    int error;
+
+    weir__newcomer_weigh(n);
+    at->state = weir__newcomer_place(n, held, &free_ns);
+    if (at->state) {
+        weir__take(m, at->state, &n->ask, v);
+        if (at->state->fresh_ns == 0)
+            weir__table_forget(n->clause->table, n->hold);
+        return 0;
     }
-    weir__take(m, at->state, ask, v);
-    if (at->state->fresh_ns == 0)
-        weir__table_forget(t, &at->hold);
-    return true;
+    if (free_ns == WEIR__GROW_FIRST)
+        return WEIR__STALE;
+    if (weir__newcomer_overflows(n) && !n->locked) {
+        error = weir__newcomer_lock(n, held);
+        if (error)
+            return error;
+        weir__newcomer_weigh(n); /* its cells may owe by now */
+    }
+    if (weir__newcomer_overflows(n)) {
+        struct weir__state *cell = weir__newcomer_cell(n);
+
+        weir__take(m, cell, &n->ask, v);
+        weir__newcomer_keep(n, cell);
+    } else {
+        weir__answer_full(n->w, n->clause, free_ns - n->ask.now_ns, true, v);
+    }
+    return 0;
+}
+
+/* A key that is not there: it is judged by its cells, or as an untouched one if it owes nothing there; and
+ * gets a place if it is charged. WEIR__STALE: the table must grow first, or the limit has changed. */
+static int take_new(struct weir *w, const struct weir__trip *to, struct weir__visit *at,
+                    const struct weir__ask *ask, struct weir_verdict *v)
+{
+    struct weir__cell_locks held = {.seat = at->seat, .first = CELL_LOCKS_FIRST};
+    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->edition, to->clause, at->seat,
+                                                to->fingerprint, &at->hold, ask);
+    struct weir__state none = {0};
+    int error = weir__newcomers_bind(&n, 1, false, &held);
+
+    if (error)
+        return error;
+    weir__peek(&to->clause->meter, n.base ? n.base : &none, &n.ask, v);
+    if (charges(&to->clause->meter, ask, v))
+        error = charge_new(&n, at, &held, v);
+    if (!error)
+        weir__newcomer_tell(&n, ask->cost > 0, v);
+    weir__journal_settle(at->seat);
+    weir__cells_unlock(&held);
+    return error;
 }
 
 /* The same, without taking. */
-static void peek_new(struct weir *w, const struct weir__trip *to, struct weir__visit *at,
-                     const struct weir__ask *ask, struct weir_verdict *v)
+static int peek_new(struct weir *w, const struct weir__trip *to, struct weir__visit *at,
+                    const struct weir__ask *ask, struct weir_verdict *v)
 {
+    struct weir__cell_locks held = {.seat = at->seat, .first = CELL_LOCKS_FIRST};
+    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->edition, to->clause, at->seat,
+                                                to->fingerprint, &at->hold, ask);
     const struct weir__meter *m = &to->clause->meter;
     struct weir__state none = {0};
     int64_t free_ns;
+    int error = weir__newcomers_bind(&n, 1, false, &held);
 
-    weir__peek(m, &none, ask, v);
-    if (w->full != WEIR_FULL_EVICT && charges(m, ask, v) &&
-        !weir__table_has_place(to->clause->table, &at->hold, ask->now_ns, &free_ns))
-        weir__answer_full(w, m, free_ns - ask->now_ns, false, v);
+    if (error)
+        return error;
+    weir__peek(m, n.base ? n.base : &none, &n.ask, v);
+    if (charges(m, ask, v)) {
+        weir__newcomer_weigh(&n);
+        if (!weir__newcomer_overflows(&n) && !weir__newcomer_has_place(&n, &free_ns)) {
+            if (free_ns == WEIR__GROW_FIRST)
+                error = WEIR__STALE;
+            else
+                weir__answer_full(w, to->clause, free_ns - ask->now_ns, false, v);
+        }
+    }
+    weir__newcomer_tell(&n, false, v);
+    weir__cells_unlock(&held);
+    return error;
 }
 
 /* ---- One decision ------------------------------------------------------------------------------ */
 
-/* `birth`, unless NULL, is for the ticket of who entered. */
+/* The table has room to grow: for this newcomer now, or for the next. */
+static void grow(struct weir *w, struct weir__table *t, bool now, int64_t now_ns)
+{
+    const struct weir__rescue rescue = weir__rescue_of(w);
+
+    if (now)
+        weir__table_grow_now(t, &rescue, now_ns);
+    else
+        weir__table_grow(t, &rescue, now_ns);
+}
+
+/* Ends the visit of a key that was not there. */
+__attribute__((noinline)) static int take_absent(struct weir *w, const struct weir__trip *to,
+                                                 struct weir__visit *at,
+                                                 const struct weir__ask *ask, uint64_t *birth,
+                                                 struct weir_verdict *v)
+{
+    const int error = take_new(w, to, at, ask, v);
+
+    v->which = v->allowed ? -1 : 0;
+    if (birth && !error)
+        *birth = weir__ticket_birth(to->policy, to->clause, to->fingerprint, at->state);
+    weir__visit_leave(at);
+    grow(w, to->clause->table, error == WEIR__STALE, ask->now_ns);
+    return error;
+}
+
+/* `birth`, unless NULL, is for the ticket of who entered. Newcomers are apart: what they need is no burden
+ * to the decision on a key that has its place. */
 static inline int take_lone(struct weir *w, struct weir__trip *to, struct weir__seat *seat,
                             const struct weir__ask *ask, uint64_t *birth, struct weir_verdict *v)
 {
-    bool settled = true, grows;
     struct weir__visit at;
     const int error = weir__visit_come(to, seat, ask->now_ns, &at);
 
     if (error)
         return error;
-    grows = !at.state;
-    if (at.state)
-        weir__take(&to->clause->meter, at.state, ask, v);
-    else
-        settled = take_new(w, to, &at, ask, v);
+    v->overflow = false;
+    if (!at.state)
+        return take_absent(w, to, &at, ask, birth, v);
+    weir__take(&to->clause->meter, at.state, ask, v);
     v->which = v->allowed ? -1 : 0;
     if (birth)
         *birth = weir__ticket_birth(to->policy, to->clause, to->fingerprint, at.state);
     weir__visit_leave(&at);
-    if (!settled)
-        weir__table_grow_now(to->clause->table, ask->now_ns);
-    else if (grows)
-        weir__table_grow(to->clause->table, ask->now_ns);
-    return settled ? 0 : WEIR__STALE;
+    return 0;
 }
 
 static inline int take_plain(struct weir *w, struct weir__trip *to, struct weir__seat *seat,
@@ -114,17 +184,20 @@ static int peek_lone(struct weir *w, struct weir__trip *to, struct weir__seat *s
                      const struct weir__ask *ask, struct weir_verdict *v)
 {
     struct weir__visit at;
-    const int error = weir__visit_come(to, seat, WEIR__ONLY_LOOKS, &at);
+    int error = weir__visit_come(to, seat, WEIR__ONLY_LOOKS, &at);
 
     if (error)
         return error;
+    v->overflow = false;
     if (at.state)
         weir__peek(&to->clause->meter, at.state, ask, v);
     else
-        peek_new(w, to, &at, ask, v);
+        error = peek_new(w, to, &at, ask, v);
     v->which = v->allowed ? -1 : 0;
     weir__visit_leave(&at);
-    return 0;
+    if (error == WEIR__STALE)
+        grow(w, to->clause->table, true, WEIR__ONLY_LOOKS);
+    return error;
 }
 
 /* Within a reader's section: where the request goes, if its limit is a plain one. */
@@ -174,7 +247,7 @@ __attribute__((noinline)) static int decide_guard(struct weir *w, struct weir__t
 {
     const struct weir_signals signals = weir__sampler_shown(&w->sampler);
     struct weir__ask ask;
-    uint64_t birth;
+    uint64_t birth = 0;
     int error;
 
     if (verb == WEIR__TAKE && to->edition->guards)
@@ -208,7 +281,7 @@ static inline int decide(struct weir *w, const struct weir_request *rq, enum wei
 
     assert(rq->policy->store == w->store);
     if (!seat)
-        return WEIR_EFULL;
+        return weir__store_no_seat(w->store);
     error = find_trip(rq, &to);
     if (error)
         return error;
@@ -309,7 +382,7 @@ static int take_some(struct weir *w, const struct weir_request *rq, size_t n,
 
     if (!seat) {
         say_undecided(v, n);
-        return WEIR_EFULL;
+        return weir__store_no_seat(w->store);
     }
     weir__readers_enter();
     take_batch(w, seat, rq, n, now, v, left_over);
@@ -373,12 +446,35 @@ static int64_t withdraw(const struct weir__meter *m, struct weir__state *s, cons
                : weir__refund(m, s, g->cost, g->now_ns);
 }
 
+/* A key that has no place, but owes in its cells what others owe too, is given one, as good as new: from
+ * there it goes on until it loses that place. */
+static int reset_absent(struct weir *w, const struct weir__trip *to, struct weir__visit *at,
+                        int64_t now_ns)
+{
+    const struct weir__ask none = {.now_ns = now_ns};
+    struct weir__cell_locks held = {.seat = at->seat, .first = CELL_LOCKS_FIRST};
+    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->edition, to->clause, at->seat,
+                                                to->fingerprint, &at->hold, &none);
+    int64_t free_ns;
+
+    if (!weir__cells_alive(&to->clause->cells, now_ns))
+        return 0;
+    n.owes = UINT32_MAX; /* it must have a place */
+    n.ignores_parts = true;
+    at->state = weir__newcomer_place(&n, &held, &free_ns);
+    weir__journal_settle(at->seat);
+    weir__cells_unlock(&held);
+    if (at->state)
+        return 0;
+    return free_ns == WEIR__GROW_FIRST ? WEIR__STALE : WEIR_EFULL;
+}
+
 /* Within a reader's section. */
-static int give(struct weir__trip *to, struct weir__seat *seat, struct gift *g)
+static int give(struct weir *w, struct weir__trip *to, struct weir__seat *seat, struct gift *g)
 {
     const struct weir__meter *m = &to->clause->meter;
     struct weir__visit at;
-    const int error = weir__visit_come(to, seat, g->now_ns, &at);
+    int error = weir__visit_come(to, seat, g->now_ns, &at);
 
     if (error)
         return error;
@@ -392,11 +488,16 @@ static int give(struct weir__trip *to, struct weir__seat *seat, struct gift *g)
         case WITHDRAW: g->back = withdraw(m, at.state, g); break;
         case RESET: weir__reset(at.state); break;
         }
-        if (at.state->fresh_ns == 0)
+        /* While its cells owe, a key that owes nothing is known by its place. */
+        if (at.state->fresh_ns == 0 && !weir__cells_alive(&to->clause->cells, g->now_ns))
             weir__table_forget(to->clause->table, &at.hold);
+    } else if (g->how == RESET) {
+        error = reset_absent(w, to, &at, g->now_ns);
     }
     weir__visit_leave(&at);
-    return 0;
+    if (error == WEIR__STALE)
+        grow(w, to->clause->table, true, g->now_ns);
+    return error;
 }
 
 /* The gate of the whole process is no key's to reset. */
@@ -426,7 +527,7 @@ static int give_term(struct weir *w, const struct weir_request *rq, int term, st
 
     assert(rq->policy->store == w->store);
     if (!seat)
-        return WEIR_EFULL;
+        return weir__store_no_seat(w->store);
     do {
         struct weir__trip to = {.policy = rq->policy};
 
@@ -440,7 +541,7 @@ static int give_term(struct weir *w, const struct weir_request *rq, int term, st
             weir__trip_set_out(&to, weir__fingerprint_at(to.clause, rq));
             weir__trip_look(&to);
             if (is_given(to.clause, g))
-                error = give(&to, seat, g);
+                error = give(w, &to, seat, g);
         }
         weir__readers_exit();
         if (error == WEIR__STALE)
@@ -512,8 +613,8 @@ int weir_reset(struct weir *w, const struct weir_request *rq)
 /* ---- Cancelling -------------------------------------------------------------------------------- */
 
 /* Within a reader's section: the i-th term of a reservation, if its key is still the same. */
-static int cancel_term(struct weir__seat *seat, const struct weir_reservation *r, int i,
-                       struct gift *g)
+static int cancel_term(struct weir *w, struct weir__seat *seat, const struct weir_reservation *r,
+                       int i, struct gift *g)
 {
     struct weir__trip to = {.policy = r->term[i].policy, .fingerprint = r->term[i].fingerprint};
     const uint32_t index = r->term[i].index;
@@ -532,7 +633,7 @@ static int cancel_term(struct weir__seat *seat, const struct weir_reservation *r
     weir__trip_look(&to);
     g->cost = r->term[i].cost;
     g->act_ns = weir__max(r->term[i].act_ns, g->now_ns);
-    return give(&to, seat, g);
+    return give(w, &to, seat, g);
 }
 
 static int cancel_all(struct weir *w, struct weir_reservation *r, enum giving how, int64_t now_ns,
@@ -543,7 +644,7 @@ static int cancel_all(struct weir *w, struct weir_reservation *r, enum giving ho
     int64_t most = 0;
 
     if (!seat)
-        return WEIR_EFULL;
+        return weir__store_no_seat(w->store);
     for (int i = 0; i < r->n && r->act_ns >= now_ns; i++) {
         int error;
 
@@ -551,7 +652,7 @@ static int cancel_all(struct weir *w, struct weir_reservation *r, enum giving ho
             continue; /* forgotten, and its keys with it */
         do {
             weir__readers_enter();
-            error = cancel_term(seat, r, i, &g);
+            error = cancel_term(w, seat, r, i, &g);
             weir__readers_exit();
             if (error == WEIR__STALE)
                 error = weir__policy_refresh(r->term[i].policy) ?: WEIR__STALE;

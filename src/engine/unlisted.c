@@ -21,7 +21,7 @@ static int place_all(struct weir__store *s, struct weir__edition *e, struct weir
 
     if (error)
         return error;
-    error = weir__edition_place(s, e, why);
+    error = weir__edition_place_anonymous(s, e, why);
     weir__store_unlock(s);
     return error;
 }
@@ -30,7 +30,7 @@ static int make_edition(struct weir__store *s, const struct weir_limit *limit,
                         struct weir__slice keys_of, bool by_rate, struct weir__edition **out,
                         struct weir_diag *why)
 {
-    const int64_t born_ns = atomic_load(&s->directory->born_ns);
+    const int64_t born_ns = weir__store_born(s);
     struct weir__edition *e;
     int error = weir__edition_open(&e, limit, NULL, born_ns, born_ns);
 

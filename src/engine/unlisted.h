@@ -29,4 +29,16 @@ void weir__unlisted_close(struct weir *w, struct weir_policy *policy);
 /* Those that are left when the engine is closed. */
 void weir__unlisted_close_all(struct weir *w);
 
+/* ---- For those who only look (untouched.c) ------------------------------------------------------ */
+
+/* Whether the tables of the limit's keys are there, so that to open a policy of it makes none. If not, each
+ * of its keys is untouched. */
+bool weir__unlisted_has_tables(const struct weir *w, const struct weir_limit *limit);
+/* What weir_peek would answer for an untouched key of a policy with that limit (rq->policy is not looked
+ * at). 0 or an error. */
+int weir__untouched_peek(struct weir *w, const struct weir_limit *limit,
+                         const struct weir_request *rq, struct weir_verdict *v);
+/* Bytes of state that a key of the limit takes, all terms together. */
+size_t weir__limit_state_bytes(const struct weir_limit *limit);
+
 #endif

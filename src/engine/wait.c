@@ -9,6 +9,8 @@
  *   (1) Whoever leaves without acting gives back what it took.
  *   (2) Nobody sleeps who cannot be served by its deadline, as things stand.
  *   (3) A waiter is in its queue exactly while it has no grant.
+ *   (4) Between two questions of a waiter there is always a sleep, which a signal can end, and none of
+ *       them lasts beyond its deadline. So nobody who waits spins, whatever the store answers.
  */
 #include "engine/wait.h"
 
@@ -17,6 +19,10 @@
 
 #include "engine/clock.h"
 #include "engine/queue.h"
+
+/* Between a refusal that a peek refutes and the next question: the first time, and at most. */
+#define REFUTED_NS     WEIR__NS_PER_MS
+#define REFUTED_MAX_NS WEIR__NS_PER_S
 
 /* ---- Time -------------------------------------------------------------------------------------- */
 
@@ -30,6 +36,7 @@ struct weir__moment weir__timeline_now(const struct weir__timeline *t)
     return m;
 }
 
+/* The clock of a caller may step back, and be before the beginning of time then. */
 int weir__timeline_sleep(const struct weir__timeline *t, int64_t until_ns)
 {
     const struct weir_clock *clock = &t->w->clock;
@@ -37,7 +44,7 @@ int weir__timeline_sleep(const struct weir__timeline *t, int64_t until_ns)
     if (clock->sleep)
         return clock->sleep(clock->arg, until_ns - t->shift_ns) == 0 ? 0 : WEIR_EINTR;
     for (;;) {
-        const int64_t left = until_ns - weir__timeline_now(t).now_ns;
+        const int64_t left = until_ns - weir__max(0, weir__timeline_now(t).now_ns);
         const struct timespec nap = {left / WEIR__NS_PER_S, left % WEIR__NS_PER_S};
 
         if (left <= 0)
@@ -54,7 +61,7 @@ static int await_turn(struct weir *w, struct weir__in_line *me, const struct wei
                       int64_t deadline_ns)
 {
     for (;;) {
-        const int64_t left = deadline_ns - weir__timeline_now(t).now_ns;
+        const int64_t left = deadline_ns - weir__max(0, weir__timeline_now(t).now_ns);
 
         if (weir__queue_is_first(w, me) || left <= 0)
             return 0;
@@ -65,11 +72,25 @@ static int await_turn(struct weir *w, struct weir__in_line *me, const struct wei
 
 /* ---- Asking ------------------------------------------------------------------------------------ */
 
-/* Asks with all the patience there is; without a reservation, only what the answer would be. *again_ns
- * is when to ask again, or -1: it is granted, or there is no point. */
+void weir__again_plan(struct weir__again *again, const struct weir_verdict *without, int64_t now_ns,
+                      int64_t deadline_ns)
+{
+    const int64_t left_ns = deadline_ns - now_ns;
+    const bool refuted = without->allowed || without->retry_after_ns == 0;
+    const int64_t pause_ns = weir__min(REFUTED_NS << weir__min(again->refuted, 30), REFUTED_MAX_NS);
+
+    again->at_ns = -1;
+    if (refuted && left_ns > 0)
+        again->at_ns = now_ns + weir__min(pause_ns, left_ns);
+    else if (!refuted && without->retry_after_ns > 0 && without->retry_after_ns <= left_ns)
+        again->at_ns = now_ns + without->retry_after_ns;
+    again->refuted = refuted ? again->refuted + 1 : 0;
+}
+
+/* Asks with all the patience there is; without a reservation, only what the answer would be. */
 static int ask(struct weir *w, const struct weir_request *rq, const struct weir__timeline *t,
                int64_t deadline_ns, struct weir_reservation *r, struct weir_verdict *v,
-               int64_t *again_ns)
+               struct weir__again *again)
 {
     const struct weir__moment at = weir__timeline_now(t);
     const int64_t now = at.now_ns;
@@ -78,7 +99,7 @@ static int ask(struct weir *w, const struct weir_request *rq, const struct weir_
     struct weir_verdict without;
     int error;
 
-    *again_ns = -1;
+    again->at_ns = -1;
     if (!weir__now_fits(now))
         return WEIR_EINVAL;
     patient.patience_ns =
@@ -87,16 +108,11 @@ static int ask(struct weir *w, const struct weir_request *rq, const struct weir_
               : weir__answer(w, &patient, WEIR__PEEK, at, NULL, v);
     if (error || v->allowed)
         return error;
-    /* Without patience every algorithm says when the request can pass by itself. */
     patient.patience_ns = 0;
     error = weir__answer(w, &patient, WEIR__PEEK, at, NULL, &without);
-    if (error)
-        return error;
-    if (without.allowed)
-        *again_ns = now;
-    else if (without.retry_after_ns >= 0 && without.retry_after_ns <= deadline_ns - now)
-        *again_ns = now + without.retry_after_ns;
-    return 0;
+    if (!error)
+        weir__again_plan(again, &without, now, deadline_ns);
+    return error;
 }
 
 /* Asks until it is granted or hopeless; others for the same key wait meanwhile. */
@@ -106,17 +122,17 @@ static int ask_in_turn(struct weir *w, const struct weir_request *rq,
 {
     struct weir__in_line me = {.key = weir__queue_key(rq->policy, weir__key_hash(w->store, rq)),
                                .policy = rq->policy};
-    int64_t again_ns = 0;
-    int error = ask(w, rq, t, deadline_ns, NULL, v, &again_ns);
+    struct weir__again again = {0};
+    int error = ask(w, rq, t, deadline_ns, NULL, v, &again);
 
-    if (error || (!v->allowed && again_ns < 0))
+    if (error || (!v->allowed && again.at_ns < 0))
         return error; /* the hopeless do not stand in line */
     (void)weir__queue_join(w, &me, INT64_MAX);
     error = await_turn(w, &me, t, deadline_ns);
-    for (again_ns = 0; !error && again_ns >= 0;) {
-        error = ask(w, rq, t, deadline_ns, r, v, &again_ns);
-        if (!error && again_ns >= 0)
-            error = weir__timeline_sleep(t, again_ns);
+    for (again = (struct weir__again){0}; !error && again.at_ns >= 0;) {
+        error = ask(w, rq, t, deadline_ns, r, v, &again);
+        if (!error && again.at_ns >= 0)
+            error = weir__timeline_sleep(t, again.at_ns);
     }
     weir__queue_leave(w, &me);
     return error;

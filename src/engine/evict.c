@@ -1,0 +1,263 @@
+/* Whose place goes, and how what its key owes is kept. The rule is in overflow.h.
+ *
+ * Shares are read from the cells without their locks: they only rank. What is joined is joined under locks,
+ * after all that could have changed has been looked at again.
+ */
+#include "engine/evict.h"
+
+#include "engine/lists.h"
+
+#define NOT_NOW     UINT64_MAX
+#define PART        1024
+#define MUCH_FULLER (PART / 2)
+#define TRIES       3 /* keys whose cells others hold, before the newcomer goes without */
+
+/* A key in one of the places that the newcomer could have. */
+struct candidate {
+    const struct weir__clause
+        *owner;    /* the clause that the key belongs to; NULL: unknown to this process */
+    uint64_t rank; /* the least goes first, NOT_NOW never */
+    bool gone;     /* its limit is: nobody will ask for it again */
+};
+
+struct choice {
+    int n;
+    struct weir__resident resident[WEIR__RESIDENTS_MOST];
+    struct candidate candidate[WEIR__RESIDENTS_MOST];
+    uint64_t parts; /* of all limits that have a key here, in keys */
+};
+
+/* Whether both are of one limit: a key's own limit is a part of its policy's. */
+static bool same_limit(const struct weir__clause *a, const struct weir__clause *b)
+{
+    return a && b && a->scope == b->scope;
+}
+
+/* What the two cells of a key owe, the lesser of both. */
+static uint32_t share_of_cells(const struct weir__clause *c, uint64_t fingerprint, int64_t now_ns)
+{
+    uint64_t number[2];
+    uint32_t share[2];
+
+    if (!weir__cells_alive(&c->cells, now_ns))
+        return 0;
+    weir__cells_of(&c->cells, fingerprint, number);
+    for (int i = 0; i < 2; i++) {
+        const struct weir__state head = weir__cell_glance(&c->cells, number[i]);
+
+        share[i] = weir__share(&c->meter, &head, now_ns);
+    }
+    return share[0] < share[1] ? share[0] : share[1];
+}
+
+/* How much is lost if a key that owes `share` is joined into cells that owe `cells`: others in the cells are
+ * refused for what it owes more; it is refused for what they owe more, which weighs less. */
+static uint64_t rank_of(uint32_t share, uint32_t cells)
+{
+    return share > cells ? 10 * (uint64_t)(share - cells) : 3 * (uint64_t)(cells - share);
+}
+
+/* Whether a key of that limit may be joined into its cells, and what it owes. */
+static bool can_be_kept(const struct weir__clause *c, const struct weir__resident *r,
+                        int64_t now_ns, uint32_t *share)
+{
+    if (!c || !c->cells.head || weir__exceptions_own(c->edition->exceptions, r->fingerprint))
+        return false;
+    *share = weir__share(&c->meter, r->state, now_ns);
+    return *share <= WEIR__WHOLE_SHARE;
+}
+
+/* Whether the key would be joined into the very cell that binds the newcomer, who would then be bound by more
+ * than it was judged by. */
+static bool burdens(const struct weir__newcomer *n, const struct weir__clause *of,
+                    uint64_t fingerprint)
+{
+    struct weir__cell_pair p;
+
+    if (!n->base || of->cells.head != n->clause->cells.head)
+        return false;
+    p = weir__cells_pair(&of->cells, fingerprint);
+    return p.cell[0] == n->base || p.cell[1] == n->base;
+}
+
+/* The parts of all limits that have a key here, the newcomer's among them. */
+static uint64_t parts_here(const struct weir__newcomer *n, const struct choice *c)
+{
+    uint64_t sum = weir__clause_keys(n->w->store, n->clause);
+
+    for (int i = 0; i < c->n; i++) {
+        const struct weir__clause *of = c->candidate[i].owner;
+        bool counted = !of || same_limit(of, n->clause);
+
+        for (int k = 0; k < i; k++)
+            counted = counted || same_limit(c->candidate[k].owner, of);
+        if (!counted)
+            sum += weir__clause_keys(n->w->store, of);
+    }
+    return sum ? sum : 1;
+}
+
+static void find_candidates(const struct weir__newcomer *n, struct choice *c)
+{
+    const int64_t now_ns = n->ask.now_ns;
+
+    c->n = weir__table_residents(n->clause->table, n->hold, n->spared, c->resident);
+    for (int i = 0; i < c->n; i++) {
+        const struct weir__clause *owner =
+            weir__owners_find(&n->w->store->owners, c->resident[i].state);
+
+        c->candidate[i] = (struct candidate){
+            owner, NOT_NOW,
+            !n->w->store->file && weir__owners_is_gone(&n->w->store->owners, c->resident[i].state)};
+        if (owner && owner->cells.head)
+            weir__cells_prefetch(&owner->cells, c->resident[i].fingerprint);
+    }
+    for (int i = 0; i < c->n; i++) {
+        const struct weir__clause *owner = c->candidate[i].owner;
+        const uint64_t fingerprint = c->resident[i].fingerprint;
+        uint32_t share;
+
+        if (can_be_kept(owner, &c->resident[i], now_ns, &share) && !burdens(n, owner, fingerprint))
+            c->candidate[i].rank = rank_of(share, share_of_cells(owner, fingerprint, now_ns));
+    }
+    c->parts = parts_here(n, c);
+}
+
+/* How full a limit's part of these places is, in 1/1024: what it holds, the newcomer included, of what it
+ * should beside the other limits that are here. */
+static uint64_t fullness(const struct weir__newcomer *n, const struct choice *c,
+                         const struct weir__clause *of)
+{
+    const uint64_t part = weir__clause_keys(n->w->store, of);
+    const uint64_t total = (uint64_t)c->n + 1;
+    uint64_t held = same_limit(n->clause, of);
+
+    for (int i = 0; i < c->n; i++)
+        held += same_limit(c->candidate[i].owner, of);
+    /* Keys are below 2^32 and places few: the products fit. */
+    return held * c->parts * PART / ((part ? part : 1) * total);
+}
+
+/* Whether it is a key of another limit whose part is so full. */
+static bool is_of_fuller(const struct weir__newcomer *n, const struct choice *c, int i,
+                         uint64_t from)
+{
+    const struct candidate *k = &c->candidate[i];
+
+    return k->rank < NOT_NOW && !same_limit(k->owner, n->clause) &&
+           fullness(n, c, k->owner) >= from;
+}
+
+/* The place that goes; -1: the newcomer gets none. Keys of another limit go only if that one's part is fuller
+ * by much: chance puts more of a limit's keys here and fewer there, and they are not to pay for that. */
+static int choose(const struct weir__newcomer *n, const struct choice *c)
+{
+    const uint64_t from = n->ignores_parts ? 0 : fullness(n, c, n->clause) + MUCH_FULLER;
+    uint64_t least = NOT_NOW;
+    bool others = false;
+    int chosen = -1;
+
+    for (int i = 0; i < c->n; i++) {
+        if (c->candidate[i].gone)
+            return i;
+        others = others || is_of_fuller(n, c, i, from);
+    }
+    if (!others && n->owes <= WEIR__WHOLE_SHARE)
+        least =
+            rank_of(n->owes, n->base ? weir__share(&n->clause->meter, n->base, n->ask.now_ns) : 0);
+    for (int i = 0; i < c->n; i++) {
+        const bool own = same_limit(c->candidate[i].owner, n->clause);
+
+        if (c->candidate[i].rank < least &&
+            (own ? !others || n->ignores_parts : is_of_fuller(n, c, i, from))) {
+            least = c->candidate[i].rank;
+            chosen = i;
+        }
+    }
+    return chosen;
+}
+
+/* ---- Keeping what a key owes ------------------------------------------------------------------------- */
+
+/* Joins a state into the cells of its key, if their locks can be had. The entry has been noted. */
+static bool keep(const struct weir__clause *c, struct weir__seat *seat, uint64_t fingerprint,
+                 struct weir__state *s, int64_t now_ns, struct weir__cell_locks *held)
+{
+    const struct weir__cell_pair p = weir__cells_pair(&c->cells, fingerprint);
+    const int before = held->n;
+    int64_t until_ns;
+
+    if (!weir__cells_try(held, &p))
+        return false;
+    if (weir__policy_edition(c->edition->policy) != c->edition) {
+        /* Its limit has changed, and the cells may be another's by now. */
+        weir__cells_unlock_to(held, before);
+        return false;
+    }
+    for (int i = 0; i < 2; i++) {
+        weir__cell_note(&p, i, seat);
+        weir__join(&c->meter, p.cell[i], s, now_ns);
+    }
+    until_ns = weir__max(p.cell[0]->fresh_ns, p.cell[1]->fresh_ns);
+    weir__cells_touched(&c->cells, until_ns);
+    atomic_fetch_add_explicit(&c->cells.head->evicted, 1, memory_order_relaxed);
+    return true;
+}
+
+struct weir__state *weir__evict_for(struct weir__newcomer *n, struct weir__cell_locks *held)
+{
+    struct choice c;
+
+    find_candidates(n, &c);
+    for (int tries = 0; tries < TRIES; tries++) {
+        const int i = choose(n, &c);
+        struct weir__resident *r;
+
+        if (i < 0)
+            return NULL;
+        r = &c.resident[i];
+        n->hold->in = r->bucket;
+        n->hold->place = r->place;
+        weir__table_note(n->clause->table, n->seat, n->hold);
+        if (c.candidate[i].gone ||
+            keep(c.candidate[i].owner, n->seat, r->fingerprint, r->state, n->ask.now_ns, held))
+            return weir__table_replace(n->clause->table, n->fingerprint, n->hold);
+        weir__journal_unnote(n->seat);
+        n->hold->in = NULL;
+        c.candidate[i].rank = NOT_NOW;
+    }
+    return NULL;
+}
+
+bool weir__evict_can(struct weir__newcomer *n)
+{
+    struct choice c;
+    int i;
+
+    find_candidates(n, &c);
+    i = choose(n, &c);
+    n->hold->in = i < 0 ? NULL : c.resident[i].bucket;
+    n->hold->place = i < 0 ? 0 : c.resident[i].place;
+    return i >= 0;
+}
+
+/* ---- Growth ---------------------------------------------------------------------------------------- */
+
+static bool keep_as_it_grows(void *arg, uint64_t fingerprint, struct weir__state *s, int64_t now_ns)
+{
+    struct weir *w = arg;
+    const struct weir__resident r = {.fingerprint = fingerprint, .state = s};
+    struct weir__cell_locks held = {.seat = &weir__seat_private};
+    const struct weir__clause *c = weir__owners_find(&w->store->owners, s);
+    uint32_t share;
+    const bool kept =
+        can_be_kept(c, &r, now_ns, &share) && keep(c, held.seat, fingerprint, s, now_ns, &held);
+
+    weir__cells_unlock(&held);
+    return kept;
+}
+
+struct weir__rescue weir__rescue_of(struct weir *w)
+{
+    return (struct weir__rescue){keep_as_it_grows, w};
+}

@@ -1,0 +1,14 @@
+/* Whose place goes when a key must have one; the rule is in overflow.h. */
+#ifndef WEIR_ENGINE_EVICT_H
+#define WEIR_ENGINE_EVICT_H
+
+#include "engine/overflow.h"
+
+#define WEIR__WHOLE_SHARE 1024 /* a key that owes its whole limit (algo.h, share) */
+
+/* The place of a live key, whose state has been joined into its cells; NULL: nobody's goes. */
+struct weir__state *weir__evict_for(struct weir__newcomer *n, struct weir__cell_locks *held);
+/* Whether somebody's would go; the newcomer's hold says which. */
+bool weir__evict_can(struct weir__newcomer *n);
+
+#endif

@@ -1,0 +1,279 @@
+/* Live change: what becomes of the keys of a limit when it changes.
+ *
+ * A new version is published, and from then on whoever touches a state of an older one brings it up to the
+ * new one first (algo/meter.c). But most keys are not touched soon, and the table must not judge them by
+ * what the old limit wrote; nor are more than a few old versions kept. So the thread that sets a limit then
+ * goes through the table and brings up all that is left, a bucket at a time: decisions go on meanwhile.
+ *
+ * Invariants:
+ *   (1) While a change is under way the table is told that states of the versions before live longer than
+ *       they say (weir__table_stretch), so no place is given away too early.
+ *   (2) When it is done, no state in a place or in a cell is of an older version, except of keys with a
+ *       limit of their own, and of keys that moved during all PASSES: those are brought up when they are
+ *       touched. An unfinished change is finished before the next one begins (finish_change, policies.c).
+ *   (3) A number of a version that some record keeps is given to no other version.
+ */
+#include <stdlib.h>
+
+#include "engine/engine.h"
+#include "engine/lists.h"
+
+/* ---- How long old states live ---------------------------------------------------------------------- */
+
+/* How long a key that has just used all it may takes to become as good as new. */
+static int64_t span_of(const struct weir__meter *m, int64_t now_ns)
+{
+    struct weir__state *s = calloc(1, weir__meter_state_size(m));
+    const struct weir__ask ask = {.cost = m->limit, .now_ns = now_ns, .edge_ns = now_ns + 1};
+    struct weir_verdict v = {.reset_after_ns = m->term.period_ns};
+
+    if (s)
+        weir__take(m, s, &ask, &v);
+    free(s);
+    return weir__max(v.reset_after_ns, m->term.period_ns);
+}
+
+/* The same of a guard, whose keys remember a call for some time after it has ended. While one is in
+ * flight the state itself says so. A breaker whose probes are out remembers them for longer. */
+static int64_t memory_of(const struct weir__meter *m, int64_t now_ns)
+{
+    struct weir__state *s = calloc(1, weir__meter_state_size(m));
+    const struct weir__ask enter = {.cost = 1, .now_ns = now_ns}, look = {.now_ns = now_ns};
+    const struct weir__leaving exit = {now_ns, now_ns, 1, WEIR_SUCCESS};
+    struct weir_verdict v = {0};
+
+    if (s) {
+        weir__take(m, s, &enter, &v);
+        weir__leave(m, s, &exit);
+        weir__peek(m, s, &look, &v);
+    }
+    free(s);
+    return weir__max(v.reset_after_ns, weir__max(m->term.lease_ns, m->term.window_ns)) +
+           m->term.probe_ns + m->term.open_most_ns;
+}
+
+/* The oldest first: versions that share an entry of the table replace each other, and the newest has the keys. */
+static void stretch_from(struct weir__table *t, const struct weir__meter *from, int64_t now_ns,
+                         int64_t extra_ns, int64_t times)
+{
+    if (from->older) /* at most WEIR__VERSIONS_KEPT deep */
+        stretch_from(t, from->older, now_ns, extra_ns, times);
+    weir__table_stretch(t, from->version, now_ns, extra_ns, times);
+}
+
+/* Under another limit, states not touched since may be fresh later than they say: the table must know,
+ * or it would give their places away (decision 7). How much later is each algorithm's business; never
+ * more than all of the new limit, and what is owed beyond that grows as the time of one event does. */
+static void stretch(const struct weir__edition *e, int i, int64_t now_ns)
+{
+    const struct weir__clause *c = &e->clause[i];
+    const struct weir__meter *to = &c->meter, *from = to->older;
+    const int64_t extra = weir__meter_guards(to) ? memory_of(to, now_ns) : span_of(to, now_ns);
+    const int64_t times = weir__max(1, weir__div_ceil(to->step.ns + 1, from->step.ns + 1));
+
+    stretch_from(c->table, from, now_ns, extra, times);
+    if (c->cells.head && weir__cells_alive(&c->cells, now_ns)) { /* and so do cells */
+        const int64_t until_ns = atomic_load(&c->cells.head->until_ns);
+        const int64_t longer = weir__mul_sat(until_ns - now_ns, times);
+
+        weir__cells_touched(&c->cells, weir__add_sat(weir__add_sat(now_ns, longer), extra));
+    }
+}
+
+void weir__edition_stretch(const struct weir__edition *e, int64_t now_ns)
+{
+    for (int i = 0; i < e->n; i++)
+        if (weir__meter_keeps(&e->clause[i].meter))
+            stretch(e, i, now_ns);
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------------- */
+
+static bool keeps_version(const struct weir__version *v, uint32_t version)
+{
+    for (int i = 0; i < v->n && i < WEIR_TERMS_MAX; i++)
+        if (v->past[i].version == version)
+            return true;
+    return false;
+}
+
+/* Whether some record keeps a version of that number. */
+static bool is_in_use(const struct weir__store *s, uint32_t version)
+{
+    for (uint64_t r = 0; r < s->max_policies; r++) {
+        struct weir__record *record = &s->directory->record[r];
+        const uint32_t generation = atomic_load(&record->generation);
+
+        if (atomic_load(&record->tag) == 0)
+            continue;
+        for (uint32_t back = weir__record_kept(record, generation); back > 0; back--)
+            if (keeps_version(weir__record_version(record, generation, back - 1), version))
+                return true;
+    }
+    return false;
+}
+
+/* The next number that is free: that no record keeps (none does before the numbers have come around, but in
+ * a file the count may be damaged), and, for as long as there is one, that shares its slot among the
+ * owners with none. 0: there is none. */
+static uint32_t next_number(struct weir__store *s)
+{
+    uint32_t spare = 0;
+
+    for (uint64_t tries = 0; tries < WEIR__VERSION_MOST; tries++) {
+        const uint64_t given = atomic_fetch_add(&s->directory->versions, 1);
+        const uint32_t version = (uint32_t)(given % WEIR__VERSION_MOST + 1);
+
+        if ((s->file || given >= WEIR__VERSION_MOST) && is_in_use(s, version))
+            continue;
+        if (weir__owners_has_slot(&s->owners, version))
+            return version;
+        if (spare == 0)
+            spare = version;
+        if (tries > s->owners.mask)
+            break;
+    }
+    atomic_store(&s->owners.crowded, true);
+    return spare;
+}
+
+/* Whether a policy of the directory has keys under that number. */
+static bool is_taken(const struct weir__store *s, uint64_t scope)
+{
+    for (uint64_t i = 0; i < s->max_policies; i++) {
+        const struct weir__record *r = &s->directory->record[i];
+
+        for (int v = 0; v <= WEIR__VERSIONS_KEPT && atomic_load(&r->tag) != 0; v++)
+            for (int t = 0; t < WEIR_TERMS_MAX; t++)
+                if (r->version[v].scope[t] == scope)
+                    return true;
+    }
+    return false;
+}
+
+/* The next free scope. In a file the count may be damaged, so each is checked: no policy may get another's
+ * keys. */
+static uint64_t new_scope(const struct weir__store *s)
+{
+    uint64_t scope;
+
+    do
+        scope = (atomic_fetch_add(&s->directory->scopes, 1) + 1) & (UINT64_MAX >> 1);
+    while (scope == 0 || is_taken(s, scope));
+    return scope;
+}
+
+int weir__edition_number(struct weir__store *s, struct weir__edition *e)
+{
+    for (int i = 0; i < e->n; i++) {
+        struct weir__clause *c = &e->clause[i];
+        const uint32_t version = next_number(s);
+
+        if (version == 0)
+            return WEIR_EFULL;
+        if (e->older && i < e->older->n && weir__meter_keeps(&c->meter))
+            c->scope = e->older->clause[i].scope;
+        else
+            c->scope = new_scope(s);
+        weir__meter_number(&c->meter, version);
+    }
+    return 0;
+}
+
+/* ---- Bringing states up ---------------------------------------------------------------------------- */
+
+struct pass {
+    const struct weir__clause *clause;
+    const struct weir__exceptions *exceptions;
+    int64_t now_ns;
+};
+
+static bool is_older(const struct weir__clause *c, const struct weir__state *s)
+{
+    if (s->fresh_ns == 0 || weir__state_version(s) == c->meter.version)
+        return false;
+    for (const struct weir__meter *m = &c->meter; weir__meter_keeps(m); m = m->older)
+        if (m->older->version == weir__state_version(s))
+            return true;
+    return false;
+}
+
+static bool is_wanted(void *arg, uint64_t fingerprint, const struct weir__state *s)
+{
+    const struct pass *p = arg;
+
+    return is_older(p->clause, s) && !weir__exceptions_own(p->exceptions, fingerprint);
+}
+
+static void bring_up(void *arg, struct weir__state *s)
+{
+    const struct pass *p = arg;
+
+    weir__touch(&p->clause->meter, s, p->now_ns);
+}
+
+#define PASSES 3
+
+/* Again if keys have moved meanwhile, perhaps to a bucket that the sweep has passed. What is left after that is
+ * brought up when it is touched. */
+static int bring_up_places(struct weir__seat *seat, const struct weir__clause *c,
+                           const struct weir__exceptions *exceptions, int64_t now_ns)
+{
+    struct pass p = {c, exceptions, now_ns};
+    bool missed = true;
+    int error = 0;
+
+    for (int i = 0; i < PASSES && missed && !error; i++)
+        error = weir__table_sweep(c->table, seat, &p, is_wanted, bring_up, &missed);
+    return error;
+}
+
+static int bring_up_cells(struct weir__seat *seat, const struct weir__clause *c, int64_t now_ns)
+{
+    struct weir__lock *saving = seat->journal ? weir__table_saving(c->table) : NULL;
+
+    if (!weir__cells_alive(&c->cells, 0))
+        return 0;
+    for (uint64_t i = 0; i < c->cells.n; i++) {
+        struct weir__cell_locks held = {.seat = seat, .first = 3};
+        struct weir__cell_pair p = weir__cells_one(&c->cells, i);
+        int64_t until;
+        int error = saving ? weir__lock_nth(seat, 2, saving) : 0;
+
+        if (error)
+            return error;
+        error = weir__cells_lock(&held, &p, 1);
+        if (error) {
+            if (saving)
+                weir__lock_drop(saving);
+            return error;
+        }
+        if (is_older(c, p.cell[0])) {
+            weir__cell_note(&p, 0, seat);
+            weir__touch(&c->meter, p.cell[0], now_ns);
+        }
+        until = p.cell[0]->fresh_ns;
+        weir__journal_settle(seat);
+        weir__cells_unlock(&held);
+        if (saving)
+            weir__lock_drop(saving);
+        weir__cells_touched(&c->cells, until);
+    }
+    return 0;
+}
+
+int weir__edition_bring_up(struct weir__store *s, struct weir__edition *e,
+                           const struct weir__exceptions *exceptions, int64_t now_ns)
+{
+    struct weir__seat *seat = weir__store_seat(s);
+    int error = seat ? 0 : WEIR_EBUSY;
+
+    /* The cells first: they are few, and whoever has no place is judged by them. */
+    for (int i = 0; i < e->n && !error; i++)
+        if (weir__meter_keeps(&e->clause[i].meter))
+            error = bring_up_cells(seat, &e->clause[i], now_ns);
+    for (int i = 0; i < e->n && !error; i++)
+        if (weir__meter_keeps(&e->clause[i].meter))
+            error = bring_up_places(seat, &e->clause[i], exceptions, now_ns);
+    return error;
+}

@@ -1,0 +1,229 @@
+/* Keys without a place: what binds them, and what is decided and charged by their cells. The idea is in
+ * overflow.h; whose place goes is in evict.c. */
+#include "engine/overflow.h"
+
+#include <string.h>
+
+#include "engine/evict.h"
+
+/* ---- What binds a newcomer ------------------------------------------------------------------------- */
+
+struct weir__newcomer weir__newcomer_of(struct weir *w, struct weir_policy *p,
+                                        struct weir__edition *e, struct weir__clause *c,
+                                        struct weir__seat *seat, uint64_t fingerprint,
+                                        struct weir__hold *hold, const struct weir__ask *ask)
+{
+    return (struct weir__newcomer){.w = w,
+                                   .policy = p,
+                                   .edition = e,
+                                   .clause = c,
+                                   .seat = seat,
+                                   .fingerprint = fingerprint,
+                                   .hold = hold,
+                                   .ask = *ask};
+}
+
+/* A cell that an older version wrote is brought up by itself: nothing else has been noted yet. */
+static void bring_up(const struct weir__newcomer *n, int i)
+{
+    struct weir__state *s = n->cells.cell[i];
+
+    if (s->fresh_ns == 0 || weir__state_version(s) == n->clause->meter.version)
+        return;
+    weir__cell_note(&n->cells, i, n->seat);
+    weir__touch(&n->clause->meter, s, n->ask.now_ns);
+    weir__journal_settle(n->seat);
+}
+
+/* Both cells bind it; the one that owes less is taken. */
+static void find_base(struct weir__newcomer *n)
+{
+    const struct weir__meter *m = &n->clause->meter;
+    const struct weir__state *a = n->cells.cell[0], *b = n->cells.cell[1];
+    uint32_t first, second;
+
+    for (int i = 0; i < 2; i++)
+        bring_up(n, i);
+    first = weir__share(m, a, n->ask.now_ns);
+    second = weir__share(m, b, n->ask.now_ns);
+    n->lesser = second < first || (second == first && b->fresh_ns < a->fresh_ns);
+    n->base = n->cells.cell[n->lesser];
+    if (n->base->fresh_ns <= n->ask.now_ns)
+        n->base = NULL;
+}
+
+static bool is_in_force(const struct weir__newcomer *n)
+{
+    return weir__policy_edition(n->policy) == n->edition;
+}
+
+int weir__newcomers_bind(struct weir__newcomer *n, int count, bool all,
+                         struct weir__cell_locks *held)
+{
+    struct weir__cell_pair pair[WEIR_TERMS_MAX];
+    bool current = true;
+    int pairs = 0, error;
+
+    for (int i = 0; i < count; i++) {
+        const struct weir__cells *c = &n[i].clause->cells;
+
+        n[i].locked = c->head && (all || weir__cells_alive(c, n[i].ask.now_ns));
+        if (!n[i].locked)
+            continue;
+        n[i].cells = weir__cells_pair(c, n[i].fingerprint);
+        pair[pairs++] = n[i].cells;
+    }
+    if (pairs == 0)
+        return 0;
+    error = weir__cells_lock(held, pair, pairs);
+    if (error)
+        return error;
+    for (int i = 0; i < count; i++)
+        current = current && is_in_force(&n[i]);
+    if (!current) {
+        weir__cells_unlock(held);
+        return WEIR__STALE;
+    }
+    for (int i = 0; i < count; i++)
+        if (n[i].locked)
+            find_base(&n[i]);
+    return 0;
+}
+
+int weir__newcomer_lock(struct weir__newcomer *n, struct weir__cell_locks *held)
+{
+    int error;
+
+    if (n->locked)
+        return 0;
+    n->cells = weir__cells_pair(&n->clause->cells, n->fingerprint);
+    error = weir__cells_lock(held, &n->cells, 1);
+    if (error)
+        return error;
+    n->locked = true;
+    if (is_in_force(n)) {
+        find_base(n);
+        return 0;
+    }
+    weir__cells_unlock(held);
+    return WEIR__STALE;
+}
+
+/* ---- What it would owe ----------------------------------------------------------------------------- */
+
+/* A copy of what binds it, charged. Only for small states. */
+static uint32_t weigh_copy(const struct weir__newcomer *n, size_t bytes)
+{
+    const struct weir__meter *m = &n->clause->meter;
+    union {
+        struct weir__state state;
+        unsigned char bytes[WEIR__SAVED_INLINE];
+    } copy = {.bytes = {0}};
+    struct weir_verdict v;
+
+    if (n->base) {
+        memcpy(copy.bytes, n->base, bytes);
+        weir__mark_copied(m, &copy.state);
+    }
+    weir__take(m, &copy.state, &n->ask, &v);
+    return weir__share(m, &copy.state, n->ask.now_ns);
+}
+
+void weir__newcomer_weigh(struct weir__newcomer *n)
+{
+    const struct weir__meter *m = &n->clause->meter;
+    const size_t bytes = weir__meter_state_size(m);
+    uint32_t before;
+
+    if (!m->algo->join || !n->clause->cells.head) {
+        n->owes = UINT32_MAX;
+        return;
+    }
+    if (bytes <= WEIR__SAVED_INLINE) {
+        n->owes = weigh_copy(n, bytes);
+        return;
+    }
+    /* Large states are windows', which never owe more than their limit. */
+    before = n->base ? weir__share(m, n->base, n->ask.now_ns) : 0;
+    n->owes = before + weir__in_1024ths(weir__min(n->ask.cost, m->limit), m->limit);
+    if (n->owes > WEIR__WHOLE_SHARE)
+        n->owes = WEIR__WHOLE_SHARE;
+}
+
+bool weir__newcomer_overflows(const struct weir__newcomer *n)
+{
+    return weir__clause_full(n->w, n->clause) == WEIR_FULL_EVICT && n->owes <= WEIR__WHOLE_SHARE;
+}
+
+/* ---- Places ---------------------------------------------------------------------------------------- */
+
+static enum weir__moving moving_of(const struct weir__newcomer *n)
+{
+    if (weir__clause_full(n->w, n->clause) != WEIR_FULL_EVICT)
+        return WEIR__MOVE_NEVER;
+    return n->owes <= WEIR__WHOLE_SHARE ? WEIR__MOVE_NOW_AND_THEN : WEIR__MOVE_ALWAYS;
+}
+
+struct weir__state *weir__newcomer_place(struct weir__newcomer *n, struct weir__cell_locks *held,
+                                         int64_t *free_ns)
+{
+    const enum weir__moving moving = moving_of(n);
+    struct weir__state *s = weir__table_make(n->clause->table, n->seat, n->fingerprint,
+                                             n->ask.now_ns, moving, n->spared, n->hold, free_ns);
+
+    if (!s && *free_ns != WEIR__GROW_FIRST && moving != WEIR__MOVE_NEVER)
+        s = weir__evict_for(n, held);
+    if (s && n->base) {
+        memcpy(s, n->base, weir__meter_state_size(&n->clause->meter));
+        weir__mark_copied(&n->clause->meter, s);
+    }
+    return s;
+}
+
+bool weir__newcomer_has_place(struct weir__newcomer *n, int64_t *free_ns)
+{
+    const enum weir__moving moving = moving_of(n);
+
+    return weir__table_has_place(n->clause->table, n->ask.now_ns, moving, n->spared, n->hold,
+                                 free_ns) ||
+           (*free_ns != WEIR__GROW_FIRST && moving != WEIR__MOVE_NEVER && weir__evict_can(n));
+}
+
+/* ---- Charging cells -------------------------------------------------------------------------------- */
+
+struct weir__state *weir__newcomer_cell(struct weir__newcomer *n)
+{
+    for (int i = 0; i < 2; i++)
+        weir__cell_note(&n->cells, i, n->seat);
+    return n->cells.cell[n->lesser];
+}
+
+void weir__newcomer_keep(struct weir__newcomer *n, struct weir__state *charged)
+{
+    const struct weir__meter *m = &n->clause->meter;
+    struct weir__state *lesser = n->cells.cell[n->lesser], *other = n->cells.cell[!n->lesser];
+
+    if (charged == lesser)
+        weir__mark_copied(m, lesser);
+    else
+        weir__join(m, lesser, charged, n->ask.now_ns);
+    weir__join(m, other, lesser, n->ask.now_ns);
+    weir__cells_touched(&n->clause->cells, weir__max(lesser->fresh_ns, other->fresh_ns));
+}
+
+void weir__newcomer_tell(const struct weir__newcomer *n, bool counted, struct weir_verdict *v)
+{
+    struct weir__cells_head *head = n->clause->cells.head;
+
+    if (!n->base)
+        return;
+    v->overflow = true;
+    if (!counted)
+        return;
+    atomic_fetch_add_explicit(&head->decided, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&n->w->overflow_decisions, 1, memory_order_relaxed);
+    if (v->allowed)
+        return;
+    atomic_fetch_add_explicit(&head->refused, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&n->w->overflow_refusals, 1, memory_order_relaxed);
+}

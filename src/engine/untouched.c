@@ -1,0 +1,75 @@
+/* Limits whose keys have no table yet.
+ *
+ * To open an unlisted policy makes the tables that its keys go to. Who only looks must make nothing: a
+ * limit for which a table is missing was never taken of, so every key of it is untouched, and what an
+ * untouched key would be told follows from the limit alone.
+ */
+#include <stdlib.h>
+
+#include "engine/engine.h"
+#include "engine/file.h"
+#include "engine/unlisted.h"
+
+static bool has_table(const struct weir__store *s, const struct weir_term *t)
+{
+    struct weir__meter m;
+    uint32_t c;
+
+    weir__meter_init(&m, t, 0);
+    c = weir__size_class(weir__meter_state_size(&m)) + WEIR__FIRST_ANONYMOUS;
+    return atomic_load(&s->table[c]) ||
+           (s->file && atomic_load(&s->file->header->table[c].at) != 0);
+}
+
+bool weir__unlisted_has_tables(const struct weir *w, const struct weir_limit *limit)
+{
+    for (int i = 0; i < limit->n && !w->far; i++)
+        if (!has_table(w->store, &limit->term[i]))
+            return false;
+    return true;
+}
+
+size_t weir__limit_state_bytes(const struct weir_limit *limit)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < limit->n; i++) {
+        struct weir__meter m;
+
+        weir__meter_init(&m, &limit->term[i], 0);
+        bytes += (weir__meter_state_size(&m) + 7) / 8 * 8;
+    }
+    return bytes;
+}
+
+static void peek(struct weir__edition *e, char *zeros, const struct weir_request *rq,
+                 struct weir__moment now, struct weir_verdict *v)
+{
+    struct weir__part part[WEIR_TERMS_MAX];
+
+    for (int i = 0; i < e->n; i++) {
+        struct weir__clause *c = &e->clause[i];
+
+        part[i] = (struct weir__part){
+            .meter = &c->meter,
+            .state = (struct weir__state *)(void *)zeros,
+            .ask = weir__clause_ask(c, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns)};
+        zeros += (weir__meter_state_size(&c->meter) + 7) / 8 * 8;
+    }
+    weir__decide_peek(part, e->n, v);
+}
+
+int weir__untouched_peek(struct weir *w, const struct weir_limit *limit,
+                         const struct weir_request *rq, struct weir_verdict *v)
+{
+    const int64_t born_ns = atomic_load(&w->store->directory->born_ns);
+    char *zeros = calloc(1, weir__limit_state_bytes(limit));
+    struct weir__edition *e = NULL;
+    int error = zeros ? weir__edition_open(&e, limit, NULL, born_ns, born_ns) : WEIR_ENOMEM;
+
+    if (!error)
+        peek(e, zeros, rq, weir__moment_of(w), v);
+    weir__edition_close(e);
+    free(zeros);
+    return error;
+}
