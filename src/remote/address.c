@@ -4,7 +4,8 @@
  * right. But a URL has a password in it, and messages end in logs. A password that was not encoded ('/', '?' or
  * '@' in it) looks like other parts of the URL, so it is not enough to keep quiet about what was read as one:
  *
- *   (1) No byte before the last '@' of a redis:// is ever quoted, and none behind "password=".
+ *   (1) No byte before the last '@' of a redis:// is ever quoted, and none behind an option that is not known.
+ *   (2) Where an '@' may have been forgotten (host, port, database) only numbers are quoted.
  */
 #include "remote/address.h"
 
@@ -16,8 +17,9 @@
 #include "base/num.h"
 #include "base/text.h"
 
-#define PATH_MOST  (sizeof((struct sockaddr_un){0}.sun_path) - 1)
-#define NAME_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
+#define PATH_MOST    (sizeof((struct sockaddr_un){0}.sun_path) - 1)
+#define NAME_CHARS   "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
+#define OPTION_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
 
 enum option { TIMEOUT, CONNECTIONS, NODES, PREFIX, DB, USER, PASSWORD, OPTIONS };
 
@@ -84,6 +86,14 @@ static bool made_of(struct weir__slice word, const char *chars)
     return true;
 }
 
+/* As wrong_word, of a word that may be a password which stands where it should not: only digits are told. */
+static struct weir__out *wrong_place(struct reader *r, struct weir__slice word, const char *text)
+{
+    if (!made_of(word, "0123456789/"))
+        r->secret = word.at;
+    return wrong_word(r, word, text);
+}
+
 /* A number in low..high; `what` it is no proper one of. */
 static bool read_number(struct reader *r, struct weir__slice word, const char *what, int64_t low,
                         int64_t high, int64_t *value)
@@ -92,7 +102,7 @@ static bool read_number(struct reader *r, struct weir__slice word, const char *w
 
     if (weir__parse_int(word, value) == WEIR__NUMBER_OK && *value >= low && *value <= high)
         return true;
-    o = wrong_word(r, word, " is no ");
+    o = wrong_place(r, word, " is no ");
     weir__out_text(o, what);
     weir__out_text(o, ": expected ");
     weir__out_int(o, low);
@@ -138,8 +148,12 @@ static bool decode(struct reader *r, struct weir__slice word, const char *what, 
 
 static bool unknown_option(struct reader *r, struct weir__slice name, int known)
 {
-    struct weir__out *o = wrong_word(r, name, " is no option: expected ");
+    const bool named = name.len == 0 || (name.at[name.len] == '=' && made_of(name, OPTION_CHARS));
+    struct weir__out *o;
 
+    if (!named)
+        r->secret = name.at; /* not even the name */
+    o = wrong_word(r, name, " is no option: expected ");
     for (int i = 0; i < known; i++) {
         weir__out_text(o, i == 0 ? "" : i + 1 < known ? ", " : " or ");
         weir__out_text(o, OPTION_NAMES[i]);
@@ -275,7 +289,7 @@ static bool read_name(struct reader *r, struct weir__slice word)
     if (word.len == 0)
         return wrong(r, word.at, "expected a host");
     if (word.len >= sizeof r->a->host || !made_of(word, NAME_CHARS)) {
-        wrong_word(r, word, " is no host: expected a name or an address");
+        wrong_place(r, word, " is no host: expected a name or an address");
         return false;
     }
     memcpy(r->a->host, word.at, word.len);
@@ -291,7 +305,7 @@ static bool read_port(struct reader *r, struct weir__slice rest)
     if (rest.len == 0)
         return true;
     if (rest.at[0] != ':') {
-        wrong_word(r, rest, " stands where ':' and a port were expected");
+        wrong_place(r, rest, " stands where ':' and a port were expected");
         return false;
     }
     if (memchr(rest.at + 1, ':', rest.len - 1))

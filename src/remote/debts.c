@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "engine/lists.h"
+#include "engine/overflow.h"
 #include "engine/queue.h"
 #include "engine/visit.h"
 #include "remote/local_inside.h"
@@ -66,6 +67,7 @@ static int visit(struct business *b, const struct weir_request *rq, int term)
 {
     struct weir__seat *seat = weir__store_seat(b->w->store);
     struct weir__trip to = {.policy = rq->policy, .edition = weir__policy_edition(rq->policy)};
+    const struct weir__rescue rescue = weir__rescue_of(b->w);
     struct weir__edition *by;
     struct weir__visit there;
     bool settled;
@@ -87,7 +89,7 @@ static int visit(struct business *b, const struct weir_request *rq, int term)
     weir__visit_leave(&there);
     if (settled)
         return 0;
-    weir__table_grow_now(to.clause->table, b->at.now_ns);
+    weir__table_grow_now(to.clause->table, &rescue, b->at.now_ns);
     return WEIR__STALE;
 }
 
@@ -216,9 +218,9 @@ static bool put_back(struct business *b, const struct weir__trip *to, struct wei
     if (weir__meter_guards(&to->clause->meter))
         return true;
     if (!there->state)
-        there->state = weir__table_make(t, there->seat, to->fingerprint, b->at.now_ns,
-                                        b->w->full == WEIR_FULL_EVICT, (struct weir__spared){0},
-                                        &there->hold, &free_ns);
+        there->state =
+            weir__table_make(t, there->seat, to->fingerprint, b->at.now_ns, WEIR__MOVE_ALWAYS,
+                             (struct weir__spared){0}, &there->hold, &free_ns);
     if (!there->state)
         return free_ns != WEIR__GROW_FIRST; /* the store is full of others: it is forgotten */
     charge(b, to->clause, there->state);

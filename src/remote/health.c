@@ -149,12 +149,32 @@ static void write_return(const struct weir__health *h, int64_t now_ns, char *lin
 
 /* ---- What callers and the keeper say ----------------------------------------------------------- */
 
+/* The code of an error that the store answered ("OOM command not allowed"); 0: the reason is no such error. */
+static size_t code_length(const char *why)
+{
+    const size_t n = strspn(why, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+    return why[n] == ' ' || why[n] == '\0' ? n : 0;
+}
+
+/* How long a store is left alone that goes now. The reason of its last departure is still in h->why. */
+static int64_t rest_locked(const struct weir__health *h, const char *why, int64_t now_ns)
+{
+    const size_t n = code_length(why);
+
+    if (h->back_ns == 0 || now_ns - h->back_ns >= WEIR__STEADY_NS || n == 0 ||
+        n != code_length(h->why) || strncmp(h->why, why, n) != 0)
+        return 0;
+    return weir__min(4 * weir__max(WEIR__PROBE_FIRST_NS, h->rest_ns), WEIR__REST_MOST_NS);
+}
+
 /* Writes down that it went, and what there is to say of it. */
 static void depart_locked(struct weir__health *h, const char *why, int64_t now_ns, char *line,
                           size_t cap)
 {
     char share[64];
 
+    h->rest_ns = rest_locked(h, why, now_ns);
     h->since_ns = h->said_ns = now_ns;
     h->decided = decided(h);
     h->allowed = allowed(h);
@@ -205,7 +225,9 @@ bool weir__health_may_probe(struct weir__health *h, int64_t now_ns, int64_t *nex
     if (!weir__health_is_away(h))
         return false;
     (void)pthread_mutex_lock(&h->lock);
-    if (weir__health_is_away(h)) {
+    if (weir__health_is_away(h) && now_ns - h->since_ns < h->rest_ns) {
+        *next_ns = h->since_ns + h->rest_ns;
+    } else if (weir__health_is_away(h)) {
         weir__take(&h->breaker, state_of(h), &ask, &v);
         if (v.allowed)
             h->probe_ns = now_ns;
@@ -237,6 +259,7 @@ void weir__health_probed(struct weir__health *h, bool good, const char *why)
         leave_locked(h, h->probe_ns, now_ns, good ? WEIR_SUCCESS : WEIR_ERROR);
         if (!weir__health_is_away(h)) {
             atomic_fetch_add(&h->returns, 1);
+            h->back_ns = now_ns;
             write_return(h, now_ns, line, sizeof line);
         } else {
             stay_locked(h, why ? why : "", now_ns, line, sizeof line);

@@ -4,6 +4,11 @@
  * nobody after them any. While it is open callers fall back without asking; the keeper alone probes (by a
  * heartbeat, which writes: a store that is full or read-only is not back). The time between probes grows from
  * WEIR__PROBE_FIRST_NS to WEIR__PROBE_MOST_NS.
+ *
+ * A probe is one small write. A store that is full to the brim has room for it, and for a few decisions, whenever a
+ * key of its expires: it would come and go ten times a second. So a store that refuses again for the same reason (the
+ * code of its error: OOM, READONLY, ...) before it was back for WEIR__STEADY_NS is left alone before the next probe,
+ * each time four times as long, up to WEIR__REST_MOST_NS.
  */
 #ifndef WEIR_REMOTE_HEALTH_H
 #define WEIR_REMOTE_HEALTH_H
@@ -19,6 +24,8 @@ struct weir__local_counts; /* local.h */
 
 #define WEIR__PROBE_FIRST_NS (100 * WEIR__NS_PER_MS)
 #define WEIR__PROBE_MOST_NS  (2 * WEIR__NS_PER_S)
+#define WEIR__STEADY_NS      (10 * WEIR__NS_PER_S)
+#define WEIR__REST_MOST_NS   (10 * WEIR__NS_PER_S)
 
 struct weir__health {
     _Atomic bool away;
@@ -34,6 +41,8 @@ struct weir__health {
     struct weir__meter breaker;
     _Alignas(16) unsigned char state[128];
     int64_t probe_ns; /* when the probe went out */
+    int64_t rest_ns;  /* so long after it went there is no probe; 0: as the breaker says */
+    int64_t back_ns;  /* when it last came back; 0: it never went */
     /* ... and what the log is to know. */
     int64_t since_ns, said_ns, refused_ns;
     uint64_t decided, allowed; /* when it went */

@@ -41,6 +41,10 @@ int weir__local_open(struct weir__local **out, const struct weir_options *o, int
     mine.log = NULL;
     mine.max_policies =
         mine.max_policies > WEIR_POLICIES_MOST / 2 ? WEIR_POLICIES_MOST : 2 * mine.max_policies;
+    /* The far engine has none of max_memory: all of it is for keys here, and for as many more policies. */
+    if (mine.max_memory > 0)
+        mine.max_memory +=
+            weir__directory_size(mine.max_policies) - weir__directory_size(o->max_policies);
     error = weir_open(&l->engine, &mine, why);
     if (error) {
         free(l);

@@ -17,7 +17,7 @@
 struct weir__local;       /* of an engine */
 struct weir__local_limit; /* of a policy  */
 
-/* The options are those of the far engine: max_keys, max_bytes, full, clock hold here. nodes: at first. */
+/* The options are those of the far engine: max_keys, max_memory, full, clock hold here. nodes: at first. */
 int weir__local_open(struct weir__local **l, const struct weir_options *o, int64_t nodes,
                      struct weir_diag *why);
 void weir__local_close(struct weir__local *l);

@@ -7,6 +7,7 @@
  *   (1) A payment outlives its asking only if its script had to be loaded first. It has a copy of the key, and looks
  *       whether its policy is still there.
  *   (2) What is owed is taken out here before it is paid there, so it is paid once, whoever asks.
+ *   (3) No more counts as paid than was owed, whatever the reply says.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ struct payment {
     struct weir_request rq;
     struct weir__moment at;
     int64_t back[WEIR_TERMS_MAX]; /* what is owed, by the terms of the limit */
+    int64_t owed;                 /* the most of them */
     size_t key_at;                /* the key's copy, in bytes */
     char bytes[];
 };
@@ -31,9 +33,9 @@ static void payment_ended(struct weir__call *c)
     if (c->error && weir__policy_is_here(p->redis->far.engine, p->rq.policy))
         weir__local_unsettle(p->redis->local, weir__redis_policy(p->rq.policy)->local, &p->rq,
                              p->at, p->back);
-    else if (!c->error)
+    else if (!c->error && c->n > 9 && c->number[9] > 0)
         atomic_fetch_add_explicit(&weir__local_counts(p->redis->local)->paid,
-                                  c->n > 9 ? (uint64_t)c->number[9] : 0, memory_order_relaxed);
+                                  (uint64_t)weir__min(c->number[9], p->owed), memory_order_relaxed);
     weir__readers_exit();
     free(p);
 }
@@ -110,6 +112,7 @@ void weir__redis_pay(struct weir__redis *r, struct weir__lane *lane, const struc
         memcpy(p->bytes + p->key_at, rq->key, rq->key_len);
     p->at = at;
     memcpy(p->back, back, sizeof back);
+    p->owed = owed;
     call = &p->call;
     call->deadline_ns = deadline_ns;
     if (!weir__lane_submit(lane, &call, 1)) {

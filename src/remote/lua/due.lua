@@ -6,9 +6,11 @@
 -- a bucket of B is full at B x P, and every test of the five is a comparison of such integers. A
 -- unit finer than 1/C is never needed: all that is added is a multiple of it, and clocks are whole.
 --
--- State, 41 bytes: a byte (64 + the algorithm, 16 more if blurred) and five doubles: D rounded up
--- to us, what that added in 1/C, and P, C and B (smooth-bursty: max-burst) of the limit that wrote
--- it.
+-- State, 41 bytes: a byte (64 + the algorithm, 16 more if blurred, 32 more if reserved, both if
+-- behind) and five doubles: D rounded up to us, what that added in 1/C, and P, C and B
+-- (smooth-bursty: max-burst) of the limit that wrote it; then one more of a leaky-bucket (delay)
+-- and of a pacer (t.most), and one more of a key whose clock has stepped back (`behind`;
+-- src/algo/due.c): the second due time, in whole us, as D then is.
 --
 -- Invariants:
 --   (1) A key is written only if D is after both now and what no key stands for (`zero`); one that
@@ -16,10 +18,20 @@
 --   (2) D ends at 2^53 us. A reservation that would get there is decided as with patience 0.
 --   (3) blurred: the act time of the last reservation is no longer known (src/algo/due.h).
 --   (4) A state of other numbers is converted when it is touched, and then written whatever the
---       verdict: else a refused key would go on paying at the old rate.
+--       verdict: else a refused key would go on paying at the old rate. So is one that finds that
+--       the clock has stepped back.
+--   (5) t.most is what may be owed in us as soon as it is charged; nil if nobody knows.
 if has[4] or has[5] or has[6] or has[7] or has[9] then
   local function width_of(t)
     return t.algo == 7 and t[6] or t[3]
+  end
+
+  -- What else of the limit a state says: nil, if nothing.
+  local function extra_of(t)
+    if t.algo == 5 then
+      return t[6]
+    end
+    return t.algo == 6 and t.most or nil
   end
 
   -- Units as us, rounded up; anything beyond the end of time is that.
@@ -36,9 +48,11 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
 
   -- A state of other numbers of the same algorithm: the events owed carry over. Of smooth-bursty
   -- the ticket stays, and else the share of the store that is filled.
-  local function carried(t, owed, P, C, width)
+  local function carried(t, owed, P, C, width, delay)
     if t.algo ~= 7 then
-      return div_up(mul(owed, t[1]), P), less(mul(width, P), owed)
+      local past = t.algo == 5 and delay or width
+
+      return div_up(mul(owed, t[1]), P), t.algo ~= 9 and past >= 0 and less(mul(past, P), owed)
     end
     local burst, wide = mul(width, C), mul(t[6], t[2])
 
@@ -51,32 +65,92 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
     return div_up(mul(owed, wide), burst), false
   end
 
+  -- Units as whole us, which is what both due times of a key that is behind are.
+  local function whole(t, units)
+    return mul(us_of(t, units), t[2])
+  end
+
+  local function behind(t, owed, low_at)
+    return {owed = whole(t, owed), low_at = low_at, behind = true,
+            low = low_at > now and mul(low_at - now, t[2]) or 0}
+  end
+
+  -- Whether the second due time decides.
+  local function by_low(t, s)
+    return s.behind and us_of(t, s.owed) > t.most
+  end
+
+  local function most_of(t)
+    local most = us_of(t, t.full)
+
+    if t.algo == 7 then
+      return nil
+    end
+    if t.algo ~= 6 then
+      return most
+    end
+    return math.min(us_of(t, mul(t[3] + t[6], t[1])), 4611686018427387, most + t[7])
+  end
+
+  local STALE = 10000000 -- so much is no step back: in the library a caller's clock may be stale
+
+  -- The key as it stands, and by a clock that may have stepped back.
+  local function noted(t, s)
+    if not t.most or s.behind or s.blurred or s.reserved or not less(t.zero, s.owed) or
+       us_of(t, s.owed) <= t.most + STALE then
+      return s
+    end
+    s = behind(t, s.owed, now + t.most)
+    s.stale = true
+    return s
+  end
+
   local function load(t)
     local raw = read('GET', t.key)
     local width = width_of(t)
 
     t.full = t.algo == 7 and mul(width, t[2]) or mul(width, t[1])
     t.zero = t[4] > now and sub(mul(t[4] - now, t[2]), t[5]) or 0
-    if not raw or #raw ~= 41 then
+    t.most = most_of(t)
+    local extra = extra_of(t)
+    local size = extra and 49 or 41
+
+    if not raw or #raw ~= size and #raw ~= size + 8 then
       return {owed = t.zero}
     end
     local tag, us, rem, P, C, wide = struct.unpack('<Bddddd', raw)
     local owed = us > now and sub(mul(us - now, C), rem) or 0
-    local blurred = tag >= 80 and owed ~= 0
+    local blurred, reserved = tag >= 80 and tag < 96 and owed ~= 0, tag >= 96 and owed ~= 0
+    local other = extra and struct.unpack('<d', raw, 42)
+    local low_at = #raw > size and struct.unpack('<d', raw, size + 1)
 
     if tag % 16 ~= t.algo then
       return {owed = t.zero}
     end
-    local stale = P ~= t[1] or C ~= t[2] or wide ~= width
+    local stale = P ~= t[1] or C ~= t[2] or wide ~= width or extra and other ~= extra
     local waiting = false
 
+    if stale and low_at and low_at > now then
+      low_at = now + us_of(t, (carried(t, mul(low_at - now, C), P, C, wide, other)))
+    end
     if stale then
-      owed, waiting = carried(t, owed, P, C, wide)
+      owed, waiting = carried(t, owed, P, C, wide, other)
+      reserved = reserved or t.most and us_of(t, owed) > t.most
     end
     if not less(t.zero, owed) then
       return {owed = t.zero, stale = stale}
     end
-    return {owed = owed, blurred = blurred or waiting, stale = stale}
+    if not low_at then
+      return noted(t, {owed = owed, blurred = blurred or waiting, reserved = reserved,
+                       stale = stale})
+    end
+    if not t.most or now + us_of(t, owed) <= low_at then
+      return {owed = whole(t, owed), blurred = true, stale = stale}
+    end
+    local s = behind(t, owed, low_at)
+
+    s.stale = stale
+    return s
   end
 
   local function save(t, s)
@@ -89,12 +163,18 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
     else
       rem = sub(mul(ahead, t[2]), s.owed)
     end
-    put(t.key, struct.pack('<Bddddd', 64 + t.algo + (s.blurred and 16 or 0), now + ahead, rem, t[1],
-                           t[2], width_of(t)), ahead)
+    local flags = s.behind and 48 or s.blurred and 16 or s.reserved and t.most and 32 or 0
+    local state = struct.pack('<Bddddd', 64 + t.algo + flags, now + ahead, rem, t[1], t[2],
+                              width_of(t))
+    local extra = extra_of(t)
+
+    state = extra and state .. struct.pack('<d', extra) or state
+    put(t.key, s.behind and state .. struct.pack('<d', s.low_at) or state, ahead)
   end
 
   local function look(t, s)
-    local owed, reset, room = s.owed, less(t.zero, s.owed) and us_of(t, s.owed) or 0, t[3]
+    local reset, room = less(t.zero, s.owed) and us_of(t, s.owed) or 0, t[3]
+    local owed = by_low(t, s) and s.low or s.owed
 
     if t.algo == 9 or t.algo == 7 then
       room = less(t.algo == 7 and t.full or 0, owed) and 0 or room
@@ -232,16 +312,69 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
       end
     end
 
+    -- By the second due time; a token bucket reserves nothing by that. What is granted moves both.
+    local function decide_behind(t, s, price, patience)
+      local waits = t.algo == 4 and 0 or patience
+      local reason, wait, retry, low = judge[t.algo](t, s.low, price, waits)
+      local counts, after = t.counts, s
+
+      local by_d = t.algo == 4 and patience > 0 -- waits for D, as if nothing had happened
+      local first, long, then_, owed = 1, 0, 0, nil
+
+      if reason > 0 and by_d then
+        first, long, then_, owed = judge[4](t, s.owed, price, patience)
+      end
+      if first == 0 then
+        return 0, long, 0, {owed = owed, reserved = us_of(t, owed) > t.most}
+      end
+      if reason == 0 then
+        after = behind(t, add(s.owed, price), now + us_of(t, low))
+      elseif low ~= s.low then
+        after = behind(t, s.owed, now + us_of(t, low))
+      end
+      if reason > 0 and retry > 0 then
+        local caught_up = us_of(t, s.owed) - t.most
+        local _
+
+        t.counts = false
+        _, _, retry = judge[t.algo](t, after.low, price, waits)
+        first, _, then_ = judge[t.algo](t, s.owed, price, patience)
+        then_ = math.max(by_d and 0 or caught_up, first == 0 and 0 or then_)
+        retry = retry >= caught_up and then_ or math.min(retry, then_)
+        t.counts = counts
+      end
+      return reason, wait, retry, after
+    end
+
     local function decide(t, s, patience)
-      local reason, wait, retry, owed = judge[t.algo](t, s.owed, mul(exact_cost(t), t[1]), patience)
+      local price = mul(exact_cost(t), t[1])
+
+      if by_low(t, s) then
+        return decide_behind(t, s, price, patience)
+      end
+      local reason, wait, retry, owed = judge[t.algo](t, s.owed, price, patience)
 
       if owed == s.owed then
         return reason, wait, retry, s
       end
-      return reason, wait, retry, {owed = owed, blurred = s.blurred}
+      return reason, wait, retry,
+             {owed = owed, blurred = s.blurred, reserved = t.most and us_of(t, owed) > t.most}
     end
 
-    rows[4] = {load = load, save = save, look = look, decide = decide}
+    -- How long after `us` from now a key that is behind grants the same; nothing is counted then.
+    local function later(t, s, us)
+      local gone, counts = mul(us, t[2]), t.counts
+      local s_then = {owed = less(gone, s.owed) and sub(s.owed, gone) or 0, behind = true,
+                      low_at = s.low_at, low = less(gone, s.low) and sub(s.low, gone) or 0}
+
+      t.counts, now = false, now + us
+      local reason, _, retry = decide(t, s_then, t.patience)
+
+      t.counts, now = counts, now - us
+      return reason == 0 and 0 or retry
+    end
+
+    rows[4] = {load = load, save = save, look = look, decide = decide, later = later}
   else
     local function lowered(t, s, events, blurred)
       local units = mul(events, t[1])
@@ -257,7 +390,21 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
     end
 
     local function refund(t, s)
-      return lowered(t, s, exact_cost(t), s.blurred or less(t.full, s.owed))
+      if by_low(t, s) then
+        local events, after = lowered(t, {owed = s.low}, exact_cost(t))
+        local lower = us_of(t, s.low) - us_of(t, after.owed)
+
+        if lower == 0 then
+          return events, s
+        end
+        return events, behind(t, sub(s.owed, mul(lower, t[2])), s.low_at - lower)
+      end
+      local past = t.algo == 5 and t[6] or t[3]
+      local waits = t.algo ~= 9 and t.algo ~= 7 and past >= 0 and less(mul(past, t[1]), s.owed)
+      local events, after = lowered(t, s, exact_cost(t), not s.behind and (s.blurred or waits))
+
+      after.reserved = s.reserved
+      return events, after
     end
 
     -- What later reservations stand on: the events between this act time and the last one's, which
@@ -282,22 +429,36 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
       if depended ~= 0 and less(t[3], events) then
         events = t[3]
       end
-      if s.blurred or not less(depended, events) then
+      if s.blurred or s.behind or not less(depended, events) then
         return 0, s
       end
-      return lowered(t, s, sub(events, depended), depended ~= 0)
+      local back, after = lowered(t, s, sub(events, depended), depended ~= 0)
+
+      after.reserved = s.reserved
+      return back, after
     end
 
-    -- All or nothing: who came later was told to wait for its water (src/algo/leaky_bucket.c).
-    -- `own` is the act time that the level says the last one had; what is past reads as now.
+    -- All or nothing: who came later was told to wait for its water (src/algo/leaky_bucket.c). One
+    -- who waits must surely be the last: `own` is what its water is due, read back from the level.
+    -- Of one who acts now, surely nobody may wait.
     local function cancel_delayed(t, s, since)
       local below = mul(t[6], t[1])
-      local own = beyond(t, s.owed, add(below, mul(t.cost, t[1])))
 
-      if s.blurred or t.cost > t[3] or own ~= since then
+      if s.blurred or s.behind or t.cost > t[3] then
         return 0, s
       end
-      return lowered(t, s, t.cost, since == 0 and less(below, s.owed))
+      if since == 0 then
+        if less(add(below, t[1]), s.owed) then
+          return 0, s
+        end
+        return lowered(t, s, t.cost)
+      end
+      below = add(below, mul(t.cost, t[1]))
+      if beyond(t, s.owed, below) ~= since or
+         less(add(below, add(mul(since - 1, t[2]), t[1])), s.owed) then
+        return 0, s
+      end
+      return lowered(t, s, t.cost)
     end
 
     local function cancelled(t, s, since)

@@ -6,7 +6,8 @@
 -- Invariants:
 --   (1) A refused request charges no term, but those that asked for it (count-denied).
 --   (2) The answer is the strictest: the first refusal is named, with the longest time to retry of
---       all that refuse; the least remaining; the longest wait and reset.
+--       all that refuse and of those that granted but have counted it; the least remaining; the
+--       longest wait and reset.
 --   (3) A shadow is asked and charged like any other; it refuses nothing and delays nobody. What it
 --       would have said is the reason of a grant.
 --   (4) What was converted is written, whatever else happens (due.lua, invariant 4).
@@ -45,6 +46,7 @@ end
 local returned = 0 -- or paid
 local states, first, after = {}, {}, {} -- by key: as it was, whose it is, as it will be
 local reasons, waits, retries, ends = {}, {}, {}, {} -- by term; ends: the states that are reported
+local counted = {} -- by term that granted and counted what another refused: when it grants again
 
 for i = 1, n do
   local t = terms[i]
@@ -84,6 +86,16 @@ if verb == 5 then
 elseif decides then
   local refused = false
 
+  -- How long until a term that has counted a request in vain grants the same again; a caller who
+  -- waits does not knock twice, so nothing is counted then.
+  local function again(t, s)
+    t.counts = false
+    local reason, _, retry = rows[t.algo].decide(t, s, t.patience)
+
+    t.counts = true
+    return reason == 0 and 0 or retry
+  end
+
   for i = 1, n do
     local t = terms[i]
     local s = after[t.key] or states[t.key]
@@ -106,6 +118,7 @@ elseif decides then
       ends[i], waits[i] = states[t.key], 0
       if counts then
         _, _, _, ends[i] = decide(t, states[t.key], 0)
+        counted[i] = not t.shadow and again(t, ends[i]) or nil
       end
     end
     if counts and first[t.key].again then
@@ -159,6 +172,20 @@ for i = 1, n do
     limit = left < remaining and t.limit or limit
   end
   remaining, reset = math.min(remaining, left), math.max(reset, until_new)
+end
+for _, later in pairs(counted) do
+  retry = (retry < 0 or later < 0) and -1 or math.max(retry, later)
+end
+-- A key that is behind may grant before the clock has caught up, and refuse just after.
+local before = allowed == 0 and verb < 3 and retry > 0 and -1 or retry
+
+while before ~= retry do
+  before = retry
+  for i = 1, n do
+    if ends[i].behind and not terms[i].shadow and retry < LIMIT - now then
+      retry = retry + rows[terms[i].algo].later(terms[i], ends[i], retry)
+    end
+  end
 end
 
 local reply = {allowed, reason, which, limit, remaining, wait, retry, reset, now}

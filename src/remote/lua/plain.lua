@@ -64,19 +64,31 @@ if head == 257 and #ARGV[1] == 24 + 80 * #KEYS and now <= 4503599627370496 then
       ahead = ends - now
       state = why == 0 and struct.pack('<Bdddd', 64, ends, used + cost, p1, mark)
     elseif kind >= 4 and kind <= 9 and kind ~= 8 then
-      local P, C, width, owed = p1, p2, kind == 7 and p6 or p3, 0
+      local P, C, owed, reserved = p1, p2, 0, false
+      local width = kind == 7 and p6 or p3
+      local full = width * (kind == 7 and C or P)
+      local reach = kind == 6 and (p3 + p6) * P or 0
+      local most = (full + (-full) % C) / C -- what may be owed as soon as it is charged (due.lua)
+      local extra = kind == 5 and p6 or nil
 
+      if kind == 6 then
+        most = math.min((reach + (-reach) % C) / C, most + p7)
+        extra = most
+      end
       if raw then
-        local tag, us, rem, p, c, w = 0, 0, 0, 0, 0, 0
+        local tag, us, rem, p, c, w, x = 0, 0, 0, 0, 0, 0, nil
 
-        if #raw == 41 then
+        if #raw == 41 and not extra then
           tag, us, rem, p, c, w = struct.unpack('<Bddddd', raw)
+        elseif #raw == 49 and extra then
+          tag, us, rem, p, c, w, x = struct.unpack('<Bdddddd', raw)
         end
-        plain = plain and tag == 64 + kind and p == P and c == C and w == width
+        reserved = kind == 4 and tag == 100
+        plain = plain and (tag == 64 + kind or reserved) and p == P and c == C and w == width and
+          x == extra
         owed = us > now and (us - now) * C - rem or 0
       end
-      local full, after = width * (kind == 7 and C or P), owed + cost * P
-      local reach = kind == 6 and (p3 + p6) * P or 0
+      local after = owed + cost * P
 
       plain = plain and p4 <= now and full < 4503599627370496 and after < 4503599627370496 and
         reach < 4503599627370496
@@ -121,7 +133,14 @@ if head == 257 and #ARGV[1] == 24 + 80 * #KEYS and now <= 4503599627370496 then
       local rem = (-after) % C
 
       ahead_before, ahead = (owed + (-owed) % C) / C, (after + rem) / C
-      state = why == 0 and struct.pack('<Bddddd', 64 + kind, now + ahead, rem, P, C, width)
+      plain = plain and (kind == 7 or reserved or ahead_before <= most + 10000000)
+      if why == 0 and extra then
+        state = struct.pack('<Bdddddd', 64 + kind, now + ahead, rem, P, C, width, extra)
+      else
+        local tag = (kind == 4 and ahead > most and 96 or 64) + kind -- reserved, or not
+
+        state = why == 0 and struct.pack('<Bddddd', tag, now + ahead, rem, P, C, width)
+      end
     else
       plain = false
     end
