@@ -29,6 +29,9 @@ struct question {
     struct weir__slice name; /* of a reservation (AS), or {NULL, 0}; borrowed and copied likewise */
 };
 
+#define ASK_TOGETHER \
+    64 /* takes are gathered at most: so many keys have to last until they are settled */
+
 /* Takes. They are decided together with others of the same wake-up, in order; say is called then,
  * or when the turn has come if the question holds. Everything else that writes an answer must call
  * ask_settle first, so that answers stay in order. */
@@ -39,20 +42,38 @@ void ask_settle(struct conn *c);
 /* At once (each settles first). Errors as the engine's. */
 int ask_peek(struct conn *c, const struct question *q, struct weir_verdict *v);
 int ask_refund(struct conn *c, const struct question *q, int64_t *back);
+#define RESET_FULL \
+    "the store is full: there is no place where the key could be as good as new; try again"
 int ask_reset(struct conn *c, const struct question *q);
 /* WEIR_ESTORE: they are not all in one store. */
 int ask_take_all(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v);
 /* Several, decided one by one in order and answered together (HTTP's batch): each has an error, or 0 and a
- * verdict. `told` is called once, now or later, to write the answer; c is NULL if nobody hears it any more.
- * Verdicts and errors must last until then. */
-typedef void ask_told(struct conn *c, void *arg);
-void ask_take_many(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v,
-                   int *error, ask_told *told, void *arg);
+ * verdict. NULL: all are decided. Else `told` is called once, later; verdicts and errors must last until then, or
+ * until ask_forget: after that they are not written, nor is anybody told. */
+struct many;
+typedef void ask_told(void *arg);
+struct many *ask_take_many(struct conn *c, const struct question *q, size_t n,
+                           struct weir_verdict *v, int *error, ask_told *told, void *arg);
+void ask_forget(struct many *m);
 /* The named reservation of this connection: false if there is none. */
 bool ask_cancel(struct conn *c, struct weir__slice name, int64_t *back);
 
+/* An answer that is worked out in steps, with others served in between (later.c). Its place among the answers is here;
+ * the connection is not read from until the end. If it ends before, `gone` is called and the rest is void. NULL: no
+ * memory. */
+struct later;
+typedef void later_step(void *arg);
+struct later *later_begin(struct conn *c, later_step *step, later_step *gone, void *arg);
+/* Has `step` called when the loop has gone round. */
+void later_go_on(struct later *l);
+/* What is written from here to later_end is the answer. */
+void later_answer(struct later *l);
+void later_end(struct later *l);
+
 /* A time that a caller will wait: milliseconds, a duration such as 1.5s, or forever. */
 bool wire_patience(struct weir__slice word, int64_t *ns);
+/* As much of it as the daemon has (--max-wait). */
+int64_t server_patience(const struct server *s, int64_t patience_ns);
 
 /* Nanoseconds as the wire has them, rounded up; -1 stays -1. */
 static inline int64_t wire_ms(int64_t ns)

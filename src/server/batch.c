@@ -5,6 +5,7 @@
  * order of the questions, and so that a question sees what those before it did. Those that are decided
  * together are in one store; the first that is in another one settles those before it.
  */
+#include "engine/unlisted.h"
 #include "server/inside.h"
 
 static struct weir_request request_of(const struct question *q)
@@ -128,6 +129,8 @@ int ask_peek(struct conn *c, const struct question *q, struct weir_verdict *v)
     const struct weir_request rq = request_of(q);
 
     settle_for(c, q);
+    if (!q->limit->policy)
+        return weir__untouched_peek(store_of(q->limit)->engine, q->limit->parsed, &rq, v);
     return weir_peek(store_of(q->limit)->engine, &rq, v);
 }
 
@@ -136,6 +139,11 @@ int ask_refund(struct conn *c, const struct question *q, int64_t *back)
     const struct weir_request rq = request_of(q);
 
     settle_for(c, q);
+    if (!q->limit->policy) {
+        if (back)
+            *back = 0; /* nobody has taken */
+        return 0;
+    }
     return weir_refund(store_of(q->limit)->engine, &rq, back);
 }
 
@@ -144,6 +152,8 @@ int ask_reset(struct conn *c, const struct question *q)
     const struct weir_request rq = request_of(q);
 
     settle_for(c, q);
+    if (!q->limit->policy)
+        return 0; /* it is as good as new */
     return weir_reset(store_of(q->limit)->engine, &rq);
 }
 
@@ -187,8 +197,8 @@ static size_t take_some(struct conn *c, const struct question *q, size_t n, stru
     return some;
 }
 
-void ask_take_many(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v,
-                   int *error, ask_told *told, void *arg)
+struct many *ask_take_many(struct conn *c, const struct question *q, size_t n,
+                           struct weir_verdict *v, int *error, ask_told *told, void *arg)
 {
     bool far = false;
 
@@ -199,8 +209,5 @@ void ask_take_many(struct conn *c, const struct question *q, size_t n, struct we
         far = far || !here;
         i += here ? take_some(c, q + i, n - i, v + i, error + i) : 1;
     }
-    if (far)
-        far_take_many(c, q, n, v, error, told, arg);
-    else
-        told(c, arg);
+    return far ? far_take_many(c->worker, q, n, v, error, told, arg) : NULL;
 }

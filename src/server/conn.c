@@ -7,7 +7,8 @@
  * Invariants:
  *   (1) A connection that has more answers queued than it may is not read from until they have left.
  *       What was read before stays in `in`, and is gone on with then.
- *   (2) `in` never holds more than one request may take and what one read brings.
+ *   (2) `in` never holds more than one request may take and what one read brings. Up to READ_LITTLE bytes it
+ *       has about the size of what it holds: a request that comes in two pieces costs what it is long.
  *   (3) A connection is closed once: `closing` says so, and nobody touches it afterwards but to free it.
  */
 #include <arpa/inet.h>
@@ -23,6 +24,11 @@
 #include "proto/http.h"
 #include "proto/resp.h"
 #include "server/inside.h"
+
+#define READ_LITTLE (16 * 1024) /* bytes that are copied to be read behind */
+#define READ_LEAST  (4 * 1024)  /* bytes that there is room for, behind more than that */
+#define IN_STEP     512
+#define CONN_BYTES  (sizeof(struct conn) + sizeof(struct peer) + 2 * MEMORY_PIECE)
 
 /* ---- Small questions --------------------------------------------------------------------------- */
 
@@ -59,6 +65,7 @@ struct http_reader **conn_http(struct conn *c)
 bool conn_is_full(const struct conn *c)
 {
     return c->queued > c->worker->server->options.max_output ||
+           c->held >= c->worker->server->memory.connection.held ||
            c->held + c->asked >= HELD_IN_CONN || c->asks_many || c->finishing ||
            far_is_full(c->worker) || c->worker->far_stalled;
 }
@@ -98,20 +105,47 @@ static void touch(struct conn *c)
     c->active_ms = (int64_t)uv_now(&c->worker->loop);
 }
 
+/* What it is being sent is not whole, though all that was whole is answered: so it waits for the client. */
+static bool is_unfinished(const struct conn *c)
+{
+    return c->in_len > 0 && !conn_is_full(c);
+}
+
+bool conn_is_idle(const struct conn *c)
+{
+    return is_unfinished(c) || (c->held == 0 && c->asked == 0);
+}
+
 /* ---- What was read -------------------------------------------------------------------------------- */
 
-static void in_grown(struct conn *c, size_t cap)
+/* Its capacity is that now. */
+static void in_counted(struct conn *c, size_t cap)
 {
-    atomic_fetch_add_explicit(&c->worker->server->buffered, cap - c->in_cap, memory_order_relaxed);
+    if (cap > c->in_cap)
+        memory_add(c, MEMORY_INPUT, cap - c->in_cap);
+    else if (cap < c->in_cap)
+        memory_remove(c, MEMORY_INPUT, c->in_cap - cap);
+    c->buffered += cap - c->in_cap;
     c->in_cap = cap;
+}
+
+static bool in_resize(struct conn *c, size_t cap)
+{
+    char *more = realloc(c->in, cap);
+
+    if (!more)
+        return false;
+    c->in = more;
+    in_counted(c, cap);
+    return true;
 }
 
 static void in_free(struct conn *c)
 {
-    atomic_fetch_sub_explicit(&c->worker->server->buffered, c->in_cap, memory_order_relaxed);
     free(c->in);
     c->in = NULL;
-    c->in_len = c->in_cap = 0;
+    c->in_len = 0;
+    in_counted(c, 0);
 }
 
 /* ---- Closing ----------------------------------------------------------------------------------- */
@@ -148,12 +182,15 @@ void conn_close(struct conn *c)
     c->closing = true;
     c->worker->lingering -= c->lingers;
     dont_push_later(c);
-    far_abandon(c);
+    places_abandon(c);
     wait_abandon(c);
     unlink_conn(c);
     out_free(c);
     in_free(c);
     http_reader_close(c->http);
+    memory_shrink(&c->worker->server->memory, MEMORY_CONNECTIONS, CONN_BYTES);
+    atomic_fetch_sub(&c->from->connections, 1);
+    peer_leave(c->worker->server->peers, c->from);
     atomic_fetch_sub(&c->worker->server->open_connections, 1);
     uv_close((uv_handle_t *)&c->poll,
              closed); /* before the descriptor, which another thread may get */
@@ -189,6 +226,12 @@ static size_t understand(struct conn *c, char *bytes, size_t len)
     return (size_t)used;
 }
 
+/* How large `in` is made to hold len bytes: more only where it is large, and grows by reading into it. */
+static size_t in_room_for(size_t len)
+{
+    return (len + IN_STEP - 1) / IN_STEP * IN_STEP;
+}
+
 /* Keeps what is not understood yet. The bytes may be those of `in` itself. */
 static bool keep(struct conn *c, const char *bytes, size_t len)
 {
@@ -196,38 +239,33 @@ static bool keep(struct conn *c, const char *bytes, size_t len)
         in_free(c);
         return true;
     }
-    if (!c->in) {
-        const size_t cap = len < 1024 ? 1024 : len;
-
-        c->in = malloc(cap);
-        if (!c->in)
-            return false;
-        in_grown(c, cap);
-        memcpy(c->in, bytes, len);
-    } else {
+    if (bytes >= c->in && bytes <= c->in + c->in_cap) {
         memmove(c->in, bytes, len);
+        if (c->in_cap > READ_LITTLE && len <= READ_LITTLE)
+            (void)in_resize(c, in_room_for(len));
+    } else {
+        if (len > c->in_cap && !in_resize(c, in_room_for(len)))
+            return false;
+        memcpy(c->in, bytes, len);
     }
     c->in_len = len;
     return true;
 }
 
-/* Where the next bytes go: behind those that were kept, or to the worker's buffer. */
+/* Where the next bytes go. Behind those that were kept, so that a request stands in one piece: in the worker's
+ * buffer, to which they are copied if they are few, or else in the connection's own, which is made larger. */
 static char *place_to_read(struct conn *c, size_t *room)
 {
-    const size_t want = c->in_len < READ_BYTES / 4 ? READ_BYTES / 4 : READ_BYTES;
+    const size_t want = c->in_len < READ_BYTES ? c->in_len : READ_BYTES;
 
-    if (c->in_len == 0) {
-        *room = READ_BYTES;
-        return c->worker->in;
+    if (c->in_len <= READ_LITTLE) {
+        if (c->in_len > 0)
+            memcpy(c->worker->in, c->in, c->in_len);
+        *room = READ_BYTES - c->in_len;
+        return c->worker->in + c->in_len;
     }
-    if (c->in_cap - c->in_len < want) {
-        char *more = realloc(c->in, c->in_len + want);
-
-        if (!more)
-            return NULL;
-        c->in = more;
-        in_grown(c, c->in_len + want);
-    }
+    if (c->in_cap - c->in_len < READ_LEAST && !in_resize(c, c->in_len + want))
+        return NULL;
     *room = c->in_cap - c->in_len;
     return c->in + c->in_len;
 }
@@ -245,7 +283,7 @@ static void hear_the_end(struct conn *c)
 /* One read, and what it brought is answered. False: the connection is broken. */
 static bool listen_to(struct conn *c)
 {
-    size_t room = 0, used;
+    size_t room = 0, used, len;
     char *at = place_to_read(c, &room), *bytes;
     ssize_t got;
 
@@ -260,12 +298,13 @@ static bool listen_to(struct conn *c)
         hear_the_end(c);
         return true;
     }
-    if (c->in_len == 0)
-        touch(c); /* what is not whole yet gets no more time */
     count(&c->worker->counters.bytes_in, (uint64_t)got);
-    bytes = c->in_len ? c->in : at;
-    used = understand(c, bytes, c->in_len + (size_t)got);
-    return keep(c, bytes + used, c->in_len + (size_t)got - used);
+    len = c->in_len + (size_t)got;
+    bytes = at - c->in_len;
+    used = understand(c, bytes, len);
+    if (c->in_len == 0 || used > 0)
+        touch(c); /* the next bytes of a request that is not whole yet give it no more time */
+    return keep(c, bytes + used, len - used);
 }
 
 /* ---- Lingering --------------------------------------------------------------------------------- */
@@ -303,14 +342,15 @@ void conn_tick(struct conn *c, int64_t now_ms)
 
 static void polled(uv_poll_t *h, int status, int events);
 
-/* All connections together keep no more than --max-buffered, and what they take up at once while they are
- * served: the one that would keep more is closed, unless it keeps little. */
-static bool keeps_too_much(const struct conn *c)
+/* Connections keep no more than their parts of --max-buffered, and what they take up at once while they are served:
+ * the one whose requests and replies would be more is closed, unless it keeps little. Who keeps as much as before
+ * stays, though others may have used up what there is. */
+static bool keeps_too_much(struct conn *c)
 {
-    const struct server *s = c->worker->server;
-
-    return c->in_cap + c->queued > READ_BYTES / 4 &&
-           atomic_load_explicit(&s->buffered, memory_order_relaxed) > s->options.max_buffered;
+    if (c->buffered > c->allowed && memory_is_over(c))
+        return true;
+    c->allowed = c->buffered;
+    return false;
 }
 
 /* At a drain only those who wait for their turn may go on: others would never come to an end. */
@@ -355,6 +395,8 @@ void conn_push(struct conn *c)
         if (before == 0 || conn_is_full(c))
             break;
         used = understand(c, c->in, c->in_len); /* what was left for want of room */
+        if (used > 0)
+            touch(c);
         if (!keep(c, c->in + used, before - used) || c->in_len == before)
             break;
     }
@@ -401,22 +443,13 @@ void conn_drain(struct conn *c)
 
 /* ---- Opening ----------------------------------------------------------------------------------- */
 
-static void name_peer(struct conn *c)
+static void name_peer(struct conn *c, const struct sockaddr_storage *a)
 {
-    struct sockaddr_storage a;
-    socklen_t len = sizeof a;
-    const int on = 1;
-
-    strcpy(c->peer, "unix");
-    if (getpeername(c->fd, (struct sockaddr *)&a, &len) != 0 || a.ss_family == AF_UNIX)
-        return;
-    (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    (void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on,
-                     sizeof on); /* or a lost one is held for ever */
-    if (a.ss_family == AF_INET) {
-        (void)inet_ntop(AF_INET, &((struct sockaddr_in *)&a)->sin_addr, c->peer, sizeof c->peer);
-    } else if (a.ss_family == AF_INET6) {
-        const struct in6_addr *six = &((struct sockaddr_in6 *)&a)->sin6_addr;
+    if (a->ss_family == AF_INET) {
+        (void)inet_ntop(AF_INET, &((const struct sockaddr_in *)a)->sin_addr, c->peer,
+                        sizeof c->peer);
+    } else if (a->ss_family == AF_INET6) {
+        const struct in6_addr *six = &((const struct sockaddr_in6 *)a)->sin6_addr;
 
         if (IN6_IS_ADDR_V4MAPPED(six)) /* the same client as over IPv4 */
             (void)inet_ntop(AF_INET, six->s6_addr + 12, c->peer, sizeof c->peer);
@@ -425,20 +458,62 @@ static void name_peer(struct conn *c)
     }
 }
 
+/* Finds out who is there: false if so many of that address are there as may be. */
+static bool meet(struct conn *c)
+{
+    struct server *s = c->worker->server;
+    struct sockaddr_storage a;
+    socklen_t len = sizeof a;
+    const int on = 1;
+    const bool is_tcp = getpeername(c->fd, (struct sockaddr *)&a, &len) == 0 &&
+                        (a.ss_family == AF_INET || a.ss_family == AF_INET6);
+
+    c->from = peer_enter(s->peers, is_tcp ? &a : NULL);
+    if (!c->from || !memory_admits(s, c->from)) {
+        if (c->from)
+            peer_leave(s->peers, c->from);
+        return false;
+    }
+    strcpy(c->peer, "unix");
+    if (!is_tcp)
+        return true;
+    name_peer(c, &a);
+    (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on,
+                     sizeof on); /* or a lost one is held for ever */
+    return true;
+}
+
+static void turn_away(struct worker *w, struct conn *c, int fd)
+{
+    free(c);
+    (void)close(fd);
+    atomic_fetch_sub(&w->server->open_connections, 1);
+    count(&w->counters.refused_connections, 1);
+}
+
 void conn_open(struct worker *w, int fd)
 {
     struct conn *c = calloc(1, sizeof *c);
 
-    if (!c || uv_poll_init(&w->loop, &c->poll, fd) != 0) {
-        free(c);
-        (void)close(fd);
-        atomic_fetch_sub(&w->server->open_connections, 1);
+    if (!c) {
+        turn_away(w, c, fd);
         return;
     }
     c->worker = w;
     c->fd = fd;
+    if (!meet(c)) {
+        turn_away(w, c, fd);
+        return;
+    }
+    if (uv_poll_init(&w->loop, &c->poll, fd) != 0) {
+        atomic_fetch_sub(&c->from->connections, 1);
+        peer_leave(w->server->peers, c->from);
+        turn_away(w, c, fd);
+        return;
+    }
     c->id = atomic_fetch_add(&w->server->next_id, 1) + 1;
-    name_peer(c);
+    memory_grow(&w->server->memory, MEMORY_CONNECTIONS, CONN_BYTES);
     link_newest(c);
     count(&w->counters.connections, 1);
     (void)set_events(c);

@@ -12,6 +12,10 @@ uint64_t conn_id(const struct conn *c);
 /* The client's numeric address, without its port; "unix" on a Unix socket. */
 const char *conn_peer(const struct conn *c);
 
+/* Where the client connected to. */
+enum conn_came_to { CAME_TO_SOCKET, CAME_TO_LOOPBACK, CAME_TO_NETWORK };
+enum conn_came_to conn_came_to(struct conn *c);
+
 /* No more is read; it is closed once all answers have left. */
 void conn_finish(struct conn *c);
 
@@ -30,6 +34,9 @@ long resp_serve(struct conn *c, char *bytes, size_t len);
 long http_serve(struct conn *c, char *bytes, size_t len);
 /* The HTTP front's memory of a request that is not complete; NULL until it makes one. */
 struct http_reader **conn_http(struct conn *c);
+
+/* The thread will serve no more: what the HTTP front keeps for it is freed. */
+void http_thread_ends(void);
 
 /* Whether no more answers should be written before some have left. */
 bool conn_is_full(const struct conn *c);

@@ -1,7 +1,7 @@
-/* Many takes of far stores that are answered together: HTTP's arrays.
+/* Several takes of far stores that are answered together: a slice of HTTP's arrays.
  *
- * There may be more of them than may be under way at once. Then they are begun as others are told, and until
- * all are begun the connection is not read from: what it asks next comes behind them.
+ * There may be more of them than may be under way at once. Then they are begun as others are told. If nobody wants to
+ * know any more, those that are not begun are not asked.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 #include "server/far_take.h"
 
 struct many {
-    struct awaited place;
     struct worker *worker;
     struct many *next; /* of those that are not all begun */
     size_t n, begun, told;
-    bool begins; /* some are being begun: whoever is told last leaves the rest to that */
+    bool begins;    /* some are being begun: whoever is told last leaves the rest to that */
+    bool forgotten; /* nobody wants to know: the next two are not there */
     struct weir_verdict *verdict;
     int *error;
     ask_told *when_told;
@@ -77,15 +77,8 @@ static void release(struct many *m)
 /* All are told, or given up. */
 static void finish(struct many *m)
 {
-    struct conn *c = m->place.conn;
-
-    if (c) {
-        place_fill(&m->place);
-        conn_push_later(c);
-    }
-    m->when_told(c, m->arg);
-    if (c)
-        out_aim(c, NULL);
+    if (!m->forgotten)
+        m->when_told(m->arg);
     release(m);
 }
 
@@ -94,9 +87,11 @@ static void tell_one(struct many *m, size_t i, int error, const struct weir_verd
     const size_t at = m->one[i].index;
 
     ask_tally(m->worker, error, v);
+    m->told++;
+    if (m->forgotten)
+        return;
     m->error[at] = error;
     m->verdict[at] = *v;
-    m->told++;
 }
 
 void many_told(struct asked *a)
@@ -138,17 +133,12 @@ void many_go_on(struct worker *w)
     struct many **at = &w->far->many, *m;
 
     while ((m = *at) != NULL) {
-        struct conn *c = m->place.conn;
-
-        if (!c) { /* nobody will be told */
+        if (m->forgotten) {
             m->told += m->n - m->begun;
             m->begun = m->n;
         } else if (!begin_some(m)) {
             at = &m->next;
             continue;
-        } else {
-            c->asks_many = false;
-            conn_push_later(c);
         }
         *at = m->next;
         if (m->told == m->n)
@@ -163,29 +153,30 @@ static void no_memory(const struct question *q, size_t n, int *error)
             error[i] = WEIR_ENOMEM;
 }
 
-void far_take_many(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v,
-                   int *error, ask_told *when_told, void *arg)
+struct many *far_take_many(struct worker *w, const struct question *q, size_t n,
+                           struct weir_verdict *v, int *error, ask_told *when_told, void *arg)
 {
-    struct many *m = make(c->worker, q, n);
+    struct many *m = make(w, q, n);
 
     if (!m) {
         no_memory(q, n, error);
-        when_told(c, arg);
-        return;
+        return NULL;
     }
     m->verdict = v;
     m->error = error;
     m->when_told = when_told;
     m->arg = arg;
-    c->asks_many = !begin_some(m);
-    if (c->asks_many) {
-        m->next = c->worker->far->many;
-        c->worker->far->many = m;
+    if (!begin_some(m)) {
+        m->next = w->far->many;
+        w->far->many = m;
     }
-    if (m->told == m->n) { /* at once: the answer stands where we are */
-        when_told(c, arg);
-        release(m);
-    } else {
-        place_keep(c, &m->place);
-    }
+    if (m->told < m->n)
+        return m;
+    release(m);
+    return NULL;
+}
+
+void ask_forget(struct many *m)
+{
+    m->forgotten = true;
 }

@@ -22,30 +22,28 @@ void far_take(struct conn *c, const struct question *q)
     q->say(c, q, WEIR_ESTORE, NULL);
 }
 
-void far_take_many(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v,
-                   int *error, ask_told *when_told, void *arg)
+struct many *far_take_many(struct worker *w, const struct question *q, size_t n,
+                           struct weir_verdict *v, int *error, ask_told *when_told, void *arg)
 {
+    (void)w;
     (void)q;
     (void)v;
+    (void)when_told;
+    (void)arg;
     for (size_t i = 0; i < n; i++)
         error[i] = WEIR_ESTORE;
-    when_told(c, arg);
+    return NULL;
+}
+
+void ask_forget(struct many *m)
+{
+    (void)m;
 }
 
 void far_settle(struct worker *w, const struct store *s)
 {
     (void)w;
     (void)s;
-}
-
-void far_leave(struct awaited *p)
-{
-    (void)p;
-}
-
-void far_abandon(struct conn *c)
-{
-    (void)c;
 }
 
 void far_before_sleep(struct worker *w)

@@ -8,8 +8,9 @@
 
 /* ---- Memory ------------------------------------------------------------------------------------ */
 
-static struct asked *allocate(struct far *f, size_t key)
+static struct asked *allocate(struct worker *w, size_t key)
 {
+    struct far *f = w->far;
     const size_t cap = key < KEY_USUAL ? KEY_USUAL : key;
     struct asked *a = f->spare;
 
@@ -18,14 +19,16 @@ static struct asked *allocate(struct far *f, size_t key)
         return a;
     }
     a = malloc(sizeof *a + cap);
-    if (a)
-        a->cap = cap;
+    if (!a)
+        return NULL;
+    a->cap = cap;
+    memory_grow(&w->server->memory, MEMORY_REMOTE, sizeof *a + cap + MEMORY_PIECE);
     return a;
 }
 
 struct asked *asked_make(struct worker *w, const struct question *q)
 {
-    struct asked *a = allocate(w->far, q->key.len);
+    struct asked *a = allocate(w, q->key.len);
 
     if (!a)
         return NULL;
@@ -50,49 +53,9 @@ void asked_free(struct asked *a)
         a->next_spare = f->spare;
         f->spare = a;
     } else {
+        memory_shrink(&a->lane->worker->server->memory, MEMORY_REMOTE,
+                      sizeof *a + a->cap + MEMORY_PIECE);
         free(a);
-    }
-}
-
-/* ---- Places ------------------------------------------------------------------------------------ */
-
-void place_keep(struct conn *c, struct awaited *p)
-{
-    p->conn = c;
-    p->segment = out_await(c, p);
-    p->prev = NULL;
-    p->next = c->awaited;
-    if (p->next)
-        p->next->prev = p;
-    c->awaited = p;
-    c->asked++;
-}
-
-void far_leave(struct awaited *p)
-{
-    struct conn *c = p->conn;
-
-    *(p->prev ? &p->prev->next : &c->awaited) = p->next;
-    if (p->next)
-        p->next->prev = p->prev;
-    c->asked--;
-    p->conn = NULL;
-}
-
-void place_fill(struct awaited *p)
-{
-    struct conn *c = p->conn;
-
-    p->segment->awaited = NULL;
-    out_aim(c, p->segment);
-    far_leave(p);
-}
-
-void far_abandon(struct conn *c)
-{
-    while (c->awaited) {
-        c->awaited->segment->awaited = NULL;
-        far_leave(c->awaited);
     }
 }
 

@@ -68,11 +68,6 @@ void asked_free(struct asked *a);
 /* Sends it on its way; it may be told before this returns. */
 void asked_begin(struct asked *a);
 
-/* Keeps a place among the connection's answers. */
-void place_keep(struct conn *c, struct awaited *p);
-/* What is written next goes there, until out_aim(c, NULL). It is no longer waited for. */
-void place_fill(struct awaited *p);
-
 /* One of many is told. */
 void many_told(struct asked *a);
 /* Begins more of those that are not all begun, as far as there is room. */

@@ -8,6 +8,7 @@
 #ifndef WEIR_SERVER_HOLD_H
 #define WEIR_SERVER_HOLD_H
 
+#include "engine/wait.h"
 #include "server/inside.h"
 
 struct hold {
@@ -19,6 +20,7 @@ struct hold {
     int64_t act_ns; /* once it is granted */
     size_t at;      /* in the heap */
     bool granted;
+    struct weir__again again;
     struct weir_verdict verdict;
     struct weir_reservation reservation;
 
@@ -49,7 +51,7 @@ struct hold *line_called(struct worker *w);
 /* ---- By name (reserved.c) ---------------------------------------------------------------------- */
 
 /* Whether one more may be named; asked before anything is taken. */
-bool reserved_has_room(struct conn *c);
+bool reserved_has_room(struct conn *c, const struct question *q);
 /* Keeps what was granted under its name. The latest of a name is the one that counts. */
 void reserved_keep(struct hold *h);
 /* Gives back what the name stands for; false: nothing. */

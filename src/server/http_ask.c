@@ -133,6 +133,7 @@ bool http_ask_question(struct conn *c, const struct http_ask *ask, struct questi
 {
     const size_t max_key = server_options(conn_server(c))->max_key;
     const bool waits = ask->given & HTTP_MAY(WAIT), reserves = ask->given & HTTP_MAY(RESERVE);
+    const int64_t patience_ns = server_patience(conn_server(c), ask->patience_ns);
     const char *text;
 
     if (!(ask->given & HTTP_MAY(LIMIT)))
@@ -143,10 +144,10 @@ bool http_ask_question(struct conn *c, const struct http_ask *ask, struct questi
         return http_because(why, 400, "'wait' and 'reserve' exclude each other");
     if (ask->key.len > max_key)
         return too_long(max_key, why);
-    *q = (struct question){.limit = limit_find(c, ask->limit, &why->status, &text),
+    *q = (struct question){.limit = limit_find(c, ask->limit, ask->use, &why->status, &text),
                            .key = ask->key,
                            .cost = ask->given & HTTP_MAY(COST) ? ask->cost : 1,
-                           .patience_ns = waits || reserves ? ask->patience_ns : WEIR_WAIT_DEFAULT,
+                           .patience_ns = waits || reserves ? patience_ns : WEIR_WAIT_DEFAULT,
                            .holds = waits};
     return q->limit || http_because(why, why->status, text);
 }

@@ -13,6 +13,8 @@
  *   4. X-Real-IP
  *   5. the address that the connection comes from
  *
+ * Of 3 to 5 an IPv6 address is cut to its network (http_address.c); what is no address is taken as it is.
+ *
  * Proxies pass on fields that their clients sent: one that does not set X-Weir-Key must clear it,
  * and one that sets X-Real-IP and not X-Forwarded-For must clear that.
  *
@@ -33,6 +35,18 @@ static struct weir__slice last_of(struct weir__slice list)
     return weir__slice_trim(list);
 }
 
+/* The address as a key, which lasts until the question is settled. */
+static struct weir__slice client_of(const struct http_call *call, struct weir__slice address)
+{
+    static _Thread_local char keys[ASK_TOGETHER][HTTP_ADDRESS_MOST];
+    static _Thread_local unsigned turn;
+    const int prefix = server_options(conn_server(call->conn))->ipv6_prefix;
+    char *key = keys[turn++ % ASK_TOGETHER];
+    const size_t len = http_address_key(address, prefix, key);
+
+    return len > 0 ? (struct weir__slice){key, len} : address;
+}
+
 static struct weir__slice whom(const struct http_call *call)
 {
     struct weir__slice key = http_field_of(call->rq, "x-weir-key");
@@ -44,7 +58,7 @@ static struct weir__slice whom(const struct http_call *call)
         key = http_last_field_of(call->rq, "x-real-ip");
     if (key.len == 0)
         key = weir__slice_of(conn_peer(call->conn));
-    return key;
+    return client_of(call, key);
 }
 
 static void say_auth(struct conn *c, const struct question *q, int error,
@@ -92,6 +106,7 @@ static bool makes_wait(const struct weir_limit *l)
 static bool read_question(const struct http_call *call, struct question *q, struct http_why *why)
 {
     struct http_ask ask = {.may = HTTP_MAY(KEY) | HTTP_MAY(COST) | HTTP_MAY(WAIT) | HTTP_MAY(DENY),
+                           .use = LIMIT_BY_NAME,
                            .limit = call->rest};
 
     if (!http_ask_query(&ask, call->rq->query, why))

@@ -88,10 +88,11 @@ void http_reply_nothing(const struct http_call *call, int status);        /* 204
 void http_fail(const struct http_call *call, const struct http_why *why); /* {"error":"..."} */
 void http_fail_with(const struct http_call *call, const struct http_why *why, const char *fields);
 
-/* What a refusal is: 503 if the limit was not asked, for its store is away and it has fallback=deny. */
+/* What a refusal is: 503 if the limit was not asked, for its store is away (fallback=deny) or full
+ * (full=deny). */
 static inline int http_denied(const struct weir_verdict *v)
 {
-    return v->reason == WEIR_FALLBACK ? 503 : 429;
+    return v->reason == WEIR_FALLBACK || v->reason == WEIR_FULL ? 503 : 429;
 }
 
 /* What the engine's errors are here. */
@@ -126,7 +127,8 @@ enum http_word {
 #define HTTP_MAY(word) (1u << HTTP_WORD_##word)
 
 struct http_ask {
-    unsigned may;   /* words it may have */
+    unsigned may; /* words it may have */
+    enum limit_use use;
     unsigned given; /* words it has */
     struct weir__slice limit, key;
     int64_t cost;
@@ -168,6 +170,17 @@ bool http_ask_json(struct http_ask *ask, const struct json_t *object, struct htt
 
 /* Whether the request was made by a browser for a page that did not come from here. */
 bool http_is_foreign(const struct http_request *rq);
+/* Whether it has a field that a proxy adds and no page can: X-Weir-Key, X-Forwarded-For or X-Real-IP. */
+bool http_says_for_whom(const struct http_request *rq);
+/* Whether its Host is one that may be named where the connection came to. */
+bool http_host_is_served(struct conn *c, const struct http_request *rq);
+
+/* ---- Addresses ------------------------------------------------------------------------------- */
+
+#define HTTP_ADDRESS_MOST 56 /* bytes, with the NUL: an IPv6 address and "/128" */
+
+/* The key of a client by its address: its length, or 0 if the text is no address. */
+size_t http_address_key(struct weir__slice text, int prefix, char out[HTTP_ADDRESS_MOST]);
 
 /* ---- Handlers -------------------------------------------------------------------------------- */
 

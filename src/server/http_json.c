@@ -8,7 +8,8 @@
  *
  * Invariants:
  *   (1) Nothing else in this process uses jansson: it allocates from the arena only.
- *   (2) Between two requests the arena is empty, and all it has is the thread's first block.
+ *   (2) Between two requests the arena is empty, and all it has is the thread's first block, and one of the
+ *       usual size: to map such a one anew for every request would cost as much as to read it.
  */
 #include "server/http_front.h"
 
@@ -27,25 +28,38 @@
 
 struct block {
     struct block *older;
+    size_t cap;
     _Alignas(ALIGNMENT) char bytes[];
 };
 
 static _Thread_local struct {
     _Alignas(ALIGNMENT) char first[FIRST_BYTES];
     struct block *newest; /* NULL: the first */
+    struct block *spare;  /* of BLOCK_BYTES, or NULL */
     size_t used, cap;     /* of the newest */
     size_t all, most;     /* of all blocks but the first */
     bool is_full;         /* more was asked for */
 } arena;
 
+static struct block *block_of(size_t cap)
+{
+    struct block *b = arena.spare;
+
+    if (cap != BLOCK_BYTES || !b)
+        return malloc(sizeof *b + cap);
+    arena.spare = NULL;
+    return b;
+}
+
 static bool add_block(size_t least)
 {
     const size_t cap = least > BLOCK_BYTES ? least : BLOCK_BYTES;
-    struct block *b = cap <= arena.most - arena.all ? malloc(sizeof *b + cap) : NULL;
+    struct block *b = cap <= arena.most - arena.all ? block_of(cap) : NULL;
 
     arena.is_full = arena.is_full || !b;
     if (!b)
         return false;
+    b->cap = cap;
     b->older = arena.newest;
     arena.newest = b;
     arena.used = 0;
@@ -74,15 +88,25 @@ static void arena_keep(void *memory)
 void http_json_forget(void)
 {
     while (arena.newest) {
-        struct block *older = arena.newest->older;
+        struct block *b = arena.newest;
 
-        free(arena.newest);
-        arena.newest = older;
+        arena.newest = b->older;
+        if (!arena.spare && b->cap == BLOCK_BYTES)
+            arena.spare = b;
+        else
+            free(b);
     }
     arena.used = 0;
     arena.cap = FIRST_BYTES;
     arena.all = 0;
     arena.is_full = false;
+}
+
+void http_thread_ends(void)
+{
+    http_json_forget();
+    free(arena.spare);
+    arena.spare = NULL;
 }
 
 static void use_arena(void)

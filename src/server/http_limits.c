@@ -5,14 +5,17 @@
  *     PUT    /v1/limits/NAME    a limit as text, or {"limit":"..."}: 201 new, 200 changed
  *     DELETE /v1/limits/NAME    204, or 404
  *
- * A limit that is not in the daemon's own store has a third member, "store". To set one there, its text
- * has the word store=URL.
+ * To these come "room" (for how many keys), "state_bytes" (of one) and what is counted of keys without a
+ * place, but for limits in a Redis. A limit that is not in the daemon's own store has "store". To set one
+ * there, its text has the word store=URL.
  */
 #include "server/http_front.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define STATS_ROOM 224 /* of the numbers, with their names */
 
 /* Text that grows. Once memory is short it stays `broken`, and whoever reads it looks there. */
 struct page {
@@ -36,38 +39,50 @@ static char *room(struct page *p, size_t n)
     return p->at + p->len;
 }
 
-static char *put_limit(char *at, struct weir__slice name, const char *text, const char *store)
+static char *put_stats(char *at, const struct weir_policy_stats *stats)
+{
+#define X(word, number)                        \
+    at = http_put_text(at, ",\"" #word "\":"); \
+    at = http_put_int(at, (int64_t)stats->number);
+    LIMIT_NUMBERS(X)
+#undef X
+    return at;
+}
+
+static char *put_limit(char *at, struct weir__slice name, const struct limit_shown *l)
 {
     at = http_put_text(at, "{\"name\":");
     at = http_put_json(at, name);
     at = http_put_text(at, ",\"limit\":");
-    at = http_put_json(at, weir__slice_of(text));
-    if (store) {
+    at = http_put_json(at, weir__slice_of(l->text));
+    if (l->store) {
         at = http_put_text(at, ",\"store\":");
-        at = http_put_json(at, weir__slice_of(store));
+        at = http_put_json(at, weir__slice_of(l->store));
     }
+    if (l->has_stats)
+        at = put_stats(at, &l->stats);
     *at++ = '}';
     return at;
 }
 
-static size_t room_of(struct weir__slice name, const char *text, const char *store)
+static size_t room_of(struct weir__slice name, const struct limit_shown *l)
 {
-    return 6 * (name.len + strlen(text) + (store ? strlen(store) : 0)) + 48;
+    return 6 * (name.len + strlen(l->text) + (l->store ? strlen(l->store) : 0)) + 48 + STATS_ROOM;
 }
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
-static void add(void *arg, const char *name, const char *text, const char *store)
+static void add(void *arg, const char *name, const struct limit_shown *l)
 {
     const struct weir__slice n = weir__slice_of(name);
     struct page *p = arg;
-    char *at = room(p, room_of(n, text, store));
+    char *at = room(p, room_of(n, l));
 
     if (!at)
         return;
     if (p->continued)
         *at++ = ',';
-    at = put_limit(at, n, text, store);
+    at = put_limit(at, n, l);
     p->continued = true;
     p->len = (size_t)(at - p->at);
 }
@@ -99,16 +114,16 @@ void http_limits(const struct http_call *call)
 /* ---- One of them ----------------------------------------------------------------------------- */
 
 static void reply_limit(const struct http_call *call, int status, struct weir__slice name,
-                        const char *text, const char *store)
+                        const struct limit_shown *l)
 {
-    char *body = malloc(room_of(name, text, store) + 1), *at;
+    char *body = malloc(room_of(name, l) + 1), *at;
 
     if (!body) {
         ask_settle(call->conn);
         http_fail_error(call->conn, call->shape, WEIR_ENOMEM);
         return;
     }
-    at = put_limit(body, name, text, store);
+    at = put_limit(body, name, l);
     *at++ = '\n';
     http_reply_json(call, status, body, (size_t)(at - body));
     free(body);
@@ -121,12 +136,11 @@ static bool no_such(struct http_why *why, struct weir__slice name)
 
 static bool show(const struct http_call *call, struct weir__slice name, struct http_why *why)
 {
-    char text[WEIR_LIMIT_TEXT_MAX];
-    const char *store;
+    struct limit_shown shown;
 
-    if (!limits_get(call->conn, name, text, &store))
+    if (!limits_get(call->conn, name, &shown))
         return no_such(why, name);
-    reply_limit(call, 200, name, text, store);
+    reply_limit(call, 200, name, &shown);
     return true;
 }
 
@@ -156,9 +170,8 @@ static bool read_text(struct weir__slice body, struct weir__slice *text, struct 
 
 static bool set(const struct http_call *call, struct weir__slice name, struct http_why *why)
 {
-    char text[WEIR_LIMIT_TEXT_MAX];
-    const char *store;
-    const bool was = limits_get(call->conn, name, text, &store);
+    struct limit_shown shown;
+    const bool was = limits_get(call->conn, name, &shown);
     struct weir__slice limit;
     struct weir_diag diag;
     bool done = read_text(call->rq->body, &limit, why);
@@ -169,8 +182,8 @@ static bool set(const struct http_call *call, struct weir__slice name, struct ht
         done = error == 0 || http_because(why, http_status_of(error), diag.text);
     }
     http_json_forget();
-    if (done && limits_get(call->conn, name, text, &store))
-        reply_limit(call, was ? 200 : 201, name, text, store);
+    if (done && limits_get(call->conn, name, &shown))
+        reply_limit(call, was ? 200 : 201, name, &shown);
     else if (done)
         return no_such(why, name); /* another connection has deleted it in between */
     return done;

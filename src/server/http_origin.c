@@ -9,9 +9,15 @@
  *                   browser's own judgement, so it counts first.
  *   Origin          where the page came from. Older browsers send it, and not with every GET. What
  *                   is behind its scheme is Host, if the page came from here.
+ *   Referer         the same with a path, of GETs too; a page can have it left out.
  *
- * Who is no browser sends neither. A page whose name was made to lead here after it was loaded has
- * an origin that is ours by name, and passes: against that, listen on a Unix socket.
+ * Who is no browser sends none of them. A page whose name was made to lead here after it was loaded
+ * has an origin that is ours by name: http_host.c is against that.
+ *
+ * A proxy that asks for leave (/v1/auth) passes on what its client's browser said, and a click on a
+ * link elsewhere is cross-site for good reason. But it also says for whom it asks, in a field that no
+ * page can add: a request with a field of its own a browser first asks leave for (a preflight,
+ * without that field), and leave is never given here.
  */
 #include "server/http_front.h"
 
@@ -24,20 +30,34 @@ static bool is_same(struct weir__slice a, struct weir__slice b)
     return a.len == b.len && (a.len == 0 || strncasecmp(a.at, b.at, a.len) == 0);
 }
 
+/* Whether an origin, or a URL, is one of the host that was asked. */
+static bool is_of(struct weir__slice url, struct weir__slice host)
+{
+    const char *behind = memmem(url.at, url.len, "://", 3);
+    struct weir__slice rest;
+
+    if (!behind) /* null, of a page that came from nowhere */
+        return false;
+    rest = (struct weir__slice){behind + 3, url.len - (size_t)(behind + 3 - url.at)};
+    return is_same(weir__slice_cut(&rest, '/'), host);
+}
+
 bool http_is_foreign(const struct http_request *rq)
 {
     const struct weir__slice site = http_field_of(rq, "sec-fetch-site");
-    struct weir__slice origin = http_field_of(rq, "origin");
-    const char *host;
+    const struct weir__slice origin = http_field_of(rq, "origin");
+    const struct weir__slice referer = http_field_of(rq, "referer");
+    const struct weir__slice host = http_field_of(rq, "host");
 
     if (site.at)
         return !http_is(site, "same-origin") && !http_is(site, "none");
-    if (!origin.at)
-        return false;
-    host = memmem(origin.at, origin.len, "://", 3);
-    if (!host) /* null, of a page that came from nowhere */
-        return true;
-    origin.len -= (size_t)(host + 3 - origin.at);
-    origin.at = host + 3;
-    return !is_same(origin, http_field_of(rq, "host"));
+    if (origin.at)
+        return !is_of(origin, host);
+    return referer.at && !is_of(referer, host);
+}
+
+bool http_says_for_whom(const struct http_request *rq)
+{
+    return http_field_of(rq, "x-weir-key").at || http_field_of(rq, "x-forwarded-for").at ||
+           http_field_of(rq, "x-real-ip").at;
 }

@@ -17,22 +17,22 @@ static handler say_health, say_hello;
 
 static const struct route {
     const char *path;
-    bool has_rest; /* the path goes on, with one byte at least */
-    bool is_ours;  /* pages of other origins may not have it asked */
-    unsigned methods;
+    bool has_rest;                          /* the path goes on, with one byte at least */
+    enum { OURS, PROXIES, ANYBODYS } whose; /* which pages of other origins may have it asked */
+    unsigned methods, admin;                /* of them, those that --no-admin refuses */
     handler *handle;
 } ROUTES[] = {
-    {"/v1/take", false, true, GET | POST, http_take},
-    {"/v1/auth/", true, false, ANY, http_auth}, /* proxies pass on what browsers told them */
-    {"/throttle", false, true, POST, http_throttle},
-    {"/v1/peek", false, true, GET | POST, http_peek},
-    {"/v1/refund", false, true, POST, http_refund},
-    {"/v1/reset", false, true, POST, http_reset},
-    {"/v1/limits", false, true, GET, http_limits},
-    {"/v1/limits/", true, true, GET | PUT | DELETE, http_limit},
-    {"/v1/stores", false, true, GET, http_stores},
-    {"/healthz", false, false, GET, say_health},
-    {"/", false, false, GET, say_hello},
+    {"/v1/take", false, OURS, GET | POST, 0, http_take},
+    {"/v1/auth/", true, PROXIES, ANY, 0, http_auth},
+    {"/throttle", false, OURS, POST, 0, http_throttle},
+    {"/v1/peek", false, OURS, GET | POST, 0, http_peek},
+    {"/v1/refund", false, OURS, POST, POST, http_refund},
+    {"/v1/reset", false, OURS, POST, POST, http_reset},
+    {"/v1/limits", false, OURS, GET, 0, http_limits},
+    {"/v1/limits/", true, OURS, GET | PUT | DELETE, PUT | DELETE, http_limit},
+    {"/v1/stores", false, OURS, GET, 0, http_stores},
+    {"/healthz", false, ANYBODYS, GET, 0, say_health},
+    {"/", false, ANYBODYS, GET, 0, say_hello},
 };
 
 static void say_health(const struct http_call *call)
@@ -118,14 +118,66 @@ static void refuse_page(const struct http_call *call)
 {
     struct http_why why;
 
-    (void)http_because(&why, 403, "a page of another origin may not have this asked");
+    (void)http_because(&why, 403,
+                       "a browser sent this for a page of another origin, which is not allowed");
     http_fail(call, &why);
+}
+
+static void refuse_admin(const struct http_call *call)
+{
+    struct http_why why;
+
+    (void)http_because(&why, 403,
+                       "this is not for clients of this daemon, which was started with --no-admin: "
+                       "they may take and look");
+    http_fail(call, &why);
+}
+
+/* Not 403, which nginx would take for a refusal of the limit: 400 is in its log of errors. */
+static void refuse_browser(const struct http_call *call)
+{
+    struct http_why why;
+
+    (void)http_because(&why, 400,
+                       "a browser asks for a page of another origin, and no proxy for a client: a "
+                       "proxy has to send X-Weir-Key, X-Forwarded-For or X-Real-IP");
+    http_fail(call, &why);
+}
+
+static void refuse_host(const struct http_call *call)
+{
+    struct http_why why;
+
+    (void)http_because_of(&why, 421, "requests for the host ", http_field_of(call->rq, "host"),
+                          " are not answered here: expected an address, localhost, or a name that "
+                          "the daemon was given with --host");
+    http_fail(call, &why);
+}
+
+/* Whether a page of others has this asked; it is refused then. No browser connects to a Unix socket: what
+ * comes there was sent by a proxy, which may pass on what browsers ask, but asks itself for leave. */
+static bool is_misused(const struct http_call *call, const struct route *r)
+{
+    if (r->whose == ANYBODYS || !http_is_foreign(call->rq))
+        return false;
+    if (r->whose == OURS) {
+        refuse_page(call);
+        return true;
+    }
+    if (http_says_for_whom(call->rq) || conn_came_to(call->conn) == CAME_TO_SOCKET)
+        return false;
+    refuse_browser(call);
+    return true;
 }
 
 static void answer(struct http_call *call)
 {
     struct http_why why;
 
+    if (!http_host_is_served(call->conn, call->rq)) {
+        refuse_host(call);
+        return;
+    }
     for (size_t i = 0; i < sizeof ROUTES / sizeof ROUTES[0]; i++) {
         const struct route *r = &ROUTES[i];
 
@@ -133,8 +185,11 @@ static void answer(struct http_call *call)
             continue;
         if (!(r->methods & 1u << call->rq->method))
             refuse_method(call, r->methods);
-        else if (r->is_ours && http_is_foreign(call->rq))
-            refuse_page(call);
+        else if (is_misused(call, r))
+            return;
+        else if (r->admin & 1u << call->rq->method &&
+                 server_options(conn_server(call->conn))->no_admin)
+            refuse_admin(call);
         else
             r->handle(call);
         return;

@@ -29,12 +29,12 @@ static bool read_question(const struct http_call *call, struct http_ask *ask, co
 
 /* Reads one question and answers it by `answer`. Bodies count where they mean something: of a GET
  * there is none, whatever was sent. */
-static void ask_one(const struct http_call *call, unsigned may,
+static void ask_one(const struct http_call *call, unsigned may, enum limit_use use,
                     void (*answer)(const struct http_call *call, const struct question *q),
                     void (*many)(const struct http_call *call, const json_t *array))
 {
     const bool has_body = call->rq->method == HTTP_POST_ && call->rq->body.len > 0;
-    struct http_ask ask = {.may = may};
+    struct http_ask ask = {.may = may, .use = use};
     struct http_why why;
     struct question q;
     json_t *json = NULL;
@@ -63,7 +63,7 @@ static void take(const struct http_call *call, const struct question *q)
 
 void http_take(const struct http_call *call)
 {
-    ask_one(call, TAKES, take, http_batch);
+    ask_one(call, TAKES, LIMIT_TAKES, take, http_batch);
 }
 
 /* ---- Peek ------------------------------------------------------------------------------------ */
@@ -81,7 +81,7 @@ static void peek(const struct http_call *call, const struct question *q)
 
 void http_peek(const struct http_call *call)
 {
-    ask_one(call, TAKES & ~HTTP_MAY(WAIT), peek, NULL);
+    ask_one(call, TAKES & ~HTTP_MAY(WAIT), LIMIT_LOOKS, peek, NULL);
 }
 
 /* ---- Refund ---------------------------------------------------------------------------------- */
@@ -103,7 +103,7 @@ static void refund(const struct http_call *call, const struct question *q)
 
 void http_refund(const struct http_call *call)
 {
-    ask_one(call, HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST), refund, NULL);
+    ask_one(call, HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST), LIMIT_LOOKS, refund, NULL);
 }
 
 /* ---- Reset ----------------------------------------------------------------------------------- */
@@ -111,8 +111,11 @@ void http_refund(const struct http_call *call)
 static void reset(const struct http_call *call, const struct question *q)
 {
     const int error = ask_reset(call->conn, q);
+    const struct http_why full = {.status = 503, .text = RESET_FULL};
 
-    if (error)
+    if (error == WEIR_EFULL)
+        http_fail(call, &full);
+    else if (error)
         http_fail_error(call->conn, call->shape, error);
     else
         http_reply_nothing(call, 204);
@@ -120,5 +123,5 @@ static void reset(const struct http_call *call, const struct question *q)
 
 void http_reset(const struct http_call *call)
 {
-    ask_one(call, HTTP_MAY(LIMIT) | HTTP_MAY(KEY), reset, NULL);
+    ask_one(call, HTTP_MAY(LIMIT) | HTTP_MAY(KEY), LIMIT_LOOKS, reset, NULL);
 }

@@ -182,6 +182,8 @@ char *http_put_verdict(char *at, const struct weir_verdict *v)
     at = http_put_int(at, wire_ms(v->reset_after_ns));
     at = http_put_text(at, ",\"wait_ms\":");
     at = http_put_int(at, wire_ms(v->wait_ns));
+    if (v->overflow)
+        at = http_put_text(at, ",\"overflow\":true");
     *at++ = '}';
     return at;
 }

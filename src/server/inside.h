@@ -8,14 +8,17 @@
 
 #include "engine/engine.h"
 #include "server/conn.h"
+#include "server/log.h"
+#include "server/memory.h"
 #include "server/stores.h"
 
 #define READ_BYTES    (64 * 1024) /* are read at once */
 #define SCRATCH_BYTES (64 * 1024) /* of answers leave before more are written */
-#define BATCH_TAKES   64          /* are decided together */
-#define HELD_IN_CONN  1024        /* answers held back, or reservations named, in one connection */
-#define FAR_MOST      1024        /* takes of far stores that are under way in a worker */
-#define FAR_BYTES     (4 << 20)   /* of their keys */
+#define SCRATCH_USUAL (2 * SCRATCH_BYTES)
+#define BATCH_TAKES   ASK_TOGETHER
+#define HELD_IN_CONN  1024 /* delayed replies, or named reservations, of one connection at most */
+#define FAR_MOST      1024 /* takes of far stores that are under way in a worker */
+#define FAR_BYTES     (4 << 20) /* of their keys */
 #define FAR_TOGETHER  16   /* of them go out in one write; what is left, before the loop sleeps */
 #define INBOX_MAX     1024 /* connections handed to a worker that it has not looked at */
 #define SERVE_ADDRESS 128
@@ -42,6 +45,8 @@ struct segment *out_await(struct conn *c, struct awaited *a);
 void out_drop_held(struct conn *c);
 /* Writes go to the segment until out_aim(c, NULL). */
 void out_aim(struct conn *c, struct segment *s);
+/* No answer is being written: the worker's buffer goes back to its usual size. */
+void out_tidy(struct worker *w);
 /* What can leave has left. */
 bool out_is_empty(const struct conn *c);
 void out_free(struct conn *c);
@@ -68,19 +73,24 @@ struct conn {
     char *in; /* what was read and not yet understood */
     size_t in_len, in_cap;
     struct segment *first, *last, *aim;
-    size_t queued; /* bytes in segments */
+    size_t queued;     /* bytes in segments */
+    struct peer *from; /* whose part it has */
+    size_t kept;       /* bytes, of all kinds (memory.h) */
+    size_t buffered;   /* of them requests and replies ... */
+    size_t allowed; /* ... and how many there were when that was last found to be within its part */
     struct hold *holds;
     struct reservation *named;
     unsigned held, names;
-    struct awaited *awaited; /* answers that far stores will give */
+    struct awaited *awaited; /* answers that come later, other than delayed ones */
     unsigned asked;          /* how many */
-    bool asks_many;          /* and not all of them are on their way yet */
+    bool asks_many;          /* one of them is worked out in steps */
     struct conn *next_push;
     bool to_push;
 
     struct resp_session resp;
     struct http_reader *http;
     char peer[46];
+    unsigned char came_to; /* 1 + an enum conn_came_to; 0: not looked at yet */
 };
 
 /* Takes the descriptor over; closes it if there is no room. */
@@ -89,12 +99,34 @@ void conn_open(struct worker *w, int fd);
 void conn_close(struct conn *c);
 /* Lets out what may leave, and goes on with what was left unread. After anything that wrote answers. */
 void conn_push(struct conn *c);
+/* Whether it may be closed if it was not served for --idle: it waits for its client, and not the other way round. */
+bool conn_is_idle(const struct conn *c);
 /* Closes it if it has lingered for long enough. */
 void conn_tick(struct conn *c, int64_t now_ms);
 /* The same before the loop sleeps; for answers that were written while others were busy. */
 void conn_push_later(struct conn *c);
 /* At a drain: closes it once nothing is held or queued. */
 void conn_drain(struct conn *c);
+
+/* ---- Answers that come later (later.c) --------------------------------------------------------- */
+
+/* The place of such an answer. */
+struct awaited {
+    struct conn *conn;       /* NULL: it has left */
+    struct segment *segment; /* NULL: it has none yet */
+    struct awaited *next, *prev;
+    void (*left)(struct awaited *p); /* called when it leaves; or NULL */
+};
+
+/* Keeps a place among the connection's answers. */
+void place_keep(struct conn *c, struct awaited *p);
+/* What is written next goes there, until out_aim(c, NULL). It is no longer waited for. */
+void place_fill(struct awaited *p);
+/* The connection does not wait for that answer any more; for any. */
+void place_abandon(struct awaited *p);
+void places_abandon(struct conn *c);
+
+void later_run(uv_idle_t *h);
 
 /* ---- Workers (worker.c) ------------------------------------------------------------------------ */
 
@@ -114,6 +146,7 @@ struct worker {
     uv_loop_t loop;
     uv_async_t wake;
     uv_prepare_t before_sleep;
+    uv_idle_t busy; /* while there are steps to do */
     uv_timer_t tick, due;
     bool draining;
 
@@ -138,6 +171,7 @@ struct worker {
     size_t heap_n, heap_cap;
     struct hold *called;  /* whose turn in a line has come; under the lines' lock */
     struct conn *to_push; /* have been answered, and are to be pushed */
+    struct later *due_later;
     struct far *far;
     _Atomic unsigned
         far_asked;    /* takes of far stores that are under way; only the worker writes it */
@@ -167,13 +201,6 @@ void ask_tally(struct worker *w, int error, const struct weir_verdict *v);
 
 /* ---- Far stores (far_take.c, far_many.c, far_lane.c) ------------------------------------------- */
 
-/* The place of an answer that a far store will give. */
-struct awaited {
-    struct conn *conn;       /* NULL: it has left */
-    struct segment *segment; /* NULL: it has none yet */
-    struct awaited *next, *prev;
-};
-
 int far_open(struct worker *w); /* 0 or an errno */
 /* All connections are closed. What is under way is told; the loop may still be run. */
 void far_close(struct worker *w);
@@ -182,8 +209,8 @@ void far_free(struct worker *w);
 /* Takes from a far store. Answered now or later, in its place. */
 void far_take(struct conn *c, const struct question *q);
 /* Those of the questions that ask far stores, as ask_take_many. */
-void far_take_many(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v,
-                   int *error, ask_told *when_told, void *arg);
+struct many *far_take_many(struct worker *w, const struct question *q, size_t n,
+                           struct weir_verdict *v, int *error, ask_told *when_told, void *arg);
 /* Waits until all that this worker takes from that store is answered, so that who asks next sees it. */
 void far_settle(struct worker *w, const struct store *s);
 static inline bool far_is_full(const struct worker *w)
@@ -191,9 +218,6 @@ static inline bool far_is_full(const struct worker *w)
     return atomic_load_explicit(&w->far_asked, memory_order_relaxed) >= FAR_MOST ||
            w->far_bytes >= FAR_BYTES;
 }
-/* The connection does not wait for that answer any more; for any. */
-void far_leave(struct awaited *p);
-void far_abandon(struct conn *c);
 /* Sends what was begun, and sees to it that the loop wakes up for the answers. */
 void far_before_sleep(struct worker *w);
 
@@ -221,9 +245,14 @@ struct held_limit {
     struct store *store;
     uint64_t identity; /* whose keys: equal where the keys are the same */
     _Atomic int holders;
-    _Atomic bool gone; /* its policy was forgotten */
-    bool unlisted;     /* its policy is */
+    _Atomic bool gone;     /* its policy was forgotten */
+    bool unlisted;         /* its policy is */
+    struct memory *memory; /* where it is counted, if it came with a request */
     struct held_limit *next_retired;
+    struct {
+        uint64_t evicted, refusals; /* as they were then */
+        int64_t at_ns;              /* -1: never */
+    } told_full;                    /* the first worker's: when the log was told (room.c) */
     char name[WEIR_NAME_MAX];
 };
 
@@ -235,7 +264,7 @@ static inline struct store *store_of(const struct limit *l)
 /* Whether requests can take of it; false and *why: it has a guard. */
 bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why);
 
-struct names *names_open(struct stores *s);
+struct names *names_open(struct stores *s, struct log *log);
 void names_close(struct names *n);
 /* Frees what was replaced. Outside of names_enter. */
 void names_tidy(struct names *n);
@@ -245,19 +274,29 @@ void names_leave(struct names *n);
 /* In that store. 0 or an error, *why filled. */
 int names_set(struct names *n, struct weir__slice name, const char *text, struct store *store,
               struct weir_diag *why);
-struct literals *literals_open(struct store *s);
+struct literals *literals_open(struct store *s, struct memory *m);
 /* Lets go of those that were pushed out. Between requests, and with nothing gathered. */
 void literals_tidy(struct literals *l);
 /* Whether that should not wait for the end of the wake-up. */
 bool literals_are_many(const struct literals *l);
 void literals_close(struct literals *l);
-const struct limit *literals_find(struct literals *l, struct weir__slice text,
-                                  struct weir_diag *why);
+/* `most` bytes of state may a key of it take. */
+const struct limit *literals_find(struct literals *l, struct weir__slice text, bool looks,
+                                  size_t most, struct weir_diag *why);
 const struct limit *literals_again(struct literals *l, struct weir__slice said, int64_t more);
 void literals_said(struct literals *l, struct weir__slice said, int64_t more,
                    const struct limit *limit);
 const struct limit *literals_throttle(struct literals *l, int64_t burst, int64_t count,
                                       int64_t period_s, struct weir_diag *why);
+
+/* ---- Room (room.c) ------------------------------------------------------------------------------- */
+
+/* Tells the log for how many keys of the limit there is room; of all limits. Within names_enter. */
+void room_tell(struct names *n, struct weir__slice name);
+void room_tell_all(struct names *n);
+/* Tells the log which limits have had more live keys than places. The first worker's, now and then, outside
+ * of names_enter. */
+void room_look(struct server *s);
 
 /* ---- The server (server.c) --------------------------------------------------------------------- */
 
@@ -270,12 +309,14 @@ struct server {
     struct stores stores;
     struct weir *engine; /* of the first, whose clock is the daemon's */
     struct manual_clock manual;
+    struct log *log;
     struct names *names;
     struct lines *lines;
     struct worker *workers;
     int threads;
     _Atomic uint64_t open_connections, held, next_id;
-    _Atomic uint64_t buffered; /* bytes of requests and answers that connections keep */
+    struct memory memory;
+    struct peers *peers;
     _Atomic bool stopping, stopping_now;
     uv_timer_t patience; /* how long a drain may take */
     uv_signal_t signal[2];
@@ -283,6 +324,11 @@ struct server {
     pthread_mutex_t stats_lock;
     struct weir_stats stats;
     uint64_t stats_until_ns; /* by uv_hrtime */
+    struct {
+        int64_t since_ns;
+        unsigned lines;
+        size_t next; /* whose turn it is, by name */
+    } told_full;     /* the first worker's: lines on full limits in this minute (room.c) */
     struct listeners *listeners;
 };
 

@@ -34,24 +34,24 @@ static bool starts_fresh(const struct weir_limit *from, const struct weir_limit 
 
 /* Says what becomes of its keys. `known` is what the name stood for. In a Redis a key of every form has its own
  * name, so that daemons with different limits do not wipe out each other's: nothing ends there but by its time. */
-static void warn(const struct held_limit *known, const struct weir_limit *to,
+static void warn(struct log *log, const struct held_limit *known, const struct weir_limit *to,
                  const struct store *store)
 {
+    const char *what;
+
     if (!known)
         return;
     if (known->store != store)
-        fprintf(stderr, "weir: limit '%s': another store, so %s\n", known->name,
-                store->far ? "it has the keys of its name there" : "its keys start fresh");
-    else if (starts_fresh(&known->parsed, to) && store->far)
-        fprintf(
-            stderr,
-            "weir: limit '%s': another algorithm or ring size, so it has the keys of that form; "
-            "those of the other stay in the Redis until they end\n",
-            known->name);
-    else if (starts_fresh(&known->parsed, to))
-        fprintf(stderr,
-                "weir: limit '%s': another algorithm or ring size, so its keys start fresh\n",
-                known->name);
+        what = store->far ? "another store, so it has the keys of its name there"
+                          : "another store, so its keys start fresh";
+    else if (!starts_fresh(&known->parsed, to))
+        return;
+    else if (store->far)
+        what = "another algorithm or ring size, so it has the keys of that form; those of the "
+               "other stay in the Redis until they end";
+    else
+        what = "another algorithm or ring size, so its keys start fresh";
+    log_say(log, "weir: limit '%s': %s", known->name, what);
 }
 
 bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why)
@@ -101,7 +101,7 @@ static int set_locked(struct names *n, struct weir__slice name, const char *text
         error = weir_policy_set(store->engine, copy, text, &p, why);
     if (error)
         return error;
-    warn(known, &limit, store);
+    warn(names_log(n), known, &limit, store);
     if (!known || known->limit.policy != p)
         return names_put(n, p, store);
     weir_policy_limit(p, &known->parsed);
@@ -128,27 +128,44 @@ static bool is_literal(struct weir__slice word)
     return memchr(word.at, ' ', word.len) || memchr(word.at, '/', word.len);
 }
 
-const struct limit *limit_find(struct conn *c, struct weir__slice word, int *status,
-                               const char **why)
+/* Why a word is no limit here. */
+static void say_none(struct weir_diag *why, struct weir__slice word, bool by_name, bool off)
+{
+    struct weir__out o = {.at = why->text, .cap = sizeof why->text};
+
+    weir__out_text(&o, "no such limit: ");
+    weir__out_quoted(&o, word);
+    if (!by_name)
+        weir__out_text(
+            &o, "; expected a configured name, or a limit such as 'token-bucket 10/s burst=20'");
+    else if (is_literal(word))
+        weir__out_text(&o, off ? "; a request names its limit here (--literals off)"
+                               : "; /v1/auth takes the name of a limit, not its text");
+    else
+        weir__out_text(&o, "; expected a configured name");
+    if (by_name)
+        weir__out_text(&o, ": define one with --limit NAME='LIMIT' or WEIR.LIMIT SET NAME LIMIT");
+    (void)weir__out_end(&o);
+}
+
+const struct limit *limit_find(struct conn *c, struct weir__slice word, enum limit_use use,
+                               int *status, const char **why)
 {
     struct worker *w = c->worker;
+    const struct serve_options *o = &w->server->options;
+    const bool by_name = use == LIMIT_BY_NAME || o->no_literals;
     struct names *n = w->server->names;
     struct held_limit *h = names_known(n, word);
-    struct weir__out o = {.at = w->why.text, .cap = sizeof w->why.text};
 
     if (!h && !is_literal(word))
         h = names_find(n, word);
     if (h)
         return &h->limit;
-    *status = is_literal(word) ? 400 : 404;
+    *status = is_literal(word) && !by_name ? 400 : 404;
     *why = w->why.text;
-    if (is_literal(word))
-        return literals_find(w->literals, word, &w->why);
-    weir__out_text(&o, "no such limit: ");
-    weir__out_quoted(&o, word);
-    weir__out_text(&o,
-                   "; expected a configured name, or a limit such as 'token-bucket 10/s burst=20'");
-    (void)weir__out_end(&o);
+    if (is_literal(word) && !by_name)
+        return literals_find(w->literals, word, use == LIMIT_LOOKS, o->literal_state, &w->why);
+    say_none(&w->why, word, by_name, o->no_literals);
     return NULL;
 }
 
@@ -219,6 +236,8 @@ int limits_set(struct conn *c, struct weir__slice name, struct weir__slice text,
     names_change_begins(n);
     error = set_locked(n, name, copy, store, why);
     names_change_ends(n);
+    if (!error)
+        room_tell(n, name);
     return error;
 }
 
@@ -239,8 +258,26 @@ bool limits_delete(struct conn *c, struct weir__slice name)
 
 /* ---- Telling ----------------------------------------------------------------------------------- */
 
-bool limits_get(struct conn *c, struct weir__slice name, char text[WEIR_LIMIT_TEXT_MAX],
-                const char **store)
+void limit_name_escape(char out[LIMIT_NAME_ESCAPED], const char *name)
+{
+    static const char HEX[] = "0123456789ABCDEF";
+
+    for (; *name; name++) {
+        const unsigned char c = (unsigned char)*name;
+
+        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+            strchr("_.-", c)) {
+            *out++ = *name;
+        } else {
+            *out++ = '%';
+            *out++ = HEX[c >> 4];
+            *out++ = HEX[c & 15];
+        }
+    }
+    *out = '\0';
+}
+
+bool limits_get(struct conn *c, struct weir__slice name, struct limit_shown *shown)
 {
     struct names *n = c->worker->server->names;
     const struct held_limit *h = names_find(n, name);
@@ -249,8 +286,10 @@ bool limits_get(struct conn *c, struct weir__slice name, char text[WEIR_LIMIT_TE
     if (!h)
         return false;
     weir_policy_limit(h->limit.policy, &limit);
-    (void)weir_limit_print(&limit, text, WEIR_LIMIT_TEXT_MAX);
-    *store = h->store->index == 0 ? NULL : h->store->shown;
+    (void)weir_limit_print(&limit, shown->text, sizeof shown->text);
+    shown->store = h->store->index == 0 ? NULL : h->store->shown;
+    shown->has_stats =
+        !h->store->far && weir_policy_stats(h->store->engine, h->limit.policy, &shown->stats) == 0;
     return true;
 }
 
@@ -260,10 +299,9 @@ void limits_each(struct conn *c, limits_say *each, void *arg)
     const size_t n = names_all(c->worker->server->names, all);
 
     for (size_t i = 0; i < n; i++) {
-        char text[WEIR_LIMIT_TEXT_MAX];
-        const char *store;
+        struct limit_shown shown;
 
-        if (limits_get(c, weir__slice_of(all[i]->name), text, &store))
-            each(arg, all[i]->name, text, store);
+        if (limits_get(c, weir__slice_of(all[i]->name), &shown))
+            each(arg, all[i]->name, &shown);
     }
 }

@@ -26,7 +26,7 @@ struct literals; /* a worker's */
 /* A limit as requests use it. Good until the worker's current wake-up ends; who needs it longer
  * holds it (limit_hold), as a reply that waits does. */
 struct limit {
-    struct weir_policy *policy;
+    struct weir_policy *policy; /* NULL: see limit_find */
     const struct weir_limit *parsed;
     const char *name; /* the configured name, or "literal" or "throttle": for logs and headers */
 };
@@ -34,10 +34,20 @@ struct limit {
 /* Between two requests: lets go of limits that were pushed out of the caches, if they are many. */
 void limits_rest(struct conn *c);
 
-/* By name or literal. NULL: none; *status is 404 (no such name) or 400 (a literal that does not
- * parse), *why is the message. */
-const struct limit *limit_find(struct conn *c, struct weir__slice word, int *status,
-                               const char **why);
+/* What a request wants of a limit. */
+enum limit_use {
+    LIMIT_TAKES,  /* to take: by name or literal */
+    LIMIT_LOOKS,  /* to peek, refund or reset: makes nothing that is not there */
+    LIMIT_BY_NAME /* to take, and a literal will not do */
+};
+
+/* By name or literal. NULL: none; *status is 404 (no such name, or literals are not wanted) or 400 (a
+ * literal that does not parse, or whose keys would take more than they may), *why is the message.
+ *
+ * One who only looks may get a limit whose policy is NULL: it was never taken of, so each of its keys
+ * is untouched (batch.c answers so). */
+const struct limit *limit_find(struct conn *c, struct weir__slice word, enum limit_use use,
+                               int *status, const char **why);
 /* NULL and *why: no memory; or a number is out of range, which throttle.h could have told. `burst`
  * is all that may come at once (>= 1). */
 const struct limit *limit_throttle(struct conn *c, int64_t burst, int64_t count, int64_t period_s,
@@ -58,12 +68,30 @@ void limit_let_go(const struct limit *l);
  * a store=URL that the daemon has; without one, a limit that is there stays where it is. */
 int limits_set(struct conn *c, struct weir__slice name, struct weir__slice text,
                struct weir_diag *why);
-/* The canonical text of a named limit: false if there is none. *store is NULL if that is the daemon's own. */
-bool limits_get(struct conn *c, struct weir__slice name, char text[WEIR_LIMIT_TEXT_MAX],
-                const char **store);
+/* What is told of a named limit. */
+struct limit_shown {
+    char text[WEIR_LIMIT_TEXT_MAX]; /* canonical */
+    const char *store;              /* NULL: the daemon's own */
+    bool has_stats;                 /* not of one in a Redis, which has bounds of its own */
+    struct weir_policy_stats stats;
+};
+/* The numbers of its stats, as clients are told them. */
+#define LIMIT_NUMBERS(X)        \
+    X(room, keys)               \
+    X(state_bytes, state_bytes) \
+    X(evicted, evicted)         \
+    X(overflow_decisions, overflow_decisions) X(overflow_refusals, overflow_refusals)
+
+/* A name for lines that others read by their bytes: what is no letter, digit, _ . or - is %XX. Programs that
+ * share a file may have set names of any bytes there. */
+#define LIMIT_NAME_ESCAPED (3 * WEIR_NAME_MAX)
+void limit_name_escape(char out[LIMIT_NAME_ESCAPED], const char *name);
+
+/* False if there is none of that name. */
+bool limits_get(struct conn *c, struct weir__slice name, struct limit_shown *shown);
 bool limits_delete(struct conn *c, struct weir__slice name); /* false: there was none */
 /* Calls `each` for all named limits, by name. */
-typedef void limits_say(void *arg, const char *name, const char *text, const char *store);
+typedef void limits_say(void *arg, const char *name, const struct limit_shown *shown);
 void limits_each(struct conn *c, limits_say *each, void *arg);
 
 #endif

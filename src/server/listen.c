@@ -314,6 +314,37 @@ void listeners_close(struct listeners *l)
     free(l);
 }
 
+/* ---- Which address a connection came to ------------------------------------------------------ */
+
+static enum conn_came_to came_to(int fd)
+{
+    struct sockaddr_storage a = {0};
+    socklen_t len = sizeof a;
+
+    if (getsockname(fd, (struct sockaddr *)&a, &len) != 0)
+        return CAME_TO_LOOPBACK; /* the stricter */
+    if (a.ss_family == AF_INET) {
+        const uint32_t four = ntohl(((struct sockaddr_in *)&a)->sin_addr.s_addr);
+
+        return four >> 24 == 127 ? CAME_TO_LOOPBACK : CAME_TO_NETWORK;
+    }
+    if (a.ss_family == AF_INET6) {
+        const struct in6_addr *six = &((struct sockaddr_in6 *)&a)->sin6_addr;
+
+        return IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127)
+                   ? CAME_TO_LOOPBACK
+                   : CAME_TO_NETWORK;
+    }
+    return CAME_TO_SOCKET;
+}
+
+enum conn_came_to conn_came_to(struct conn *c)
+{
+    if (c->came_to == 0)
+        c->came_to = (unsigned char)(1 + came_to(c->fd));
+    return (enum conn_came_to)(c->came_to - 1);
+}
+
 /* ---- What was opened ------------------------------------------------------------------------- */
 
 void listeners_announce(const struct listeners *l)

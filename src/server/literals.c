@@ -4,6 +4,10 @@
  * parse. The handles are unlisted (engine/unlisted.h): the keys belong to the limit's canonical text,
  * or to the one namespace of the throttles, and outlive every handle. So a cache of any size is right,
  * and a client that invents limits costs a parse each and no memory.
+ *
+ * A literal is anybody's, so a key of it may take little state only: a long sliding-log's is half a
+ * megabyte, here or in a Redis that others need. And to look at one makes nothing: a handle that makes
+ * tables is opened when the literal is first taken of, or when the tables are there anyway.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +37,7 @@ struct throttle {
 
 struct literals {
     struct store *store;
+    struct memory *memory; /* where they are counted */
     uint64_t secret[2], looks;
     struct literal literal[LITERALS];
     struct throttle throttle[THROTTLES];
@@ -46,13 +51,14 @@ struct literals {
     struct held_limit *retired; /* in this wake-up, and still in use by questions of it */
 };
 
-struct literals *literals_open(struct store *s)
+struct literals *literals_open(struct store *s, struct memory *m)
 {
     struct literals *l = calloc(1, sizeof *l);
 
     if (!l)
         return NULL;
     l->store = s;
+    l->memory = m;
     memcpy(l->secret, s->engine->store->secret, sizeof l->secret);
     return l;
 }
@@ -75,9 +81,9 @@ void literals_close(struct literals *l)
 
 /* ---- Handles ----------------------------------------------------------------------------------- */
 
+/* Without a policy yet. */
 static struct held_limit *make(struct literals *l, const struct weir_limit *parsed,
-                               struct weir__slice keys_of, bool by_rate, const char *name,
-                               struct weir_diag *why)
+                               struct weir__slice keys_of, const char *name, struct weir_diag *why)
 {
     struct held_limit *h = calloc(1, sizeof *h);
 
@@ -85,16 +91,13 @@ static struct held_limit *make(struct literals *l, const struct weir_limit *pars
     if (!h)
         return NULL;
     h->parsed = *parsed;
-    if (weir__unlisted_open(l->store->engine, parsed, keys_of, by_rate, &h->limit.policy, why) !=
-        0) {
-        free(h);
-        return NULL;
-    }
     h->limit.parsed = &h->parsed;
     h->limit.name = name;
     h->identity = weir__hash(keys_of.at, keys_of.len, l->secret);
     h->store = l->store;
     h->unlisted = true;
+    h->memory = l->memory;
+    memory_grow(h->memory, MEMORY_LITERALS, memory_of_limit(&h->limit));
     atomic_init(&h->holders, 1);
     return h;
 }
@@ -104,6 +107,8 @@ void held_limit_let_go(struct held_limit *h)
     if (atomic_fetch_sub(&h->holders, 1) > 1)
         return;
     if (h->unlisted)
+        memory_shrink(h->memory, MEMORY_LITERALS, memory_of_limit(&h->limit));
+    if (h->unlisted && h->limit.policy)
         weir__unlisted_close(h->store->engine, h->limit.policy);
     free(h);
 }
@@ -156,25 +161,48 @@ static struct literal *least_used(struct literals *l)
     return least;
 }
 
-static const struct limit *learn(struct literals *l, struct weir__slice text, uint64_t hash,
-                                 struct weir_diag *why)
+static bool state_fits(const struct weir_limit *parsed, size_t most, struct weir_diag *why)
 {
-    char canonical[WEIR_LIMIT_TEXT_MAX], *copy;
-    struct literal *at = least_used(l);
+    const size_t bytes = weir__limit_state_bytes(parsed);
+
+    why->column = 0;
+    if (bytes > most)
+        (void)snprintf(
+            why->text, sizeof why->text,
+            "a key of this limit takes %zu bytes of state, and one of a limit that comes "
+            "with a request may take %zu (--literal-state): give the limit a name, with "
+            "--limit NAME='LIMIT' or WEIR.LIMIT SET NAME LIMIT",
+            bytes, most);
+    return bytes <= most;
+}
+
+/* NULL: it is no limit for requests, or there is no memory. */
+static struct held_limit *read_literal(struct literals *l, const char *text, size_t most,
+                                       struct weir_diag *why)
+{
+    char canonical[WEIR_LIMIT_TEXT_MAX];
     struct weir_limit parsed;
+
+    if (weir_limit_parse(&parsed, text, why) != 0 || !limit_is_takeable(&parsed, why) ||
+        !state_fits(&parsed, most, why))
+        return NULL;
+    (void)weir_limit_print(&parsed, canonical, sizeof canonical);
+    return make(l, &parsed, weir__slice_of(canonical), "literal", why);
+}
+
+static struct literal *learn(struct literals *l, struct weir__slice text, uint64_t hash,
+                             size_t most, struct weir_diag *why)
+{
+    struct literal *at = least_used(l);
+    char *copy = malloc(text.len + 1);
     struct held_limit *h;
 
-    copy = malloc(text.len + 1);
+    *why = (struct weir_diag){.text = "out of memory"};
     if (!copy)
         return NULL;
     memcpy(copy, text.at, text.len);
     copy[text.len] = '\0';
-    if (weir_limit_parse(&parsed, copy, why) != 0 || !limit_is_takeable(&parsed, why)) {
-        free(copy);
-        return NULL;
-    }
-    (void)weir_limit_print(&parsed, canonical, sizeof canonical);
-    h = make(l, &parsed, weir__slice_of(canonical), false, "literal", why);
+    h = read_literal(l, copy, most, why);
     if (!h) {
         free(copy);
         return NULL;
@@ -184,12 +212,29 @@ static const struct limit *learn(struct literals *l, struct weir__slice text, ui
         retire(l, at->limit);
     }
     *at = (struct literal){hash, l->looks, copy, text.len, h};
+    return at;
+}
+
+/* Opens its policy, unless that would make tables for one who only looks. */
+static const struct limit *place(struct literals *l, struct held_limit *h, bool looks,
+                                 struct weir_diag *why)
+{
+    char canonical[WEIR_LIMIT_TEXT_MAX];
+    struct weir *w = l->store->engine;
+
+    if (h->limit.policy || (looks && !weir__unlisted_has_tables(w, &h->parsed)))
+        return &h->limit;
+    (void)weir_limit_print(&h->parsed, canonical, sizeof canonical);
+    if (weir__unlisted_open(w, &h->parsed, weir__slice_of(canonical), false, &h->limit.policy,
+                            why) != 0)
+        return NULL;
     return &h->limit;
 }
 
-const struct limit *literals_find(struct literals *l, struct weir__slice text,
-                                  struct weir_diag *why)
+const struct limit *literals_find(struct literals *l, struct weir__slice text, bool looks,
+                                  size_t most, struct weir_diag *why)
 {
+    struct literal *learnt;
     const uint64_t hash = weir__hash(text.at, text.len, l->secret);
 
     l->looks++;
@@ -199,7 +244,7 @@ const struct limit *literals_find(struct literals *l, struct weir__slice text,
         if (at->text && at->hash == hash && at->len == text.len &&
             memcmp(at->text, text.at, text.len) == 0) {
             at->used = l->looks;
-            return &at->limit->limit;
+            return place(l, at->limit, looks, why);
         }
     }
     if (text.len >= TEXT_MOST || memchr(text.at, '\0', text.len)) {
@@ -209,7 +254,8 @@ const struct limit *literals_find(struct literals *l, struct weir__slice text,
                        TEXT_MOST - 1);
         return NULL;
     }
-    return learn(l, text, hash, why);
+    learnt = learn(l, text, hash, most, why);
+    return learnt ? place(l, learnt->limit, looks, why) : NULL;
 }
 
 /* ---- Throttles --------------------------------------------------------------------------------- */
@@ -246,6 +292,7 @@ void literals_said(struct literals *l, struct weir__slice said, int64_t more,
 const struct limit *literals_throttle(struct literals *l, int64_t burst, int64_t count,
                                       int64_t period_s, struct weir_diag *why)
 {
+    const struct weir__slice keys_of = weir__slice_of("CL.THROTTLE");
     struct throttle *at = throttle_place(l, burst, count, period_s);
     struct weir_limit parsed;
     struct held_limit *h;
@@ -257,9 +304,13 @@ const struct limit *literals_throttle(struct literals *l, int64_t burst, int64_t
                    (long long)period_s, (long long)burst);
     if (weir_limit_parse(&parsed, text, why) != 0)
         return NULL;
-    h = make(l, &parsed, weir__slice_of("CL.THROTTLE"), true, "throttle", why);
+    h = make(l, &parsed, keys_of, "throttle", why);
     if (!h)
         return NULL;
+    if (weir__unlisted_open(l->store->engine, &parsed, keys_of, true, &h->limit.policy, why) != 0) {
+        held_limit_let_go(h);
+        return NULL;
+    }
     if (at->limit)
         retire(l, at->limit);
     *at = (struct throttle){burst, count, period_s, h};

@@ -26,6 +26,7 @@
 
 struct names {
     struct stores *stores;
+    struct log *log;
     pthread_rwlock_t lock;
     pthread_mutex_t adding;
     uint64_t secret[2];
@@ -90,6 +91,7 @@ static struct held_limit *entry_make(struct names *n, struct weir_policy *p, str
     h->limit.policy = p;
     h->store = store;
     h->identity = weir__hash(&p, sizeof p, n->secret);
+    h->told_full.at_ns = -1;
     atomic_init(&h->holders, 1);
     weir_policy_limit(p, &h->parsed);
     return h;
@@ -270,6 +272,11 @@ struct stores *names_stores(struct names *n)
     return n->stores;
 }
 
+struct log *names_log(struct names *n)
+{
+    return n->log;
+}
+
 int names_put(struct names *n, struct weir_policy *p, struct store *store)
 {
     struct held_limit *h = entry_make(n, p, store);
@@ -298,7 +305,7 @@ bool names_drop(struct names *n, struct held_limit *h)
 
 /* ---- Opening ----------------------------------------------------------------------------------- */
 
-struct names *names_open(struct stores *s)
+struct names *names_open(struct stores *s, struct log *log)
 {
     struct names *n = calloc(1, sizeof *n);
     pthread_rwlockattr_t a;
@@ -306,6 +313,7 @@ struct names *names_open(struct stores *s)
     if (!n)
         return NULL;
     n->stores = s;
+    n->log = log;
     memcpy(n->secret, s->store[0].engine->store->secret, sizeof n->secret);
     (void)pthread_mutex_init(&n->adding, NULL);
     (void)pthread_rwlockattr_init(&a);

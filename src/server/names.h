@@ -28,6 +28,7 @@ void names_change_ends(struct names *n);
 
 bool names_has_room(const struct names *n); /* for one that clients set */
 struct stores *names_stores(struct names *n);
+struct log *names_log(struct names *n);
 /* The policy is what its name stands for. WEIR_ENOMEM. */
 int names_put(struct names *n, struct weir_policy *p, struct store *store);
 /* The name stands for nothing; its policy is forgotten. False: that could not be, and it stays. */

@@ -14,7 +14,8 @@
 
 #include "server/inside.h"
 
-#define SEGMENT_BYTES (16 * 1024)
+#define SEGMENT_LEAST 256
+#define SEGMENT_MOST  (16 * 1024)
 #define GATHER        64 /* segments that leave in one call */
 
 static void *must(void *memory)
@@ -31,12 +32,18 @@ static bool is_awaited(const struct segment *s)
     return s->hold || s->awaited;
 }
 
+static void keep_more(struct conn *c, size_t bytes)
+{
+    c->buffered += bytes;
+    memory_add(c, MEMORY_OUTPUT, bytes);
+}
+
 static struct segment *append(struct conn *c, size_t cap)
 {
     struct segment *s = must(malloc(sizeof *s + cap));
 
     *s = (struct segment){.cap = cap};
-    atomic_fetch_add_explicit(&c->worker->server->buffered, cap, memory_order_relaxed);
+    keep_more(c, sizeof *s + cap);
     if (c->last)
         c->last->next = s;
     else
@@ -49,7 +56,8 @@ static struct segment *append(struct conn *c, size_t cap)
 static void segment_free(struct conn *c, struct segment *s)
 {
     c->queued -= sizeof *s + (s->len - s->sent);
-    atomic_fetch_sub_explicit(&c->worker->server->buffered, s->cap, memory_order_relaxed);
+    c->buffered -= sizeof *s + s->cap;
+    memory_remove(c, MEMORY_OUTPUT, sizeof *s + s->cap);
     free(s);
 }
 
@@ -69,6 +77,18 @@ void out_free(struct conn *c)
         drop_first(c);
 }
 
+/* How large a segment is that begins with n bytes. The first behind an answer that comes later is small, for
+ * there may be as many of them as such answers; each further one is larger. */
+static size_t cap_for(const struct conn *c, size_t n)
+{
+    const bool goes_on = c->last && !is_awaited(c->last);
+    size_t cap = goes_on ? 2 * c->last->cap : SEGMENT_LEAST;
+
+    if (cap > SEGMENT_MOST)
+        cap = SEGMENT_MOST;
+    return n > cap ? n : cap;
+}
+
 /* A segment in which n more bytes fit. One that is aimed at keeps its place and may have to move. */
 static struct segment *with_room(struct conn *c, size_t n)
 {
@@ -78,11 +98,11 @@ static struct segment *with_room(struct conn *c, size_t n)
     if (s->cap - s->len >= n && (c->aim || !is_awaited(s)))
         return s;
     if (!c->aim)
-        return append(c, n > SEGMENT_BYTES ? n : SEGMENT_BYTES);
+        return append(c, cap_for(c, n));
     while (*at != s)
         at = &(*at)->next;
     cap = 2 * s->cap + n;
-    atomic_fetch_add_explicit(&c->worker->server->buffered, cap - s->cap, memory_order_relaxed);
+    keep_more(c, cap - s->cap);
     moved = must(realloc(s, sizeof *s + cap));
     moved->cap = cap;
     *at = moved;
@@ -99,6 +119,20 @@ static bool uses_scratch(const struct conn *c)
     return !c->first && !c->aim;
 }
 
+static void scratch_resize(struct worker *w, size_t cap)
+{
+    w->scratch = must(realloc(w->scratch, cap));
+    memory_shrink(&w->server->memory, MEMORY_WORKERS, w->scratch_cap);
+    memory_grow(&w->server->memory, MEMORY_WORKERS, cap);
+    w->scratch_cap = cap;
+}
+
+void out_tidy(struct worker *w)
+{
+    if (w->scratch_cap > 2 * SCRATCH_USUAL && w->scratch_len == 0)
+        scratch_resize(w, SCRATCH_USUAL);
+}
+
 char *out_room(struct conn *c, size_t n)
 {
     struct worker *w = c->worker;
@@ -110,10 +144,8 @@ char *out_room(struct conn *c, size_t n)
 
         return s->bytes + s->len;
     }
-    if (w->scratch_cap - w->scratch_len < n) {
-        w->scratch_cap = 2 * w->scratch_cap + n;
-        w->scratch = must(realloc(w->scratch, w->scratch_cap));
-    }
+    if (w->scratch_cap - w->scratch_len < n)
+        scratch_resize(w, 2 * w->scratch_cap + n);
     return w->scratch + w->scratch_len;
 }
 
@@ -155,7 +187,7 @@ static void keep_scratch(struct conn *c, size_t sent)
     w->scratch_len = 0;
     if (left == 0)
         return;
-    s = append(c, left > SEGMENT_BYTES ? left : SEGMENT_BYTES);
+    s = append(c, left);
     memcpy(s->bytes, w->scratch + sent, left);
     s->len = left;
     c->queued += left;
@@ -165,7 +197,7 @@ static struct segment *keep_place(struct conn *c)
 {
     if (uses_scratch(c))
         keep_scratch(c, 0);
-    return append(c, 256);
+    return append(c, SEGMENT_LEAST);
 }
 
 struct segment *out_hold(struct conn *c, struct hold *h)
@@ -198,7 +230,7 @@ void out_drop_held(struct conn *c)
 
         *at = s->next;
         if (s->awaited)
-            far_leave(s->awaited);
+            place_abandon(s->awaited);
         segment_free(c, s);
     }
     c->last = before;

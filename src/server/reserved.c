@@ -1,3 +1,4 @@
+/* Reservations that were answered, by the names that their connections gave them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,11 @@ struct reservation {
     size_t len;
     char name[];
 };
+
+static size_t bytes_of(size_t name)
+{
+    return sizeof(struct reservation) + name + MEMORY_PIECE;
+}
 
 static struct reservation **find_name(struct conn *c, struct weir__slice name)
 {
@@ -28,6 +34,8 @@ static void forget_name(struct conn *c, struct reservation **at)
 
     *at = r->next;
     c->names--;
+    memory_remove(c, MEMORY_RESERVATIONS, bytes_of(r->len));
+    memory_remove_limit(c, r->limit);
     limit_let_go(r->limit);
     free(r);
 }
@@ -45,11 +53,18 @@ static void forget_acted(struct conn *c)
             at = &(*at)->next;
 }
 
-bool reserved_has_room(struct conn *c)
+static bool has_room(const struct conn *c, const struct question *q)
 {
-    if (c->names + c->held >= HELD_IN_CONN)
-        forget_acted(c);
-    return c->names + c->held < HELD_IN_CONN;
+    return c->names + c->held < HELD_IN_CONN &&
+           memory_fits(c, bytes_of(q->name.len) + memory_of_limit(q->limit));
+}
+
+bool reserved_has_room(struct conn *c, const struct question *q)
+{
+    if (has_room(c, q))
+        return true;
+    forget_acted(c);
+    return has_room(c, q);
 }
 
 void reserved_keep(struct hold *h)
@@ -72,6 +87,8 @@ void reserved_keep(struct hold *h)
     r->next = c->named;
     c->named = r;
     c->names++;
+    memory_add(c, MEMORY_RESERVATIONS, bytes_of(r->len));
+    memory_add_limit(c, r->limit);
 }
 
 bool reserved_cancel(struct conn *c, struct weir__slice name, int64_t *back)

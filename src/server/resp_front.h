@@ -33,6 +33,8 @@ const struct resp_row *resp_row_of(struct weir__slice name); /* or NULL */
 
 /* Answers, each in its turn. */
 void reply_error(struct conn *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Whether more than takes and looks may be asked for; if not, that was said. */
+bool may_administer(struct conn *c, struct weir__slice command);
 void reply_ok(struct conn *c);
 void reply_int(struct conn *c, int64_t value);
 void reply_text(struct conn *c, const char *text);

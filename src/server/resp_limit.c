@@ -20,7 +20,7 @@ static void set_limit(struct conn *c, struct words w)
 {
     struct weir_diag why;
 
-    if (!has_words(c, w, 4, "SET name limit"))
+    if (!has_words(c, w, 4, "SET name limit") || !may_administer(c, w.word[0]))
         return;
     if (limits_set(c, w.word[2], w.word[3], &why) != 0)
         reply_error(c, "%s", why.text);
@@ -29,39 +29,37 @@ static void set_limit(struct conn *c, struct words w)
 }
 
 /* As SET takes it. */
-static void say_limit(struct conn *c, const char *text, const char *store)
+static void say_limit(struct conn *c, const struct limit_shown *l)
 {
     char whole[WEIR_LIMIT_TEXT_MAX + STORE_SHOWN_MOST + 16];
 
-    (void)snprintf(whole, sizeof whole, store ? "%s store=%s" : "%s", text, store);
+    (void)snprintf(whole, sizeof whole, l->store ? "%s store=%s" : "%s", l->text, l->store);
     reply_text(c, whole);
 }
 
 static void get_limit(struct conn *c, struct words w)
 {
-    char text[WEIR_LIMIT_TEXT_MAX];
-    const char *store;
+    struct limit_shown shown;
 
     if (!has_words(c, w, 3, "GET name"))
         return;
-    if (limits_get(c, w.word[2], text, &store))
-        say_limit(c, text, store);
+    if (limits_get(c, w.word[2], &shown))
+        say_limit(c, &shown);
     else
         reply_null(c);
 }
 
-static void count_one(void *n, const char *name, const char *text, const char *store)
+static void count_one(void *n, const char *name, const struct limit_shown *shown)
 {
     (void)name;
-    (void)text;
-    (void)store;
+    (void)shown;
     ++*(size_t *)n;
 }
 
-static void say_one(void *conn, const char *name, const char *text, const char *store)
+static void say_one(void *conn, const char *name, const struct limit_shown *shown)
 {
     reply_text(conn, name);
-    say_limit(conn, text, store);
+    say_limit(conn, shown);
 }
 
 static void list_limits(struct conn *c, struct words w)
@@ -85,7 +83,7 @@ void run_limit(struct conn *c, struct words w)
         list_limits(c, w);
     else if (!word_is(w.word[1], "DEL"))
         reply_error(c, "unknown word %s: expected SET, GET, LIST or DEL", quoted(w.word[1]));
-    else if (has_words(c, w, 3, "DEL name"))
+    else if (has_words(c, w, 3, "DEL name") && may_administer(c, w.word[0]))
         reply_int(c, limits_delete(c, w.word[2]));
 }
 
@@ -125,6 +123,8 @@ void run_clock(struct conn *c, struct words w)
                     "the clock is not ours to set: the daemon was not started with --clock=manual");
     } else if (word_is(w.word[1], "GET") && w.n == 2) {
         reply_int(c, server_now(conn_server(c)));
+    } else if (!may_administer(c, w.word[0])) {
+        return;
     } else if (word_is(w.word[1], "ADVANCE") && w.n == 3) {
         advance(c, w.word[2]);
     } else if (word_is(w.word[1], "SET") && w.n == 3) {

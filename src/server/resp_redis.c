@@ -1,10 +1,12 @@
 /* What Redis's clients ask of any server: enough that they connect without an error. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
+#include "server/memory.h"
 #include "server/resp_front.h"
 #include "server/stores.h"
 
@@ -283,6 +285,36 @@ static size_t put_stores(char *text, size_t cap, struct stores *s)
     return len;
 }
 
+/* A line for each limit whose keys are here: limit_api:room=1000000,state_bytes=16,evicted=0,... */
+#define LIMIT_LINE (LIMIT_NAME_ESCAPED + 256)
+
+struct info_limits {
+    char *text; /* SERVE_LIMITS_MAX lines at most */
+    size_t len, lines;
+};
+
+static void add_limit(void *arg, const char *name, const struct limit_shown *shown)
+{
+    struct info_limits *l = arg;
+    char escaped[LIMIT_NAME_ESCAPED];
+    const char *comma = "";
+
+    if (!shown->has_stats || l->lines == SERVE_LIMITS_MAX)
+        return;
+    limit_name_escape(escaped, name);
+    l->len += (size_t)snprintf(l->text + l->len, LIMIT_LINE, "limit_%s:", escaped);
+#define X(word, number)                                                         \
+    l->len += (size_t)snprintf(l->text + l->len, 64, "%s" #word "=%llu", comma, \
+                               (unsigned long long)shown->stats.number);        \
+    comma = ",";
+    LIMIT_NUMBERS(X)
+#undef X
+    l->len += (size_t)snprintf(l->text + l->len, 4, "\r\n");
+    l->lines++;
+}
+
+#define INFO_FIXED (8192 + MEMORY_TEXT + SERVE_STORES_MAX * STORE_LINE)
+
 void run_info(struct conn *c, struct words w)
 {
     static const char *const NAMES[] = {
@@ -293,27 +325,40 @@ void run_info(struct conn *c, struct words w)
     struct server *s = conn_server(c);
     uint64_t counters[sizeof NAMES / sizeof NAMES[0]];
     const struct weir_stats stats = server_stats(s);
-    char text[4096 + SERVE_STORES_MAX * STORE_LINE];
+    char *text = malloc(INFO_FIXED + SERVE_LIMITS_MAX * LIMIT_LINE), memory[MEMORY_TEXT];
+    struct info_limits limits = {.text = text};
     int len;
 
     (void)w;
+    if (!text) {
+        reply_trouble(c, WEIR_ENOMEM);
+        return;
+    }
     server_counters(s, counters);
-    len = snprintf(text, sizeof text,
+    (void)memory_print(s, memory);
+    len = snprintf(text, INFO_FIXED,
                    "# Server\r\nredis_version:%s\r\nweir_version:%s\r\nredis_mode:standalone\r\n"
                    "process_id:%ld\r\ntcp_port:%d\r\nuptime_in_seconds:%" PRId64 "\r\nloading:0\r\n"
                    "\r\n# Clients\r\nconnected_clients:%" PRIu64 "\r\nheld_answers:%" PRIu64
                    "\r\nawaited_answers:%" PRIu64 "\r\n"
-                   "\r\n# Memory\r\nused_memory:%" PRIu64 "\r\nmaxmemory:%" PRIu64 "\r\n"
+                   "\r\n# Memory\r\n%s"
                    "\r\n# Store\r\nmax_keys:%" PRIu64 "\r\nkeys:%" PRIu64 "\r\nlive_keys:%" PRIu64
-                   "\r\nevicted_keys:%" PRIu64 "\r\nlimits:%" PRIu32 "\r\nbusy:%" PRIu64
+                   "\r\nevicted_keys:%" PRIu64 "\r\noverflow_decisions:%" PRIu64
+                   "\r\noverflow_refusals:%" PRIu64 "\r\nrefused_full:%" PRIu64
+                   "\r\nallowed_full:%" PRIu64 "\r\nlimits:%" PRIu32 "\r\nbusy:%" PRIu64
                    "\r\nrecovered:%" PRIu64 "\r\n\r\n# Stats\r\n",
                    AS_REDIS, WEIR_VERSION, (long)getpid(), server_port(s), server_uptime_s(s),
-                   server_open_connections(s), server_held(s), server_awaited(s), stats.bytes,
-                   stats.max_bytes, stats.max_keys, stats.keys, stats.live_keys, stats.evicted,
-                   stats.policies, stats.busy, stats.recovered);
+                   server_open_connections(s), server_held(s), server_awaited(s), memory,
+                   stats.max_keys, stats.keys, stats.live_keys, stats.evicted,
+                   stats.overflow_decisions, stats.overflow_refusals, stats.refused_full,
+                   stats.allowed_full, stats.policies, stats.busy, stats.recovered);
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
-        len += snprintf(text + len, sizeof text - (size_t)len, "%s:%" PRIu64 "\r\n", NAMES[i],
+        len += snprintf(text + len, INFO_FIXED - (size_t)len, "%s:%" PRIu64 "\r\n", NAMES[i],
                         counters[i]);
-    (void)put_stores(text + len, sizeof text - (size_t)len, server_stores(s));
+    limits.len = (size_t)len;
+    limits.len += put_stores(text + len, INFO_FIXED - (size_t)len, server_stores(s));
+    limits.len += (size_t)snprintf(text + limits.len, 32, "\r\n# Limits\r\n");
+    limits_each(c, add_limit, &limits);
     reply_text(c, text);
+    free(text);
 }

@@ -65,6 +65,23 @@ void reply_error(struct conn *c, const char *format, ...)
     out_done(c, resp_error(out_room(c, strlen(text) + 3), text));
 }
 
+bool may_administer(struct conn *c, struct weir__slice command)
+{
+    char text[ERROR_MOST];
+
+    if (!server_options(conn_server(c))->no_admin)
+        return true;
+    (void)snprintf(
+        text, sizeof text,
+        "NOPERM %s is not for clients of this daemon, which was started with --no-admin: "
+        "they may take and look",
+        quoted(command));
+    ask_settle(c);
+    count(&conn_counters(c)->errors, 1);
+    out_done(c, resp_error(out_room(c, strlen(text) + 3), text));
+    return false;
+}
+
 void reply_ok(struct conn *c)
 {
     out_done(c, resp_simple(out_room(c, 8), "OK"));
@@ -89,8 +106,9 @@ void reply_trouble(struct conn *c, int error)
 {
     switch ((enum weir_error)error) {
     case WEIR_EFULL:
-        reply_error(
-            c, "there are as many answers held back, reservations named or seats taken as may be");
+        reply_error(c, "no room: as many answers are held back, or bytes kept, as this connection, "
+                       "its address "
+                       "or all together may have");
         return;
     case WEIR_EGONE: reply_error(c, "the limit was deleted meanwhile"); return;
     case WEIR_EBUSY:

@@ -78,14 +78,14 @@ static bool key_fits(struct conn *c, struct weir__slice key)
 
 /* The limit and the key of most commands; false if an error was said. */
 static bool read_limit(struct conn *c, struct weir__slice limit, struct weir__slice key,
-                       struct question *q)
+                       enum limit_use use, struct question *q)
 {
     const char *why;
     int status;
 
     *q =
         (struct question){.key = key, .cost = 1, .patience_ns = WEIR_WAIT_DEFAULT, .say = say_take};
-    q->limit = limit_find(c, limit, &status, &why);
+    q->limit = limit_find(c, limit, use, &status, &why);
     if (!q->limit) {
         reply_error(c, "%s", why);
         return false;
@@ -95,8 +95,10 @@ static bool read_limit(struct conn *c, struct weir__slice limit, struct weir__sl
 
 static bool read_patience(struct conn *c, struct weir__slice word, int64_t *ns)
 {
-    if (wire_patience(word, ns))
+    if (wire_patience(word, ns)) {
+        *ns = server_patience(conn_server(c), *ns);
         return true;
+    }
     reply_error(c, "invalid time %s: expected milliseconds, a duration such as 1.5s, or forever",
                 quoted(word));
     return false;
@@ -220,10 +222,10 @@ void run_cl_throttle(struct conn *c, struct words w)
     if (!read_throttle(c, w, 1, -WEIR_COUNT_MAX, &q))
         return;
     q.say = say_cl_throttle;
-    if (q.cost < 0)
-        give_back(c, &q);
-    else
+    if (q.cost >= 0)
         ask_take(c, &q);
+    else if (may_administer(c, w.word[0]))
+        give_back(c, &q);
 }
 
 void run_throttle(struct conn *c, struct words w)
@@ -242,7 +244,7 @@ void run_take(struct conn *c, struct words w)
 {
     struct question q;
 
-    if (read_limit(c, w.word[1], w.word[2], &q) && read_options(c, w, 3, true, &q))
+    if (read_limit(c, w.word[1], w.word[2], LIMIT_TAKES, &q) && read_options(c, w, 3, true, &q))
         ask_take(c, &q);
 }
 
@@ -251,7 +253,7 @@ void run_peek(struct conn *c, struct words w)
     struct weir_verdict v;
     struct question q;
 
-    if (read_limit(c, w.word[1], w.word[2], &q) && read_options(c, w, 3, false, &q))
+    if (read_limit(c, w.word[1], w.word[2], LIMIT_LOOKS, &q) && read_options(c, w, 3, false, &q))
         say_take(c, &q, ask_peek(c, &q, &v), &v);
 }
 
@@ -261,7 +263,7 @@ void run_refund(struct conn *c, struct words w)
     int64_t back = 0;
     int error;
 
-    if (!read_limit(c, w.word[1], w.word[2], &q) ||
+    if (!may_administer(c, w.word[0]) || !read_limit(c, w.word[1], w.word[2], LIMIT_LOOKS, &q) ||
         (w.n > 3 && !word_int(c, w.word[3], "cost", 0, INT64_MAX, &q.cost)))
         return;
     error = ask_refund(c, &q, &back);
@@ -287,10 +289,12 @@ void run_reset_key(struct conn *c, struct words w)
     struct question q;
     int error;
 
-    if (!read_limit(c, w.word[1], w.word[2], &q))
+    if (!may_administer(c, w.word[0]) || !read_limit(c, w.word[1], w.word[2], LIMIT_LOOKS, &q))
         return;
     error = ask_reset(c, &q);
-    if (error)
+    if (error == WEIR_EFULL)
+        reply_error(c, RESET_FULL);
+    else if (error)
         reply_trouble(c, error);
     else
         reply_ok(c);
@@ -311,7 +315,7 @@ void run_take_all(struct conn *c, struct words w)
         return;
     }
     for (size_t i = 0; i < (size_t)n; i++)
-        if (!read_limit(c, w.word[2 + 3 * i], w.word[3 + 3 * i], &q[i]) ||
+        if (!read_limit(c, w.word[2 + 3 * i], w.word[3 + 3 * i], LIMIT_TAKES, &q[i]) ||
             !word_int(c, w.word[4 + 3 * i], "cost", 0, INT64_MAX, &q[i].cost))
             return;
     error = ask_take_all(c, q, (size_t)n, &v);

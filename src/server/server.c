@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +23,9 @@ static struct serve_options filled(const struct serve_options *o)
         f.listen[f.listens++] = "127.0.0.1:7311";
     if (f.threads == 0)
         f.threads = cores < 1 ? 1 : cores > SERVE_THREADS_MAX ? SERVE_THREADS_MAX : (int)cores;
+    memory_divide(&f);
     if (f.max_connections == 0)
-        f.max_connections = 10240;
+        f.max_connections = CONNECTIONS_USUAL;
     if (f.max_request == 0)
         f.max_request = 1 << 20;
     if (f.max_key == 0)
@@ -34,10 +36,16 @@ static struct serve_options filled(const struct serve_options *o)
         f.max_buffered = 256 << 20;
     if (f.max_held == 0)
         f.max_held = 10000;
+    if (f.max_wait_ns == 0)
+        f.max_wait_ns = 3600 * WEIR__NS_PER_S;
     if (f.idle_ns == 0)
         f.idle_ns = 300 * WEIR__NS_PER_S;
     if (f.drain_ns == 0)
         f.drain_ns = 5 * WEIR__NS_PER_S;
+    if (f.ipv6_prefix == 0)
+        f.ipv6_prefix = 64;
+    if (f.literal_state == 0)
+        f.literal_state = 1024;
     return f;
 }
 
@@ -67,16 +75,15 @@ static int64_t manual_now(void *arg)
 }
 
 /* One line, with the time, by any thread. */
-static void say_line(void *arg, const char *line)
+static void say_line(void *log, const char *line)
 {
     struct timespec now;
     struct tm tm;
     char date[32];
 
-    (void)arg;
     (void)clock_gettime(CLOCK_REALTIME, &now);
     (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", gmtime_r(&now.tv_sec, &tm));
-    fprintf(stderr, "weir: %s.%03ldZ %s\n", date, now.tv_nsec / 1000000, line);
+    log_say(log, "weir: %s.%03ldZ %s", date, now.tv_nsec / 1000000, line);
 }
 
 enum { CANNOT_START = 1, SAID_WRONG = 2 }; /* exit statuses */
@@ -101,11 +108,32 @@ static struct store *open_store(struct server *s, const struct weir_options *o, 
     return NULL;
 }
 
+/* What is wrong with a limit, and with which. Behind a store's URL nothing is told of it: a password with a
+ * blank in it goes on there. */
+static int complain_of(const struct serve_limit *l, int store_at, const struct weir_diag *why)
+{
+    char shown[WEIR_LIMIT_TEXT_MAX];
+    struct weir__out out = {shown, sizeof shown, 0};
+
+    weir__out_limit(&out, l->limit);
+    (void)weir__out_end(&out);
+    if (store_at > 0 && why->column > store_at)
+        fprintf(stderr,
+                "weir: --limit %s='%.*sstore=***': column %d: what stands there is no part of a "
+                "limit (a blank in a store's URL is %%20)\n",
+                l->name, store_at - 1, l->limit, why->column);
+    else
+        fprintf(stderr, "weir: --limit %s='%s': %s\n", l->name, shown, why->text);
+    return SAID_WRONG;
+}
+
 /* In the store that it names, which is opened if need be; else in the daemon's own. An exit status. */
 static int set_limit(struct server *s, const struct weir_options *o, const struct serve_limit *l)
 {
     struct store *store = &s->stores.store[0];
     char url[STORE_URL_MOST], what[WEIR_NAME_MAX + 32];
+    const char *named = strstr(l->limit, "store=redis");
+    const int store_at = named ? (int)(named - l->limit) + 1 : 0;
     struct weir_diag why;
     int status = SAID_WRONG;
 
@@ -116,8 +144,7 @@ static int set_limit(struct server *s, const struct weir_options *o, const struc
         if (!store || names_set(s->names, weir__slice_of(l->name), l->limit, store, &why) == 0)
             return store ? 0 : status;
     }
-    fprintf(stderr, "weir: --limit %s='%s': %s\n", l->name, l->limit, why.text);
-    return SAID_WRONG;
+    return complain_of(l, store_at, &why);
 }
 
 static int set_limits(struct server *s, const struct weir_options *o)
@@ -126,26 +153,64 @@ static int set_limits(struct server *s, const struct weir_options *o)
 
     for (size_t i = 0; i < s->options.limits && !status; i++)
         status = set_limit(s, o, &s->options.limit[i]);
+    if (!status) {
+        names_enter(s->names);
+        room_tell_all(s->names);
+        names_leave(s->names);
+    }
     return status;
+}
+
+/* What one store may take of --max-memory: an equal part, were every limit that names a store to name
+ * another. 0: the store's own default. */
+static uint64_t memory_of_a_store(const struct serve_options *o)
+{
+    uint64_t stores = 1;
+
+    for (size_t i = 0; i < o->limits; i++)
+        stores += strstr(o->limit[i].limit, "store=redis") != NULL;
+    return o->max_memory ? store_memory_of(o->max_memory) / stores : 0;
+}
+
+/* Whether --max-memory leaves anything for keys. */
+static bool has_memory_for_keys(const struct serve_options *o)
+{
+    const uint64_t part = memory_of_a_store(o);
+    const uint64_t limits = weir__directory_size(SERVE_LIMITS_MAX);
+
+    if (o->max_memory == 0 || part > limits)
+        return true;
+    fprintf(stderr,
+            "weir: --max-memory %" PRIu64 ": a store has %" PRIu64
+            " bytes of it, and room for the names of %d limits takes %" PRIu64
+            ", before the first key; expected more\n",
+            o->max_memory, part, SERVE_LIMITS_MAX, limits);
+    return false;
 }
 
 static int open_stores(struct server *s)
 {
     const struct weir_clock manual = {.now = manual_now, .arg = &s->manual};
-    const struct weir_log log = {.say = say_line};
+    const struct weir_log log = {.say = say_line, .arg = s->log};
     const struct weir_options o = {.max_keys = s->options.max_keys,
+                                   .max_memory = memory_of_a_store(&s->options),
                                    .max_policies = SERVE_LIMITS_MAX,
+                                   .full = s->options.full,
                                    .clock = s->options.manual_clock ? &manual : NULL,
                                    .log = &log};
     int status;
 
+    if (!has_memory_for_keys(&s->options))
+        return SAID_WRONG;
     atomic_init(&s->manual.now_ns, weir_now(NULL));
-    if (!open_store(s, &o, "--store ", s->options.store ? s->options.store : "memory:", &status))
+    if (!open_store(s, &o, s->options.store_of_env ? "WEIR_STORE " : "--store ",
+                    s->options.store ? s->options.store : "memory:", &status))
         return status;
     s->engine = s->stores.store[0].engine;
-    s->names = names_open(&s->stores);
+    s->names = names_open(&s->stores, s->log);
     s->lines = lines_open();
-    if (!s->names || !s->lines) {
+    s->peers = peers_open(s->engine->store->secret);
+    if (!s->names || !s->lines || !s->peers) {
         fprintf(stderr, "weir: out of memory\n");
         return 1;
     }
@@ -229,6 +294,11 @@ struct stores *server_stores(struct server *s)
     return &s->stores;
 }
 
+int64_t server_patience(const struct server *s, int64_t patience_ns)
+{
+    return weir__min(patience_ns, s->options.max_wait_ns);
+}
+
 int64_t server_now(struct server *s)
 {
     return weir_now(s->engine);
@@ -262,7 +332,7 @@ static void give_up(uv_timer_t *t)
 {
     struct server *s = t->data;
 
-    fprintf(stderr, "weir: some answers were still held when the time to drain was over\n");
+    log_say(s->log, "weir: some answers were still held when the time to drain was over");
     atomic_store(&s->stopping_now, true);
     server_wake_all(s);
 }
@@ -321,7 +391,9 @@ static void close_server(struct server *s)
     listeners_close(s->listeners);
     names_close(s->names);
     lines_close(s->lines);
+    peers_close(s->peers);
     stores_close(&s->stores);
+    log_close(s->log);
     free(s);
 }
 
@@ -333,10 +405,17 @@ int serve(const struct serve_options *o)
     if (!s)
         return 1;
     (void)pthread_mutex_init(&s->stats_lock, NULL);
+    heap_init();
     s->options = filled(o);
+    memory_init(&s->memory, &s->options);
     s->threads = s->options.threads;
     s->started_ms = (int64_t)(uv_hrtime() / 1000000);
     (void)signal(SIGPIPE, SIG_IGN);
+    if (log_open(&s->log, STDERR_FILENO) != 0) {
+        fprintf(stderr, "weir: cannot start a thread\n");
+        free(s);
+        return CANNOT_START;
+    }
     status = open_stores(s);
     if (!status)
         raise_descriptors(&s->options, s->stores.n);
@@ -347,6 +426,7 @@ int serve(const struct serve_options *o)
         return 1; /* some may run: the process ends with them */
     }
     if (!status) {
+        memory_is_ready(s);
         listeners_announce(s->listeners);
         worker_run(&s->workers[0]);
         stop_workers(s);

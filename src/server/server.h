@@ -8,8 +8,10 @@
  *     batch.c     takes gathered to be decided together
  *     wait.c      takes that wait for their turn; no thread waits with them (hold.h has its parts)
  *     far_*.c     takes from stores that are far away; no thread waits for them either (far_take.h)
+ *     log.c       lines on stderr, which nobody waits for
  *     stores.c    where keys are kept: the daemon's own store, and those that limits name
  *     names.c     names to policies; limits.c for requests; literals.c those that come with them
+ *     room.c      for how many keys of a limit there is room, and that it is full: for the log
  *     resp_*.c    the commands of the RESP front
  *     http_*.c    the routes of the HTTP front
  *
@@ -28,10 +30,12 @@
 #include <weir.h>
 
 #define SERVE_LISTENERS_MAX 16
+#define SERVE_HOSTS_MAX     64
 #define SERVE_THREADS_MAX   256
 #define SERVE_LIMITS_MAX    256 /* named limits */
 #define SERVE_STORES_MAX    16
 #define SERVE_PORT          7311
+#define CONNECTIONS_USUAL   10240
 
 struct serve_limit {
     const char *name;
@@ -44,6 +48,7 @@ struct serve_options {
     size_t listens;
     int threads;
     const char *store;
+    bool store_of_env; /* it was said by WEIR_STORE */
     uint64_t max_keys;
     struct serve_limit limit[SERVE_LIMITS_MAX];
     size_t limits;
@@ -54,8 +59,20 @@ struct serve_options {
     size_t max_output;        /* bytes of answers that wait in one connection: 1 MiB */
     size_t max_buffered;      /* bytes of requests and answers that all connections keep: 256 MiB */
     uint64_t max_held;        /* answers held back at once, in all connections: 10,000 */
-    int64_t idle_ns;          /* a connection that says nothing for so long is closed: 5 m */
-    int64_t drain_ns;         /* how long SIGTERM waits for held answers: 5 s */
+    uint64_t max_memory; /* bytes of all stores and of what is kept for clients; 0: no such bound */
+    uint64_t connection_part; /* one connection may have a 1/N of max_held and max_buffered: 16 */
+    uint64_t
+        peer_part; /* and all of one address a 1/N of these and of max_connections: 4, on the loopback 1 */
+    int64_t max_wait_ns; /* no request is held for longer, nor reserves further ahead: 1 h */
+    int64_t idle_ns;     /* a connection that says nothing for so long is closed: 5 m */
+    int64_t drain_ns;    /* how long SIGTERM waits for held answers: 5 s */
+    const char *host[SERVE_HOSTS_MAX]; /* names that requests may have as Host */
+    size_t hosts;
+    int ipv6_prefix;      /* bits of an IPv6 address that make a client: 64 */
+    bool no_admin;        /* who asks may take and look, and change nothing else */
+    bool no_literals;     /* limits by name only (--literals off) */
+    size_t literal_state; /* bytes of state that a key of a literal may take: 1 KiB */
+    enum weir_full full;  /* what full stores do: evict */
 };
 
 /* Runs until a signal ends it: an exit status. Says on stdout where it listens, once it does. */

@@ -82,6 +82,8 @@ bool stores_stats(struct stores *s, struct weir_stats *sum)
         sum->evicted += one.evicted;
         sum->refused_full += one.refused_full;
         sum->allowed_full += one.allowed_full;
+        sum->overflow_decisions += one.overflow_decisions;
+        sum->overflow_refusals += one.overflow_refusals;
         sum->busy += one.busy;
         sum->recovered += one.recovered;
         sum->policies += one.policies;
@@ -102,6 +104,7 @@ static int complain(struct weir_diag *why, int column, const char *what)
 int store_word(char *text, char url[STORE_URL_MOST], struct weir_diag *why)
 {
     struct weir__slice rest = weir__slice_of(text), word;
+    int named_at = 0;
 
     url[0] = '\0';
     while ((word = weir__slice_word(&rest)).len > 0) {
@@ -114,6 +117,7 @@ int store_word(char *text, char url[STORE_URL_MOST], struct weir_diag *why)
         if (!again && fits) {
             memcpy(url, word.at + WORD_LEN, len);
             url[len] = '\0';
+            named_at = column;
         }
         memset(text + (word.at - text), ' ', word.len); /* a wrong one too: the text may be told */
         if (again)
@@ -124,5 +128,9 @@ int store_word(char *text, char url[STORE_URL_MOST], struct weir_diag *why)
                 "'store' needs a URL: expected memory:, file:/path, redis://host:port or "
                 "redis+unix:/path");
     }
-    return 0;
+    if (named_at == 0 || !strchr(text, '@'))
+        return 0;
+    text[named_at - 1] = '\0'; /* no word of a limit has an '@', so that is of a password */
+    return complain(why, named_at,
+                    "a blank stands in the URL of 'store': within a password it is %20");
 }

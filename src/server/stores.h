@@ -44,7 +44,8 @@ void stores_close(struct stores *s);
 bool stores_stats(struct stores *s, struct weir_stats *sum);
 
 /* Takes the word store=URL out of a limit's text, wherever it stands: blanks are left in its place, so that
- * complaints about the rest name the right column. *url is the URL, or "" if there is no such word.
+ * complaints about the rest name the right column. *url is the URL, or "" if there is no such word. Of a URL
+ * with a blank in it the text is cut off, for that may be a password.
  * 0, or WEIR_ESYNTAX and *why. */
 int store_word(char *text, char url[STORE_URL_MOST], struct weir_diag *why);
 

@@ -11,6 +11,7 @@
  *   (3) A hold is in a line just while it has no grant. Who leaves a line calls the next of that key.
  *   (4) Times here are the daemon's, whatever clock the limit's store has: of its answers only durations
  *       count.
+ *   (5) A hold that is refused is looked at again later than now, so that nobody is asked for ever.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,11 @@
 
 static struct hold *hold_make(struct conn *c, const struct question *q, int64_t now_ns)
 {
-    struct hold *h = malloc(sizeof *h + q->key.len + q->name.len);
+    const size_t bytes = sizeof(struct hold) + q->key.len + q->name.len;
+    struct hold *h = NULL;
 
+    if (!q->holds || memory_fits(c, bytes + memory_of_limit(q->limit)))
+        h = malloc(bytes);
     if (!h)
         return NULL;
     memset(h, 0, sizeof *h);
@@ -47,19 +51,10 @@ static void hold_free(struct hold *h)
     free(h);
 }
 
-/* Who may have to wait takes a seat before the engine is asked: one that is reserved and then sent away
- * could not always be given back, for another may have reserved behind it. */
-static bool take_seat(struct server *s)
+/* What it takes while it is held: itself, with its key and name, and its place in the heap. */
+static size_t bytes_of(const struct hold *h)
 {
-    if (atomic_fetch_add(&s->held, 1) < s->options.max_held)
-        return true;
-    atomic_fetch_sub(&s->held, 1);
-    return false;
-}
-
-static void leave_seat(struct server *s)
-{
-    atomic_fetch_sub(&s->held, 1);
+    return sizeof *h + h->question.key.len + h->question.name.len + sizeof h + MEMORY_PIECE;
 }
 
 /* Says the answer, now or where a place was kept for it. */
@@ -88,7 +83,9 @@ static void release(struct hold *h)
     if (h->next)
         h->next->prev = h->prev;
     c->held--;
-    leave_seat(c->worker->server);
+    memory_leave_seat(c);
+    memory_remove(c, MEMORY_DELAYED, bytes_of(h));
+    memory_remove_limit(c, h->question.limit);
 }
 
 /* The hold has a seat. False: there is no memory. */
@@ -105,6 +102,8 @@ static bool keep(struct hold *h, int64_t due_ns)
         h->next->prev = h;
     c->holds = h;
     c->held++;
+    memory_add(c, MEMORY_DELAYED, bytes_of(h));
+    memory_add_limit(c, h->question.limit);
     count(&c->worker->counters.held, 1);
     return true;
 }
@@ -167,10 +166,8 @@ static int ask(struct hold *h, int64_t now_ns, int64_t *again_ns)
     error = weir_peek(w, &rq, &without);
     if (error)
         return error;
-    if (without.allowed)
-        *again_ns = now_ns;
-    else if (without.retry_after_ns >= 0 && without.retry_after_ns <= patience)
-        *again_ns = weir__add_sat(now_ns, without.retry_after_ns);
+    weir__again_plan(&h->again, &without, now_ns, h->deadline_ns);
+    *again_ns = h->again.at_ns;
     return 0;
 }
 
@@ -195,6 +192,23 @@ bool ask_cancel(struct conn *c, struct weir__slice name, int64_t *back)
         return true;
     }
     return reserved_cancel(c, name, back);
+}
+
+/* A limit may have its callers wait longer than the daemon does (a pacer's, who does not say for how long): then it
+ * is a refusal, and nothing was taken. True if it was so. */
+static bool refuse_too_long(struct hold *h)
+{
+    const int64_t most_ns = h->conn->worker->server->options.max_wait_ns;
+    const int64_t wait_ns = h->verdict.wait_ns;
+
+    if (!h->verdict.allowed || wait_ns <= most_ns)
+        return false;
+    (void)cancel(h);
+    h->verdict = (struct weir_verdict){.reason = WEIR_LIMITED,
+                                       .limit = h->verdict.limit,
+                                       .retry_after_ns = wait_ns - most_ns,
+                                       .reset_after_ns = h->verdict.reset_after_ns};
+    return true;
 }
 
 /* ---- The first question ------------------------------------------------------------------------ */
@@ -245,6 +259,8 @@ static bool ask_first(struct hold *h, int64_t now_ns)
     if (!behind) {
         const int error = ask(h, now_ns, &due_ns);
 
+        if (!error && refuse_too_long(h))
+            due_ns = -1;
         if (answered_now(h, error, due_ns))
             return true;
         h->granted = h->verdict.allowed;
@@ -274,7 +290,7 @@ void wait_ask(struct conn *c, const struct question *q)
 
     if (store_of(q->limit)->far)
         far_settle(c->worker, store_of(q->limit));
-    if (q->name.len == 0 || reserved_has_room(c))
+    if (q->name.len == 0 || reserved_has_room(c, q))
         h = hold_make(c, q, now_ns);
     if (!h) {
         q->say(c, q, WEIR_EFULL, NULL);
@@ -284,10 +300,12 @@ void wait_ask(struct conn *c, const struct question *q)
         const int error = ask(h, now_ns, &again_ns);
 
         (void)answered_now(h, error, -1);
-    } else if (!take_seat(s)) {
+    } else if (!memory_take_seat(c)) {
+        /* Before the engine is asked: one that is reserved and then sent away could not always be given
+         * back, for another may have reserved behind it. */
         ask_without_seat(h, now_ns);
     } else if (ask_first(h, now_ns)) {
-        leave_seat(s);
+        memory_leave_seat(c);
     } else {
         return;
     }

@@ -40,6 +40,7 @@ static void about_to_sleep(uv_prepare_t *h)
     far_before_sleep(w);
     wait_set_timer(w);
     literals_tidy(w->literals);
+    out_tidy(w);
     worker_moment_is_over(w);
 }
 
@@ -112,7 +113,7 @@ static void close_idle(struct worker *w)
 
     for (struct conn *c = w->oldest, *next; c && now_ms - c->active_ms >= idle_ms; c = next) {
         next = c->newer;
-        if (c->held == 0 && c->asked == 0)
+        if (conn_is_idle(c))
             conn_close(c);
     }
 }
@@ -133,8 +134,11 @@ static void ticked(uv_timer_t *h)
 
     close_idle(w);
     close_lingering(w);
-    if (w->index == 0)
+    if (w->index == 0) {
         names_tidy(w->server->names);
+        memory_tidy(w->server);
+        room_look(w->server);
+    }
     if (w->draining)
         drain(w);
 }
@@ -146,19 +150,21 @@ int worker_open(struct worker *w, struct server *s, int index)
     w->server = s;
     w->index = index;
     w->in = malloc(READ_BYTES);
-    w->scratch_cap = SCRATCH_BYTES * 2;
+    w->scratch_cap = SCRATCH_USUAL;
     w->scratch = malloc(w->scratch_cap);
-    w->literals = literals_open(&s->stores.store[0]);
+    memory_grow(&s->memory, MEMORY_WORKERS, sizeof *w + READ_BYTES + SCRATCH_USUAL);
+    w->literals = literals_open(&s->stores.store[0], &s->memory);
     w->wake_up = 1;
     if (!w->in || !w->scratch || !w->literals)
         return ENOMEM;
     (void)pthread_mutex_init(&w->inbox_lock, NULL);
     if (uv_loop_init(&w->loop) != 0)
         return EMFILE;
-    w->wake.data = w->before_sleep.data = w->tick.data = w->due.data = w;
+    w->wake.data = w->before_sleep.data = w->busy.data = w->tick.data = w->due.data = w;
     (void)uv_async_init(&w->loop, &w->wake, woken);
     (void)uv_prepare_init(&w->loop, &w->before_sleep);
     (void)uv_prepare_start(&w->before_sleep, about_to_sleep);
+    (void)uv_idle_init(&w->loop, &w->busy);
     (void)uv_timer_init(&w->loop, &w->due);
     (void)uv_timer_init(&w->loop, &w->tick);
     (void)uv_timer_start(&w->tick, ticked, TICK_MS, TICK_MS);
@@ -168,6 +174,7 @@ int worker_open(struct worker *w, struct server *s, int index)
 void worker_run(struct worker *w)
 {
     (void)uv_run(&w->loop, UV_RUN_DEFAULT);
+    http_thread_ends();
 }
 
 static void close_handle(uv_handle_t *h, void *arg)

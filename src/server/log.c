@@ -1,0 +1,283 @@
+/* How lines get from those who say them to the descriptor (log.h).
+ *
+ * Invariants:
+ *   (1) `lock` is held for a copy of some bytes, never while something is written.
+ *   (2) Lines are written in the order they were said, each whole or not at all.
+ *   (3) While something was left out and not told, the writer wakes up to tell it.
+ */
+#include "server/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+
+#define LINES       256  /* that are known again */
+#define WRITE_BYTES 4096 /* at once */
+
+struct said {
+    uint64_t line; /* its hash */
+    int64_t second;
+};
+
+struct log {
+    int fd;
+    pthread_t writer;
+    pthread_mutex_t lock;
+    pthread_cond_t woken;
+    bool closing;
+
+    struct said said[LINES]; /* by hash; one that meets another replaces it */
+    int64_t second;          /* in which `lines` were said */
+    unsigned lines;
+    uint64_t too_many; /* lines that were left out for a bound on their number, ... */
+    uint64_t unread;   /* ... and for want of room; neither is told yet */
+    int64_t told;      /* when something was told of them last */
+
+    size_t first, len; /* of what is in the ring */
+    char ring[LOG_BYTES];
+};
+
+static int64_t second_now(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+/* ---- What may be said -------------------------------------------------------------------------- */
+
+/* Whether the line was not said in this second. */
+static bool is_new_locked(struct log *l, const char *bytes, size_t len, int64_t now)
+{
+    const uint64_t key[2] = {0};
+    const uint64_t line = weir__hash(bytes, len, key);
+    struct said *s = &l->said[line % LINES];
+
+    if (s->line == line && s->second == now)
+        return false;
+    *s = (struct said){line, now};
+    return true;
+}
+
+static bool may_say_locked(struct log *l, const char *bytes, size_t len)
+{
+    const int64_t now = second_now() + 1; /* never 0, which is in `said` */
+
+    if (l->second != now) {
+        l->second = now;
+        l->lines = 0;
+    }
+    if (l->lines >= LOG_LINES || !is_new_locked(l, bytes, len, now)) {
+        l->too_many++;
+        return false;
+    }
+    l->lines++;
+    return true;
+}
+
+/* ---- The ring ---------------------------------------------------------------------------------- */
+
+static bool put_locked(struct log *l, const char *bytes, size_t len)
+{
+    const size_t end = (l->first + l->len) % LOG_BYTES;
+    const size_t before = len < LOG_BYTES - end ? len : LOG_BYTES - end;
+
+    if (len > LOG_BYTES - l->len)
+        return false;
+    memcpy(l->ring + end, bytes, before);
+    memcpy(l->ring, bytes + before, len - before);
+    l->len += len;
+    return true;
+}
+
+static size_t get_locked(struct log *l, char *out, size_t most)
+{
+    const size_t len = l->len < most ? l->len : most;
+    const size_t before = len < LOG_BYTES - l->first ? len : LOG_BYTES - l->first;
+
+    memcpy(out, l->ring + l->first, before);
+    memcpy(out + before, l->ring, len - before);
+    l->first = (l->first + len) % LOG_BYTES;
+    l->len -= len;
+    return len;
+}
+
+/* Tells what was left out, if there is room for it. */
+static void tell_locked(struct log *l)
+{
+    char line[256];
+    int len = 0;
+
+    if (l->too_many + l->unread == 0)
+        return;
+    if (l->unread > 0)
+        len = snprintf(line, sizeof line,
+                       "weir: %llu log lines dropped: the reader of the log is too slow\n",
+                       (unsigned long long)l->unread);
+    if (l->too_many > 0)
+        len += snprintf(
+            line + len, sizeof line - (size_t)len,
+            "weir: %llu log lines dropped: repeated within a second, or more than 100 a second\n",
+            (unsigned long long)l->too_many);
+    l->told = second_now();
+    if (put_locked(l, line, (size_t)len))
+        l->too_many = l->unread = 0;
+}
+
+void log_say(struct log *l, const char *format, ...)
+{
+    char line[LOG_LINE + 1];
+    va_list args;
+    bool said;
+    int len;
+
+    if (!l)
+        return;
+    va_start(args, format);
+    len = vsnprintf(line, LOG_LINE, format, args);
+    va_end(args);
+    if (len < 0)
+        return;
+    len = len < LOG_LINE ? len : LOG_LINE - 1;
+    line[len++] = '\n';
+    (void)pthread_mutex_lock(&l->lock);
+    said = may_say_locked(l, line, (size_t)len);
+    if (said && !put_locked(l, line, (size_t)len)) {
+        l->unread++;
+        said = false;
+    }
+    if (said || l->too_many + l->unread == 1)
+        (void)pthread_cond_signal(&l->woken);
+    (void)pthread_mutex_unlock(&l->lock);
+}
+
+/* ---- The writer -------------------------------------------------------------------------------- */
+
+/* What cannot be written (the reader is gone, the disk is full) is lost. */
+static void write_all(int fd, const char *bytes, size_t len)
+{
+    while (len > 0) {
+        struct pollfd p = {.fd = fd, .events = POLLOUT};
+        const ssize_t n = write(fd, bytes, len);
+
+        if (n > 0) {
+            bytes += n;
+            len -= (size_t)n;
+        } else if (n < 0 && errno == EAGAIN) {
+            (void)poll(&p, 1, 1000); /* others have made it non-blocking */
+        } else if (n == 0 || errno != EINTR) {
+            return;
+        }
+    }
+}
+
+/* Until there is something to write, or the log is closed. What was left out is told when a second has
+ * passed, for more of it may come. */
+static void wait_locked(struct log *l)
+{
+    struct timespec until;
+
+    while (l->len == 0 && !l->closing) {
+        if (l->too_many + l->unread == 0) {
+            (void)pthread_cond_wait(&l->woken, &l->lock);
+            continue;
+        }
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec++;
+        if (pthread_cond_timedwait(&l->woken, &l->lock, &until) == ETIMEDOUT)
+            tell_locked(l);
+    }
+}
+
+static void *run(void *log)
+{
+    struct log *l = log;
+    char bytes[WRITE_BYTES];
+
+    (void)pthread_mutex_lock(&l->lock);
+    for (;;) {
+        size_t len;
+
+        wait_locked(l);
+        if (l->closing || l->told != second_now())
+            tell_locked(l);
+        len = get_locked(l, bytes, sizeof bytes);
+        if (len == 0)
+            break;
+        (void)pthread_mutex_unlock(&l->lock);
+        write_all(l->fd, bytes, len);
+        (void)pthread_mutex_lock(&l->lock);
+    }
+    (void)pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------- */
+
+/* Signals are for the threads that have a loop. */
+static int start(struct log *l)
+{
+    sigset_t all, before;
+    int error;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&l->writer, NULL, run, l);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+int log_open(struct log **out, int fd)
+{
+    struct log *l = calloc(1, sizeof *l);
+    pthread_condattr_t a;
+    int error;
+
+    if (!l)
+        return ENOMEM;
+    l->fd = fd;
+    (void)pthread_mutex_init(&l->lock, NULL);
+    (void)pthread_condattr_init(&a);
+    (void)pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&l->woken, &a);
+    (void)pthread_condattr_destroy(&a);
+    error = start(l);
+    if (error)
+        free(l);
+    else
+        *out = l;
+    return error;
+}
+
+void log_close(struct log *l)
+{
+    struct timespec until;
+
+    if (!l)
+        return;
+    (void)pthread_mutex_lock(&l->lock);
+    l->closing = true;
+    (void)pthread_cond_signal(&l->woken);
+    (void)pthread_mutex_unlock(&l->lock);
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec++;
+    if (pthread_timedjoin_np(l->writer, NULL, &until) != 0) {
+        (void)pthread_detach(l->writer); /* it is not read: the thread ends with the process */
+        return;
+    }
+    (void)pthread_cond_destroy(&l->woken);
+    (void)pthread_mutex_destroy(&l->lock);
+    free(l);
+}

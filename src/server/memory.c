@@ -1,0 +1,293 @@
+/* Counting what is kept, and the parts of connections and peers. See memory.h. */
+#include "server/memory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "server/inside.h"
+
+/* ---- Parts ------------------------------------------------------------------------------------- */
+
+/* Rounded up: a part of something is something. */
+static uint64_t part_of(uint64_t all, uint64_t of)
+{
+    return all / of + (all % of != 0);
+}
+
+static uint64_t at_least(uint64_t bytes, uint64_t least, uint64_t most)
+{
+    return bytes >= least ? bytes : least < most ? least : most;
+}
+
+/* One request of the size that is allowed, and the replies to those before it, fit into every part. */
+static struct part parts_of(const struct part *all, const struct serve_options *o, uint64_t of)
+{
+    const uint64_t one = o->max_request + o->max_output + READ_BYTES;
+
+    return (struct part){.bytes = at_least(part_of(all->bytes, of), one, all->bytes),
+                         .held = part_of(all->held, of),
+                         .connections = part_of(all->connections, of)};
+}
+
+void memory_init(struct memory *m, const struct serve_options *o)
+{
+    m->all = (struct part){o->max_buffered, o->max_held, o->max_connections};
+    m->connection = parts_of(&m->all, o, o->connection_part ? o->connection_part : 16);
+    m->peer = parts_of(&m->all, o, o->peer_part ? o->peer_part : 4);
+    m->local = parts_of(&m->all, o, o->peer_part ? o->peer_part : 1);
+    if (m->connection.held > HELD_IN_CONN)
+        m->connection.held = HELD_IN_CONN;
+}
+
+static const struct part *part_of_peer(const struct server *s, const struct peer *peer)
+{
+    return peer->local ? &s->memory.local : &s->memory.peer;
+}
+
+/* ---- Counting ---------------------------------------------------------------------------------- */
+
+static void up(_Atomic uint64_t *n, uint64_t more)
+{
+    atomic_fetch_add_explicit(n, more, memory_order_relaxed);
+}
+
+static void down(_Atomic uint64_t *n, uint64_t less)
+{
+    atomic_fetch_sub_explicit(n, less, memory_order_relaxed);
+}
+
+static uint64_t now_at(const _Atomic uint64_t *n)
+{
+    return atomic_load_explicit((_Atomic uint64_t *)n, memory_order_relaxed);
+}
+
+void memory_grow(struct memory *m, enum memory_kind kind, size_t bytes)
+{
+    up(&m->of[kind], bytes);
+}
+
+void memory_shrink(struct memory *m, enum memory_kind kind, size_t bytes)
+{
+    down(&m->of[kind], bytes);
+}
+
+static void pay(struct conn *c, size_t bytes)
+{
+    c->kept += bytes;
+    up(&c->from->kept, bytes);
+    up(&c->worker->server->memory.kept, bytes);
+}
+
+static void unpay(struct conn *c, size_t bytes)
+{
+    c->kept -= bytes;
+    down(&c->from->kept, bytes);
+    down(&c->worker->server->memory.kept, bytes);
+}
+
+void memory_add(struct conn *c, enum memory_kind kind, size_t bytes)
+{
+    memory_grow(&c->worker->server->memory, kind, bytes);
+    pay(c, bytes);
+}
+
+void memory_remove(struct conn *c, enum memory_kind kind, size_t bytes)
+{
+    memory_shrink(&c->worker->server->memory, kind, bytes);
+    unpay(c, bytes);
+}
+
+size_t memory_of_limit(const struct limit *l)
+{
+    const struct held_limit *h = (const struct held_limit *)l;
+    const int n = h->parsed.n;
+
+    if (!h->unlisted)
+        return 0;
+    return sizeof *h + sizeof *h->limit.policy + offsetof(struct weir__record, version) +
+           sizeof(struct weir__edition) + (size_t)n * sizeof(struct weir__clause) +
+           5 * MEMORY_PIECE;
+}
+
+void memory_add_limit(struct conn *c, const struct limit *l)
+{
+    pay(c, memory_of_limit(l));
+}
+
+void memory_remove_limit(struct conn *c, const struct limit *l)
+{
+    unpay(c, memory_of_limit(l));
+}
+
+/* ---- Room -------------------------------------------------------------------------------------- */
+
+/* A quarter of every part is left to requests and replies: what asks to be kept for longer is refused before those who
+ * ask have to be cut off. */
+static bool leaves_room(uint64_t kept, size_t more, uint64_t part)
+{
+    return kept + more <= part - part / 4;
+}
+
+bool memory_fits(const struct conn *c, size_t more)
+{
+    const struct server *s = c->worker->server;
+
+    return leaves_room(c->kept, more, s->memory.connection.bytes) &&
+           leaves_room(now_at(&c->from->kept), more, part_of_peer(s, c->from)->bytes) &&
+           leaves_room(now_at(&s->memory.kept), more, s->memory.all.bytes);
+}
+
+bool memory_is_over(const struct conn *c)
+{
+    const struct server *s = c->worker->server;
+
+    return c->kept > MEMORY_LITTLE && (c->kept > s->memory.connection.bytes ||
+                                       now_at(&c->from->kept) > part_of_peer(s, c->from)->bytes ||
+                                       now_at(&s->memory.kept) > s->memory.all.bytes);
+}
+
+/* ---- Seats ------------------------------------------------------------------------------------- */
+
+static bool take_one(_Atomic uint64_t *n, uint64_t most)
+{
+    if (atomic_fetch_add(n, 1) < most)
+        return true;
+    atomic_fetch_sub(n, 1);
+    return false;
+}
+
+bool memory_take_seat(struct conn *c)
+{
+    struct server *s = c->worker->server;
+
+    if (!take_one(&c->from->held, part_of_peer(s, c->from)->held))
+        return false;
+    if (take_one(&s->held, s->memory.all.held))
+        return true;
+    atomic_fetch_sub(&c->from->held, 1);
+    return false;
+}
+
+void memory_leave_seat(struct conn *c)
+{
+    atomic_fetch_sub(&c->from->held, 1);
+    atomic_fetch_sub(&c->worker->server->held, 1);
+}
+
+bool memory_admits(struct server *s, struct peer *peer)
+{
+    return take_one(&peer->connections, part_of_peer(s, peer)->connections);
+}
+
+/* ---- The process ------------------------------------------------------------------------------- */
+
+#define TRIM_BYTES ((uint64_t)4 << 20) /* less is not worth a walk over the heap */
+
+void memory_tidy(struct server *s)
+{
+    struct memory *m = &s->memory;
+    const uint64_t kept = now_at(&m->kept);
+
+    if (kept > m->most)
+        m->most = kept;
+    if (m->most < TRIM_BYTES || kept > m->most / 2)
+        return;
+    m->most = kept;
+    heap_trim();
+}
+
+uint64_t memory_rss(void)
+{
+    FILE *f = fopen("/proc/self/statm", "re");
+    unsigned long long size, resident = 0;
+
+    if (!f)
+        return 0;
+    if (fscanf(f, "%llu %llu", &size, &resident) != 2)
+        resident = 0;
+    (void)fclose(f);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* ---- Telling ----------------------------------------------------------------------------------- */
+
+static uint64_t of_names(const struct weir_stats *stats)
+{
+    return stats->policies * (sizeof(struct held_limit) + sizeof(struct weir_policy));
+}
+
+static uint64_t of_kinds(const struct memory *m)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < MEMORY_KIND_COUNT; i++)
+        sum += now_at(&m->of[i]);
+    return sum;
+}
+
+void memory_is_ready(struct server *s)
+{
+    const struct weir_stats stats = server_stats(s);
+    const uint64_t rss = memory_rss(),
+                   counted = stats.bytes + of_names(&stats) + of_kinds(&s->memory);
+
+    s->memory.base = rss > counted ? rss - counted : 0;
+}
+
+size_t memory_print(struct server *s, char text[MEMORY_TEXT])
+{
+    static const char *const WORDS[] = {
+#define X(name, word) #word,
+        MEMORY_KINDS(X)
+#undef X
+    };
+    const struct weir_stats stats = server_stats(s);
+    const uint64_t names = of_names(&stats), kinds = of_kinds(&s->memory);
+    const uint64_t most =
+        s->options.max_memory ? s->options.max_memory : stats.max_bytes + s->memory.all.bytes;
+    size_t len = (size_t)snprintf(text, MEMORY_TEXT,
+                                  "used_memory:%" PRIu64 "\r\nused_memory_rss:%" PRIu64
+                                  "\r\nmaxmemory:%" PRIu64 "\r\nmemory_base:%" PRIu64
+                                  "\r\nmemory_store:%" PRIu64 "\r\nmemory_names:%" PRIu64 "\r\n",
+                                  stats.bytes + names + kinds + s->memory.base, memory_rss(), most,
+                                  s->memory.base, stats.bytes, names);
+
+    for (int i = 0; i < MEMORY_KIND_COUNT; i++)
+        len += (size_t)snprintf(text + len, MEMORY_TEXT - len, "memory_%s:%" PRIu64 "\r\n",
+                                WORDS[i], now_at(&s->memory.of[i]));
+    return len;
+}
+
+/* ---- One budget -------------------------------------------------------------------------------- */
+
+#define DAEMON_MOST ((uint64_t)256 << 20)
+
+uint64_t daemon_memory_of(uint64_t max_memory)
+{
+    return max_memory / 4 < DAEMON_MOST ? max_memory / 4 : DAEMON_MOST;
+}
+
+uint64_t store_memory_of(uint64_t max_memory)
+{
+    return max_memory - daemon_memory_of(max_memory);
+}
+
+/* Besides, the daemon has itself, and of every worker its buffers and the limits that it remembers. */
+#define ITSELF_BYTES ((uint64_t)8 << 20)
+#define WORKER_BYTES ((uint64_t)12 << 20)
+
+void memory_divide(struct serve_options *o)
+{
+    const uint64_t all = daemon_memory_of(o->max_memory), one = MEMORY_LITTLE + sizeof(struct conn);
+    const uint64_t fixed = ITSELF_BYTES + (uint64_t)o->threads * WORKER_BYTES;
+    uint64_t others;
+
+    if (o->max_memory == 0)
+        return;
+    if (o->max_connections == 0 && all / 4 / one < CONNECTIONS_USUAL)
+        o->max_connections = all / 4 / one;
+    others = fixed + (o->max_connections ? o->max_connections : CONNECTIONS_USUAL) * one;
+    if (o->max_buffered == 0)
+        o->max_buffered = others + all / 4 <= all ? all - others : all / 4;
+}

@@ -1,0 +1,121 @@
+/* The addresses that clients come from.
+ *
+ * A peer is there while it has connections, or batches under way: so there are never more peers than connections,
+ * and one batch each worker or so. An IPv6 client has a network of 2^64 addresses at least, so that its network is the
+ * peer. All Unix sockets are one.
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/hash.h"
+#include "server/memory.h"
+
+#define CHAINS 4096
+
+struct peers {
+    pthread_mutex_t lock;
+    uint64_t secret[2];
+    struct peer *chain[CHAINS];
+};
+
+struct peers *peers_open(const uint64_t secret[2])
+{
+    struct peers *p = calloc(1, sizeof *p);
+
+    if (!p)
+        return NULL;
+    (void)pthread_mutex_init(&p->lock, NULL);
+    memcpy(p->secret, secret, sizeof p->secret);
+    return p;
+}
+
+void peers_close(struct peers *p)
+{
+    if (p)
+        (void)pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+/* ---- Addresses --------------------------------------------------------------------------------- */
+
+static void read_four(struct peer *peer, const unsigned char four[4])
+{
+    peer->address[10] = peer->address[11] = 0xff;
+    memcpy(peer->address + 12, four, 4);
+    peer->local = four[0] == 127;
+}
+
+static void read_six(struct peer *peer, const struct in6_addr *six)
+{
+    if (IN6_IS_ADDR_V4MAPPED(six)) {
+        read_four(peer, six->s6_addr + 12);
+        return;
+    }
+    memcpy(peer->address, six->s6_addr, 8);
+    peer->address[15] = 1; /* another than any Unix socket's */
+    peer->local = IN6_IS_ADDR_LOOPBACK(six);
+}
+
+static struct peer read_address(const struct sockaddr_storage *a)
+{
+    struct peer peer = {.local = true};
+
+    if (a && a->ss_family == AF_INET)
+        read_four(&peer, (const unsigned char *)&((const struct sockaddr_in *)a)->sin_addr);
+    else if (a && a->ss_family == AF_INET6)
+        read_six(&peer, &((const struct sockaddr_in6 *)a)->sin6_addr);
+    return peer;
+}
+
+/* ---- The table --------------------------------------------------------------------------------- */
+
+static struct peer **find_locked(struct peers *p, const struct peer *like)
+{
+    struct peer **at =
+        &p->chain[weir__hash(like->address, sizeof like->address, p->secret) % CHAINS];
+
+    while (*at && memcmp((*at)->address, like->address, sizeof like->address) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static struct peer *make(const struct peer *like)
+{
+    struct peer *peer = calloc(1, sizeof *peer);
+
+    if (!peer)
+        return NULL;
+    memcpy(peer->address, like->address, sizeof peer->address);
+    peer->local = like->local;
+    return peer;
+}
+
+struct peer *peer_enter(struct peers *p, const struct sockaddr_storage *a)
+{
+    const struct peer like = read_address(a);
+    struct peer **at, *peer;
+
+    (void)pthread_mutex_lock(&p->lock);
+    at = find_locked(p, &like);
+    if (!*at)
+        *at = make(&like);
+    peer = *at;
+    if (peer)
+        peer->users++;
+    (void)pthread_mutex_unlock(&p->lock);
+    return peer;
+}
+
+void peer_leave(struct peers *p, struct peer *peer)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    if (--peer->users == 0) {
+        *find_locked(p, peer) = peer->next;
+        free(peer);
+    }
+    (void)pthread_mutex_unlock(&p->lock);
+}

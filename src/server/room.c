@@ -1,0 +1,123 @@
+/* What the log is told of the room that limits have: when one is set, and when it is full.
+ *
+ *     weir: limit api: room for 1,000,000 keys of 16 bytes
+ *     weir: limit api: full: live keys that lost their place: 1,234; requests refused for what such keys owe: 56
+ *
+ * The second is said once a minute of a limit, by the daemon's clock, and of so many limits in a minute at
+ * most, in turn, so that whoever floods limits does not flood the log. Decisions only count (table/cells.h); the first
+ * worker looks at what was counted, by its timer.
+ */
+#include "server/names.h"
+
+#define MINUTE_NS  (60 * WEIR__NS_PER_S)
+#define FULL_LINES 20 /* a minute */
+
+/* ---- Room -------------------------------------------------------------------------------------- */
+
+static void tell(struct names *n, const struct held_limit *h)
+{
+    char line[256], name[LIMIT_NAME_ESCAPED];
+    struct weir__out o = {line, sizeof line, 0};
+    struct weir_policy_stats stats;
+
+    if (h->store->far || weir_policy_stats(h->store->engine, h->limit.policy, &stats) != 0)
+        return;
+    weir__out_grouped(&o, stats.keys);
+    weir__out_text(&o, stats.keys == 1 ? " key of " : " keys of ");
+    weir__out_grouped(&o, stats.state_bytes);
+    (void)weir__out_end(&o);
+    limit_name_escape(name, h->name);
+    log_say(names_log(n), "weir: limit %s: room for %s bytes", name, line);
+}
+
+void room_tell(struct names *n, struct weir__slice name)
+{
+    const struct held_limit *h = names_known(n, name);
+
+    if (h)
+        tell(n, h);
+}
+
+void room_tell_all(struct names *n)
+{
+    struct held_limit *all[NAMES_MOST];
+    const size_t limits = names_all(n, all);
+
+    for (size_t i = 0; i < limits; i++)
+        tell(n, all[i]);
+}
+
+/* ---- Full -------------------------------------------------------------------------------------- */
+
+/* A clock that was set back does not make it a longer wait. */
+static bool is_a_minute(int64_t since_ns, int64_t now_ns)
+{
+    return now_ns < since_ns || now_ns - since_ns >= MINUTE_NS;
+}
+
+/* What was counted since; all of it, if a limit began to count anew. */
+static uint64_t more(uint64_t now, uint64_t then)
+{
+    return now < then ? now : now - then;
+}
+
+static void say_full(struct server *s, const struct held_limit *h, uint64_t evicted,
+                     uint64_t refusals)
+{
+    char line[256], name[LIMIT_NAME_ESCAPED];
+    struct weir__out o = {line, sizeof line, 0};
+
+    weir__out_text(&o, "live keys that lost their place: ");
+    weir__out_grouped(&o, evicted);
+    weir__out_text(&o, "; requests refused for what such keys owe: ");
+    weir__out_grouped(&o, refusals);
+    (void)weir__out_end(&o);
+    limit_name_escape(name, h->name);
+    log_say(s->log,
+            "weir: limit %s: full: %s (docs/guide/store.md, \"What happens when it is full\")",
+            name, line);
+}
+
+/* Whether it had something to say. */
+static bool look_at(struct server *s, struct held_limit *h, int64_t now_ns)
+{
+    struct weir_policy_stats stats;
+    uint64_t evicted, refusals;
+
+    if (h->store->far || (h->told_full.at_ns >= 0 && !is_a_minute(h->told_full.at_ns, now_ns)) ||
+        weir_policy_stats(h->store->engine, h->limit.policy, &stats) != 0)
+        return false;
+    evicted = more(stats.evicted, h->told_full.evicted);
+    refusals = more(stats.overflow_refusals, h->told_full.refusals);
+    if (evicted + refusals == 0)
+        return false;
+    say_full(s, h, evicted, refusals);
+    h->told_full.evicted = stats.evicted;
+    h->told_full.refusals = stats.overflow_refusals;
+    h->told_full.at_ns = now_ns;
+    return true;
+}
+
+void room_look(struct server *s)
+{
+    const int64_t now_ns = server_now(s);
+    struct held_limit *all[NAMES_MOST];
+    size_t n, from;
+
+    if (is_a_minute(s->told_full.since_ns, now_ns)) {
+        s->told_full.since_ns = now_ns;
+        s->told_full.lines = 0;
+    }
+    if (s->told_full.lines >= FULL_LINES)
+        return;
+    names_enter(s->names);
+    n = names_all(s->names, all);
+    from = s->told_full.next;
+    for (size_t i = 0; i < n && s->told_full.lines < FULL_LINES; i++) {
+        if (!look_at(s, all[(from + i) % n], now_ns))
+            continue;
+        s->told_full.next = (from + i + 1) % n;
+        s->told_full.lines++;
+    }
+    names_leave(s->names);
+}
