@@ -36,7 +36,7 @@ _weir_options()
     concurrency | system | breaker | bbr | vegas | gradient | aimd) echo 'shadow' ;;
     *) echo 'count-denied shadow' ;;
     esac
-    echo 'fallback=local fallback=allow fallback=deny'
+    echo 'fallback=local fallback=allow fallback=deny keys= full=evict full=deny full=allow'
 }
 
 # _weir_offer HEAD WORD CANDIDATE...: the candidates that begin with WORD, each behind HEAD.
@@ -107,7 +107,9 @@ _weir_files()
 }
 
 _weir_serve_options='--listen --limit --store --max-keys --threads --max-connections --max-request
-    --max-key --max-output --max-buffered --max-held --idle --drain --clock --help'
+    --max-key --max-output --max-buffered --max-held --connection-part --peer-part --max-memory
+    --max-wait --idle --drain --literals --literal-state --no-admin --host --ipv6-prefix --full
+    --clock --help'
 
 _weir_take_options='--store --limit --no-fallback --max-keys --json --help'
 _weir_stores='memory: file:/ redis:// redis+unix:/'
@@ -142,7 +144,7 @@ _weir_store_options()
 {
     case $1 in
     info) echo '--json --help' ;;
-    convert) echo '--max-keys --max-bytes --max-policies --out --help' ;;
+    convert) echo '--max-keys --max-memory --max-policies --out --help' ;;
     reset) echo '--all --yes --help' ;;
     esac
 }
@@ -182,6 +184,8 @@ _weir()
         COMPREPLY=($(compgen -W "$_weir_stores" -- "$cur")) && return
         ;;
     take:--limit | take:--max-keys) return ;;
+    serve:--full) COMPREPLY=($(compgen -W 'evict deny allow' -- "$cur")) && return ;;
+    serve:--literals) COMPREPLY=($(compgen -W 'on off' -- "$cur")) && return ;;
     serve:--clock) COMPREPLY=($(compgen -W 'manual system' -- "$cur")) && return ;;
     store:store) COMPREPLY=($(compgen -W 'info convert reset --help' -- "$cur")) && return ;;
     store:--max-*) return ;;

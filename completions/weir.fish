@@ -40,7 +40,7 @@ function __weir_options_of
     if not contains -- $argv[1] concurrency system breaker bbr vegas gradient aimd
         echo count-denied
     end
-    printf '%s\n' shadow fallback=local fallback=allow fallback=deny
+    printf '%s\n' shadow fallback=local fallback=allow fallback=deny keys= full=evict full=deny full=allow
 end
 
 # The text of the argument at the cursor, without its quote.
@@ -141,11 +141,18 @@ complete -c weir -n '__fish_seen_subcommand_from sim' -l picture -d 'Draw what w
 for option in listen:'Where' limit:'A limit by name' max-keys:'Room for so many live keys' threads:'Workers' \
     max-connections:'At once' max-request:'Bytes of a request' max-key:'Bytes of a key' \
     max-output:'Bytes of answers not yet read' max-held:'Answers held back' max-buffered:'Bytes in all connections' \
-    idle:'Close silent connections after' drain:'Wait for held answers at the end'
+    connection-part:'What one connection may have' peer-part:'What one address may have' \
+    max-memory:'Bytes of stores and connections' max-wait:'No request waits longer' \
+    idle:'Close silent connections after' drain:'Wait for held answers at the end' \
+    literal-state:'Bytes of state of a key of a limit in a request' host:'A name that requests may have as Host' \
+    ipv6-prefix:'Bits of an address that are one client'
     set -l both (string split -m 1 : -- $option)
     complete -c weir -n '__fish_seen_subcommand_from serve' -l $both[1] -x -d $both[2]
 end
 complete -c weir -n '__fish_seen_subcommand_from serve take' -l store -x -a 'memory: file:/ redis:// redis+unix:/' -d 'Where keys are kept'
+complete -c weir -n '__fish_seen_subcommand_from serve' -l full -x -a 'evict deny allow' -d 'What new keys get in a full store'
+complete -c weir -n '__fish_seen_subcommand_from serve' -l literals -x -a 'on off' -d 'Limits in requests'
+complete -c weir -n '__fish_seen_subcommand_from serve' -l no-admin -d 'Clients take and look only'
 complete -c weir -n '__fish_seen_subcommand_from serve' -l clock -x -a 'manual system' -d 'For tests'
 
 complete -c weir -n '__fish_seen_subcommand_from take; and __weir_at_first' -a '(__weir_limit)'
@@ -156,14 +163,14 @@ complete -c weir -n '__fish_seen_subcommand_from take' -l max-keys -x -d 'Room i
 complete -c weir -n '__fish_seen_subcommand_from take' -l json -d 'Print JSON'
 
 complete -c weir -n '__weir_just store' -a info -d 'Say what it holds and whether it is sound'
-complete -c weir -n '__weir_just store' -a convert -d 'Bring it forward, or make it another size'
+complete -c weir -n '__weir_just store' -a convert -d 'Make it another size'
 complete -c weir -n '__weir_just store' -a reset -d 'Make all keys as good as new'
 for verb in info convert reset
     complete -c weir -n "__weir_words store $verb" -F
 end
 complete -c weir -n '__weir_words store info' -l json -d 'Print JSON'
 complete -c weir -n '__weir_words store convert' -l max-keys -x -d 'Room for so many live keys'
-complete -c weir -n '__weir_words store convert' -l max-bytes -x -d 'The most that each table may take'
+complete -c weir -n '__weir_words store convert' -l max-memory -x -d 'The most that the whole file may take'
 complete -c weir -n '__weir_words store convert' -l max-policies -x -d 'Room for so many policies'
 complete -c weir -n '__weir_words store convert' -l out -r -F -d 'Write the new file there'
 complete -c weir -n '__weir_words store reset' -l all -d 'Forget the policies too'

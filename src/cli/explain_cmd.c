@@ -7,6 +7,7 @@
 #include "algo/algo.h"
 #include "cli/commands.h"
 #include "cli/report.h"
+#include "engine/engine.h"
 #include "policy/explain.h"
 
 static const struct heading {
@@ -50,7 +51,23 @@ static void print_wrapped(const char *name, const char *text)
     (void)puts(text);
 }
 
-static void print_term(const struct weir_term *t)
+/* In a store that was opened without a word, and has this limit alone. */
+static void print_room(uint64_t keys)
+{
+    char line[128];
+    struct weir__out o = {line, sizeof line, 0};
+
+    if (keys == 0) {
+        (void)printf("  %-9s  none in a default store\n", "room");
+        return;
+    }
+    weir__out_grouped(&o, keys);
+    (void)weir__out_end(&o);
+    (void)printf("  %-9s  for %s %s in a default store\n", "room", line,
+                 keys == 1 ? "key" : "keys");
+}
+
+static void print_term(const struct weir_term *t, uint64_t keys)
 {
     char line[1024];
     struct weir__meter m;
@@ -67,9 +84,11 @@ static void print_term(const struct weir_term *t)
         (void)printf("  %-9s  %lld%s\n", "limit", (long long)m.limit,
                      limit_moves(t) ? " to begin with" : "");
     (void)printf("  %-9s  %zu bytes of state\n", "per key", weir__meter_state_size(&m));
+    if (t->algorithm != WEIR_SYSTEM)
+        print_room(keys);
 }
 
-static void print_term_json(const struct weir_term *t)
+static void print_term_json(const struct weir_term *t, uint64_t keys)
 {
     char line[1024];
     struct weir__meter m;
@@ -86,7 +105,10 @@ static void print_term_json(const struct weir_term *t)
     weir__meter_init(&m, t, 0);
     if (has_limit(&m))
         (void)printf(",\"limit\":%lld", (long long)m.limit);
-    (void)printf(",\"bytes_per_key\":%zu}", weir__meter_state_size(&m));
+    (void)printf(",\"bytes_per_key\":%zu", weir__meter_state_size(&m));
+    if (t->algorithm != WEIR_SYSTEM)
+        (void)printf(",\"room\":%llu", (unsigned long long)keys);
+    (void)putchar('}');
 }
 
 static bool has_guard(const struct weir_limit *l)
@@ -111,7 +133,9 @@ static void print_limit(const struct weir_limit *l, bool json)
 {
     const bool colour = cli_colour();
     char text[WEIR_LIMIT_TEXT_MAX];
+    uint64_t keys[WEIR_TERMS_MAX];
 
+    weir__foresee_keys(l, NULL, keys);
     (void)weir_limit_print(l, text, sizeof text);
     if (json)
         (void)printf("{\"limit\":\"%s\",\"terms\":[", text); /* canonical text needs no escapes */
@@ -120,7 +144,7 @@ static void print_limit(const struct weir_limit *l, bool json)
     for (int i = 0; i < l->n; i++) {
         if (json) {
             (void)fputs(i > 0 ? "," : "", stdout);
-            print_term_json(&l->term[i]);
+            print_term_json(&l->term[i], keys[i]);
             continue;
         }
         if (l->n > 1) {
@@ -129,7 +153,7 @@ static void print_limit(const struct weir_limit *l, bool json)
             (void)weir_limit_print(&one, text, sizeof text);
             (void)printf("\n%s\n", text);
         }
-        print_term(&l->term[i]);
+        print_term(&l->term[i], keys[i]);
     }
     if (json)
         (void)fputs("]}\n", stdout);
@@ -157,13 +181,14 @@ int explain_command(int argc, char **argv)
         if (strcmp(argv[i], "--json") == 0) {
             json = true;
         } else if (argv[i][0] == '-' && argv[i][1] == '-') {
-            (void)fprintf(stderr, "weir explain: unknown option '%s' (--json, --help)\n", argv[i]);
+            (void)fprintf(stderr, "weir explain: unknown option '%s' (--json, --help)\n",
+                          cli_shown(argv[i]));
             return EXIT_USAGE;
         } else if (text) {
             (void)fprintf(stderr,
                           "weir explain: unexpected argument '%s'; quote the limit: weir explain "
                           "'token-bucket 10/s burst=20'\n",
-                          argv[i]);
+                          cli_shown(argv[i]));
             return EXIT_USAGE;
         } else {
             text = argv[i];
@@ -177,7 +202,7 @@ int explain_command(int argc, char **argv)
     if (weir_limit_parse(&limit, text, &why) != 0) {
         (void)fprintf(stderr, "weir explain: %s\n", why.text);
         if (why.column > 0 && why.column < 100 && prints(text))
-            (void)fprintf(stderr, "  %s\n  %*s\n", text, why.column, "^");
+            (void)fprintf(stderr, "  %s\n  %*s\n", cli_shown(text), why.column, "^");
         return EXIT_USAGE;
     }
     print_limit(&limit, json);

@@ -9,7 +9,21 @@
 #include "cli/commands.h"
 #include "server/server.h"
 
-enum kind { COUNT, BYTES, DURATION, TEXT, LISTEN, LIMIT, CLOCK };
+enum kind {
+    COUNT,
+    BYTES,
+    DURATION,
+    PATIENCE,
+    PART,
+    TEXT,
+    LISTEN,
+    HOST,
+    LIMIT,
+    CLOCK,
+    LITERALS,
+    FULL,
+    FLAG
+};
 
 static const struct option {
     const char *name;
@@ -19,6 +33,7 @@ static const struct option {
     const char *expected;
 } OPTIONS[] = {
     {"--listen", LISTEN, 0, 0, 0, "HOST:PORT, [HOST]:PORT, :PORT or unix:/path"},
+    {"--host", HOST, 0, 0, 0, "a name without a port, such as weir.internal"},
     {"--limit", LIMIT, 0, 0, 0, "NAME='LIMIT', as in api='token-bucket 10/s burst=20'"},
     {"--store", TEXT, offsetof(struct serve_options, store), 0, 0,
      "memory:, file:/path, redis://host:port or redis+unix:/path"},
@@ -38,17 +53,32 @@ static const struct option {
      "4KiB to 1GiB"},
     {"--max-buffered", BYTES, offsetof(struct serve_options, max_buffered), 65536, INT64_C(1) << 40,
      "64KiB to 1024GiB"},
+    {"--max-memory", BYTES, offsetof(struct serve_options, max_memory), 16 << 20, INT64_C(1) << 50,
+     "16MiB or more"},
+    {"--connection-part", PART, offsetof(struct serve_options, connection_part), 1, 1000000,
+     "1/N, as in 1/16, or 1 for all of it"},
+    {"--peer-part", PART, offsetof(struct serve_options, peer_part), 1, 1000000,
+     "1/N, as in 1/4, or 1 for all of it"},
+    {"--max-wait", PATIENCE, offsetof(struct serve_options, max_wait_ns), WEIR__NS_PER_MS,
+     WEIR_FOREVER, "a duration such as 1h, or forever"},
     {"--idle", DURATION, offsetof(struct serve_options, idle_ns), WEIR__NS_PER_MS,
      INT64_C(366) * 86400 * WEIR__NS_PER_S, "a duration such as 5m"},
     {"--drain", DURATION, offsetof(struct serve_options, drain_ns), WEIR__NS_PER_MS,
      INT64_C(86400) * WEIR__NS_PER_S, "a duration such as 5s"},
+    {"--ipv6-prefix", COUNT, offsetof(struct serve_options, ipv6_prefix), 1, 128, "1 to 128 bits"},
+    {"--full", FULL, 0, 0, 0, "evict, deny or allow"},
+    {"--literals", LITERALS, 0, 0, 0, "on or off"},
+    {"--literal-state", BYTES, offsetof(struct serve_options, literal_state), 16, INT64_C(1) << 30,
+     "16 bytes to 1GiB"},
+    {"--no-admin", FLAG, offsetof(struct serve_options, no_admin), 0, 0, "no value"},
     {"--clock", CLOCK, 0, 0, 0, "manual or system"},
 };
 enum { OPTION_COUNT = sizeof OPTIONS / sizeof OPTIONS[0] };
 
 static bool wrong(const struct option *o, const char *value)
 {
-    (void)fprintf(stderr, "weir serve: %s '%s': expected %s\n", o->name, value, o->expected);
+    (void)fprintf(stderr, "weir serve: %s '%s': expected %s\n", o->name, cli_shown(value),
+                  o->expected);
     return false;
 }
 
@@ -74,18 +104,55 @@ static bool read_bytes(struct weir__slice word, int64_t *bytes)
     return false;
 }
 
+/* 1/16 is 16; 1 is 1. */
+static bool read_part(struct weir__slice word, int64_t *of)
+{
+    if (weir__slice_is(word, "1")) {
+        *of = 1;
+        return true;
+    }
+    return word.len > 2 && memcmp(word.at, "1/", 2) == 0 &&
+           weir__parse_int((struct weir__slice){word.at + 2, word.len - 2}, of) == WEIR__NUMBER_OK;
+}
+
+static bool read_patience(struct weir__slice word, int64_t *ns)
+{
+    if (!weir__slice_is(word, "forever"))
+        return weir__parse_duration(word, ns) == WEIR__NUMBER_OK;
+    *ns = WEIR_FOREVER;
+    return true;
+}
+
+static bool read_number(enum kind kind, struct weir__slice word, int64_t *n)
+{
+    switch (kind) {
+    case COUNT: return weir__parse_count(word, n) == WEIR__NUMBER_OK;
+    case BYTES: return read_bytes(word, n);
+    case PART: return read_part(word, n);
+    case PATIENCE: return read_patience(word, n);
+    case DURATION: return weir__parse_duration(word, n) == WEIR__NUMBER_OK;
+    case TEXT:
+    case LISTEN:
+    case HOST:
+    case LIMIT:
+    case CLOCK:
+    case LITERALS:
+    case FULL:
+    case FLAG: break;
+    }
+    return false;
+}
+
 static bool set_number(const struct option *o, const char *value, struct serve_options *to)
 {
-    const struct weir__slice word = weir__slice_of(value);
     void *field = (char *)to + o->at;
     int64_t n = 0;
-    const bool good = o->kind == COUNT   ? weir__parse_count(word, &n) == WEIR__NUMBER_OK
-                      : o->kind == BYTES ? read_bytes(word, &n)
-                                         : weir__parse_duration(word, &n) == WEIR__NUMBER_OK;
+    const bool good = read_number(o->kind, weir__slice_of(value), &n);
 
     if (!good || n < o->least || n > o->most)
         return wrong(o, value);
-    if (o->at == offsetof(struct serve_options, threads))
+    if (o->at == offsetof(struct serve_options, threads) ||
+        o->at == offsetof(struct serve_options, ipv6_prefix))
         *(int *)field = (int)n;
     else
         memcpy(field, &n, sizeof n); /* all others have 64 bits */
@@ -100,6 +167,14 @@ static bool add_listen(const struct option *o, const char *value, struct serve_o
         return false;
     }
     to->listen[to->listens++] = value;
+    return true;
+}
+
+static bool add_host(const struct option *o, const char *value, struct serve_options *to)
+{
+    if (value[0] == '\0' || strpbrk(value, ":/ []") || to->hosts == SERVE_HOSTS_MAX)
+        return wrong(o, value);
+    to->host[to->hosts++] = value;
     return true;
 }
 
@@ -118,13 +193,13 @@ static bool add_limit(const struct option *o, char *value, struct serve_options 
     if (!is || is == value || is[1] == '\0')
         return wrong(o, value);
     if (is_taken(to, value, (size_t)(is - value))) {
-        (void)fprintf(stderr, "weir serve: %s '%s': '%.*s' is given twice\n", o->name, value,
-                      (int)(is - value), value);
+        (void)fprintf(stderr, "weir serve: %s '%s': '%.*s' is given twice\n", o->name,
+                      cli_shown(value), (int)(is - value), value);
         return false;
     }
     if (to->limits == SERVE_LIMITS_MAX) {
         (void)fprintf(stderr, "weir serve: %s '%s': there are %d already, as many as may be\n",
-                      o->name, value, SERVE_LIMITS_MAX);
+                      o->name, cli_shown(value), SERVE_LIMITS_MAX);
         return false;
     }
     *is = '\0';
@@ -132,10 +207,24 @@ static bool add_limit(const struct option *o, char *value, struct serve_options 
     return true;
 }
 
+static bool set_full(const struct option *o, const char *value, struct serve_options *to)
+{
+    static const char *const WORDS[] = {
+        [WEIR_FULL_EVICT] = "evict", [WEIR_FULL_DENY] = "deny", [WEIR_FULL_ALLOW] = "allow"};
+
+    for (int i = WEIR_FULL_EVICT; i <= WEIR_FULL_ALLOW; i++)
+        if (strcmp(value, WORDS[i]) == 0) {
+            to->full = (enum weir_full)i;
+            return true;
+        }
+    return wrong(o, value);
+}
+
 static bool set(const struct option *o, char *value, struct serve_options *to)
 {
     switch (o->kind) {
     case LISTEN: return add_listen(o, value, to);
+    case HOST: return add_host(o, value, to);
     case LIMIT: return add_limit(o, value, to);
     case TEXT:
         if (to->store) {
@@ -147,8 +236,19 @@ static bool set(const struct option *o, char *value, struct serve_options *to)
     case CLOCK:
         to->manual_clock = strcmp(value, "manual") == 0;
         return to->manual_clock || strcmp(value, "system") == 0 || wrong(o, value);
+    case FULL: return set_full(o, value, to);
+    case LITERALS:
+        to->no_literals = strcmp(value, "off") == 0;
+        return to->no_literals || strcmp(value, "on") == 0 || wrong(o, value);
+    case FLAG:
+        if (value)
+            return wrong(o, value);
+        *(bool *)(void *)((char *)to + o->at) = true;
+        return true;
     case COUNT:
     case BYTES:
+    case PATIENCE:
+    case PART:
     case DURATION: return set_number(o, value, to);
     }
     return false;
@@ -164,7 +264,8 @@ static bool unknown_option(const char *word)
         if (weir__slice_distance(weir__slice_of(word), weir__slice_of(OPTIONS[i].name)) <= 2)
             near = OPTIONS[i].name;
     (void)fprintf(stderr, "weir serve: unknown option '%s'%s%s%s (weir serve --help lists them)\n",
-                  word, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+                  cli_shown(word), near ? "; did you mean '" : "", near ? near : "",
+                  near ? "'?" : "");
     return false;
 }
 
@@ -190,6 +291,11 @@ static bool read_options(int argc, char **argv, struct serve_options *to)
 
         if (!o)
             return unknown_option(argv[i]);
+        if (o->kind == FLAG) {
+            if (!set(o, value, to))
+                return false;
+            continue;
+        }
         if (!value && i + 1 == argc) {
             (void)fprintf(stderr, "weir serve: %s needs a value: expected %s\n", o->name,
                           o->expected);
@@ -207,7 +313,9 @@ int serve_command(int argc, char **argv)
 
     if (!read_options(argc, argv, &options))
         return EXIT_USAGE;
-    if (!options.store) /* where nobody sees its password among the processes */
+    if (!options.store) { /* where nobody sees its password among the processes */
         options.store = getenv("WEIR_STORE");
+        options.store_of_env = options.store != NULL;
+    }
     return serve(&options);
 }

@@ -8,6 +8,7 @@
 #include <weir.h>
 
 #include "base/text.h"
+#include "cli/commands.h"
 
 #define BYTES_MOST (INT64_C(1) << 46)
 
@@ -23,7 +24,7 @@ static const struct option {
     {"--json", STORE_INFO, FLAG, offsetof(struct store_args, json), 0},
     {"--max-keys", STORE_CONVERT, NUMBER, offsetof(struct store_args, max_keys),
      (int64_t)WEIR_MAX_KEYS_MOST},
-    {"--max-bytes", STORE_CONVERT, NUMBER, offsetof(struct store_args, max_bytes), BYTES_MOST},
+    {"--max-memory", STORE_CONVERT, NUMBER, offsetof(struct store_args, max_memory), BYTES_MOST},
     {"--max-policies", STORE_CONVERT, NUMBER, offsetof(struct store_args, max_policies),
      WEIR_POLICIES_MOST},
     {"--out", STORE_CONVERT, NAME, offsetof(struct store_args, out), 0},
@@ -49,7 +50,7 @@ static bool unknown_option(const struct reading *r, const char *word)
         if ((OPTIONS[i].verbs & r->verb) &&
             weir__slice_distance(weir__slice_of(word), weir__slice_of(OPTIONS[i].name)) <= 2)
             near = OPTIONS[i].name;
-    (void)fprintf(stderr, "weir store %s: unknown option '%s'%s%s%s (", r->name, word,
+    (void)fprintf(stderr, "weir store %s: unknown option '%s'%s%s%s (", r->name, cli_shown(word),
                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     for (int i = 0; i < OPTION_COUNT; i++)
         if (OPTIONS[i].verbs & r->verb)
@@ -116,6 +117,15 @@ static bool read_option(const struct reading *r, int *i)
     return unknown_option(r, word);
 }
 
+/* Whether that is a Redis's URL, or was meant to be one. */
+static bool is_remote(const char *file)
+{
+    const char *const at = strrchr(file, '@');
+
+    return (strncmp(file, "redis", 5) == 0 && strchr(file, ':')) || strstr(file, "://") ||
+           (file[0] != '/' && at && memchr(file, ':', (size_t)(at - file)));
+}
+
 bool store_args_read(struct store_args *a, enum store_verb verb, const char *name, int argc,
                      char **argv)
 {
@@ -128,14 +138,13 @@ bool store_args_read(struct store_args *a, enum store_verb verb, const char *nam
                 return false;
         } else if (a->file) {
             (void)fprintf(stderr, "weir store %s: unexpected argument '%s'; expected one file\n",
-                          name, argv[i]);
+                          name, cli_shown(argv[i]));
             return false;
         } else {
             a->file = argv[i];
         }
     }
-    if (a->file && (strncmp(a->file, "redis:", 6) == 0 || strncmp(a->file, "rediss:", 7) == 0 ||
-                    strncmp(a->file, "redis+unix:", 11) == 0)) {
+    if (a->file && is_remote(a->file)) {
         (void)fprintf(
             stderr,
             "weir store %s: expected the path of a state file: what a Redis holds its own "

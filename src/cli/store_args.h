@@ -7,8 +7,8 @@
 
 struct store_args {
     const char *file;
-    const char *out;                           /* NULL: not given */
-    int64_t max_keys, max_bytes, max_policies; /* 0: not given */
+    const char *out;                            /* NULL: not given */
+    int64_t max_keys, max_memory, max_policies; /* 0: not given */
     bool json, yes, all;
 };
 

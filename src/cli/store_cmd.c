@@ -1,4 +1,4 @@
-/* `weir store`: what a state file holds, brought forward, started anew. */
+/* `weir store`: what a state file holds, another size for it, a fresh start. */
 #include <stdio.h>
 #include <string.h>
 
@@ -46,8 +46,9 @@ static int unknown(const char *word)
     for (int i = 0; i < VERB_COUNT && !near; i++)
         if (weir__slice_distance(weir__slice_of(word), weir__slice_of(VERBS[i].name)) <= 2)
             near = VERBS[i].name;
-    (void)fprintf(stderr, "weir store: unknown word '%s'%s%s%s (info, convert, reset)\n", word,
-                  near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    (void)fprintf(stderr, "weir store: unknown word '%s'%s%s%s (info, convert, reset)\n",
+                  cli_shown(word), near ? "; did you mean '" : "", near ? near : "",
+                  near ? "'?" : "");
     return EXIT_USAGE;
 }
 

@@ -1,4 +1,4 @@
-/* `weir store convert`: an older version brought forward, another size. */
+/* `weir store convert`: the same store in a file of another size. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -7,15 +7,17 @@
 #include "cli/store_change.h"
 #include "cli/store_info.h"
 
-/* The default of max_bytes follows max_keys; what was chosen stays. */
-static uint64_t bytes_for(const struct store_image *m, uint64_t max_keys)
+/* The default of max_memory follows max_keys and max_policies; what was chosen stays. */
+static uint64_t memory_for(const struct store_image *m, const struct store_plan *p)
 {
-    const struct weir_options was = {.max_keys = m->header.max_keys};
-    const struct weir_options is = {.max_keys = max_keys};
+    const struct weir_options was = {.max_keys = m->header.max_keys,
+                                     .max_policies = (uint32_t)m->header.max_policies};
+    const struct weir_options is = {.max_keys = p->max_keys,
+                                    .max_policies = (uint32_t)p->max_policies};
 
-    if (m->header.max_bytes != weir__options_filled(&was).max_bytes)
-        return m->header.max_bytes;
-    return weir__options_filled(&is).max_bytes;
+    if (m->header.max_memory != weir__options_filled(&was).max_memory)
+        return m->header.max_memory;
+    return weir__options_filled(&is).max_memory;
 }
 
 static struct store_plan plan_of(const struct store_image *m, const struct store_args *a)
@@ -24,16 +26,16 @@ static struct store_plan plan_of(const struct store_image *m, const struct store
 
     if (a->max_keys)
         p.max_keys = (uint64_t)a->max_keys;
-    p.max_bytes = a->max_bytes ? (uint64_t)a->max_bytes : bytes_for(m, p.max_keys);
     if (a->max_policies)
         p.max_policies = (uint64_t)a->max_policies;
+    p.max_memory = a->max_memory ? (uint64_t)a->max_memory : memory_for(m, &p);
     return p;
 }
 
 static bool changes(const struct store_image *m, const struct store_plan *p)
 {
-    return m->version != WEIR__FILE_VERSION || p->max_keys != m->header.max_keys ||
-           p->max_bytes != m->header.max_bytes || p->max_policies != m->header.max_policies;
+    return p->max_keys != m->header.max_keys || p->max_memory != m->header.max_memory ||
+           p->max_policies != m->header.max_policies;
 }
 
 static int fail(const struct weir_diag *why)
@@ -55,9 +57,8 @@ static void tell(const struct store_args *a, const struct store_image *m,
                  const struct store_plan *p, const struct store_result *r)
 {
     (void)printf("%s: converted\n", a->file);
-    tell_number("version", m->version, WEIR__FILE_VERSION);
     tell_number("max_keys", m->header.max_keys, p->max_keys);
-    tell_number("max_bytes", m->header.max_bytes, p->max_bytes);
+    tell_number("max_memory", m->header.max_memory, p->max_memory);
     tell_number("max_policies", m->header.max_policies, p->max_policies);
     tell_number("bytes", atomic_load(&m->header.bytes), r->bytes);
     store_print_line("policies", "%" PRIu64 " kept", r->policies);
@@ -103,8 +104,8 @@ int store_convert_run(const struct store_args *a)
     store_image_close(&m);
     if (needed)
         return convert(a);
-    (void)printf("%s: is of version %d, with max_keys %" PRIu64 ", max_bytes %" PRIu64
-                 " and max_policies %" PRIu64 " already; nothing was changed\n",
-                 a->file, WEIR__FILE_VERSION, p.max_keys, p.max_bytes, p.max_policies);
+    (void)printf("%s: has max_keys %" PRIu64 ", max_memory %" PRIu64 " and max_policies %" PRIu64
+                 " already; nothing was changed\n",
+                 a->file, p.max_keys, p.max_memory, p.max_policies);
     return EXIT_DONE;
 }

@@ -1,3 +1,4 @@
+/* Mapping a state file for `weir store`. The idea is in store_image.h. */
 #include "cli/store_image.h"
 
 #include <errno.h>
@@ -9,39 +10,15 @@
 #include <unistd.h>
 
 #include "cli/store_users.h"
-#include "cli/store_v1.h"
 #include "engine/diag.h"
+#include "engine/pin.h"
 
 /* ---- The header ------------------------------------------------------------------------------ */
 
 union page {
     struct weir__header header;
-    struct v1_header v1;
     char bytes[WEIR__FILE_PAGE];
 };
-
-static bool is_v1(const union page *p, uint64_t file_bytes)
-{
-    return file_bytes >= WEIR__FILE_PAGE &&
-           memcmp(p->v1.magic, WEIR__FILE_MAGIC, sizeof p->v1.magic) == 0 &&
-           p->v1.byte_order == WEIR__BYTE_ORDER && p->v1.version == V1_VERSION;
-}
-
-static int check_page(struct store_image *m, const union page *p, uint64_t file_bytes,
-                      struct weir_diag *why)
-{
-    int error;
-
-    m->version = p->header.version;
-    if (is_v1(p, file_bytes)) {
-        error = v1_check(&p->v1, file_bytes, m->path, why);
-        if (!error)
-            v1_lift_header(&p->v1, &m->header);
-        return error;
-    }
-    m->header = p->header;
-    return weir__header_check(&m->header, file_bytes, m->path, why);
-}
 
 /* By reading, so that a short file cannot hurt; its length afterwards, for others may add to it. */
 static int read_header(struct store_image *m, struct weir_diag *why)
@@ -57,7 +34,8 @@ static int read_header(struct store_image *m, struct weir_diag *why)
         return weir__diag_errno(why, WEIR_EIO, "cannot read %s", m->path);
     if (fstat(m->fd, &st) != 0)
         return weir__diag_errno(why, WEIR_EIO, "cannot look at %s", m->path);
-    return check_page(m, &p, (uint64_t)st.st_size, why);
+    m->header = p.header;
+    return weir__header_check(&m->header, (uint64_t)st.st_size, m->path, why);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -77,14 +55,32 @@ static int begin(struct store_image *m, const char *path, int how, struct weir_d
     return error;
 }
 
+/* Finds out which tables are sound, and then keeps where their parts lie out of reach of those who use
+ * the file meanwhile. */
+static bool pin_tables(struct store_image *m)
+{
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
+        const struct weir__table_options o = weir__header_table(&m->header, &m->header.table[c], c);
+        struct weir__table *t = store_image_table(m, c);
+
+        if (atomic_load(&m->header.table[c].at) == 0)
+            continue;
+        m->table_is_sound[c] = weir__table_is_sound(t, &o);
+        if (!weir__table_pin(t, &o))
+            return false;
+    }
+    return true;
+}
+
 static int map(struct store_image *m, int protection, int flags, struct weir_diag *why)
 {
     const uint64_t bytes = atomic_load(&m->header.bytes);
     void *mem = mmap(NULL, bytes, protection, flags, m->fd, 0);
 
-    if (mem == MAP_FAILED)
+    if (mem != MAP_FAILED)
+        m->base = mem;
+    if (mem == MAP_FAILED || !pin_tables(m))
         return weir__diag_errno(why, WEIR_EIO, "%s: cannot map %" PRIu64 " bytes", m->path, bytes);
-    m->base = mem;
     return 0;
 }
 
@@ -105,11 +101,25 @@ static struct weir__journal *journal_of(const struct store_image *m, uint32_t i)
     return (struct weir__journal *)(void *)(m->base + m->header.journals_at) + i;
 }
 
+/* What a journal may name: the tables that are sound. */
+static struct weir__mapped mapped_of(const struct store_image *m)
+{
+    struct weir__mapped to = {.base = m->base};
+
+    for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++)
+        if (m->table_is_sound[c]) {
+            to.table[to.tables] = store_image_table(m, c);
+            to.table_bytes[to.tables++] = m->header.table[c].bytes;
+        }
+    return to;
+}
+
 static void undo_all(struct store_image *m)
 {
+    const struct weir__mapped to = mapped_of(m);
+
     for (uint32_t i = 0; i < WEIR__FILE_SEATS; i++)
-        m->undone +=
-            weir__journal_undo(journal_of(m, i), i + 1, m->base, atomic_load(&m->header.bytes));
+        m->undone += weir__journal_undo(journal_of(m, i), i + 1, &to);
 }
 
 /* Whether the path still names the file that we have locked. */
@@ -162,31 +172,25 @@ struct weir__table *store_image_table(const struct store_image *m, uint32_t size
 
 /* ---- Decisions cut short --------------------------------------------------------------------- */
 
-static bool is_held(const struct store_image *m, uint64_t at, uint32_t number)
-{
-    const struct weir__lock *l;
-
-    if (at == 0 || at % sizeof *l != 0 || at > atomic_load(&m->header.bytes) - sizeof *l)
-        return false;
-    l = (const struct weir__lock *)(const void *)(m->base + at);
-    return atomic_load(&l->holder) == number;
-}
-
-static bool holds_a_lock(const struct store_image *m, uint32_t i)
+static bool holds_a_lock(const struct store_image *m, const struct weir__mapped *to, uint32_t i)
 {
     const struct weir__journal *j = journal_of(m, i);
 
-    for (int k = 0; k < WEIR__JOURNAL_LOCKS; k++)
-        if (is_held(m, atomic_load(&j->lock_at[k]), i + 1))
+    for (int k = 0; k < WEIR__JOURNAL_LOCKS; k++) {
+        const struct weir__lock *l = weir__mapped_lock(to, atomic_load(&j->lock_at[k]));
+
+        if (l && atomic_load(&l->holder) == i + 1)
             return true;
+    }
     return false;
 }
 
 uint64_t store_image_unfinished(const struct store_image *m)
 {
+    const struct weir__mapped to = mapped_of(m);
     uint64_t n = 0;
 
     for (uint32_t i = 0; i < WEIR__FILE_SEATS; i++)
-        n += holds_a_lock(m, i) && !store_users_at(m->fd, i);
+        n += holds_a_lock(m, &to, i) && !store_users_at(m->fd, i);
     return n;
 }

@@ -1,4 +1,4 @@
-/* A state file as the store command sees it: mapped, of any version we know, never written.
+/* A state file as the store command sees it: mapped, never written.
  *
  * Two ways to see it. To *look* disturbs nobody: the file is opened for reading, no lock is taken,
  * and what others change meanwhile is seen changing. To *load* takes all of the file's locks, so
@@ -13,10 +13,10 @@
 struct store_image {
     const char *path; /* the caller's */
     int fd;
-    uint32_t version;           /* of the file */
-    struct weir__header header; /* in today's form, but where it says that parts lie they do lie */
+    struct weir__header header; /* as it was when it was found sound */
     char *base;                 /* NULL: not mapped */
-    uint64_t undone;            /* load: how many decisions were undone */
+    bool table_is_sound[WEIR__SIZE_CLASSES];
+    uint64_t undone; /* load: how many decisions were undone */
 };
 
 /* 0, or an error and *why says which, in the words of weir_open; nothing is left to close then. */

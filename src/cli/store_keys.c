@@ -23,9 +23,7 @@ static uint64_t buckets_of(const struct weir__table *t)
 
 int store_keys_check(const struct store_image *m, uint32_t size_class, struct weir_diag *why)
 {
-    const struct weir__table *t = store_image_table(m, size_class);
-
-    if (weir__table_is_sound(t, weir__size_of_class(size_class), m->header.table[size_class].bytes))
+    if (m->table_is_sound[size_class])
         return 0;
     return weir__diag(why, WEIR_EFORMAT,
                       "%s: damaged: the table of %zu-byte states contradicts itself", m->path,
@@ -175,12 +173,21 @@ static int bring_keys(const struct weir__table *from, int64_t now_ns, bool live,
     return 0;
 }
 
-/* A copy; locks that nobody is left to drop are dropped, and the keys counted. */
+bool store_keys_lie_alike(const struct weir__table *from, const struct weir__table *to)
+{
+    return from->max_keys == to->max_keys && from->cells_at == to->cells_at &&
+           from->cells_bytes == to->cells_bytes;
+}
+
+/* A copy; locks that nobody is left to drop are dropped, and the keys counted. More limits may take as little
+ * room for cells as fewer. */
 static void copy(const struct weir__table *from, struct weir__table *to, uint64_t bytes)
 {
+    const uint64_t limits = to->limits;
     uint64_t used = 0;
 
     memcpy((void *)to, from, bytes);
+    to->limits = limits;
     for (uint64_t i = 0; i < buckets_of(to); i++) {
         struct weir__bucket *b = weir__bucket_at(to, i);
 
@@ -189,6 +196,8 @@ static void copy(const struct weir__table *from, struct weir__table *to, uint64_
         for (uint64_t place = 0; place < to->places; place++)
             used += weir__bucket_get(b, place) != 0;
     }
+    for (int i = 0; i < WEIR__CELL_LOCKS; i++)
+        weir__lock_drop(&to->cell_lock[i]);
     weir__lock_drop(&to->growing);
     weir__lock_drop(&to->saving);
     atomic_store(&to->used, used);
@@ -208,7 +217,7 @@ int store_keys_bring(const struct store_image *m, uint32_t size_class, int64_t n
     const struct weir__table *from = store_image_table(m, size_class);
     int error;
 
-    if (from->max_keys == to->max_keys && m->header.table[size_class].bytes == bytes) {
+    if (store_keys_lie_alike(from, to)) {
         copy(from, to, bytes);
         return 0;
     }

@@ -15,6 +15,9 @@ int store_keys_check(const struct store_image *m, uint32_t size_class, struct we
 struct store_keys store_keys_count(const struct store_image *m, uint32_t size_class,
                                    int64_t now_ns);
 
+/* Whether both have room for the same keys and cells, in the same places. */
+bool store_keys_lie_alike(const struct weir__table *from, const struct weir__table *to);
+
 /* Fills `to`, a new table of `bytes` bytes, with the keys of the image's: all live ones, or
  * WEIR_EFULL; those that are as good as new as far as there is room. One of the same size becomes a
  * copy. */

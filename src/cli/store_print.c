@@ -67,19 +67,17 @@ static void print_users(const struct store_info *info)
 static void print_header(const struct store_info *info)
 {
     const struct weir__header *h = &info->image.header;
-    const bool old = info->image.version < WEIR__FILE_VERSION;
     const uint64_t bytes = atomic_load(&h->bytes), recovered = atomic_load(&h->recovered);
     char date[DATE_MAX];
 
-    store_print_line("version", "%" PRIu32 "%s", info->image.version,
-                     old ? ", older: `weir store convert` brings it forward" : "");
+    store_print_line("version", "%" PRIu32, h->version);
     if (info->error)
         store_print_line("sound", "no: %s", info->why.text);
     else
         store_print_line("sound", "yes");
     store_print_line("size", "%" PRIu64 " bytes (%.1f MiB)", bytes, (double)bytes / (1024 * 1024));
     store_print_line("max_keys", "%" PRIu64, h->max_keys);
-    store_print_line("max_bytes", "%" PRIu64, h->max_bytes);
+    store_print_line("max_memory", "%" PRIu64, h->max_memory);
     store_print_line("max_policies", "%" PRIu64, h->max_policies);
     store_print_line("made", "%s", date_of(h->made_ns, date));
     store_print_line("now", "%s", date_of(info->now_ns, date));
@@ -139,11 +137,11 @@ static void put_header(const struct store_info *info)
 {
     const struct weir__header *h = &info->image.header;
 
-    (void)printf(",\"version\":%" PRIu32 ",\"current_version\":%d", info->image.version,
+    (void)printf(",\"version\":%" PRIu32 ",\"current_version\":%d", info->image.header.version,
                  WEIR__FILE_VERSION);
-    (void)printf(",\"bytes\":%" PRIu64 ",\"max_keys\":%" PRIu64 ",\"max_bytes\":%" PRIu64
+    (void)printf(",\"bytes\":%" PRIu64 ",\"max_keys\":%" PRIu64 ",\"max_memory\":%" PRIu64
                  ",\"max_policies\":%" PRIu64,
-                 atomic_load(&h->bytes), h->max_keys, h->max_bytes, h->max_policies);
+                 atomic_load(&h->bytes), h->max_keys, h->max_memory, h->max_policies);
     (void)printf(",\"made_ns\":%" PRId64 ",\"now_ns\":%" PRId64, h->made_ns, info->now_ns);
     (void)printf(",\"recovered\":%" PRIu64 ",\"unfinished\":%" PRIu64, atomic_load(&h->recovered),
                  info->unfinished);

@@ -1,4 +1,4 @@
-/* The policies of a state file, of any version, in today's form. */
+/* The policies of a state file. */
 #ifndef WEIR_CLI_STORE_RECORDS_H
 #define WEIR_CLI_STORE_RECORDS_H
 

@@ -8,13 +8,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "cli/store_cells.h"
 #include "cli/store_keys.h"
 #include "cli/store_records.h"
 #include "engine/diag.h"
 
 struct store_plan store_plan_of(const struct store_image *m)
 {
-    return (struct store_plan){m->header.max_keys, m->header.max_bytes, m->header.max_policies,
+    return (struct store_plan){m->header.max_keys, m->header.max_memory, m->header.max_policies,
                                true, true};
 }
 
@@ -22,6 +23,17 @@ static bool has_table(const struct store_image *m, const struct store_plan *p, u
 {
     /* Without policies the sizes they needed are not needed either; 16 bytes always are. */
     return atomic_load(&m->header.table[c].at) != 0 && (p->keep_policies || c == 0);
+}
+
+/* A table is for as many keys as before, if nothing is said that changes that; else as a new one would be. */
+static struct weir__table_options table_options(const struct store_image *m,
+                                                const struct store_plan *p,
+                                                const struct weir__header *h, uint32_t c,
+                                                uint64_t end)
+{
+    if (p->max_keys == m->header.max_keys && p->max_memory == m->header.max_memory)
+        return weir__header_table(h, &m->header.table[c], c);
+    return weir__header_new_table(h, c, 0, end);
 }
 
 /* The new header. The secret, the time and what was counted stay. */
@@ -34,15 +46,21 @@ static void draw_header(const struct store_image *m, const struct store_plan *p,
     h->version = WEIR__FILE_VERSION;
     h->layout = weir__file_layout();
     h->max_keys = p->max_keys;
-    h->max_bytes = p->max_bytes;
+    h->max_memory = p->max_memory;
     h->max_policies = p->max_policies;
     bytes = weir__header_place(h);
     h->checksum = weir__header_checksum(h);
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
-        const bool has = has_table(m, p, c);
+        struct weir__table_options o;
 
-        atomic_store(&h->table[c].at, has ? bytes : 0);
-        h->table[c].bytes = has ? weir__header_table_bytes(h, c) : 0;
+        atomic_store(&h->table[c].at, 0);
+        h->table[c].bytes = h->table[c].max_keys = 0;
+        if (!has_table(m, p, c))
+            continue;
+        o = table_options(m, p, h, c, bytes);
+        atomic_store(&h->table[c].at, bytes);
+        h->table[c].bytes = weir__whole_pages(weir__table_size(&o));
+        h->table[c].max_keys = o.max_keys;
         bytes += h->table[c].bytes;
     }
     atomic_store(&h->bytes, bytes);
@@ -76,8 +94,8 @@ static int check_policies(const struct store_image *m, const struct store_plan *
 static int does_not_fit(const struct store_image *m, const struct weir__header *h, uint32_t c,
                         uint64_t live, struct weir_diag *why)
 {
-    const uint64_t room = weir__header_table(h, c).max_keys;
-    char hint[64] = "a larger --max-bytes";
+    const uint64_t room = h->table[c].max_keys;
+    char hint[64] = "a larger --max-memory";
 
     if (room == h->max_keys)
         (void)snprintf(hint, sizeof hint, "--max-keys %" PRIu64 " or more", live);
@@ -104,8 +122,7 @@ static int check_keys(const struct store_image *m, const struct store_plan *p, i
         if (error)
             break;
         k = store_keys_count(m, c, now_ns);
-        if (k.room != weir__header_table(&h, c).max_keys &&
-            k.live > weir__header_table(&h, c).max_keys)
+        if (k.room != h.table[c].max_keys && k.live > h.table[c].max_keys)
             error = does_not_fit(m, &h, c, k.live, why);
     }
     return error;
@@ -156,7 +173,7 @@ static int write_table(const struct store_image *m, const struct store_plan *p, 
                        int64_t now_ns, const struct sheet *s, struct store_result *result,
                        struct weir_diag *why)
 {
-    const struct weir__table_options o = weir__header_table(&s->header, c);
+    const struct weir__table_options o = weir__header_table(&s->header, &s->header.table[c], c);
     struct weir__table *t = weir__table_init(s->base + atomic_load(&s->header.table[c].at), &o);
     const struct store_image made = {.header = s->header, .base = s->base};
     struct store_keys k;
@@ -177,11 +194,14 @@ static int write_table(const struct store_image *m, const struct store_plan *p, 
 static int write_parts(const struct store_image *m, const struct store_plan *p, int64_t now_ns,
                        const struct sheet *s, struct store_result *result, struct weir_diag *why)
 {
+    const struct store_image made = {.header = s->header, .base = s->base};
     int error = write_directory(m, p, s, result, why);
 
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES && !error; c++)
         if (has_table(m, p, c))
             error = write_table(m, p, c, now_ns, s, result, why);
+    if (!error && p->keep_policies)
+        error = store_cells_bring(m, &made, p->keep_keys, now_ns, why);
     if (!error)
         memcpy(s->base, (const void *)&s->header, sizeof s->header);
     return error;

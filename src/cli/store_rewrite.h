@@ -5,7 +5,7 @@
 #include "cli/store_image.h"
 
 struct store_plan {
-    uint64_t max_keys, max_bytes, max_policies;
+    uint64_t max_keys, max_memory, max_policies;
     bool keep_policies, keep_keys;
 };
 

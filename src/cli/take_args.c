@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cli/commands.h"
 
 enum kind { FLAG, TEXT, LIMIT, COUNT };
 
@@ -26,7 +27,8 @@ enum { OPTION_COUNT = sizeof OPTIONS / sizeof OPTIONS[0] };
 
 static bool wrong(const struct option *o, const char *value)
 {
-    (void)fprintf(stderr, "weir take: %s '%s': expected %s\n", o->name, value, o->expected);
+    (void)fprintf(stderr, "weir take: %s '%s': expected %s\n", o->name, cli_shown(value),
+                  o->expected);
     return false;
 }
 
@@ -39,7 +41,7 @@ static bool unknown_option(const char *word)
     for (int i = 0; i < OPTION_COUNT && !near; i++)
         if (weir__slice_distance(weir__slice_of(word), weir__slice_of(OPTIONS[i].name)) <= 2)
             near = OPTIONS[i].name;
-    (void)fprintf(stderr, "weir take: unknown option '%s'%s%s%s (", word,
+    (void)fprintf(stderr, "weir take: unknown option '%s'%s%s%s (", cli_shown(word),
                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     for (int i = 0; i < OPTION_COUNT; i++)
         (void)fprintf(stderr, "%s, ", OPTIONS[i].name);

@@ -172,15 +172,16 @@ static int fail(int error, const char *text)
     return error == WEIR_EINTR ? EXIT_DISTURBED : EXIT_NO_ANSWER;
 }
 
-/* The store is the command line's; what is secret in it is not told. */
-static int fail_to_open(int error, const char *store, const struct weir_diag *why)
+/* The store is the command line's, or the environment's; what is secret in it is not told. */
+static int fail_to_open(int error, const char *said_by, const char *store,
+                        const struct weir_diag *why)
 {
     char shown[512];
     struct weir__out o = {shown, sizeof shown, 0};
 
     weir__out_url(&o, store ? store : "memory:");
     (void)weir__out_end(&o);
-    (void)fprintf(stderr, "weir take: --store '%s': %s\n", shown, why->text);
+    (void)fprintf(stderr, "weir take: %s '%s': %s\n", said_by, shown, why->text);
     return error == WEIR_ESTORE || error == WEIR_EINVAL ? EXIT_USAGE : EXIT_NO_ANSWER;
 }
 
@@ -194,7 +195,7 @@ static int take(struct weir *w, const struct take_args *a)
     int error = (a->literal ? open_literal : open_named)(w, a, &p, &why);
 
     if (error) {
-        (void)fprintf(stderr, "weir take: limit '%s': %s\n", a->limit, why.text);
+        (void)fprintf(stderr, "weir take: limit '%s': %s\n", cli_shown(a->limit), why.text);
         return EXIT_USAGE;
     }
     error = decide(w, a, p, &v);
@@ -216,7 +217,7 @@ int take_command(int argc, char **argv)
     o.max_keys = (uint64_t)a.max_keys;
     error = weir_open(&w, &o, &why);
     if (error)
-        return fail_to_open(error, a.store, &why);
+        return fail_to_open(error, a.store || !o.store ? "--store" : "WEIR_STORE", o.store, &why);
     status = take(w, &a);
     weir_close(w);
     return status;

@@ -1,0 +1,15 @@
+/* Arguments as messages tell them. */
+#include "base/text.h"
+#include "cli/commands.h"
+
+const char *cli_shown(const char *word)
+{
+    static char text[2][512];
+    static unsigned turn;
+    char *const to = text[turn++ % 2];
+    struct weir__out o = {to, sizeof text[0], 0};
+
+    weir__out_limit(&o, word);
+    (void)weir__out_end(&o);
+    return to;
+}
