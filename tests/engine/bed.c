@@ -335,8 +335,13 @@ static void bed_cancel(struct bed *b)
         return;
     }
     say_event(b, s, &e);
-    if (library(b, s, &e, &out)) /* (2), (3) */
-        bed_expect(b, out.cost == 0, "a dead reservation returned %" PRId64, out.cost);
+    if (!library(b, s, &e, &out)) /* (2), (3) */
+        return;
+    bed_expect(b, out.cost == 0, "a dead reservation returned %" PRId64, out.cost);
+    e = event_of(b, SIM_PEEK); /* it has looked at the key, and so noted the time */
+    e.key = out.key;
+    e.cost = e.patience_ns = 0;
+    (void)bed_world(b, s, &e, &out);
 }
 
 static void bed_reset(struct bed *b, struct side *s)
@@ -550,7 +555,7 @@ void bed_run(struct bed *b, uint64_t seed)
 {
     /* Room for a few logs of the largest count. */
     static const struct weir_options options = {
-        .max_keys = 1000, .max_bytes = 64 << 20, .secret = {1, 2}};
+        .max_keys = 1000, .max_memory = 64 << 20, .secret = {1, 2}};
 
     memset(b, 0, sizeof *b);
     b->seed = seed;

@@ -395,7 +395,8 @@ static void nothing_costs_nothing(void **state)
     place_close(w);
 }
 
-/* Back an hour: nothing is minted, stock may be spent. Forward a day: all is as good as new. */
+/* Back an hour, and further and further, and forth again: nothing is minted, stock may be spent. Forward
+ * a day: all is as good as new. */
 static void clocks_that_step_mint_nothing(void **state)
 {
     (void)state;
@@ -407,7 +408,7 @@ static void clocks_that_step_mint_nothing(void **state)
         print_message("  %s\n", EVERY_ALGORITHM[i]);
         for (int k = 0; k < 30; k++) {
             granted += take(w, p, "k", 1, T0 + HOUR).allowed;
-            early += take(w, p, "k", 1, T0 + (k - 15) * MINUTE).allowed;
+            early += take(w, p, "k", 1, T0 + (15 - k) * MINUTE).allowed;
         }
         assert_true(granted >= 1 && granted + early <= 11);
         assert_false(take(w, p, "k", 1, T0).allowed);

@@ -129,23 +129,42 @@ static void one_without_a_place_is_charged_nowhere(void **state)
     place_close(w);
 }
 
-/* A lease ends by itself, so its key may go before; and then its exit finds nobody to take from. */
-static void leases_make_place_for_others_and_are_counted(void **state)
+/* Calls cannot be joined, so a key whose calls will end by themselves keeps its place until then: newcomers
+ * are refused, told when a lease ends, and let in then. */
+static void leases_keep_their_places_until_they_end(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);
     struct weir_policy *p = place_policy(w, "p", "concurrency 1 lease=1h", T0);
-    struct weir_stats s;
+    const uint64_t counted = crowd_in(w, p, WEIR_FULL_EVICT);
+    struct weir_ticket t;
     uint64_t alive = 0;
+    struct weir_stats s;
 
     (void)state;
-    assert_int_equal(crowd_in(w, p, WEIR_FULL_EVICT), CROWD);
-    for (uint32_t i = 0; i < CROWD; i++)
-        alive += view_n(w, p, i, T0).in_flight == 1;
+    assert_in_range(counted, 1, CROWD / 2);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        const struct weir_verdict v = enter_n(w, p, i, T0, &t);
+
+        assert_int_equal(view_n(w, p, i, T0).in_flight, in[i].n);
+        assert_false(v.allowed);
+        assert_int_equal(v.reason, in[i].n > 0 ? WEIR_LIMITED : WEIR_FULL);
+        assert_int_equal(v.retry_after_ns, in[i].n > 0 ? 0 : HOUR);
+        alive += in[i].n > 0;
+    }
     s = stats(w, T0);
-    assert_int_equal(alive + s.evicted, CROWD);
+    assert_int_equal(alive, counted);
+    assert_int_equal(s.live_keys, counted);
+    assert_int_equal(s.evicted, 0);
+    assert_int_equal(s.refused_full, 2 * (CROWD - counted));
+    assert_int_equal(enter_n(w, p, CROWD, T0 + HOUR - 1, &t).reason, WEIR_FULL);
+    for (uint32_t i = 0; i < CROWD; i++) /* as told, whoever it is */
+        if (in[i].n == 0) {
+            assert_true(enter_n(w, p, i, T0 + HOUR, &t).allowed);
+            leave(w, &t, WEIR_SUCCESS, T0 + HOUR);
+        }
     for (uint32_t i = 0; i < CROWD; i++)
-        leave(w, &in[i], WEIR_SUCCESS, T0);
-    assert_int_equal(stats(w, T0).live_keys, 0);
+        leave(w, &in[i], WEIR_SUCCESS, T0 + HOUR);
+    assert_int_equal(stats(w, T0 + HOUR).live_keys, 0);
     place_close(w);
 }
 
@@ -208,13 +227,18 @@ static void open_breakers_that_nobody_asks_for_are_forgotten(void **state)
         struct weir_policy *p = place_policy(w, "p", BREAKERS[i / LENGTH(MODES)], T0);
         const uint64_t open = crowd_fails(w, p, 0, T0);
         const uint64_t room = stats(w, T0).live_keys;
+        uint64_t known = 0;
 
         assert_in_range(open, 1, CROWD / 2);
         assert_int_equal(open, room);
-        assert_int_equal(stats(w, T0).evicted, full == WEIR_FULL_EVICT ? CROWD - open : 0);
-        /* Full of them: evicting, the newest are remembered, else the oldest. */
-        assert_int_equal(crowd_fails(w, p, CROWD, T0 + HOUR) > 0, full == WEIR_FULL_EVICT);
+        assert_int_equal(stats(w, T0).evicted, 0);
+        /* Full of them: what they know cannot be joined, so the oldest are remembered, and a newcomer that
+         * finds no place learns nothing. */
+        assert_int_equal(crowd_fails(w, p, CROWD, T0 + HOUR), 0);
         assert_int_equal(stats(w, T0 + HOUR).live_keys, room);
+        for (uint32_t k = 0; k < CROWD; k++) /* half-open by now, and still counted one by one */
+            known += view_n(w, p, k, T0 + HOUR).stand != WEIR_CLOSED;
+        assert_int_equal(known, open);
         /* A day later nobody is. */
         assert_int_equal(stats(w, T0 + DAY + 2 * HOUR).live_keys, 0);
         assert_int_equal(crowd_fails(w, p, 2 * CROWD, T0 + DAY + 2 * HOUR), room);
@@ -266,7 +290,7 @@ static void windows_of_calls_are_forgotten_too(void **state)
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(who_is_in_is_evicted_by_nobody),
     cmocka_unit_test(one_without_a_place_is_charged_nowhere),
-    cmocka_unit_test(leases_make_place_for_others_and_are_counted),
+    cmocka_unit_test(leases_keep_their_places_until_they_end),
     cmocka_unit_test(a_look_into_the_future_takes_nobody_s_place),
     cmocka_unit_test(open_breakers_that_nobody_asks_for_are_forgotten),
     cmocka_unit_test(who_enters_a_closed_breaker_evicts_nobody),

@@ -31,30 +31,44 @@ static struct weir_verdict peek_n(struct weir *w, struct weir_policy *p, uint32_
     return v;
 }
 
-static void evicting_finds_a_place_for_everybody_and_counts(void **state)
+/* Everybody asks once. Who is granted is bound from then on, with a place or without; who is refused is told
+ * that strangers may be why. A key that has no place is judged by its cells, and says so. */
+static void evicting_forgets_nobody_and_counts(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);
     struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=1", T0);
+    uint64_t granted = 0, without = 0, placed = 0;
+    static bool in[CROWD];
     struct weir_stats s;
-    uint64_t alive = 0;
 
     (void)state;
     for (uint32_t i = 0; i < CROWD; i++) {
         const struct weir_verdict v = take_n(w, p, i, 1, T0);
 
-        assert_true(v.allowed);
-        assert_int_equal(v.reason, WEIR_OK);
-        assert_false(peek_n(w, p, i, 1, T0).allowed); /* it has a place */
+        in[i] = v.allowed;
+        granted += v.allowed;
+        assert_int_equal(v.reason, v.allowed ? WEIR_OK : WEIR_LIMITED);
+        assert_true(v.allowed || (v.overflow && v.retry_after_ns > 0 && v.retry_after_ns <= HOUR));
+        without += v.allowed && peek_n(w, p, i, 1, T0).overflow;
     }
-    for (uint32_t i = 0; i < CROWD; i++)
-        alive += !peek_n(w, p, i, 1, T0).allowed;
+    for (uint32_t i = 0; i < CROWD; i++) {
+        const struct weir_verdict v = peek_n(w, p, i, 1, T0);
+
+        if (in[i])
+            assert_false(v.allowed); /* wherever it is kept, it is not forgotten */
+        placed += !v.allowed && !v.overflow;
+    }
     s = stats(w, T0);
-    assert_int_equal(alive + s.evicted, CROWD);
-    assert_int_equal(s.live_keys, alive);
-    assert_int_equal(s.keys, alive);
-    assert_true(alive < CROWD / 2 && alive >= s.max_keys);
+    assert_int_equal(placed + s.evicted + without, granted);
+    assert_int_equal(s.live_keys, placed);
+    assert_int_equal(s.keys, placed);
+    assert_true(placed < CROWD / 2 && placed >= s.max_keys);
+    assert_true(granted > placed && s.evicted + without > 0);
     assert_int_equal(s.refused_full + s.allowed_full, 0);
     assert_true(s.bytes <= s.max_bytes);
+    /* An hour later all is past, in places and in cells. */
+    for (uint32_t i = 0; i < CROWD; i++)
+        assert_true(peek_n(w, p, i, 1, T0 + HOUR).allowed);
     place_close(w);
 }
 
@@ -142,26 +156,57 @@ static void allowing_grants_what_nobody_counts(void **state)
     place_close(w);
 }
 
-/* Who takes nothing needs no place: neither a question, nor a refusal, nor a cost of nothing. */
+/* Who takes nothing needs no place: neither a question, nor a refusal, nor a cost of nothing. Nor is anything
+ * of it kept in cells. */
 static void who_takes_nothing_evicts_nobody(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);
     struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=2", T0);
+    static struct weir_verdict was[CROWD];
     struct weir_stats before, after;
 
     (void)state;
     for (uint32_t i = 0; i < CROWD; i++)
         (void)take_n(w, p, i, 1, T0);
     before = stats(w, T0);
+    for (uint32_t i = 0; i < CROWD; i++)
+        was[i] = peek_n(w, p, CROWD + i, 1, T0);
     for (uint32_t i = CROWD; i < 2 * CROWD; i++) {
         const struct weir_request rq = {p, &i, sizeof i, 1, 0};
         int64_t back = -1;
 
-        assert_true(peek_n(w, p, i, 1, T0).allowed);
         assert_true(take_n(w, p, i, 0, T0).allowed);
         assert_int_equal(take_n(w, p, i, 3, T0).reason, WEIR_TOO_BIG);
         assert_int_equal(weir_refund_at(w, &rq, T0, &back), 0);
         assert_int_equal(back, 0);
+    }
+    for (uint32_t i = 0; i < CROWD; i++) {
+        const struct weir_verdict v = peek_n(w, p, CROWD + i, 1, T0);
+
+        same_verdict(&v, &was[i]);
+    }
+    after = stats(w, T0);
+    assert_int_equal(after.evicted, before.evicted);
+    assert_int_equal(after.live_keys, before.live_keys);
+    place_close(w);
+}
+
+/* The same of a reset, of keys that owe nothing and whose cells owe nothing. */
+static void who_is_reset_and_owes_nothing_evicts_nobody(void **state)
+{
+    struct weir *w = tiny(WEIR_FULL_DENY); /* nobody was ever evicted */
+    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=2 full=evict", T0);
+    struct weir_policy *deny = place_policy(w, "deny", "token-bucket 1/h burst=2", T0);
+    struct weir_stats before, after;
+
+    (void)state;
+    for (uint32_t i = 0; i < CROWD; i++)
+        (void)take_n(w, deny, i, 1, T0);
+    before = stats(w, T0);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        const struct weir_request rq = {p, &i, sizeof i, 1, 0};
+
+        assert_true(peek_n(w, p, i, 1, T0).allowed);
         assert_int_equal(weir_reset_at(w, &rq, T0), 0);
     }
     after = stats(w, T0);
@@ -243,31 +288,39 @@ static void a_refusal_of_all_leaves_no_place_behind(void **state)
     place_close(w);
 }
 
-/* Sixteen keys in one request, in a store so small that they meet: none takes another's place. */
+/* Sixteen keys in one request, in a store so small that they meet: none takes another's place, and none is
+ * forgotten; those for whom there is no place are kept in cells. */
 static void keys_of_one_request_do_not_evict_each_other(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=1", T0);
+    int granted = 0;
 
     (void)state;
-    for (uint32_t round = 0; round < 300; round++) {
+    for (uint32_t round = 0; round < 100; round++) {
+        const int64_t now = T0 + round * 2 * HOUR; /* when all before are as good as new */
+        struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=1", now);
+        const uint64_t evicted = stats(w, now).evicted;
         struct weir_request rq[16];
-        uint32_t key[16], alive = 0;
         struct weir_verdict v;
+        uint64_t placed = 0;
+        uint32_t key[16];
 
         for (uint32_t i = 0; i < 16; i++) {
             key[i] = round * 16 + i;
             rq[i] = (struct weir_request){p, &key[i], sizeof key[i], 1, 0};
         }
-        assert_int_equal(weir_take_all_at(w, rq, 16, T0, &v), 0);
-        if (!v.allowed) {
-            assert_int_equal(v.reason, WEIR_FULL); /* they fill their buckets by themselves */
-            continue;
+        assert_int_equal(weir_take_all_at(w, rq, 16, now, &v), 0);
+        assert_true(v.allowed);
+        assert_int_equal(stats(w, now).evicted, evicted);
+        for (uint32_t i = 0; i < 16; i++) {
+            v = peek_n(w, p, key[i], 1, now);
+            assert_false(v.allowed);
+            placed += !v.overflow;
         }
-        for (uint32_t i = 0; i < 16; i++)
-            alive += !peek_n(w, p, key[i], 1, T0).allowed;
-        assert_int_equal(alive, 16);
+        assert_int_equal(stats(w, now).live_keys, placed);
+        granted += placed < 16;
     }
+    assert_true(granted > 0); /* some did without a place */
     place_close(w);
 }
 
@@ -313,11 +366,12 @@ static void few_keys_in_a_large_store_are_counted_to_the_last(void **state)
 }
 
 static const struct CMUnitTest TESTS[] = {
-    cmocka_unit_test(evicting_finds_a_place_for_everybody_and_counts),
+    cmocka_unit_test(evicting_forgets_nobody_and_counts),
     cmocka_unit_test(denying_keeps_the_keys_that_are_there),
     cmocka_unit_test(who_is_denied_a_place_finds_one_when_told),
     cmocka_unit_test(allowing_grants_what_nobody_counts),
     cmocka_unit_test(who_takes_nothing_evicts_nobody),
+    cmocka_unit_test(who_is_reset_and_owes_nothing_evicts_nobody),
     cmocka_unit_test(keys_as_good_as_new_make_place_without_being_counted),
     cmocka_unit_test(no_place_for_one_is_a_refusal_of_all),
     cmocka_unit_test(a_refusal_of_all_leaves_no_place_behind),

@@ -236,7 +236,7 @@ static bool play_step(struct play *p)
 
 static bool play(uint64_t seed)
 {
-    static const struct weir_options ROOM = {.max_keys = 500, .max_bytes = 4 << 20};
+    static const struct weir_options ROOM = {.max_keys = 500, .max_memory = 32 << 20};
     struct play *p = calloc(1, sizeof *p);
     bool good;
 

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "hands.h"
@@ -649,6 +650,55 @@ static void no_task_is_lost_in_a_storm(void **state)
     }
 }
 
+static void *drain_it(void *pool)
+{
+    (void)weir_pool_drain(pool, WEIR_FOREVER);
+    return NULL;
+}
+
+static void *stop_it(void *pool)
+{
+    (void)weir_pool_stop(pool);
+    return NULL;
+}
+
+/* A thread that is cancelled while it waits leaves the pool's lock behind to nobody. */
+static void a_pool_outlives_whoever_is_cancelled_while_it_waits(void **state)
+{
+    void *(*const WAYS[])(void *) = {drain_it, stop_it};
+
+    (void)state;
+    for (size_t i = 0; i < LENGTH(WAYS); i++) {
+        const struct weir_task task = {.run = pass_gate};
+        struct weir_pool *p;
+        struct weir_pool_stats s;
+        pthread_t thread;
+
+        clear_book();
+        assert_int_equal(
+            weir_pool_open(&p, &(struct weir_pool_options){.threads = 1, .queue = 1}, NULL), 0);
+        assert_int_equal(weir_pool_submit(p, &task, NULL), 0);
+        see_waiting(1);
+        assert_int_equal(pthread_create(&thread, NULL, WAYS[i], p), 0);
+        do {
+            struct weir_verdict v; /* until it is shut, the waiter has not come */
+
+            assert_int_equal(weir_pool_submit(p, &task, &v), 0);
+            if (v.retry_after_ns < 0)
+                break;
+            (void)nanosleep(&(struct timespec){0, MS}, NULL);
+        } while (true);
+        (void)nanosleep(&(struct timespec){0, 20 * MS}, NULL); /* it waits by now */
+        assert_int_equal(pthread_cancel(thread), 0);
+        open_gate(2);
+        (void)alarm(60); /* a lock that is left behind stops all who follow */
+        weir_pool_stats(p, &s);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        weir_pool_close(p);
+        (void)alarm(0);
+    }
+}
+
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(four_workers_and_a_queue_of_ten_take_fourteen_of_twenty),
     cmocka_unit_test(so_it_is_with_tasks_that_take_time),
@@ -661,6 +711,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(drain_runs_what_is_in_and_lets_nobody_in),
     cmocka_unit_test(stop_cancels_those_who_wait_and_waits_for_those_who_run),
     cmocka_unit_test(close_is_a_stop),
+    cmocka_unit_test(a_pool_outlives_whoever_is_cancelled_while_it_waits),
     cmocka_unit_test(paced_work_leaves_no_faster_than_its_pace),
     cmocka_unit_test(stop_does_not_wait_for_turns),
     cmocka_unit_test(in_a_paced_pool_too_a_task_is_taken_back),

@@ -10,7 +10,7 @@
 static void *open_stage(const void *arg, int64_t start_ns)
 {
     /* Room for a sliding-log of the largest count, which takes half a megabyte a key. */
-    static const struct weir_options options = {.max_keys = 1000, .max_bytes = 16 << 20};
+    static const struct weir_options options = {.max_keys = 1000, .max_memory = 16 << 20};
     struct stage *s = malloc(sizeof *s);
 
     (void)arg;

@@ -46,15 +46,21 @@ static struct server *server_make(void)
                                         .max_output = 1 << 16,
                                         .max_held = 20,
                                         .max_buffered = 1 << 26,
+                                        .literal_state = 1024,
+                                        .ipv6_prefix = 64,
                                         .idle_ns = INT64_C(3600) * WEIR__NS_PER_S};
+    s->options.connection_part = s->options.peer_part = 1;
+    s->options.max_wait_ns = WEIR_FOREVER;
+    memory_init(&s->memory, &s->options);
     s->threads = 1;
     (void)pthread_mutex_init(&s->stats_lock, NULL);
     atomic_init(&s->manual.now_ns, NOW_NS);
     if (!stores_open(&s->stores, &o, "memory:", &error, &why))
         abort();
     s->engine = s->stores.store[0].engine;
-    s->names = names_open(&s->stores);
+    s->names = names_open(&s->stores, NULL);
     s->lines = lines_open();
+    s->peers = peers_open(s->engine->store->secret);
     (void)names_set(s->names, weir__slice_of("api"), "token-bucket 10/s burst=5", NULL, &why);
     (void)names_set(s->names, weir__slice_of("w"), "fixed-window 3/1m", NULL, &why);
     s->workers = calloc(1, sizeof s->workers[0]);
@@ -70,6 +76,7 @@ static void server_free(struct server *s)
     listeners_close(s->listeners);
     names_close(s->names);
     lines_close(s->lines);
+    peers_close(s->peers);
     stores_close(&s->stores);
     free(s);
 }

@@ -91,7 +91,7 @@ class DidNotStart(Exception):
 class Daemon:
     """`weir serve`, ready. Leaving the `with` ends it, and to end well is checked."""
 
-    def __init__(self, *flags, listen=("127.0.0.1:0",), manual=True, nofile=None, wait=True):
+    def __init__(self, *flags, listen=("127.0.0.1:0",), manual=True, nofile=None, wait=True, stderr=None):
         self.folder = tempfile.mkdtemp(prefix="weir-")
         listen = [address.replace("DIR", self.folder) for address in listen]
         self.command = [WEIR, "serve"]
@@ -102,7 +102,7 @@ class Daemon:
         self.log_path = os.path.join(self.folder, "log")
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                            stderr=log, preexec_fn=limit_files(nofile))
+                                            stderr=log if stderr is None else stderr, preexec_fn=limit_files(nofile))
         self.addresses = []
         self.ended_by_test = False
         if wait:
@@ -389,7 +389,7 @@ class Http(Line):
 
 
 def http_request(method, target, body=None, headers=()):
-    lines = [f"{method} {target} HTTP/1.1", "Host: weir"]
+    lines = [f"{method} {target} HTTP/1.1", "Host: localhost"]
     lines += [f"{name}: {value}" for name, value in dict(headers).items()]
     raw = body.encode() if isinstance(body, str) else body
     if raw is not None:

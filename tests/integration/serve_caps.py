@@ -47,7 +47,7 @@ def who_is_sent_away_is_heard_out_for_a_while():
     """A client that still sends is told why it is sent away, and does not lose that to a reset; but not for ever."""
     with Daemon() as daemon, daemon.resp() as witness:
         for data, told in ((encode("PING") + b"*1\r\n$-5\r\n", b"-ERR"),
-                           (b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n",
+                           (b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999\r\n\r\n",
                             b"HTTP/1.1 413")):
             line = daemon.resp()
             line.send_bytes(data)

@@ -323,7 +323,8 @@ def running_nginx(folder, port):
 
 
 def nginx_auth_request():
-    with Daemon("--limit", "page=fixed-window 5/1m", listen=("127.0.0.1:0", "unix:DIR/weir.sock")) as daemon:
+    with Daemon("--limit", "page=fixed-window 5/1m", "--host", "tcp",  # which is what nginx calls it
+                listen=("127.0.0.1:0", "unix:DIR/weir.sock")) as daemon:
         folder, port = os.path.join(daemon.folder, "nginx"), free_port()
         os.mkdir(folder)
         lay_out(folder, our_servers(folder, daemon, port))
@@ -340,7 +341,7 @@ def nginx_by_the_guide():
         tool = [program("curl"), "-sS", "--max-time", "10", "-i"]
         page = f"http://127.0.0.1:{port}/any/page?x=y"
         with running_nginx(folder, port), daemon.resp() as c:
-            for words in ([], ["-X", "POST", "-d", "x=y", "-H", "Origin: https://shop.example"],
+            for words in (FROM_ELSEWHERE, ["-X", "POST", "-d", "x=y", "-H", "Origin: https://shop.example"],
                           ["-H", "X-Weir-Key: another", "-H", "X-Forwarded-For: 192.0.2.1"]):
                 _, out = run(*tool, *words, page)
                 check(f"the guide's nginx serves: {' '.join(words)}", out.startswith("HTTP/1.1 200")
@@ -353,11 +354,16 @@ def nginx_by_the_guide():
             check("another address has its own", out.startswith("HTTP/1.1 200"), out)
 
 
+# A click on a link of another page: what the browser says of it reaches weir.
+FROM_ELSEWHERE = ["-H", "Sec-Fetch-Site: cross-site", "-H", "Sec-Fetch-Mode: navigate", "-H", "Origin: https://shop.example",
+                  "-H", "Referer: https://shop.example/"]
+
+
 def through_nginx(daemon, port, way):
     page = f"http://127.0.0.1:{port}/{way}/page?user={way}"
     tool = [program("curl"), "-sS", "--max-time", "10", "-i"]
     for i in range(5):
-        _, out = run(*tool, page)
+        _, out = run(*tool, *FROM_ELSEWHERE[:2 * i], page)
         check(f"nginx by {way}: page {i} is served", out.startswith("HTTP/1.1 200") and out.endswith("the page\n"),
               out)
     _, out = run(*tool, page)

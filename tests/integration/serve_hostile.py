@@ -4,12 +4,15 @@
     serve_hostile.py WEIR
 """
 
+import fcntl
+import os
+import re
 import socket
 import sys
 import threading
 import time
 
-from daemon import Daemon, Error, check, encode, expect, play, until
+from daemon import ROOMY, Daemon, Error, check, encode, expect, play, until
 
 
 def another_daemon_deletes_a_limit_and_sets_it_again():
@@ -160,10 +163,82 @@ def unfinished_requests_are_bounded_together():
             c.close()
 
 
+def change(n, name="api"):
+    """Sets a limit that cannot keep its keys: each is a line of the log."""
+    return encode("WEIR.LIMIT", "SET", name, "fixed-window 5/1m" if n % 2 else "sliding-log 5/1m")
+
+
+def a_log_that_is_not_read_stops_nobody():
+    reads, writes = os.pipe()
+    fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, 4096)
+    with Daemon("--threads", "2", "--limit", "api=10/s", manual=False, stderr=writes) as daemon:
+        os.close(writes)
+        crowd = [daemon.resp() for _ in range(4)]
+        with daemon.resp() as c:
+            for n in range(2000):
+                c.send_bytes(change(n, f"n{n // 8 % 100}"))
+            expect("2000 changes are answered", [c.read() for _ in range(2000)], ["OK"] * 2000)
+        expect("others are served", [other.ask("WEIR.TAKE", "api", "k")[0] for other in crowd], [1] * 4)
+        with daemon.resp() as c:
+            expect("and newcomers", c.ask("PING"), "PONG")
+        until_lines_are_too_many(daemon)
+        seen = read_until(reads, rb"log lines dropped: the reader of the log is too slow")
+        check("what was dropped is told once it is read again", seen, "")
+        for other in crowd:
+            other.close()
+    os.close(reads)
+    reads, writes = os.pipe()
+    fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, 4096)
+    with Daemon("--limit", "api=10/s", manual=False, stderr=writes) as daemon:
+        os.close(writes)
+        until_lines_are_too_many(daemon)
+        began = time.monotonic()
+        expect("nor does it stop the end", daemon.stop(), 0)
+        check("for long", time.monotonic() - began < 5)
+    os.close(reads)
+
+
+def until_lines_are_too_many(daemon):
+    """More lines than a pipe and the log's buffer hold, at as many a second as are written."""
+    with daemon.resp() as c:
+        for _ in range(5):
+            c.send_bytes(b"".join(change(n, f"m{n // 2:0>120}") for n in range(200)))
+            check("they are answered", all(c.read() == "OK" for _ in range(200)))
+            time.sleep(0.5)
+
+
+def read_until(pipe, pattern, seconds=20):
+    os.set_blocking(pipe, False)
+    end, text = time.monotonic() + seconds, b""
+    while time.monotonic() < end and not re.search(pattern, text):
+        try:
+            text += os.read(pipe, 65536)
+        except BlockingIOError:
+            time.sleep(0.01)
+    return re.search(pattern, text)
+
+
+def the_log_is_not_flooded():
+    many = 4000 // ROOMY
+    with Daemon("--limit", "api=10/s", manual=False) as daemon, daemon.resp() as c:
+        began = time.monotonic()
+        c.send_bytes(b"".join(change(n) for n in range(many)))
+        check(f"{many} changes of one limit", all(c.read() == "OK" for _ in range(many)))
+        took = time.monotonic() - began
+        check("and how many were left out is told", until(lambda: "log lines dropped: repeated within a second" in daemon.log()))
+        lines = daemon.log().count("limit 'api': another algorithm")
+        check("are a line a second", 1 <= lines <= took + 3, f"{lines} lines in {took:.1f} s")
+        began, before = time.monotonic(), daemon.log().count("\n")
+        c.send_bytes(b"".join(change(n, f"name{n // 2 % 200}") for n in range(many)))
+        check("of many limits", all(c.read() == "OK" for _ in range(many)))
+        took, lines = time.monotonic() - began, daemon.log().count("\n") - before
+        check("are a hundred a second", lines <= 100 * (took + 2), f"{lines} lines in {took:.1f} s")
+
+
 if __name__ == "__main__":
     sys.exit(play("what clients do to each other", [
         another_daemon_deletes_a_limit_and_sets_it_again, limits_change_while_pipelines_name_unknown_ones,
         thousands_wait_for_keys_of_a_window, invented_limits_cost_no_memory, a_denial_is_one_though_no_seat_is_free,
         a_reservation_outlives_the_cache_of_literals, answers_do_not_shift_when_a_client_half_closes,
         who_leaves_gives_windows_back_too, who_has_no_patience_stands_in_no_line,
-        unfinished_requests_are_bounded_together]))
+        unfinished_requests_are_bounded_together, a_log_that_is_not_read_stops_nobody, the_log_is_not_flooded]))

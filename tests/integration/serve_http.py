@@ -184,9 +184,11 @@ def head_is_get_without_a_body():
 def limits_are_listed_put_and_deleted():
     with Daemon("--limit", "b=100/s", "--limit",
                 "a=fixed-window 5/1m") as daemon, daemon.http() as c, daemon.resp() as r:
+        room = {"room": 500000, "state_bytes": 16, "evicted": 0, "overflow_decisions": 0, "overflow_refusals": 0}
         says("the list", c.ask("GET", "/v1/limits"), 200,
-             {"limits": [{"name": "a", "limit": "fixed-window 5/m"}, {"name": "b", "limit": "token-bucket 100/s"}]})
-        says("one", c.ask("GET", "/v1/limits/a"), 200, {"name": "a", "limit": "fixed-window 5/m"})
+             {"limits": [{"name": "a", "limit": "fixed-window 5/m", **room},
+                         {"name": "b", "limit": "token-bucket 100/s", **room}]})
+        says("one", c.ask("GET", "/v1/limits/a"), 200, {"name": "a", "limit": "fixed-window 5/m", **room})
         says("none", c.ask("GET", "/v1/limits/nosuch"), 404)
         says("a new one", c.ask("PUT", "/v1/limits/new", "10/s burst=20"), 201)
         expect("is there", r.ask("WEIR.LIMIT", "GET", "new"), b"token-bucket 10/s burst=20")
@@ -244,12 +246,12 @@ def proxies_ask_for_leave():
         asks("a bad deny", "/v1/auth/one?key=a&deny=999", 400)
         asks("a deny that is no number", "/v1/auth/one?key=a&deny=no", 400)
         asks("401 would have to say how to log in", "/v1/auth/one?key=a&deny=401", 400)
-        asks("a literal in the path", "/v1/auth/" + urllib.parse.quote("fixed-window 1/1m", safe="") + "?key=a", 204)
 
 
 def proxies_wait_only_where_callers_do():
     limits = ["--limit", "bucket=10/s burst=100", "--limit", "leaky=leaky-bucket 10/s capacity=100 delay=none",
-              "--limit", "delays=leaky-bucket 10/s capacity=5 delay=0", "--limit", "mixed=100/s + pacer 10/s"]
+              "--limit", "delays=leaky-bucket 10/s capacity=5 delay=0", "--limit", "mixed=100/s + pacer 10/s",
+              "--limit", "paced=pacer 10/s", "--limit", "smooth=smooth-bursty 10/s"]
     with Daemon("--max-held", "1", "--threads", "1", *limits) as daemon, daemon.http() as c, daemon.resp() as r, \
             daemon.resp() as clock:
         r.ask("WEIR.TAKE", "1/h", "k")
@@ -260,7 +262,7 @@ def proxies_wait_only_where_callers_do():
             expect(f"{name}: who cannot have to wait needs none", [c.read().status for _ in range(101)],
                    [204] * 100 + [429])
             expect(f"{name}: with wait= it does", c.ask("GET", f"/v1/auth/{name}?key=k&wait=1s").status, 503)
-        for name in ("delays", "mixed", "pacer%2010%2Fs", "smooth-bursty%2010%2Fs"):
+        for name in ("delays", "mixed", "paced", "smooth"):
             got = [c.ask("GET", f"/v1/auth/{name}?key=k").status for _ in range(2)]
             check(f"{name}: who has to wait does", got in ([204, 429], [204, 503]), got)
     with Daemon(*limits) as daemon, daemon.http() as c, daemon.resp() as clock:
@@ -275,12 +277,14 @@ def proxies_wait_only_where_callers_do():
 # What a browser sends with a request, and whether the page is one of ours.
 PAGES = [
     ("no browser", {}, True),
-    ("the same origin, by name", {"Origin": "http://WEIR"}, True),
+    ("the same origin, by name", {"Origin": "http://LocalHost"}, True),
     ("another host", {"Origin": "http://evil.example"}, False),
-    ("another port", {"Origin": "http://weir:8080"}, False),
-    ("a longer name", {"Origin": "http://weirs"}, False),
+    ("another port", {"Origin": "http://localhost:8080"}, False),
+    ("a longer name", {"Origin": "http://localhosts"}, False),
     ("a page from nowhere", {"Origin": "null"}, False),
     ("an empty origin", {"Origin": ""}, False),
+    ("a link elsewhere", {"Referer": "http://evil.example/page?a=b"}, False),
+    ("a link here", {"Referer": "http://localhost/page"}, True),
     ("the browser says that it is foreign", {"Sec-Fetch-Site": "cross-site"}, False),
     ("another port of this machine, as browsers see it", {"Sec-Fetch-Site": "same-site"}, False),
     ("typed by a person", {"Sec-Fetch-Site": "none"}, True),
@@ -299,8 +303,19 @@ def pages_of_others_are_refused():
                                          ("GET", "/v1/limits", None)):
                 answer = c.ask(method, target, body, headers)
                 check(f"{sentence}: {method} {target}", answer.status in ((200, 204) if ours else (403,)), answer)
-            for target in ("/healthz", "/", "/v1/auth/win?key=proxy"):
+            for target in ("/healthz", "/"):
                 check(f"{sentence}: {target} is anybody's", c.ask("GET", target, None, headers).status in (200, 204))
+            answer = c.ask("GET", "/v1/auth/win?key=page", None, headers)
+            check(f"{sentence}: an image that asks for leave", answer.status == (204 if ours else 400), answer)
+            for field in ("X-Weir-Key", "X-Forwarded-For", "X-Real-IP"):
+                answer = c.ask("GET", "/v1/auth/win", None, headers | {field: "192.0.2.7"})
+                check(f"{sentence}: a proxy that asks for a client, with {field}", answer.status == 204, answer)
+        answer = c.ask("OPTIONS", "/v1/auth/win?key=page", None, {"Origin": "http://evil.example",
+                       "Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "x-weir-key"})
+        check("a browser that asks whether it may", answer.status == 400 and
+              not any(name.startswith("access-control") for name in answer.headers), answer)
+        expect("nothing was taken for images", told(c.ask("GET", "/v1/peek?limit=win&key=page&cost=0"))["remaining"],
+               1000 - sum(ours for _, _, ours in PAGES))
         taken = 2 * sum(ours for _, _, ours in PAGES)
         expect("nothing was taken for them", told(c.ask("GET", "/v1/peek?limit=win&key=k&cost=0"))["remaining"],
                1000 - taken)
@@ -410,29 +425,29 @@ def raw(daemon, data, which=0):
 
 BAD_BYTES = [
     ("no Host", b"GET /healthz HTTP/1.1\r\n\r\n", 400),
-    ("two Hosts", b"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
-    ("a field without a colon", b"GET /healthz HTTP/1.1\r\nHost: a\r\nnocolon\r\n\r\n", 400),
-    ("a field with a blank in its name", b"GET /healthz HTTP/1.1\r\nHost: a\r\nBad Name: x\r\n\r\n", 400),
+    ("two Hosts", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: b\r\n\r\n", 400),
+    ("a field without a colon", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nnocolon\r\n\r\n", 400),
+    ("a field with a blank in its name", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nBad Name: x\r\n\r\n", 400),
     ("a NUL in a field", b"GET /healthz HTTP/1.1\r\nHost: a\0b\r\n\r\n", 400),
-    ("a length that is none", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", 400),
-    ("a length below zero", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", 400),
-    ("two lengths", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400),
+    ("a length that is none", b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: x\r\n\r\n", 400),
+    ("a length below zero", b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n", 400),
+    ("two lengths", b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400),
     ("a length and chunks",
-     b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
-    ("a bad chunk", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
-    ("a length past 64 bits", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n",
+     b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    ("a bad chunk", b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+    ("a length past 64 bits", b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
      (400, 413)),
     ("a length past what a request may have",
-     b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 1048577\r\n\r\n", 413),
-    ("a chunk past it", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfffffff0\r\n", 413),
-    ("an encoding that is not spoken", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n",
+     b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1048577\r\n\r\n", 413),
+    ("a chunk past it", b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nfffffff0\r\n", 413),
+    ("an encoding that is not spoken", b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: gzip\r\n\r\n",
      (400, 501)),
-    ("a head without an end", b"GET /healthz HTTP/1.1\r\nHost: a\r\n" + b"A: b\r\n" * 20000, 431),
-    ("a field without an end", b"GET /healthz HTTP/1.1\r\nHost: a\r\nA: " + b"b" * 100000 + b"\r\n\r\n", 431),
-    ("too many fields", b"GET /healthz HTTP/1.1\r\nHost: a\r\n" + b"A: b\r\n" * 1000 + b"\r\n", 431),
+    ("a head without an end", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"A: b\r\n" * 20000, 431),
+    ("a field without an end", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nA: " + b"b" * 100000 + b"\r\n\r\n", 431),
+    ("too many fields", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"A: b\r\n" * 1000 + b"\r\n", 431),
     ("a target that is too long", b"GET /" + b"a" * 40000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", (414, 431)),
-    ("a blank before the colon", b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length : 0\r\n\r\n", 400),
-    ("a field that is folded", b"GET /healthz HTTP/1.1\r\nHost: a\r\nA: b\r\n c\r\n\r\n", 400),
+    ("a blank before the colon", b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length : 0\r\n\r\n", 400),
+    ("a field that is folded", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nA: b\r\n c\r\n\r\n", 400),
     ("a blank line within the head by LF alone",
      b"POST /v1/take HTTP/1.1\nHost: a\n\nGET /healthz HTTP/1.1\nHost: a\n\n", 400),
     ("a version to come", b"GET /healthz HTTP/1.9\r\nHost: a\r\n\r\n", 505),
@@ -464,7 +479,7 @@ def connections_go_on_or_end():
         check("keep-alive is the default of 1.1", client.sock is sock and sock is not None)
         client.close()
         got = raw(daemon,
-                  b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" + http_request("GET", "/healthz"))
+                  b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n" + http_request("GET", "/healthz"))
         check("Connection: close ends it", got.count(b"ok\n") == 1 and b"connection: close" in got.lower(), got)
         with daemon.http() as c:
             c.send_bytes(b"GET /healthz HTTP/1.0\r\n\r\n")
@@ -504,7 +519,7 @@ def bodies_come_in_chunks():
     body = b'{"limit":"win","key":"chunked"}'
     chunks = b"".join(b"%x;ext=1\r\n%s\r\n" % (len(body[i:i + 5]), body[i:i + 5])
                       for i in range(0, len(body), 5)) + b"0\r\nTrailer: x\r\n\r\n"
-    head = b"POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
     with Daemon(*LIMITS) as daemon, daemon.http() as c:
         c.send_bytes(head + chunks)
         says("chunked", c.read(), 200, verdict(True, 3, 2, 0, 60000))
@@ -514,7 +529,7 @@ def bodies_come_in_chunks():
         c.send_bytes((head + chunks) * 3)
         got = [c.read().status for _ in range(3)]
         expect("in a pipeline", got, [200, 429, 429])
-        c.send_bytes(b"POST /v1/take HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+        c.send_bytes(b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\n"
                      b"Content-Length: %d\r\n\r\n" % len(body))
         expect("100 Continue", c.take_line(), b"HTTP/1.1 100 Continue")
         c.take_line()
@@ -540,16 +555,16 @@ def every_address_is_served():
                        1 if i < 2 else 0)
         with daemon.http(1) as c:
             c.ask("GET", "/v1/auth/api")
-            says("the peer's address is the key, of IPv6 too", c.ask("GET", "/v1/peek?limit=api&key=::1&cost=0"),
+            says("the peer's network is the key, of IPv6", c.ask("GET", "/v1/peek?limit=api&key=::/64&cost=0"),
                  200, verdict(True, 4, 3, 0, 60000))
-    with Daemon(listen=(":0",)) as daemon:
+    with Daemon("--limit", "five=5/s", "--ipv6-prefix", "128", listen=(":0",)) as daemon:
         port = daemon.addresses[0][1]
         for host in ("127.0.0.1", "::1"):
             with Http((host, port)) as c:
                 expect(f"all addresses: {host}", c.ask("GET", "/healthz").body, b"ok\n")
-                c.ask("GET", "/v1/auth/5%2Fs")
+                c.ask("GET", "/v1/auth/five")
                 says(f"the peer is {host}, as it would be named",
-                     c.ask("GET", f"/v1/peek?limit=5/s&key={host}&cost=0"), 200, verdict(True, 5, 4, 0, 200))
+                     c.ask("GET", f"/v1/peek?limit=five&key={host}&cost=0"), 200, verdict(True, 5, 4, 0, 200))
 
 
 def one_port_speaks_both():

@@ -25,8 +25,8 @@ REFUSED = [
     ("threads that are no number", ["--threads", "many"], 2, "'many'"),
     ("too many threads", ["--threads", "257"], 2, "'257'"),
     ("a store of no known kind", ["--store", "tape:/dev/st0"], 2, "--store 'tape:/dev/st0'"),
-    ("a store's URL that is wrong", ["--store", "redis://u:secret@h?tmeout=1"], 2, "--store 'redis://...@h?tmeout=1': col"),
-    ("one of a limit", ["--limit", "a=1/s store=redis://h?tmeout=1"], 2, "--limit a: store='redis://h?tmeout=1': column 11"),
+    ("a store's URL that is wrong", ["--store", "redis://u:secret@h?tmeout=1"], 2, "--store 'redis://***@h?tmeout=***': col"),
+    ("one of a limit", ["--limit", "a=1/s store=redis://h?tmeout=1"], 2, "--limit a: store='redis://h?tmeout=***': column 11"),
     ("two stores", ["--store", "memory:", "--store", "memory:"], 2, "--store is given twice"),
     ("a file in no folder", ["--store", "file:/nonexistent/weir.state"], 1, "/nonexistent/weir.state"),
     ("a folder for a file", ["--store", "file:/"], 1, "/"),
@@ -47,6 +47,10 @@ REFUSED = [
     ("an idle time that is none", ["--idle", "never"], 2, "'never'"),
     ("a drain that is none", ["--drain", "x"], 2, "'x'"),
     ("held answers that are no number", ["--max-held", "-1"], 2, "'-1'"),
+    ("a part that is none", ["--peer-part", "2/3"], 2, "'2/3'"),
+    ("a part of nothing", ["--connection-part=1/0"], 2, "'1/0'"),
+    ("a wait that is none", ["--max-wait", "never"], 2, "'never'"),
+    ("too little memory", ["--max-memory", "1MiB"], 2, "'1MiB'"),
     ("an output of no size", ["--max-output", ""], 2, "--max-output"),
 ]
 

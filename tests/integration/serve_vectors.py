@@ -393,7 +393,8 @@ def bucket_of(events):
 def a_daemon():
     """With keys of its own, and patient: a machine may be slow, and no fallback is wanted here."""
     a_daemon.made += 1
-    return Daemon(*(("--store", REDIS[0].url(prefix=f"v{a_daemon.made}", timeout="10s")) if REDIS else ()))
+    return Daemon("--max-wait", "forever",
+                  *(("--store", REDIS[0].url(prefix=f"v{a_daemon.made}", timeout="10s")) if REDIS else ()))
 
 
 a_daemon.made = 0

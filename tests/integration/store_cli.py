@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""`weir store` as an operator meets it: `store_cli.py WEIR USE_FILE MAKE_V1`.
+"""`weir store` as an operator meets it: `store_cli.py WEIR USE_FILE`.
 
-USE_FILE uses state files as programs do, MAKE_V1 writes one as version 1 of the format had it (both
-are built from tests/store_cli). Each check is a row with a sentence.
+USE_FILE uses state files as programs do (it is built from tests/store_cli). Each check is a row with a
+sentence.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-WEIR = USE_FILE = MAKE_V1 = ""
+WEIR = USE_FILE = ""
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FAILED = []
 PASSED = 0
@@ -27,6 +27,10 @@ PASSED = 0
 # Where things lie in the header; src/engine/format.h.
 VERSION, BYTE_ORDER, MAX_KEYS, MAX_POLICIES = 8, 12, 24, 40
 DIRECTORY_AT, CHECKSUM, READY, BYTES, TABLE_0 = 80, 96, 104, 112, 120
+# Of 192-byte states; the clock. A region has 24 bytes, and there are 128.
+LOG_TABLE, OFFSET_NS = TABLE_0 + 24 * 13, TABLE_0 + 24 * 128 + 40
+# How large its parts are; src/engine/store.h and edition.h.
+RESETS_AT, DIRECTORY, RECORD, RECORD_HEAD, LIMIT_VERSION = 48, 4144, 64808, 152, 7184
 
 POLICIES = [("api", "token-bucket 10/h burst=20"), ("log", "sliding-log 20/1h"),
             ("both", "leaky-bucket 30/h + fixed-window 1k/day"), ("warm", "smooth-warmup 1/m warmup=10m"),
@@ -96,6 +100,11 @@ def word(path, at):
         return struct.unpack("=Q", file.read(8))[0]
 
 
+def default_memory(keys, policies):
+    """What max_memory is unless told: 256 bytes a key, at least 64 MiB, and what the policies take."""
+    return max(256 * keys, 64 << 20) + DIRECTORY + policies * RECORD
+
+
 def footprint(path):
     """What changes if anybody touches the file, or leaves another one beside it."""
     st = os.stat(path)
@@ -138,7 +147,7 @@ USAGE = [
     ("one file only", ["info", "a", "b"], "unexpected argument 'b'; expected one file"),
     ("an option that is not info's", ["info", "a", "--yes"], "unknown option '--yes' (--json, --help)"),
     ("a misspelt option", ["convert", "a", "--max-key", "1"], "'--max-key'; did you mean '--max-keys'?"),
-    ("options that convert has", ["convert", "a", "--x"], "(--max-keys, --max-bytes, --max-policies, --out, --help)"),
+    ("options that convert has", ["convert", "a", "--x"], "(--max-keys, --max-memory, --max-policies, --out, --help)"),
     ("options that reset has", ["reset", "a", "--x"], "(--all, --yes, --help)"),
     ("a flag takes no value", ["reset", "a", "--yes=1"], "unknown option '--yes=1'"),
     ("--max-keys without a value", ["convert", "a", "--max-keys"], "--max-keys needs a value; expected a number"),
@@ -177,7 +186,7 @@ def info_tells(folder):
     use("make", path, 1000, 0, 16)
     told = info(path)
     check("a fresh file is sound", told["sound"] and told["version"] == told["current_version"], told)
-    check("a fresh file's numbers", (told["max_keys"], told["max_bytes"], told["max_policies"]) == (1000, 256000, 16), told)
+    check("a fresh file's numbers", (told["max_keys"], told["max_memory"], told["max_policies"]) == (1000, default_memory(1000, 16), 16), told)
     check("its size is the file's", told["bytes"] == os.path.getsize(path), told)
     check("a fresh file has no policy", told["policies"] == [], told)
     check("a fresh file has a table for 16 bytes",
@@ -206,7 +215,7 @@ def info_tells(folder):
           [(t["state_bytes"], t["keys"], t["live_keys"]) for t in told["tables"]] == [(16, 80, 70), (192, 30, 30)],
           told["tables"])
     lines = weir("info", path).stdout
-    for wanted in ("version      2", "sound        yes", "max_keys     1000", "in use by    no process",
+    for wanted in ("version      3", "sound        yes", "max_keys     1000", "in use by    no process",
                    "3 policies", "  api\n    token-bucket 20/h\n", ", 2 versions kept"):
         check(f"people read '{wanted!r}'", wanted in lines, lines)
     check("people read the table", re.search(r"^ +16 +1000 +80 +70 +0$", lines, re.M), lines)
@@ -291,12 +300,29 @@ def unsound_files(folder):
         ("a file of a few bytes", spoilt("short", cut=100), ": truncated: 100 bytes"),
         ("a file of a header", spoilt("headless", cut=4096), f": truncated: 4096 bytes of {size}"),
         ("a file cut short by a byte", spoilt("cut", cut=size - 1), f": truncated: {size - 1} bytes of {size}"),
-        ("a newer file", spoilt("newer", (VERSION, b"\x63")), ": of version 99, newer; this is version 2"),
+        ("a newer file", spoilt("newer", (VERSION, b"\x63")), ": of version 99, newer; this is version 3"),
         ("a version before the first", spoilt("zeroth", (VERSION, b"\0")), ": of version 0, older"),
+        ("the first version", spoilt("first", (VERSION, b"\1")), ": of version 1, older; this is version 3, which "
+         "cannot read it: move the file away and start anew"),
+        ("the second version", spoilt("second", (VERSION, b"\2")), ": of version 2, older; this is version 3"),
         ("another byte order", spoilt("swapped", (BYTE_ORDER, b"\1\2\3\4")), ": written on a machine of another byte order"),
         ("a damaged header", spoilt("damaged", (MAX_KEYS, b"\x77")), ": damaged: the header's checksum is wrong"),
         ("a file half written", spoilt("half", (READY, b"\0")), ": half-written: its maker did not finish"),
         ("a table out of place", spoilt("astray", (TABLE_0, b"\1")), ": damaged: the header contradicts itself"),
+        ("a table that is nowhere", spoilt("lost", (TABLE_0, bytes(8))), ": damaged: the header contradicts itself"),
+        ("a table of another size", spoilt("fat", (TABLE_0 + 8, struct.pack("=Q", 4096))), ": damaged: the header contradicts itself"),
+        ("a table over another", spoilt("over", (LOG_TABLE, struct.pack("=Q", word(good, TABLE_0)))),
+         ": damaged: the header contradicts itself"),
+        ("a table behind the end", spoilt("behind", (LOG_TABLE, struct.pack("=Q", size))),
+         ": damaged: the header contradicts itself"),
+        ("a size that no tables give", spoilt("odd", (BYTES, struct.pack("=Q", size - 4096))),
+         ": damaged: the header contradicts itself"),
+        ("a clock at the end of time", spoilt("late", (OFFSET_NS, struct.pack("=q", 2**63 - 1))),
+         ": damaged: its clock is out of range"),
+        ("a clock before its beginning", spoilt("early", (OFFSET_NS, struct.pack("=q", -2**63))),
+         ": damaged: its clock is out of range"),
+        ("a stamp that no clock gives", spoilt("stamped", (OFFSET_NS + 8, struct.pack("=q", -1))),
+         ": damaged: its clock is out of range"),
         ("a folder", folder, ": not a regular file"),
         ("a pipe", fifo, ": not a regular file"),
     ]
@@ -326,11 +352,11 @@ def damage_inside(folder):
         patch(path, at, data)
         return path
 
-    resets = word(good, DIRECTORY_AT) + 40  # the last resets of keys: 64 lines
-    record = resets + 64 * 64
+    resets = word(good, DIRECTORY_AT) + RESETS_AT  # the last resets of keys: 64 lines
+    record = word(good, DIRECTORY_AT) + DIRECTORY
     rows = [
         ("a damaged directory", spoilt("d1", resets - 8, b"\x05"), ": damaged: its directory contradicts the header"),
-        ("a damaged record", spoilt("d2", record + 24 + 128 + 6544 + 1000, b"\x55"),
+        ("a damaged record", spoilt("d2", record + RECORD_HEAD + LIMIT_VERSION + 1000, b"\x55"),
          ": damaged: the record of the policy 'api' does not add up"),
         ("a damaged table", spoilt("d3", word(good, TABLE_0), b"\x20"),
          ": damaged: the table of 16-byte states contradicts itself"),
@@ -359,7 +385,7 @@ def convert_changes_size(folder):
         expect(f"convert to {size} keys", ["convert", path, "--max-keys", size], 0, "live keys    600 kept", "")
         again = info(path)
         check(f"to {size}: it is sound, and has room for them", again["sound"] and again["max_keys"] == keys, again)
-        check(f"to {size}: max_bytes follows", again["max_bytes"] == 256 * again["max_keys"], again)
+        check(f"to {size}: max_memory follows", again["max_memory"] == default_memory(keys, 128), again)
         check(f"to {size}: policies and the day it was made stay",
               (again["policies"], again["made_ns"]) == (told["policies"], told["made_ns"]), again)
         check(f"to {size}: answers are what they were", answers(path, now=now) == before)
@@ -372,8 +398,9 @@ def convert_changes_size(folder):
     use("forget", path, "brief")
     expect("back again", ["convert", path, "--max-keys", "1000"], 0, "live keys    600 kept")
     check("there and back again is the same size", len(contents(path)) == len(was))
-    expect("max_bytes that was chosen", ["convert", path, "--max-bytes", "300k"], 0, "max_bytes    256000 -> 300000")
-    expect("stays", ["convert", path, "--max-keys", "1001"], 0, "max_bytes    300000\n")
+    expect("max_memory that was chosen", ["convert", path, "--max-memory", "60M"], 0,
+           f"max_memory   {default_memory(1000, 128)} -> 60000000")
+    expect("stays", ["convert", path, "--max-keys", "1001"], 0, "max_memory   60000000\n")
     expect("more policies", ["convert", path, "--max-policies", "500"], 0, "max_policies 128 -> 500")
     expect("as few as there are", ["convert", path, "--max-policies", "5"], 0, "policies     5 kept")
     check("and answers are what they were", answers(path, now=now) == before)
@@ -386,8 +413,8 @@ def convert_refuses(folder):
     rows = [
         ("too few keys", ["--max-keys", "500"], "600 live keys of 16-byte states do not fit in room for 500; "
          "expected --max-keys 600 or more"),
-        ("too few bytes", ["--max-bytes", "1"], "live keys of 16-byte states do not fit in room for 1; "
-         "expected a larger --max-bytes"),
+        ("too few bytes", ["--max-memory", "1"], "live keys of 16-byte states do not fit in room for 1; "
+         "expected a larger --max-memory"),
         ("too few policies", ["--max-policies", "4"], "5 policies do not fit in 4; expected --max-policies 5 or more"),
         ("a name that is taken", ["--out", path + ".txt"], f"{path}.txt is there already; expected a new name"),
         ("its own name", ["--out", path], "is there already"),
@@ -422,7 +449,7 @@ def convert_refuses(folder):
 def convert_leaves_alone(folder):
     path = make(os.path.join(folder, "same"))
     before = footprint(path)
-    for args in ([], ["--max-keys", "1000"], ["--max-keys=1k", "--max-bytes=256k", "--max-policies=128"]):
+    for args in ([], ["--max-keys", "1000"], ["--max-keys=1k", f"--max-memory={default_memory(1000, 128)}", "--max-policies=128"]):
         expect(f"nothing to do: {args}", ["convert", path, *args], 0, "nothing was changed", "")
     check("then nothing is done", footprint(path) == before)
     expect("--out", ["convert", path, "--max-keys", "3k", "--out", path + ".new"], 0, f"new file     {path}.new", "")
@@ -488,87 +515,20 @@ def convert_survives_kills(folder):
     check("and leaves nothing over", sorted(os.listdir(folder)) == ["killed", "killed.bak"], os.listdir(folder))
 
 
-# ---- Version 1 --------------------------------------------------------------------------------------
-
-def make_v1(path, old):
-    subprocess.run([MAKE_V1, path, old], check=True)
-    return old
-
-
-def version_1_comes_forward(folder):
-    path = make(os.path.join(folder, "two"))
-    use("set", path, "api", "token-bucket 7/h burst=20")
-    use("set", path, "api", "token-bucket 5/h burst=30")
-    use("set", path, "gone", "5/s")
-    use("forget", path, "gone")
-    told = info(path)
-    old = make_v1(path, os.path.join(folder, "one"))
-    check("version 1 is smaller", os.path.getsize(old) < os.path.getsize(path))
-    error = use("open", old, fails=True)
-    check("an engine says what to do", "of version 1, older; this is version 2: `weir store convert` brings it forward" in error, error)
-    again = info(old)
-    same = ("max_keys", "max_bytes", "max_policies", "made_ns", "policies", "tables")
-    check("info reads version 1", again["version"] == 1 and all(again[k] == told[k] for k in same), again)
-    expect("and says that it is older", ["info", old], 0, "version      1, older: `weir store convert` brings it forward", "")
-
-    for args in ([], ["--max-keys", "5000"], ["--max-policies", "9"]):
-        new = os.path.join(folder, "new")
-        shutil.copy(old, new)
-        expect(f"convert {args} brings it forward", ["convert", new, *args], 0, "version      1 -> 2", "")
-        now = told["now_ns"] + 10**9
-        check(f"{args}: peeks answer what they would have", answers(new, now=now) == answers(path, now=now))
-        one, other = os.path.join(folder, "x"), os.path.join(folder, "y")
-        shutil.copy(path, one)
-        shutil.copy(new, other)
-        check(f"{args}: takes answer what they would have", answers(other, "take", now) == answers(one, "take", now))
-        check(f"{args}: policies and their versions are there", info(new)["policies"] == told["policies"], info(new))
-        check(f"{args}: the old file is kept", contents(new + ".bak") == contents(old))
-        expect(f"{args}: nothing more to do", ["convert", new], 0, "nothing was changed", "")
-
-
-def version_1_cut_short(folder):
-    """Decisions cut short in a file of version 1 are undone on the way, small states and large ones."""
+def convert_undoes(folder):
+    """Decisions cut short are undone on the way, small states and large ones."""
     path = make(os.path.join(folder, "whole"))
     told = info(path)
     before = answers(path, now=told["now_ns"])
     use("cut", path, "api", "k3")
-    old = make_v1(path, os.path.join(folder, "cut"))
-    check("info counts them", info(old)["unfinished"] == 1)
-    expect("convert undoes them", ["convert", old], 0, "undone       1 decision of killed processes", "")
-    check("and counts them", info(old)["recovered"] == told["recovered"] + 1)
-    check("then answers are what they were", answers(old, now=told["now_ns"]) == before)
+    check("info counts them", info(path)["unfinished"] == 1)
+    expect("convert undoes them", ["convert", path, "--max-keys", "1100"], 0,
+           "undone       1 decision of killed processes", "")
+    check("and counts them", info(path)["recovered"] == told["recovered"] + 1)
+    check("then answers are what they were", answers(path, now=told["now_ns"]) == before)
     use("cut", path, "log", "k3")
-    expect("of the present version too", ["convert", path, "--max-keys", "2k"], 0, "undone       1 decision", "")
-    check("with large states", answers(path, now=told["now_ns"]) == before)
-
-
-def version_1_damaged(folder):
-    path = make(os.path.join(folder, "two"), policies=POLICIES[:2])
-    old = make_v1(path, os.path.join(folder, "one"))
-    record, size = word(old, DIRECTORY_AT) + 32, os.path.getsize(old)
-    version = record + 24 + 128 + 3720  # the first of the policy 'api'
-    term = version + 8 + 16 * 8 + 16 * 48
-    rows = [
-        ("a damaged header", (MAX_KEYS, b"\x77"), None, ": damaged: the header's checksum is wrong"),
-        ("a file half written", (READY, b"\0"), None, ": half-written: its maker did not finish"),
-        ("a table out of place", (TABLE_0, b"\1"), None, ": damaged: the header contradicts itself"),
-        ("a file cut short", (READY, b"\1"), size - 4096, f": truncated: {size - 4096} bytes of {size}"),
-        ("too many terms", (version, b"\x77"), None, ": damaged: the record of the policy 'api' does not add up"),
-        ("an algorithm that there is not", (term, b"\x77"), None, "the policy 'api' does not add up"),
-        ("a limit that there cannot be", (term + 24, struct.pack("=q", -5)), None, "the policy 'api' does not add up"),
-        ("a zone without an end", (term + 128, b"x" * 48), None, "the policy 'api' does not add up"),
-        ("a directory of another size", (record - 8, b"\x07"), None, ": damaged: its directory contradicts the header"),
-    ]
-    for sentence, (at, data), cut, said in rows:
-        bad = os.path.join(folder, "bad")
-        shutil.copy(old, bad)
-        patch(bad, at, data)
-        if cut:
-            os.truncate(bad, cut)
-        before = footprint(bad)
-        expect(f"version 1: info tells of {sentence}", ["info", bad], 1, None, said)
-        expect(f"version 1: {sentence} is not converted", ["convert", bad], 1, "", said)
-        check(f"version 1: {sentence} is left alone", footprint(bad) == before)
+    expect("of large states too", ["convert", path, "--max-keys", "2k"], 0, "undone       1 decision", "")
+    check("with the same answers", answers(path, now=told["now_ns"]) == before)
 
 
 # ---- reset ------------------------------------------------------------------------------------------
@@ -592,10 +552,6 @@ def reset_starts_anew(folder):
     use("set", path, "log", "sliding-log 20/1h")
     use("take", path, "log", "k", 10, 1)
     check("it can be used", live(path) == 10)
-
-    old = make_v1(make(os.path.join(folder, "two")), os.path.join(folder, "one"))
-    expect("reset of version 1", ["reset", old, "--yes"], 0, "policies     5 kept", "")
-    check("brings it forward", info(old)["version"] == 2 and live(old) == 0)
 
 
 def reset_asks(folder):
@@ -636,7 +592,6 @@ def documentation_is_true(folder):
         if name == "logins":
             use("set", os.path.join(folder, "limits"), name, "sliding-log 5/1h min-interval=1s")
         use("take", os.path.join(folder, "limits"), name, "k", keys, 1 if name == "logins" else 100)
-    make_v1(os.path.join(folder, "limits"), os.path.join(folder, "old"))
     with open(os.path.join(ROOT, "docs", "reference", "store.md"), encoding="utf-8") as file:
         page = file.read()
     for command, printed in documented(page):
@@ -649,15 +604,15 @@ def documentation_is_true(folder):
 
 
 def main():
-    global WEIR, USE_FILE, MAKE_V1
-    WEIR, USE_FILE, MAKE_V1 = map(os.path.abspath, sys.argv[1:4])
+    global WEIR, USE_FILE
+    WEIR, USE_FILE = map(os.path.abspath, sys.argv[1:3])
     os.environ.pop("NO_COLOR", None)
     usage_errors()
     help_is_there()
     for part in (info_tells, info_is_safe_in_use, info_on_a_terminal, info_of_the_unsound, damage_inside,
                  convert_changes_size, convert_refuses, convert_leaves_alone,
-                 convert_keeps_as_many_as_there_is_room_for, convert_survives_kills, version_1_comes_forward,
-                 version_1_cut_short, version_1_damaged, reset_starts_anew, reset_asks, documentation_is_true):
+                 convert_keeps_as_many_as_there_is_room_for, convert_survives_kills, convert_undoes,
+                 reset_starts_anew, reset_asks, documentation_is_true):
         with tempfile.TemporaryDirectory() as folder:
             try:
                 part(folder)

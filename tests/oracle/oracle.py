@@ -128,21 +128,78 @@ class Term:
         """A bucket as good as new is new: it remembers nothing of its reservations."""
         return s
 
+    def step_back(self, s, now, zero):
+        return s
+
+    def by_low(self, s, now):
+        return False
+
 
 # ---------------------------------------------------------------- buckets
 
-# `lost`: the act time of the last reservation is no longer known, until D is found past.
-Due = namedtuple("Due", "D lost")
+# `lost`: the act time of the last reservation is no longer known, until D is found past. `reserved`: more was owed
+# than M when it was charged. `low`: the clock has stepped back, and this is the second due time; else None.
+Due = namedtuple("Due", "D lost reserved low", defaults=(False, None))
+FORGIVEN = 1 << 39                          # the largest count of a bucket that has room for a second due time
+STALE = 10 * 10**9                          # a clock may be read, and told so much later
+
+
+def cut(x):
+    """To its 34 highest binary digits."""
+    shift = max(0, x.bit_length() - 34)
+    return x >> shift << shift
 
 
 class Bucket(Term):
     """One number, the due time D; B is the limit reported."""
+
+    patient_behind = True       # honours patience while the clock is behind
 
     def zero_due(self, born):
         return Fraction(0)
 
     def zero(self, born):
         return Due(self.zero_due(born), False)
+
+    def most(self):
+        """M: what may be owed as soon as it is charged; None if nobody knows."""
+        return ceil(self.limit * self.T) if self.count <= FORGIVEN else None
+
+    def more_than_most(self, D, now):
+        return self.most() is not None and ceil(D) - now > self.most()
+
+    def step_back(self, s, now, zero):
+        """Whoever looks at a key notes that the clock has stepped back."""
+        if s.low is not None or s.lost or s.reserved or s.D <= zero.D or not self.more_than_most(s.D, now + STALE):
+            return s
+        H = ceil(s.D)
+        return Due(Fraction(H), False, False, H - cut(H - now - self.most()))
+
+    def by_low(self, s, now):
+        return s.low is not None and self.more_than_most(s.D, now)
+
+    def read(self, s, now):
+        """The due time that decides."""
+        return s.low if self.by_low(s, now) else s.D
+
+    def behind(self, H, low):
+        return Due(Fraction(H), False, False, H - cut(H - ceil(low)))
+
+    def decide(self, s, now, cost, patience):
+        plain = Due(self.read(s, now), False)
+        if not self.by_low(s, now):
+            return self.judge(plain, now, cost, patience)
+        answer = self.judge(plain, now, cost, patience if self.patient_behind else 0)
+        reason, _, retry = answer
+        if reason == OK or retry == NEVER:
+            return answer
+        caught_up = ceil(s.D) - now - self.most()
+        by_D = self.judge(Due(s.D, False), now, cost, patience)
+        waits_for_D = not self.patient_behind and patience > 0
+        if waits_for_D and by_D[0] == OK:
+            return by_D
+        then = (by_D[2] or 0) if waits_for_D else max(caught_up, by_D[2] or 0)
+        return refuse(reason, then if retry >= caught_up else min(retry, then))
 
     def patience(self, D, now, cost, patience):
         """None for a reservation that would reach the end of time."""
@@ -152,14 +209,25 @@ class Bucket(Term):
         return max(D, now) + cost * self.T
 
     def charge(self, s, now, cost):
-        return Due(self.after(s.D, now, cost), s.lost and s.D > now)
+        if self.by_low(s, now) and (self.patient_behind or self.judge(Due(s.low, False), now, cost, 0)[0] == OK):
+            return self.behind(min(TOP, ceil(s.D + cost * self.T)), self.after(s.low, now, cost))
+        D = self.after(s.D, now, cost)
+        return Due(D, s.lost and s.D > now, self.more_than_most(D, now))
 
     def deny(self, s, now, cost):
-        raised = min(self.after(s.D, now, cost), now + self.limit * self.T)
-        return Due(max(s.D, raised), s.lost and s.D > now)
+        D = self.read(s, now)
+        raised = min(self.after(D, now, cost), now + self.limit * self.T)
+        if raised <= D:
+            return s._replace(lost=s.lost and s.D > now)
+        if self.by_low(s, now):
+            return self.behind(ceil(s.D), raised)
+        return Due(raised, s.lost and s.D > now, self.more_than_most(raised, now))
 
     def remaining(self, s, now):
-        return max(0, floor(self.limit - (max(s.D, now) - now) / self.T))
+        return self.room(self.read(s, now), now)
+
+    def room(self, D, now):
+        return max(0, floor(self.limit - (max(D, now) - now) / self.T))
 
     def reset_after(self, s, now, zero):
         if s.D <= zero.D:
@@ -171,20 +239,27 @@ class Bucket(Term):
         return D - self.limit * self.T > now
 
     def refund(self, s, now, n, zero):
-        D = max(s.D - n * self.T, now, zero.D)
-        if D >= s.D:
+        before = self.read(s, now)
+        D = max(before - n * self.T, now, zero.D)
+        if D >= before:
             return s, 0
-        return Due(D, s.lost or self.waiting(s.D, now)), floor((s.D - D) / self.T)
+        back = floor((before - D) / self.T)
+        if self.by_low(s, now):
+            lower = before - ceil(D)
+            return (Due(s.D - lower, False, False, s.low - lower) if lower else s), back
+        if s.low is not None:
+            return Due(D, False), back
+        return s._replace(D=D, lost=s.lost or self.waiting(s.D, now)), back
 
     def give_back(self, s, now, n, zero, lost):
         """A cancel of n events: whole ones, and no further than refund would go."""
         D = max(s.D - n * self.T, now, zero.D)
         back = floor((s.D - D) / self.T)
-        return (Due(D, lost), back) if back > 0 else (s, 0)
+        return (s._replace(D=D, lost=lost), back) if back > 0 else (s, 0)
 
     def cancel_due(self, s, now, cost, act, zero):
         """The cancel of token-bucket and pacer."""
-        if act < now or s.lost:
+        if act < now or s.lost or s.low is not None:
             return s, 0
         last = s.D - self.limit * self.T
         S = max(0, ceil((last - act) / self.T), ceil((last - act + 1) / self.T) - 1)
@@ -194,17 +269,24 @@ class Bucket(Term):
     def convert(self, s, old, at, old_zero):
         if s.D <= at:
             return Due(Fraction(ceil(s.D)), False)
+        if s.low is not None:
+            H, low = (ceil(self.carried(D, old, at)) for D in (s.D, s.low))
+            return self.behind(H, low) if self.most() is not None and H > low else Due(Fraction(H), True)
+        D = self.carried(s.D, old, at)
         lost = s.lost or (s.D > old_zero.D and old.waiting(s.D, at))
-        return self.on_grid(at + (s.D - at) * self.T / old.T, lost)
+        return Due(D, lost, s.reserved or self.more_than_most(D, at))
+
+    def carried(self, D, old, at):
+        return D if D <= at else self.on_grid(at + (D - at) * self.T / old.T)
 
     def forget(self, s, zero):
         return zero if s.D <= zero.D else s
 
-    def on_grid(self, D, lost):
+    def on_grid(self, D):
         """D is a whole number of nanoseconds and a remainder in 1/count: rounded up to that."""
         if D > TOP:
             raise OverflowError("a due time after the last time there is")
-        return Due(Fraction(ceil(D * self.count), self.count), lost)
+        return Fraction(ceil(D * self.count), self.count)
 
 
 class TokenBucket(Bucket):
@@ -219,7 +301,9 @@ class TokenBucket(Bucket):
             return Fraction(0)
         return born + (self.burst - self.initial) * self.T
 
-    def decide(self, s, now, cost, patience):
+    patient_behind = False
+
+    def judge(self, s, now, cost, patience):
         if cost > self.burst:
             return refuse(TOO_BIG, NEVER)
         patience = self.patience(s.D, now, cost, patience)
@@ -244,7 +328,7 @@ class LeakyBucket(Bucket):
             return 0
         return max(0, ceil(D - self.delay * self.T - now))
 
-    def decide(self, s, now, cost, patience):
+    def judge(self, s, now, cost, patience):
         if cost > self.capacity:
             return refuse(TOO_BIG, NEVER)
         patience = self.patience(s.D, now, cost, patience)
@@ -254,18 +338,23 @@ class LeakyBucket(Bucket):
             return refuse(LIMITED, max(ceil(over), wait - patience))
         return grant(wait)
 
-    def remaining(self, s, now):
-        if self.delay is not None and s.D > now + self.delay * self.T:
+    def room(self, D, now):
+        if self.delay is not None and D > now + self.delay * self.T:
             return 0
-        return super().remaining(s, now)
+        return super().room(D, now)
+
+    def waiting(self, D, now):
+        return self.delay is not None and D - self.delay * self.T > now
 
     def cancel(self, s, now, cost, act, zero):
-        if self.delay is None or act < now or s.lost or cost > self.capacity:
+        if self.delay is None or act < now or s.lost or s.low is not None or cost > self.capacity:
             return s, 0
-        own = ceil(s.D - cost * self.T - self.delay * self.T)
-        if own == act or own < act == now:
-            return self.give_back(s, now, cost, zero, act == now and ceil(s.D - self.delay * self.T) > now)
-        return s, 0
+        own = s.D - cost * self.T - self.delay * self.T
+        if act > now and (ceil(own) != act or ceil(own - self.T) >= act):
+            return s, 0
+        if act == now and self.waiting(s.D - self.T, now):
+            return s, 0
+        return self.give_back(s, now, cost, zero, False)
 
 
 class Pacer(Bucket):
@@ -289,7 +378,12 @@ class Pacer(Bucket):
         over = min(TOP, ceil(after - ((1 + self.slack) * self.T + min(self.queue * self.T, LONGEST)))) - now
         return wait, wait - min(patience, self.max_wait), over
 
-    def decide(self, s, now, cost, patience):
+    def most(self):
+        if self.count > FORGIVEN:
+            return None
+        return min(ceil((1 + self.slack + self.queue) * self.T), LONGEST, ceil(self.limit * self.T) + self.max_wait)
+
+    def judge(self, s, now, cost, patience):
         _, too_long, too_many = self.tests(now, now, cost, patience)
         if too_long > 0 or too_many > 0:
             return refuse(TOO_BIG, NEVER)
@@ -313,7 +407,10 @@ class SmoothBursty(Bucket):
     def zero_due(self, born):
         return Fraction(born + self.max_burst)
 
-    def decide(self, s, now, cost, patience):
+    def most(self):
+        return None
+
+    def judge(self, s, now, cost, patience):
         if self.after(s.D, now, cost) >= TOP:
             return refuse(TOO_BIG, NEVER)
         wait = max(0, ceil(s.D - self.max_burst - now))
@@ -326,8 +423,8 @@ class SmoothBursty(Bucket):
             return s
         return Due(max(s.D, now + self.max_burst + cost * self.T), s.lost)
 
-    def remaining(self, s, now):
-        return self.limit if s.D - self.max_burst <= now else 0
+    def room(self, D, now):
+        return self.limit if D - self.max_burst <= now else 0
 
     def convert(self, s, old, at, old_zero):
         if s.D - old.max_burst > at:
@@ -336,11 +433,17 @@ class SmoothBursty(Bucket):
             D = at + self.max_burst             # nothing was stored, so nothing is
         else:
             D = at + max(0, s.D - at) * Fraction(self.max_burst, old.max_burst)
-        return self.on_grid(D, s.lost)
+        return Due(self.on_grid(D), s.lost)
 
 
 class MinInterval(Bucket):
-    def decide(self, s, now, cost, patience):
+    def waiting(self, D, now):
+        return False
+
+    def room(self, D, now):
+        return 1 if D <= now else 0
+
+    def judge(self, s, now, cost, patience):
         if cost > 1:
             return refuse(TOO_BIG, NEVER)
         if s.D > now:
@@ -783,6 +886,7 @@ class Sim:
             version = oldest
         for v in range(version, len(self.versions) - 1):
             states = self.step(self.versions[v], states, *self.versions[v + 1][:2])
+        states = [t.step_back(s, self.now, z) for t, s, z in zip(terms, states, zeros)]
         self.keep(key, states)
         return terms, zeros, states
 
@@ -836,10 +940,25 @@ class Sim:
             return self.stands(terms, zeros, after, would[0] if would else OK, wait), after, acts
         first = refusers[0]
         # As things stand after the call: a refused event that counts delays the retry too.
-        retries = [terms[i].decide(after[i], self.now, cost, patiences[i])[2] for i in refusers]
+        # So does one that a term granted, and counted for nothing.
+        counted = [i for i, t in enumerate(terms) if answers[i][0] == OK and t.count_denied and not t.shadow]
+        again = [terms[i].decide(after[i], self.now, cost, patiences[i]) for i in refusers + counted]
+        retries = [retry for _, _, retry in again if retry is not None]
+        retry = NEVER if NEVER in retries else self.all_grant(terms, after, cost, patiences, max(retries))
         left = min(t.remaining(s, self.now) for t, s in zip(terms, after))
         return Verdict(False, answers[first][0], terms[first].limit, left, None,
-                       NEVER if NEVER in retries else max(retries), self.reset_after(terms, zeros, after)), after, None
+                       retry, self.reset_after(terms, zeros, after)), after, None
+
+    def all_grant(self, terms, states, cost, patiences, retry):
+        """A key that is behind may grant before the clock has caught up, and refuse just after: the first time that
+        suits all."""
+        before = None
+        while retry != before:
+            before = retry
+            for t, s, p in zip(terms, states, patiences):
+                if getattr(s, "low", None) is not None and not t.shadow and self.now + retry <= LONGEST:
+                    retry += t.decide(s, self.now + retry, cost, p)[2] or 0
+        return retry
 
     def give_back(self, key, method):
         """Refund or cancel on every term; what came back, and the key as it then stands."""

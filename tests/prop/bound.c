@@ -131,17 +131,20 @@ static void check_token_bucket(struct prop_case *c, const struct prop_ledger *l)
 }
 
 /* Admitted: capacity and the rate. With a delay they leave at the rate too: but for the last one,
- * which waits for those before it and not for itself. (Unless one was cancelled whose water others
- * had been told to wait for: whoever takes its place may act before they do.) */
+ * which waits for those before it and not for itself; and with it no more than capacity and the
+ * rate. Whoever cancels changes none of that for those who still wait. */
 static void check_leaky_bucket(struct prop_case *c, const struct prop_ledger *l)
 {
     const struct weir_term *t = &c->m->term;
     const struct promise in = {.stock = events(c, t->burst), .by_admission = true};
     const struct promise out = {.stock = events(c, weir__max(0, t->delay)), .last_is_free = true};
+    const struct promise whole = {.stock = events(c, t->burst)};
 
     check_rate(c, l, &in);
-    if (t->delay != WEIR_NONE && !l->cancelled)
-        check_rate(c, l, &out);
+    if (t->delay == WEIR_NONE)
+        return;
+    check_rate(c, l, &out);
+    check_rate(c, l, &whole);
 }
 
 /* A cost above 1 + slack acts whole, with the last of its turns: an interval that starts with it

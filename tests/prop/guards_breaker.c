@@ -140,7 +140,10 @@ static void model_probe(struct model *m, const struct weir_term *t, int64_t now_
         model_open(m, longer(t, m->open_ns), now_ns);
     } else if (done) {
         m->stand = WEIR_CLOSED;
-        m->n = 0;
+        m->n = t->preset == WEIR_PRESET_HYSTRIX;
+        m->ended[0].at_ns = now_ns;
+        m->ended[0].error = error;
+        m->ended[0].slow = slow;
     }
 }
 
@@ -177,6 +180,22 @@ static void check_retry(struct trial *t, const struct weir_verdict *v)
     expect(t, asked(t, 1, then, 0).allowed, "does not let in when it said");
 }
 
+/* `remaining` is the largest cost that is let in: any, or none. */
+static void check_remaining(struct trial *t)
+{
+    const int64_t left = asked(t, 0, t->now_ns, UINT64_MAX).remaining;
+
+    expect(t, left == 0 || left == t->m.limit, "remaining is %" PRId64, left);
+    expect(t, asked(t, weir__max(1, left), t->now_ns, UINT64_MAX).allowed == (left > 0),
+           "remaining is %" PRId64 ", and that is not so", left);
+}
+
+/* The probes that were let in, as the state has them. */
+static int64_t probes_out(const struct trial *t)
+{
+    return weir__state_part(&t->key.s) & UINT32_MAX;
+}
+
 /* To a moment that may matter, or a little on. */
 static void move_on(struct trial *t)
 {
@@ -206,6 +225,7 @@ void law_breaker(struct trial *t)
         move_on(t);
         model_pass(&model, &t->term, t->now_ns);
         check_forgotten(t);
+        check_remaining(t);
         if (t->calls < CALLS && (t->calls == 0 || odds(t, 2))) {
             const bool expected = model_enters(&model, &t->term, t->now_ns);
             const struct weir_verdict v = enter(t, range(t, 1, 9), 0);
@@ -239,10 +259,9 @@ static void get_lost(struct trial *t)
         else
             leave(t, (int)range(t, 0, t->calls - 1),
                   odds(t, 3) ? WEIR_SUCCESS : (enum weir_outcome)range(t, 1, WEIR_IGNORE));
-        expect(t,
-               look(t).stand != WEIR_HALF_OPEN ||
-                   asked(t, 1, t->now_ns, 0).remaining <= t->m.term.probes,
+        expect(t, look(t).stand != WEIR_HALF_OPEN || probes_out(t) <= t->m.term.probes,
                "more probes than there are");
+        check_remaining(t);
     }
 }
 

@@ -1,6 +1,7 @@
 /* (a) The bound holds over every interval, whatever the gaps: for what was not refunded, and for
  *     what is left when reservations were cancelled, out of the middle too.
- * (f) A clock that steps back mints nothing: the same bound, with the clock's steps undone. */
+ * (f) A clock that steps back mints nothing: the same bound, with the clock's steps undone; and in the
+ *     time that really passes, where callers' clocks differ. */
 #include "prop.h"
 
 #include <inttypes.h>
@@ -8,24 +9,56 @@
 
 #define STEPS 70
 
-/* An event's time is the clock's, or that of the newest event before it if the clock stepped back:
- * a state knows no other time than that of what it granted. */
+/* Whether the key goes by the clock since that stepped back. */
+static bool goes_by_low(const struct prop_case *c)
+{
+    return weir__state_is_behind(c->m, c->state) && c->state->fresh_ns - c->now_ns > c->m->most_ns;
+}
+
+/* A bucket that counts what it denies knows the time of that too. */
+static bool counts(const struct prop_case *c)
+{
+    return c->m->mark != 0 && c->m->term.count_denied;
+}
+
+/* Somebody has asked, whatever came of it: a key that is behind goes by the clock since that stepped
+ * back, any other by the highest that it was charged at. What was refunded is forgotten, its time too. */
+static void pass(struct prop_ledger *l, const struct prop_case *c, bool charged)
+{
+    const bool by_low = goes_by_low(c);
+
+    if (l->n == 0 && !l->behind && !by_low)
+        l->time_ns = l->high_ns = c->now_ns;
+    if (by_low && !l->behind)
+        l->low_ns = c->now_ns;
+    if (by_low && charged && c->now_ns > l->low_ns) {
+        l->time_ns = weir__add_sat(l->time_ns, c->now_ns - l->low_ns);
+        l->low_ns = c->now_ns;
+    }
+    if (!by_low && charged && c->now_ns > l->high_ns)
+        l->time_ns = weir__add_sat(l->time_ns, c->now_ns - l->high_ns);
+    if (charged)
+        l->high_ns = weir__max(l->high_ns, c->now_ns);
+    l->behind = weir__state_is_behind(c->m, c->state);
+}
+
 static void add(struct prop_ledger *l, const struct prop_case *c, int64_t cost, int64_t wait_ns)
 {
-    const int64_t act = weir__add_sat(c->now_ns, wait_ns);
-    int64_t high = c->now_ns;
+    const int64_t asked = weir__add_sat(c->now_ns, wait_ns);
+    int64_t since;
 
     if (cost == 0 || l->n == PROP_STEPS)
         return;
-    for (int i = 0; i < l->n; i++)
-        high = weir__max(high, l->event[i].at_ns);
-    l->event[l->n++] = (struct prop_event){.at_ns = high,
-                                           .act_ns = weir__max(high, act),
-                                           .asked_act = act,
-                                           .cost = cost,
-                                           .whole = cost,
-                                           .label = c->state->fresh_ns,
-                                           .rounded = wait_ns > 0};
+    since = l->behind ? l->low_ns : l->high_ns;
+    l->event[l->n++] =
+        (struct prop_event){.at_ns = l->time_ns,
+                            .act_ns = weir__add_sat(l->time_ns, weir__max(0, asked - since)),
+                            .asked_act = asked,
+                            .cost = cost,
+                            .whole = cost,
+                            .high_ns = l->high_ns,
+                            .label = c->state->fresh_ns,
+                            .rounded = wait_ns > 0};
 }
 
 static void drop(struct prop_ledger *l, int i)
@@ -47,6 +80,10 @@ static void shrink(struct prop_ledger *l, int64_t n, int64_t now_ns)
         n -= part;
         if (newest->cost == 0 || newest->asked_act > now_ns)
             l->n--;
+    }
+    if (l->n > 0 && l->event[l->n - 1].high_ns < l->high_ns) {
+        l->high_ns = l->event[l->n - 1].high_ns;
+        l->time_ns = l->event[l->n - 1].at_ns;
     }
 }
 
@@ -73,15 +110,21 @@ static void take(struct prop_case *c, struct prop_ledger *l, int64_t cost, int64
     const struct weir_verdict v = prop_take(c, cost, patience);
 
     check_wait(c, &v, v.allowed ? patience : 0);
+    pass(l, c, cost > 0 && (v.allowed || counts(c)));
     if (v.allowed)
         add(l, c, cost, v.wait_ns);
 }
 
+/* One who waits while the key goes by one clock may act when it goes by another: no reading of time
+ * covers both. */
 static void take_any(struct prop_case *c, struct prop_ledger *l)
 {
     const int64_t cost = prop_cost(c), patience = prop_patience(c);
+    const struct weir__ask nothing = prop_ask(c, c->now_ns, 0, 0);
+    struct weir_verdict v;
 
-    take(c, l, cost, patience);
+    weir__peek(c->m, c->state, &nothing, &v);
+    take(c, l, cost, goes_by_low(c) ? 0 : patience);
 }
 
 /* What is reported is in whole events. Where less came back than was asked, a part of one more
@@ -91,6 +134,7 @@ static void refund(struct prop_case *c, struct prop_ledger *l)
     const int64_t n = prop_odds(&c->rng, 2) ? prop_range(&c->rng, 1, 3) : prop_cost(c);
     const int64_t back = prop_refund(c, n);
 
+    pass(l, c, false);
     shrink(l, back < n ? back + 1 : back, c->now_ns);
 }
 
@@ -160,9 +204,12 @@ static void run(struct prop_case *c, bool back)
     bool refunds;
 
     prop_open(c, PROP_ANY, 1);
-    /* A window whose newest events are refunded knows no more that the clock had been there. */
-    refunds = prop_odds(&c->rng, 3) && (!back || c->algorithm >= WEIR_TOKEN_BUCKET);
-    for (int i = 0; i < STEPS && !c->failed; i++) {
+    /* A window whose newest events are refunded knows no more that the clock had been there; and of a
+     * key that goes by two clocks nobody can say by which of them an event is given back. */
+    refunds =
+        prop_odds(&c->rng, 3) && (!back || (c->algorithm >= WEIR_TOKEN_BUCKET && c->m->mark == 0));
+    /* A clock that ran through all of time twice has no reading that fits. */
+    for (int i = 0; i < STEPS && !c->failed && l.time_ns < INT64_MAX; i++) {
         if (!prop_odds(&c->rng, 3))
             prop_move(c, back);
         if (refunds && prop_odds(&c->rng, 8))
@@ -170,6 +217,7 @@ static void run(struct prop_case *c, bool back)
         else
             take_any(c, &l);
     }
+    l.n -= l.time_ns == INT64_MAX; /* the event at which it ended */
     prop_bound(c, &l);
 }
 
@@ -181,6 +229,57 @@ void prop_law_bound(struct prop_case *c)
 void prop_law_clock(struct prop_case *c)
 {
     run(c, true);
+}
+
+/* What was granted between any two events, in the time that really passes: a bucketful, the rate, and
+ * once what the later clock is ahead of the earlier one, a bucketful at most. */
+static void check_skew(struct prop_case *c, const struct prop_ledger *l, int64_t skew_ns)
+{
+    const weir__u128 period = weir__wide(c->m->term.period_ns);
+    const weir__u128 count = weir__wide(c->m->term.count);
+    const weir__u128 stock = weir__wide(c->m->limit) * period, skew = weir__wide(skew_ns) * count;
+
+    for (int i = 0; i < l->n; i++) {
+        weir__u128 used = 0;
+
+        for (int j = i; j < l->n; j++) {
+            const weir__u128 t = weir__wide(l->event[j].at_ns - l->event[i].at_ns);
+
+            used += weir__wide(l->event[j].cost) * period;
+            prop_expect(c, used <= stock + (skew < stock ? skew : stock) + t * count,
+                        "%" PRIu64 " periods' worth in %" PRId64 " ns, with clocks %" PRId64
+                        " ns apart",
+                        (uint64_t)(used / period), (int64_t)t, skew_ns);
+        }
+    }
+}
+
+/* Two callers, whose clocks both run and differ by anything, who ask in any order. */
+void prop_law_skew(struct prop_case *c)
+{
+    const int64_t late = INT64_C(1) << 60;
+    struct prop_ledger l = {.n = 0};
+    int64_t real_ns, skew_ns;
+
+    prop_open(c, prop_odds(&c->rng, 4) ? PROP_DENSE : PROP_HUMAN, 1);
+    skew_ns = prop_odds(&c->rng, 2) ? prop_range(&c->rng, 0, 3 * c->m->term.period_ns)
+                                    : prop_any_size(&c->rng, 0, late);
+    real_ns = weir__min(c->now_ns, late);
+    for (int i = 0; i < STEPS && !c->failed; i++) {
+        const int64_t cost = prop_cost(c);
+        struct weir_verdict v;
+
+        if (!prop_odds(&c->rng, 3)) {
+            c->now_ns = real_ns;
+            prop_move(c, false);
+            real_ns = weir__min(c->now_ns, 2 * late);
+        }
+        c->now_ns = prop_odds(&c->rng, 2) ? real_ns + skew_ns : real_ns;
+        v = prop_take(c, cost, 0);
+        if (v.allowed && cost > 0)
+            l.event[l.n++] = (struct prop_event){.at_ns = real_ns, .cost = cost};
+    }
+    check_skew(c, &l, skew_ns);
 }
 
 void prop_law_cancel(struct prop_case *c)

@@ -16,12 +16,17 @@
 #include "prop.h"
 
 #define BASE_SEED 1000000
+/* Of smooth-warmup a join keeps the rate, not the warm-up (src/algo/smooth_warmup.c). */
+#define ALL_BUT_WARMUP (((1u << PROP_ALGORITHMS) - 1) & ~(1u << WEIR_SMOOTH_WARMUP))
 
 const struct prop_law PROP_LAWS[] = {
     {"bound", "the bound holds over every interval", prop_law_bound, 20000, 0},
     {"cancel", "so it does when reservations are cancelled", prop_law_cancel, 60000,
      1u << WEIR_TOKEN_BUCKET | 1u << WEIR_LEAKY_BUCKET | 1u << WEIR_PACER},
     {"clock", "a clock that steps back mints nothing", prop_law_clock, 20000, 0},
+    {"skew", "callers whose clocks differ keep the bound together", prop_law_skew, 40000,
+     1u << WEIR_TOKEN_BUCKET | 1u << WEIR_LEAKY_BUCKET | 1u << WEIR_PACER |
+         1u << WEIR_MIN_INTERVAL},
     {"denial", "a denial changes nothing", prop_law_denial, 10000, 0},
     {"retry", "retry_after is exact", prop_law_retry, 10000, 0},
     {"remaining", "remaining is what would be granted", prop_law_remaining, 10000, 0},
@@ -33,6 +38,11 @@ const struct prop_law PROP_LAWS[] = {
     {"refund", "refund returns what was taken and no more", prop_law_refund, 10000, 0},
     {"carry", "a live change carries over what is used", prop_law_carry, 20000, 0},
     {"change", "a forgotten key and a fresh one agree after a change", prop_law_change, 20000, 0},
+    {"join", "states join in any order, any number of times", prop_law_join, 30000, 0},
+    {"binds", "a join refuses what any of the joined would", prop_law_binds, 30000, ALL_BUT_WARMUP},
+    {"chain", "evicted, joined and back, a key gains nothing", prop_law_chain, 30000, 0},
+    {"owes", "a state of an unknown version owes its limit", prop_law_owes, 10000, 0},
+    {"share", "the share owed is all of a limit at most", prop_law_share, 20000, 0},
     {"several", "several terms are all or nothing", prop_law_several, 10000, 0},
     {"text", "printed and parsed, a limit is the same", prop_law_text, 10000, 0},
 };

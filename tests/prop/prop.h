@@ -55,7 +55,16 @@ void prop_term(struct prop_rng *r, enum weir_algorithm algorithm, enum prop_flav
 
 /* ---- A case (stage.c) ---------------------------------------------------------------------- */
 
-enum prop_verb { PROP_TAKE, PROP_REFUND, PROP_CANCEL, PROP_CHANGE, PROP_FORGET };
+enum prop_verb {
+    PROP_TAKE,
+    PROP_REFUND,
+    PROP_CANCEL,
+    PROP_CHANGE,
+    PROP_FORGET,
+    PROP_JOIN,
+    PROP_COPY,
+    PROP_RESET
+};
 
 struct prop_step {
     enum prop_verb verb;
@@ -150,15 +159,22 @@ struct prop_event {
     int64_t asked_act; /* as the caller knows it: now + wait                             */
     int64_t cost;      /* what is left of it                                             */
     int64_t whole;     /* what it was                                                    */
+    int64_t high_ns;   /* the highest clock of any event so far                          */
     int64_t label;     /* fixed-window: the window that it was counted in                */
     bool rounded;      /* it waited, and waits are rounded up by less than a nanosecond  */
 };
 
-/* What was granted and not given back. */
+/* What was granted and not given back, and the time in which the bound must hold. That is the clock's,
+ * or that of the newest event before it if the clock stepped back: a state knows no other time than
+ * that of what it granted. A bucket that has noted that the clock stepped back (algo/due.c) lets time
+ * pass there too: what the clock runs through since then. */
 struct prop_ledger {
     struct prop_event event[PROP_STEPS];
     int n;
-    bool cancelled; /* some were dropped */
+    bool cancelled;          /* some were dropped */
+    bool behind;             /* the key goes by the clock since it stepped back */
+    int64_t time_ns;         /* the time that passed; of a clock that never stepped back, it  */
+    int64_t high_ns, low_ns; /* the highest clock of an event; and since it stepped back      */
 };
 
 /* The promise of the algorithm's essay, over every interval. */
@@ -168,6 +184,7 @@ void prop_bound(struct prop_case *c, const struct prop_ledger *l);
 
 void prop_law_bound(struct prop_case *c);
 void prop_law_clock(struct prop_case *c);
+void prop_law_skew(struct prop_case *c);
 void prop_law_cancel(struct prop_case *c);
 void prop_law_denial(struct prop_case *c);
 void prop_law_retry(struct prop_case *c);
@@ -180,6 +197,11 @@ void prop_law_drift(struct prop_case *c);
 void prop_law_refund(struct prop_case *c);
 void prop_law_carry(struct prop_case *c);
 void prop_law_change(struct prop_case *c);
+void prop_law_join(struct prop_case *c);
+void prop_law_binds(struct prop_case *c);
+void prop_law_chain(struct prop_case *c);
+void prop_law_owes(struct prop_case *c);
+void prop_law_share(struct prop_case *c);
 void prop_law_several(struct prop_case *c);
 void prop_law_text(struct prop_case *c);
 

@@ -27,6 +27,13 @@ void prop_state_forget(const struct prop_case *c, struct weir__state *s)
     s->fresh_ns = 0;
 }
 
+/* Half of the cases take any step back for one, so that limits of all sizes meet some. */
+static void prop_impatient(struct prop_case *c, int i)
+{
+    if (c->seed / PROP_ALGORITHMS % 2 == 0)
+        c->meter[i].step_ns = c->meter[i].most_ns;
+}
+
 static int64_t birth(struct prop_case *c)
 {
     static const int64_t extreme[] = {0, 1, WEIR__NOW_MAX - 1, WEIR__NOW_MAX};
@@ -51,6 +58,7 @@ static void set_up(struct prop_case *c, int64_t born_ns)
             c->size = weir__meter_state_size(&c->meter[i]);
     }
     weir__meter_init(&c->meter[0], &c->term[0], born_ns);
+    prop_impatient(c, 0);
     c->m = &c->meter[0];
     c->now_ns = born_ns;
     c->state = prop_state_new(c);
@@ -139,6 +147,9 @@ static void show_step(const struct prop_case *c, const struct prop_step *s)
         return;
     case PROP_CHANGE: printf("the limit becomes %s\n", c->text[s->cost]); return;
     case PROP_FORGET: printf("the twin is forgotten\n"); return;
+    case PROP_JOIN: printf("key %" PRId64 " is joined\n", s->cost); return;
+    case PROP_COPY: printf("key %" PRId64 " starts from a copy\n", s->cost); return;
+    case PROP_RESET: printf("key %" PRId64 " is reset\n", s->cost); return;
     }
 }
 
@@ -210,6 +221,7 @@ void prop_change(struct prop_case *c)
 
     weir__meter_change(&c->meter[i], &c->term[i], &c->meter[i - 1],
                        weir__max(c->now_ns, c->m->changed_ns));
+    prop_impatient(c, i);
     c->meter[i].changed_edge_ns = edge_of(&c->term[i], c->meter[i].changed_ns);
     c->m = &c->meter[i];
     prop_note(c, &step);

@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 
-from fleet_kit import Client, Hammer, Proxy, Redis, check, now_us, play, say, until
+from fleet_kit import Client, Hammer, Proxy, Redis, check, expect, now_us, play, say, until
 from laws import SLACK_US, in_time
 from ordeal import BUCKET, BURST, NODES, PAUSE_US, TIMEOUT, TIMEOUT_US, Ordeal, ordeal, suffers
 
@@ -35,6 +35,29 @@ def it_is_full():
     with ordeal("full") as o:
         suffers(o, lambda: o.redis.call("CONFIG", "SET", "maxmemory", "1"),
                 lambda: o.redis.call("CONFIG", "SET", "maxmemory", "0"))
+
+
+def it_is_full_to_the_brim():
+    """It has room for a few keys whenever some have ended, and none a moment later. It does not come and go with
+    that: the times that it is left alone add up to more than 8 s after four departures."""
+    with Redis() as redis, Hammer(redis.url(timeout="2s"), "token-bucket 5/s burst=5", threads=4, keys=200_000,
+                                  pause=100) as node:
+        memory = dict(line.split(":") for line in redis.call("INFO", "memory").decode().split() if ":" in line)
+        redis.call("CONFIG", "SET", "maxmemory", int(memory["used_memory"]) + 300_000)
+        until(lambda: node.look()["departures"] > 0, "it is full")
+        until(lambda: node.look()["returns"] > 0, "some have ended")
+        end = now_us() + 8_000_000
+        until(lambda: now_us() > end, "time passes")
+        told = [line for line in node.log() if "is away" in line]
+        check("it refuses as one that is full", all("OOM" in line for line in told), told)
+        check("a store that is full to the brim does not come and go", len(told) <= 5, (len(told), node.look()))
+        redis.call("CONFIG", "SET", "maxmemory", 0)
+        began = now_us()
+        until(lambda: not node.look()["away"], "it is back")
+        took = now_us() - began
+        check("it is back in 10 s", took <= 10_000_000 + SLACK_US, took)
+        say(f"        full to the brim: {len(told)} departures, back after {took / 1e6:.1f} s")
+        expect("nobody is left without an answer: full to the brim", node.finish()["errors"], {})
 
 
 def it_becomes_a_replica():
@@ -250,7 +273,8 @@ def every_verb_while_it_comes_and_goes():
 
 
 SCENES = [it_is_paused_for_five_seconds, it_is_killed_and_started_again, it_is_killed_and_has_forgotten_all, it_is_full,
-          it_becomes_a_replica, its_password_is_changed, its_password_is_wrong_from_the_start, its_scripts_are_flushed,
+          it_is_full_to_the_brim, it_becomes_a_replica, its_password_is_changed, its_password_is_wrong_from_the_start,
+          its_scripts_are_flushed,
           it_is_busy, it_forbids, it_takes_no_more_connections, its_connections_are_killed_all_the_time,
           it_is_not_there_at_the_start,
           the_way_is_a_black_hole, connections_are_reset, answers_are_rubbish, answers_are_broken_off,

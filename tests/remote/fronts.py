@@ -79,7 +79,7 @@ class Caller(threading.Thread):
         self.limit, self.client, self.over, self.lock = limit, Client(front.port), False, threading.Lock()
         self.grants, self.failed, self.calls, self.denied = [], [], 0, 0
         self.worst_us = self.phase_worst_us = self.lag_us = 0
-        self.phase_began = (0, 0, 0)
+        self.phase_began, self.phase_us = (0, 0, 0), 0
         self.start()
 
     def run(self):
@@ -101,6 +101,8 @@ class Caller(threading.Thread):
                     self.grants.append((begin, end, reply[1], 1))
                 elif reply:
                     self.denied += 1
+                if begin < self.phase_us:   # on its way when the phase began: of the one before
+                    self.phase_began = (self.calls, len(self.grants), self.denied)
             time.sleep(PAUSE_S)
             self.lag_us = max(self.lag_us, now_us() - end - int(PAUSE_S * 1e6))
 
@@ -109,7 +111,7 @@ class Caller(threading.Thread):
             now = (self.calls, len(self.grants), self.denied)
             told = {"calls": now[0] - self.phase_began[0], "granted": now[1] - self.phase_began[1],
                     "denied": now[2] - self.phase_began[2], "worst_us": self.phase_worst_us}
-            self.phase_began, self.phase_worst_us = now, 0
+            self.phase_began, self.phase_worst_us, self.phase_us = now, 0, now_us()
         return told
 
     def finish(self):

@@ -7,7 +7,8 @@ constants. What is told otherwise, and why:
 (1) The end of time is 2^53 us, and the area of smooth-warmup is still rounded to nanoseconds.
 (2) A live change happens when a key is touched by other numbers, not when the limit was changed: nobody tells
     Redis. (What no key stands for comes with the request, and the client converts it when the limit changes.)
-(3) A state that is as good as new once it was changed is gone, and does not come back if the clock steps back.
+(3) A second due time is exact, and of every bucket.
+(4) A state that is as good as new once it was changed is gone, and does not come back if the clock steps back.
 """
 
 import importlib.util
@@ -47,6 +48,9 @@ oracle.CALENDAR = {"day": 86400 * S, "week": 7 * 86400 * S, "month": None}
 oracle.DEFAULT_START //= 1000
 oracle.TOP = 2**53
 oracle.LONGEST = 2**62 // 1000
+oracle.FORGIVEN = 1 << 60       # there is room for both due times, and all digits
+oracle.cut = lambda x: x
+oracle.STALE = 10 * S
 TOP = oracle.TOP
 
 
@@ -80,7 +84,7 @@ class Pacer(oracle.Pacer):
     """The queue's word on a reservation that would reach the end of time: it may be possible later, so it is not too
     big (src/algo/pacer.c)."""
 
-    def decide(self, s, now, cost, patience):
+    def judge(self, s, now, cost, patience):
         alone = self.patience(Fraction(0), now, cost, patience)
         _, too_long, too_many = self.tests(now, now, cost, alone)
         if too_long > 0 or too_many > 0:
@@ -93,10 +97,10 @@ class Pacer(oracle.Pacer):
         return oracle.grant(wait)
 
 
-def on_grid(self, D, lost):
+def on_grid(self, D):
     if D > TOP:
         raise OverflowError("a due time after the last time there is")
-    return oracle.Due(Fraction(ceil(D * self.T.denominator), self.T.denominator), lost)
+    return Fraction(ceil(D * self.T.denominator), self.T.denominator)
 
 
 oracle.Bucket.on_grid = on_grid
@@ -107,6 +111,10 @@ def writer(t):
     """What a state says of the term that wrote it."""
     if isinstance(t, oracle.SmoothBursty):
         return t.T, t.max_burst
+    if isinstance(t, oracle.LeakyBucket):
+        return t.T, t.limit, t.delay
+    if isinstance(t, oracle.Pacer):
+        return t.T, t.limit, t.most()
     if isinstance(t, oracle.Bucket):
         return t.T, t.limit
     if isinstance(t, FixedWindow):
@@ -138,6 +146,10 @@ class Store(oracle.Sim):
             if writer(by) != writer(t):
                 states[i] = t.forget(t.convert(state, by, self.now, BEGINNING), zeros[i])
                 self.write(kept, i, t, zeros[i], states[i])
+            noted = t.step_back(states[i], self.now, zeros[i])
+            if noted != states[i]:
+                states[i] = noted
+                self.write(kept, i, t, zeros[i], noted)
         self.touched = states
         return terms, zeros, states
 

@@ -4,9 +4,11 @@
  */
 #include "trial.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "table/layout.h"
 
 static uint64_t dice = 20240101;
@@ -301,6 +303,475 @@ static void journals_of_garbage_crash_nobody(void **state)
     }
 }
 
+/* What a dead holder's journal names need not be a lock: only locks are dropped, whatever word it is that
+ * happens to be his number. */
+static void a_journal_that_names_no_lock_drops_nothing(void **state)
+{
+    struct image image = trial_copy();
+    struct weir__header *h = trial_header(&image);
+    struct weir__journal *j = (void *)(image.at + h->journals_at);
+    struct trial t;
+    char path[FOLDER_PATH];
+    struct image_file f;
+
+    (void)state;
+    atomic_store(&h->recovered, 6);
+    atomic_store(&j[5].lock_at[0], offsetof(struct weir__header, recovered));
+    t = try_image(&image);
+    trial_ended(&t);
+    folder_path(path, "damaged");
+    f = image_open(path);
+    assert_int_equal(((struct weir__header *)(void *)f.at)->recovered, 6);
+    image_close(&f);
+    image_free(&image);
+}
+
+static void look_at_used(struct trial *t, void *name)
+{
+    char store[FOLDER_PATH];
+    const struct weir_options o = {.store = store};
+    struct weir *w;
+
+    folder_store(store, name);
+    t->error = weir_open(&w, &o, NULL);
+    if (t->error)
+        return;
+    t->at = (int)trial_used(w, weir_policy_find(w, "p"), "used");
+    weir_close(w);
+}
+
+/* Notes of an entry whose bucket he does not hold are of a decision that is over: to undo it would forgive
+ * what was charged since. */
+static void a_stale_note_gives_nothing_back(void **state)
+{
+    struct image image = trial_copy();
+    struct weir__header *h = trial_header(&image);
+    struct weir__journal *j = (void *)(image.at + h->journals_at);
+    const struct weir__table *table = (const void *)table_of(&image);
+    struct trial t;
+
+    (void)state;
+    for (uint64_t b = 0; b < table->buckets_max; b++)
+        for (uint64_t place = 0; place < table->places; place++) {
+            const struct weir__bucket *at = weir__bucket_at(table, b);
+
+            if (weir__bucket_get(at, place) == 0)
+                continue;
+            j[7].note[0] =
+                (struct weir__note){(uint64_t)((const char *)&at->fingerprint[place] - image.at),
+                                    weir__bucket_get(at, place),
+                                    (uint64_t)((char *)weir__state_at(table, at, place) - image.at),
+                                    (uint64_t)((char *)j[7].saved - image.at), 16};
+            atomic_store(&j[7].notes, 1);
+        }
+    assert_int_equal(j[7].notes, 1);
+    trial_write("damaged", image.at, image.bytes);
+    t = trial_run(look_at_used, (void *)(uintptr_t) "damaged");
+    trial_ended(&t);
+    assert_int_equal(t.at, 3);
+    image_free(&image);
+}
+
+/* ---- Where tables are -------------------------------------------------------------------------- */
+
+/* A region that a header may be made to name, in place of one of a table. */
+static const struct astray {
+    const char *what;
+    uint64_t at, bytes; /* bytes 0: as they were */
+} ASTRAY[] = {
+    {"nowhere", 0, 0},
+    {"at no page's edge", 8, 0},
+    {"in the header", 4096, 0},
+    {"over the journals", 8192, 4096},
+    {"just behind what it may be", UINT64_C(1) << 40, 0},
+    {"beyond the end of memory", UINT64_MAX - 4095, 0},
+    {"so large that it ends before it begins", UINT64_C(1) << 20, UINT64_MAX - 4095},
+    {"of no bytes", 0, 1},
+};
+
+static void put_astray(struct weir__region *r, const struct astray *to)
+{
+    if (to->bytes)
+        r->bytes = to->bytes & ~UINT64_C(1);
+    if (to->at || !to->bytes)
+        atomic_store(&r->at, to->at == 8 ? atomic_load(&r->at) + 8 : to->at);
+}
+
+/* With a journal that still names a lock of the table: an undo must not follow it there. */
+static void a_table_that_is_elsewhere_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LENGTH(ASTRAY); i++) {
+        struct image image = trial_copy();
+        struct weir__header *h = trial_header(&image);
+        struct weir__journal *j = (void *)(image.at + h->journals_at);
+        struct trial t;
+
+        atomic_store(&j[0].lock_at[0], atomic_load(&h->table[0].at) + WEIR__TABLE_HEADER);
+        put_astray(&h->table[0], &ASTRAY[i]);
+        t = try_image(&image);
+        if (t.ended != 0 || t.error != WEIR_EFORMAT)
+            fail_msg("a table %s: ended %d, %s: %s", ASTRAY[i].what, t.ended,
+                     weir_error_name(t.error), t.text);
+        image_free(&image);
+    }
+}
+
+/* What /proc/self/maps says of the file, and of all else that is mapped from files. */
+struct maps {
+    int n;
+    char line[256][160];
+};
+
+static void read_maps(struct maps *m)
+{
+    FILE *f = fopen("/proc/self/maps", "r");
+    char line[600];
+
+    m->n = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (strchr(line, '/') && m->n < (int)LENGTH(m->line))
+            (void)snprintf(m->line[m->n++], sizeof m->line[0], "%.150s", line);
+    if (f)
+        (void)fclose(f);
+}
+
+static bool same_maps(const struct maps *a, const struct maps *b)
+{
+    if (a->n != b->n)
+        return false;
+    for (int i = 0; i < a->n; i++)
+        if (strcmp(a->line[i], b->line[i]) != 0)
+            return false;
+    return true;
+}
+
+/* A process that has the file open, and the file's bytes as another process would write them. */
+struct live {
+    struct weir *w;
+    struct weir_policy *p;
+    struct image_file file;
+    struct weir__header *header;
+};
+
+static void live_open(struct live *l)
+{
+    char path[FOLDER_PATH];
+    struct image image = trial_copy();
+
+    l->w = trial_store("live", &image);
+    image_free(&image);
+    l->p = weir_policy_find(l->w, "p");
+    folder_path(path, "live");
+    l->file = image_open(path);
+    l->header = (struct weir__header *)(void *)l->file.at;
+    (void)trial_take(l->w, l->p, "used"); /* it has a seat now */
+}
+
+static int take_of(struct live *l)
+{
+    const struct weir_request rq = weir_request_of(l->p, "used", 4);
+    struct weir_verdict v;
+
+    return weir_take_at(l->w, &rq, T0, &v);
+}
+
+static void *take_elsewhere(void *arg)
+{
+    struct live *l = arg;
+
+    return (void *)(intptr_t)take_of(l);
+}
+
+/* A thread without a seat yet, which therefore looks at the header again. */
+static int take_by_a_newcomer(struct live *l)
+{
+    pthread_t thread;
+    void *error = NULL;
+
+    if (pthread_create(&thread, NULL, take_elsewhere, l) != 0 || pthread_join(thread, &error) != 0)
+        return 1;
+    return (int)(intptr_t)error;
+}
+
+/* A region in the live header, and a dead holder's number in the buckets, so that
+ * whoever comes maps what the header says. Nothing of a file may be mapped anywhere else then. */
+static void follow_the_header(struct trial *t, void *arg)
+{
+    static struct maps before, after;
+    const struct astray *to = arg;
+    const struct weir__table *table;
+    struct live l;
+
+    live_open(&l);
+    table = (const void *)(l.file.at + atomic_load(&l.header->table[0].at));
+    read_maps(&before);
+    for (uint64_t b = 0; b < table->buckets_max; b++)
+        atomic_store(&weir__bucket_at(table, b)->lock.holder, 300);
+    if (strcmp(to->what, "of a table that is not there") == 0) {
+        l.header->table[9].bytes = to->bytes;
+        atomic_store(&l.header->table[9].at, to->at);
+    } else {
+        put_astray(&l.header->table[0], to);
+    }
+    t->error = take_of(&l);
+    t->at = take_by_a_newcomer(&l);
+    read_maps(&after);
+    if (!same_maps(&before, &after))
+        (void)snprintf(t->text, sizeof t->text, "something else is mapped");
+}
+
+static void a_live_header_moves_nothing(void **state)
+{
+    static const struct astray MORE = {"of a table that is not there", UINT64_C(0xd3ef000), 4096};
+
+    (void)state;
+    for (size_t i = 0; i <= LENGTH(ASTRAY); i++) {
+        const struct astray *a = i < LENGTH(ASTRAY) ? &ASTRAY[i] : &MORE;
+        struct trial t = trial_run(follow_the_header, (void *)(uintptr_t)a);
+
+        if (t.ended != 0 || t.error != WEIR_EFORMAT || t.at != WEIR_EFORMAT || t.text[0] != '\0')
+            fail_msg("a table %s: ended %d, %s, newcomers %s, %s", a->what, t.ended,
+                     weir_error_name(t.error), weir_error_name(t.at), t.text);
+    }
+}
+
+/* Every word that addresses in a table are reckoned from, while it is in use. */
+static void bend_the_table(struct trial *t, void *arg)
+{
+    static const uint64_t words[] = {0,    1,         8, UINT64_MAX, INT64_MAX, UINT64_C(1) << 40,
+                                     4096, UINT32_MAX};
+    struct live l;
+    uint64_t *at;
+
+    (void)arg;
+    live_open(&l);
+    at = (uint64_t *)(void *)(l.file.at + atomic_load(&l.header->table[0].at));
+    for (size_t i = 0; i < WEIR__TABLE_HEADER / 8; i++) {
+        const uint64_t was = at[i];
+
+        t->at = (int)i;
+        for (size_t k = 0; k < LENGTH(words); k++) {
+            at[i] = words[k];
+            t->error = take_of(&l);
+            if (t->error != 0)
+                return;
+        }
+        at[i] = was;
+    }
+}
+
+static void a_table_in_use_cannot_be_bent(void **state)
+{
+    const struct trial t = trial_run(bend_the_table, NULL);
+
+    (void)state;
+    if (t.ended != 0 || t.error != 0)
+        fail_msg("word %d: ended %d, %s", t.at, t.ended, weir_error_name(t.error));
+}
+
+/* ---- A seat in use ----------------------------------------------------------------------------- */
+
+static void miscount(struct trial *t, void *arg)
+{
+    static const uint64_t counts[] = {1, 2, 15, 16, 17, UINT64_MAX, INT64_MAX, UINT64_C(1) << 40};
+    struct weir__journal *j;
+    struct live l;
+
+    (void)arg;
+    live_open(&l);
+    j = (void *)(l.file.at + l.header->journals_at);
+    for (size_t i = 0; i < LENGTH(counts); i++) {
+        t->at = (int)i;
+        for (int seat = 0; seat < WEIR__FILE_SEATS; seat++)
+            atomic_store(&j[seat].notes, counts[i]);
+        t->error = take_of(&l);
+        if (t->error != 0 || atomic_load(&j[0].notes) != 0)
+            _exit(4);
+    }
+    weir_close(l.w);
+}
+
+static void a_count_of_notes_that_cannot_be_crashes_nobody(void **state)
+{
+    const struct trial t = trial_run(miscount, NULL);
+
+    (void)state;
+    trial_ended(&t);
+}
+
+/* ---- The clock --------------------------------------------------------------------------------- */
+
+static const int64_t NO_TIMES[] = {INT64_MIN,     INT64_MIN + 1,    INT64_MAX,
+                                   INT64_MAX - 1, INT64_C(1) << 62, -(INT64_C(1) << 62)};
+
+static void a_clock_out_of_range_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LENGTH(NO_TIMES); i++)
+        for (int stamp = 0; stamp < 2; stamp++) {
+            struct image image = trial_copy();
+            struct weir__header *h = trial_header(&image);
+            struct trial t;
+
+            if (stamp) {
+                atomic_store(&h->stamp_ns,
+                             NO_TIMES[i] == INT64_C(1) << 62 ? INT64_MAX : NO_TIMES[i]);
+                h->boot_id[0] ^= 1;
+            } else {
+                atomic_store(&h->offset_ns, NO_TIMES[i]);
+            }
+            trial_write("damaged", image.at, image.bytes);
+            t = trial_open("damaged");
+            trial_refused(&t, WEIR_EFORMAT, "/damaged", "its clock is out of range");
+            image_free(&image);
+        }
+}
+
+/* A process that has its time goes on with it. */
+static void take_in_odd_times(struct trial *t, void *arg)
+{
+    struct live l;
+
+    (void)arg;
+    live_open(&l);
+    for (size_t i = 0; i < LENGTH(NO_TIMES); i++) {
+        const struct weir_request rq = weir_request_of(l.p, "now", 3);
+        struct weir_verdict v;
+
+        atomic_store(&l.header->offset_ns, NO_TIMES[i]);
+        atomic_store(&l.header->stamp_ns, NO_TIMES[i]);
+        t->error = weir_take(l.w, &rq, &v);
+        if (t->error != 0 || !v.allowed)
+            _exit(4);
+    }
+}
+
+static void a_clock_that_is_damaged_later_crashes_nobody(void **state)
+{
+    const struct trial t = trial_run(take_in_odd_times, NULL);
+
+    (void)state;
+    trial_ended(&t);
+}
+
+/* ---- Terms that no text gives ------------------------------------------------------------------ */
+
+/* Numbers that would divide by zero, run out of a state, or never end, under a check word that is right:
+ * whoever can write the file can write that too. */
+static const struct forged {
+    const char *what;
+    size_t at; /* in the term */
+    int64_t value;
+} FORGED[] = {
+    {"a count of 0", offsetof(struct weir_term, count), 0},
+    {"a count below 0", offsetof(struct weir_term, count), -1},
+    {"a count of 2^62", offsetof(struct weir_term, count), INT64_C(1) << 62},
+    {"a period of 0", offsetof(struct weir_term, period_ns), 0},
+    {"a period below 0", offsetof(struct weir_term, period_ns), INT64_MIN},
+    {"a period beyond all", offsetof(struct weir_term, period_ns), INT64_MAX},
+    {"slots of another algorithm", offsetof(struct weir_term, slots), 1000},
+    {"a burst of another algorithm", offsetof(struct weir_term, burst), INT64_MAX},
+    {"a window of another algorithm", offsetof(struct weir_term, window_ns), 1},
+    {"an unknown algorithm", offsetof(struct weir_term, algorithm), 99},
+    {"an algorithm with no slots", offsetof(struct weir_term, algorithm), WEIR_SLIDING_WINDOW},
+    {"an algorithm with no warmup", offsetof(struct weir_term, algorithm), WEIR_SMOOTH_WARMUP},
+    {"an unknown calendar", offsetof(struct weir_term, calendar), 77},
+    {"a calendar that is not aligned", offsetof(struct weir_term, calendar), WEIR_MONTH},
+    {"a clock without a zone", offsetof(struct weir_term, align), WEIR_ALIGN_CLOCK},
+    {"an unknown fallback", offsetof(struct weir_term, fallback), 77},
+};
+
+static void resign(struct weir__version *v)
+{
+    const uint64_t key[2] = {0};
+
+    v->check = weir__hash(v, offsetof(struct weir__version, check), key);
+}
+
+static void expect_refused(struct image *image, const char *what)
+{
+    struct trial t;
+
+    trial_write("damaged", image->at, image->bytes);
+    t = trial_run(find_and_compare, (void *)(uintptr_t) "damaged");
+    if (t.ended != 0 || t.error != WEIR_EFORMAT)
+        fail_msg("%s: ended %d, %s: %s", what, t.ended, weir_error_name(t.error), t.text);
+    image_free(image);
+}
+
+static struct weir__version *version_of(struct image *i)
+{
+    struct weir__record *r = record_of(i);
+
+    return weir__record_version(r, atomic_load(&r->generation), 0);
+}
+
+static void a_limit_that_no_text_gives_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LENGTH(FORGED); i++) {
+        struct image image = trial_copy();
+        struct weir__version *v = version_of(&image);
+        char *at = (char *)&v->term[0] + FORGED[i].at;
+
+        if (FORGED[i].at < offsetof(struct weir_term, count))
+            *(int *)(void *)at = (int)FORGED[i].value;
+        else
+            *(int64_t *)(void *)at = FORGED[i].value;
+        resign(v);
+        expect_refused(&image, FORGED[i].what);
+    }
+}
+
+static void a_past_that_cannot_be_is_refused(void **state)
+{
+    static const struct weir__past pasts[] = {
+        {0, 1, 1, 1, 0, 0, 0},          {UINT32_MAX, 1, 1, 1, 0, 0, 0},
+        {1, UINT32_MAX, 1, 1, 0, 0, 0}, {1, 1, -1, 1, 0, 0, 0},
+        {1, 1, 1, INT64_MAX, 0, 0, 0},  {1, 1, 1, INT64_MIN, 0, 0, 0},
+        {1, 1, 1, 1, INT64_MIN, 0, 0},  {1, 1, 1, 1, 0, -1, 0},
+        {1, 1, 1, 1, 0, 0, -1},         {1, 1, 1, 1, 0, 0, INT64_MAX},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LENGTH(pasts); i++) {
+        struct image image = trial_copy();
+        struct weir__version *v = version_of(&image);
+
+        v->past[0] = pasts[i];
+        resign(v);
+        expect_refused(&image, "a past");
+    }
+}
+
+/* Also of an unfinished name: it is nobody's. */
+static void a_name_without_an_end_is_nobodys(void **state)
+{
+    struct image image = trial_copy();
+    struct trial t;
+
+    (void)state;
+    memset(record_of(&image)->name, 'p', WEIR_NAME_MAX);
+    t = try_image(&image);
+    trial_ended(&t);
+    image_free(&image);
+}
+
+/* Whoever asks for one policy after the other comes to an end. */
+static void two_policies_of_one_name_are_one(void **state)
+{
+    struct image image = trial_copy();
+    struct trial t;
+
+    (void)state;
+    memcpy((void *)&directory_of(&image)->record[1], record_of(&image),
+           sizeof(struct weir__record));
+    t = try_image(&image);
+    trial_ended(&t);
+    image_free(&image);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +783,18 @@ int main(void)
         cmocka_unit_test(a_lock_that_nobody_holds_is_nobodys),
         cmocka_unit_test(a_changed_byte_of_a_tables_header_crashes_nobody),
         cmocka_unit_test(journals_of_garbage_crash_nobody),
+        cmocka_unit_test(a_journal_that_names_no_lock_drops_nothing),
+        cmocka_unit_test(a_stale_note_gives_nothing_back),
+        cmocka_unit_test(a_table_that_is_elsewhere_is_refused),
+        cmocka_unit_test(a_live_header_moves_nothing),
+        cmocka_unit_test(a_table_in_use_cannot_be_bent),
+        cmocka_unit_test(a_count_of_notes_that_cannot_be_crashes_nobody),
+        cmocka_unit_test(a_clock_out_of_range_is_refused),
+        cmocka_unit_test(a_clock_that_is_damaged_later_crashes_nobody),
+        cmocka_unit_test(a_limit_that_no_text_gives_is_refused),
+        cmocka_unit_test(a_past_that_cannot_be_is_refused),
+        cmocka_unit_test(a_name_without_an_end_is_nobodys),
+        cmocka_unit_test(two_policies_of_one_name_are_one),
     };
 
     return trials_main("store-damage", tests, LENGTH(tests));

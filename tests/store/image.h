@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#define IMAGE_MOST (8 << 20) /* bytes of a file that can be looked at */
+#define IMAGE_MOST (32 << 20)
 
 struct image_file {
     int fd;

@@ -29,8 +29,8 @@
 
 #include "killing.h"
 
-#define POINTS_MOST 100000 /* of a deed */
-#define SEATS       5      /* journals that a scene could use */
+#define POINTS_MOST 1000000 /* of a deed */
+#define SEATS       5       /* journals that a scene could use */
 
 #define JOBS 2 /* at a time */
 

@@ -27,7 +27,7 @@ static int make(void *run)
 {
     struct run *r = run;
     const struct weir_options o = {
-        .store = r->bed.store, .max_keys = 16, .max_policies = PROBE_ALL, .max_bytes = 100000};
+        .store = r->bed.store, .max_keys = 16, .max_policies = PROBE_ALL, .max_memory = 32 << 20};
     struct weir *w;
 
     return weir_open(&w, &o, NULL);
@@ -49,7 +49,7 @@ static void rehearse_making(struct run *r)
 static void use_store(struct run *r)
 {
     const struct weir_options o = {
-        .store = r->bed.store, .max_keys = 16, .max_policies = PROBE_ALL, .max_bytes = 100000};
+        .store = r->bed.store, .max_keys = 16, .max_policies = PROBE_ALL, .max_memory = 32 << 20};
     struct probe *p = &r->shared->fresh;
     struct weir_diag why = {0};
     struct weir *w;

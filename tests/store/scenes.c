@@ -156,6 +156,14 @@ static void widen(struct bed *b)
 }
 
 /* Others, of whom nothing more is asked. */
+/* The key gets no place, and is charged in its cells. */
+static void ask_once(struct bed *b)
+{
+    struct weir_verdict v;
+
+    must(weir_take_at(b->w, &b->rq[0], PROBE_NOW - PROBE_SECOND / 8, &v), "ask once");
+}
+
 static void crowd(struct bed *b)
 {
     for (char c = 'a'; c < 'i'; c++) {
@@ -267,11 +275,17 @@ const struct scene scenes[] = {
     {.name = "take of a new key", .act = take, .of = {{PROBE_BUCKET, NEW}}},
     {.name = "take of a new key, sliding-log", .act = take, .of = {{PROBE_LOG, NEW}}},
     {.name = "take of a new key of several terms", .act = take, .of = {{PROBE_BOTH, NEW}}},
-    {.name = "take of a new key that evicts",
+    {.name = "take of a new key that gets no place",
      .act = take,
      .of = {{PROBE_BUCKET, NEW}},
      .max_keys = 1,
+     .charged = 7},
+    {.name = "reset of a key without a place, which evicts",
+     .act = reset,
+     .of = {{PROBE_BUCKET, NEW}},
+     .max_keys = 1,
      .charged = 7,
+     .prepare = ask_once,
      .evicts = true},
     {.name = "take of a new key that evicts, sliding-log",
      .act = take,
@@ -285,12 +299,11 @@ const struct scene scenes[] = {
     {.name = "take_all, all new",
      .act = take_three,
      .of = {{PROBE_BUCKET, NEW}, {PROBE_LOG, NEW}, {PROBE_RING, NEW}}},
-    {.name = "take_all that evicts",
+    {.name = "take_all, one gets no place",
      .act = take_three,
      .of = {{PROBE_BUCKET, NEW}, {PROBE_LOG, 0}, {PROBE_WARM, 1}},
      .max_keys = 1,
-     .charged = 7,
-     .evicts = true},
+     .charged = 7},
     {.name = "take_all, a key twice",
      .act = take_three,
      .of = {{PROBE_LOG, 0}, {PROBE_LOG, 0}, {PROBE_BUCKET, 1}}},
@@ -347,7 +360,7 @@ void bed_open(struct bed *b, const struct scene *s)
 {
     struct weir_options o = {.store = b->store,
                              .max_keys = s->max_keys ? s->max_keys : MAX_KEYS,
-                             .max_bytes = 100000,
+                             .max_memory = 32 << 20,
                              .max_policies = PROBE_ALL + 6,
                              .secret = {20240101, 4}};
 

@@ -314,7 +314,7 @@ static void open_without_room(struct trial *t, void *path)
     if (setrlimit(RLIMIT_AS, &most) != 0)
         _exit(99);
     (void)snprintf(store, sizeof store, "file:%s", (const char *)path);
-    open_store(t, store, 100000);
+    open_store(t, store, 10000000);
     t->at = access(path, F_OK) == 0;
 }
 

@@ -6,6 +6,7 @@
  *     use_file take FILE NAME PREFIX N COST                keys PREFIX0 ..., at the store's time
  *     use_file ask FILE NAME PREFIX N COST NOW_NS VERB     peeks or takes then, prints the answers
  *     use_file hold FILE NAME                              decides, says so, stays until it may go
+ *     use_file enter FILE NAME PREFIX N                    enters keys, says so, stays until it may go
  *     use_file open FILE                                   only opens it, says so, and stays
  *     use_file cut FILE NAME KEY                           dies in the middle of a decision
  */
@@ -58,7 +59,7 @@ static struct weir_policy *policy_of(struct weir *w, const char *name)
 static int make(char **a)
 {
     weir_close(open_file(a[0], (struct weir_options){.max_keys = (uint64_t)number(a[1]),
-                                                     .max_bytes = (uint64_t)number(a[2]),
+                                                     .max_memory = (uint64_t)number(a[2]),
                                                      .max_policies = (uint32_t)number(a[3])}));
     return 0;
 }
@@ -160,6 +161,33 @@ static int hold(char **a)
     return 0;
 }
 
+/* Calls in flight, which end when it goes. */
+static int enter(char **a)
+{
+    struct weir *w = open_old(a[0]);
+    struct weir_policy *p = policy_of(w, a[1]);
+    const int64_t n = number(a[3]);
+    struct weir_ticket *ticket = calloc((size_t)n, sizeof *ticket);
+    struct weir_verdict v;
+    char key[64];
+
+    if (!ticket)
+        fail("out of memory");
+    for (int64_t i = 0; i < n; i++) {
+        const struct weir_request rq = request(p, a[2], i, key, sizeof key);
+
+        if (weir_enter(w, &rq, &ticket[i], &v) != 0)
+            fail("enter");
+    }
+    stay();
+    for (int64_t i = 0; i < n; i++)
+        if (weir_exit(w, &ticket[i], WEIR_SUCCESS) != 0)
+            fail("exit");
+    free(ticket);
+    weir_close(w);
+    return 0;
+}
+
 /* Locks the buckets of the key, as who decides about several keys does. */
 static struct weir__state *lock_key(struct weir__table *t, struct weir__seat *seat,
                                     uint64_t fingerprint, struct weir__hold *h)
@@ -197,8 +225,9 @@ static const struct verb {
     const char *name;
     int arguments;
     int (*run)(char **a);
-} VERBS[] = {{"make", 4, make}, {"set", 3, set},   {"forget", 2, forget},  {"take", 5, take},
-             {"ask", 7, ask},   {"hold", 2, hold}, {"open", 1, only_open}, {"cut", 3, cut}};
+} VERBS[] = {{"make", 4, make},     {"enter", 4, enter},    {"set", 3, set},
+             {"forget", 2, forget}, {"take", 5, take},      {"ask", 7, ask},
+             {"hold", 2, hold},     {"open", 1, only_open}, {"cut", 3, cut}};
 
 int main(int argc, char **argv)
 {

@@ -131,6 +131,26 @@ static void a_writer_never_passes_its_buffer_and_knows_the_whole_length(void **s
     assert_memory_equal(text, "abcd\0xxx", 8);
 }
 
+static void large_numbers_are_grouped(void **state)
+{
+    static const struct {
+        uint64_t value;
+        const char *text;
+    } ROWS[] = {
+        {0, "0"},          {999, "999"},           {1000, "1,000"},
+        {12034, "12,034"}, {1000000, "1,000,000"}, {UINT64_MAX, "18,446,744,073,709,551,615"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        char text[32];
+        struct weir__out o = {text, sizeof text, 0};
+
+        weir__out_grouped(&o, ROWS[i].value);
+        (void)weir__out_end(&o);
+        assert_string_equal(text, ROWS[i].text);
+    }
+}
+
 static void blanks_and_line_ends_are_trimmed(void **state)
 {
     static const struct {
@@ -166,6 +186,78 @@ static void quoted_words_are_cut_and_printable(void **state)
     weir__out_quoted(&o, weir__slice_of("0123456789012345678901234567890123456789X"));
     (void)weir__out_end(&o);
     assert_string_equal(text, "'a?b?c''0123456789012345678901234567890123456789...'");
+}
+
+static void urls_are_told_without_their_secrets(void **state)
+{
+    static const struct {
+        const char *url, *shown;
+    } ROWS[] = {
+        {"memory:", "memory:"},
+        {"file:/var/a@b/state", "file:/var/a@b/state"},
+        {"redis://cache:6379/3?timeout=50ms&nodes=2", "redis://cache:6379/3?timeout=50ms&nodes=2"},
+        {"redis://[fe80::1%25eth0]:6379", "redis://[fe80::1%25eth0]:6379"},
+        {"redis+unix:/run/r.sock?db=1", "redis+unix:/run/r.sock?db=1"},
+        {"redis://:S3@cache", "redis://***@cache"},
+        {"rediss://u:S3@cache:1/0?tmeout=1", "rediss://***@cache:1/0?tmeout=***"},
+        {"redis://u:S3/@?@cache", "redis://***@cache"},
+        {"redis:/:S3@h", "***@h"},
+        {"tcp://:S3@h", "tcp://***@h"},
+        {"redis://h?pass=S3", "redis://h?pass=***"},
+        {"redis://h?PASSWORD=S3&nodes=1", "redis://h?PASSWORD=***"},
+        {"redis://h?nodes=1&user=S3", "redis://h?nodes=1&user=***"},
+        {"redis://h?S3", "redis://h?***"},
+        {"redis://h?pass:S3=1", "redis://h?***=***"},
+        {"redis://h:S3", "redis://h***"},
+        {"redis://:S3", "redis://***"},
+        {"redis://u:S3 h:1", "redis://u***"},
+        {"redis://S$3", "redis://***"},
+        {"redis://h/S3", "redis://h/***"},
+        {"redis://[::1]S3", "redis://[::1***"},
+        {"redis+unix:/r?password=S3", "redis+unix:/r?password=***"},
+        {"redis+unix:/r?password=a@S3&b", "***@***"},
+        {"tape:", "tape:"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        char text[128];
+        struct weir__out o = {text, sizeof text, 0};
+
+        weir__out_url(&o, ROWS[i].url);
+        (void)weir__out_end(&o);
+        assert_string_equal(text, ROWS[i].shown);
+    }
+}
+
+static void words_with_urls_in_them_are_not_told(void **state)
+{
+    static const struct {
+        const char *text, *shown;
+    } ROWS[] = {
+        {"10/s burst=5", "10/s burst=5"},
+        {"10/s store=redis://:S3@h", "10/s store=***"},
+        {"10/s redis://:S3@h", "10/s redis***"},
+        {"10/s :S3@h", "10/s ***"},
+        {"--stroe=redis:/:S3@h", "--stroe=redis***"},
+        {"alice@example.org", "alice@example.org"},
+    };
+    char text[128];
+    struct weir__out o = {text, sizeof text, 0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        o.len = 0;
+        weir__out_limit(&o, ROWS[i].text);
+        (void)weir__out_end(&o);
+        assert_string_equal(text, ROWS[i].shown);
+    }
+    o.len = 0;
+    weir__out_quoted(&o, weir__slice_of("redis://:S3@h"));
+    weir__out_quoted(&o, weir__slice_of(":S3@h"));
+    weir__out_quoted(&o, weir__slice_of("a@b"));
+    (void)weir__out_end(&o);
+    assert_string_equal(text, "'***''***''a@b'");
 }
 
 static void wide_products_round_up_and_stop_at_the_limit(void **state)
@@ -225,8 +317,11 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(printed_durations_parse_back),
     cmocka_unit_test(a_writer_never_passes_its_buffer_and_knows_the_whole_length),
     cmocka_unit_test(quoted_words_are_cut_and_printable),
+    cmocka_unit_test(large_numbers_are_grouped),
     cmocka_unit_test(blanks_and_line_ends_are_trimmed),
     cmocka_unit_test(hexadecimal_digits_are_all_that_is_read),
+    cmocka_unit_test(urls_are_told_without_their_secrets),
+    cmocka_unit_test(words_with_urls_in_them_are_not_told),
     cmocka_unit_test(wide_products_round_up_and_stop_at_the_limit),
     cmocka_unit_test(siphash_1_3_gives_the_reference_answers),
     cmocka_unit_test(the_nearest_word_is_found_by_edits),

@@ -25,6 +25,9 @@ static void accepted_texts_print_in_canonical_form(void **state)
         {"token-bucket 7/500ms shadow count-denied", "token-bucket 7/500ms count-denied shadow"},
         {"10/s fallback=local", "token-bucket 10/s"},
         {"10/s fallback=deny", "token-bucket 10/s fallback=deny"},
+        {"10/s full=deny keys=50k", "token-bucket 10/s keys=50000 full=deny"},
+        {"10/s keys=1 full=evict", "token-bucket 10/s keys=1 full=evict"},
+        {"10/s keys=3000M full=allow", "token-bucket 10/s keys=3000000000 full=allow"},
         {"leaky-bucket 10/s", "leaky-bucket 10/s"},
         {"leaky-bucket 10/s capacity=6 delay=0", "leaky-bucket 10/s capacity=6 delay=0"},
         {"leaky-bucket 10/s delay=none capacity=10", "leaky-bucket 10/s"},
@@ -116,7 +119,7 @@ static void accepted_texts_print_in_canonical_form(void **state)
 
 static void refused_texts_say_what_and_where(void **state)
 {
-#define TB_OPTIONS "(burst, initial, count-denied, shadow, fallback)"
+#define TB_OPTIONS "(burst, initial, count-denied, shadow, fallback, keys, full)"
     static const struct {
         const char *text;
         int error, column;
@@ -172,6 +175,12 @@ static void refused_texts_say_what_and_where(void **state)
         {"10/s burst=1k initial=1001", WEIR_ERANGE, 15, "initial may not exceed burst"},
         {"10/s fallback=maybe", WEIR_ESYNTAX, 15,
          "fallback='maybe' is not valid; expected local, allow or deny"},
+        {"10/s keys=0", WEIR_ERANGE, 11, "keys='0' is out of range; expected 1 .. 3000000000"},
+        {"10/s keys=3000000001", WEIR_ERANGE, 11,
+         "keys='3000000001' is out of range; expected 1 .. 3000000000"},
+        {"10/s full=grow", WEIR_ESYNTAX, 11,
+         "full='grow' is not valid; expected evict, deny or allow"},
+        {"10/s full=deny full=deny", WEIR_ESYNTAX, 16, "option 'full' is given twice"},
         {"1/366d burst=1000", WEIR_ERANGE, 8, "146 years"},
         {"leaky-bucket 10/s delay=11", WEIR_ERANGE, 19, "delay may not exceed capacity"},
         {"pacer 1/366d slack=1000", WEIR_ERANGE, 14, "146 years"},
@@ -220,8 +229,7 @@ static void refused_texts_say_what_and_where(void **state)
         {"system load=0", WEIR_ERANGE, 13, "such as 8 or 0.5 (0.001 .. 1000000)"},
         {"system qps=4", WEIR_ESYNTAX, 8,
          "unknown option 'qps' for system (cpu, load, memory, pressure, rt, inflight, rate, "
-         "shadow, "
-         "fallback)"},
+         "shadow, fallback, keys, full)"},
         {"breaker 10/s", WEIR_ESYNTAX, 9, "'10/s' begins another limit; expected ' + ' before it"},
         {"concurrency 4 queue=10 breaker", WEIR_ESYNTAX, 24, "'breaker' begins another limit"},
         {"concurrency 4+breaker", WEIR_ESYNTAX, 13,

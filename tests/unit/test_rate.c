@@ -270,12 +270,45 @@ static void equal_keys_of_two_limits_are_not_one_line(void **state)
     weir_close(first.w);
 }
 
+/* Such a state is damaged, or another's: it is not forgiven. */
+static void a_state_that_names_no_rate_owes_its_whole_limit(void **state)
+{
+    static const uint32_t versions[] = {0, 1, WEIR__VERSION_MOST, WEIR__VERSION_RATE};
+    const struct weir__meter m = meter_of(10, 1, 10);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        struct weir__state s = {T0 + 1, weir__state_word(0, versions[i])};
+
+        assert_false(take(&m, &s, 1, T0).allowed);
+        assert_true(take(&m, &s, 1, T0 + 100000000).allowed);
+        assert_false(take(&m, &s, 10, T0 + 1000000000).allowed);
+        assert_true(take(&m, &s, 10, T0 + 1100000000).allowed);
+    }
+}
+
+/* A text never changes: its number is no code, and a state with another number is not its own. */
+static void a_text_reads_no_rate_out_of_a_strange_state(void **state)
+{
+    const struct weir_term t = term_of(10, 1, 10);
+    struct weir__state s = {T0 + 1, weir__state_word(0, WEIR__VERSION_RATE | 12345)};
+    struct weir__meter m;
+
+    (void)state;
+    weir__meter_init(&m, &t, T0);
+    weir__meter_number(&m, WEIR__VERSION_RATE);
+    assert_false(take(&m, &s, 1, T0).allowed);
+    assert_true(take(&m, &s, 1, T0 + 100000000).allowed);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(of_one_rate_it_is_the_token_bucket_exactly),
     cmocka_unit_test(twice_the_rate_neither_forgets_nor_doubles_what_was_used),
     cmocka_unit_test(to_and_fro_leaves_what_is_owed),
     cmocka_unit_test(a_change_of_rate_keeps_what_is_owed),
     cmocka_unit_test(rates_so_near_that_they_share_a_code_do_no_harm),
+    cmocka_unit_test(a_state_that_names_no_rate_owes_its_whole_limit),
+    cmocka_unit_test(a_text_reads_no_rate_out_of_a_strange_state),
     cmocka_unit_test(keys_outlive_the_handle_and_belong_to_the_word),
     cmocka_unit_test(a_key_may_meet_many_rates),
     cmocka_unit_test(a_reset_under_one_limit_voids_nothing_under_another),

@@ -137,6 +137,59 @@ static void a_good_probe_brings_it_back_and_the_next_time_begins_anew(void **sta
     weir__health_close(&b.h);
 }
 
+/* Goes for that reason, and is back with the first probe. Returns how long that took. */
+static int64_t go_and_return(struct bed *b, const char *why)
+{
+    int64_t took_ns;
+
+    b->lines = 0;
+    weir__health_failed(&b->h, why);
+    took_ns = await_probe(b);
+    weir__health_probed(&b->h, true, NULL);
+    assert_false(weir__health_is_away(&b->h));
+    return took_ns;
+}
+
+static void who_refuses_again_is_left_alone_ever_longer(void **state)
+{
+    static const int64_t WAITS[] = {100 * MS, 400 * MS, 1600 * MS, 6400 * MS, 10 * S, 10 * S};
+    struct bed b;
+
+    (void)state;
+    open_bed(&b);
+    for (size_t i = 0; i < sizeof WAITS / sizeof WAITS[0]; i++) {
+        char why[64];
+
+        (void)snprintf(why, sizeof why, "OOM command not allowed, line %zu", i);
+        assert_int_equal(go_and_return(&b, why), WAITS[i]);
+        b.now_ns += 10 * S - 1; /* it was back for not quite long enough */
+    }
+    b.now_ns += 1;
+    assert_int_equal(go_and_return(&b, "OOM command not allowed"), 100 * MS);
+    assert_int_equal(go_and_return(&b, "OOM command not allowed"), 400 * MS);
+    assert_int_equal(go_and_return(&b, "READONLY a replica"), 100 * MS); /* another reason */
+    assert_int_equal(go_and_return(&b, "connection reset"), 100 * MS);   /* no answer of its own */
+    assert_int_equal(go_and_return(&b, "connection reset"), 100 * MS);
+    weir__health_close(&b.h);
+}
+
+/* Probes after the rest are as often as any. */
+static void who_was_left_alone_is_probed_as_any_other(void **state)
+{
+    struct bed b;
+
+    (void)state;
+    open_bed(&b);
+    for (int i = 0; i < 4; i++)
+        (void)go_and_return(&b, "OOM");
+    b.lines = 0;
+    weir__health_failed(&b.h, "OOM");
+    assert_int_equal(await_probe(&b), 10 * S);
+    weir__health_probed(&b.h, false, "OOM");
+    assert_int_equal(await_probe(&b), 200 * MS);
+    weir__health_close(&b.h);
+}
+
 static void a_new_reason_is_told_but_not_all_the_time(void **state)
 {
     struct bed b;
@@ -282,6 +335,8 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(one_failure_turns_everybody_away),
     cmocka_unit_test(probes_go_out_one_by_one_and_ever_less_often),
     cmocka_unit_test(a_good_probe_brings_it_back_and_the_next_time_begins_anew),
+    cmocka_unit_test(who_refuses_again_is_left_alone_ever_longer),
+    cmocka_unit_test(who_was_left_alone_is_probed_as_any_other),
     cmocka_unit_test(a_new_reason_is_told_but_not_all_the_time),
     cmocka_unit_test(how_long_it_was_away_reads_well),
     cmocka_unit_test(a_lone_node_has_all_of_it_and_nobody_need_listen),

@@ -531,7 +531,13 @@ static const struct protocol_row {
     {"small letters", TEXT("GET / http/1.1\r\n"), 0},
     {"an inline command", TEXT("PING\r\n"), 0},
     {"an inline command in quotes", TEXT("ECHO \"GET / HTTP/1.1\"\r\n"), 0},
-    {"an empty line", TEXT("\r\n"), 0},
+    {"an empty line is neither", TEXT("\r\n"), -1},
+    {"nor are several", TEXT("\r\n\r\n\r\n"), -1},
+    {"an empty line before a request", TEXT("\r\nGET / HTTP/1.1\r\n"), 1},
+    {"several", TEXT("\r\n\r\nGET / HTTP/1.1\r\n"), 1},
+    {"an empty line before a command", TEXT("\r\nPING\r\n"), 0},
+    {"an empty line before an array", TEXT("\r\n*"), 0},
+    {"a CR alone before a request", TEXT("\rGET / HTTP/1.1\r\n"), 1},
     {"a bare line end", TEXT("\n"), 0},
 };
 
@@ -573,6 +579,12 @@ static void a_line_that_does_not_end_is_left_to_the_parser_to_refuse(void **stat
     assert_int_equal(parse(bytes, sizeof bytes, MOST), RESP_EPROTOCOL);
     memcpy(bytes + RESP_LINE_MAX - strlen(LINE_END), LINE_END, strlen(LINE_END));
     assert_int_equal(resp_is_http(bytes, sizeof bytes), 1);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = i % 2 == 0 ? '\r' : '\n';
+    assert_int_equal(resp_is_http(bytes, RESP_LINE_MAX - 1), -1);
+    assert_int_equal(resp_is_http(bytes, RESP_LINE_MAX),
+                     0); /* nor may empty lines go on for ever */
+    assert_int_equal(resp_is_http(bytes, sizeof bytes), 0);
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */
