@@ -15,6 +15,7 @@ const char *http_status_text(int status)
         {405, "405 Method Not Allowed"},
         {413, "413 Content Too Large"},
         {414, "414 URI Too Long"},
+        {421, "421 Misdirected Request"},
         {429, "429 Too Many Requests"},
         {431, "431 Request Header Fields Too Large"},
         {501, "501 Not Implemented"},

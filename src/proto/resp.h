@@ -44,7 +44,8 @@ enum resp_error {
 long resp_parse(char *bytes, size_t len, size_t most, struct resp_command *c, const char **why);
 
 /* Whether the bytes are the beginning of an HTTP/1 request (a line that ends in " HTTP/1.x") rather
- * than a command: 1 yes, 0 no, -1 not known before the line has ended. */
+ * than a command: 1 yes, 0 no, -1 not known before the line has ended. Empty lines before it are neither: no
+ * command, and of a request none either (RFC 9112, 2.2). */
 int resp_is_http(const char *bytes, size_t len);
 
 /* ---- Writers --------------------------------------------------------------------------------- */

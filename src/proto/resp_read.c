@@ -330,16 +330,19 @@ int resp_is_http(const char *bytes, size_t len)
 {
     static const char VERSION[] = " HTTP/1."; /* and a digit */
     const size_t tail = sizeof VERSION;
+    const bool whole = len >= RESP_LINE_MAX; /* no more is looked at */
     const char *end;
     size_t line;
 
-    if (len == 0)
-        return -1;
-    if (bytes[0] == '*')
+    if (whole)
+        len = RESP_LINE_MAX;
+    for (; len >= 2 && memcmp(bytes, "\r\n", 2) == 0; len -= 2)
+        bytes += 2;
+    if (len > 0 && bytes[0] == '*')
         return 0;
-    end = memchr(bytes, '\n', len < RESP_LINE_MAX ? len : RESP_LINE_MAX);
+    end = len > 0 ? memchr(bytes, '\n', len) : NULL;
     if (!end)
-        return len < RESP_LINE_MAX ? -1 : 0;
+        return whole ? 0 : -1;
     line = (size_t)(end - bytes);
     if (line > 0 && bytes[line - 1] == '\r')
         line--;
