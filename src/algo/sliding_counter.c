@@ -27,6 +27,9 @@
  *       alone, and a refund of n leaves the larger pair the larger: prev less its weight rises with
  *       prev. (The larger of the sums cur + prev would not do: a refund takes from cur first, and of
  *       prev only what it weighs.)
+ *   (6) Two states stand in different windows only if the clock has stepped back since one was written.
+ *       Their join stands in the later one, and the other's cur and prev move on with it: what is counted
+ *       in them is then as old as it was, and not older.
  */
 #include "algo/algo.h"
 
@@ -201,11 +204,10 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
 static void join(const struct weir__meter *m, struct weir__state *into,
                  const struct weir__state *from, int64_t now_ns)
 {
-    const int64_t newest = weir__max(newest_of(m, into), newest_of(m, from));
-    const int64_t at = weir__max(now_ns, newest * m->slot_ns); /* invariant (3), for both */
-    const struct view b = load(m, from, at);
-    struct view w = load(m, into, at);
+    const struct view b = load(m, from, now_ns);
+    struct view w = load(m, into, now_ns);
 
+    w.window = weir__max(w.window, b.window); /* invariant (6) */
     w.cur = weir__max(w.cur, b.cur);
     w.prev = weir__max(w.prev, b.prev);
     store(m, into, w);

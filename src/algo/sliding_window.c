@@ -21,12 +21,17 @@
  *   (3) The ring is reused without clearing it all: slots between the old newest and the new one
  *       are zeroed as they are passed. Slots outside (newest - slots, newest] do not exist.
  *   (4) The 40 bits beside the version are the sum of the ring.
- *   (5) A clock that steps back stands in the newest slot.
+ *   (5) A clock that steps back stands in the newest slot: no event is ever older, counted from where
+ *       its ring stands, than it is in time that really passed.
  *   (6) Keys join to the larger of their sums from each slot on. Every answer is made of these sums
  *       (of the window, of the newest slot); a grant adds to those of its slot and before, a refund of
  *       n takes n from each, down to 0, and a live change moves slots without changing their order:
  *       so what is larger stays larger. (The larger of each slot would bind both too, but add up the
  *       slots of strangers.)
+ *   (7) Two rings stand in different slots only if the clock has stepped back since one was written.
+ *       Their join stands in the later one, and the events of the other move on by the difference: they
+ *       are as old as they were. Left in their slots they would be too old: of per-slot=2, two in the
+ *       slot of now would not be in the slot that the join counts in.
  */
 #include "algo/algo.h"
 
@@ -263,48 +268,47 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
 static int64_t count_in(const struct weir__meter *m, const struct weir__state *s, int64_t newest,
                         int64_t slot)
 {
-    if (slot > newest || slot <= newest - m->term.slots)
+    if (slot < 0 || slot > newest || slot <= newest - m->term.slots)
         return 0;
     return weir__clamp(get(m, s, slot), 0, WEIR__COUNTER_MAX);
 }
 
-/* What the ring counts before `oldest` that has not left at now: there is some only if the clock has stepped
- * back since the other ring was written. It is counted in `oldest`, where it stays the longer. */
-static int64_t count_before(const struct weir__meter *m, const struct weir__state *s,
-                            int64_t newest, int64_t oldest, int64_t now_ns)
+/* Makes the ring one that stands so many slots later, each of its events with it. */
+static void move_on(const struct weir__meter *m, struct weir__state *s, int64_t by)
 {
-    const int64_t first = weir__max(0, now_ns / m->slot_ns - m->term.slots + 1);
-    int64_t sum = 0;
+    const int64_t newest = newest_of(m, s), slots = m->term.slots;
+    int64_t count[WEIR_SLOTS_MAX];
 
-    for (int64_t slot = weir__max(first, newest - m->term.slots + 1);
-         slot < oldest && slot <= newest; slot++)
-        sum = weir__min(sum + count_in(m, s, newest, slot), WEIR__COUNTER_MAX);
-    return sum;
+    if (by == 0 || newest < 0)
+        return;
+    for (int64_t ago = 0; ago < slots; ago++)
+        count[ago] = count_in(m, s, newest, newest - ago);
+    for (int64_t ago = 0; ago < slots; ago++)
+        put(m, s, newest + by - ago + slots, count[ago]);
+    settle(m, s, newest + by, weir__state_part(s));
 }
 
-/* From the newest slot back, so that a slot is read before it is written. */
+/* From the newest slot back, so that a slot is read before it is written. Each ring is read as it stands
+ * at now, and the one that stands earlier is moved on: invariant (7). */
 static void join(const struct weir__meter *m, struct weir__state *into,
                  const struct weir__state *from, int64_t now_ns)
 {
-    const int64_t newest_a = newest_of(m, into), newest_b = newest_of(m, from);
-    const int64_t last = weir__max(now_ns / m->slot_ns, weir__max(newest_a, newest_b));
-    const int64_t oldest = weir__max(0, last - m->term.slots + 1);
-    const int64_t before_a = count_before(m, into, newest_a, oldest, now_ns);
-    const int64_t before_b = count_before(m, from, newest_b, oldest, now_ns);
-    int64_t a = 0, b = 0, sum = 0, newest = -1;
+    const int64_t newest_b = newest_of(m, from), of_now = now_ns / m->slot_ns;
+    const int64_t slot_a = weir__max(of_now, newest_of(m, into));
+    const int64_t slot_b = weir__max(of_now, newest_b);
+    const int64_t last = weir__max(slot_a, slot_b);
+    int64_t a = 0, b = 0, sum = 0, newest = -1, newest_a;
 
-    for (int64_t slot = last; slot >= oldest; slot--) {
+    move_on(m, into, last - slot_a);
+    newest_a = newest_of(m, into);
+    for (int64_t ago = 0; ago < m->term.slots && ago <= last; ago++) {
         /* No more than a head can hold: in a file anybody may have written the ring. */
-        a = weir__min(a + count_in(m, into, newest_a, slot), WEIR__COUNTER_MAX);
-        b = weir__min(b + count_in(m, from, newest_b, slot), WEIR__COUNTER_MAX);
-        if (slot == oldest) {
-            a = weir__min(a + before_a, WEIR__COUNTER_MAX);
-            b = weir__min(b + before_b, WEIR__COUNTER_MAX);
-        }
-        put(m, into, slot, weir__max(a, b) - sum);
+        a = weir__min(a + count_in(m, into, newest_a, last - ago), WEIR__COUNTER_MAX);
+        b = weir__min(b + count_in(m, from, newest_b, slot_b - ago), WEIR__COUNTER_MAX);
+        put(m, into, last - ago, weir__max(a, b) - sum);
         sum = weir__max(a, b);
         if (newest < 0 && sum > 0)
-            newest = slot;
+            newest = last - ago;
     }
     if (newest < 0)
         weir__reset(into);

@@ -213,7 +213,9 @@ void ledger_cancel(struct ledger *l, uint64_t id, int64_t cost)
 
 void ledger_step_back(struct ledger *l, int64_t now_ns, int64_t by_ns)
 {
-    l->loose_ns = now_ns + by_ns + 3 * l->law.period_ns;
+    const int64_t since_ns = now_ns + 3 * l->law.period_ns;
+
+    l->loose_ns = (l->loose_ns > since_ns ? l->loose_ns : since_ns) + by_ns;
 }
 
 void ledger_reset(struct ledger *l)

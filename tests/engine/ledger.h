@@ -61,9 +61,9 @@ void ledger_add(struct ledger *l, int64_t now_ns, int64_t act_ns, int64_t cost, 
 void ledger_refund(struct ledger *l, int64_t asked, int64_t reported);
 /* So much was given back of one grant. */
 void ledger_cancel(struct ledger *l, uint64_t id, int64_t cost);
-/* The clock steps back by that, and this time does not. A window that is cut by its first event may lie on
- * either side of the step then: until the key was idle for a period, no more than two windows' worth in
- * one. */
+/* The clock steps back by that, and this time does not. A window that its first event opened stays open for
+ * longer by that (several steps add up), and where it ends is not where the next would have begun: until the
+ * key was idle for a period, no more than two windows' worth in one. */
 void ledger_step_back(struct ledger *l, int64_t now_ns, int64_t by_ns);
 
 #endif

@@ -222,6 +222,41 @@ void prop_law_binds(struct prop_case *c)
     free_all(s, STATES);
 }
 
+/* A bucket that has noted the step keeps its due times rounded up (due.h): it may be the stricter by that. */
+static bool any_behind(const struct prop_case *c, struct weir__state *const *s, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (weir__state_is_behind(c->m, s[i]))
+            return true;
+    return false;
+}
+
+/* The same where the clock steps back, by some periods, after half of the keys were charged. Nothing is
+ * given back, nor charged for a denial: what a state that is ahead of the clock then owes is more than
+ * its key does, and the ledger of tests/engine is the judge. */
+void prop_law_binds_back(struct prop_case *c)
+{
+    struct weir__state *s[4], *joined;
+    struct prop_shared p;
+
+    prop_shared_open(&p, c, 1);
+    make_states(&p, s, 2);
+    c->now_ns -= weir__min(c->now_ns, prop_range(&c->rng, 1, 3) * c->m->term.period_ns);
+    make_states(&p, s + 2, 2);
+    joined = copy_of(c, s[0]);
+    for (int i = 1; i < 4; i++)
+        join(&p, joined, s[i]);
+    prop_shared_note(&p, PROP_JOIN, 0);
+    for (int i = 0; i < STEPS_AFTER && !c->failed && !c->m->term.count_denied; i++) {
+        if (any_behind(c, s, 4))
+            break;
+        prop_shared_take(&p, joined, s, 4);
+        prop_shared_move(&p);
+    }
+    free(joined);
+    free_all(s, 4);
+}
+
 /* ---- Of a version that nobody knows --------------------------------------------------------- */
 
 static void expect_all_owed(struct prop_shared *p, struct weir__state *s)

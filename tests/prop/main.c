@@ -40,6 +40,7 @@ const struct prop_law PROP_LAWS[] = {
     {"change", "a forgotten key and a fresh one agree after a change", prop_law_change, 20000, 0},
     {"join", "states join in any order, any number of times", prop_law_join, 30000, 0},
     {"binds", "a join refuses what any of the joined would", prop_law_binds, 30000, ALL_BUT_WARMUP},
+    {"back", "so it does over a clock that steps back", prop_law_binds_back, 30000, ALL_BUT_WARMUP},
     {"chain", "evicted, joined and back, a key gains nothing", prop_law_chain, 30000, 0},
     {"owes", "a state of an unknown version owes its limit", prop_law_owes, 10000, 0},
     {"share", "the share owed is all of a limit at most", prop_law_share, 20000, 0},

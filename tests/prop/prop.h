@@ -199,6 +199,7 @@ void prop_law_carry(struct prop_case *c);
 void prop_law_change(struct prop_case *c);
 void prop_law_join(struct prop_case *c);
 void prop_law_binds(struct prop_case *c);
+void prop_law_binds_back(struct prop_case *c);
 void prop_law_chain(struct prop_case *c);
 void prop_law_owes(struct prop_case *c);
 void prop_law_share(struct prop_case *c);
