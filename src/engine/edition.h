@@ -44,6 +44,7 @@ struct weir__clause {
     struct weir__placing placing;
     struct weir__cells cells;      /* without a head: the term has none */
     struct weir__edition *edition; /* whose clause this is */
+    _Atomic uint64_t survey;       /* how many places its keys hold, about (survey.h) */
 };
 
 /* The queue before a limit's permits, all terms together. */

@@ -11,6 +11,7 @@
 #include "engine/file.h"
 #include "engine/lists.h"
 #include "engine/unlisted.h"
+#include "table/sample.h"
 
 #define NAMES_BYTES \
     (UINT64_C(256) << 20)     /* of address space: for one key of every size of states */

@@ -6,11 +6,12 @@
 #include "engine/evict.h"
 
 #include "engine/lists.h"
+#include "engine/survey.h"
 
-#define NOT_NOW     UINT64_MAX
-#define PART        1024
-#define MUCH_FULLER (PART / 2)
-#define TRIES       3 /* keys whose cells others hold, before the newcomer goes without */
+#define NOT_NOW UINT64_MAX
+#define PART    1024
+#define FULLER  (PART / 8) /* than the newcomer's; a survey is off by less */
+#define TRIES   3          /* keys whose cells others hold, before the newcomer goes without */
 
 /* A key in one of the places that the newcomer could have. */
 struct candidate {
@@ -101,6 +102,7 @@ static void find_candidates(const struct weir__newcomer *n, struct choice *c)
 {
     const int64_t now_ns = n->ask.now_ns;
 
+    weir__survey_begin(n->w, n->clause, now_ns);
     c->n = weir__table_residents(n->clause->table, n->hold, n->spared, c->resident);
     for (int i = 0; i < c->n; i++) {
         const struct weir__clause *owner =
@@ -123,19 +125,15 @@ static void find_candidates(const struct weir__newcomer *n, struct choice *c)
     c->parts = parts_here(n, c);
 }
 
-/* How full a limit's part of these places is, in 1/1024: what it holds, the newcomer included, of what it
- * should beside the other limits that are here. */
+/* How full a limit's part of the table is, in 1/1024: what it holds of what it should beside the other limits
+ * that are here. */
 static uint64_t fullness(const struct weir__newcomer *n, const struct choice *c,
                          const struct weir__clause *of)
 {
     const uint64_t part = weir__clause_keys(n->w->store, of);
-    const uint64_t total = (uint64_t)c->n + 1;
-    uint64_t held = same_limit(n->clause, of);
 
-    for (int i = 0; i < c->n; i++)
-        held += same_limit(c->candidate[i].owner, of);
-    /* Keys are below 2^32 and places few: the products fit. */
-    return held * c->parts * PART / ((part ? part : 1) * total);
+    /* The parts of 32 limits of less than 2^32 keys, and a share up to 2^20: the product fits. */
+    return weir__survey_share(n->w, of) * c->parts / ((part ? part : 1) * ((1 << 20) / PART));
 }
 
 /* Whether it is a key of another limit whose part is so full. */
@@ -148,11 +146,21 @@ static bool is_of_fuller(const struct weir__newcomer *n, const struct choice *c,
            fullness(n, c, k->owner) >= from;
 }
 
-/* The place that goes; -1: the newcomer gets none. Keys of another limit go only if that one's part is fuller
- * by much: chance puts more of a limit's keys here and fewer there, and they are not to pay for that. */
+/* From which fullness of its part on a limit loses places to the newcomer: it must hold more than its part, and
+ * more of it than the newcomer's limit does. */
+static uint64_t full_from(const struct weir__newcomer *n, const struct choice *c)
+{
+    const uint64_t fuller = fullness(n, c, n->clause) + FULLER;
+
+    if (n->ignores_parts)
+        return 0;
+    return fuller > PART ? fuller : PART;
+}
+
+/* The place that goes; -1: the newcomer gets none. */
 static int choose(const struct weir__newcomer *n, const struct choice *c)
 {
-    const uint64_t from = n->ignores_parts ? 0 : fullness(n, c, n->clause) + MUCH_FULLER;
+    const uint64_t from = full_from(n, c);
     uint64_t least = NOT_NOW;
     bool others = false;
     int chosen = -1;
@@ -209,6 +217,7 @@ struct weir__state *weir__evict_for(struct weir__newcomer *n, struct weir__cell_
     struct choice c;
 
     find_candidates(n, &c);
+    weir__survey_step(n->w, n->clause, n->ask.now_ns);
     for (int tries = 0; tries < TRIES; tries++) {
         const int i = choose(n, &c);
         struct weir__resident *r;

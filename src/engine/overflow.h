@@ -6,10 +6,10 @@
  * cells.
  *
  * Whose place goes. Of the live keys in the two buckets, and the newcomer itself:
- *   (1) keys of limits whose part of these places is much fuller than that of the newcomer's limit (their
- *       part of the table, by keys= or an equal one, among the limits that have keys here), so that a
- *       flood under one limit leaves the keys of others alone; if there is none, the keys of the newcomer's
- *       own limit and the newcomer itself;
+ *   (1) keys of limits that hold more than their part of the table, and more of it than the newcomer's limit
+ *       does of its own (parts are by keys= or equal, among the limits that have keys here; how full they are
+ *       says survey.h), so that a flood under one limit leaves the keys of others alone; if there is none,
+ *       the keys of the newcomer's own limit and the newcomer itself;
  *   (2) of those, the key whose cells change least if it is joined: one that owes about what its cells owe
  *       already. If that is the newcomer, it gets no place.
  * Never a key that owes more than one whole limit (a far reservation), for that would shut its cells; nor

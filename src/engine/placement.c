@@ -346,6 +346,7 @@ int weir__edition_place_anew(struct weir__store *s, struct weir__edition *e, str
         if (!error && older && i < older->n && older->clause[i].scope == c->scope) {
             c->placing = older->clause[i].placing;
             c->cells = older->clause[i].cells;
+            atomic_init(&c->survey, atomic_load(&older->clause[i].survey));
         } else if (!error && c->meter.algo->join) {
             error = place_cells(s, e, i, why);
         }

@@ -146,6 +146,7 @@ struct weir__store {
     /* Of the named limits in each table, as this process last saw them: for how many keys some asked, and
      * how many limits share the rest. */
     _Atomic uint64_t asked_keys[WEIR__STATE_SIZES], sharers[WEIR__STATE_SIZES];
+    _Atomic uint64_t surveyed[WEIR__SIZE_CLASSES]; /* buckets that were looked into (survey.h) */
     pthread_mutex_t changes; /* of those who change limits or lists, for as long as that takes */
     pthread_mutex_t lock;    /* of the directory, within this process; after `changes` */
     int cancelable;          /* whether its holder's thread was, before */

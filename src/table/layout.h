@@ -119,6 +119,14 @@ static inline struct weir__map weir__map_of(const struct weir__table *t)
                               growth & ((UINT64_C(1) << WEIR__SWEEP_BITS) - 1)};
 }
 
+/* How many buckets may hold keys: while it grows, those of both sizes. */
+static inline uint64_t weir__table_buckets(const struct weir__table *t)
+{
+    const struct weir__map m = weir__map_of(t);
+
+    return m.sweep == m.old ? m.old : m.new;
+}
+
 static inline uint64_t weir__number_of(struct weir__map m, uint64_t hash)
 {
     const uint64_t number = hash * m.old >> 32;

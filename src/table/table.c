@@ -357,18 +357,9 @@ void weir__table_release(const struct weir__hold *h)
 }
 
 /* ---- Looking on -------------------------------------------------------------------------------- */
-
-/* How many there are, counting those that it is growing into. */
-static uint64_t buckets_of(const struct weir__table *t)
-{
-    const struct weir__map m = weir__map_of(t);
-
-    return m.sweep == m.old ? m.old : m.new;
-}
-
 struct weir__table_stats weir__table_stats(const struct weir__table *t)
 {
-    const uint64_t n = buckets_of(t);
+    const uint64_t n = weir__table_buckets(t);
 
     return (struct weir__table_stats){
         .max_keys = t->max_keys,
@@ -381,31 +372,11 @@ struct weir__table_stats weir__table_stats(const struct weir__table *t)
     };
 }
 
-void weir__table_sample(struct weir__table *t, struct weir__seat *s, int64_t now_ns, uint64_t most,
-                        uint64_t *seen, uint64_t *live)
-{
-    const uint64_t all = buckets_of(t), n = all < most ? all : most;
-
-    *seen = *live = 0;
-    for (uint64_t i = 0; i < n; i++) {
-        /* Both are far below 2^32: the product fits. */
-        struct weir__bucket *b = weir__bucket_at(t, i * all / n);
-
-        weir__journal_intend(s, 0, &b->lock);
-        if (weir__lock_take(&b->lock, s) != 0)
-            continue;
-        for (uint64_t place = 0; place < t->places; place++)
-            *live += weir__place_free_from(t, b, place) > now_ns;
-        *seen += t->places;
-        weir__lock_drop(&b->lock);
-    }
-}
-
 void weir__table_each(const struct weir__table *t, void *arg,
                       void (*visit)(void *arg, uint64_t fingerprint,
                                     const struct weir__state *state))
 {
-    for (uint64_t i = 0; i < buckets_of(t); i++) {
+    for (uint64_t i = 0; i < weir__table_buckets(t); i++) {
         const struct weir__bucket *b = weir__bucket_at(t, i);
 
         for (uint64_t place = 0; place < t->places; place++)
@@ -422,7 +393,7 @@ int weir__table_sweep(struct weir__table *t, struct weir__seat *s, void *arg,
     struct weir__lock *saving = s->journal ? weir__table_saving(t) : NULL;
     const uint32_t moved = atomic_load(&t->moved);
 
-    for (uint64_t i = 0; i < buckets_of(t); i++) {
+    for (uint64_t i = 0; i < weir__table_buckets(t); i++) {
         struct weir__hold h = {.in = weir__bucket_at(t, i)};
         int error = saving ? weir__lock_nth(s, 2, saving) : 0;
 

@@ -180,9 +180,6 @@ void weir__table_stretch(struct weir__table *t, uint32_t version, int64_t since_
                          int64_t extra_ns, int64_t times);
 
 struct weir__table_stats weir__table_stats(const struct weir__table *t);
-/* Looks at up to `most` buckets, spread over the table: how many places it saw, and how many of them are alive. */
-void weir__table_sample(struct weir__table *t, struct weir__seat *s, int64_t now_ns, uint64_t most,
-                        uint64_t *seen, uint64_t *live);
 /* Calls `visit` for every entry of a table that nobody else uses. */
 void weir__table_each(const struct weir__table *t, void *arg,
                       void (*visit)(void *arg, uint64_t fingerprint,

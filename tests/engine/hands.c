@@ -38,6 +38,7 @@ static void add_up(struct hand *sum, const struct hand *one, uint64_t keys)
 {
     sum->granted += one->granted;
     sum->returned += one->returned;
+    sum->early += one->early;
     sum->errors += one->errors;
     for (uint64_t k = 0; k < keys; k++)
         sum->book[k] += one->book[k];

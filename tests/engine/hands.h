@@ -11,6 +11,7 @@ struct hand {
     int number;
     uint64_t dice;
     int64_t granted, returned; /* what it was given, and what it gave back */
+    int64_t early;             /* refused because of what others owe in the key's cells */
     int errors;                /* calls that failed, answers that cannot be */
     int64_t *book;             /* per key, where a test asks for it */
     void *arg;

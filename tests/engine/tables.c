@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "table/layout.h"
+#include "table/sample.h"
 
 #define NOW   INT64_C(1000000000)
 #define LATER (1000 * NOW) /* when keys that are alive now will be as good as new */

@@ -1,0 +1,93 @@
+/* How many of a table's places each limit holds, about. The idea is in survey.h. */
+#include "engine/survey.h"
+
+#include "table/sample.h"
+
+#define AT_ONCE    2
+#define COUNT_BITS 20 /* a survey sees fewer places than 2^20 */
+#define COUNT_MASK ((UINT64_C(1) << COUNT_BITS) - 1)
+
+/* What a clause knows: of which survey it was counted last, how many places then, and how many in the survey
+ * before that one. In one word: survey | places | places before. */
+struct count {
+    uint64_t survey, places, before;
+};
+
+static struct count count_load(const struct weir__clause *c)
+{
+    const uint64_t word = atomic_load_explicit(&c->survey, memory_order_relaxed);
+
+    return (struct count){word >> 2 * COUNT_BITS, word >> COUNT_BITS & COUNT_MASK,
+                          word & COUNT_MASK};
+}
+
+/* As it stands in that survey: the last complete one is `before`. */
+static struct count count_at(struct count n, uint64_t survey)
+{
+    if (n.survey == survey)
+        return n;
+    return (struct count){survey, 0, n.survey + 1 == survey ? n.places : 0};
+}
+
+static void count_add(struct weir__clause *c, uint64_t survey)
+{
+    const struct count n = count_at(count_load(c), survey);
+    const uint64_t places = n.places < COUNT_MASK ? n.places + 1 : n.places;
+
+    atomic_store_explicit(&c->survey, survey << 2 * COUNT_BITS | places << COUNT_BITS | n.before,
+                          memory_order_relaxed);
+}
+
+/* Surveys are numbered modulo what the word has room for. */
+static uint64_t number_of(uint64_t survey)
+{
+    return survey & (UINT64_MAX >> 2 * COUNT_BITS);
+}
+
+/* The survey of the clause's table that is under way; 0 until the first is complete. */
+static uint64_t survey_of(const struct weir *w, const struct weir__clause *c)
+{
+    const _Atomic uint64_t *steps = &w->store->surveyed[c->placing.size_class];
+
+    return atomic_load_explicit(steps, memory_order_relaxed) / weir__sample_length(c->table);
+}
+
+static void look(struct weir *w, const struct weir__clause *c, int64_t now_ns)
+{
+    _Atomic uint64_t *steps = &w->store->surveyed[c->placing.size_class];
+    const uint64_t step = atomic_fetch_add_explicit(steps, 1, memory_order_relaxed);
+    const uint64_t survey = number_of(step / weir__sample_length(c->table));
+    struct weir__state head[WEIR__SAMPLE_PLACES_MOST];
+    const int n = weir__sample_heads(c->table, step, head);
+
+    for (int i = 0; i < n; i++) {
+        struct weir__clause *owner =
+            head[i].fresh_ns > now_ns ? weir__owners_find(&w->store->owners, &head[i]) : NULL;
+
+        if (owner)
+            count_add(owner, survey);
+    }
+}
+
+void weir__survey_begin(struct weir *w, const struct weir__clause *c, int64_t now_ns)
+{
+    for (int i = 0; i < WEIR__SAMPLE_BUCKETS && survey_of(w, c) == 0; i++)
+        look(w, c, now_ns);
+}
+
+void weir__survey_step(struct weir *w, const struct weir__clause *c, int64_t now_ns)
+{
+    for (int i = 0; i < AT_ONCE; i++)
+        look(w, c, now_ns);
+}
+
+uint64_t weir__survey_share(const struct weir *w, const struct weir__clause *c)
+{
+    const struct weir__state of_limit = {.word = weir__state_word(0, c->meter.version)};
+    const struct weir__clause *owner = weir__owners_find(&w->store->owners, &of_limit);
+    const uint64_t survey = number_of(survey_of(w, c));
+
+    if (!owner)
+        return 0;
+    return (count_at(count_load(owner), survey).before << 20) / weir__sample_places(c->table);
+}

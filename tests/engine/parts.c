@@ -1,0 +1,87 @@
+/* Parts of a full table: what a flood under one limit costs the keys of another. */
+#include "kit.h"
+
+#define ROOM  10000 /* keys, of two limits: each has a part of half of it */
+#define FLOOD (UNDER_TSAN || UNDER_ASAN ? 5 : 20) /* times as many keys as there is room for */
+
+static bool take_one(struct weir *w, struct weir_policy *p, uint32_t key)
+{
+    const struct weir_request rq = {p, &key, sizeof key, 1, 0};
+    struct weir_verdict v;
+
+    assert_int_equal(weir_take_at(w, &rq, T0, &v), 0);
+    return v.allowed;
+}
+
+static bool has_place(struct weir *w, struct weir_policy *p, uint32_t key)
+{
+    const struct weir_request rq = {p, &key, sizeof key, 1, 0};
+    struct weir_verdict v;
+
+    assert_int_equal(weir_peek_at(w, &rq, T0, &v), 0);
+    return !v.overflow && v.limit - v.remaining > 0;
+}
+
+static void flood(struct weir *w, struct weir_policy *p)
+{
+    for (uint32_t key = 0; key < ROOM * FLOOD; key++)
+        (void)take_one(w, p, key);
+}
+
+static uint32_t count_places(struct weir *w, struct weir_policy *p, uint32_t keys)
+{
+    uint32_t n = 0;
+
+    for (uint32_t key = 0; key < keys; key++)
+        n += has_place(w, p, key);
+    return n;
+}
+
+/* Another limit's flood takes nothing of a limit that is within its part; at its very part next to nothing. */
+static void a_flood_leaves_the_keys_of_others_alone(void **state)
+{
+    static const struct {
+        uint32_t keys, lost_most;
+    } ROWS[] = {{ROOM / 8, 0}, {ROOM / 4, 0}, {ROOM / 2, ROOM / 2 / 1000}};
+
+    (void)state;
+    for (size_t i = 0; i < LENGTH(ROWS); i++) {
+        struct weir *w = place_open(&(struct weir_options){.max_keys = ROOM, .secret = {3, 4}});
+        struct weir_policy *quiet = place_policy(w, "quiet", "fixed-window 5/1h", T0);
+        struct weir_policy *loud = place_policy(w, "loud", "fixed-window 1/366h", T0);
+        uint32_t lost;
+
+        for (uint32_t key = 0; key < ROWS[i].keys; key++)
+            assert_true(take_one(w, quiet, key));
+        flood(w, loud);
+        lost = ROWS[i].keys - count_places(w, quiet, ROWS[i].keys);
+        print_message("  of %u keys %u lost their places\n", ROWS[i].keys, lost);
+        assert_in_range(lost, 0, ROWS[i].lost_most);
+        place_close(w);
+    }
+}
+
+/* A limit that comes when a flood has taken everything gets its part all the same. */
+static void a_limit_gets_its_part_back(void **state)
+{
+    struct weir *w = place_open(&(struct weir_options){.max_keys = ROOM, .secret = {3, 4}});
+    struct weir_policy *loud = place_policy(w, "loud", "fixed-window 1/366h", T0);
+    struct weir_policy *quiet = place_policy(w, "quiet", "fixed-window 5/1h", T0);
+    uint32_t had;
+
+    (void)state;
+    flood(w, loud);
+    for (uint32_t key = 0; key < ROOM / 4; key++)
+        assert_true(take_one(w, quiet, key));
+    had = count_places(w, quiet, ROOM / 4);
+    print_message("  of %d keys %u have places\n", ROOM / 4, had);
+    assert_in_range(had, ROOM / 4 - ROOM / 400, ROOM / 4);
+    place_close(w);
+}
+
+static const struct CMUnitTest TESTS[] = {
+    cmocka_unit_test(a_flood_leaves_the_keys_of_others_alone),
+    cmocka_unit_test(a_limit_gets_its_part_back),
+};
+
+RUN_PLACE("parts", TESTS)
