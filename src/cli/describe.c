@@ -1,7 +1,7 @@
 /* The table of commands and the grammar of limits for programs: `weir help --format=table`.
  *
- * scripts/cli_docs.py makes the man page and the completions from it. The command prints data and not
- * these files themselves: templates of roff and of three shells are shorter in a script, and an
+ * scripts/cli_docs.py makes the man page and the completions from it. The command prints data and
+ * not these files themselves: templates of roff and of three shells are shorter in a script, and an
  * installed weir does not need them. A record is a line; its fields are separated by tabs, and the
  * first says what it is; a new line within a field is written \n.
  */

@@ -43,8 +43,8 @@ struct option {
     const char *usual;     /* the default; NULL: none */
     const char *completes; /* words, or COMPLETE_* */
     const char *help;
-    /* OPTION_OTHER: reads the value. False: it is wrong, and *why says more than `expected` does, or
-     * is left empty. */
+    /* OPTION_OTHER: reads the value. False: it is wrong, and *why says more than `expected` does,
+     * or is left empty. */
     bool (*set)(void *to, char *value, struct weir_diag *why);
 };
 #define OPTION_AT(type, field) \
@@ -76,20 +76,20 @@ struct command {
 };
 
 /* Reads the options into *to and moves the operands to the front of argv. Returns how many operands
- * there are, or -1: the command line is wrong, and the user has been told. Behind "--" nothing is an
- * option. */
+ * there are, or -1: the command line is wrong, and the user has been told. Behind "--" nothing is
+ * an option. */
 int options_read(const struct command *c, void *to, int argc, char **argv);
 /* Tells the user that this operand is one too many; returns false. */
 bool options_unexpected(const struct command *c, const char *word);
-/* "; did you mean 'x'?" for a word that is nearly one of the names, or "". name() returns NULL behind
- * the last. The text is good until the next call. */
+/* "; did you mean 'x'?" for a word that is nearly one of the names, or "". name() returns NULL
+ * behind the last. The text is good until the next call. */
 const char *options_near(const char *word, const char *(*name)(const void *of, size_t i),
                          const void *of);
 
 /* The help of a command. */
 void help_print(const struct command *c, FILE *to);
-/* One entry of a list, in lines of `columns`: a name in a column of `width`, or on a line of its own
- * if it is longer, and the text beside it. */
+/* One entry of a list, in lines of `columns`: a name in a column of `width`, or on a line of its
+ * own if it is longer, and the text beside it. */
 void help_entry(FILE *to, const char *name, const char *text, int width, int columns);
 /* The table and the grammar of limits, for programs. */
 void describe_print(const struct command *root);

@@ -151,7 +151,9 @@ static const struct option OPTIONS[] = {
      .expected = "1 to 128 bits", .usual = "64",
      .help = "leading bits of an IPv6 address that /v1/auth takes for one client"},
     {"--clock", "system|manual", OPTION_CHOICE, AT(manual_clock), .expected = "manual or system",
-     .usual = "system", .help = "manual is for tests: time stands still until WEIR.CLOCK ADVANCE"},
+     .usual = "system",
+     .help =
+         "clock of the daemon; manual is for tests: time stands still until WEIR.CLOCK ADVANCE"},
     {0},
 };
 

@@ -38,9 +38,10 @@ static const struct option OPTIONS[] = {
      .expected = "phases, as in 'steady 50/s 10s; burst 200 at 59s'", .completes = COMPLETE_TRAFFIC,
      .help = "make the events by this text and read no script"},
     {"--script", NULL, OPTION_FLAG, AT(print_script),
-     .help = "with --traffic: print the script, and run nothing"},
+     .help = "print the script that --traffic makes, and run nothing"},
     {"--picture", NULL, OPTION_FLAG, AT(picture_only),
-     .help = "draw what was granted and refused over time in place of listing it"},
+     .help = "draw what was granted and refused over time in place of listing it; not with --json "
+             "or --script"},
     {0},
 };
 

@@ -45,8 +45,8 @@ static const struct option OPTIONS[] = {
      .help = "the limit of NAME; a file remembers it, and a file that has another limit of that "
              "name is not changed"},
     {"--no-fallback", NULL, OPTION_FLAG, AT(no_fallback),
-     .help = "if the store does not answer, there is no answer (status 3), whatever fallback= in "
-             "the limit says"},
+     .help = "give no answer (status 3) if the store does not answer, whatever fallback= in the "
+             "limit says"},
     {"--max-keys", "N", OPTION_COUNT, AT(max_keys), .least = 1, .most = (int64_t)WEIR_MAX_KEYS_MOST,
      .expected = "1 to 3000000000 keys (k and M may follow)", .usual = "1M",
      .help = "live keys that a file has room for, if this command makes the file"},
