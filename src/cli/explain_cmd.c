@@ -108,9 +108,8 @@ static void print_together(const struct weir_limit *l)
 {
     (void)puts("\nAll must grant; if one refuses, none is charged.");
     if (has_guard(l))
-        (void)puts(
-            "Whatever the order here, they are asked so: system, rates, concurrency, breaker, "
-            "adaptive ones.");
+        (void)puts("Whatever the order here, they are asked so: system, rates, concurrency, "
+                   "breaker, adaptive ones.");
 }
 
 static void print_limit(const struct weir_limit *l, bool json)
@@ -162,26 +161,21 @@ const struct command EXPLAIN_COMMAND = {
     "explain",
     "tell in plain words what a limit will do",
     "LIMIT [--json]",
-    .about = TEXTS("Tells in plain words what a limit will do: its defaults filled "
-                   "in, the worst case over "
-                   "any interval, how long a refused caller waits, what a key "
-                   "costs, and for how many keys "
-                   "a default store has room."),
+    .about = TEXTS("Tells in plain words what a limit will do: its defaults filled in, the worst "
+                   "case over any interval, how long a refused caller waits, what a key costs, and "
+                   "for how many keys a default store has room."),
     .operands =
         (const struct operand[]){{"LIMIT", "text of a limit, in quotes", COMPLETE_LIMIT}, {0}},
     .options =
-        (const struct option[]){
-            {"--json", NULL, OPTION_FLAG, OPTION_AT(explain_options, json),
-             .help = "print the same as one JSON object, with one entry in terms for each term of "
-                     "the limit"},
-            {0}},
+        (const struct option[]){{"--json", NULL, OPTION_FLAG, OPTION_AT(explain_options, json),
+                                 .help = "print the same as one JSON object, with one entry in "
+                                         "terms for each term of the limit"},
+                                {0}},
     .statuses = TEXTS("0 done", "2 the limit or the command line is wrong"),
     .examples = TEXTS("weir explain 'token-bucket 10/s burst=20'",
                       "weir explain 'sliding-window 200/1m slots=6 + fixed-window 10k/day'",
                       "weir explain 'concurrency 10 queue=20 + breaker errors=50%'"),
-    .words_least = 1,
-    .words_most = 1,
-    .words_expected = "a limit in quotes, such as 'token-bucket 10/s burst=20'",
+    OPERANDS(1, 1, "a limit in quotes, such as 'token-bucket 10/s burst=20'"),
     .run = explain_command,
 };
 

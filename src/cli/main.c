@@ -24,11 +24,12 @@ static const struct command HELP_COMMAND = {
     "print this help, or the help of a command",
     "[COMMAND...]",
     .about = TEXTS("Prints the help of weir, or the help of the named command."),
-    .operands = (const struct operand[]){{"COMMAND",
-                                          "name of a command; that of store may be followed by one "
-                                          "of its own: help store info",
-                                          NULL},
-                                         {0}},
+    .operands =
+        (const struct operand[]){
+            {"COMMAND",
+             "name of a command; that of store may be followed by one of its own: help store info",
+             NULL},
+            {0}},
     .examples = TEXTS("weir help", "weir help serve", "weir help store convert"),
     .run = help_command,
 };
@@ -53,15 +54,10 @@ static const struct command ROOT = {
               "  breaker errors=50%                                 stops calls that fail\n"
               "  gradient                                           as many as latency allows\n"
               "  concurrency 10 queue=20 + breaker + 100/s          all must grant"),
-    .statuses = TEXTS(
-        "0 done; an event that sim refuses is an answer, not a failure",
-        "1 failed: the output could not be written, or there was not enough memory; take: "
-        "denied; store: the file is not sound, could not be read or written, or the request "
-        "was refused",
-        "2 the command line, the limit or the script is wrong; an error in a script names its "
-        "line, and all decisions before that line have been printed",
-        "3 take: there is no answer, because the store did not give one",
-        "130 take: a signal ended the wait; the reservation was given back"),
+    .statuses = TEXTS("0 done", "1 failed; take: denied",
+                      "2 the command line, the limit or the script is wrong",
+                      "3 take: there is no answer, because the store did not give one",
+                      "130 take: a signal ended the wait"),
     .examples =
         TEXTS("weir explain 'token-bucket 10/s burst=20'",
               "weir sim 'token-bucket 10/s burst=20' --traffic 'steady 15/s 10s' --picture",

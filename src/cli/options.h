@@ -50,6 +50,9 @@ struct option {
 #define OPTION_AT(type, field) \
     .at = offsetof(struct type, field), .size = sizeof(((struct type *)NULL)->field)
 #define OPTIONS_MAX 64 /* of one command */
+/* How many operands a command has, and what they are, in messages. */
+#define OPERANDS(least, most, expected) \
+    .words_least = (least), .words_most = (most), .words_expected = (expected)
 
 /* A list of texts. */
 #define TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})

@@ -83,11 +83,10 @@ static const struct option OPTIONS[] = {
      .help = "live keys that each store has room for; a file that exists keeps its own number"},
     {"--full", "evict|deny|allow", OPTION_CHOICE, AT(full), .expected = "evict, deny or allow",
      .usual = "evict",
-     .help =
-         "what a new key gets when a store is full of live keys. evict: the place of another "
-         "key, or none; the store remembers what keys without a place have used, so that no key "
-         "is granted more than its limit. deny: a refusal. allow: a grant that is not counted. "
-         "A limit overrides it by full="},
+     .help = "what a new key gets when a store is full of live keys. evict: the place of another "
+             "key, or none; the store remembers what keys without a place have used, so that no "
+             "key is granted more than its limit. deny: a refusal. allow: a grant that is not "
+             "counted. A limit overrides it by full="},
     {"--threads", "N", OPTION_COUNT, AT(threads), .least = 1, .most = SERVE_THREADS_MAX,
      .expected = "1 to 256 threads", .usual = "the number of cores", .help = "worker threads"},
     {"--max-connections", "N", OPTION_COUNT, AT(max_connections), .least = 1, .most = 1000000,
@@ -144,9 +143,8 @@ static const struct option OPTIONS[] = {
              "their HTTP routes are refused"},
     {"--host", "NAME", OPTION_OTHER, .set = serve_add_host, .times = SERVE_HOSTS_MAX,
      .expected = "a name without a port, such as weir.internal",
-     .help =
-         "name that HTTP requests may have as Host, beside addresses and localhost; other names "
-         "are refused on loopback addresses, and once this is given, on every address"},
+     .help = "name that HTTP requests may have as Host, beside addresses and localhost; other "
+             "names are refused on loopback addresses, and once this is given, on every address"},
     {"--ipv6-prefix", "BITS", OPTION_COUNT, AT(ipv6_prefix), .least = 1, .most = 128,
      .expected = "1 to 128 bits", .usual = "64",
      .help = "leading bits of an IPv6 address that /v1/auth takes for one client"},
@@ -161,13 +159,11 @@ const struct command SERVE_COMMAND = {
     "serve",
     "decide limits for other programs: RESP and HTTP on one port",
     "[OPTION...]",
-    .about = TEXTS(
-        "Decides limits for other programs, on one port, in RESP (any Redis client) and HTTP. "
-        "docs/reference/serve.md tells the commands and routes.",
-        "Prints 'listening on ADDRESS' for each address once it accepts connections. SIGTERM "
-        "or "
-        "SIGINT ends the daemon: delayed replies are sent first (see --drain); a second signal "
-        "ends it at once."),
+    .about = TEXTS("Decides limits for other programs, on one port, in RESP (any Redis client) and "
+                   "HTTP. docs/reference/serve.md tells the commands and routes.",
+                   "Prints 'listening on ADDRESS' for each address once it accepts connections. "
+                   "SIGTERM or SIGINT ends the daemon: delayed replies are sent first (see "
+                   "--drain); a second signal ends it at once."),
     .options = OPTIONS,
     .statuses = TEXTS("0 ended by a signal", "1 could not start", "2 the command line is wrong"),
     .examples = TEXTS(

@@ -26,9 +26,8 @@ static bool sim_set_start(void *to, char *value, struct weir_diag *why)
 
 static const struct option OPTIONS[] = {
     {"--json", NULL, OPTION_FLAG, AT(json),
-     .help =
-         "print one JSON object a line in place of tab-separated fields, and no header; a field "
-         "without a meaning is null; not with --picture"},
+     .help = "print one JSON object a line in place of tab-separated fields, and no header; a "
+             "field without a meaning is null; not with --picture"},
     {"--start", "DATE", OPTION_OTHER, .set = sim_set_start,
      .expected = "a date such as 2024-01-31, or 2024-01-31T12:00:00Z",
      .usual = "2024-01-01T00:00:00Z",
@@ -50,8 +49,7 @@ const struct command SIM_COMMAND = {
     "run a script of events, or made-up traffic, against a limit",
     "[LIMIT] [OPTION...] [SCRIPT|-]",
     .about = TEXTS(
-        "Runs a script of events against a limit under a virtual clock: nothing sleeps, and "
-        "the "
+        "Runs a script of events against a limit under a virtual clock: nothing sleeps, and the "
         "same script gives the same output on every machine.",
         "A script has one event a line:",
         "  limit token-bucket 10/s burst=2\n"
@@ -66,30 +64,26 @@ const struct command SIM_COMMAND = {
         "  0ms    enter shop as=a\n"
         "  0ms    signal cpu=85% load=3.5\n"
         "  300ms  exit a error                      ok, error, drop or ignore",
-        "Traffic has phases: 'steady 50/s 10s; ramp 0..500/s 30s; poisson 80/s 1m seed=7; "
-        "burst "
-        "200 at 59s; pause 5s', each with key=NAME, keys=N, cost=N. With 'service 20ms "
-        "workers=8 errors=0..30% queue=1000 timeout=1s' among them, a simulated service stands "
-        "behind the limit; --picture then tells what became of the calls, second by second."),
+        "Traffic has phases: 'steady 50/s 10s; ramp 0..500/s 30s; poisson 80/s 1m seed=7; burst "
+        "200 at 59s; pause 5s', each with key=NAME, keys=N, cost=N. With 'service 20ms workers=8 "
+        "errors=0..30% queue=1000 timeout=1s' among them, a simulated service stands behind the "
+        "limit; --picture then tells what became of the calls, second by second."),
     .operands =
         (const struct operand[]){
             {"LIMIT", "text of a limit, in quotes: the first word, if it is one", COMPLETE_LIMIT},
             {"SCRIPT", "file with the script; - or nothing is standard input", COMPLETE_FILE},
             {0}},
     .options = OPTIONS,
-    .statuses = TEXTS(
-        "0 done; an event that is refused is an answer, not a failure",
-        "1 the output could not be written, or there was not enough memory",
-        "2 the command line, the limit or the script is wrong; an error in a script names its "
-        "line, and all decisions before that line have been printed"),
+    .statuses = TEXTS("0 done; an event that is refused is an answer, not a failure",
+                      "1 the output could not be written, or there was not enough memory",
+                      "2 the command line, the limit or the script is wrong; an error in a script "
+                      "names its line, and all decisions before that line have been printed"),
     .examples = TEXTS(
         "weir sim 'sliding-log 5/1m' events.sim", "echo '0s take alice' | weir sim 100/s --json",
-        "weir sim 'fixed-window 200/1m align=clock' --traffic 'burst 200 at 59s; burst 200 at "
-        "60s'",
+        "weir sim 'fixed-window 200/1m align=clock' --traffic 'burst 200 at 59s; burst 200 at 60s'",
         "weir sim 'pacer 10/s' --traffic 'burst 50 at 0' --picture",
         "weir sim bbr --traffic 'ramp 0..800/s 20s; service 20ms workers=8' --picture"),
-    .words_most = 2,
-    .words_expected = "a limit in quotes, and a script",
+    OPERANDS(0, 2, "a limit in quotes, and a script"),
     .run = sim_command,
 };
 

@@ -30,16 +30,14 @@ static const struct option OPTIONS[] = {
      .expected = "a whole number, 0 or more", .usual = "1", .help = "how much to take at once"},
     {"wait=", "DURATION", OPTION_PATIENCE, AT(wait_ns), .most = INT64_MAX, .times = 1,
      .expected = "a duration such as 1.5s, or forever", .completes = "forever", .usual = "no wait",
-     .help =
-         "wait for a grant for at most this long, or forever; what cannot be granted by then is "
-         "denied at once"},
+     .help = "wait for a grant for at most this long, or forever; what cannot be granted by then "
+             "is denied at once"},
     {"--store", "URL", OPTION_TEXT, AT(store), .times = 1,
      .expected = "memory:, file:/path, redis://host:port or redis+unix:/path",
      .usual = "WEIR_STORE of the environment, or memory:", .completes = COMPLETE_STORE,
-     .help =
-         "store of the key: file:/path, redis://[[user]:password@]host[:port][/db] or "
-         "redis+unix:/path, with ?timeout=50ms&nodes=N&prefix=weir as needed; memory: ends with "
-         "the command and only shows what an answer looks like"},
+     .help = "store of the key: file:/path, redis://[[user]:password@]host[:port][/db] or "
+             "redis+unix:/path, with ?timeout=50ms&nodes=N&prefix=weir as needed; memory: ends "
+             "with the command and only shows what an answer looks like"},
     {"--limit", "NAME='LIMIT'", OPTION_OTHER, .set = take_set_limit, .times = 1,
      .expected = "NAME='LIMIT', as in api='token-bucket 10/s burst=20'",
      .help = "the limit of NAME; a file remembers it, and a file that has another limit of that "
@@ -62,11 +60,11 @@ const struct command TAKE_COMMAND = {
     .about = TEXTS(
         "Takes from a key under a limit, once, on a store that others share, and prints the "
         "decision. Times are printed in milliseconds, rounded up.",
-        "The text of a limit has the same keys here as in the daemon: those of its canonical "
-        "form. So has the name of a limit: the keys of a name are its own.",
+        "The text of a limit has the same keys here as in the daemon: those of its canonical form. "
+        "So has the name of a limit: the keys of a name are its own.",
         "While a Redis does not answer, the limit's fallback= decides; the answer says so, and "
-        "standard error says why. The command remembers nothing, so fallback=local grants what "
-        "a fresh key would be granted: in scripts, fallback=deny or --no-fallback is better."),
+        "standard error says why. The command remembers nothing, so fallback=local grants what a "
+        "fresh key would be granted: in scripts, fallback=deny or --no-fallback is better."),
     .operands =
         (const struct operand[]){{"LIMIT", "text of a limit, in quotes, or a name", COMPLETE_LIMIT},
                                  {"KEY", "key to take from; any text", NULL},
@@ -99,9 +97,9 @@ static bool is_url(const char *word)
 /* The URL is not quoted: there may be a password in it. */
 static bool take_wrong_place(void)
 {
-    (void)fputs("weir take: a store's URL stands where the limit was expected: --store goes before "
-                "it\n",
-                stderr);
+    (void)fputs(
+        "weir take: a store's URL stands where the limit was expected: --store goes before it\n",
+        stderr);
     return false;
 }
 
@@ -115,10 +113,10 @@ static bool is_takeable(const struct weir_limit *l)
 {
     for (int i = 0; i < l->n; i++)
         if (l->term[i].algorithm >= WEIR_FIRST_GUARD) {
-            (void)fprintf(stderr,
-                          "weir take: '%s' is a guard, which is entered and left: expected rates "
-                          "only\n",
-                          weir_algorithm_name(l->term[i].algorithm));
+            (void)fprintf(
+                stderr,
+                "weir take: '%s' is a guard, which is entered and left: expected rates only\n",
+                weir_algorithm_name(l->term[i].algorithm));
             return false;
         }
     return true;
@@ -140,10 +138,11 @@ static bool take_read_limit(struct take_options *o)
     else
         o->literal = true;
     if (weir_limit_parse(&o->parsed, text, &why) != 0) {
-        (void)fprintf(stderr, "weir take: %s\n",
-                      strstr(text, "store=") ? "store= is a word of the daemon's limits: expected "
-                                               "--store URL before the limit"
-                                             : why.text);
+        (void)fprintf(
+            stderr, "weir take: %s\n",
+            strstr(text, "store=")
+                ? "store= is a word of the daemon's limits: expected --store URL before the limit"
+                : why.text);
         return false;
     }
     o->has_parsed = true;
