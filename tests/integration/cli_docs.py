@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import cli
 from cli import check
@@ -30,13 +31,14 @@ def run(*command, **options):
                           **options)
 
 
-# ---- Drift ----------------------------------------------------------------------------------------
+# ---- Drift ---------------------------------------------------------------------------------------
 
 
 def files_are_what_the_table_says():
     for path, text in docs.make(cli.WEIR).items():
         there = source(path)
-        diff = difflib.unified_diff(there.splitlines(), text.splitlines(), path, "made", lineterm="")
+        diff = difflib.unified_diff(there.splitlines(), text.splitlines(), path, "made",
+                                    lineterm="")
         check(f"{path} is up to date (scripts/cli_docs.py makes it)", there == text,
               "\n  ".join(list(diff)[:20]))
         left = set(re.findall(r"@[a-z_]+@", text))
@@ -50,7 +52,7 @@ def the_reference_knows_every_option(table):
             check(f"docs/reference/serve.md tells {option.name}", f"`{option.name}" in page)
 
 
-# ---- Help -----------------------------------------------------------------------------------------
+# ---- Help ----------------------------------------------------------------------------------------
 
 
 def help_is_whole(table):
@@ -61,12 +63,13 @@ def help_is_whole(table):
         check(f"{name} --help fits in 100 columns", max(map(len, text.splitlines())) <= 100, text)
         check(f"{name} --help begins with its usage", "usage: weir" in text[:100], text)
         check(f"{name} --help has examples", "\nExamples:\n  weir" in text, text)
-        check(f"weir help {command.name} is the same", cli.weir("help", *words).stdout.decode() == text)
+        again = cli.weir("help", *words).stdout.decode()
+        check(f"weir help {command.name} is the same", again == text, again)
         flat = " ".join(text.split())
         for option in command.options if not command.parts else []:
             told = "print this help" if option.name == "--help" else option.whole_text()
             told = " ".join(told.split())
-            check(f"{name} --help tells {option.name}", f"{option.name}" in text and told in flat, text)
+            check(f"{name} --help tells {option.name}", option.name in text and told in flat, text)
 
 
 def the_table_is_read(table):
@@ -75,15 +78,17 @@ def the_table_is_read(table):
         for option in command.dashed():
             if option.value:
                 done = cli.weir(*command.name.split(), option.name, text="")
-                check(f"weir {command.name} {option.name} needs a value", done.returncode == 2 and
-                      f"{option.name} needs a value: expected " in done.stderr.decode(), done.stderr)
+                told = f"{option.name} needs a value: expected "
             elif option.name != "--help":
                 done = cli.weir(*command.name.split(), option.name + "=x", text="")
-                check(f"weir {command.name} {option.name} takes no value", done.returncode == 2 and
-                      f"{option.name} 'x': expected no value" in done.stderr.decode(), done.stderr)
+                told = f"{option.name} 'x': expected no value"
+            else:
+                continue
+            check(f"weir {command.name}: {told}",
+                  done.returncode == 2 and told in done.stderr.decode(), done.stderr)
 
 
-# ---- bash -----------------------------------------------------------------------------------------
+# ---- bash ----------------------------------------------------------------------------------------
 
 BASH = """
 source "$1/completions/weir.bash"
@@ -150,7 +155,7 @@ def bash_offers_every_option(table):
               done.stdout)
 
 
-# ---- Others ---------------------------------------------------------------------------------------
+# ---- Others --------------------------------------------------------------------------------------
 
 FISH = [
     ("a command", "weir se", ["serve"]),
@@ -174,11 +179,12 @@ def other_shells_read_theirs():
     path = os.path.join(SOURCE, "completions/weir.fish")
     done = run("fish", "--no-execute", path)
     check("fish reads its completion", done.returncode == 0 and not done.stderr, done.stderr)
-    for sentence, line, wanted in FISH:
-        done = run("fish", "--no-config", "-c", "source $argv[1]; complete -C $argv[2]", path, line,
-                   cwd=SOURCE)
-        got = sorted(each.split("\t")[0] for each in done.stdout.splitlines())
-        check(f"fish completes {sentence}", got == wanted, f"{line}: {got} {done.stderr[:300]}")
+    with tempfile.TemporaryDirectory() as home:  # nobody's own settings
+        for sentence, line, wanted in FISH:
+            done = run("fish", "-c", "source $argv[1]; complete -C $argv[2]", path, line,
+                       cwd=SOURCE, env=os.environ | {"HOME": home, "XDG_CONFIG_HOME": home})
+            got = sorted(each.split("\t")[0] for each in done.stdout.splitlines())
+            check(f"fish completes {sentence}", got == wanted, f"{line}: {got} {done.stderr[:300]}")
 
 
 def the_man_page_is_clean():
