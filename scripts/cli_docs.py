@@ -5,7 +5,7 @@
 grammar of limits, what a shell needs to complete the inside of a quoted argument) are in templates
 beside the files that are made: docs/man/weir.1.in, completions/weir.bash.in and so on. @name@ in a
 template is replaced by the part of that name. The files are written into FOLDER, which is the
-source tree unless told; tests/integration/cli_docs.py compares them with what is there.
+source tree unless told; tests/integration/cli_generated.py compares them with what is there.
 """
 
 import os

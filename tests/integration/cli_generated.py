@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The man page, the completions and --help are what the table of options says: `cli_docs.py WEIR`.
+"""Man page, completions and --help are what the table of options says: `cli_generated.py WEIR`.
 
 What scripts/cli_docs.py makes must be what is there. bash completes here for real; zsh, fish and
 mandoc are asked where they are installed, and passed over where they are not.
