@@ -3,40 +3,180 @@
 # A limit is one quoted argument, so it is completed as text: the algorithm first, then the options
 # that this algorithm has. Inside an open quote readline closes the quote behind a lone match; where
 # more must follow (a count, a value) a second match says what, and keeps the quote open.
+# Made by scripts/cli_docs.py: change src/cli/*_options.c or the template *.in instead.
 
-_weir_algorithms='fixed-window sliding-window sliding-counter sliding-log token-bucket
-    leaky-bucket pacer smooth-bursty smooth-warmup min-interval
-    concurrency system breaker bbr vegas gradient aimd adaptive-rate'
+_weir_algorithms='
+    fixed-window sliding-window sliding-counter sliding-log token-bucket leaky-bucket pacer
+    smooth-bursty smooth-warmup min-interval concurrency system breaker bbr vegas gradient aimd
+    adaptive-rate'
 
 # The options of an algorithm; those that end in "=" want a value.
+_weir_limit_options()
+{
+    case $1 in
+    fixed-window)
+        echo 'align=first align=clock tz= count-denied shadow fallback=local fallback=allow
+        fallback=deny keys= full=evict full=deny full=allow'
+        ;;
+    sliding-window)
+        echo 'slots= per-slot= per-slot=none per-slot=even count-denied shadow fallback=local
+        fallback=allow fallback=deny keys= full=evict full=deny full=allow'
+        ;;
+    sliding-counter | min-interval)
+        echo 'count-denied shadow fallback=local fallback=allow fallback=deny keys= full=evict
+        full=deny full=allow'
+        ;;
+    sliding-log)
+        echo 'min-interval= count-denied shadow fallback=local fallback=allow fallback=deny
+        keys= full=evict full=deny full=allow'
+        ;;
+    token-bucket)
+        echo 'burst= initial= initial=full initial=empty count-denied shadow fallback=local
+        fallback=allow fallback=deny keys= full=evict full=deny full=allow'
+        ;;
+    leaky-bucket)
+        echo 'capacity= delay= delay=none count-denied shadow fallback=local fallback=allow
+        fallback=deny keys= full=evict full=deny full=allow'
+        ;;
+    pacer)
+        echo 'slack= queue= max-wait= max-wait=forever count-denied shadow fallback=local
+        fallback=allow fallback=deny keys= full=evict full=deny full=allow'
+        ;;
+    smooth-bursty)
+        echo 'max-burst= count-denied shadow fallback=local fallback=allow fallback=deny keys=
+        full=evict full=deny full=allow'
+        ;;
+    smooth-warmup)
+        echo 'warmup= cold= count-denied shadow fallback=local fallback=allow fallback=deny
+        keys= full=evict full=deny full=allow'
+        ;;
+    concurrency)
+        echo 'queue= max-wait= max-wait=forever lease= lease=none shadow fallback=local
+        fallback=allow fallback=deny keys= full=evict full=deny full=allow'
+        ;;
+    system)
+        echo 'cpu= cpu=none load= load=none memory= memory=none pressure= pressure=none rt=
+        rt=none inflight= inflight=none rate= rate=none shadow fallback=local fallback=allow
+        fallback=deny keys= full=evict full=deny full=allow'
+        ;;
+    breaker)
+        echo 'preset=none preset=hystrix preset=resilience4j preset=sentinel preset=sre errors=
+        errors=none slow= slow=none count= count=none volume= window= buckets= open= open-max=
+        growth= probes= probe-timeout= forced=none forced=open forced=closed forced=metrics
+        shadow fallback=local fallback=allow fallback=deny keys= full=evict full=deny
+        full=allow'
+        ;;
+    bbr)
+        echo 'cpu= cpu=none memory= memory=none load= load=none window= buckets= cooling= shadow
+        fallback=local fallback=allow fallback=deny keys= full=evict full=deny full=allow'
+        ;;
+    vegas | gradient)
+        echo 'min= max= initial= shadow fallback=local fallback=allow fallback=deny keys=
+        full=evict full=deny full=allow'
+        ;;
+    aimd)
+        echo 'min= max= initial= timeout= shadow fallback=local fallback=allow fallback=deny
+        keys= full=evict full=deny full=allow'
+        ;;
+    adaptive-rate)
+        echo 'min= max= target= target=none errors= burst= count-denied shadow fallback=local
+        fallback=allow fallback=deny keys= full=evict full=deny full=allow'
+        ;;
+    esac
+}
+
+# The commands within a command; "" is weir itself.
+_weir_parts()
+{
+    case $1 in
+    '') echo 'sim explain serve take store version help' ;;
+    'store') echo 'info convert reset' ;;
+    'help') echo 'sim explain serve take store version help' ;;
+    'help store') echo 'info convert reset' ;;
+    esac
+}
+
 _weir_options()
 {
     case $1 in
-    fixed-window) echo 'align=first align=clock tz=' ;;
-    sliding-window) echo 'slots= per-slot=even per-slot=none' ;;
-    sliding-log) echo 'min-interval=' ;;
-    token-bucket) echo 'burst= initial=full initial=empty' ;;
-    leaky-bucket) echo 'capacity= delay=none delay=0' ;;
-    pacer) echo 'slack= queue= max-wait=forever' ;;
-    smooth-bursty) echo 'max-burst=' ;;
-    smooth-warmup) echo 'warmup= cold=' ;;
-    concurrency) echo 'queue= max-wait= max-wait=forever lease=' ;;
-    system) echo 'cpu= load= memory= pressure= rt= inflight= rate=' ;;
-    breaker)
-        echo 'preset=hystrix preset=resilience4j preset=sentinel preset=sre errors= slow= count='
-        echo 'volume= window= buckets= open= open-max= growth= probes= probe-timeout='
-        echo 'forced=open forced=closed forced=metrics'
+    '') echo '--help --version' ;;
+    'sim') echo '--json --start --traffic --script --picture --help' ;;
+    'explain') echo '--json --help' ;;
+    'serve')
+        echo '--listen --limit --store --max-keys --full --threads --max-connections
+        --max-request --max-key --max-output --max-buffered --max-held --connection-part
+        --peer-part --max-memory --max-wait --idle --drain --literals --literal-state --no-admin
+        --host --ipv6-prefix --clock --help'
         ;;
-    bbr) echo 'cpu= memory= load= window= buckets= cooling=' ;;
-    vegas | gradient) echo 'min= max= initial=' ;;
-    aimd) echo 'min= max= initial= timeout=' ;;
-    adaptive-rate) echo 'min= max= target= errors= burst=' ;;
+    'take') echo '--store --limit --no-fallback --max-keys --json --help' ;;
+    'store') echo '--help' ;;
+    'store info') echo '--json --help' ;;
+    'store convert') echo '--max-keys --max-memory --max-policies --out --help' ;;
+    'store reset') echo '--all --yes --help' ;;
+    'version') echo '--help' ;;
+    'help') echo '--help' ;;
     esac
-    case $1 in
-    concurrency | system | breaker | bbr | vegas | gradient | aimd) echo 'shadow' ;;
-    *) echo 'count-denied shadow' ;;
+}
+
+# _weir_value COMMAND OPTION: what the value of the option may be. Fails if it has none.
+_weir_value()
+{
+    case "$1 $2" in
+    'sim --start') ;;
+    'sim --traffic') echo '<traffic>' ;;
+    'serve --listen') ;;
+    'serve --limit') ;;
+    'serve --store') echo 'memory: file:/ redis:// redis+unix:/' ;;
+    'serve --max-keys') ;;
+    'serve --full') echo 'evict deny allow' ;;
+    'serve --threads') ;;
+    'serve --max-connections') ;;
+    'serve --max-request') ;;
+    'serve --max-key') ;;
+    'serve --max-output') ;;
+    'serve --max-buffered') ;;
+    'serve --max-held') ;;
+    'serve --connection-part') echo '1/16 1' ;;
+    'serve --peer-part') echo '1/4 1' ;;
+    'serve --max-memory') ;;
+    'serve --max-wait') echo '1h forever' ;;
+    'serve --idle') ;;
+    'serve --drain') ;;
+    'serve --literals') echo 'on off' ;;
+    'serve --literal-state') ;;
+    'serve --host') ;;
+    'serve --ipv6-prefix') ;;
+    'serve --clock') echo 'system manual' ;;
+    'take --store') echo 'memory: file:/ redis:// redis+unix:/' ;;
+    'take --limit') ;;
+    'take --max-keys') ;;
+    'store convert --max-keys') ;;
+    'store convert --max-memory') ;;
+    'store convert --max-policies') ;;
+    'store convert --out') echo '<file>' ;;
+    *) return 1 ;;
     esac
-    echo 'fallback=local fallback=allow fallback=deny keys= full=evict full=deny full=allow'
+}
+
+# _weir_operand COMMAND N: what the argument may be that follows N others.
+_weir_operand()
+{
+    case "$1 $2" in
+    'sim 0') echo '<limit> <file>' ;;
+    'sim 1') echo '<file>' ;;
+    'sim '*) ;;
+    'explain 0') echo '<limit>' ;;
+    'explain '*) ;;
+    'take 0') echo '<limit>' ;;
+    'take 1') ;;
+    'take '*) echo 'cost= wait= wait=forever' ;;
+    'store info 0') echo '<file>' ;;
+    'store info '*) ;;
+    'store convert 0') echo '<file>' ;;
+    'store convert '*) ;;
+    'store reset 0') echo '<file>' ;;
+    'store reset '*) ;;
+    esac
 }
 
 # _weir_offer HEAD WORD CANDIDATE...: the candidates that begin with WORD, each behind HEAD.
@@ -74,7 +214,7 @@ _weir_limit()
         return # the count and the period
     fi
     head=$quote${text%"$word"}
-    for option in $(_weir_options "$algorithm"); do
+    for option in $(_weir_limit_options "$algorithm"); do
         [[ " $term" == *" ${option%%=*}="* && $word != "${option%%=*}="* ]] && continue
         [[ " $term " == *" $option "* ]] && continue
         candidates+=("$option")
@@ -91,7 +231,9 @@ _weir_traffic()
     phase=${phase#"${phase%%[! ]*}"}
     word=${phase##* }
     if [[ $phase != *' '* ]]; then
-        candidates=('steady ' 'ramp ' 'poisson ' 'burst ' 'pause ')
+        candidates=('steady ' 'ramp ' 'poisson ' 'burst ' 'pause ' 'service ')
+    elif [[ $phase == service\ * ]]; then
+        candidates=('workers=' 'errors=' 'queue=' 'timeout=' 'jitter=' 'seed=')
     else
         candidates=('key=' 'keys=' 'cost=')
         [[ $phase == poisson\ * ]] && candidates+=('seed=')
@@ -106,107 +248,56 @@ _weir_files()
     mapfile -t COMPREPLY < <(compgen -f -- "$1")
 }
 
-_weir_serve_options='--listen --limit --store --max-keys --threads --max-connections --max-request
-    --max-key --max-output --max-buffered --max-held --connection-part --peer-part --max-memory
-    --max-wait --idle --drain --literals --literal-state --no-admin --host --ipv6-prefix --full
-    --clock --help'
-
-_weir_take_options='--store --limit --no-fallback --max-keys --json --help'
-_weir_stores='memory: file:/ redis:// redis+unix:/'
-
-# How many arguments of `take` there are before the current one that are no options.
-_weir_take_arguments()
+# _weir_complete WHAT WORD QUOTE: WHAT is <limit>, <traffic>, <file>, or words. The first that has
+# anything to offer does.
+_weir_complete()
 {
-    local i n=0
-    for ((i = 2; i < COMP_CWORD; i++)); do
-        case ${COMP_WORDS[i]} in
-        --store | --limit | --max-keys) ((i++)) ;;
-        --*) ;;
-        *) ((n++)) ;;
+    local what
+    if [[ $1 != *'<'* ]]; then
+        COMPREPLY=($(compgen -W "$1" -- "$2"))
+        [[ ${COMPREPLY[0]} == *[=:/] ]] && compopt -o nospace 2>/dev/null
+        return
+    fi
+    for what in $1; do
+        case $what in
+        '<limit>') _weir_limit "$2" "$3" ;;
+        '<traffic>') _weir_traffic "$2" "$3" ;;
+        '<file>') _weir_files "$2" ;;
         esac
+        ((${#COMPREPLY[@]} > 0)) && return
     done
-    echo $n
-}
-
-_weir_take()
-{
-    case $(_weir_take_arguments) in
-    0) _weir_limit "$1" "$2" ;;
-    1) ;; # the key
-    *)
-        compopt -o nospace 2>/dev/null
-        COMPREPLY=($(compgen -W 'cost= wait= wait=forever' -- "$1"))
-        ;;
-    esac
-}
-
-_weir_store_options()
-{
-    case $1 in
-    info) echo '--json --help' ;;
-    convert) echo '--max-keys --max-memory --max-policies --out --help' ;;
-    reset) echo '--all --yes --help' ;;
-    esac
-}
-
-# Is there an argument before the current one that is not an option?
-_weir_has_argument()
-{
-    local i
-    for ((i = 2; i < COMP_CWORD; i++)); do
-        case ${COMP_WORDS[i]} in
-        --start | --traffic) ((i++)) ;;
-        --start=* | --traffic=*) ;;
-        -?*) ;;
-        *) return 0 ;;
-        esac
-    done
-    return 1
 }
 
 _weir()
 {
-    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-    local command=${COMP_WORDS[1]} quote="'"
+    local cur=${COMP_WORDS[COMP_CWORD]} command= option= quote="'" word i n=0
     COMPREPLY=()
-    if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W 'serve take sim explain store version help --help --version' -- "$cur"))
-        return
-    fi
+    # Goes over the words before the current one: commands, options and their values, arguments.
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        if [[ -n $option ]]; then # this is the option's value; readline makes a word of "="
+            [[ $word == = ]] || option=
+        elif [[ $word == -?* ]]; then
+            _weir_value "$command" "$word" >/dev/null && option=$word
+        elif [[ " $(_weir_parts "$command") " == *" $word "* ]]; then
+            command+=${command:+ }$word
+        else
+            ((n++))
+        fi
+    done
+    [[ -n $option && $cur == = ]] && cur=
     if [[ $cur == [\'\"]* ]]; then # an open quote: what is completed is the text behind it
         cur=${cur:1} quote=
     fi
-    case $command:$prev in
-    sim:--traffic) _weir_traffic "$cur" "$quote" && return ;;
-    sim:--start) return ;;
-    serve:--store | take:--store)
-        compopt -o nospace 2>/dev/null
-        COMPREPLY=($(compgen -W "$_weir_stores" -- "$cur")) && return
-        ;;
-    take:--limit | take:--max-keys) return ;;
-    serve:--full) COMPREPLY=($(compgen -W 'evict deny allow' -- "$cur")) && return ;;
-    serve:--literals) COMPREPLY=($(compgen -W 'on off' -- "$cur")) && return ;;
-    serve:--clock) COMPREPLY=($(compgen -W 'manual system' -- "$cur")) && return ;;
-    store:store) COMPREPLY=($(compgen -W 'info convert reset --help' -- "$cur")) && return ;;
-    store:--max-*) return ;;
-    help:help) COMPREPLY=($(compgen -W 'serve take sim explain store version' -- "$cur")) && return ;;
-    help:store) COMPREPLY=($(compgen -W 'info convert reset' -- "$cur")) && return ;;
-    esac
-    case $command:$cur in
-    sim:-*) COMPREPLY=($(compgen -W '--json --start --traffic --script --picture --help' -- "$cur")) ;;
-    serve:-*) COMPREPLY=($(compgen -W "$_weir_serve_options" -- "$cur")) ;;
-    take:-*) COMPREPLY=($(compgen -W "$_weir_take_options" -- "$cur")) ;;
-    take:*) _weir_take "$cur" "$quote" ;;
-    store:-*) COMPREPLY=($(compgen -W "$(_weir_store_options "${COMP_WORDS[2]}")" -- "$cur")) ;;
-    explain:-*) COMPREPLY=($(compgen -W '--json --help' -- "$cur")) ;;
-    version:-*) COMPREPLY=($(compgen -W '--help' -- "$cur")) ;;
-    sim:*)
-        _weir_has_argument || _weir_limit "$cur" "$quote"
-        ((${#COMPREPLY[@]} == 0)) && _weir_files "$cur"
-        ;;
-    store:*) _weir_files "$cur" ;;
-    explain:*) _weir_has_argument || _weir_limit "$cur" "$quote" ;;
-    esac
+    if [[ -n $option ]]; then
+        _weir_complete "$(_weir_value "$command" "$option")" "$cur" "$quote"
+    elif [[ $cur == -* ]]; then
+        _weir_complete "$(_weir_options "$command")" "$cur"
+    elif [[ -n $(_weir_parts "$command") ]]; then
+        _weir_complete "$(_weir_parts "$command") $(_weir_options "$command")" "$cur"
+    else
+        _weir_complete "$(_weir_operand "$command" "$n")" "$cur" "$quote"
+    fi
 }
 
 complete -F _weir weir

@@ -1,46 +1,80 @@
 # Completion of weir for fish. Put it in a directory of $fish_complete_path.
 #
 # A limit is one argument, so it is completed as a whole: what stands already, and what may follow.
+# Made by scripts/cli_docs.py: change src/cli/*_options.c or the template *.in instead.
 
 function __weir_options_of
     switch $argv[1]
         case fixed-window
-            printf '%s\n' align=first align=clock tz=
+            printf '%s\n' \
+                align=first align=clock tz= count-denied shadow fallback=local fallback=allow \
+                fallback=deny keys= full=evict full=deny full=allow
         case sliding-window
-            printf '%s\n' slots= per-slot=even per-slot=none
+            printf '%s\n' \
+                slots= per-slot= per-slot=none per-slot=even count-denied shadow fallback=local \
+                fallback=allow fallback=deny keys= full=evict full=deny full=allow
+        case sliding-counter min-interval
+            printf '%s\n' \
+                count-denied shadow fallback=local fallback=allow fallback=deny keys= full=evict \
+                full=deny full=allow
         case sliding-log
-            printf '%s\n' min-interval=
+            printf '%s\n' \
+                min-interval= count-denied shadow fallback=local fallback=allow fallback=deny \
+                keys= full=evict full=deny full=allow
         case token-bucket
-            printf '%s\n' burst= initial=full initial=empty
+            printf '%s\n' \
+                burst= initial= initial=full initial=empty count-denied shadow fallback=local \
+                fallback=allow fallback=deny keys= full=evict full=deny full=allow
         case leaky-bucket
-            printf '%s\n' capacity= delay=none delay=0
+            printf '%s\n' \
+                capacity= delay= delay=none count-denied shadow fallback=local fallback=allow \
+                fallback=deny keys= full=evict full=deny full=allow
         case pacer
-            printf '%s\n' slack= queue= max-wait=forever
+            printf '%s\n' \
+                slack= queue= max-wait= max-wait=forever count-denied shadow fallback=local \
+                fallback=allow fallback=deny keys= full=evict full=deny full=allow
         case smooth-bursty
-            printf '%s\n' max-burst=
+            printf '%s\n' \
+                max-burst= count-denied shadow fallback=local fallback=allow fallback=deny keys= \
+                full=evict full=deny full=allow
         case smooth-warmup
-            printf '%s\n' warmup= cold=
+            printf '%s\n' \
+                warmup= cold= count-denied shadow fallback=local fallback=allow fallback=deny \
+                keys= full=evict full=deny full=allow
         case concurrency
-            printf '%s\n' queue= max-wait= max-wait=forever lease=
+            printf '%s\n' \
+                queue= max-wait= max-wait=forever lease= lease=none shadow fallback=local \
+                fallback=allow fallback=deny keys= full=evict full=deny full=allow
         case system
-            printf '%s\n' cpu= load= memory= pressure= rt= inflight= rate=
+            printf '%s\n' \
+                cpu= cpu=none load= load=none memory= memory=none pressure= pressure=none rt= \
+                rt=none inflight= inflight=none rate= rate=none shadow fallback=local \
+                fallback=allow fallback=deny keys= full=evict full=deny full=allow
         case breaker
-            printf '%s\n' preset=hystrix preset=resilience4j preset=sentinel preset=sre errors= slow= \
-                count= volume= window= buckets= open= open-max= growth= probes= probe-timeout= \
-                forced=open forced=closed forced=metrics
+            printf '%s\n' \
+                preset=none preset=hystrix preset=resilience4j preset=sentinel preset=sre \
+                errors= errors=none slow= slow=none count= count=none volume= window= buckets= \
+                open= open-max= growth= probes= probe-timeout= forced=none forced=open \
+                forced=closed forced=metrics shadow fallback=local fallback=allow fallback=deny \
+                keys= full=evict full=deny full=allow
         case bbr
-            printf '%s\n' cpu= memory= load= window= buckets= cooling=
+            printf '%s\n' \
+                cpu= cpu=none memory= memory=none load= load=none window= buckets= cooling= \
+                shadow fallback=local fallback=allow fallback=deny keys= full=evict full=deny \
+                full=allow
         case vegas gradient
-            printf '%s\n' min= max= initial=
+            printf '%s\n' \
+                min= max= initial= shadow fallback=local fallback=allow fallback=deny keys= \
+                full=evict full=deny full=allow
         case aimd
-            printf '%s\n' min= max= initial= timeout=
+            printf '%s\n' \
+                min= max= initial= timeout= shadow fallback=local fallback=allow fallback=deny \
+                keys= full=evict full=deny full=allow
         case adaptive-rate
-            printf '%s\n' min= max= target= errors= burst=
+            printf '%s\n' \
+                min= max= target= target=none errors= burst= count-denied shadow fallback=local \
+                fallback=allow fallback=deny keys= full=evict full=deny full=allow
     end
-    if not contains -- $argv[1] concurrency system breaker bbr vegas gradient aimd
-        echo count-denied
-    end
-    printf '%s\n' shadow fallback=local fallback=allow fallback=deny keys= full=evict full=deny full=allow
 end
 
 # The text of the argument at the cursor, without its quote.
@@ -67,12 +101,12 @@ function __weir_limit
             "$head"min-interval\  'at least this long between events' \
             "$head"concurrency\  'so many at once' \
             "$head"system\  'a gate for the whole process' \
-            "$head"breaker\  'stop calling what does not answer' \
-            "$head"bbr\  'shed what would only queue, while the machine is hot' \
-            "$head"vegas\  'a limit that hears the queue' \
+            "$head"breaker\  'stops calls that fail' \
+            "$head"bbr\  'sheds what would only queue, while the machine is hot' \
+            "$head"vegas\  'a limit that follows the queue' \
             "$head"gradient\  'a limit that follows latency' \
-            "$head"aimd\  'a limit that goes up until it hurts' \
-            "$head"adaptive-rate\  'a rate that follows what it hears'
+            "$head"aimd\  'a limit that rises until calls fail' \
+            "$head"adaptive-rate\  'a rate that follows latency and errors'
         return
     end
     set -l algorithm $words[1]
@@ -93,89 +127,119 @@ function __weir_traffic
     if string match -qr '(^|;) *[^ ;]*$' -- "$text"
         printf '%s\t%s\n' "$before"steady\  'RATE LENGTH' "$before"ramp\  'FROM..RATE LENGTH' \
             "$before"poisson\  'RATE LENGTH [seed=N]' "$before"burst\  'N at TIME' \
-            "$before"pause\  'LENGTH'
+            "$before"pause\  'LENGTH' "$before"service\  'TIME [workers=N]'
     else
-        printf '%s\n' "$before"key= "$before"keys= "$before"cost= "$before"seed=
+        printf '%s\n' "$before"key= "$before"keys= "$before"cost= "$before"seed= \
+            "$before"workers= "$before"errors= "$before"queue= "$before"timeout= "$before"jitter=
     end
 end
 
-# The words before the cursor that are not options, without weir.
+# The words before the cursor, without weir, options and the values of options.
 function __weir_said
-    commandline -opc | string match -v -- '-*' | string join ' ' | string replace -r '^\S* ?' ''
+    set -l value no
+    for word in (commandline -opc)[2..]
+        if test $value = yes
+            set value no
+            continue
+        end
+        switch $word
+            case --clock --connection-part --drain --full --host --idle --ipv6-prefix --limit \
+                    --listen --literal-state --literals --max-buffered --max-connections \
+                    --max-held --max-key --max-keys --max-memory --max-output --max-policies \
+                    --max-request --max-wait --out --peer-part --start --store --threads \
+                    --traffic
+                set value yes
+            case '-?*'
+            case '*'
+                echo -- $word
+        end
+    end
 end
 
-# Are they these words, and perhaps more?
+# COMMAND...: do these words begin with the command's?
 function __weir_words
-    string match -q -- "$argv *" (__weir_said)' '
+    set -l said (__weir_said)
+    string match -q -- "$argv *" "$said "
 end
 
-# Are they just these?
-function __weir_just
-    test (__weir_said)'' = "$argv"
-end
-
-# Is this the first argument after the command that is not an option?
-function __weir_at_first
-    test (count (commandline -opc | string match -v -- '-*')) -eq 2
+# N COMMAND...: do just N arguments follow the command?
+function __weir_after
+    test (count (__weir_said)) -eq (math $argv[1] + (count $argv) - 1); and __weir_words $argv[2..]
 end
 
 complete -c weir -f
-complete -c weir -n __fish_use_subcommand -a serve -d 'Decide limits for others: RESP and HTTP'
-complete -c weir -n __fish_use_subcommand -a take -d 'Decide once, on a store that others share'
-complete -c weir -n __fish_use_subcommand -a sim -d 'Run events, or made-up traffic, against a limit'
-complete -c weir -n __fish_use_subcommand -a explain -d 'Say in plain words what a limit will do'
-complete -c weir -n __fish_use_subcommand -a store -d 'Look into a shared file, convert it, reset it'
-complete -c weir -n __fish_use_subcommand -a version -d 'Print the version'
-complete -c weir -n __fish_use_subcommand -a help -d 'Print the help, or the help of a command'
-complete -c weir -n __fish_use_subcommand -l help -d 'Print the help'
-complete -c weir -n __fish_use_subcommand -l version -d 'Print the version'
-
-complete -c weir -n '__fish_seen_subcommand_from sim' -F
-complete -c weir -n '__fish_seen_subcommand_from sim explain; and __weir_at_first' -a '(__weir_limit)'
-complete -c weir -n '__fish_seen_subcommand_from sim explain' -l json -d 'Print JSON'
-complete -c weir -n '__fish_seen_subcommand_from sim' -l start -x -d 'When the clock starts'
-complete -c weir -n '__fish_seen_subcommand_from sim' -l traffic -x -a '(__weir_traffic)' -d 'Make the events'
-complete -c weir -n '__fish_seen_subcommand_from sim' -l script -d 'Print the script, run nothing'
-complete -c weir -n '__fish_seen_subcommand_from sim' -l picture -d 'Draw what was granted and refused'
-
-for option in listen:'Where' limit:'A limit by name' max-keys:'Room for so many live keys' threads:'Workers' \
-    max-connections:'At once' max-request:'Bytes of a request' max-key:'Bytes of a key' \
-    max-output:'Bytes of answers not yet read' max-held:'Answers held back' max-buffered:'Bytes in all connections' \
-    connection-part:'What one connection may have' peer-part:'What one address may have' \
-    max-memory:'Bytes of stores and connections' max-wait:'No request waits longer' \
-    idle:'Close silent connections after' drain:'Wait for held answers at the end' \
-    literal-state:'Bytes of state of a key of a limit in a request' host:'A name that requests may have as Host' \
-    ipv6-prefix:'Bits of an address that are one client'
-    set -l both (string split -m 1 : -- $option)
-    complete -c weir -n '__fish_seen_subcommand_from serve' -l $both[1] -x -d $both[2]
-end
-complete -c weir -n '__fish_seen_subcommand_from serve take' -l store -x -a 'memory: file:/ redis:// redis+unix:/' -d 'Where keys are kept'
-complete -c weir -n '__fish_seen_subcommand_from serve' -l full -x -a 'evict deny allow' -d 'What new keys get in a full store'
-complete -c weir -n '__fish_seen_subcommand_from serve' -l literals -x -a 'on off' -d 'Limits in requests'
-complete -c weir -n '__fish_seen_subcommand_from serve' -l no-admin -d 'Clients take and look only'
-complete -c weir -n '__fish_seen_subcommand_from serve' -l clock -x -a 'manual system' -d 'For tests'
-
-complete -c weir -n '__fish_seen_subcommand_from take; and __weir_at_first' -a '(__weir_limit)'
-complete -c weir -n '__fish_seen_subcommand_from take; and not __weir_at_first' -a 'cost= wait= wait=forever'
-complete -c weir -n '__fish_seen_subcommand_from take' -l limit -x -d 'What a name is'
-complete -c weir -n '__fish_seen_subcommand_from take' -l no-fallback -d 'An absent store is no answer'
-complete -c weir -n '__fish_seen_subcommand_from take' -l max-keys -x -d 'Room in a new file'
-complete -c weir -n '__fish_seen_subcommand_from take' -l json -d 'Print JSON'
-
-complete -c weir -n '__weir_just store' -a info -d 'Say what it holds and whether it is sound'
-complete -c weir -n '__weir_just store' -a convert -d 'Make it another size'
-complete -c weir -n '__weir_just store' -a reset -d 'Make all keys as good as new'
-for verb in info convert reset
-    complete -c weir -n "__weir_words store $verb" -F
-end
-complete -c weir -n '__weir_words store info' -l json -d 'Print JSON'
-complete -c weir -n '__weir_words store convert' -l max-keys -x -d 'Room for so many live keys'
-complete -c weir -n '__weir_words store convert' -l max-memory -x -d 'The most that the whole file may take'
-complete -c weir -n '__weir_words store convert' -l max-policies -x -d 'Room for so many policies'
-complete -c weir -n '__weir_words store convert' -l out -r -F -d 'Write the new file there'
+complete -c weir -n '__weir_after 0' -a sim -d 'Run a script of events, or made-up traffic, against a limit'
+complete -c weir -n '__weir_after 0' -a explain -d 'Tell in plain words what a limit will do'
+complete -c weir -n '__weir_after 0' -a serve -d 'Decide limits for other programs'
+complete -c weir -n '__weir_after 0' -a take -d 'Decide once, on a store that others share'
+complete -c weir -n '__weir_after 0' -a store -d 'Look into a file that processes share, convert it, reset it'
+complete -c weir -n '__weir_after 0' -a version -d 'Print the version'
+complete -c weir -n '__weir_after 0' -a help -d 'Print this help, or the help of a command'
+complete -c weir -n '__weir_after 0' -l help -d 'Print the help'
+complete -c weir -n '__weir_after 0' -l version -d 'Print the version'
+complete -c weir -n '__weir_words sim' -l json -d 'Print one JSON object a line in place of tab-separated fields'
+complete -c weir -n '__weir_words sim' -l start -x -d 'When the clock starts and the limit is made'
+complete -c weir -n '__weir_words sim' -l traffic -x -a '(__weir_traffic)' -d 'Make the events by this text and read no script'
+complete -c weir -n '__weir_words sim' -l script -d 'Print the script that --traffic makes, and run nothing'
+complete -c weir -n '__weir_words sim' -l picture -d 'Draw what was granted and refused over time in place of listing it'
+complete -c weir -n '__weir_words sim' -l help -d 'Print the help'
+complete -c weir -n '__weir_after 0 sim' -a '(__weir_limit)'
+complete -c weir -n '__weir_after 0 sim' -F
+complete -c weir -n '__weir_after 1 sim' -F
+complete -c weir -n '__weir_words explain' -l json -d 'Print the same as one JSON object'
+complete -c weir -n '__weir_words explain' -l help -d 'Print the help'
+complete -c weir -n '__weir_after 0 explain' -a '(__weir_limit)'
+complete -c weir -n '__weir_words serve' -l listen -x -d 'Address that accepts connections'
+complete -c weir -n '__weir_words serve' -l limit -x -d 'Limit that requests name by NAME'
+complete -c weir -n '__weir_words serve' -l store -x -a 'memory: file:/ redis:// redis+unix:/' -d 'Store of the keys'
+complete -c weir -n '__weir_words serve' -l max-keys -x -d 'Live keys that each store has room for'
+complete -c weir -n '__weir_words serve' -l full -x -a 'evict deny allow' -d 'What a new key gets when a store is full of live keys'
+complete -c weir -n '__weir_words serve' -l threads -x -d 'Worker threads'
+complete -c weir -n '__weir_words serve' -l max-connections -x -d 'Open connections'
+complete -c weir -n '__weir_words serve' -l max-request -x -d 'Size of one command or HTTP request'
+complete -c weir -n '__weir_words serve' -l max-key -x -d 'Size of a key'
+complete -c weir -n '__weir_words serve' -l max-output -x -d 'Replies that one client has not read yet'
+complete -c weir -n '__weir_words serve' -l max-buffered -x -d 'Memory for the buffers of all connections'
+complete -c weir -n '__weir_words serve' -l max-held -x -d 'Replies delayed by WAIT or wait=, in all connections'
+complete -c weir -n '__weir_words serve' -l connection-part -x -a '1/16 1' -d 'Part of --max-buffered and of --max-held that one connection may use'
+complete -c weir -n '__weir_words serve' -l peer-part -x -a '1/4 1' -d 'Part of --max-buffered'
+complete -c weir -n '__weir_words serve' -l max-memory -x -d 'Memory for all stores and connections'
+complete -c weir -n '__weir_words serve' -l max-wait -x -a '1h forever' -d 'Longest time that a request may wait, or reserve ahead'
+complete -c weir -n '__weir_words serve' -l idle -x -d 'Time after which a silent connection is closed'
+complete -c weir -n '__weir_words serve' -l drain -x -d 'Time that SIGTERM gives delayed replies, and those that wait for a Redis'
+complete -c weir -n '__weir_words serve' -l literals -x -a 'on off' -d 'Whether a request may carry the text of a limit in place of a name'
+complete -c weir -n '__weir_words serve' -l literal-state -x -d 'State that one key of such a limit may take'
+complete -c weir -n '__weir_words serve' -l no-admin -d 'Clients may only take and look'
+complete -c weir -n '__weir_words serve' -l host -x -d 'Name that HTTP requests may have as Host, beside addresses and localhost'
+complete -c weir -n '__weir_words serve' -l ipv6-prefix -x -d 'Leading bits of an IPv6 address that /v1/auth takes for one client'
+complete -c weir -n '__weir_words serve' -l clock -x -a 'system manual' -d 'Clock of the daemon'
+complete -c weir -n '__weir_words serve' -l help -d 'Print the help'
+complete -c weir -n '__weir_words take' -l store -x -a 'memory: file:/ redis:// redis+unix:/' -d 'Store of the key'
+complete -c weir -n '__weir_words take' -l limit -x -d 'The limit of NAME'
+complete -c weir -n '__weir_words take' -l no-fallback -d 'Give no answer (status 3) if the store does not answer'
+complete -c weir -n '__weir_words take' -l max-keys -x -d 'Live keys that a file has room for, if this command makes the file'
+complete -c weir -n '__weir_words take' -l json -d 'Print the answer as one JSON object, with times in nanoseconds'
+complete -c weir -n '__weir_words take' -l help -d 'Print the help'
+complete -c weir -n '__weir_after 0 take' -a '(__weir_limit)'
+complete -c weir -n '__weir_words take; and not __weir_after 0 take; and not __weir_after 1 take' -a 'cost= wait= wait=forever'
+complete -c weir -n '__weir_after 0 store' -a info -d 'Print what a state file holds, who uses it, and whether it is sound'
+complete -c weir -n '__weir_after 0 store' -a convert -d 'Give a state file another size'
+complete -c weir -n '__weir_after 0 store' -a reset -d 'Make all keys of a state file as good as new'
+complete -c weir -n '__weir_words store' -l help -d 'Print the help'
+complete -c weir -n '__weir_words store info' -l json -d 'Print the same as one JSON object'
+complete -c weir -n '__weir_words store info' -l help -d 'Print the help'
+complete -c weir -n '__weir_after 0 store info' -F
+complete -c weir -n '__weir_words store convert' -l max-keys -x -d 'Live keys that the file has room for'
+complete -c weir -n '__weir_words store convert' -l max-memory -x -d 'The most bytes that the whole file may take'
+complete -c weir -n '__weir_words store convert' -l max-policies -x -d 'Policies that the file has room for'
+complete -c weir -n '__weir_words store convert' -l out -r -F -d 'Write the new file there, and leave FILE as it is'
+complete -c weir -n '__weir_words store convert' -l help -d 'Print the help'
+complete -c weir -n '__weir_after 0 store convert' -F
 complete -c weir -n '__weir_words store reset' -l all -d 'Forget the policies too'
 complete -c weir -n '__weir_words store reset' -l yes -d 'Do not ask'
-
-complete -c weir -n '__fish_seen_subcommand_from serve take sim explain store version' -l help -d 'Print the help'
-complete -c weir -n '__weir_just help' -a 'serve take sim explain store version'
-complete -c weir -n '__weir_just help store' -a 'info convert reset'
+complete -c weir -n '__weir_words store reset' -l help -d 'Print the help'
+complete -c weir -n '__weir_after 0 store reset' -F
+complete -c weir -n '__weir_words version' -l help -d 'Print the help'
+complete -c weir -n '__weir_words help' -l help -d 'Print the help'
+complete -c weir -n '__weir_after 0 help' -a 'sim explain serve take store version help'
+complete -c weir -n '__weir_after 0 help store' -a 'info convert reset'

@@ -6,6 +6,7 @@
 
 #include "algo/algo.h"
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/report.h"
 #include "engine/engine.h"
 #include "policy/explain.h"
@@ -19,7 +20,7 @@ static const struct heading {
     {"at worst", "at_worst", weir__explain_worst},
     {"refused", "refused", weir__explain_refused},
 };
-enum { HEADING_COUNT = sizeof HEADINGS / sizeof HEADINGS[0], WIDTH = 100, INDENT = 13 };
+enum { HEADING_COUNT = sizeof HEADINGS / sizeof HEADINGS[0], WIDTH = 100, NAME_WIDTH = 9 };
 
 /* Breakers and gates may have none. */
 static bool has_limit(const struct weir__meter *m)
@@ -32,23 +33,6 @@ static bool has_limit(const struct weir__meter *m)
 static bool limit_moves(const struct weir_term *t)
 {
     return t->algorithm >= WEIR_BBR;
-}
-
-/* The text, in lines of WIDTH columns; those after the first stand under it. */
-static void print_wrapped(const char *name, const char *text)
-{
-    (void)printf("  %-9s  ", name);
-    while (strlen(text) > WIDTH - INDENT) {
-        const char *cut = text + WIDTH - INDENT;
-
-        while (cut > text && *cut != ' ')
-            cut--;
-        if (cut == text)
-            break;
-        (void)printf("%.*s\n%*s", (int)(cut - text), text, INDENT, "");
-        text = cut + 1;
-    }
-    (void)puts(text);
 }
 
 /* In a store that was opened without a word, and has this limit alone. */
@@ -77,7 +61,7 @@ static void print_term(const struct weir_term *t, uint64_t keys)
 
         HEADINGS[i].tell(&o, t);
         (void)weir__out_end(&o);
-        print_wrapped(HEADINGS[i].name, line);
+        help_entry(stdout, HEADINGS[i].name, line, NAME_WIDTH, WIDTH);
     }
     weir__meter_init(&m, t, 0);
     if (has_limit(&m))
@@ -124,9 +108,8 @@ static void print_together(const struct weir_limit *l)
 {
     (void)puts("\nAll must grant; if one refuses, none is charged.");
     if (has_guard(l))
-        (void)puts(
-            "Whatever the order here, they are asked so: system, rates, concurrency, breaker, "
-            "adaptive ones.");
+        (void)puts("Whatever the order here, they are asked so: system, rates, concurrency, "
+                   "breaker, adaptive ones.");
 }
 
 static void print_limit(const struct weir_limit *l, bool json)
@@ -170,41 +153,46 @@ static bool prints(const char *text)
     return true;
 }
 
+struct explain_options {
+    bool json;
+};
+
+const struct command EXPLAIN_COMMAND = {
+    "explain",
+    "tell in plain words what a limit will do",
+    "LIMIT [--json]",
+    .about = TEXTS("Tells in plain words what a limit will do: its defaults filled in, the worst "
+                   "case over any interval, how long a refused caller waits, what a key costs, and "
+                   "for how many keys a default store has room."),
+    .operands =
+        (const struct operand[]){{"LIMIT", "text of a limit, in quotes", COMPLETE_LIMIT}, {0}},
+    .options =
+        (const struct option[]){{"--json", NULL, OPTION_FLAG, OPTION_AT(explain_options, json),
+                                 .help = "print the same as one JSON object, with one entry in "
+                                         "terms for each term of the limit"},
+                                {0}},
+    .statuses = TEXTS("0 done", "2 the limit or the command line is wrong"),
+    .examples = TEXTS("weir explain 'token-bucket 10/s burst=20'",
+                      "weir explain 'sliding-window 200/1m slots=6 + fixed-window 10k/day'",
+                      "weir explain 'concurrency 10 queue=20 + breaker errors=50%'"),
+    OPERANDS(1, 1, "a limit in quotes, such as 'token-bucket 10/s burst=20'"),
+    .run = explain_command,
+};
+
 int explain_command(int argc, char **argv)
 {
+    struct explain_options o = {false};
     struct weir_limit limit;
     struct weir_diag why;
-    const char *text = NULL;
-    bool json = false;
 
-    for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0) {
-            json = true;
-        } else if (argv[i][0] == '-' && argv[i][1] == '-') {
-            (void)fprintf(stderr, "weir explain: unknown option '%s' (--json, --help)\n",
-                          cli_shown(argv[i]));
-            return EXIT_USAGE;
-        } else if (text) {
-            (void)fprintf(stderr,
-                          "weir explain: unexpected argument '%s'; quote the limit: weir explain "
-                          "'token-bucket 10/s burst=20'\n",
-                          cli_shown(argv[i]));
-            return EXIT_USAGE;
-        } else {
-            text = argv[i];
-        }
-    }
-    if (!text) {
-        (void)fputs("weir explain: expected a limit, such as 'token-bucket 10/s burst=20'\n",
-                    stderr);
+    if (options_read(&EXPLAIN_COMMAND, &o, argc, argv) < 0)
         return EXIT_USAGE;
-    }
-    if (weir_limit_parse(&limit, text, &why) != 0) {
+    if (weir_limit_parse(&limit, argv[0], &why) != 0) {
         (void)fprintf(stderr, "weir explain: %s\n", why.text);
-        if (why.column > 0 && why.column < 100 && prints(text))
-            (void)fprintf(stderr, "  %s\n  %*s\n", cli_shown(text), why.column, "^");
+        if (why.column > 0 && why.column < 100 && prints(argv[0]))
+            (void)fprintf(stderr, "  %s\n  %*s\n", cli_shown(argv[0]), why.column, "^");
         return EXIT_USAGE;
     }
-    print_limit(&limit, json);
+    print_limit(&limit, o.json);
     return EXIT_DONE;
 }

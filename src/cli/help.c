@@ -1,255 +1,140 @@
-#include "cli/help.h"
+/* Prints the help of a command from its table: usage, commands within it, paragraphs, operands and
+ * options in two columns, exit statuses, examples. */
+#include <string.h>
 
-const char HELP_MAIN[] =
-    "weir: rate limiting for programs and fleets\n"
-    "\n"
-    "usage: weir COMMAND [ARGUMENT...]\n"
-    "\n"
-    "  sim       run a script of events, or made-up traffic, against a limit\n"
-    "  explain   say in plain words what a limit will do\n"
-    "  serve     decide limits for other programs: RESP and HTTP on one port\n"
-    "  take      decide once, on a store that others share\n"
-    "  store     look into a file that processes share, convert it, reset it\n"
-    "  version   print the version\n"
-    "  help      print this, or the help of a command\n"
-    "\n"
-    "A limit is a line of text:\n"
-    "  100/s                                           a token bucket; bursts of 100\n"
-    "  token-bucket 10/s burst=20                      refills 10 a second, holds 20\n"
-    "  sliding-log 5/1m                                exact: 5 in any minute\n"
-    "  fixed-window 1k/day tz=Europe/Berlin            resets at midnight in Berlin\n"
-    "  token-bucket 10/s burst=20 + fixed-window 1k/day   both must grant\n"
-    "\n"
-    "or a guard, which looks at what is running and how it goes (sim, explain and the library):\n"
-    "  concurrency 10 queue=20                         10 at once, 20 may wait\n"
-    "  breaker errors=50%                              stops calling what fails\n"
-    "  gradient                                        as many at once as latency allows\n"
-    "  concurrency 10 queue=20 + breaker + 100/s       all must grant\n"
-    "\n"
-    "Start here:\n"
-    "  weir explain 'token-bucket 10/s burst=20'\n"
-    "  weir sim 'token-bucket 10/s burst=20' --traffic 'steady 15/s 10s' --picture\n"
-    "  weir sim bbr --traffic 'ramp 0..800/s 20s; service 20ms workers=8' --picture\n"
-    "\n"
-    "Exit status: 0 done, 1 failed (of take: denied), 2 the command line or the input is wrong.\n";
+#include "cli/options.h"
 
-const char HELP_SERVE[] =
-    "usage: weir serve [OPTION...]\n"
-    "\n"
-    "Decides limits for other programs, on one port, in RESP (any Redis client) and HTTP.\n"
-    "\n"
-    "  --listen ADDRESS       127.0.0.1:7311 unless told; HOST:PORT, [HOST]:PORT, :PORT "
-    "(everywhere),\n"
-    "                         unix:/path; may be given several times; port 0 is any free one\n"
-    "  --limit NAME='LIMIT'   a limit by name; may be given several times; with store=URL in it, "
-    "its\n"
-    "                         keys are in that store. Rates only: guards are entered and left,\n"
-    "                         which takes the library\n"
-    "  --store URL            memory: (the default); file:/path, which outlives the daemon; or a "
-    "Redis\n"
-    "                         that daemons share: redis://[user:password@]host:port[/db], "
-    "redis+unix:/path,\n"
-    "                         and ?timeout=50ms&nodes=N&prefix=weir&connections=1 as needed\n"
-    "  --max-keys N           live keys that there is room for (1M)\n"
-    "  --threads N            as many as there are cores unless told\n"
-    "  --max-connections N    10240\n"
-    "  --max-request BYTES    of one command or request (1MiB)\n"
-    "  --max-key BYTES        of a key (64KiB)\n"
-    "  --max-output BYTES     of answers that a client has not read, before we stop reading "
-    "(1MiB)\n"
-    "  --max-buffered BYTES   that all connections together may have us keep (256MiB): unfinished\n"
-    "                         requests, unread and delayed replies, named reservations, batches\n"
-    "  --max-held N           answers held back until their turn, in all connections (10000); not "
-    "those\n"
-    "                         of a Redis\n"
-    "  --connection-part 1/N  of these two that one connection may have (1/16)\n"
-    "  --peer-part 1/N        of these and of --max-connections that one address may have (1/4; "
-    "on the\n"
-    "                         loopback and on Unix sockets all, unless told)\n"
-    "  --max-memory BYTES     of all stores and connections; a quarter, 256MiB at most, is kept "
-    "for\n"
-    "                         the connections\n"
-    "  --max-wait DURATION    no request is held for longer, nor reserves further ahead (1h); or "
-    "forever\n"
-    "  --idle DURATION        a connection that says nothing for so long is closed (5m)\n"
-    "  --drain DURATION       how long SIGTERM waits for held answers, and a Redis's (5s)\n"
-    "  --full WORD            what new keys get when a store is full: evict (the default; nobody "
-    "is\n"
-    "                         granted too much), deny or allow\n"
-    "  --literals on|off      whether a request may have a limit's text instead of a name (on)\n"
-    "  --literal-state BYTES  of state that a key of such a limit may take (1KiB)\n"
-    "  --no-admin             clients take and look; no LIMIT SET or DEL, RESET, REFUND\n"
-    "  --host NAME            a name that may be in Host, beside addresses and localhost; may be\n"
-    "                         given several times\n"
-    "  --ipv6-prefix BITS     of an IPv6 address that /v1/auth takes for one client (64)\n"
-    "  --clock manual         for tests: time stands still until WEIR.CLOCK ADVANCE\n"
-    "  --help                 print this\n"
-    "\n"
-    "Prints 'listening on ADDRESS' for each when it is ready. SIGTERM or SIGINT ends it: held "
-    "answers\n"
-    "are waited for; a second one does not wait.\n"
-    "\n"
-    "Examples:\n"
-    "  weir serve --limit api='token-bucket 100/s burst=20' --limit login='sliding-log 5/1m'\n"
-    "  redis-cli -p 7311 WEIR.TAKE api alice\n"
-    "  redis-cli -p 7311 CL.THROTTLE alice 15 30 60 1\n"
-    "  curl 'http://127.0.0.1:7311/v1/take?limit=api&key=alice'\n"
-    "  weir serve --store file:/var/lib/weir/state --listen unix:/run/weir.sock\n"
-    "  weir serve --store redis://10.0.0.5:6379 --limit api='token-bucket 100/s burst=20'\n"
-    "  weir serve --limit api='1k/s' --limit login='sliding-log 5/1m store=redis://10.0.0.5'\n";
+enum { HELP_WIDTH = 92, HELP_NAME_MOST = 24 };
 
-const char HELP_TAKE[] =
-    "usage: weir take [OPTION...] LIMIT KEY [cost=N] [wait=DURATION]\n"
-    "\n"
-    "Decides once, on a store that others share, and says how. LIMIT is the text of a limit, or a\n"
-    "name. A text's keys are those that it has in the daemon; so are a name's.\n"
-    "\n"
-    "  cost=N                 so much at once (1)\n"
-    "  wait=DURATION          wait for its turn, at most so long; or forever\n"
-    "  --store URL            file:/path, redis://[user:password@]host:port[/db], "
-    "redis+unix:/path\n"
-    "                         (and ?timeout=50ms&nodes=N&prefix=weir as needed); memory: (the "
-    "default)\n"
-    "                         ends with the command: it only shows an answer\n"
-    "  --limit NAME='LIMIT'   what NAME is. A file that has it otherwise is not changed\n"
-    "  --no-fallback          if the store does not answer, neither do we (status 3)\n"
-    "  --max-keys N           room for so many live keys, in a file that is not there yet (1M)\n"
-    "  --json                 the answer for machines\n"
-    "  --help                 print this\n"
-    "\n"
-    "Exit status: 0 allowed, 1 denied, 2 the command line is wrong, 3 there is no answer,\n"
-    "130 a signal ended the wait (what was reserved was given back).\n"
-    "\n"
-    "While a Redis is away the limit's fallback= answers, and the answer says so. A command "
-    "remembers\n"
-    "nothing: fallback=local lets through what a fresh key would be granted. In scripts better "
-    "say\n"
-    "fallback=deny, or --no-fallback.\n"
-    "\n"
-    "Examples:\n"
-    "  weir take 'token-bucket 10/s burst=20' alice\n"
-    "  weir take --store redis://10.0.0.5 --limit api='100/s' api alice cost=5\n"
-    "  weir take --store file:/run/shop/limits '1/10m' nightly-report && send-report\n"
-    "  weir take --store redis://10.0.0.5 'pacer 2/s' mail wait=30s && send-mail\n";
+/* The text in lines of `columns`, each after the first indented; the cursor stands at `indent`. */
+static void help_wrap(FILE *to, const char *text, int indent, int columns)
+{
+    const size_t room = (size_t)(columns - indent);
 
-const char HELP_SIM[] =
-    "usage: weir sim [LIMIT] [OPTION...] [SCRIPT|-]\n"
-    "\n"
-    "Runs a script of events against a limit under a virtual clock: nothing sleeps, and the\n"
-    "same script gives the same output everywhere. Without a script, standard input is read.\n"
-    "\n"
-    "  --json           one JSON object a line instead of tab-separated fields\n"
-    "  --start DATE     when the clock starts (2024-01-01T00:00:00Z)\n"
-    "  --traffic SPEC   make the events instead of reading them\n"
-    "  --script         with --traffic: print the script, run nothing\n"
-    "  --picture        draw what was granted and refused over time instead of listing it\n"
-    "  --help           print this\n"
-    "\n"
-    "A script has one event a line:\n"
-    "  limit token-bucket 10/s burst=2\n"
-    "  0ms    take alice 2 wait=forever as=a\n"
-    "  100ms  peek alice 1\n"
-    "  200ms  cancel a\n"
-    "  1.5s   take bob 1 wait=250ms\n"
-    "  2s     refund bob 1\n"
-    "  2s     reset alice\n"
-    "  2s     limit token-bucket 20/s burst=4\n"
-    "\n"
-    "Guards (concurrency, breaker, bbr and the like) are entered and left:\n"
-    "  0ms    enter shop as=a\n"
-    "  0ms    signal cpu=85% load=3.5\n"
-    "  300ms  exit a error                      ok, error, drop or ignore\n"
-    "\n"
-    "Traffic has phases: 'steady 50/s 10s; ramp 0..500/s 30s; poisson 80/s 1m seed=7;\n"
-    "burst 200 at 59s; pause 5s', each with key=NAME, keys=N, cost=N. With 'service 20ms\n"
-    "workers=8 errors=0..30% queue=1000 timeout=1s' among them, a simulated service stands\n"
-    "behind the limit; --picture then tells what became of the calls, second by second.\n"
-    "\n"
-    "Examples:\n"
-    "  weir sim 'sliding-log 5/1m' events.sim\n"
-    "  echo '0s take alice' | weir sim 100/s --json\n"
-    "  weir sim 'fixed-window 200/1m align=clock' --traffic 'burst 200 at 59s; burst 200 at 60s'\n"
-    "  weir sim 'pacer 10/s' --traffic 'burst 50 at 0' --picture\n"
-    "  weir sim bbr --traffic 'ramp 0..800/s 20s; service 20ms workers=8' --picture\n";
+    while (strlen(text) > room) {
+        const char *cut = text + room;
 
-const char HELP_EXPLAIN[] =
-    "usage: weir explain LIMIT [--json]\n"
-    "\n"
-    "Says in plain words what a limit will do: its defaults filled in, the worst case over any\n"
-    "interval, how long a refused caller waits, what a key costs, and for how many a default\n"
-    "store has room.\n"
-    "\n"
-    "  --json    the same for machines\n"
-    "  --help    print this\n"
-    "\n"
-    "Examples:\n"
-    "  weir explain 'token-bucket 10/s burst=20'\n"
-    "  weir explain 'sliding-window 200/1m slots=6 + fixed-window 10k/day'\n"
-    "  weir explain 'concurrency 10 queue=20 + breaker errors=50%'\n";
+        while (cut > text && *cut != ' ')
+            cut--;
+        if (cut == text)
+            break;
+        (void)fprintf(to, "%.*s\n%*s", (int)(cut - text), text, indent, "");
+        text = cut + 1;
+    }
+    (void)fprintf(to, "%s\n", text);
+}
 
-const char HELP_STORE[] =
-    "usage: weir store info FILE [--json]\n"
-    "       weir store convert FILE [--max-keys N] [--max-memory N] [--max-policies N] [--out "
-    "NEW]\n"
-    "       weir store reset FILE [--all] [--yes]\n"
-    "\n"
-    "Looks after a state file: the FILE that engines opened with the store file:FILE share.\n"
-    "\n"
-    "  info      say what it holds, who uses it, and whether it is sound\n"
-    "  convert   make it another size; live keys are kept\n"
-    "  reset     make all its keys as good as new\n"
-    "\n"
-    "Examples:\n"
-    "  weir store info /run/shop/limits\n"
-    "  weir store convert /run/shop/limits --max-keys 5M\n"
-    "  weir store reset /run/shop/limits\n"
-    "  weir store convert --help\n";
+void help_entry(FILE *to, const char *name, const char *text, int width, int columns)
+{
+    (void)fprintf(to, "  %-*s  ", width, name);
+    if ((int)strlen(name) > width)
+        (void)fprintf(to, "\n%*s", width + 4, "");
+    help_wrap(to, text, width + 4, columns);
+}
 
-const char HELP_STORE_INFO[] =
-    "usage: weir store info FILE [--json]\n"
-    "\n"
-    "Says what a state file holds: its version and size, its policies and their limits, how many\n"
-    "keys there are, which processes use it, and whether it is sound. Nothing is written and no\n"
-    "lock is taken, so it may be asked while the file is in use.\n"
-    "\n"
-    "  --json    the same for machines\n"
-    "  --help    print this\n"
-    "\n"
-    "Exit status: 0 it is sound, 1 it is not or cannot be read, 2 the command line is wrong.\n"
-    "\n"
-    "Examples:\n"
-    "  weir store info /run/shop/limits\n"
-    "  weir store info /run/shop/limits --json\n";
+/* "--listen ADDRESS", "cost=N", "--json". */
+static const char *help_option_name(const struct option *o, char name[64])
+{
+    const bool named = o->name[0] != '-';
 
-const char HELP_STORE_CONVERT[] =
-    "usage: weir store convert FILE [--max-keys N] [--max-memory N] [--max-policies N] [--out "
-    "NEW]\n"
-    "\n"
-    "Gives a state file another size. All live keys and all policies are kept; if they do not\n"
-    "fit, nothing is done. The new file takes the place of the old one at once, whatever happens\n"
-    "meanwhile; the old one is kept as FILE.bak. No other process may have the file open. A file\n"
-    "that needs no change is left alone. A file of an older version cannot be converted.\n"
-    "\n"
-    "  --max-keys N       room for so many live keys; k and M may follow the number\n"
-    "  --max-memory N     the most bytes that the whole file may take\n"
-    "  --max-policies N   room for so many policies\n"
-    "  --out NEW          write the new file there, and leave FILE as it is\n"
-    "  --help             print this\n"
-    "\n"
-    "Examples:\n"
-    "  weir store convert /var/lib/shop/limits --max-keys 5M\n"
-    "  weir store convert /var/lib/shop/limits --max-keys 20k --out /tmp/limits\n";
+    (void)snprintf(name, 64, "%s%s%s", o->name, o->value && !named ? " " : "",
+                   o->value ? o->value : "");
+    return name;
+}
 
-const char HELP_STORE_RESET[] =
-    "usage: weir store reset FILE [--all] [--yes]\n"
-    "\n"
-    "Makes all keys of a state file as good as new: nobody has used anything. The policies, the\n"
-    "sizes and the secret stay. Asks before it does so. No other process may have the file open.\n"
-    "\n"
-    "  --all     forget the policies too\n"
-    "  --yes     do not ask; needed where there is no terminal\n"
-    "  --help    print this\n"
-    "\n"
-    "Examples:\n"
-    "  weir store reset /run/shop/limits\n"
-    "  weir store reset /run/shop/limits --all --yes\n";
+static void help_option(FILE *to, const struct option *o, int width)
+{
+    char name[64], text[1024], times[64] = "", usual[128] = "";
+
+    if (o->times > 1)
+        (void)snprintf(times, sizeof times, "; may be given up to %u times", o->times);
+    if (o->usual)
+        (void)snprintf(usual, sizeof usual, " (default %s)", o->usual);
+    (void)snprintf(text, sizeof text, "%s%s%s", o->help, times, usual);
+    help_entry(to, help_option_name(o, name), text, width, HELP_WIDTH);
+}
+
+static int help_wider(int width, const char *name)
+{
+    const int len = (int)strlen(name);
+
+    return len > width && len <= HELP_NAME_MOST ? len : width;
+}
+
+/* Operands and options share their columns. */
+static void help_arguments(FILE *to, const struct command *c)
+{
+    int width = (int)strlen("--help");
+    char name[64];
+
+    for (const struct operand *o = c->operands; o && o->name; o++)
+        width = help_wider(width, o->name);
+    for (const struct option *o = c->options; o && o->name; o++)
+        width = help_wider(width, help_option_name(o, name));
+    (void)fputc('\n', to);
+    for (const struct operand *o = c->operands; o && o->name; o++)
+        help_entry(to, o->name, o->help, width, HELP_WIDTH);
+    for (const struct option *o = c->options; o && o->name; o++)
+        help_option(to, o, width);
+    help_entry(to, "--help", "print this help", width, HELP_WIDTH);
+}
+
+static void help_parts(FILE *to, const struct command *c)
+{
+    const size_t skip = c->name[0] ? strlen(c->name) + 1 : 0;
+    int width = 0;
+
+    for (const struct command *const *p = c->parts; *p; p++)
+        width = help_wider(width, (*p)->name + skip);
+    (void)fputc('\n', to);
+    for (const struct command *const *p = c->parts; *p; p++)
+        help_entry(to, (*p)->name + skip, (*p)->summary, width, HELP_WIDTH);
+}
+
+/* Of a command that only holds others, but for weir itself, the usage is theirs. */
+static void help_usage(FILE *to, const struct command *c)
+{
+    const char *before = "usage:";
+
+    if (!c->name[0])
+        (void)fprintf(to, "weir: %s\n\n", c->summary);
+    if (!c->parts || !c->name[0]) {
+        (void)fprintf(to, "usage: weir%s%s %s\n", c->name[0] ? " " : "", c->name, c->usage);
+        return;
+    }
+    for (const struct command *const *p = c->parts; *p; p++, before = "      ")
+        (void)fprintf(to, "%s weir %s %s\n", before, (*p)->name, (*p)->usage);
+}
+
+static void help_paragraphs(FILE *to, const char *const *text)
+{
+    for (; text && *text; text++) {
+        (void)fputc('\n', to);
+        if ((*text)[0] == ' ')
+            (void)fprintf(to, "%s\n", *text);
+        else
+            help_wrap(to, *text, 0, HELP_WIDTH);
+    }
+}
+
+void help_print(const struct command *c, FILE *to)
+{
+    help_usage(to, c);
+    if (c->parts)
+        help_parts(to, c);
+    help_paragraphs(to, c->about);
+    if (!c->parts)
+        help_arguments(to, c);
+    if (c->statuses)
+        (void)fputs("\nExit status:\n", to);
+    for (const char *const *s = c->statuses; s && *s; s++) {
+        const int digits = (int)strcspn(*s, " ");
+        char status[8];
+
+        (void)snprintf(status, sizeof status, "%.*s", digits, *s);
+        help_entry(to, status, *s + digits + 1, 3, HELP_WIDTH);
+    }
+    (void)fputs("\nExamples:\n", to);
+    for (const char *const *e = c->examples; *e; e++)
+        (void)fprintf(to, "  %s\n", *e);
+}

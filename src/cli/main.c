@@ -4,108 +4,181 @@
 
 #include <weir.h>
 
-#include "base/text.h"
 #include "cli/commands.h"
-#include "cli/help.h"
+#include "cli/options.h"
+
+static int version_command(int argc, char **argv);
+static int help_command(int argc, char **argv);
+
+static const struct command VERSION_COMMAND = {
+    "version",
+    "print the version",
+    "",
+    .about = TEXTS("Prints the version of the command and the library."),
+    .examples = TEXTS("weir version"),
+    .run = version_command,
+};
+
+static const struct command HELP_COMMAND = {
+    "help",
+    "print this help, or the help of a command",
+    "[COMMAND...]",
+    .about = TEXTS("Prints the help of weir, or the help of the named command."),
+    .operands =
+        (const struct operand[]){
+            {"COMMAND",
+             "name of a command; that of store may be followed by one of its own: help store info",
+             NULL},
+            {0}},
+    .examples = TEXTS("weir help", "weir help serve", "weir help store convert"),
+    .run = help_command,
+};
+
+static const struct command ROOT = {
+    "",
+    "rate limiting for programs and fleets",
+    "COMMAND [ARGUMENT...]",
+    .parts = (const struct command *const[]){&SIM_COMMAND, &EXPLAIN_COMMAND, &SERVE_COMMAND,
+                                             &TAKE_COMMAND, &STORE_COMMAND, &VERSION_COMMAND,
+                                             &HELP_COMMAND, NULL},
+    .about =
+        TEXTS("weir COMMAND --help tells more of a command. A limit is a line of text:",
+              "  100/s                                              a token bucket; bursts of 100\n"
+              "  token-bucket 10/s burst=20                         refills 10 a second, holds 20\n"
+              "  sliding-log 5/1m                                   exact: 5 in any minute\n"
+              "  fixed-window 1k/day tz=Europe/Berlin               resets at midnight in Berlin\n"
+              "  token-bucket 10/s burst=20 + fixed-window 1k/day   both must grant",
+              "or a guard, which looks at the calls that are running and at their results (sim, "
+              "explain and the library):",
+              "  concurrency 10 queue=20                            10 at once, 20 may wait\n"
+              "  breaker errors=50%                                 stops calls that fail\n"
+              "  gradient                                           as many as latency allows\n"
+              "  concurrency 10 queue=20 + breaker + 100/s          all must grant"),
+    .statuses = TEXTS("0 done", "1 failed; take: denied",
+                      "2 the command line, the limit or the script is wrong",
+                      "3 take: there is no answer, because the store did not give one",
+                      "130 take: a signal ended the wait"),
+    .examples =
+        TEXTS("weir explain 'token-bucket 10/s burst=20'",
+              "weir sim 'token-bucket 10/s burst=20' --traffic 'steady 15/s 10s' --picture",
+              "weir sim bbr --traffic 'ramp 0..800/s 20s; service 20ms workers=8' --picture",
+              "weir serve --limit api='token-bucket 100/s burst=20'"),
+};
 
 static int version_command(int argc, char **argv)
 {
-    (void)argv;
-    if (argc > 0) {
-        (void)fprintf(stderr, "weir version: unexpected argument '%s'\n", argv[0]);
+    if (options_read(&VERSION_COMMAND, NULL, argc, argv) < 0)
         return EXIT_USAGE;
-    }
     (void)puts("weir " WEIR_VERSION);
     return EXIT_DONE;
 }
 
-/* A command's word that has a help of its own. */
-struct part {
-    const char *name, *help;
-};
-static const struct part STORE_PARTS[] = {
-    {"info", HELP_STORE_INFO}, {"convert", HELP_STORE_CONVERT}, {"reset", HELP_STORE_RESET}, {0}};
+/* ---- Finding --------------------------------------------------------------------------------- */
 
-static const struct command {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *help;
-    const struct part *parts; /* up to one without a name; or NULL */
-} COMMANDS[] = {
-    {"sim", sim_command, HELP_SIM, NULL},
-    {"explain", explain_command, HELP_EXPLAIN, NULL},
-    {"serve", serve_command, HELP_SERVE, NULL},
-    {"take", take_command, HELP_TAKE, NULL},
-    {"store", store_command, HELP_STORE, STORE_PARTS},
-    {"version", version_command,
-     "usage: weir version\n\nPrints the version.\n\nExample:\n  weir version\n", NULL},
-};
-enum { COMMAND_COUNT = sizeof COMMANDS / sizeof COMMANDS[0] };
-
-static const struct command *find(const char *name)
+/* The last word of a command's name: "info" of "store info". */
+static const char *part_name(const void *parts, size_t i)
 {
-    for (int i = 0; i < COMMAND_COUNT; i++)
-        if (strcmp(name, COMMANDS[i].name) == 0)
-            return &COMMANDS[i];
+    const struct command *const c = ((const struct command *const *)parts)[i];
+    const char *const blank = c ? strrchr(c->name, ' ') : NULL;
+
+    return !c ? NULL : blank ? blank + 1 : c->name;
+}
+
+static const struct command *part_find(const struct command *c, const char *name)
+{
+    for (size_t i = 0; name && c->parts && c->parts[i]; i++)
+        if (strcmp(name, part_name(c->parts, i)) == 0)
+            return c->parts[i];
     return NULL;
 }
 
-static int unknown(const char *name)
+/* "info, convert or reset" */
+static void part_list(const struct command *c, const char *last)
 {
-    const char *near = NULL;
+    for (size_t i = 0; c->parts[i]; i++)
+        (void)fprintf(stderr, "%s%s",
+                      i == 0            ? ""
+                      : c->parts[i + 1] ? ", "
+                                        : last,
+                      part_name(c->parts, i));
+}
 
-    for (int i = 0; i < COMMAND_COUNT && !near; i++)
-        if (weir__slice_distance(weir__slice_of(name), weir__slice_of(COMMANDS[i].name)) <= 2)
-            near = COMMANDS[i].name;
-    (void)fprintf(
-        stderr,
-        "weir: unknown command '%s'%s%s%s (serve, take, sim, explain, store, version, help)\n",
-        name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+static int part_unknown(const struct command *c, const char *word)
+{
+    (void)fprintf(stderr, "weir%s%s: unknown command '%s'%s (", c->name[0] ? " " : "", c->name,
+                  cli_shown(word), options_near(word, part_name, c->parts));
+    part_list(c, ", ");
+    (void)fputs(")\n", stderr);
     return EXIT_USAGE;
 }
 
+static int part_missing(const struct command *c)
+{
+    if (!c->name[0]) {
+        help_print(c, stderr);
+        return EXIT_USAGE;
+    }
+    (void)fprintf(stderr, "weir %s: expected ", c->name);
+    part_list(c, " or ");
+    (void)fprintf(stderr, " (see weir %s --help)\n", c->name);
+    return EXIT_USAGE;
+}
+
+/* ---- Help ------------------------------------------------------------------------------------ */
+
 static bool asks_for_help(int argc, char **argv)
 {
-    for (int i = 0; i < argc; i++)
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return true;
     return false;
 }
 
-static const struct part *find_part(const struct command *c, const char *name)
+/* weir help [COMMAND [PART]]; for scripts/cli_docs.py, weir help --format=table */
+static int help_command(int argc, char **argv)
 {
-    for (const struct part *p = c->parts; p && p->name && name; p++)
-        if (strcmp(name, p->name) == 0)
-            return p;
-    return NULL;
-}
+    const struct command *c = &ROOT;
 
-/* Of a command and, where it has parts, of the one that is named. Either may be NULL. */
-static int print_help(const char *name, const char *part)
-{
-    const struct command *c = name ? find(name) : NULL;
-    const struct part *p = c ? find_part(c, part) : NULL;
+    if (argc == 1 && strcmp(argv[0], "--format=table") == 0) {
+        describe_print(&ROOT);
+        return EXIT_DONE;
+    }
+    for (int i = 0; i < argc; i++) {
+        const struct command *const part = part_find(c, argv[i]);
 
-    if (name && !c)
-        return unknown(name);
-    (void)fputs(p ? p->help : c ? c->help : HELP_MAIN, stdout);
+        if (!part && c->parts)
+            return part_unknown(c, argv[i]);
+        if (!part)
+            return options_unexpected(&HELP_COMMAND, argv[i]) ? EXIT_DONE : EXIT_USAGE;
+        c = part;
+    }
+    help_print(c, stdout);
     return EXIT_DONE;
 }
 
-/* weir help [COMMAND [PART]] */
-static int help_command(int argc, char **argv)
-{
-    const struct command *c = argc > 0 ? find(argv[0]) : NULL;
-    const int most = c && argc > 1 && find_part(c, argv[1]) ? 2 : 1;
+/* ---- Running --------------------------------------------------------------------------------- */
 
-    if (argc > most) {
-        (void)fprintf(stderr, "weir help: unexpected argument '%s'\n", argv[most]);
-        return EXIT_USAGE;
+/* Goes down to the command that the words name, and runs it. */
+static int command_run(int argc, char **argv)
+{
+    const struct command *c = &ROOT, *part;
+    const bool help = argc > 0 && asks_for_help(argc, argv);
+    int i = 0;
+
+    while (i < argc && (part = part_find(c, argv[i]))) {
+        c = part;
+        i++;
     }
-    return print_help(argc > 0 ? argv[0] : NULL, argc > 1 ? argv[1] : NULL);
+    if (help && (c != &ROOT || argv[0][0] == '-')) {
+        help_print(c, stdout);
+        return EXIT_DONE;
+    }
+    if (!c->parts)
+        return c->run(argc - i, argv + i);
+    return i < argc ? part_unknown(c, argv[i]) : part_missing(c);
 }
 
-/* Output that could not be written is a failure, whatever the command thought. */
+/* Output that could not be written is a failure, whatever the command returned. */
 static int finish(int status)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -116,22 +189,7 @@ static int finish(int status)
 
 int main(int argc, char **argv)
 {
-    const struct command *c;
-
-    if (argc < 2) {
-        (void)fputs(HELP_MAIN, stderr);
-        return EXIT_USAGE;
-    }
-    if (strcmp(argv[1], "help") == 0)
-        return finish(help_command(argc - 2, argv + 2));
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-        return finish(print_help(NULL, NULL));
-    if (strcmp(argv[1], "--version") == 0)
+    if (argc > 1 && strcmp(argv[1], "--version") == 0)
         return finish(version_command(argc - 2, argv + 2));
-    c = find(argv[1]);
-    if (!c)
-        return unknown(argv[1]);
-    if (asks_for_help(argc - 2, argv + 2))
-        return finish(print_help(c->name, argv[2]));
-    return finish(c->run(argc - 2, argv + 2));
+    return finish(command_run(argc - 1, argv + 1));
 }

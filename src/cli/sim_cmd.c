@@ -13,15 +13,12 @@
 #include "cli/report.h"
 #include "cli/script.h"
 #include "cli/service.h"
+#include "cli/sim_options.h"
 #include "cli/traffic.h"
 #include "cli/world.h"
 
 struct sim {
-    const char *limit_text, *script, *traffic_text;
-    struct weir_limit limit;
-    bool has_limit, json, picture_only, print_script;
-    int64_t start_ns;
-
+    struct sim_options options;
     struct sim_world *world;
     struct sim_report report;
     struct picture picture;
@@ -30,115 +27,13 @@ struct sim {
     time_t began, told; /* for progress; real seconds */
 };
 
-/* ---- The command line --------------------------------------------------------------------------
- */
-
-static int usage(const char *format, const char *word)
-{
-    (void)fputs("weir sim: ", stderr);
-    (void)fprintf(stderr, format, word);
-    (void)fputs(" (see weir sim --help)\n", stderr);
-    return EXIT_USAGE;
-}
-
-/* Options that take a value accept --name=value and --name value. */
-static const char *value_of(const char *name, int argc, char **argv, int *i)
-{
-    const size_t len = strlen(name);
-
-    if (strncmp(argv[*i], name, len) != 0)
-        return NULL;
-    if (argv[*i][len] == '=')
-        return argv[*i] + len + 1;
-    if (argv[*i][len] == '\0' && *i + 1 < argc)
-        return argv[++*i];
-    return NULL;
-}
-
-static int read_option(struct sim *s, int argc, char **argv, int *i)
-{
-    const char *word = argv[*i], *value;
-    struct sim_error error;
-
-    if (strcmp(word, "--json") == 0) {
-        s->json = true;
-    } else if (strcmp(word, "--picture") == 0) {
-        s->picture_only = true;
-    } else if (strcmp(word, "--script") == 0) {
-        s->print_script = true;
-    } else if ((value = value_of("--traffic", argc, argv, i))) {
-        s->traffic_text = value;
-    } else if ((value = value_of("--start", argc, argv, i))) {
-        if (!sim_date_parse(weir__slice_of(value), &s->start_ns, &error))
-            return usage("--start: %s", error.text);
-    } else if (strcmp(word, "--start") == 0 || strcmp(word, "--traffic") == 0) {
-        return usage("%s needs a value", word);
-    } else {
-        return usage("unknown option '%s' (--json, --start, --traffic, --script, --picture)", word);
-    }
-    return EXIT_DONE;
-}
-
-/* The first word is the limit if it is one; any other is the script. */
-static int read_word(struct sim *s, const char *word, bool first)
-{
-    struct weir_diag why;
-
-    if (first && weir_limit_parse(&s->limit, word, &why) == 0) {
-        s->has_limit = true;
-        return EXIT_DONE;
-    }
-    if (s->limit_text && weir_limit_parse(&s->limit, s->limit_text, &why) != 0)
-        return usage("not a limit: %s", why.text); /* two words: the first was meant as one */
-    if (s->script)
-        return usage("unexpected argument '%s'", word);
-    s->script = word;
-    if (first)
-        s->limit_text = word;
-    return EXIT_DONE;
-}
-
-/* Beside --traffic a lone word can only be meant as the limit, unless it is a file. */
-static int not_both(const struct sim *s)
-{
-    const bool is_script = strcmp(s->script, "-") == 0 || access(s->script, F_OK) == 0;
-    struct weir_limit limit;
-    struct weir_diag why;
-
-    if (s->limit_text && !is_script && weir_limit_parse(&limit, s->limit_text, &why) != 0)
-        return usage("not a limit: %s", why.text);
-    return usage("either a script or --traffic, not both ('%s')", s->script);
-}
-
-static int read_arguments(struct sim *s, int argc, char **argv)
-{
-    bool first = true;
-
-    for (int i = 0; i < argc; i++) {
-        const bool option = argv[i][0] == '-' && argv[i][1] != '\0';
-        const int status = option ? read_option(s, argc, argv, &i) : read_word(s, argv[i], first);
-
-        if (status != EXIT_DONE)
-            return status;
-        first = first && option;
-    }
-    if (s->traffic_text && s->script)
-        return not_both(s);
-    if (s->print_script && !s->traffic_text)
-        return usage("%s goes with --traffic", "--script");
-    if (s->picture_only && s->print_script)
-        return usage("either --script or %s, not both", "--picture");
-    if (s->picture_only && s->json)
-        return usage("either --json or %s, not both", "--picture");
-    return EXIT_DONE;
-}
-
 /* ---- Running -----------------------------------------------------------------------------------
  */
 
 static const char *source_of(const struct sim *s)
 {
-    return !s->script || strcmp(s->script, "-") == 0 ? "standard input" : s->script;
+    return !s->options.script || strcmp(s->options.script, "-") == 0 ? "standard input"
+                                                                     : s->options.script;
 }
 
 static int fail(const struct sim *s, const struct sim_error *error)
@@ -170,7 +65,7 @@ static void tell_progress(struct sim *s)
 
 static void tell(struct sim *s, const struct sim_outcome *outcome)
 {
-    if (s->picture_only)
+    if (s->options.picture_only)
         picture_add(&s->picture, outcome);
     else
         sim_report_line(&s->report, outcome);
@@ -224,10 +119,10 @@ static int open_failed(const struct sim *s, int error)
     struct weir_diag why;
 
     (void)fprintf(stderr, "weir sim: cannot read '%s': %s\n", source_of(s), strerror(error));
-    if (s->script && strchr(s->script, '='))
+    if (s->options.script && strchr(s->options.script, '='))
         (void)fputs("weir sim: if that is part of the limit, quote it: weir sim '100/s burst=3'\n",
                     stderr);
-    if (s->limit_text && weir_limit_parse(&limit, s->limit_text, &why) != 0)
+    if (s->options.limit_text && weir_limit_parse(&limit, s->options.limit_text, &why) != 0)
         (void)fprintf(stderr, "weir sim: nor is it a limit: %s\n", why.text);
     return EXIT_USAGE;
 }
@@ -293,20 +188,20 @@ static void end_script(struct sim *s)
     if (sim_world_waiting(s->world) > 0)
         (void)fprintf(stderr, "weir sim: %s: note: %lld still wait to enter\n", source_of(s),
                       (long long)sim_world_waiting(s->world));
-    if (s->picture_only)
+    if (s->options.picture_only)
         picture_draw(&s->picture, stdout, s->report.colour);
 }
 
 static int run_script(struct sim *s)
 {
-    const bool standard = !s->script || strcmp(s->script, "-") == 0;
-    const int from = standard ? STDIN_FILENO : open(s->script, O_RDONLY | O_CLOEXEC);
+    const bool standard = !s->options.script || strcmp(s->options.script, "-") == 0;
+    const int from = standard ? STDIN_FILENO : open(s->options.script, O_RDONLY | O_CLOEXEC);
     char *buffer;
     int status;
 
     if (from < 0)
         return open_failed(s, errno);
-    if (!s->picture_only)
+    if (!s->options.picture_only)
         sim_report_begin(&s->report);
     buffer = malloc(2 * SIM_LINE_MAX);
     status = buffer ? run_lines(s, from, buffer) : EXIT_FAILED;
@@ -350,7 +245,7 @@ static bool looks_at_cpu(const struct weir_limit *limit)
 static bool heard(struct sim *s, struct service *service, const struct sim_outcome *outcome,
                   struct sim_error *error)
 {
-    if (!s->picture_only && !s->print_script)
+    if (!s->options.picture_only && !s->options.print_script)
         sim_report_line(&s->report, outcome);
     s->events++;
     tell_progress(s);
@@ -366,7 +261,7 @@ static bool take_turn(struct sim *s, struct service *service, struct sim_outcome
 
     if (!service_step(service, &event, error))
         return false;
-    if (s->print_script)
+    if (s->options.print_script)
         print_script_line(&event);
     error->text[0] = '\0';
     return sim_world_apply(s->world, &event, outcome, error) && !outcome->queued;
@@ -395,14 +290,14 @@ static int run_service(struct sim *s, struct traffic *traffic)
 {
     static struct summary summary; /* too large for the stack to be polite */
     struct service *service =
-        service_open(&traffic->service, traffic, &summary, looks_at_cpu(&s->limit));
+        service_open(&traffic->service, traffic, &summary, looks_at_cpu(&s->options.limit));
     int status;
 
     if (!service)
         return EXIT_FAILED;
     status = drive_service(s, service);
     service_close(service);
-    if (status == EXIT_DONE && s->picture_only)
+    if (status == EXIT_DONE && s->options.picture_only)
         summary_draw(&summary, stdout);
     return status;
 }
@@ -413,21 +308,21 @@ static int run_traffic(struct sim *s)
     struct sim_event event;
     struct sim_error error;
 
-    if (!traffic_parse(&traffic, weir__slice_of(s->traffic_text), &error))
+    if (!traffic_parse(&traffic, weir__slice_of(s->options.traffic_text), &error))
         return fail(s, &error);
-    if (!s->picture_only && !s->print_script)
+    if (!s->options.picture_only && !s->options.print_script)
         sim_report_begin(&s->report);
     if (traffic.has_service)
         return run_service(s, &traffic);
     while (traffic_next(&traffic, &event, &error)) {
-        const int status = s->print_script ? EXIT_DONE : run_event(s, &event);
+        const int status = s->options.print_script ? EXIT_DONE : run_event(s, &event);
 
-        if (s->print_script)
+        if (s->options.print_script)
             print_script_line(&event);
         if (status != EXIT_DONE)
             return status;
     }
-    if (!error.text[0] && s->picture_only)
+    if (!error.text[0] && s->options.picture_only)
         picture_draw(&s->picture, stdout, s->report.colour);
     return error.text[0] ? fail(s, &error) : EXIT_DONE;
 }
@@ -438,9 +333,9 @@ static int run(struct sim *s)
     bool fresh;
     int status;
 
-    if (s->has_limit && !sim_world_limit(s->world, &s->limit, &fresh, &error))
+    if (s->options.has_limit && !sim_world_limit(s->world, &s->options.limit, &fresh, &error))
         return fail(s, &error);
-    status = s->traffic_text ? run_traffic(s) : run_script(s);
+    status = s->options.traffic_text ? run_traffic(s) : run_script(s);
     if (s->told != 0)
         (void)fputs("\r\033[K", stderr);
     return status;
@@ -448,14 +343,15 @@ static int run(struct sim *s)
 
 int sim_command(int argc, char **argv)
 {
-    struct sim s = {.start_ns = SIM_START_NS};
+    struct sim s = {0};
     const bool colour = cli_colour();
-    int status = read_arguments(&s, argc, argv);
+    int status;
 
-    if (status != EXIT_DONE)
-        return status;
-    s.report = (struct sim_report){.to = stdout, .json = s.json, .colour = colour && !s.json};
-    s.world = sim_world_open(s.start_ns);
+    if (!sim_options_read(&s.options, argc, argv))
+        return EXIT_USAGE;
+    s.report = (struct sim_report){
+        .to = stdout, .json = s.options.json, .colour = colour && !s.options.json};
+    s.world = sim_world_open(s.options.start_ns);
     if (!s.world) {
         (void)fputs("weir sim: out of memory\n", stderr);
         return EXIT_FAILED;

@@ -1,13 +1,17 @@
-/* `weir store`: what a state file holds, another size for it, a fresh start. */
+/* The commands of `weir store`: their options, and `weir store info`. */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
-#include "cli/commands.h"
-#include "cli/store_args.h"
-#include "cli/store_info.h"
+#include <weir.h>
 
-int store_info_run(const struct store_args *a)
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/store_info.h"
+#include "cli/store_options.h"
+
+#define AT(field) OPTION_AT(store_options, field)
+
+int store_info_run(const struct store_options *a)
 {
     struct store_info info;
     int error;
@@ -28,43 +32,143 @@ int store_info_run(const struct store_args *a)
     return error ? EXIT_FAILED : EXIT_DONE;
 }
 
-static const struct verb {
-    const char *name;
-    enum store_verb verb;
-    int (*run)(const struct store_args *a);
-} VERBS[] = {
-    {"info", STORE_INFO, store_info_run},
-    {"convert", STORE_CONVERT, store_convert_run},
-    {"reset", STORE_RESET, store_reset_run},
-};
-enum { VERB_COUNT = sizeof VERBS / sizeof VERBS[0] };
-
-static int unknown(const char *word)
+/* Whether that is a Redis's URL, or was meant to be one. */
+static bool is_remote(const char *file)
 {
-    const char *near = NULL;
+    const char *const at = strrchr(file, '@');
 
-    for (int i = 0; i < VERB_COUNT && !near; i++)
-        if (weir__slice_distance(weir__slice_of(word), weir__slice_of(VERBS[i].name)) <= 2)
-            near = VERBS[i].name;
-    (void)fprintf(stderr, "weir store: unknown word '%s'%s%s%s (info, convert, reset)\n",
-                  cli_shown(word), near ? "; did you mean '" : "", near ? near : "",
-                  near ? "'?" : "");
+    return (strncmp(file, "redis", 5) == 0 && strchr(file, ':')) || strstr(file, "://") ||
+           (file[0] != '/' && at && memchr(file, ':', (size_t)(at - file)));
+}
+
+/* Reads the command line of one of the commands, and runs it. */
+static int store_run(const struct command *c, int (*run)(const struct store_options *), int argc,
+                     char **argv)
+{
+    struct store_options o = {0};
+
+    if (options_read(c, &o, argc, argv) < 0)
+        return EXIT_USAGE;
+    o.file = argv[0];
+    if (*o.file && !is_remote(o.file))
+        return run(&o);
+    (void)fprintf(
+        stderr, "weir %s: expected the path of a state file%s\n", c->name,
+        is_remote(o.file)
+            ? ": what a Redis holds its own tools tell (redis-cli --scan --pattern 'weir:*')"
+            : "");
     return EXIT_USAGE;
 }
 
-int store_command(int argc, char **argv)
+static int store_info_command(int argc, char **argv)
 {
-    struct store_args a;
-
-    if (argc < 1) {
-        (void)fputs("weir store: expected info, convert or reset, and the path of a state file\n",
-                    stderr);
-        return EXIT_USAGE;
-    }
-    for (int i = 0; i < VERB_COUNT; i++)
-        if (strcmp(argv[0], VERBS[i].name) == 0)
-            return store_args_read(&a, VERBS[i].verb, VERBS[i].name, argc - 1, argv + 1)
-                       ? VERBS[i].run(&a)
-                       : EXIT_USAGE;
-    return unknown(argv[0]);
+    return store_run(&STORE_INFO_COMMAND, store_info_run, argc, argv);
 }
+
+static int store_convert_command(int argc, char **argv)
+{
+    return store_run(&STORE_CONVERT_COMMAND, store_convert_run, argc, argv);
+}
+
+static int store_reset_command(int argc, char **argv)
+{
+    return store_run(&STORE_RESET_COMMAND, store_reset_run, argc, argv);
+}
+
+/* ---- The tables ------------------------------------------------------------------------------ */
+
+static const struct operand FILE_OPERAND[] = {{"FILE", "path of the state file", COMPLETE_FILE},
+                                              {0}};
+
+const struct command STORE_INFO_COMMAND = {
+    "store info",
+    "print what a state file holds, who uses it, and whether it is sound",
+    "FILE [--json]",
+    .about = TEXTS("Prints what a state file holds: its version and sizes, when it was made and "
+                   "what its own time is, which processes use it, how many decisions of killed "
+                   "processes were undone, its policies and their limits, how many keys there are "
+                   "for each size of state, and whether all of that is sound. Nothing is written "
+                   "and no lock is taken, so the command may be run while the file is in use."),
+    .operands = FILE_OPERAND,
+    .options = (const struct option[]){{"--json", NULL, OPTION_FLAG, AT(json),
+                                        .help = "print the same as one JSON object"},
+                                       {0}},
+    .statuses = TEXTS("0 the file is sound", "1 it is not, or cannot be read",
+                      "2 the command line is wrong"),
+    .examples =
+        TEXTS("weir store info /run/shop/limits", "weir store info /run/shop/limits --json"),
+    OPERANDS(1, 1, "the path of a state file"),
+    .run = store_info_command,
+};
+
+static const struct option CONVERT_OPTIONS[] = {
+    {"--max-keys", "N", OPTION_COUNT, AT(max_keys), .least = 1, .most = (int64_t)WEIR_MAX_KEYS_MOST,
+     .expected = "1 to 3000000000 keys (k and M may follow)", .usual = "as before",
+     .help = "live keys that the file has room for; k or M may follow the number"},
+    {"--max-memory", "N", OPTION_COUNT, AT(max_memory), .least = 1, .most = INT64_C(1) << 46,
+     .expected = "1 to 70368744177664 bytes (k and M may follow)",
+     .usual = "as chosen before, or else 256 for each of --max-keys, at least 64 MiB, and 64 KiB "
+              "for each of --max-policies",
+     .help = "the most bytes that the whole file may take"},
+    {"--max-policies", "N", OPTION_COUNT, AT(max_policies), .least = 1, .most = WEIR_POLICIES_MOST,
+     .expected = "1 to 65536 policies", .usual = "as before",
+     .help = "policies that the file has room for"},
+    {"--out", "NEW", OPTION_TEXT, AT(out), .times = 1, .expected = "the name of a new file",
+     .completes = COMPLETE_FILE, .help = "write the new file there, and leave FILE as it is"},
+    {0},
+};
+
+const struct command STORE_CONVERT_COMMAND = {
+    "store convert",
+    "give a state file another size; live keys are kept",
+    "FILE [--max-keys N] [--max-memory N] [--max-policies N] [--out NEW]",
+    .about = TEXTS("Gives a state file another size. All live keys and all policies are kept, so "
+                   "that every key gets the answers that it would have got before. If they do not "
+                   "fit, or if another process has the file open, nothing is done.",
+                   "The new file takes the place of the old one in one step; the old one is kept "
+                   "as FILE.bak. A file that needs no change is left alone. A file of an older "
+                   "version of the format cannot be converted."),
+    .operands = FILE_OPERAND,
+    .options = CONVERT_OPTIONS,
+    .statuses = TEXTS("0 done, or there was nothing to change",
+                      "1 nothing was changed: the file is in use, damaged or too small for its "
+                      "keys, or could not be written",
+                      "2 the command line is wrong"),
+    .examples = TEXTS("weir store convert /var/lib/shop/limits --max-keys 5M",
+                      "weir store convert /var/lib/shop/limits --max-keys 20k --out /tmp/limits"),
+    OPERANDS(1, 1, "the path of a state file"),
+    .run = store_convert_command,
+};
+
+const struct command STORE_RESET_COMMAND = {
+    "store reset",
+    "make all keys of a state file as good as new",
+    "FILE [--all] [--yes]",
+    .about = TEXTS("Makes all keys of a state file as good as new: nothing is used of any limit. "
+                   "The policies, the sizes and the secret stay. The command asks before it does "
+                   "so. No other process may have the file open."),
+    .operands = FILE_OPERAND,
+    .options = (const struct option[]){{"--all", NULL, OPTION_FLAG, AT(all),
+                                        .help = "forget the policies too"},
+                                       {"--yes", NULL, OPTION_FLAG, AT(yes),
+                                        .help = "do not ask; needed where there is no terminal"},
+                                       {0}},
+    .statuses = TEXTS("0 done", "1 nothing was changed", "2 the command line is wrong"),
+    .examples =
+        TEXTS("weir store reset /run/shop/limits", "weir store reset /run/shop/limits --all --yes"),
+    OPERANDS(1, 1, "the path of a state file"),
+    .run = store_reset_command,
+};
+
+const struct command STORE_COMMAND = {
+    "store",
+    "look into a file that processes share, convert it, reset it",
+    "COMMAND FILE [OPTION...]",
+    .about = TEXTS("Looks after a state file: the FILE that engines opened with the store "
+                   "file:FILE share. weir store COMMAND --help tells more of a command."),
+    .parts = (const struct command *const[]){&STORE_INFO_COMMAND, &STORE_CONVERT_COMMAND,
+                                             &STORE_RESET_COMMAND, NULL},
+    .examples = TEXTS("weir store info /run/shop/limits",
+                      "weir store convert /run/shop/limits --max-keys 5M",
+                      "weir store reset /run/shop/limits"),
+};

@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
-#include "cli/store_args.h"
 #include "cli/store_change.h"
 #include "cli/store_info.h"
+#include "cli/store_options.h"
 
 /* The default of max_memory follows max_keys and max_policies; what was chosen stays. */
 static uint64_t memory_for(const struct store_image *m, const struct store_plan *p)
@@ -20,7 +20,7 @@ static uint64_t memory_for(const struct store_image *m, const struct store_plan 
     return weir__options_filled(&is).max_memory;
 }
 
-static struct store_plan plan_of(const struct store_image *m, const struct store_args *a)
+static struct store_plan plan_of(const struct store_image *m, const struct store_options *a)
 {
     struct store_plan p = store_plan_of(m);
 
@@ -53,7 +53,7 @@ static void tell_number(const char *what, uint64_t was, uint64_t is)
         store_print_line(what, "%" PRIu64, is);
 }
 
-static void tell(const struct store_args *a, const struct store_image *m,
+static void tell(const struct store_options *a, const struct store_image *m,
                  const struct store_plan *p, const struct store_result *r)
 {
     (void)printf("%s: converted\n", a->file);
@@ -72,7 +72,7 @@ static void tell(const struct store_args *a, const struct store_image *m,
         store_print_line("old file", "%s.bak", a->file);
 }
 
-static int convert(const struct store_args *a)
+static int convert(const struct store_options *a)
 {
     struct store_image m;
     struct store_result result;
@@ -90,7 +90,7 @@ static int convert(const struct store_args *a)
     return error ? fail(&why) : EXIT_DONE;
 }
 
-int store_convert_run(const struct store_args *a)
+int store_convert_run(const struct store_options *a)
 {
     struct store_image m;
     struct weir_diag why;

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/store_args.h"
 #include "cli/store_change.h"
 #include "cli/store_info.h"
+#include "cli/store_options.h"
 #include "cli/store_records.h"
 
 static int fail(const char *text)
@@ -23,7 +23,7 @@ struct stake {
 };
 
 /* Asks on the terminal. */
-static bool agreed(const struct store_args *a, const struct stake *at)
+static bool agreed(const struct store_options *a, const struct stake *at)
 {
     char answer[16] = "";
 
@@ -38,7 +38,7 @@ static bool agreed(const struct store_args *a, const struct stake *at)
 }
 
 /* Damage inside is no obstacle: what is to be kept is checked before anything is changed. */
-static int look(const struct store_args *a, struct stake *at, struct weir_diag *why)
+static int look(const struct store_options *a, struct stake *at, struct weir_diag *why)
 {
     struct store_image m;
     struct weir_diag ignored;
@@ -58,7 +58,7 @@ static int look(const struct store_args *a, struct stake *at, struct weir_diag *
     return error;
 }
 
-static int reset(const struct store_args *a, const struct stake *at)
+static int reset(const struct store_options *a, const struct stake *at)
 {
     struct store_image m;
     struct store_result result;
@@ -84,7 +84,7 @@ static int reset(const struct store_args *a, const struct stake *at)
     return EXIT_DONE;
 }
 
-int store_reset_run(const struct store_args *a)
+int store_reset_run(const struct store_options *a)
 {
     struct stake at;
     struct weir_diag why;

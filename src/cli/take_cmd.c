@@ -12,7 +12,7 @@
 
 #include "base/num.h"
 #include "cli/commands.h"
-#include "cli/take_args.h"
+#include "cli/take_options.h"
 #include "engine/engine.h"
 #include "engine/unlisted.h"
 
@@ -36,7 +36,7 @@ static void hear(void *arg, const char *line)
 /* ---- The policy ------------------------------------------------------------------------------ */
 
 /* By the text, as the daemon does it. */
-static int open_literal(struct weir *w, const struct take_args *a, struct weir_policy **p,
+static int open_literal(struct weir *w, const struct take_options *a, struct weir_policy **p,
                         struct weir_diag *why)
 {
     char canonical[WEIR_LIMIT_TEXT_MAX];
@@ -45,7 +45,7 @@ static int open_literal(struct weir *w, const struct take_args *a, struct weir_p
     return weir__unlisted_open(w, &a->parsed, weir__slice_of(canonical), false, p, why);
 }
 
-static int open_named(struct weir *w, const struct take_args *a, struct weir_policy **p,
+static int open_named(struct weir *w, const struct take_options *a, struct weir_policy **p,
                       struct weir_diag *why)
 {
     char text[WEIR_LIMIT_TEXT_MAX], asked[WEIR_LIMIT_TEXT_MAX];
@@ -88,7 +88,7 @@ static void hear_signals(void)
     (void)sigaction(SIGTERM, &a, NULL);
 }
 
-static int decide(struct weir *w, const struct take_args *a, struct weir_policy *p,
+static int decide(struct weir *w, const struct take_options *a, struct weir_policy *p,
                   struct weir_verdict *v)
 {
     struct weir_request rq = weir_request_of(p, a->key, strlen(a->key));
@@ -151,7 +151,7 @@ static void print_json(const struct weir_verdict *v, bool fell_back)
                  fell_back ? "true" : "false");
 }
 
-static int tell(struct weir *w, const struct take_args *a, const struct weir_verdict *v)
+static int tell(struct weir *w, const struct take_options *a, const struct weir_verdict *v)
 {
     struct weir_far_stats far;
     bool fell_back;
@@ -187,7 +187,7 @@ static int fail_to_open(int error, const char *said_by, const char *store,
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static int take(struct weir *w, const struct take_args *a)
+static int take(struct weir *w, const struct take_options *a)
 {
     struct weir_diag why = {.text = "out of memory"};
     struct weir_policy *p;
@@ -206,12 +206,12 @@ int take_command(int argc, char **argv)
 {
     const struct weir_log log = {.say = hear};
     struct weir_options o = {.log = &log};
-    struct take_args a;
+    struct take_options a;
     struct weir_diag why;
     struct weir *w;
     int error, status;
 
-    if (!take_args_read(&a, argc, argv))
+    if (!take_options_read(&a, argc, argv))
         return EXIT_USAGE;
     o.store = a.store ? a.store : getenv("WEIR_STORE");
     o.max_keys = (uint64_t)a.max_keys;

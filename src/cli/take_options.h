@@ -1,13 +1,13 @@
-/* What `weir take` may be told. */
-#ifndef WEIR_CLI_TAKE_ARGS_H
-#define WEIR_CLI_TAKE_ARGS_H
+/* What the command line of `weir take` says. */
+#ifndef WEIR_CLI_TAKE_OPTIONS_H
+#define WEIR_CLI_TAKE_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <weir.h>
 
-struct take_args {
+struct take_options {
     const char *store; /* NULL: not given */
     const char *limit; /* a name or a limit's text */
     const char *key;
@@ -20,7 +20,7 @@ struct take_args {
     bool has_parsed;
 };
 
-/* False: the arguments are wrong, and the user has been told. */
-bool take_args_read(struct take_args *a, int argc, char **argv);
+/* False: the command line is wrong, and the user has been told. */
+bool take_options_read(struct take_options *o, int argc, char **argv);
 
 #endif

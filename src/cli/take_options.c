@@ -1,0 +1,165 @@
+/* The options of `weir take`, and the limit that its command line names. */
+#include "cli/take_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+
+static bool take_set_limit(void *to, char *value, struct weir_diag *why)
+{
+    struct take_options *const o = to;
+    char *const is = strchr(value, '=');
+
+    (void)why;
+    if (!is || is == value || is[1] == '\0')
+        return false;
+    *is = '\0';
+    o->name = value;
+    o->text = is + 1;
+    return true;
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+#define AT(field) OPTION_AT(take_options, field)
+
+static const struct option OPTIONS[] = {
+    {"cost=", "N", OPTION_COUNT, AT(cost), .most = INT64_MAX, .times = 1,
+     .expected = "a whole number, 0 or more", .usual = "1", .help = "how much to take at once"},
+    {"wait=", "DURATION", OPTION_PATIENCE, AT(wait_ns), .most = INT64_MAX, .times = 1,
+     .expected = "a duration such as 1.5s, or forever", .completes = "forever", .usual = "no wait",
+     .help = "wait for a grant for at most this long, or forever; what cannot be granted by then "
+             "is denied at once"},
+    {"--store", "URL", OPTION_TEXT, AT(store), .times = 1,
+     .expected = "memory:, file:/path, redis://host:port or redis+unix:/path",
+     .usual = "WEIR_STORE of the environment, or memory:", .completes = COMPLETE_STORE,
+     .help = "store of the key: file:/path, redis://[[user]:password@]host[:port][/db] or "
+             "redis+unix:/path, with ?timeout=50ms&nodes=N&prefix=weir as needed; memory: ends "
+             "with the command and only shows what an answer looks like"},
+    {"--limit", "NAME='LIMIT'", OPTION_OTHER, .set = take_set_limit, .times = 1,
+     .expected = "NAME='LIMIT', as in api='token-bucket 10/s burst=20'",
+     .help = "the limit of NAME; a file remembers it, and a file that has another limit of that "
+             "name is not changed"},
+    {"--no-fallback", NULL, OPTION_FLAG, AT(no_fallback),
+     .help = "give no answer (status 3) if the store does not answer, whatever fallback= in the "
+             "limit says"},
+    {"--max-keys", "N", OPTION_COUNT, AT(max_keys), .least = 1, .most = (int64_t)WEIR_MAX_KEYS_MOST,
+     .expected = "1 to 3000000000 keys (k and M may follow)", .usual = "1M",
+     .help = "live keys that a file has room for, if this command makes the file"},
+    {"--json", NULL, OPTION_FLAG, AT(json),
+     .help = "print the answer as one JSON object, with times in nanoseconds"},
+    {0},
+};
+
+const struct command TAKE_COMMAND = {
+    "take",
+    "decide once, on a store that others share",
+    "[OPTION...] LIMIT KEY [cost=N] [wait=DURATION]",
+    .about = TEXTS(
+        "Takes from a key under a limit, once, on a store that others share, and prints the "
+        "decision. Times are printed in milliseconds, rounded up.",
+        "The text of a limit has the same keys here as in the daemon: those of its canonical form. "
+        "So has the name of a limit: the keys of a name are its own.",
+        "While a Redis does not answer, the limit's fallback= decides; the answer says so, and "
+        "standard error says why. The command remembers nothing, so fallback=local grants what a "
+        "fresh key would be granted: in scripts, fallback=deny or --no-fallback is better."),
+    .operands =
+        (const struct operand[]){{"LIMIT", "text of a limit, in quotes, or a name", COMPLETE_LIMIT},
+                                 {"KEY", "key to take from; any text", NULL},
+                                 {0}},
+    .options = OPTIONS,
+    .statuses = TEXTS("0 allowed", "1 denied", "2 the command line is wrong",
+                      "3 there is no answer, because the store did not give one",
+                      "130 a signal ended the wait, and the reservation was given back"),
+    .examples =
+        TEXTS("weir take 'token-bucket 10/s burst=20' alice",
+              "weir take --store redis://10.0.0.5 --limit api='100/s' api alice cost=5",
+              "weir take --store file:/run/shop/limits '1/10m' nightly-report && send-report",
+              "weir take --store redis://10.0.0.5 'pacer 2/s' mail wait=30s && send-mail"),
+    .words_least = 2,
+    .words_most = 4, /* more than two are wrong too, but a store's URL among them is told first */
+    .dash_words = true,
+    .words_expected = "a limit and a key, as in weir take 'token-bucket 10/s burst=20' alice, the "
+                      "limit in quotes",
+    .run = take_command,
+};
+
+/* ---- The limit ------------------------------------------------------------------------------- */
+
+static bool is_url(const char *word)
+{
+    return strstr(word, "://") || strncmp(word, "file:", 5) == 0 ||
+           strncmp(word, "redis+unix:", 11) == 0;
+}
+
+/* The URL is not quoted: there may be a password in it. */
+static bool take_wrong_place(void)
+{
+    (void)fputs(
+        "weir take: a store's URL stands where the limit was expected: --store goes before it\n",
+        stderr);
+    return false;
+}
+
+static bool is_text(const char *word)
+{
+    return strchr(word, ' ') || strchr(word, '/');
+}
+
+/* A limit with a guard in it is entered and left, which one command cannot do. */
+static bool is_takeable(const struct weir_limit *l)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->term[i].algorithm >= WEIR_FIRST_GUARD) {
+            (void)fprintf(
+                stderr,
+                "weir take: '%s' is a guard, which is entered and left: expected rates only\n",
+                weir_algorithm_name(l->term[i].algorithm));
+            return false;
+        }
+    return true;
+}
+
+static bool take_read_limit(struct take_options *o)
+{
+    const char *text = o->limit;
+    struct weir_diag why;
+
+    if (o->name && strcmp(o->limit, o->name) == 0)
+        text = o->text;
+    else if (o->name) {
+        (void)fprintf(stderr, "weir take: --limit tells what '%s' is, but '%s' is asked for\n",
+                      o->name, o->limit);
+        return false;
+    } else if (!is_text(text))
+        return true; /* a name: the store may know it */
+    else
+        o->literal = true;
+    if (weir_limit_parse(&o->parsed, text, &why) != 0) {
+        (void)fprintf(
+            stderr, "weir take: %s\n",
+            strstr(text, "store=")
+                ? "store= is a word of the daemon's limits: expected --store URL before the limit"
+                : why.text);
+        return false;
+    }
+    o->has_parsed = true;
+    return is_takeable(&o->parsed);
+}
+
+bool take_options_read(struct take_options *o, int argc, char **argv)
+{
+    int words;
+
+    *o = (struct take_options){.cost = -1, .wait_ns = -1};
+    words = options_read(&TAKE_COMMAND, o, argc, argv);
+    if (words < 0)
+        return false;
+    o->limit = argv[0];
+    o->key = argv[1];
+    if (is_url(o->limit))
+        return take_wrong_place();
+    return words > 2 ? options_unexpected(&TAKE_COMMAND, argv[2]) : take_read_limit(o);
+}
