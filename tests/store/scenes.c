@@ -155,7 +155,6 @@ static void widen(struct bed *b)
     }
 }
 
-/* Others, of whom nothing more is asked. */
 /* The key gets no place, and is charged in its cells. */
 static void ask_once(struct bed *b)
 {
@@ -277,15 +276,21 @@ const struct scene scenes[] = {
     {.name = "take of a new key of several terms", .act = take, .of = {{PROBE_BOTH, NEW}}},
     {.name = "take of a new key that gets no place",
      .act = take,
-     .of = {{PROBE_BUCKET, NEW}},
+     .of = {{PROBE_WINDOW, NEW}},
      .max_keys = 1,
      .charged = 7},
     {.name = "reset of a key without a place, which evicts",
      .act = reset,
-     .of = {{PROBE_BUCKET, NEW}},
+     .of = {{PROBE_WINDOW, NEW}},
      .max_keys = 1,
      .charged = 7,
      .prepare = ask_once,
+     .evicts = true},
+    {.name = "take of a new key that evicts one of another limit",
+     .act = take,
+     .of = {{PROBE_BUCKET, NEW}},
+     .max_keys = 1,
+     .charged = 7,
      .evicts = true},
     {.name = "take of a new key that evicts, sliding-log",
      .act = take,
@@ -301,7 +306,7 @@ const struct scene scenes[] = {
      .of = {{PROBE_BUCKET, NEW}, {PROBE_LOG, NEW}, {PROBE_RING, NEW}}},
     {.name = "take_all, one gets no place",
      .act = take_three,
-     .of = {{PROBE_BUCKET, NEW}, {PROBE_LOG, 0}, {PROBE_WARM, 1}},
+     .of = {{PROBE_WINDOW, NEW}, {PROBE_LOG, 0}, {PROBE_WARM, 1}},
      .max_keys = 1,
      .charged = 7},
     {.name = "take_all, a key twice",
