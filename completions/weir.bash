@@ -104,7 +104,7 @@ _weir_options()
     'explain') echo '--json --help' ;;
     'serve')
         echo '--listen --limit --store --max-keys --full --threads --max-connections
-        --max-request --max-key --max-output --max-buffered --max-held --connection-part
+        --max-request --max-key --max-output --max-buffered --max-delayed --connection-part
         --peer-part --max-memory --max-wait --idle --drain --literals --literal-state --no-admin
         --host --ipv6-prefix --clock --help'
         ;;
@@ -135,7 +135,7 @@ _weir_value()
     'serve --max-key') ;;
     'serve --max-output') ;;
     'serve --max-buffered') ;;
-    'serve --max-held') ;;
+    'serve --max-delayed') ;;
     'serve --connection-part') echo '1/16 1' ;;
     'serve --peer-part') echo '1/4 1' ;;
     'serve --max-memory') ;;

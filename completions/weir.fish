@@ -145,7 +145,7 @@ function __weir_said
         switch $word
             case --clock --connection-part --drain --full --host --idle --ipv6-prefix --limit \
                     --listen --literal-state --literals --max-buffered --max-connections \
-                    --max-held --max-key --max-keys --max-memory --max-output --max-policies \
+                    --max-delayed --max-key --max-keys --max-memory --max-output --max-policies \
                     --max-request --max-wait --out --peer-part --start --store --threads \
                     --traffic
                 set value yes
@@ -200,8 +200,8 @@ complete -c weir -n '__weir_words serve' -l max-request -x -d 'Size of one comma
 complete -c weir -n '__weir_words serve' -l max-key -x -d 'Size of a key'
 complete -c weir -n '__weir_words serve' -l max-output -x -d 'Replies that one client has not read yet'
 complete -c weir -n '__weir_words serve' -l max-buffered -x -d 'Memory for the buffers of all connections'
-complete -c weir -n '__weir_words serve' -l max-held -x -d 'Replies delayed by WAIT or wait=, in all connections'
-complete -c weir -n '__weir_words serve' -l connection-part -x -a '1/16 1' -d 'Part of --max-buffered and of --max-held that one connection may use'
+complete -c weir -n '__weir_words serve' -l max-delayed -x -d 'Replies delayed by WAIT or wait=, in all connections'
+complete -c weir -n '__weir_words serve' -l connection-part -x -a '1/16 1' -d 'Part of --max-buffered and of --max-delayed that one connection may use'
 complete -c weir -n '__weir_words serve' -l peer-part -x -a '1/4 1' -d 'Part of --max-buffered'
 complete -c weir -n '__weir_words serve' -l max-memory -x -d 'Memory for all stores and connections'
 complete -c weir -n '__weir_words serve' -l max-wait -x -a '1h forever' -d 'Longest time that a request may wait, or reserve ahead'

@@ -108,7 +108,7 @@ extern "C" {
     X(WEIR_EFULL, -11, "there are as many as may be")                    \
     X(WEIR_EINTR, -12, "a signal ended the wait")                        \
     X(WEIR_EGONE, -13, "the policy was forgotten")                       \
-    X(WEIR_EAWAY, -14, "the store does not answer")
+    X(WEIR_EDOWN, -14, "the store does not answer")
 
 enum weir_error {
 #define X(name, code, text) name = code,
@@ -361,12 +361,12 @@ struct weir_signals {
 
 /* How a guard stands. Only a breaker opens, and only bbr cools; all others are CLOSED always. (OPENED is
  * how a breaker stands, WEIR_OPEN is why it refused.) */
-enum weir_stand { WEIR_CLOSED, WEIR_HALF_OPEN, WEIR_OPENED, WEIR_COOLING };
+enum weir_guard_state { WEIR_CLOSED, WEIR_HALF_OPEN, WEIR_OPENED, WEIR_COOLING };
 /* "closed", "half-open", "open", "cooling" */
-WEIR_API const char *weir_stand_name(enum weir_stand stand);
+WEIR_API const char *weir_guard_state_name(enum weir_guard_state stand);
 
 struct weir_view {
-    enum weir_stand stand;
+    enum weir_guard_state state;
     int64_t limit;     /* in flight at most now; -1: this guard has none */
     int64_t in_flight; /* -1: not counted                                */
     int64_t rate;      /* adaptive-rate: events a period now; else -1    */
@@ -417,7 +417,7 @@ struct weir_options {
     /* "memory:" (NULL too) is private to this process and its threads. "file:/path" is shared by
      * all processes that open it and outlives them; it is made if it is not there, its directory is
      * not. The path is absolute. "redis://[[user]:password@]host[:port][/db][?option&...]" and
-     * "redis+unix:/path" are shared by machines (docs/guide/fleet.md); see weir_far_stats below. */
+     * "redis+unix:/path" are shared by machines (docs/guide/fleet.md); see weir_remote_stats below. */
     const char *store;
     /* How many live keys there is room for. A private store takes address space for them at once,
      * and memory as keys come; a file takes it all at once. Keys are not stored, so their length
@@ -629,19 +629,19 @@ WEIR_API int weir_policy_stats(struct weir *w, struct weir_policy *policy,
  * whole microseconds. While the store is away every limit does what its fallback= says; nobody waits longer
  * than the timeout, and only those who were on their way when it went. docs/guide/fleet.md has the bounds.
  * Beside rates such a store can have `concurrency` with a lease; other guards look at one process. */
-struct weir_far_stats {
-    bool far;                     /* whether the store is such a one; if not, all is 0 */
-    bool away;                    /* now */
+struct weir_remote_stats {
+    bool remote;                  /* whether the store is such a one; if not, all is 0 */
+    bool down;                    /* now */
     uint64_t nodes;               /* that share a limit when it is away: told or counted */
     uint64_t asked;               /* requests that the store answered                   */
     uint64_t failed;              /* requests that were sent and not answered           */
     uint64_t crowded;             /* not sent: as many were waiting as may              */
     uint64_t fell_back;           /* answered by fallback=; of them ...                 */
     uint64_t fell_back_allowed;   /* ... granted                                  */
-    uint64_t paid;                /* events that were granted so, and paid in after     */
-    uint64_t departures, returns; /* how often the store went, and came back    */
+    uint64_t drained;             /* events that were granted so, and paid in after     */
+    uint64_t outages, recoveries; /* how often the store went, and came back    */
 };
-WEIR_API void weir_far_stats(struct weir *w, struct weir_far_stats *stats);
+WEIR_API void weir_remote_stats(struct weir *w, struct weir_remote_stats *stats);
 
 /* ---- Guards -------------------------------------------------------------------------------- */
 

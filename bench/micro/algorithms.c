@@ -10,14 +10,14 @@
 
 #include "algo/algo.h"
 
-#include "quiet.h"
-#include "rig.h"
-#include "rows.h"
+#include "bench_engine.h"
+#include "bench_limits.h"
+#include "idle.h"
 #include "stopwatch.h"
 
 enum { KEY_LEN = 16, ASKS_BEFORE = 30 };
 
-static uint64_t take_alone(const struct row *row, uint64_t takes)
+static uint64_t take_alone(const struct bench_limit *row, uint64_t takes)
 {
     int64_t now = INT64_C(1704067200000000000);
     struct weir_verdict v = {0};
@@ -31,17 +31,17 @@ static uint64_t take_alone(const struct row *row, uint64_t takes)
     state = calloc(1, weir__meter_state_size(&meter));
     must(state != NULL, "there is memory for a state");
     for (uint64_t i = 0; i < takes; i++) {
-        const struct weir__ask ask = {
+        const struct weir__attempt ask = {
             .cost = 1, .patience_ns = weir__meter_patience(&meter), .now_ns = now += row->step_ns};
 
-        weir__take(&meter, state, &ask, &v);
+        weir__meter_take(&meter, state, &ask, &v);
         granted += v.allowed;
     }
     free(state);
     return granted;
 }
 
-static void measure_alone(const struct row *row, uint64_t decisions, int run)
+static void measure_alone(const struct bench_limit *row, uint64_t decisions, int run)
 {
     struct lap l = lap_start();
 
@@ -49,38 +49,44 @@ static void measure_alone(const struct row *row, uint64_t decisions, int run)
     emit_lap("algorithms", row->name, "alone", run, lap_end(l), decisions);
 
     l = lap_start();
-    read_clock(decisions);
+    yardstick_read_clock(decisions);
     emit_lap("algorithms", row->name, "clock_gettime", run, lap_end(l), decisions);
 }
 
-static void check_share(const struct row *row, struct tally t, const struct keys *k)
+static void check_share(const struct bench_limit *row, struct bench_tally t, const struct keys *k)
 {
-    const double share = (double)t.granted / (double)rig_timed(k);
+    const double share = (double)t.granted / (double)bench_engine_timed(k);
 
     /* Those that make callers wait grant all; the others, asked at random twice as often as they
      * grant, about a half, more in one part of a window than in another. */
     must(share > 0.1 && (share < 0.9 || share == 1.0), row->name);
 }
 
-static void measure_row(const struct row *row, struct keys *k, uint64_t keys, int runs)
+static void measure_row(const struct bench_limit *row, struct keys *k, uint64_t keys, int runs)
 {
     const int64_t step_ns = row->step_ns / (int64_t)keys;
     uint64_t seed = 0x5eed;
-    struct rig g;
+    struct bench_engine g;
 
-    rig_open(&g, NULL, keys, row->limit, step_ns);
+    bench_engine_open(&g, NULL, keys, row->limit, step_ns);
     for (uint64_t asked = 0; asked < keys * ASKS_BEFORE; asked += k->count) {
         keys_random(k, &seed, keys);
-        (void)rig_batch(&g, k, 0, k->count);
+        (void)bench_engine_batch(&g, k, 0, k->count);
     }
     for (int run = 0; run < runs; run++) {
-        quiet_wait("algorithms", row->name, run);
-        measure_alone(row, rig_timed(k), run);
+        idle_wait("algorithms", row->name, run);
+        measure_alone(row, bench_engine_timed(k), run);
         keys_random(k, &seed, keys);
-        check_share(row, rig_measure(&g, k, rig_single, "algorithms", row->name, "single", run), k);
-        check_share(row, rig_measure(&g, k, rig_batch, "algorithms", row->name, "batch", run), k);
+        check_share(row,
+                    bench_engine_measure(&g, k, bench_engine_single, "algorithms", row->name,
+                                         "single", run),
+                    k);
+        check_share(
+            row,
+            bench_engine_measure(&g, k, bench_engine_batch, "algorithms", row->name, "batch", run),
+            k);
     }
-    rig_close(&g);
+    bench_engine_close(&g);
 }
 
 int main(int argc, char **argv)
@@ -92,7 +98,7 @@ int main(int argc, char **argv)
 
     pin(CORE_MAIN);
     keys_open(&k, KEY_LEN, decisions + decisions / 2);
-    for (int i = 0; i < ROW_COUNT; i++)
-        measure_row(&ROWS[i], &k, keys, runs);
+    for (int i = 0; i < BENCH_LIMIT_COUNT; i++)
+        measure_row(&BENCH_LIMITS[i], &k, keys, runs);
     return 0;
 }

@@ -1,4 +1,4 @@
-#include "rig.h"
+#include "bench_engine.h"
 
 #include "stopwatch.h"
 
@@ -6,8 +6,8 @@ enum { FILL_CHUNK = 1 << 16 };
 
 static const int64_t BEGIN_NS = INT64_C(1704067200000000000);
 
-void rig_open(struct rig *g, const char *store, uint64_t max_keys, const char *limit,
-              int64_t step_ns)
+void bench_engine_open(struct bench_engine *g, const char *store, uint64_t max_keys,
+                       const char *limit, int64_t step_ns)
 {
     const struct weir_options options = {.store = store, .max_keys = max_keys};
     struct weir_diag why;
@@ -21,13 +21,13 @@ void rig_open(struct rig *g, const char *store, uint64_t max_keys, const char *l
     }
 }
 
-void rig_close(struct rig *g)
+void bench_engine_close(struct bench_engine *g)
 {
     weir_close(g->w);
     g->w = NULL;
 }
 
-struct weir_stats rig_stats(const struct rig *g)
+struct weir_stats bench_engine_stats(const struct bench_engine *g)
 {
     struct weir_stats s;
 
@@ -35,10 +35,11 @@ struct weir_stats rig_stats(const struct rig *g)
     return s;
 }
 
-struct tally rig_single(struct rig *g, const struct keys *k, size_t from, size_t to)
+struct bench_tally bench_engine_single(struct bench_engine *g, const struct keys *k, size_t from,
+                                       size_t to)
 {
     struct weir_request rq = weir_request_of(g->policy, NULL, k->len);
-    struct tally t = {0};
+    struct bench_tally t = {0};
     struct weir_verdict v;
 
     for (size_t i = from; i < to; i++) {
@@ -52,11 +53,12 @@ struct tally rig_single(struct rig *g, const struct keys *k, size_t from, size_t
     return t;
 }
 
-struct tally rig_batch(struct rig *g, const struct keys *k, size_t from, size_t to)
+struct bench_tally bench_engine_batch(struct bench_engine *g, const struct keys *k, size_t from,
+                                      size_t to)
 {
     struct weir_request rq[BATCH];
     struct weir_verdict v[BATCH];
-    struct tally t = {0};
+    struct bench_tally t = {0};
 
     for (size_t i = 0; i < BATCH; i++)
         rq[i] = weir_request_of(g->policy, NULL, k->len);
@@ -76,18 +78,19 @@ struct tally rig_batch(struct rig *g, const struct keys *k, size_t from, size_t 
     return t;
 }
 
-struct tally rig_fill(struct rig *g, size_t key_len, uint64_t first, uint64_t count)
+struct bench_tally bench_engine_fill(struct bench_engine *g, size_t key_len, uint64_t first,
+                                     uint64_t count)
 {
-    struct tally sum = {0};
+    struct bench_tally sum = {0};
     struct keys k;
 
     keys_open(&k, key_len, FILL_CHUNK);
     for (uint64_t done = 0; done < count; done += FILL_CHUNK) {
         const uint64_t n = count - done < FILL_CHUNK ? count - done : FILL_CHUNK;
-        struct tally t;
+        struct bench_tally t;
 
         keys_serial(&k, first + done);
-        t = rig_batch(g, &k, 0, n);
+        t = bench_engine_batch(g, &k, 0, n);
         sum.granted += t.granted;
         sum.remaining += t.remaining;
     }
@@ -95,16 +98,17 @@ struct tally rig_fill(struct rig *g, size_t key_len, uint64_t first, uint64_t co
     return sum;
 }
 
-size_t rig_timed(const struct keys *k)
+size_t bench_engine_timed(const struct keys *k)
 {
     return k->count - k->count / 3;
 }
 
-struct tally rig_measure(struct rig *g, const struct keys *k, rig_decide *decide, const char *bench,
-                         const char *scene, const char *who, int run)
+struct bench_tally bench_engine_measure(struct bench_engine *g, const struct keys *k,
+                                        bench_engine_decide *decide, const char *bench,
+                                        const char *scene, const char *who, int run)
 {
-    const size_t timed = rig_timed(k), warm = k->count - timed;
-    struct tally t;
+    const size_t timed = bench_engine_timed(k), warm = k->count - timed;
+    struct bench_tally t;
     struct lap l;
 
     (void)decide(g, k, 0, warm);
@@ -117,7 +121,7 @@ struct tally rig_measure(struct rig *g, const struct keys *k, rig_decide *decide
 void yardsticks_measure(struct region *r, const struct keys *k, uint64_t *seed, const char *bench,
                         const char *scene, int run)
 {
-    const size_t timed = rig_timed(k), warm = k->count - timed;
+    const size_t timed = bench_engine_timed(k), warm = k->count - timed;
     uint64_t at = chase(r, random_below(seed, r->size / STRIDE), warm);
     struct lap l = lap_start();
 

@@ -1,6 +1,6 @@
 /* An engine with one policy, and a clock that the benchmark moves. */
-#ifndef WEIR_BENCH_RIG_H
-#define WEIR_BENCH_RIG_H
+#ifndef WEIR_BENCH_MICRO_BENCH_ENGINE_H
+#define WEIR_BENCH_MICRO_BENCH_ENGINE_H
 
 #include <weir.h>
 
@@ -15,7 +15,7 @@
 
 enum { BATCH = 64 };
 
-struct rig {
+struct bench_engine {
     struct weir *w;
     struct weir_policy *policy;
     int64_t now_ns;
@@ -23,29 +23,32 @@ struct rig {
 };
 
 /* What came of a run of decisions: enough to see that the intended path was the one measured. */
-struct tally {
+struct bench_tally {
     uint64_t granted;
     int64_t remaining; /* the sum */
 };
 
-void rig_open(struct rig *g, const char *store, uint64_t max_keys, const char *limit,
-              int64_t step_ns);
-void rig_close(struct rig *g);
-struct weir_stats rig_stats(const struct rig *g);
+void bench_engine_open(struct bench_engine *g, const char *store, uint64_t max_keys,
+                       const char *limit, int64_t step_ns);
+void bench_engine_close(struct bench_engine *g);
+struct weir_stats bench_engine_stats(const struct bench_engine *g);
 
 /* Decides keys from..to-1 by weir_take_at, or by weir_take_many_at in batches of 64. Within a batch
  * the clock stands still. */
-typedef struct tally rig_decide(struct rig *g, const struct keys *k, size_t from, size_t to);
-rig_decide rig_single, rig_batch;
+typedef struct bench_tally bench_engine_decide(struct bench_engine *g, const struct keys *k,
+                                               size_t from, size_t to);
+bench_engine_decide bench_engine_single, bench_engine_batch;
 
 /* Keys first..first + count - 1 of this length, once each, in batches. */
-struct tally rig_fill(struct rig *g, size_t key_len, uint64_t first, uint64_t count);
+struct bench_tally bench_engine_fill(struct bench_engine *g, size_t key_len, uint64_t first,
+                                     uint64_t count);
 
 /* Decides a whole array, the first third of it as a warm-up that is not timed: ns per decision. */
-struct tally rig_measure(struct rig *g, const struct keys *k, rig_decide *decide, const char *bench,
-                         const char *scene, const char *who, int run);
+struct bench_tally bench_engine_measure(struct bench_engine *g, const struct keys *k,
+                                        bench_engine_decide *decide, const char *bench,
+                                        const char *scene, const char *who, int run);
 /* How many of an array are timed. */
-size_t rig_timed(const struct keys *k);
+size_t bench_engine_timed(const struct keys *k);
 
 /* The same for the yardsticks: the region's two, and reading the keys. */
 void yardsticks_measure(struct region *r, const struct keys *k, uint64_t *seed, const char *bench,

@@ -2,15 +2,15 @@
  * that half of the asks are granted and half refused, about: traffic that is all of one kind would
  * flatter the branch predictor. The limits are small, so that a table of keys gets there soon. Those
  * that make everybody wait instead are asked as often as they grant. */
-#ifndef WEIR_BENCH_ROWS_H
-#define WEIR_BENCH_ROWS_H
+#ifndef WEIR_BENCH_MICRO_BENCH_LIMITS_H
+#define WEIR_BENCH_MICRO_BENCH_LIMITS_H
 
 #include <stdint.h>
 
-static const struct row {
+static const struct bench_limit {
     const char *name, *limit;
     int64_t step_ns; /* how far the clock moves between two asks of one key */
-} ROWS[] = {
+} BENCH_LIMITS[] = {
     {"fixed-window", "fixed-window 4/4ms", 500000},
     {"sliding-window", "sliding-window 4/4ms", 500000},
     {"sliding-counter", "sliding-counter 4/4ms", 500000},
@@ -23,6 +23,6 @@ static const struct row {
     {"smooth-warmup", "smooth-warmup 1000/s warmup=10ms", 1000000},
     {"min-interval", "min-interval 1ms", 500000},
 };
-enum { ROW_COUNT = sizeof ROWS / sizeof ROWS[0] };
+enum { BENCH_LIMIT_COUNT = sizeof BENCH_LIMITS / sizeof BENCH_LIMITS[0] };
 
 #endif

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rig.h"
-#include "rows.h"
+#include "bench_engine.h"
+#include "bench_limits.h"
 #include "stopwatch.h"
 
 enum { KEYS = 1024, KEY_LEN = 16, ASKS_BEFORE = 30 /* until bursts are used up */ };
@@ -21,18 +21,20 @@ static void do_loop(struct keys *k, uint64_t n)
         keep((uint64_t)(uintptr_t)key_at(k, i % KEYS));
 }
 
-static void decide(struct keys *k, const char *limit, int64_t step_ns, rig_decide *how, uint64_t n)
+static void decide(struct keys *k, const char *limit, int64_t step_ns, bench_engine_decide *how,
+                   uint64_t n)
 {
-    struct rig g;
+    struct bench_engine g;
 
-    rig_open(&g, NULL, KEYS * 8, limit, 0);
-    (void)rig_single(&g, k, 0, KEYS); /* while the clock stands still each key has its place */
+    bench_engine_open(&g, NULL, KEYS * 8, limit, 0);
+    (void)bench_engine_single(&g, k, 0,
+                              KEYS); /* while the clock stands still each key has its place */
     g.step_ns = step_ns;
     for (int i = 0; i < ASKS_BEFORE; i++)
-        (void)rig_single(&g, k, 0, KEYS);
+        (void)bench_engine_single(&g, k, 0, KEYS);
     for (uint64_t i = 0; i < n; i += KEYS)
         (void)how(&g, k, 0, KEYS);
-    rig_close(&g);
+    bench_engine_close(&g);
 }
 
 static void do_allow(struct keys *k, uint64_t n)
@@ -63,22 +65,22 @@ static void do_limiter_take(struct keys *k, uint64_t n)
 
 static void do_live(struct keys *k, uint64_t n)
 {
-    decide(k, LIMIT_LIVE, 1, rig_single, n);
+    decide(k, LIMIT_LIVE, 1, bench_engine_single, n);
 }
 
 static void do_live_batch(struct keys *k, uint64_t n)
 {
-    decide(k, LIMIT_LIVE, 1, rig_batch, n);
+    decide(k, LIMIT_LIVE, 1, bench_engine_batch, n);
 }
 
 static void do_denied(struct keys *k, uint64_t n)
 {
-    decide(k, LIMIT_DENY, 1, rig_single, n);
+    decide(k, LIMIT_DENY, 1, bench_engine_single, n);
 }
 
 static void do_expired(struct keys *k, uint64_t n)
 {
-    decide(k, LIMIT_BRIEF, 2000, rig_single, n);
+    decide(k, LIMIT_BRIEF, 2000, bench_engine_single, n);
 }
 
 static const struct plain {
@@ -99,8 +101,8 @@ static void print_names(void)
 {
     for (int i = 0; i < PLAIN_COUNT; i++)
         (void)puts(PLAIN[i].name);
-    for (int i = 0; i < ROW_COUNT; i++)
-        (void)puts(ROWS[i].name);
+    for (int i = 0; i < BENCH_LIMIT_COUNT; i++)
+        (void)puts(BENCH_LIMITS[i].name);
 }
 
 int main(int argc, char **argv)
@@ -118,9 +120,11 @@ int main(int argc, char **argv)
     for (int i = 0; i < PLAIN_COUNT; i++)
         if (strcmp(argv[1], PLAIN[i].name) == 0)
             return PLAIN[i].work(&k, n), 0;
-    for (int i = 0; i < ROW_COUNT; i++)
-        if (strcmp(argv[1], ROWS[i].name) == 0)
-            return decide(&k, ROWS[i].limit, ROWS[i].step_ns / KEYS, rig_single, n), 0;
+    for (int i = 0; i < BENCH_LIMIT_COUNT; i++)
+        if (strcmp(argv[1], BENCH_LIMITS[i].name) == 0)
+            return decide(&k, BENCH_LIMITS[i].limit, BENCH_LIMITS[i].step_ns / KEYS,
+                          bench_engine_single, n),
+                   0;
     must(0, "the name is one of --names");
     return 1;
 }

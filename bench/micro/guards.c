@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "quiet.h"
-#include "rig.h"
+#include "bench_engine.h"
+#include "idle.h"
 #include "stopwatch.h"
 
 enum { KEY_LEN = 16, STEP_NS = 1000 };
 
-static const struct row {
+static const struct guard_limit {
     const char *name, *limit;
 } ROWS[] = {
     {"concurrency", "concurrency 10"},
@@ -36,10 +36,11 @@ static const struct row {
 };
 enum { ROW_COUNT = sizeof ROWS / sizeof ROWS[0] };
 
-static struct tally call(struct rig *g, const struct keys *k, size_t from, size_t to)
+static struct bench_tally bench_guard_call(struct bench_engine *g, const struct keys *k,
+                                           size_t from, size_t to)
 {
     struct weir_request rq = weir_request_of(g->policy, NULL, k->len);
-    struct tally t = {0};
+    struct bench_tally t = {0};
     struct weir_ticket ticket;
     struct weir_verdict v;
 
@@ -56,29 +57,30 @@ static struct tally call(struct rig *g, const struct keys *k, size_t from, size_
     return t;
 }
 
-static void measure(const struct row *row, rig_decide *decide, struct keys *k, uint64_t keys,
-                    int run)
+static void measure(const struct guard_limit *row, bench_engine_decide *decide, struct keys *k,
+                    uint64_t keys, int run)
 {
     static const struct weir_signals CALM = {100, 100, 100, 100};
     uint64_t seed = 0x5eed;
-    struct rig g;
+    struct bench_engine g;
 
-    rig_open(&g, NULL, keys, row->limit, STEP_NS);
+    bench_engine_open(&g, NULL, keys, row->limit, STEP_NS);
     must(weir_signals_set(g.w, &CALM) == 0, "signals can be told");
     for (uint64_t first = 0; first < keys; first += k->count) {
         keys_serial(k, first);
         (void)decide(&g, k, 0, keys - first < k->count ? keys - first : k->count);
     }
     keys_random(k, &seed, keys);
-    must(rig_measure(&g, k, decide, "guards", row->name, keys == 1 ? "one key" : "many keys", run)
-                 .granted == rig_timed(k),
+    must(bench_engine_measure(&g, k, decide, "guards", row->name,
+                              keys == 1 ? "one key" : "many keys", run)
+                 .granted == bench_engine_timed(k),
          row->name);
-    rig_close(&g);
+    bench_engine_close(&g);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct row BUCKET = {"token-bucket", LIMIT_LIVE};
+    static const struct guard_limit BUCKET = {"token-bucket", LIMIT_LIVE};
     const uint64_t keys = number_arg(argc, argv, 1);
     const size_t calls = number_arg(argc, argv, 2);
     const int runs = (int)number_arg(argc, argv, 3);
@@ -87,11 +89,11 @@ int main(int argc, char **argv)
     pin(CORE_MAIN);
     keys_open(&k, KEY_LEN, calls + calls / 2);
     for (int run = 0; run < runs; run++) {
-        quiet_wait("guards", "", run);
+        idle_wait("guards", "", run);
         for (int many = 0; many < 2; many++) {
-            measure(&BUCKET, rig_single, &k, many ? keys : 1, run);
+            measure(&BUCKET, bench_engine_single, &k, many ? keys : 1, run);
             for (int i = 0; i < ROW_COUNT; i++)
-                measure(&ROWS[i], call, &k, many ? keys : 1, run);
+                measure(&ROWS[i], bench_guard_call, &k, many ? keys : 1, run);
         }
     }
     return 0;

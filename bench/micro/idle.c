@@ -1,4 +1,4 @@
-#include "quiet.h"
+#include "idle.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static double busy_share(void)
            (double)(after.busy + after.idle - before.busy - before.idle);
 }
 
-void quiet_wait(const char *bench, const char *scene, int run)
+void idle_wait(const char *bench, const char *scene, int run)
 {
     static int looks;
     double busy;

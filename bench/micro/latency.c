@@ -18,9 +18,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "crew.h"
-#include "quiet.h"
-#include "rig.h"
+#include "bench_engine.h"
+#include "idle.h"
+#include "pinned_threads.h"
 #include "stopwatch.h"
 
 #if defined(__x86_64__)
@@ -32,7 +32,7 @@ enum { KEY_LEN = 16, SAMPLES = 1000000, INVENTED = 1 << 14, GROWTH = 20 };
 /* Somebody else, at work until told to stop. */
 struct other {
     void (*work)(struct other *o);
-    struct rig rig;
+    struct bench_engine rig;
     struct keys keys;
     struct region region;
     uint64_t next, seed;
@@ -113,13 +113,14 @@ static uint32_t empty_ticks(void)
     return took[SAMPLES / 2];
 }
 
-static void measure(struct rig *g, const struct keys *k, const char *scene, int run, double tick_ns)
+static void measure(struct bench_engine *g, const struct keys *k, const char *scene, int run,
+                    double tick_ns)
 {
     const uint32_t empty = empty_ticks();
     uint64_t absent = 0, refused = 0;
     struct lap l;
 
-    (void)rig_single(g, k, 0, k->count - SAMPLES);
+    (void)bench_engine_single(g, k, 0, k->count - SAMPLES);
     l = lap_start();
     for (size_t i = 0; i < SAMPLES; i++) {
         const unsigned char *key = key_at(k, k->count - SAMPLES + i);
@@ -142,7 +143,8 @@ static void invent(struct other *o)
 {
     keys_serial(&o->keys, o->next);
     o->next += INVENTED;
-    (void)rig_batch(&o->rig, &o->keys, 0, INVENTED); /* in a full table some may be refused */
+    (void)bench_engine_batch(&o->rig, &o->keys, 0,
+                             INVENTED); /* in a full table some may be refused */
 }
 
 static void bully(struct other *o)
@@ -166,7 +168,7 @@ static void other_start(struct other *o, void (*work)(struct other *o))
     o->work = work;
     atomic_store(&o->did, 0);
     atomic_store(&o->stop, false);
-    start_on(CORE_OTHER, &o->thread, run_other, o);
+    start_pinned(CORE_OTHER, &o->thread, run_other, o);
     while (atomic_load(&o->did) == 0) {
     }
 }
@@ -179,10 +181,11 @@ static uint64_t other_stop(struct other *o)
     return atomic_load(&o->did);
 }
 
-static void open_victims(struct rig *g, struct other *o, uint64_t max_keys, uint64_t victims)
+static void open_victims(struct bench_engine *g, struct other *o, uint64_t max_keys,
+                         uint64_t victims)
 {
-    rig_open(g, NULL, max_keys, LIMIT_OWED, 1);
-    must(rig_fill(g, KEY_LEN, 0, victims).granted == victims, "every victim was granted");
+    bench_engine_open(g, NULL, max_keys, LIMIT_OWED, 1);
+    must(bench_engine_fill(g, KEY_LEN, 0, victims).granted == victims, "every victim was granted");
     o->rig = *g;
     o->next = victims;
 }
@@ -191,37 +194,38 @@ static void open_victims(struct rig *g, struct other *o, uint64_t max_keys, uint
 static void run_growing(const struct keys *k, struct other *o, uint64_t max_keys, uint64_t victims,
                         int run, double tick_ns)
 {
-    struct rig g;
+    struct bench_engine g;
 
     open_victims(&g, o, max_keys * GROWTH, victims);
     other_start(o, invent);
     measure(&g, k, "growing", run, tick_ns);
     must(other_stop(o) + victims < max_keys * GROWTH, "the table was still growing");
-    rig_close(&g);
+    bench_engine_close(&g);
 }
 
 static void run_full(const struct keys *k, struct other *o, uint64_t max_keys, uint64_t victims,
                      int run, double tick_ns)
 {
     uint64_t evicted, invented;
-    struct rig g;
+    struct bench_engine g;
 
     open_victims(&g, o, max_keys, victims);
     measure(&g, k, "before", run, tick_ns);
-    (void)rig_fill(&o->rig, KEY_LEN, o->next, max_keys * 3);
+    (void)bench_engine_fill(&o->rig, KEY_LEN, o->next, max_keys * 3);
     o->next += max_keys * 3;
-    evicted = rig_stats(&g).evicted;
+    evicted = bench_engine_stats(&g).evicted;
     other_start(o, invent);
     measure(&g, k, "evicting", run, tick_ns);
     invented = other_stop(o);
     emit("latency", "evicting", "evicted", run,
-         (double)(rig_stats(&g).evicted - evicted) / (double)invented, 0);
-    must(rig_stats(&g).evicted > evicted && rig_stats(&g).keys > max_keys, "the table was full");
+         (double)(bench_engine_stats(&g).evicted - evicted) / (double)invented, 0);
+    must(bench_engine_stats(&g).evicted > evicted && bench_engine_stats(&g).keys > max_keys,
+         "the table was full");
     measure(&g, k, "after", run, tick_ns);
     other_start(o, bully);
     measure(&g, k, "bully", run, tick_ns);
     (void)other_stop(o);
-    rig_close(&g);
+    bench_engine_close(&g);
 }
 
 int main(int argc, char **argv)
@@ -239,7 +243,7 @@ int main(int argc, char **argv)
     region_open(&o.region, (size_t)max_keys * 40);
     keys_open(&k, KEY_LEN, SAMPLES + victims * 4);
     for (int run = 0; run < runs; run++) {
-        quiet_wait("latency", "", run);
+        idle_wait("latency", "", run);
         keys_random(&k, &seed, victims);
         run_full(&k, &o, max_keys, victims, run, tick_ns);
         run_growing(&k, &o, max_keys, victims, run, tick_ns);

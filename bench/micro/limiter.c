@@ -11,8 +11,8 @@
 
 #include <weir.h>
 
-#include "crew.h"
-#include "quiet.h"
+#include "idle.h"
+#include "pinned_threads.h"
 #include "stopwatch.h"
 #include "yardstick.h"
 
@@ -23,17 +23,17 @@ enum { DECISIONS = 4000000 };
 #define LIMIT_REFUSES "token-bucket 100/s burst=1"
 enum { STEP_NS = 4 };
 
-struct bench {
+struct limiter_bench {
     struct weir_limiter *limiter;
     _Alignas(64) _Atomic uint64_t word;
     _Alignas(64) _Atomic uint64_t granted;
     _Atomic uint64_t asked;
     struct {
         _Alignas(64) int64_t now_ns; /* of one thread */
-    } clock[CREW_MOST];
+    } clock[PINNED_MOST];
 };
 
-static void count(struct bench *b, uint64_t granted, uint64_t asked)
+static void count(struct limiter_bench *b, uint64_t granted, uint64_t asked)
 {
     atomic_fetch_add_explicit(&b->granted, granted, memory_order_relaxed);
     atomic_fetch_add_explicit(&b->asked, asked, memory_order_relaxed);
@@ -48,13 +48,13 @@ static void do_tsc(void *arg, int who, uint64_t n)
 static void do_clock(void *arg, int who, uint64_t n)
 {
     (void)arg, (void)who;
-    read_clock(n);
+    yardstick_read_clock(n);
 }
 
 static void do_swap(void *arg, int who, uint64_t n)
 {
     (void)who;
-    swap(&((struct bench *)arg)->word, n);
+    swap(&((struct limiter_bench *)arg)->word, n);
 }
 
 static void do_now(void *arg, int who, uint64_t n)
@@ -66,7 +66,7 @@ static void do_now(void *arg, int who, uint64_t n)
 
 static void do_allow(void *arg, int who, uint64_t n)
 {
-    struct bench *b = arg;
+    struct limiter_bench *b = arg;
     uint64_t granted = 0;
 
     (void)who;
@@ -77,7 +77,7 @@ static void do_allow(void *arg, int who, uint64_t n)
 
 static void do_take(void *arg, int who, uint64_t n)
 {
-    struct bench *b = arg;
+    struct limiter_bench *b = arg;
     uint64_t granted = 0;
     struct weir_verdict v;
 
@@ -92,7 +92,7 @@ static void do_take(void *arg, int who, uint64_t n)
 
 static void do_take_at(void *arg, int who, uint64_t n)
 {
-    struct bench *b = arg;
+    struct limiter_bench *b = arg;
     int64_t now_ns = b->clock[who].now_ns;
     uint64_t granted = 0;
     struct weir_verdict v;
@@ -108,7 +108,7 @@ static void do_take_at(void *arg, int who, uint64_t n)
 
 static void do_allow_at(void *arg, int who, uint64_t n)
 {
-    struct bench *b = arg;
+    struct limiter_bench *b = arg;
     int64_t now_ns = b->clock[who].now_ns;
     uint64_t granted = 0;
 
@@ -118,9 +118,9 @@ static void do_allow_at(void *arg, int who, uint64_t n)
     count(b, granted, n);
 }
 
-static const struct contender {
+static const struct limiter_contender {
     const char *name;
-    crew_work *work;
+    pinned_work *work;
     enum { YARDSTICK, REFUSED, GRANTED } kind;
 } CONTENDERS[] = {
     {"tsc", do_tsc, YARDSTICK},
@@ -138,7 +138,7 @@ static const struct contender {
 };
 enum { CONTENDER_COUNT = sizeof CONTENDERS / sizeof CONTENDERS[0] };
 
-static void check(const struct contender *c, const struct bench *b)
+static void check(const struct limiter_contender *c, const struct limiter_bench *b)
 {
     switch (c->kind) {
     case YARDSTICK:
@@ -149,15 +149,15 @@ static void check(const struct contender *c, const struct bench *b)
     }
 }
 
-static void measure(const struct contender *c, int threads, int run)
+static void measure(const struct limiter_contender *c, int threads, int run)
 {
     const char *limit = c->kind == GRANTED ? LIMIT_GRANTS : LIMIT_REFUSES;
     const int64_t now_ns = weir_now(NULL);
-    struct bench b = {.clock = {{now_ns}, {now_ns}}};
+    struct limiter_bench b = {.clock = {{now_ns}, {now_ns}}};
 
     must(weir_limiter_open(&b.limiter, limit, NULL) == 0, "the limiter opens");
-    crew_measure(c->work, &b, threads, DECISIONS, "limiter",
-                 threads == 1 ? "1 thread" : "2 threads", c->name, run);
+    pinned_measure(c->work, &b, threads, DECISIONS, "limiter",
+                   threads == 1 ? "1 thread" : "2 threads", c->name, run);
     check(c, &b);
     weir_limiter_close(b.limiter);
 }
@@ -167,8 +167,8 @@ int main(int argc, char **argv)
     const int runs = (int)number_arg(argc, argv, 1);
 
     for (int run = 0; run < runs; run++) {
-        for (int threads = 1; threads <= CREW_MOST; threads++) {
-            quiet_wait("limiter", threads == 1 ? "1 thread" : "2 threads", run);
+        for (int threads = 1; threads <= PINNED_MOST; threads++) {
+            idle_wait("limiter", threads == 1 ? "1 thread" : "2 threads", run);
             for (int i = 0; i < CONTENDER_COUNT; i++)
                 measure(&CONTENDERS[i], threads, run);
         }

@@ -1,7 +1,7 @@
 /* The threads start together and stop together, so that all of the time measured is time in which
  * all were at it. That holds for the wall clock alone, and only if none lost its core meanwhile: a
  * sample in which one did is taken again, a few times. */
-#include "crew.h"
+#include "pinned_threads.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,8 +13,8 @@
 enum { CHUNK = 1024, TRIES = 8 };
 static const double LOST_MOST = 0.03;
 
-struct crew {
-    crew_work *work;
+struct pinned_threads {
+    pinned_work *work;
     void *arg;
     uint64_t count;
     int threads;
@@ -22,15 +22,15 @@ struct crew {
     atomic_bool done;
 };
 
-struct member {
-    struct crew *crew;
+struct pinned_thread {
+    struct pinned_threads *team;
     int who;
     uint64_t did;
     struct lap lap;
     pthread_t thread;
 };
 
-void start_on(int core, pthread_t *thread, void *(*run)(void *), void *arg)
+void start_pinned(int core, pthread_t *thread, void *(*run)(void *), void *arg)
 {
     pthread_attr_t a;
     cpu_set_t set;
@@ -43,10 +43,10 @@ void start_on(int core, pthread_t *thread, void *(*run)(void *), void *arg)
     (void)pthread_attr_destroy(&a);
 }
 
-static void *run_member(void *arg)
+static void *run_pinned(void *arg)
 {
-    struct member *m = arg;
-    struct crew *c = m->crew;
+    struct pinned_thread *m = arg;
+    struct pinned_threads *c = m->team;
     struct lap start;
 
     for (uint64_t warm = 0; warm < c->count / 4; warm += CHUNK)
@@ -65,18 +65,18 @@ static void *run_member(void *arg)
 }
 
 /* ns per operation and thread, and the largest part of its time that a thread lost. */
-static double try_once(struct crew *c, double *lost)
+static double try_once(struct pinned_threads *c, double *lost)
 {
-    struct member m[CREW_MOST] = {0};
+    struct pinned_thread m[PINNED_MOST] = {0};
     uint64_t did = 0;
     double ns = 0;
 
     atomic_store(&c->ready, 0);
     atomic_store(&c->done, false);
     for (int i = 0; i < c->threads; i++) {
-        m[i].crew = c;
+        m[i].team = c;
         m[i].who = i;
-        start_on(i == 0 ? CORE_MAIN : CORE_OTHER, &m[i].thread, run_member, &m[i]);
+        start_pinned(i == 0 ? CORE_MAIN : CORE_OTHER, &m[i].thread, run_pinned, &m[i]);
     }
     *lost = 0;
     for (int i = 0; i < c->threads; i++) {
@@ -89,11 +89,11 @@ static double try_once(struct crew *c, double *lost)
     return ns / (double)did;
 }
 
-void crew_measure(crew_work *work, void *arg, int threads, uint64_t count, const char *bench,
-                  const char *scene, const char *who, int run)
+void pinned_measure(pinned_work *work, void *arg, int threads, uint64_t count, const char *bench,
+                    const char *scene, const char *who, int run)
 {
     const struct timespec while_others_work = {.tv_nsec = 300000000};
-    struct crew c = {.work = work, .arg = arg, .count = count, .threads = threads};
+    struct pinned_threads c = {.work = work, .arg = arg, .count = count, .threads = threads};
     double lost, ns = try_once(&c, &lost);
 
     for (int i = 1; threads > 1 && lost > LOST_MOST && i < TRIES; i++) {

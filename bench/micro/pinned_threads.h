@@ -1,22 +1,22 @@
 /* One or two threads, each on its core, that do the same work at the same time. */
-#ifndef WEIR_BENCH_CREW_H
-#define WEIR_BENCH_CREW_H
+#ifndef WEIR_BENCH_MICRO_PINNED_THREADS_H
+#define WEIR_BENCH_MICRO_PINNED_THREADS_H
 
 #include <pthread.h>
 #include <stdint.h>
 
 /* A thread that is on its core from its first instruction on: with real-time priority it might never get
  * there from a core where somebody spins until it does. */
-void start_on(int core, pthread_t *thread, void *(*run)(void *), void *arg);
+void start_pinned(int core, pthread_t *thread, void *(*run)(void *), void *arg);
 
-enum { CREW_MOST = 2 };
+enum { PINNED_MOST = 2 };
 
 /* Does `count` operations as thread `who`. Called again and again. */
-typedef void crew_work(void *arg, int who, uint64_t count);
+typedef void pinned_work(void *arg, int who, uint64_t count);
 
 /* Each thread works until the first has done `count` operations. Prints the ns of one operation in
  * each of the threads: 20 for two threads that do 100 million a second together. */
-void crew_measure(crew_work *work, void *arg, int threads, uint64_t count, const char *bench,
-                  const char *scene, const char *who, int run);
+void pinned_measure(pinned_work *work, void *arg, int threads, uint64_t count, const char *bench,
+                    const char *scene, const char *who, int run);
 
 #endif

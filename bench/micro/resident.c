@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rig.h"
+#include "bench_engine.h"
 #include "stopwatch.h"
 
 static double resident_bytes(void)
@@ -28,24 +28,24 @@ static void measure(uint64_t keys, size_t key_len, int run)
     struct weir_stats s;
     double before, after;
     char scene[64];
-    struct rig g;
+    struct bench_engine g;
 
     /* Once with a small store, so that what a program needs to run at all is there already. */
-    rig_open(&g, NULL, 1000, LIMIT_LIVE, 1);
-    (void)rig_fill(&g, key_len, 0, 1000);
-    rig_close(&g);
+    bench_engine_open(&g, NULL, 1000, LIMIT_LIVE, 1);
+    (void)bench_engine_fill(&g, key_len, 0, 1000);
+    bench_engine_close(&g);
 
     before = resident_bytes();
-    rig_open(&g, NULL, keys, LIMIT_LIVE, 1);
-    must(rig_fill(&g, key_len, 0, keys).granted == keys, "every key was granted");
+    bench_engine_open(&g, NULL, keys, LIMIT_LIVE, 1);
+    must(bench_engine_fill(&g, key_len, 0, keys).granted == keys, "every key was granted");
     after = resident_bytes();
-    s = rig_stats(&g);
+    s = bench_engine_stats(&g);
 
     (void)snprintf(scene, sizeof scene, "%llu x %zu", (unsigned long long)keys, key_len);
     emit("resident", scene, "bytes a key", run, (after - before) / (double)(keys - s.evicted), 0);
     emit("resident", scene, "stated", run, (double)s.bytes / (double)(keys - s.evicted), 0);
     emit("resident", scene, "evicted", run, (double)s.evicted / (double)keys, 0);
-    rig_close(&g);
+    bench_engine_close(&g);
 }
 
 int main(int argc, char **argv)

@@ -8,42 +8,42 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "quiet.h"
-#include "rig.h"
+#include "bench_engine.h"
+#include "idle.h"
 #include "stopwatch.h"
 
 enum { KEY_LEN = 16, STORES_MOST = 4 };
 
-struct store {
+struct bench_store {
     const char *url; /* NULL: memory: */
-    struct rig rig;
+    struct bench_engine rig;
 };
 
-static const char *kind(const struct store *s)
+static const char *kind(const struct bench_store *s)
 {
     if (!s->url)
         return "memory";
     return strncmp(s->url, "file:/dev/shm/", 14) == 0 ? "file, tmpfs" : "file, disk";
 }
 
-static void open_store(struct store *s, uint64_t keys)
+static void open_store(struct bench_store *s, uint64_t keys)
 {
     if (s->url)
         (void)unlink(s->url + strlen("file:"));
-    rig_open(&s->rig, s->url, keys, LIMIT_LIVE, 1);
-    must(rig_fill(&s->rig, KEY_LEN, 0, keys).granted == keys, "every key was granted");
+    bench_engine_open(&s->rig, s->url, keys, LIMIT_LIVE, 1);
+    must(bench_engine_fill(&s->rig, KEY_LEN, 0, keys).granted == keys, "every key was granted");
 }
 
-static void measure(struct store *s, struct keys *k, rig_decide *decide, const char *how, int run,
-                    uint64_t keys)
+static void measure(struct bench_store *s, struct keys *k, bench_engine_decide *decide,
+                    const char *how, int run, uint64_t keys)
 {
     char scene[64], who[64];
-    struct tally t;
+    struct bench_tally t;
 
     (void)snprintf(scene, sizeof scene, "%llu", (unsigned long long)keys);
     (void)snprintf(who, sizeof who, "%s, %s", kind(s), how);
-    t = rig_measure(&s->rig, k, decide, "store", scene, who, run);
-    must(t.granted == rig_timed(k), "every decision was granted");
+    t = bench_engine_measure(&s->rig, k, decide, "store", scene, who, run);
+    must(t.granted == bench_engine_timed(k), "every decision was granted");
 }
 
 int main(int argc, char **argv)
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     const uint64_t keys = number_arg(argc, argv, 1);
     const size_t decisions = number_arg(argc, argv, 2);
     const int runs = (int)number_arg(argc, argv, 3);
-    struct store stores[STORES_MOST] = {0};
+    struct bench_store stores[STORES_MOST] = {0};
     const int n = 1 + argc - 4;
     uint64_t seed = 0x5eed;
     struct keys k;
@@ -64,15 +64,15 @@ int main(int argc, char **argv)
     }
     keys_open(&k, KEY_LEN, decisions + decisions / 2);
     for (int run = 0; run < runs; run++) {
-        quiet_wait("store", "", run);
+        idle_wait("store", "", run);
         keys_random(&k, &seed, keys);
         for (int i = 0; i < n; i++) {
-            measure(&stores[i], &k, rig_single, "single", run, keys);
-            measure(&stores[i], &k, rig_batch, "batch", run, keys);
+            measure(&stores[i], &k, bench_engine_single, "single", run, keys);
+            measure(&stores[i], &k, bench_engine_batch, "batch", run, keys);
         }
     }
     for (int i = 0; i < n; i++) {
-        rig_close(&stores[i].rig);
+        bench_engine_close(&stores[i].rig);
         if (stores[i].url)
             (void)unlink(stores[i].url + strlen("file:"));
     }

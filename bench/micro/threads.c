@@ -8,26 +8,27 @@
  */
 #include <stdio.h>
 
-#include "crew.h"
-#include "quiet.h"
-#include "rig.h"
+#include "bench_engine.h"
+#include "idle.h"
+#include "pinned_threads.h"
 #include "stopwatch.h"
 
 enum { KEY_LEN = 16, DECISIONS = 1000000 };
 
-struct lane {
-    _Alignas(128) struct rig rig; /* the same engine, a clock of its own */
+struct thread_keys {
+    _Alignas(128) struct bench_engine rig; /* the same engine, a clock of its own */
     struct keys keys, hot;
     size_t at;
     uint64_t chain, seed;
 };
 
-struct bench {
-    struct lane lane[CREW_MOST];
+struct threads_bench {
+    struct thread_keys lane[PINNED_MOST];
     struct region region;
 };
 
-static void decide(struct lane *l, const struct keys *k, rig_decide *how, uint64_t n)
+static void decide(struct thread_keys *l, const struct keys *k, bench_engine_decide *how,
+                   uint64_t n)
 {
     if (l->at + n > k->count)
         l->at = 0;
@@ -37,58 +38,58 @@ static void decide(struct lane *l, const struct keys *k, rig_decide *how, uint64
 
 static void do_single(void *arg, int who, uint64_t n)
 {
-    struct lane *l = &((struct bench *)arg)->lane[who];
+    struct thread_keys *l = &((struct threads_bench *)arg)->lane[who];
 
-    decide(l, &l->keys, rig_single, n);
+    decide(l, &l->keys, bench_engine_single, n);
 }
 
 static void do_batch(void *arg, int who, uint64_t n)
 {
-    struct lane *l = &((struct bench *)arg)->lane[who];
+    struct thread_keys *l = &((struct threads_bench *)arg)->lane[who];
 
-    decide(l, &l->keys, rig_batch, n);
+    decide(l, &l->keys, bench_engine_batch, n);
 }
 
 static void do_hot(void *arg, int who, uint64_t n)
 {
-    struct lane *l = &((struct bench *)arg)->lane[who];
+    struct thread_keys *l = &((struct threads_bench *)arg)->lane[who];
 
-    decide(l, &l->hot, rig_single, n);
+    decide(l, &l->hot, bench_engine_single, n);
 }
 
 static void do_chase(void *arg, int who, uint64_t n)
 {
-    struct bench *b = arg;
-    struct lane *l = &b->lane[who];
+    struct threads_bench *b = arg;
+    struct thread_keys *l = &b->lane[who];
 
     l->chain = chase(&b->region, l->chain, n);
 }
 
 static void do_update(void *arg, int who, uint64_t n)
 {
-    struct bench *b = arg;
+    struct threads_bench *b = arg;
 
     update(&b->region, &b->lane[who].seed, n);
 }
 
-static const struct contender {
+static const struct threads_contender {
     const char *name;
-    crew_work *work;
+    pinned_work *work;
 } CONTENDERS[] = {
     {"chase", do_chase}, {"update", do_update}, {"single", do_single},
     {"batch", do_batch}, {"one key", do_hot},
 };
 enum { CONTENDER_COUNT = sizeof CONTENDERS / sizeof CONTENDERS[0] };
 
-static void open_bench(struct bench *b, uint64_t keys)
+static void open_bench(struct threads_bench *b, uint64_t keys)
 {
-    struct rig g;
+    struct bench_engine g;
 
-    rig_open(&g, NULL, keys, LIMIT_LIVE, 1);
-    must(rig_fill(&g, KEY_LEN, 0, keys).granted == keys, "every key was granted");
-    region_open(&b->region, rig_stats(&g).bytes);
-    for (uint64_t i = 0; i < CREW_MOST; i++) {
-        struct lane *l = &b->lane[i];
+    bench_engine_open(&g, NULL, keys, LIMIT_LIVE, 1);
+    must(bench_engine_fill(&g, KEY_LEN, 0, keys).granted == keys, "every key was granted");
+    region_open(&b->region, bench_engine_stats(&g).bytes);
+    for (uint64_t i = 0; i < PINNED_MOST; i++) {
+        struct thread_keys *l = &b->lane[i];
 
         l->rig = g;
         l->seed = 0x5eed + i;
@@ -105,17 +106,17 @@ int main(int argc, char **argv)
 {
     const uint64_t keys = number_arg(argc, argv, 1);
     const int runs = (int)number_arg(argc, argv, 2);
-    static struct bench b;
+    static struct threads_bench b;
     char scene[64];
 
     open_bench(&b, keys);
     for (int run = 0; run < runs; run++) {
-        for (int threads = 1; threads <= CREW_MOST; threads++) {
+        for (int threads = 1; threads <= PINNED_MOST; threads++) {
             (void)snprintf(scene, sizeof scene, "%llu, %d", (unsigned long long)keys, threads);
-            quiet_wait("threads", scene, run);
+            idle_wait("threads", scene, run);
             for (int i = 0; i < CONTENDER_COUNT; i++)
-                crew_measure(CONTENDERS[i].work, &b, threads, DECISIONS, "threads", scene,
-                             CONTENDERS[i].name, run);
+                pinned_measure(CONTENDERS[i].work, &b, threads, DECISIONS, "threads", scene,
+                               CONTENDERS[i].name, run);
         }
     }
     return 0;

@@ -105,7 +105,7 @@ void read_tsc(uint64_t count)
         keep(ticks());
 }
 
-void read_clock(uint64_t count)
+void yardstick_read_clock(uint64_t count)
 {
     while (count-- > 0)
         keep((uint64_t)clock_ns(CLOCK_MONOTONIC));

@@ -32,7 +32,7 @@ void update_blind(struct region *r, uint64_t *seed, uint64_t count);
 
 /* Clocks. */
 void read_tsc(uint64_t count);
-void read_clock(uint64_t count);
+void yardstick_read_clock(uint64_t count);
 /* The time-stamp counter now; nanoseconds where there is none. */
 uint64_t ticks(void);
 

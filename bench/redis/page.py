@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Samples (bench/remote/run) to docs/benchmarks-remote.md.
+"""Samples (bench/redis/run) to docs/benchmarks-remote.md.
 
 Figures and ratios are made as for the other pages (bench/micro/report.py): a figure is the median of its runs, a
 ratio the median of the ratios within the rounds. The goal stands here, once.
@@ -95,7 +95,7 @@ def how_measured(s):
         "that turns, and a ratio is the median of the rounds' ratios.", "",
         "There are 10^5 keys, all of which are there before it counts and stay, drawn at random. redis-benchmark "
         "sends the very words that the library sends, as Redis heard them (`MONITOR`): the same script, the same "
-        "numbers, keys of the same range; `bench/remote/needle.c` teaches it words with zeros in them. All loops are "
+        "numbers, keys of the same range; `bench/redis/needle.c` teaches it words with zeros in them. All loops are "
         "closed: who asks waits for the answer, and asks again. That Redis decided everything, and granted or refused "
         "it as the scene says, is looked up in what it counted, and the library must not have fallen back once.", "",
         f"{busy} of {runs} scenes began on a machine that was not idle, and {lost} of {samples} samples lost more than "
@@ -205,7 +205,7 @@ def notes():
 
 def page(s):
     lines = ["# Benchmarks of a far store", "",
-             "Written by `bench/remote/run`. No number stands alone: beside each is what a contender did in the same run.", ""]
+             "Written by `bench/redis/run`. No number stands alone: beside each is what a contender did in the same run.", ""]
     lines += summary(s) + how_measured(s)
     for benches, section in ((("threads rate", "batches rate"), throughput), (("daemon rate",), daemon),
                              (("flexible rate",), flexible), (("cpu call",), processor), (("latency p99",), latency)):

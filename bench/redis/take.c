@@ -23,7 +23,7 @@
 enum { KEY_DIGITS = 12, THREADS_MOST = 64, BATCH_MOST = 64, FILL_BATCH = 64 };
 static const double NS_PER_S = 1e9;
 
-struct plan {
+struct take_plan {
     const char *store, *name, *limit;
     size_t threads, batch;
     uint64_t keys;
@@ -34,37 +34,37 @@ struct plan {
     bool refused; /* what the answers are to be */
 };
 
-struct caller {
+struct take_caller {
     _Alignas(64) _Atomic uint64_t decided;
     pthread_t thread;
     uint64_t seed;
     struct histogram times; /* of calls, while we measured */
 };
 
-static struct plan plan;
+static struct take_plan plan;
 static struct weir *engine;
 static struct weir_policy *policy;
-static struct caller caller[THREADS_MOST];
+static struct take_caller caller[THREADS_MOST];
 static _Atomic bool began, ended;
 
 /* ---- Callers ----------------------------------------------------------------------------------- */
 
 /* What a caller asks with: one call. */
-struct ask {
+struct request_batch {
     struct weir_request rq[BATCH_MOST];
     struct weir_verdict v[BATCH_MOST];
     char key[BATCH_MOST][KEY_DIGITS];
 };
 
 /* The key is written here and now, as a server has just read it: an array of all keys would be a trip to memory. */
-static void ask_for(struct ask *a, size_t i, uint64_t key)
+static void batch_set(struct request_batch *a, size_t i, uint64_t key)
 {
     for (int k = KEY_DIGITS - 1; k >= 0; k--, key /= 10)
         a->key[i][k] = (char)('0' + key % 10);
     a->rq[i] = weir_request_of(policy, a->key[i], KEY_DIGITS);
 }
 
-static void decide(struct ask *a, size_t n)
+static void batch_decide(struct request_batch *a, size_t n)
 {
     const int error =
         n == 1 ? weir_take(engine, a->rq, a->v) : weir_take_many(engine, a->rq, n, a->v);
@@ -74,16 +74,16 @@ static void decide(struct ask *a, size_t n)
         must(a->v[i].allowed == !plan.refused, "the answers are those that the scene is about");
 }
 
-static void *call(void *arg)
+static void *caller_run(void *arg)
 {
-    struct ask a;
-    struct caller *c = arg;
+    struct request_batch a;
+    struct take_caller *c = arg;
     int64_t then_ns = clock_ns(CLOCK_MONOTONIC), now_ns;
 
     while (!atomic_load_explicit(&ended, memory_order_relaxed)) {
         for (size_t i = 0; i < plan.batch; i++)
-            ask_for(&a, i, random_below(&c->seed, plan.keys));
-        decide(&a, plan.batch);
+            batch_set(&a, i, random_below(&c->seed, plan.keys));
+        batch_decide(&a, plan.batch);
         now_ns = clock_ns(CLOCK_MONOTONIC);
         if (atomic_load_explicit(&began, memory_order_relaxed))
             histogram_add(&c->times, (uint64_t)(now_ns - then_ns), 1);
@@ -93,16 +93,16 @@ static void *call(void *arg)
     return NULL;
 }
 
-static void fill(void)
+static void fill_keys(void)
 {
-    struct ask a;
+    struct request_batch a;
 
     for (uint64_t key = 0; key < plan.keys;) {
         size_t n = 0;
 
         while (n < FILL_BATCH && key < plan.keys)
-            ask_for(&a, n++, key++);
-        decide(&a, n);
+            batch_set(&a, n++, key++);
+        batch_decide(&a, n);
     }
 }
 
@@ -131,7 +131,8 @@ static struct usage measure(uint64_t *count)
 
     for (size_t i = 0; i < plan.threads; i++) {
         caller[i].seed = (uint64_t)clock_ns(CLOCK_REALTIME) + i + 1;
-        must(pthread_create(&caller[i].thread, NULL, call, &caller[i]) == 0, "a thread begins");
+        must(pthread_create(&caller[i].thread, NULL, caller_run, &caller[i]) == 0,
+             "a thread begins");
     }
     wait_for(plan.warm);
     before = usage_now(plan.server);
@@ -148,10 +149,10 @@ static struct usage measure(uint64_t *count)
 
 static void check(void)
 {
-    struct weir_far_stats s;
+    struct weir_remote_stats s;
 
-    weir_far_stats(engine, &s);
-    must(s.far, "the store is elsewhere");
+    weir_remote_stats(engine, &s);
+    must(s.remote, "the store is elsewhere");
     must(s.failed == 0 && s.crowded == 0 && s.fell_back == 0, "the store answered everything");
 }
 
@@ -201,7 +202,7 @@ static void usage(void)
     exit(2);
 }
 
-static void set(struct plan *p, int option, const char *value)
+static void set(struct take_plan *p, int option, const char *value)
 {
     switch (option) {
     case 'S': p->store = value; break;
@@ -220,7 +221,7 @@ static void set(struct plan *p, int option, const char *value)
     }
 }
 
-static struct plan plan_of(int argc, char **argv)
+static struct take_plan plan_of(int argc, char **argv)
 {
     static const struct option OPTIONS[] = {{"store", required_argument, NULL, 'S'},
                                             {"limit", required_argument, NULL, 'l'},
@@ -235,13 +236,13 @@ static struct plan plan_of(int argc, char **argv)
                                             {"each", no_argument, NULL, 'e'},
                                             {"refused", no_argument, NULL, 'r'},
                                             {NULL, 0, NULL, 0}};
-    struct plan p = {.name = "bench",
-                     .threads = 1,
-                     .batch = 1,
-                     .keys = 100000,
-                     .seconds = 0.5,
-                     .warm = 0.1,
-                     .core = -1};
+    struct take_plan p = {.name = "bench",
+                          .threads = 1,
+                          .batch = 1,
+                          .keys = 100000,
+                          .seconds = 0.5,
+                          .warm = 0.1,
+                          .core = -1};
     int option;
 
     while ((option = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1)
@@ -276,7 +277,7 @@ int main(int argc, char **argv)
         pin(plan.core);
     open_engine();
     if (plan.each) {
-        fill();
+        fill_keys();
         check();
     } else {
         used = measure(&count);

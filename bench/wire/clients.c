@@ -1,4 +1,4 @@
-#include "crowd.h"
+#include "clients.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -48,7 +48,8 @@ static int connect_to(const char *address)
 }
 
 /* One request and its reply, on a connection of its own. */
-static void learn_shape(struct crowd *c, const char *address, char *const *words, size_t n)
+static void clients_learn_shape(struct wire_clients *c, const char *address, char *const *words,
+                                size_t n)
 {
     const int fd = connect_to(address);
     struct requests one;
@@ -71,8 +72,8 @@ static void learn_shape(struct crowd *c, const char *address, char *const *words
     (void)close(fd);
 }
 
-static void open_member(struct crowd *c, struct member *m, const char *address, char *const *words,
-                        size_t n)
+static void client_open(struct wire_clients *c, struct wire_client *m, const char *address,
+                        char *const *words, size_t n)
 {
     /* Edge-triggered: a socket that has been read to its end costs nothing more. */
     struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = m};
@@ -83,20 +84,20 @@ static void open_member(struct crowd *c, struct member *m, const char *address, 
     must(epoll_ctl(c->epoll, EPOLL_CTL_ADD, m->fd, &e) == 0, "a connection can be watched");
 }
 
-void crowd_open(struct crowd *c, const char *address, size_t members, size_t depth,
-                char *const *words, size_t n)
+void clients_open(struct wire_clients *c, const char *address, size_t members, size_t depth,
+                  char *const *words, size_t n)
 {
     c->members = members;
     c->depth = depth;
-    learn_shape(c, address, words, n);
+    clients_learn_shape(c, address, words, n);
     c->epoll = epoll_create1(0);
     c->member = calloc(members, sizeof *c->member);
     must(c->epoll >= 0 && c->member != NULL, "there is memory for the connections");
     for (size_t i = 0; i < members; i++)
-        open_member(c, &c->member[i], address, words, n);
+        client_open(c, &c->member[i], address, words, n);
 }
 
-void crowd_close(struct crowd *c)
+void clients_close(struct wire_clients *c)
 {
     for (size_t i = 0; i < c->members; i++) {
         (void)close(c->member[i].fd);
@@ -106,12 +107,12 @@ void crowd_close(struct crowd *c)
     free(c->member);
 }
 
-bool member_is_free(const struct member *m)
+bool client_is_free(const struct wire_client *m)
 {
-    return m->unsent == 0 && m->batches < CROWD_BATCHES;
+    return m->unsent == 0 && m->batches < CLIENT_BATCHES;
 }
 
-void member_flush(struct member *m)
+void client_flush(struct wire_client *m)
 {
     const char *end = m->rq.bytes + m->rq.each * m->rq.count;
     const ssize_t did = send(m->fd, end - m->unsent, m->unsent, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -120,18 +121,19 @@ void member_flush(struct member *m)
     m->unsent -= did > 0 ? (size_t)did : 0;
 }
 
-void member_ask(struct crowd *c, struct member *m, int64_t due_ns)
+void client_send(struct wire_clients *c, struct wire_client *m, int64_t due_ns)
 {
     requests_draw(&m->rq, &c->draw);
-    m->due_ns[(m->oldest + m->batches) % CROWD_BATCHES] = due_ns;
+    m->due_ns[(m->oldest + m->batches) % CLIENT_BATCHES] = due_ns;
     m->batches++;
     c->batches++;
     m->unsent = m->rq.each * m->rq.count;
-    member_flush(m);
+    client_flush(m);
 }
 
 /* Lines that have come, given to the batches in order. */
-static void settle(struct crowd *c, struct member *m, uint64_t lines, heard *each, void *arg)
+static void client_finish(struct wire_clients *c, struct wire_client *m, uint64_t lines,
+                          client_replied *each, void *arg)
 {
     while (lines > 0) {
         const uint64_t left = c->batch_lines - m->lines;
@@ -144,14 +146,14 @@ static void settle(struct crowd *c, struct member *m, uint64_t lines, heard *eac
         m->lines += now;
         if (m->lines == c->batch_lines) {
             m->lines = 0;
-            m->oldest = (m->oldest + 1) % CROWD_BATCHES;
+            m->oldest = (m->oldest + 1) % CLIENT_BATCHES;
             m->batches--;
             c->batches--;
         }
     }
 }
 
-void member_hear(struct crowd *c, struct member *m, heard *each, void *arg)
+void client_receive(struct wire_clients *c, struct wire_client *m, client_replied *each, void *arg)
 {
     static char buffer[REPLY_CARRY + READ_MOST];
     char *bytes = buffer + REPLY_CARRY;
@@ -165,13 +167,13 @@ void member_hear(struct crowd *c, struct member *m, heard *each, void *arg)
         if (got < 0)
             return;
         memcpy(buffer, m->carry, REPLY_CARRY);
-        tally_add(&c->tally, bytes, (size_t)got);
+        reply_tally_add(&c->tally, bytes, (size_t)got);
         memcpy(m->carry, bytes + got - REPLY_CARRY, REPLY_CARRY);
-        settle(c, m, c->tally.lines - lines, each, arg);
+        client_finish(c, m, c->tally.lines - lines, each, arg);
     }
 }
 
-size_t crowd_wait(struct crowd *c, struct member **ready, size_t most, bool wait)
+size_t clients_wait(struct wire_clients *c, struct wire_client **ready, size_t most, bool wait)
 {
     struct epoll_event e[EVENTS];
     const int room = most < EVENTS ? (int)most : EVENTS;

@@ -6,8 +6,8 @@
  *   (3) What a reply looks like is learnt from one that is asked for first (crowd_open), and every
  *       later one must have as many lines.
  */
-#ifndef WEIR_BENCH_CROWD_H
-#define WEIR_BENCH_CROWD_H
+#ifndef WEIR_BENCH_WIRE_CLIENTS_H
+#define WEIR_BENCH_WIRE_CLIENTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,47 +16,47 @@
 #include "replies.h"
 #include "request.h"
 
-enum { CROWD_BATCHES = 64 }; /* the most that one connection has on the way */
+enum { CLIENT_BATCHES = 64 }; /* the most that one connection has on the way */
 
-struct member {
+struct wire_client {
     int fd;
     struct requests rq;
-    size_t unsent;                 /* bytes of the batch that is being sent */
-    size_t batches;                /* on the way */
-    size_t oldest;                 /* of them, in due_ns */
-    uint64_t lines;                /* come of the oldest one */
-    int64_t due_ns[CROWD_BATCHES]; /* when each should have been sent */
+    size_t unsent;                  /* bytes of the batch that is being sent */
+    size_t batches;                 /* on the way */
+    size_t oldest;                  /* of them, in due_ns */
+    uint64_t lines;                 /* come of the oldest one */
+    int64_t due_ns[CLIENT_BATCHES]; /* when each should have been sent */
     char carry[REPLY_CARRY];
 };
 
-struct crowd {
+struct wire_clients {
     int epoll;
-    struct member *member;
+    struct wire_client *member;
     size_t members, depth;
     uint64_t batch_lines; /* of the replies to a batch */
     unsigned reply_lines;
     bool arrays;      /* replies are arrays */
     uint64_t batches; /* on the way, of all */
-    struct draw draw;
-    struct tally tally;
+    struct key_draw draw;
+    struct reply_tally tally;
 };
 
 /* Connects to "127.0.0.1:6379" or "unix:/path". */
-void crowd_open(struct crowd *c, const char *address, size_t members, size_t depth,
-                char *const *words, size_t n);
-void crowd_close(struct crowd *c);
+void clients_open(struct wire_clients *c, const char *address, size_t members, size_t depth,
+                  char *const *words, size_t n);
+void clients_close(struct wire_clients *c);
 
 /* Whether it can send another batch now. */
-bool member_is_free(const struct member *m);
-void member_ask(struct crowd *c, struct member *m, int64_t due_ns);
+bool client_is_free(const struct wire_client *m);
+void client_send(struct wire_clients *c, struct wire_client *m, int64_t due_ns);
 /* Sends what the socket did not take before. */
-void member_flush(struct member *m);
+void client_flush(struct wire_client *m);
 
 /* Replies that have come; told for each batch they belong to. */
-typedef void heard(void *arg, int64_t due_ns, uint64_t replies);
-void member_hear(struct crowd *c, struct member *m, heard *each, void *arg);
+typedef void client_replied(void *arg, int64_t due_ns, uint64_t replies);
+void client_receive(struct wire_clients *c, struct wire_client *m, client_replied *each, void *arg);
 
 /* Those with something to read or room to write; waits a second for them if `wait`. */
-size_t crowd_wait(struct crowd *c, struct member **ready, size_t most, bool wait);
+size_t clients_wait(struct wire_clients *c, struct wire_client **ready, size_t most, bool wait);
 
 #endif

@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "crowd.h"
+#include "clients.h"
 #include "histogram.h"
 #include "stopwatch.h"
 #include "usage.h"
@@ -30,7 +30,7 @@ enum { READY_MOST = 256 };
 static const int64_t PATIENCE_NS = 10000000000, ROUND_MOST_NS = 20000;
 static const double NS_PER_S = 1e9;
 
-struct plan {
+struct load_plan {
     const char *to;
     size_t connections, depth;
     uint64_t keys;
@@ -42,7 +42,7 @@ struct plan {
     uint64_t limited_most;
 };
 
-struct result {
+struct load_result {
     struct usage before, used;
     uint64_t replies; /* while we measured */
     bool began, ended;
@@ -51,12 +51,12 @@ struct result {
     int64_t idle_ns; /* that went by in polling while there was nothing */
 };
 
-static struct crowd crowd;
-static struct result result;
+static struct wire_clients crowd;
+static struct load_result result;
 
-static void heard_some(void *arg, int64_t due_ns, uint64_t replies)
+static void count_replies(void *arg, int64_t due_ns, uint64_t replies)
 {
-    struct result *r = arg;
+    struct load_result *r = arg;
 
     if (!r->began || r->ended)
         return;
@@ -66,7 +66,7 @@ static void heard_some(void *arg, int64_t due_ns, uint64_t replies)
 }
 
 /* Begins to measure after the warm-up, ends when the time is over. */
-static void look_at_clock(const struct plan *p, struct result *r, int64_t start_ns)
+static void look_at_clock(const struct load_plan *p, struct load_result *r, int64_t start_ns)
 {
     const int64_t begin_ns = start_ns + (int64_t)(p->warm * NS_PER_S);
     const int64_t end_ns = begin_ns + (int64_t)(p->seconds * NS_PER_S);
@@ -82,13 +82,13 @@ static void look_at_clock(const struct plan *p, struct result *r, int64_t start_
     }
 }
 
-static bool more_to_ask(const struct plan *p, const struct result *r)
+static bool more_to_ask(const struct load_plan *p, const struct load_result *r)
 {
     return p->each ? crowd.draw.next < p->keys : !r->ended;
 }
 
 /* The time of a round was idle if nobody had anything. A long round was somebody else's. */
-static void account(const struct plan *p, struct result *r, int64_t since_ns, size_t n)
+static void account(const struct load_plan *p, struct load_result *r, int64_t since_ns, size_t n)
 {
     must(n > 0 || r->now_ns - r->heard_ns < PATIENCE_NS,
          "the server says something in ten seconds");
@@ -98,33 +98,33 @@ static void account(const struct plan *p, struct result *r, int64_t since_ns, si
         r->idle_ns += r->now_ns - since_ns;
 }
 
-static void serve_ready(const struct plan *p, struct result *r, int64_t start_ns)
+static void serve_ready(const struct load_plan *p, struct load_result *r, int64_t start_ns)
 {
-    struct member *ready[READY_MOST];
+    struct wire_client *ready[READY_MOST];
     const int64_t since_ns = r->now_ns;
-    const size_t n = crowd_wait(&crowd, ready, READY_MOST, p->sleep);
+    const size_t n = clients_wait(&crowd, ready, READY_MOST, p->sleep);
 
     for (size_t i = 0; i < n; i++) {
         if (ready[i]->unsent)
-            member_flush(ready[i]);
+            client_flush(ready[i]);
         if (p->rate > 0)
             r->now_ns = clock_ns(CLOCK_MONOTONIC);
-        member_hear(&crowd, ready[i], heard_some, r);
+        client_receive(&crowd, ready[i], count_replies, r);
         if (p->rate == 0 && ready[i]->batches == 0 && more_to_ask(p, r))
-            member_ask(&crowd, ready[i], 0);
+            client_send(&crowd, ready[i], 0);
     }
     look_at_clock(p, r, start_ns);
     account(p, r, since_ns, n);
 }
 
-static void run_closed(const struct plan *p, struct result *r)
+static void run_closed(const struct load_plan *p, struct load_result *r)
 {
     const int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
 
     look_at_clock(p, r, start_ns);
     r->heard_ns = start_ns;
     for (size_t i = 0; i < crowd.members && more_to_ask(p, r); i++)
-        member_ask(&crowd, &crowd.member[i], 0);
+        client_send(&crowd, &crowd.member[i], 0);
     while (crowd.batches > 0)
         serve_ready(p, r, start_ns);
     if (p->each)
@@ -132,24 +132,24 @@ static void run_closed(const struct plan *p, struct result *r)
 }
 
 /* The next connection that can send, or NULL if all of them are stuck. */
-static struct member *next_free(size_t *turn)
+static struct wire_client *next_free(size_t *turn)
 {
     for (size_t i = 0; i < crowd.members; i++) {
-        struct member *m = &crowd.member[(*turn)++ % crowd.members];
+        struct wire_client *m = &crowd.member[(*turn)++ % crowd.members];
 
-        if (member_is_free(m))
+        if (client_is_free(m))
             return m;
     }
     return NULL;
 }
 
-static void run_open(const struct plan *p, struct result *r)
+static void run_open(const struct load_plan *p, struct load_result *r)
 {
     const int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
     const double step_ns = NS_PER_S * (double)p->depth / p->rate;
     uint64_t sent = 0;
     size_t turn = 0;
-    struct member *m;
+    struct wire_client *m;
 
     look_at_clock(p, r, start_ns);
     r->heard_ns = start_ns;
@@ -157,16 +157,16 @@ static void run_open(const struct plan *p, struct result *r)
         int64_t due_ns = start_ns + (int64_t)((double)sent * step_ns);
 
         while (!r->ended && due_ns <= r->now_ns && (m = next_free(&turn))) {
-            member_ask(&crowd, m, due_ns);
+            client_send(&crowd, m, due_ns);
             due_ns = start_ns + (int64_t)((double)++sent * step_ns);
         }
         serve_ready(p, r, start_ns);
     }
 }
 
-static void check(const struct plan *p)
+static void check(const struct load_plan *p)
 {
-    const struct tally *t = &crowd.tally;
+    const struct reply_tally *t = &crowd.tally;
     const uint64_t replies = t->lines / crowd.reply_lines;
 
     must(t->errors == 0, "no reply is an error");
@@ -175,7 +175,7 @@ static void check(const struct plan *p)
     must(t->limited <= p->limited_most, "what was asked for is granted");
 }
 
-static void print(const struct plan *p, const struct result *r)
+static void print(const struct load_plan *p, const struct load_result *r)
 {
     const double s = (double)r->used.wall_ns / NS_PER_S, n = (double)r->replies;
     /* Idle time is by the wall clock, so others' work may be in it. */
@@ -215,7 +215,7 @@ static void usage(void)
     exit(2);
 }
 
-static void set(struct plan *p, int option, const char *value)
+static void load_set_option(struct load_plan *p, int option, const char *value)
 {
     switch (option) {
     case 't': p->to = value; break;
@@ -234,7 +234,7 @@ static void set(struct plan *p, int option, const char *value)
     }
 }
 
-static struct plan plan_of(int argc, char **argv)
+static struct load_plan plan_of(int argc, char **argv)
 {
     static const struct option OPTIONS[] = {{"to", required_argument, NULL, 't'},
                                             {"connections", required_argument, NULL, 'c'},
@@ -249,17 +249,17 @@ static struct plan plan_of(int argc, char **argv)
                                             {"sleep", no_argument, NULL, 'S'},
                                             {"limited", required_argument, NULL, 'l'},
                                             {NULL, 0, NULL, 0}};
-    struct plan p = {.to = "127.0.0.1:6379",
-                     .connections = 32,
-                     .depth = 1,
-                     .keys = 100000,
-                     .seconds = 1.5,
-                     .warm = 0.3,
-                     .core = -1};
+    struct load_plan p = {.to = "127.0.0.1:6379",
+                          .connections = 32,
+                          .depth = 1,
+                          .keys = 100000,
+                          .seconds = 1.5,
+                          .warm = 0.3,
+                          .core = -1};
     int option;
 
     while ((option = getopt_long(argc, argv, "+", OPTIONS, NULL)) != -1)
-        set(&p, option, optarg);
+        load_set_option(&p, option, optarg);
     if (optind >= argc || p.connections == 0 || p.depth == 0 || p.keys == 0)
         usage();
     if (p.each)
@@ -271,18 +271,18 @@ static struct plan plan_of(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const struct plan p = plan_of(argc, argv);
+    const struct load_plan p = plan_of(argc, argv);
 
     if (p.core >= 0)
         pin(p.core);
-    crowd.draw = (struct draw){.keys = p.keys, .seed = 0x5eed, .in_turn = p.each};
-    crowd_open(&crowd, p.to, p.connections, p.depth, argv + optind, (size_t)(argc - optind));
+    crowd.draw = (struct key_draw){.keys = p.keys, .seed = 0x5eed, .in_turn = p.each};
+    clients_open(&crowd, p.to, p.connections, p.depth, argv + optind, (size_t)(argc - optind));
     if (p.rate > 0)
         run_open(&p, &result);
     else
         run_closed(&p, &result);
     check(&p);
     print(&p, &result);
-    crowd_close(&crowd);
+    clients_close(&crowd);
     return 0;
 }

@@ -38,7 +38,7 @@ static int listen_at(uint16_t port)
     return fd;
 }
 
-static void watch(int epoll, int fd)
+static void ping_watch(int epoll, int fd)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
 
@@ -52,10 +52,10 @@ static void let_in(int epoll, int listener)
     must(fd >= 0 && fd < CONNECTIONS, "a connection can be accepted");
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     lines_of[fd] = 0;
-    watch(epoll, fd);
+    ping_watch(epoll, fd);
 }
 
-static void answer(int fd)
+static void ping_answer(int fd)
 {
     static char bytes[READ_MOST];
     const ssize_t got = read(fd, bytes, sizeof bytes);
@@ -80,7 +80,7 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     for (size_t i = 0; i < sizeof pongs; i += PONG_LEN)
         memcpy(pongs + i, "+PONG\r\n", PONG_LEN);
-    watch(epoll, listener);
+    ping_watch(epoll, listener);
     for (;;) {
         struct epoll_event e[EVENTS];
         const int n = epoll_wait(epoll, e, EVENTS, -1);
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
             if (e[i].data.fd == listener)
                 let_in(epoll, listener);
             else
-                answer(e[i].data.fd);
+                ping_answer(e[i].data.fd);
         }
     }
 }

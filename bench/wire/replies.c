@@ -5,7 +5,7 @@
 
 enum { BLOCK = 128 }; /* so that counts fit a byte, and the compiler counts 16 or more at once */
 
-static void count_block(struct tally *t, const char *b, size_t len)
+static void count_block(struct reply_tally *t, const char *b, size_t len)
 {
     uint8_t lines = 0, errors = 0, arrays = 0, limited = 0;
 
@@ -25,7 +25,7 @@ static void count_block(struct tally *t, const char *b, size_t len)
     t->limited += limited;
 }
 
-void tally_add(struct tally *t, const char *bytes, size_t len)
+void reply_tally_add(struct reply_tally *t, const char *bytes, size_t len)
 {
     for (; len >= BLOCK; bytes += BLOCK, len -= BLOCK)
         count_block(t, bytes, BLOCK);

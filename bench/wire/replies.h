@@ -20,13 +20,13 @@
 
 enum { REPLY_CARRY = 8 }; /* how far the counting looks back */
 
-struct tally {
+struct reply_tally {
     uint64_t lines, errors, arrays, limited;
 };
 
 /* Counts `len` bytes; the REPLY_CARRY bytes before them are those that came before, or line
  * ends. */
-void tally_add(struct tally *t, const char *bytes, size_t len);
+void reply_tally_add(struct reply_tally *t, const char *bytes, size_t len);
 
 /* Lines of the reply that begins with these bytes: 0 if that cannot be told. */
 unsigned reply_lines(const char *bytes, size_t len);

@@ -64,12 +64,12 @@ static void write_digits(char *to, uint64_t key)
     }
 }
 
-static uint64_t draw_key(struct draw *d)
+static uint64_t draw_key(struct key_draw *d)
 {
     return d->in_turn ? d->next++ % d->keys : random_below(&d->seed, d->keys);
 }
 
-void requests_draw(struct requests *r, struct draw *d)
+void requests_draw(struct requests *r, struct key_draw *d)
 {
     char *at = r->bytes + r->digits;
 

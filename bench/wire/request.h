@@ -9,7 +9,7 @@
 enum { KEY_DIGITS = 12 };
 
 /* Which key comes next: a random one, or each in turn. */
-struct draw {
+struct key_draw {
     uint64_t keys, seed;
     bool in_turn;
     uint64_t next;
@@ -26,6 +26,6 @@ struct requests {
  * KEY_DIGITS digits of a key. */
 void requests_open(struct requests *r, char *const *words, size_t n, size_t count);
 /* New keys for all. */
-void requests_draw(struct requests *r, struct draw *d);
+void requests_draw(struct requests *r, struct key_draw *d);
 
 #endif

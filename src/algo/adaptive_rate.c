@@ -41,7 +41,7 @@
 
 #define STEPS 20 /* from nothing to the written rate */
 
-struct adaptive {
+struct adaptive_state {
     struct weir__state head; /* its 40 bits are the due time's remainder */
     int64_t due_ns;
     int64_t rate;       /* events a period */
@@ -52,15 +52,15 @@ struct adaptive {
     uint32_t events;    /* that entered in it */
     uint32_t dropped;   /* 1: it has lowered the rate already */
 };
-static_assert(sizeof(struct adaptive) == 64, "as the reference says");
+static_assert(sizeof(struct adaptive_state) == 64, "as the reference says");
 
-static int64_t step_of(const struct weir__meter *m)
+static int64_t adaptive_step(const struct weir__meter *m)
 {
     return weir__max(1, m->term.count / STEPS);
 }
 
 /* How many events the bucket holds at a rate. */
-static int64_t holds(const struct weir__meter *m, int64_t rate)
+static int64_t adaptive_capacity(const struct weir__meter *m, int64_t rate)
 {
     const weir__u128 events =
         weir__wide(m->term.burst) * weir__wide(rate) / weir__wide(m->term.count);
@@ -69,19 +69,19 @@ static int64_t holds(const struct weir__meter *m, int64_t rate)
 }
 
 /* An event is `period` units of 1/rate ns, whatever the rate. */
-static weir__u128 units_of(const struct weir__meter *m, int64_t events)
+static weir__u128 adaptive_units(const struct weir__meter *m, int64_t events)
 {
     return weir__wide(events) * weir__wide(m->term.period_ns);
 }
 
-static void prepare(struct weir__meter *m)
+static void adaptive_prepare(struct weir__meter *m)
 {
-    m->limit = holds(m, m->term.count);
+    m->limit = adaptive_capacity(m, m->term.count);
 }
 
 /* ---- The bucket ----------------------------------------------------------------------------- */
 
-static int64_t rem_of(const struct adaptive *x)
+static int64_t adaptive_rem(const struct adaptive_state *x)
 {
     const int64_t rem = weir__state_part(&x->head);
 
@@ -89,14 +89,15 @@ static int64_t rem_of(const struct adaptive *x)
 }
 
 /* What is owed at now, in units of 1/rate ns. Below 2^62 x 10^12. */
-static weir__u128 owed(const struct adaptive *x, int64_t now_ns)
+static weir__u128 adaptive_owed(const struct adaptive_state *x, int64_t now_ns)
 {
     if (x->due_ns <= now_ns)
         return 0;
-    return weir__wide(x->due_ns - now_ns) * weir__wide(x->rate) - weir__wide(rem_of(x));
+    return weir__wide(x->due_ns - now_ns) * weir__wide(x->rate) - weir__wide(adaptive_rem(x));
 }
 
-static void owe(const struct weir__meter *m, struct adaptive *x, weir__u128 units, int64_t now_ns)
+static void adaptive_owe(const struct weir__meter *m, struct adaptive_state *x, weir__u128 units,
+                         int64_t now_ns)
 {
     const weir__u128 rate = weir__wide(x->rate), ns = (units + rate - 1) / rate;
 
@@ -104,7 +105,8 @@ static void owe(const struct weir__meter *m, struct adaptive *x, weir__u128 unit
     x->head.word = weir__state_word((int64_t)(ns * rate - units), m->version);
 }
 
-static void move_to(const struct weir__meter *m, struct adaptive *x, int64_t rate, int64_t at_ns)
+static void adaptive_set_rate(const struct weir__meter *m, struct adaptive_state *x, int64_t rate,
+                              int64_t at_ns)
 {
     if (rate == x->rate)
         return;
@@ -116,155 +118,161 @@ static void move_to(const struct weir__meter *m, struct adaptive *x, int64_t rat
 
 /* ---- The rate ------------------------------------------------------------------------------- */
 
-static int64_t within(const struct weir__meter *m, int64_t rate)
+static int64_t adaptive_clamp(const struct weir__meter *m, int64_t rate)
 {
     return weir__max(m->term.least, weir__min(rate, m->term.most));
 }
 
 /* A rate is below 2^40. */
-static int64_t lowered(const struct weir__meter *m, int64_t rate)
+static int64_t adaptive_lowered(const struct weir__meter *m, int64_t rate)
 {
-    return within(m, rate * 7 / 10);
+    return adaptive_clamp(m, rate * 7 / 10);
 }
 
 /* Whether at least half of the second's events were used. */
-static bool is_used(const struct weir__meter *m, const struct adaptive *x)
+static bool adaptive_is_used(const struct weir__meter *m, const struct adaptive_state *x)
 {
     return weir__wide(2 * (int64_t)x->events) * weir__wide(m->term.period_ns) >=
            weir__wide(x->rate) * weir__wide(WEIR__NS_PER_S);
 }
 
 /* The rate after so many seconds in which nothing entered or ended. */
-static int64_t drifted(const struct weir__meter *m, int64_t rate, int64_t seconds)
+static int64_t adaptive_drifted(const struct weir__meter *m, int64_t rate, int64_t seconds)
 {
-    const int64_t far = weir__mul_sat(seconds, step_of(m));
+    const int64_t far = weir__mul_sat(seconds, adaptive_step(m));
 
     return rate < m->term.count ? rate + weir__min(far, m->term.count - rate)
                                 : rate - weir__min(far, rate - m->term.count);
 }
 
 /* Whether nothing entered or ended in the second: somebody was refused, or the limit was set. */
-static bool is_idle(const struct adaptive *x)
+static bool adaptive_is_idle(const struct adaptive_state *x)
 {
     return x->calls == 0 && x->events == 0;
 }
 
 /* The rate after the second that was counted. */
-static int64_t judged(const struct weir__meter *m, const struct adaptive *x)
+static int64_t adaptive_judged(const struct weir__meter *m, const struct adaptive_state *x)
 {
-    if (is_idle(x))
-        return drifted(m, x->rate, 1);
+    if (adaptive_is_idle(x))
+        return adaptive_drifted(m, x->rate, 1);
     if (x->calls == 0 || x->dropped)
         return x->rate;
     if ((int64_t)x->bad * 1000 > m->term.errors_milli * x->calls)
-        return lowered(m, x->rate);
-    return x->rate < m->term.count || is_used(m, x) ? within(m, x->rate + step_of(m)) : x->rate;
+        return adaptive_lowered(m, x->rate);
+    return x->rate < m->term.count || adaptive_is_used(m, x)
+               ? adaptive_clamp(m, x->rate + adaptive_step(m))
+               : x->rate;
 }
 
 static int64_t seconds_to_forget(const struct weir__meter *m, int64_t rate)
 {
     const int64_t away = rate < m->term.count ? m->term.count - rate : rate - m->term.count;
 
-    return weir__div_ceil(away, step_of(m));
+    return weir__div_ceil(away, adaptive_step(m));
 }
 
-static void begin_second(struct adaptive *x, int64_t second)
+static void adaptive_begin_second(struct adaptive_state *x, int64_t second)
 {
     x->second = second;
     x->calls = x->bad = x->events = x->dropped = 0;
 }
 
 /* The state as it is at now. */
-static struct adaptive load(const struct weir__meter *m, const struct weir__state *s,
-                            int64_t now_ns)
+static struct adaptive_state adaptive_load(const struct weir__meter *m, const struct weir__state *s,
+                                           int64_t now_ns)
 {
     const int64_t second = now_ns / WEIR__NS_PER_S;
-    struct adaptive x;
+    struct adaptive_state x;
 
     if (now_ns >= s->fresh_ns)
-        return (struct adaptive){.rate = m->term.count, .second = second};
-    x = *(const struct adaptive *)s;
+        return (struct adaptive_state){.rate = m->term.count, .second = second};
+    x = *(const struct adaptive_state *)s;
     x.due_ns = weir__max(0, x.due_ns);
-    x.rate = within(m, x.rate);
+    x.rate = adaptive_clamp(m, x.rate);
     x.second = weir__clamp(x.second, 0, WEIR__NOW_MAX / WEIR__NS_PER_S);
     if (second > x.second) {
-        const int64_t rate = drifted(m, judged(m, &x), second - x.second - 1);
+        const int64_t rate = adaptive_drifted(m, adaptive_judged(m, &x), second - x.second - 1);
 
-        move_to(m, &x, rate, (x.second + 1) * WEIR__NS_PER_S);
+        adaptive_set_rate(m, &x, rate, (x.second + 1) * WEIR__NS_PER_S);
     }
     if (second != x.second)
-        begin_second(&x, second);
+        adaptive_begin_second(&x, second);
     x.lowered_ns = weir__min(x.lowered_ns, now_ns);
     return x;
 }
 
-static void store(const struct weir__meter *m, struct weir__state *s, const struct adaptive *x)
+static void adaptive_store(const struct weir__meter *m, struct weir__state *s,
+                           const struct adaptive_state *x)
 {
-    const bool learned = x->rate != m->term.count || !is_idle(x);
-    const int64_t seconds = learned ? x->second + 1 + seconds_to_forget(m, judged(m, x)) : 0;
-    struct adaptive *to = (struct adaptive *)s;
+    const bool learned = x->rate != m->term.count || !adaptive_is_idle(x);
+    const int64_t seconds =
+        learned ? x->second + 1 + seconds_to_forget(m, adaptive_judged(m, x)) : 0;
+    struct adaptive_state *to = (struct adaptive_state *)s;
 
     *to = *x;
     s->fresh_ns = weir__max(x->due_ns, weir__mul_sat(seconds, WEIR__NS_PER_S));
-    s->word = weir__state_word(rem_of(x), m->version);
+    s->word = weir__state_word(adaptive_rem(x), m->version);
 }
 
 /* ---- The row -------------------------------------------------------------------------------- */
 
-static bool decide(const struct weir__meter *m, struct adaptive *x, const struct weir__ask *a,
-                   struct weir_verdict *v)
+static bool adaptive_decide(const struct weir__meter *m, struct adaptive_state *x,
+                            const struct weir__attempt *a, struct weir_verdict *v)
 {
-    const int64_t most = holds(m, x->rate);
-    const weir__u128 full = units_of(m, most), price = units_of(m, a->cost);
-    const weir__u128 before = owed(x, a->now_ns), rate = weir__wide(x->rate);
+    const int64_t most = adaptive_capacity(m, x->rate);
+    const weir__u128 full = adaptive_units(m, most), price = adaptive_units(m, a->cost);
+    const weir__u128 before = adaptive_owed(x, a->now_ns), rate = weir__wide(x->rate);
     weir__u128 after = before + price;
     bool changes = a->cost > 0;
 
     if (after <= full || a->cost == 0) {
-        weir__grant(v, 0);
+        weir__verdict_grant(v, 0);
         x->events += (uint32_t)weir__min(a->cost, (int64_t)UINT32_MAX - x->events);
     } else {
         changes = m->term.count_denied;
         after = !changes ? before : before > full ? before : full;
-        if (a->cost > holds(m, m->term.most))
-            weir__refuse(v, WEIR_TOO_BIG, -1);
+        if (a->cost > adaptive_capacity(m, m->term.most))
+            weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
         else if (a->cost > most)
-            weir__refuse(v, WEIR_LIMITED, 0); /* not at this rate */
+            weir__verdict_refuse(v, WEIR_LIMITED, 0); /* not at this rate */
         else
-            weir__refuse(v, WEIR_LIMITED, (int64_t)((after + price - full + rate - 1) / rate));
+            weir__verdict_refuse(v, WEIR_LIMITED,
+                                 (int64_t)((after + price - full + rate - 1) / rate));
     }
     if (changes)
-        owe(m, x, after, a->now_ns);
+        adaptive_owe(m, x, after, a->now_ns);
     v->limit = most;
     v->remaining = after >= full ? 0 : (int64_t)((full - after) / weir__wide(m->term.period_ns));
     return changes;
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void adaptive_take(const struct weir__meter *m, struct weir__state *s,
+                          const struct weir__attempt *a, struct weir_verdict *v)
 {
-    struct adaptive x = load(m, s, a->now_ns);
+    struct adaptive_state x = adaptive_load(m, s, a->now_ns);
 
-    if (decide(m, &x, a, v))
-        store(m, s, &x);
+    if (adaptive_decide(m, &x, a, v))
+        adaptive_store(m, s, &x);
     v->reset_after_ns = weir__max(0, s->fresh_ns - a->now_ns);
 }
 
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
+static void adaptive_peek(const struct weir__meter *m, const struct weir__state *s,
+                          const struct weir__attempt *a, struct weir_verdict *v)
 {
-    struct adaptive x = load(m, s, a->now_ns);
+    struct adaptive_state x = adaptive_load(m, s, a->now_ns);
 
-    if (decide(m, &x, a, v))
-        store(m, &x.head, &x);
+    if (adaptive_decide(m, &x, a, v))
+        adaptive_store(m, &x.head, &x);
     else
         x.head.fresh_ns = s->fresh_ns;
     v->reset_after_ns = weir__max(0, x.head.fresh_ns - a->now_ns);
 }
 
-static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
+static void adaptive_leave(const struct weir__meter *m, struct weir__state *s,
+                           const struct weir__leaving *l)
 {
-    struct adaptive x = load(m, s, l->now_ns);
+    struct adaptive_state x = adaptive_load(m, s, l->now_ns);
     const bool slow = m->term.target_ns != WEIR_NONE && l->now_ns > l->entered_ns &&
                       l->now_ns - l->entered_ns > m->term.target_ns;
 
@@ -276,37 +284,37 @@ static void leave(const struct weir__meter *m, struct weir__state *s, const stru
     }
     if (l->how == WEIR_DROP && !x.dropped) {
         x.dropped = 1;
-        move_to(m, &x, lowered(m, x.rate), l->now_ns);
+        adaptive_set_rate(m, &x, adaptive_lowered(m, x.rate), l->now_ns);
     }
-    store(m, s, &x);
+    adaptive_store(m, s, &x);
 }
 
-static void view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
-                 struct weir_view *out)
+static void adaptive_view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
+                          struct weir_view *out)
 {
-    *out = (struct weir_view){WEIR_CLOSED, -1, -1, load(m, s, now_ns).rate};
+    *out = (struct weir_view){WEIR_CLOSED, -1, -1, adaptive_load(m, s, now_ns).rate};
 }
 
 /* What was learned stays, as far as the new bounds allow, if it is still counted in the same period. */
-static void change(const struct weir__meter *from, const struct weir__meter *to,
-                   struct weir__state *s)
+static void adaptive_change(const struct weir__meter *from, const struct weir__meter *to,
+                            struct weir__state *s)
 {
-    struct adaptive x = load(from, s, to->changed_ns);
+    struct adaptive_state x = adaptive_load(from, s, to->changed_ns);
 
     if (from->term.period_ns != to->term.period_ns || to->changed_ns >= s->fresh_ns) {
-        weir__reset(s);
+        weir__state_reset(s);
         return;
     }
-    move_to(to, &x, within(to, x.rate), to->changed_ns);
-    store(to, s, &x);
+    adaptive_set_rate(to, &x, adaptive_clamp(to, x.rate), to->changed_ns);
+    adaptive_store(to, s, &x);
 }
 
 const struct weir__algo weir__adaptive_rate = {
-    .prepare = prepare,
-    .state_bytes = sizeof(struct adaptive),
-    .take = take,
-    .peek = peek,
-    .leave = leave,
-    .view = view,
-    .change = change,
+    .prepare = adaptive_prepare,
+    .state_bytes = sizeof(struct adaptive_state),
+    .take = adaptive_take,
+    .peek = adaptive_peek,
+    .leave = adaptive_leave,
+    .view = adaptive_view,
+    .change = adaptive_change,
 };

@@ -30,8 +30,8 @@ struct aimd_state {
 };
 static_assert(sizeof(struct aimd_state) == 24, "as the reference says");
 
-static struct aimd_state load(const struct weir__meter *m, const struct weir__state *s,
-                              int64_t now_ns)
+static struct aimd_state aimd_load(const struct weir__meter *m, const struct weir__state *s,
+                                   int64_t now_ns)
 {
     struct aimd_state x;
 
@@ -42,10 +42,10 @@ static struct aimd_state load(const struct weir__meter *m, const struct weir__st
     return x;
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void aimd_take(const struct weir__meter *m, struct weir__state *s,
+                      const struct weir__attempt *a, struct weir_verdict *v)
 {
-    struct aimd_state x = load(m, s, a->now_ns);
+    struct aimd_state x = aimd_load(m, s, a->now_ns);
 
     if (!weir__flight_judge(m, &x.head, x.limit, a, v) || a->cost == 0)
         return;
@@ -53,16 +53,16 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
     *(struct aimd_state *)s = x;
 }
 
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
+static void aimd_peek(const struct weir__meter *m, const struct weir__state *s,
+                      const struct weir__attempt *a, struct weir_verdict *v)
 {
-    const struct aimd_state x = load(m, s, a->now_ns);
+    const struct aimd_state x = aimd_load(m, s, a->now_ns);
 
     (void)weir__flight_judge(m, &x.head, x.limit, a, v);
 }
 
-static int64_t learn(const struct weir__meter *m, const struct aimd_state *x,
-                     const struct weir__leaving *l)
+static int64_t aimd_learn(const struct weir__meter *m, const struct aimd_state *x,
+                          const struct weir__leaving *l)
 {
     const bool slow = weir__flight_took(l) > m->term.target_ns;
 
@@ -75,27 +75,28 @@ static int64_t learn(const struct weir__meter *m, const struct aimd_state *x,
     return x->limit;
 }
 
-static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
+static void aimd_leave(const struct weir__meter *m, struct weir__state *s,
+                       const struct weir__leaving *l)
 {
-    const struct aimd_state x = load(m, s, l->now_ns);
+    const struct aimd_state x = aimd_load(m, s, l->now_ns);
 
     if (weir__flight_is_new(s, l->now_ns))
         return;
-    ((struct aimd_state *)s)->limit = learn(m, &x, l);
+    ((struct aimd_state *)s)->limit = aimd_learn(m, &x, l);
     weir__flight_leave(m, s, l->cost, l->now_ns + WEIR__IDLE_NS);
 }
 
-static void view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
-                 struct weir_view *out)
+static void aimd_view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
+                      struct weir_view *out)
 {
-    const struct aimd_state x = load(m, s, now_ns);
+    const struct aimd_state x = aimd_load(m, s, now_ns);
 
     weir__flight_view(&x.head, x.limit, out);
 }
 
 /* What is in flight stays so; what was learned stays as far as the new bounds allow. */
-static void change(const struct weir__meter *from, const struct weir__meter *to,
-                   struct weir__state *s)
+static void aimd_change(const struct weir__meter *from, const struct weir__meter *to,
+                        struct weir__state *s)
 {
     struct aimd_state *x = (struct aimd_state *)s;
 
@@ -107,10 +108,10 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
 const struct weir__algo weir__aimd = {
     .prepare = weir__flight_prepare,
     .state_bytes = sizeof(struct aimd_state),
-    .take = take,
-    .peek = peek,
-    .leave = leave,
-    .view = view,
+    .take = aimd_take,
+    .peek = aimd_peek,
+    .leave = aimd_leave,
+    .view = aimd_view,
     .birth = weir__flight_birth,
-    .change = change,
+    .change = aimd_change,
 };

@@ -11,13 +11,13 @@
  *       nothing. All-zero memory is therefore a valid new key. A touched key never has 0 there.
  *   (3) The low 23 bits of the second word hold the version of the limit that wrote it. Versions
  *       are numbered from 1: a touched state with 0 there is of a version that nobody knows, and
- *       owes its whole limit (weir__owe_all).
+ *       owes its whole limit (weir__meter_owe_all).
  *   (4) It holds no pointer and no padding, so that the same bytes live on the heap, in a file and
  *       in a snapshot.
  *   (5) In a file that others share a state may hold any bytes. Whatever they are, no verb reads or writes
  *       beyond the state, overflows, or grants a cost above the limit: numbers out of range are read as
  *       the nearest that can be, and where that leaves a choice, as what refuses.
- *   (6) A key that somebody is in has a fresh_ns beyond the end of time (weir__held_ns): nobody may
+ *   (6) A key that somebody is in has a fresh_ns beyond the end of time (weir__never_ns): nobody may
  *       forget it, and which of those times it is tells the ones who are in from later ones.
  */
 #ifndef WEIR_ALGO_ALGO_H
@@ -64,21 +64,21 @@ static inline uint64_t weir__state_word(int64_t part, uint32_t version)
 }
 
 /* Times that never come, for keys that may not be forgotten; which of them, dice say. */
-#define WEIR__HELD_NS (INT64_MAX - WEIR__COUNTER_MAX)
+#define WEIR__NEVER_NS (INT64_MAX - WEIR__COUNTER_MAX)
 
-static inline int64_t weir__held_ns(uint64_t dice)
+static inline int64_t weir__never_ns(uint64_t dice)
 {
     return INT64_MAX - (int64_t)(dice >> WEIR__PART_SHIFT);
 }
 
 /* One request. */
-struct weir__ask {
+struct weir__attempt {
     int64_t cost;        /* >= 0 */
     int64_t patience_ns; /* 0..WEIR_FOREVER; WEIR_WAIT_DEFAULT is resolved before it gets here */
     int64_t now_ns;      /* 0..2^62 */
     int64_t edge_ns;     /* fixed-window, align=clock: when the window that holds now ends */
     const struct weir_signals *signals; /* guards: NULL is nothing known */
-    uint64_t dice;                      /* guards: 64 random bits */
+    uint64_t random;                    /* guards: 64 random bits */
 };
 
 /* A call that was entered (a guard's take) ends. */
@@ -114,7 +114,7 @@ struct weir__meter {
     int64_t shape; /* how a state is laid out, where the algorithm knows several ways */
     uint32_t version;
     uint32_t since; /* the first version from which on states could be carried over to this one */
-    int64_t born_ns;
+    int64_t created_ns;
     int64_t changed_ns;              /* when this version began                                  */
     int64_t changed_edge_ns;         /* align=clock: the end of the window that holds changed_ns */
     const struct weir__meter *older; /* the version before, or NULL                              */
@@ -142,7 +142,7 @@ struct weir__meter {
 /* What the buckets of due.h differ in: deciding by *d and, where it is charged, moving it (cost > 0;
  * fills allowed, reason, wait and retry); and `remaining` for a due time at now. */
 typedef void weir__due_judge(const struct weir__meter *m, struct weir__due *d,
-                             const struct weir__ask *a, struct weir_verdict *v);
+                             const struct weir__attempt *a, struct weir_verdict *v);
 typedef int64_t weir__due_remaining(const struct weir__meter *m, struct weir__due d,
                                     int64_t now_ns);
 
@@ -154,15 +154,15 @@ struct weir__algo {
     size_t (*state_size)(const struct weir__meter *m);
     /* How long a caller waits who does not say. NULL: not at all. */
     int64_t (*default_patience)(const struct weir__meter *m);
-    /* The state is of the meter's version (weir__take and its like see to it). */
-    void (*take)(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
+    /* The state is of the meter's version (weir__meter_take and its like see to it). */
+    void (*take)(const struct weir__meter *m, struct weir__state *s, const struct weir__attempt *a,
                  struct weir_verdict *v);
     void (*peek)(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v);
+                 const struct weir__attempt *a, struct weir_verdict *v);
     /* How long until the ask is granted, had it been counted now; 0 if it then would be at once. For
      * states too large to be tried on a copy (decide.c); else NULL. */
     int64_t (*again)(const struct weir__meter *m, const struct weir__state *s,
-                     const struct weir__ask *a);
+                     const struct weir__attempt *a);
     /* Returns how many events were given back. */
     int64_t (*refund)(const struct weir__meter *m, struct weir__state *s, int64_t n,
                       int64_t now_ns);
@@ -176,7 +176,7 @@ struct weir__algo {
     /* Converts what the zero state stands for; NULL: it stands for nothing. */
     void (*change_zero)(const struct weir__meter *from, struct weir__meter *to);
     /* Makes `into` refuse whatever either would refuse; both are of the meter's version. The caller
-     * marks it (weir__join does both). NULL: states of this algorithm cannot be joined (guards). */
+     * marks it (weir__meter_join does both). NULL: states of this algorithm cannot be joined (guards). */
     void (*join)(const struct weir__meter *m, struct weir__state *into,
                  const struct weir__state *from, int64_t now_ns);
     /* How much of its limit a key owes, in 1/1024 of the most that may be owed without being held to
@@ -184,7 +184,7 @@ struct weir__algo {
      * reservations, huge prepaid costs). Reads only the 16-byte head and the meter, so it is safe on
      * a head that was read without a lock. NULL where join is NULL. */
     uint32_t (*share)(const struct weir__meter *m, struct weir__state head, int64_t now_ns);
-    /* weir__owe_all; what the state says beside its fresh_ns means nothing. NULL where join is. */
+    /* weir__meter_owe_all; what the state says beside its fresh_ns means nothing. NULL where join is. */
     void (*owe_all)(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
                     int64_t edge_ns);
     /* Guards only. take is to enter, peek what entering would say (reason OPEN, OVERLOAD, LIMITED; 0 as
@@ -220,7 +220,7 @@ void weir__meter_init_by_rate(struct weir__meter *m, const struct weir_term *ter
 /* What of a meter its term and its older version do not tell: enough to make it anew elsewhere. */
 struct weir__past {
     uint32_t version, since;
-    int64_t born_ns, changed_ns, changed_edge_ns;
+    int64_t created_ns, changed_ns, changed_edge_ns;
     int64_t zero_ns, zero_rem;
 };
 
@@ -242,11 +242,12 @@ int64_t weir__meter_patience(const struct weir__meter *m);
 /* ---- The verbs, on one state --------------------------------------------------------------- */
 
 /* The state as this version would have written it: of another version, and touched before. */
-void weir__bring_up(const struct weir__meter *m, struct weir__state *s, int64_t now_ns);
+void weir__meter_bring_up(const struct weir__meter *m, struct weir__state *s, int64_t now_ns);
 /* The same for a meter by rate. */
-void weir__bring_up_by_rate(const struct weir__meter *m, struct weir__state *s, int64_t now_ns);
+void weir__meter_bring_up_by_rate(const struct weir__meter *m, struct weir__state *s,
+                                  int64_t now_ns);
 
-/* A bucket's part of weir__mark_copied, where its state says more than when it is due (due_join.c). */
+/* A bucket's part of weir__meter_mark_copied, where its state says more than when it is due (due_join.c). */
 void weir__due_mark_copied(const struct weir__meter *m, struct weir__state *s);
 /* Notes in a bucket's state that the clock has stepped back (due.c). */
 void weir__due_step_back(const struct weir__meter *m, struct weir__state *s, int64_t now_ns);
@@ -259,54 +260,58 @@ static inline bool weir__state_is_behind(const struct weir__meter *m, const stru
     return m->mark != 0 && s->fresh_ns != 0 && (s->word & both) == both;
 }
 
-static inline void weir__touch(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)
+static inline void weir__meter_touch(const struct weir__meter *m, struct weir__state *s,
+                                     int64_t now_ns)
 {
     if (s->fresh_ns != 0 && (weir__state_version(s) != m->version || s->fresh_ns < 0))
-        weir__bring_up(m, s, now_ns);
+        weir__meter_bring_up(m, s, now_ns);
     if (__builtin_expect(s->fresh_ns - now_ns > m->step_ns, 0))
         weir__due_step_back(m, s, now_ns);
 }
 
-static inline void weir__take(const struct weir__meter *m, struct weir__state *s,
-                              const struct weir__ask *a, struct weir_verdict *v)
+static inline void weir__meter_take(const struct weir__meter *m, struct weir__state *s,
+                                    const struct weir__attempt *a, struct weir_verdict *v)
 {
     assert(a->cost >= 0 && a->patience_ns >= 0 && a->now_ns >= 0 && a->now_ns <= WEIR__NOW_MAX);
-    weir__touch(m, s, a->now_ns);
+    weir__meter_touch(m, s, a->now_ns);
     v->which = -1;
     m->algo->take(m, s, a, v);
 }
 
 /* The answer that take would give. Converts the state to the meter's version; charges nothing. */
-void weir__peek(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                struct weir_verdict *v);
-int64_t weir__refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns);
-int64_t weir__cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
-                     int64_t act_ns, int64_t now_ns);
+void weir__meter_peek(const struct weir__meter *m, struct weir__state *s,
+                      const struct weir__attempt *a, struct weir_verdict *v);
+int64_t weir__meter_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                           int64_t now_ns);
+int64_t weir__meter_cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
+                           int64_t act_ns, int64_t now_ns);
 /* ---- States of one limit, joined (join.c) ------------------------------------------------------ */
 
 /* Makes `into` refuse whatever either would refuse, at any later time and after every sequence of
  * asks that it grants (smooth-warmup: by its rate alone, see there). Both are brought up to the
  * meter's version first, in place. The result is marked as a copy. Not for guards. */
-void weir__join(const struct weir__meter *m, struct weir__state *into, struct weir__state *from,
-                int64_t now_ns);
+void weir__meter_join(const struct weir__meter *m, struct weir__state *into,
+                      struct weir__state *from, int64_t now_ns);
 /* Marks a state as one that holds what other keys owe too: a key that is in no place starts from a
  * copy of a cell. What the mark means is said where it matters: due.h (cancel returns nothing),
  * fixed_window.c (a charge moves the end), sliding_log.c (no refund). It passes when the state is as
  * good as new; a live change carries it over. Does nothing to an untouched state. */
-void weir__mark_copied(const struct weir__meter *m, struct weir__state *s);
+void weir__meter_mark_copied(const struct weir__meter *m, struct weir__state *s);
 /* The share that a key owes (see the row's `share`); 0 if untouched or as good as new at now. Of a
  * guard that somebody may be in: UINT32_MAX. */
-uint32_t weir__share(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns);
+uint32_t weir__meter_share(const struct weir__meter *m, const struct weir__state *s,
+                           int64_t now_ns);
 /* For a state of a revision that nobody knows any more: it owes its whole limit at now, and never
  * less than it already said: fresh_ns does not move back. edge_ns is the end of the clock window
  * that holds now, or 0 if that is not known or there is none. A guard's state is reset. */
-void weir__owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
-                   int64_t edge_ns);
+void weir__meter_owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                         int64_t edge_ns);
 
 /* Guards: the call ends; how the guard stands. Both bring the state up to the meter's version. */
-void weir__leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l);
-void weir__view(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
-                struct weir_view *out);
+void weir__meter_leave(const struct weir__meter *m, struct weir__state *s,
+                       const struct weir__leaving *l);
+void weir__meter_view(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                      struct weir_view *out);
 
 /* `case WEIR__GUARDS:` in switches that are about rates alone, and the other way round. */
 #define WEIR__RATES            \
@@ -335,7 +340,7 @@ static inline bool weir__meter_guards(const struct weir__meter *m)
     return m->term.algorithm >= WEIR_FIRST_GUARD;
 }
 
-static inline void weir__reset(struct weir__state *s)
+static inline void weir__state_reset(struct weir__state *s)
 {
     *s = (struct weir__state){0};
 }
@@ -346,7 +351,7 @@ static inline void weir__reset(struct weir__state *s)
 struct weir__part {
     const struct weir__meter *meter;
     struct weir__state *state;
-    struct weir__ask ask;
+    struct weir__attempt ask;
     /* Where a request names one state several times: a copy of it, shared by all parts that name it, on
      * which they are tried one after the other. Else NULL. */
     struct weir__state *trial;
@@ -359,7 +364,7 @@ void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict
 
 /* ---- For the algorithms themselves --------------------------------------------------------- */
 
-static inline void weir__grant(struct weir_verdict *v, int64_t wait_ns)
+static inline void weir__verdict_grant(struct weir_verdict *v, int64_t wait_ns)
 {
     v->allowed = true;
     v->reason = WEIR_OK;
@@ -367,7 +372,8 @@ static inline void weir__grant(struct weir_verdict *v, int64_t wait_ns)
     v->retry_after_ns = 0;
 }
 
-static inline void weir__refuse(struct weir_verdict *v, enum weir_reason why, int64_t retry_ns)
+static inline void weir__verdict_refuse(struct weir_verdict *v, enum weir_reason why,
+                                        int64_t retry_ns)
 {
     v->allowed = false;
     v->reason = why;
@@ -375,7 +381,7 @@ static inline void weir__refuse(struct weir_verdict *v, enum weir_reason why, in
     v->retry_after_ns = retry_ns;
 }
 
-static inline bool weir__is_copied(const struct weir__state *s)
+static inline bool weir__state_is_copied(const struct weir__state *s)
 {
     return (s->word & WEIR__STATE_FLAG) != 0;
 }

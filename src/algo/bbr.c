@@ -58,7 +58,7 @@
 #define PASSES_MAX  ((int64_t)UINT32_MAX)
 #define LULL_SHARE  20 /* one in so many buckets of a window */
 
-struct bucket {
+struct bbr_bucket {
     uint32_t passed;
     uint32_t timed;   /* of those, whose latency is known */
     uint64_t took_ms; /* in all */
@@ -70,50 +70,50 @@ struct bbr_state {
     int64_t hot_ns;          /* when a call last found the machine hot, or NEVER */
     int64_t newest;
     int64_t limit;
-    struct bucket ring[];
+    struct bbr_bucket ring[];
 };
-static_assert(sizeof(struct bbr_state) == 48 && sizeof(struct bucket) == 16,
+static_assert(sizeof(struct bbr_state) == 48 && sizeof(struct bbr_bucket) == 16,
               "as the reference says");
 
 /* The state as it stands at some time. */
-struct look {
+struct bbr_look {
     bool is_new, hot, lull;
     int64_t slot, limit, held, dropped_ns, hot_ns;
     int64_t cap; /* the limit in force: in a lull, half of it */
 };
 
-static void prepare(struct weir__meter *m)
+static void bbr_prepare(struct weir__meter *m)
 {
     m->limit = 1; /* of an empty window */
     m->slot_ns = weir__max(1, m->term.window_ns / m->term.slots);
     m->shape = m->term.slots;
 }
 
-static size_t state_size(const struct weir__meter *m)
+static size_t bbr_state_size(const struct weir__meter *m)
 {
-    return sizeof(struct bbr_state) + sizeof(struct bucket) * (size_t)m->term.slots;
+    return sizeof(struct bbr_state) + sizeof(struct bbr_bucket) * (size_t)m->term.slots;
 }
 
 /* ---- The window ---------------------------------------------------------------------------- */
 
-static int64_t newest_of(const struct weir__meter *m, const struct bbr_state *b)
+static int64_t bbr_newest(const struct weir__meter *m, const struct bbr_state *b)
 {
     return weir__rolling_newest(b->newest, m->slot_ns, m->term.slots);
 }
 
-static int64_t slot_of(const struct weir__meter *m, const struct bbr_state *b, int64_t now_ns)
+static int64_t bbr_slot(const struct weir__meter *m, const struct bbr_state *b, int64_t now_ns)
 {
-    return weir__rolling_slot(now_ns / m->slot_ns, newest_of(m, b), m->term.slots);
+    return weir__rolling_slot(now_ns / m->slot_ns, bbr_newest(m, b), m->term.slots);
 }
 
 /* A time that was noted, or NEVER. */
-static int64_t noted(const struct weir__meter *m, int64_t time_ns)
+static int64_t bbr_noted(const struct weir__meter *m, int64_t time_ns)
 {
     return weir__clamp(time_ns, NEVER, WEIR__NOW_MAX + m->term.window_ns);
 }
 
 /* Below 2^32 x 2^31 x 10^6: 128 bits hold it. */
-static int64_t little(const struct weir__meter *m, int64_t most_passed, int64_t least_ms)
+static int64_t bbr_little_limit(const struct weir__meter *m, int64_t most_passed, int64_t least_ms)
 {
     const weir__u128 work = weir__wide(most_passed) * weir__wide(least_ms * WEIR__NS_PER_MS);
     const weir__u128 limit = work / weir__wide(m->slot_ns);
@@ -123,7 +123,7 @@ static int64_t little(const struct weir__meter *m, int64_t most_passed, int64_t 
     return weir__max(1, (int64_t)limit);
 }
 
-static int64_t mean_ms(const struct bucket *at)
+static int64_t bbr_mean_ms(const struct bbr_bucket *at)
 {
     const int64_t took_ms = weir__max(0, (int64_t)at->took_ms);
 
@@ -131,38 +131,39 @@ static int64_t mean_ms(const struct bucket *at)
 }
 
 /* Of the buckets that are over when `slot` is the one of now. */
-static struct weir__bbr_figures reckon(const struct weir__meter *m, const struct bbr_state *b,
-                                       int64_t slot)
+static struct weir__bbr_figures bbr_reckon(const struct weir__meter *m, const struct bbr_state *b,
+                                           int64_t slot)
 {
-    const int64_t slots = m->term.slots, newest = newest_of(m, b);
+    const int64_t slots = m->term.slots, newest = bbr_newest(m, b);
     struct weir__bbr_figures f = {.most_passed = 1, .least_ms = INT64_MAX};
 
     for (int64_t i = newest - slots + 1; i <= newest; i++) {
-        const struct bucket *at = &b->ring[weir__rolling_place(weir__max(0, i), slots)];
+        const struct bbr_bucket *at = &b->ring[weir__rolling_place(weir__max(0, i), slots)];
 
         if (i == slot || !weir__rolling_holds(i, slot, slots))
             continue;
         f.most_passed = weir__max(f.most_passed, at->passed);
         if (at->timed > 0)
-            f.least_ms = weir__min(f.least_ms, mean_ms(at));
+            f.least_ms = weir__min(f.least_ms, bbr_mean_ms(at));
     }
     if (f.least_ms == INT64_MAX)
         f.least_ms = 1;
-    f.limit = little(m, f.most_passed, f.least_ms);
+    f.limit = bbr_little_limit(m, f.most_passed, f.least_ms);
     return f;
 }
 
 /* ---- Episodes and their lulls -------------------------------------------------------------- */
 
-static int64_t lull_slots(const struct weir__meter *m)
+static int64_t bbr_lull_slots(const struct weir__meter *m)
 {
     return weir__max(1, m->term.slots / LULL_SHARE);
 }
 
 /* Whether the slot is in a lull of the episode that began and was last seen going on so. */
-static bool is_lull(const struct weir__meter *m, int64_t slot, int64_t dropped_ns, int64_t hot_ns)
+static bool bbr_is_lull(const struct weir__meter *m, int64_t slot, int64_t dropped_ns,
+                        int64_t hot_ns)
 {
-    const int64_t at = slot % m->term.slots, slots = lull_slots(m);
+    const int64_t at = slot % m->term.slots, slots = bbr_lull_slots(m);
 
     return dropped_ns != NEVER && at < slots &&
            slot * m->slot_ns - dropped_ns >= m->term.window_ns / 2 &&
@@ -170,109 +171,109 @@ static bool is_lull(const struct weir__meter *m, int64_t slot, int64_t dropped_n
 }
 
 /* The episode as it goes on at `slot`: the end of a lull is the first drop of another. */
-static int64_t dropped_at(const struct weir__meter *m, const struct bbr_state *b, int64_t slot,
-                          int64_t hot_ns)
+static int64_t bbr_dropped_at(const struct weir__meter *m, const struct bbr_state *b, int64_t slot,
+                              int64_t hot_ns)
 {
-    const int64_t newest = newest_of(m, b), begin = newest - newest % m->term.slots;
-    const int64_t dropped_ns = noted(m, b->dropped_ns);
+    const int64_t newest = bbr_newest(m, b), begin = newest - newest % m->term.slots;
+    const int64_t dropped_ns = bbr_noted(m, b->dropped_ns);
 
-    if (slot <= newest || !is_lull(m, newest, dropped_ns, hot_ns) ||
-        is_lull(m, slot, dropped_ns, hot_ns))
+    if (slot <= newest || !bbr_is_lull(m, newest, dropped_ns, hot_ns) ||
+        bbr_is_lull(m, slot, dropped_ns, hot_ns))
         return dropped_ns;
-    return (begin + lull_slots(m)) * m->slot_ns;
+    return (begin + bbr_lull_slots(m)) * m->slot_ns;
 }
 
-static bool is_cooling(const struct weir__meter *m, const struct look *w, int64_t now_ns)
+static bool bbr_is_cooling(const struct weir__meter *m, const struct bbr_look *w, int64_t now_ns)
 {
     return w->dropped_ns != NEVER && now_ns - w->dropped_ns <= m->term.cooling_ns;
 }
 
 /* What a call finds; `hot` if it finds the machine so. */
-static struct look look_at(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
-                           bool hot)
+static struct bbr_look bbr_look_at(const struct weir__meter *m, const struct weir__state *s,
+                                   int64_t now_ns, bool hot)
 {
     const struct bbr_state *b = (const struct bbr_state *)s;
-    struct look w = {.is_new = weir__flight_is_new(s, now_ns),
-                     .hot = hot,
-                     .slot = now_ns / m->slot_ns,
-                     .limit = m->limit,
-                     .dropped_ns = NEVER,
-                     .hot_ns = hot ? now_ns : NEVER,
-                     .cap = m->limit};
+    struct bbr_look w = {.is_new = weir__flight_is_new(s, now_ns),
+                         .hot = hot,
+                         .slot = now_ns / m->slot_ns,
+                         .limit = m->limit,
+                         .dropped_ns = NEVER,
+                         .hot_ns = hot ? now_ns : NEVER,
+                         .cap = m->limit};
 
     if (w.is_new)
         return w;
-    w.slot = slot_of(m, b, now_ns);
-    w.limit = w.slot == newest_of(m, b) ? weir__clamp(b->limit, 1, WEIR_COUNT_MAX)
-                                        : reckon(m, b, w.slot).limit;
+    w.slot = bbr_slot(m, b, now_ns);
+    w.limit = w.slot == bbr_newest(m, b) ? weir__clamp(b->limit, 1, WEIR_COUNT_MAX)
+                                         : bbr_reckon(m, b, w.slot).limit;
     w.held = weir__state_part(s);
-    w.hot_ns = weir__min(noted(m, b->hot_ns), now_ns);
-    w.dropped_ns = dropped_at(m, b, w.slot, w.hot_ns);
-    if (now_ns - w.hot_ns > m->term.window_ns && !is_cooling(m, &w, now_ns))
+    w.hot_ns = weir__min(bbr_noted(m, b->hot_ns), now_ns);
+    w.dropped_ns = bbr_dropped_at(m, b, w.slot, w.hot_ns);
+    if (now_ns - w.hot_ns > m->term.window_ns && !bbr_is_cooling(m, &w, now_ns))
         w.dropped_ns = NEVER;
     w.hot_ns = hot ? now_ns : w.hot_ns;
-    w.lull = is_lull(m, w.slot, w.dropped_ns, w.hot_ns);
+    w.lull = bbr_is_lull(m, w.slot, w.dropped_ns, w.hot_ns);
     w.cap = w.lull ? weir__max(1, w.limit / 2) : w.limit;
     return w;
 }
 
 /* Makes the state what the look saw. */
-static void settle(const struct weir__meter *m, struct weir__state *s, const struct look *w)
+static void bbr_write(const struct weir__meter *m, struct weir__state *s, const struct bbr_look *w)
 {
     struct bbr_state *b = (struct bbr_state *)s;
 
     if (w->is_new)
-        memset(s, 0, state_size(m));
-    else if (w->slot != newest_of(m, b))
-        weir__rolling_roll(b->ring, sizeof *b->ring, newest_of(m, b), w->slot, m->term.slots);
+        memset(s, 0, bbr_state_size(m));
+    else if (w->slot != bbr_newest(m, b))
+        weir__rolling_roll(b->ring, sizeof *b->ring, bbr_newest(m, b), w->slot, m->term.slots);
     b->newest = w->slot;
     b->limit = w->limit;
     b->dropped_ns = w->dropped_ns;
     b->hot_ns = w->hot_ns;
 }
 
-static int64_t fresh_of(const struct weir__meter *m, const struct bbr_state *b)
+static int64_t bbr_fresh_ns(const struct weir__meter *m, const struct bbr_state *b)
 {
-    const int64_t empty_ns = (newest_of(m, b) + m->term.slots) * m->slot_ns;
+    const int64_t empty_ns = (bbr_newest(m, b) + m->term.slots) * m->slot_ns;
 
-    if (noted(m, b->dropped_ns) == NEVER)
+    if (bbr_noted(m, b->dropped_ns) == NEVER)
         return empty_ns;
-    return weir__max(empty_ns, noted(m, b->dropped_ns) + m->term.cooling_ns + 1);
+    return weir__max(empty_ns, bbr_noted(m, b->dropped_ns) + m->term.cooling_ns + 1);
 }
 
 /* ---- Heat ---------------------------------------------------------------------------------- */
 
-static bool reaches(int64_t level_milli, int64_t threshold_milli)
+static bool bbr_reaches(int64_t level_milli, int64_t threshold_milli)
 {
     return level_milli != WEIR_NONE && threshold_milli != WEIR_NONE &&
            level_milli >= threshold_milli;
 }
 
-static bool is_hot(const struct weir__meter *m, const struct weir_signals *now)
+static bool bbr_is_hot(const struct weir__meter *m, const struct weir_signals *now)
 {
-    return now != NULL && (reaches(now->cpu_milli, m->term.cpu_milli) ||
-                           reaches(now->memory_milli, m->term.memory_milli) ||
-                           reaches(now->load_milli, m->term.load_milli));
+    return now != NULL && (bbr_reaches(now->cpu_milli, m->term.cpu_milli) ||
+                           bbr_reaches(now->memory_milli, m->term.memory_milli) ||
+                           bbr_reaches(now->load_milli, m->term.load_milli));
 }
 
 /* ---- The row ------------------------------------------------------------------------------- */
 
 /* Decides, and leaves in *w what of the episode is to be remembered. */
-static void decide(const struct weir__meter *m, struct look *w, int64_t fresh_ns,
-                   const struct weir__ask *a, struct weir_verdict *v)
+static void bbr_decide(const struct weir__meter *m, struct bbr_look *w, int64_t fresh_ns,
+                       const struct weir__attempt *a, struct weir_verdict *v)
 {
-    const bool sheds = w->hot || w->lull || is_cooling(m, w, a->now_ns);
+    const bool sheds = w->hot || w->lull || bbr_is_cooling(m, w, a->now_ns);
     const bool fits = a->cost <= WEIR__COUNTER_MAX - w->held;
     const bool excess = w->held > 0 && a->cost - 1 > w->cap - w->held;
     const bool allowed = a->cost == 0 || (fits && !(sheds && excess));
     const int64_t after = allowed ? w->held + a->cost : w->held;
 
     if (allowed)
-        weir__grant(v, 0);
+        weir__verdict_grant(v, 0);
     else if (a->cost > WEIR__COUNTER_MAX)
-        weir__refuse(v, WEIR_TOO_BIG, -1);
+        weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
     else
-        weir__refuse(v, WEIR_OVERLOAD, 0);
+        weir__verdict_refuse(v, WEIR_OVERLOAD, 0);
     if (!sheds)
         w->dropped_ns = NEVER;
     else if (w->hot && !allowed && w->dropped_ns == NEVER)
@@ -284,28 +285,28 @@ static void decide(const struct weir__meter *m, struct look *w, int64_t fresh_ns
     v->reset_after_ns = after > 0 ? WEIR_FOREVER : weir__max(0, fresh_ns - a->now_ns);
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void bbr_take(const struct weir__meter *m, struct weir__state *s,
+                     const struct weir__attempt *a, struct weir_verdict *v)
 {
-    struct look w = look_at(m, s, a->now_ns, is_hot(m, a->signals));
+    struct bbr_look w = bbr_look_at(m, s, a->now_ns, bbr_is_hot(m, a->signals));
 
-    decide(m, &w, s->fresh_ns, a, v);
+    bbr_decide(m, &w, s->fresh_ns, a, v);
     if (a->cost == 0 || (w.held == 0 && !v->allowed))
         return;
-    settle(m, s, &w);
+    bbr_write(m, s, &w);
     if (v->allowed)
         weir__flight_enter(m, s, a);
 }
 
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
+static void bbr_peek(const struct weir__meter *m, const struct weir__state *s,
+                     const struct weir__attempt *a, struct weir_verdict *v)
 {
-    struct look w = look_at(m, s, a->now_ns, is_hot(m, a->signals));
+    struct bbr_look w = bbr_look_at(m, s, a->now_ns, bbr_is_hot(m, a->signals));
 
-    decide(m, &w, s->fresh_ns, a, v);
+    bbr_decide(m, &w, s->fresh_ns, a, v);
 }
 
-static void count(struct bucket *at, int64_t cost, int64_t took_ns)
+static void bbr_count(struct bbr_bucket *at, int64_t cost, int64_t took_ns)
 {
     const int64_t took_ms = weir__min(weir__div_ceil(took_ns, WEIR__NS_PER_MS), TOOK_MAX_MS);
     const int64_t timed = took_ms == 0 ? 0 : weir__min(cost, PASSES_MAX - at->timed);
@@ -315,33 +316,35 @@ static void count(struct bucket *at, int64_t cost, int64_t took_ns)
     at->took_ms += (uint64_t)(timed * took_ms);
 }
 
-static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
+static void bbr_leave(const struct weir__meter *m, struct weir__state *s,
+                      const struct weir__leaving *l)
 {
     struct bbr_state *b = (struct bbr_state *)s;
-    const struct look w = look_at(m, s, l->now_ns, false);
+    const struct bbr_look w = bbr_look_at(m, s, l->now_ns, false);
     const bool done = l->how == WEIR_SUCCESS || l->how == WEIR_ERROR;
 
     if (w.is_new)
         return;
-    settle(m, s, &w);
+    bbr_write(m, s, &w);
     if (done && !weir__rolling_is_late(l->now_ns / m->slot_ns, w.slot))
-        count(&b->ring[weir__rolling_place(w.slot, m->term.slots)], l->cost, weir__flight_took(l));
-    weir__flight_leave(m, s, l->cost, fresh_of(m, b));
+        bbr_count(&b->ring[weir__rolling_place(w.slot, m->term.slots)], l->cost,
+                  weir__flight_took(l));
+    weir__flight_leave(m, s, l->cost, bbr_fresh_ns(m, b));
 }
 
-static void view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
-                 struct weir_view *out)
+static void bbr_view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
+                     struct weir_view *out)
 {
-    const struct look w = look_at(m, s, now_ns, false);
+    const struct bbr_look w = bbr_look_at(m, s, now_ns, false);
 
-    *out = (struct weir_view){is_cooling(m, &w, now_ns) ? WEIR_COOLING : WEIR_CLOSED, w.cap, w.held,
-                              -1};
+    *out = (struct weir_view){bbr_is_cooling(m, &w, now_ns) ? WEIR_COOLING : WEIR_CLOSED, w.cap,
+                              w.held, -1};
 }
 
 /* What is in flight and the episode stay; so does the window, where its buckets are as long as they
  * were. No key becomes as good as new later than it said. */
-static void change(const struct weir__meter *from, const struct weir__meter *to,
-                   struct weir__state *s)
+static void bbr_change(const struct weir__meter *from, const struct weir__meter *to,
+                       struct weir__state *s)
 {
     struct bbr_state *b = (struct bbr_state *)s;
     const int64_t held = weir__state_part(s);
@@ -352,7 +355,7 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
         b->limit = to->limit;
     }
     if (held == 0)
-        s->fresh_ns = weir__min(s->fresh_ns, fresh_of(to, b));
+        s->fresh_ns = weir__min(s->fresh_ns, bbr_fresh_ns(to, b));
     s->word = weir__state_word(held, to->version);
 }
 
@@ -363,16 +366,16 @@ struct weir__bbr_figures weir__bbr_figures(const struct weir__meter *m, const st
 
     if (weir__flight_is_new(s, now_ns))
         return (struct weir__bbr_figures){1, 1, m->limit};
-    return reckon(m, b, slot_of(m, b, now_ns));
+    return bbr_reckon(m, b, bbr_slot(m, b, now_ns));
 }
 
 const struct weir__algo weir__bbr = {
-    .prepare = prepare,
-    .state_size = state_size,
-    .take = take,
-    .peek = peek,
-    .leave = leave,
-    .view = view,
+    .prepare = bbr_prepare,
+    .state_size = bbr_state_size,
+    .take = bbr_take,
+    .peek = bbr_peek,
+    .leave = bbr_leave,
+    .view = bbr_view,
     .birth = weir__flight_birth,
-    .change = change,
+    .change = bbr_change,
 };

@@ -32,25 +32,25 @@
 
 static_assert(WEIR_LOG_COUNT_MAX < 1 << LEN_BITS, "a ring's length fits");
 
-static bool expires(const struct weir__meter *m)
+static bool concurrency_expires(const struct weir__meter *m)
 {
     return m->term.lease_ns != WEIR_NONE;
 }
 
-static void prepare(struct weir__meter *m)
+static void concurrency_prepare(struct weir__meter *m)
 {
     m->limit = m->term.count;
-    m->shape = expires(m) ? m->term.count : 0;
+    m->shape = concurrency_expires(m) ? m->term.count : 0;
 }
 
-static size_t state_size(const struct weir__meter *m)
+static size_t concurrency_state_size(const struct weir__meter *m)
 {
-    const int64_t words = expires(m) ? 1 + m->term.count : 0;
+    const int64_t words = concurrency_expires(m) ? 1 + m->term.count : 0;
 
     return sizeof(struct weir__state) + sizeof(int64_t) * (size_t)words;
 }
 
-static int64_t patience(const struct weir__meter *m)
+static int64_t concurrency_patience(const struct weir__meter *m)
 {
     return m->term.queue > 0 ? m->term.max_wait_ns : 0;
 }
@@ -67,17 +67,17 @@ struct leases {
     int64_t entered_ns[];
 };
 
-static struct leases *leases_of(struct weir__state *s)
+static struct leases *concurrency_leases(struct weir__state *s)
 {
     return (struct leases *)(void *)(s + 1);
 }
 
-static int64_t *entry(const struct weir__meter *m, struct weir__state *s, int64_t i)
+static int64_t *concurrency_entry(const struct weir__meter *m, struct weir__state *s, int64_t i)
 {
-    return &leases_of(s)->entered_ns[i % m->term.count];
+    return &concurrency_leases(s)->entered_ns[i % m->term.count];
 }
 
-static int64_t time_of(const struct weir__meter *m, const struct weir__state *s, int64_t i)
+static int64_t concurrency_time(const struct weir__meter *m, const struct weir__state *s, int64_t i)
 {
     const struct leases *l = (const struct leases *)(const void *)(s + 1);
 
@@ -85,15 +85,15 @@ static int64_t time_of(const struct weir__meter *m, const struct weir__state *s,
 }
 
 /* How many of the ring's entries were made before that time. */
-static int64_t before(const struct weir__meter *m, const struct weir__state *s, struct ring r,
-                      int64_t time_ns)
+static int64_t concurrency_before(const struct weir__meter *m, const struct weir__state *s,
+                                  struct ring r, int64_t time_ns)
 {
     int64_t lo = 0, hi = r.len;
 
     while (lo < hi) {
         const int64_t middle = lo + (hi - lo) / 2;
 
-        if (time_of(m, s, r.first + middle) < time_ns)
+        if (concurrency_time(m, s, r.first + middle) < time_ns)
             lo = middle + 1;
         else
             hi = middle;
@@ -102,7 +102,8 @@ static int64_t before(const struct weir__meter *m, const struct weir__state *s, 
 }
 
 /* The entries whose lease has not ended at now. */
-static struct ring live(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+static struct ring concurrency_live(const struct weir__meter *m, const struct weir__state *s,
+                                    int64_t now_ns)
 {
     struct ring r = {0, 0};
     int64_t ended;
@@ -111,167 +112,170 @@ static struct ring live(const struct weir__meter *m, const struct weir__state *s
         return r;
     r.first = weir__state_part(s) >> LEN_BITS;
     r.len = weir__min(weir__state_part(s) & ((1 << LEN_BITS) - 1), m->term.count);
-    ended = before(m, s, r, now_ns - m->term.lease_ns + 1);
+    ended = concurrency_before(m, s, r, now_ns - m->term.lease_ns + 1);
     return (struct ring){(r.first + ended) % m->term.count, r.len - ended};
 }
 
-static void settle(const struct weir__meter *m, struct weir__state *s, struct ring r)
+static void concurrency_write(const struct weir__meter *m, struct weir__state *s, struct ring r)
 {
     if (r.len == 0) {
-        weir__reset(s);
+        weir__state_reset(s);
         return;
     }
-    s->fresh_ns = time_of(m, s, r.first + r.len - 1) + m->term.lease_ns;
+    s->fresh_ns = concurrency_time(m, s, r.first + r.len - 1) + m->term.lease_ns;
     s->word = weir__state_word(r.first << LEN_BITS | r.len, m->version);
 }
 
 /* Makes room for n entries before the i-th and fills it. At the end, unless the clock stepped back. */
-static void insert(const struct weir__meter *m, struct weir__state *s, struct ring *r, int64_t n,
-                   int64_t time_ns)
+static void concurrency_insert(const struct weir__meter *m, struct weir__state *s, struct ring *r,
+                               int64_t n, int64_t time_ns)
 {
-    const int64_t at = before(m, s, *r, time_ns + 1);
+    const int64_t at = concurrency_before(m, s, *r, time_ns + 1);
 
     for (int64_t i = r->len - 1; i >= at; i--)
-        *entry(m, s, r->first + i + n) = time_of(m, s, r->first + i);
+        *concurrency_entry(m, s, r->first + i + n) = concurrency_time(m, s, r->first + i);
     for (int64_t i = 0; i < n; i++)
-        *entry(m, s, r->first + at + i) = time_ns;
+        *concurrency_entry(m, s, r->first + at + i) = time_ns;
     r->len += n;
 }
 
 /* Takes up to n entries of that time out, and closes the gap from its shorter side: the oldest are
  * the first to leave, as a rule. */
-static void remove_some(const struct weir__meter *m, struct weir__state *s, struct ring *r,
-                        int64_t n, int64_t time_ns)
+static void concurrency_remove(const struct weir__meter *m, struct weir__state *s, struct ring *r,
+                               int64_t n, int64_t time_ns)
 {
-    const int64_t at = before(m, s, *r, time_ns);
-    const int64_t there = before(m, s, *r, time_ns + 1) - at;
+    const int64_t at = concurrency_before(m, s, *r, time_ns);
+    const int64_t there = concurrency_before(m, s, *r, time_ns + 1) - at;
 
     n = weir__min(n, there);
     if (at <= r->len - at - n) {
         for (int64_t i = at - 1; i >= 0; i--)
-            *entry(m, s, r->first + i + n) = time_of(m, s, r->first + i);
+            *concurrency_entry(m, s, r->first + i + n) = concurrency_time(m, s, r->first + i);
         r->first = (r->first + n) % m->term.count;
     } else {
         for (int64_t i = at + n; i < r->len; i++)
-            *entry(m, s, r->first + i - n) = time_of(m, s, r->first + i);
+            *concurrency_entry(m, s, r->first + i - n) = concurrency_time(m, s, r->first + i);
     }
     r->len -= n;
 }
 
 /* ---- The row -------------------------------------------------------------------------------- */
 
-static int64_t in_flight(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+static int64_t concurrency_in_flight(const struct weir__meter *m, const struct weir__state *s,
+                                     int64_t now_ns)
 {
-    if (expires(m))
-        return live(m, s, now_ns).len;
+    if (concurrency_expires(m))
+        return concurrency_live(m, s, now_ns).len;
     return s->fresh_ns == 0 ? 0 : weir__state_part(s);
 }
 
 /* How long the key is not as good as new, were so many in flight. */
-static int64_t reset_after(const struct weir__meter *m, const struct weir__state *s, int64_t held,
-                           bool entered, int64_t now_ns)
+static int64_t concurrency_reset_after(const struct weir__meter *m, const struct weir__state *s,
+                                       int64_t held, bool entered, int64_t now_ns)
 {
     const int64_t ends_ns = entered ? now_ns + m->term.lease_ns : 0;
 
     if (held == 0)
         return 0;
-    return expires(m) ? weir__max(weir__max(s->fresh_ns, ends_ns), now_ns) - now_ns : WEIR_FOREVER;
+    return concurrency_expires(m) ? weir__max(weir__max(s->fresh_ns, ends_ns), now_ns) - now_ns
+                                  : WEIR_FOREVER;
 }
 
-static bool decide(const struct weir__meter *m, const struct weir__state *s,
-                   const struct weir__ask *a, struct weir_verdict *v)
+static bool concurrency_decide(const struct weir__meter *m, const struct weir__state *s,
+                               const struct weir__attempt *a, struct weir_verdict *v)
 {
-    const int64_t held = in_flight(m, s, a->now_ns);
+    const int64_t held = concurrency_in_flight(m, s, a->now_ns);
     const bool enters = a->cost > 0 && a->cost <= m->limit - held;
     const int64_t after = enters ? held + a->cost : held;
 
     if (enters || a->cost == 0)
-        weir__grant(v, 0);
+        weir__verdict_grant(v, 0);
     else if (a->cost > m->limit)
-        weir__refuse(v, WEIR_TOO_BIG, -1);
+        weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
     else
-        weir__refuse(v, WEIR_LIMITED, 0);
+        weir__verdict_refuse(v, WEIR_LIMITED, 0);
     v->limit = m->limit;
     v->remaining = weir__max(0, m->limit - after);
-    v->reset_after_ns = reset_after(m, s, after, enters, a->now_ns);
+    v->reset_after_ns = concurrency_reset_after(m, s, after, enters, a->now_ns);
     return enters;
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void concurrency_take(const struct weir__meter *m, struct weir__state *s,
+                             const struct weir__attempt *a, struct weir_verdict *v)
 {
-    if (!decide(m, s, a, v))
+    if (!concurrency_decide(m, s, a, v))
         return;
-    if (expires(m)) {
-        struct ring r = live(m, s, a->now_ns);
+    if (concurrency_expires(m)) {
+        struct ring r = concurrency_live(m, s, a->now_ns);
 
         if (r.len == 0)
-            leases_of(s)->birth = a->dice;
-        insert(m, s, &r, a->cost, a->now_ns);
-        settle(m, s, r);
+            concurrency_leases(s)->birth = a->random;
+        concurrency_insert(m, s, &r, a->cost, a->now_ns);
+        concurrency_write(m, s, r);
         return;
     }
-    s->word = weir__state_word(in_flight(m, s, a->now_ns) + a->cost, m->version);
+    s->word = weir__state_word(concurrency_in_flight(m, s, a->now_ns) + a->cost, m->version);
     if (s->fresh_ns == 0)
-        s->fresh_ns = weir__held_ns(a->dice);
+        s->fresh_ns = weir__never_ns(a->random);
 }
 
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
+static void concurrency_peek(const struct weir__meter *m, const struct weir__state *s,
+                             const struct weir__attempt *a, struct weir_verdict *v)
 {
-    (void)decide(m, s, a, v);
+    (void)concurrency_decide(m, s, a, v);
 }
 
-static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
+static void concurrency_leave(const struct weir__meter *m, struct weir__state *s,
+                              const struct weir__leaving *l)
 {
     int64_t held;
 
     if (s->fresh_ns == 0)
         return;
-    if (expires(m)) {
-        struct ring r = live(m, s, l->now_ns);
+    if (concurrency_expires(m)) {
+        struct ring r = concurrency_live(m, s, l->now_ns);
 
-        remove_some(m, s, &r, l->cost, l->entered_ns);
-        settle(m, s, r);
+        concurrency_remove(m, s, &r, l->cost, l->entered_ns);
+        concurrency_write(m, s, r);
         return;
     }
     held = weir__state_part(s);
     if (l->cost >= held)
-        weir__reset(s);
+        weir__state_reset(s);
     else
         s->word = weir__state_word(held - l->cost, m->version);
 }
 
-static void view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
-                 struct weir_view *out)
+static void concurrency_view(const struct weir__meter *m, const struct weir__state *s,
+                             int64_t now_ns, struct weir_view *out)
 {
-    *out = (struct weir_view){WEIR_CLOSED, m->limit, in_flight(m, s, now_ns), -1};
+    *out = (struct weir_view){WEIR_CLOSED, m->limit, concurrency_in_flight(m, s, now_ns), -1};
 }
 
-static uint64_t birth(const struct weir__meter *m, const struct weir__state *s)
+static uint64_t concurrency_birth(const struct weir__meter *m, const struct weir__state *s)
 {
-    return expires(m) ? ((const struct leases *)(const void *)(s + 1))->birth
-                      : (uint64_t)s->fresh_ns;
+    return concurrency_expires(m) ? ((const struct leases *)(const void *)(s + 1))->birth
+                                  : (uint64_t)s->fresh_ns;
 }
 
 /* Who is in flight stays so; a lease is as long as the new limit says, from the time of entry. */
-static void change(const struct weir__meter *from, const struct weir__meter *to,
-                   struct weir__state *s)
+static void concurrency_change(const struct weir__meter *from, const struct weir__meter *to,
+                               struct weir__state *s)
 {
-    if (expires(to))
-        settle(to, s, live(from, s, to->changed_ns));
+    if (concurrency_expires(to))
+        concurrency_write(to, s, concurrency_live(from, s, to->changed_ns));
     else
         s->word = weir__state_word(weir__state_part(s), to->version);
 }
 
 const struct weir__algo weir__concurrency = {
-    .prepare = prepare,
-    .state_size = state_size,
-    .default_patience = patience,
-    .take = take,
-    .peek = peek,
-    .leave = leave,
-    .view = view,
-    .birth = birth,
-    .change = change,
+    .prepare = concurrency_prepare,
+    .state_size = concurrency_state_size,
+    .default_patience = concurrency_patience,
+    .take = concurrency_take,
+    .peek = concurrency_peek,
+    .leave = concurrency_leave,
+    .view = concurrency_view,
+    .birth = concurrency_birth,
+    .change = concurrency_change,
 };

@@ -19,22 +19,22 @@
 /* States up to this size are tried on a copy. Larger ones that count what is denied have `again`. */
 #define TRIAL_BYTES 64
 
-static bool blocks(const struct weir__part *p, const struct weir_verdict *v)
+static bool decide_blocks(const struct weir__part *p, const struct weir_verdict *v)
 {
     return !v->allowed && !p->meter->term.shadow;
 }
 
 /* -1, never, is longer than any time. */
-static int64_t later(int64_t a, int64_t b)
+static int64_t decide_later(int64_t a, int64_t b)
 {
     return a < 0 || b < 0 ? -1 : weir__max(a, b);
 }
 
 /* Adds the i-th term's answer to the whole. */
-static void join(struct weir_verdict *all, const struct weir_verdict *one,
-                 const struct weir__part *p, int i)
+static void decide_merge(struct weir_verdict *all, const struct weir_verdict *one,
+                         const struct weir__part *p, int i)
 {
-    const bool refuses = blocks(p, one);
+    const bool refuses = decide_blocks(p, one);
 
     if (refuses && all->allowed) {
         all->allowed = false;
@@ -44,7 +44,7 @@ static void join(struct weir_verdict *all, const struct weir_verdict *one,
         all->retry_after_ns = one->retry_after_ns;
         all->limit = one->limit;
     } else if (refuses) {
-        all->retry_after_ns = later(all->retry_after_ns, one->retry_after_ns);
+        all->retry_after_ns = decide_later(all->retry_after_ns, one->retry_after_ns);
     } else if (all->allowed) {
         if (!p->meter->term.shadow) /* a dry run delays nobody either */
             all->wait_ns = weir__max(all->wait_ns, one->wait_ns);
@@ -61,18 +61,18 @@ static const struct weir_verdict NOTHING_YET = {
     .allowed = true, .reason = WEIR_OK, .which = -1, .remaining = INT64_MAX};
 
 /* What a term says of a request that another refused: as it stands, or having counted it. */
-static void peek_refused(const struct weir__part *p, struct weir_verdict *one)
+static void decide_peek_refused(const struct weir__part *p, struct weir_verdict *one)
 {
-    struct weir__ask ask = p->ask;
+    struct weir__attempt ask = p->ask;
 
-    weir__peek(p->meter, p->state, &ask, one);
+    weir__meter_peek(p->meter, p->state, &ask, one);
     if (!one->allowed)
         return;
     if (p->meter->term.count_denied)
         ask.patience_ns = 0;
     else
         ask.cost = 0;
-    weir__peek(p->meter, p->state, &ask, one);
+    weir__meter_peek(p->meter, p->state, &ask, one);
     one->allowed = true; /* its own answer; the refusal is another's */
     one->reason = WEIR_OK;
 }
@@ -80,35 +80,35 @@ static void peek_refused(const struct weir__part *p, struct weir_verdict *one)
 /* How long after `later_ns` from now a term grants what was just refused, as the refusal left it: if it
  * counts what is denied, having counted this. The meter that is asked then counts nothing: a caller
  * who waits has not knocked twice. */
-static int64_t wait_after(const struct weir__part *p, int64_t later_ns)
+static int64_t decide_wait_after(const struct weir__part *p, int64_t later_ns)
 {
     const size_t size = weir__meter_state_size(p->meter);
     _Alignas(struct weir__state) unsigned char copy[TRIAL_BYTES];
     struct weir__state *const trial = (struct weir__state *)(void *)copy;
     struct weir__meter uncounted = *p->meter;
-    struct weir__ask ask = p->ask;
+    struct weir__attempt ask = p->ask;
     struct weir_verdict v;
 
     assert(size <= TRIAL_BYTES);
     memcpy(copy, p->state, p->state->fresh_ns == 0 ? sizeof *trial : size);
     ask.patience_ns = 0; /* nobody will wait for it */
     if (p->meter->term.count_denied)
-        weir__take(p->meter, trial, &ask, &v);
+        weir__meter_take(p->meter, trial, &ask, &v);
     uncounted.term.count_denied = false;
     ask = p->ask;
     ask.now_ns += later_ns;
-    weir__peek(&uncounted, trial, &ask, &v);
+    weir__meter_peek(&uncounted, trial, &ask, &v);
     return v.allowed ? 0 : v.retry_after_ns;
 }
 
 /* The same from now on, of a term that would grant it. */
-static int64_t again_after(const struct weir__part *p)
+static int64_t decide_again_after(const struct weir__part *p)
 {
     if (p->meter->algo->again)
         return p->meter->algo->again(p->meter, p->state, &p->ask);
     if (weir__meter_state_size(p->meter) > TRIAL_BYTES)
         return 0; /* preset=sre: it drops by chance, and knows no time */
-    return wait_after(p, 0);
+    return decide_wait_after(p, 0);
 }
 
 /* A key whose clock has stepped back may grant something before the clock has caught up and refuse it
@@ -122,7 +122,7 @@ static int64_t until_all_grant(const struct weir__part *part, int n, int64_t ret
         for (int i = 0; i < n && retry_ns >= 0; i++)
             if (weir__state_is_behind(part[i].meter, part[i].state) &&
                 !part[i].meter->term.shadow && retry_ns <= WEIR__NOW_MAX - part[i].ask.now_ns)
-                retry_ns += wait_after(&part[i], retry_ns);
+                retry_ns += decide_wait_after(&part[i], retry_ns);
     } while (retry_ns != before_ns);
     return retry_ns;
 }
@@ -141,14 +141,14 @@ void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict
     assert(n <= WEIR_TERMS_MAX);
     *v = NOTHING_YET;
     for (int i = 0; i < n; i++) {
-        weir__touch(part[i].meter, part[i].state,
-                    part[i].ask.now_ns); /* though it be tried on a copy */
+        weir__meter_touch(part[i].meter, part[i].state,
+                          part[i].ask.now_ns); /* though it be tried on a copy */
         if (part[i].trial)
-            weir__take(part[i].meter, part[i].trial, &part[i].ask, &each[i]);
+            weir__meter_take(part[i].meter, part[i].trial, &part[i].ask, &each[i]);
         else
-            weir__peek(part[i].meter, part[i].state, &part[i].ask, &each[i]);
-        refused = refused || blocks(&part[i], &each[i]);
-        join(v, &each[i], &part[i], i);
+            weir__meter_peek(part[i].meter, part[i].state, &part[i].ask, &each[i]);
+        refused = refused || decide_blocks(&part[i], &each[i]);
+        decide_merge(v, &each[i], &part[i], i);
     }
     if (!refused)
         return;
@@ -156,29 +156,29 @@ void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict
     for (int i = 0; i < n; i++) {
         /* What was refused on trial stands: the state itself knows nothing of the charges before. */
         if (!part[i].trial || each[i].allowed)
-            peek_refused(&part[i], &each[i]);
-        join(v, &each[i], &part[i], i);
+            decide_peek_refused(&part[i], &each[i]);
+        decide_merge(v, &each[i], &part[i], i);
         if (counts_in_vain(&part[i], &each[i]))
-            again_ns = later(again_ns, again_after(&part[i]));
+            again_ns = decide_later(again_ns, decide_again_after(&part[i]));
     }
-    v->retry_after_ns = until_all_grant(part, n, later(v->retry_after_ns, again_ns));
+    v->retry_after_ns = until_all_grant(part, n, decide_later(v->retry_after_ns, again_ns));
 }
 
 /* Whether it is a guard that refuses this: it is told, for it may note it (bbr cools from there). */
-static bool refuses(const struct weir__part *p)
+static bool decide_refuses(const struct weir__part *p)
 {
     struct weir_verdict one;
 
     if (!weir__meter_guards(p->meter))
         return false;
-    weir__peek(p->meter, p->state, &p->ask, &one);
+    weir__meter_peek(p->meter, p->state, &p->ask, &one);
     return !one.allowed;
 }
 
 void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict *v)
 {
     if (n == 1 && !part->meter->term.shadow) {
-        weir__take(part->meter, part->state, &part->ask, v);
+        weir__meter_take(part->meter, part->state, &part->ask, v);
         v->which = v->allowed ? -1 : 0;
         if (part->own)
             *part->own = *v;
@@ -186,14 +186,14 @@ void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict
     }
     weir__decide_peek(part, n, v);
     for (int i = 0; i < n; i++) {
-        struct weir__ask ask = part[i].ask;
+        struct weir__attempt ask = part[i].ask;
         struct weir_verdict one;
 
         if (!v->allowed)
             ask.patience_ns = 0; /* nobody will wait for it */
-        if (!v->allowed && !part[i].meter->term.count_denied && !refuses(&part[i]))
+        if (!v->allowed && !part[i].meter->term.count_denied && !decide_refuses(&part[i]))
             continue;
-        weir__take(part[i].meter, part[i].state, &ask, &one);
+        weir__meter_take(part[i].meter, part[i].state, &ask, &one);
         if (part[i].own)
             *part[i].own = one;
     }

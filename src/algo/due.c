@@ -36,21 +36,21 @@
 #define BEHIND_BITS 34
 
 /* x to its highest BEHIND_BITS binary digits: a number of those, and by how many it is shifted. */
-static int behind_shift(int64_t x)
+static int due_behind_shift(int64_t x)
 {
     const int bits = 64 - __builtin_clzll((uint64_t)x);
 
     return bits > BEHIND_BITS ? bits - BEHIND_BITS : 0;
 }
 
-static int64_t cut(int64_t x)
+static int64_t due_cut(int64_t x)
 {
-    return x >> behind_shift(x) << behind_shift(x);
+    return x >> due_behind_shift(x) << due_behind_shift(x);
 }
 
 uint64_t weir__due_behind_word(const struct weir__meter *m, int64_t behind_ns)
 {
-    const int shift = behind_shift(behind_ns);
+    const int shift = due_behind_shift(behind_ns);
     const int64_t code = (int64_t)shift << BEHIND_BITS | behind_ns >> shift;
 
     return weir__state_word(code, m->version) | WEIR__STATE_FLAG | m->mark;
@@ -58,7 +58,7 @@ uint64_t weir__due_behind_word(const struct weir__meter *m, int64_t behind_ns)
 
 /* In a file anybody may have written the digits: what is too much to be is nothing, and the step is waited
  * out. */
-static int64_t behind_of(int64_t digits, int64_t shift)
+static int64_t due_behind_of(int64_t digits, int64_t shift)
 {
     return shift <= 63 - BEHIND_BITS && digits <= INT64_MAX >> shift ? digits << shift : 0;
 }
@@ -71,7 +71,7 @@ struct weir__due weir__due_load_marked(const struct weir__meter *m, const struct
     if (s->word & WEIR__STATE_FLAG)
         return (struct weir__due){.ns = s->fresh_ns,
                                   .blurred = true,
-                                  .behind_ns = behind_of(digits, part >> BEHIND_BITS)};
+                                  .behind_ns = due_behind_of(digits, part >> BEHIND_BITS)};
     return (struct weir__due){
         .ns = s->fresh_ns, .rem = part < m->term.count ? part : 0, .reserved = true};
 }
@@ -82,7 +82,7 @@ void weir__due_step_back(const struct weir__meter *m, struct weir__state *s, int
 
     if (d.blurred || d.reserved || !weir__due_after(d, m->zero))
         return;
-    d.behind_ns = cut(d.ns - now_ns - m->most_ns);
+    d.behind_ns = due_cut(d.ns - now_ns - m->most_ns);
     weir__due_store(m, s, d);
 }
 
@@ -111,10 +111,10 @@ static struct weir__due due_for(const struct weir__meter *m, struct weir__due d,
 
 /* By the second due time. A reservation of a token bucket would bring it further ahead than M: it is
  * not made by that. Those of the others are within it. */
-static void judge_behind(const struct weir__meter *m, struct weir__due *low,
-                         const struct weir__ask *a, struct weir_verdict *v)
+static void due_judge_behind(const struct weir__meter *m, struct weir__due *low,
+                             const struct weir__attempt *a, struct weir_verdict *v)
 {
-    struct weir__ask ask = *a;
+    struct weir__attempt ask = *a;
 
     if (m->term.algorithm == WEIR_TOKEN_BUCKET)
         ask.patience_ns = 0;
@@ -123,14 +123,14 @@ static void judge_behind(const struct weir__meter *m, struct weir__due *low,
 }
 
 /* A token bucket whose caller waits long enough for D reserves by that, as if nothing had happened. */
-static bool reserves_by_d(const struct weir__meter *m, const struct weir__ask *a)
+static bool due_reserves_by_d(const struct weir__meter *m, const struct weir__attempt *a)
 {
     return m->term.algorithm == WEIR_TOKEN_BUCKET && a->patience_ns > 0;
 }
 
 /* A refused one may pass by the second due time; or once the clock has caught up, by D. */
-static int64_t retry_behind(const struct weir__meter *m, struct weir__due d,
-                            const struct weir__ask *a)
+static int64_t due_retry_behind(const struct weir__meter *m, struct weir__due d,
+                                const struct weir__attempt *a)
 {
     const int64_t caught_up_in = d.ns - a->now_ns - m->most_ns;
     struct weir__due low = weir__due_at(d.ns - d.behind_ns), high = weir__due_at(d.ns);
@@ -138,9 +138,9 @@ static int64_t retry_behind(const struct weir__meter *m, struct weir__due d,
     struct weir_verdict by_low, by_d;
 
     uncounted.term.count_denied = false; /* it has been counted */
-    judge_behind(&uncounted, &low, a, &by_low);
+    due_judge_behind(&uncounted, &low, a, &by_low);
     m->algo->judge(&uncounted, &high, a, &by_d);
-    if (!reserves_by_d(m, a))
+    if (!due_reserves_by_d(m, a))
         by_d.retry_after_ns = weir__max(caught_up_in, by_d.retry_after_ns);
     if (by_low.retry_after_ns >= caught_up_in)
         return by_d.retry_after_ns;
@@ -148,7 +148,7 @@ static int64_t retry_behind(const struct weir__meter *m, struct weir__due d,
 }
 
 struct weir__due weir__due_decide_behind(const struct weir__meter *m, struct weir__due d,
-                                         const struct weir__ask *a, struct weir_verdict *v)
+                                         const struct weir__attempt *a, struct weir_verdict *v)
 {
     struct weir__due low = due_for(m, d, a->now_ns);
 
@@ -159,10 +159,10 @@ struct weir__due weir__due_decide_behind(const struct weir__meter *m, struct wei
         return after.ns == d.ns && after.rem == 0 ? d : after;
     }
     if (a->cost == 0)
-        weir__grant(v, 0);
+        weir__verdict_grant(v, 0);
     else
-        judge_behind(m, &low, a, v);
-    if (!v->allowed && reserves_by_d(m, a)) {
+        due_judge_behind(m, &low, a, v);
+    if (!v->allowed && due_reserves_by_d(m, a)) {
         struct weir_verdict by_d;
         const struct weir__due after =
             weir__due_decide(m, weir__due_at(d.ns), a, &by_d, m->algo->judge, m->algo->remaining);
@@ -175,9 +175,9 @@ struct weir__due weir__due_decide_behind(const struct weir__meter *m, struct wei
     }
     if (v->allowed && a->cost > 0)
         d.ns = weir__due_add(m, weir__due_at(d.ns), weir__due_price(m, a->cost)).ns;
-    d.behind_ns = cut(d.ns - low.ns);
+    d.behind_ns = due_cut(d.ns - low.ns);
     if (!v->allowed && v->retry_after_ns > 0)
-        v->retry_after_ns = retry_behind(m, d, a);
+        v->retry_after_ns = due_retry_behind(m, d, a);
     v->limit = m->limit;
     v->remaining = m->algo->remaining(m, due_for(m, d, a->now_ns), a->now_ns);
     v->reset_after_ns = d.ns - a->now_ns;
@@ -185,7 +185,7 @@ struct weir__due weir__due_decide_behind(const struct weir__meter *m, struct wei
 }
 
 void weir__due_peek(const struct weir__meter *m, const struct weir__state *s,
-                    const struct weir__ask *a, struct weir_verdict *v)
+                    const struct weir__attempt *a, struct weir_verdict *v)
 {
     (void)weir__due_decide(m, weir__due_load(m, s), a, v, m->algo->judge, m->algo->remaining);
 }
@@ -228,7 +228,7 @@ int64_t weir__due_lower(const struct weir__meter *m, struct weir__due *d, int64_
 }
 
 /* Whether a reservation may still wait to act: behind a full bucket, or behind a delay. */
-static bool waits(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
+static bool due_waits(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
 {
     const bool leaks = m->term.algorithm == WEIR_LEAKY_BUCKET;
 
@@ -238,8 +238,8 @@ static bool waits(const struct weir__meter *m, struct weir__due d, int64_t now_n
 }
 
 /* Of a key that is behind: both due times are lowered alike. */
-static int64_t refund_behind(const struct weir__meter *m, struct weir__state *s, struct weir__due d,
-                             int64_t n, int64_t now_ns)
+static int64_t due_refund_behind(const struct weir__meter *m, struct weir__state *s,
+                                 struct weir__due d, int64_t n, int64_t now_ns)
 {
     const struct weir__due before = due_for(m, d, now_ns);
     struct weir__due after = before;
@@ -258,12 +258,12 @@ int64_t weir__due_refund(const struct weir__meter *m, struct weir__state *s, int
                          int64_t now_ns)
 {
     const struct weir__due before = weir__due_load(m, s);
-    const bool waiting = waits(m, before, now_ns);
+    const bool waiting = due_waits(m, before, now_ns);
     struct weir__due after = before;
     const int64_t events = weir__due_lower(m, &after, n, weir__due_base(m->zero, now_ns));
 
     if (before.behind_ns > 0)
-        return refund_behind(m, s, before, n, now_ns);
+        return due_refund_behind(m, s, before, n, now_ns);
     after.blurred = before.blurred || waiting;
     after.reserved = before.reserved;
     if (weir__due_after(before, after))
@@ -330,8 +330,8 @@ struct weir__due weir__due_of_units(const struct weir__meter *m, weir__u128 unit
 }
 
 /* The events owed at the change carry over: D - C scales by T_new/T_old. */
-static struct weir__due carried_over(const struct weir__meter *from, const struct weir__meter *to,
-                                     struct weir__due d)
+static struct weir__due due_carried_over(const struct weir__meter *from,
+                                         const struct weir__meter *to, struct weir__due d)
 {
     const int64_t at = to->changed_ns;
     const weir__u128 big = (weir__u128)1 << 120;
@@ -343,35 +343,35 @@ static struct weir__due carried_over(const struct weir__meter *from, const struc
     units = weir__wide_mul_div_ceil(weir__due_units(from, d, at), weir__wide(to->term.period_ns),
                                     weir__wide(from->term.period_ns), big);
     after = weir__due_of_units(to, units, at);
-    after.blurred = d.blurred || waits(from, d, at);
+    after.blurred = d.blurred || due_waits(from, d, at);
     after.reserved = d.reserved || after.ns - at > to->most_ns; /* more than the new limit lets */
     return after;
 }
 
 /* Both due times of a key that is behind carry over; if the new limit has no room for two, the later. */
-static struct weir__due carried(const struct weir__meter *from, const struct weir__meter *to,
-                                struct weir__due d)
+static struct weir__due due_carried(const struct weir__meter *from, const struct weir__meter *to,
+                                    struct weir__due d)
 {
     struct weir__due high, low;
 
     if (d.behind_ns == 0 || d.ns <= to->changed_ns)
-        return carried_over(from, to, d);
-    high = carried_over(from, to, weir__due_at(d.ns));
-    low = carried_over(from, to, weir__due_at(d.ns - d.behind_ns));
+        return due_carried_over(from, to, d);
+    high = due_carried_over(from, to, weir__due_at(d.ns));
+    low = due_carried_over(from, to, weir__due_at(d.ns - d.behind_ns));
     high = (struct weir__due){.ns = high.ns, .blurred = true};
     if (to->mark != 0 && high.ns > low.ns)
-        high.behind_ns = cut(high.ns - low.ns);
+        high.behind_ns = due_cut(high.ns - low.ns);
     return high;
 }
 
 void weir__due_change(const struct weir__meter *from, const struct weir__meter *to,
                       struct weir__state *s)
 {
-    weir__due_store(to, s, carried(from, to, weir__due_load(from, s)));
+    weir__due_store(to, s, due_carried(from, to, weir__due_load(from, s)));
 }
 
 void weir__due_change_zero(const struct weir__meter *from, struct weir__meter *to)
 {
-    to->zero = carried(from, to, from->zero);
+    to->zero = due_carried(from, to, from->zero);
     to->zero.blurred = to->zero.reserved = false;
 }

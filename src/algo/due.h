@@ -210,7 +210,7 @@ static inline void weir__due_store(const struct weir__meter *m, struct weir__sta
                                    struct weir__due d)
 {
     if (!weir__due_after(d, m->zero)) {
-        weir__reset(s);
+        weir__state_reset(s);
         return;
     }
     s->fresh_ns = d.ns;
@@ -224,17 +224,17 @@ static inline void weir__due_store(const struct weir__meter *m, struct weir__sta
 
 /* The same for a key whose clock has stepped back. */
 struct weir__due weir__due_decide_behind(const struct weir__meter *m, struct weir__due d,
-                                         const struct weir__ask *a, struct weir_verdict *v);
+                                         const struct weir__attempt *a, struct weir_verdict *v);
 
 static inline struct weir__due weir__due_decide(const struct weir__meter *m, struct weir__due d,
-                                                const struct weir__ask *a, struct weir_verdict *v,
-                                                weir__due_judge *judge,
+                                                const struct weir__attempt *a,
+                                                struct weir_verdict *v, weir__due_judge *judge,
                                                 weir__due_remaining *remaining)
 {
     if (__builtin_expect(d.behind_ns > 0, 0))
         return weir__due_decide_behind(m, d, a, v);
     if (a->cost == 0)
-        weir__grant(v, 0);
+        weir__verdict_grant(v, 0);
     else
         judge(m, &d, a, v);
     v->limit = m->limit;
@@ -244,7 +244,7 @@ static inline struct weir__due weir__due_decide(const struct weir__meter *m, str
 }
 
 static inline void weir__due_take(const struct weir__meter *m, struct weir__state *s,
-                                  const struct weir__ask *a, struct weir_verdict *v,
+                                  const struct weir__attempt *a, struct weir_verdict *v,
                                   weir__due_judge *judge, weir__due_remaining *remaining)
 {
     const struct weir__due before = weir__due_load(m, s);
@@ -258,7 +258,7 @@ static inline void weir__due_take(const struct weir__meter *m, struct weir__stat
 
 /* peek for all of them, by the judge and the remaining of their row. */
 void weir__due_peek(const struct weir__meter *m, const struct weir__state *s,
-                    const struct weir__ask *a, struct weir_verdict *v);
+                    const struct weir__attempt *a, struct weir_verdict *v);
 
 /* The default patience of those whose callers wait. */
 int64_t weir__wait_forever(const struct weir__meter *m);

@@ -27,36 +27,38 @@
  */
 #include "algo/algo.h"
 
-struct window {
+struct fixed_window_view {
     int64_t end_ns; /* 0: none is open */
     int64_t used;
     bool copied; /* of several keys: invariant (4) */
 };
 
-static void prepare(struct weir__meter *m)
+static void fixed_window_prepare(struct weir__meter *m)
 {
     m->limit = m->term.count;
 }
 
-static struct window load(const struct weir__state *s, int64_t now_ns)
+static struct fixed_window_view fixed_window_load(const struct weir__state *s, int64_t now_ns)
 {
     if (s->fresh_ns <= now_ns)
-        return (struct window){0};
-    return (struct window){s->fresh_ns, weir__state_part(s), weir__is_copied(s)};
+        return (struct fixed_window_view){0};
+    return (struct fixed_window_view){s->fresh_ns, weir__state_part(s), weir__state_is_copied(s)};
 }
 
-static void store(const struct weir__meter *m, struct weir__state *s, struct window w)
+static void fixed_window_store(const struct weir__meter *m, struct weir__state *s,
+                               struct fixed_window_view w)
 {
     if (w.used == 0 && m->term.align == WEIR_ALIGN_CLOCK) {
-        weir__reset(s);
+        weir__state_reset(s);
         return;
     }
     s->fresh_ns = w.end_ns;
     s->word = weir__state_word(w.used, m->version) | (w.copied ? WEIR__STATE_FLAG : 0);
 }
 
-static struct window charged(const struct weir__meter *m, struct window w,
-                             const struct weir__ask *a)
+static struct fixed_window_view fixed_window_charged(const struct weir__meter *m,
+                                                     struct fixed_window_view w,
+                                                     const struct weir__attempt *a)
 {
     const int64_t first_end = a->now_ns + m->term.period_ns;
     const int64_t end = m->term.align == WEIR_ALIGN_CLOCK ? a->edge_ns : first_end;
@@ -67,63 +69,66 @@ static struct window charged(const struct weir__meter *m, struct window w,
     return w;
 }
 
-static struct window decide(const struct weir__meter *m, struct window w, const struct weir__ask *a,
-                            struct weir_verdict *v)
+static struct fixed_window_view fixed_window_decide(const struct weir__meter *m,
+                                                    struct fixed_window_view w,
+                                                    const struct weir__attempt *a,
+                                                    struct weir_verdict *v)
 {
     const bool allowed = a->cost == 0 || a->cost <= m->limit - w.used;
 
     if (a->cost > 0 && (allowed || m->term.count_denied))
-        w = charged(m, w, a);
+        w = fixed_window_charged(m, w, a);
     if (allowed)
-        weir__grant(v, 0);
+        weir__verdict_grant(v, 0);
     else if (a->cost > m->limit)
-        weir__refuse(v, WEIR_TOO_BIG, -1);
+        weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
     else
-        weir__refuse(v, WEIR_LIMITED, w.end_ns - a->now_ns);
+        weir__verdict_refuse(v, WEIR_LIMITED, w.end_ns - a->now_ns);
     v->limit = m->limit;
     v->remaining = weir__max(0, m->limit - w.used);
     v->reset_after_ns = w.end_ns > 0 ? w.end_ns - a->now_ns : 0;
     return w;
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void fixed_window_take(const struct weir__meter *m, struct weir__state *s,
+                              const struct weir__attempt *a, struct weir_verdict *v)
 {
-    const struct window before = load(s, a->now_ns);
-    const struct window after = decide(m, before, a, v);
+    const struct fixed_window_view before = fixed_window_load(s, a->now_ns);
+    const struct fixed_window_view after = fixed_window_decide(m, before, a, v);
 
     if (after.used != before.used || after.end_ns != before.end_ns)
-        store(m, s, after);
+        fixed_window_store(m, s, after);
 }
 
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
+static void fixed_window_peek(const struct weir__meter *m, const struct weir__state *s,
+                              const struct weir__attempt *a, struct weir_verdict *v)
 {
-    (void)decide(m, load(s, a->now_ns), a, v);
+    (void)fixed_window_decide(m, fixed_window_load(s, a->now_ns), a, v);
 }
 
-static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
+static int64_t fixed_window_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                                   int64_t now_ns)
 {
-    struct window w = load(s, now_ns);
+    struct fixed_window_view w = fixed_window_load(s, now_ns);
     const int64_t back = weir__min(n, w.used);
 
     if (back > 0) {
         w.used -= back;
-        store(m, s, w);
+        fixed_window_store(m, s, w);
     }
     return back;
 }
 
 /* What was used in a window that is open at the change stays used, no longer than the new limit
  * would have kept an event of that moment. */
-static void change(const struct weir__meter *from, const struct weir__meter *to,
-                   struct weir__state *s)
+static void fixed_window_change(const struct weir__meter *from, const struct weir__meter *to,
+                                struct weir__state *s)
 {
     const int64_t at = to->changed_ns;
-    struct window w = load(s, at);
+    struct fixed_window_view w = fixed_window_load(s, at);
 
     if (w.end_ns == 0) {
-        weir__reset(s);
+        weir__state_reset(s);
         return;
     }
     if (to->term.align == WEIR_ALIGN_CLOCK)
@@ -134,50 +139,54 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
         w.end_ns = weir__add_sat(w.end_ns, to->term.period_ns - from->term.period_ns);
     else /* where a clock window began is not kept: at the change, at the latest */
         w.end_ns = at + to->term.period_ns;
-    store(to, s, w);
+    fixed_window_store(to, s, w);
 }
 
-static void join(const struct weir__meter *m, struct weir__state *into,
-                 const struct weir__state *from, int64_t now_ns)
+static void fixed_window_join(const struct weir__meter *m, struct weir__state *into,
+                              const struct weir__state *from, int64_t now_ns)
 {
-    const struct window a = load(into, now_ns), b = load(from, now_ns);
-    const struct window both = {weir__max(a.end_ns, b.end_ns), weir__max(a.used, b.used), true};
+    const struct fixed_window_view a = fixed_window_load(into, now_ns),
+                                   b = fixed_window_load(from, now_ns);
+    const struct fixed_window_view both = {weir__max(a.end_ns, b.end_ns), weir__max(a.used, b.used),
+                                           true};
 
     if (both.end_ns == 0)
-        weir__reset(into);
+        weir__state_reset(into);
     else
-        store(m, into, both);
+        fixed_window_store(m, into, both);
 }
 
-static uint32_t share(const struct weir__meter *m, struct weir__state head, int64_t now_ns)
+static uint32_t fixed_window_share(const struct weir__meter *m, struct weir__state head,
+                                   int64_t now_ns)
 {
-    return weir__in_1024ths(weir__min(load(&head, now_ns).used, m->limit), m->limit);
+    return weir__in_1024ths(weir__min(fixed_window_load(&head, now_ns).used, m->limit), m->limit);
 }
 
 /* No clock window that holds now ends later; on one day of the year a day has 25 hours. */
-static int64_t latest_end(const struct weir__meter *m, int64_t now_ns)
+static int64_t fixed_window_latest_end(const struct weir__meter *m, int64_t now_ns)
 {
     const int64_t more = m->term.calendar == WEIR_DURATION ? 0 : 3600 * WEIR__NS_PER_S;
 
     return weir__add_sat(now_ns, m->term.period_ns + more);
 }
 
-static void owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
-                    int64_t edge_ns)
+static void fixed_window_owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                                 int64_t edge_ns)
 {
-    const int64_t end = edge_ns > 0 ? edge_ns : latest_end(m, now_ns);
+    const int64_t end = edge_ns > 0 ? edge_ns : fixed_window_latest_end(m, now_ns);
 
-    store(m, s, (struct window){weir__max(s->fresh_ns, end), m->limit, true});
+    fixed_window_store(m, s,
+                       (struct fixed_window_view){weir__max(s->fresh_ns, end), m->limit, true});
 }
 
 const struct weir__algo weir__fixed_window = {
-    .prepare = prepare,
+    .prepare = fixed_window_prepare,
     .state_bytes = sizeof(struct weir__state),
-    .take = take,
-    .peek = peek,
-    .refund = refund,
-    .change = change,
-    .join = join,
-    .share = share,
-    .owe_all = owe_all,
+    .take = fixed_window_take,
+    .peek = fixed_window_peek,
+    .refund = fixed_window_refund,
+    .change = fixed_window_change,
+    .join = fixed_window_join,
+    .share = fixed_window_share,
+    .owe_all = fixed_window_owe_all,
 };

@@ -39,7 +39,7 @@ static inline void weir__flight_prepare(struct weir__meter *m)
 /* The answer of a limit that is in force: true if `cost` enters. `s` is the state as it is at now
  * (all zero: a new key). */
 static inline bool weir__flight_judge(const struct weir__meter *m, const struct weir__state *s,
-                                      int64_t limit, const struct weir__ask *a,
+                                      int64_t limit, const struct weir__attempt *a,
                                       struct weir_verdict *v)
 {
     const int64_t held = weir__state_part(s);
@@ -48,11 +48,11 @@ static inline bool weir__flight_judge(const struct weir__meter *m, const struct 
     const int64_t after = allowed ? held + a->cost : held;
 
     if (allowed)
-        weir__grant(v, 0);
+        weir__verdict_grant(v, 0);
     else if (a->cost > m->term.most)
-        weir__refuse(v, WEIR_TOO_BIG, -1);
+        weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
     else
-        weir__refuse(v, WEIR_OVERLOAD, 0);
+        weir__verdict_refuse(v, WEIR_OVERLOAD, 0);
     v->limit = limit;
     v->remaining = weir__max(0, limit - after);
     v->reset_after_ns = after > 0 ? WEIR_FOREVER : weir__max(0, s->fresh_ns - a->now_ns);
@@ -61,12 +61,12 @@ static inline bool weir__flight_judge(const struct weir__meter *m, const struct 
 
 /* held + cost <= WEIR__COUNTER_MAX: whoever judged saw to it. */
 static inline void weir__flight_enter(const struct weir__meter *m, struct weir__state *s,
-                                      const struct weir__ask *a)
+                                      const struct weir__attempt *a)
 {
     const int64_t held = weir__state_part(s);
 
     if (held == 0)
-        s->fresh_ns = weir__held_ns(a->dice);
+        s->fresh_ns = weir__never_ns(a->random);
     s->word = weir__state_word(held + a->cost, m->version);
 }
 

@@ -41,30 +41,30 @@ struct gradient_state {
 };
 static_assert(sizeof(struct gradient_state) == 40, "as the reference says");
 
-static int64_t within(const struct weir__meter *m, int64_t limit)
+static int64_t gradient_clamp(const struct weir__meter *m, int64_t limit)
 {
     const int64_t least = weir__max(1, m->term.least) * WEIR__MILLIONTHS;
 
     return weir__max(least, weir__min(limit, m->term.most * WEIR__MILLIONTHS));
 }
 
-static struct gradient_state load(const struct weir__meter *m, const struct weir__state *s,
-                                  int64_t now_ns)
+static struct gradient_state gradient_load(const struct weir__meter *m, const struct weir__state *s,
+                                           int64_t now_ns)
 {
     struct gradient_state x;
 
     if (weir__flight_is_new(s, now_ns))
         return (struct gradient_state){.limit = m->limit * WEIR__MILLIONTHS};
     x = *(const struct gradient_state *)s;
-    x.limit = within(m, x.limit);
+    x.limit = gradient_clamp(m, x.limit);
     weir__average_mend(&x.average);
     return x;
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void gradient_take(const struct weir__meter *m, struct weir__state *s,
+                          const struct weir__attempt *a, struct weir_verdict *v)
 {
-    struct gradient_state x = load(m, s, a->now_ns);
+    struct gradient_state x = gradient_load(m, s, a->now_ns);
 
     if (!weir__flight_judge(m, &x.head, x.limit / WEIR__MILLIONTHS, a, v) || a->cost == 0)
         return;
@@ -72,10 +72,10 @@ static void take(const struct weir__meter *m, struct weir__state *s, const struc
     *(struct gradient_state *)s = x;
 }
 
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
+static void gradient_peek(const struct weir__meter *m, const struct weir__state *s,
+                          const struct weir__attempt *a, struct weir_verdict *v)
 {
-    const struct gradient_state x = load(m, s, a->now_ns);
+    const struct gradient_state x = gradient_load(m, s, a->now_ns);
 
     (void)weir__flight_judge(m, &x.head, x.limit / WEIR__MILLIONTHS, a, v);
 }
@@ -92,7 +92,7 @@ static int64_t times_gradient(int64_t limit, int64_t usual, int64_t took)
                      weir__wide(2 * took));
 }
 
-static void learn_latency(const struct weir__meter *m, struct gradient_state *x, int64_t took_ns)
+static void gradient_learn(const struct weir__meter *m, struct gradient_state *x, int64_t took_ns)
 {
     const int64_t took = weir__latency(took_ns);
     const int64_t usual = weir__average_add(&x->average, LONG_WINDOW, took);
@@ -103,51 +103,52 @@ static void learn_latency(const struct weir__meter *m, struct gradient_state *x,
         x->average.value = weir__div_round(x->average.value * 19, 20); /* < 2^58 x 19 */
     if (held * 2 * WEIR__MILLIONTHS < x->limit)                        /* held < 2^40 */
         return;
-    x->limit =
-        within(m, weir__div_round(4 * x->limit + times_gradient(x->limit, usual, took) + QUEUE, 5));
+    x->limit = gradient_clamp(
+        m, weir__div_round(4 * x->limit + times_gradient(x->limit, usual, took) + QUEUE, 5));
 }
 
-static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
+static void gradient_leave(const struct weir__meter *m, struct weir__state *s,
+                           const struct weir__leaving *l)
 {
-    struct gradient_state x = load(m, s, l->now_ns);
+    struct gradient_state x = gradient_load(m, s, l->now_ns);
     const int64_t took_ns = weir__flight_took(l);
 
     if (weir__flight_is_new(s, l->now_ns))
         return;
     if (l->how == WEIR_DROP)
-        x.limit = within(m, weir__div_round(x.limit * 9, 10)); /* limit <= 10^18 */
+        x.limit = gradient_clamp(m, weir__div_round(x.limit * 9, 10)); /* limit <= 10^18 */
     else if (l->how == WEIR_SUCCESS && took_ns > 0)
-        learn_latency(m, &x, took_ns);
+        gradient_learn(m, &x, took_ns);
     *(struct gradient_state *)s = x;
     weir__flight_leave(m, s, l->cost, l->now_ns + WEIR__IDLE_NS);
 }
 
-static void view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
-                 struct weir_view *out)
+static void gradient_view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
+                          struct weir_view *out)
 {
-    const struct gradient_state x = load(m, s, now_ns);
+    const struct gradient_state x = gradient_load(m, s, now_ns);
 
     weir__flight_view(&x.head, x.limit / WEIR__MILLIONTHS, out);
 }
 
 /* What is in flight stays so; what was learned stays as far as the new bounds allow. */
-static void change(const struct weir__meter *from, const struct weir__meter *to,
-                   struct weir__state *s)
+static void gradient_change(const struct weir__meter *from, const struct weir__meter *to,
+                            struct weir__state *s)
 {
     struct gradient_state *x = (struct gradient_state *)s;
 
     (void)from;
-    x->limit = within(to, x->limit);
+    x->limit = gradient_clamp(to, x->limit);
     s->word = weir__state_word(weir__state_part(s), to->version);
 }
 
 const struct weir__algo weir__gradient = {
     .prepare = weir__flight_prepare,
     .state_bytes = sizeof(struct gradient_state),
-    .take = take,
-    .peek = peek,
-    .leave = leave,
-    .view = view,
+    .take = gradient_take,
+    .peek = gradient_peek,
+    .leave = gradient_leave,
+    .view = gradient_view,
     .birth = weir__flight_birth,
-    .change = change,
+    .change = gradient_change,
 };

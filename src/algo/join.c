@@ -23,17 +23,17 @@
  */
 #include "algo/algo.h"
 
-void weir__join(const struct weir__meter *m, struct weir__state *into, struct weir__state *from,
-                int64_t now_ns)
+void weir__meter_join(const struct weir__meter *m, struct weir__state *into,
+                      struct weir__state *from, int64_t now_ns)
 {
     assert(m->algo->join);
-    weir__touch(m, into, now_ns);
-    weir__touch(m, from, now_ns);
+    weir__meter_touch(m, into, now_ns);
+    weir__meter_touch(m, from, now_ns);
     m->algo->join(m, into, from, now_ns);
-    weir__mark_copied(m, into);
+    weir__meter_mark_copied(m, into);
 }
 
-void weir__mark_copied(const struct weir__meter *m, struct weir__state *s)
+void weir__meter_mark_copied(const struct weir__meter *m, struct weir__state *s)
 {
     if (s->fresh_ns == 0 || !m->algo->join)
         return;
@@ -43,22 +43,22 @@ void weir__mark_copied(const struct weir__meter *m, struct weir__state *s)
         s->word |= WEIR__STATE_FLAG;
 }
 
-uint32_t weir__share(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+uint32_t weir__meter_share(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
 {
     if (s->fresh_ns == 0 || s->fresh_ns <= now_ns)
         return 0;
     return m->algo->share ? m->algo->share(m, *s, now_ns) : UINT32_MAX;
 }
 
-void weir__owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
-                   int64_t edge_ns)
+void weir__meter_owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                         int64_t edge_ns)
 {
     if (!m->algo->owe_all) {
-        weir__reset(s);
+        weir__state_reset(s);
         return;
     }
     if (s->fresh_ns < 0) /* no time: damage */
         s->fresh_ns = 0;
     m->algo->owe_all(m, s, now_ns, edge_ns);
-    weir__mark_copied(m, s);
+    weir__meter_mark_copied(m, s);
 }

@@ -23,7 +23,7 @@
  */
 #include "algo/due.h"
 
-static void prepare(struct weir__meter *m)
+static void leaky_bucket_prepare(struct weir__meter *m)
 {
     m->limit = m->term.burst;
     m->full = weir__due_price_of(m, m->term.burst);
@@ -32,7 +32,7 @@ static void prepare(struct weir__meter *m)
         m->delay = weir__due_price_of(m, m->term.delay);
 }
 
-static int64_t delay_of(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
+static int64_t leaky_bucket_delay(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
 {
     if (m->term.delay == WEIR_NONE)
         return 0;
@@ -40,23 +40,23 @@ static int64_t delay_of(const struct weir__meter *m, struct weir__due d, int64_t
 }
 
 /* How far the event would stand over the brim; at most 0 if it fits. */
-static int64_t overflow_of(const struct weir__meter *m, struct weir__due d,
-                           const struct weir__ask *a)
+static int64_t leaky_bucket_overflow(const struct weir__meter *m, struct weir__due d,
+                                     const struct weir__attempt *a)
 {
     return weir__due_wait(m, weir__due_base(d, a->now_ns), weir__due_price(m, a->cost), a->now_ns);
 }
 
-static inline void judge(const struct weir__meter *m, struct weir__due *d,
-                         const struct weir__ask *a, struct weir_verdict *v)
+static inline void leaky_bucket_judge(const struct weir__meter *m, struct weir__due *d,
+                                      const struct weir__attempt *a, struct weir_verdict *v)
 {
     const struct weir__due after =
         weir__due_add(m, weir__due_base(*d, a->now_ns), weir__due_price(m, a->cost));
     int64_t patience = weir__due_patience(after, a->patience_ns);
-    const int64_t delay = delay_of(m, *d, a->now_ns);
+    const int64_t delay = leaky_bucket_delay(m, *d, a->now_ns);
     const bool fits = a->cost <= m->term.burst;
 
-    if (fits && overflow_of(m, *d, a) <= 0 && delay <= patience) {
-        weir__grant(v, delay);
+    if (fits && leaky_bucket_overflow(m, *d, a) <= 0 && delay <= patience) {
+        weir__verdict_grant(v, delay);
         *d = after;
         return;
     }
@@ -65,24 +65,26 @@ static inline void judge(const struct weir__meter *m, struct weir__due *d,
         patience = weir__due_patience(weir__due_add(m, *d, weir__due_price(m, a->cost)), patience);
     }
     if (fits)
-        weir__refuse(v, WEIR_LIMITED,
-                     weir__max(overflow_of(m, *d, a), delay_of(m, *d, a->now_ns) - patience));
+        weir__verdict_refuse(v, WEIR_LIMITED,
+                             weir__max(leaky_bucket_overflow(m, *d, a),
+                                       leaky_bucket_delay(m, *d, a->now_ns) - patience));
     else
-        weir__refuse(v, WEIR_TOO_BIG, -1);
+        weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
 }
 
-static int64_t remaining(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
+static int64_t leaky_bucket_remaining(const struct weir__meter *m, struct weir__due d,
+                                      int64_t now_ns)
 {
-    return delay_of(m, d, now_ns) > 0 ? 0 : weir__due_room(m, d, now_ns);
+    return leaky_bucket_delay(m, d, now_ns) > 0 ? 0 : weir__due_room(m, d, now_ns);
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void leaky_bucket_take(const struct weir__meter *m, struct weir__state *s,
+                              const struct weir__attempt *a, struct weir_verdict *v)
 {
-    weir__due_take(m, s, a, v, judge, remaining);
+    weir__due_take(m, s, a, v, leaky_bucket_judge, leaky_bucket_remaining);
 }
 
-static int64_t default_patience(const struct weir__meter *m)
+static int64_t leaky_bucket_patience(const struct weir__meter *m)
 {
     return m->term.delay == WEIR_NONE ? 0 : WEIR_FOREVER;
 }
@@ -90,7 +92,8 @@ static int64_t default_patience(const struct weir__meter *m)
 /* One who waits is the last if the delay that his water was due, read back from the level, is his
  * own. Act times are rounded up, in which events of less than a nanosecond hide: so one event less
  * must have been due a nanosecond sooner. */
-static bool is_last(const struct weir__meter *m, struct weir__due d, int64_t cost, int64_t act_ns)
+static bool leaky_bucket_is_last(const struct weir__meter *m, struct weir__due d, int64_t cost,
+                                 int64_t act_ns)
 {
     const struct weir__due before = weir__due_sub(m, d, weir__due_price(m, cost));
     const struct weir__due own = weir__due_sub(m, before, m->delay);
@@ -99,22 +102,24 @@ static bool is_last(const struct weir__meter *m, struct weir__due d, int64_t cos
 }
 
 /* Whoever waits found the level above N, and has added an event at least. */
-static bool anybody_waits(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
+static bool leaky_bucket_has_waiters(const struct weir__meter *m, struct weir__due d,
+                                     int64_t now_ns)
 {
     return weir__due_sub(m, weir__due_sub(m, d, m->delay), m->step).ns > now_ns;
 }
 
 /* Whoever came later was told to wait for this one's water to leave, so it is all or nothing: all to
  * one who still waits and is the last, or who acts this very instant while nobody waits. */
-static int64_t cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
-                      int64_t act_ns, int64_t now_ns)
+static int64_t leaky_bucket_cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
+                                   int64_t act_ns, int64_t now_ns)
 {
     struct weir__due d = weir__due_load(m, s);
     int64_t events;
 
     if (m->term.delay == WEIR_NONE || d.blurred || cost > m->term.burst)
         return 0;
-    if (act_ns > now_ns ? !is_last(m, d, cost, act_ns) : anybody_waits(m, d, now_ns))
+    if (act_ns > now_ns ? !leaky_bucket_is_last(m, d, cost, act_ns)
+                        : leaky_bucket_has_waiters(m, d, now_ns))
         return 0;
     events = weir__due_lower(m, &d, cost, weir__due_base(m->zero, now_ns));
     if (events > 0)
@@ -123,18 +128,18 @@ static int64_t cancel(const struct weir__meter *m, struct weir__state *s, int64_
 }
 
 const struct weir__algo weir__leaky_bucket = {
-    .prepare = prepare,
+    .prepare = leaky_bucket_prepare,
     .state_bytes = sizeof(struct weir__state),
-    .default_patience = default_patience,
-    .take = take,
+    .default_patience = leaky_bucket_patience,
+    .take = leaky_bucket_take,
     .peek = weir__due_peek,
     .refund = weir__due_refund,
-    .cancel = cancel,
+    .cancel = leaky_bucket_cancel,
     .change = weir__due_change,
     .change_zero = weir__due_change_zero,
     .join = weir__due_join,
     .share = weir__due_share,
     .owe_all = weir__due_owe_all,
-    .judge = judge,
-    .remaining = remaining,
+    .judge = leaky_bucket_judge,
+    .remaining = leaky_bucket_remaining,
 };

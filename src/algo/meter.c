@@ -35,12 +35,12 @@ static const struct weir__algo *const ALGORITHMS[] = {
     [WEIR_ADAPTIVE_RATE] = &weir__adaptive_rate,
 };
 
-static void init(struct weir__meter *m, const struct weir_term *term, int64_t born_ns)
+static void meter_init(struct weir__meter *m, const struct weir_term *term, int64_t born_ns)
 {
     *m = (struct weir__meter){.algo = ALGORITHMS[term->algorithm],
                               .term = *term,
                               .version = 1,
-                              .born_ns = born_ns,
+                              .created_ns = born_ns,
                               .changed_ns = born_ns,
                               .most_ns = INT64_MAX,
                               .step_ns = INT64_MAX};
@@ -54,7 +54,7 @@ static void init(struct weir__meter *m, const struct weir_term *term, int64_t bo
 void weir__meter_init(struct weir__meter *m, const struct weir_term *term, int64_t born_ns)
 {
     assert(born_ns >= 0 && born_ns <= WEIR__NOW_MAX);
-    init(m, term, born_ns);
+    meter_init(m, term, born_ns);
 }
 
 void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
@@ -63,7 +63,7 @@ void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
     const bool same = older->algo == ALGORITHMS[term->algorithm];
 
     /* Another algorithm is another limit: it is born now. */
-    init(m, term, same ? older->born_ns : changed_ns);
+    meter_init(m, term, same ? older->created_ns : changed_ns);
     m->version = older->version == WEIR__VERSION_MOST ? 1 : older->version + 1;
     m->changed_ns = changed_ns;
     m->older = older;
@@ -74,14 +74,14 @@ void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
 
 struct weir__past weir__meter_past(const struct weir__meter *m)
 {
-    return (struct weir__past){m->version,         m->since,   m->born_ns, m->changed_ns,
+    return (struct weir__past){m->version,         m->since,   m->created_ns, m->changed_ns,
                                m->changed_edge_ns, m->zero.ns, m->zero.rem};
 }
 
 void weir__meter_revive(struct weir__meter *m, const struct weir_term *term,
                         const struct weir__past *past, const struct weir__meter *older)
 {
-    init(m, term, past->born_ns);
+    meter_init(m, term, past->created_ns);
     m->version = past->version;
     m->since = past->since;
     m->changed_ns = past->changed_ns;
@@ -118,7 +118,7 @@ int64_t weir__meter_patience(const struct weir__meter *m)
 
 /* Whether the state was written by one of the versions that could be carried over: versions count
  * up and wrap, so it is their distance that tells. */
-static bool carries_over(const struct weir__meter *m, const struct weir__state *s)
+static bool meter_carries_over(const struct weir__meter *m, const struct weir__state *s)
 {
     const uint32_t version = weir__state_version(s);
     const uint32_t age = (m->version - version) & WEIR__VERSION_MOST;
@@ -136,70 +136,72 @@ static bool is_of_another_limit(const struct weir__meter *m, const struct weir__
     return false;
 }
 
-static void convert(const struct weir__meter *m, struct weir__state *s)
+static void meter_convert(const struct weir__meter *m, struct weir__state *s)
 {
     if (m->older == NULL || s->fresh_ns == 0 || weir__state_version(s) == m->version)
         return;
-    convert(m->older, s); /* as deep as versions are kept */
+    meter_convert(m->older, s); /* as deep as versions are kept */
     if (s->fresh_ns != 0)
         m->algo->change(m->older, m, s);
 }
 
-void weir__bring_up(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)
+void weir__meter_bring_up(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)
 {
     if (s->fresh_ns < 0) /* no verb writes that: there is nothing to carry over */
-        weir__reset(s);
+        weir__state_reset(s);
     else if (m->version & WEIR__VERSION_RATE)
-        weir__bring_up_by_rate(m, s, now_ns);
-    else if (carries_over(m, s))
-        convert(m, s);
+        weir__meter_bring_up_by_rate(m, s, now_ns);
+    else if (meter_carries_over(m, s))
+        meter_convert(m, s);
     else if (is_of_another_limit(m, s))
-        weir__reset(s);
+        weir__state_reset(s);
     else
-        weir__owe_all(m, s, now_ns, 0);
+        weir__meter_owe_all(m, s, now_ns, 0);
     s->word = (s->word & ~WEIR__VERSION_MASK) | m->version;
 }
 
-void weir__peek(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                struct weir_verdict *v)
+void weir__meter_peek(const struct weir__meter *m, struct weir__state *s,
+                      const struct weir__attempt *a, struct weir_verdict *v)
 {
     assert(a->cost >= 0 && a->patience_ns >= 0 && a->now_ns >= 0 && a->now_ns <= WEIR__NOW_MAX);
-    weir__touch(m, s, a->now_ns);
+    weir__meter_touch(m, s, a->now_ns);
     v->which = -1;
     m->algo->peek(m, s, a, v);
 }
 
-int64_t weir__refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
+int64_t weir__meter_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                           int64_t now_ns)
 {
     assert(n >= 0);
-    weir__touch(m, s, now_ns);
+    weir__meter_touch(m, s, now_ns);
     if (s->fresh_ns == 0 || n == 0 || m->algo->refund == NULL)
         return 0;
     return m->algo->refund(m, s, n, now_ns);
 }
 
-int64_t weir__cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
-                     int64_t act_ns, int64_t now_ns)
+int64_t weir__meter_cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
+                           int64_t act_ns, int64_t now_ns)
 {
     assert(cost >= 0);
-    weir__touch(m, s, now_ns);
+    weir__meter_touch(m, s, now_ns);
     if (s->fresh_ns == 0 || cost == 0 || act_ns < now_ns || m->algo->cancel == NULL)
         return 0;
     return m->algo->cancel(m, s, cost, act_ns, now_ns);
 }
 
-void weir__leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
+void weir__meter_leave(const struct weir__meter *m, struct weir__state *s,
+                       const struct weir__leaving *l)
 {
     assert(l->cost >= 0 && l->now_ns >= 0 && l->now_ns <= WEIR__NOW_MAX);
-    weir__touch(m, s, l->now_ns);
+    weir__meter_touch(m, s, l->now_ns);
     if (m->algo->leave && l->cost > 0)
         m->algo->leave(m, s, l);
 }
 
-void weir__view(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
-                struct weir_view *out)
+void weir__meter_view(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                      struct weir_view *out)
 {
-    weir__touch(m, s, now_ns);
+    weir__meter_touch(m, s, now_ns);
     *out = (struct weir_view){WEIR_CLOSED, -1, -1, -1};
     if (m->algo->view)
         m->algo->view(m, s, now_ns, out);

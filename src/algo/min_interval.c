@@ -12,45 +12,46 @@
  */
 #include "algo/due.h"
 
-static void prepare(struct weir__meter *m)
+static void min_interval_prepare(struct weir__meter *m)
 {
     m->limit = 1;
     m->full = m->step;
     weir__due_bound(m, m->full, INT64_MAX);
 }
 
-static inline void judge(const struct weir__meter *m, struct weir__due *d,
-                         const struct weir__ask *a, struct weir_verdict *v)
+static inline void min_interval_judge(const struct weir__meter *m, struct weir__due *d,
+                                      const struct weir__attempt *a, struct weir_verdict *v)
 {
     if (a->cost == 1 && d->ns <= a->now_ns) {
-        weir__grant(v, 0);
+        weir__verdict_grant(v, 0);
         *d = weir__due_add(m, weir__due_at(a->now_ns), m->step);
         return;
     }
     if (m->term.count_denied)
         *d = weir__due_fill(m, *d, 1, a->now_ns);
     if (a->cost > 1)
-        weir__refuse(v, WEIR_TOO_BIG, -1);
+        weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
     else
-        weir__refuse(v, WEIR_LIMITED, d->ns - a->now_ns);
+        weir__verdict_refuse(v, WEIR_LIMITED, d->ns - a->now_ns);
 }
 
-static int64_t remaining(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
+static int64_t min_interval_remaining(const struct weir__meter *m, struct weir__due d,
+                                      int64_t now_ns)
 {
     (void)m;
     return d.ns <= now_ns ? 1 : 0;
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void min_interval_take(const struct weir__meter *m, struct weir__state *s,
+                              const struct weir__attempt *a, struct weir_verdict *v)
 {
-    weir__due_take(m, s, a, v, judge, remaining);
+    weir__due_take(m, s, a, v, min_interval_judge, min_interval_remaining);
 }
 
 const struct weir__algo weir__min_interval = {
-    .prepare = prepare,
+    .prepare = min_interval_prepare,
     .state_bytes = sizeof(struct weir__state),
-    .take = take,
+    .take = min_interval_take,
     .peek = weir__due_peek,
     .refund = weir__due_refund,
     .change = weir__due_change,
@@ -58,6 +59,6 @@ const struct weir__algo weir__min_interval = {
     .join = weir__due_join,
     .share = weir__due_share,
     .owe_all = weir__due_owe_all,
-    .judge = judge,
-    .remaining = remaining,
+    .judge = min_interval_judge,
+    .remaining = min_interval_remaining,
 };

@@ -21,7 +21,7 @@
  */
 #include "algo/due.h"
 
-static void prepare(struct weir__meter *m)
+static void pacer_prepare(struct weir__meter *m)
 {
     const struct weir__span longest = {WEIR__SPAN_MAX, 0};
 
@@ -34,18 +34,18 @@ static void prepare(struct weir__meter *m)
                     weir__add_sat(m->full.ns + (m->full.rem > 0), m->term.max_wait_ns));
     if (m->term.burst > 1)
         m->zero =
-            weir__due_add(m, weir__due_at(m->born_ns), weir__due_price_of(m, m->term.burst - 1));
+            weir__due_add(m, weir__due_at(m->created_ns), weir__due_price_of(m, m->term.burst - 1));
 }
 
-struct turn {
+struct pacer_turn {
     struct weir__due after;
     int64_t wait_ns; /* may be below 0: there is slack */
     int64_t late_ns; /* longer than the caller and the limit will wait, by this much */
     int64_t over_ns; /* further back than the queue reaches, by this much            */
 };
 
-static struct turn turn_of(const struct weir__meter *m, struct weir__due d,
-                           const struct weir__ask *a)
+static struct pacer_turn pacer_turn_of(const struct weir__meter *m, struct weir__due d,
+                                       const struct weir__attempt *a)
 {
     const struct weir__span price = weir__due_price(m, a->cost);
     const struct weir__due base = weir__due_base(d, a->now_ns);
@@ -54,7 +54,7 @@ static struct turn turn_of(const struct weir__meter *m, struct weir__due d,
     const struct weir__due after = weir__due_add(m, base, price);
     const int64_t patience = weir__due_patience(after, a->patience_ns);
 
-    return (struct turn){
+    return (struct pacer_turn){
         .after = after,
         .wait_ns = wait,
         .late_ns = weir__max(0, wait) - weir__min(patience, m->term.max_wait_ns),
@@ -62,46 +62,46 @@ static struct turn turn_of(const struct weir__meter *m, struct weir__due d,
     };
 }
 
-static bool on_time(struct turn t)
+static bool pacer_is_on_time(struct pacer_turn t)
 {
     return t.late_ns <= 0 && t.over_ns <= 0;
 }
 
-static inline void judge(const struct weir__meter *m, struct weir__due *d,
-                         const struct weir__ask *a, struct weir_verdict *v)
+static inline void pacer_judge(const struct weir__meter *m, struct weir__due *d,
+                               const struct weir__attempt *a, struct weir_verdict *v)
 {
-    struct turn t = turn_of(m, *d, a);
+    struct pacer_turn t = pacer_turn_of(m, *d, a);
     const bool queue_full = t.late_ns <= 0;
     bool possible;
 
-    if (on_time(t)) {
-        weir__grant(v, weir__max(0, t.wait_ns));
+    if (pacer_is_on_time(t)) {
+        weir__verdict_grant(v, weir__max(0, t.wait_ns));
         *d = t.after;
         return;
     }
-    possible = on_time(turn_of(m, weir__due_at(a->now_ns), a));
+    possible = pacer_is_on_time(pacer_turn_of(m, weir__due_at(a->now_ns), a));
     if (m->term.count_denied) {
         *d = weir__due_fill(m, *d, a->cost, a->now_ns);
-        t = turn_of(m, *d, a);
+        t = pacer_turn_of(m, *d, a);
     }
     if (possible)
-        weir__refuse(v, queue_full ? WEIR_QUEUE_FULL : WEIR_LIMITED,
-                     weir__max(t.late_ns, t.over_ns));
+        weir__verdict_refuse(v, queue_full ? WEIR_QUEUE_FULL : WEIR_LIMITED,
+                             weir__max(t.late_ns, t.over_ns));
     else
-        weir__refuse(v, WEIR_TOO_BIG, -1);
+        weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void pacer_take(const struct weir__meter *m, struct weir__state *s,
+                       const struct weir__attempt *a, struct weir_verdict *v)
 {
-    weir__due_take(m, s, a, v, judge, weir__due_room);
+    weir__due_take(m, s, a, v, pacer_judge, weir__due_room);
 }
 
 const struct weir__algo weir__pacer = {
-    .prepare = prepare,
+    .prepare = pacer_prepare,
     .state_bytes = sizeof(struct weir__state),
     .default_patience = weir__wait_forever,
-    .take = take,
+    .take = pacer_take,
     .peek = weir__due_peek,
     .refund = weir__due_refund,
     .cancel = weir__due_cancel,
@@ -110,6 +110,6 @@ const struct weir__algo weir__pacer = {
     .join = weir__due_join,
     .share = weir__due_share,
     .owe_all = weir__due_owe_all,
-    .judge = judge,
+    .judge = pacer_judge,
     .remaining = weir__due_room,
 };

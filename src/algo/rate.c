@@ -48,7 +48,7 @@ static uint32_t rate_code(const struct weir_term *t)
            (uint32_t)(cut - SCALE_BITS + BIAS) << (MANTISSA_BITS - 1);
 }
 
-static bool is_a_code(uint32_t code)
+static bool rate_is_code(uint32_t code)
 {
     return (code & ~WEIR__VERSION_RATE) >> (MANTISSA_BITS - 1) <= EXPONENT_MOST;
 }
@@ -74,15 +74,16 @@ void weir__meter_init_by_rate(struct weir__meter *m, const struct weir_term *ter
     m->mark = 0;
 }
 
-void weir__bring_up_by_rate(const struct weir__meter *m, struct weir__state *s, int64_t now_ns)
+void weir__meter_bring_up_by_rate(const struct weir__meter *m, struct weir__state *s,
+                                  int64_t now_ns)
 {
     struct weir__meter from = *m, to = *m;
 
     if (m->version <= WEIR__VERSION_RATE || weir__state_version(s) <= WEIR__VERSION_RATE) {
-        weir__owe_all(m, s, now_ns, 0);
+        weir__meter_owe_all(m, s, now_ns, 0);
         return;
     }
-    if (!is_a_code(weir__state_version(s))) { /* damaged: what is owed stays owed */
+    if (!rate_is_code(weir__state_version(s))) { /* damaged: what is owed stays owed */
         s->word = 0;
         return;
     }

@@ -39,20 +39,20 @@ struct counter_state {
 };
 static_assert(sizeof(struct counter_state) == 24, "as the reference says");
 
-struct view {
+struct sliding_counter_view {
     int64_t window; /* its number since the epoch */
     int64_t since_ns;
     int64_t cur, prev;
 };
 
-static void prepare(struct weir__meter *m)
+static void sliding_counter_prepare(struct weir__meter *m)
 {
     m->limit = m->term.count;
     m->slot_ns = m->term.period_ns;
 }
 
 /* The window that cur belongs to; -2 if there is none. */
-static int64_t newest_of(const struct weir__meter *m, const struct weir__state *s)
+static int64_t sliding_counter_newest(const struct weir__meter *m, const struct weir__state *s)
 {
     /* No later than there can be: in a file anybody may have written it. */
     const int64_t fresh_ns = weir__min(s->fresh_ns, WEIR__NOW_MAX + 2 * m->slot_ns);
@@ -60,15 +60,16 @@ static int64_t newest_of(const struct weir__meter *m, const struct weir__state *
     return fresh_ns == 0 ? -2 : (fresh_ns - 1) / m->slot_ns - 1;
 }
 
-static struct view load(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+static struct sliding_counter_view sliding_counter_load(const struct weir__meter *m,
+                                                        const struct weir__state *s, int64_t now_ns)
 {
     const struct counter_state *c = (const struct counter_state *)s;
     const int64_t of_now = now_ns / m->slot_ns;
-    const int64_t newest = newest_of(m, s);
-    struct view w = {of_now, now_ns % m->slot_ns, 0, 0};
+    const int64_t newest = sliding_counter_newest(m, s);
+    struct sliding_counter_view w = {of_now, now_ns % m->slot_ns, 0, 0};
 
     if (newest > of_now)
-        w = (struct view){newest, 0, 0, 0};
+        w = (struct sliding_counter_view){newest, 0, 0, 0};
     if (newest == w.window) {
         w.cur = weir__state_part(s);
         w.prev = c->prev < WEIR__COUNTER_MAX ? (int64_t)c->prev : WEIR__COUNTER_MAX;
@@ -84,7 +85,8 @@ static int64_t weightless_from(const struct weir__meter *m, int64_t n)
     return m->slot_ns - weir__div_ceil(m->slot_ns, n) + 1;
 }
 
-static int64_t fresh_of(const struct weir__meter *m, const struct view *w)
+static int64_t sliding_counter_fresh_ns(const struct weir__meter *m,
+                                        const struct sliding_counter_view *w)
 {
     if (w->cur > 0)
         return (w->window + 1) * m->slot_ns + weightless_from(m, w->cur);
@@ -93,7 +95,8 @@ static int64_t fresh_of(const struct weir__meter *m, const struct view *w)
     return 0;
 }
 
-static void store(const struct weir__meter *m, struct weir__state *s, struct view w)
+static void sliding_counter_store(const struct weir__meter *m, struct weir__state *s,
+                                  struct sliding_counter_view w)
 {
     struct counter_state *c = (struct counter_state *)s;
 
@@ -103,21 +106,21 @@ static void store(const struct weir__meter *m, struct weir__state *s, struct vie
         w.window--;
     }
     if (w.cur == 0) {
-        weir__reset(s);
+        weir__state_reset(s);
         return;
     }
-    s->fresh_ns = fresh_of(m, &w);
+    s->fresh_ns = sliding_counter_fresh_ns(m, &w);
     s->word = weir__state_word(w.cur, m->version);
     c->prev = (uint64_t)w.prev;
 }
 
-static int64_t weight_of_prev(const struct weir__meter *m, const struct view *w)
+static int64_t weight_of_prev(const struct weir__meter *m, const struct sliding_counter_view *w)
 {
     return weir__mul_div(w->prev, m->slot_ns - w->since_ns, m->slot_ns);
 }
 
 /* The least time into a window from which floor(prev x (period - e)/period) <= room. */
-static int64_t sunk_to(const struct weir__meter *m, int64_t prev, int64_t room)
+static int64_t sliding_counter_sunk_to(const struct weir__meter *m, int64_t prev, int64_t room)
 {
     const weir__u128 below = (weir__wide(room) + 1) * weir__wide(m->slot_ns) - 1;
     const weir__u128 left = below / weir__wide(prev);
@@ -125,19 +128,22 @@ static int64_t sunk_to(const struct weir__meter *m, int64_t prev, int64_t room)
     return left >= weir__wide(m->slot_ns) ? 0 : m->slot_ns - (int64_t)left;
 }
 
-static int64_t retry_after(const struct weir__meter *m, const struct view *w,
-                           const struct weir__ask *a)
+static int64_t sliding_counter_retry_after(const struct weir__meter *m,
+                                           const struct sliding_counter_view *w,
+                                           const struct weir__attempt *a)
 {
     const int64_t start = w->window * m->slot_ns;
     const int64_t room = m->limit - w->cur - a->cost;
 
     if (room >= 0)
-        return start + sunk_to(m, w->prev, room) - a->now_ns;
-    return start + m->slot_ns + sunk_to(m, w->cur, m->limit - a->cost) - a->now_ns;
+        return start + sliding_counter_sunk_to(m, w->prev, room) - a->now_ns;
+    return start + m->slot_ns + sliding_counter_sunk_to(m, w->cur, m->limit - a->cost) - a->now_ns;
 }
 
-static struct view decide(const struct weir__meter *m, struct view w, const struct weir__ask *a,
-                          struct weir_verdict *v)
+static struct sliding_counter_view sliding_counter_decide(const struct weir__meter *m,
+                                                          struct sliding_counter_view w,
+                                                          const struct weir__attempt *a,
+                                                          struct weir_verdict *v)
 {
     int64_t used = weight_of_prev(m, &w) + w.cur;
     const bool allowed = a->cost == 0 || a->cost <= m->limit - used;
@@ -147,110 +153,114 @@ static struct view decide(const struct weir__meter *m, struct view w, const stru
         used = weight_of_prev(m, &w) + w.cur;
     }
     if (allowed)
-        weir__grant(v, 0);
+        weir__verdict_grant(v, 0);
     else if (a->cost > m->limit)
-        weir__refuse(v, WEIR_TOO_BIG, -1);
+        weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
     else
-        weir__refuse(v, WEIR_LIMITED, retry_after(m, &w, a));
+        weir__verdict_refuse(v, WEIR_LIMITED, sliding_counter_retry_after(m, &w, a));
     v->limit = m->limit;
     v->remaining = weir__max(0, m->limit - used);
-    v->reset_after_ns = weir__max(0, fresh_of(m, &w) - a->now_ns);
+    v->reset_after_ns = weir__max(0, sliding_counter_fresh_ns(m, &w) - a->now_ns);
     return w;
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void sliding_counter_take(const struct weir__meter *m, struct weir__state *s,
+                                 const struct weir__attempt *a, struct weir_verdict *v)
 {
-    const struct view before = load(m, s, a->now_ns);
-    const struct view after = decide(m, before, a, v);
+    const struct sliding_counter_view before = sliding_counter_load(m, s, a->now_ns);
+    const struct sliding_counter_view after = sliding_counter_decide(m, before, a, v);
 
     if (after.cur != before.cur)
-        store(m, s, after);
+        sliding_counter_store(m, s, after);
 }
 
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
+static void sliding_counter_peek(const struct weir__meter *m, const struct weir__state *s,
+                                 const struct weir__attempt *a, struct weir_verdict *v)
 {
-    (void)decide(m, load(m, s, a->now_ns), a, v);
+    (void)sliding_counter_decide(m, sliding_counter_load(m, s, a->now_ns), a, v);
 }
 
-static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
+static int64_t sliding_counter_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                                      int64_t now_ns)
 {
-    struct view w = load(m, s, now_ns);
+    struct sliding_counter_view w = sliding_counter_load(m, s, now_ns);
     const int64_t from_cur = weir__min(n, w.cur);
     const int64_t from_prev = weir__min(n - from_cur, weight_of_prev(m, &w));
 
     if (from_cur + from_prev > 0) {
         w.cur -= from_cur;
         w.prev -= from_prev;
-        store(m, s, w);
+        sliding_counter_store(m, s, w);
     }
     return from_cur + from_prev;
 }
 
 /* With the same windows nothing moves. With others, what is used at the change is taken to have
  * happened then: it is neither forgotten nor doubled, and where it truly was is not known. */
-static void change(const struct weir__meter *from, const struct weir__meter *to,
-                   struct weir__state *s)
+static void sliding_counter_change(const struct weir__meter *from, const struct weir__meter *to,
+                                   struct weir__state *s)
 {
-    struct view w = load(from, s, to->changed_ns);
+    struct sliding_counter_view w = sliding_counter_load(from, s, to->changed_ns);
 
     if (from->slot_ns != to->slot_ns)
-        w = (struct view){.window = to->changed_ns / to->slot_ns,
-                          .cur = weir__min(weight_of_prev(from, &w) + w.cur, WEIR__COUNTER_MAX)};
-    store(to, s, w);
+        w = (struct sliding_counter_view){
+            .window = to->changed_ns / to->slot_ns,
+            .cur = weir__min(weight_of_prev(from, &w) + w.cur, WEIR__COUNTER_MAX)};
+    sliding_counter_store(to, s, w);
 }
 
-static void join(const struct weir__meter *m, struct weir__state *into,
-                 const struct weir__state *from, int64_t now_ns)
+static void sliding_counter_join(const struct weir__meter *m, struct weir__state *into,
+                                 const struct weir__state *from, int64_t now_ns)
 {
-    const struct view b = load(m, from, now_ns);
-    struct view w = load(m, into, now_ns);
+    const struct sliding_counter_view b = sliding_counter_load(m, from, now_ns);
+    struct sliding_counter_view w = sliding_counter_load(m, into, now_ns);
 
     w.window = weir__max(w.window, b.window); /* invariant (6) */
     w.cur = weir__max(w.cur, b.cur);
     w.prev = weir__max(w.prev, b.prev);
-    store(m, into, w);
+    sliding_counter_store(m, into, w);
 }
 
 /* What the head does not tell, prev, is left out: it sinks anyway. */
-static uint32_t share(const struct weir__meter *m, struct weir__state head, int64_t now_ns)
+static uint32_t sliding_counter_share(const struct weir__meter *m, struct weir__state head,
+                                      int64_t now_ns)
 {
     const int64_t since_ns = now_ns % m->slot_ns;
     int64_t owed = weir__state_part(&head);
 
     if (head.fresh_ns <= now_ns)
         return 0;
-    if (newest_of(m, &head) < now_ns / m->slot_ns)
+    if (sliding_counter_newest(m, &head) < now_ns / m->slot_ns)
         owed = weir__mul_div(owed, m->slot_ns - since_ns, m->slot_ns);
     return weir__in_1024ths(weir__min(weir__max(owed, 1), m->limit), m->limit);
 }
 
 /* All of it in the window of now, or in the first one that keeps fresh_ns from moving back; and in the
  * window before, for a refund may leave only what is there. */
-static void owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
-                    int64_t edge_ns)
+static void sliding_counter_owe_all(const struct weir__meter *m, struct weir__state *s,
+                                    int64_t now_ns, int64_t edge_ns)
 {
     const int64_t last = INT64_MAX / m->slot_ns - 2; /* of which fresh_of is a time */
-    struct view w = {.window = weir__max(now_ns / m->slot_ns, newest_of(m, s)),
-                     .cur = m->limit,
-                     .prev = m->limit};
+    struct sliding_counter_view w = {
+        .window = weir__max(now_ns / m->slot_ns, sliding_counter_newest(m, s)),
+        .cur = m->limit,
+        .prev = m->limit};
 
     (void)edge_ns;
-    if (fresh_of(m, &w) < s->fresh_ns)
+    if (sliding_counter_fresh_ns(m, &w) < s->fresh_ns)
         w.window++;
     w.window = weir__min(w.window, last);
-    store(m, s, w);
+    sliding_counter_store(m, s, w);
 }
 
 const struct weir__algo weir__sliding_counter = {
-    .prepare = prepare,
+    .prepare = sliding_counter_prepare,
     .state_bytes = sizeof(struct counter_state),
-    .take = take,
-    .peek = peek,
-    .refund = refund,
-    .change = change,
-    .join = join,
-    .share = share,
-    .owe_all = owe_all,
+    .take = sliding_counter_take,
+    .peek = sliding_counter_peek,
+    .refund = sliding_counter_refund,
+    .change = sliding_counter_change,
+    .join = sliding_counter_join,
+    .share = sliding_counter_share,
+    .owe_all = sliding_counter_owe_all,
 };

@@ -32,56 +32,56 @@
 /* Of the 40 bits beside the version: where the oldest entry is, and how many there are. */
 #define LEN_BITS 20
 
-struct view {
+struct sliding_log_view {
     int64_t at_ns;       /* when an event of now is logged                            */
     int64_t first, kept; /* entries that still matter                                 */
     int64_t live;        /* of them, the newest ones that count                       */
     int64_t newest_ns;   /* of any entry, kept or not; -1 if there never was one      */
 };
 
-static void prepare(struct weir__meter *m)
+static void sliding_log_prepare(struct weir__meter *m)
 {
     m->limit = m->term.count;
     m->shape = m->term.count;
 }
 
-static size_t state_size(const struct weir__meter *m)
+static size_t sliding_log_state_size(const struct weir__meter *m)
 {
     return sizeof(struct weir__state) + sizeof(int64_t) * (size_t)m->term.count;
 }
 
-static int64_t *entry(const struct weir__meter *m, struct weir__state *s, int64_t i)
+static int64_t *sliding_log_entry(const struct weir__meter *m, struct weir__state *s, int64_t i)
 {
     return (int64_t *)(void *)(s + 1) + i % m->term.count;
 }
 
-static int64_t time_of(const struct weir__meter *m, const struct weir__state *s, int64_t i)
+static int64_t sliding_log_time(const struct weir__meter *m, const struct weir__state *s, int64_t i)
 {
     const int64_t time = ((const int64_t *)(const void *)(s + 1))[i % m->term.count];
 
     return weir__clamp(time, 0, WEIR__NOW_MAX);
 }
 
-static int64_t lives_ns(const struct weir__meter *m)
+static int64_t sliding_log_lives_ns(const struct weir__meter *m)
 {
     return weir__max(m->term.period_ns, m->term.min_interval_ns);
 }
 
 /* Of `len` entries from `first` on, how many come before the first that is younger than age. Since
  * the last look few have died, as a rule: leaps from the oldest on, then halving. */
-static int64_t older_than(const struct weir__meter *m, const struct weir__state *s, int64_t first,
-                          int64_t len, int64_t age_ns, int64_t now_ns)
+static int64_t sliding_log_older_than(const struct weir__meter *m, const struct weir__state *s,
+                                      int64_t first, int64_t len, int64_t age_ns, int64_t now_ns)
 {
     int64_t lo = 0, hi = 1;
 
-    while (hi <= len && now_ns >= time_of(m, s, first + hi - 1) + age_ns) {
+    while (hi <= len && now_ns >= sliding_log_time(m, s, first + hi - 1) + age_ns) {
         lo = hi;
         hi *= 2;
     }
     for (hi = weir__min(hi - 1, len); lo < hi;) {
         const int64_t middle = lo + (hi - lo) / 2;
 
-        if (now_ns < time_of(m, s, first + middle) + age_ns)
+        if (now_ns < sliding_log_time(m, s, first + middle) + age_ns)
             hi = middle;
         else
             lo = middle + 1;
@@ -89,23 +89,24 @@ static int64_t older_than(const struct weir__meter *m, const struct weir__state 
     return lo;
 }
 
-static struct view load(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+static struct sliding_log_view sliding_log_load(const struct weir__meter *m,
+                                                const struct weir__state *s, int64_t now_ns)
 {
-    struct view w = {.at_ns = now_ns, .newest_ns = -1};
+    struct sliding_log_view w = {.at_ns = now_ns, .newest_ns = -1};
     int64_t first, len, gone;
 
     if (s->fresh_ns == 0)
         return w;
     first = weir__state_part(s) >> LEN_BITS;
     len = weir__min(weir__state_part(s) & ((1 << LEN_BITS) - 1), m->term.count);
-    gone = older_than(m, s, first, len, lives_ns(m), now_ns);
-    w.newest_ns = weir__clamp(s->fresh_ns - lives_ns(m), 0, WEIR__NOW_MAX);
+    gone = sliding_log_older_than(m, s, first, len, sliding_log_lives_ns(m), now_ns);
+    w.newest_ns = weir__clamp(s->fresh_ns - sliding_log_lives_ns(m), 0, WEIR__NOW_MAX);
     w.at_ns = weir__max(now_ns, w.newest_ns);
     w.first = (first + gone) % m->term.count;
     w.kept = len - gone;
     w.live = w.kept;
     if (m->term.min_interval_ns > m->term.period_ns) /* else all that is kept is alive */
-        w.live -= older_than(m, s, w.first, w.kept, m->term.period_ns, now_ns);
+        w.live -= sliding_log_older_than(m, s, w.first, w.kept, m->term.period_ns, now_ns);
     return w;
 }
 
@@ -120,8 +121,9 @@ static int64_t interval_left(const struct weir__meter *m, int64_t newest_ns, int
 
 /* How long until `cost` more fit, were the log's live entries followed by `logged` of this moment
  * (and the oldest pushed out, if that is too many). */
-static int64_t retry_after(const struct weir__meter *m, const struct weir__state *s,
-                           const struct view *w, const struct weir__ask *a, int64_t logged)
+static int64_t sliding_log_retry_after(const struct weir__meter *m, const struct weir__state *s,
+                                       const struct sliding_log_view *w,
+                                       const struct weir__attempt *a, int64_t logged)
 {
     const int64_t live = weir__min(w->live, m->limit - logged);
     const int64_t must_go = live + logged + a->cost - m->limit;
@@ -130,7 +132,7 @@ static int64_t retry_after(const struct weir__meter *m, const struct weir__state
 
     if (must_go > 0) {
         const int64_t i = w->kept - live + must_go - 1;
-        const int64_t time = i < w->kept ? time_of(m, s, w->first + i) : w->at_ns;
+        const int64_t time = i < w->kept ? sliding_log_time(m, s, w->first + i) : w->at_ns;
 
         wait = weir__max(wait, time + m->term.period_ns - a->now_ns);
     }
@@ -138,8 +140,9 @@ static int64_t retry_after(const struct weir__meter *m, const struct weir__state
 }
 
 /* Decides, and returns how many entries are to be logged. */
-static int64_t decide(const struct weir__meter *m, const struct weir__state *s,
-                      const struct view *w, const struct weir__ask *a, struct weir_verdict *v)
+static int64_t sliding_log_decide(const struct weir__meter *m, const struct weir__state *s,
+                                  const struct sliding_log_view *w, const struct weir__attempt *a,
+                                  struct weir_verdict *v)
 {
     const bool fits = a->cost <= m->limit - w->live;
     const bool spaced = interval_left(m, w->newest_ns, a->now_ns) == 0;
@@ -149,118 +152,122 @@ static int64_t decide(const struct weir__meter *m, const struct weir__state *s,
     const int64_t live = weir__min(w->live + logged, m->limit);
 
     if (allowed)
-        weir__grant(v, 0);
+        weir__verdict_grant(v, 0);
     else if (a->cost > m->limit)
-        weir__refuse(v, WEIR_TOO_BIG, -1);
+        weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
     else
-        weir__refuse(v, WEIR_LIMITED, retry_after(m, s, w, a, logged));
+        weir__verdict_refuse(v, WEIR_LIMITED, sliding_log_retry_after(m, s, w, a, logged));
     v->limit = m->limit;
     v->remaining = interval_left(m, newest_ns, a->now_ns) > 0 ? 0 : m->limit - live;
-    v->reset_after_ns = newest_ns < 0 ? 0 : weir__max(0, newest_ns + lives_ns(m) - a->now_ns);
+    v->reset_after_ns =
+        newest_ns < 0 ? 0 : weir__max(0, newest_ns + sliding_log_lives_ns(m) - a->now_ns);
     return logged;
 }
 
 /* Whether the log is of several keys: invariant (6). Once it is as good as new it is nobody's. */
-static bool is_copied(const struct weir__state *s, int64_t now_ns)
+static bool sliding_log_is_copied(const struct weir__state *s, int64_t now_ns)
 {
-    return weir__is_copied(s) && s->fresh_ns > now_ns;
+    return weir__state_is_copied(s) && s->fresh_ns > now_ns;
 }
 
-static void settle(const struct weir__meter *m, struct weir__state *s, int64_t first, int64_t len,
-                   int64_t newest_ns, bool copied)
+static void sliding_log_write(const struct weir__meter *m, struct weir__state *s, int64_t first,
+                              int64_t len, int64_t newest_ns, bool copied)
 {
-    s->fresh_ns = newest_ns + lives_ns(m);
+    s->fresh_ns = newest_ns + sliding_log_lives_ns(m);
     s->word =
         weir__state_word(first << LEN_BITS | len, m->version) | (copied ? WEIR__STATE_FLAG : 0);
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void sliding_log_take(const struct weir__meter *m, struct weir__state *s,
+                             const struct weir__attempt *a, struct weir_verdict *v)
 {
-    const struct view w = load(m, s, a->now_ns);
-    const int64_t logged = decide(m, s, &w, a, v);
+    const struct sliding_log_view w = sliding_log_load(m, s, a->now_ns);
+    const int64_t logged = sliding_log_decide(m, s, &w, a, v);
     const int64_t pushed_out = weir__max(0, w.kept + logged - m->limit);
 
     if (logged == 0)
         return;
     for (int64_t i = 0; i < logged; i++)
-        *entry(m, s, w.first + w.kept + i) = w.at_ns;
-    settle(m, s, (w.first + pushed_out) % m->limit, w.kept + logged - pushed_out, w.at_ns,
-           is_copied(s, a->now_ns));
+        *sliding_log_entry(m, s, w.first + w.kept + i) = w.at_ns;
+    sliding_log_write(m, s, (w.first + pushed_out) % m->limit, w.kept + logged - pushed_out,
+                      w.at_ns, sliding_log_is_copied(s, a->now_ns));
 }
 
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
+static void sliding_log_peek(const struct weir__meter *m, const struct weir__state *s,
+                             const struct weir__attempt *a, struct weir_verdict *v)
 {
-    const struct view w = load(m, s, a->now_ns);
+    const struct sliding_log_view w = sliding_log_load(m, s, a->now_ns);
 
-    (void)decide(m, s, &w, a, v);
+    (void)sliding_log_decide(m, s, &w, a, v);
 }
 
-static int64_t again(const struct weir__meter *m, const struct weir__state *s,
-                     const struct weir__ask *a)
+static int64_t sliding_log_again(const struct weir__meter *m, const struct weir__state *s,
+                                 const struct weir__attempt *a)
 {
-    const struct view w = load(m, s, a->now_ns);
+    const struct sliding_log_view w = sliding_log_load(m, s, a->now_ns);
 
-    return retry_after(m, s, &w, a, weir__min(a->cost, m->limit));
+    return sliding_log_retry_after(m, s, &w, a, weir__min(a->cost, m->limit));
 }
 
-static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
+static int64_t sliding_log_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                                  int64_t now_ns)
 {
-    const struct view w = load(m, s, now_ns);
+    const struct sliding_log_view w = sliding_log_load(m, s, now_ns);
     const int64_t back = weir__min(n, w.live), kept = w.kept - back;
-    const bool copied = is_copied(s, now_ns);
+    const bool copied = sliding_log_is_copied(s, now_ns);
 
     if (back == 0 || (copied && m->term.min_interval_ns > 0))
         return 0;
     if (kept == 0)
-        weir__reset(s);
+        weir__state_reset(s);
     else
-        settle(m, s, w.first, kept, time_of(m, s, w.first + kept - 1), copied);
+        sliding_log_write(m, s, w.first, kept, sliding_log_time(m, s, w.first + kept - 1), copied);
     return back;
 }
 
-static void change(const struct weir__meter *from, const struct weir__meter *to,
-                   struct weir__state *s)
+static void sliding_log_change(const struct weir__meter *from, const struct weir__meter *to,
+                               struct weir__state *s)
 {
-    const struct view w = load(from, s, to->changed_ns);
+    const struct sliding_log_view w = sliding_log_load(from, s, to->changed_ns);
 
     /* The newest time outlives its entry where a min-interval still counts from it. */
     if (w.live == 0 &&
         (to->term.min_interval_ns == 0 || interval_left(from, w.newest_ns, to->changed_ns) == 0))
-        weir__reset(s);
+        weir__state_reset(s);
     else
-        settle(to, s, (w.first + w.kept - w.live) % from->term.count, w.live, w.newest_ns,
-               is_copied(s, to->changed_ns));
+        sliding_log_write(to, s, (w.first + w.kept - w.live) % from->term.count, w.live,
+                          w.newest_ns, sliding_log_is_copied(s, to->changed_ns));
 }
 
 /* In place: both are counted from their newest entry back, and what is older than the oldest of
  * `into` goes where its ring is free. */
-static void join(const struct weir__meter *m, struct weir__state *into,
-                 const struct weir__state *from, int64_t now_ns)
+static void sliding_log_join(const struct weir__meter *m, struct weir__state *into,
+                             const struct weir__state *from, int64_t now_ns)
 {
-    const struct view a = load(m, into, now_ns), b = load(m, from, now_ns);
+    const struct sliding_log_view a = sliding_log_load(m, into, now_ns),
+                                  b = sliding_log_load(m, from, now_ns);
     const int64_t newest_ns = weir__max(a.newest_ns, b.newest_ns);
     const int64_t len = weir__max(a.kept, b.kept);
     /* where the newest are; a turn of the ring ahead, so that nothing before them is below 0 */
     const int64_t last_a = a.first + a.kept - 1 + m->term.count;
     const int64_t last_b = b.first + b.kept - 1 + m->term.count;
 
-    if (newest_ns < 0 || newest_ns + lives_ns(m) <= now_ns) {
-        weir__reset(into);
+    if (newest_ns < 0 || newest_ns + sliding_log_lives_ns(m) <= now_ns) {
+        weir__state_reset(into);
         return;
     }
     for (int64_t k = 0; k < b.kept; k++) {
-        int64_t *const at = entry(m, into, last_a - k);
-        const int64_t other = time_of(m, from, last_b - k);
+        int64_t *const at = sliding_log_entry(m, into, last_a - k);
+        const int64_t other = sliding_log_time(m, from, last_b - k);
 
         *at = k < a.kept ? weir__max(*at, other) : other;
     }
-    settle(m, into, (last_a - len + 1) % m->term.count, len, newest_ns, true);
+    sliding_log_write(m, into, (last_a - len + 1) % m->term.count, len, newest_ns, true);
 }
 
 /* By how many entries there are, though some of them may be dead: at most what is owed. */
-static uint32_t share(const struct weir__meter *m, struct weir__state head, int64_t now_ns)
+static uint32_t sliding_log_share(const struct weir__meter *m, struct weir__state head,
+                                  int64_t now_ns)
 {
     const int64_t len = weir__state_part(&head) & ((1 << LEN_BITS) - 1);
 
@@ -269,26 +276,26 @@ static uint32_t share(const struct weir__meter *m, struct weir__state head, int6
     return weir__in_1024ths(weir__min(weir__max(len, 1), m->limit), m->limit);
 }
 
-static void owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
-                    int64_t edge_ns)
+static void sliding_log_owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                                int64_t edge_ns)
 {
-    const int64_t at_ns = weir__max(now_ns, s->fresh_ns - lives_ns(m));
+    const int64_t at_ns = weir__max(now_ns, s->fresh_ns - sliding_log_lives_ns(m));
 
     (void)edge_ns;
     for (int64_t i = 0; i < m->term.count; i++)
-        *entry(m, s, i) = at_ns;
-    settle(m, s, 0, m->term.count, at_ns, true);
+        *sliding_log_entry(m, s, i) = at_ns;
+    sliding_log_write(m, s, 0, m->term.count, at_ns, true);
 }
 
 const struct weir__algo weir__sliding_log = {
-    .prepare = prepare,
-    .state_size = state_size,
-    .take = take,
-    .peek = peek,
-    .again = again,
-    .refund = refund,
-    .change = change,
-    .join = join,
-    .share = share,
-    .owe_all = owe_all,
+    .prepare = sliding_log_prepare,
+    .state_size = sliding_log_state_size,
+    .take = sliding_log_take,
+    .peek = sliding_log_peek,
+    .again = sliding_log_again,
+    .refund = sliding_log_refund,
+    .change = sliding_log_change,
+    .join = sliding_log_join,
+    .share = sliding_log_share,
+    .owe_all = sliding_log_owe_all,
 };

@@ -37,75 +37,78 @@
 
 #include <string.h>
 
-struct view {
+struct sliding_window_view {
     int64_t slot, newest; /* numbers since the epoch; newest is -1 if the ring is empty */
     int64_t sum, in_slot; /* of the window at this slot; of this slot */
 };
 
-static bool is_wide(const struct weir__meter *m)
+static bool sliding_window_is_wide(const struct weir__meter *m)
 {
     return m->term.count > UINT32_MAX;
 }
 
-static void prepare(struct weir__meter *m)
+static void sliding_window_prepare(struct weir__meter *m)
 {
     m->limit = m->term.count;
     m->slot_ns = m->term.period_ns / m->term.slots;
-    m->shape = m->term.slots * 2 + is_wide(m);
+    m->shape = m->term.slots * 2 + sliding_window_is_wide(m);
 }
 
-static size_t state_size(const struct weir__meter *m)
+static size_t sliding_window_state_size(const struct weir__meter *m)
 {
-    const size_t width = is_wide(m) ? 8 : 4;
+    const size_t width = sliding_window_is_wide(m) ? 8 : 4;
     const size_t size = sizeof(struct weir__state) + width * (size_t)m->term.slots;
 
     return (size + 7) / 8 * 8;
 }
 
 /* Behind the head lie `slots` counters, 32 bits wide where every count fits, else 64. */
-static int64_t get(const struct weir__meter *m, const struct weir__state *s, int64_t slot)
+static int64_t sliding_window_get(const struct weir__meter *m, const struct weir__state *s,
+                                  int64_t slot)
 {
     const void *ring = s + 1;
     const int64_t at = slot % m->term.slots;
 
-    if (is_wide(m))
+    if (sliding_window_is_wide(m))
         return weir__clamp((int64_t)((const uint64_t *)ring)[at], 0, WEIR__COUNTER_MAX);
     return ((const uint32_t *)ring)[at];
 }
 
-static void put(const struct weir__meter *m, struct weir__state *s, int64_t slot, int64_t n)
+static void sliding_window_put(const struct weir__meter *m, struct weir__state *s, int64_t slot,
+                               int64_t n)
 {
     void *ring = s + 1;
     const int64_t at = slot % m->term.slots;
 
-    if (is_wide(m))
+    if (sliding_window_is_wide(m))
         ((uint64_t *)ring)[at] = (uint64_t)n;
     else
         ((uint32_t *)ring)[at] = (uint32_t)n;
 }
 
-static int64_t newest_of(const struct weir__meter *m, const struct weir__state *s)
+static int64_t sliding_window_newest(const struct weir__meter *m, const struct weir__state *s)
 {
     return s->fresh_ns == 0 ? -1 : weir__max(-1, s->fresh_ns / m->slot_ns - m->term.slots);
 }
 
-static struct view load(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+static struct sliding_window_view sliding_window_load(const struct weir__meter *m,
+                                                      const struct weir__state *s, int64_t now_ns)
 {
-    const int64_t newest = newest_of(m, s);
-    struct view w = {weir__max(now_ns / m->slot_ns, newest), newest, 0, 0};
+    const int64_t newest = sliding_window_newest(m, s);
+    struct sliding_window_view w = {weir__max(now_ns / m->slot_ns, newest), newest, 0, 0};
 
     if (newest < 0 || w.slot - newest >= m->term.slots)
         return w;
     w.sum = weir__state_part(s);
     for (int64_t gone = newest - m->term.slots + 1; gone <= w.slot - m->term.slots; gone++)
-        w.sum -= gone < 0 ? 0 : get(m, s, gone);
-    w.in_slot = w.slot == newest ? get(m, s, newest) : 0;
+        w.sum -= gone < 0 ? 0 : sliding_window_get(m, s, gone);
+    w.in_slot = w.slot == newest ? sliding_window_get(m, s, newest) : 0;
     w.sum = weir__max(w.sum, w.in_slot); /* as it is, but in a damaged state */
     return w;
 }
 
 /* How much room there is: a cost above it is refused. */
-static int64_t room(const struct weir__meter *m, const struct view *w)
+static int64_t sliding_window_room(const struct weir__meter *m, const struct sliding_window_view *w)
 {
     const int64_t in_window = m->limit - w->sum;
 
@@ -115,16 +118,18 @@ static int64_t room(const struct weir__meter *m, const struct view *w)
 }
 
 /* What of a cost the counters can still hold: all of it, but for count-denied gone wild. */
-static int64_t countable(const struct weir__meter *m, const struct view *w, int64_t cost)
+static int64_t sliding_window_countable(const struct weir__meter *m,
+                                        const struct sliding_window_view *w, int64_t cost)
 {
-    const int64_t width = is_wide(m) ? WEIR__COUNTER_MAX : UINT32_MAX;
+    const int64_t width = sliding_window_is_wide(m) ? WEIR__COUNTER_MAX : UINT32_MAX;
 
     return weir__min(cost, weir__min(WEIR__COUNTER_MAX - w->sum, width - w->in_slot));
 }
 
 /* Slots leave one by one at the coming edges; the first edge at which enough have left. */
-static int64_t retry_after(const struct weir__meter *m, const struct weir__state *s,
-                           const struct view *w, const struct weir__ask *a)
+static int64_t sliding_window_retry_after(const struct weir__meter *m, const struct weir__state *s,
+                                          const struct sliding_window_view *w,
+                                          const struct weir__attempt *a)
 {
     int64_t over = w->sum + a->cost - m->limit, ahead = 0;
 
@@ -134,7 +139,7 @@ static int64_t retry_after(const struct weir__meter *m, const struct weir__state
         if (leaving == w->slot)
             over -= w->in_slot;
         else if (leaving >= 0 && leaving <= w->newest && leaving > w->newest - m->term.slots)
-            over -= get(m, s, leaving);
+            over -= sliding_window_get(m, s, leaving);
     } while (over > 0 && ahead < m->term.slots);
     return (w->slot + ahead) * m->slot_ns - a->now_ns;
 }
@@ -145,179 +150,186 @@ static int64_t most_at_once(const struct weir__meter *m)
 }
 
 /* Decides, and returns how much is to be counted in the view's slot. */
-static int64_t decide(const struct weir__meter *m, const struct weir__state *s, struct view w,
-                      const struct weir__ask *a, struct weir_verdict *v)
+static int64_t sliding_window_decide(const struct weir__meter *m, const struct weir__state *s,
+                                     struct sliding_window_view w, const struct weir__attempt *a,
+                                     struct weir_verdict *v)
 {
-    const bool allowed = a->cost == 0 || a->cost <= room(m, &w);
-    const int64_t add = allowed || m->term.count_denied ? countable(m, &w, a->cost) : 0;
+    const bool allowed = a->cost == 0 || a->cost <= sliding_window_room(m, &w);
+    const int64_t add =
+        allowed || m->term.count_denied ? sliding_window_countable(m, &w, a->cost) : 0;
     const int64_t newest = add > 0 ? w.slot : w.newest;
 
     w.sum += add;
     w.in_slot += add;
     if (allowed)
-        weir__grant(v, 0);
+        weir__verdict_grant(v, 0);
     else if (a->cost > most_at_once(m))
-        weir__refuse(v, WEIR_TOO_BIG, -1);
+        weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
     else
-        weir__refuse(v, WEIR_LIMITED, retry_after(m, s, &w, a));
+        weir__verdict_refuse(v, WEIR_LIMITED, sliding_window_retry_after(m, s, &w, a));
     v->limit = m->limit;
-    v->remaining = weir__max(0, room(m, &w));
+    v->remaining = weir__max(0, sliding_window_room(m, &w));
     v->reset_after_ns =
         newest < 0 ? 0 : weir__max(0, (newest + m->term.slots) * m->slot_ns - a->now_ns);
     return add;
 }
 
-static void settle(const struct weir__meter *m, struct weir__state *s, int64_t newest, int64_t sum)
+static void sliding_window_write(const struct weir__meter *m, struct weir__state *s, int64_t newest,
+                                 int64_t sum)
 {
     s->fresh_ns = (newest + m->term.slots) * m->slot_ns;
     s->word = weir__state_word(sum, m->version);
 }
 
-static void charge(const struct weir__meter *m, struct weir__state *s, const struct view *w,
-                   int64_t add)
+static void sliding_window_charge(const struct weir__meter *m, struct weir__state *s,
+                                  const struct sliding_window_view *w, int64_t add)
 {
     const int64_t passed = w->newest < 0 ? m->term.slots : w->slot - w->newest;
 
     if (passed >= m->term.slots)
-        memset(s + 1, 0, state_size(m) - sizeof *s);
+        memset(s + 1, 0, sliding_window_state_size(m) - sizeof *s);
     else
         for (int64_t slot = w->newest + 1; slot <= w->slot; slot++)
-            put(m, s, slot, 0);
-    put(m, s, w->slot, w->in_slot + add);
-    settle(m, s, w->slot, w->sum + add);
+            sliding_window_put(m, s, slot, 0);
+    sliding_window_put(m, s, w->slot, w->in_slot + add);
+    sliding_window_write(m, s, w->slot, w->sum + add);
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void sliding_window_take(const struct weir__meter *m, struct weir__state *s,
+                                const struct weir__attempt *a, struct weir_verdict *v)
 {
-    const struct view w = load(m, s, a->now_ns);
-    const int64_t add = decide(m, s, w, a, v);
+    const struct sliding_window_view w = sliding_window_load(m, s, a->now_ns);
+    const int64_t add = sliding_window_decide(m, s, w, a, v);
 
     if (add > 0)
-        charge(m, s, &w, add);
+        sliding_window_charge(m, s, &w, add);
 }
 
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
+static void sliding_window_peek(const struct weir__meter *m, const struct weir__state *s,
+                                const struct weir__attempt *a, struct weir_verdict *v)
 {
-    (void)decide(m, s, load(m, s, a->now_ns), a, v);
+    (void)sliding_window_decide(m, s, sliding_window_load(m, s, a->now_ns), a, v);
 }
 
-static int64_t again(const struct weir__meter *m, const struct weir__state *s,
-                     const struct weir__ask *a)
+static int64_t sliding_window_again(const struct weir__meter *m, const struct weir__state *s,
+                                    const struct weir__attempt *a)
 {
-    struct view w = load(m, s, a->now_ns);
-    const int64_t add = countable(m, &w, a->cost);
+    struct sliding_window_view w = sliding_window_load(m, s, a->now_ns);
+    const int64_t add = sliding_window_countable(m, &w, a->cost);
 
     w.sum += add;
     w.in_slot += add;
-    return a->cost <= room(m, &w) ? 0 : retry_after(m, s, &w, a);
+    return a->cost <= sliding_window_room(m, &w) ? 0 : sliding_window_retry_after(m, s, &w, a);
 }
 
-static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
+static int64_t sliding_window_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                                     int64_t now_ns)
 {
-    const struct view w = load(m, s, now_ns);
+    const struct sliding_window_view w = sliding_window_load(m, s, now_ns);
     const int64_t oldest = weir__max(0, w.slot - m->term.slots + 1);
     int64_t left = weir__min(n, w.sum), newest = -1;
 
     if (left == 0)
         return 0;
     for (int64_t slot = w.newest; slot >= oldest && (left > 0 || newest < 0); slot--) {
-        const int64_t here = get(m, s, slot);
+        const int64_t here = sliding_window_get(m, s, slot);
         const int64_t back = weir__min(left, here);
 
-        put(m, s, slot, here - back);
+        sliding_window_put(m, s, slot, here - back);
         left -= back;
         if (here > back)
             newest = slot;
     }
     if (newest < 0) {
-        weir__reset(s);
+        weir__state_reset(s);
         return weir__min(n, w.sum);
     }
     /* Slots that have left the window keep their counts in the ring, and in its sum. */
-    settle(m, s, newest, weir__max(0, weir__state_part(s) - weir__min(n, w.sum)));
+    sliding_window_write(m, s, newest, weir__max(0, weir__state_part(s) - weir__min(n, w.sum)));
     return weir__min(n, w.sum);
 }
 
 /* Each slot's events move to the new slot that holds the old one's last nanosecond (or the change
  * itself, if the old slot was not over): there they leave no earlier than they would have. */
-static void change(const struct weir__meter *from, const struct weir__meter *to,
-                   struct weir__state *s)
+static void sliding_window_change(const struct weir__meter *from, const struct weir__meter *to,
+                                  struct weir__state *s)
 {
-    const struct view w = load(from, s, to->changed_ns);
+    const struct sliding_window_view w = sliding_window_load(from, s, to->changed_ns);
     const int64_t oldest = weir__max(0, w.slot - from->term.slots + 1);
     int64_t count[WEIR_SLOTS_MAX] = {0}, start[WEIR_SLOTS_MAX] = {0}, n = 0;
 
     for (int64_t slot = oldest; w.sum > 0 && slot <= w.newest; slot++) {
         const int64_t last_ns = (slot + 1) * from->slot_ns - 1;
 
-        count[n] = get(from, s, slot);
+        count[n] = sliding_window_get(from, s, slot);
         start[n++] = weir__min(last_ns, to->changed_ns);
     }
-    weir__reset(s);
+    weir__state_reset(s);
     for (int64_t i = 0; i < n; i++) {
-        const struct view at = load(to, s, start[i]);
+        const struct sliding_window_view at = sliding_window_load(to, s, start[i]);
 
         if (count[i] > 0)
-            charge(to, s, &at, countable(to, &at, count[i]));
+            sliding_window_charge(to, s, &at, sliding_window_countable(to, &at, count[i]));
     }
 }
 
 /* What the ring counts in the slot; it may be read for slots that the ring does not hold. */
-static int64_t count_in(const struct weir__meter *m, const struct weir__state *s, int64_t newest,
-                        int64_t slot)
+static int64_t sliding_window_count_in(const struct weir__meter *m, const struct weir__state *s,
+                                       int64_t newest, int64_t slot)
 {
     if (slot < 0 || slot > newest || slot <= newest - m->term.slots)
         return 0;
-    return weir__clamp(get(m, s, slot), 0, WEIR__COUNTER_MAX);
+    return weir__clamp(sliding_window_get(m, s, slot), 0, WEIR__COUNTER_MAX);
 }
 
 /* Makes the ring one that stands so many slots later, each of its events with it. */
-static void move_on(const struct weir__meter *m, struct weir__state *s, int64_t by)
+static void sliding_window_move_on(const struct weir__meter *m, struct weir__state *s, int64_t by)
 {
-    const int64_t newest = newest_of(m, s), slots = m->term.slots;
+    const int64_t newest = sliding_window_newest(m, s), slots = m->term.slots;
     int64_t count[WEIR_SLOTS_MAX];
 
     if (by == 0 || newest < 0)
         return;
     for (int64_t ago = 0; ago < slots; ago++)
-        count[ago] = count_in(m, s, newest, newest - ago);
+        count[ago] = sliding_window_count_in(m, s, newest, newest - ago);
     for (int64_t ago = 0; ago < slots; ago++)
-        put(m, s, newest + by - ago + slots, count[ago]);
-    settle(m, s, newest + by, weir__state_part(s));
+        sliding_window_put(m, s, newest + by - ago + slots, count[ago]);
+    sliding_window_write(m, s, newest + by, weir__state_part(s));
 }
 
 /* From the newest slot back, so that a slot is read before it is written. Each ring is read as it stands
  * at now, and the one that stands earlier is moved on: invariant (7). */
-static void join(const struct weir__meter *m, struct weir__state *into,
-                 const struct weir__state *from, int64_t now_ns)
+static void sliding_window_join(const struct weir__meter *m, struct weir__state *into,
+                                const struct weir__state *from, int64_t now_ns)
 {
-    const int64_t newest_b = newest_of(m, from), of_now = now_ns / m->slot_ns;
-    const int64_t slot_a = weir__max(of_now, newest_of(m, into));
+    const int64_t newest_b = sliding_window_newest(m, from), of_now = now_ns / m->slot_ns;
+    const int64_t slot_a = weir__max(of_now, sliding_window_newest(m, into));
     const int64_t slot_b = weir__max(of_now, newest_b);
     const int64_t last = weir__max(slot_a, slot_b);
     int64_t a = 0, b = 0, sum = 0, newest = -1, newest_a;
 
-    move_on(m, into, last - slot_a);
-    newest_a = newest_of(m, into);
+    sliding_window_move_on(m, into, last - slot_a);
+    newest_a = sliding_window_newest(m, into);
     for (int64_t ago = 0; ago < m->term.slots && ago <= last; ago++) {
         /* No more than a head can hold: in a file anybody may have written the ring. */
-        a = weir__min(a + count_in(m, into, newest_a, last - ago), WEIR__COUNTER_MAX);
-        b = weir__min(b + count_in(m, from, newest_b, slot_b - ago), WEIR__COUNTER_MAX);
-        put(m, into, last - ago, weir__max(a, b) - sum);
+        a = weir__min(a + sliding_window_count_in(m, into, newest_a, last - ago),
+                      WEIR__COUNTER_MAX);
+        b = weir__min(b + sliding_window_count_in(m, from, newest_b, slot_b - ago),
+                      WEIR__COUNTER_MAX);
+        sliding_window_put(m, into, last - ago, weir__max(a, b) - sum);
         sum = weir__max(a, b);
         if (newest < 0 && sum > 0)
             newest = last - ago;
     }
     if (newest < 0)
-        weir__reset(into);
+        weir__state_reset(into);
     else
-        settle(m, into, newest, sum);
+        sliding_window_write(m, into, newest, sum);
 }
 
 /* The head's sum has slots in it that may have left: at most what is owed. */
-static uint32_t share(const struct weir__meter *m, struct weir__state head, int64_t now_ns)
+static uint32_t sliding_window_share(const struct weir__meter *m, struct weir__state head,
+                                     int64_t now_ns)
 {
     if (head.fresh_ns <= now_ns)
         return 0;
@@ -325,27 +337,27 @@ static uint32_t share(const struct weir__meter *m, struct weir__state head, int6
 }
 
 /* All of it in the slot of now, or in the one that fresh_ns tells of, if that is later. */
-static void owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
-                    int64_t edge_ns)
+static void sliding_window_owe_all(const struct weir__meter *m, struct weir__state *s,
+                                   int64_t now_ns, int64_t edge_ns)
 {
     const int64_t edge = weir__min(weir__div_ceil(s->fresh_ns, m->slot_ns), INT64_MAX / m->slot_ns);
     const int64_t slot = weir__max(now_ns / m->slot_ns, edge - m->term.slots);
 
     (void)edge_ns;
-    memset(s + 1, 0, state_size(m) - sizeof *s);
-    put(m, s, slot, m->limit);
-    settle(m, s, slot, m->limit);
+    memset(s + 1, 0, sliding_window_state_size(m) - sizeof *s);
+    sliding_window_put(m, s, slot, m->limit);
+    sliding_window_write(m, s, slot, m->limit);
 }
 
 const struct weir__algo weir__sliding_window = {
-    .prepare = prepare,
-    .state_size = state_size,
-    .take = take,
-    .peek = peek,
-    .again = again,
-    .refund = refund,
-    .change = change,
-    .join = join,
-    .share = share,
-    .owe_all = owe_all,
+    .prepare = sliding_window_prepare,
+    .state_size = sliding_window_state_size,
+    .take = sliding_window_take,
+    .peek = sliding_window_peek,
+    .again = sliding_window_again,
+    .refund = sliding_window_refund,
+    .change = sliding_window_change,
+    .join = sliding_window_join,
+    .share = sliding_window_share,
+    .owe_all = sliding_window_owe_all,
 };

@@ -25,13 +25,13 @@
  */
 #include "algo/due.h"
 
-static void prepare(struct weir__meter *m)
+static void smooth_bursty_prepare(struct weir__meter *m)
 {
     const int64_t stored = weir__mul_div(m->term.max_burst_ns, m->term.count, m->term.period_ns);
 
     m->limit = weir__max(1, stored);
     m->full = (struct weir__span){m->term.max_burst_ns, 0};
-    m->zero = weir__due_at(m->born_ns + m->term.max_burst_ns);
+    m->zero = weir__due_at(m->created_ns + m->term.max_burst_ns);
 }
 
 static int64_t ticket_in(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
@@ -39,8 +39,8 @@ static int64_t ticket_in(const struct weir__meter *m, struct weir__due d, int64_
     return weir__max(0, weir__due_sub(m, d, m->full).ns - now_ns);
 }
 
-static inline void judge(const struct weir__meter *m, struct weir__due *d,
-                         const struct weir__ask *a, struct weir_verdict *v)
+static inline void smooth_bursty_judge(const struct weir__meter *m, struct weir__due *d,
+                                       const struct weir__attempt *a, struct weir_verdict *v)
 {
     const struct weir__span price = weir__due_price(m, a->cost);
     const struct weir__due after = weir__due_add(m, weir__due_base(*d, a->now_ns), price);
@@ -48,11 +48,11 @@ static inline void judge(const struct weir__meter *m, struct weir__due *d,
     bool never = false;
 
     if (after.ns == INT64_MAX) { /* the bill does not fit into time, and later it will not either */
-        weir__refuse(v, WEIR_TOO_BIG, -1);
+        weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
         return;
     }
     if (wait <= a->patience_ns) {
-        weir__grant(v, wait);
+        weir__verdict_grant(v, wait);
         *d = after;
         return;
     }
@@ -66,24 +66,25 @@ static inline void judge(const struct weir__meter *m, struct weir__due *d,
         if (weir__due_add(m, *d, price).ns == INT64_MAX)
             never = true; /* having counted, the same bill no longer fits */
     }
-    weir__refuse(v, WEIR_LIMITED, never ? -1 : wait - a->patience_ns);
+    weir__verdict_refuse(v, WEIR_LIMITED, never ? -1 : wait - a->patience_ns);
 }
 
-static int64_t remaining(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
+static int64_t smooth_bursty_remaining(const struct weir__meter *m, struct weir__due d,
+                                       int64_t now_ns)
 {
     return ticket_in(m, d, now_ns) == 0 ? m->limit : 0;
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void smooth_bursty_take(const struct weir__meter *m, struct weir__state *s,
+                               const struct weir__attempt *a, struct weir_verdict *v)
 {
-    weir__due_take(m, s, a, v, judge, remaining);
+    weir__due_take(m, s, a, v, smooth_bursty_judge, smooth_bursty_remaining);
 }
 
 /* A rate change keeps the ticket, and the share of the store that is filled. Both are lengths of
  * time here, so with the same max-burst nothing moves at all. */
-static struct weir__due rescaled(const struct weir__meter *from, const struct weir__meter *to,
-                                 struct weir__due d)
+static struct weir__due smooth_bursty_rescaled(const struct weir__meter *from,
+                                               const struct weir__meter *to, struct weir__due d)
 {
     const weir__u128 count_from = weir__wide(from->term.count);
     const weir__u128 count_to = weir__wide(to->term.count);
@@ -108,56 +109,57 @@ static struct weir__due rescaled(const struct weir__meter *from, const struct we
     return weir__due_of_units(to, units, at);
 }
 
-static void change(const struct weir__meter *from, const struct weir__meter *to,
-                   struct weir__state *s)
+static void smooth_bursty_change(const struct weir__meter *from, const struct weir__meter *to,
+                                 struct weir__state *s)
 {
     const struct weir__due before = weir__due_load(from, s);
-    struct weir__due after = rescaled(from, to, before);
+    struct weir__due after = smooth_bursty_rescaled(from, to, before);
 
     after.blurred = before.blurred;
     weir__due_store(to, s, after);
 }
 
-static void change_zero(const struct weir__meter *from, struct weir__meter *to)
+static void smooth_bursty_change_zero(const struct weir__meter *from, struct weir__meter *to)
 {
-    to->zero = rescaled(from, to, from->zero);
+    to->zero = smooth_bursty_rescaled(from, to, from->zero);
 }
 
 /* An empty store, and one event beyond it, that the next caller pays for: no more is owed but by a
  * larger cost or by callers who wait. */
-static struct weir__span most_owed(const struct weir__meter *m)
+static struct weir__span smooth_bursty_most_owed(const struct weir__meter *m)
 {
     return (struct weir__span){m->full.ns + m->step.ns, m->step.rem};
 }
 
-static uint32_t share(const struct weir__meter *m, struct weir__state head, int64_t now_ns)
+static uint32_t smooth_bursty_share(const struct weir__meter *m, struct weir__state head,
+                                    int64_t now_ns)
 {
-    const struct weir__span most = most_owed(m);
+    const struct weir__span most = smooth_bursty_most_owed(m);
 
     if (head.fresh_ns <= now_ns)
         return 0;
     return weir__in_1024ths(head.fresh_ns - now_ns, most.ns + (most.rem > 0));
 }
 
-static void owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
-                    int64_t edge_ns)
+static void smooth_bursty_owe_all(const struct weir__meter *m, struct weir__state *s,
+                                  int64_t now_ns, int64_t edge_ns)
 {
     (void)edge_ns;
-    weir__due_owe(m, s, now_ns, most_owed(m));
+    weir__due_owe(m, s, now_ns, smooth_bursty_most_owed(m));
 }
 
 const struct weir__algo weir__smooth_bursty = {
-    .prepare = prepare,
+    .prepare = smooth_bursty_prepare,
     .state_bytes = sizeof(struct weir__state),
     .default_patience = weir__wait_forever,
-    .take = take,
+    .take = smooth_bursty_take,
     .peek = weir__due_peek,
     .refund = weir__due_refund,
-    .change = change,
-    .change_zero = change_zero,
+    .change = smooth_bursty_change,
+    .change_zero = smooth_bursty_change_zero,
     .join = weir__due_join,
-    .share = share,
-    .owe_all = owe_all,
-    .judge = judge,
-    .remaining = remaining,
+    .share = smooth_bursty_share,
+    .owe_all = smooth_bursty_owe_all,
+    .judge = smooth_bursty_judge,
+    .remaining = smooth_bursty_remaining,
 };

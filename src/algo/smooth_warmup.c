@@ -45,7 +45,7 @@ struct warmup_state {
 };
 static_assert(sizeof(struct warmup_state) == 40, "as the reference says");
 
-static void prepare(struct weir__meter *m)
+static void smooth_warmup_prepare(struct weir__meter *m)
 {
     const weir__u128 cold = weir__wide(m->term.cold_milli);
     const weir__u128 period = weir__wide(m->term.period_ns), count = weir__wide(m->term.count);
@@ -63,7 +63,8 @@ static void prepare(struct weir__meter *m)
 }
 
 /* What idling stores from `next` until a time that is not before it; that becomes next. */
-static void idle_until(const struct weir__meter *m, struct weir__warmth *t, struct weir__due then)
+static void smooth_warmup_idle_until(const struct weir__meter *m, struct weir__warmth *t,
+                                     struct weir__due then)
 {
     const weir__u128 room = m->warm.max - t->stored;
     const int64_t idle_ns = then.ns - t->next.ns;
@@ -78,8 +79,8 @@ static void idle_until(const struct weir__meter *m, struct weir__warmth *t, stru
     t->next = then;
 }
 
-static struct weir__warmth load(const struct weir__meter *m, const struct weir__state *s,
-                                int64_t now_ns)
+static struct weir__warmth smooth_warmup_load(const struct weir__meter *m,
+                                              const struct weir__state *s, int64_t now_ns)
 {
     const struct warmup_state *w = (const struct warmup_state *)s;
     struct weir__warmth t = {.stored = m->warm.max};
@@ -91,11 +92,11 @@ static struct weir__warmth load(const struct weir__meter *m, const struct weir__
             t.stored = m->warm.max;
     }
     if (now_ns >= t.next.ns)
-        idle_until(m, &t, weir__due_at(now_ns));
+        smooth_warmup_idle_until(m, &t, weir__due_at(now_ns));
     return t;
 }
 
-static int64_t fresh_of(const struct weir__meter *m, const struct weir__warmth *t)
+static int64_t smooth_warmup_fresh_ns(const struct weir__meter *m, const struct weir__warmth *t)
 {
     const weir__u128 missing = m->warm.max - t->stored; /* at most W x gain: the quotient fits */
     const weir__u128 count = weir__wide(m->term.count);
@@ -106,11 +107,12 @@ static int64_t fresh_of(const struct weir__meter *m, const struct weir__warmth *
     return weir__add_sat(t->next.ns, (int64_t)ns + more);
 }
 
-static void store(const struct weir__meter *m, struct weir__state *s, const struct weir__warmth *t)
+static void smooth_warmup_store(const struct weir__meter *m, struct weir__state *s,
+                                const struct weir__warmth *t)
 {
     struct warmup_state *w = (struct warmup_state *)s;
 
-    s->fresh_ns = fresh_of(m, t);
+    s->fresh_ns = smooth_warmup_fresh_ns(m, t);
     s->word = weir__state_word(t->next.rem, m->version);
     w->next_ns = t->next.ns;
     w->stored_hi = (uint64_t)(t->stored >> 64);
@@ -118,7 +120,7 @@ static void store(const struct weir__meter *m, struct weir__state *s, const stru
 }
 
 /* G: the area above T, from the threshold to what is stored. */
-static int64_t area(const struct weir__meter *m, weir__u128 stored)
+static int64_t smooth_warmup_area(const struct weir__meter *m, weir__u128 stored)
 {
     const weir__u128 warmup = weir__wide(m->term.warmup_ns);
     const weir__u128 num = weir__wide(m->warm.curve_num), den = weir__wide(m->warm.curve_den);
@@ -134,12 +136,13 @@ static int64_t area(const struct weir__meter *m, weir__u128 stored)
     return (int64_t)((num * whole + (num * part + warmup - 1) / warmup + den - 1) / den);
 }
 
-static struct weir__warmth charged(const struct weir__meter *m, struct weir__warmth t, int64_t cost)
+static struct weir__warmth smooth_warmup_charged(const struct weir__meter *m, struct weir__warmth t,
+                                                 int64_t cost)
 {
     /* No store holds more than 10^12 permits; up to 2^53 the product fits, price being below 2^74. */
     const bool empties = cost >> 53 != 0 || weir__wide(cost) * m->warm.price > t.stored;
     const weir__u128 after = empties ? 0 : t.stored - weir__wide(cost) * m->warm.price;
-    const int64_t extra = area(m, t.stored) - area(m, after);
+    const int64_t extra = smooth_warmup_area(m, t.stored) - smooth_warmup_area(m, after);
 
     t.next = weir__due_add(m, t.next, weir__due_price(m, cost));
     t.next.ns = weir__add_sat(t.next.ns, extra);
@@ -148,25 +151,26 @@ static struct weir__warmth charged(const struct weir__meter *m, struct weir__war
 }
 
 /* Whether there is such a time: the store must fill before time ends. */
-static bool fits(const struct weir__meter *m, const struct weir__warmth *t)
+static bool smooth_warmup_fits(const struct weir__meter *m, const struct weir__warmth *t)
 {
     return t->next.ns < INT64_MAX - m->term.warmup_ns;
 }
 
 /* Decides a cost above 0 and returns the state after it. */
-static struct weir__warmth judge(const struct weir__meter *m, struct weir__warmth t,
-                                 const struct weir__ask *a, struct weir_verdict *v)
+static struct weir__warmth smooth_warmup_judge(const struct weir__meter *m, struct weir__warmth t,
+                                               const struct weir__attempt *a,
+                                               struct weir_verdict *v)
 {
-    const struct weir__warmth after = charged(m, t, a->cost);
+    const struct weir__warmth after = smooth_warmup_charged(m, t, a->cost);
     const int64_t wait = t.next.ns - a->now_ns; /* >= 0: load saw to it */
     struct weir__warmth again = after;          /* the same bill, once more */
 
-    if (!fits(m, &after)) {
-        weir__refuse(v, WEIR_TOO_BIG, -1);
+    if (!smooth_warmup_fits(m, &after)) {
+        weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
         return t;
     }
     if (wait <= a->patience_ns) {
-        weir__grant(v, wait);
+        weir__verdict_grant(v, wait);
         return after;
     }
     if (m->term.count_denied) {
@@ -175,60 +179,64 @@ static struct weir__warmth judge(const struct weir__meter *m, struct weir__warmt
 
         if (weir__due_after(anew, t.next))
             t.next = anew;
-        again = charged(m, t, a->cost);
+        again = smooth_warmup_charged(m, t, a->cost);
     }
-    weir__refuse(v, WEIR_LIMITED, fits(m, &again) ? t.next.ns - a->now_ns - a->patience_ns : -1);
+    weir__verdict_refuse(v, WEIR_LIMITED,
+                         smooth_warmup_fits(m, &again) ? t.next.ns - a->now_ns - a->patience_ns
+                                                       : -1);
     return t;
 }
 
-static struct weir__warmth decide(const struct weir__meter *m, struct weir__warmth t,
-                                  const struct weir__ask *a, struct weir_verdict *v)
+static struct weir__warmth smooth_warmup_decide(const struct weir__meter *m, struct weir__warmth t,
+                                                const struct weir__attempt *a,
+                                                struct weir_verdict *v)
 {
     if (a->cost == 0)
-        weir__grant(v, 0);
+        weir__verdict_grant(v, 0);
     else
-        t = judge(m, t, a, v);
+        t = smooth_warmup_judge(m, t, a, v);
     v->limit = m->limit;
     v->remaining = t.next.ns <= a->now_ns ? m->limit : 0;
-    v->reset_after_ns = weir__max(0, fresh_of(m, &t) - a->now_ns);
+    v->reset_after_ns = weir__max(0, smooth_warmup_fresh_ns(m, &t) - a->now_ns);
     return t;
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void smooth_warmup_take(const struct weir__meter *m, struct weir__state *s,
+                               const struct weir__attempt *a, struct weir_verdict *v)
 {
-    const struct weir__warmth before = load(m, s, a->now_ns);
-    const struct weir__warmth after = decide(m, before, a, v);
+    const struct weir__warmth before = smooth_warmup_load(m, s, a->now_ns);
+    const struct weir__warmth after = smooth_warmup_decide(m, before, a, v);
 
     if (after.next.ns != before.next.ns || after.next.rem != before.next.rem ||
         after.stored != before.stored)
-        store(m, s, &after);
+        smooth_warmup_store(m, s, &after);
 }
 
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
+static void smooth_warmup_peek(const struct weir__meter *m, const struct weir__state *s,
+                               const struct weir__attempt *a, struct weir_verdict *v)
 {
-    (void)decide(m, load(m, s, a->now_ns), a, v);
+    (void)smooth_warmup_decide(m, smooth_warmup_load(m, s, a->now_ns), a, v);
 }
 
 /* At the stable rate: what warming up cost is not given back. */
-static int64_t refund(const struct weir__meter *m, struct weir__state *s, int64_t n, int64_t now_ns)
+static int64_t smooth_warmup_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
+                                    int64_t now_ns)
 {
-    struct weir__warmth t = load(m, s, now_ns);
+    struct weir__warmth t = smooth_warmup_load(m, s, now_ns);
     const struct weir__due before = t.next;
     const int64_t events = weir__due_lower(m, &t.next, n, weir__due_at(now_ns));
 
     if (weir__due_after(before, t.next))
-        store(m, s, &t);
+        smooth_warmup_store(m, s, &t);
     return events;
 }
 
 /* The share of the store that is filled carries over; the ticket stays. */
-static void change(const struct weir__meter *from, const struct weir__meter *to,
-                   struct weir__state *s)
+static void smooth_warmup_change(const struct weir__meter *from, const struct weir__meter *to,
+                                 struct weir__state *s)
 {
     const int64_t at = to->changed_ns;
-    struct weir__warmth t = load(from, s, at);
+    struct weir__warmth t = smooth_warmup_load(from, s, at);
 
     t.stored = weir__wide_mul_div_ceil(t.stored, to->warm.max, from->warm.max, to->warm.max);
     if (t.next.ns > at) {
@@ -238,28 +246,30 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
 
         t.next = weir__due_of_units(to, units, at);
     }
-    store(to, s, &t);
+    smooth_warmup_store(to, s, &t);
 }
 
-static void join(const struct weir__meter *m, struct weir__state *into,
-                 const struct weir__state *from, int64_t now_ns)
+static void smooth_warmup_join(const struct weir__meter *m, struct weir__state *into,
+                               const struct weir__state *from, int64_t now_ns)
 {
-    struct weir__warmth a = load(m, into, now_ns), b = load(m, from, now_ns);
+    struct weir__warmth a = smooth_warmup_load(m, into, now_ns),
+                        b = smooth_warmup_load(m, from, now_ns);
     const struct weir__due next = weir__due_after(b.next, a.next) ? b.next : a.next;
 
-    idle_until(m, &a, next);
-    idle_until(m, &b, next);
+    smooth_warmup_idle_until(m, &a, next);
+    smooth_warmup_idle_until(m, &b, next);
     if (b.stored > a.stored)
         a.stored = b.stored;
     if (next.ns <= now_ns && a.stored == m->warm.max)
-        weir__reset(into);
+        weir__state_reset(into);
     else
-        store(m, into, &a);
+        smooth_warmup_store(m, into, &a);
 }
 
 /* All of the store, and one event at the coldest: no more is owed but by a larger cost or by callers
  * who wait. */
-static uint32_t share(const struct weir__meter *m, struct weir__state head, int64_t now_ns)
+static uint32_t smooth_warmup_share(const struct weir__meter *m, struct weir__state head,
+                                    int64_t now_ns)
 {
     const int64_t coldest = weir__mul_div(m->step.ns + 1, m->term.cold_milli, 1000);
 
@@ -269,8 +279,8 @@ static uint32_t share(const struct weir__meter *m, struct weir__state head, int6
 }
 
 /* A ticket an event away, and no earlier than it can have been; and cold. */
-static void owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
-                    int64_t edge_ns)
+static void smooth_warmup_owe_all(const struct weir__meter *m, struct weir__state *s,
+                                  int64_t now_ns, int64_t edge_ns)
 {
     struct weir__warmth t = {.stored = m->warm.max};
 
@@ -278,18 +288,18 @@ static void owe_all(const struct weir__meter *m, struct weir__state *s, int64_t 
     t.next = weir__due_add(m, weir__due_at(now_ns), m->step);
     if (s->fresh_ns >= t.next.ns)
         t.next = weir__due_at(s->fresh_ns);
-    store(m, s, &t);
+    smooth_warmup_store(m, s, &t);
 }
 
 const struct weir__algo weir__smooth_warmup = {
-    .prepare = prepare,
+    .prepare = smooth_warmup_prepare,
     .state_bytes = sizeof(struct warmup_state),
     .default_patience = weir__wait_forever,
-    .take = take,
-    .peek = peek,
-    .refund = refund,
-    .change = change,
-    .join = join,
-    .share = share,
-    .owe_all = owe_all,
+    .take = smooth_warmup_take,
+    .peek = smooth_warmup_peek,
+    .refund = smooth_warmup_refund,
+    .change = smooth_warmup_change,
+    .join = smooth_warmup_join,
+    .share = smooth_warmup_share,
+    .owe_all = smooth_warmup_owe_all,
 };

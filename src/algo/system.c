@@ -34,20 +34,20 @@
 #define SLOTS   10
 #define SLOT_NS (WEIR__NS_PER_S / SLOTS)
 
-struct slot {
+struct system_slot {
     uint64_t took_ns; /* in all; stops at 2^64 - 1 */
     uint64_t calls;
 };
 
-struct gate {
+struct system_gate {
     struct weir__state head; /* its 40 bits are what is in flight */
     int64_t due_ns, due_rem; /* of the rate's bucket */
     int64_t newest;
-    struct slot ring[SLOTS];
+    struct system_slot ring[SLOTS];
 };
-static_assert(sizeof(struct gate) == 200, "as the reference says");
+static_assert(sizeof(struct system_gate) == 200, "as the reference says");
 
-static void prepare(struct weir__meter *m)
+static void system_prepare(struct weir__meter *m)
 {
     const struct weir_term *t = &m->term;
 
@@ -63,9 +63,9 @@ static void prepare(struct weir__meter *m)
 /* ---- The state ------------------------------------------------------------------------------ */
 
 /* With what is out of range brought into it. */
-static struct gate as_kept(const struct weir__meter *m, const struct weir__state *s)
+static struct system_gate system_as_kept(const struct weir__meter *m, const struct weir__state *s)
 {
-    struct gate g = *(const struct gate *)s;
+    struct system_gate g = *(const struct system_gate *)s;
 
     g.due_ns = weir__max(0, g.due_ns);
     g.due_rem = weir__clamp(g.due_rem, 0, weir__max(1, m->term.count) - 1);
@@ -73,19 +73,20 @@ static struct gate as_kept(const struct weir__meter *m, const struct weir__state
     return g;
 }
 
-static struct gate load(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+static struct system_gate system_load(const struct weir__meter *m, const struct weir__state *s,
+                                      int64_t now_ns)
 {
     if (weir__flight_is_new(s, now_ns))
-        return (struct gate){.newest = now_ns / SLOT_NS};
-    return as_kept(m, s);
+        return (struct system_gate){.newest = now_ns / SLOT_NS};
+    return system_as_kept(m, s);
 }
 
-static struct weir__due due_of(const struct gate *g)
+static struct weir__due system_due(const struct system_gate *g)
 {
     return (struct weir__due){.ns = g->due_ns, .rem = g->due_rem};
 }
 
-static int64_t empty_ns(const struct weir__meter *m, const struct gate *g)
+static int64_t system_empty_ns(const struct weir__meter *m, const struct system_gate *g)
 {
     const int64_t slots_ns = (g->newest + SLOTS) * SLOT_NS;
 
@@ -93,7 +94,7 @@ static int64_t empty_ns(const struct weir__meter *m, const struct gate *g)
 }
 
 /* The mean time of the calls that ended in the last second; 0 if there was none. */
-static int64_t mean_ns(const struct gate *g, int64_t now_ns)
+static int64_t system_mean_ns(const struct system_gate *g, int64_t now_ns)
 {
     const int64_t slot = weir__rolling_slot(now_ns / SLOT_NS, g->newest, SLOTS);
     weir__u128 took = 0;
@@ -111,26 +112,27 @@ static int64_t mean_ns(const struct gate *g, int64_t now_ns)
 
 /* ---- Entering ------------------------------------------------------------------------------- */
 
-static bool over(int64_t level, int64_t bound)
+static bool system_is_over(int64_t level, int64_t bound)
 {
     return level != WEIR_NONE && bound != WEIR_NONE && level > bound;
 }
 
-static bool is_overloaded(const struct weir__meter *m, const struct gate *g,
-                          const struct weir__ask *a)
+static bool system_is_overloaded(const struct weir__meter *m, const struct system_gate *g,
+                                 const struct weir__attempt *a)
 {
     const struct weir_term *t = &m->term;
     const struct weir_signals *is = a->signals;
 
-    if (is &&
-        (over(is->cpu_milli, t->cpu_milli) || over(is->load_milli, t->load_milli) ||
-         over(is->memory_milli, t->memory_milli) || over(is->pressure_milli, t->pressure_milli)))
+    if (is && (system_is_over(is->cpu_milli, t->cpu_milli) ||
+               system_is_over(is->load_milli, t->load_milli) ||
+               system_is_over(is->memory_milli, t->memory_milli) ||
+               system_is_over(is->pressure_milli, t->pressure_milli)))
         return true;
-    return t->target_ns != WEIR_NONE && mean_ns(g, a->now_ns) > t->target_ns;
+    return t->target_ns != WEIR_NONE && system_mean_ns(g, a->now_ns) > t->target_ns;
 }
 
 /* How many more the bounds on numbers would let in. */
-static int64_t room(const struct weir__meter *m, const struct gate *g, int64_t now_ns)
+static int64_t system_room(const struct weir__meter *m, const struct system_gate *g, int64_t now_ns)
 {
     const int64_t held = weir__state_part(&g->head);
     const int64_t most = m->term.most == WEIR_NONE ? WEIR_COUNT_MAX : m->term.most;
@@ -140,80 +142,81 @@ static int64_t room(const struct weir__meter *m, const struct gate *g, int64_t n
         return inside;
     if (g->due_ns <= now_ns)
         return weir__min(inside, m->term.count);
-    return weir__min(inside, weir__due_room(m, due_of(g), now_ns));
+    return weir__min(inside, weir__due_room(m, system_due(g), now_ns));
 }
 
-static void refuse_number(const struct weir__meter *m, const struct gate *g,
-                          const struct weir__ask *a, struct weir_verdict *v)
+static void system_refuse_number(const struct weir__meter *m, const struct system_gate *g,
+                                 const struct weir__attempt *a, struct weir_verdict *v)
 {
     const int64_t held = weir__state_part(&g->head);
     const bool crowded = m->term.most != WEIR_NONE && a->cost > m->term.most - held;
-    const struct weir__due base = weir__due_base(due_of(g), a->now_ns);
+    const struct weir__due base = weir__due_base(system_due(g), a->now_ns);
 
     if (a->cost > m->limit)
-        weir__refuse(v, WEIR_TOO_BIG, -1);
+        weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
     else if (crowded || m->term.count == 0)
-        weir__refuse(v, WEIR_LIMITED, 0);
+        weir__verdict_refuse(v, WEIR_LIMITED, 0);
     else
-        weir__refuse(v, WEIR_LIMITED,
-                     weir__max(0, weir__due_wait(m, base, weir__due_price(m, a->cost), a->now_ns)));
+        weir__verdict_refuse(
+            v, WEIR_LIMITED,
+            weir__max(0, weir__due_wait(m, base, weir__due_price(m, a->cost), a->now_ns)));
 }
 
 /* Decides; what entered is in *g then. */
-static void decide(const struct weir__meter *m, struct gate *g, const struct weir__ask *a,
-                   struct weir_verdict *v)
+static void system_decide(const struct weir__meter *m, struct system_gate *g,
+                          const struct weir__attempt *a, struct weir_verdict *v)
 {
-    const bool overloaded = is_overloaded(m, g, a);
-    const int64_t there = room(m, g, a->now_ns);
+    const bool overloaded = system_is_overloaded(m, g, a);
+    const int64_t there = system_room(m, g, a->now_ns);
 
     if (a->cost == 0) {
-        weir__grant(v, 0);
+        weir__verdict_grant(v, 0);
     } else if (overloaded) {
-        weir__refuse(v, WEIR_OVERLOAD, 0);
+        weir__verdict_refuse(v, WEIR_OVERLOAD, 0);
     } else if (a->cost > there) {
-        refuse_number(m, g, a, v);
+        system_refuse_number(m, g, a, v);
     } else {
-        weir__grant(v, 0);
+        weir__verdict_grant(v, 0);
         weir__flight_enter(m, &g->head, a);
     }
     if (m->term.count > 0 && v->allowed && a->cost > 0) {
         const struct weir__due after =
-            weir__due_add(m, weir__due_base(due_of(g), a->now_ns), weir__due_price(m, a->cost));
+            weir__due_add(m, weir__due_base(system_due(g), a->now_ns), weir__due_price(m, a->cost));
 
         g->due_ns = after.ns;
         g->due_rem = after.rem;
     }
     v->limit = m->limit;
-    v->remaining = overloaded ? 0 : weir__min(m->limit, room(m, g, a->now_ns));
+    v->remaining = overloaded ? 0 : weir__min(m->limit, system_room(m, g, a->now_ns));
     v->reset_after_ns =
         weir__state_part(&g->head) > 0 ? WEIR_FOREVER : weir__max(0, g->head.fresh_ns - a->now_ns);
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void system_take(const struct weir__meter *m, struct weir__state *s,
+                        const struct weir__attempt *a, struct weir_verdict *v)
 {
-    struct gate g = load(m, s, a->now_ns);
+    struct system_gate g = system_load(m, s, a->now_ns);
 
-    decide(m, &g, a, v);
+    system_decide(m, &g, a, v);
     if (v->allowed && a->cost > 0)
-        *(struct gate *)s = g;
+        *(struct system_gate *)s = g;
 }
 
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
+static void system_peek(const struct weir__meter *m, const struct weir__state *s,
+                        const struct weir__attempt *a, struct weir_verdict *v)
 {
-    struct gate g = load(m, s, a->now_ns);
+    struct system_gate g = system_load(m, s, a->now_ns);
 
-    decide(m, &g, a, v);
+    system_decide(m, &g, a, v);
 }
 
 /* ---- Leaving -------------------------------------------------------------------------------- */
 
-static void count(struct gate *g, const struct weir__leaving *l)
+static void system_count(struct system_gate *g, const struct weir__leaving *l)
 {
     const int64_t at = l->now_ns / SLOT_NS;
     const int64_t slot = weir__rolling_slot(at, g->newest, SLOTS);
-    struct slot *here = &g->ring[slot % SLOTS];
+    struct system_slot *here = &g->ring[slot % SLOTS];
     const int64_t took = weir__flight_took(l);
 
     weir__rolling_roll(g->ring, sizeof *g->ring, g->newest, slot, SLOTS);
@@ -225,36 +228,37 @@ static void count(struct gate *g, const struct weir__leaving *l)
     here->calls++;
 }
 
-static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
+static void system_leave(const struct weir__meter *m, struct weir__state *s,
+                         const struct weir__leaving *l)
 {
-    struct gate g = load(m, s, l->now_ns);
+    struct system_gate g = system_load(m, s, l->now_ns);
 
     if (weir__flight_is_new(s, l->now_ns))
         return;
     if (m->term.target_ns != WEIR_NONE && l->how != WEIR_IGNORE)
-        count(&g, l);
-    weir__flight_leave(m, &g.head, l->cost, empty_ns(m, &g));
-    *(struct gate *)s = g;
+        system_count(&g, l);
+    weir__flight_leave(m, &g.head, l->cost, system_empty_ns(m, &g));
+    *(struct system_gate *)s = g;
 }
 
-static void view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
-                 struct weir_view *out)
+static void system_view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
+                        struct weir_view *out)
 {
-    const struct gate g = load(m, s, now_ns);
+    const struct system_gate g = system_load(m, s, now_ns);
 
     *out = (struct weir_view){WEIR_CLOSED, m->term.most, weir__state_part(&g.head), -1};
 }
 
 /* Who is inside stays so, and so do the times of the calls. Events owed to the rate are carried over as
  * a token bucket's are. */
-static void change(const struct weir__meter *from, const struct weir__meter *to,
-                   struct weir__state *s)
+static void system_change(const struct weir__meter *from, const struct weir__meter *to,
+                          struct weir__state *s)
 {
-    struct gate *g = (struct gate *)s;
+    struct system_gate *g = (struct system_gate *)s;
     const int64_t held = weir__state_part(s);
     struct weir__state bucket;
 
-    *g = as_kept(from, s);
+    *g = system_as_kept(from, s);
     bucket = (struct weir__state){g->due_ns, weir__state_word(g->due_rem, from->version)};
 
     if (from->term.target_ns == WEIR_NONE) /* they were not kept */
@@ -266,17 +270,17 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
     g->due_ns = bucket.fresh_ns;
     g->due_rem = weir__state_part(&bucket);
     if (held == 0)
-        s->fresh_ns = weir__max(1, empty_ns(to, g));
+        s->fresh_ns = weir__max(1, system_empty_ns(to, g));
     s->word = weir__state_word(held, to->version);
 }
 
 const struct weir__algo weir__system = {
-    .prepare = prepare,
-    .state_bytes = sizeof(struct gate),
-    .take = take,
-    .peek = peek,
-    .leave = leave,
-    .view = view,
+    .prepare = system_prepare,
+    .state_bytes = sizeof(struct system_gate),
+    .take = system_take,
+    .peek = system_peek,
+    .leave = system_leave,
+    .view = system_view,
     .birth = weir__flight_birth,
-    .change = change,
+    .change = system_change,
 };

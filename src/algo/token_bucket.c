@@ -23,18 +23,18 @@
  */
 #include "algo/due.h"
 
-static void prepare(struct weir__meter *m)
+static void token_bucket_prepare(struct weir__meter *m)
 {
     m->limit = m->term.burst;
     m->full = weir__due_price_of(m, m->term.burst);
     weir__due_bound(m, m->full, INT64_MAX);
     if (m->term.initial < m->term.burst)
-        m->zero = weir__due_add(m, weir__due_at(m->born_ns),
+        m->zero = weir__due_add(m, weir__due_at(m->created_ns),
                                 weir__due_price_of(m, m->term.burst - m->term.initial));
 }
 
-static inline void judge(const struct weir__meter *m, struct weir__due *d,
-                         const struct weir__ask *a, struct weir_verdict *v)
+static inline void token_bucket_judge(const struct weir__meter *m, struct weir__due *d,
+                                      const struct weir__attempt *a, struct weir_verdict *v)
 {
     const struct weir__span price = weir__due_price(m, a->cost);
     const struct weir__due base = weir__due_base(*d, a->now_ns);
@@ -44,7 +44,7 @@ static inline void judge(const struct weir__meter *m, struct weir__due *d,
     int64_t wait = weir__due_wait(m, base, price, a->now_ns);
 
     if (fits && wait <= patience) {
-        weir__grant(v, weir__max(0, wait));
+        weir__verdict_grant(v, weir__max(0, wait));
         *d = after;
         return;
     }
@@ -54,16 +54,16 @@ static inline void judge(const struct weir__meter *m, struct weir__due *d,
         patience = weir__due_patience(weir__due_add(m, *d, price), patience);
     }
     if (fits)
-        weir__refuse(v, WEIR_LIMITED, wait - patience);
+        weir__verdict_refuse(v, WEIR_LIMITED, wait - patience);
     else
-        weir__refuse(v, WEIR_TOO_BIG, -1);
+        weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
 }
 
 /* One event from a bucket in use, now or not at all: what nearly every request is. The same answer as
  * below, in a third of the instructions: there is no price to work out, no wait, no edge of time.
  * With `left` = full - (D' - now), it fits just if left >= 0; refused, it can pass when left is 0. */
-static inline bool take_one(const struct weir__meter *m, struct weir__state *s,
-                            const struct weir__ask *a, struct weir_verdict *v)
+static inline bool token_bucket_take_one(const struct weir__meter *m, struct weir__state *s,
+                                         const struct weir__attempt *a, struct weir_verdict *v)
 {
     const bool owes = s->fresh_ns > a->now_ns;
     int64_t ns = (owes ? s->fresh_ns : a->now_ns) + m->step.ns;
@@ -80,12 +80,12 @@ static inline bool take_one(const struct weir__meter *m, struct weir__state *s,
         return false;
     v->limit = m->limit;
     if (left_ns < 0) {
-        weir__refuse(v, WEIR_LIMITED, -left_ns);
+        weir__verdict_refuse(v, WEIR_LIMITED, -left_ns);
         v->remaining = 0;
         v->reset_after_ns = s->fresh_ns - a->now_ns;
         return true;
     }
-    weir__grant(v, 0);
+    weir__verdict_grant(v, 0);
     v->remaining = weir__due_events(m, (struct weir__span){left_ns, left_rem});
     v->reset_after_ns = ns - a->now_ns;
     s->fresh_ns = ns;
@@ -93,21 +93,21 @@ static inline bool take_one(const struct weir__meter *m, struct weir__state *s,
     return true;
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void token_bucket_take(const struct weir__meter *m, struct weir__state *s,
+                              const struct weir__attempt *a, struct weir_verdict *v)
 {
     /* D + T stays below 2^63 if D is: T is at most 2^62, and so is now. */
     const bool plain = a->cost == 1 && s->fresh_ns != 0 && s->fresh_ns < WEIR__NOW_MAX &&
                        !m->term.count_denied && (s->word & m->mark) == 0;
 
-    if (!plain || !take_one(m, s, a, v))
-        weir__due_take(m, s, a, v, judge, weir__due_room);
+    if (!plain || !token_bucket_take_one(m, s, a, v))
+        weir__due_take(m, s, a, v, token_bucket_judge, weir__due_room);
 }
 
 const struct weir__algo weir__token_bucket = {
-    .prepare = prepare,
+    .prepare = token_bucket_prepare,
     .state_bytes = sizeof(struct weir__state),
-    .take = take,
+    .take = token_bucket_take,
     .peek = weir__due_peek,
     .refund = weir__due_refund,
     .cancel = weir__due_cancel,
@@ -116,6 +116,6 @@ const struct weir__algo weir__token_bucket = {
     .join = weir__due_join,
     .share = weir__due_share,
     .owe_all = weir__due_owe_all,
-    .judge = judge,
+    .judge = token_bucket_judge,
     .remaining = weir__due_room,
 };

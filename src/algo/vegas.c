@@ -45,17 +45,17 @@ struct vegas_state {
     int64_t no_load_ns; /* 0: not known yet */
     int64_t samples;    /* since the last probe */
     uint32_t jitter;    /* of the distance to the next one */
-    uint32_t dice;      /* the last throw: 16 bits */
+    uint32_t random;    /* the last throw: 16 bits */
 };
 static_assert(sizeof(struct vegas_state) == 48, "as the reference says");
 
-static uint32_t jitter_of(uint32_t dice)
+static uint32_t vegas_jitter(uint32_t dice)
 {
     return (JITTER_ONE + dice) / 2;
 }
 
-static struct vegas_state load(const struct weir__meter *m, const struct weir__state *s,
-                               int64_t now_ns)
+static struct vegas_state vegas_load(const struct weir__meter *m, const struct weir__state *s,
+                                     int64_t now_ns)
 {
     struct vegas_state x;
 
@@ -66,48 +66,48 @@ static struct vegas_state load(const struct weir__meter *m, const struct weir__s
     x.no_load_ns = weir__clamp(x.no_load_ns, 0, WEIR__NOW_MAX);
     x.samples = weir__clamp(x.samples, 0, PROBE_TIMES * WEIR_COUNT_MAX);
     x.jitter = x.jitter < JITTER_ONE ? x.jitter : JITTER_ONE;
-    x.dice %= JITTER_ONE;
+    x.random %= JITTER_ONE;
     return x;
 }
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void vegas_take(const struct weir__meter *m, struct weir__state *s,
+                       const struct weir__attempt *a, struct weir_verdict *v)
 {
-    struct vegas_state x = load(m, s, a->now_ns);
+    struct vegas_state x = vegas_load(m, s, a->now_ns);
 
     if (!weir__flight_judge(m, &x.head, x.limit, a, v) || a->cost == 0)
         return;
-    x.dice = (uint32_t)(a->dice >> 48);
+    x.random = (uint32_t)(a->random >> 48);
     if (x.jitter == 0) /* a new key */
-        x.jitter = jitter_of(x.dice);
+        x.jitter = vegas_jitter(x.random);
     weir__flight_enter(m, &x.head, a);
     *(struct vegas_state *)s = x;
 }
 
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
+static void vegas_peek(const struct weir__meter *m, const struct weir__state *s,
+                       const struct weir__attempt *a, struct weir_verdict *v)
 {
-    const struct vegas_state x = load(m, s, a->now_ns);
+    const struct vegas_state x = vegas_load(m, s, a->now_ns);
 
     (void)weir__flight_judge(m, &x.head, x.limit, a, v);
 }
 
 /* limit <= 10^12 and samples <= 30 x that: both products are below 2^61. */
-static bool probe_is_due(const struct vegas_state *x)
+static bool vegas_probe_is_due(const struct vegas_state *x)
 {
     return (int64_t)x->jitter * PROBE_TIMES * x->limit <= x->samples * (int64_t)JITTER_ONE;
 }
 
-static int64_t queue_of(const struct vegas_state *x, int64_t took_ns)
+static int64_t vegas_queue(const struct vegas_state *x, int64_t took_ns)
 {
     const weir__u128 waiting = weir__wide(x->limit) * weir__wide(took_ns - x->no_load_ns);
 
     return (int64_t)((waiting + weir__wide(took_ns) - 1) / weir__wide(took_ns));
 }
 
-static int64_t next_limit(const struct vegas_state *x, int64_t took_ns)
+static int64_t vegas_next_limit(const struct vegas_state *x, int64_t took_ns)
 {
-    const int64_t d = weir__log10(x->limit), queue = queue_of(x, took_ns);
+    const int64_t d = weir__log10(x->limit), queue = vegas_queue(x, took_ns);
 
     if (queue <= d)
         return x->limit + 6 * d;
@@ -118,23 +118,24 @@ static int64_t next_limit(const struct vegas_state *x, int64_t took_ns)
     return x->limit;
 }
 
-static void learn_latency(const struct weir__meter *m, struct vegas_state *x, int64_t took_ns)
+static void vegas_learn(const struct weir__meter *m, struct vegas_state *x, int64_t took_ns)
 {
     x->samples++;
-    if (probe_is_due(x)) {
-        x->jitter = jitter_of(x->dice);
+    if (vegas_probe_is_due(x)) {
+        x->jitter = vegas_jitter(x->random);
         x->samples = 0;
         x->no_load_ns = took_ns;
     } else if (x->no_load_ns == 0 || took_ns < x->no_load_ns) {
         x->no_load_ns = took_ns;
     } else if (weir__state_part(&x->head) * 2 >= x->limit) {
-        x->limit = weir__flight_within(m, next_limit(x, took_ns));
+        x->limit = weir__flight_within(m, vegas_next_limit(x, took_ns));
     }
 }
 
-static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
+static void vegas_leave(const struct weir__meter *m, struct weir__state *s,
+                        const struct weir__leaving *l)
 {
-    struct vegas_state x = load(m, s, l->now_ns);
+    struct vegas_state x = vegas_load(m, s, l->now_ns);
     const int64_t took_ns = weir__flight_took(l);
 
     if (weir__flight_is_new(s, l->now_ns))
@@ -142,22 +143,22 @@ static void leave(const struct weir__meter *m, struct weir__state *s, const stru
     if (l->how == WEIR_DROP)
         x.limit = weir__flight_within(m, x.limit - weir__log10(x.limit));
     else if (l->how == WEIR_SUCCESS && took_ns > 0)
-        learn_latency(m, &x, took_ns);
+        vegas_learn(m, &x, took_ns);
     *(struct vegas_state *)s = x;
     weir__flight_leave(m, s, l->cost, l->now_ns + WEIR__IDLE_NS);
 }
 
-static void view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
-                 struct weir_view *out)
+static void vegas_view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
+                       struct weir_view *out)
 {
-    const struct vegas_state x = load(m, s, now_ns);
+    const struct vegas_state x = vegas_load(m, s, now_ns);
 
     weir__flight_view(&x.head, x.limit, out);
 }
 
 /* What is in flight stays so; what was learned stays as far as the new bounds allow. */
-static void change(const struct weir__meter *from, const struct weir__meter *to,
-                   struct weir__state *s)
+static void vegas_change(const struct weir__meter *from, const struct weir__meter *to,
+                         struct weir__state *s)
 {
     struct vegas_state *x = (struct vegas_state *)s;
 
@@ -169,10 +170,10 @@ static void change(const struct weir__meter *from, const struct weir__meter *to,
 const struct weir__algo weir__vegas = {
     .prepare = weir__flight_prepare,
     .state_bytes = sizeof(struct vegas_state),
-    .take = take,
-    .peek = peek,
-    .leave = leave,
-    .view = view,
+    .take = vegas_take,
+    .peek = vegas_peek,
+    .leave = vegas_leave,
+    .view = vegas_view,
     .birth = weir__flight_birth,
-    .change = change,
+    .change = vegas_change,
 };

@@ -34,7 +34,7 @@ const char *weir_reason_name(enum weir_reason reason)
     return "?";
 }
 
-const char *weir_stand_name(enum weir_stand stand)
+const char *weir_guard_state_name(enum weir_guard_state stand)
 {
     switch (stand) {
     case WEIR_CLOSED: return "closed";

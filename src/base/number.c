@@ -20,7 +20,7 @@ static const struct unit UNITS[] = {
 };
 enum { UNIT_COUNT = sizeof UNITS / sizeof UNITS[0] };
 
-static bool digit(char c)
+static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
@@ -32,10 +32,10 @@ enum weir__number weir__parse_int(struct weir__slice s, int64_t *value)
 
     if (s.len == 0)
         return WEIR__NUMBER_BAD;
-    if (s.len > 1 && s.at[0] == '-' && digit(s.at[1]))
+    if (s.len > 1 && s.at[0] == '-' && is_digit(s.at[1]))
         return WEIR__NUMBER_NEGATIVE;
     for (size_t i = 0; i < s.len; i++) {
-        if (!digit(s.at[i]))
+        if (!is_digit(s.at[i]))
             return WEIR__NUMBER_BAD;
         big = big || __builtin_mul_overflow(sum, INT64_C(10), &sum) ||
               __builtin_add_overflow(sum, (int64_t)(s.at[i] - '0'), &sum);
@@ -59,7 +59,7 @@ enum weir__number weir__parse_decimal(struct weir__slice s, int64_t unit, int64_
     if (__builtin_mul_overflow(sum, unit, &sum))
         return WEIR__NUMBER_BIG;
     for (size_t i = 1; i < s.len; i++) {
-        if (!digit(s.at[i]))
+        if (!is_digit(s.at[i]))
             return WEIR__NUMBER_BAD;
         if (s.at[i] == '0' && part % 10 != 0)
             continue; /* 1.500000s: the zeros past the last place say nothing */
@@ -97,11 +97,11 @@ bool weir__parse_unit(struct weir__slice s, int64_t *ns)
     return false;
 }
 
-static struct weir__slice take_while(struct weir__slice *s, bool number)
+static struct weir__slice number_take_while(struct weir__slice *s, bool number)
 {
     struct weir__slice head = {s->at, 0};
 
-    while (s->len > 0 && (digit(*s->at) || *s->at == '.') == number) {
+    while (s->len > 0 && (is_digit(*s->at) || *s->at == '.') == number) {
         s->at++;
         s->len--;
         head.len++;
@@ -117,11 +117,11 @@ enum weir__number weir__parse_duration(struct weir__slice s, int64_t *ns)
         *ns = 0;
         return WEIR__NUMBER_OK;
     }
-    if (s.len > 1 && s.at[0] == '-' && digit(s.at[1]))
+    if (s.len > 1 && s.at[0] == '-' && is_digit(s.at[1]))
         return WEIR__NUMBER_NEGATIVE;
     do {
-        const struct weir__slice number = take_while(&s, true);
-        const struct weir__slice name = take_while(&s, false);
+        const struct weir__slice number = number_take_while(&s, true);
+        const struct weir__slice name = number_take_while(&s, false);
         int64_t unit, part;
         enum weir__number read;
 

@@ -30,16 +30,16 @@ struct weir__slice weir__slice_cut(struct weir__slice *s, char stop)
     return head;
 }
 
-static bool blank(char c)
+static bool slice_is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
 struct weir__slice weir__slice_trim(struct weir__slice s)
 {
-    while (s.len > 0 && (blank(s.at[0]) || s.at[0] == '\n'))
+    while (s.len > 0 && (slice_is_blank(s.at[0]) || s.at[0] == '\n'))
         s = (struct weir__slice){s.at + 1, s.len - 1};
-    while (s.len > 0 && (blank(s.at[s.len - 1]) || s.at[s.len - 1] == '\n'))
+    while (s.len > 0 && (slice_is_blank(s.at[s.len - 1]) || s.at[s.len - 1] == '\n'))
         s.len--;
     return s;
 }
@@ -48,12 +48,12 @@ struct weir__slice weir__slice_word(struct weir__slice *s)
 {
     struct weir__slice word;
 
-    while (s->len > 0 && blank(*s->at)) {
+    while (s->len > 0 && slice_is_blank(*s->at)) {
         s->at++;
         s->len--;
     }
     word = (struct weir__slice){s->at, 0};
-    while (s->len > 0 && !blank(*s->at)) {
+    while (s->len > 0 && !slice_is_blank(*s->at)) {
         s->at++;
         s->len--;
         word.len++;
@@ -168,7 +168,7 @@ static void out_printable(struct weir__out *o, const char *at, size_t len)
 #define DIGITS  "0123456789"
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-static bool made_of(struct weir__slice s, const char *chars)
+static bool slice_made_of(struct weir__slice s, const char *chars)
 {
     for (size_t i = 0; i < s.len; i++)
         if (s.at[i] == '\0' || !strchr(chars, s.at[i]))
@@ -179,7 +179,7 @@ static bool made_of(struct weir__slice s, const char *chars)
 /* The slice if it is made of these, or what stands for it. */
 static void out_only(struct weir__out *o, struct weir__slice s, const char *chars)
 {
-    if (made_of(s, chars))
+    if (slice_made_of(s, chars))
         weir__out_bytes(o, s.at, s.len);
     else
         weir__out_text(o, HIDDEN);
@@ -276,7 +276,7 @@ void weir__out_url(struct weir__out *o, const char *url)
 }
 
 /* Where something secret may begin; NULL: nowhere. */
-static const char *secret_of(const char *text)
+static const char *text_secret_of(const char *text)
 {
     const char *const store = strstr(text, "store=");
     const char *const url = strstr(text, ":/");
@@ -293,7 +293,7 @@ static const char *secret_of(const char *text)
 
 void weir__out_limit(struct weir__out *o, const char *text)
 {
-    const char *const from = secret_of(text);
+    const char *const from = text_secret_of(text);
 
     out_printable(o, text, from ? (size_t)(from - text) : strlen(text));
     weir__out_text(o, from ? HIDDEN : "");

@@ -9,7 +9,7 @@ struct wide {
     weir__u128 hi, lo;
 };
 
-static struct wide multiply(weir__u128 a, weir__u128 b)
+static struct wide wide_multiply(weir__u128 a, weir__u128 b)
 {
     const weir__u128 mask = UINT64_MAX;
     const weir__u128 a0 = a & mask, a1 = a >> 64, b0 = b & mask, b1 = b >> 64;
@@ -23,7 +23,7 @@ static struct wide multiply(weir__u128 a, weir__u128 b)
 
 weir__u128 weir__wide_mul_div_ceil(weir__u128 a, weir__u128 b, weir__u128 d, weir__u128 limit)
 {
-    const struct wide product = multiply(a, b);
+    const struct wide product = wide_multiply(a, b);
     weir__u128 quotient = 0, rest = product.hi;
 
     assert(d > 0);

@@ -14,7 +14,7 @@ int take_command(int argc, char **argv);
 /* Whether standard output is a terminal of someone who did not set NO_COLOR. */
 bool cli_colour(void);
 /* An argument as a message may tell it: without what may be a password. Good until the next but one. */
-const char *cli_shown(const char *word);
+const char *cli_redacted(const char *word);
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cli/options.h"
-#include "policy/options.h"
+#include "limit/options.h"
 
 static void describe_field(const char *text)
 {

@@ -7,9 +7,9 @@
 #include "algo/algo.h"
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/report.h"
 #include "engine/engine.h"
-#include "policy/explain.h"
+#include "limit/explain.h"
+#include "sim/report.h"
 
 static const struct heading {
     const char *name, *json;
@@ -20,10 +20,10 @@ static const struct heading {
     {"at worst", "at_worst", weir__explain_worst},
     {"refused", "refused", weir__explain_refused},
 };
-enum { HEADING_COUNT = sizeof HEADINGS / sizeof HEADINGS[0], WIDTH = 100, NAME_WIDTH = 9 };
+enum { HEADING_COUNT = sizeof HEADINGS / sizeof HEADINGS[0], EXPLAIN_WIDTH = 100, NAME_WIDTH = 9 };
 
 /* Breakers and gates may have none. */
-static bool has_limit(const struct weir__meter *m)
+static bool explain_has_limit(const struct weir__meter *m)
 {
     return !weir__meter_guards(m) || m->term.algorithm == WEIR_CONCURRENCY ||
            m->limit < WEIR_COUNT_MAX;
@@ -51,7 +51,7 @@ static void print_room(uint64_t keys)
                  keys == 1 ? "key" : "keys");
 }
 
-static void print_term(const struct weir_term *t, uint64_t keys)
+static void explain_print_term(const struct weir_term *t, uint64_t keys)
 {
     char line[1024];
     struct weir__meter m;
@@ -61,10 +61,10 @@ static void print_term(const struct weir_term *t, uint64_t keys)
 
         HEADINGS[i].tell(&o, t);
         (void)weir__out_end(&o);
-        help_entry(stdout, HEADINGS[i].name, line, NAME_WIDTH, WIDTH);
+        help_entry(stdout, HEADINGS[i].name, line, NAME_WIDTH, EXPLAIN_WIDTH);
     }
     weir__meter_init(&m, t, 0);
-    if (has_limit(&m))
+    if (explain_has_limit(&m))
         (void)printf("  %-9s  %lld%s\n", "limit", (long long)m.limit,
                      limit_moves(t) ? " to begin with" : "");
     (void)printf("  %-9s  %zu bytes of state\n", "per key", weir__meter_state_size(&m));
@@ -72,7 +72,7 @@ static void print_term(const struct weir_term *t, uint64_t keys)
         print_room(keys);
 }
 
-static void print_term_json(const struct weir_term *t, uint64_t keys)
+static void explain_print_term_json(const struct weir_term *t, uint64_t keys)
 {
     char line[1024];
     struct weir__meter m;
@@ -87,7 +87,7 @@ static void print_term_json(const struct weir_term *t, uint64_t keys)
         sim_json_string(stdout, weir__slice_of(line));
     }
     weir__meter_init(&m, t, 0);
-    if (has_limit(&m))
+    if (explain_has_limit(&m))
         (void)printf(",\"limit\":%lld", (long long)m.limit);
     (void)printf(",\"bytes_per_key\":%zu", weir__meter_state_size(&m));
     if (t->algorithm != WEIR_SYSTEM)
@@ -112,7 +112,7 @@ static void print_together(const struct weir_limit *l)
                    "breaker, adaptive ones.");
 }
 
-static void print_limit(const struct weir_limit *l, bool json)
+static void explain_print_limit(const struct weir_limit *l, bool json)
 {
     const bool colour = cli_colour();
     char text[WEIR_LIMIT_TEXT_MAX];
@@ -127,7 +127,7 @@ static void print_limit(const struct weir_limit *l, bool json)
     for (int i = 0; i < l->n; i++) {
         if (json) {
             (void)fputs(i > 0 ? "," : "", stdout);
-            print_term_json(&l->term[i], keys[i]);
+            explain_print_term_json(&l->term[i], keys[i]);
             continue;
         }
         if (l->n > 1) {
@@ -136,7 +136,7 @@ static void print_limit(const struct weir_limit *l, bool json)
             (void)weir_limit_print(&one, text, sizeof text);
             (void)printf("\n%s\n", text);
         }
-        print_term(&l->term[i], keys[i]);
+        explain_print_term(&l->term[i], keys[i]);
     }
     if (json)
         (void)fputs("]}\n", stdout);
@@ -145,7 +145,7 @@ static void print_limit(const struct weir_limit *l, bool json)
 }
 
 /* Whether the text can be shown as it is: a terminal obeys what it does not print. */
-static bool prints(const char *text)
+static bool explain_is_printable(const char *text)
 {
     for (; *text; text++)
         if (*text < ' ' || *text > '~')
@@ -189,10 +189,10 @@ int explain_command(int argc, char **argv)
         return EXIT_USAGE;
     if (weir_limit_parse(&limit, argv[0], &why) != 0) {
         (void)fprintf(stderr, "weir explain: %s\n", why.text);
-        if (why.column > 0 && why.column < 100 && prints(argv[0]))
-            (void)fprintf(stderr, "  %s\n  %*s\n", cli_shown(argv[0]), why.column, "^");
+        if (why.column > 0 && why.column < 100 && explain_is_printable(argv[0]))
+            (void)fprintf(stderr, "  %s\n  %*s\n", cli_redacted(argv[0]), why.column, "^");
         return EXIT_USAGE;
     }
-    print_limit(&limit, o.json);
+    explain_print_limit(&limit, o.json);
     return EXIT_DONE;
 }

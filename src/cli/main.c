@@ -106,7 +106,7 @@ static void part_list(const struct command *c, const char *last)
 static int part_unknown(const struct command *c, const char *word)
 {
     (void)fprintf(stderr, "weir%s%s: unknown command '%s'%s (", c->name[0] ? " " : "", c->name,
-                  cli_shown(word), options_near(word, part_name, c->parts));
+                  cli_redacted(word), options_near(word, part_name, c->parts));
     part_list(c, ", ");
     (void)fputs(")\n", stderr);
     return EXIT_USAGE;
@@ -179,7 +179,7 @@ static int command_run(int argc, char **argv)
 }
 
 /* Output that could not be written is a failure, whatever the command returned. */
-static int finish(int status)
+static int main_finish(int status)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
@@ -190,6 +190,6 @@ static int finish(int status)
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--version") == 0)
-        return finish(version_command(argc - 2, argv + 2));
-    return finish(command_run(argc - 1, argv + 1));
+        return main_finish(version_command(argc - 2, argv + 2));
+    return main_finish(command_run(argc - 1, argv + 1));
 }

@@ -12,7 +12,7 @@
 #include "cli/commands.h"
 
 /* One command line that is being read. */
-struct reading {
+struct options_reading {
     const struct command *command;
     void *to;
     unsigned given[OPTIONS_MAX]; /* how often each option was */
@@ -27,7 +27,7 @@ static void options_blame(const struct command *c, const struct option *o, const
 
     (void)fprintf(stderr, "weir %s: %.*s", c->name, len, o->name);
     if (value)
-        (void)fprintf(stderr, " '%s':", cli_shown(value));
+        (void)fprintf(stderr, " '%s':", cli_redacted(value));
     (void)fputc(' ', stderr);
 }
 
@@ -63,7 +63,7 @@ static bool options_unknown(const struct command *c, const char *word)
 
     while (c->options && c->options[n].name)
         n++;
-    (void)fprintf(stderr, "weir %s: unknown option '%s'%s (", c->name, cli_shown(word),
+    (void)fprintf(stderr, "weir %s: unknown option '%s'%s (", c->name, cli_redacted(word),
                   n > 0 ? options_near(word, option_name, c->options) : "");
     if (n > 8) {
         (void)fprintf(stderr, "weir %s --help lists them)\n", c->name);
@@ -78,7 +78,7 @@ static bool options_unknown(const struct command *c, const char *word)
 
 bool options_unexpected(const struct command *c, const char *word)
 {
-    (void)fprintf(stderr, "weir %s: unexpected argument '%s'%s%s\n", c->name, cli_shown(word),
+    (void)fprintf(stderr, "weir %s: unexpected argument '%s'%s%s\n", c->name, cli_redacted(word),
                   c->words_expected ? "; expected " : "",
                   c->words_expected ? c->words_expected : "");
     return false;
@@ -171,7 +171,7 @@ static void option_store(const struct option *o, void *to, int64_t n)
         memcpy(field, &n, sizeof n);
 }
 
-static bool option_set_other(const struct reading *r, const struct option *o, char *value)
+static bool option_set_other(const struct options_reading *r, const struct option *o, char *value)
 {
     struct weir_diag why = {.text = ""};
 
@@ -184,7 +184,7 @@ static bool option_set_other(const struct reading *r, const struct option *o, ch
     return false;
 }
 
-static bool option_set(const struct reading *r, const struct option *o, char *value)
+static bool option_set(const struct options_reading *r, const struct option *o, char *value)
 {
     int64_t n = 0;
 
@@ -221,7 +221,7 @@ static const struct option *option_find(const struct command *c, char *word, cha
     return NULL;
 }
 
-static bool option_may_come(struct reading *r, const struct option *o, const char *value)
+static bool option_may_come(struct options_reading *r, const struct option *o, const char *value)
 {
     const size_t i = (size_t)(o - r->command->options);
 
@@ -236,7 +236,7 @@ static bool option_may_come(struct reading *r, const struct option *o, const cha
     return false;
 }
 
-static bool option_read(struct reading *r, int argc, char **argv, int *i)
+static bool option_read(struct options_reading *r, int argc, char **argv, int *i)
 {
     char *value = NULL;
     const struct option *o = option_find(r->command, argv[*i], &value);
@@ -255,13 +255,13 @@ static bool option_read(struct reading *r, int argc, char **argv, int *i)
     return option_may_come(r, o, value) && option_set(r, o, value);
 }
 
-static bool is_option(const struct command *c, const char *word)
+static bool options_is_option(const struct command *c, const char *word)
 {
     return word[0] == '-' && word[1] != '\0' && (word[1] == '-' || !c->dash_words);
 }
 
 /* Behind the operands that must be there, those with a name may stand: cost=5. */
-static bool is_named(const struct command *c, char *word, int words)
+static bool options_is_named(const struct command *c, char *word, int words)
 {
     char *value;
 
@@ -270,14 +270,14 @@ static bool is_named(const struct command *c, char *word, int words)
 
 int options_read(const struct command *c, void *to, int argc, char **argv)
 {
-    struct reading r = {.command = c, .to = to};
+    struct options_reading r = {.command = c, .to = to};
     bool ended = false;
     int words = 0;
 
     for (int i = 0; i < argc; i++) {
         if (!ended && strcmp(argv[i], "--") == 0)
             ended = true;
-        else if (is_named(c, argv[i], words) || (!ended && is_option(c, argv[i]))) {
+        else if (options_is_named(c, argv[i], words) || (!ended && options_is_option(c, argv[i]))) {
             if (!option_read(&r, argc, argv, &i))
                 return -1;
         } else

@@ -2,7 +2,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 
-const char *cli_shown(const char *word)
+const char *cli_redacted(const char *word)
 {
     static char text[2][512];
     static unsigned turn;

@@ -106,18 +106,19 @@ static const struct option OPTIONS[] = {
      .usual = "256MiB, or a part of --max-memory",
      .help = "memory for the buffers of all connections: unfinished requests, replies that are "
              "delayed or not read yet, named reservations and batches"},
-    {"--max-held", "N", OPTION_COUNT, AT(max_held), .least = 1, .most = 10000000,
+    {"--max-delayed", "N", OPTION_COUNT, AT(max_delayed), .least = 1, .most = 10000000,
      .expected = "1 to 10000000 replies", .usual = "10000",
      .help = "replies delayed by WAIT or wait=, in all connections; replies that wait for a Redis "
              "do not count"},
     {"--connection-part", "1/N", OPTION_PART, AT(connection_part), .least = 1, .most = 1000000,
      .expected = "1/N, as in 1/16, or 1 for all of it", .usual = "1/16", .completes = "1/16 1",
-     .help = "part of --max-buffered and of --max-held that one connection may use"},
+     .help = "part of --max-buffered and of --max-delayed that one connection may use"},
     {"--peer-part", "1/N", OPTION_PART, AT(peer_part), .least = 1, .most = 1000000,
      .expected = "1/N, as in 1/4, or 1 for all of it", .completes = "1/4 1",
      .usual = "1/4; on the loopback and on Unix sockets 1",
-     .help = "part of --max-buffered, --max-held and --max-connections that all connections from "
-             "one address may use; when given, it also holds on the loopback and on Unix sockets"},
+     .help =
+         "part of --max-buffered, --max-delayed and --max-connections that all connections from "
+         "one address may use; when given, it also holds on the loopback and on Unix sockets"},
     {"--max-memory", "BYTES", OPTION_BYTES, AT(max_memory), .least = 16 << 20,
      .most = INT64_C(1) << 50, .expected = "16MiB or more", .usual = "no limit",
      .help = "memory for all stores and connections; a quarter of it, 256MiB at most, is for the "

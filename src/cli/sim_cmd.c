@@ -9,19 +9,19 @@
 
 #include "base/num.h"
 #include "cli/commands.h"
-#include "cli/picture.h"
-#include "cli/report.h"
-#include "cli/script.h"
-#include "cli/service.h"
 #include "cli/sim_options.h"
-#include "cli/traffic.h"
-#include "cli/world.h"
+#include "sim/chart.h"
+#include "sim/report.h"
+#include "sim/script.h"
+#include "sim/service.h"
+#include "sim/traffic.h"
+#include "sim/world.h"
 
 struct sim {
     struct sim_options options;
     struct sim_world *world;
     struct sim_report report;
-    struct picture picture;
+    struct chart chart;
     int64_t line; /* of the script; 0: traffic */
     int64_t events;
     time_t began, told; /* for progress; real seconds */
@@ -36,7 +36,7 @@ static const char *source_of(const struct sim *s)
                                                                      : s->options.script;
 }
 
-static int fail(const struct sim *s, const struct sim_error *error)
+static int sim_print_error(const struct sim *s, const struct sim_error *error)
 {
     (void)fflush(stdout);
     if (s->line > 0)
@@ -48,7 +48,7 @@ static int fail(const struct sim *s, const struct sim_error *error)
 }
 
 /* To a person only, and only when they have waited for two seconds. */
-static void tell_progress(struct sim *s)
+static void sim_print_progress(struct sim *s)
 {
     time_t now;
 
@@ -63,57 +63,57 @@ static void tell_progress(struct sim *s)
     }
 }
 
-static void tell(struct sim *s, const struct sim_outcome *outcome)
+static void sim_print_outcome(struct sim *s, const struct sim_outcome *outcome)
 {
     if (s->options.picture_only)
-        picture_add(&s->picture, outcome);
+        chart_add(&s->chart, outcome);
     else
         sim_report_line(&s->report, outcome);
     s->events++;
-    tell_progress(s);
+    sim_print_progress(s);
 }
 
 /* Those who waited to enter and are decided by then. */
-static void tell_decided(struct sim *s, int64_t until_ns)
+static void sim_print_decided(struct sim *s, int64_t until_ns)
 {
     struct sim_outcome outcome;
 
     while (sim_world_decided(s->world, until_ns, &outcome))
-        tell(s, &outcome);
+        sim_print_outcome(s, &outcome);
 }
 
-static int run_event(struct sim *s, const struct sim_event *event)
+static int sim_run_event(struct sim *s, const struct sim_event *event)
 {
     struct sim_outcome outcome;
     struct sim_error error;
 
-    tell_decided(s, event->timed ? event->time_ns : sim_world_time(s->world));
+    sim_print_decided(s, event->timed ? event->time_ns : sim_world_time(s->world));
     if (!sim_world_apply(s->world, event, &outcome, &error))
-        return fail(s, &error);
+        return sim_print_error(s, &error);
     if (outcome.starts_fresh)
         (void)fprintf(stderr, "weir sim: %s: line %lld: note: keys start fresh under this limit\n",
                       source_of(s), (long long)s->line);
     if (!outcome.queued)
-        tell(s, &outcome);
-    tell_decided(s, sim_world_time(s->world));
+        sim_print_outcome(s, &outcome);
+    sim_print_decided(s, sim_world_time(s->world));
     return EXIT_DONE;
 }
 
-static int run_line(struct sim *s, struct weir__slice line)
+static int sim_run_line(struct sim *s, struct weir__slice line)
 {
     struct sim_event event;
     struct sim_error error;
 
     s->line++;
     switch (sim_script_parse(line, &event, &error)) {
-    case SIM_LINE_EVENT: return run_event(s, &event);
+    case SIM_LINE_EVENT: return sim_run_event(s, &event);
     case SIM_LINE_EMPTY: return EXIT_DONE;
     case SIM_LINE_BAD: break;
     }
-    return fail(s, &error);
+    return sim_print_error(s, &error);
 }
 
-static int open_failed(const struct sim *s, int error)
+static int sim_open_failed(const struct sim *s, int error)
 {
     struct weir_limit limit;
     struct weir_diag why;
@@ -127,13 +127,13 @@ static int open_failed(const struct sim *s, int error)
     return EXIT_USAGE;
 }
 
-static int too_long(struct sim *s)
+static int sim_line_too_long(struct sim *s)
 {
     struct sim_error error;
 
     s->line++;
     (void)sim_fail(&error, "the line is longer than %d bytes", SIM_LINE_MAX);
-    return fail(s, &error);
+    return sim_print_error(s, &error);
 }
 
 /* Runs the whole lines of *text (at the end of the input, all of it) and leaves the rest. */
@@ -145,10 +145,10 @@ static int run_text(struct sim *s, struct weir__slice *text, bool end)
         int status;
 
         if (line.len > SIM_LINE_MAX)
-            return too_long(s);
+            return sim_line_too_long(s);
         if (rest.len == 0 && !end)
             return EXIT_DONE;
-        status = run_line(s, line);
+        status = sim_run_line(s, line);
         if (status != EXIT_DONE)
             return status;
         if (rest.len > 0)
@@ -172,7 +172,7 @@ static int run_lines(struct sim *s, int from, char buffer[2 * SIM_LINE_MAX])
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return open_failed(s, errno);
+            return sim_open_failed(s, errno);
         status = run_text(s, &text, got == 0);
         if (status != EXIT_DONE || got == 0)
             return status;
@@ -184,12 +184,12 @@ static int run_lines(struct sim *s, int from, char buffer[2 * SIM_LINE_MAX])
 /* Time goes on until all who wait are decided, but for those who would wait for ever. */
 static void end_script(struct sim *s)
 {
-    tell_decided(s, INT64_MAX);
+    sim_print_decided(s, INT64_MAX);
     if (sim_world_waiting(s->world) > 0)
         (void)fprintf(stderr, "weir sim: %s: note: %lld still wait to enter\n", source_of(s),
                       (long long)sim_world_waiting(s->world));
     if (s->options.picture_only)
-        picture_draw(&s->picture, stdout, s->report.colour);
+        chart_draw(&s->chart, stdout, s->report.colour);
 }
 
 static int run_script(struct sim *s)
@@ -200,7 +200,7 @@ static int run_script(struct sim *s)
     int status;
 
     if (from < 0)
-        return open_failed(s, errno);
+        return sim_open_failed(s, errno);
     if (!s->options.picture_only)
         sim_report_begin(&s->report);
     buffer = malloc(2 * SIM_LINE_MAX);
@@ -242,20 +242,20 @@ static bool looks_at_cpu(const struct weir_limit *limit)
 }
 
 /* What the guard decided, to the service and to whoever reads. */
-static bool heard(struct sim *s, struct service *service, const struct sim_outcome *outcome,
-                  struct sim_error *error)
+static bool sim_forward_outcome(struct sim *s, struct service *service,
+                                const struct sim_outcome *outcome, struct sim_error *error)
 {
     if (!s->options.picture_only && !s->options.print_script)
         sim_report_line(&s->report, outcome);
     s->events++;
-    tell_progress(s);
-    return service_hear(service, outcome, error);
+    sim_print_progress(s);
+    return service_decided(service, outcome, error);
 }
 
 /* Something happens in the service. False: it was not for the guard, or was not answered yet; or, with
  * a message, it went wrong. */
-static bool take_turn(struct sim *s, struct service *service, struct sim_outcome *outcome,
-                      struct sim_error *error)
+static bool sim_step_service(struct sim *s, struct service *service, struct sim_outcome *outcome,
+                             struct sim_error *error)
 {
     struct sim_event event;
 
@@ -277,12 +277,12 @@ static int drive_service(struct sim *s, struct service *service)
         struct sim_outcome outcome;
 
         if (sim_world_decided(s->world, due_ns, &outcome) ||
-            (due_ns != INT64_MAX && take_turn(s, service, &outcome, &error)))
-            (void)heard(s, service, &outcome, &error);
+            (due_ns != INT64_MAX && sim_step_service(s, service, &outcome, &error)))
+            (void)sim_forward_outcome(s, service, &outcome, &error);
         else if (due_ns == INT64_MAX)
             return EXIT_DONE;
         if (error.text[0])
-            return fail(s, &error);
+            return sim_print_error(s, &error);
     }
 }
 
@@ -309,13 +309,13 @@ static int run_traffic(struct sim *s)
     struct sim_error error;
 
     if (!traffic_parse(&traffic, weir__slice_of(s->options.traffic_text), &error))
-        return fail(s, &error);
+        return sim_print_error(s, &error);
     if (!s->options.picture_only && !s->options.print_script)
         sim_report_begin(&s->report);
     if (traffic.has_service)
         return run_service(s, &traffic);
     while (traffic_next(&traffic, &event, &error)) {
-        const int status = s->options.print_script ? EXIT_DONE : run_event(s, &event);
+        const int status = s->options.print_script ? EXIT_DONE : sim_run_event(s, &event);
 
         if (s->options.print_script)
             print_script_line(&event);
@@ -323,18 +323,18 @@ static int run_traffic(struct sim *s)
             return status;
     }
     if (!error.text[0] && s->options.picture_only)
-        picture_draw(&s->picture, stdout, s->report.colour);
-    return error.text[0] ? fail(s, &error) : EXIT_DONE;
+        chart_draw(&s->chart, stdout, s->report.colour);
+    return error.text[0] ? sim_print_error(s, &error) : EXIT_DONE;
 }
 
-static int run(struct sim *s)
+static int sim_run(struct sim *s)
 {
     struct sim_error error;
     bool fresh;
     int status;
 
     if (s->options.has_limit && !sim_world_limit(s->world, &s->options.limit, &fresh, &error))
-        return fail(s, &error);
+        return sim_print_error(s, &error);
     status = s->options.traffic_text ? run_traffic(s) : run_script(s);
     if (s->told != 0)
         (void)fputs("\r\033[K", stderr);
@@ -356,7 +356,7 @@ int sim_command(int argc, char **argv)
         (void)fputs("weir sim: out of memory\n", stderr);
         return EXIT_FAILED;
     }
-    status = run(&s);
+    status = sim_run(&s);
     sim_world_close(s.world);
     return status;
 }

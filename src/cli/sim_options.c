@@ -7,7 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/script.h"
+#include "sim/script.h"
 
 static bool sim_set_start(void *to, char *value, struct weir_diag *why)
 {

@@ -14,18 +14,18 @@
 #include "cli/commands.h"
 #include "cli/take_options.h"
 #include "engine/engine.h"
-#include "engine/unlisted.h"
+#include "engine/policy/anonymous.h"
 
 /* A denial is 1, as of grep and of test; that there is no answer must be told from it. */
-enum { EXIT_DENIED = 1, EXIT_NO_ANSWER = 3, EXIT_DISTURBED = 130 };
+enum { EXIT_DENIED = 1, EXIT_NO_ANSWER = 3, EXIT_INTERRUPTED = 130 };
 
-static void complain(const char *line)
+static void take_print_error(const char *line)
 {
     (void)fprintf(stderr, "weir take: %s\n", line);
 }
 
 /* Why the store is away. What is made of it the answer says, if there is to be one. */
-static void hear(void *arg, const char *line)
+static void take_log(void *arg, const char *line)
 {
     const char *rest = strstr(line, "; limits fall back");
 
@@ -36,17 +36,17 @@ static void hear(void *arg, const char *line)
 /* ---- The policy ------------------------------------------------------------------------------ */
 
 /* By the text, as the daemon does it. */
-static int open_literal(struct weir *w, const struct take_options *a, struct weir_policy **p,
-                        struct weir_diag *why)
+static int take_open_anonymous(struct weir *w, const struct take_options *a, struct weir_policy **p,
+                               struct weir_diag *why)
 {
     char canonical[WEIR_LIMIT_TEXT_MAX];
 
     (void)weir_limit_print(&a->parsed, canonical, sizeof canonical);
-    return weir__unlisted_open(w, &a->parsed, weir__slice_of(canonical), false, p, why);
+    return weir__anonymous_open(w, &a->parsed, weir__slice_of(canonical), false, p, why);
 }
 
-static int open_named(struct weir *w, const struct take_options *a, struct weir_policy **p,
-                      struct weir_diag *why)
+static int take_open_named(struct weir *w, const struct take_options *a, struct weir_policy **p,
+                           struct weir_diag *why)
 {
     char text[WEIR_LIMIT_TEXT_MAX], asked[WEIR_LIMIT_TEXT_MAX];
     struct weir_limit there;
@@ -74,22 +74,22 @@ static int open_named(struct weir *w, const struct take_options *a, struct weir_
 
 /* ---- The decision ---------------------------------------------------------------------------- */
 
-static void disturb(int signum)
+static void take_on_signal(int signum)
 {
     (void)signum;
 }
 
 /* So that who is disturbed gives back what was reserved. */
-static void hear_signals(void)
+static void take_catch_signals(void)
 {
-    const struct sigaction a = {.sa_handler = disturb};
+    const struct sigaction a = {.sa_handler = take_on_signal};
 
     (void)sigaction(SIGINT, &a, NULL);
     (void)sigaction(SIGTERM, &a, NULL);
 }
 
-static int decide(struct weir *w, const struct take_options *a, struct weir_policy *p,
-                  struct weir_verdict *v)
+static int take_decide(struct weir *w, const struct take_options *a, struct weir_policy *p,
+                       struct weir_verdict *v)
 {
     struct weir_request rq = weir_request_of(p, a->key, strlen(a->key));
 
@@ -97,7 +97,7 @@ static int decide(struct weir *w, const struct take_options *a, struct weir_poli
         rq.cost = a->cost;
     if (a->wait_ns < 0)
         return weir_take(w, &rq, v);
-    hear_signals();
+    take_catch_signals();
     return weir_wait(
         w, &rq, a->wait_ns == WEIR_FOREVER ? WEIR_FOREVER : weir__add_sat(weir_now(w), a->wait_ns),
         v);
@@ -151,25 +151,26 @@ static void print_json(const struct weir_verdict *v, bool fell_back)
                  fell_back ? "true" : "false");
 }
 
-static int tell(struct weir *w, const struct take_options *a, const struct weir_verdict *v)
+static int take_print_verdict(struct weir *w, const struct take_options *a,
+                              const struct weir_verdict *v)
 {
-    struct weir_far_stats far;
+    struct weir_remote_stats far;
     bool fell_back;
 
-    weir_far_stats(w, &far);
+    weir_remote_stats(w, &far);
     fell_back = far.fell_back > 0 || v->reason == WEIR_FALLBACK;
     if (fell_back && a->no_fallback) {
-        complain("the store did not answer, and --no-fallback was said");
+        take_print_error("the store did not answer, and --no-fallback was said");
         return EXIT_NO_ANSWER;
     }
     (a->json ? print_json : print_plain)(v, fell_back);
     return v->allowed ? EXIT_DONE : EXIT_DENIED;
 }
 
-static int fail(int error, const char *text)
+static int take_fail(int error, const char *text)
 {
-    complain(text);
-    return error == WEIR_EINTR ? EXIT_DISTURBED : EXIT_NO_ANSWER;
+    take_print_error(text);
+    return error == WEIR_EINTR ? EXIT_INTERRUPTED : EXIT_NO_ANSWER;
 }
 
 /* The store is the command line's, or the environment's; what is secret in it is not told. */
@@ -187,24 +188,24 @@ static int fail_to_open(int error, const char *said_by, const char *store,
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static int take(struct weir *w, const struct take_options *a)
+static int take_run(struct weir *w, const struct take_options *a)
 {
     struct weir_diag why = {.text = "out of memory"};
     struct weir_policy *p;
     struct weir_verdict v;
-    int error = (a->literal ? open_literal : open_named)(w, a, &p, &why);
+    int error = (a->literal ? take_open_anonymous : take_open_named)(w, a, &p, &why);
 
     if (error) {
-        (void)fprintf(stderr, "weir take: limit '%s': %s\n", cli_shown(a->limit), why.text);
+        (void)fprintf(stderr, "weir take: limit '%s': %s\n", cli_redacted(a->limit), why.text);
         return EXIT_USAGE;
     }
-    error = decide(w, a, p, &v);
-    return error ? fail(error, weir_error_text(error)) : tell(w, a, &v);
+    error = take_decide(w, a, p, &v);
+    return error ? take_fail(error, weir_error_text(error)) : take_print_verdict(w, a, &v);
 }
 
 int take_command(int argc, char **argv)
 {
-    const struct weir_log log = {.say = hear};
+    const struct weir_log log = {.say = take_log};
     struct weir_options o = {.log = &log};
     struct take_options a;
     struct weir_diag why;
@@ -218,7 +219,7 @@ int take_command(int argc, char **argv)
     error = weir_open(&w, &o, &why);
     if (error)
         return fail_to_open(error, a.store || !o.store ? "--store" : "WEIR_STORE", o.store, &why);
-    status = take(w, &a);
+    status = take_run(w, &a);
     weir_close(w);
     return status;
 }

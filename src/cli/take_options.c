@@ -103,7 +103,7 @@ static bool take_wrong_place(void)
     return false;
 }
 
-static bool is_text(const char *word)
+static bool take_is_text(const char *word)
 {
     return strchr(word, ' ') || strchr(word, '/');
 }
@@ -133,7 +133,7 @@ static bool take_read_limit(struct take_options *o)
         (void)fprintf(stderr, "weir take: --limit tells what '%s' is, but '%s' is asked for\n",
                       o->name, o->limit);
         return false;
-    } else if (!is_text(text))
+    } else if (!take_is_text(text))
         return true; /* a name: the store may know it */
     else
         o->literal = true;

@@ -4,13 +4,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/clock.h"
-#include "engine/diag.h"
-#include "engine/dice.h"
-#include "engine/far.h"
-#include "engine/file.h"
-#include "engine/lists.h"
-#include "engine/unlisted.h"
+#include "engine/policy/anonymous.h"
+#include "engine/policy/overrides.h"
+#include "engine/remote.h"
+#include "engine/store/file.h"
+#include "os/clock.h"
+#include "os/diag.h"
+#include "os/random.h"
 #include "table/sample.h"
 
 #define NAMES_BYTES \
@@ -23,9 +23,9 @@ static pthread_mutex_t engines_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct weir *engines;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void locks_init(struct weir *w)
+static void engine_locks_init(struct weir *w)
 {
-    for (int i = 0; i < WEIR__QUEUES; i++) {
+    for (int i = 0; i < WEIR__WAIT_LISTS; i++) {
         w->queue[i].first = w->queue[i].last = NULL;
         (void)pthread_mutex_init(&w->queue[i].lock, NULL);
     }
@@ -34,50 +34,50 @@ static void locks_init(struct weir *w)
     (void)pthread_mutex_init(&w->scratch_lock, NULL);
 }
 
-static void before_fork(void)
+static void engine_before_fork(void)
 {
     (void)pthread_mutex_lock(&engines_lock);
     for (struct weir *w = engines; w; w = w->next)
-        (void)pthread_mutex_lock(&w->sampler.lock); /* what is injected is copied whole */
+        (void)pthread_mutex_lock(&w->load.lock); /* what is injected is copied whole */
 }
 
-static void parent_goes_on(void)
+static void engine_after_fork_parent(void)
 {
     for (struct weir *w = engines; w; w = w->next)
-        (void)pthread_mutex_unlock(&w->sampler.lock);
+        (void)pthread_mutex_unlock(&w->load.lock);
     (void)pthread_mutex_unlock(&engines_lock);
 }
 
 /* The threads of the parent are not here, and what they had locked nobody will unlock. */
-static void child_begins(void)
+static void engine_after_fork_child(void)
 {
-    weir__seat_private.number++;
+    weir__owner_private.number++;
     for (struct weir *w = engines; w; w = w->next) {
-        locks_init(w);
-        weir__sampler_forked(&w->sampler);
+        engine_locks_init(w);
+        weir__load_forked(&w->load);
         (void)pthread_mutex_init(&w->store->lock, NULL);
         (void)pthread_mutex_init(&w->store->changes, NULL);
-        if (w->far)
-            w->far->ops->forked(w->far);
+        if (w->remote)
+            w->remote->ops->forked(w->remote);
     }
     (void)pthread_mutex_init(&engines_lock, NULL);
 }
 
-static void prepare(void)
+static void engine_register_fork(void)
 {
-    (void)pthread_atfork(before_fork, parent_goes_on, child_begins);
+    (void)pthread_atfork(engine_before_fork, engine_after_fork_parent, engine_after_fork_child);
 }
 
-static void enlist(struct weir *w)
+static void engine_list_add(struct weir *w)
 {
-    (void)pthread_once(&once, prepare);
+    (void)pthread_once(&once, engine_register_fork);
     (void)pthread_mutex_lock(&engines_lock);
     w->next = engines;
     engines = w;
     (void)pthread_mutex_unlock(&engines_lock);
 }
 
-static void strike_off(const struct weir *w)
+static void engine_list_remove(const struct weir *w)
 {
     struct weir **at = &engines;
 
@@ -89,15 +89,15 @@ static void strike_off(const struct weir *w)
 }
 
 /* The first to open a store says when it was made. */
-static void be_born(struct weir *w)
+static void engine_mark_created(struct weir *w)
 {
     int64_t unborn = 0;
 
-    (void)atomic_compare_exchange_strong(&w->store->directory->born_ns, &unborn,
+    (void)atomic_compare_exchange_strong(&w->store->directory->created_ns, &unborn,
                                          weir__max(1, weir_now(w)));
 }
 
-bool weir__far_is(const char *url)
+bool weir__url_is_remote(const char *url)
 {
     static const char *const KINDS[] = {"redis:", "rediss:", "redis+unix:"};
 
@@ -108,7 +108,7 @@ bool weir__far_is(const char *url)
 }
 
 /* The private store of an engine whose keys are elsewhere: its policies are here, and no key ever is. */
-static struct weir_options names_only(const struct weir_options *o)
+static struct weir_options names_only_options(const struct weir_options *o)
 {
     struct weir_options names = *o;
 
@@ -118,16 +118,16 @@ static struct weir_options names_only(const struct weir_options *o)
     return names;
 }
 
-static int open_store(struct weir *w, const struct weir_options *o, struct weir_diag *why)
+static int engine_open_store(struct weir *w, const struct weir_options *o, struct weir_diag *why)
 {
-    const struct weir_options names = names_only(o);
+    const struct weir_options names = names_only_options(o);
     int error;
 
-    if (!weir__far_is(o->store))
+    if (!weir__url_is_remote(o->store))
         return weir__store_open(&w->store, o, why);
     error = weir__store_open(&w->store, &names, why);
     if (!error)
-        error = weir__far_open(&w->far, w, o, why);
+        error = weir__remote_open(&w->remote, w, o, why);
     if (error && w->store)
         weir__store_close(w->store);
     return error;
@@ -136,7 +136,7 @@ static int open_store(struct weir *w, const struct weir_options *o, struct weir_
 int weir_open(struct weir **out, const struct weir_options *options, struct weir_diag *why)
 {
     const struct weir_options o = weir__options_filled(options);
-    struct weir *w = aligned_alloc(WEIR__LINE, sizeof *w);
+    struct weir *w = aligned_alloc(WEIR__ENGINE_LINE, sizeof *w);
     int error;
 
     if (!w)
@@ -145,15 +145,15 @@ int weir_open(struct weir **out, const struct weir_options *options, struct weir
     if (o.clock)
         w->clock = *o.clock;
     w->full = o.full;
-    error = open_store(w, &o, why);
+    error = engine_open_store(w, &o, why);
     if (error) {
         free(w);
         return error;
     }
-    be_born(w);
-    locks_init(w);
-    weir__sampler_init(&w->sampler);
-    enlist(w);
+    engine_mark_created(w);
+    engine_locks_init(w);
+    weir__load_init(&w->load);
+    engine_list_add(w);
     *out = w;
     return 0;
 }
@@ -164,25 +164,25 @@ void weir_close(struct weir *w)
 
     if (!w)
         return;
-    strike_off(w);
-    weir__sampler_close(&w->sampler);
-    if (w->far)
-        w->far->ops->end(w->far);
+    engine_list_remove(w);
+    weir__load_close(&w->load);
+    if (w->remote)
+        w->remote->ops->end(w->remote);
     p = atomic_load(&w->policies);
     while (p) {
         struct weir_policy *next = p->next;
 
-        if (w->far)
-            w->far->ops->forget(w->far, p);
-        weir__edition_close(atomic_load(&p->edition));
+        if (w->remote)
+            w->remote->ops->forget(w->remote, p);
+        weir__revision_close(atomic_load(&p->revision));
         weir__lists_close(p->lists);
         free(p);
         p = next;
     }
-    weir__unlisted_close_all(w);
-    if (w->far)
-        w->far->ops->close(w->far);
-    for (int i = 0; i < WEIR__QUEUES; i++)
+    weir__anonymous_close_all(w);
+    if (w->remote)
+        w->remote->ops->close(w->remote);
+    for (int i = 0; i < WEIR__WAIT_LISTS; i++)
         (void)pthread_mutex_destroy(&w->queue[i].lock);
     (void)pthread_mutex_destroy(&w->policies_lock);
     (void)pthread_mutex_destroy(&w->scratch_lock);
@@ -191,43 +191,29 @@ void weir_close(struct weir *w)
     free(w);
 }
 
-/* ---- Dice -------------------------------------------------------------------------------------- */
-
-__thread struct weir__dice weir__dice_self __attribute__((tls_model("initial-exec")));
-
-void weir__dice_seed(const struct weir__store *s)
-{
-    static _Atomic uint64_t seeds;
-    const uint64_t seed[] = {(uint64_t)getpid(), atomic_fetch_add(&seeds, 1),
-                             (uint64_t)weir__clock_now()};
-
-    weir__dice_self.state = weir__hash(seed, sizeof seed, s->secret);
-    weir__dice_self.generation = weir__seat_private.number;
-}
-
 /* ---- Time -------------------------------------------------------------------------------------- */
 
-struct weir__moment weir__moment_of(const struct weir *w)
+struct weir__now weir__now_of(const struct weir *w)
 {
     int64_t now;
 
     if (w->clock.now)
-        return weir__moment_at(w->clock.now(w->clock.arg)); /* given, by whoever gave the clock */
+        return weir__now_at(w->clock.now(w->clock.arg)); /* given, by whoever gave the clock */
     now = weir__clock_now();
     if (w->store->file)
         weir__file_stamp(w->store->file, now + w->store->ahead_ns);
-    return (struct weir__moment){now + w->store->ahead_ns, weir__clock_wall(now), false};
+    return (struct weir__now){now + w->store->ahead_ns, weir__clock_wall(now), false};
 }
 
 int64_t weir_now(const struct weir *w)
 {
-    return w ? weir__moment_of(w).now_ns : weir__clock_now();
+    return w ? weir__now_of(w).now_ns : weir__clock_now();
 }
 
 /* ---- Stats ------------------------------------------------------------------------------------- */
 
-static void add_table(struct weir__table *t, struct weir__seat *seat, int64_t now_ns,
-                      struct weir_stats *stats)
+static void stats_add_table(struct weir__table *t, struct weir__owner *seat, int64_t now_ns,
+                            struct weir_stats *stats)
 {
     const struct weir__table_stats of = weir__table_stats(t);
     uint64_t seen = 0, live = 0;
@@ -245,12 +231,12 @@ static void add_table(struct weir__table *t, struct weir__seat *seat, int64_t no
 int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)
 {
     const struct weir__directory *d = w->store->directory;
-    struct weir__seat *seat = weir__store_seat(w->store);
+    struct weir__owner *seat = weir__store_owner(w->store);
 
     if (!weir__now_fits(now_ns))
         return WEIR_EINVAL;
     if (!seat)
-        return weir__store_no_seat(w->store);
+        return weir__store_no_owner(w->store);
     *stats = (struct weir_stats){
         .max_keys = weir__store_class_keys(w->store, 0),
         .refused_full = atomic_load(&w->refused_full),
@@ -261,22 +247,22 @@ int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)
     };
     for (uint64_t i = 0; i < w->store->max_policies; i++)
         stats->policies += atomic_load(&d->record[i].tag) != 0;
-    if (w->far)
-        return w->far->ops->room(w->far, now_ns, stats);
+    if (w->remote)
+        return w->remote->ops->room(w->remote, now_ns, stats);
     stats->max_bytes = weir__store_most(w->store);
-    weir__store_troubles(w->store, &stats->busy, &stats->recovered);
+    weir__store_file_counts(w->store, &stats->busy, &stats->recovered);
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
         struct weir__table *t = atomic_load(&w->store->table[c]);
 
         if (t)
-            add_table(t, seat, now_ns, stats);
+            stats_add_table(t, seat, now_ns, stats);
     }
     stats->bytes = weir__store_bytes(w->store); /* with what looking at the tables has touched */
     return 0;
 }
 
-static void add_clause(const struct weir__store *s, const struct weir__clause *c,
-                       struct weir_policy_stats *stats)
+static void stats_add_clause(const struct weir__store *s, const struct weir__clause *c,
+                             struct weir_policy_stats *stats)
 {
     const uint64_t keys = weir__clause_keys(s, c);
     struct weir__cells_head *head = c->cells.head;
@@ -292,28 +278,28 @@ static void add_clause(const struct weir__store *s, const struct weir__clause *c
 
 int weir_policy_stats(struct weir *w, struct weir_policy *policy, struct weir_policy_stats *stats)
 {
-    const struct weir__edition *e;
+    const struct weir__revision *e;
     const int error = weir__policy_refresh(policy);
 
     if (error)
         return error;
     *stats = (struct weir_policy_stats){0};
-    if (w->far)
+    if (w->remote)
         return 0;
     stats->keys = UINT64_MAX;
-    weir__readers_enter();
-    e = atomic_load_explicit(&policy->edition, memory_order_acquire);
+    weir__rcu_enter();
+    e = atomic_load_explicit(&policy->revision, memory_order_acquire);
     for (int i = 0; i < e->n; i++)
-        add_clause(w->store, &e->clause[i], stats);
-    weir__readers_exit();
+        stats_add_clause(w->store, &e->clause[i], stats);
+    weir__rcu_exit();
     return 0;
 }
 
-void weir_far_stats(struct weir *w, struct weir_far_stats *stats)
+void weir_remote_stats(struct weir *w, struct weir_remote_stats *stats)
 {
-    *stats = (struct weir_far_stats){.far = w->far != NULL};
-    if (w->far)
-        w->far->ops->stats(w->far, stats);
+    *stats = (struct weir_remote_stats){.remote = w->remote != NULL};
+    if (w->remote)
+        w->remote->ops->stats(w->remote, stats);
 }
 
 int weir_stats(struct weir *w, struct weir_stats *stats)

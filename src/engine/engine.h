@@ -21,60 +21,60 @@
 #include <stdbool.h>
 
 #include "base/hash.h"
-#include "engine/edition.h"
-#include "engine/readers.h"
-#include "engine/sampler.h"
-#include "engine/store.h"
+#include "engine/policy/revision.h"
+#include "engine/store/store.h"
+#include "os/load.h"
+#include "os/rcu.h"
 
-#define WEIR__LINE 64
+#define WEIR__ENGINE_LINE 64
 
-struct weir__far;
+struct weir__remote;
 
 struct weir_policy {
-    struct weir__edition *_Atomic edition; /* as this process knows it */
-    struct weir__record *record;           /* as the store knows it */
+    struct weir__revision *_Atomic revision; /* as this process knows it */
+    struct weir__record *record;             /* as the store knows it */
     uint64_t tag; /* what record->tag was, and is unless it was forgotten */
     struct weir__store *store;
     struct weir *engine;
-    struct weir__lists *lists;  /* under the store's lock; NULL: none */
-    void *far;                  /* what a far store keeps of it (far.h); NULL: nothing */
-    _Atomic bool guards, feels; /* what the edition was, when it was last looked at */
+    struct weir__lists *lists;       /* under the store's lock; NULL: none */
+    void *remote;                    /* what a far store keeps of it (far.h); NULL: nothing */
+    _Atomic bool guards, needs_load; /* what the edition was, when it was last looked at */
     struct weir_policy *next;
     struct weir_policy *before; /* of unlisted ones, which come and go */
     char name[WEIR_NAME_MAX];
 };
 
 /* Those who wait for keys to come free; see queue.h. */
-struct weir__queue {
+struct weir__wait_list {
     pthread_mutex_t lock;
-    struct weir__in_line *first, *last;
+    struct weir__key_waiter *first, *last;
 };
-#define WEIR__QUEUES 16
+#define WEIR__WAIT_LISTS 16
 
 struct weir {
     struct weir *next; /* of all that this process has open */
     struct weir__store *store;
-    struct weir__far *far;   /* whose the keys are, if they are elsewhere; else NULL */
-    struct weir_clock clock; /* now == NULL: our own */
+    struct weir__remote *remote; /* whose the keys are, if they are elsewhere; else NULL */
+    struct weir_clock clock;     /* now == NULL: our own */
     enum weir_full full;
     pthread_mutex_t policies_lock; /* of the list */
     struct weir_policy *_Atomic policies;
-    struct weir_policy *unlisted; /* see unlisted.h; under the same lock */
-    struct weir__queue queue[WEIR__QUEUES];
-    struct weir__sampler sampler;
+    struct weir_policy *anonymous; /* see unlisted.h; under the same lock */
+    struct weir__wait_list queue[WEIR__WAIT_LISTS];
+    struct weir__load load;
     pthread_mutex_t scratch_lock; /* of what several.c tries large states on */
     void *scratch;
     size_t scratch_bytes;
-    _Alignas(WEIR__LINE) _Atomic uint64_t refused_full;
+    _Alignas(WEIR__ENGINE_LINE) _Atomic uint64_t refused_full;
     _Atomic uint64_t allowed_full;
     _Atomic uint64_t overflow_decisions, overflow_refusals;
-    _Alignas(WEIR__LINE) _Atomic uint64_t waiting; /* how many wait in all queues   */
-    _Atomic uint64_t forgotten;                    /* how many policies were closed */
+    _Alignas(WEIR__ENGINE_LINE) _Atomic uint64_t waiting; /* how many wait in all queues   */
+    _Atomic uint64_t forgotten;                           /* how many policies were closed */
 };
 
 /* Now, and what the calendar says: they differ when the wall clock was set since the engine's clock
  * was started. */
-struct weir__moment {
+struct weir__now {
     int64_t now_ns, wall_ns;
     bool given; /* by the caller; else it is the clock's, and a far store has its own (far.h) */
 };
@@ -86,35 +86,35 @@ struct weir__moment {
 /* Whether the engine has that policy. May be asked within a reader's section. */
 bool weir__policy_is_here(struct weir *w, const struct weir_policy *p);
 
-struct weir__moment weir__moment_of(const struct weir *w);
+struct weir__now weir__now_of(const struct weir *w);
 
-static inline struct weir__moment weir__moment_at(int64_t now_ns)
+static inline struct weir__now weir__now_at(int64_t now_ns)
 {
-    return (struct weir__moment){now_ns, now_ns, true};
+    return (struct weir__now){now_ns, now_ns, true};
 }
 
 /* Makes an edition that the policy's readers will decide by the one in force in this process. The caller
  * holds the store's mutex. */
-static inline void weir__policy_publish(struct weir_policy *p, struct weir__edition *e)
+static inline void weir__policy_publish(struct weir_policy *p, struct weir__revision *e)
 {
     e->policy = p;
-    weir__owners_add(&p->store->owners, e);
-    atomic_store_explicit(&p->edition, e, memory_order_release);
+    weir__revision_map_add(&p->store->revision_map, e);
+    atomic_store_explicit(&p->revision, e, memory_order_release);
 }
 
 /* Closes an edition that was in force, when its readers have gone. */
-void weir__edition_retire(struct weir__store *s, struct weir__edition *e);
+void weir__revision_retire(struct weir__store *s, struct weir__revision *e);
 
 /* ---- Live change (live_change.c) ----------------------------------------------------------------- */
 
 /* Gives the terms of a new edition scopes and numbers of versions. The caller holds the store's lock. */
-int weir__edition_number(struct weir__store *s, struct weir__edition *e);
+int weir__revision_number(struct weir__store *s, struct weir__revision *e);
 /* Tells the tables, before the edition is published, how long states of older versions live under it. */
-void weir__edition_stretch(const struct weir__edition *e, int64_t now_ns);
+void weir__revision_stretch(const struct weir__revision *e, int64_t now_ns);
 /* Brings all states that older versions wrote, in places and in cells, up to the edition, which has been
  * published; but not those of keys with a limit of their own. 0, or the error of the seat's patience. */
-int weir__edition_bring_up(struct weir__store *s, struct weir__edition *e,
-                           const struct weir__exceptions *exceptions, int64_t now_ns);
+int weir__revision_bring_up(struct weir__store *s, struct weir__revision *e,
+                            const struct weir__overrides *exceptions, int64_t now_ns);
 
 static inline bool weir__now_fits(int64_t now_ns)
 {
@@ -130,9 +130,9 @@ static inline bool weir__request_fits(const struct weir_request *rq)
 /* ---- Policies (policies.c) --------------------------------------------------------------------- */
 
 /* Within a reader's section. NULL: this process's edition is not that of the store any more. */
-static inline struct weir__edition *weir__policy_edition(const struct weir_policy *p)
+static inline struct weir__revision *weir__policy_revision(const struct weir_policy *p)
 {
-    struct weir__edition *e = atomic_load_explicit(&p->edition, memory_order_acquire);
+    struct weir__revision *e = atomic_load_explicit(&p->revision, memory_order_acquire);
     const uint32_t now = atomic_load_explicit(&p->record->generation, memory_order_acquire);
 
     return e->generation == now ? e : NULL;
@@ -152,10 +152,11 @@ int weir__policy_refresh(struct weir_policy *p);
 
 /* Finds tables, cells and secrets of all terms: as the directory says; anew, for a limit that is being set;
  * for one that comes with a request. The caller holds the store's lock. */
-int weir__edition_place(struct weir__store *s, struct weir__edition *e, struct weir_diag *why);
-int weir__edition_place_anew(struct weir__store *s, struct weir__edition *e, struct weir_diag *why);
-int weir__edition_place_anonymous(struct weir__store *s, struct weir__edition *e,
-                                  struct weir_diag *why);
+int weir__revision_place(struct weir__store *s, struct weir__revision *e, struct weir_diag *why);
+int weir__revision_place_anew(struct weir__store *s, struct weir__revision *e,
+                              struct weir_diag *why);
+int weir__revision_place_anonymous(struct weir__store *s, struct weir__revision *e,
+                                   struct weir_diag *why);
 
 /* Looks anew which limits share which table. The caller holds the store's mutex. */
 void weir__store_count_limits(struct weir__store *s);
@@ -190,50 +191,52 @@ static inline uint64_t weir__fingerprint_at(const struct weir__clause *c,
 /* ---- Decisions --------------------------------------------------------------------------------- */
 
 /* What is said when the store is full (full=deny|allow). */
-void weir__answer_full(struct weir *w, const struct weir__clause *c, int64_t wait_ns, bool counted,
-                       struct weir_verdict *v);
+void weir__fallback_full(struct weir *w, const struct weir__clause *c, int64_t wait_ns,
+                         bool counted, struct weir_verdict *v);
 /* What becomes of an error: 0 and an answer by the fallback of the limit's terms, or the error. */
-int weir__answer_error(struct weir *w, const struct weir_policy *p, int error,
-                       struct weir_verdict *v);
+int weir__fallback_error(struct weir *w, const struct weir_policy *p, int error,
+                         struct weir_verdict *v);
 
 enum weir__verb { WEIR__TAKE, WEIR__PEEK, WEIR__TAKE_ALL, WEIR__ENTER, WEIR__ENTER_ALL };
 
 /* What a decision leaves behind, for whoever will give back what it took, or waits for it. */
-struct weir__memo {
+struct weir__receipt {
     struct weir_reservation
         *reservation;           /* or NULL; of a lone guard, which reserves nothing, as it is */
     struct weir_ticket *ticket; /* or NULL; of a refusal it is left as it is */
     /* Of an entry that was refused, or peeked at and would be: whether only terms refuse that may be
      * waited for, and what they say. */
     bool full;
-    struct weir__patience line;
+    struct weir__wait_options line;
 };
 
 /* One request, begun anew as often as its limit is changed under it. `memo` may be NULL. */
-int weir__answer(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
-                 struct weir__moment now, struct weir__memo *memo, struct weir_verdict *v);
+int weir__decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
+                 struct weir__now now, struct weir__receipt *memo, struct weir_verdict *v);
 
 /* weir_enter at a time that was read before; *r, unless NULL, is what the rates among the terms took. */
-int weir__enter(struct weir *w, const struct weir_request *rq, struct weir__moment now,
+int weir__enter(struct weir *w, const struct weir_request *rq, struct weir__now now,
                 struct weir_ticket *t, struct weir_reservation *r, struct weir_verdict *v);
 
 /* weir_take_many at a time that was read before. */
-int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n,
-                    struct weir__moment now, struct weir_verdict *v);
+int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n, struct weir__now now,
+                    struct weir_verdict *v);
 
 /* All or nothing; `memo` may be NULL. The requests have been checked. The verdict of WEIR__TAKE_ALL and
  * WEIR__ENTER_ALL names a request and not a term. */
-int weir__several(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
-                  struct weir__moment at, struct weir__memo *memo, struct weir_verdict *v);
+int weir__transaction_decide(struct weir *w, const struct weir_request *rq, size_t n,
+                             enum weir__verb verb, struct weir__now at, struct weir__receipt *memo,
+                             struct weir_verdict *v);
 /* The same for a caller who is outside of a reader's section; falls back. */
-int weir__all(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
-              struct weir__moment at, struct weir__memo *memo, struct weir_verdict *v);
+int weir__decide_all(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
+                     struct weir__now at, struct weir__receipt *memo, struct weir_verdict *v);
 
 /* Makes `next` the edition of the policy; the key's states, written by the clauses of `from`, become what
  * those of `to` would have written. WEIR__STALE: `now` is not in force any more. */
-int weir__several_rewrite(struct weir *w, const struct weir_request *rq, struct weir__edition *now,
-                          struct weir__edition *from, struct weir__edition *to,
-                          struct weir__edition *next, struct weir__moment at);
+int weir__transaction_rewrite(struct weir *w, const struct weir_request *rq,
+                              struct weir__revision *now, struct weir__revision *from,
+                              struct weir__revision *to, struct weir__revision *next,
+                              struct weir__now at);
 
 static inline bool weir__verb_enters(enum weir__verb verb)
 {
@@ -253,6 +256,6 @@ static inline bool weir__verb_takes(enum weir__verb verb)
 /* Gives back a reservation on which nobody will act, as far as it can: what can be cancelled is, and of
  * terms that know no cancel (windows) it is refunded, for there it cannot take away what another was
  * promised. */
-void weir__withdraw(struct weir *w, struct weir_reservation *r, struct weir__moment at);
+void weir__reservation_withdraw(struct weir *w, struct weir_reservation *r, struct weir__now at);
 
 #endif

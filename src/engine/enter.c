@@ -17,27 +17,28 @@
  *       what was entered is no longer counted anywhere. Nor is a key that was reset since: those who are
  *       in now are others (ticket.h).
  */
-#include "engine/far.h"
-#include "engine/lists.h"
-#include "engine/overflow.h"
-#include "engine/queue.h"
+#include "engine/key_access.h"
+#include "engine/policy/overrides.h"
+#include "engine/remote.h"
+#include "engine/store/overflow.h"
 #include "engine/ticket.h"
-#include "engine/visit.h"
 #include "engine/wait.h"
+#include "engine/wait_list.h"
 
 /* ---- Refusing those who wait ------------------------------------------------------------------- */
 
 /* As the limit stands, but for the reason: nobody may wait (any more). Something worse may have come up
  * meanwhile. */
-static int turn_away(struct weir *w, const struct weir_request *rq, const struct weir__memo *memo,
-                     struct weir__moment now, enum weir_reason reason, struct weir_verdict *v)
+static int enter_refuse(struct weir *w, const struct weir_request *rq,
+                        const struct weir__receipt *memo, struct weir__now now,
+                        enum weir_reason reason, struct weir_verdict *v)
 {
-    const int error = weir__answer(w, rq, WEIR__PEEK, now, NULL, v);
+    const int error = weir__decide(w, rq, WEIR__PEEK, now, NULL, v);
 
     if (error || (!v->allowed && v->reason != WEIR_LIMITED))
         return error;
     if (v->allowed) { /* others are before it in the line */
-        weir__refuse(v, reason, 0);
+        weir__verdict_refuse(v, reason, 0);
         v->which = memo->line.term;
     }
     v->reason = reason;
@@ -47,17 +48,17 @@ static int turn_away(struct weir *w, const struct weir_request *rq, const struct
 /* ---- Waiting ----------------------------------------------------------------------------------- */
 
 /* One who wants to enter. */
-struct visitor {
+struct enter_waiter {
     struct weir *w;
     const struct weir_request *rq;
     struct weir__timeline time;
-    struct weir__in_line line;
+    struct weir__key_waiter line;
     int64_t deadline_ns;
 };
 
 /* The first time at which it would be let in though nobody left. Leases only end, so halving finds
  * it. */
-static int64_t lease_end(const struct visitor *x, int64_t now_ns, int64_t lease_ns)
+static int64_t enter_lease_end(const struct enter_waiter *x, int64_t now_ns, int64_t lease_ns)
 {
     int64_t lo = now_ns + 1, hi = weir__min(weir__add_sat(now_ns, lease_ns), WEIR__NOW_MAX);
 
@@ -65,7 +66,7 @@ static int64_t lease_end(const struct visitor *x, int64_t now_ns, int64_t lease_
         const int64_t middle = lo + (hi - lo) / 2;
         struct weir_verdict v;
 
-        if (weir__answer(x->w, x->rq, WEIR__PEEK, weir__moment_at(middle), NULL, &v) != 0)
+        if (weir__decide(x->w, x->rq, WEIR__PEEK, weir__now_at(middle), NULL, &v) != 0)
             return lo;
         if (v.allowed || v.reason != WEIR_LIMITED)
             hi = middle;
@@ -76,43 +77,44 @@ static int64_t lease_end(const struct visitor *x, int64_t now_ns, int64_t lease_
 }
 
 /* Until it is rung for, or should look by itself. 0 or WEIR_EINTR. */
-static int rest(struct visitor *x, const struct weir__memo *memo, int64_t now_ns, bool first)
+static int enter_sleep(struct enter_waiter *x, const struct weir__receipt *memo, int64_t now_ns,
+                       bool first)
 {
-    const bool shared = x->w->store->file || x->w->far;
+    const bool shared = x->w->store->file || x->w->remote;
     const bool unheard = x->w->clock.now != NULL || (first && shared);
     int64_t until_ns = x->deadline_ns, left_ns;
 
-    if (first && memo->line.lease_ns > 0 && now_ns < WEIR__NOW_MAX && !x->w->far)
-        until_ns = weir__min(until_ns, lease_end(x, now_ns, memo->line.lease_ns));
+    if (first && memo->line.lease_ns > 0 && now_ns < WEIR__NOW_MAX && !x->w->remote)
+        until_ns = weir__min(until_ns, enter_lease_end(x, now_ns, memo->line.lease_ns));
     if (x->w->clock.sleep)
-        return weir__timeline_sleep(&x->time, weir__min(until_ns, now_ns + WEIR__LOOK_AGAIN_NS));
+        return weir__timeline_sleep(&x->time, weir__min(until_ns, now_ns + WEIR__POLL_EVERY_NS));
     left_ns = until_ns - weir__max(0, now_ns); /* the clock of a caller may have stepped back */
-    return weir__bell_await(&x->line.bell,
-                            weir__min(left_ns, unheard ? WEIR__LOOK_AGAIN_NS : INT64_MAX))
+    return weir__wakeup_wait(&x->line.wakeup,
+                             weir__min(left_ns, unheard ? WEIR__POLL_EVERY_NS : INT64_MAX))
                ? WEIR_EINTR
                : 0;
 }
 
 /* In line. 0 and *v is the answer, or an error. */
-static int await_entry(struct visitor *x, struct weir__memo *memo, struct weir_verdict *v)
+static int enter_await(struct enter_waiter *x, struct weir__receipt *memo, struct weir_verdict *v)
 {
     for (;;) {
-        const struct weir__moment now = weir__timeline_now(&x->time);
-        const bool first = weir__queue_is_first(x->w, &x->line);
-        int error = first ? weir__answer(x->w, x->rq, WEIR__ENTER, now, memo, v) : 0;
+        const struct weir__now now = weir__timeline_now(&x->time);
+        const bool first = weir__wait_list_is_first(x->w, &x->line);
+        int error = first ? weir__decide(x->w, x->rq, WEIR__ENTER, now, memo, v) : 0;
 
         if (error || (first && (v->allowed || !memo->full)))
             return error;
         if (now.now_ns >= x->deadline_ns)
-            return turn_away(x->w, x->rq, memo, now, WEIR_LIMITED, v);
-        error = rest(x, memo, now.now_ns, first);
+            return enter_refuse(x->w, x->rq, memo, now, WEIR_LIMITED, v);
+        error = enter_sleep(x, memo, now.now_ns, first);
         if (error)
             return error;
     }
 }
 
-static int wait_to_enter(struct visitor *x, struct weir__memo *memo, struct weir__moment now,
-                         struct weir_verdict *v)
+static int enter_wait(struct enter_waiter *x, struct weir__receipt *memo, struct weir__now now,
+                      struct weir_verdict *v)
 {
     int64_t wait_ns = memo->line.max_wait_ns;
     int error;
@@ -120,93 +122,94 @@ static int wait_to_enter(struct visitor *x, struct weir__memo *memo, struct weir
     if (x->rq->patience_ns != WEIR_WAIT_DEFAULT)
         wait_ns = weir__min(wait_ns, x->rq->patience_ns);
     if (wait_ns == 0)
-        return turn_away(x->w, x->rq, memo, now, WEIR_LIMITED, v);
+        return enter_refuse(x->w, x->rq, memo, now, WEIR_LIMITED, v);
     x->deadline_ns = weir__add_sat(now.now_ns, wait_ns);
-    if (!weir__queue_join(x->w, &x->line, memo->line.room))
-        return turn_away(x->w, x->rq, memo, now, WEIR_QUEUE_FULL, v);
-    error = await_entry(x, memo, v);
-    weir__queue_leave(x->w, &x->line);
+    if (!weir__wait_list_join(x->w, &x->line, memo->line.room))
+        return enter_refuse(x->w, x->rq, memo, now, WEIR_QUEUE_FULL, v);
+    error = enter_await(x, memo, v);
+    weir__wait_list_leave(x->w, &x->line);
     return error;
 }
 
 /* ---- Entering ---------------------------------------------------------------------------------- */
 
 /* Whether others wait for the same key; then the memo has what their line is like. */
-static bool is_behind(struct visitor *x, struct weir__memo *memo)
+static bool enter_is_behind(struct enter_waiter *x, struct weir__receipt *memo)
 {
-    struct weir__edition *e;
+    struct weir__revision *e;
 
     if (atomic_load_explicit(&x->w->waiting, memory_order_relaxed) == 0 || x->rq->cost == 0 ||
-        !weir__queue_has(x->w, x->line.key))
+        !weir__wait_list_has(x->w, x->line.key))
         return false;
-    weir__readers_enter();
-    e = atomic_load_explicit(&x->rq->policy->edition, memory_order_acquire);
-    memo->line = weir__edition_for(e, weir__key_hash(x->w->store, x->rq))->line;
-    weir__readers_exit();
+    weir__rcu_enter();
+    e = atomic_load_explicit(&x->rq->policy->revision, memory_order_acquire);
+    memo->line = weir__revision_for(e, weir__key_hash(x->w->store, x->rq))->line;
+    weir__rcu_exit();
     return memo->line.room > 0;
 }
 
-static void name_line(struct visitor *x)
+static void enter_set_key(struct enter_waiter *x)
 {
     x->line.policy = x->rq->policy;
-    x->line.key = weir__queue_key(x->rq->policy, weir__key_hash(x->w->store, x->rq));
+    x->line.key = weir__wait_list_key(x->rq->policy, weir__key_hash(x->w->store, x->rq));
 }
 
 /* Who comes while others wait: in line behind them, unless it would be refused though they went. */
-static int ask_behind(struct visitor *x, struct weir__memo *memo, struct weir__moment now,
-                      struct weir_verdict *v)
+static int enter_peek_behind(struct enter_waiter *x, struct weir__receipt *memo,
+                             struct weir__now now, struct weir_verdict *v)
 {
-    struct weir__memo would = {0};
-    const int error = weir__answer(x->w, x->rq, WEIR__PEEK, now, &would, v);
+    struct weir__receipt would = {0};
+    const int error = weir__decide(x->w, x->rq, WEIR__PEEK, now, &would, v);
 
     memo->full = !error && (v->allowed || would.full);
     return error;
 }
 
-static int enter_or_wait(struct visitor *x, struct weir__memo *memo, struct weir__moment now,
-                         struct weir_verdict *v)
+static int enter_decide_or_wait(struct enter_waiter *x, struct weir__receipt *memo,
+                                struct weir__now now, struct weir_verdict *v)
 {
     int error;
 
-    name_line(x);
-    error = is_behind(x, memo) ? ask_behind(x, memo, now, v)
-                               : weir__answer(x->w, x->rq, WEIR__ENTER, now, memo, v);
-    return error || !memo->full ? error : wait_to_enter(x, memo, now, v);
+    enter_set_key(x);
+    error = enter_is_behind(x, memo) ? enter_peek_behind(x, memo, now, v)
+                                     : weir__decide(x->w, x->rq, WEIR__ENTER, now, memo, v);
+    return error || !memo->full ? error : enter_wait(x, memo, now, v);
 }
 
 /* Apart, so that those who need not wait have a small frame. */
-__attribute__((noinline)) static int enter_in_line(struct weir *w, const struct weir_request *rq,
-                                                   struct weir__moment now, struct weir__memo *memo,
-                                                   struct weir_verdict *v)
+__attribute__((noinline)) static int enter_in_order(struct weir *w, const struct weir_request *rq,
+                                                    struct weir__now now,
+                                                    struct weir__receipt *memo,
+                                                    struct weir_verdict *v)
 {
-    struct visitor x = {
-        .w = w, .rq = rq, .time = {w, now.now_ns - weir__moment_of(w).now_ns, now.given}};
+    struct enter_waiter x = {
+        .w = w, .rq = rq, .time = {w, now.now_ns - weir__now_of(w).now_ns, now.given}};
     int cancelable, error;
 
     /* A thread that is cancelled must not leave its place in the line behind. */
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
-    error = enter_or_wait(&x, memo, now, v);
+    error = enter_decide_or_wait(&x, memo, now, v);
     (void)pthread_setcancelstate(cancelable, NULL);
     return error;
 }
 
-int weir__enter(struct weir *w, const struct weir_request *rq, struct weir__moment now,
+int weir__enter(struct weir *w, const struct weir_request *rq, struct weir__now now,
                 struct weir_ticket *t, struct weir_reservation *r, struct weir_verdict *out)
 {
-    struct weir__memo memo = {.ticket = t, .reservation = r};
+    struct weir__receipt memo = {.ticket = t, .reservation = r};
     struct weir_verdict v;
     int error;
 
     if (!weir__request_fits(rq) || !weir__now_fits(now.now_ns))
         return WEIR_EINVAL;
-    if (__builtin_expect(atomic_load_explicit(&w->sampler.missing, memory_order_relaxed), 0))
-        (void)weir__sampler_want(&w->sampler);
+    if (__builtin_expect(atomic_load_explicit(&w->load.missing, memory_order_relaxed), 0))
+        (void)weir__load_want(&w->load);
     if (atomic_load_explicit(&w->waiting, memory_order_relaxed) == 0) {
-        error = weir__answer(w, rq, WEIR__ENTER, now, &memo, &v);
+        error = weir__decide(w, rq, WEIR__ENTER, now, &memo, &v);
         if (!error && memo.full && rq->patience_ns != 0)
-            error = enter_in_line(w, rq, now, &memo, &v);
+            error = enter_in_order(w, rq, now, &memo, &v);
     } else {
-        error = enter_in_line(w, rq, now, &memo, &v);
+        error = enter_in_order(w, rq, now, &memo, &v);
     }
     if (error)
         return error;
@@ -219,44 +222,45 @@ int weir__enter(struct weir *w, const struct weir_request *rq, struct weir__mome
 int weir_enter_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                   struct weir_ticket *t, struct weir_verdict *v)
 {
-    return weir__enter(w, rq, weir__moment_at(now_ns), t, NULL, v);
+    return weir__enter(w, rq, weir__now_at(now_ns), t, NULL, v);
 }
 
 int weir_enter(struct weir *w, const struct weir_request *rq, struct weir_ticket *t,
                struct weir_verdict *v)
 {
-    return weir__enter(w, rq, weir__moment_of(w), t, NULL, v);
+    return weir__enter(w, rq, weir__now_of(w), t, NULL, v);
 }
 
 /* The first of several requests that others wait for, or -1. */
-static int first_behind(struct weir *w, const struct weir_request *rq, size_t n)
+static int enter_first_behind(struct weir *w, const struct weir_request *rq, size_t n)
 {
-    struct weir__memo unused;
+    struct weir__receipt unused;
 
     for (size_t i = 0; i < n && n <= WEIR_TERMS_MAX; i++) {
-        struct visitor x = {.w = w, .rq = &rq[i]};
+        struct enter_waiter x = {.w = w, .rq = &rq[i]};
 
         if (!weir__request_fits(&rq[i]))
             return -1;
-        name_line(&x);
-        if (is_behind(&x, &unused))
+        enter_set_key(&x);
+        if (enter_is_behind(&x, &unused))
             return (int)i;
     }
     return -1;
 }
 
-static int enter_all(struct weir *w, const struct weir_request *rq, size_t n,
-                     struct weir__moment now, struct weir_ticket *t, struct weir_verdict *v)
+static int enter_all(struct weir *w, const struct weir_request *rq, size_t n, struct weir__now now,
+                     struct weir_ticket *t, struct weir_verdict *v)
 {
-    struct weir__memo memo = {.ticket = t};
-    const int behind =
-        atomic_load_explicit(&w->waiting, memory_order_relaxed) == 0 ? -1 : first_behind(w, rq, n);
+    struct weir__receipt memo = {.ticket = t};
+    const int behind = atomic_load_explicit(&w->waiting, memory_order_relaxed) == 0
+                           ? -1
+                           : enter_first_behind(w, rq, n);
     int error;
 
     if (behind < 0)
-        error = weir__all(w, rq, n, WEIR__ENTER_ALL, now, &memo, v);
+        error = weir__decide_all(w, rq, n, WEIR__ENTER_ALL, now, &memo, v);
     else
-        error = turn_away(w, &rq[behind], &memo, now, WEIR_LIMITED, v);
+        error = enter_refuse(w, &rq[behind], &memo, now, WEIR_LIMITED, v);
     if (!error && behind >= 0)
         v->which = behind;
     if (!error && !v->allowed)
@@ -267,13 +271,13 @@ static int enter_all(struct weir *w, const struct weir_request *rq, size_t n,
 int weir_enter_all_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
                       struct weir_ticket *t, struct weir_verdict *v)
 {
-    return enter_all(w, rq, n, weir__moment_at(now_ns), t, v);
+    return enter_all(w, rq, n, weir__now_at(now_ns), t, v);
 }
 
 int weir_enter_all(struct weir *w, const struct weir_request *rq, size_t n, struct weir_ticket *t,
                    struct weir_verdict *v)
 {
-    return enter_all(w, rq, n, weir__moment_of(w), t, v);
+    return enter_all(w, rq, n, weir__now_of(w), t, v);
 }
 
 /* ---- Exiting ----------------------------------------------------------------------------------- */
@@ -281,34 +285,34 @@ int weir_enter_all(struct weir *w, const struct weir_request *rq, size_t n, stru
 /* A key that is not there: entering a breaker that is closed changes nothing, but how the call went may
  * be its first memory. Where the store is full of others nothing is learned. False if the table must grow
  * first. */
-static bool leave_new(struct weir *w, const struct weir__trip *to, struct weir__visit *at,
-                      const struct weir__leaving *l)
+static bool exit_absent(struct weir *w, const struct weir__target *to, struct weir__key_access *at,
+                        const struct weir__leaving *l)
 {
-    const struct weir__ask ask = {.now_ns = l->now_ns};
-    struct weir__cell_locks held = {.seat = at->seat, .first = 3};
-    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->edition, to->clause, at->seat,
+    const struct weir__attempt ask = {.now_ns = l->now_ns};
+    struct weir__cell_locks held = {.owner = at->owner, .first = 3};
+    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->revision, to->clause, at->owner,
                                                 to->fingerprint, &at->hold, &ask);
     int64_t free_ns;
 
     n.owes = UINT32_MAX; /* what a guard learns is kept in a place or not at all */
     at->state = weir__newcomer_place(&n, &held, &free_ns);
     if (at->state) {
-        weir__leave(&to->clause->meter, at->state, l);
+        weir__meter_leave(&to->clause->meter, at->state, l);
         if (at->state->fresh_ns == 0)
             weir__table_forget(to->clause->table, &at->hold);
     }
-    weir__journal_settle(at->seat);
+    weir__journal_commit(at->owner);
     weir__cells_unlock(&held);
     return at->state || free_ns != WEIR__GROW_FIRST;
 }
 
-static int leave_key(struct weir *w, struct weir__trip *to, struct weir__seat *seat, uint64_t birth,
-                     const struct weir__leaving *l)
+static int exit_key(struct weir *w, struct weir__target *to, struct weir__owner *seat,
+                    uint64_t birth, const struct weir__leaving *l)
 {
     const struct weir__rescue rescue = weir__rescue_of(w);
     bool settled = true, grows;
-    struct weir__visit at;
-    const int error = weir__visit_come(to, seat, l->now_ns, &at);
+    struct weir__key_access at;
+    const int error = weir__key_lock(to, seat, l->now_ns, &at);
 
     if (error)
         return error;
@@ -316,10 +320,10 @@ static int leave_key(struct weir *w, struct weir__trip *to, struct weir__seat *s
     if (weir__ticket_is_void(to->policy, to->clause, to->fingerprint, at.state, birth))
         grows = false; /* it is no longer in */
     else if (at.state)
-        weir__leave(&to->clause->meter, at.state, l);
+        weir__meter_leave(&to->clause->meter, at.state, l);
     else if (l->how != WEIR_IGNORE)
-        settled = leave_new(w, to, &at, l);
-    weir__visit_leave(&at);
+        settled = exit_absent(w, to, &at, l);
+    weir__key_unlock(&at);
     if (!settled)
         weir__table_grow_now(to->clause->table, &rescue, l->now_ns);
     else if (grows)
@@ -329,93 +333,93 @@ static int leave_key(struct weir *w, struct weir__trip *to, struct weir__seat *s
 
 /* Within a reader's section: the i-th term of a ticket, if its key is still the same. Its place is kept
  * even if it is as good as new: it will soon be wanted again. */
-static int leave_term(struct weir *w, struct weir__seat *seat, const struct weir_ticket *t, int i,
-                      struct weir__leaving *l)
+static int exit_term(struct weir *w, struct weir__owner *seat, const struct weir_ticket *t, int i,
+                     struct weir__leaving *l)
 {
-    struct weir__trip to = {.policy = t->term[i].policy};
+    struct weir__target to = {.policy = t->term[i].policy};
     const uint32_t index = t->term[i].index;
-    struct weir__edition *by;
+    struct weir__revision *by;
 
     if (atomic_load_explicit(&w->forgotten, memory_order_acquire) != t->forgotten &&
         !weir__policy_is_here(w, to.policy))
         return 0; /* forgotten, and its keys with it */
-    to.edition = weir__policy_edition(to.policy);
-    if (!to.edition)
+    to.revision = weir__policy_revision(to.policy);
+    if (!to.revision)
         return WEIR__STALE;
-    if (index >= (uint32_t)to.edition->n || to.edition->clause[index].scope != t->term[i].scope)
+    if (index >= (uint32_t)to.revision->n || to.revision->clause[index].scope != t->term[i].scope)
         return 0;
-    by = weir__edition_since(to.edition, t->term[i].key, t->term[i].fingerprint, index);
-    to.clause = weir__clause_of(to.edition, by, index);
+    by = weir__revision_since(to.revision, t->term[i].key, t->term[i].fingerprint, index);
+    to.clause = weir__clause_of(to.revision, by, index);
     l->cost = t->term[i].cost;
-    weir__trip_set_out(&to, t->term[i].fingerprint);
-    weir__trip_look(&to);
-    return leave_key(w, &to, seat, t->term[i].birth, l);
+    weir__target_prefetch(&to, t->term[i].fingerprint);
+    weir__target_probe(&to);
+    return exit_key(w, &to, seat, t->term[i].birth, l);
 }
 
-static void ring_next(struct weir *w, const struct weir_policy *p, uint64_t key)
+static void exit_wake_next(struct weir *w, const struct weir_policy *p, uint64_t key)
 {
     if (atomic_load(&w->waiting) == 0)
         return;
     if (key != 0)
-        weir__queue_ring(w, weir__queue_key(p, key));
+        weir__wait_list_wake(w, weir__wait_list_key(p, key));
     else
-        weir__queue_ring_all(w, p); /* it entered before there was a line */
+        weir__wait_list_wake_all(w, p); /* it entered before there was a line */
 }
 
-static int leave_terms(struct weir *w, struct weir_ticket *t, struct weir__leaving *l)
+static int exit_terms(struct weir *w, struct weir_ticket *t, struct weir__leaving *l)
 {
-    struct weir__seat *seat = weir__store_seat(w->store);
+    struct weir__owner *seat = weir__store_owner(w->store);
 
     if (!seat)
-        return weir__store_no_seat(w->store);
+        return weir__store_no_owner(w->store);
     for (; t->n > 0; t->n--) {
         const int i = t->n - 1;
         int error;
 
         do {
-            weir__readers_enter();
-            error = leave_term(w, seat, t, i, l);
-            weir__readers_exit();
+            weir__rcu_enter();
+            error = exit_term(w, seat, t, i, l);
+            weir__rcu_exit();
             if (error == WEIR__STALE)
                 error = weir__policy_refresh(t->term[i].policy) ?: WEIR__STALE;
         } while (error == WEIR__STALE);
         if (error && error != WEIR_EGONE)
             return error;
-        ring_next(w, t->term[i].policy, t->term[i].key);
+        exit_wake_next(w, t->term[i].policy, t->term[i].key);
     }
     return 0;
 }
 
 /* A far store ends the ticket as a whole; here are those who wait. */
-static int leave_far(struct weir *w, struct weir_ticket *t, enum weir_outcome how,
-                     struct weir__moment at)
+static int exit_remote(struct weir *w, struct weir_ticket *t, enum weir_outcome how,
+                       struct weir__now at)
 {
     const struct weir_ticket was = *t;
-    const int error = t->n > 0 ? w->far->ops->exit(w->far, t, how, at) : 0;
+    const int error = t->n > 0 ? w->remote->ops->exit(w->remote, t, how, at) : 0;
 
     for (int i = 0; !error && i < was.n; i++)
         if (weir__policy_is_here(w, was.term[i].policy))
-            ring_next(w, was.term[i].policy, was.term[i].key);
+            exit_wake_next(w, was.term[i].policy, was.term[i].key);
     return error;
 }
 
-static int leave(struct weir *w, struct weir_ticket *t, enum weir_outcome how,
-                 struct weir__moment at)
+static int exit_ticket(struct weir *w, struct weir_ticket *t, enum weir_outcome how,
+                       struct weir__now at)
 {
     struct weir__leaving l = {.entered_ns = t->entered_ns, .now_ns = at.now_ns, .how = how};
 
     if (!weir__now_fits(at.now_ns) || how < WEIR_SUCCESS || how > WEIR_IGNORE || t->n < 0 ||
         t->n > WEIR_TERMS_MAX)
         return WEIR_EINVAL;
-    return w->far ? leave_far(w, t, how, at) : leave_terms(w, t, &l);
+    return w->remote ? exit_remote(w, t, how, at) : exit_terms(w, t, &l);
 }
 
 int weir_exit_at(struct weir *w, struct weir_ticket *t, enum weir_outcome how, int64_t now_ns)
 {
-    return leave(w, t, how, weir__moment_at(now_ns));
+    return exit_ticket(w, t, how, weir__now_at(now_ns));
 }
 
 int weir_exit(struct weir *w, struct weir_ticket *t, enum weir_outcome how)
 {
-    return leave(w, t, how, weir__moment_of(w));
+    return exit_ticket(w, t, how, weir__now_of(w));
 }

@@ -1,15 +1,15 @@
 /* Answers that no limit gave: the store is full, or it does not answer. */
-#include "engine/overflow.h"
+#include "engine/store/overflow.h"
 
 #define RETRY_BUSY_NS (10 * WEIR__NS_PER_MS)
 #define RETRY_HELD_NS WEIR__NS_PER_S /* all places are held by calls in flight: nobody knows */
 
-void weir__answer_full(struct weir *w, const struct weir__clause *c, int64_t wait_ns, bool counted,
-                       struct weir_verdict *v)
+void weir__fallback_full(struct weir *w, const struct weir__clause *c, int64_t wait_ns,
+                         bool counted, struct weir_verdict *v)
 {
     const bool allow = weir__clause_full(w, c) == WEIR_FULL_ALLOW;
 
-    if (wait_ns >= WEIR__HELD_NS - WEIR__NOW_MAX)
+    if (wait_ns >= WEIR__NEVER_NS - WEIR__NOW_MAX)
         wait_ns = RETRY_HELD_NS;
     if (counted)
         atomic_fetch_add_explicit(allow ? &w->allowed_full : &w->refused_full, 1,
@@ -23,7 +23,7 @@ void weir__answer_full(struct weir *w, const struct weir__clause *c, int64_t wai
 
 /* The strictest fallback of a limit's terms: an error is stricter than a grant, a refusal is the
  * strictest. There is no share of a file that one could fall back to: local is an error. */
-static enum weir_fallback strictest(const struct weir__edition *e)
+static enum weir_fallback fallback_strictest(const struct weir__revision *e)
 {
     enum weir_fallback all = WEIR_FALLBACK_ALLOW;
 
@@ -36,21 +36,21 @@ static enum weir_fallback strictest(const struct weir__edition *e)
     return all;
 }
 
-int weir__answer_error(struct weir *w, const struct weir_policy *p, int error,
-                       struct weir_verdict *v)
+int weir__fallback_error(struct weir *w, const struct weir_policy *p, int error,
+                         struct weir_verdict *v)
 {
-    const struct weir__edition *e;
+    const struct weir__revision *e;
     enum weir_fallback fallback;
     int64_t limit;
 
     (void)w;
     if (error != WEIR_EBUSY)
         return error;
-    weir__readers_enter();
-    e = atomic_load_explicit(&p->edition, memory_order_acquire);
-    fallback = strictest(e);
+    weir__rcu_enter();
+    e = atomic_load_explicit(&p->revision, memory_order_acquire);
+    fallback = fallback_strictest(e);
     limit = e->clause[0].meter.limit;
-    weir__readers_exit();
+    weir__rcu_exit();
     if (fallback == WEIR_FALLBACK_LOCAL)
         return error;
     *v = (struct weir_verdict){.allowed = fallback == WEIR_FALLBACK_ALLOW,

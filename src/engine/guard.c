@@ -1,16 +1,16 @@
 /* What is built on entering and exiting: a call through a guard, how a guard stands, and what the system
  * is doing. */
-#include "engine/lists.h"
-#include "engine/queue.h"
-#include "engine/visit.h"
+#include "engine/key_access.h"
+#include "engine/policy/overrides.h"
 #include "engine/wait.h"
+#include "engine/wait_list.h"
 
 /* ---- A call through a guard -------------------------------------------------------------------- */
 
 /* A grant may be for later (a pacer's). 0, or WEIR_EINTR, and what was entered is left and what was taken
  * given back. A thread is not cancelled meanwhile: who would do that for it? */
-static int await_act(struct weir *w, struct weir_ticket *t, struct weir_reservation *r,
-                     const struct weir_verdict *v)
+static int guard_sleep(struct weir *w, struct weir_ticket *t, struct weir_reservation *r,
+                       const struct weir_verdict *v)
 {
     const struct weir__timeline time = {w, 0, false};
     int cancelable, error;
@@ -21,7 +21,7 @@ static int await_act(struct weir *w, struct weir_ticket *t, struct weir_reservat
     error = weir__timeline_sleep(&time, weir__add_sat(t->entered_ns, v->wait_ns));
     if (error) {
         (void)weir_exit(w, t, WEIR_IGNORE);
-        weir__withdraw(w, r, weir__timeline_now(&time));
+        weir__reservation_withdraw(w, r, weir__timeline_now(&time));
     }
     (void)pthread_setcancelstate(cancelable, NULL);
     return error;
@@ -40,9 +40,9 @@ int weir_run(struct weir *w, const struct weir_request *rq, enum weir_outcome (*
     if (!run)
         return WEIR_EINVAL;
     taken.n = 0;
-    error = weir__enter(w, rq, weir__moment_of(w), &t, &taken, &own);
+    error = weir__enter(w, rq, weir__now_of(w), &t, &taken, &own);
     if (!error && own.allowed)
-        error = await_act(w, &t, &taken, &own);
+        error = guard_sleep(w, &t, &taken, &own);
     if (error)
         return error;
     if (own.allowed) {
@@ -60,29 +60,29 @@ int weir_run(struct weir *w, const struct weir_request *rq, enum weir_outcome (*
 /* ---- How a guard stands ------------------------------------------------------------------------ */
 
 /* Within a reader's section. */
-static int view(struct weir *w, const struct weir_request *rq, int term, int64_t now_ns,
-                struct weir_view *out)
+static int guard_view(struct weir *w, const struct weir_request *rq, int term, int64_t now_ns,
+                      struct weir_view *out)
 {
-    struct weir__trip to = {.policy = rq->policy, .edition = weir__policy_edition(rq->policy)};
-    struct weir__seat *seat = weir__store_seat(w->store);
+    struct weir__target to = {.policy = rq->policy, .revision = weir__policy_revision(rq->policy)};
+    struct weir__owner *seat = weir__store_owner(w->store);
     struct weir__state none = {0};
-    struct weir__edition *by;
-    struct weir__visit at;
+    struct weir__revision *by;
+    struct weir__key_access at;
     int error;
 
-    if (!to.edition || !seat)
-        return seat ? WEIR__STALE : weir__store_no_seat(w->store);
-    if (term >= to.edition->n || !weir__meter_guards(&to.edition->clause[term].meter))
+    if (!to.revision || !seat)
+        return seat ? WEIR__STALE : weir__store_no_owner(w->store);
+    if (term >= to.revision->n || !weir__meter_guards(&to.revision->clause[term].meter))
         return WEIR_EINVAL;
-    by = weir__edition_for(to.edition, weir__key_hash(w->store, rq));
-    to.clause = weir__clause_of(to.edition, by, (uint32_t)term);
-    weir__trip_set_out(&to, weir__fingerprint_at(to.clause, rq));
-    weir__trip_look(&to);
-    error = weir__visit_come(&to, seat, WEIR__ONLY_LOOKS, &at);
+    by = weir__revision_for(to.revision, weir__key_hash(w->store, rq));
+    to.clause = weir__clause_of(to.revision, by, (uint32_t)term);
+    weir__target_prefetch(&to, weir__fingerprint_at(to.clause, rq));
+    weir__target_probe(&to);
+    error = weir__key_lock(&to, seat, WEIR__PEEK_TIME, &at);
     if (error)
         return error;
-    weir__view(&to.clause->meter, at.state ? at.state : &none, now_ns, out);
-    weir__visit_leave(&at);
+    weir__meter_view(&to.clause->meter, at.state ? at.state : &none, now_ns, out);
+    weir__key_unlock(&at);
     return 0;
 }
 
@@ -91,12 +91,12 @@ int weir_guard_view_at(struct weir *w, const struct weir_request *rq, int term, 
 {
     int error;
 
-    if (!weir__request_fits(rq) || !weir__now_fits(now_ns) || term < 0 || w->far)
+    if (!weir__request_fits(rq) || !weir__now_fits(now_ns) || term < 0 || w->remote)
         return WEIR_EINVAL;
     do {
-        weir__readers_enter();
-        error = view(w, rq, term, now_ns, out);
-        weir__readers_exit();
+        weir__rcu_enter();
+        error = guard_view(w, rq, term, now_ns, out);
+        weir__rcu_exit();
         if (error == WEIR__STALE)
             error = weir__policy_refresh(rq->policy) ?: WEIR__STALE;
     } while (error == WEIR__STALE);
@@ -120,10 +120,10 @@ int weir_signals_set(struct weir *w, const struct weir_signals *s)
     if (!is_signal(s->cpu_milli) || !is_signal(s->memory_milli) || !is_signal(s->load_milli) ||
         !is_signal(s->pressure_milli))
         return WEIR_EINVAL;
-    return weir__sampler_inject(&w->sampler, s);
+    return weir__load_inject(&w->load, s);
 }
 
 void weir_signals_get(struct weir *w, struct weir_signals *s)
 {
-    *s = weir__sampler_shown(&w->sampler);
+    *s = weir__load_shown(&w->load);
 }

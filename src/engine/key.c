@@ -4,7 +4,7 @@
 
 /* Seven bits a byte, the low ones first; the eighth says that more follow. At most nine bytes hold any
  * length there is. */
-static size_t put_length(unsigned char out[10], size_t len)
+static size_t key_put_length(unsigned char out[10], size_t len)
 {
     size_t n = 0;
 
@@ -14,7 +14,7 @@ static size_t put_length(unsigned char out[10], size_t len)
     return n;
 }
 
-static size_t put(void *out, size_t cap, size_t at, const void *bytes, size_t len)
+static size_t key_put(void *out, size_t cap, size_t at, const void *bytes, size_t len)
 {
     if (at < cap && len > 0)
         memcpy((char *)out + at, bytes, len < cap - at ? len : cap - at);
@@ -28,8 +28,8 @@ size_t weir_key_join(void *out, size_t cap, const struct weir_bytes *part, size_
     for (size_t i = 0; i < n; i++) {
         unsigned char length[10];
 
-        at = put(out, cap, at, length, put_length(length, part[i].len));
-        at = put(out, cap, at, part[i].at, part[i].len);
+        at = key_put(out, cap, at, length, key_put_length(length, part[i].len));
+        at = key_put(out, cap, at, part[i].at, part[i].len);
     }
     return at;
 }

@@ -11,21 +11,21 @@
 #include <assert.h>
 #include <string.h>
 
-#include "engine/dice.h"
-#include "engine/far.h"
-#include "engine/lists.h"
-#include "engine/overflow.h"
-#include "engine/queue.h"
+#include "engine/key_access.h"
+#include "engine/policy/overrides.h"
+#include "engine/remote.h"
+#include "engine/store/overflow.h"
 #include "engine/ticket.h"
-#include "engine/visit.h"
+#include "engine/wait_list.h"
+#include "os/random.h"
 
 #define BATCH 64
 
 /* ---- Newcomers --------------------------------------------------------------------------------- */
 
 /* Whether the ask charges an untouched key that would be told v. */
-static bool charges(const struct weir__meter *m, const struct weir__ask *ask,
-                    const struct weir_verdict *v)
+static bool take_charges(const struct weir__meter *m, const struct weir__attempt *ask,
+                         const struct weir_verdict *v)
 {
     return ask->cost > 0 && (v->allowed || m->term.count_denied) && !m->algo->enters_unseen;
 }
@@ -34,7 +34,7 @@ static bool charges(const struct weir__meter *m, const struct weir__ask *ask,
 #define CELL_LOCKS_FIRST 3
 
 /* Charges a key that has no place and was told that it may pass. */
-static int charge_new(struct weir__newcomer *n, struct weir__visit *at,
+static int charge_new(struct weir__newcomer *n, struct weir__key_access *at,
                       struct weir__cell_locks *held, struct weir_verdict *v)
 {
     const struct weir__meter *m = &n->clause->meter;
@@ -44,7 +44,7 @@ static int charge_new(struct weir__newcomer *n, struct weir__visit *at,
     weir__newcomer_weigh(n);
     at->state = weir__newcomer_place(n, held, &free_ns);
     if (at->state) {
-        weir__take(m, at->state, &n->ask, v);
+        weir__meter_take(m, at->state, &n->ask, v);
         if (at->state->fresh_ns == 0)
             weir__table_forget(n->clause->table, n->hold);
         return 0;
@@ -60,43 +60,43 @@ static int charge_new(struct weir__newcomer *n, struct weir__visit *at,
     if (weir__newcomer_overflows(n)) {
         struct weir__state *cell = weir__newcomer_cell(n);
 
-        weir__take(m, cell, &n->ask, v);
+        weir__meter_take(m, cell, &n->ask, v);
         weir__newcomer_keep(n, cell);
     } else {
-        weir__answer_full(n->w, n->clause, free_ns - n->ask.now_ns, true, v);
+        weir__fallback_full(n->w, n->clause, free_ns - n->ask.now_ns, true, v);
     }
     return 0;
 }
 
 /* A key that is not there: it is judged by its cells, or as an untouched one if it owes nothing there; and
  * gets a place if it is charged. WEIR__STALE: the table must grow first, or the limit has changed. */
-static int take_new(struct weir *w, const struct weir__trip *to, struct weir__visit *at,
-                    const struct weir__ask *ask, struct weir_verdict *v)
+static int take_new(struct weir *w, const struct weir__target *to, struct weir__key_access *at,
+                    const struct weir__attempt *ask, struct weir_verdict *v)
 {
-    struct weir__cell_locks held = {.seat = at->seat, .first = CELL_LOCKS_FIRST};
-    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->edition, to->clause, at->seat,
+    struct weir__cell_locks held = {.owner = at->owner, .first = CELL_LOCKS_FIRST};
+    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->revision, to->clause, at->owner,
                                                 to->fingerprint, &at->hold, ask);
     struct weir__state none = {0};
     int error = weir__newcomers_bind(&n, 1, false, &held);
 
     if (error)
         return error;
-    weir__peek(&to->clause->meter, n.base ? n.base : &none, &n.ask, v);
-    if (charges(&to->clause->meter, ask, v))
+    weir__meter_peek(&to->clause->meter, n.base ? n.base : &none, &n.ask, v);
+    if (take_charges(&to->clause->meter, ask, v))
         error = charge_new(&n, at, &held, v);
     if (!error)
-        weir__newcomer_tell(&n, ask->cost > 0, v);
-    weir__journal_settle(at->seat);
+        weir__newcomer_report(&n, ask->cost > 0, v);
+    weir__journal_commit(at->owner);
     weir__cells_unlock(&held);
     return error;
 }
 
 /* The same, without taking. */
-static int peek_new(struct weir *w, const struct weir__trip *to, struct weir__visit *at,
-                    const struct weir__ask *ask, struct weir_verdict *v)
+static int peek_new(struct weir *w, const struct weir__target *to, struct weir__key_access *at,
+                    const struct weir__attempt *ask, struct weir_verdict *v)
 {
-    struct weir__cell_locks held = {.seat = at->seat, .first = CELL_LOCKS_FIRST};
-    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->edition, to->clause, at->seat,
+    struct weir__cell_locks held = {.owner = at->owner, .first = CELL_LOCKS_FIRST};
+    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->revision, to->clause, at->owner,
                                                 to->fingerprint, &at->hold, ask);
     const struct weir__meter *m = &to->clause->meter;
     struct weir__state none = {0};
@@ -105,17 +105,17 @@ static int peek_new(struct weir *w, const struct weir__trip *to, struct weir__vi
 
     if (error)
         return error;
-    weir__peek(m, n.base ? n.base : &none, &n.ask, v);
-    if (charges(m, ask, v)) {
+    weir__meter_peek(m, n.base ? n.base : &none, &n.ask, v);
+    if (take_charges(m, ask, v)) {
         weir__newcomer_weigh(&n);
         if (!weir__newcomer_overflows(&n) && !weir__newcomer_has_place(&n, &free_ns)) {
             if (free_ns == WEIR__GROW_FIRST)
                 error = WEIR__STALE;
             else
-                weir__answer_full(w, to->clause, free_ns - ask->now_ns, false, v);
+                weir__fallback_full(w, to->clause, free_ns - ask->now_ns, false, v);
         }
     }
-    weir__newcomer_tell(&n, false, v);
+    weir__newcomer_report(&n, false, v);
     weir__cells_unlock(&held);
     return error;
 }
@@ -123,7 +123,7 @@ static int peek_new(struct weir *w, const struct weir__trip *to, struct weir__vi
 /* ---- One decision ------------------------------------------------------------------------------ */
 
 /* The table has room to grow: for this newcomer now, or for the next. */
-static void grow(struct weir *w, struct weir__table *t, bool now, int64_t now_ns)
+static void take_grow_table(struct weir *w, struct weir__table *t, bool now, int64_t now_ns)
 {
     const struct weir__rescue rescue = weir__rescue_of(w);
 
@@ -134,9 +134,9 @@ static void grow(struct weir *w, struct weir__table *t, bool now, int64_t now_ns
 }
 
 /* Ends the visit of a key that was not there. */
-__attribute__((noinline)) static int take_absent(struct weir *w, const struct weir__trip *to,
-                                                 struct weir__visit *at,
-                                                 const struct weir__ask *ask, uint64_t *birth,
+__attribute__((noinline)) static int take_absent(struct weir *w, const struct weir__target *to,
+                                                 struct weir__key_access *at,
+                                                 const struct weir__attempt *ask, uint64_t *birth,
                                                  struct weir_verdict *v)
 {
     const int error = take_new(w, to, at, ask, v);
@@ -144,274 +144,278 @@ __attribute__((noinline)) static int take_absent(struct weir *w, const struct we
     v->which = v->allowed ? -1 : 0;
     if (birth && !error)
         *birth = weir__ticket_birth(to->policy, to->clause, to->fingerprint, at->state);
-    weir__visit_leave(at);
-    grow(w, to->clause->table, error == WEIR__STALE, ask->now_ns);
+    weir__key_unlock(at);
+    take_grow_table(w, to->clause->table, error == WEIR__STALE, ask->now_ns);
     return error;
 }
 
 /* `birth`, unless NULL, is for the ticket of who entered. Newcomers are apart: what they need is no burden
  * to the decision on a key that has its place. */
-static inline int take_lone(struct weir *w, struct weir__trip *to, struct weir__seat *seat,
-                            const struct weir__ask *ask, uint64_t *birth, struct weir_verdict *v)
+static inline int take_lone(struct weir *w, struct weir__target *to, struct weir__owner *seat,
+                            const struct weir__attempt *ask, uint64_t *birth,
+                            struct weir_verdict *v)
 {
-    struct weir__visit at;
-    const int error = weir__visit_come(to, seat, ask->now_ns, &at);
+    struct weir__key_access at;
+    const int error = weir__key_lock(to, seat, ask->now_ns, &at);
 
     if (error)
         return error;
     v->overflow = false;
     if (!at.state)
         return take_absent(w, to, &at, ask, birth, v);
-    weir__take(&to->clause->meter, at.state, ask, v);
+    weir__meter_take(&to->clause->meter, at.state, ask, v);
     v->which = v->allowed ? -1 : 0;
     if (birth)
         *birth = weir__ticket_birth(to->policy, to->clause, to->fingerprint, at.state);
-    weir__visit_leave(&at);
+    weir__key_unlock(&at);
     return 0;
 }
 
-static inline int take_plain(struct weir *w, struct weir__trip *to, struct weir__seat *seat,
-                             const struct weir_request *rq, struct weir__moment now,
+static inline int take_plain(struct weir *w, struct weir__target *to, struct weir__owner *seat,
+                             const struct weir_request *rq, struct weir__now now,
                              struct weir_verdict *v)
 {
-    const struct weir__ask ask =
+    const struct weir__attempt ask =
         weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
 
     return take_lone(w, to, seat, &ask, NULL, v);
 }
 
-static int peek_lone(struct weir *w, struct weir__trip *to, struct weir__seat *seat,
-                     const struct weir__ask *ask, struct weir_verdict *v)
+static int peek_lone(struct weir *w, struct weir__target *to, struct weir__owner *seat,
+                     const struct weir__attempt *ask, struct weir_verdict *v)
 {
-    struct weir__visit at;
-    int error = weir__visit_come(to, seat, WEIR__ONLY_LOOKS, &at);
+    struct weir__key_access at;
+    int error = weir__key_lock(to, seat, WEIR__PEEK_TIME, &at);
 
     if (error)
         return error;
     v->overflow = false;
     if (at.state)
-        weir__peek(&to->clause->meter, at.state, ask, v);
+        weir__meter_peek(&to->clause->meter, at.state, ask, v);
     else
         error = peek_new(w, to, &at, ask, v);
     v->which = v->allowed ? -1 : 0;
-    weir__visit_leave(&at);
+    weir__key_unlock(&at);
     if (error == WEIR__STALE)
-        grow(w, to->clause->table, true, WEIR__ONLY_LOOKS);
+        take_grow_table(w, to->clause->table, true, WEIR__PEEK_TIME);
     return error;
 }
 
 /* Within a reader's section: where the request goes, if its limit is a plain one. */
-static inline int find_trip(const struct weir_request *rq, struct weir__trip *to)
+static inline int find_target(const struct weir_request *rq, struct weir__target *to)
 {
     to->policy = rq->policy;
-    to->edition = weir__policy_edition(rq->policy);
-    if (!to->edition)
+    to->revision = weir__policy_revision(rq->policy);
+    if (!to->revision)
         return WEIR__STALE;
-    to->clause = &to->edition->clause[0];
-    if (to->edition->plain)
-        weir__trip_set_out(to, weir__fingerprint(to->clause, rq));
+    to->clause = &to->revision->clause[0];
+    if (to->revision->plain)
+        weir__target_prefetch(to, weir__fingerprint(to->clause, rq));
     return 0;
 }
 
 /* Whether a lone guard that refused may be waited for. */
-static void note_line(const struct weir__trip *to, struct weir__memo *memo,
-                      const struct weir_verdict *v)
+static void take_note_wait_options(const struct weir__target *to, struct weir__receipt *memo,
+                                   const struct weir_verdict *v)
 {
-    memo->line = to->edition->line;
+    memo->line = to->revision->line;
     memo->full = !v->allowed && v->reason == WEIR_LIMITED && memo->line.room > 0;
 }
 
 /* What its ticket remembers. */
-static void note_entry(const struct weir__trip *to, const struct weir_request *rq,
-                       const struct weir__ask *ask, uint64_t birth, struct weir__memo *memo,
-                       const struct weir_verdict *v)
+static void take_note_ticket(const struct weir__target *to, const struct weir_request *rq,
+                             const struct weir__attempt *ask, uint64_t birth,
+                             struct weir__receipt *memo, const struct weir_verdict *v)
 {
-    const struct weir__patience *line = &to->edition->line;
+    const struct weir__wait_options *line = &to->revision->line;
 
-    note_line(to, memo, v);
+    take_note_wait_options(to, memo, v);
     if (!v->allowed)
         return;
     weir__ticket_begin(memo->ticket, to->policy->engine, ask->now_ns);
-    if (ask->cost > 0 && v->reason != WEIR_FULL && to->edition->guards)
+    if (ask->cost > 0 && v->reason != WEIR_FULL && to->revision->guards)
         weir__ticket_add(memo->ticket, to->policy, to->clause, 0, to->fingerprint,
                          line->room > 0 ? weir__key_hash(to->policy->store, rq) : 0, birth,
                          ask->cost);
 }
 
 /* The same for a limit that is not plain: a lone guard, or several terms. */
-__attribute__((noinline)) static int decide_guard(struct weir *w, struct weir__trip *to,
-                                                  struct weir__seat *seat,
-                                                  const struct weir_request *rq,
-                                                  enum weir__verb verb, struct weir__moment now,
-                                                  struct weir__memo *memo, struct weir_verdict *v)
+__attribute__((noinline)) static int take_decide_guard(struct weir *w, struct weir__target *to,
+                                                       struct weir__owner *seat,
+                                                       const struct weir_request *rq,
+                                                       enum weir__verb verb, struct weir__now now,
+                                                       struct weir__receipt *memo,
+                                                       struct weir_verdict *v)
 {
-    const struct weir_signals signals = weir__sampler_shown(&w->sampler);
-    struct weir__ask ask;
+    const struct weir_signals signals = weir__load_shown(&w->load);
+    struct weir__attempt ask;
     uint64_t birth = 0;
     int error;
 
-    if (verb == WEIR__TAKE && to->edition->guards)
+    if (verb == WEIR__TAKE && to->revision->guards)
         return WEIR_EINVAL; /* it could never be left */
-    if (!to->edition->lone || (memo && memo->reservation && !to->edition->guards))
-        return weir__several(w, rq, 1, verb, now, memo, v);
-    weir__trip_set_out(to, weir__fingerprint_at(to->clause, rq));
+    if (!to->revision->lone || (memo && memo->reservation && !to->revision->guards))
+        return weir__transaction_decide(w, rq, 1, verb, now, memo, v);
+    weir__target_prefetch(to, weir__fingerprint_at(to->clause, rq));
     ask = weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
     ask.signals = &signals;
-    ask.dice = weir__dice_throw(w->store);
-    weir__trip_look(to);
+    ask.random = weir__random_next(w->store->secret);
+    weir__target_probe(to);
     if (verb == WEIR__PEEK) {
         error = peek_lone(w, to, seat, &ask, v);
         if (!error && memo)
-            note_line(to, memo, v);
+            take_note_wait_options(to, memo, v);
         return error;
     }
     error = take_lone(w, to, seat, &ask, &birth, v);
     if (!error)
-        note_entry(to, rq, &ask, birth, memo, v);
+        take_note_ticket(to, rq, &ask, birth, memo, v);
     return error;
 }
 
-static inline int decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
-                         struct weir__moment now, struct weir__memo *memo, struct weir_verdict *v)
+static inline int take_decide_once(struct weir *w, const struct weir_request *rq,
+                                   enum weir__verb verb, struct weir__now now,
+                                   struct weir__receipt *memo, struct weir_verdict *v)
 {
-    struct weir__seat *seat = weir__store_seat(w->store);
-    struct weir__ask ask;
-    struct weir__trip to;
+    struct weir__owner *seat = weir__store_owner(w->store);
+    struct weir__attempt ask;
+    struct weir__target to;
     int error;
 
     assert(rq->policy->store == w->store);
     if (!seat)
-        return weir__store_no_seat(w->store);
-    error = find_trip(rq, &to);
+        return weir__store_no_owner(w->store);
+    error = find_target(rq, &to);
     if (error)
         return error;
-    if (!to.edition->plain || verb == WEIR__ENTER)
-        return decide_guard(w, &to, seat, rq, verb, now, memo, v);
-    weir__bucket_prefetch(to.guess.second); /* alone, it has hands free for both */
-    weir__trip_look(&to);
+    if (!to.revision->plain || verb == WEIR__ENTER)
+        return take_decide_guard(w, &to, seat, rq, verb, now, memo, v);
+    weir__bucket_prefetch(to.probe.second); /* alone, it has hands free for both */
+    weir__target_probe(&to);
     if (verb == WEIR__TAKE)
         return take_plain(w, &to, seat, rq, now, v);
     ask = weir__clause_ask(to.clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
     return peek_lone(w, &to, seat, &ask, v);
 }
 
-static inline int answer(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
-                         struct weir__moment now, struct weir__memo *memo, struct weir_verdict *v)
+static inline int take_decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
+                              struct weir__now now, struct weir__receipt *memo,
+                              struct weir_verdict *v)
 {
     int error;
 
     if (!weir__request_fits(rq) || !weir__now_fits(now.now_ns))
         return WEIR_EINVAL;
-    if (__builtin_expect(w->far != NULL, 0))
-        return w->far->ops->decide(w->far, rq, 1, verb, now, memo, v);
+    if (__builtin_expect(w->remote != NULL, 0))
+        return w->remote->ops->decide(w->remote, rq, 1, verb, now, memo, v);
     do {
-        weir__readers_enter();
-        error = decide(w, rq, verb, now, memo, v);
-        weir__readers_exit();
+        weir__rcu_enter();
+        error = take_decide_once(w, rq, verb, now, memo, v);
+        weir__rcu_exit();
         if (error == WEIR__STALE)
             error = weir__policy_refresh(rq->policy) ?: WEIR__STALE;
     } while (error == WEIR__STALE);
-    return error ? weir__answer_error(w, rq->policy, error, v) : 0;
+    return error ? weir__fallback_error(w, rq->policy, error, v) : 0;
 }
 
-int weir__answer(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
-                 struct weir__moment now, struct weir__memo *memo, struct weir_verdict *v)
+int weir__decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
+                 struct weir__now now, struct weir__receipt *memo, struct weir_verdict *v)
 {
-    return answer(w, rq, verb, now, memo, v);
+    return take_decide(w, rq, verb, now, memo, v);
 }
 
 int weir_take_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                  struct weir_verdict *v)
 {
-    return answer(w, rq, WEIR__TAKE, weir__moment_at(now_ns), NULL, v);
+    return take_decide(w, rq, WEIR__TAKE, weir__now_at(now_ns), NULL, v);
 }
 
 int weir_take(struct weir *w, const struct weir_request *rq, struct weir_verdict *v)
 {
-    return answer(w, rq, WEIR__TAKE, weir__moment_of(w), NULL, v);
+    return take_decide(w, rq, WEIR__TAKE, weir__now_of(w), NULL, v);
 }
 
 int weir_peek_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                  struct weir_verdict *v)
 {
-    return weir__answer(w, rq, WEIR__PEEK, weir__moment_at(now_ns), NULL, v);
+    return weir__decide(w, rq, WEIR__PEEK, weir__now_at(now_ns), NULL, v);
 }
 
 int weir_peek(struct weir *w, const struct weir_request *rq, struct weir_verdict *v)
 {
-    return weir__answer(w, rq, WEIR__PEEK, weir__moment_of(w), NULL, v);
+    return weir__decide(w, rq, WEIR__PEEK, weir__now_of(w), NULL, v);
 }
 
 /* ---- Batches ----------------------------------------------------------------------------------- */
 
 /* Within a reader's section. Those that a change, a full bucket or an error stopped are left to
  * `answer`; and with one of them all that follow, for they may want the same key. */
-static void take_batch(struct weir *w, struct weir__seat *seat, const struct weir_request *rq,
-                       size_t n, struct weir__moment now, struct weir_verdict *v, bool *left_over)
+static void take_batch(struct weir *w, struct weir__owner *seat, const struct weir_request *rq,
+                       size_t n, struct weir__now now, struct weir_verdict *v, bool *left_over)
 {
-    struct weir__trip to[BATCH];
+    struct weir__target to[BATCH];
     bool stopped = false;
 
     for (size_t i = 0; i < n; i++) {
         assert(rq[i].policy->store == w->store);
-        left_over[i] = find_trip(&rq[i], &to[i]) != 0 || !to[i].edition->plain;
+        left_over[i] = find_target(&rq[i], &to[i]) != 0 || !to[i].revision->plain;
     }
     for (size_t i = 0; i < n; i++)
         if (!left_over[i])
-            weir__trip_look(&to[i]);
+            weir__target_probe(&to[i]);
     for (size_t i = 0; i < n; i++) {
-        stopped = stopped || !to[i].edition;
+        stopped = stopped || !to[i].revision;
         if (!left_over[i] && !stopped)
             stopped = take_plain(w, &to[i], seat, &rq[i], now, &v[i]) != 0;
         left_over[i] = left_over[i] || stopped;
     }
 }
 
-static void say_undecided(struct weir_verdict *v, size_t n)
+static void mark_undecided(struct weir_verdict *v, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         v[i] = (struct weir_verdict){.which = -1, .limit = -1};
 }
 
-static int take_some(struct weir *w, const struct weir_request *rq, size_t n,
-                     struct weir__moment now, struct weir_verdict *v)
+static int take_chunk(struct weir *w, const struct weir_request *rq, size_t n, struct weir__now now,
+                      struct weir_verdict *v)
 {
-    struct weir__seat *seat = weir__store_seat(w->store);
+    struct weir__owner *seat = weir__store_owner(w->store);
     bool left_over[BATCH];
     int error = 0;
 
     if (!seat) {
-        say_undecided(v, n);
-        return weir__store_no_seat(w->store);
+        mark_undecided(v, n);
+        return weir__store_no_owner(w->store);
     }
-    weir__readers_enter();
+    weir__rcu_enter();
     take_batch(w, seat, rq, n, now, v, left_over);
-    weir__readers_exit();
+    weir__rcu_exit();
     for (size_t i = 0; i < n; i++) {
         if (left_over[i] && !error)
-            error = weir__answer(w, &rq[i], WEIR__TAKE, now, NULL, &v[i]);
+            error = weir__decide(w, &rq[i], WEIR__TAKE, now, NULL, &v[i]);
         if (left_over[i] && error)
-            say_undecided(&v[i], 1);
+            mark_undecided(&v[i], 1);
     }
     return error;
 }
 
-int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n,
-                    struct weir__moment now, struct weir_verdict *v)
+int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n, struct weir__now now,
+                    struct weir_verdict *v)
 {
     if (!weir__now_fits(now.now_ns))
         return WEIR_EINVAL;
     for (size_t i = 0; i < n; i++)
         if (!weir__request_fits(&rq[i]) || weir__policy_guards(rq[i].policy))
             return WEIR_EINVAL;
-    if (w->far)
-        return w->far->ops->take_many(w->far, rq, n, now, v);
+    if (w->remote)
+        return w->remote->ops->take_many(w->remote, rq, n, now, v);
     for (size_t i = 0; i < n; i += BATCH) {
         const size_t some = n - i < BATCH ? n - i : BATCH;
-        const int error = take_some(w, rq + i, some, now, v + i);
+        const int error = take_chunk(w, rq + i, some, now, v + i);
 
         if (error) {
-            say_undecided(v + i + some, n - i - some);
+            mark_undecided(v + i + some, n - i - some);
             return error;
         }
     }
@@ -421,39 +425,40 @@ int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n,
 int weir_take_many_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
                       struct weir_verdict *v)
 {
-    return weir__take_many(w, rq, n, weir__moment_at(now_ns), v);
+    return weir__take_many(w, rq, n, weir__now_at(now_ns), v);
 }
 
 int weir_take_many(struct weir *w, const struct weir_request *rq, size_t n, struct weir_verdict *v)
 {
-    return weir__take_many(w, rq, n, weir__moment_of(w), v);
+    return weir__take_many(w, rq, n, weir__now_of(w), v);
 }
 
 /* ---- Giving back ------------------------------------------------------------------------------- */
 
-enum giving { REFUND, CANCEL, WITHDRAW, RESET };
+enum undo_kind { UNDO_REFUND, UNDO_CANCEL, UNDO_WITHDRAW, UNDO_RESET };
 
 /* What is given back to one term of a key, and how much it took. */
-struct gift {
-    enum giving how;
+struct undo {
+    enum undo_kind how;
     int64_t cost, act_ns, now_ns, back;
 };
 
-static int64_t withdraw(const struct weir__meter *m, struct weir__state *s, const struct gift *g)
+static int64_t undo_withdraw(const struct weir__meter *m, struct weir__state *s,
+                             const struct undo *g)
 {
     return m->algo->cancel || m->algo->default_patience
-               ? weir__cancel(m, s, g->cost, g->act_ns, g->now_ns)
-               : weir__refund(m, s, g->cost, g->now_ns);
+               ? weir__meter_cancel(m, s, g->cost, g->act_ns, g->now_ns)
+               : weir__meter_refund(m, s, g->cost, g->now_ns);
 }
 
 /* A key that has no place, but owes in its cells what others owe too, is given one, as good as new: from
  * there it goes on until it loses that place. */
-static int reset_absent(struct weir *w, const struct weir__trip *to, struct weir__visit *at,
-                        int64_t now_ns)
+static int undo_reset_absent(struct weir *w, const struct weir__target *to,
+                             struct weir__key_access *at, int64_t now_ns)
 {
-    const struct weir__ask none = {.now_ns = now_ns};
-    struct weir__cell_locks held = {.seat = at->seat, .first = CELL_LOCKS_FIRST};
-    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->edition, to->clause, at->seat,
+    const struct weir__attempt none = {.now_ns = now_ns};
+    struct weir__cell_locks held = {.owner = at->owner, .first = CELL_LOCKS_FIRST};
+    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->revision, to->clause, at->owner,
                                                 to->fingerprint, &at->hold, &none);
     int64_t free_ns;
 
@@ -462,7 +467,7 @@ static int reset_absent(struct weir *w, const struct weir__trip *to, struct weir
     n.owes = UINT32_MAX; /* it must have a place */
     n.ignores_parts = true;
     at->state = weir__newcomer_place(&n, &held, &free_ns);
-    weir__journal_settle(at->seat);
+    weir__journal_commit(at->owner);
     weir__cells_unlock(&held);
     if (at->state)
         return 0;
@@ -470,93 +475,96 @@ static int reset_absent(struct weir *w, const struct weir__trip *to, struct weir
 }
 
 /* Within a reader's section. */
-static int give(struct weir *w, struct weir__trip *to, struct weir__seat *seat, struct gift *g)
+static int undo_key(struct weir *w, struct weir__target *to, struct weir__owner *seat,
+                    struct undo *g)
 {
     const struct weir__meter *m = &to->clause->meter;
-    struct weir__visit at;
-    int error = weir__visit_come(to, seat, g->now_ns, &at);
+    struct weir__key_access at;
+    int error = weir__key_lock(to, seat, g->now_ns, &at);
 
     if (error)
         return error;
     g->back = 0;
-    if (g->how == RESET && weir__meter_guards(m) && !m->algo->birth)
+    if (g->how == UNDO_RESET && weir__meter_guards(m) && !m->algo->birth)
         weir__resets_note(to->policy->store->directory, to->fingerprint);
     if (at.state) {
         switch (g->how) {
-        case REFUND: g->back = weir__refund(m, at.state, g->cost, g->now_ns); break;
-        case CANCEL: g->back = weir__cancel(m, at.state, g->cost, g->act_ns, g->now_ns); break;
-        case WITHDRAW: g->back = withdraw(m, at.state, g); break;
-        case RESET: weir__reset(at.state); break;
+        case UNDO_REFUND: g->back = weir__meter_refund(m, at.state, g->cost, g->now_ns); break;
+        case UNDO_CANCEL:
+            g->back = weir__meter_cancel(m, at.state, g->cost, g->act_ns, g->now_ns);
+            break;
+        case UNDO_WITHDRAW: g->back = undo_withdraw(m, at.state, g); break;
+        case UNDO_RESET: weir__state_reset(at.state); break;
         }
         /* While its cells owe, a key that owes nothing is known by its place. */
         if (at.state->fresh_ns == 0 && !weir__cells_alive(&to->clause->cells, g->now_ns))
             weir__table_forget(to->clause->table, &at.hold);
-    } else if (g->how == RESET) {
-        error = reset_absent(w, to, &at, g->now_ns);
+    } else if (g->how == UNDO_RESET) {
+        error = undo_reset_absent(w, to, &at, g->now_ns);
     }
-    weir__visit_leave(&at);
+    weir__key_unlock(&at);
     if (error == WEIR__STALE)
-        grow(w, to->clause->table, true, g->now_ns);
+        take_grow_table(w, to->clause->table, true, g->now_ns);
     return error;
 }
 
 /* The gate of the whole process is no key's to reset. */
-static bool is_given(const struct weir__clause *c, const struct gift *g)
+static bool undo_applies(const struct weir__clause *c, const struct undo *g)
 {
-    return g->how != RESET || c->meter.term.algorithm != WEIR_SYSTEM;
+    return g->how != UNDO_RESET || c->meter.term.algorithm != WEIR_SYSTEM;
 }
 
 /* The clause that judges the key: its own, if it has one. */
-static struct weir__clause *clause_for(struct weir__edition *e, const struct weir_request *rq,
-                                       int term)
+static struct weir__clause *undo_clause(struct weir__revision *e, const struct weir_request *rq,
+                                        int term)
 {
-    struct weir__edition *by = e;
+    struct weir__revision *by = e;
 
-    if (e->exceptions)
-        by = weir__edition_for(e, weir__key_hash(rq->policy->store, rq));
+    if (e->overrides)
+        by = weir__revision_for(e, weir__key_hash(rq->policy->store, rq));
     return weir__clause_of(e, by, (uint32_t)term);
 }
 
 /* One term of a request, begun anew as often as the limit is changed under it. *n is how many terms
  * the limit has. */
-static int give_term(struct weir *w, const struct weir_request *rq, int term, struct gift *g,
+static int undo_term(struct weir *w, const struct weir_request *rq, int term, struct undo *g,
                      int *n)
 {
-    struct weir__seat *seat = weir__store_seat(w->store);
+    struct weir__owner *seat = weir__store_owner(w->store);
     int error;
 
     assert(rq->policy->store == w->store);
     if (!seat)
-        return weir__store_no_seat(w->store);
+        return weir__store_no_owner(w->store);
     do {
-        struct weir__trip to = {.policy = rq->policy};
+        struct weir__target to = {.policy = rq->policy};
 
-        weir__readers_enter();
-        to.edition = weir__policy_edition(rq->policy);
-        error = to.edition ? 0 : WEIR__STALE;
-        if (to.edition)
-            *n = to.edition->n;
-        if (to.edition && term < *n) {
-            to.clause = clause_for(to.edition, rq, term);
-            weir__trip_set_out(&to, weir__fingerprint_at(to.clause, rq));
-            weir__trip_look(&to);
-            if (is_given(to.clause, g))
-                error = give(w, &to, seat, g);
+        weir__rcu_enter();
+        to.revision = weir__policy_revision(rq->policy);
+        error = to.revision ? 0 : WEIR__STALE;
+        if (to.revision)
+            *n = to.revision->n;
+        if (to.revision && term < *n) {
+            to.clause = undo_clause(to.revision, rq, term);
+            weir__target_prefetch(&to, weir__fingerprint_at(to.clause, rq));
+            weir__target_probe(&to);
+            if (undo_applies(to.clause, g))
+                error = undo_key(w, &to, seat, g);
         }
-        weir__readers_exit();
+        weir__rcu_exit();
         if (error == WEIR__STALE)
             error = weir__policy_refresh(rq->policy) ?: WEIR__STALE;
     } while (error == WEIR__STALE);
     return error;
 }
 
-static int give_back(struct weir *w, const struct weir_request *rq, struct gift g, int64_t *back)
+static int undo_request(struct weir *w, const struct weir_request *rq, struct undo g, int64_t *back)
 {
     int64_t most = 0;
     int n = 1;
 
     for (int i = 0; i < n; i++) {
-        const int error = give_term(w, rq, i, &g, &n);
+        const int error = undo_term(w, rq, i, &g, &n);
 
         if (error)
             return error;
@@ -567,93 +575,94 @@ static int give_back(struct weir *w, const struct weir_request *rq, struct gift 
     return 0;
 }
 
-static int refund(struct weir *w, const struct weir_request *rq, struct weir__moment at,
-                  int64_t *back)
+static int undo_refund(struct weir *w, const struct weir_request *rq, struct weir__now at,
+                       int64_t *back)
 {
     if (!weir__request_fits(rq) || !weir__now_fits(at.now_ns))
         return WEIR_EINVAL;
-    return w->far ? w->far->ops->refund(w->far, rq, at, back)
-                  : give_back(w, rq, (struct gift){REFUND, rq->cost, 0, at.now_ns, 0}, back);
+    return w->remote
+               ? w->remote->ops->refund(w->remote, rq, at, back)
+               : undo_request(w, rq, (struct undo){UNDO_REFUND, rq->cost, 0, at.now_ns, 0}, back);
 }
 
 int weir_refund_at(struct weir *w, const struct weir_request *rq, int64_t now_ns, int64_t *back)
 {
-    return refund(w, rq, weir__moment_at(now_ns), back);
+    return undo_refund(w, rq, weir__now_at(now_ns), back);
 }
 
 int weir_refund(struct weir *w, const struct weir_request *rq, int64_t *back)
 {
-    return refund(w, rq, weir__moment_of(w), back);
+    return undo_refund(w, rq, weir__now_of(w), back);
 }
 
-static int reset(struct weir *w, const struct weir_request *rq, struct weir__moment at)
+static int undo_reset(struct weir *w, const struct weir_request *rq, struct weir__now at)
 {
     int error;
 
     if (!weir__request_fits(rq) || !weir__now_fits(at.now_ns))
         return WEIR_EINVAL;
     atomic_fetch_add(&rq->policy->record->resets, 1); /* reservations made so far are void */
-    error = w->far ? w->far->ops->reset(w->far, rq, at)
-                   : give_back(w, rq, (struct gift){RESET, 0, 0, at.now_ns, 0}, NULL);
+    error = w->remote ? w->remote->ops->reset(w->remote, rq, at)
+                      : undo_request(w, rq, (struct undo){UNDO_RESET, 0, 0, at.now_ns, 0}, NULL);
     if (!error)
-        weir__queue_ring(w, weir__queue_key(rq->policy, weir__key_hash(w->store, rq)));
+        weir__wait_list_wake(w, weir__wait_list_key(rq->policy, weir__key_hash(w->store, rq)));
     return error;
 }
 
 int weir_reset_at(struct weir *w, const struct weir_request *rq, int64_t now_ns)
 {
-    return reset(w, rq, weir__moment_at(now_ns));
+    return undo_reset(w, rq, weir__now_at(now_ns));
 }
 
 int weir_reset(struct weir *w, const struct weir_request *rq)
 {
-    return reset(w, rq, weir__moment_of(w));
+    return undo_reset(w, rq, weir__now_of(w));
 }
 
 /* ---- Cancelling -------------------------------------------------------------------------------- */
 
 /* Within a reader's section: the i-th term of a reservation, if its key is still the same. */
-static int cancel_term(struct weir *w, struct weir__seat *seat, const struct weir_reservation *r,
-                       int i, struct gift *g)
+static int undo_cancel_term(struct weir *w, struct weir__owner *seat,
+                            const struct weir_reservation *r, int i, struct undo *g)
 {
-    struct weir__trip to = {.policy = r->term[i].policy, .fingerprint = r->term[i].fingerprint};
+    struct weir__target to = {.policy = r->term[i].policy, .fingerprint = r->term[i].fingerprint};
     const uint32_t index = r->term[i].index;
 
     g->back = 0;
-    to.edition = weir__policy_edition(to.policy);
-    if (!to.edition)
+    to.revision = weir__policy_revision(to.policy);
+    if (!to.revision)
         return WEIR__STALE;
-    if (index >= (uint32_t)to.edition->n || r->term[i].cost == 0 ||
-        to.edition->clause[index].scope != r->term[i].scope ||
+    if (index >= (uint32_t)to.revision->n || r->term[i].cost == 0 ||
+        to.revision->clause[index].scope != r->term[i].scope ||
         atomic_load(&to.policy->record->resets) != r->term[i].resets)
         return 0;
     to.clause =
-        &weir__edition_since(to.edition, r->term[i].key, to.fingerprint, index)->clause[index];
-    weir__trip_set_out(&to, to.fingerprint);
-    weir__trip_look(&to);
+        &weir__revision_since(to.revision, r->term[i].key, to.fingerprint, index)->clause[index];
+    weir__target_prefetch(&to, to.fingerprint);
+    weir__target_probe(&to);
     g->cost = r->term[i].cost;
     g->act_ns = weir__max(r->term[i].act_ns, g->now_ns);
-    return give(w, &to, seat, g);
+    return undo_key(w, &to, seat, g);
 }
 
-static int cancel_all(struct weir *w, struct weir_reservation *r, enum giving how, int64_t now_ns,
-                      int64_t *back)
+static int undo_cancel_all(struct weir *w, struct weir_reservation *r, enum undo_kind how,
+                           int64_t now_ns, int64_t *back)
 {
-    struct weir__seat *seat = weir__store_seat(w->store);
-    struct gift g = {.how = how, .now_ns = now_ns};
+    struct weir__owner *seat = weir__store_owner(w->store);
+    struct undo g = {.how = how, .now_ns = now_ns};
     int64_t most = 0;
 
     if (!seat)
-        return weir__store_no_seat(w->store);
+        return weir__store_no_owner(w->store);
     for (int i = 0; i < r->n && r->act_ns >= now_ns; i++) {
         int error;
 
         if (!weir__policy_is_here(w, r->term[i].policy))
             continue; /* forgotten, and its keys with it */
         do {
-            weir__readers_enter();
-            error = cancel_term(w, seat, r, i, &g);
-            weir__readers_exit();
+            weir__rcu_enter();
+            error = undo_cancel_term(w, seat, r, i, &g);
+            weir__rcu_exit();
             if (error == WEIR__STALE)
                 error = weir__policy_refresh(r->term[i].policy) ?: WEIR__STALE;
         } while (error == WEIR__STALE);
@@ -668,26 +677,26 @@ static int cancel_all(struct weir *w, struct weir_reservation *r, enum giving ho
     return 0;
 }
 
-static int cancel(struct weir *w, struct weir_reservation *r, enum giving how,
-                  struct weir__moment at, int64_t *back)
+static int undo_cancel(struct weir *w, struct weir_reservation *r, enum undo_kind how,
+                       struct weir__now at, int64_t *back)
 {
     if (!weir__now_fits(at.now_ns) || r->n < 0 || r->n > WEIR_TERMS_MAX)
         return WEIR_EINVAL;
-    return w->far ? w->far->ops->cancel(w->far, r, how == WITHDRAW, at, back)
-                  : cancel_all(w, r, how, at.now_ns, back);
+    return w->remote ? w->remote->ops->cancel(w->remote, r, how == UNDO_WITHDRAW, at, back)
+                     : undo_cancel_all(w, r, how, at.now_ns, back);
 }
 
 int weir_cancel_at(struct weir *w, struct weir_reservation *r, int64_t now_ns, int64_t *back)
 {
-    return cancel(w, r, CANCEL, weir__moment_at(now_ns), back);
+    return undo_cancel(w, r, UNDO_CANCEL, weir__now_at(now_ns), back);
 }
 
-void weir__withdraw(struct weir *w, struct weir_reservation *r, struct weir__moment at)
+void weir__reservation_withdraw(struct weir *w, struct weir_reservation *r, struct weir__now at)
 {
-    (void)cancel(w, r, WITHDRAW, at, NULL);
+    (void)undo_cancel(w, r, UNDO_WITHDRAW, at, NULL);
 }
 
 int weir_cancel(struct weir *w, struct weir_reservation *r, int64_t *back)
 {
-    return cancel(w, r, CANCEL, weir__moment_of(w), back);
+    return undo_cancel(w, r, UNDO_CANCEL, weir__now_of(w), back);
 }

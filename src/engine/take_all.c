@@ -1,8 +1,8 @@
 /* weir_take_all and weir_reserve: several requests decided as one, again if a limit changed meanwhile. */
 #include "engine/engine.h"
-#include "engine/far.h"
+#include "engine/remote.h"
 
-static int refresh_all(const struct weir_request *rq, size_t n)
+static int take_all_refresh(const struct weir_request *rq, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const int error = weir__policy_refresh(rq[i].policy);
@@ -14,13 +14,13 @@ static int refresh_all(const struct weir_request *rq, size_t n)
 }
 
 /* The strictest of the policies' fallbacks answers. */
-static int fall_back(struct weir *w, const struct weir_request *rq, size_t n, int error,
-                     struct weir__memo *memo, struct weir_verdict *v)
+static int take_all_fall_back(struct weir *w, const struct weir_request *rq, size_t n, int error,
+                              struct weir__receipt *memo, struct weir_verdict *v)
 {
     struct weir_verdict one = {.allowed = true};
 
     for (size_t i = 0; i < n && one.allowed; i++) {
-        const int still = weir__answer_error(w, rq[i].policy, error, &one);
+        const int still = weir__fallback_error(w, rq[i].policy, error, &one);
 
         if (still)
             return still;
@@ -34,8 +34,8 @@ static int fall_back(struct weir *w, const struct weir_request *rq, size_t n, in
     return 0;
 }
 
-int weir__all(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
-              struct weir__moment at, struct weir__memo *memo, struct weir_verdict *v)
+int weir__decide_all(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
+                     struct weir__now at, struct weir__receipt *memo, struct weir_verdict *v)
 {
     int error;
 
@@ -44,41 +44,41 @@ int weir__all(struct weir *w, const struct weir_request *rq, size_t n, enum weir
     for (size_t i = 0; i < n; i++)
         if (!weir__request_fits(&rq[i]))
             return WEIR_EINVAL;
-    if (w->far)
-        return w->far->ops->decide(w->far, rq, n, verb, at, memo, v);
+    if (w->remote)
+        return w->remote->ops->decide(w->remote, rq, n, verb, at, memo, v);
     do {
-        weir__readers_enter();
-        error = weir__several(w, rq, n, verb, at, memo, v);
-        weir__readers_exit();
+        weir__rcu_enter();
+        error = weir__transaction_decide(w, rq, n, verb, at, memo, v);
+        weir__rcu_exit();
         if (error == WEIR__STALE)
-            error = refresh_all(rq, n);
+            error = take_all_refresh(rq, n);
     } while (error == WEIR__STALE);
-    return error ? fall_back(w, rq, n, error, memo, v) : 0;
+    return error ? take_all_fall_back(w, rq, n, error, memo, v) : 0;
 }
 
 int weir_take_all_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
                      struct weir_verdict *v)
 {
-    return weir__all(w, rq, n, WEIR__TAKE_ALL, weir__moment_at(now_ns), NULL, v);
+    return weir__decide_all(w, rq, n, WEIR__TAKE_ALL, weir__now_at(now_ns), NULL, v);
 }
 
 int weir_take_all(struct weir *w, const struct weir_request *rq, size_t n, struct weir_verdict *v)
 {
-    return weir__all(w, rq, n, WEIR__TAKE_ALL, weir__moment_of(w), NULL, v);
+    return weir__decide_all(w, rq, n, WEIR__TAKE_ALL, weir__now_of(w), NULL, v);
 }
 
 int weir_reserve_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
                     struct weir_reservation *r, struct weir_verdict *v)
 {
-    struct weir__memo memo = {.reservation = r};
+    struct weir__receipt memo = {.reservation = r};
 
-    return weir__all(w, rq, n, WEIR__TAKE_ALL, weir__moment_at(now_ns), &memo, v);
+    return weir__decide_all(w, rq, n, WEIR__TAKE_ALL, weir__now_at(now_ns), &memo, v);
 }
 
 int weir_reserve(struct weir *w, const struct weir_request *rq, size_t n,
                  struct weir_reservation *r, struct weir_verdict *v)
 {
-    struct weir__memo memo = {.reservation = r};
+    struct weir__receipt memo = {.reservation = r};
 
-    return weir__all(w, rq, n, WEIR__TAKE_ALL, weir__moment_of(w), &memo, v);
+    return weir__decide_all(w, rq, n, WEIR__TAKE_ALL, weir__now_of(w), &memo, v);
 }

@@ -4,7 +4,7 @@
 #define WEIR_ENGINE_TICKET_H
 
 #include "engine/engine.h"
-#include "engine/queue.h"
+#include "engine/wait_list.h"
 
 /* An entry without terms yet. */
 static inline void weir__ticket_begin(struct weir_ticket *t, const struct weir *w, int64_t now_ns)

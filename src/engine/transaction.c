@@ -20,18 +20,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/dice.h"
-#include "engine/far.h"
-#include "engine/lists.h"
-#include "engine/overflow.h"
+#include "engine/policy/overrides.h"
+#include "engine/remote.h"
+#include "engine/store/overflow.h"
 #include "engine/ticket.h"
+#include "os/random.h"
 
 #define LOCKS_MAX (3 * WEIR_TERMS_MAX)
 
 /* One term of one request. */
 struct item {
     struct weir_policy *policy;
-    struct weir__edition *edition;
+    struct weir__revision *revision;
     struct weir__clause *clause;
     uint64_t fingerprint, key; /* key: its hash, or 0; see ticket.h */
     uint32_t index;            /* of the term in its limit */
@@ -41,19 +41,19 @@ struct item {
     bool found, made;
     bool overflows; /* it gets no place, and is charged in its cells */
     int newcomer;   /* of the call's, if it is one and the first of its state; else -1 */
-    struct weir__hold hold;
+    struct weir__access hold;
     struct weir_verdict own;
 };
 
-struct call {
+struct transaction {
     struct weir *w;
-    struct weir__seat *seat;
-    struct weir__moment now;
+    struct weir__owner *owner;
+    struct weir__now now;
     enum weir__verb verb;
     struct weir_signals signals;
     int n;
-    int listed;                 /* the request whose key is denied, or -1 */
-    struct weir__patience line; /* of a single request */
+    int listed;                     /* the request whose key is denied, or -1 */
+    struct weir__wait_options line; /* of a single request */
     struct item item[WEIR_TERMS_MAX];
     struct weir__part part[WEIR_TERMS_MAX];
     uint64_t fingerprint[WEIR_TERMS_MAX];
@@ -73,7 +73,7 @@ struct call {
 
 /* ---- Gathering --------------------------------------------------------------------------------- */
 
-static void find_twin(struct call *c, int i)
+static void item_find_twin(struct transaction *c, int i)
 {
     struct item *it = &c->item[i];
 
@@ -87,36 +87,36 @@ static void find_twin(struct call *c, int i)
         }
 }
 
-static void gather_term(struct call *c, const struct weir_request *rq, int i,
-                        struct weir__edition *e, struct weir__clause *clause, uint64_t key,
+static void gather_term(struct transaction *c, const struct weir_request *rq, int i,
+                        struct weir__revision *e, struct weir__clause *clause, uint64_t key,
                         uint32_t index)
 {
     struct item *it = &c->item[c->n];
     struct weir__part *part = &c->part[c->n];
 
     *it = (struct item){.policy = rq->policy,
-                        .edition = e,
+                        .revision = e,
                         .clause = clause,
                         .key = key,
                         .index = index,
                         .request = i};
     it->fingerprint = c->fingerprint[c->n] = weir__fingerprint_at(clause, rq);
     weir__table_prefetch(clause->table, it->fingerprint);
-    find_twin(c, c->n);
+    item_find_twin(c, c->n);
     *part = (struct weir__part){
         .meter = &clause->meter,
         .own = &it->own,
         .ask = weir__clause_ask(clause, rq->cost, rq->patience_ns, c->now.now_ns, c->now.wall_ns)};
     if (e->guards) {
         part->ask.signals = &c->signals;
-        part->ask.dice = weir__dice_throw(c->w->store);
+        part->ask.random = weir__random_next(c->w->store->secret);
     }
     c->n++;
 }
 
 /* The terms of one request, by the clauses of `by`: the edition in force, or a key's own. */
-static int gather_request(struct call *c, const struct weir_request *rq, int i,
-                          struct weir__edition *e, struct weir__edition *by, uint64_t key,
+static int gather_request(struct transaction *c, const struct weir_request *rq, int i,
+                          struct weir__revision *e, struct weir__revision *by, uint64_t key,
                           bool allowed)
 {
     if (by->n > WEIR_TERMS_MAX - c->n)
@@ -131,10 +131,10 @@ static int gather_request(struct call *c, const struct weir_request *rq, int i,
     return 0;
 }
 
-static int gather(struct call *c, const struct weir_request *rq, size_t n)
+static int transaction_gather(struct transaction *c, const struct weir_request *rq, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct weir__edition *e = weir__policy_edition(rq[i].policy);
+        struct weir__revision *e = weir__policy_revision(rq[i].policy);
         uint64_t key = 0;
         int error;
 
@@ -143,14 +143,14 @@ static int gather(struct call *c, const struct weir_request *rq, size_t n)
             return WEIR__STALE;
         if (e->guards && weir__verb_takes(c->verb))
             return WEIR_EINVAL; /* it could never be left */
-        if (e->exceptions || e->line.room > 0)
+        if (e->overrides || e->line.room > 0)
             key = weir__key_hash(c->w->store, &rq[i]);
-        if (weir__edition_lists(e, WEIR_LIST_DENY, key)) {
+        if (weir__revision_lists(e, WEIR_LIST_DENY, key)) {
             c->listed = (int)i;
             return 0;
         }
-        error = gather_request(c, &rq[i], (int)i, e, weir__edition_for(e, key), key,
-                               weir__edition_lists(e, WEIR_LIST_ALLOW, key));
+        error = gather_request(c, &rq[i], (int)i, e, weir__revision_for(e, key), key,
+                               weir__revision_lists(e, WEIR_LIST_ALLOW, key));
         if (error)
             return error;
     }
@@ -159,7 +159,7 @@ static int gather(struct call *c, const struct weir_request *rq, size_t n)
 
 /* ---- Locking ----------------------------------------------------------------------------------- */
 
-static void add_lock(struct call *c, struct weir__lock *l)
+static void add_lock(struct transaction *c, struct weir__lock *l)
 {
     int i = c->locks;
 
@@ -172,45 +172,46 @@ static void add_lock(struct call *c, struct weir__lock *l)
     c->locks++;
 }
 
-static void unlock(struct call *c, int n)
+static void transaction_unlock(struct transaction *c, int n)
 {
     while (n > 0)
         weir__lock_drop(c->lock[--n]);
 }
 
-static int lock_in_order(struct call *c)
+static int lock_in_order(struct transaction *c)
 {
     for (int i = 0; i < c->locks; i++) {
         int error;
 
-        weir__journal_intend(c->seat, i, c->lock[i]);
-        error = weir__lock_take(c->lock[i], c->seat);
+        weir__journal_intend(c->owner, i, c->lock[i]);
+        error = weir__lock_take(c->lock[i], c->owner);
         if (error) {
-            unlock(c, i);
+            transaction_unlock(c, i);
             return error;
         }
     }
     return 0;
 }
 
-static bool still_there(const struct call *c)
+static bool still_there(const struct transaction *c)
 {
     for (int i = 0; i < c->n; i++)
-        if (!weir__table_still(c->item[i].clause->table, c->item[i].fingerprint, &c->item[i].hold))
+        if (!weir__table_is_current(c->item[i].clause->table, c->item[i].fingerprint,
+                                    &c->item[i].hold))
             return false;
     return true;
 }
 
-static bool still_in_force(const struct call *c)
+static bool still_in_force(const struct transaction *c)
 {
     for (int i = 0; i < c->n; i++)
-        if (weir__policy_edition(c->item[i].policy) != c->item[i].edition)
+        if (weir__policy_revision(c->item[i].policy) != c->item[i].revision)
             return false;
     return true;
 }
 
 /* Locks every bucket that may hold one of the keys; again if a table has grown meanwhile. */
-static int lock_all(struct call *c)
+static int transaction_lock_all(struct transaction *c)
 {
     for (;;) {
         int error;
@@ -224,7 +225,7 @@ static int lock_all(struct call *c)
 
             for (int b = 0; b < buckets; b++)
                 add_lock(c, weir__bucket_lock(it->hold.bucket[b]));
-            if (saving && c->seat->journal)
+            if (saving && c->owner->journal)
                 add_lock(c, saving);
         }
         error = lock_in_order(c);
@@ -232,23 +233,23 @@ static int lock_all(struct call *c)
             return error;
         if (still_there(c))
             break;
-        unlock(c, c->locks);
+        transaction_unlock(c, c->locks);
     }
     if (still_in_force(c))
         return 0;
-    unlock(c, c->locks);
+    transaction_unlock(c, c->locks);
     return WEIR__STALE;
 }
 
 /* ---- Scratch ----------------------------------------------------------------------------------- */
 
-static size_t size_of(const struct item *it)
+static size_t item_size(const struct item *it)
 {
     return weir__size_of_class((uint32_t)it->clause->placing.size_class);
 }
 
 /* How many copies of its state the item may need: to be tried on, and to start from. */
-static size_t copies_of(const struct call *c, int i)
+static size_t copies_of(const struct transaction *c, int i)
 {
     const struct item *it = &c->item[i];
 
@@ -258,13 +259,13 @@ static size_t copies_of(const struct call *c, int i)
 }
 
 /* Before the buckets are locked: room for copies of large states, if there will be any. */
-static int lock_scratch(struct call *c)
+static int lock_scratch(struct transaction *c)
 {
     size_t bytes = 0;
 
     for (int i = 0; i < c->n; i++)
-        if (size_of(&c->item[i]) > WEIR__SAVED_INLINE)
-            bytes += copies_of(c, i) * size_of(&c->item[i]);
+        if (item_size(&c->item[i]) > WEIR__SAVED_INLINE)
+            bytes += copies_of(c, i) * item_size(&c->item[i]);
     if (bytes == 0)
         return 0;
     (void)pthread_mutex_lock(&c->w->scratch_lock);
@@ -281,16 +282,16 @@ static int lock_scratch(struct call *c)
     return 0;
 }
 
-static void unlock_scratch(struct call *c)
+static void unlock_scratch(struct transaction *c)
 {
     if (c->scratch)
         (void)pthread_mutex_unlock(&c->w->scratch_lock);
 }
 
 /* Room for a copy of the item's state: `own` if it is small. NULL: there is none, begin anew. */
-static void *room_for(struct call *c, const struct item *it, void *own)
+static void *room_for(struct transaction *c, const struct item *it, void *own)
 {
-    const size_t bytes = size_of(it);
+    const size_t bytes = item_size(it);
     char *at = c->scratch_at;
 
     if (bytes <= WEIR__SAVED_INLINE)
@@ -304,9 +305,9 @@ static void *room_for(struct call *c, const struct item *it, void *own)
 /* ---- States ------------------------------------------------------------------------------------ */
 
 /* Those that are not there, with what binds them. */
-static int find_newcomers(struct call *c)
+static int find_newcomers(struct transaction *c)
 {
-    c->cells = (struct weir__cell_locks){.seat = c->seat, .first = c->locks};
+    c->cells = (struct weir__cell_locks){.owner = c->owner, .first = c->locks};
     for (int i = 0; i < c->n; i++) {
         struct item *it = &c->item[i];
 
@@ -316,7 +317,7 @@ static int find_newcomers(struct call *c)
             continue;
         it->newcomer = c->newcomers;
         c->newcomer[c->newcomers] =
-            weir__newcomer_of(c->w, it->policy, it->edition, it->clause, c->seat, it->fingerprint,
+            weir__newcomer_of(c->w, it->policy, it->revision, it->clause, c->owner, it->fingerprint,
                               &it->hold, &c->part[i].ask);
         c->newcomer[c->newcomers++].spared =
             (struct weir__spared){.fingerprint = c->fingerprint, .n = c->n};
@@ -325,25 +326,25 @@ static int find_newcomers(struct call *c)
 }
 
 /* What a newcomer is judged by. */
-static struct weir__state *start_of(struct call *c, int i)
+static struct weir__state *start_of(struct transaction *c, int i)
 {
     const struct weir__newcomer *n = &c->newcomer[c->item[i].newcomer];
     struct weir__state *s = (void *)c->start[i];
 
     if (!n->base) {
-        weir__reset(s);
+        weir__state_reset(s);
         return s;
     }
     s = room_for(c, &c->item[i], s);
     if (!s)
         return NULL;
     memcpy(s, n->base, weir__meter_state_size(&n->clause->meter));
-    weir__mark_copied(&n->clause->meter, s);
+    weir__meter_mark_copied(&n->clause->meter, s);
     return s;
 }
 
 /* 0, or WEIR__STALE: a limit has begun to judge by cells since the scratch was measured. */
-static int find_states(struct call *c)
+static int find_states(struct transaction *c)
 {
     for (int i = 0; i < c->n; i++) {
         struct item *it = &c->item[i];
@@ -356,7 +357,7 @@ static int find_states(struct call *c)
         if (it->found) {
             c->part[i].state =
                 weir__table_search_locked(it->clause->table, it->fingerprint, &it->hold);
-            weir__table_note(it->clause->table, c->seat, &it->hold);
+            weir__table_note(it->clause->table, c->owner, &it->hold);
         } else {
             c->part[i].state = start_of(c, i);
         }
@@ -367,7 +368,7 @@ static int find_states(struct call *c)
 }
 
 /* Room for a copy of every state that is named more than once, to try on. */
-static int find_trials(struct call *c)
+static int find_trials(struct transaction *c)
 {
     for (int i = 0; i < c->n; i++) {
         struct item *it = &c->item[i];
@@ -381,7 +382,7 @@ static int find_trials(struct call *c)
     return 0;
 }
 
-static void copy_trials(struct call *c)
+static void copy_trials(struct transaction *c)
 {
     for (int i = 0; i < c->n; i++) {
         const struct weir__state *s = c->part[i].state;
@@ -395,7 +396,7 @@ static void copy_trials(struct call *c)
 /* ---- Deciding ---------------------------------------------------------------------------------- */
 
 /* Of an untouched key. */
-static bool is_charged(const struct call *c, int i, bool allowed)
+static bool is_charged(const struct transaction *c, int i, bool allowed)
 {
     const struct weir__meter *m = c->part[i].meter;
 
@@ -403,7 +404,7 @@ static bool is_charged(const struct call *c, int i, bool allowed)
 }
 
 /* Gives back the places that were made for those who were not charged after all. */
-static void forget_unused(struct call *c, bool all)
+static void forget_unused(struct transaction *c, bool all)
 {
     for (int i = 0; i < c->n; i++)
         if (c->item[i].made && (all || c->part[i].state->fresh_ns == 0)) {
@@ -414,7 +415,7 @@ static void forget_unused(struct call *c, bool all)
 
 /* What the key of the i-th item would owe. One that is named several times must have a place: what all of
  * its asks together make it owe is not known before it is charged. */
-static void weigh(struct call *c, int i)
+static void item_weigh(struct transaction *c, int i)
 {
     struct weir__newcomer *n = &c->newcomer[c->item[i].newcomer];
 
@@ -425,13 +426,13 @@ static void weigh(struct call *c, int i)
 }
 
 /* A place for the i-th item, which will be charged and has none; or it does without. False: it cannot. */
-static bool make_place(struct call *c, int i, int64_t *free_ns)
+static bool make_place(struct transaction *c, int i, int64_t *free_ns)
 {
     struct item *it = &c->item[i];
     struct weir__newcomer *n = &c->newcomer[it->newcomer];
     struct weir__state *s;
 
-    weigh(c, i);
+    item_weigh(c, i);
     s = weir__newcomer_place(n, &c->cells, free_ns);
     if (s) {
         /* Whoever gave up a place for another of this call may have been joined into this one's cell: it goes
@@ -444,14 +445,14 @@ static bool make_place(struct call *c, int i, int64_t *free_ns)
     }
     it->overflows = *free_ns != WEIR__GROW_FIRST && n->locked && weir__newcomer_overflows(n);
     /* A large state that owes nothing has no copy: it is charged in the cell, which owes nothing either. */
-    if (it->overflows && !n->base && size_of(it) > WEIR__SAVED_INLINE)
+    if (it->overflows && !n->base && item_size(it) > WEIR__SAVED_INLINE)
         c->part[i].state = weir__newcomer_cell(n);
     return it->overflows;
 }
 
 /* Places for all who will be charged and have none. False: the store is full, and *v says so; or a table
  * must grow first. */
-static bool make_places(struct call *c, struct weir_verdict *v)
+static bool make_places(struct transaction *c, struct weir_verdict *v)
 {
     const bool allowed = v->allowed;
 
@@ -467,7 +468,7 @@ static bool make_places(struct call *c, struct weir_verdict *v)
                 c->cramped = it->clause->table;
                 return false;
             }
-            weir__answer_full(c->w, it->clause, free_ns - c->now.now_ns, true, v);
+            weir__fallback_full(c->w, it->clause, free_ns - c->now.now_ns, true, v);
             v->which = v->allowed ? -1 : i;
             return false;
         }
@@ -477,7 +478,7 @@ static bool make_places(struct call *c, struct weir_verdict *v)
 }
 
 /* Those who were charged and have no place: their cells keep it. */
-static void keep_overflowing(struct call *c)
+static void keep_overflowing(struct transaction *c)
 {
     for (int i = 0; i < c->n; i++) {
         struct weir__newcomer *n = &c->newcomer[c->item[i].newcomer < 0 ? 0 : c->item[i].newcomer];
@@ -492,9 +493,9 @@ static void keep_overflowing(struct call *c)
 }
 
 /* What a peek says of newcomers for whom the store has no place. */
-static void peek_places(struct call *c, struct weir_verdict *v)
+static void peek_places(struct transaction *c, struct weir_verdict *v)
 {
-    struct weir__hold promised[WEIR_TERMS_MAX];
+    struct weir__access promised[WEIR_TERMS_MAX];
     struct weir__spared spared = {c->fingerprint, c->n, promised, 0};
     const bool allowed = v->allowed;
 
@@ -507,13 +508,13 @@ static void peek_places(struct call *c, struct weir_verdict *v)
             continue;
         n = &c->newcomer[first->newcomer];
         n->spared = spared;
-        weigh(c, c->item[i].first);
+        item_weigh(c, c->item[i].first);
         if (!weir__newcomer_has_place(n, &free_ns) && !weir__newcomer_overflows(n)) {
             if (free_ns == WEIR__GROW_FIRST) {
                 c->cramped = first->clause->table;
                 break;
             }
-            weir__answer_full(c->w, first->clause, free_ns - c->now.now_ns, false, v);
+            weir__fallback_full(c->w, first->clause, free_ns - c->now.now_ns, false, v);
             v->which = v->allowed ? -1 : i;
             break;
         }
@@ -525,13 +526,13 @@ static void peek_places(struct call *c, struct weir_verdict *v)
         c->item[i].made = false; /* nothing was */
 }
 
-static void tell_overflow(struct call *c, struct weir_verdict *v)
+static void transaction_report_overflow(struct transaction *c, struct weir_verdict *v)
 {
     for (int i = 0; i < c->newcomers; i++)
-        weir__newcomer_tell(&c->newcomer[i], weir__verb_charges(c->verb), v);
+        weir__newcomer_report(&c->newcomer[i], weir__verb_charges(c->verb), v);
 }
 
-static int decide(struct call *c, enum weir__verb verb, struct weir_verdict *v)
+static int transaction_decide(struct transaction *c, enum weir__verb verb, struct weir_verdict *v)
 {
     int error = find_newcomers(c);
 
@@ -554,11 +555,12 @@ static int decide(struct call *c, enum weir__verb verb, struct weir_verdict *v)
         forget_unused(c, false);
     }
     if (!c->cramped)
-        tell_overflow(c, v);
+        transaction_report_overflow(c, v);
     return 0;
 }
 
-static void remember(const struct call *c, const struct weir_verdict *v, struct weir_reservation *r)
+static void transaction_note_reservation(const struct transaction *c, const struct weir_verdict *v,
+                                         struct weir_reservation *r)
 {
     *r = (struct weir_reservation){.act_ns = weir__add_sat(c->now.now_ns, v->wait_ns)};
     /* A grant that nobody counted (FULL) has nothing to give back. */
@@ -580,7 +582,8 @@ static void remember(const struct call *c, const struct weir_verdict *v, struct 
 }
 
 /* A guard's own grant is to be left; a shadow that refused took nothing. */
-static void note_entry(const struct call *c, const struct weir_verdict *v, struct weir_ticket *t)
+static void transaction_note_ticket(const struct transaction *c, const struct weir_verdict *v,
+                                    struct weir_ticket *t)
 {
     if (!v->allowed)
         return;
@@ -597,7 +600,7 @@ static void note_entry(const struct call *c, const struct weir_verdict *v, struc
 }
 
 /* Whether all who refuse would let it in once somebody leaves, and let callers wait for that. */
-static bool may_be_waited_for(const struct call *c, const struct weir_verdict *v)
+static bool may_be_waited_for(const struct transaction *c, const struct weir_verdict *v)
 {
     if (v->allowed || v->reason != WEIR_LIMITED || c->line.room == 0)
         return false;
@@ -605,7 +608,7 @@ static bool may_be_waited_for(const struct call *c, const struct weir_verdict *v
         const struct weir_term *t = &c->part[i].meter->term;
         struct weir_verdict one;
 
-        weir__peek(c->part[i].meter, c->part[i].state, &c->part[i].ask, &one);
+        weir__meter_peek(c->part[i].meter, c->part[i].state, &c->part[i].ask, &one);
         if (!one.allowed && !t->shadow &&
             (t->algorithm != WEIR_CONCURRENCY || t->queue == 0 || one.reason != WEIR_LIMITED))
             return false;
@@ -613,35 +616,37 @@ static bool may_be_waited_for(const struct call *c, const struct weir_verdict *v
     return true;
 }
 
-static void note(const struct call *c, const struct weir_verdict *v, struct weir__memo *memo)
+static void transaction_note(const struct transaction *c, const struct weir_verdict *v,
+                             struct weir__receipt *memo)
 {
     if (memo->reservation)
-        remember(c, v, memo->reservation);
+        transaction_note_reservation(c, v, memo->reservation);
     if (memo->ticket)
-        note_entry(c, v, memo->ticket);
+        transaction_note_ticket(c, v, memo->ticket);
     if (c->verb == WEIR__ENTER || c->verb == WEIR__PEEK) {
         memo->full = may_be_waited_for(c, v);
         memo->line = c->line;
     }
 }
 
-static int run(struct call *c, struct weir_verdict *v, struct weir__memo *memo)
+static int transaction_run(struct transaction *c, struct weir_verdict *v,
+                           struct weir__receipt *memo)
 {
     const struct weir__rescue rescue = weir__rescue_of(c->w);
     int error = lock_scratch(c);
 
     if (!error)
-        error = lock_all(c);
+        error = transaction_lock_all(c);
     if (error) {
         unlock_scratch(c);
         return error;
     }
-    error = decide(c, c->verb, v);
+    error = transaction_decide(c, c->verb, v);
     if (!error && memo && !c->cramped)
-        note(c, v, memo);
-    weir__journal_settle(c->seat);
+        transaction_note(c, v, memo);
+    weir__journal_commit(c->owner);
     weir__cells_unlock(&c->cells);
-    unlock(c, c->locks);
+    transaction_unlock(c, c->locks);
     unlock_scratch(c);
     if (c->cramped) {
         weir__table_grow_now(c->cramped, &rescue, c->verb == WEIR__PEEK ? 0 : c->now.now_ns);
@@ -654,11 +659,11 @@ static int run(struct call *c, struct weir_verdict *v, struct weir__memo *memo)
 }
 
 /* What is said where no term has a say: the key is denied, or allowed. */
-static void answer_listed(const struct call *c, const struct weir_request *rq,
-                          struct weir__memo *memo, struct weir_verdict *v)
+static void transaction_listed_verdict(const struct transaction *c, const struct weir_request *rq,
+                                       struct weir__receipt *memo, struct weir_verdict *v)
 {
     const struct weir_policy *p = rq[c->listed < 0 ? 0 : c->listed].policy;
-    const struct weir__edition *e = atomic_load_explicit(&p->edition, memory_order_acquire);
+    const struct weir__revision *e = atomic_load_explicit(&p->revision, memory_order_acquire);
     const int64_t limit = e->clause[0].meter.limit;
 
     *v = (struct weir_verdict){.allowed = c->listed < 0,
@@ -668,43 +673,45 @@ static void answer_listed(const struct call *c, const struct weir_request *rq,
                                .remaining = c->listed < 0 ? limit : 0,
                                .retry_after_ns = c->listed < 0 ? 0 : -1};
     if (memo)
-        note(c, v, memo);
+        transaction_note(c, v, memo);
 }
 
-static int call_begin(struct call *c, struct weir *w, enum weir__verb verb, struct weir__moment at)
+static int transaction_begin(struct transaction *c, struct weir *w, enum weir__verb verb,
+                             struct weir__now at)
 {
     c->w = w;
-    c->seat = weir__store_seat(w->store);
+    c->owner = weir__store_owner(w->store);
     c->now = at;
     c->verb = verb;
-    c->signals = weir__sampler_shown(&w->sampler);
+    c->signals = weir__load_shown(&w->load);
     c->n = c->locks = 0;
     c->listed = -1;
-    c->line = (struct weir__patience){0};
+    c->line = (struct weir__wait_options){0};
     c->scratch = false;
     c->cramped = NULL;
     c->newcomers = 0;
     c->cells.n = 0;
-    return c->seat ? 0 : weir__store_no_seat(w->store);
+    return c->owner ? 0 : weir__store_no_owner(w->store);
 }
 
-int weir__several(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
-                  struct weir__moment at, struct weir__memo *memo, struct weir_verdict *v)
+int weir__transaction_decide(struct weir *w, const struct weir_request *rq, size_t n,
+                             enum weir__verb verb, struct weir__now at, struct weir__receipt *memo,
+                             struct weir_verdict *v)
 {
     const bool all = verb == WEIR__TAKE_ALL || verb == WEIR__ENTER_ALL;
-    struct call c;
-    int error = call_begin(&c, w, verb, at);
+    struct transaction c;
+    int error = transaction_begin(&c, w, verb, at);
 
     if (!error)
-        error = gather(&c, rq, n);
+        error = transaction_gather(&c, rq, n);
     if (error)
         return error;
     if (c.listed >= 0 || c.n == 0) {
-        answer_listed(&c, rq, memo, v);
+        transaction_listed_verdict(&c, rq, memo, v);
         v->which = all ? c.listed : -1;
         return 0;
     }
-    error = run(&c, v, memo);
+    error = transaction_run(&c, v, memo);
     if (!error && v->which >= 0)
         v->which = all ? c.item[v->which].request : (int)c.item[v->which].index;
     return error;
@@ -713,12 +720,12 @@ int weir__several(struct weir *w, const struct weir_request *rq, size_t n, enum 
 /* ---- Another limit for one key ----------------------------------------------------------------- */
 
 /* What `from` wrote, as `to` would have written it now. */
-static void rewrite(const struct call *c, struct weir__state *s, const struct weir__clause *from,
-                    struct weir__clause *to)
+static void transaction_rewrite_state(const struct transaction *c, struct weir__state *s,
+                                      const struct weir__clause *from, struct weir__clause *to)
 {
     struct weir__meter after = to->meter;
 
-    weir__touch(&from->meter, s, c->now.now_ns);
+    weir__meter_touch(&from->meter, s, c->now.now_ns);
     if (s->fresh_ns == 0)
         return;
     after.older = &from->meter;
@@ -728,13 +735,13 @@ static void rewrite(const struct call *c, struct weir__state *s, const struct we
     if (after.algo->change)
         after.algo->change(&from->meter, &after, s);
     else
-        weir__reset(s);
+        weir__state_reset(s);
     s->word = (s->word & ~WEIR__VERSION_MASK) | after.version;
 }
 
 /* If a key has no place, but its cells owe, it must have one: no cells know the limit that it has from now
  * on. */
-static int place_absent(struct call *c)
+static int transaction_place_absent(struct transaction *c)
 {
     for (int i = 0; i < c->newcomers; i++) {
         struct weir__newcomer *n = &c->newcomer[i];
@@ -752,7 +759,7 @@ static int place_absent(struct call *c)
     return 0;
 }
 
-static void rewrite_all(struct call *c, struct weir__edition *to)
+static void transaction_rewrite_states(struct transaction *c, struct weir__revision *to)
 {
     for (int i = 0; i < c->n; i++) {
         struct item *it = &c->item[i];
@@ -762,35 +769,36 @@ static void rewrite_all(struct call *c, struct weir__edition *to)
         if (!s || it->first != i || it->clause->meter.term.algorithm == WEIR_SYSTEM)
             continue;
         if (it->newcomer < 0)
-            weir__table_note(it->clause->table, c->seat, &it->hold);
-        rewrite(c, s, it->clause, &to->clause[it->index]);
+            weir__table_note(it->clause->table, c->owner, &it->hold);
+        transaction_rewrite_state(c, s, it->clause, &to->clause[it->index]);
     }
 }
 
-int weir__several_rewrite(struct weir *w, const struct weir_request *rq, struct weir__edition *now,
-                          struct weir__edition *from, struct weir__edition *to,
-                          struct weir__edition *next, struct weir__moment at)
+int weir__transaction_rewrite(struct weir *w, const struct weir_request *rq,
+                              struct weir__revision *now, struct weir__revision *from,
+                              struct weir__revision *to, struct weir__revision *next,
+                              struct weir__now at)
 {
     const struct weir__rescue rescue = weir__rescue_of(w);
-    struct call c;
-    int error = call_begin(&c, w, WEIR__PEEK, at);
+    struct transaction c;
+    int error = transaction_begin(&c, w, WEIR__PEEK, at);
 
     if (!error)
         error = gather_request(&c, rq, 0, now, from, 0, false);
     if (!error)
-        error = lock_all(&c);
+        error = transaction_lock_all(&c);
     if (error)
         return error;
     error = find_newcomers(&c);
     if (!error)
-        error = place_absent(&c);
+        error = transaction_place_absent(&c);
     if (!error) {
-        rewrite_all(&c, to);
+        transaction_rewrite_states(&c, to);
         weir__policy_publish(rq->policy, next);
     }
-    weir__journal_settle(c.seat);
+    weir__journal_commit(c.owner);
     weir__cells_unlock(&c.cells);
-    unlock(&c, c.locks);
+    transaction_unlock(&c, c.locks);
     if (error == WEIR__STALE && c.cramped)
         weir__table_grow_now(c.cramped, &rescue, at.now_ns);
     return error;

@@ -17,8 +17,8 @@
 #include <errno.h>
 #include <time.h>
 
-#include "engine/clock.h"
-#include "engine/queue.h"
+#include "engine/wait_list.h"
+#include "os/clock.h"
 
 /* Between a refusal that a peek refutes and the next question: the first time, and at most. */
 #define REFUTED_NS     WEIR__NS_PER_MS
@@ -26,9 +26,9 @@
 
 /* ---- Time -------------------------------------------------------------------------------------- */
 
-struct weir__moment weir__timeline_now(const struct weir__timeline *t)
+struct weir__now weir__timeline_now(const struct weir__timeline *t)
 {
-    struct weir__moment m = weir__moment_of(t->w);
+    struct weir__now m = weir__now_of(t->w);
 
     m.now_ns += t->shift_ns;
     m.wall_ns += t->shift_ns;
@@ -57,22 +57,22 @@ int weir__timeline_sleep(const struct weir__timeline *t, int64_t until_ns)
 /* ---- Turns --------------------------------------------------------------------------------- */
 
 /* Until nobody is before us, or the deadline has passed: 0; or WEIR_EINTR. */
-static int await_turn(struct weir *w, struct weir__in_line *me, const struct weir__timeline *t,
-                      int64_t deadline_ns)
+static int wait_until_first(struct weir *w, struct weir__key_waiter *me,
+                            const struct weir__timeline *t, int64_t deadline_ns)
 {
     for (;;) {
         const int64_t left = deadline_ns - weir__max(0, weir__timeline_now(t).now_ns);
 
-        if (weir__queue_is_first(w, me) || left <= 0)
+        if (weir__wait_list_is_first(w, me) || left <= 0)
             return 0;
-        if (weir__bell_await(&me->bell, w->clock.now ? WEIR__LOOK_AGAIN_NS : left) != 0)
+        if (weir__wakeup_wait(&me->wakeup, w->clock.now ? WEIR__POLL_EVERY_NS : left) != 0)
             return WEIR_EINTR;
     }
 }
 
 /* ---- Asking ------------------------------------------------------------------------------------ */
 
-void weir__again_plan(struct weir__again *again, const struct weir_verdict *without, int64_t now_ns,
+void weir__retry_plan(struct weir__retry *again, const struct weir_verdict *without, int64_t now_ns,
                       int64_t deadline_ns)
 {
     const int64_t left_ns = deadline_ns - now_ns;
@@ -88,13 +88,14 @@ void weir__again_plan(struct weir__again *again, const struct weir_verdict *with
 }
 
 /* Asks with all the patience there is; without a reservation, only what the answer would be. */
-static int ask(struct weir *w, const struct weir_request *rq, const struct weir__timeline *t,
-               int64_t deadline_ns, struct weir_reservation *r, struct weir_verdict *v,
-               struct weir__again *again)
+static int wait_decide(struct weir *w, const struct weir_request *rq,
+                       const struct weir__timeline *t, int64_t deadline_ns,
+                       struct weir_reservation *r, struct weir_verdict *v,
+                       struct weir__retry *again)
 {
-    const struct weir__moment at = weir__timeline_now(t);
+    const struct weir__now at = weir__timeline_now(t);
     const int64_t now = at.now_ns;
-    struct weir__memo memo = {.reservation = r};
+    struct weir__receipt memo = {.reservation = r};
     struct weir_request patient = *rq;
     struct weir_verdict without;
     int error;
@@ -104,37 +105,37 @@ static int ask(struct weir *w, const struct weir_request *rq, const struct weir_
         return WEIR_EINVAL;
     patient.patience_ns =
         deadline_ns == WEIR_FOREVER ? WEIR_FOREVER : weir__max(0, deadline_ns - now);
-    error = r ? weir__all(w, &patient, 1, WEIR__TAKE_ALL, at, &memo, v)
-              : weir__answer(w, &patient, WEIR__PEEK, at, NULL, v);
+    error = r ? weir__decide_all(w, &patient, 1, WEIR__TAKE_ALL, at, &memo, v)
+              : weir__decide(w, &patient, WEIR__PEEK, at, NULL, v);
     if (error || v->allowed)
         return error;
     patient.patience_ns = 0;
-    error = weir__answer(w, &patient, WEIR__PEEK, at, NULL, &without);
+    error = weir__decide(w, &patient, WEIR__PEEK, at, NULL, &without);
     if (!error)
-        weir__again_plan(again, &without, now, deadline_ns);
+        weir__retry_plan(again, &without, now, deadline_ns);
     return error;
 }
 
 /* Asks until it is granted or hopeless; others for the same key wait meanwhile. */
-static int ask_in_turn(struct weir *w, const struct weir_request *rq,
-                       const struct weir__timeline *t, int64_t deadline_ns,
-                       struct weir_reservation *r, struct weir_verdict *v)
+static int wait_in_order(struct weir *w, const struct weir_request *rq,
+                         const struct weir__timeline *t, int64_t deadline_ns,
+                         struct weir_reservation *r, struct weir_verdict *v)
 {
-    struct weir__in_line me = {.key = weir__queue_key(rq->policy, weir__key_hash(w->store, rq)),
-                               .policy = rq->policy};
-    struct weir__again again = {0};
-    int error = ask(w, rq, t, deadline_ns, NULL, v, &again);
+    struct weir__key_waiter me = {
+        .key = weir__wait_list_key(rq->policy, weir__key_hash(w->store, rq)), .policy = rq->policy};
+    struct weir__retry again = {0};
+    int error = wait_decide(w, rq, t, deadline_ns, NULL, v, &again);
 
     if (error || (!v->allowed && again.at_ns < 0))
         return error; /* the hopeless do not stand in line */
-    (void)weir__queue_join(w, &me, INT64_MAX);
-    error = await_turn(w, &me, t, deadline_ns);
-    for (again = (struct weir__again){0}; !error && again.at_ns >= 0;) {
-        error = ask(w, rq, t, deadline_ns, r, v, &again);
+    (void)weir__wait_list_join(w, &me, INT64_MAX);
+    error = wait_until_first(w, &me, t, deadline_ns);
+    for (again = (struct weir__retry){0}; !error && again.at_ns >= 0;) {
+        error = wait_decide(w, rq, t, deadline_ns, r, v, &again);
         if (!error && again.at_ns >= 0)
             error = weir__timeline_sleep(t, again.at_ns);
     }
-    weir__queue_leave(w, &me);
+    weir__wait_list_leave(w, &me);
     return error;
 }
 
@@ -149,13 +150,13 @@ static int wait_uncancelled(struct weir *w, const struct weir_request *rq, struc
     asked.patience_ns = 0; /* not looked at */
     if (!weir__request_fits(&asked) || deadline_ns < 0)
         return WEIR_EINVAL;
-    error = ask_in_turn(w, &asked, &t, deadline_ns, &r, &granted);
+    error = wait_in_order(w, &asked, &t, deadline_ns, &r, &granted);
     if (error)
         return error;
     if (granted.allowed && granted.wait_ns > 0) {
         error = weir__timeline_sleep(&t, r.act_ns);
         if (error) {
-            weir__withdraw(w, &r, weir__timeline_now(&t));
+            weir__reservation_withdraw(w, &r, weir__timeline_now(&t));
             return error;
         }
     }
@@ -164,8 +165,8 @@ static int wait_uncancelled(struct weir *w, const struct weir_request *rq, struc
     return 0;
 }
 
-static int wait_for(struct weir *w, const struct weir_request *rq, struct weir__timeline t,
-                    int64_t deadline_ns, struct weir_verdict *v)
+static int wait_request(struct weir *w, const struct weir_request *rq, struct weir__timeline t,
+                        int64_t deadline_ns, struct weir_verdict *v)
 {
     int cancelable, error;
 
@@ -179,7 +180,7 @@ static int wait_for(struct weir *w, const struct weir_request *rq, struct weir__
 int weir_wait(struct weir *w, const struct weir_request *rq, int64_t deadline_ns,
               struct weir_verdict *v)
 {
-    return wait_for(w, rq, (struct weir__timeline){w, 0, false}, deadline_ns, v);
+    return wait_request(w, rq, (struct weir__timeline){w, 0, false}, deadline_ns, v);
 }
 
 int weir_wait_at(struct weir *w, const struct weir_request *rq, int64_t now_ns, int64_t deadline_ns,
@@ -187,5 +188,6 @@ int weir_wait_at(struct weir *w, const struct weir_request *rq, int64_t now_ns, 
 {
     if (!weir__now_fits(now_ns))
         return WEIR_EINVAL;
-    return wait_for(w, rq, (struct weir__timeline){w, now_ns - weir_now(w), true}, deadline_ns, v);
+    return wait_request(w, rq, (struct weir__timeline){w, now_ns - weir_now(w), true}, deadline_ns,
+                        v);
 }

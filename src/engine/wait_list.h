@@ -11,17 +11,17 @@
  *       afterwards, and a waiter looks for something free after it has joined: one of the two sees the
  *       other.
  */
-#ifndef WEIR_ENGINE_QUEUE_H
-#define WEIR_ENGINE_QUEUE_H
+#ifndef WEIR_ENGINE_WAIT_LIST_H
+#define WEIR_ENGINE_WAIT_LIST_H
 
-#include "engine/bell.h"
 #include "engine/engine.h"
+#include "os/wakeup.h"
 
-struct weir__in_line {
-    uint64_t key; /* weir__queue_key */
+struct weir__key_waiter {
+    uint64_t key; /* weir__wait_list_key */
     struct weir_policy *policy;
-    struct weir__in_line *next;
-    struct weir__bell bell; /* rung when it should look again */
+    struct weir__key_waiter *next;
+    struct weir__wakeup wakeup; /* rung when it should look again */
 };
 
 /* The hash of a request's key, under the store's own secret. */
@@ -30,25 +30,25 @@ static inline uint64_t weir__key_hash(const struct weir__store *s, const struct 
     return weir__hash(rq->key, rq->key_len, s->secret);
 }
 
-static inline uint64_t weir__queue_key(const struct weir_policy *p, uint64_t key_hash)
+static inline uint64_t weir__wait_list_key(const struct weir_policy *p, uint64_t key_hash)
 {
     return key_hash + (uint64_t)(uintptr_t)p;
 }
 
-static inline struct weir__queue *weir__queue_of(struct weir *w, uint64_t key)
+static inline struct weir__wait_list *weir__wait_list_of(struct weir *w, uint64_t key)
 {
-    return &w->queue[key % WEIR__QUEUES];
+    return &w->queue[key % WEIR__WAIT_LISTS];
 }
 
 /* Joins, unless as many as `room` wait for the same key. */
-bool weir__queue_join(struct weir *w, struct weir__in_line *me, int64_t room);
-void weir__queue_leave(struct weir *w, struct weir__in_line *me);
-bool weir__queue_is_first(struct weir *w, const struct weir__in_line *me);
+bool weir__wait_list_join(struct weir *w, struct weir__key_waiter *me, int64_t room);
+void weir__wait_list_leave(struct weir *w, struct weir__key_waiter *me);
+bool weir__wait_list_is_first(struct weir *w, const struct weir__key_waiter *me);
 /* Whether anybody waits for the key. */
-bool weir__queue_has(struct weir *w, uint64_t key);
+bool weir__wait_list_has(struct weir *w, uint64_t key);
 
 /* Something has changed that the first for the key should know; or all who wait under the policy. */
-void weir__queue_ring(struct weir *w, uint64_t key);
-void weir__queue_ring_all(struct weir *w, const struct weir_policy *p);
+void weir__wait_list_wake(struct weir *w, uint64_t key);
+void weir__wait_list_wake_all(struct weir *w, const struct weir_policy *p);
 
 #endif

@@ -5,7 +5,7 @@
  * not exist) or back (25 hours, or midnight twice); walking from change to change gets all of them
  * right.
  */
-#include "policy/calendar.h"
+#include "limit/calendar.h"
 
 #include "base/num.h"
 

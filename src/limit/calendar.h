@@ -1,12 +1,12 @@
 /* Calendar arithmetic: days, weeks and months as people count them. */
-#ifndef WEIR_POLICY_CALENDAR_H
-#define WEIR_POLICY_CALENDAR_H
+#ifndef WEIR_LIMIT_CALENDAR_H
+#define WEIR_LIMIT_CALENDAR_H
 
 #include <stdint.h>
 
 #include <weir.h>
 
-#include "policy/zone.h"
+#include "limit/zone.h"
 
 /* Days since 1970-01-01 of a date in the proleptic Gregorian calendar; month is 1..12. */
 int64_t weir__days_of(int64_t year, int month, int day);

@@ -1,6 +1,6 @@
 /* A limit in plain words. */
-#ifndef WEIR_POLICY_EXPLAIN_H
-#define WEIR_POLICY_EXPLAIN_H
+#ifndef WEIR_LIMIT_EXPLAIN_H
+#define WEIR_LIMIT_EXPLAIN_H
 
 #include <weir.h>
 

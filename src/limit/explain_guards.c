@@ -1,23 +1,24 @@
 /* Guards in plain words. */
-#include "policy/explain.h"
+#include "limit/explain.h"
 
 #include "algo/algo.h"
-#include "policy/options.h"
-#include "policy/words.h"
+#include "limit/explain_words.h"
+#include "limit/options.h"
 
 /* Joins what is listed: nothing before the first, then commas. */
-static void next(struct weir__out *o, bool *first, const char *join)
+static void explain_next(struct weir__out *o, bool *first, const char *join)
 {
-    text(o, *first ? "" : join);
+    explain_text(o, *first ? "" : join);
     *first = false;
 }
 
-static void over(struct weir__out *o, bool *first, const char *what, int64_t milli, bool percent)
+static void explain_over(struct weir__out *o, bool *first, const char *what, int64_t milli,
+                         bool percent)
 {
     if (milli == WEIR_NONE)
         return;
-    next(o, first, " or ");
-    text(o, what);
+    explain_next(o, first, " or ");
+    explain_text(o, what);
     if (percent)
         weir__out_percent(o, milli);
     else
@@ -28,23 +29,23 @@ static void over(struct weir__out *o, bool *first, const char *what, int64_t mil
 
 static void what_concurrency(struct weir__out *o, const struct weir_term *t)
 {
-    text(o, "at most ");
-    number(o, t->count);
-    text(o, " in flight at once");
+    explain_text(o, "at most ");
+    explain_number(o, t->count);
+    explain_text(o, " in flight at once");
     if (t->queue > 0 && t->max_wait_ns == 0) {
-        text(o, "; max-wait=0: nobody waits, so the queue is of no use");
+        explain_text(o, "; max-wait=0: nobody waits, so the queue is of no use");
     } else if (t->queue > 0) {
-        text(o, "; up to ");
-        number(o, t->queue);
-        text(o, t->queue == 1 ? " waits" : " wait in line, first come first served");
+        explain_text(o, "; up to ");
+        explain_number(o, t->queue);
+        explain_text(o, t->queue == 1 ? " waits" : " wait in line, first come first served");
         if (t->max_wait_ns != WEIR_FOREVER) {
-            text(o, ", none longer than ");
-            span(o, t->max_wait_ns);
+            explain_text(o, ", none longer than ");
+            explain_span(o, t->max_wait_ns);
         }
     }
     if (t->lease_ns != WEIR_NONE) {
-        text(o, "; a permit that nobody returns ends after ");
-        span(o, t->lease_ns);
+        explain_text(o, "; a permit that nobody returns ends after ");
+        explain_span(o, t->lease_ns);
     }
 }
 
@@ -52,85 +53,85 @@ static void what_system(struct weir__out *o, const struct weir_term *t)
 {
     bool first = true;
 
-    text(o, "the whole process: refuses while ");
-    over(o, &first, "cpu is over ", t->cpu_milli, true);
-    over(o, &first, "the load average is over ", t->load_milli, false);
-    over(o, &first, "memory is over ", t->memory_milli, true);
-    over(o, &first, "pressure is over ", t->pressure_milli, true);
+    explain_text(o, "the whole process: refuses while ");
+    explain_over(o, &first, "cpu is over ", t->cpu_milli, true);
+    explain_over(o, &first, "the load average is over ", t->load_milli, false);
+    explain_over(o, &first, "memory is over ", t->memory_milli, true);
+    explain_over(o, &first, "pressure is over ", t->pressure_milli, true);
     if (t->target_ns != WEIR_NONE) {
-        next(o, &first, " or ");
-        text(o, "calls took longer than ");
-        span(o, t->target_ns);
-        text(o, " on average in the last second");
+        explain_next(o, &first, " or ");
+        explain_text(o, "calls took longer than ");
+        explain_span(o, t->target_ns);
+        explain_text(o, " on average in the last second");
     }
     if (t->most != WEIR_NONE) {
-        next(o, &first, " or ");
-        number(o, t->most);
-        text(o, " are in flight");
+        explain_next(o, &first, " or ");
+        explain_number(o, t->most);
+        explain_text(o, " are in flight");
     }
     if (t->count > 0) {
-        next(o, &first, " or ");
-        text(o, "more than ");
-        number(o, t->count);
-        text(o, " per ");
-        span(o, t->period_ns);
-        text(o, " enter");
+        explain_next(o, &first, " or ");
+        explain_text(o, "more than ");
+        explain_number(o, t->count);
+        explain_text(o, " per ");
+        explain_span(o, t->period_ns);
+        explain_text(o, " enter");
     }
 }
 
 static void what_sre(struct weir__out *o, const struct weir_term *t)
 {
-    text(o, "throttles: once more than ");
+    explain_text(o, "throttles: once more than ");
     weir__out_percent(o, t->errors_milli);
-    text(o, " of the calls of the last ");
-    span(o, t->window_ns);
-    text(o, " fail (and there were ");
-    number(o, t->volume);
-    text(o, "), it refuses at random as many as are too many");
+    explain_text(o, " of the calls of the last ");
+    explain_span(o, t->window_ns);
+    explain_text(o, " fail (and there were ");
+    explain_number(o, t->volume);
+    explain_text(o, "), it refuses at random as many as are too many");
 }
 
-static void of_many(struct weir__out *o, const struct weir_term *t)
+static void explain_of_many(struct weir__out *o, const struct weir_term *t)
 {
     if (t->volume <= 1)
         return;
-    text(o, " of ");
-    number(o, t->volume);
-    text(o, " or more");
+    explain_text(o, " of ");
+    explain_number(o, t->volume);
+    explain_text(o, " or more");
 }
 
 static void opens_when(struct weir__out *o, const struct weir_term *t)
 {
     bool first = true;
 
-    text(o, "opens when, of the ");
+    explain_text(o, "opens when, of the ");
     if (t->window_ns == WEIR_NONE) {
-        text(o, "last ");
-        number(o, t->window_calls);
-        text(o, " calls, however long ago, ");
+        explain_text(o, "last ");
+        explain_number(o, t->window_calls);
+        explain_text(o, " calls, however long ago, ");
     } else {
-        text(o, "calls of the last ");
-        span(o, t->window_ns);
-        text(o, ", ");
+        explain_text(o, "calls of the last ");
+        explain_span(o, t->window_ns);
+        explain_text(o, ", ");
     }
     if (t->errors_milli != WEIR_NONE) {
-        next(o, &first, " or ");
+        explain_next(o, &first, " or ");
         weir__out_percent(o, t->errors_milli);
-        of_many(o, t);
-        text(o, " fail");
+        explain_of_many(o, t);
+        explain_text(o, " fail");
     }
     if (t->slow_milli != WEIR_NONE) {
-        next(o, &first, " or ");
+        explain_next(o, &first, " or ");
         weir__out_percent(o, t->slow_milli);
-        of_many(o, t);
-        text(o, " take longer than ");
-        span(o, t->slow_ns);
+        explain_of_many(o, t);
+        explain_text(o, " take longer than ");
+        explain_span(o, t->slow_ns);
     }
     if (t->error_count != WEIR_NONE) {
-        next(o, &first, " or ");
-        number(o, t->error_count);
+        explain_next(o, &first, " or ");
+        explain_number(o, t->error_count);
         if (t->preset == WEIR_PRESET_SENTINEL) /* more than that, and it has a volume */
-            of_many(o, t);
-        text(o, " fail");
+            explain_of_many(o, t);
+        explain_text(o, " fail");
     }
 }
 
@@ -140,24 +141,26 @@ static void what_breaker(struct weir__out *o, const struct weir_term *t)
         what_sre(o, t);
     } else {
         opens_when(o, t);
-        text(o, "; after ");
-        span(o, t->open_ns);
-        text(o, " it lets ");
-        number(o, t->probes);
-        text(o, t->probes == 1 ? " call try, and closes if it succeeds"
-                               : " calls try, and closes if they succeed");
+        explain_text(o, "; after ");
+        explain_span(o, t->open_ns);
+        explain_text(o, " it lets ");
+        explain_number(o, t->probes);
+        explain_text(o, t->probes == 1 ? " call try, and closes if it succeeds"
+                                       : " calls try, and closes if they succeed");
         if (t->open_most_ns > t->open_ns && t->growth_milli > 1000) {
-            text(o, "; each time it opens again it stays so ");
+            explain_text(o, "; each time it opens again it stays so ");
             weir__out_milli(o, t->growth_milli);
-            text(o, " times as long, up to ");
-            span(o, t->open_most_ns);
+            explain_text(o, " times as long, up to ");
+            explain_span(o, t->open_most_ns);
         }
     }
     switch (t->forced) {
     case WEIR_FORCED_NOT: break;
-    case WEIR_FORCED_OPEN: text(o, "; forced open: it refuses everything"); break;
-    case WEIR_FORCED_CLOSED: text(o, "; forced closed: it lets everything pass"); break;
-    case WEIR_FORCED_METRICS: text(o, "; metrics only: it measures, and refuses nothing"); break;
+    case WEIR_FORCED_OPEN: explain_text(o, "; forced open: it refuses everything"); break;
+    case WEIR_FORCED_CLOSED: explain_text(o, "; forced closed: it lets everything pass"); break;
+    case WEIR_FORCED_METRICS:
+        explain_text(o, "; metrics only: it measures, and refuses nothing");
+        break;
     }
 }
 
@@ -165,40 +168,42 @@ static void what_bbr(struct weir__out *o, const struct weir_term *t)
 {
     bool first = true;
 
-    text(o, "while ");
-    over(o, &first, "cpu is at ", t->cpu_milli, true);
-    over(o, &first, "memory is at ", t->memory_milli, true);
-    over(o, &first, "the load average is at ", t->load_milli, false);
-    text(o, " or more, no more in flight than the best of the last ");
-    span(o, t->window_ns);
-    text(o, " carried (its throughput times its least latency)");
+    explain_text(o, "while ");
+    explain_over(o, &first, "cpu is at ", t->cpu_milli, true);
+    explain_over(o, &first, "memory is at ", t->memory_milli, true);
+    explain_over(o, &first, "the load average is at ", t->load_milli, false);
+    explain_text(o, " or more, no more in flight than the best of the last ");
+    explain_span(o, t->window_ns);
+    explain_text(o, " carried (its throughput times its least latency)");
     if (t->cooling_ns > 0) {
-        text(o, "; and for ");
-        span(o, t->cooling_ns);
-        text(o, " from the first that it refused");
+        explain_text(o, "; and for ");
+        explain_span(o, t->cooling_ns);
+        explain_text(o, " from the first that it refused");
     }
 }
 
 static void what_limits(struct weir__out *o, const struct weir_term *t)
 {
-    text(o, "a limit on calls in flight that begins at ");
-    number(o, t->initial);
-    text(o, " and moves between ");
-    number(o, t->least);
-    text(o, " and ");
-    number(o, t->most);
+    explain_text(o, "a limit on calls in flight that begins at ");
+    explain_number(o, t->initial);
+    explain_text(o, " and moves between ");
+    explain_number(o, t->least);
+    explain_text(o, " and ");
+    explain_number(o, t->most);
     switch (t->algorithm) {
     case WEIR_VEGAS:
-        text(o, ": up while calls take no longer than the quickest did, down as they queue");
+        explain_text(o,
+                     ": up while calls take no longer than the quickest did, down as they queue");
         break;
     case WEIR_GRADIENT:
-        text(o, ": down as calls take longer than they have in the long run, else up");
+        explain_text(o, ": down as calls take longer than they have in the long run, else up");
         break;
     case WEIR_AIMD:
-        text(o,
-             ": up by one while it is used, down by a tenth when a call is dropped or takes longer "
-             "than ");
-        span(o, t->target_ns);
+        explain_text(
+            o,
+            ": up by one while it is used, down by a tenth when a call is dropped or takes longer "
+            "than ");
+        explain_span(o, t->target_ns);
         break;
     default: break; /* these three have limits */
     }
@@ -206,24 +211,24 @@ static void what_limits(struct weir__out *o, const struct weir_term *t)
 
 static void what_adaptive_rate(struct weir__out *o, const struct weir_term *t)
 {
-    text(o, "a token bucket that begins at ");
-    number(o, t->count);
-    text(o, " per ");
-    span(o, t->period_ns);
-    text(o, " and moves between ");
-    number(o, t->least);
-    text(o, " and ");
-    number(o, t->most);
-    text(o, ": down by three tenths after a second in which more than ");
+    explain_text(o, "a token bucket that begins at ");
+    explain_number(o, t->count);
+    explain_text(o, " per ");
+    explain_span(o, t->period_ns);
+    explain_text(o, " and moves between ");
+    explain_number(o, t->least);
+    explain_text(o, " and ");
+    explain_number(o, t->most);
+    explain_text(o, ": down by three tenths after a second in which more than ");
     weir__out_percent(o, t->errors_milli);
-    text(o, " of the calls failed");
+    explain_text(o, " of the calls failed");
     if (t->target_ns != WEIR_NONE) {
-        text(o, " or took longer than ");
-        span(o, t->target_ns);
+        explain_text(o, " or took longer than ");
+        explain_span(o, t->target_ns);
     }
-    text(o, ", and at once when one is dropped; up by a twentieth of ");
-    number(o, t->count);
-    text(o, " after one that went well");
+    explain_text(o, ", and at once when one is dropped; up by a twentieth of ");
+    explain_number(o, t->count);
+    explain_text(o, " after one that went well");
 }
 
 void weir__explain_guard(struct weir__out *o, const struct weir_term *t)
@@ -248,18 +253,18 @@ static void worst_system(struct weir__out *o, const struct weir_term *t)
     bool first = true;
 
     if (t->most != WEIR_NONE) {
-        next(o, &first, "; ");
-        number(o, t->most);
-        text(o, " in flight");
+        explain_next(o, &first, "; ");
+        explain_number(o, t->most);
+        explain_text(o, " in flight");
     }
     if (t->count > 0) {
-        next(o, &first, "; ");
-        number(o, 2 * t->count);
-        text(o, " in any ");
-        span(o, t->period_ns);
+        explain_next(o, &first, "; ");
+        explain_number(o, 2 * t->count);
+        explain_text(o, " in any ");
+        explain_span(o, t->period_ns);
     }
     if (first)
-        text(o, "as many as come in before the next sample of what it looks at");
+        explain_text(o, "as many as come in before the next sample of what it looks at");
 }
 
 static void worst_adaptive_rate(struct weir__out *o, const struct weir_term *t)
@@ -267,35 +272,37 @@ static void worst_adaptive_rate(struct weir__out *o, const struct weir_term *t)
     const weir__u128 most =
         weir__wide(t->burst) * weir__wide(t->most) / weir__wide(t->count) + weir__wide(t->most);
 
-    text(o, "at the highest rate, in any ");
-    span(o, t->period_ns);
-    text(o, ": ");
-    number(o, (int64_t)(most < weir__wide(WEIR_COUNT_MAX) ? most : weir__wide(WEIR_COUNT_MAX)));
+    explain_text(o, "at the highest rate, in any ");
+    explain_span(o, t->period_ns);
+    explain_text(o, ": ");
+    explain_number(
+        o, (int64_t)(most < weir__wide(WEIR_COUNT_MAX) ? most : weir__wide(WEIR_COUNT_MAX)));
 }
 
 void weir__explain_guard_worst(struct weir__out *o, const struct weir_term *t)
 {
     switch (t->algorithm) {
     case WEIR_CONCURRENCY:
-        number(o, t->count);
-        text(o, " at once, however long each takes; how many in a second is not its concern");
+        explain_number(o, t->count);
+        explain_text(o,
+                     " at once, however long each takes; how many in a second is not its concern");
         return;
     case WEIR_SYSTEM: worst_system(o, t); return;
     case WEIR_BREAKER:
         if (t->forced == WEIR_FORCED_OPEN)
-            text(o, "none");
+            explain_text(o, "none");
         else if (t->preset == WEIR_PRESET_SRE)
-            text(o, "all, while few enough fail");
+            explain_text(o, "all, while few enough fail");
         else
-            text(o, "all while closed, none while open, in between the probes");
+            explain_text(o, "all while closed, none while open, in between the probes");
         return;
-    case WEIR_BBR: text(o, "all, while the system is well"); return;
+    case WEIR_BBR: explain_text(o, "all, while the system is well"); return;
     case WEIR_VEGAS:
     case WEIR_GRADIENT:
     case WEIR_AIMD:
-        number(o, t->most);
-        text(o, " at once, and never fewer than ");
-        number(o, t->least);
+        explain_number(o, t->most);
+        explain_text(o, " at once, and never fewer than ");
+        explain_number(o, t->least);
         return;
     case WEIR_ADAPTIVE_RATE: worst_adaptive_rate(o, t); return;
     case WEIR__RATES: return;
@@ -307,21 +314,22 @@ void weir__explain_guard_worst(struct weir__out *o, const struct weir_term *t)
 static void refused_breaker(struct weir__out *o, const struct weir_term *t)
 {
     if (t->forced != WEIR_FORCED_NOT) {
-        text(o, t->forced == WEIR_FORCED_OPEN ? "until it is no longer forced" : "nobody is");
+        explain_text(o,
+                     t->forced == WEIR_FORCED_OPEN ? "until it is no longer forced" : "nobody is");
         return;
     }
     if (t->preset == WEIR_PRESET_SRE) {
-        text(o, "any later call may pass: it is decided by chance");
+        explain_text(o, "any later call may pass: it is decided by chance");
         return;
     }
-    text(o, "while it is open: ");
-    span(o, t->open_ns);
+    explain_text(o, "while it is open: ");
+    explain_span(o, t->open_ns);
     if (t->open_most_ns > t->open_ns && t->growth_milli > 1000) {
-        text(o, ", later up to ");
-        span(o, t->open_most_ns);
+        explain_text(o, ", later up to ");
+        explain_span(o, t->open_most_ns);
     }
-    text(o, "; while it is tried, until the probes are back, at most ");
-    span(o, t->probe_ns);
+    explain_text(o, "; while it is tried, until the probes are back, at most ");
+    explain_span(o, t->probe_ns);
 }
 
 void weir__explain_guard_refused(struct weir__out *o, const struct weir_term *t)
@@ -329,28 +337,29 @@ void weir__explain_guard_refused(struct weir__out *o, const struct weir_term *t)
     switch (t->algorithm) {
     case WEIR_CONCURRENCY:
         if (t->queue == 0 || t->max_wait_ns == 0)
-            text(o, "until somebody leaves");
+            explain_text(o, "until somebody leaves");
         else
-            text(o, "who finds the line full, or has stood in it too long: until somebody leaves");
+            explain_text(
+                o, "who finds the line full, or has stood in it too long: until somebody leaves");
         return;
     case WEIR_SYSTEM:
-        text(o, "until what it looks at is no longer over its bound");
+        explain_text(o, "until what it looks at is no longer over its bound");
         if (t->count > 0) {
-            text(o, "; for the rate, ");
-            span(o, weir__div_ceil(t->period_ns, t->count));
+            explain_text(o, "; for the rate, ");
+            explain_span(o, weir__div_ceil(t->period_ns, t->count));
         }
         return;
     case WEIR_BREAKER: refused_breaker(o, t); return;
     case WEIR_BBR:
     case WEIR_VEGAS:
     case WEIR_GRADIENT:
-    case WEIR_AIMD: text(o, "until somebody leaves, or the limit has risen"); return;
+    case WEIR_AIMD: explain_text(o, "until somebody leaves, or the limit has risen"); return;
     case WEIR_ADAPTIVE_RATE:
-        text(o, "for one event ");
-        span(o, weir__div_ceil(t->period_ns, t->most));
-        text(o, " at the highest rate, ");
-        span(o, weir__div_ceil(t->period_ns, t->least));
-        text(o, " at the lowest");
+        explain_text(o, "for one event ");
+        explain_span(o, weir__div_ceil(t->period_ns, t->most));
+        explain_text(o, " at the highest rate, ");
+        explain_span(o, weir__div_ceil(t->period_ns, t->least));
+        explain_text(o, " at the lowest");
         return;
     case WEIR__RATES: return;
     }

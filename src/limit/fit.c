@@ -8,8 +8,8 @@
 
 #include "algo/algo.h"
 #include "base/num.h"
-#include "policy/grammar.h"
-#include "policy/options.h"
+#include "limit/grammar.h"
+#include "limit/options.h"
 
 bool weir__contradiction(struct weir__parser *p, const char *at, int error, const char *text)
 {
@@ -17,7 +17,7 @@ bool weir__contradiction(struct weir__parser *p, const char *at, int error, cons
     return false;
 }
 
-const char *weir__place(const struct weir__places *at, int i)
+const char *weir__position(const struct weir__positions *at, int i)
 {
     return at->option[i] ? at->option[i] : at->amount;
 }
@@ -47,16 +47,16 @@ bool weir__drains(const struct weir_term *t, int64_t n)
 }
 
 static bool check_fixed_window(struct weir__parser *p, struct weir_term *t,
-                               const struct weir__places *at)
+                               const struct weir__positions *at)
 {
     if (t->calendar != WEIR_DURATION && t->align == WEIR_ALIGN_FIRST)
         return weir__contradiction(
-            p, weir__place(at, 0), WEIR_ESYNTAX,
+            p, weir__position(at, 0), WEIR_ESYNTAX,
             "day, week and month follow the calendar: write 24h or 168h for a "
             "window that starts with its first event");
     if (at->option[1] && t->align == WEIR_ALIGN_FIRST)
         return weir__contradiction(
-            p, weir__place(at, 1), WEIR_ESYNTAX,
+            p, weir__position(at, 1), WEIR_ESYNTAX,
             "tz needs align=clock: a window that starts with its first event "
             "knows no time zone");
     if (!at->option[1] && t->align == WEIR_ALIGN_CLOCK)
@@ -65,37 +65,38 @@ static bool check_fixed_window(struct weir__parser *p, struct weir_term *t,
 }
 
 static bool check_sliding_window(struct weir__parser *p, struct weir_term *t,
-                                 const struct weir__places *at)
+                                 const struct weir__positions *at)
 {
-    if (!weir__slots_divide(p, weir__place(at, 0), "slots", t->slots, "period", t->period_ns))
+    if (!weir__slots_divide(p, weir__position(at, 0), "slots", t->slots, "period", t->period_ns))
         return false;
     if (t->per_slot == WEIR__WORD_EVEN)
         t->per_slot = weir__div_ceil(t->count, t->slots);
     if (t->per_slot > t->count)
-        return weir__contradiction(p, weir__place(at, 1), WEIR_ERANGE,
+        return weir__contradiction(p, weir__position(at, 1), WEIR_ERANGE,
                                    "per-slot may not exceed the count");
     return true;
 }
 
-static bool check_bucket(struct weir__parser *p, struct weir_term *t, const struct weir__places *at)
+static bool check_bucket(struct weir__parser *p, struct weir_term *t,
+                         const struct weir__positions *at)
 {
     if (t->initial == WEIR__WORD_FULL)
         t->initial = t->burst;
     if (!weir__drains(t, t->burst))
         return weir__contradiction(
-            p, weir__place(at, 0), WEIR_ERANGE,
+            p, weir__position(at, 0), WEIR_ERANGE,
             "that many events take more than 146 years to drain at this rate");
     if (t->algorithm == WEIR_TOKEN_BUCKET && t->initial > t->burst)
-        return weir__contradiction(p, weir__place(at, 1), WEIR_ERANGE,
+        return weir__contradiction(p, weir__position(at, 1), WEIR_ERANGE,
                                    "initial may not exceed burst");
     if (t->algorithm == WEIR_LEAKY_BUCKET && t->delay > t->burst)
-        return weir__contradiction(p, weir__place(at, 1), WEIR_ERANGE,
+        return weir__contradiction(p, weir__position(at, 1), WEIR_ERANGE,
                                    "delay may not exceed capacity");
     return true;
 }
 
 static bool check_smooth(struct weir__parser *p, const struct weir_term *t,
-                         const struct weir__places *at)
+                         const struct weir__positions *at)
 {
     const bool warm = t->algorithm == WEIR_SMOOTH_WARMUP;
     const int64_t idle = warm ? t->warmup_ns : t->max_burst_ns;
@@ -109,12 +110,12 @@ static bool check_smooth(struct weir__parser *p, const struct weir_term *t,
     /* 113 bits at most on either side */
     if (weir__wide(idle) * weir__wide(t->count) * num >
         weir__wide(WEIR_COUNT_MAX) * weir__wide(t->period_ns) * den)
-        return weir__contradiction(p, weir__place(at, 0), WEIR_ERANGE,
+        return weir__contradiction(p, weir__position(at, 0), WEIR_ERANGE,
                                    "that would store more than 1000000000000 permits");
     return true;
 }
 
-bool weir__term_fits(struct weir__parser *p, struct weir_term *t, const struct weir__places *at)
+bool weir__term_fits(struct weir__parser *p, struct weir_term *t, const struct weir__positions *at)
 {
     switch (t->algorithm) {
     case WEIR_FIXED_WINDOW: return check_fixed_window(p, t, at);

@@ -1,20 +1,21 @@
 /* Whether the numbers of a guard fit together. Indices are places in the tables of guard_options.c. */
 #include "algo/algo.h"
-#include "policy/grammar.h"
-#include "policy/options.h"
+#include "limit/grammar.h"
+#include "limit/options.h"
 
-static bool refuse(struct weir__parser *p, const char *at, const char *text)
+static bool fit_refuse(struct weir__parser *p, const char *at, const char *text)
 {
     return weir__contradiction(p, at, WEIR_ESYNTAX, text);
 }
 
-static bool out_of_range(struct weir__parser *p, const char *at, const char *text)
+static bool fit_out_of_range(struct weir__parser *p, const char *at, const char *text)
 {
     return weir__contradiction(p, at, WEIR_ERANGE, text);
 }
 
 /* Where the option of that name was given; NULL if it was not. */
-static const char *given(const struct weir_term *t, const struct weir__places *at, const char *name)
+static const char *fit_given(const struct weir_term *t, const struct weir__positions *at,
+                             const char *name)
 {
     const struct weir__option *own = weir__options_of(t->algorithm);
 
@@ -25,113 +26,122 @@ static const char *given(const struct weir_term *t, const struct weir__places *a
 }
 
 /* Where to point at: the option if it was given, else the term. */
-static const char *near(const struct weir_term *t, const struct weir__places *at, const char *name)
+static const char *fit_near(const struct weir_term *t, const struct weir__positions *at,
+                            const char *name)
 {
-    const char *where = given(t, at, name);
+    const char *where = fit_given(t, at, name);
 
     return where ? where : at->amount;
 }
 
 static bool check_concurrency(struct weir__parser *p, const struct weir_term *t,
-                              const struct weir__places *at)
+                              const struct weir__positions *at)
 {
     if (t->queue == 0 && t->max_wait_ns > 0)
-        return refuse(p, near(t, at, "max-wait"),
-                      "max-wait needs queue=: without one nobody waits");
+        return fit_refuse(p, fit_near(t, at, "max-wait"),
+                          "max-wait needs queue=: without one nobody waits");
     if (t->lease_ns != WEIR_NONE && t->count > WEIR_LOG_COUNT_MAX)
-        return out_of_range(p, near(t, at, "lease"), "with a lease the count is at most 65536");
+        return fit_out_of_range(p, fit_near(t, at, "lease"),
+                                "with a lease the count is at most 65536");
     return true;
 }
 
 static bool check_system(struct weir__parser *p, const struct weir_term *t,
-                         const struct weir__places *at)
+                         const struct weir__positions *at)
 {
     const bool any = t->cpu_milli > 0 || t->load_milli > 0 || t->memory_milli > 0 ||
                      t->pressure_milli > 0 || t->target_ns > 0 || t->most > 0 || t->count > 0;
 
-    return any ? true : refuse(p, at->amount, "system needs something to look at, such as cpu=80%");
+    return any ? true
+               : fit_refuse(p, at->amount, "system needs something to look at, such as cpu=80%");
 }
 
 static bool check_bbr(struct weir__parser *p, const struct weir_term *t,
-                      const struct weir__places *at)
+                      const struct weir__positions *at)
 {
     if (t->cpu_milli == WEIR_NONE && t->memory_milli == WEIR_NONE && t->load_milli == WEIR_NONE)
-        return refuse(p, near(t, at, "cpu"), "bbr needs one of cpu=, memory= and load=");
-    return weir__slots_divide(p, near(t, at, "buckets"), "buckets", t->slots, "window",
+        return fit_refuse(p, fit_near(t, at, "cpu"), "bbr needs one of cpu=, memory= and load=");
+    return weir__slots_divide(p, fit_near(t, at, "buckets"), "buckets", t->slots, "window",
                               t->window_ns);
 }
 
 static bool check_limits(struct weir__parser *p, const struct weir_term *t,
-                         const struct weir__places *at)
+                         const struct weir__positions *at)
 {
     if (t->least > t->most)
-        return out_of_range(p, near(t, at, "min"), "min may not exceed max");
+        return fit_out_of_range(p, fit_near(t, at, "min"), "min may not exceed max");
     if (t->initial < t->least || t->initial > t->most)
-        return out_of_range(p, near(t, at, "initial"), "initial must lie within min and max");
+        return fit_out_of_range(p, fit_near(t, at, "initial"),
+                                "initial must lie within min and max");
     return true;
 }
 
 static bool check_adaptive_rate(struct weir__parser *p, const struct weir_term *t,
-                                const struct weir__places *at)
+                                const struct weir__positions *at)
 {
-    if (!given(t, at, "min") || !given(t, at, "max"))
-        return refuse(p, at->amount, "adaptive-rate needs min= and max=, such as min=100 max=10k");
+    if (!fit_given(t, at, "min") || !fit_given(t, at, "max"))
+        return fit_refuse(p, at->amount,
+                          "adaptive-rate needs min= and max=, such as min=100 max=10k");
     if (t->count < t->least || t->count > t->most)
-        return out_of_range(p, near(t, at, t->count < t->least ? "min" : "max"),
-                            "the rate to begin with must lie within min and max");
+        return fit_out_of_range(p, fit_near(t, at, t->count < t->least ? "min" : "max"),
+                                "the rate to begin with must lie within min and max");
     if (!weir__drains(t, t->burst))
-        return out_of_range(p, near(t, at, "burst"),
-                            "that many events take more than 146 years to drain at this rate");
+        return fit_out_of_range(p, fit_near(t, at, "burst"),
+                                "that many events take more than 146 years to drain at this rate");
     return true;
 }
 
 /* The throttle has neither states nor probes. */
 static bool check_sre(struct weir__parser *p, const struct weir_term *t,
-                      const struct weir__places *at)
+                      const struct weir__positions *at)
 {
     static const char *const NOT_ITS[] = {"slow",   "count",  "open",         "open-max",
                                           "growth", "probes", "probe-timeout"};
 
     for (size_t i = 0; i < sizeof NOT_ITS / sizeof NOT_ITS[0]; i++)
-        if (given(t, at, NOT_ITS[i]))
-            return refuse(p, given(t, at, NOT_ITS[i]),
-                          "preset=sre throttles by the share of errors: it has errors, volume, "
-                          "window, buckets and forced");
+        if (fit_given(t, at, NOT_ITS[i]))
+            return fit_refuse(p, fit_given(t, at, NOT_ITS[i]),
+                              "preset=sre throttles by the share of errors: it has errors, volume, "
+                              "window, buckets and forced");
     if (t->window_ns == WEIR_NONE)
-        return refuse(p, near(t, at, "window"), "preset=sre needs a window of time, such as 3s");
+        return fit_refuse(p, fit_near(t, at, "window"),
+                          "preset=sre needs a window of time, such as 3s");
     if (t->errors_milli == WEIR_NONE || t->errors_milli == 1000)
-        return out_of_range(p, near(t, at, "errors"),
-                            "preset=sre needs a share of errors below 100%");
+        return fit_out_of_range(p, fit_near(t, at, "errors"),
+                                "preset=sre needs a share of errors below 100%");
     return true;
 }
 
-static bool check_window(struct weir__parser *p, struct weir_term *t, const struct weir__places *at)
+static bool check_window(struct weir__parser *p, struct weir_term *t,
+                         const struct weir__positions *at)
 {
     if (t->window_ns != WEIR_NONE)
-        return weir__slots_divide(p, near(t, at, "buckets"), "buckets", t->slots, "window",
+        return weir__slots_divide(p, fit_near(t, at, "buckets"), "buckets", t->slots, "window",
                                   t->window_ns);
-    if (given(t, at, "buckets"))
-        return refuse(p, given(t, at, "buckets"),
-                      "buckets needs a window of time: a window of calls has none");
+    if (fit_given(t, at, "buckets"))
+        return fit_refuse(p, fit_given(t, at, "buckets"),
+                          "buckets needs a window of time: a window of calls has none");
     if (t->preset == WEIR_PRESET_RESILIENCE4J)
         t->volume = weir__min(t->volume, t->window_calls); /* so does it */
     if (t->volume > t->window_calls)
-        return out_of_range(p, near(t, at, "volume"), "volume may not exceed the window of calls");
+        return fit_out_of_range(p, fit_near(t, at, "volume"),
+                                "volume may not exceed the window of calls");
     return true;
 }
 
 static bool check_breaker(struct weir__parser *p, struct weir_term *t,
-                          const struct weir__places *at)
+                          const struct weir__positions *at)
 {
     if (!check_window(p, t, at))
         return false;
     if (t->preset == WEIR_PRESET_SRE)
         return check_sre(p, t, at);
     if (t->errors_milli == WEIR_NONE && t->slow_milli == WEIR_NONE && t->error_count == WEIR_NONE)
-        return refuse(p, near(t, at, "errors"),
-                      "nothing would open it: give errors=, slow= or count=");
+        return fit_refuse(p, fit_near(t, at, "errors"),
+                          "nothing would open it: give errors=, slow= or count=");
     if (t->open_most_ns < t->open_ns)
-        return out_of_range(p, near(t, at, "open-max"), "open-max may not be less than open");
+        return fit_out_of_range(p, fit_near(t, at, "open-max"),
+                                "open-max may not be less than open");
     return true;
 }
 
@@ -141,10 +151,10 @@ static bool counts_refused(const struct weir_term *t)
            (t->algorithm == WEIR_BREAKER && t->preset == WEIR_PRESET_SRE);
 }
 
-bool weir__guard_fits(struct weir__parser *p, struct weir_term *t, const struct weir__places *at)
+bool weir__guard_fits(struct weir__parser *p, struct weir_term *t, const struct weir__positions *at)
 {
     if (at->common[0] && !counts_refused(t))
-        return refuse(
+        return fit_refuse(
             p, at->common[0],
             "count-denied means nothing here: what is refused is not in flight and has no "
             "outcome");

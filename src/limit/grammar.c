@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "policy/grammar.h"
-#include "policy/options.h"
+#include "limit/grammar.h"
+#include "limit/options.h"
 
 #define TERMS_THAT_FIT 8 /* into a canonical text, whatever they are */
 
@@ -40,22 +40,22 @@ static void list_algorithms(struct weir__out *o)
     weir__out_text(o, ")");
 }
 
-struct guess {
+struct suggest {
     const char *name;
     int distance;
 };
 
-static void guess(struct guess *g, struct weir__slice word, const char *name)
+static void suggest(struct suggest *g, struct weir__slice word, const char *name)
 {
     const int distance = weir__slice_distance(word, weir__slice_of(name));
 
     /* Of a short word two edits leave nothing. */
     if (distance <= 2 && 2 * (size_t)distance <= word.len && distance < g->distance)
-        *g = (struct guess){name, distance};
+        *g = (struct suggest){name, distance};
 }
 
 /* "circuit-breaker" is far from "breaker", but has it within. */
-static void guess_within(struct guess *g, struct weir__slice word, const char *name)
+static void suggest_within(struct suggest *g, struct weir__slice word, const char *name)
 {
     const struct weir__slice part = weir__slice_of(name);
 
@@ -64,7 +64,7 @@ static void guess_within(struct guess *g, struct weir__slice word, const char *n
             g->name = name;
 }
 
-static void did_you_mean(struct weir__out *o, const struct guess *g)
+static void print_suggestion(struct weir__out *o, const struct suggest *g)
 {
     if (!g->name)
         return;
@@ -75,7 +75,7 @@ static void did_you_mean(struct weir__out *o, const struct guess *g)
 
 static bool read_algorithm(struct weir__parser *p, struct weir_term *t)
 {
-    struct guess g = {NULL, 99};
+    struct suggest g = {NULL, 99};
     struct weir__out *o;
 
     for (int i = 0; i < WEIR__ALGORITHM_COUNT; i++) {
@@ -86,7 +86,7 @@ static bool read_algorithm(struct weir__parser *p, struct weir_term *t)
             next_word(p);
             return true;
         }
-        guess(&g, p->word, name);
+        suggest(&g, p->word, name);
     }
     if (p->word.len > 0 && memchr(p->word.at, '/', p->word.len)) {
         t->algorithm = WEIR_TOKEN_BUCKET; /* a bare 100/s */
@@ -103,10 +103,10 @@ static bool read_algorithm(struct weir__parser *p, struct weir_term *t)
         return false;
     }
     for (int i = 0; i < WEIR__ALGORITHM_COUNT; i++)
-        guess_within(&g, p->word, weir_algorithm_name((enum weir_algorithm)i));
+        suggest_within(&g, p->word, weir_algorithm_name((enum weir_algorithm)i));
     weir__out_text(o, "unknown algorithm ");
     weir__out_quoted(o, p->word);
-    did_you_mean(o, &g);
+    print_suggestion(o, &g);
     list_algorithms(o);
     return false;
 }
@@ -159,7 +159,7 @@ static bool read_amount(struct weir__parser *p, struct weir_term *t)
 }
 
 /* Which other algorithms have the option: a better hint than a list. False: none has. */
-static bool say_owners(struct weir__out *o, struct weir__slice name)
+static bool list_owners(struct weir__out *o, struct weir__slice name)
 {
     const char *join = "; it belongs to ";
     bool any = false;
@@ -190,11 +190,11 @@ static bool begins_a_limit(struct weir__slice word)
            (*word.at >= '0' && *word.at <= '9' && memchr(word.at, '/', word.len));
 }
 
-static bool unknown_option(struct weir__parser *p, const struct weir_term *t,
-                           struct weir__slice name)
+static bool grammar_unknown_option(struct weir__parser *p, const struct weir_term *t,
+                                   struct weir__slice name)
 {
     struct weir__out *o = weir__complain(p, WEIR_ESYNTAX, name.at);
-    struct guess g = {NULL, 99};
+    struct suggest g = {NULL, 99};
 
     if (begins_a_limit(p->word)) {
         weir__out_quoted(o, p->word);
@@ -206,11 +206,11 @@ static bool unknown_option(struct weir__parser *p, const struct weir_term *t,
     weir__out_text(o, " for ");
     weir__out_text(o, weir_algorithm_name(t->algorithm));
     for (const struct weir__option *x = weir__options_of(t->algorithm); x->name; x++)
-        guess(&g, name, x->name);
+        suggest(&g, name, x->name);
     for (const struct weir__option *x = weir__options_of(WEIR__ANY_ALGORITHM); x->name; x++)
-        guess(&g, name, x->name);
-    if (!say_owners(o, name))
-        did_you_mean(o, &g);
+        suggest(&g, name, x->name);
+    if (!list_owners(o, name))
+        print_suggestion(o, &g);
     weir__out_text(o, " (");
     weir__options_list(o, t->algorithm);
     weir__out_text(o, ")");
@@ -218,8 +218,8 @@ static bool unknown_option(struct weir__parser *p, const struct weir_term *t,
 }
 
 /* Where it is noted that the option was given. */
-static const char **noted(struct weir__places *at, const struct weir_term *t,
-                          const struct weir__option *x)
+static const char **grammar_noted(struct weir__positions *at, const struct weir_term *t,
+                                  const struct weir__option *x)
 {
     const struct weir__option *own = weir__options_of(t->algorithm);
 
@@ -230,10 +230,10 @@ static const char **noted(struct weir__places *at, const struct weir_term *t,
 }
 
 /* Marks the option as given; false if it already was. */
-static bool mark(struct weir__places *at, const struct weir_term *t, const struct weir__option *x,
-                 const char *where)
+static bool grammar_mark(struct weir__positions *at, const struct weir_term *t,
+                         const struct weir__option *x, const char *where)
 {
-    const char **note = noted(at, t, x);
+    const char **note = grammar_noted(at, t, x);
 
     if (*note)
         return false;
@@ -241,7 +241,8 @@ static bool mark(struct weir__places *at, const struct weir_term *t, const struc
     return true;
 }
 
-static bool read_option(struct weir__parser *p, struct weir_term *t, struct weir__places *at)
+static bool grammar_read_option(struct weir__parser *p, struct weir_term *t,
+                                struct weir__positions *at)
 {
     struct weir__slice value = p->word;
     const struct weir__slice name = weir__slice_cut(&value, '=');
@@ -250,8 +251,8 @@ static bool read_option(struct weir__parser *p, struct weir_term *t, struct weir
     struct weir__out *o;
 
     if (!x)
-        return unknown_option(p, t, name);
-    if (!mark(at, t, x, name.at)) {
+        return grammar_unknown_option(p, t, name);
+    if (!grammar_mark(at, t, x, name.at)) {
         o = weir__complain(p, WEIR_ESYNTAX, name.at);
         weir__out_text(o, "option ");
         weir__out_quoted(o, name);
@@ -278,19 +279,19 @@ static bool read_option(struct weir__parser *p, struct weir_term *t, struct weir
     return true;
 }
 
-static void fill_in(struct weir_term *t, struct weir__places *at)
+static void grammar_fill_in(struct weir_term *t, struct weir__positions *at)
 {
     const unsigned both[] = {t->algorithm, WEIR__ANY_ALGORITHM};
 
     for (int i = 0; i < 2; i++)
         for (const struct weir__option *x = weir__options_of(both[i]); x->name; x++)
-            if (!*noted(at, t, x))
+            if (!*grammar_noted(at, t, x))
                 weir__option_fill(x, t);
 }
 
 static bool read_term(struct weir__parser *p, struct weir_term *t)
 {
-    struct weir__places at = {0};
+    struct weir__positions at = {0};
 
     memset(t, 0, sizeof *t);
     at.amount = p->word.at;
@@ -301,9 +302,9 @@ static bool read_term(struct weir__parser *p, struct weir_term *t)
     if (!read_amount(p, t))
         return false;
     while (p->word.len > 0 && !weir__slice_is(p->word, "+"))
-        if (!read_option(p, t, &at))
+        if (!grammar_read_option(p, t, &at))
             return false;
-    fill_in(t, &at);
+    grammar_fill_in(t, &at);
     return weir__term_fits(p, t, &at);
 }
 
@@ -318,7 +319,7 @@ static bool prints_short(struct weir__parser *p, const struct weir_limit *l)
     return false;
 }
 
-static bool read_limit(struct weir__parser *p, struct weir_limit *l)
+static bool grammar_read_limit(struct weir__parser *p, struct weir_limit *l)
 {
     memset(l, 0, sizeof *l);
     if (p->text.len >= WEIR_LIMIT_TEXT_MAX) {
@@ -348,7 +349,7 @@ int weir_limit_parse(struct weir_limit *limit, const char *text, struct weir_dia
     struct weir__parser p = {.text = weir__slice_of(text), .why = why ? why : &unread};
 
     p.rest = p.text;
-    if (!read_limit(&p, &l)) {
+    if (!grammar_read_limit(&p, &l)) {
         (void)weir__out_end(&p.message);
         return p.error;
     }

@@ -1,7 +1,7 @@
 /* What the parts of the grammar share: reading words (grammar.c) and values (values.c), and whether
  * what was read fits together (fit.c, fit_guards.c). */
-#ifndef WEIR_POLICY_GRAMMAR_H
-#define WEIR_POLICY_GRAMMAR_H
+#ifndef WEIR_LIMIT_GRAMMAR_H
+#define WEIR_LIMIT_GRAMMAR_H
 
 #include <stdbool.h>
 
@@ -20,7 +20,7 @@ struct weir__parser {
 #define WEIR__COMMON_OPTIONS 5 /* that every algorithm has (options.c) */
 
 /* Where things of the term in hand stood, for complaints that come later. */
-struct weir__places {
+struct weir__positions {
     const char *amount;     /* or the algorithm, if it has none */
     const char *option[16]; /* by position among the algorithm's own; NULL: not given */
     const char *common[WEIR__COMMON_OPTIONS]; /* and among the common ones */
@@ -40,12 +40,13 @@ bool weir__read_value(struct weir__parser *p, const struct weir__option *x, stru
                       struct weir__slice value);
 
 /* The last check of a term whose defaults are filled in. False, and a message, if it fails. */
-bool weir__term_fits(struct weir__parser *p, struct weir_term *t, const struct weir__places *at);
-bool weir__guard_fits(struct weir__parser *p, struct weir_term *t, const struct weir__places *at);
+bool weir__term_fits(struct weir__parser *p, struct weir_term *t, const struct weir__positions *at);
+bool weir__guard_fits(struct weir__parser *p, struct weir_term *t,
+                      const struct weir__positions *at);
 
 /* For these checks: complains, and is false. Where an option stands, or else the term's amount. */
 bool weir__contradiction(struct weir__parser *p, const char *at, int error, const char *text);
-const char *weir__place(const struct weir__places *at, int i);
+const char *weir__position(const struct weir__positions *at, int i);
 /* Whether n events take at most 2^62 ns. */
 bool weir__drains(const struct weir_term *t, int64_t n);
 /* Whether so many slots divide the time; `name` is the option's, `what` the time. */

@@ -5,7 +5,7 @@
  */
 #include "algo/algo.h"
 #include "base/num.h"
-#include "policy/options.h"
+#include "limit/options.h"
 
 #define AT(field)  offsetof(struct weir_term, field)
 #define COUNTS     "1 .. 1000000000000"
@@ -31,10 +31,10 @@ const struct weir__option weir__concurrency_options[] = {
      AT(max_wait_ns),
      0,
      WEIR_PERIOD_MAX_NS,
-     "forever or " WEIR__SAY_SPAN,
+     "forever or " WEIR__EXPECT_SPAN,
      {{"forever", WEIR_FOREVER}}},
     {"lease", WEIR__OPTION_DURATION, AT(lease_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     "none or " WEIR__SAY_PERIOD, NONE},
+     "none or " WEIR__EXPECT_PERIOD, NONE},
     {.name = NULL},
 };
 
@@ -55,7 +55,7 @@ const struct weir__option weir__system_options[] = {
     SHARE("memory", memory_milli),
     SHARE("pressure", pressure_milli),
     {"rt", WEIR__OPTION_DURATION, AT(target_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     "none or " WEIR__SAY_PERIOD, NONE},
+     "none or " WEIR__EXPECT_PERIOD, NONE},
     {"inflight", WEIR__OPTION_COUNT, AT(most), 1, WEIR_COUNT_MAX, "none or " COUNTS, NONE},
     {"rate", WEIR__OPTION_RATE, AT(count), 0, 0, "none or COUNT/PERIOD, such as 5k/s", NONE},
     {.name = NULL},
@@ -82,14 +82,14 @@ const struct weir__option weir__breaker_options[] = {
      "a duration such as 10s (1us .. 366 days), or a number of calls, 1 .. 65536", NO_WORDS},
     {"buckets", WEIR__OPTION_COUNT, AT(slots), 1, WEIR_SLOTS_MAX, "1 .. 1000", NO_WORDS},
     {"open", WEIR__OPTION_DURATION, AT(open_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     WEIR__SAY_PERIOD, NO_WORDS},
+     WEIR__EXPECT_PERIOD, NO_WORDS},
     {"open-max", WEIR__OPTION_DURATION, AT(open_most_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     WEIR__SAY_PERIOD, NO_WORDS},
+     WEIR__EXPECT_PERIOD, NO_WORDS},
     {"growth", WEIR__OPTION_MILLI, AT(growth_milli), 1000, 100000,
      "1 .. 100, with at most three decimals", NO_WORDS},
     {"probes", WEIR__OPTION_COUNT, AT(probes), 1, CALLS_MAX, "1 .. 1000000000", NO_WORDS},
     {"probe-timeout", WEIR__OPTION_DURATION, AT(probe_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     WEIR__SAY_PERIOD, NO_WORDS},
+     WEIR__EXPECT_PERIOD, NO_WORDS},
     {"forced",
      WEIR__OPTION_ENUM,
      AT(forced),
@@ -108,10 +108,10 @@ const struct weir__option weir__bbr_options[] = {
     SHARE("memory", memory_milli),
     LOAD,
     {"window", WEIR__OPTION_DURATION, AT(window_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     WEIR__SAY_PERIOD, NO_WORDS},
+     WEIR__EXPECT_PERIOD, NO_WORDS},
     /* That of now does not count, so one would be none. */
     {"buckets", WEIR__OPTION_COUNT, AT(slots), 2, WEIR_SLOTS_MAX, "2 .. 1000", NO_WORDS},
-    {"cooling", WEIR__OPTION_DURATION, AT(cooling_ns), 0, WEIR_PERIOD_MAX_NS, WEIR__SAY_SPAN,
+    {"cooling", WEIR__OPTION_DURATION, AT(cooling_ns), 0, WEIR_PERIOD_MAX_NS, WEIR__EXPECT_SPAN,
      NO_WORDS},
     {.name = NULL},
 };
@@ -133,7 +133,7 @@ const struct weir__option weir__aimd_options[] = {
     LIMIT("max", most),
     LIMIT("initial", initial),
     {"timeout", WEIR__OPTION_DURATION, AT(target_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     WEIR__SAY_PERIOD, NO_WORDS},
+     WEIR__EXPECT_PERIOD, NO_WORDS},
     {.name = NULL},
 };
 
@@ -141,7 +141,7 @@ const struct weir__option weir__adaptive_rate_options[] = {
     {"min", WEIR__OPTION_COUNT, AT(least), 1, WEIR_COUNT_MAX, COUNTS, NO_WORDS},
     {"max", WEIR__OPTION_COUNT, AT(most), 1, WEIR_COUNT_MAX, COUNTS, NO_WORDS},
     {"target", WEIR__OPTION_DURATION, AT(target_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
-     "none or " WEIR__SAY_PERIOD, NONE},
+     "none or " WEIR__EXPECT_PERIOD, NONE},
     {"errors", WEIR__OPTION_PERCENT, AT(errors_milli), 0, 1000,
      "a share such as 10% or 2.5% (0% .. 100%)", NO_WORDS},
     {"burst", WEIR__OPTION_COUNT, AT(burst), 1, WEIR_COUNT_MAX, COUNTS, NO_WORDS},
@@ -164,7 +164,7 @@ static const struct preset {
 };
 
 /* resilience4j keeps a sum for each second. */
-static int64_t buckets_of(const struct weir_term *t)
+static int64_t default_buckets(const struct weir_term *t)
 {
     if (t->window_ns == WEIR_NONE)
         return 0;
@@ -173,7 +173,7 @@ static int64_t buckets_of(const struct weir_term *t)
     return weir__max(1, weir__min(t->window_ns / WEIR__NS_PER_S, WEIR_SLOTS_MAX));
 }
 
-static int64_t errors_of(const struct weir_term *t)
+static int64_t default_errors(const struct weir_term *t)
 {
     const bool other = t->slow_milli > 0 || t->error_count > 0;
 
@@ -181,7 +181,7 @@ static int64_t errors_of(const struct weir_term *t)
     return t->preset == WEIR_PRESET_SENTINEL && other ? WEIR_NONE : PRESETS[t->preset].errors_milli;
 }
 
-static int64_t volume_of(const struct weir_term *t)
+static int64_t default_volume(const struct weir_term *t)
 {
     const int64_t volume = PRESETS[t->preset].volume;
 
@@ -195,18 +195,18 @@ static void fill_breaker(const struct weir__option *o, struct weir_term *t)
 
     switch (o->at) {
     case AT(preset): t->preset = WEIR_PRESET_NONE; break;
-    case AT(errors_milli): t->errors_milli = errors_of(t); break;
+    case AT(errors_milli): t->errors_milli = default_errors(t); break;
     case AT(slow_milli):
         t->slow_milli = p->slow_milli;
         t->slow_ns = p->slow_ns;
         break;
     case AT(error_count): t->error_count = WEIR_NONE; break;
-    case AT(volume): t->volume = volume_of(t); break;
+    case AT(volume): t->volume = default_volume(t); break;
     case AT(window_ns):
         t->window_ns = p->window_ns;
         t->window_calls = p->window_calls;
         break;
-    case AT(slots): t->slots = buckets_of(t); break;
+    case AT(slots): t->slots = default_buckets(t); break;
     case AT(open_ns): t->open_ns = p->open_ns; break;
     case AT(open_most_ns): t->open_most_ns = weir__max(t->open_ns, p->open_most_ns); break;
     case AT(growth_milli): t->growth_milli = p->growth_milli; break;

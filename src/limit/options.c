@@ -1,9 +1,9 @@
-#include "policy/options.h"
+#include "limit/options.h"
 
 #include <string.h>
 
 #include "base/num.h"
-#include "policy/grammar.h"
+#include "limit/grammar.h"
 
 #define AT(field) offsetof(struct weir_term, field)
 #define COUNTS    "1 .. 1000000000000"
@@ -39,7 +39,7 @@ static const struct weir__option SLIDING_LOG[] = {
      AT(min_interval_ns),
      0,
      WEIR_PERIOD_MAX_NS,
-     WEIR__SAY_SPAN,
+     WEIR__EXPECT_SPAN,
      {{NULL, 0}}},
     {.name = NULL},
 };
@@ -83,7 +83,7 @@ static const struct weir__option PACER[] = {
      AT(max_wait_ns),
      0,
      WEIR_PERIOD_MAX_NS,
-     "forever or " WEIR__SAY_SPAN,
+     "forever or " WEIR__EXPECT_SPAN,
      {{"forever", WEIR_FOREVER}}},
     {.name = NULL},
 };
@@ -94,7 +94,7 @@ static const struct weir__option SMOOTH_BURSTY[] = {
      AT(max_burst_ns),
      0,
      WEIR_PERIOD_MAX_NS,
-     WEIR__SAY_SPAN,
+     WEIR__EXPECT_SPAN,
      {{NULL, 0}}},
     {.name = NULL},
 };
@@ -105,7 +105,7 @@ static const struct weir__option SMOOTH_WARMUP[] = {
      AT(warmup_ns),
      WEIR_PERIOD_MIN_NS,
      WEIR_PERIOD_MAX_NS,
-     WEIR__SAY_PERIOD,
+     WEIR__EXPECT_PERIOD,
      {{NULL, 0}}},
     {"cold",
      WEIR__OPTION_MILLI,
@@ -196,7 +196,7 @@ const struct weir__option *weir__options_of(unsigned algorithm)
     return OPTIONS[algorithm];
 }
 
-static const struct weir__option *find_in(unsigned algorithm, struct weir__slice name)
+static const struct weir__option *option_find_in(unsigned algorithm, struct weir__slice name)
 {
     for (const struct weir__option *o = OPTIONS[algorithm]; o->name; o++)
         if (weir__slice_is(name, o->name))
@@ -206,9 +206,9 @@ static const struct weir__option *find_in(unsigned algorithm, struct weir__slice
 
 const struct weir__option *weir__option_find(unsigned algorithm, struct weir__slice name)
 {
-    const struct weir__option *own = find_in(algorithm, name);
+    const struct weir__option *own = option_find_in(algorithm, name);
 
-    return own ? own : find_in(WEIR__ANY_ALGORITHM, name);
+    return own ? own : option_find_in(WEIR__ANY_ALGORITHM, name);
 }
 
 static bool is_slack(const struct weir__option *o)
@@ -248,7 +248,7 @@ void weir__option_set(const struct weir__option *o, struct weir_term *t, int64_t
         memcpy((char *)t + o->at, &wide, sizeof wide);
 }
 
-static int64_t default_of(const struct weir__option *o, const struct weir_term *t)
+static int64_t option_default(const struct weir__option *o, const struct weir_term *t)
 {
     if (o == &FIXED_WINDOW[0])
         return t->calendar == WEIR_DURATION ? WEIR_ALIGN_FIRST : WEIR_ALIGN_CLOCK;
@@ -286,7 +286,7 @@ void weir__option_fill(const struct weir__option *o, struct weir_term *t)
     else if (t->algorithm >= WEIR_FIRST_GUARD && !is_common(o))
         weir__guard_option_fill(o, t);
     else if (o->kind != WEIR__OPTION_ZONE) /* fit.c knows whether it needs one */
-        weir__option_set(o, t, default_of(o, t));
+        weir__option_set(o, t, option_default(o, t));
 }
 
 bool weir__option_is_default(const struct weir__option *o, const struct weir_term *t)

@@ -1,6 +1,6 @@
 /* The options of limits, as data: grammar, printer and completion all read this table. */
-#ifndef WEIR_POLICY_OPTIONS_H
-#define WEIR_POLICY_OPTIONS_H
+#ifndef WEIR_LIMIT_OPTIONS_H
+#define WEIR_LIMIT_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,8 +30,8 @@ enum weir__option_kind {
 #define WEIR__WORDS_MAX 5
 
 /* What a duration looks like, for messages. */
-#define WEIR__SAY_PERIOD "a duration such as 5s or 100ms (1us .. 366 days)"
-#define WEIR__SAY_SPAN   "a duration such as 5s or 100ms (at most 366 days)"
+#define WEIR__EXPECT_PERIOD "a duration such as 5s or 100ms (1us .. 366 days)"
+#define WEIR__EXPECT_SPAN   "a duration such as 5s or 100ms (at most 366 days)"
 
 struct weir__word {
     const char *text;

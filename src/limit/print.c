@@ -2,7 +2,7 @@
 #include <weir.h>
 
 #include "base/text.h"
-#include "policy/options.h"
+#include "limit/options.h"
 
 const char *weir_algorithm_name(enum weir_algorithm algorithm)
 {
@@ -138,7 +138,7 @@ static void print_amount(struct weir__out *o, const struct weir_term *t)
     }
 }
 
-static void print_term(struct weir__out *o, const struct weir_term *t)
+static void limit_print_term(struct weir__out *o, const struct weir_term *t)
 {
     const unsigned both[] = {t->algorithm, WEIR__ANY_ALGORITHM};
 
@@ -160,7 +160,7 @@ size_t weir_limit_print(const struct weir_limit *limit, char *out, size_t cap)
     for (int i = 0; i < limit->n; i++) {
         if (i > 0)
             weir__out_text(&o, " + ");
-        print_term(&o, &limit->term[i]);
+        limit_print_term(&o, &limit->term[i]);
     }
     return weir__out_end(&o);
 }

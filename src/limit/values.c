@@ -6,9 +6,9 @@
 
 #include "base/num.h"
 #include "base/text.h"
-#include "policy/grammar.h"
-#include "policy/options.h"
-#include "policy/zone.h"
+#include "limit/grammar.h"
+#include "limit/options.h"
+#include "limit/zone.h"
 
 #define DAYS_NS          (86400 * WEIR__NS_PER_S)
 #define WINDOW_CALLS_MAX INT64_C(65536)
@@ -109,7 +109,8 @@ bool weir__read_rate(struct weir__parser *p, struct weir_term *t, struct weir__s
 /* ---- Options ----------------------------------------------------------------------------------- */
 
 /* Of what kind the fault is. */
-static const char *verdict_on(const struct weir__option *x, struct weir__slice value, int error)
+static const char *value_fault_text(const struct weir__option *x, struct weir__slice value,
+                                    int error)
 {
     int64_t n;
     const bool bare = weir__parse_decimal(value, WEIR__NS_PER_S, &n) == WEIR__NUMBER_OK;
@@ -132,7 +133,7 @@ static bool bad_value(struct weir__parser *p, const struct weir__option *x,
     weir__out_text(o, x->name);
     weir__out_text(o, "=");
     weir__out_quoted(o, value);
-    weir__out_text(o, verdict_on(x, value, error));
+    weir__out_text(o, value_fault_text(x, value, error));
     weir__out_text(o, separator ? separator : x->say);
     return false;
 }
@@ -152,7 +153,7 @@ static bool read_zone(struct weir__parser *p, const struct weir__option *x, stru
 }
 
 /* 0, or the error that a number is: read wrongly, or not within its bounds. */
-static int fault(enum weir__number read, int64_t n, int64_t lo, int64_t hi)
+static int value_fault(enum weir__number read, int64_t n, int64_t lo, int64_t hi)
 {
     if (read == WEIR__NUMBER_BAD || read == WEIR__NUMBER_FINE)
         return WEIR_ESYNTAX;
@@ -169,14 +170,14 @@ static enum weir__number parse_percent(struct weir__slice s, int64_t *milli)
 }
 
 /* 50%/200ms */
-static bool read_share(struct weir__parser *p, const struct weir__option *x, struct weir_term *t,
-                       struct weir__slice value)
+static bool value_read_share(struct weir__parser *p, const struct weir__option *x,
+                             struct weir_term *t, struct weir__slice value)
 {
     struct weir__slice rest = value;
     const struct weir__slice share = weir__slice_cut(&rest, '/');
     int64_t milli = 0, ns = 0;
     enum weir__number read = parse_percent(share, &milli);
-    int error = fault(read, milli, x->lo, x->hi);
+    int error = value_fault(read, milli, x->lo, x->hi);
 
     if (!error && rest.len == 0)
         error = WEIR_ESYNTAX;
@@ -184,7 +185,7 @@ static bool read_share(struct weir__parser *p, const struct weir__option *x, str
         rest.at++;
         rest.len--;
         read = weir__parse_duration(rest, &ns);
-        error = fault(read, ns, WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS);
+        error = value_fault(read, ns, WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS);
     }
     if (error)
         return bad_value(p, x, value, error);
@@ -202,7 +203,7 @@ static bool read_window(struct weir__parser *p, const struct weir__option *x, st
     int64_t n = 0;
     const enum weir__number read =
         calls ? weir__parse_count(value, &n) : weir__parse_duration(value, &n);
-    const int error = fault(read, n, calls ? 1 : x->lo, calls ? WINDOW_CALLS_MAX : x->hi);
+    const int error = value_fault(read, n, calls ? 1 : x->lo, calls ? WINDOW_CALLS_MAX : x->hi);
 
     if (error)
         return bad_value(p, x, value, error);
@@ -237,14 +238,14 @@ bool weir__read_value(struct weir__parser *p, const struct weir__option *x, stru
     case WEIR__OPTION_DURATION: read = weir__parse_duration(value, &n); break;
     case WEIR__OPTION_MILLI: read = weir__parse_decimal(value, 1000, &n); break;
     case WEIR__OPTION_PERCENT: read = parse_percent(value, &n); break;
-    case WEIR__OPTION_SHARE: return read_share(p, x, t, value);
+    case WEIR__OPTION_SHARE: return value_read_share(p, x, t, value);
     case WEIR__OPTION_WINDOW: return read_window(p, x, t, value);
     case WEIR__OPTION_RATE: return read_rate_option(p, x, t, value);
     case WEIR__OPTION_ZONE: return read_zone(p, x, t, value);
     case WEIR__OPTION_ENUM:
     case WEIR__OPTION_FLAG: break;
     }
-    error = fault(read, n, x->lo, x->hi);
+    error = value_fault(read, n, x->lo, x->hi);
     if (error)
         return bad_value(p, x, value, error);
     weir__option_set(x, t, n);

@@ -4,7 +4,7 @@
  * The file is the system's, but its name is the user's, and either may be damaged: every length is
  * checked against the bytes that are there, and a name may not climb out of the directory.
  */
-#include "policy/zone.h"
+#include "limit/zone.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,30 +12,30 @@
 
 #include <weir.h>
 
-#include "policy/calendar.h"
+#include "limit/calendar.h"
 
 #define ZONE_DIR       "/usr/share/zoneinfo/"
 #define FILE_MAX_BYTES 65536
 #define CHANGES_MAX    4096
 
 /* One half of a POSIX rule: on the week-th weekday of a month, at a time of day. */
-struct when {
+struct zone_when {
     int kind; /* 'M', 'J' (1..365, February 29 never counted) or '0' (0..365) */
     int month, week, day;
     int64_t time_s;
 };
 
-struct rule {
+struct zone_rule {
     bool seasons; /* else `standard` all year */
     int64_t standard, summer;
-    struct when to_summer, to_standard;
+    struct zone_when to_summer, to_standard;
 };
 
 struct weir__zone {
     int64_t first_offset;
-    struct rule rule;
+    struct zone_rule rule;
     int n;
-    struct change {
+    struct zone_change {
         int64_t at_s, offset;
     } change[];
 };
@@ -43,12 +43,12 @@ struct weir__zone {
 /* ---- The POSIX rule: CET-1CEST,M3.5.0,M10.5.0/3 ------------------------------------------------
  */
 
-struct text {
+struct zone_text {
     const char *at;
     bool bad;
 };
 
-static int64_t read_number(struct text *t, int64_t most)
+static int64_t zone_read_number(struct zone_text *t, int64_t most)
 {
     int64_t n = 0;
     int digits = 0;
@@ -59,7 +59,7 @@ static int64_t read_number(struct text *t, int64_t most)
     return n;
 }
 
-static bool skip(struct text *t, char c)
+static bool zone_skip(struct zone_text *t, char c)
 {
     if (*t->at != c)
         return false;
@@ -67,72 +67,72 @@ static bool skip(struct text *t, char c)
     return true;
 }
 
-static int64_t read_time(struct text *t)
+static int64_t zone_read_time(struct zone_text *t)
 {
-    const bool minus = skip(t, '-');
+    const bool minus = zone_skip(t, '-');
     int64_t s;
 
-    (void)skip(t, '+');
-    s = read_number(t, 167) * 3600;
+    (void)zone_skip(t, '+');
+    s = zone_read_number(t, 167) * 3600;
 
-    if (skip(t, ':'))
-        s += read_number(t, 59) * 60;
-    if (skip(t, ':'))
-        s += read_number(t, 59);
+    if (zone_skip(t, ':'))
+        s += zone_read_number(t, 59) * 60;
+    if (zone_skip(t, ':'))
+        s += zone_read_number(t, 59);
     return minus ? -s : s;
 }
 
-static void skip_name(struct text *t)
+static void zone_skip_name(struct zone_text *t)
 {
     const char *start = t->at;
-    const bool quoted = skip(t, '<');
+    const bool quoted = zone_skip(t, '<');
 
     while (*t->at && (quoted ? *t->at != '>' : !strchr("+-,0123456789", *t->at)))
         t->at++;
     if (quoted)
-        t->bad = t->bad || !skip(t, '>');
+        t->bad = t->bad || !zone_skip(t, '>');
     t->bad = t->bad || t->at == start;
 }
 
-static struct when read_when(struct text *t)
+static struct zone_when zone_read_when(struct zone_text *t)
 {
-    struct when w = {.kind = '0', .time_s = 7200};
+    struct zone_when w = {.kind = '0', .time_s = 7200};
 
-    t->bad = t->bad || !skip(t, ',');
-    if (skip(t, 'M')) {
+    t->bad = t->bad || !zone_skip(t, ',');
+    if (zone_skip(t, 'M')) {
         w.kind = 'M';
-        w.month = (int)read_number(t, 12);
-        t->bad = t->bad || !skip(t, '.');
-        w.week = (int)read_number(t, 5);
-        t->bad = t->bad || !skip(t, '.') || w.month == 0 || w.week == 0;
-        w.day = (int)read_number(t, 6);
+        w.month = (int)zone_read_number(t, 12);
+        t->bad = t->bad || !zone_skip(t, '.');
+        w.week = (int)zone_read_number(t, 5);
+        t->bad = t->bad || !zone_skip(t, '.') || w.month == 0 || w.week == 0;
+        w.day = (int)zone_read_number(t, 6);
     } else {
-        w.kind = skip(t, 'J') ? 'J' : '0';
-        w.day = (int)read_number(t, 365);
+        w.kind = zone_skip(t, 'J') ? 'J' : '0';
+        w.day = (int)zone_read_number(t, 365);
     }
-    if (skip(t, '/'))
-        w.time_s = read_time(t);
+    if (zone_skip(t, '/'))
+        w.time_s = zone_read_time(t);
     return w;
 }
 
-static bool read_rule(struct rule *r, const char *line)
+static bool zone_read_rule(struct zone_rule *r, const char *line)
 {
-    struct text t = {line, false};
+    struct zone_text t = {line, false};
 
-    skip_name(&t);
-    r->standard = -read_time(&t);
+    zone_skip_name(&t);
+    r->standard = -zone_read_time(&t);
     if (*t.at == '\0')
         return !t.bad;
-    skip_name(&t);
-    r->summer = *t.at == ',' ? r->standard + 3600 : -read_time(&t);
-    r->to_summer = read_when(&t);
-    r->to_standard = read_when(&t);
+    zone_skip_name(&t);
+    r->summer = *t.at == ',' ? r->standard + 3600 : -zone_read_time(&t);
+    r->to_summer = zone_read_when(&t);
+    r->to_standard = zone_read_when(&t);
     r->seasons = true;
     return !t.bad && *t.at == '\0';
 }
 
 /* Seconds since the epoch, on the local clock before the change. */
-static int64_t local_time_of(const struct when *w, int64_t year)
+static int64_t local_time_of(const struct zone_when *w, int64_t year)
 {
     const int64_t first = weir__days_of(year, 1, 1);
     const bool leap = weir__days_of(year + 1, 1, 1) - first == 366;
@@ -154,11 +154,11 @@ static int64_t local_time_of(const struct when *w, int64_t year)
 }
 
 /* The k-th change of a year, in the order of the rule: to summer, to standard. */
-static struct change change_of_year(const struct rule *r, int64_t year, int k)
+static struct zone_change change_of_year(const struct zone_rule *r, int64_t year, int k)
 {
     if (k == 0)
-        return (struct change){local_time_of(&r->to_summer, year) - r->standard, r->summer};
-    return (struct change){local_time_of(&r->to_standard, year) - r->summer, r->standard};
+        return (struct zone_change){local_time_of(&r->to_summer, year) - r->standard, r->summer};
+    return (struct zone_change){local_time_of(&r->to_standard, year) - r->summer, r->standard};
 }
 
 static int64_t year_of(int64_t at_s)
@@ -167,14 +167,14 @@ static int64_t year_of(int64_t at_s)
 }
 
 /* The last change at or before at_s (which = -1), or the first after it (which = 1). */
-static struct change nearest_by_rule(const struct rule *r, int64_t at_s, int which)
+static struct zone_change nearest_by_rule(const struct zone_rule *r, int64_t at_s, int which)
 {
     const int64_t year = year_of(at_s);
-    struct change best = {which < 0 ? INT64_MIN : INT64_MAX, r->standard};
+    struct zone_change best = {which < 0 ? INT64_MIN : INT64_MAX, r->standard};
 
     for (int64_t y = year - 1; y <= year + 1; y++) {
         for (int k = 0; k < 2; k++) {
-            const struct change c = change_of_year(r, y, k);
+            const struct zone_change c = change_of_year(r, y, k);
 
             if (which < 0 ? c.at_s <= at_s && c.at_s > best.at_s
                           : c.at_s > at_s && c.at_s < best.at_s)
@@ -187,7 +187,7 @@ static struct change nearest_by_rule(const struct rule *r, int64_t at_s, int whi
 /* ---- The file ----------------------------------------------------------------------------------
  */
 
-struct bytes {
+struct zone_bytes {
     const unsigned char *at;
     size_t len;
 };
@@ -201,11 +201,11 @@ static int64_t big_endian(const unsigned char *at, int bytes)
     return (int64_t)n;
 }
 
-struct counts {
+struct zone_counts {
     size_t utc, wall, leap, time, type, chars;
 };
 
-static bool read_header(struct bytes b, struct counts *c)
+static bool zone_read_header(struct zone_bytes b, struct zone_counts *c)
 {
     size_t *const field[] = {&c->utc, &c->wall, &c->leap, &c->time, &c->type, &c->chars};
 
@@ -221,12 +221,12 @@ static bool read_header(struct bytes b, struct counts *c)
     return true;
 }
 
-static size_t body_bytes(const struct counts *c, size_t time)
+static size_t body_bytes(const struct zone_counts *c, size_t time)
 {
     return c->time * (time + 1) + c->type * 6 + c->chars + c->leap * (time + 4) + c->wall + c->utc;
 }
 
-static bool drop(struct bytes *b, size_t n)
+static bool zone_skip_bytes(struct zone_bytes *b, size_t n)
 {
     if (b->len < n)
         return false;
@@ -235,7 +235,7 @@ static bool drop(struct bytes *b, size_t n)
     return true;
 }
 
-static bool read_body(struct weir__zone *z, struct bytes b, const struct counts *c)
+static bool zone_read_body(struct weir__zone *z, struct zone_bytes b, const struct zone_counts *c)
 {
     const unsigned char *times = b.at, *kinds = times + c->time * 8, *types = kinds + c->time;
 
@@ -243,8 +243,8 @@ static bool read_body(struct weir__zone *z, struct bytes b, const struct counts 
     for (size_t i = 0; i < c->time; i++) {
         if (kinds[i] >= c->type)
             return false;
-        z->change[z->n] = (struct change){.at_s = big_endian(times + 8 * i, 8),
-                                          .offset = big_endian(types + 6 * kinds[i], 4)};
+        z->change[z->n] = (struct zone_change){.at_s = big_endian(times + 8 * i, 8),
+                                               .offset = big_endian(types + 6 * kinds[i], 4)};
         if (z->n > 0 && z->change[z->n].at_s <= z->change[z->n - 1].at_s)
             return false; /* calendar.c walks from change to change: they must rise */
         z->n++;
@@ -252,7 +252,7 @@ static bool read_body(struct weir__zone *z, struct bytes b, const struct counts 
     return true;
 }
 
-static bool read_footer(struct weir__zone *z, struct bytes b)
+static bool zone_read_footer(struct weir__zone *z, struct zone_bytes b)
 {
     char line[128];
     const unsigned char *end;
@@ -264,23 +264,25 @@ static bool read_footer(struct weir__zone *z, struct bytes b)
     memcpy(line, b.at + 1, (size_t)(end - b.at - 1));
     line[end - b.at - 1] = '\0';
     z->rule.standard = z->n > 0 ? z->change[z->n - 1].offset : z->first_offset;
-    return line[0] == '\0' || read_rule(&z->rule, line);
+    return line[0] == '\0' || zone_read_rule(&z->rule, line);
 }
 
-static int parse(struct weir__zone **zone, struct bytes b)
+static int zone_parse(struct weir__zone **zone, struct zone_bytes b)
 {
-    struct counts c;
+    struct zone_counts c;
     struct weir__zone *z;
 
-    if (!read_header(b, &c) || !drop(&b, 44 + body_bytes(&c, 4)))
+    if (!zone_read_header(b, &c) || !zone_skip_bytes(&b, 44 + body_bytes(&c, 4)))
         return WEIR_ENOZONE; /* the old part, in 32 bits, is passed over */
-    if (!read_header(b, &c) || !drop(&b, 44) || c.time > CHANGES_MAX || c.type == 0 || c.leap > 0 ||
+    if (!zone_read_header(b, &c) || !zone_skip_bytes(&b, 44) || c.time > CHANGES_MAX ||
+        c.type == 0 || c.leap > 0 ||
         b.len < body_bytes(&c, 8)) /* zones that count leap seconds are not UTC's */
         return WEIR_ENOZONE;
     z = calloc(1, sizeof *z + c.time * sizeof z->change[0]);
     if (!z)
         return WEIR_ENOMEM;
-    if (!read_body(z, b, &c) || !drop(&b, body_bytes(&c, 8)) || !read_footer(z, b)) {
+    if (!zone_read_body(z, b, &c) || !zone_skip_bytes(&b, body_bytes(&c, 8)) ||
+        !zone_read_footer(z, b)) {
         free(z);
         return WEIR_ENOZONE;
     }
@@ -312,7 +314,7 @@ int weir__zone_load(struct weir__zone **zone, const char *name)
         return WEIR_ENOZONE;
     len = fread(bytes, 1, sizeof bytes, f);
     (void)fclose(f);
-    return parse(zone, (struct bytes){bytes, len});
+    return zone_parse(zone, (struct zone_bytes){bytes, len});
 }
 
 void weir__zone_free(struct weir__zone *zone)

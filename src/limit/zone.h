@@ -3,8 +3,8 @@
  * libc can answer this only for one zone at a time and only through a global; a daemon with limits
  * in several zones needs its own reader.
  */
-#ifndef WEIR_POLICY_ZONE_H
-#define WEIR_POLICY_ZONE_H
+#ifndef WEIR_LIMIT_ZONE_H
+#define WEIR_LIMIT_ZONE_H
 
 #include <stdint.h>
 

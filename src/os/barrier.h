@@ -1,7 +1,7 @@
 /* A memory barrier that one thread imposes on all others of its process, so that they need none.
  * Linux has membarrier(2); barrier_none.c is for where nothing of the kind is known. */
-#ifndef WEIR_ENGINE_BARRIER_H
-#define WEIR_ENGINE_BARRIER_H
+#ifndef WEIR_OS_BARRIER_H
+#define WEIR_OS_BARRIER_H
 
 #include <stdbool.h>
 

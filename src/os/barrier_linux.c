@@ -1,4 +1,4 @@
-#include "engine/barrier.h"
+#include "os/barrier.h"
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>

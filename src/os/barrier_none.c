@@ -1,5 +1,5 @@
 /* No way to impose a barrier on others: each thread has its own. */
-#include "engine/barrier.h"
+#include "os/barrier.h"
 
 bool weir__barrier_known(void)
 {

@@ -11,7 +11,7 @@
  *
  * which is no earlier than anything handed out before, and no later than anything after.
  */
-#include "engine/clock.h"
+#include "os/clock.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -37,27 +37,27 @@ static _Atomic int64_t tend_at_ns;    /* without a line: when to look after it *
 static _Atomic int64_t tender;        /* who does: a process, or 0 */
 
 /* The tender's own. */
-static struct weir__sample last;
+static struct weir__tick_sample last;
 static enum { NEW, NO_COUNTER, COUNTER } kind;
 
 /* ---- The system's clocks ------------------------------------------------------------------- */
 
-static int64_t ns_of(struct timespec t)
+static int64_t clock_timespec_ns(struct timespec t)
 {
     return (int64_t)t.tv_sec * WEIR__NS_PER_S + t.tv_nsec;
 }
 
-static int64_t read_clock(clockid_t id)
+static int64_t clock_read(clockid_t id)
 {
     struct timespec t = {0};
 
     (void)clock_gettime(id, &t);
-    return ns_of(t);
+    return clock_timespec_ns(t);
 }
 
-static int64_t read_source(void)
+static int64_t clock_read_source(void)
 {
-    return read_clock((clockid_t)atomic_load_explicit(&source, memory_order_relaxed));
+    return clock_read((clockid_t)atomic_load_explicit(&source, memory_order_relaxed));
 }
 
 /* How far the wall clock is ahead of our source: of a few readings, the one that took least. */
@@ -66,9 +66,9 @@ static int64_t wall_ahead_of_source(void)
     int64_t ahead = 0, least = INT64_MAX;
 
     for (int i = 0; i < TRIES; i++) {
-        const int64_t before = read_source();
-        const int64_t wall = read_clock(CLOCK_REALTIME);
-        const int64_t took = read_source() - before;
+        const int64_t before = clock_read_source();
+        const int64_t wall = clock_read(CLOCK_REALTIME);
+        const int64_t took = clock_read_source() - before;
 
         if (took < least) {
             least = took;
@@ -79,7 +79,7 @@ static int64_t wall_ahead_of_source(void)
 }
 
 /* Sets the clock; if several do, one of them has. */
-static int64_t set(void)
+static int64_t clock_set(void)
 {
     struct timespec t;
     int64_t mine, others = 0;
@@ -95,12 +95,12 @@ int64_t weir__clock_offset(void)
 {
     const int64_t offset = atomic_load_explicit(&offset_ns, memory_order_acquire);
 
-    return offset != 0 ? offset : set();
+    return offset != 0 ? offset : clock_set();
 }
 
-static int64_t true_now(void)
+static int64_t clock_true_now(void)
 {
-    return weir__clock_offset() + read_source();
+    return weir__clock_offset() + clock_read_source();
 }
 
 int64_t weir__clock_wall(int64_t now_ns)
@@ -119,26 +119,26 @@ static void follow_wall(void)
         atomic_store_explicit(&wall_ahead_ns, ahead, memory_order_relaxed);
 }
 
-static struct weir__sample sample(void)
+static struct weir__tick_sample clock_sample(void)
 {
-    struct weir__sample best = {.width = UINT64_MAX};
+    struct weir__tick_sample best = {.width = UINT64_MAX};
 
     for (int i = 0; i < TRIES; i++) {
         const uint64_t before = weir__ticks();
-        const int64_t ns = true_now();
+        const int64_t ns = clock_true_now();
         const uint64_t width = weir__ticks() - before;
 
         if (width < best.width)
-            best = (struct weir__sample){before + width / 2, width, ns};
+            best = (struct weir__tick_sample){before + width / 2, width, ns};
     }
     return best;
 }
 
 /* ---- The line in its two places ------------------------------------------------------------ */
 
-static struct weir__line load_line(const struct weir__clock_line *l)
+static struct weir__tick_line clock_load_line(const struct weir__clock_line *l)
 {
-    return (struct weir__line){
+    return (struct weir__tick_line){
         .from = atomic_load_explicit(&l->from, memory_order_acquire),
         .span = atomic_load_explicit(&l->span, memory_order_acquire),
         .rate = atomic_load_explicit(&l->rate, memory_order_acquire),
@@ -147,7 +147,7 @@ static struct weir__line load_line(const struct weir__clock_line *l)
     };
 }
 
-static void store_line(struct weir__clock_line *to, const struct weir__line *l)
+static void clock_store_line(struct weir__clock_line *to, const struct weir__tick_line *l)
 {
     atomic_store_explicit(&to->from, l->from, memory_order_release);
     atomic_store_explicit(&to->span, l->span, memory_order_release);
@@ -157,36 +157,36 @@ static void store_line(struct weir__clock_line *to, const struct weir__line *l)
 }
 
 /* The line that serves, and whose turn it is. */
-static struct weir__line read_line(uint64_t *turn)
+static struct weir__tick_line clock_read_line(uint64_t *turn)
 {
     for (;;) {
-        struct weir__line l;
+        struct weir__tick_line l;
 
         *turn = atomic_load_explicit(&weir__clock.turn, memory_order_acquire);
-        l = load_line(*turn % 2 == 0 ? &weir__clock.line : &spare);
+        l = clock_load_line(*turn % 2 == 0 ? &weir__clock.line : &spare);
         if (atomic_load_explicit(&weir__clock.turn, memory_order_relaxed) == *turn)
             return l;
     }
 }
 
 /* The tender only. An odd turn was left by one who did not live to end it: the spare is whole. */
-static void show_line(const struct weir__line *l)
+static void clock_publish_line(const struct weir__tick_line *l)
 {
     uint64_t turn;
-    const struct weir__line old = read_line(&turn);
+    const struct weir__tick_line old = clock_read_line(&turn);
 
     if (turn % 2 == 0) {
-        store_line(&spare, &old);
+        clock_store_line(&spare, &old);
         atomic_store_explicit(&weir__clock.turn, ++turn, memory_order_release);
     }
-    store_line(&weir__clock.line, l);
+    clock_store_line(&weir__clock.line, l);
     atomic_store_explicit(&weir__clock.turn, turn + 1, memory_order_release);
 }
 
 /* ---- Looking after it ---------------------------------------------------------------------- */
 
 /* False if another does it. One of another process is the thread that did when we were forked. */
-static bool try_tend(void)
+static bool clock_try_tend(void)
 {
     const int64_t self = getpid();
     int64_t holder = 0;
@@ -199,90 +199,90 @@ static bool try_tend(void)
                                                    memory_order_relaxed);
 }
 
-static void end_tend(void)
+static void clock_end_tend(void)
 {
     atomic_store_explicit(&tender, 0, memory_order_release);
 }
 
-static void tend_in(int64_t now_ns, int64_t ns)
+static void clock_tend_in(int64_t now_ns, int64_t ns)
 {
     atomic_store_explicit(&tend_at_ns, now_ns + ns, memory_order_relaxed);
 }
 
-static void draw(const struct weir__line *l)
+static void clock_draw(const struct weir__tick_line *l)
 {
     const bool had = l->span > 0;
-    const struct weir__sample now = sample();
-    const struct weir__line next =
-        had ? weir__line_next(l, &last, &now) : weir__line_first(l, &last, &now);
+    const struct weir__tick_sample now = clock_sample();
+    const struct weir__tick_line next =
+        had ? weir__tick_line_next(l, &last, &now) : weir__tick_line_first(l, &last, &now);
 
     if (!had && next.span == 0) { /* the longer it is since the last sample, the surer */
-        tend_in(now.ns, AGAIN_NS);
+        clock_tend_in(now.ns, AGAIN_NS);
         return;
     }
-    show_line(&next);
+    clock_publish_line(&next);
     last = now;
-    tend_in(now.ns, CALIBRATE_NS); /* if there is no line */
+    clock_tend_in(now.ns, CALIBRATE_NS); /* if there is no line */
 }
 
-static void begin(int64_t now_ns)
+static void clock_begin(int64_t now_ns)
 {
     kind = weir__ticks_usable() ? COUNTER : NO_COUNTER;
-    last = sample();
-    tend_in(now_ns, kind == COUNTER ? CALIBRATE_NS : TEND_NS);
+    last = clock_sample();
+    clock_tend_in(now_ns, kind == COUNTER ? CALIBRATE_NS : TEND_NS);
 }
 
 /* The caller is the tender. */
-static void tend(int64_t now_ns)
+static void clock_tend(int64_t now_ns)
 {
     uint64_t turn;
-    const struct weir__line l = read_line(&turn);
+    const struct weir__tick_line l = clock_read_line(&turn);
 
     switch (kind) {
-    case NEW: begin(now_ns); break;
-    case NO_COUNTER: tend_in(now_ns, TEND_NS); break;
-    case COUNTER: draw(&l); break;
+    case NEW: clock_begin(now_ns); break;
+    case NO_COUNTER: clock_tend_in(now_ns, TEND_NS); break;
+    case COUNTER: clock_draw(&l); break;
     }
     follow_wall();
 }
 
 /* ---- Reading it slowly --------------------------------------------------------------------- */
 
-static bool is_turn(uint64_t turn)
+static bool clock_is_turn(uint64_t turn)
 {
     return atomic_load_explicit(&weir__clock.turn, memory_order_acquire) == turn;
 }
 
-static bool tended(int64_t now_ns)
+static bool clock_tended(int64_t now_ns)
 {
     return now_ns < atomic_load_explicit(&tend_at_ns, memory_order_relaxed);
 }
 
 /* The true time, while no line serves: that of this turn, for whoever draws a line begins it a
  * little ahead of the truth of then. False: look again. */
-static bool read_without(const struct weir__line *none, uint64_t turn, int64_t *now_ns)
+static bool clock_read_without(const struct weir__tick_line *none, uint64_t turn, int64_t *now_ns)
 {
-    *now_ns = true_now();
-    if (!tended(*now_ns) && try_tend()) {
-        if (is_turn(turn))
-            tend(*now_ns);
-        end_tend();
+    *now_ns = clock_true_now();
+    if (!clock_tended(*now_ns) && clock_try_tend()) {
+        if (clock_is_turn(turn))
+            clock_tend(*now_ns);
+        clock_end_tend();
     }
     *now_ns = weir__max(none->ns, *now_ns);
-    return is_turn(turn);
+    return clock_is_turn(turn);
 }
 
 /* The line has ended. False: there is another. */
-static bool read_beyond(const struct weir__line *l, uint64_t turn, int64_t *now_ns)
+static bool clock_read_beyond(const struct weir__tick_line *l, uint64_t turn, int64_t *now_ns)
 {
-    *now_ns = true_now();
-    if (!try_tend()) {
-        *now_ns = weir__max(weir__line_end(l), *now_ns - WEIR__LINE_STRAY_NS);
+    *now_ns = clock_true_now();
+    if (!clock_try_tend()) {
+        *now_ns = weir__max(weir__tick_line_end(l), *now_ns - WEIR__TICK_LINE_STRAY_NS);
         return true;
     }
-    if (is_turn(turn))
-        tend(*now_ns);
-    end_tend();
+    if (clock_is_turn(turn))
+        clock_tend(*now_ns);
+    clock_end_tend();
     return false;
 }
 
@@ -290,15 +290,15 @@ int64_t weir__clock_now_slowly(void)
 {
     for (;;) {
         uint64_t turn;
-        const struct weir__line l = read_line(&turn);
+        const struct weir__tick_line l = clock_read_line(&turn);
         const uint64_t on = weir__ticks() - l.from;
         int64_t now;
 
         if (on < l.span)
-            return weir__line_at(l.ns, l.rate, on);
+            return weir__tick_line_at(l.ns, l.rate, on);
         if (l.span > 0 && l.from - weir__ticks() < SKEW_TICKS)
             return l.ns; /* a processor that is a little behind the one that drew the line */
-        if (l.span > 0 ? read_beyond(&l, turn, &now) : read_without(&l, turn, &now))
+        if (l.span > 0 ? clock_read_beyond(&l, turn, &now) : clock_read_without(&l, turn, &now))
             return now;
     }
 }

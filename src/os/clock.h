@@ -18,16 +18,16 @@
  *   (4) It survives fork(): the child goes on with the same time, whatever the parent's threads
  *       were doing.
  */
-#ifndef WEIR_ENGINE_CLOCK_H
-#define WEIR_ENGINE_CLOCK_H
+#ifndef WEIR_OS_CLOCK_H
+#define WEIR_OS_CLOCK_H
 
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/line.h"
-#include "engine/ticks.h"
+#include "os/tick_line.h"
+#include "os/ticks.h"
 
 /* The line that serves. `turn` is odd while it is being replaced. */
 struct weir__clock {
@@ -56,7 +56,7 @@ static inline bool weir__clock_try(int64_t *now_ns)
     const uint64_t again = atomic_load_explicit(&weir__clock.turn, memory_order_relaxed);
     const uint64_t on = weir__ticks() - from;
 
-    *now_ns = weir__line_at(ns, rate, on);
+    *now_ns = weir__tick_line_at(ns, rate, on);
     return on < span && again == (turn & ~UINT64_C(1)); /* which no odd turn is */
 }
 

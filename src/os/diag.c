@@ -1,4 +1,4 @@
-#include "engine/diag.h"
+#include "os/diag.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Errors with a sentence. */
-#ifndef WEIR_ENGINE_DIAG_H
-#define WEIR_ENGINE_DIAG_H
+#ifndef WEIR_OS_DIAG_H
+#define WEIR_OS_DIAG_H
 
 #include <weir.h>
 

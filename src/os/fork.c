@@ -1,11 +1,11 @@
-#include "engine/fork.h"
+#include "os/fork.h"
 
 #include <pthread.h>
 #include <sched.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static int stuck(struct weir__seat *s, struct weir__lock *l, uint32_t holder, unsigned looks)
+static int fork_stuck(struct weir__owner *s, struct weir__lock *l, uint32_t holder, unsigned looks)
 {
     (void)looks;
     if (holder != s->number)
@@ -15,19 +15,19 @@ static int stuck(struct weir__seat *s, struct weir__lock *l, uint32_t holder, un
     return 0;
 }
 
-struct weir__seat weir__seat_here = {.number = 1, .stuck = stuck};
+struct weir__owner weir__owner_process = {.number = 1, .stuck = fork_stuck};
 
-static void child_begins(void)
+static void fork_child_begins(void)
 {
-    weir__seat_here.number++;
+    weir__owner_process.number++;
 }
 
-static void prepare(void)
+static void fork_register(void)
 {
-    (void)pthread_atfork(NULL, NULL, child_begins);
+    (void)pthread_atfork(NULL, NULL, fork_child_begins);
 }
 
 void weir__fork_prepare(void)
 {
-    (void)pthread_once(&once, prepare);
+    (void)pthread_once(&once, fork_register);
 }

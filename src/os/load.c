@@ -4,7 +4,7 @@
  * busy second does not look like an overload and sixteen do: 1 - 0.95^32 is more than 80%. kratos cuts the fraction off at each step,
  * and a processor that is always busy comes to 981 thousandths; here nothing is cut that shows.
  */
-#include "engine/sampler.h"
+#include "os/load.h"
 
 #include <signal.h>
 #include <time.h>
@@ -42,21 +42,23 @@ int64_t weir__usage_between(const struct weir__reading *before, const struct wei
 
 /* ---- What is shown ----------------------------------------------------------------------------- */
 
-static int64_t either(int64_t injected, int64_t sampled)
+static int64_t load_either(int64_t injected, int64_t sampled)
 {
     return injected != WEIR_NONE ? injected : sampled;
 }
 
 /* The caller holds the lock. */
-static void show_locked(struct weir__sampler *s)
+static void load_show_locked(struct weir__load *s)
 {
     const struct weir_signals *i = &s->injected, *d = &s->sampled;
 
-    atomic_store_explicit(&s->shown[0], either(i->cpu_milli, d->cpu_milli), memory_order_relaxed);
-    atomic_store_explicit(&s->shown[1], either(i->memory_milli, d->memory_milli),
+    atomic_store_explicit(&s->shown[0], load_either(i->cpu_milli, d->cpu_milli),
                           memory_order_relaxed);
-    atomic_store_explicit(&s->shown[2], either(i->load_milli, d->load_milli), memory_order_relaxed);
-    atomic_store_explicit(&s->shown[3], either(i->pressure_milli, d->pressure_milli),
+    atomic_store_explicit(&s->shown[1], load_either(i->memory_milli, d->memory_milli),
+                          memory_order_relaxed);
+    atomic_store_explicit(&s->shown[2], load_either(i->load_milli, d->load_milli),
+                          memory_order_relaxed);
+    atomic_store_explicit(&s->shown[3], load_either(i->pressure_milli, d->pressure_milli),
                           memory_order_relaxed);
 }
 
@@ -66,20 +68,20 @@ static bool all_injected(const struct weir_signals *i)
            i->load_milli != WEIR_NONE && i->pressure_milli != WEIR_NONE;
 }
 
-static void learn(struct weir__sampler *s, const struct weir__reading *r, int64_t cpu_milli)
+static void load_update(struct weir__load *s, const struct weir__reading *r, int64_t cpu_milli)
 {
     (void)pthread_mutex_lock(&s->lock);
     s->sampled = (struct weir_signals){.cpu_milli = cpu_milli,
                                        .memory_milli = r->memory_milli,
                                        .load_milli = r->load_milli,
                                        .pressure_milli = r->pressure_milli};
-    show_locked(s);
+    load_show_locked(s);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- The thread -------------------------------------------------------------------------------- */
 
-static int64_t monotonic_ns(void)
+static int64_t load_monotonic_ns(void)
 {
     struct timespec t = {0};
 
@@ -90,32 +92,32 @@ static int64_t monotonic_ns(void)
 /* A sample that comes late stands for as many as were missed. */
 static int64_t steps_in(int64_t elapsed_ns)
 {
-    return weir__max(1, (elapsed_ns + WEIR__SAMPLE_NS / 2) / WEIR__SAMPLE_NS);
+    return weir__max(1, (elapsed_ns + WEIR__LOAD_SAMPLE_NS / 2) / WEIR__LOAD_SAMPLE_NS);
 }
 
-static void *sample(void *arg)
+static void *load_sample_loop(void *arg)
 {
-    struct weir__sampler *s = arg;
+    struct weir__load *s = arg;
     struct weir__gauge gauge;
     struct weir__reading before, now;
     struct weir__mean cpu = {0};
-    int64_t before_ns = monotonic_ns(), shown = WEIR_NONE;
+    int64_t before_ns = load_monotonic_ns(), shown = WEIR_NONE;
 
     weir__gauge_find(&gauge, NULL, NULL);
     weir__gauge_read(&gauge, &before);
-    learn(s, &before, shown);
+    load_update(s, &before, shown);
     while (!atomic_load(&s->stop)) {
         int64_t now_ns, share;
 
-        (void)weir__bell_await(&s->bell, WEIR__SAMPLE_NS);
-        now_ns = monotonic_ns();
+        (void)weir__wakeup_wait(&s->wakeup, WEIR__LOAD_SAMPLE_NS);
+        now_ns = load_monotonic_ns();
         weir__gauge_read(&gauge, &now);
         share = weir__usage_between(&before, &now, now_ns - before_ns);
         if (share != WEIR_NONE) {
             weir__mean_add(&cpu, share, steps_in(now_ns - before_ns));
             shown = weir__mean_milli(&cpu);
         }
-        learn(s, &now, shown);
+        load_update(s, &now, shown);
         before = now;
         before_ns = now_ns;
     }
@@ -123,7 +125,7 @@ static void *sample(void *arg)
 }
 
 /* The program's signals are not for this thread. The caller holds the lock. */
-static int start_locked(struct weir__sampler *s)
+static int load_start_locked(struct weir__load *s)
 {
     sigset_t all, old;
     int error;
@@ -135,7 +137,7 @@ static int start_locked(struct weir__sampler *s)
     atomic_store(&s->stop, false);
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&s->thread, NULL, sample, s);
+    error = pthread_create(&s->thread, NULL, load_sample_loop, s);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     s->running = error == 0;
     atomic_store(&s->missing, false); /* one that cannot be started is not tried at each decision */
@@ -146,48 +148,48 @@ static int start_locked(struct weir__sampler *s)
 
 static const struct weir_signals NOTHING = {WEIR_NONE, WEIR_NONE, WEIR_NONE, WEIR_NONE};
 
-void weir__sampler_init(struct weir__sampler *s)
+void weir__load_init(struct weir__load *s)
 {
-    *s = (struct weir__sampler){.injected = NOTHING, .sampled = NOTHING};
+    *s = (struct weir__load){.injected = NOTHING, .sampled = NOTHING};
     (void)pthread_mutex_init(&s->lock, NULL);
-    show_locked(s);
+    load_show_locked(s);
 }
 
-int weir__sampler_want(struct weir__sampler *s)
+int weir__load_want(struct weir__load *s)
 {
     int error;
 
     (void)pthread_mutex_lock(&s->lock);
     s->wanted = true;
-    error = start_locked(s);
+    error = load_start_locked(s);
     (void)pthread_mutex_unlock(&s->lock);
     return error;
 }
 
-int weir__sampler_inject(struct weir__sampler *s, const struct weir_signals *signals)
+int weir__load_inject(struct weir__load *s, const struct weir_signals *signals)
 {
     int error;
 
     (void)pthread_mutex_lock(&s->lock);
     s->injected = *signals;
-    show_locked(s);
-    error = start_locked(s);
+    load_show_locked(s);
+    error = load_start_locked(s);
     (void)pthread_mutex_unlock(&s->lock);
     return error;
 }
 
-void weir__sampler_forked(struct weir__sampler *s)
+void weir__load_forked(struct weir__load *s)
 {
     (void)pthread_mutex_init(&s->lock, NULL);
     s->running = false;
     atomic_store(&s->missing, s->wanted && !all_injected(&s->injected));
 }
 
-void weir__sampler_close(struct weir__sampler *s)
+void weir__load_close(struct weir__load *s)
 {
     if (s->running) {
         atomic_store(&s->stop, true);
-        weir__bell_ring(&s->bell);
+        weir__wakeup_signal(&s->wakeup);
         (void)pthread_join(s->thread, NULL);
     }
     (void)pthread_mutex_destroy(&s->lock);

@@ -13,8 +13,8 @@
  *       child has none; it gets its own when a guard asks again, and until then goes on with the last
  *       numbers.
  */
-#ifndef WEIR_ENGINE_SAMPLER_H
-#define WEIR_ENGINE_SAMPLER_H
+#ifndef WEIR_OS_LOAD_H
+#define WEIR_OS_LOAD_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,9 +24,9 @@
 #include <weir.h>
 
 #include "base/num.h"
-#include "engine/bell.h"
+#include "os/wakeup.h"
 
-#define WEIR__SAMPLE_NS (500 * WEIR__NS_PER_MS)
+#define WEIR__LOAD_SAMPLE_NS (500 * WEIR__NS_PER_MS)
 
 /* ---- Gauges ------------------------------------------------------------------------------------ */
 
@@ -76,31 +76,31 @@ int64_t weir__usage_between(const struct weir__reading *before, const struct wei
 
 /* ---- The sampler ------------------------------------------------------------------------------- */
 
-struct weir__sampler {
+struct weir__load {
     pthread_mutex_t lock; /* of all below but what is shown */
     bool wanted;          /* a guard has asked              */
     bool running;
     _Atomic bool missing; /* it ran in the parent of this process */
     _Atomic bool stop;
     pthread_t thread;
-    struct weir__bell bell;
+    struct weir__wakeup wakeup;
     struct weir_signals injected, sampled;
     _Atomic int64_t shown[4]; /* cpu, memory, load, pressure */
 };
 
-void weir__sampler_init(struct weir__sampler *s);
+void weir__load_init(struct weir__load *s);
 /* A guard asks: starts the thread unless there is one, or nothing to sample. WEIR_EIO: there is no
  * thread to be had. */
-int weir__sampler_want(struct weir__sampler *s);
+int weir__load_want(struct weir__load *s);
 /* In the child of a fork. */
-void weir__sampler_forked(struct weir__sampler *s);
+void weir__load_forked(struct weir__load *s);
 /* Ends the thread and waits for it. */
-void weir__sampler_close(struct weir__sampler *s);
+void weir__load_close(struct weir__load *s);
 
-int weir__sampler_inject(struct weir__sampler *s, const struct weir_signals *signals);
+int weir__load_inject(struct weir__load *s, const struct weir_signals *signals);
 
 /* What guards are told. */
-static inline struct weir_signals weir__sampler_shown(const struct weir__sampler *s)
+static inline struct weir_signals weir__load_shown(const struct weir__load *s)
 {
     return (struct weir_signals){
         .cpu_milli = atomic_load_explicit(&s->shown[0], memory_order_relaxed),

@@ -20,7 +20,7 @@
  *   (5) Page cache that nobody has touched for long is no memory in use: it goes when asked.
  *   (6) A file that is missing, or says what we do not understand, is a number that is not known.
  */
-#include "engine/sampler.h"
+#include "os/load.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@
 /* ---- Files ------------------------------------------------------------------------------------- */
 
 /* The whole file, NUL-terminated and cut at cap - 1; false if there is none. */
-static bool read_text(const char *dir, const char *name, char *text, size_t cap)
+static bool load_read_text(const char *dir, const char *name, char *text, size_t cap)
 {
     char path[WEIR__GAUGE_PATH + 64];
     size_t len = 0;
@@ -55,11 +55,11 @@ static bool read_text(const char *dir, const char *name, char *text, size_t cap)
     return got >= 0 && len > 0;
 }
 
-static bool is_there(const char *dir, const char *name)
+static bool load_file_exists(const char *dir, const char *name)
 {
     char byte[2];
 
-    return read_text(dir, name, byte, sizeof byte);
+    return load_read_text(dir, name, byte, sizeof byte);
 }
 
 /* A whole number from here on; -1 if there is none, or it is too large. *end is behind it. */
@@ -111,17 +111,17 @@ static const char *line_after(const char *text, const char *name)
 }
 
 /* -1: no such file, or no number. */
-static int64_t read_number(const char *dir, const char *name)
+static int64_t load_read_number(const char *dir, const char *name)
 {
     char text[64];
 
-    return read_text(dir, name, text, sizeof text) ? number_at(text, NULL) : -1;
+    return load_read_text(dir, name, text, sizeof text) ? number_at(text, NULL) : -1;
 }
 
 static int64_t read_line_number(const char *dir, const char *name, const char *line)
 {
     char text[TEXT_MAX];
-    const char *at = read_text(dir, name, text, sizeof text) ? line_after(text, line) : NULL;
+    const char *at = load_read_text(dir, name, text, sizeof text) ? line_after(text, line) : NULL;
 
     return at ? number_at(at, NULL) : -1;
 }
@@ -143,9 +143,9 @@ static int64_t read_quota(const struct weir__gauge *g, const char *dir)
     int64_t quota_us;
 
     if (!g->unified)
-        return quota_of(read_number(dir, "cpu.cfs_quota_us"),
-                        read_number(dir, "cpu.cfs_period_us"));
-    if (!read_text(dir, "cpu.max", text, sizeof text))
+        return quota_of(load_read_number(dir, "cpu.cfs_quota_us"),
+                        load_read_number(dir, "cpu.cfs_period_us"));
+    if (!load_read_text(dir, "cpu.max", text, sizeof text))
         return INT64_MAX;
     quota_us = number_at(text, &rest); /* "max 100000" has none */
     return quota_us < 0 ? INT64_MAX : quota_of(quota_us, number_at(rest, NULL));
@@ -172,9 +172,10 @@ static int64_t count_list(const char *at)
 static int64_t read_cpuset(const struct weir__gauge *g, const char *dir)
 {
     char text[4096];
-    const bool known = g->unified ? read_text(dir, "cpuset.cpus.effective", text, sizeof text)
-                                  : read_text(dir, "cpuset.effective_cpus", text, sizeof text) ||
-                                        read_text(dir, "cpuset.cpus", text, sizeof text);
+    const bool known = g->unified
+                           ? load_read_text(dir, "cpuset.cpus.effective", text, sizeof text)
+                           : load_read_text(dir, "cpuset.effective_cpus", text, sizeof text) ||
+                                 load_read_text(dir, "cpuset.cpus", text, sizeof text);
     const int64_t n = known ? count_list(text) : 0;
 
     return n > 0 ? n * 1000 : INT64_MAX;
@@ -183,7 +184,8 @@ static int64_t read_cpuset(const struct weir__gauge *g, const char *dir)
 /* INT64_MAX: none. */
 static int64_t read_memory_limit(const struct weir__gauge *g, const char *dir)
 {
-    const int64_t bytes = read_number(dir, g->unified ? "memory.max" : "memory.limit_in_bytes");
+    const int64_t bytes =
+        load_read_number(dir, g->unified ? "memory.max" : "memory.limit_in_bytes");
 
     return bytes <= 0 || bytes >= NO_LIMIT_BYTES ? INT64_MAX : bytes;
 }
@@ -191,7 +193,7 @@ static int64_t read_memory_limit(const struct weir__gauge *g, const char *dir)
 /* ---- Finding the groups ------------------------------------------------------------------------ */
 
 /* Whether a list such as cpu,cpuacct has the word. */
-static bool names(const char *list, size_t len, const char *word)
+static bool list_has(const char *list, size_t len, const char *word)
 {
     const size_t n = strlen(word);
 
@@ -208,7 +210,7 @@ static bool find_path(const struct weir__gauge *g, const char *controller, char 
 {
     char text[TEXT_MAX];
 
-    if (!read_text(g->proc, "self/cgroup", text, sizeof text))
+    if (!load_read_text(g->proc, "self/cgroup", text, sizeof text))
         return false;
     for (char *line = text, *next; line && *line; line = next) {
         char *list, *at;
@@ -221,7 +223,7 @@ static bool find_path(const struct weir__gauge *g, const char *controller, char 
         if (!at)
             continue;
         if (controller[0] == '\0' ? at != list + 1
-                                  : !names(list + 1, (size_t)(at - list - 1), controller))
+                                  : !list_has(list + 1, (size_t)(at - list - 1), controller))
             continue;
         *at = '\0';
         (void)snprintf(mount, WEIR__GAUGE_PATH, "%s", list + 1);
@@ -232,7 +234,7 @@ static bool find_path(const struct weir__gauge *g, const char *controller, char 
 }
 
 /* One group up; false at the mount. */
-static bool climb(char *dir, const char *root)
+static bool cgroup_climb(char *dir, const char *root)
 {
     char *slash = strrchr(dir, '/');
 
@@ -244,8 +246,8 @@ static bool climb(char *dir, const char *root)
 
 /* The group of that path under the mount, or the nearest above, that has the file. Where there is no
  * such group it is the mount (invariant 4), and not one in it that happens to be named as ours is. */
-static bool settle(char *out, const char *root, const char *mount, const char *path,
-                   const char *file)
+static bool find_group_dir(char *out, const char *root, const char *mount, const char *path,
+                           const char *file)
 {
     char top[WEIR__GAUGE_PATH];
 
@@ -254,9 +256,9 @@ static bool settle(char *out, const char *root, const char *mount, const char *p
             access(out, F_OK) != 0)
             memcpy(out, top, sizeof top);
         do {
-            if (is_there(out, file))
+            if (load_file_exists(out, file))
                 return true;
-        } while (climb(out, top));
+        } while (cgroup_climb(out, top));
     }
     out[0] = '\0';
     return false;
@@ -272,11 +274,11 @@ static void find_group(const struct weir__gauge *g, const char *controller, cons
     if (g->unified) {
         if (!find_path(g, "", mount, path))
             path[0] = '\0';
-        (void)settle(out, g->cgroup, "", path, file);
+        (void)find_group_dir(out, g->cgroup, "", path, file);
         return;
     }
-    if (find_path(g, controller, mount, path) && !settle(out, g->cgroup, mount, path, file))
-        (void)settle(out, g->cgroup, controller, path, file);
+    if (find_path(g, controller, mount, path) && !find_group_dir(out, g->cgroup, mount, path, file))
+        (void)find_group_dir(out, g->cgroup, controller, path, file);
 }
 
 static const char *usage_file(const struct weir__gauge *g)
@@ -296,12 +298,12 @@ static void find_quota(struct weir__gauge *g)
     for (int level = 0; level < LEVELS_MAX; level++) {
         const int64_t milli = read_quota(g, quota);
 
-        if (milli < least && is_there(usage, usage_file(g))) {
+        if (milli < least && load_file_exists(usage, usage_file(g))) {
             least = milli;
             memcpy(g->quota, quota, sizeof quota);
             memcpy(g->usage, usage, sizeof usage);
         }
-        if (!climb(quota, g->cgroup) || !climb(usage, g->cgroup))
+        if (!cgroup_climb(quota, g->cgroup) || !cgroup_climb(usage, g->cgroup))
             return;
     }
 }
@@ -314,8 +316,8 @@ static void find_cpuset(struct weir__gauge *g)
 
     memcpy(set, g->cpuset, sizeof set);
     memcpy(usage, g->cpuset_usage, sizeof usage);
-    while (climb(set, g->cgroup) && climb(usage, g->cgroup) && read_cpuset(g, set) == own &&
-           is_there(usage, usage_file(g))) {
+    while (cgroup_climb(set, g->cgroup) && cgroup_climb(usage, g->cgroup) &&
+           read_cpuset(g, set) == own && load_file_exists(usage, usage_file(g))) {
         memcpy(g->cpuset, set, sizeof set);
         memcpy(g->cpuset_usage, usage, sizeof usage);
     }
@@ -325,7 +327,7 @@ void weir__gauge_find(struct weir__gauge *g, const char *proc, const char *cgrou
 {
     const char *const root = cgroup ? cgroup : "/sys/fs/cgroup";
 
-    *g = (struct weir__gauge){.unified = is_there(root, "cgroup.controllers")};
+    *g = (struct weir__gauge){.unified = load_file_exists(root, "cgroup.controllers")};
     (void)snprintf(g->proc, sizeof g->proc, "%s", proc ? proc : "/proc");
     (void)snprintf(g->cgroup, sizeof g->cgroup, "%s", root);
     find_group(g, "cpuacct", usage_file(g), g->usage);
@@ -346,7 +348,7 @@ static bool read_machine(const struct weir__gauge *g, int64_t *used_ns, int64_t 
 {
     char text[STAT_MAX];
     const char *at =
-        read_text(g->proc, "stat", text, sizeof text) ? line_after(text, "cpu ") : NULL;
+        load_read_text(g->proc, "stat", text, sizeof text) ? line_after(text, "cpu ") : NULL;
     int64_t busy = 0;
 
     /* user nice system idle iowait irq softirq steal; what guests use is in user already. */
@@ -370,7 +372,7 @@ static int64_t read_usage_ns(const struct weir__gauge *g, const char *dir)
 
     if (g->unified)
         return us < 0 ? -1 : weir__mul_sat(us, 1000);
-    return read_number(dir, "cpuacct.usage");
+    return load_read_number(dir, "cpuacct.usage");
 }
 
 static void read_cpu(const struct weir__gauge *g, struct weir__reading *out)
@@ -392,7 +394,7 @@ static void read_cpu(const struct weir__gauge *g, struct weir__reading *out)
     out->cores_milli = bound;
 }
 
-static int64_t share(int64_t part, int64_t whole)
+static int64_t load_share(int64_t part, int64_t whole)
 {
     if (part < 0 || whole <= 0)
         return WEIR_NONE;
@@ -401,11 +403,12 @@ static int64_t share(int64_t part, int64_t whole)
 
 static int64_t read_group_memory(const struct weir__gauge *g, const char *dir, int64_t limit)
 {
-    const int64_t used = read_number(dir, g->unified ? "memory.current" : "memory.usage_in_bytes");
+    const int64_t used =
+        load_read_number(dir, g->unified ? "memory.current" : "memory.usage_in_bytes");
     const int64_t idle = read_line_number(dir, "memory.stat",
                                           g->unified ? "inactive_file " : "total_inactive_file ");
 
-    return share(used - weir__max(0, weir__min(idle, used)), limit);
+    return load_share(used - weir__max(0, weir__min(idle, used)), limit);
 }
 
 /* Whether a limit below `total` bounds us; then *milli is how full the fullest group is. */
@@ -423,7 +426,7 @@ static bool read_container_memory(const struct weir__gauge *g, int64_t total, in
             bound = true;
             *milli = weir__max(*milli, read_group_memory(g, dir, limit));
         }
-        if (!climb(dir, g->cgroup))
+        if (!cgroup_climb(dir, g->cgroup))
             break;
     }
     return bound;
@@ -437,14 +440,14 @@ static int64_t read_memory(const struct weir__gauge *g)
 
     if (read_container_memory(g, total > 0 ? weir__mul_sat(total, 1024) : INT64_MAX, &milli))
         return milli;
-    return available < 0 || total < available ? WEIR_NONE : share(total - available, total);
+    return available < 0 || total < available ? WEIR_NONE : load_share(total - available, total);
 }
 
 static int64_t read_load(const struct weir__gauge *g)
 {
     char text[128];
     const int64_t milli =
-        read_text(g->proc, "loadavg", text, sizeof text) ? thousandths_at(text) : -1;
+        load_read_text(g->proc, "loadavg", text, sizeof text) ? thousandths_at(text) : -1;
 
     return milli < 0 ? WEIR_NONE : milli;
 }
@@ -453,8 +456,8 @@ static int64_t read_load(const struct weir__gauge *g)
 static int64_t read_pressure(const struct weir__gauge *g)
 {
     char text[512];
-    const bool known = read_text(g->pressure, "cpu.pressure", text, sizeof text) ||
-                       read_text(g->proc, "pressure/cpu", text, sizeof text);
+    const bool known = load_read_text(g->pressure, "cpu.pressure", text, sizeof text) ||
+                       load_read_text(g->proc, "pressure/cpu", text, sizeof text);
     const char *at = known ? line_after(text, "some avg10=") : NULL;
     const int64_t percent_milli = at ? thousandths_at(at) : -1;
 

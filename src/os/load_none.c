@@ -1,5 +1,5 @@
 /* Where nothing can be read nothing is known: signals are what the caller injects. */
-#include "engine/sampler.h"
+#include "os/load.h"
 
 void weir__gauge_find(struct weir__gauge *g, const char *proc, const char *cgroup)
 {

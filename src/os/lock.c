@@ -1,10 +1,10 @@
-#include "table/lock.h"
+#include "os/lock.h"
 
 #include <sched.h>
 
 #define SPINS 200
 
-static int yield(struct weir__seat *s, struct weir__lock *l, uint32_t holder, unsigned looks)
+static int lock_yield(struct weir__owner *s, struct weir__lock *l, uint32_t holder, unsigned looks)
 {
     (void)looks;
     /* A child of fork has another number: the holder is its parent's thread, and not here. */
@@ -15,9 +15,9 @@ static int yield(struct weir__seat *s, struct weir__lock *l, uint32_t holder, un
     return 0;
 }
 
-struct weir__seat weir__seat_private = {.number = 1, .stuck = yield};
+struct weir__owner weir__owner_private = {.number = 1, .stuck = lock_yield};
 
-static void relax(void)
+static void lock_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -26,7 +26,7 @@ static void relax(void)
 #endif
 }
 
-int weir__lock_wait(struct weir__lock *l, struct weir__seat *s)
+int weir__lock_wait(struct weir__lock *l, struct weir__owner *s)
 {
     for (unsigned spins = 0, looks = 0;; spins++) {
         const uint32_t holder = atomic_load_explicit(&l->holder, memory_order_relaxed);
@@ -35,7 +35,7 @@ int weir__lock_wait(struct weir__lock *l, struct weir__seat *s)
         if (holder == 0)
             return 0;
         if (spins < SPINS) {
-            relax();
+            lock_relax();
             continue;
         }
         error = s->stuck(s, l, holder, looks++);

@@ -5,8 +5,8 @@
  * so long: in a private table he has lost the processor and will be back; in a shared one he may
  * be stopped, or dead.
  */
-#ifndef WEIR_TABLE_LOCK_H
-#define WEIR_TABLE_LOCK_H
+#ifndef WEIR_OS_LOCK_H
+#define WEIR_OS_LOCK_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,22 +18,22 @@ struct weir__lock {
     _Atomic uint32_t holder;
 };
 
-struct weir__seat {
+struct weir__owner {
     uint32_t number;               /* not 0 */
     struct weir__journal *journal; /* of a shared table: what a successor needs; else NULL */
     char *base;                    /* of a shared table: what the journal's offsets count from */
     /* `l` has been held by `holder` for long; `looks` counts from 0. Returns 0 to go on waiting, or
      * an error to give up. */
-    int (*stuck)(struct weir__seat *s, struct weir__lock *l, uint32_t holder, unsigned looks);
+    int (*stuck)(struct weir__owner *s, struct weir__lock *l, uint32_t holder, unsigned looks);
 };
 
 /* The seat of everybody in a private table. */
-extern struct weir__seat weir__seat_private;
+extern struct weir__owner weir__owner_private;
 
 /* Waits until the lock looks free: 0, or the error of the seat's patience. */
-int weir__lock_wait(struct weir__lock *l, struct weir__seat *s);
+int weir__lock_wait(struct weir__lock *l, struct weir__owner *s);
 
-static inline bool weir__lock_try(struct weir__lock *l, const struct weir__seat *s)
+static inline bool weir__lock_try(struct weir__lock *l, const struct weir__owner *s)
 {
     uint32_t nobody = 0;
 
@@ -41,7 +41,7 @@ static inline bool weir__lock_try(struct weir__lock *l, const struct weir__seat 
                                                    memory_order_acquire, memory_order_relaxed);
 }
 
-static inline int weir__lock_take(struct weir__lock *l, struct weir__seat *s)
+static inline int weir__lock_take(struct weir__lock *l, struct weir__owner *s)
 {
     while (!weir__lock_try(l, s)) {
         const int error = weir__lock_wait(l, s);

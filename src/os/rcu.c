@@ -5,7 +5,7 @@
  * slower, and who waits for it waits until there are none at all; it is for the day when a thread
  * could be started and 64 bytes could not be had.
  */
-#include "engine/readers.h"
+#include "os/rcu.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -14,18 +14,18 @@
 #include <time.h>
 
 #include "base/num.h"
-#include "engine/barrier.h"
+#include "os/barrier.h"
 
 #define LOOKS_QUICK 100                    /* a reader is inside for nanoseconds ... */
 #define LOOKS_YIELD 200                    /* ... unless it has lost the processor ... */
 #define LOOK_NS     (50 * WEIR__NS_PER_US) /* ... for longer */
 
-__thread struct weir__reader *weir__reader_self __attribute__((tls_model("initial-exec")));
+__thread struct weir__rcu_reader *weir__rcu_self __attribute__((tls_model("initial-exec")));
 
-static __thread unsigned crowd_depth __attribute__((tls_model("initial-exec")));
-static _Atomic unsigned crowd; /* threads inside without a record */
+static __thread unsigned unregistered_depth __attribute__((tls_model("initial-exec")));
+static _Atomic unsigned unregistered; /* threads inside without a record */
 
-static _Atomic(struct weir__reader *) records;
+static _Atomic(struct weir__rcu_reader *) records;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool ready; /* threads can be told from dead ones */
@@ -36,51 +36,51 @@ static bool fenced;
 #pragma GCC diagnostic ignored "-Wtsan"
 #endif
 
-void weir__readers_fence(void)
+void weir__rcu_fence(void)
 {
     atomic_thread_fence(memory_order_seq_cst);
 }
 
 /* ---- Records ------------------------------------------------------------------------------- */
 
-static bool is_inside(uint64_t visits)
+static bool rcu_is_inside(uint64_t visits)
 {
-    return (visits & WEIR__VISIT_DEPTH) != 0;
+    return (visits & WEIR__RCU_DEPTH) != 0;
 }
 
-static void leave(struct weir__reader *r)
+static void rcu_reader_release(struct weir__rcu_reader *r)
 {
     const uint64_t visits = atomic_load_explicit(&r->visits, memory_order_relaxed);
 
-    if (is_inside(visits)) /* it died there */
-        atomic_store_explicit(&r->visits, (visits | WEIR__VISIT_DEPTH) + 1, memory_order_release);
+    if (rcu_is_inside(visits)) /* it died there */
+        atomic_store_explicit(&r->visits, (visits | WEIR__RCU_DEPTH) + 1, memory_order_release);
     atomic_store_explicit(&r->taken, false, memory_order_release);
 }
 
-static void thread_ends(void *record)
+static void rcu_thread_ends(void *record)
 {
-    weir__reader_self = NULL; /* a destructor after this one may still come in */
-    leave(record);
+    weir__rcu_self = NULL; /* a destructor after this one may still come in */
+    rcu_reader_release(record);
 }
 
-static void child_begins(void)
+static void rcu_child_begins(void)
 {
-    for (struct weir__reader *r = atomic_load(&records); r; r = r->next)
-        if (r != weir__reader_self && atomic_load(&r->taken))
-            leave(r);
-    atomic_store(&crowd, crowd_depth > 0);
+    for (struct weir__rcu_reader *r = atomic_load(&records); r; r = r->next)
+        if (r != weir__rcu_self && atomic_load(&r->taken))
+            rcu_reader_release(r);
+    atomic_store(&unregistered, unregistered_depth > 0);
 }
 
-static void prepare(void)
+static void rcu_prepare(void)
 {
     fenced = !weir__barrier_known();
-    ready = pthread_key_create(&key, thread_ends) == 0;
-    (void)pthread_atfork(NULL, NULL, child_begins);
+    ready = pthread_key_create(&key, rcu_thread_ends) == 0;
+    (void)pthread_atfork(NULL, NULL, rcu_child_begins);
 }
 
-static struct weir__reader *record_reuse(void)
+static struct weir__rcu_reader *rcu_reader_reuse(void)
 {
-    for (struct weir__reader *r = atomic_load_explicit(&records, memory_order_acquire); r;
+    for (struct weir__rcu_reader *r = atomic_load_explicit(&records, memory_order_acquire); r;
          r = r->next) {
         bool taken = false;
 
@@ -92,13 +92,13 @@ static struct weir__reader *record_reuse(void)
     return NULL;
 }
 
-static struct weir__reader *record_make(void)
+static struct weir__rcu_reader *rcu_reader_make(void)
 {
-    struct weir__reader *r = aligned_alloc(alignof(struct weir__reader), sizeof *r);
+    struct weir__rcu_reader *r = aligned_alloc(alignof(struct weir__rcu_reader), sizeof *r);
 
     if (!r)
         return NULL;
-    *r = (struct weir__reader){.fenced = fenced, .taken = true};
+    *r = (struct weir__rcu_reader){.fenced = fenced, .taken = true};
     r->next = atomic_load_explicit(&records, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&records, &r->next, r, memory_order_release,
                                                   memory_order_relaxed))
@@ -107,43 +107,43 @@ static struct weir__reader *record_make(void)
 }
 
 /* NULL: there is none to be had. */
-static struct weir__reader *join(void)
+static struct weir__rcu_reader *rcu_reader_acquire(void)
 {
-    struct weir__reader *r;
+    struct weir__rcu_reader *r;
 
-    (void)pthread_once(&once, prepare);
+    (void)pthread_once(&once, rcu_prepare);
     if (!ready)
         return NULL;
-    r = record_reuse();
+    r = rcu_reader_reuse();
     if (!r)
-        r = record_make();
+        r = rcu_reader_make();
     if (r && pthread_setspecific(key, r) != 0) {
-        leave(r);
+        rcu_reader_release(r);
         return NULL;
     }
     return r;
 }
 
-void weir__readers_enter_slowly(void)
+void weir__rcu_enter_slowly(void)
 {
-    if (crowd_depth == 0)
-        weir__reader_self = join();
-    if (weir__reader_self)
-        weir__readers_enter();
-    else if (crowd_depth++ == 0)
-        (void)atomic_fetch_add(&crowd, 1);
+    if (unregistered_depth == 0)
+        weir__rcu_self = rcu_reader_acquire();
+    if (weir__rcu_self)
+        weir__rcu_enter();
+    else if (unregistered_depth++ == 0)
+        (void)atomic_fetch_add(&unregistered, 1);
 }
 
-void weir__readers_exit_slowly(void)
+void weir__rcu_exit_slowly(void)
 {
-    assert(crowd_depth > 0);
-    if (--crowd_depth == 0)
-        (void)atomic_fetch_sub(&crowd, 1);
+    assert(unregistered_depth > 0);
+    if (--unregistered_depth == 0)
+        (void)atomic_fetch_sub(&unregistered, 1);
 }
 
 /* ---- Waiting ------------------------------------------------------------------------------- */
 
-static void look_again(unsigned *looks)
+static void rcu_back_off(unsigned *looks)
 {
     const struct timespec a_while = {.tv_nsec = LOOK_NS};
 
@@ -154,32 +154,32 @@ static void look_again(unsigned *looks)
         (void)sched_yield();
 }
 
-static void wait_for(const struct weir__reader *r)
+static void rcu_wait_for(const struct weir__rcu_reader *r)
 {
     const uint64_t seen = atomic_load_explicit(&r->visits, memory_order_acquire);
     uint64_t visits = seen;
     unsigned looks = 0;
 
     /* One that has left may be inside again: it has been out. */
-    while (is_inside(seen) && visits / WEIR__VISIT_LEFT == seen / WEIR__VISIT_LEFT) {
-        look_again(&looks);
+    while (rcu_is_inside(seen) && visits / WEIR__RCU_LEFT == seen / WEIR__RCU_LEFT) {
+        rcu_back_off(&looks);
         visits = atomic_load_explicit(&r->visits, memory_order_acquire);
     }
 }
 
-void weir__readers_wait(void)
+void weir__rcu_synchronize(void)
 {
     unsigned looks = 0;
 
-    (void)pthread_once(&once, prepare);
-    assert(crowd_depth == 0);
-    assert(!weir__reader_self || !is_inside(atomic_load(&weir__reader_self->visits)));
+    (void)pthread_once(&once, rcu_prepare);
+    assert(unregistered_depth == 0);
+    assert(!weir__rcu_self || !rcu_is_inside(atomic_load(&weir__rcu_self->visits)));
     if (fenced)
-        weir__readers_fence();
+        weir__rcu_fence();
     else
         weir__barrier_everywhere();
-    for (const struct weir__reader *r = atomic_load(&records); r; r = r->next)
-        wait_for(r);
-    while (atomic_load(&crowd) != 0)
-        look_again(&looks);
+    for (const struct weir__rcu_reader *r = atomic_load(&records); r; r = r->next)
+        rcu_wait_for(r);
+    while (atomic_load(&unregistered) != 0)
+        rcu_back_off(&looks);
 }

@@ -3,10 +3,10 @@
  * A reader says when it enters and when it exits, in a word of its own; whoever has replaced
  * something waits until all who might still see the old one have been out, and then frees it:
  *
- *     weir__readers_enter();                        new = ...;
+ *     weir__rcu_enter();                        new = ...;
  *     e = load(&shown);                             old = exchange(&shown, new);
- *     ... read *e ...                               weir__readers_wait();
- *     weir__readers_exit();                         free(old);
+ *     ... read *e ...                               weir__rcu_synchronize();
+ *     weir__rcu_exit();                         free(old);
  *
  * The order that this stands on is between the reader's own word and its load of `shown`, and a
  * processor may swap just these two. A barrier in between would cost more than all the rest, so the
@@ -14,15 +14,15 @@
  * has one of its own.
  *
  * Invariants:
- *   (1) weir__readers_wait returns after every reader that was inside when it was called has been
+ *   (1) weir__rcu_synchronize returns after every reader that was inside when it was called has been
  *       outside. Readers that enter later see what was published before the call.
  *   (2) Entering and exiting never fail, never wait, and lock no instruction. They nest.
  *   (3) One place for the whole process. A reader inside must not wait for anything that may itself
- *       wait for readers, and may not call weir__readers_wait.
+ *       wait for readers, and may not call weir__rcu_synchronize.
  *   (4) After fork() the child has one thread: the others' words no longer count.
  */
-#ifndef WEIR_ENGINE_READERS_H
-#define WEIR_ENGINE_READERS_H
+#ifndef WEIR_OS_RCU_H
+#define WEIR_OS_RCU_H
 
 #include <stdalign.h>
 #include <stdatomic.h>
@@ -31,56 +31,56 @@
 #include <stdint.h>
 
 /* One thread's. It outlives the thread and goes to another. */
-struct weir__reader {
+struct weir__rcu_reader {
     alignas(64) _Atomic uint64_t visits; /* how deep inside, and above that how often it has left */
     bool fenced;                         /* it needs a barrier of its own */
     _Atomic bool taken;
-    struct weir__reader *next;
+    struct weir__rcu_reader *next;
 };
 
-#define WEIR__VISIT_DEPTH UINT64_C(0xffff)
-#define WEIR__VISIT_LEFT  UINT64_C(0x10000)
+#define WEIR__RCU_DEPTH UINT64_C(0xffff)
+#define WEIR__RCU_LEFT  UINT64_C(0x10000)
 
 /* NULL: none yet, or there was no memory for one. */
-extern __thread struct weir__reader *weir__reader_self __attribute__((tls_model("initial-exec")));
+extern __thread struct weir__rcu_reader *weir__rcu_self __attribute__((tls_model("initial-exec")));
 
-void weir__readers_enter_slowly(void);
-void weir__readers_exit_slowly(void);
-void weir__readers_fence(void);
+void weir__rcu_enter_slowly(void);
+void weir__rcu_exit_slowly(void);
+void weir__rcu_fence(void);
 
-static inline void weir__readers_enter(void)
+static inline void weir__rcu_enter(void)
 {
-    struct weir__reader *r = weir__reader_self;
+    struct weir__rcu_reader *r = weir__rcu_self;
     uint64_t visits;
 
     if (__builtin_expect(r == NULL, 0)) {
-        weir__readers_enter_slowly();
+        weir__rcu_enter_slowly();
         return;
     }
     /* Nobody else writes it: no addition that would have to be locked. */
     visits = atomic_load_explicit(&r->visits, memory_order_relaxed);
     atomic_store_explicit(&r->visits, visits + 1, memory_order_relaxed);
     if (__builtin_expect(r->fenced, 0))
-        weir__readers_fence();
+        weir__rcu_fence();
     atomic_signal_fence(memory_order_seq_cst); /* the compiler's part; the barrier does the rest */
 }
 
-static inline void weir__readers_exit(void)
+static inline void weir__rcu_exit(void)
 {
-    struct weir__reader *r = weir__reader_self;
+    struct weir__rcu_reader *r = weir__rcu_self;
     uint64_t visits;
 
     if (__builtin_expect(r == NULL, 0)) {
-        weir__readers_exit_slowly();
+        weir__rcu_exit_slowly();
         return;
     }
     visits = atomic_load_explicit(&r->visits, memory_order_relaxed) - 1;
-    if ((visits & WEIR__VISIT_DEPTH) == 0)
-        visits += WEIR__VISIT_LEFT;
+    if ((visits & WEIR__RCU_DEPTH) == 0)
+        visits += WEIR__RCU_LEFT;
     atomic_store_explicit(&r->visits, visits, memory_order_release);
 }
 
 /* Not from inside. */
-void weir__readers_wait(void);
+void weir__rcu_synchronize(void);
 
 #endif

@@ -2,7 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/resident.h"
+#include "os/rss.h"
 
 #define PAGES_AT_ONCE 4096
 
@@ -11,7 +11,7 @@ static size_t less_of(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-uint64_t weir__resident(const void *at, size_t bytes, uint64_t guess)
+uint64_t weir__rss(const void *at, size_t bytes, uint64_t guess)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     unsigned char in_memory[PAGES_AT_ONCE];

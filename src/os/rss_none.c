@@ -1,7 +1,7 @@
 /* The system is not asked what is in memory. */
-#include "engine/resident.h"
+#include "os/rss.h"
 
-uint64_t weir__resident(const void *at, size_t bytes, uint64_t guess)
+uint64_t weir__rss(const void *at, size_t bytes, uint64_t guess)
 {
     (void)at;
     (void)bytes;

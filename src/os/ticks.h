@@ -1,6 +1,6 @@
 /* The processor's counter of time, where it has one that counts evenly. */
-#ifndef WEIR_ENGINE_TICKS_H
-#define WEIR_ENGINE_TICKS_H
+#ifndef WEIR_OS_TICKS_H
+#define WEIR_OS_TICKS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* No counter that we know how to read: the clock is the system's. */
-#include "engine/ticks.h"
+#include "os/ticks.h"
 
 bool weir__ticks_usable(void)
 {

@@ -5,7 +5,7 @@
  * runs: a counter that it has caught is no longer among the clock sources on offer. Which of them
  * is in use says nothing: a virtual machine may well prefer its hypervisor's.
  */
-#include "engine/ticks.h"
+#include "os/ticks.h"
 
 #include <cpuid.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #define POWER_LEAF    0x80000007U
 #define INVARIANT_BIT (1U << 8) /* of EDX */
 
-static bool invariant(void)
+static bool tsc_is_invariant(void)
 {
     unsigned a, b, c, d;
 
@@ -24,14 +24,14 @@ static bool invariant(void)
 }
 
 /* A process can be forbidden to read it, and is then killed for trying. */
-static bool readable(void)
+static bool tsc_is_readable(void)
 {
     int mode = PR_TSC_SIGSEGV;
 
     return prctl(PR_GET_TSC, &mode) == 0 && mode == PR_TSC_ENABLE;
 }
 
-static bool trusted_by_the_kernel(void)
+static bool tsc_is_trusted(void)
 {
     char names[256];
     ssize_t n;
@@ -53,5 +53,5 @@ static bool trusted_by_the_kernel(void)
 
 bool weir__ticks_usable(void)
 {
-    return invariant() && readable() && trusted_by_the_kernel();
+    return tsc_is_invariant() && tsc_is_readable() && tsc_is_trusted();
 }

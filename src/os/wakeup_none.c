@@ -1,18 +1,18 @@
-#include "engine/bell.h"
+#include "os/wakeup.h"
 
 #include <errno.h>
 #include <time.h>
 
 #include "base/num.h"
 
-void weir__bell_ring(struct weir__bell *b)
+void weir__wakeup_signal(struct weir__wakeup *b)
 {
-    atomic_store(&b->rung, 1);
+    atomic_store(&b->signaled, 1);
 }
 
-static int hark(struct weir__bell *b, int64_t ns)
+static int wakeup_wait_once(struct weir__wakeup *b, int64_t ns)
 {
-    while (ns > 0 && atomic_load(&b->rung) == 0) {
+    while (ns > 0 && atomic_load(&b->signaled) == 0) {
         const int64_t nap_ns = weir__min(ns, WEIR__NS_PER_MS);
         const struct timespec nap = {.tv_nsec = (long)nap_ns};
 
@@ -23,17 +23,17 @@ static int hark(struct weir__bell *b, int64_t ns)
     return 0;
 }
 
-int weir__bell_await(struct weir__bell *b, int64_t ns)
+int weir__wakeup_wait(struct weir__wakeup *b, int64_t ns)
 {
-    const int error = hark(b, ns);
+    const int error = wakeup_wait_once(b, ns);
 
     if (!error)
-        (void)atomic_exchange(&b->rung, 0);
+        (void)atomic_exchange(&b->signaled, 0);
     return error;
 }
 
-bool weir__bell_heard(struct weir__bell *b, int64_t ns)
+bool weir__wakeup_peek(struct weir__wakeup *b, int64_t ns)
 {
-    (void)hark(b, ns);
-    return atomic_load(&b->rung) != 0;
+    (void)wakeup_wait_once(b, ns);
+    return atomic_load(&b->signaled) != 0;
 }

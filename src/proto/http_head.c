@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-static int refuse(const char **why, int status, const char *text)
+static int http_head_refuse(const char **why, int status, const char *text)
 {
     *why = text;
     return status;
@@ -105,21 +105,21 @@ static int split_request_line(struct weir__slice line, struct http_request *rq, 
 
     rq->method_name = weir__slice_cut(&line, ' ');
     if (line.len < 2)
-        return refuse(why, 400, "the request line is not 'METHOD target HTTP/1.1'");
+        return http_head_refuse(why, 400, "the request line is not 'METHOD target HTTP/1.1'");
     line = (struct weir__slice){line.at + 1, line.len - 1};
     target = weir__slice_cut(&line, ' ');
     version = line.len > 0 ? (struct weir__slice){line.at + 1, line.len - 1} : line;
     if (version.len < 5 || memcmp(version.at, "HTTP/", 5) != 0)
-        return refuse(why, 400, "the request line is not 'METHOD target HTTP/1.1'");
+        return http_head_refuse(why, 400, "the request line is not 'METHOD target HTTP/1.1'");
     rq->http_1_0 = weir__slice_is(version, "HTTP/1.0");
     if (!rq->http_1_0 && !weir__slice_is(version, "HTTP/1.1"))
-        return refuse(why, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+        return http_head_refuse(why, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
     if (target.len == 0 || !split_target(target, rq))
-        return refuse(why, 400, "the request's target is malformed");
+        return http_head_refuse(why, 400, "the request's target is malformed");
     return 0;
 }
 
-static bool read_length(struct weir__slice digits, uint64_t *length)
+static bool http_head_length(struct weir__slice digits, uint64_t *length)
 {
     int64_t value;
 
@@ -142,15 +142,15 @@ static int note_field(const struct http_field *f, struct http_framing *framing, 
     case 14:
         if (!http_is(f->name, "content-length"))
             break;
-        if (framing->has_length || !read_length(f->value, &framing->length))
-            return refuse(why, 400, "Content-Length must be one number");
+        if (framing->has_length || !http_head_length(f->value, &framing->length))
+            return http_head_refuse(why, 400, "Content-Length must be one number");
         framing->has_length = true;
         break;
     case 17:
         if (!http_is(f->name, "transfer-encoding"))
             break;
         if (framing->has_coding)
-            return refuse(why, 400, "Transfer-Encoding stands there twice");
+            return http_head_refuse(why, 400, "Transfer-Encoding stands there twice");
         framing->has_coding = true;
         framing->chunked = http_is(f->value, "chunked");
         break;
@@ -164,7 +164,7 @@ static int split_field(struct weir__slice line, struct http_field *f, const char
     f->name = weir__slice_cut(&line, ':');
     if (line.len == 0 || f->name.len == 0 || is_blank(f->name.at[0]) ||
         is_blank(f->name.at[f->name.len - 1]))
-        return refuse(why, 400, "a header line is not 'Name: value'");
+        return http_head_refuse(why, 400, "a header line is not 'Name: value'");
     f->value = weir__slice_trim((struct weir__slice){line.at + 1, line.len - 1});
     return 0;
 }
@@ -180,11 +180,11 @@ static int split_fields(struct weir__slice rest, struct http_request *rq,
         struct http_field *f = &rq->field[rq->fields];
 
         if (!next_line(&rest, &line))
-            return refuse(why, 400, "a line of the head does not end with CR LF");
+            return http_head_refuse(why, 400, "a line of the head does not end with CR LF");
         if (line.len == 0)
             break;
         if (rq->fields == HTTP_HEADERS_MAX)
-            return refuse(why, 431, "the request has more than 64 header fields");
+            return http_head_refuse(why, 431, "the request has more than 64 header fields");
         status = split_field(line, f, why);
         if (status == 0)
             status = note_field(f, framing, &hosts, why);
@@ -192,9 +192,9 @@ static int split_fields(struct weir__slice rest, struct http_request *rq,
     if (status != 0)
         return status;
     if (rest.len > 0)
-        return refuse(why, 400, "the head goes on behind its empty line");
+        return http_head_refuse(why, 400, "the head goes on behind its empty line");
     if (hosts > 1 || (hosts == 0 && !rq->http_1_0))
-        return refuse(why, 400, "there must be one Host field");
+        return http_head_refuse(why, 400, "there must be one Host field");
     return 0;
 }
 
@@ -207,7 +207,7 @@ int http_head_split(const char *head, size_t len, struct http_request *rq,
     *framing = (struct http_framing){0};
     do { /* a server ignores empty lines before a request */
         if (!next_line(&rest, &line))
-            return refuse(why, 400, "the request line does not end with CR LF");
+            return http_head_refuse(why, 400, "the request line does not end with CR LF");
     } while (line.len == 0 && rest.len > 0);
     status = split_request_line(line, rq, why);
     return status != 0 ? status : split_fields(rest, rq, framing, why);

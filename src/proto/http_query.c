@@ -5,7 +5,7 @@
 #include "base/digits.h"
 
 /* The first byte that does not stand for itself, or the end. */
-static size_t plain(const char *at, size_t len, bool plus)
+static size_t http_plain_prefix(const char *at, size_t len, bool plus)
 {
     size_t i = 0;
 
@@ -17,7 +17,7 @@ static size_t plain(const char *at, size_t len, bool plus)
 bool http_decode(struct weir__slice *text, bool plus)
 {
     char *at = (char *)text->at; /* the request's own bytes, which its reader may change */
-    size_t to = plain(at, text->len, plus);
+    size_t to = http_plain_prefix(at, text->len, plus);
 
     for (size_t from = to; from < text->len; from++) {
         char c = at[from];

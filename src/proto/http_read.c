@@ -37,7 +37,7 @@ struct http_reader {
     const char *why;
 };
 
-static int refuse(struct http_reader *r, int status, const char *why)
+static int http_reader_refuse(struct http_reader *r, int status, const char *why)
 {
     r->status = status;
     r->why = why;
@@ -57,7 +57,7 @@ static int note_chunk(llhttp_t *p)
     struct http_reader *r = p->data;
 
     if (p->content_length > r->most)
-        return refuse(r, 413, "the request is too large");
+        return http_reader_refuse(r, 413, "the request is too large");
     return 0;
 }
 
@@ -112,18 +112,23 @@ static int refuse_bytes(struct http_reader *r, llhttp_errno_t error)
     switch (error) {
     case HPE_INVALID_METHOD:
         if (could_be_method(r, llhttp_get_error_pos(&r->parser)))
-            return refuse(r, 501, "the method is not known here");
-        return refuse(r, 400, "the request does not begin with a method");
+            return http_reader_refuse(r, 501, "the method is not known here");
+        return http_reader_refuse(r, 400, "the request does not begin with a method");
     case HPE_INVALID_VERSION:
-    case HPE_PAUSED_H2_UPGRADE: return refuse(r, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
-    case HPE_INVALID_URL: return refuse(r, 400, "the request's target is malformed");
-    case HPE_INVALID_CONTENT_LENGTH: return refuse(r, 400, "Content-Length must be one number");
+    case HPE_PAUSED_H2_UPGRADE:
+        return http_reader_refuse(r, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+    case HPE_INVALID_URL: return http_reader_refuse(r, 400, "the request's target is malformed");
+    case HPE_INVALID_CONTENT_LENGTH:
+        return http_reader_refuse(r, 400, "Content-Length must be one number");
     case HPE_UNEXPECTED_CONTENT_LENGTH:
-        return refuse(r, 400, "Content-Length stands there twice, or beside Transfer-Encoding");
+        return http_reader_refuse(r, 400,
+                                  "Content-Length stands there twice, or beside Transfer-Encoding");
     case HPE_INVALID_TRANSFER_ENCODING:
-        return refuse(r, 400, "the last transfer coding must be chunked");
-    case HPE_INVALID_CHUNK_SIZE: return refuse(r, 400, "the size of a chunk is malformed");
-    default: return refuse(r, 400, "the request is malformed"); /* llhttp has many more */
+        return http_reader_refuse(r, 400, "the last transfer coding must be chunked");
+    case HPE_INVALID_CHUNK_SIZE:
+        return http_reader_refuse(r, 400, "the size of a chunk is malformed");
+    default:
+        return http_reader_refuse(r, 400, "the request is malformed"); /* llhttp has many more */
     }
 }
 
@@ -135,14 +140,15 @@ static int refuse_head(struct http_reader *r)
     while (at < r->fed && (r->bytes[at] == '\r' || r->bytes[at] == '\n'))
         at++;
     if (!memchr(r->bytes + at, '\n', r->fed - at))
-        return refuse(r, 414, "the request line is too long");
-    return refuse(r, 431, "the head of the request is too large");
+        return http_reader_refuse(r, 414, "the request line is too long");
+    return http_reader_refuse(r, 431, "the head of the request is too large");
 }
 
 /* ---- The head -------------------------------------------------------------------------------- */
 
 /* Where the two readings of a head differ, one of them was meant to be fooled. */
-static int agree(struct http_reader *r, const struct http_request *rq, const struct http_framing *f)
+static int http_reader_agree(struct http_reader *r, const struct http_request *rq,
+                             const struct http_framing *f)
 {
     const llhttp_t *p = &r->parser;
     const bool length = (p->flags & F_CONTENT_LENGTH) != 0;
@@ -150,19 +156,20 @@ static int agree(struct http_reader *r, const struct http_request *rq, const str
 
     if (p->http_major != 1 || p->http_minor != !rq->http_1_0 ||
         !weir__slice_is(rq->method_name, llhttp_method_name((llhttp_method_t)p->method)))
-        return refuse(r, 400, "the request line is ambiguous");
+        return http_reader_refuse(r, 400, "the request line is ambiguous");
     if (f->has_length != length || f->has_coding != coding || (length && coding) ||
         (length && f->length != p->content_length))
-        return refuse(r, 400, "the length of the body is ambiguous");
+        return http_reader_refuse(r, 400, "the length of the body is ambiguous");
     if (coding && rq->http_1_0)
-        return refuse(r, 400, "HTTP/1.0 has no Transfer-Encoding");
+        return http_reader_refuse(r, 400, "HTTP/1.0 has no Transfer-Encoding");
     if (coding && !f->chunked)
-        return p->flags & F_CHUNKED ? refuse(r, 501, "chunked is the only transfer coding known")
-                                    : refuse(r, 400, "the last transfer coding must be chunked");
+        return p->flags & F_CHUNKED
+                   ? http_reader_refuse(r, 501, "chunked is the only transfer coding known")
+                   : http_reader_refuse(r, 400, "the last transfer coding must be chunked");
     if (length && f->length > r->most - r->head)
-        return refuse(r, 413, "the request is too large");
+        return http_reader_refuse(r, 413, "the request is too large");
     if (p->method == HTTP_CONNECT)
-        return refuse(r, 501, "this is no proxy");
+        return http_reader_refuse(r, 501, "this is no proxy");
     return 0;
 }
 
@@ -179,7 +186,7 @@ static enum http_method method_of(const llhttp_t *p)
 }
 
 /* What llhttp knows beside the lines. */
-static void describe(const struct http_reader *r, struct http_request *rq)
+static void http_reader_describe(const struct http_reader *r, struct http_request *rq)
 {
     const llhttp_t *p = &r->parser;
     const bool closes = (p->flags & F_CONNECTION_CLOSE) != 0;
@@ -191,8 +198,8 @@ static void describe(const struct http_reader *r, struct http_request *rq)
 }
 
 /* Not 0: refused. r->head is 0 as long as there is no whole head. */
-static int read_head(struct http_reader *r, size_t len, struct http_request *rq,
-                     struct http_framing *framing)
+static int http_reader_head(struct http_reader *r, size_t len, struct http_request *rq,
+                            struct http_framing *framing)
 {
     const size_t room = r->most < HTTP_HEAD_MAX ? r->most : HTTP_HEAD_MAX;
     const size_t end = len < room ? len : room;
@@ -212,7 +219,7 @@ static int read_head(struct http_reader *r, size_t len, struct http_request *rq,
         return HPE_USER;
     r->chunked = framing->chunked;
     r->expect = (size_t)framing->length;
-    return agree(r, rq, framing);
+    return http_reader_agree(r, rq, framing);
 }
 
 /* ---- The body -------------------------------------------------------------------------------- */
@@ -232,10 +239,10 @@ static int read_chunks(struct http_reader *r, size_t len)
     if (error != HPE_OK)
         return refuse_bytes(r, error);
     r->fed = end;
-    return end == r->most ? refuse(r, 413, "the request is too large") : 0;
+    return end == r->most ? http_reader_refuse(r, 413, "the request is too large") : 0;
 }
 
-static int read_body(struct http_reader *r, size_t len)
+static int http_reader_body(struct http_reader *r, size_t len)
 {
     if (r->chunked)
         return read_chunks(r, len);
@@ -249,14 +256,14 @@ static int read_body(struct http_reader *r, size_t len)
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static enum http_outcome advance(struct http_reader *r, size_t len, struct http_request *rq,
-                                 size_t *used)
+static enum http_outcome http_reader_advance(struct http_reader *r, size_t len,
+                                             struct http_request *rq, size_t *used)
 {
     struct http_framing framing;
     bool split = false;
 
     if (r->head == 0) {
-        if (read_head(r, len, rq, &framing) != 0)
+        if (http_reader_head(r, len, rq, &framing) != 0)
             return HTTP_BAD;
         if (r->head == 0)
             return HTTP_MORE;
@@ -265,24 +272,24 @@ static enum http_outcome advance(struct http_reader *r, size_t len, struct http_
             (r->chunked || r->expect > 0))
             return HTTP_CONTINUE;
     }
-    if (read_body(r, len) != 0)
+    if (http_reader_body(r, len) != 0)
         return HTTP_BAD;
     if (!r->whole)
         return HTTP_MORE;
     if (!split && http_head_split(r->bytes, r->head, rq, &framing, &r->why) != 0)
         return HTTP_BAD; /* not reached: it was split before, and a head does not change */
-    describe(r, rq);
+    http_reader_describe(r, rq);
     *used = r->fed;
     return HTTP_COMPLETE;
 }
 
-static void begin(struct http_reader *r)
+static void http_reader_begin(struct http_reader *r)
 {
     *r = (struct http_reader){0};
     llhttp_init(&r->parser, HTTP_REQUEST, &SETTINGS);
 }
 
-static bool remember(struct http_reader **kept, const struct http_reader *r)
+static bool http_reader_keep(struct http_reader **kept, const struct http_reader *r)
 {
     if (!*kept)
         *kept = malloc(sizeof **kept);
@@ -305,15 +312,15 @@ enum http_outcome http_read(struct http_reader **kept, char *bytes, size_t len, 
     if (*kept)
         r = **kept;
     else
-        begin(&r);
+        http_reader_begin(&r);
     r.bytes = bytes;
     r.most = most;
     r.parser.data = &r;
-    outcome = advance(&r, len, rq, used);
+    outcome = http_reader_advance(&r, len, rq, used);
     if (outcome == HTTP_MORE || outcome == HTTP_CONTINUE) {
-        if (remember(kept, &r))
+        if (http_reader_keep(kept, &r))
             return outcome;
-        (void)refuse(&r, 503, "out of memory");
+        (void)http_reader_refuse(&r, 503, "out of memory");
         outcome = HTTP_BAD;
     }
     *status = r.status;

@@ -22,7 +22,7 @@
 struct resp_command {
     size_t n; /* 0: an empty line or array, which nobody answers */
     struct weir__slice word[RESP_WORDS_MAX];
-    char said[48]; /* room for a *why that quotes a byte */
+    char message[48]; /* room for a *why that quotes a byte */
 };
 
 /* How a reading ended, if not with a command. RESP_EPROTOCOL: the bytes are no RESP, and *why

@@ -32,15 +32,15 @@
 
 enum { INTEGER_DIGITS = 19 }; /* of an int64_t */
 
-enum reading { BAD = RESP_EPROTOCOL, MORE = RESP_MORE, DONE = 1 };
+enum resp_outcome { BAD = RESP_EPROTOCOL, MORE = RESP_MORE, DONE = 1 };
 
-struct reader {
+struct resp_reader {
     const char *bytes;
     size_t at, len, most; /* at <= len <= most */
     const char *why;      /* of BAD */
 };
 
-static inline enum reading refuse(struct reader *r, const char *why)
+static inline enum resp_outcome resp_refuse(struct resp_reader *r, const char *why)
 {
     r->why = why;
     return BAD;
@@ -52,23 +52,23 @@ static inline unsigned digit_of(char c)
 }
 
 /* The \r\n at `at`. */
-static inline enum reading read_line_end(struct reader *r, const char *why)
+static inline enum resp_outcome read_line_end(struct resp_reader *r, const char *why)
 {
     if (r->at == r->len)
         return MORE;
     if (r->bytes[r->at] != '\r')
-        return refuse(r, why);
+        return resp_refuse(r, why);
     if (r->at + 1 == r->len)
         return MORE;
     if (r->bytes[r->at + 1] != '\n')
-        return refuse(r, why);
+        return resp_refuse(r, why);
     r->at += 2;
     return DONE;
 }
 
 /* What follows a '*' or '$': 0..bound, and the end of its line. */
-static inline enum reading read_length(struct reader *r, size_t bound, size_t *value,
-                                       const char *why)
+static inline enum resp_outcome resp_read_length(struct resp_reader *r, size_t bound, size_t *value,
+                                                 const char *why)
 {
     const size_t first = r->at;
     size_t n = 0;
@@ -79,27 +79,27 @@ static inline enum reading read_length(struct reader *r, size_t bound, size_t *v
         if (digit > 9)
             break;
         if (n == 0 && r->at > first)
-            return refuse(r, why);
+            return resp_refuse(r, why);
         n = n * 10 + digit;
         if (n > bound)
-            return refuse(r, why);
+            return resp_refuse(r, why);
     }
     if (r->at == first && r->at < r->len)
-        return refuse(r, why);
+        return resp_refuse(r, why);
     *value = n;
     return read_line_end(r, why);
 }
 
-static inline enum reading read_bulk(struct reader *r, struct weir__slice *word)
+static inline enum resp_outcome read_bulk(struct resp_reader *r, struct weir__slice *word)
 {
     size_t size;
-    const enum reading header =
-        read_length(r, r->most, &size, "Protocol error: invalid bulk length");
+    const enum resp_outcome header =
+        resp_read_length(r, r->most, &size, "Protocol error: invalid bulk length");
 
     if (header != DONE)
         return header;
     if (size + 2 > r->most - r->at)
-        return refuse(r, "Protocol error: too big request");
+        return resp_refuse(r, "Protocol error: too big request");
     *word = (struct weir__slice){r->bytes + r->at, size};
     if (size > r->len - r->at)
         return MORE;
@@ -109,7 +109,7 @@ static inline enum reading read_bulk(struct reader *r, struct weir__slice *word)
 
 /* A bulk string of 1 to 99 bytes that is all there, as nearly all words are. False: it is not, or
  * something is wrong with it; nothing has been read. */
-static inline bool read_short(struct reader *r, struct weir__slice *word)
+static inline bool read_short(struct resp_reader *r, struct weir__slice *word)
 {
     const char *const p = r->bytes + r->at;
     const size_t left = r->len - r->at;
@@ -135,7 +135,7 @@ static inline bool read_short(struct reader *r, struct weir__slice *word)
 }
 
 /* `:-5\r\n`. The word is the number without a plus. */
-static enum reading read_integer(struct reader *r, struct weir__slice *word)
+static enum resp_outcome read_integer(struct resp_reader *r, struct weir__slice *word)
 {
     static const char WHY[] = "Protocol error: invalid integer";
     size_t first;
@@ -148,18 +148,18 @@ static enum reading read_integer(struct reader *r, struct weir__slice *word)
     first = r->at;
     while (r->at < r->len && digit_of(r->bytes[r->at]) <= 9) {
         if (r->at - first == INTEGER_DIGITS)
-            return refuse(r, WHY);
+            return resp_refuse(r, WHY);
         r->at++;
     }
     if (r->at == first && r->at < r->len)
-        return refuse(r, WHY);
+        return resp_refuse(r, WHY);
     word->len = (size_t)(r->bytes + r->at - word->at);
     return read_line_end(r, WHY);
 }
 
 /* `+OK\r\n`: up to the first byte of a line end. Bounded like a line, for unlike a bulk string it
  * is searched again whenever more has come. */
-static enum reading read_simple(struct reader *r, struct weir__slice *word)
+static enum resp_outcome read_simple(struct resp_reader *r, struct weir__slice *word)
 {
     const char *const start = r->bytes + r->at;
     const size_t left = r->len - r->at;
@@ -168,26 +168,28 @@ static enum reading read_simple(struct reader *r, struct weir__slice *word)
     const char *const lf = memchr(start, '\n', cr ? (size_t)(cr - start) : seen);
 
     if (!cr && !lf)
-        return left < RESP_LINE_MAX ? MORE : refuse(r, "Protocol error: too big simple string");
+        return left < RESP_LINE_MAX ? MORE
+                                    : resp_refuse(r, "Protocol error: too big simple string");
     *word = (struct weir__slice){start, (size_t)((lf ? lf : cr) - start)};
     r->at += word->len;
     return read_line_end(r, "Protocol error: expected CRLF after a simple string");
 }
 
-static enum reading refuse_kind(struct reader *r, struct resp_command *c)
+static enum resp_outcome refuse_kind(struct resp_reader *r, struct resp_command *c)
 {
     static const char SAYS[] = "Protocol error: expected '$', got '?'";
     const char got = r->bytes[r->at];
 
-    static_assert(sizeof SAYS <= sizeof c->said, "the message has room");
-    memcpy(c->said, SAYS, sizeof SAYS);
+    static_assert(sizeof SAYS <= sizeof c->message, "the message has room");
+    memcpy(c->message, SAYS, sizeof SAYS);
     if (got >= ' ' && got <= '~')
-        c->said[sizeof SAYS - 3] = got;
-    return refuse(r, c->said);
+        c->message[sizeof SAYS - 3] = got;
+    return resp_refuse(r, c->message);
 }
 
 /* A word that is no bulk string; at least its first byte is there. */
-static enum reading read_other(struct reader *r, struct resp_command *c, struct weir__slice *word)
+static enum resp_outcome read_other(struct resp_reader *r, struct resp_command *c,
+                                    struct weir__slice *word)
 {
     const char kind = r->bytes[r->at];
 
@@ -197,13 +199,13 @@ static enum reading read_other(struct reader *r, struct resp_command *c, struct 
     return kind == ':' ? read_integer(r, word) : read_simple(r, word);
 }
 
-static enum reading read_array(struct reader *r, struct resp_command *c)
+static enum resp_outcome read_array(struct resp_reader *r, struct resp_command *c)
 {
     size_t n = 0;
-    enum reading how;
+    enum resp_outcome how;
 
     r->at = 1;
-    how = read_length(r, RESP_WORDS_MAX, &n, "Protocol error: invalid multibulk length");
+    how = resp_read_length(r, RESP_WORDS_MAX, &n, "Protocol error: invalid multibulk length");
     for (size_t i = 0; how == DONE && i < n; i++) {
         if (read_short(r, &c->word[i]))
             continue;
@@ -223,7 +225,7 @@ static enum reading read_array(struct reader *r, struct resp_command *c)
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* A \r is one: the one before the \n needs no other care. */
-static bool blank(char c)
+static bool resp_is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
 }
@@ -264,7 +266,7 @@ static char *unquote(char *at, const char *end, char quote, char **out)
             c = *at++;
         *(*out)++ = c;
     }
-    if (at == end || (at + 1 < end && !blank(at[1])))
+    if (at == end || (at + 1 < end && !resp_is_blank(at[1])))
         return NULL;
     return at + 1;
 }
@@ -275,7 +277,7 @@ static char *read_word(char *at, const char *end, struct weir__slice *word)
     char *out = at;
 
     word->at = at;
-    while (at && at < end && !blank(*at)) {
+    while (at && at < end && !resp_is_blank(*at)) {
         if (*at == '"' || *at == '\'')
             at = unquote(at + 1, end, *at, &out);
         else
@@ -285,24 +287,24 @@ static char *read_word(char *at, const char *end, struct weir__slice *word)
     return at;
 }
 
-static enum reading read_line(struct reader *r, char *bytes, struct resp_command *c)
+static enum resp_outcome resp_read_line(struct resp_reader *r, char *bytes, struct resp_command *c)
 {
     const size_t bound = r->most < RESP_LINE_MAX ? r->most : RESP_LINE_MAX;
     const char *const end = memchr(bytes, '\n', r->len < bound ? r->len : bound);
     char *at = bytes;
 
     if (!end)
-        return r->len < bound ? MORE : refuse(r, "Protocol error: too big inline request");
+        return r->len < bound ? MORE : resp_refuse(r, "Protocol error: too big inline request");
     for (c->n = 0;; c->n++) {
-        while (at < end && blank(*at))
+        while (at < end && resp_is_blank(*at))
             at++;
         if (at == end)
             break;
         if (c->n == RESP_WORDS_MAX)
-            return refuse(r, "Protocol error: too many words in inline request");
+            return resp_refuse(r, "Protocol error: too many words in inline request");
         at = read_word(at, end, &c->word[c->n]);
         if (!at)
-            return refuse(r, "Protocol error: unbalanced quotes in request");
+            return resp_refuse(r, "Protocol error: unbalanced quotes in request");
     }
     r->at = (size_t)(end - bytes) + 1;
     return DONE;
@@ -312,15 +314,15 @@ static enum reading read_line(struct reader *r, char *bytes, struct resp_command
 
 long resp_parse(char *bytes, size_t len, size_t most, struct resp_command *c, const char **why)
 {
-    struct reader r = {.bytes = bytes, .most = most < COMMAND_MAX ? most : COMMAND_MAX};
-    enum reading how;
+    struct resp_reader r = {.bytes = bytes, .most = most < COMMAND_MAX ? most : COMMAND_MAX};
+    enum resp_outcome how;
 
     if (len == 0)
         return RESP_MORE;
     r.len = len < r.most ? len : r.most;
-    how = bytes[0] == '*' ? read_array(&r, c) : read_line(&r, bytes, c);
+    how = bytes[0] == '*' ? read_array(&r, c) : resp_read_line(&r, bytes, c);
     if (how == MORE && r.len == r.most)
-        how = refuse(&r, "Protocol error: too big request");
+        how = resp_refuse(&r, "Protocol error: too big request");
     if (how == BAD)
         *why = r.why;
     return how == DONE ? (long)r.at : (long)how;

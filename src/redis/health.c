@@ -11,20 +11,20 @@
  *   (3) One line is said when it goes and one when it is back, by whoever turned it; in between, if the
  *       reason has changed, one in a while. Nothing is said under the lock.
  */
-#include "remote/health.h"
+#include "redis/health.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/clock.h"
-#include "remote/local.h"
+#include "os/clock.h"
+#include "redis/fallback/local.h"
 
 /* probe-timeout is longer than any probe takes, all included: they are never given up but by their own timeout. */
 static const char BREAKER[] = "breaker errors=none count=1 window=1s buckets=1 open=100ms "
                               "open-max=2s growth=2 probes=1 probe-timeout=1h";
 
-#define SAY_AGAIN_NS (10 * WEIR__NS_PER_S)
-#define LINE         640
+#define LOG_AGAIN_NS (10 * WEIR__NS_PER_S)
+#define HEALTH_LINE  640
 
 int weir__health_open(struct weir__health *h, const char *shown, const struct weir_log *log)
 {
@@ -33,7 +33,7 @@ int weir__health_open(struct weir__health *h, const char *shown, const struct we
 
     if (error)
         return error;
-    *h = (struct weir__health){.away = false};
+    *h = (struct weir__health){.down = false};
     (void)snprintf(h->shown, sizeof h->shown, "%s", shown);
     if (log)
         h->log = *log;
@@ -52,40 +52,40 @@ void weir__health_close(struct weir__health *h)
 
 /* ---- Under the lock ---------------------------------------------------------------------------- */
 
-static int64_t now_of(const struct weir__health *h)
+static int64_t health_now(const struct weir__health *h)
 {
     return h->clock ? h->clock->now(h->clock->arg) : weir__clock_now();
 }
 
-static struct weir__state *state_of(struct weir__health *h)
+static struct weir__state *breaker_state_of(struct weir__health *h)
 {
     return (struct weir__state *)(void *)h->state;
 }
 
-static enum weir_stand stand_locked(struct weir__health *h, int64_t now_ns)
+static enum weir_guard_state breaker_stand_locked(struct weir__health *h, int64_t now_ns)
 {
     struct weir_view v;
 
-    weir__view(&h->breaker, state_of(h), now_ns, &v);
-    return v.stand;
+    weir__meter_view(&h->breaker, breaker_state_of(h), now_ns, &v);
+    return v.state;
 }
 
-static void leave_locked(struct weir__health *h, int64_t entered_ns, int64_t now_ns,
-                         enum weir_outcome how)
+static void breaker_leave_locked(struct weir__health *h, int64_t entered_ns, int64_t now_ns,
+                                 enum weir_outcome how)
 {
     const struct weir__leaving l = {
         .entered_ns = entered_ns, .now_ns = now_ns, .cost = 1, .how = how};
 
-    weir__leave(&h->breaker, state_of(h), &l);
-    atomic_store(&h->away, stand_locked(h, now_ns) != WEIR_CLOSED);
+    weir__meter_leave(&h->breaker, breaker_state_of(h), &l);
+    atomic_store(&h->down, breaker_stand_locked(h, now_ns) != WEIR_CLOSED);
 }
 
-static uint64_t decided(const struct weir__health *h)
+static uint64_t decided_so_far(const struct weir__health *h)
 {
     return h->counts ? atomic_load(&h->counts->decided) : 0;
 }
 
-static uint64_t allowed(const struct weir__health *h)
+static uint64_t allowed_so_far(const struct weir__health *h)
 {
     return h->counts ? atomic_load(&h->counts->allowed) : 0;
 }
@@ -95,13 +95,13 @@ static uint64_t allowed(const struct weir__health *h)
 void weir__health_forked(struct weir__health *h)
 {
     (void)pthread_mutex_init(&h->lock, NULL);
-    weir__reset(state_of(h));
-    atomic_store(&h->away, false);
+    weir__state_reset(breaker_state_of(h));
+    atomic_store(&h->down, false);
 }
 
 /* ---- Lines ------------------------------------------------------------------------------------- */
 
-static void say(const struct weir__health *h, const char *line)
+static void health_log(const struct weir__health *h, const char *line)
 {
     if (h->log.say && line[0] != '\0')
         h->log.say(h->log.arg, line);
@@ -133,9 +133,9 @@ static void write_span(int64_t ns, char *out, size_t cap)
         (void)snprintf(out, cap, "%lld h %lld min", s / 3600, s / 60 % 60);
 }
 
-static void write_return(const struct weir__health *h, int64_t now_ns, char *line, size_t cap)
+static void write_recovery(const struct weir__health *h, int64_t now_ns, char *line, size_t cap)
 {
-    const unsigned long long fell_back = decided(h) - h->decided;
+    const unsigned long long fell_back = decided_so_far(h) - h->decided;
     char span[64];
     int n;
 
@@ -144,7 +144,7 @@ static void write_return(const struct weir__health *h, int64_t now_ns, char *lin
     if (h->counts && n > 0 && (size_t)n < cap)
         (void)snprintf(line + n, cap - (size_t)n, "; %llu decision%s fell back, %llu granted",
                        fell_back, fell_back == 1 ? "" : "s",
-                       (unsigned long long)(allowed(h) - h->allowed));
+                       (unsigned long long)(allowed_so_far(h) - h->allowed));
 }
 
 /* ---- What callers and the keeper say ----------------------------------------------------------- */
@@ -169,66 +169,66 @@ static int64_t rest_locked(const struct weir__health *h, const char *why, int64_
 }
 
 /* Writes down that it went, and what there is to say of it. */
-static void depart_locked(struct weir__health *h, const char *why, int64_t now_ns, char *line,
-                          size_t cap)
+static void go_down_locked(struct weir__health *h, const char *why, int64_t now_ns, char *line,
+                           size_t cap)
 {
     char share[64];
 
     h->rest_ns = rest_locked(h, why, now_ns);
-    h->since_ns = h->said_ns = now_ns;
-    h->decided = decided(h);
-    h->allowed = allowed(h);
+    h->since_ns = h->logged_ns = now_ns;
+    h->decided = decided_so_far(h);
+    h->allowed = allowed_so_far(h);
     (void)snprintf(h->why, sizeof h->why, "%s", why);
     write_share(h, share, sizeof share);
     (void)snprintf(line, cap, "%s is away: %s; limits fall back (%s)", h->shown, h->why, share);
-    atomic_fetch_add(&h->departures, 1);
+    atomic_fetch_add(&h->outages, 1);
 }
 
 void weir__health_failed(struct weir__health *h, const char *why)
 {
-    const int64_t now_ns = now_of(h);
-    char line[LINE] = "";
+    const int64_t now_ns = health_now(h);
+    char line[HEALTH_LINE] = "";
 
     atomic_fetch_add_explicit(&h->failures, 1, memory_order_relaxed);
-    if (weir__health_is_away(h))
+    if (weir__health_is_down(h))
         return;
     (void)pthread_mutex_lock(&h->lock);
-    if (!weir__health_is_away(h)) {
-        leave_locked(h, now_ns, now_ns, WEIR_ERROR);
-        depart_locked(h, why, now_ns, line, sizeof line);
+    if (!weir__health_is_down(h)) {
+        breaker_leave_locked(h, now_ns, now_ns, WEIR_ERROR);
+        go_down_locked(h, why, now_ns, line, sizeof line);
     }
     (void)pthread_mutex_unlock(&h->lock);
-    say(h, line);
+    health_log(h, line);
 }
 
 void weir__health_refused(struct weir__health *h, const char *why)
 {
-    const int64_t now_ns = now_of(h);
-    char line[LINE] = "";
+    const int64_t now_ns = health_now(h);
+    char line[HEALTH_LINE] = "";
 
     (void)pthread_mutex_lock(&h->lock);
-    if (h->refused_ns == 0 || now_ns - h->refused_ns >= SAY_AGAIN_NS) {
+    if (h->refused_ns == 0 || now_ns - h->refused_ns >= LOG_AGAIN_NS) {
         h->refused_ns = now_ns;
         (void)snprintf(line, sizeof line, "%s refuses a request: %s; its limit falls back",
                        h->shown, why);
     }
     (void)pthread_mutex_unlock(&h->lock);
-    say(h, line);
+    health_log(h, line);
 }
 
 bool weir__health_may_probe(struct weir__health *h, int64_t now_ns, int64_t *next_ns)
 {
-    const struct weir__ask ask = {.cost = 1, .now_ns = now_ns};
+    const struct weir__attempt ask = {.cost = 1, .now_ns = now_ns};
     struct weir_verdict v = {.allowed = false};
 
     *next_ns = INT64_MAX;
-    if (!weir__health_is_away(h))
+    if (!weir__health_is_down(h))
         return false;
     (void)pthread_mutex_lock(&h->lock);
-    if (weir__health_is_away(h) && now_ns - h->since_ns < h->rest_ns) {
+    if (weir__health_is_down(h) && now_ns - h->since_ns < h->rest_ns) {
         *next_ns = h->since_ns + h->rest_ns;
-    } else if (weir__health_is_away(h)) {
-        weir__take(&h->breaker, state_of(h), &ask, &v);
+    } else if (weir__health_is_down(h)) {
+        weir__meter_take(&h->breaker, breaker_state_of(h), &ask, &v);
         if (v.allowed)
             h->probe_ns = now_ns;
         else
@@ -239,32 +239,32 @@ bool weir__health_may_probe(struct weir__health *h, int64_t now_ns, int64_t *nex
 }
 
 /* Still away: the log is told of another reason, if it has not just been told of one. */
-static void stay_locked(struct weir__health *h, const char *why, int64_t now_ns, char *line,
-                        size_t cap)
+static void stay_down_locked(struct weir__health *h, const char *why, int64_t now_ns, char *line,
+                             size_t cap)
 {
-    if (strncmp(h->why, why, sizeof h->why - 1) == 0 || now_ns - h->said_ns < SAY_AGAIN_NS)
+    if (strncmp(h->why, why, sizeof h->why - 1) == 0 || now_ns - h->logged_ns < LOG_AGAIN_NS)
         return;
     (void)snprintf(h->why, sizeof h->why, "%s", why);
-    h->said_ns = now_ns;
+    h->logged_ns = now_ns;
     (void)snprintf(line, cap, "%s is still away: %s", h->shown, h->why);
 }
 
 void weir__health_probed(struct weir__health *h, bool good, const char *why)
 {
-    const int64_t now_ns = now_of(h);
-    char line[LINE] = "";
+    const int64_t now_ns = health_now(h);
+    char line[HEALTH_LINE] = "";
 
     (void)pthread_mutex_lock(&h->lock);
-    if (weir__health_is_away(h)) {
-        leave_locked(h, h->probe_ns, now_ns, good ? WEIR_SUCCESS : WEIR_ERROR);
-        if (!weir__health_is_away(h)) {
-            atomic_fetch_add(&h->returns, 1);
+    if (weir__health_is_down(h)) {
+        breaker_leave_locked(h, h->probe_ns, now_ns, good ? WEIR_SUCCESS : WEIR_ERROR);
+        if (!weir__health_is_down(h)) {
+            atomic_fetch_add(&h->recoveries, 1);
             h->back_ns = now_ns;
-            write_return(h, now_ns, line, sizeof line);
+            write_recovery(h, now_ns, line, sizeof line);
         } else {
-            stay_locked(h, why ? why : "", now_ns, line, sizeof line);
+            stay_down_locked(h, why ? why : "", now_ns, line, sizeof line);
         }
     }
     (void)pthread_mutex_unlock(&h->lock);
-    say(h, line);
+    health_log(h, line);
 }

@@ -10,8 +10,8 @@
  * code of its error: OOM, READONLY, ...) before it was back for WEIR__STEADY_NS is left alone before the next probe,
  * each time four times as long, up to WEIR__REST_MOST_NS.
  */
-#ifndef WEIR_REMOTE_HEALTH_H
-#define WEIR_REMOTE_HEALTH_H
+#ifndef WEIR_REDIS_HEALTH_H
+#define WEIR_REDIS_HEALTH_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -28,14 +28,14 @@ struct weir__local_counts; /* local.h */
 #define WEIR__REST_MOST_NS   (10 * WEIR__NS_PER_S)
 
 struct weir__health {
-    _Atomic bool away;
+    _Atomic bool down;
     pthread_mutex_t lock;
     struct weir_log log; /* say may be NULL */
     char shown[300];     /* of the address */
     /* What to tell of: set by the owner before it is used; NULL: nothing. */
     const struct weir__local_counts *counts;
     const struct weir_clock *clock; /* for tests; NULL: weir__clock_now() */
-    _Atomic uint64_t departures, returns, failures;
+    _Atomic uint64_t outages, recoveries, failures;
 
     /* The rest is under the lock: the breaker, ... */
     struct weir__meter breaker;
@@ -44,19 +44,19 @@ struct weir__health {
     int64_t rest_ns;  /* so long after it went there is no probe; 0: as the breaker says */
     int64_t back_ns;  /* when it last came back; 0: it never went */
     /* ... and what the log is to know. */
-    int64_t since_ns, said_ns, refused_ns;
+    int64_t since_ns, logged_ns, refused_ns;
     uint64_t decided, allowed; /* when it went */
     char why[160];
 };
 
 int weir__health_open(struct weir__health *h, const char *shown, const struct weir_log *log);
 void weir__health_close(struct weir__health *h);
-/* After fork(), in the child (weir__keeper_forked does it). */
+/* After fork(), in the child (weir__monitor_forked does it). */
 void weir__health_forked(struct weir__health *h);
 
-static inline bool weir__health_is_away(const struct weir__health *h)
+static inline bool weir__health_is_down(const struct weir__health *h)
 {
-    return atomic_load_explicit(&h->away, memory_order_relaxed);
+    return atomic_load_explicit(&h->down, memory_order_relaxed);
 }
 
 /* A caller's call failed. The first to say so turns everybody away, and is logged with the reason. */

@@ -1,4 +1,4 @@
-/* The thread that looks after a far store. What it does is in keeper.h.
+/* The thread that looks after a far store. What it does is in monitor.h.
  *
  * While the store is there: a heartbeat each second. While it is away: a heartbeat whenever health says that
  * it is time for a probe, at another address if its name has several, each time resolved anew. Then it sleeps until
@@ -16,7 +16,7 @@
  *   (3) No call is waited for longer than the address's timeout, and none is made for a birth while the store
  *       is away.
  */
-#include "remote/keeper.h"
+#include "redis/monitor.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -27,20 +27,21 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "engine/bell.h"
-#include "engine/clock.h"
-#include "remote/bytes.h"
-#include "remote/lane.h"
-#include "remote/resolve.h"
-#include "remote/scripts.h"
+#include "os/clock.h"
+#include "os/wakeup.h"
+#include "redis/client/buffer.h"
+#include "redis/client/pipeline.h"
+#include "redis/client/resolve.h"
+#include "redis/script/scripts.h"
 
-#define BEAT_NS   WEIR__NS_PER_S
-#define LISTED_NS (600 * WEIR__NS_PER_S) /* so long a node stays on the list; lua/beat.lua */
-#define OPEN_WAIT 10                     /* timeouts */
+#define HEARTBEAT_NS WEIR__NS_PER_S
+#define LISTED_NS \
+    (600 * WEIR__NS_PER_S) /* so long a node stays on the list; script/heartbeat.lua */
+#define OPEN_WAIT 10       /* timeouts */
 #define WHY       WEIR__REPLY_TEXT
 
 /* The first to ask says when. */
-static const char BORN[] =
+static const char CREATION_SCRIPT[] =
     "local born = redis.call('GET', KEYS[1])\n"
     "if not born then\n"
     "local time = redis.call('TIME')\n"
@@ -50,12 +51,12 @@ static const char BORN[] =
     "redis.call('PEXPIRE', KEYS[1], 94867200000)\n" /* three years from the last look */
     "return tonumber(born)\n";
 
-struct weir__keeper {
-    struct weir__keeper_job job;
-    struct weir__address address; /* as the URL has it */
-    bool named;                   /* its host is a name */
-    struct weir__lane *lane;      /* the thread's */
-    struct weir__lane *errands;   /* of those who ask for births */
+struct weir__monitor {
+    struct weir__monitor_options job;
+    struct weir__address address;             /* as the URL has it */
+    bool named;                               /* its host is a name */
+    struct weir__pipeline *lane;              /* the thread's */
+    struct weir__pipeline *creation_pipeline; /* of those who ask for births */
     char node[33];
 
     pthread_mutex_t lock; /* of the thread's life, and of where */
@@ -65,40 +66,40 @@ struct weir__keeper {
     _Atomic bool orphan;      /* nobody joins it */
     _Atomic bool stop, begun; /* begun: it has looked once */
     int64_t stop_ns;          /* by then it must have ended */
-    struct weir__bell bell, first;
+    struct weir__wakeup wakeup, first;
 
-    struct weir__where where; /* its name is, as far as it is known */
+    struct weir__resolved resolved; /* its name is, as far as it is known */
 
     /* The thread's own. */
-    int64_t beat_ns; /* when the next one is due */
+    int64_t heartbeat_ns; /* when the next one is due */
     int64_t nodes, doubt_until_ns;
     bool listed;
 };
 
 /* ---- Where ------------------------------------------------------------------------------------- */
 
-void weir__keeper_address(struct weir__keeper *k, struct weir__address *a)
+void weir__monitor_address(struct weir__monitor *k, struct weir__address *a)
 {
     *a = k->address;
     if (!k->named)
         return;
     /* Or nowhere: a name would have the caller wait for the resolver. */
     (void)pthread_mutex_lock(&k->lock);
-    weir__where_host(&k->where, a->host, sizeof a->host);
+    weir__resolved_current(&k->resolved, a->host, sizeof a->host);
     (void)pthread_mutex_unlock(&k->lock);
 }
 
-static void try_next(struct weir__keeper *k)
+static void use_next_ip(struct weir__monitor *k)
 {
     (void)pthread_mutex_lock(&k->lock);
-    weir__where_next(&k->where);
+    weir__resolved_next(&k->resolved);
     (void)pthread_mutex_unlock(&k->lock);
 }
 
 /* False: there is no such host; or the keeper was closed meanwhile (orphan). */
-static bool find_places(struct weir__keeper *k, char *why)
+static bool resolve_host(struct weir__monitor *k, char *why)
 {
-    struct weir__places found;
+    struct weir__ip_list found;
     bool good;
 
     (void)pthread_mutex_lock(&k->lock);
@@ -111,40 +112,41 @@ static bool find_places(struct weir__keeper *k, char *why)
     k->resolving = false;
     good = good && !atomic_load(&k->orphan);
     if (good)
-        weir__where_show(&k->where, &found);
+        weir__resolved_set(&k->resolved, &found);
     (void)pthread_mutex_unlock(&k->lock);
     return good;
 }
 
 /* ---- Calls ------------------------------------------------------------------------------------- */
 
-/* 0, WEIR_EAWAY or WEIR_EIO; then c->text says why. */
-static int call(struct weir__lane *lane, struct weir__call *c, const char *const *word, int n)
+/* 0, WEIR_EDOWN or WEIR_EIO; then c->text says why. */
+static int monitor_command(struct weir__pipeline *lane, struct weir__command *c,
+                           const char *const *word, int n)
 {
-    struct weir__bytes bytes = {0};
+    struct weir__buffer bytes = {0};
 
-    if (!weir__bytes_command(&bytes, word, n)) {
+    if (!weir__buffer_command(&bytes, word, n)) {
         (void)snprintf(c->text, sizeof c->text, "out of memory");
         c->error = WEIR_EIO;
     } else {
         c->bytes = bytes.at;
         c->len = bytes.len;
-        if (weir__lane_submit(lane, &c, 1)) {
-            weir__lane_await(lane, &c, 1);
+        if (weir__pipeline_submit(lane, &c, 1)) {
+            weir__pipeline_await(lane, &c, 1);
         } else {
             (void)snprintf(c->text, sizeof c->text, "too many calls wait");
             c->error = WEIR_EIO;
         }
     }
-    weir__bytes_close(&bytes);
+    weir__buffer_close(&bytes);
     return c->error;
 }
 
 /* After an error that the store itself answered: its next answer is to come from whoever is at the address by
  * then. */
-static void renew_lane(struct weir__keeper *k);
+static void renew_pipeline(struct weir__monitor *k);
 
-static void hear(struct weir__keeper *k, int64_t nodes, bool is_new)
+static void note_nodes(struct weir__monitor *k, int64_t nodes, bool is_new)
 {
     const int64_t now_ns = weir__clock_now();
 
@@ -160,63 +162,64 @@ static void hear(struct weir__keeper *k, int64_t nodes, bool is_new)
 }
 
 /* 0 or an error, and why. */
-static int beat(struct weir__keeper *k, const char *what, int64_t deadline_ns, char *why)
+static int send_heartbeat(struct weir__monitor *k, const char *what, int64_t deadline_ns, char *why)
 {
-    const struct weir__script *script = &weir__scripts[WEIR__SCRIPT_BEAT];
-    struct weir__call c = {.script = WEIR__SCRIPT_BEAT, .deadline_ns = deadline_ns};
+    const struct weir__script *script = &weir__scripts[WEIR__SCRIPT_HEARTBEAT];
+    struct weir__command c = {.script = WEIR__SCRIPT_HEARTBEAT, .deadline_ns = deadline_ns};
     char key[sizeof k->address.prefix + 8];
     const char *const word[] = {"EVALSHA", script->sha, "1", key, k->node, what};
     int error;
 
     (void)snprintf(key, sizeof key, "%s:nodes", k->address.prefix);
-    error = call(k->lane, &c, word, 6);
+    error = monitor_command(k->lane, &c, word, 6);
     if (!error && c.n < 3) {
         (void)snprintf(c.text, sizeof c.text, "a reply that is no heartbeat");
         error = WEIR_EIO;
     }
     (void)snprintf(why, WHY, "%s", c.text);
     if (error == WEIR_EIO)
-        renew_lane(k);
+        renew_pipeline(k);
     else if (!error && !atomic_load(&k->stop))
-        hear(k, c.number[0], c.number[2] != 0);
+        note_nodes(k, c.number[0], c.number[2] != 0);
     return error;
 }
 
 /* Whether the store is there, at one of its places. */
-static bool look(struct weir__keeper *k, bool anew, char *why)
+static bool probe_store(struct weir__monitor *k, bool anew, char *why)
 {
     int tries = 1;
 
-    if (k->named && (anew || weir__where_places(&k->where) == 0) && !find_places(k, why))
+    if (k->named && (anew || weir__resolved_count(&k->resolved) == 0) && !resolve_host(k, why))
         return false;
     if (k->named)
-        tries = weir__where_places(&k->where);
+        tries = weir__resolved_count(&k->resolved);
     while (tries-- > 0 && !atomic_load(&k->stop)) {
         const int error =
-            beat(k, "beat", weir__add_sat(weir__clock_now(), k->address.timeout_ns), why);
+            send_heartbeat(k, "beat", weir__add_sat(weir__clock_now(), k->address.timeout_ns), why);
 
-        if (error != WEIR_EAWAY)
+        if (error != WEIR_EDOWN)
             return error == 0;
-        try_next(k);
+        use_next_ip(k);
     }
     return false;
 }
 
-int64_t weir__keeper_born(struct weir__keeper *k, const char *scope, size_t len)
+int64_t weir__monitor_created_us(struct weir__monitor *k, const char *scope, size_t len)
 {
-    struct weir__call c = {.deadline_ns = weir__add_sat(weir__clock_now(), k->address.timeout_ns)};
+    struct weir__command c = {.deadline_ns =
+                                  weir__add_sat(weir__clock_now(), k->address.timeout_ns)};
     const size_t room = sizeof k->address.prefix + len + 16;
     int64_t born_us = -1;
     char *key;
 
-    if (weir__health_is_away(k->job.health))
+    if (weir__health_is_down(k->job.health))
         return -1;
     key = malloc(room);
     if (key) {
-        const char *const word[] = {"EVAL", BORN, "1", key};
+        const char *const word[] = {"EVAL", CREATION_SCRIPT, "1", key};
 
         (void)snprintf(key, room, "%s:{%.*s}:born", k->address.prefix, (int)len, scope);
-        if (call(k->errands, &c, word, 4) == 0 && c.n > 0)
+        if (monitor_command(k->creation_pipeline, &c, word, 4) == 0 && c.n > 0)
             born_us = c.number[0];
     }
     free(key);
@@ -226,26 +229,26 @@ int64_t weir__keeper_born(struct weir__keeper *k, const char *scope, size_t len)
 /* ---- The thread -------------------------------------------------------------------------------- */
 
 /* The first look is over, whatever came of it: whoever opens need not wait any longer. */
-static void begin(struct weir__keeper *k)
+static void monitor_begin(struct weir__monitor *k)
 {
     if (!atomic_exchange(&k->begun, true))
-        weir__bell_ring(&k->first);
+        weir__wakeup_signal(&k->first);
 }
 
 /* One turn: a heartbeat or a probe, if it is time. Returns when the next one may be. */
-static int64_t turn(struct weir__keeper *k)
+static int64_t monitor_step(struct weir__monitor *k)
 {
     struct weir__health *h = k->job.health;
-    const bool away = weir__health_is_away(h);
+    const bool away = weir__health_is_down(h);
     const int64_t now_ns = weir__clock_now();
-    int64_t next_ns = k->beat_ns;
+    int64_t next_ns = k->heartbeat_ns;
     char why[WHY] = "";
     bool good;
 
     if (away ? !weir__health_may_probe(h, now_ns, &next_ns) : now_ns < next_ns)
         return next_ns;
-    k->beat_ns = now_ns + BEAT_NS;
-    good = look(k, away, why);
+    k->heartbeat_ns = now_ns + HEARTBEAT_NS;
+    good = probe_store(k, away, why);
     if (atomic_load(&k->orphan))
         return now_ns;
     if (away)
@@ -255,93 +258,93 @@ static int64_t turn(struct weir__keeper *k)
     return now_ns;
 }
 
-static void *keep(void *arg)
+static void *monitor_run(void *arg)
 {
-    struct weir__keeper *k = arg;
+    struct weir__monitor *k = arg;
     char why[WHY];
 
     while (!atomic_load(&k->stop)) {
-        const int64_t next_ns = turn(k);
-        const int64_t left_ns = weir__min(next_ns - weir__clock_now(), BEAT_NS);
+        const int64_t next_ns = monitor_step(k);
+        const int64_t left_ns = weir__min(next_ns - weir__clock_now(), HEARTBEAT_NS);
 
         if (atomic_load(&k->orphan)) {
             free(k);
             return NULL;
         }
-        begin(k);
+        monitor_begin(k);
         if (left_ns > 0 && !atomic_load(&k->stop))
-            (void)weir__bell_await(&k->bell, left_ns);
+            (void)weir__wakeup_wait(&k->wakeup, left_ns);
     }
-    if (!weir__health_is_away(k->job.health) && weir__clock_now() < k->stop_ns)
-        (void)beat(k, "bye", k->stop_ns, why);
+    if (!weir__health_is_down(k->job.health) && weir__clock_now() < k->stop_ns)
+        (void)send_heartbeat(k, "bye", k->stop_ns, why);
     return NULL;
 }
 
 /* The program's signals are not for this thread. The caller holds the lock, or is alone. */
-static int start_locked(struct weir__keeper *k)
+static int monitor_start_locked(struct weir__monitor *k)
 {
     sigset_t all, old;
     int error;
 
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&k->thread, NULL, keep, k);
+    error = pthread_create(&k->thread, NULL, monitor_run, k);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     atomic_store(&k->running, error == 0);
     return error == 0 ? 0 : WEIR_EIO;
 }
 
-void weir__keeper_hurry(struct weir__keeper *k)
+void weir__monitor_wake(struct weir__monitor *k)
 {
     if (!atomic_load(&k->running)) {
         (void)pthread_mutex_lock(&k->lock);
         if (!atomic_load(&k->running) && !atomic_load(&k->stop))
-            (void)start_locked(k);
+            (void)monitor_start_locked(k);
         (void)pthread_mutex_unlock(&k->lock);
     }
-    weir__bell_ring(&k->bell);
+    weir__wakeup_signal(&k->wakeup);
 }
 
-bool weir__keeper_runs(const struct weir__keeper *k)
+bool weir__monitor_is_running(const struct weir__monitor *k)
 {
     return atomic_load_explicit(&k->running, memory_order_relaxed);
 }
 
 /* ---- Life -------------------------------------------------------------------------------------- */
 
-static void address_of(void *arg, struct weir__address *a)
+static void monitor_address_of(void *arg, struct weir__address *a)
 {
-    weir__keeper_address(arg, a);
+    weir__monitor_address(arg, a);
 }
 
 /* The thread says so itself. */
-static void beat_failed(void *arg, const char *why)
+static void heartbeat_failed(void *arg, const char *why)
 {
     (void)arg;
     (void)why;
 }
 
-static void errand_failed(void *arg, const char *why)
+static void creation_failed(void *arg, const char *why)
 {
-    struct weir__keeper *k = arg;
+    struct weir__monitor *k = arg;
 
     weir__health_failed(k->job.health, why);
-    weir__keeper_hurry(k);
+    weir__monitor_wake(k);
 }
 
-static void renew_lane(struct weir__keeper *k)
+static void renew_pipeline(struct weir__monitor *k)
 {
-    const struct weir__lane_watch watch = {beat_failed, address_of, k};
-    struct weir__lane *lane;
+    const struct weir__pipeline_watch watch = {heartbeat_failed, monitor_address_of, k};
+    struct weir__pipeline *lane;
 
-    if (weir__lane_open(&lane, &watch) != 0)
+    if (weir__pipeline_open(&lane, &watch) != 0)
         return;
-    weir__lane_close(k->lane);
+    weir__pipeline_close(k->lane);
     k->lane = lane;
 }
 
 /* A name that no other node has, nor any of its children. */
-static void name_node(struct weir__keeper *k)
+static void monitor_name_node(struct weir__monitor *k)
 {
     static const char DIGITS[] = "0123456789abcdef";
     unsigned char bytes[16];
@@ -357,22 +360,22 @@ static void name_node(struct weir__keeper *k)
     k->node[32] = '\0';
 }
 
-static int open_lanes(struct weir__keeper *k)
+static int open_pipelines(struct weir__monitor *k)
 {
-    const struct weir__lane_watch beats = {beat_failed, address_of, k};
-    const struct weir__lane_watch errands = {errand_failed, address_of, k};
-    int error = weir__lane_open(&k->lane, &beats);
+    const struct weir__pipeline_watch beats = {heartbeat_failed, monitor_address_of, k};
+    const struct weir__pipeline_watch errands = {creation_failed, monitor_address_of, k};
+    int error = weir__pipeline_open(&k->lane, &beats);
 
     if (error)
         return error;
-    error = weir__lane_open(&k->errands, &errands);
+    error = weir__pipeline_open(&k->creation_pipeline, &errands);
     if (error)
-        weir__lane_close(k->lane);
+        weir__pipeline_close(k->lane);
     return error;
 }
 
 /* Whoever is not told in time that it is there takes it for away. */
-static void await_first(struct weir__keeper *k)
+static void await_first_heartbeat(struct weir__monitor *k)
 {
     const int64_t wait_ns = weir__mul_sat(k->address.timeout_ns, OPEN_WAIT);
     const int64_t until_ns = weir__add_sat(weir__clock_now(), wait_ns);
@@ -387,40 +390,40 @@ static void await_first(struct weir__keeper *k)
             weir__health_failed(k->job.health, why);
             return;
         }
-        (void)weir__bell_await(&k->first, left_ns);
+        (void)weir__wakeup_wait(&k->first, left_ns);
     }
 }
 
-int weir__keeper_open(struct weir__keeper **out, const struct weir__keeper_job *job)
+int weir__monitor_open(struct weir__monitor **out, const struct weir__monitor_options *job)
 {
-    struct weir__keeper *k = calloc(1, sizeof *k);
+    struct weir__monitor *k = calloc(1, sizeof *k);
     int error;
 
     if (!k)
         return WEIR_ENOMEM;
     k->job = *job;
     k->address = *job->address;
-    k->named = !k->address.local && !weir__resolve_is_number(k->address.host);
-    name_node(k);
-    error = open_lanes(k);
+    k->named = !k->address.local && !weir__resolve_is_ip(k->address.host);
+    monitor_name_node(k);
+    error = open_pipelines(k);
     if (error) {
         free(k);
         return error;
     }
     (void)pthread_mutex_init(&k->lock, NULL);
-    error = start_locked(k);
+    error = monitor_start_locked(k);
     if (error) {
-        weir__keeper_close(k);
+        weir__monitor_close(k);
         return error;
     }
-    await_first(k);
+    await_first_heartbeat(k);
     *out = k;
     return 0;
 }
 
-void weir__keeper_close(struct weir__keeper *k)
+void weir__monitor_close(struct weir__monitor *k)
 {
-    struct weir__lane *lanes[2];
+    struct weir__pipeline *lanes[2];
     pthread_t thread;
     bool running, orphan;
 
@@ -432,9 +435,9 @@ void weir__keeper_close(struct weir__keeper *k)
     running = atomic_load(&k->running);
     thread = k->thread;
     if (!orphan)
-        weir__bell_ring(&k->bell);
+        weir__wakeup_signal(&k->wakeup);
     lanes[0] = k->lane;
-    lanes[1] = k->errands;
+    lanes[1] = k->creation_pipeline;
     (void)pthread_mutex_unlock(&k->lock);
     if (orphan) { /* what is left of it is the thread's, from here on */
         (void)pthread_detach(thread);
@@ -442,24 +445,24 @@ void weir__keeper_close(struct weir__keeper *k)
         (void)pthread_join(thread, NULL);
         lanes[0] = k->lane; /* it may have got another one */
     }
-    weir__lane_close(lanes[0]);
-    weir__lane_close(lanes[1]);
+    weir__pipeline_close(lanes[0]);
+    weir__pipeline_close(lanes[1]);
     if (orphan)
         return;
     (void)pthread_mutex_destroy(&k->lock);
     free(k);
 }
 
-void weir__keeper_forked(struct weir__keeper *k)
+void weir__monitor_forked(struct weir__monitor *k)
 {
     (void)pthread_mutex_init(&k->lock, NULL);
     atomic_store(&k->running, false);
     k->resolving = false;
-    k->bell = k->first = (struct weir__bell){0};
+    k->wakeup = k->first = (struct weir__wakeup){0};
     k->listed = false;
-    k->beat_ns = 0;
-    name_node(k);
-    weir__lane_forked(k->lane);
-    weir__lane_forked(k->errands);
+    k->heartbeat_ns = 0;
+    monitor_name_node(k);
+    weir__pipeline_forked(k->lane);
+    weir__pipeline_forked(k->creation_pipeline);
     weir__health_forked(k->job.health);
 }

@@ -5,17 +5,17 @@
  * that closes takes itself off the list. When a call has failed it is the keeper that looks whether the store is
  * back. It has a lane of its own. Names are resolved by it alone, for that may take its time.
  */
-#ifndef WEIR_REMOTE_KEEPER_H
-#define WEIR_REMOTE_KEEPER_H
+#ifndef WEIR_REDIS_MONITOR_H
+#define WEIR_REDIS_MONITOR_H
 
 #include <weir.h>
 
-#include "remote/address.h"
-#include "remote/health.h"
+#include "redis/client/address.h"
+#include "redis/health.h"
 
-struct weir__keeper;
+struct weir__monitor;
 
-struct weir__keeper_job {
+struct weir__monitor_options {
     const struct weir__address *address; /* as the URL has it; lasts */
     struct weir__health *health;
     void (*nodes)(void *arg, int64_t nodes); /* heard by a heartbeat, when it differs */
@@ -24,23 +24,23 @@ struct weir__keeper_job {
 
 /* Starts the thread, and waits for its first heartbeat, no longer than ten of its timeouts. An error only if there is no memory or
  * thread: an absent store is no error (health says so). */
-int weir__keeper_open(struct weir__keeper **k, const struct weir__keeper_job *job);
+int weir__monitor_open(struct weir__monitor **k, const struct weir__monitor_options *job);
 /* Says goodbye to the store, if it is there, and ends the thread. */
-void weir__keeper_close(struct weir__keeper *k);
-void weir__keeper_forked(
-    struct weir__keeper *k); /* in the child: no thread; it begins at the next hurry */
+void weir__monitor_close(struct weir__monitor *k);
+void weir__monitor_forked(
+    struct weir__monitor *k); /* in the child: no thread; it begins at the next hurry */
 
 /* Something failed: look now. */
-void weir__keeper_hurry(struct weir__keeper *k);
+void weir__monitor_wake(struct weir__monitor *k);
 /* False after a fork: then whoever first wants something of the store had better hurry it, or the child is not
  * counted among the nodes. */
-bool weir__keeper_runs(const struct weir__keeper *k);
+bool weir__monitor_is_running(const struct weir__monitor *k);
 
 /* The address with its name resolved, for lanes. */
-void weir__keeper_address(struct weir__keeper *k, struct weir__address *a);
+void weir__monitor_address(struct weir__monitor *k, struct weir__address *a);
 
 /* When the limit of that scope was born, by Redis's clock in us: the first to ask says so (SET NX of
  * PREFIX:{SCOPE}:born). Waits at most one timeout; -1: the store did not answer. */
-int64_t weir__keeper_born(struct weir__keeper *k, const char *scope, size_t len);
+int64_t weir__monitor_created_us(struct weir__monitor *k, const char *scope, size_t len);
 
 #endif

@@ -1,4 +1,4 @@
-#include "remote/memos.h"
+#include "redis/receipts.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,18 +8,18 @@
 
 /* By number, in the place that its lowest bits say; a number is given out for a free place. So to find one is
  * to look at one place. */
-struct weir__memos {
+struct weir__receipts {
     pthread_mutex_t lock;
-    struct weir__keepsake **place;
+    struct weir__redis_receipt **place;
     size_t places, kept;
     uint64_t turn;   /* of the numbers: the bits above the place */
     size_t look;     /* where the next free place is looked for */
     size_t sweep_at; /* how many there may be before those past their time are looked for */
 };
 
-struct weir__memos *weir__memos_open(void)
+struct weir__receipts *weir__receipts_open(void)
 {
-    struct weir__memos *m = calloc(1, sizeof *m);
+    struct weir__receipts *m = calloc(1, sizeof *m);
 
     if (!m)
         return NULL;
@@ -34,7 +34,7 @@ struct weir__memos *weir__memos_open(void)
     return m;
 }
 
-void weir__memos_close(struct weir__memos *m)
+void weir__receipts_close(struct weir__receipts *m)
 {
     if (!m)
         return;
@@ -45,14 +45,14 @@ void weir__memos_close(struct weir__memos *m)
     free(m);
 }
 
-void weir__memos_forked(struct weir__memos *m)
+void weir__receipts_forked(struct weir__receipts *m)
 {
     (void)pthread_mutex_init(&m->lock, NULL);
 }
 
 /* ---- Room -------------------------------------------------------------------------------------- */
 
-static void sweep(struct weir__memos *m, int64_t now_ns)
+static void receipts_sweep(struct weir__receipts *m, int64_t now_ns)
 {
     for (size_t i = 0; i < m->places; i++)
         if (m->place[i] && m->place[i]->until_ns < now_ns) {
@@ -64,9 +64,9 @@ static void sweep(struct weir__memos *m, int64_t now_ns)
 }
 
 /* Twice as many places; everybody's number says the place still, for it has more bits than that. */
-static void grow(struct weir__memos *m)
+static void receipts_grow(struct weir__receipts *m)
 {
-    struct weir__keepsake **place = calloc(m->places * 2, sizeof *place);
+    struct weir__redis_receipt **place = calloc(m->places * 2, sizeof *place);
 
     if (!place)
         return;
@@ -78,25 +78,25 @@ static void grow(struct weir__memos *m)
     m->places *= 2;
 }
 
-bool weir__memos_have_room(struct weir__memos *m, int64_t now_ns)
+bool weir__receipts_have_room(struct weir__receipts *m, int64_t now_ns)
 {
     bool room;
 
     (void)pthread_mutex_lock(&m->lock);
     if (m->kept >= m->sweep_at)
-        sweep(m, now_ns);
-    if (m->kept * 2 >= m->places && m->places < 2 * WEIR__MEMOS_MOST)
-        grow(m);
-    room = m->kept < WEIR__MEMOS_MOST && m->kept < m->places;
+        receipts_sweep(m, now_ns);
+    if (m->kept * 2 >= m->places && m->places < 2 * WEIR__RECEIPTS_MAX)
+        receipts_grow(m);
+    room = m->kept < WEIR__RECEIPTS_MAX && m->kept < m->places;
     (void)pthread_mutex_unlock(&m->lock);
     return room;
 }
 
 /* ---- Keepsakes --------------------------------------------------------------------------------- */
 
-struct weir__keepsake *weir__keepsake_make(const struct weir_request *rq, size_t n)
+struct weir__redis_receipt *weir__redis_receipt_make(const struct weir_request *rq, size_t n)
 {
-    struct weir__keepsake *k;
+    struct weir__redis_receipt *k;
     size_t bytes = sizeof *k + n * sizeof k->part[0];
     char *at;
 
@@ -118,7 +118,7 @@ struct weir__keepsake *weir__keepsake_make(const struct weir_request *rq, size_t
     return k;
 }
 
-uint64_t weir__memos_keep(struct weir__memos *m, struct weir__keepsake *k)
+uint64_t weir__receipts_keep(struct weir__receipts *m, struct weir__redis_receipt *k)
 {
     uint64_t id = 0;
 
@@ -126,7 +126,7 @@ uint64_t weir__memos_keep(struct weir__memos *m, struct weir__keepsake *k)
     if (m->kept < m->places) { /* who has asked for room finds one */
         while (m->place[m->look])
             m->look = (m->look + 1) % m->places;
-        id = k->id = ++m->turn * 2 * WEIR__MEMOS_MOST + m->look;
+        id = k->id = ++m->turn * 2 * WEIR__RECEIPTS_MAX + m->look;
         m->place[m->look] = k;
         m->kept++;
     }
@@ -136,9 +136,9 @@ uint64_t weir__memos_keep(struct weir__memos *m, struct weir__keepsake *k)
     return id;
 }
 
-struct weir__keepsake *weir__memos_take(struct weir__memos *m, uint64_t id)
+struct weir__redis_receipt *weir__receipts_remove(struct weir__receipts *m, uint64_t id)
 {
-    struct weir__keepsake *k;
+    struct weir__redis_receipt *k;
     size_t i;
 
     (void)pthread_mutex_lock(&m->lock);

@@ -3,19 +3,19 @@
  * In the library's own stores a fingerprint finds a key again. A far store needs the key itself; so what
  * weir_reserve and weir_enter hand out is only a number, and what it stands for is kept here, until it is
  * taken out, or past its time: a reservation once it has acted, a ticket when its lease has ended. At most
- * WEIR__MEMOS_MOST are kept.
+ * WEIR__RECEIPTS_MAX are kept.
  */
-#ifndef WEIR_REMOTE_MEMOS_H
-#define WEIR_REMOTE_MEMOS_H
+#ifndef WEIR_REDIS_RECEIPTS_H
+#define WEIR_REDIS_RECEIPTS_H
 
 #include <weir.h>
 
 #include "base/text.h"
 
-#define WEIR__MEMOS_MOST 65536
+#define WEIR__RECEIPTS_MAX 65536
 
 /* One request of what was granted. */
-struct weir__memo_part {
+struct weir__redis_receipt_part {
     struct weir_policy *policy;
     uint32_t resets;                /* how often keys of the policy had been reset */
     int n;                          /* terms; as the script counts them */
@@ -25,7 +25,7 @@ struct weir__memo_part {
     struct weir__slice key; /* behind the struct */
 };
 
-struct weir__keepsake {
+struct weir__redis_receipt {
     uint64_t id;
     int64_t until_ns; /* by the engine's clock */
     int64_t act_us;   /* when the reservation as a whole acts, by Redis's clock */
@@ -34,22 +34,22 @@ struct weir__keepsake {
     struct weir_ticket ticket;
     char name[40]; /* the ticket's, as Redis has it */
     int n;
-    struct weir__memo_part part[];
+    struct weir__redis_receipt_part part[];
 };
 
-struct weir__memos;
+struct weir__receipts;
 
-struct weir__memos *weir__memos_open(void);
-void weir__memos_close(struct weir__memos *m);
-void weir__memos_forked(struct weir__memos *m); /* in the child of a fork() */
+struct weir__receipts *weir__receipts_open(void);
+void weir__receipts_close(struct weir__receipts *m);
+void weir__receipts_forked(struct weir__receipts *m); /* in the child of a fork() */
 
 /* Whether one more may be kept; asked before anything is taken. Forgets those that are past their time. */
-bool weir__memos_have_room(struct weir__memos *m, int64_t now_ns);
+bool weir__receipts_have_room(struct weir__receipts *m, int64_t now_ns);
 /* Makes one, with copies of n keys; NULL: no memory. Free it, or keep it. */
-struct weir__keepsake *weir__keepsake_make(const struct weir_request *rq, size_t n);
+struct weir__redis_receipt *weir__redis_receipt_make(const struct weir_request *rq, size_t n);
 /* Keeps it under a new number. It is the memos' now; 0: there was no room, and it is freed. */
-uint64_t weir__memos_keep(struct weir__memos *m, struct weir__keepsake *k);
+uint64_t weir__receipts_keep(struct weir__receipts *m, struct weir__redis_receipt *k);
 /* Takes it out, to be freed or kept again; NULL: it is not there (any more). */
-struct weir__keepsake *weir__memos_take(struct weir__memos *m, uint64_t id);
+struct weir__redis_receipt *weir__receipts_remove(struct weir__receipts *m, uint64_t id);
 
 #endif

@@ -11,44 +11,45 @@
  *   (3) What a key owes is paid before the key is asked for, on the same connection.
  *   (4) A limit is encoded within a reader's section, and nothing of it is held while the reply is waited for.
  */
-#include "remote/ask.h"
+#include "redis/redis_decide.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/clock.h"
-#include "engine/lists.h"
-#include "engine/queue.h"
+#include "engine/policy/overrides.h"
 #include "engine/ticket.h"
-#include "remote/redis.h"
+#include "engine/wait_list.h"
+#include "os/clock.h"
+#include "redis/redis_store.h"
 
-#define TOGETHER 64 /* decisions of weir_take_many that are on their way at once */
+#define IN_FLIGHT_MAX 64 /* decisions of weir_take_many that are on their way at once */
 
 /* ---- What is asked ----------------------------------------------------------------------------- */
 
 /* A request as the script gets it, while it is gathered. */
-struct order {
+struct command_parts {
     struct weir__plan_part part[WEIR_TERMS_MAX];
     int request[WEIR_TERMS_MAX]; /* of the call, by part */
     int n;
-    int listed;    /* the request whose key is denied, or -1 */
-    bool unborn;   /* some limit cannot be asked for now */
-    int64_t limit; /* of the first, for answers that no limit gives */
+    int listed;            /* the request whose key is denied, or -1 */
+    bool creation_unknown; /* some limit cannot be asked for now */
+    int64_t limit;         /* of the first, for answers that no limit gives */
 };
 
-static int64_t us_of(struct weir__moment at)
+static int64_t decision_now_us(struct weir__now at)
 {
     return at.given ? at.now_ns / 1000 : -1;
 }
 
-static int add_part(struct weir__asking *a, struct order *o, int i, struct weir__edition *by)
+static int add_part(struct weir__decision *a, struct command_parts *o, int i,
+                    struct weir__revision *by)
 {
     const struct weir_request *rq = &a->rq[i];
     const struct weir__redis_policy *p = weir__redis_policy(rq->policy);
     const struct weir__plan *plan = weir__redis_plan(a->redis, rq->policy, by);
 
-    o->unborn = o->unborn || !plan;
+    o->creation_unknown = o->creation_unknown || !plan;
     if (by->n > WEIR_TERMS_MAX - a->terms)
         return WEIR_EINVAL;
     for (int k = 0; k < by->n; k++) {
@@ -66,15 +67,15 @@ static int add_part(struct weir__asking *a, struct order *o, int i, struct weir_
 }
 
 /* Within a reader's section. WEIR__STALE: begin anew. */
-static int gather(struct weir__asking *a, struct order *o)
+static int gather_parts(struct weir__decision *a, struct command_parts *o)
 {
     a->terms = 0;
     a->lease_ns = 0;
     o->n = 0;
     o->listed = -1;
-    o->unborn = false;
+    o->creation_unknown = false;
     for (size_t i = 0; i < a->n; i++) {
-        struct weir__edition *e = weir__policy_edition(a->rq[i].policy);
+        struct weir__revision *e = weir__policy_revision(a->rq[i].policy);
         uint64_t key = 0;
         int error;
 
@@ -84,15 +85,15 @@ static int gather(struct weir__asking *a, struct order *o)
             return WEIR_EINVAL; /* it could never be left */
         if (i == 0)
             o->limit = e->clause[0].meter.limit;
-        if (e->exceptions)
+        if (e->overrides)
             key = weir__key_hash(a->rq[i].policy->store, &a->rq[i]);
-        if (weir__edition_lists(e, WEIR_LIST_DENY, key)) {
+        if (weir__revision_lists(e, WEIR_LIST_DENY, key)) {
             o->listed = (int)i;
             return 0;
         }
-        if (weir__edition_lists(e, WEIR_LIST_ALLOW, key))
+        if (weir__revision_lists(e, WEIR_LIST_ALLOW, key))
             continue;
-        error = add_part(a, o, (int)i, weir__edition_for(e, key));
+        error = add_part(a, o, (int)i, weir__revision_for(e, key));
         if (error)
             return error;
     }
@@ -102,33 +103,35 @@ static int gather(struct weir__asking *a, struct order *o)
 /* ---- In bytes ---------------------------------------------------------------------------------- */
 
 /* A ticket is the node's, and never named again. */
-static void name_ticket(struct weir__asking *a)
+static void name_ticket(struct weir__decision *a)
 {
     (void)snprintf(a->ticket, sizeof a->ticket, "%s:%llx", a->redis->node,
                    (unsigned long long)atomic_fetch_add(&a->redis->tickets, 1));
 }
 
-static struct weir__plan_ask ask_of(struct weir__asking *a, const struct order *o,
-                                    enum weir__plan_verb verb)
+static struct weir__plan_request decision_plan_request(struct weir__decision *a,
+                                                       const struct command_parts *o,
+                                                       enum weir__plan_verb verb)
 {
-    return (struct weir__plan_ask){.verb = verb,
-                                   .now_us = us_of(a->at),
-                                   .wall_ns = a->at.wall_ns,
-                                   .prefix = weir__slice_of(a->redis->address.prefix),
-                                   .ticket = {a->ticket[0] ? a->ticket : NULL, strlen(a->ticket)},
-                                   .part = o->part,
-                                   .n = o->n};
+    return (struct weir__plan_request){
+        .verb = verb,
+        .now_us = decision_now_us(a->at),
+        .wall_ns = a->at.wall_ns,
+        .prefix = weir__slice_of(a->redis->address.prefix),
+        .ticket = {a->ticket[0] ? a->ticket : NULL, strlen(a->ticket)},
+        .part = o->part,
+        .n = o->n};
 }
 
-static int encode(struct weir__asking *a, const struct order *o)
+static int decision_encode(struct weir__decision *a, const struct command_parts *o)
 {
-    const struct weir__plan_ask ask =
-        ask_of(a, o, a->verb == WEIR__PEEK ? WEIR__PLAN_PEEK : WEIR__PLAN_TAKE);
+    const struct weir__plan_request ask =
+        decision_plan_request(a, o, a->verb == WEIR__PEEK ? WEIR__PLAN_PEEK : WEIR__PLAN_TAKE);
     size_t cap = sizeof a->small;
     int terms;
 
     a->bytes = a->small;
-    a->call.len = weir__plan_write(&ask, a->bytes, cap, &a->call.script, &terms);
+    a->call.len = weir__plan_encode(&ask, a->bytes, cap, &a->call.script, &terms);
     if (a->call.len > cap) {
         cap = a->call.len;
         a->bytes = malloc(cap);
@@ -136,7 +139,7 @@ static int encode(struct weir__asking *a, const struct order *o)
             a->bytes = a->small;
             return WEIR_ENOMEM;
         }
-        a->call.len = weir__plan_write(&ask, a->bytes, cap, &a->call.script, &terms);
+        a->call.len = weir__plan_encode(&ask, a->bytes, cap, &a->call.script, &terms);
     }
     a->call.bytes = a->bytes;
     return 0;
@@ -144,109 +147,111 @@ static int encode(struct weir__asking *a, const struct order *o)
 
 /* ---- Answers that the store did not give ------------------------------------------------------- */
 
-static void answer_listed(struct weir__asking *a, const struct order *o)
+static void decide_by_list(struct weir__decision *a, const struct command_parts *o)
 {
     const bool denied = o->listed >= 0;
 
-    a->verdict = (struct weir_verdict){.allowed = !denied,
-                                       .reason = denied ? WEIR_LISTED : WEIR_OK,
-                                       .which = weir__ask_names_requests(a->verb) ? o->listed : -1,
-                                       .limit = o->limit,
-                                       .remaining = denied ? 0 : o->limit,
-                                       .retry_after_ns = denied ? -1 : 0};
-    if (a->memo && a->memo->reservation)
-        *a->memo->reservation = (struct weir_reservation){.act_ns = a->at.now_ns};
-    if (!denied && a->memo && a->memo->ticket)
-        weir__ticket_begin(a->memo->ticket, a->redis->far.engine, a->at.now_ns);
-    weir__ask_settle(a, 0);
+    a->verdict =
+        (struct weir_verdict){.allowed = !denied,
+                              .reason = denied ? WEIR_LISTED : WEIR_OK,
+                              .which = weir__decision_names_requests(a->verb) ? o->listed : -1,
+                              .limit = o->limit,
+                              .remaining = denied ? 0 : o->limit,
+                              .retry_after_ns = denied ? -1 : 0};
+    if (a->receipt && a->receipt->reservation)
+        *a->receipt->reservation = (struct weir_reservation){.act_ns = a->at.now_ns};
+    if (!denied && a->receipt && a->receipt->ticket)
+        weir__ticket_begin(a->receipt->ticket, a->redis->remote.engine, a->at.now_ns);
+    weir__decision_finish(a, 0);
 }
 
 /* ---- The reply --------------------------------------------------------------------------------- */
 
-static void settle_reply(struct weir__asking *a)
+static void decision_apply_reply(struct weir__decision *a)
 {
     const int refused = a->verdict.which;
 
     atomic_fetch_add_explicit(&a->redis->asked, 1, memory_order_relaxed);
     if (refused >= 0)
         a->verdict.which =
-            weir__ask_names_requests(a->verb) ? a->request_of[refused] : a->index_of[refused];
-    weir__ask_settle(a, 0);
-    if (a->memo)
-        weir__ask_remember(a, refused);
+            weir__decision_names_requests(a->verb) ? a->request_of[refused] : a->index_of[refused];
+    weir__decision_finish(a, 0);
+    if (a->receipt)
+        weir__decision_issue_receipts(a, refused);
 }
 
 /* The call has ended, one way or the other. */
-static void finish(struct weir__asking *a)
+static void decision_complete(struct weir__decision *a)
 {
-    const struct weir__call *c = &a->call;
+    const struct weir__command *c = &a->call;
     const bool takes = a->verb != WEIR__PEEK;
     struct weir_verdict v;
 
     if (a->bytes != a->small)
         free(a->bytes);
     if (c->error == 0 &&
-        weir__plan_verdict(c->number, c->n, a->terms, takes, &v, a->act_us, &a->now_us)) {
+        weir__plan_decode(c->number, c->n, a->terms, takes, &v, a->act_us, &a->now_us)) {
         a->verdict = v;
-        settle_reply(a);
+        decision_apply_reply(a);
         return;
     }
     atomic_fetch_add_explicit(&a->redis->failed, 1, memory_order_relaxed);
     if (c->error == 0) {
         weir__health_failed(&a->redis->health, "a reply that is no verdict");
-        weir__keeper_hurry(a->redis->keeper);
+        weir__monitor_wake(a->redis->monitor);
     }
-    weir__ask_fall_back(a);
+    weir__decision_fall_back(a);
 }
 
 /* ---- Asking ------------------------------------------------------------------------------------ */
 
-static bool all_born(struct weir__asking *a)
+static bool all_creations_known(struct weir__decision *a)
 {
     for (size_t i = 0; i < a->n; i++)
-        if (!weir__redis_is_born(a->redis, a->rq[i].policy))
+        if (!weir__redis_knows_creation(a->redis, a->rq[i].policy))
             return false;
     return true;
 }
 
 /* Outside of a reader's section: what the request says in bytes; or its answer, if there is no need or no
  * point to ask. */
-static int prepare(struct weir__asking *a, struct weir__lane *lane, bool away)
+static int decision_prepare(struct weir__decision *a, struct weir__pipeline *lane, bool away)
 {
     bool asked = false; /* for births that a change has made needful just now */
-    struct order o;
+    struct command_parts o;
     int error;
 
     do {
-        weir__readers_enter();
-        error = gather(a, &o);
-        if (!error && o.listed < 0 && o.n > 0 && !away && !o.unborn)
-            error = encode(a, &o);
-        weir__readers_exit();
-        if (!error && o.unborn && !away && !asked) {
+        weir__rcu_enter();
+        error = gather_parts(a, &o);
+        if (!error && o.listed < 0 && o.n > 0 && !away && !o.creation_unknown)
+            error = decision_encode(a, &o);
+        weir__rcu_exit();
+        if (!error && o.creation_unknown && !away && !asked) {
             asked = true;
-            error = all_born(a) ? WEIR__STALE : 0;
+            error = all_creations_known(a) ? WEIR__STALE : 0;
         }
         for (size_t i = 0; i < a->n && error == WEIR__STALE; i++)
             error = weir__policy_refresh(a->rq[i].policy) ?: WEIR__STALE;
     } while (error == WEIR__STALE);
     if (!error && (o.listed >= 0 || o.n == 0))
-        answer_listed(a, &o);
-    else if (!error && (away || o.unborn))
-        weir__ask_fall_back(a);
-    else if (!error && weir__local_owes(a->redis->local, a->at))
+        decide_by_list(a, &o);
+    else if (!error && (away || o.creation_unknown))
+        weir__decision_fall_back(a);
+    else if (!error && weir__local_has_backlog(a->redis->local, a->at))
         for (int i = 0; i < o.n; i++)
-            weir__redis_pay(a->redis, lane, &a->rq[o.request[i]], a->at, a->call.deadline_ns);
+            weir__redis_drain_backlog(a->redis, lane, &a->rq[o.request[i]], a->at,
+                                      a->call.deadline_ns);
     return error;
 }
 
 /* Makes it ready to be sent; settled if that need not be. */
-static void begin(struct weir__asking *a, struct weir__lane *lane)
+static void decision_start(struct weir__decision *a, struct weir__pipeline *lane)
 {
     struct weir__redis *r = a->redis;
     int error;
 
-    a->settled = false;
+    a->decided = false;
     a->bytes = a->small;
     atomic_store_explicit(&a->call.finished, 0, memory_order_relaxed);
     a->call.repeats = 0;
@@ -255,28 +260,28 @@ static void begin(struct weir__asking *a, struct weir__lane *lane)
     for (size_t i = 0; i < a->n; i++)
         if (weir__policy_guards(a->rq[i].policy) && a->ticket[0] == '\0')
             name_ticket(a);
-    if (!weir__keeper_runs(r->keeper))
-        weir__keeper_hurry(r->keeper); /* in a child of fork(), the first time */
-    error = prepare(a, lane, weir__health_is_away(&r->health) || !all_born(a));
+    if (!weir__monitor_is_running(r->monitor))
+        weir__monitor_wake(r->monitor); /* in a child of fork(), the first time */
+    error = decision_prepare(a, lane, weir__health_is_down(&r->health) || !all_creations_known(a));
     if (error)
-        weir__ask_settle(a, error);
+        weir__decision_finish(a, error);
 }
 
 /* Sends those that are not settled; false: there is no room, and then all are settled. */
-static bool send_all(struct weir__lane *lane, struct weir__asking *a, size_t n)
+static bool decisions_send(struct weir__pipeline *lane, struct weir__decision *a, size_t n)
 {
-    struct weir__call *call[TOGETHER];
+    struct weir__command *call[IN_FLIGHT_MAX];
     size_t calls = 0;
 
     for (size_t i = 0; i < n; i++)
-        if (!a[i].settled)
+        if (!a[i].decided)
             call[calls++] = &a[i].call;
-    if (calls == 0 || weir__lane_submit(lane, call, calls))
+    if (calls == 0 || weir__pipeline_submit(lane, call, calls))
         return true;
     for (size_t i = 0; i < n; i++)
-        if (!a[i].settled) {
+        if (!a[i].decided) {
             atomic_fetch_add_explicit(&a[i].redis->crowded, 1, memory_order_relaxed);
-            weir__ask_fall_back(&a[i]);
+            weir__decision_fall_back(&a[i]);
             if (a[i].bytes != a[i].small)
                 free(a[i].bytes);
         }
@@ -284,37 +289,37 @@ static bool send_all(struct weir__lane *lane, struct weir__asking *a, size_t n)
 }
 
 /* Waits for those that were sent. */
-static void await(struct weir__lane *lane, struct weir__asking *a, size_t n)
+static void decisions_await(struct weir__pipeline *lane, struct weir__decision *a, size_t n)
 {
-    struct weir__call *call[TOGETHER];
+    struct weir__command *call[IN_FLIGHT_MAX];
     size_t calls = 0;
 
     for (size_t i = 0; i < n; i++)
-        if (!a[i].settled)
+        if (!a[i].decided)
             call[calls++] = &a[i].call;
     if (calls > 0)
-        weir__lane_await(lane, call, calls);
+        weir__pipeline_await(lane, call, calls);
     for (size_t i = 0; i < n; i++)
-        if (!a[i].settled)
-            finish(&a[i]);
+        if (!a[i].decided)
+            decision_complete(&a[i]);
 }
 
 /* ---- For those who wait ------------------------------------------------------------------------ */
 
-static bool wants_memo(const struct weir__memo *memo)
+static bool wants_receipt(const struct weir__receipt *memo)
 {
     return memo && (memo->reservation || memo->ticket);
 }
 
-int weir__redis_decide(struct weir__far *f, const struct weir_request *rq, size_t n,
-                       enum weir__verb verb, struct weir__moment at, struct weir__memo *memo,
+int weir__redis_decide(struct weir__remote *f, const struct weir_request *rq, size_t n,
+                       enum weir__verb verb, struct weir__now at, struct weir__receipt *memo,
                        struct weir_verdict *v)
 {
     struct weir__redis *r = weir__redis_of(f);
-    struct weir__lane *lane = weir__redis_lane(r);
-    struct weir__asking a;
+    struct weir__pipeline *lane = weir__redis_pipeline(r);
+    struct weir__decision a;
 
-    if (wants_memo(memo) && !weir__memos_have_room(r->memos, at.now_ns))
+    if (wants_receipt(memo) && !weir__receipts_have_room(r->receipts, at.now_ns))
         return WEIR_EFULL;
     a.redis = r;
     a.call.done = NULL;
@@ -322,19 +327,20 @@ int weir__redis_decide(struct weir__far *f, const struct weir_request *rq, size_
     a.n = n;
     a.verb = verb;
     a.at = at;
-    a.memo = memo;
-    begin(&a, lane);
-    (void)send_all(lane, &a, 1);
-    await(lane, &a, 1);
+    a.receipt = memo;
+    decision_start(&a, lane);
+    (void)decisions_send(lane, &a, 1);
+    decisions_await(lane, &a, 1);
     if (!a.error)
         *v = a.verdict;
     return a.error;
 }
 
-static int take_some(struct weir__redis *r, struct weir__asking *a, const struct weir_request *rq,
-                     size_t n, struct weir__moment at, struct weir_verdict *v)
+static int decisions_take(struct weir__redis *r, struct weir__decision *a,
+                          const struct weir_request *rq, size_t n, struct weir__now at,
+                          struct weir_verdict *v)
 {
-    struct weir__lane *lane = weir__redis_lane(r);
+    struct weir__pipeline *lane = weir__redis_pipeline(r);
     int error = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -344,11 +350,11 @@ static int take_some(struct weir__redis *r, struct weir__asking *a, const struct
         a[i].n = 1;
         a[i].verb = WEIR__TAKE;
         a[i].at = at;
-        a[i].memo = NULL;
-        begin(&a[i], lane);
+        a[i].receipt = NULL;
+        decision_start(&a[i], lane);
     }
-    (void)send_all(lane, a, n);
-    await(lane, a, n);
+    (void)decisions_send(lane, a, n);
+    decisions_await(lane, a, n);
     for (size_t i = 0; i < n; i++) {
         v[i] = a[i].error ? (struct weir_verdict){.which = -1, .limit = -1} : a[i].verdict;
         error = error ? error : a[i].error;
@@ -356,11 +362,11 @@ static int take_some(struct weir__redis *r, struct weir__asking *a, const struct
     return error;
 }
 
-int weir__redis_take_many(struct weir__far *f, const struct weir_request *rq, size_t n,
-                          struct weir__moment at, struct weir_verdict *v)
+int weir__redis_take_many(struct weir__remote *f, const struct weir_request *rq, size_t n,
+                          struct weir__now at, struct weir_verdict *v)
 {
-    const size_t most = n < TOGETHER ? n : TOGETHER;
-    struct weir__asking *a;
+    const size_t most = n < IN_FLIGHT_MAX ? n : IN_FLIGHT_MAX;
+    struct weir__decision *a;
     int error = 0;
 
     if (n == 0)
@@ -368,11 +374,11 @@ int weir__redis_take_many(struct weir__far *f, const struct weir_request *rq, si
     a = malloc(most * sizeof *a);
     if (!a)
         return WEIR_ENOMEM;
-    for (size_t i = 0; i < n; i += TOGETHER) {
-        const size_t some = n - i < TOGETHER ? n - i : TOGETHER;
+    for (size_t i = 0; i < n; i += IN_FLIGHT_MAX) {
+        const size_t some = n - i < IN_FLIGHT_MAX ? n - i : IN_FLIGHT_MAX;
 
         if (!error)
-            error = take_some(weir__redis_of(f), a, rq + i, some, at, v + i);
+            error = decisions_take(weir__redis_of(f), a, rq + i, some, at, v + i);
         else
             for (size_t k = i; k < i + some; k++)
                 v[k] = (struct weir_verdict){.which = -1, .limit = -1};
@@ -383,46 +389,46 @@ int weir__redis_take_many(struct weir__far *f, const struct weir_request *rq, si
 
 /* ---- For a loop -------------------------------------------------------------------------------- */
 
-static void answered(struct weir__call *c)
+static void decision_replied(struct weir__command *c)
 {
-    struct weir__asking *a = (struct weir__asking *)c;
+    struct weir__decision *a = (struct weir__decision *)c;
 
-    finish(a);
+    decision_complete(a);
     a->told(a);
 }
 
-void weir__ask_begin(struct weir *w, struct weir__lane *lane, struct weir__asking *a,
-                     const struct weir_request *rq, size_t n, struct weir__moment at)
+void weir__decision_begin(struct weir *w, struct weir__pipeline *lane, struct weir__decision *a,
+                          const struct weir_request *rq, size_t n, struct weir__now at)
 {
-    for (size_t from = 0; from < n; from += TOGETHER) {
-        const size_t some = n - from < TOGETHER ? n - from : TOGETHER;
-        bool waits[TOGETHER], sent;
+    for (size_t from = 0; from < n; from += IN_FLIGHT_MAX) {
+        const size_t some = n - from < IN_FLIGHT_MAX ? n - from : IN_FLIGHT_MAX;
+        bool waits[IN_FLIGHT_MAX], sent;
 
         for (size_t i = 0; i < some; i++) {
-            struct weir__asking *one = &a[from + i];
+            struct weir__decision *one = &a[from + i];
 
-            one->redis = weir__redis_of(w->far);
-            one->call.done = answered;
+            one->redis = weir__redis_of(w->remote);
+            one->call.done = decision_replied;
             one->own = rq[from + i];
             one->rq = &one->own;
             one->n = 1;
             one->verb = WEIR__TAKE;
             one->at = at;
-            one->memo = NULL;
-            begin(one, lane);
-            waits[i] = !one->settled;
+            one->receipt = NULL;
+            decision_start(one, lane);
+            waits[i] = !one->decided;
         }
-        sent = send_all(lane, a + from, some);
+        sent = decisions_send(lane, a + from, some);
         for (size_t i = 0; i < some; i++) /* what was sent may have been told, and be gone */
             if (!waits[i] || !sent)
                 a[from + i].told(&a[from + i]);
     }
 }
 
-struct weir__lane *weir__ask_lane(struct weir *w)
+struct weir__pipeline *weir__redis_pipeline_open(struct weir *w)
 {
-    struct weir__lane *lane = NULL;
-    struct weir__redis *r = w->far ? weir__redis_of(w->far) : NULL;
+    struct weir__pipeline *lane = NULL;
+    struct weir__redis *r = w->remote ? weir__redis_of(w->remote) : NULL;
 
-    return r && weir__lane_open(&lane, &r->watch) == 0 ? lane : NULL;
+    return r && weir__pipeline_open(&lane, &r->watch) == 0 ? lane : NULL;
 }

@@ -1,9 +1,9 @@
 /* Without hiredis there is no store on another machine; the library says so and is whole otherwise. */
-#include "engine/diag.h"
-#include "engine/far.h"
+#include "engine/remote.h"
+#include "os/diag.h"
 
-int weir__far_open(struct weir__far **f, struct weir *w, const struct weir_options *o,
-                   struct weir_diag *why)
+int weir__remote_open(struct weir__remote **f, struct weir *w, const struct weir_options *o,
+                      struct weir_diag *why)
 {
     (void)f;
     (void)w;

@@ -12,42 +12,43 @@
  *       be at it any more.
  *   (3) Nothing is under way on the store's own lanes when its policies go (`end` before `forget`).
  */
-#include "remote/redis.h"
+#include "redis/redis_store.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/clock.h"
-#include "engine/diag.h"
-#include "engine/dice.h"
-#include "engine/lists.h"
-#include "engine/queue.h"
-#include "remote/ask.h"
-#include "remote/scripts.h"
+#include "engine/policy/overrides.h"
+#include "engine/wait_list.h"
+#include "os/clock.h"
+#include "os/diag.h"
+#include "os/random.h"
+#include "redis/redis_decide.h"
+#include "redis/script/scripts.h"
 
-#define ASK_BIRTH_AGAIN_NS WEIR__NS_PER_S /* at most so often, by whoever needs it */
+#define CREATION_RETRY_NS WEIR__NS_PER_S /* at most so often, by whoever needs it */
 
 /* ---- Policies ---------------------------------------------------------------------------------- */
 
 /* In a key a limit that came with a request is told from a named one: no name is written with "%%". */
-static struct weir__redis_policy *policy_make(struct weir__slice scope, bool unlisted)
+static struct weir__redis_policy *redis_policy_make(struct weir__slice scope, bool unlisted)
 {
     const size_t mark = unlisted ? 2 : 0;
-    const size_t len = mark + weir__scope_write(scope.at, scope.len, NULL, 0);
+    const size_t len = mark + weir__scope_encode(scope.at, scope.len, NULL, 0);
     struct weir__redis_policy *p = calloc(1, sizeof *p + len + 1);
 
     if (!p)
         return NULL;
     memcpy(p->scope, "%%", mark);
-    (void)weir__scope_write(scope.at, scope.len, p->scope + mark, len + 1 - mark);
+    (void)weir__scope_encode(scope.at, scope.len, p->scope + mark, len + 1 - mark);
     p->scope_len = len;
-    p->unlisted = unlisted;
-    atomic_init(&p->born_us, -1);
+    p->anonymous = unlisted;
+    atomic_init(&p->created_us, -1);
     return p;
 }
 
-static int check(struct weir__far *f, const struct weir_limit *limit, struct weir_diag *why)
+static int redis_check(struct weir__remote *f, const struct weir_limit *limit,
+                       struct weir_diag *why)
 {
     struct weir__plan *plan;
     const int error = weir__plan_open(&plan, limit, 0, why);
@@ -58,106 +59,106 @@ static int check(struct weir__far *f, const struct weir_limit *limit, struct wei
     return error;
 }
 
-static bool ages(const struct weir_limit *limit)
+static bool limit_needs_creation_time(const struct weir_limit *limit)
 {
     struct weir__plan *plan;
     bool so;
 
     if (weir__plan_open(&plan, limit, 0, NULL) != 0)
         return true;
-    so = plan->ages;
+    so = plan->needs_creation_time;
     weir__plan_close(plan);
     return so;
 }
 
-static int define(struct weir__far *f, struct weir_policy *policy, const struct weir_limit *limit,
-                  struct weir__slice scope, bool unlisted, struct weir__moment at,
-                  struct weir_diag *why)
+static int redis_define(struct weir__remote *f, struct weir_policy *policy,
+                        const struct weir_limit *limit, struct weir__slice scope, bool unlisted,
+                        struct weir__now at, struct weir_diag *why)
 {
     struct weir__redis *r = weir__redis_of(f);
     struct weir__redis_policy *p;
     int error;
 
     (void)pthread_mutex_lock(&r->lock);
-    p = policy->far ? policy->far : policy_make(scope, unlisted);
+    p = policy->remote ? policy->remote : redis_policy_make(scope, unlisted);
     if (!p) {
         (void)pthread_mutex_unlock(&r->lock);
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
     }
-    if (ages(limit))
-        atomic_store(&p->ages, true);
-    if (!policy->far)
+    if (limit_needs_creation_time(limit))
+        atomic_store(&p->needs_creation_time, true);
+    if (!policy->remote)
         p->here_ns = at.now_ns;
     if (at.given &&
-        atomic_load(&p->born_us) < 0) /* who names the time names that of its birth, too */
-        atomic_store(&p->born_us, at.now_ns / 1000);
+        atomic_load(&p->created_us) < 0) /* who names the time names that of its birth, too */
+        atomic_store(&p->created_us, at.now_ns / 1000);
     error = weir__local_define(r->local, &p->local, weir__redis_scope(p), limit, unlisted, why);
     if (!error)
-        policy->far = p;
-    else if (!policy->far)
+        policy->remote = p;
+    else if (!policy->remote)
         free(p);
     (void)pthread_mutex_unlock(&r->lock);
     return error;
 }
 
-static void born(struct weir__far *f, struct weir_policy *policy)
+static void redis_learn_creation(struct weir__remote *f, struct weir_policy *policy)
 {
-    (void)weir__redis_is_born(weir__redis_of(f), policy);
+    (void)weir__redis_knows_creation(weir__redis_of(f), policy);
 }
 
-static void forget(struct weir__far *f, struct weir_policy *policy)
+static void redis_forget(struct weir__remote *f, struct weir_policy *policy)
 {
-    struct weir__redis_policy *p = policy->far;
+    struct weir__redis_policy *p = policy->remote;
 
     if (!p)
         return;
     weir__local_forget(weir__redis_of(f)->local, p->local);
-    policy->far = NULL;
+    policy->remote = NULL;
     free(p);
 }
 
-static int override_limit(struct weir__far *f, struct weir_policy *policy, const void *key,
+static int redis_override(struct weir__remote *f, struct weir_policy *policy, const void *key,
                           size_t key_len, const struct weir_limit *limit)
 {
-    const struct weir__redis_policy *p = policy->far;
+    const struct weir__redis_policy *p = policy->remote;
 
     return weir__local_override(weir__redis_of(f)->local, p->local, key, key_len, limit);
 }
 
 /* One asks, and the others who need it wait for that: a timeout at most, for then the store is away. */
-static void ask_birth(struct weir__redis *r, struct weir__redis_policy *p)
+static void fetch_creation_time(struct weir__redis *r, struct weir__redis_policy *p)
 {
     const int64_t now_ns = weir__clock_now();
-    int64_t born_us = p->unlisted ? atomic_load(&r->born_us) : -1;
+    int64_t born_us = p->anonymous ? atomic_load(&r->created_us) : -1;
 
-    if (born_us < 0 && now_ns - p->tried_ns >= ASK_BIRTH_AGAIN_NS) {
+    if (born_us < 0 && now_ns - p->tried_ns >= CREATION_RETRY_NS) {
         /* A birth is kept for ever: those of limits that come with requests are one. */
-        born_us = weir__keeper_born(r->keeper, p->scope, p->unlisted ? 2 : p->scope_len);
+        born_us = weir__monitor_created_us(r->monitor, p->scope, p->anonymous ? 2 : p->scope_len);
         p->tried_ns = now_ns;
     }
-    if (born_us >= 0 && p->unlisted)
-        atomic_store(&r->born_us, born_us);
+    if (born_us >= 0 && p->anonymous)
+        atomic_store(&r->created_us, born_us);
     if (born_us >= 0)
-        atomic_store_explicit(&p->born_us, born_us, memory_order_release);
+        atomic_store_explicit(&p->created_us, born_us, memory_order_release);
 }
 
-bool weir__redis_is_born(struct weir__redis *r, struct weir_policy *policy)
+bool weir__redis_knows_creation(struct weir__redis *r, struct weir_policy *policy)
 {
     struct weir__redis_policy *p = weir__redis_policy(policy);
 
-    if (!atomic_load_explicit(&p->ages, memory_order_relaxed) ||
-        atomic_load_explicit(&p->born_us, memory_order_acquire) >= 0)
+    if (!atomic_load_explicit(&p->needs_creation_time, memory_order_relaxed) ||
+        atomic_load_explicit(&p->created_us, memory_order_acquire) >= 0)
         return true;
     (void)pthread_mutex_lock(&r->births);
-    if (atomic_load(&p->born_us) < 0 && !weir__health_is_away(&r->health))
-        ask_birth(r, p);
+    if (atomic_load(&p->created_us) < 0 && !weir__health_is_down(&r->health))
+        fetch_creation_time(r, p);
     (void)pthread_mutex_unlock(&r->births);
-    return atomic_load(&p->born_us) >= 0;
+    return atomic_load(&p->created_us) >= 0;
 }
 
 /* ---- Plans ------------------------------------------------------------------------------------- */
 
-static void plan_close(void *plan)
+static void redis_plan_close(void *plan)
 {
     weir__plan_close(plan);
 }
@@ -175,9 +176,9 @@ static void carry_zero(struct weir__plan_term *t, const struct weir__meter *m, i
 }
 
 static void carry_zeros(struct weir__plan *plan, const struct weir__redis_policy *p,
-                        const struct weir__edition *e)
+                        const struct weir__revision *e)
 {
-    const int64_t ahead_ns = atomic_load(&p->born_us) * 1000 - p->here_ns;
+    const int64_t ahead_ns = atomic_load(&p->created_us) * 1000 - p->here_ns;
 
     for (int i = 0; i < plan->n; i++) {
         const struct weir__meter *m = &e->clause[e->chain[i]].meter;
@@ -188,8 +189,8 @@ static void carry_zeros(struct weir__plan *plan, const struct weir__redis_policy
 }
 
 /* In the order in which the engine asks the terms. */
-static struct weir__plan *plan_make(const struct weir__redis_policy *p,
-                                    const struct weir__edition *e)
+static struct weir__plan *redis_plan_make(const struct weir__redis_policy *p,
+                                          const struct weir__revision *e)
 {
     struct weir_limit *limit = calloc(1, sizeof *limit);
     struct weir__plan *plan = NULL;
@@ -199,16 +200,16 @@ static struct weir__plan *plan_make(const struct weir__redis_policy *p,
     limit->n = e->n;
     for (int i = 0; i < e->n; i++)
         limit->term[i] = e->clause[e->chain[i]].meter.term;
-    if (weir__plan_open(&plan, limit, weir__max(0, atomic_load(&p->born_us)), NULL) != 0)
+    if (weir__plan_open(&plan, limit, weir__max(0, atomic_load(&p->created_us)), NULL) != 0)
         plan = NULL;
-    else if (atomic_load(&p->born_us) >= 0)
+    else if (atomic_load(&p->created_us) >= 0)
         carry_zeros(plan, p, e);
     free(limit);
     return plan;
 }
 
 const struct weir__plan *weir__redis_plan(struct weir__redis *r, struct weir_policy *p,
-                                          struct weir__edition *e)
+                                          struct weir__revision *e)
 {
     struct weir__redis_policy *policy = weir__redis_policy(p);
     void *plan = atomic_load_explicit(&e->plan, memory_order_acquire), *none = NULL;
@@ -216,15 +217,16 @@ const struct weir__plan *weir__redis_plan(struct weir__redis *r, struct weir_pol
     (void)r;
     if (plan)
         return plan;
-    plan = plan_make(policy, e);
+    plan = redis_plan_make(policy, e);
     if (!plan)
         return NULL;
-    if (((struct weir__plan *)plan)->ages && atomic_load(&policy->born_us) < 0) {
-        atomic_store(&policy->ages, true); /* whoever comes next asks for its birth */
+    if (((struct weir__plan *)plan)->needs_creation_time && atomic_load(&policy->created_us) < 0) {
+        atomic_store(&policy->needs_creation_time,
+                     true); /* whoever comes next asks for its birth */
         weir__plan_close(plan);
         return NULL;
     }
-    atomic_store(&e->plan_close, plan_close); /* the same for all who come at once */
+    atomic_store(&e->plan_close, redis_plan_close); /* the same for all who come at once */
     if (atomic_compare_exchange_strong(&e->plan, &none, plan))
         return plan;
     weir__plan_close(plan);
@@ -232,17 +234,17 @@ const struct weir__plan *weir__redis_plan(struct weir__redis *r, struct weir_pol
 }
 
 const struct weir__plan *weir__redis_plan_for(struct weir__redis *r, const struct weir_request *rq,
-                                              struct weir__edition **by)
+                                              struct weir__revision **by)
 {
-    struct weir__edition *e = atomic_load_explicit(&rq->policy->edition, memory_order_acquire);
+    struct weir__revision *e = atomic_load_explicit(&rq->policy->revision, memory_order_acquire);
 
-    *by = weir__edition_for(e, e->exceptions ? weir__key_hash(rq->policy->store, rq) : 0);
+    *by = weir__revision_for(e, e->overrides ? weir__key_hash(rq->policy->store, rq) : 0);
     return weir__redis_plan(r, rq->policy, *by);
 }
 
 /* ---- Lanes ------------------------------------------------------------------------------------- */
 
-struct weir__lane *weir__redis_lane(struct weir__redis *r)
+struct weir__pipeline *weir__redis_pipeline(struct weir__redis *r)
 {
     static _Atomic unsigned threads;
     static __thread unsigned number; /* from 1 */
@@ -255,33 +257,33 @@ struct weir__lane *weir__redis_lane(struct weir__redis *r)
 }
 
 /* What Redis holds against one request, and not for a reason of its own: others may be answered. */
-static bool is_of_request(const char *why)
+static bool is_request_error(const char *why)
 {
     return strncmp(why, "NOPERM", 6) == 0 ||
            (strncmp(why, "ERR ", 4) == 0 && strstr(why, "script"));
 }
 
-static void lane_failed(void *arg, const char *why)
+static void pipeline_failed(void *arg, const char *why)
 {
     struct weir__redis *r = arg;
 
-    if (is_of_request(why)) {
+    if (is_request_error(why)) {
         weir__health_refused(&r->health, why);
         return;
     }
     weir__health_failed(&r->health, why);
-    if (r->keeper)
-        weir__keeper_hurry(r->keeper);
+    if (r->monitor)
+        weir__monitor_wake(r->monitor);
 }
 
-static void lane_address(void *arg, struct weir__address *a)
+static void pipeline_address(void *arg, struct weir__address *a)
 {
     struct weir__redis *r = arg;
 
-    weir__keeper_address(r->keeper, a);
+    weir__monitor_address(r->monitor, a);
 }
 
-static void nodes_heard(void *arg, int64_t nodes)
+static void nodes_changed(void *arg, int64_t nodes)
 {
     struct weir__redis *r = arg;
 
@@ -291,126 +293,126 @@ static void nodes_heard(void *arg, int64_t nodes)
 
 /* ---- Life -------------------------------------------------------------------------------------- */
 
-static void end(struct weir__far *f)
+static void redis_end(struct weir__remote *f)
 {
     struct weir__redis *r = weir__redis_of(f);
 
     for (int i = 0; i < r->address.connections; i++) {
-        weir__lane_close(r->lane[i]);
+        weir__pipeline_close(r->lane[i]);
         r->lane[i] = NULL;
     }
 }
 
-static void redis_close(struct weir__far *f)
+static void redis_close(struct weir__remote *f)
 {
     struct weir__redis *r = weir__redis_of(f);
 
-    end(f);
-    if (r->keeper)
-        weir__keeper_close(r->keeper);
+    redis_end(f);
+    if (r->monitor)
+        weir__monitor_close(r->monitor);
     if (r->local)
         weir__local_close(r->local);
-    weir__memos_close(r->memos);
+    weir__receipts_close(r->receipts);
     weir__health_close(&r->health);
     (void)pthread_mutex_destroy(&r->lock);
     (void)pthread_mutex_destroy(&r->births);
     free(r);
 }
 
-static void stats(struct weir__far *f, struct weir_far_stats *out)
+static void redis_stats(struct weir__remote *f, struct weir_remote_stats *out)
 {
     struct weir__redis *r = weir__redis_of(f);
     const struct weir__local_counts *here = weir__local_counts(r->local);
 
-    out->away = weir__health_is_away(&r->health);
+    out->down = weir__health_is_down(&r->health);
     out->nodes = (uint64_t)weir__local_nodes_now(r->local);
     out->asked = atomic_load(&r->asked);
     out->failed = atomic_load(&r->failed);
     out->crowded = atomic_load(&r->crowded);
     out->fell_back = atomic_load(&here->decided);
     out->fell_back_allowed = atomic_load(&here->allowed);
-    out->paid = atomic_load(&here->paid);
-    out->departures = atomic_load(&r->health.departures);
-    out->returns = atomic_load(&r->health.returns);
+    out->drained = atomic_load(&here->drained);
+    out->outages = atomic_load(&r->health.outages);
+    out->recoveries = atomic_load(&r->health.recoveries);
 }
 
-static int room(struct weir__far *f, int64_t now_ns, struct weir_stats *out)
+static int redis_room(struct weir__remote *f, int64_t now_ns, struct weir_stats *out)
 {
     return weir__local_room(weir__redis_of(f)->local, now_ns, out);
 }
 
 /* Sixteen letters that no other node has. */
-static void name_node(struct weir__redis *r)
+static void redis_name_node(struct weir__redis *r)
 {
     static const char DIGITS[] = "0123456789abcdef";
-    uint64_t bits = weir__dice_throw(r->far.engine->store);
+    uint64_t bits = weir__random_next(r->remote.engine->store->secret);
 
     for (int i = 0; i < 16; i++, bits >>= 4)
         r->node[i] = DIGITS[bits & 15];
 }
 
-static void forked(struct weir__far *f)
+static void redis_forked(struct weir__remote *f)
 {
     struct weir__redis *r = weir__redis_of(f);
 
     (void)pthread_mutex_init(&r->lock, NULL);
     (void)pthread_mutex_init(&r->births, NULL);
-    name_node(r); /* or its tickets were its parent's */
-    weir__memos_forked(r->memos);
+    redis_name_node(r); /* or its tickets were its parent's */
+    weir__receipts_forked(r->receipts);
     weir__local_forked(r->local);
     for (int i = 0; i < r->address.connections; i++)
-        weir__lane_forked(r->lane[i]);
-    weir__keeper_forked(r->keeper);
+        weir__pipeline_forked(r->lane[i]);
+    weir__monitor_forked(r->monitor);
 }
 
-static const struct weir__far_ops OPS = {
-    .end = end,
+static const struct weir__remote_ops REDIS_OPS = {
+    .end = redis_end,
     .close = redis_close,
-    .check = check,
-    .define = define,
-    .born = born,
-    .forget = forget,
-    .override = override_limit,
+    .check = redis_check,
+    .define = redis_define,
+    .created = redis_learn_creation,
+    .forget = redis_forget,
+    .override = redis_override,
     .decide = weir__redis_decide,
     .take_many = weir__redis_take_many,
     .refund = weir__redis_refund,
     .reset = weir__redis_reset,
     .cancel = weir__redis_cancel,
     .exit = weir__redis_exit,
-    .stats = stats,
-    .room = room,
-    .forked = forked,
+    .stats = redis_stats,
+    .room = redis_room,
+    .forked = redis_forked,
 };
 
 static int open_parts(struct weir__redis *r, const struct weir_options *o, struct weir_diag *why)
 {
-    const struct weir__keeper_job job = {
-        .address = &r->address, .health = &r->health, .nodes = nodes_heard, .arg = r};
+    const struct weir__monitor_options job = {
+        .address = &r->address, .health = &r->health, .nodes = nodes_changed, .arg = r};
     int error = weir__local_open(&r->local, o, weir__max(1, r->address.nodes), why);
 
     if (error)
         return error;
     r->health.counts = weir__local_counts(r->local);
-    r->memos = weir__memos_open();
-    if (!r->memos)
+    r->receipts = weir__receipts_open();
+    if (!r->receipts)
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
-    r->watch = (struct weir__lane_watch){lane_failed, lane_address, r};
+    r->watch = (struct weir__pipeline_watch){pipeline_failed, pipeline_address, r};
     for (int i = 0; i < r->address.connections && !error; i++)
-        error = weir__lane_open(&r->lane[i], &r->watch);
+        error = weir__pipeline_open(&r->lane[i], &r->watch);
     if (!error)
-        error = weir__keeper_open(&r->keeper, &job);
+        error = weir__monitor_open(&r->monitor, &job);
     return error ? weir__diag(why, error, "%s", weir_error_text(error)) : 0;
 }
 
-int weir__far_open(struct weir__far **f, struct weir *w, const struct weir_options *o,
-                   struct weir_diag *why)
+int weir__remote_open(struct weir__remote **f, struct weir *w, const struct weir_options *o,
+                      struct weir_diag *why)
 {
     struct weir__redis *r = calloc(1, sizeof *r);
     int error;
 
     if (!r)
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
-    r->far = (struct weir__far){&OPS, w};
+    r->remote = (struct weir__remote){&REDIS_OPS, w};
     error = weir__address_parse(&r->address, o->store, why);
     if (!error)
         error = weir__health_open(&r->health, r->address.shown, o->log);
@@ -420,12 +422,12 @@ int weir__far_open(struct weir__far **f, struct weir *w, const struct weir_optio
     }
     (void)pthread_mutex_init(&r->lock, NULL);
     (void)pthread_mutex_init(&r->births, NULL);
-    atomic_init(&r->born_us, -1);
-    name_node(r);
+    atomic_init(&r->created_us, -1);
+    redis_name_node(r);
     error = open_parts(r, o, why);
     if (error)
-        redis_close(&r->far);
+        redis_close(&r->remote);
     else
-        *f = &r->far;
+        *f = &r->remote;
     return error;
 }

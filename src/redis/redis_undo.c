@@ -1,26 +1,26 @@
 /* Giving back on a far store: refund, reset, cancel, exit.
  *
  * These have no fallback: what is given back to nobody is lost, which is on the safe side. So they say
- * WEIR_EAWAY, and change nothing here either. While the store is known to be away, cancel can be tried again; one that
+ * WEIR_EDOWN, and change nothing here either. While the store is known to be away, cancel can be tried again; one that
  * was sent and not answered cannot, for it may have been heard. An exit always can: a ticket is given back once.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/clock.h"
-#include "remote/redis.h"
+#include "os/clock.h"
+#include "redis/redis_store.h"
 
 /* ---- One call, waited for ---------------------------------------------------------------------- */
 
 /* A command is written into memory of its own: these are rare. */
-struct errand {
-    struct weir__call call; /* first */
+struct undo_command {
+    struct weir__command call; /* first */
     char bytes[];
 };
 
-static struct errand *errand_make(struct weir__redis *r, size_t room)
+static struct undo_command *undo_command_make(struct weir__redis *r, size_t room)
 {
-    struct errand *e = calloc(1, sizeof *e + room);
+    struct undo_command *e = calloc(1, sizeof *e + room);
 
     if (e) {
         e->call.bytes = e->bytes;
@@ -29,19 +29,19 @@ static struct errand *errand_make(struct weir__redis *r, size_t room)
     return e;
 }
 
-static int errand_run(struct weir__redis *r, struct errand *e)
+static int undo_command_run(struct weir__redis *r, struct undo_command *e)
 {
-    struct weir__lane *lane = weir__redis_lane(r);
-    struct weir__call *call = &e->call;
+    struct weir__pipeline *lane = weir__redis_pipeline(r);
+    struct weir__command *call = &e->call;
 
-    if (!weir__lane_submit(lane, &call, 1)) {
+    if (!weir__pipeline_submit(lane, &call, 1)) {
         atomic_fetch_add_explicit(&r->crowded, 1, memory_order_relaxed);
-        return WEIR_EAWAY;
+        return WEIR_EDOWN;
     }
-    weir__lane_await(lane, &call, 1);
+    weir__pipeline_await(lane, &call, 1);
     if (e->call.error) {
         atomic_fetch_add_explicit(&r->failed, 1, memory_order_relaxed);
-        return WEIR_EAWAY;
+        return WEIR_EDOWN;
     }
     atomic_fetch_add_explicit(&r->asked, 1, memory_order_relaxed);
     return 0;
@@ -49,93 +49,94 @@ static int errand_run(struct weir__redis *r, struct errand *e)
 
 /* ---- What is given back ------------------------------------------------------------------------ */
 
-struct gift {
+struct redis_undo {
     enum weir__plan_verb verb;
-    struct weir__moment at;
+    struct weir__now at;
     int64_t act_us;
     struct weir__slice ticket;
     bool reset;
 };
 
-static struct weir__plan_ask ask_of(struct weir__redis *r, const struct gift *g,
-                                    const struct weir__plan_part *part, int n)
+static struct weir__plan_request undo_plan_request(struct weir__redis *r,
+                                                   const struct redis_undo *g,
+                                                   const struct weir__plan_part *part, int n)
 {
-    return (struct weir__plan_ask){.verb = g->verb,
-                                   .now_us = g->at.given ? g->at.now_ns / 1000 : -1,
-                                   .wall_ns = g->at.wall_ns,
-                                   .act_us = g->act_us,
-                                   .prefix = weir__slice_of(r->address.prefix),
-                                   .ticket = g->ticket,
-                                   .part = part,
-                                   .n = n};
+    return (struct weir__plan_request){.verb = g->verb,
+                                       .now_us = g->at.given ? g->at.now_ns / 1000 : -1,
+                                       .wall_ns = g->at.wall_ns,
+                                       .act_us = g->act_us,
+                                       .prefix = weir__slice_of(r->address.prefix),
+                                       .ticket = g->ticket,
+                                       .part = part,
+                                       .n = n};
 }
 
 /* Within a reader's section. NULL: no memory. */
-static struct errand *write_errand(struct weir__redis *r, const struct gift *g,
-                                   const struct weir__plan_part *part, int n)
+static struct undo_command *undo_command_encode(struct weir__redis *r, const struct redis_undo *g,
+                                                const struct weir__plan_part *part, int n)
 {
-    const struct weir__plan_ask ask = ask_of(r, g, part, n);
-    const size_t room = weir__plan_room(&ask);
-    struct errand *e = errand_make(r, room);
+    const struct weir__plan_request ask = undo_plan_request(r, g, part, n);
+    const size_t room = weir__plan_encoded_size(&ask);
+    struct undo_command *e = undo_command_make(r, room);
     int terms;
 
     if (!e)
         return NULL;
-    e->call.len = g->reset ? weir__plan_write_reset(&ask, e->bytes, room)
-                           : weir__plan_write(&ask, e->bytes, room, &e->call.script, &terms);
+    e->call.len = g->reset ? weir__plan_encode_reset(&ask, e->bytes, room)
+                           : weir__plan_encode(&ask, e->bytes, room, &e->call.script, &terms);
     return e;
 }
 
-static struct errand *make_errand(struct weir__redis *r, const struct weir_request *rq,
-                                  const struct gift *g)
+static struct undo_command *undo_command_for(struct weir__redis *r, const struct weir_request *rq,
+                                             const struct redis_undo *g)
 {
     const struct weir__redis_policy *p = weir__redis_policy(rq->policy);
     struct weir__plan_part part = {
         .scope = weir__redis_scope(p), .key = {rq->key, rq->key_len}, .cost = rq->cost};
-    struct errand *e = NULL;
-    struct weir__edition *by;
+    struct undo_command *e = NULL;
+    struct weir__revision *by;
 
-    weir__readers_enter();
+    weir__rcu_enter();
     part.plan = weir__redis_plan_for(r, rq, &by);
     if (part.plan)
-        e = write_errand(r, g, &part, 1);
-    weir__readers_exit();
+        e = undo_command_encode(r, g, &part, 1);
+    weir__rcu_exit();
     return e;
 }
 
 /* To one key; *back unless NULL. */
-static int give(struct weir__redis *r, const struct weir_request *rq, const struct gift *g,
-                int64_t *back)
+static int redis_undo_key(struct weir__redis *r, const struct weir_request *rq,
+                          const struct redis_undo *g, int64_t *back)
 {
-    struct errand *e;
+    struct undo_command *e;
     int error;
 
-    if (weir__health_is_away(&r->health) || !weir__redis_is_born(r, rq->policy))
-        return WEIR_EAWAY;
+    if (weir__health_is_down(&r->health) || !weir__redis_knows_creation(r, rq->policy))
+        return WEIR_EDOWN;
     (void)weir__policy_refresh(rq->policy);
-    e = make_errand(r, rq, g);
+    e = undo_command_for(r, rq, g);
     if (!e)
         return WEIR_ENOMEM;
-    error = errand_run(r, e);
+    error = undo_command_run(r, e);
     if (!error && back)
         *back = e->call.n > 9 ? e->call.number[9] : 0;
     free(e);
     return error;
 }
 
-int weir__redis_refund(struct weir__far *f, const struct weir_request *rq, struct weir__moment at,
+int weir__redis_refund(struct weir__remote *f, const struct weir_request *rq, struct weir__now at,
                        int64_t *back)
 {
     /* A ticket that nobody has: permits are given back by those who have them. */
-    const struct gift g = {WEIR__PLAN_REFUND, at, 0, weir__slice_of("-"), false};
+    const struct redis_undo g = {WEIR__PLAN_REFUND, at, 0, weir__slice_of("-"), false};
 
-    return give(weir__redis_of(f), rq, &g, back);
+    return redis_undo_key(weir__redis_of(f), rq, &g, back);
 }
 
-int weir__redis_reset(struct weir__far *f, const struct weir_request *rq, struct weir__moment at)
+int weir__redis_reset(struct weir__remote *f, const struct weir_request *rq, struct weir__now at)
 {
-    const struct gift g = {WEIR__PLAN_REFUND, at, 0, {NULL, 0}, true};
-    const int error = give(weir__redis_of(f), rq, &g, NULL);
+    const struct redis_undo g = {WEIR__PLAN_REFUND, at, 0, {NULL, 0}, true};
+    const int error = redis_undo_key(weir__redis_of(f), rq, &g, NULL);
 
     if (!error) /* a reset that failed has changed nothing here either */
         weir__local_reset(weir__redis_of(f)->local, weir__redis_policy(rq->policy)->local, rq, at);
@@ -145,7 +146,7 @@ int weir__redis_reset(struct weir__far *f, const struct weir_request *rq, struct
 /* ---- What was kept ----------------------------------------------------------------------------- */
 
 /* Within a reader's section: whether the part's terms are still those that granted it. */
-static bool is_same(const struct weir__memo_part *m, const struct weir__edition *by)
+static bool is_same_part(const struct weir__redis_receipt_part *m, const struct weir__revision *by)
 {
     if (m->n != by->n || atomic_load(&m->policy->record->resets) != m->resets)
         return false;
@@ -156,7 +157,7 @@ static bool is_same(const struct weir__memo_part *m, const struct weir__edition 
 }
 
 /* The terms of a kind, as the script counts them. */
-static unsigned terms_that(const struct weir__edition *by,
+static unsigned terms_that(const struct weir__revision *by,
                            bool (*is)(const struct weir__meter *meter))
 {
     unsigned bits = 0;
@@ -185,44 +186,45 @@ static bool is_any(const struct weir__meter *m)
 }
 
 /* What is given back of one part, and to which of its terms. */
-static int give_part(struct weir__redis *r, const struct weir__memo_part *m, const struct gift *g,
-                     bool (*to)(const struct weir__meter *meter), int64_t *back)
+static int redis_undo_part(struct weir__redis *r, const struct weir__redis_receipt_part *m,
+                           const struct redis_undo *g, bool (*to)(const struct weir__meter *meter),
+                           int64_t *back)
 {
     const struct weir_request rq = weir_request_of(m->policy, m->key.at, m->key.len);
     struct weir__plan_part part = {.key = m->key, .cost = m->cost, .act_us = m->act_us};
-    struct errand *e = NULL;
-    struct weir__edition *by;
+    struct undo_command *e = NULL;
+    struct weir__revision *by;
     bool same = false;
     int error;
 
     *back = 0;
-    weir__readers_enter();
-    if (!weir__policy_is_here(r->far.engine, m->policy)) {
-        weir__readers_exit();
+    weir__rcu_enter();
+    if (!weir__policy_is_here(r->remote.engine, m->policy)) {
+        weir__rcu_exit();
         return 0; /* forgotten, and its keys with it */
     }
-    part.scope = weir__redis_scope(m->policy->far);
+    part.scope = weir__redis_scope(m->policy->remote);
     part.plan = weir__redis_plan_for(r, &rq, &by);
     part.only = terms_that(by, to);
-    if (part.plan && part.only && is_same(m, by)) {
+    if (part.plan && part.only && is_same_part(m, by)) {
         same = true;
-        e = write_errand(r, g, &part, 1);
+        e = undo_command_encode(r, g, &part, 1);
     }
-    weir__readers_exit();
+    weir__rcu_exit();
     if (!same)
         return 0;
-    error = e ? errand_run(r, e) : WEIR_ENOMEM;
+    error = e ? undo_command_run(r, e) : WEIR_ENOMEM;
     if (!error && e->call.n > 9)
         *back = e->call.number[9];
     free(e);
     return error;
 }
 
-static int cancel_kept(struct weir__redis *r, struct weir__keepsake *k, bool withdraw,
-                       struct weir__moment at, int64_t *back)
+static int cancel_receipt(struct weir__redis *r, struct weir__redis_receipt *k, bool withdraw,
+                          struct weir__now at, int64_t *back)
 {
-    const struct gift cancel = {WEIR__PLAN_CANCEL, at, k->act_us, weir__slice_of("-"), false};
-    const struct gift refund = {WEIR__PLAN_REFUND, at, 0, weir__slice_of("-"), false};
+    const struct redis_undo cancel = {WEIR__PLAN_CANCEL, at, k->act_us, weir__slice_of("-"), false};
+    const struct redis_undo refund = {WEIR__PLAN_REFUND, at, 0, weir__slice_of("-"), false};
 
     *back = 0;
     for (int i = 0; i < k->n; i++) {
@@ -231,9 +233,9 @@ static int cancel_kept(struct weir__redis *r, struct weir__keepsake *k, bool wit
 
         if (k->part[i].cost == 0)
             continue;
-        error = give_part(r, &k->part[i], &cancel, is_any, &one);
+        error = redis_undo_part(r, &k->part[i], &cancel, is_any, &one);
         if (!error && withdraw)
-            error = give_part(r, &k->part[i], &refund, is_window, &more);
+            error = redis_undo_part(r, &k->part[i], &refund, is_window, &more);
         if (error)
             return error;
         k->part[i].cost = 0; /* once only, also if a later one fails and this is tried again */
@@ -242,23 +244,23 @@ static int cancel_kept(struct weir__redis *r, struct weir__keepsake *k, bool wit
     return 0;
 }
 
-int weir__redis_cancel(struct weir__far *f, struct weir_reservation *r, bool withdraw,
-                       struct weir__moment at, int64_t *back)
+int weir__redis_cancel(struct weir__remote *f, struct weir_reservation *r, bool withdraw,
+                       struct weir__now at, int64_t *back)
 {
     struct weir__redis *redis = weir__redis_of(f);
-    struct weir__keepsake *k = NULL;
+    struct weir__redis_receipt *k = NULL;
     int64_t most = 0;
     int error = 0;
 
     if (r->n > 0)
-        k = weir__memos_take(redis->memos, r->term[0].fingerprint);
+        k = weir__receipts_remove(redis->receipts, r->term[0].fingerprint);
     if (k && k->here)
         error = weir__local_cancel(redis->local, &k->reservation, at, &most);
-    else if (k && r->act_ns >= at.now_ns && weir__health_is_away(&redis->health)) {
-        r->term[0].fingerprint = weir__memos_keep(redis->memos, k); /* to be tried again */
-        return WEIR_EAWAY;
+    else if (k && r->act_ns >= at.now_ns && weir__health_is_down(&redis->health)) {
+        r->term[0].fingerprint = weir__receipts_keep(redis->receipts, k); /* to be tried again */
+        return WEIR_EDOWN;
     } else if (k && r->act_ns >= at.now_ns)
-        error = cancel_kept(redis, k, withdraw, at, &most);
+        error = cancel_receipt(redis, k, withdraw, at, &most);
     free(k);
     r->n = 0;
     if (error) /* nobody knows what was given back: it cannot be tried again */
@@ -270,9 +272,9 @@ int weir__redis_cancel(struct weir__far *f, struct weir_reservation *r, bool wit
 
 /* ---- Exits ------------------------------------------------------------------------------------- */
 
-static int exit_kept(struct weir__redis *r, struct weir__keepsake *k, struct weir__moment at)
+static int exit_receipt(struct weir__redis *r, struct weir__redis_receipt *k, struct weir__now at)
 {
-    const struct gift g = {WEIR__PLAN_REFUND, at, 0, weir__slice_of(k->name), false};
+    const struct redis_undo g = {WEIR__PLAN_REFUND, at, 0, weir__slice_of(k->name), false};
 
     for (int i = 0; i < k->n; i++) {
         int64_t back;
@@ -280,7 +282,7 @@ static int exit_kept(struct weir__redis *r, struct weir__keepsake *k, struct wei
 
         if (k->part[i].cost == 0)
             continue;
-        error = give_part(r, &k->part[i], &g, has_permits, &back);
+        error = redis_undo_part(r, &k->part[i], &g, has_permits, &back);
         if (error)
             return error;
         k->part[i].cost = 0;
@@ -288,22 +290,22 @@ static int exit_kept(struct weir__redis *r, struct weir__keepsake *k, struct wei
     return 0;
 }
 
-int weir__redis_exit(struct weir__far *f, struct weir_ticket *t, enum weir_outcome how,
-                     struct weir__moment at)
+int weir__redis_exit(struct weir__remote *f, struct weir_ticket *t, enum weir_outcome how,
+                     struct weir__now at)
 {
     struct weir__redis *r = weir__redis_of(f);
-    struct weir__keepsake *k = weir__memos_take(r->memos, t->term[0].fingerprint);
+    struct weir__redis_receipt *k = weir__receipts_remove(r->receipts, t->term[0].fingerprint);
     int error = 0;
 
     if (k && k->here) {
         error = weir__local_exit(r->local, &k->ticket, how, at);
-        if (!error && !weir__health_is_away(&r->health))
-            (void)exit_kept(r, k,
-                            at); /* its answer was lost, perhaps: else nobody has that ticket */
+        if (!error && !weir__health_is_down(&r->health))
+            (void)exit_receipt(r, k,
+                               at); /* its answer was lost, perhaps: else nobody has that ticket */
     } else if (k)
-        error = weir__health_is_away(&r->health) ? WEIR_EAWAY : exit_kept(r, k, at);
+        error = weir__health_is_down(&r->health) ? WEIR_EDOWN : exit_receipt(r, k, at);
     if (error) {
-        t->term[0].fingerprint = weir__memos_keep(r->memos, k);
+        t->term[0].fingerprint = weir__receipts_keep(r->receipts, k);
         return error;
     }
     free(k);

@@ -5,13 +5,13 @@
 
 #include "server/memory.h"
 
-void heap_init(void)
+void allocator_init(void)
 {
     (void)mallopt(M_MMAP_THRESHOLD, 128 * 1024); /* its default; to say it makes it stay */
     (void)mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
 }
 
-void heap_trim(void)
+void allocator_trim(void)
 {
     (void)malloc_trim(0);
 }

@@ -5,10 +5,10 @@
  * order of the questions, and so that a question sees what those before it did. Those that are decided
  * together are in one store; the first that is in another one settles those before it.
  */
-#include "engine/unlisted.h"
-#include "server/inside.h"
+#include "engine/policy/anonymous.h"
+#include "server/internal.h"
 
-static struct weir_request request_of(const struct question *q)
+static struct weir_request batch_request(const struct limit_op *q)
 {
     return (struct weir_request){.policy = q->limit->policy,
                                  .key = q->key.at,
@@ -17,12 +17,12 @@ static struct weir_request request_of(const struct question *q)
                                  .patience_ns = q->patience_ns};
 }
 
-void ask_tally(struct worker *w, int error, const struct weir_verdict *v)
+void batch_tally(struct worker *w, int error, const struct weir_verdict *v)
 {
     struct counters *n = &w->counters;
 
-    count(&n->takes, 1);
-    count(error ? &n->errors : v->allowed ? &n->allowed : &n->denied, 1);
+    counter_add(&n->takes, 1);
+    counter_add(error ? &n->errors : v->allowed ? &n->allowed : &n->denied, 1);
 }
 
 bool wire_patience(struct weir__slice word, int64_t *ns)
@@ -44,31 +44,31 @@ bool wire_patience(struct weir__slice word, int64_t *ns)
 
 /* Decides them in order, all in that store. An error is that of one of them: those that were not decided
  * have a limit of -1, and are asked alone. */
-static int take(struct conn *c, const struct store *s, const struct weir_request *rq, size_t n,
-                struct weir_verdict *v)
+static int batch_take(struct conn *c, const struct store *s, const struct weir_request *rq,
+                      size_t n, struct weir_verdict *v)
 {
     for (size_t i = 0; i < n; i++)
         v[i].limit = -1;
-    return weir__take_many(s->engine, rq, n, worker_moment(c->worker, s), v);
+    return weir__take_many(s->engine, rq, n, worker_now(c->worker, s), v);
 }
 
-static int take_alone(struct conn *c, const struct store *s, const struct weir_request *rq,
-                      struct weir_verdict *v)
+static int batch_take_alone(struct conn *c, const struct store *s, const struct weir_request *rq,
+                            struct weir_verdict *v)
 {
-    return v->limit >= 0 ? 0 : take(c, s, rq, 1, v);
+    return v->limit >= 0 ? 0 : batch_take(c, s, rq, 1, v);
 }
 
-static void settle_singly(struct conn *c, struct batch *b, size_t n)
+static void batch_flush_singly(struct conn *c, struct batch *b, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        const int error = take_alone(c, b->store, &b->request[i], &b->verdict[i]);
+        const int error = batch_take_alone(c, b->store, &b->request[i], &b->verdict[i]);
 
-        ask_tally(c->worker, error, &b->verdict[i]);
-        b->question[i].say(c, &b->question[i], error, error ? NULL : &b->verdict[i]);
+        batch_tally(c->worker, error, &b->verdict[i]);
+        b->op[i].reply(c, &b->op[i], error, error ? NULL : &b->verdict[i]);
     }
 }
 
-void ask_settle(struct conn *c)
+void batch_flush(struct conn *c)
 {
     struct batch *b = &c->worker->batch;
     const size_t n = b->n;
@@ -78,67 +78,67 @@ void ask_settle(struct conn *c)
     if (n == 0)
         return;
     b->n = 0; /* first: who says an error settles what was asked before */
-    if (take(c, b->store, b->request, n, b->verdict) != 0) {
-        settle_singly(c, b, n);
+    if (batch_take(c, b->store, b->request, n, b->verdict) != 0) {
+        batch_flush_singly(c, b, n);
         return;
     }
     for (size_t i = 0; i < n; i++) {
         allowed += b->verdict[i].allowed;
-        b->question[i].say(c, &b->question[i], 0, &b->verdict[i]);
+        b->op[i].reply(c, &b->op[i], 0, &b->verdict[i]);
     }
-    count(&all->takes, n);
-    count(&all->allowed, allowed);
-    count(&all->denied, n - allowed);
+    counter_add(&all->takes, n);
+    counter_add(&all->allowed, allowed);
+    counter_add(&all->denied, n - allowed);
 }
 
-void ask_take(struct conn *c, const struct question *q)
+void batch_add(struct conn *c, const struct limit_op *q)
 {
     struct batch *b = &c->worker->batch;
 
-    if (q->holds || q->name.len > 0) {
-        ask_settle(c);
-        wait_ask(c, q);
+    if (q->delayed || q->name.len > 0) {
+        batch_flush(c);
+        delayed_take(c, q);
         return;
     }
-    if (store_of(q->limit)->far) {
-        ask_settle(c);
-        far_take(c, q);
+    if (store_of(q->limit)->remote) {
+        batch_flush(c);
+        remote_take_one(c, q);
         return;
     }
     if (b->store != store_of(q->limit))
-        ask_settle(c);
+        batch_flush(c);
     b->store = store_of(q->limit);
-    b->question[b->n] = *q;
-    b->request[b->n] = request_of(q);
+    b->op[b->n] = *q;
+    b->request[b->n] = batch_request(q);
     if (++b->n == BATCH_TAKES)
-        ask_settle(c);
+        batch_flush(c);
 }
 
 /* ---- At once ----------------------------------------------------------------------------------- */
 
 /* What comes next is to see all that was taken before. */
-static void settle_for(struct conn *c, const struct question *q)
+static void batch_flush_for(struct conn *c, const struct limit_op *q)
 {
-    ask_settle(c);
-    if (store_of(q->limit)->far)
-        far_settle(c->worker, store_of(q->limit));
+    batch_flush(c);
+    if (store_of(q->limit)->remote)
+        remote_sync(c->worker, store_of(q->limit));
 }
 
-int ask_peek(struct conn *c, const struct question *q, struct weir_verdict *v)
+int batch_peek(struct conn *c, const struct limit_op *q, struct weir_verdict *v)
 {
-    const struct weir_request rq = request_of(q);
+    const struct weir_request rq = batch_request(q);
 
-    settle_for(c, q);
+    batch_flush_for(c, q);
     if (!q->limit->policy)
         return weir__untouched_peek(store_of(q->limit)->engine, q->limit->parsed, &rq, v);
     return weir_peek(store_of(q->limit)->engine, &rq, v);
 }
 
-int ask_refund(struct conn *c, const struct question *q, int64_t *back)
+int batch_refund(struct conn *c, const struct limit_op *q, int64_t *back)
 {
-    const struct weir_request rq = request_of(q);
+    const struct weir_request rq = batch_request(q);
 
-    settle_for(c, q);
+    batch_flush_for(c, q);
     if (!q->limit->policy) {
         if (back)
             *back = 0; /* nobody has taken */
@@ -147,38 +147,38 @@ int ask_refund(struct conn *c, const struct question *q, int64_t *back)
     return weir_refund(store_of(q->limit)->engine, &rq, back);
 }
 
-int ask_reset(struct conn *c, const struct question *q)
+int batch_reset(struct conn *c, const struct limit_op *q)
 {
-    const struct weir_request rq = request_of(q);
+    const struct weir_request rq = batch_request(q);
 
-    settle_for(c, q);
+    batch_flush_for(c, q);
     if (!q->limit->policy)
         return 0; /* it is as good as new */
     return weir_reset(store_of(q->limit)->engine, &rq);
 }
 
-int ask_take_all(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v)
+int batch_take_all(struct conn *c, const struct limit_op *q, size_t n, struct weir_verdict *v)
 {
     struct weir_request rq[WEIR_TERMS_MAX];
     int error;
 
-    ask_settle(c);
+    batch_flush(c);
     if (n > WEIR_TERMS_MAX)
         return WEIR_EINVAL;
     for (size_t i = 0; i < n; i++) {
         if (store_of(q[i].limit) != store_of(q[0].limit))
             return WEIR_ESTORE; /* one could not be taken back if the other refuses */
-        rq[i] = request_of(&q[i]);
+        rq[i] = batch_request(&q[i]);
     }
-    settle_for(c, q);
+    batch_flush_for(c, q);
     error = weir_take_all(store_of(q[0].limit)->engine, rq, n, v);
-    ask_tally(c->worker, error, v);
+    batch_tally(c->worker, error, v);
     return error;
 }
 
 /* As many of them as are decided together. */
-static size_t take_some(struct conn *c, const struct question *q, size_t n, struct weir_verdict *v,
-                        int *error)
+static size_t batch_take_some(struct conn *c, const struct limit_op *q, size_t n,
+                              struct weir_verdict *v, int *error)
 {
     const struct store *s = store_of(q->limit);
     struct weir_request rq[BATCH_TAKES];
@@ -186,28 +186,29 @@ static size_t take_some(struct conn *c, const struct question *q, size_t n, stru
     bool all;
 
     while (some < n && some < BATCH_TAKES && store_of(q[some].limit) == s) {
-        rq[some] = request_of(&q[some]);
+        rq[some] = batch_request(&q[some]);
         some++;
     }
-    all = take(c, s, rq, some, v) == 0;
+    all = batch_take(c, s, rq, some, v) == 0;
     for (size_t k = 0; k < some; k++) {
-        error[k] = all ? 0 : take_alone(c, s, &rq[k], &v[k]);
-        ask_tally(c->worker, error[k], &v[k]);
+        error[k] = all ? 0 : batch_take_alone(c, s, &rq[k], &v[k]);
+        batch_tally(c->worker, error[k], &v[k]);
     }
     return some;
 }
 
-struct many *ask_take_many(struct conn *c, const struct question *q, size_t n,
-                           struct weir_verdict *v, int *error, ask_told *told, void *arg)
+struct remote_group *batch_take_many(struct conn *c, const struct limit_op *q, size_t n,
+                                     struct weir_verdict *v, int *error, remote_group_done *told,
+                                     void *arg)
 {
-    bool far = false;
+    bool remote = false;
 
-    ask_settle(c);
+    batch_flush(c);
     for (size_t i = 0; i < n;) {
-        const bool here = !store_of(q[i].limit)->far;
+        const bool here = !store_of(q[i].limit)->remote;
 
-        far = far || !here;
-        i += here ? take_some(c, q + i, n - i, v + i, error + i) : 1;
+        remote = remote || !here;
+        i += here ? batch_take_some(c, q + i, n - i, v + i, error + i) : 1;
     }
-    return far ? far_take_many(c->worker, q, n, v, error, told, arg) : NULL;
+    return remote ? remote_take_many(c->worker, q, n, v, error, told, arg) : NULL;
 }

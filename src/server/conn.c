@@ -23,7 +23,7 @@
 
 #include "proto/http.h"
 #include "proto/resp.h"
-#include "server/inside.h"
+#include "server/internal.h"
 
 #define READ_LITTLE (16 * 1024) /* bytes that are copied to be read behind */
 #define READ_LEAST  (4 * 1024)  /* bytes that there is room for, behind more than that */
@@ -65,9 +65,9 @@ struct http_reader **conn_http(struct conn *c)
 bool conn_is_full(const struct conn *c)
 {
     return c->queued > c->worker->server->options.max_output ||
-           c->held >= c->worker->server->memory.connection.held ||
-           c->held + c->asked >= HELD_IN_CONN || c->asks_many || c->finishing ||
-           far_is_full(c->worker) || c->worker->far_stalled;
+           c->delayed_n >= c->worker->server->memory.connection.delayed ||
+           c->delayed_n + c->awaited_n >= DELAYED_IN_CONN || c->in_steps || c->finishing ||
+           remote_is_full(c->worker) || c->worker->remote_stalled;
 }
 
 void conn_finish(struct conn *c)
@@ -77,7 +77,7 @@ void conn_finish(struct conn *c)
 
 /* ---- Who was active last ----------------------------------------------------------------------- */
 
-static void unlink_conn(struct conn *c)
+static void conn_unlink(struct conn *c)
 {
     struct worker *w = c->worker;
 
@@ -86,7 +86,7 @@ static void unlink_conn(struct conn *c)
     c->older = c->newer = NULL;
 }
 
-static void link_newest(struct conn *c)
+static void conn_link_newest(struct conn *c)
 {
     struct worker *w = c->worker;
 
@@ -96,24 +96,24 @@ static void link_newest(struct conn *c)
     c->active_ms = (int64_t)uv_now(&w->loop);
 }
 
-static void touch(struct conn *c)
+static void conn_touch(struct conn *c)
 {
     if (c->worker->newest != c) {
-        unlink_conn(c);
-        link_newest(c);
+        conn_unlink(c);
+        conn_link_newest(c);
     }
     c->active_ms = (int64_t)uv_now(&c->worker->loop);
 }
 
 /* What it is being sent is not whole, though all that was whole is answered: so it waits for the client. */
-static bool is_unfinished(const struct conn *c)
+static bool conn_is_unfinished(const struct conn *c)
 {
     return c->in_len > 0 && !conn_is_full(c);
 }
 
 bool conn_is_idle(const struct conn *c)
 {
-    return is_unfinished(c) || (c->held == 0 && c->asked == 0);
+    return conn_is_unfinished(c) || (c->delayed_n == 0 && c->awaited_n == 0);
 }
 
 /* ---- What was read -------------------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ void conn_push_later(struct conn *c)
     c->worker->to_push = c;
 }
 
-static void dont_push_later(struct conn *c)
+static void conn_cancel_push(struct conn *c)
 {
     struct conn **at = &c->worker->to_push;
 
@@ -170,7 +170,7 @@ static void dont_push_later(struct conn *c)
     c->to_push = false;
 }
 
-static void closed(uv_handle_t *h)
+static void conn_closed(uv_handle_t *h)
 {
     free(h);
 }
@@ -181,10 +181,10 @@ void conn_close(struct conn *c)
         return;
     c->closing = true;
     c->worker->lingering -= c->lingers;
-    dont_push_later(c);
-    places_abandon(c);
-    wait_abandon(c);
-    unlink_conn(c);
+    conn_cancel_push(c);
+    awaited_abandon_all(c);
+    delayed_abandon(c);
+    conn_unlink(c);
     out_free(c);
     in_free(c);
     http_reader_close(c->http);
@@ -193,31 +193,31 @@ void conn_close(struct conn *c)
     peer_leave(c->worker->server->peers, c->from);
     atomic_fetch_sub(&c->worker->server->open_connections, 1);
     uv_close((uv_handle_t *)&c->poll,
-             closed); /* before the descriptor, which another thread may get */
+             conn_closed); /* before the descriptor, which another thread may get */
     (void)close(c->fd);
 }
 
 /* ---- Reading ----------------------------------------------------------------------------------- */
 
-static enum speaks tell(const char *bytes, size_t len)
+static enum conn_protocol conn_detect(const char *bytes, size_t len)
 {
     const int http = resp_is_http(bytes, len);
 
-    return http < 0 ? SPEAKS_UNKNOWN : http ? SPEAKS_HTTP : SPEAKS_RESP;
+    return http < 0 ? PROTOCOL_UNKNOWN : http ? PROTOCOL_HTTP : PROTOCOL_RESP;
 }
 
 /* Answers what is whole of the bytes: how many were used. */
-static size_t understand(struct conn *c, char *bytes, size_t len)
+static size_t conn_serve(struct conn *c, char *bytes, size_t len)
 {
     long used;
 
-    if (c->speaks == SPEAKS_UNKNOWN)
-        c->speaks = tell(bytes, len);
-    if (c->speaks == SPEAKS_UNKNOWN)
+    if (c->protocol == PROTOCOL_UNKNOWN)
+        c->protocol = conn_detect(bytes, len);
+    if (c->protocol == PROTOCOL_UNKNOWN)
         return 0;
     names_enter(c->worker->server->names);
-    used = c->speaks == SPEAKS_HTTP ? http_serve(c, bytes, len) : resp_serve(c, bytes, len);
-    ask_settle(c);
+    used = c->protocol == PROTOCOL_HTTP ? http_serve(c, bytes, len) : resp_serve(c, bytes, len);
+    batch_flush(c);
     names_leave(c->worker->server->names);
     if (used < 0) {
         conn_finish(c);
@@ -233,7 +233,7 @@ static size_t in_room_for(size_t len)
 }
 
 /* Keeps what is not understood yet. The bytes may be those of `in` itself. */
-static bool keep(struct conn *c, const char *bytes, size_t len)
+static bool conn_keep_input(struct conn *c, const char *bytes, size_t len)
 {
     if (len == 0 || c->finishing) {
         in_free(c);
@@ -254,7 +254,7 @@ static bool keep(struct conn *c, const char *bytes, size_t len)
 
 /* Where the next bytes go. Behind those that were kept, so that a request stands in one piece: in the worker's
  * buffer, to which they are copied if they are few, or else in the connection's own, which is made larger. */
-static char *place_to_read(struct conn *c, size_t *room)
+static char *conn_read_buffer(struct conn *c, size_t *room)
 {
     const size_t want = c->in_len < READ_BYTES ? c->in_len : READ_BYTES;
 
@@ -272,19 +272,19 @@ static char *place_to_read(struct conn *c, size_t *room)
 
 /* The client has left, or half of it: what was held is given back; what was answered, or will be by a far
  * store, still goes out. */
-static void hear_the_end(struct conn *c)
+static void conn_read_eof(struct conn *c)
 {
-    wait_abandon(c);
-    out_drop_held(c);
-    c->deaf = true;
+    delayed_abandon(c);
+    out_drop_delayed(c);
+    c->eof = true;
     conn_finish(c);
 }
 
 /* One read, and what it brought is answered. False: the connection is broken. */
-static bool listen_to(struct conn *c)
+static bool conn_read(struct conn *c)
 {
     size_t room = 0, used, len;
-    char *at = place_to_read(c, &room), *bytes;
+    char *at = conn_read_buffer(c, &room), *bytes;
     ssize_t got;
 
     if (!at)
@@ -295,16 +295,16 @@ static bool listen_to(struct conn *c)
     if (got < 0)
         return errno == EAGAIN || errno == EWOULDBLOCK;
     if (got == 0) {
-        hear_the_end(c);
+        conn_read_eof(c);
         return true;
     }
-    count(&c->worker->counters.bytes_in, (uint64_t)got);
+    counter_add(&c->worker->counters.bytes_in, (uint64_t)got);
     len = c->in_len + (size_t)got;
     bytes = at - c->in_len;
-    used = understand(c, bytes, len);
+    used = conn_serve(c, bytes, len);
     if (c->in_len == 0 || used > 0)
-        touch(c); /* the next bytes of a request that is not whole yet give it no more time */
-    return keep(c, bytes + used, len - used);
+        conn_touch(c); /* the next bytes of a request that is not whole yet give it no more time */
+    return conn_keep_input(c, bytes + used, len - used);
 }
 
 /* ---- Lingering --------------------------------------------------------------------------------- */
@@ -313,18 +313,18 @@ static bool listen_to(struct conn *c)
 
 /* To close while the client still sends would reset the connection, and it might lose what we said last
  * (that its request was too large, say). So we only say that we are done, and hear it out for a while. */
-static bool linger(struct conn *c)
+static bool conn_linger(struct conn *c)
 {
-    wait_abandon(c); /* its part is over, before it is told so */
-    if (c->deaf || shutdown(c->fd, SHUT_WR) != 0)
+    delayed_abandon(c); /* its part is over, before it is told so */
+    if (c->eof || shutdown(c->fd, SHUT_WR) != 0)
         return false;
     c->lingers = true;
     c->worker->lingering++;
-    touch(c);
+    conn_touch(c);
     return true;
 }
 
-static void hear_out(struct conn *c)
+static void conn_discard(struct conn *c)
 {
     const ssize_t got = read(c->fd, c->worker->in, READ_BYTES);
 
@@ -340,12 +340,12 @@ void conn_tick(struct conn *c, int64_t now_ms)
 
 /* ---- Pushing ----------------------------------------------------------------------------------- */
 
-static void polled(uv_poll_t *h, int status, int events);
+static void conn_polled(uv_poll_t *h, int status, int events);
 
 /* Connections keep no more than their parts of --max-buffered, and what they take up at once while they are served:
  * the one whose requests and replies would be more is closed, unless it keeps little. Who keeps as much as before
  * stays, though others may have used up what there is. */
-static bool keeps_too_much(struct conn *c)
+static bool conn_is_over(struct conn *c)
 {
     if (c->buffered > c->allowed && memory_is_over(c))
         return true;
@@ -354,28 +354,28 @@ static bool keeps_too_much(struct conn *c)
 }
 
 /* At a drain only those who wait for their turn may go on: others would never come to an end. */
-static bool is_read_from(const struct conn *c)
+static bool conn_is_read(const struct conn *c)
 {
-    return !conn_is_full(c) && (!c->worker->draining || c->held > 0);
+    return !conn_is_full(c) && (!c->worker->draining || c->delayed_n > 0);
 }
 
 /* Asks to be told just what there is to do. False: the connection is done. */
-static bool set_events(struct conn *c)
+static bool conn_set_events(struct conn *c)
 {
     int events;
 
-    if (c->finishing && !c->first && !c->lingers && !linger(c))
+    if (c->finishing && !c->first && !c->lingers && !conn_linger(c))
         return false;
-    if (far_is_full(c->worker))
-        c->worker->far_stalled = true;
-    events = (is_read_from(c) || c->lingers ? UV_READABLE : 0) |
-             (out_is_empty(c) ? 0 : UV_WRITABLE) | (c->deaf ? 0 : UV_DISCONNECT);
+    if (remote_is_full(c->worker))
+        c->worker->remote_stalled = true;
+    events = (conn_is_read(c) || c->lingers ? UV_READABLE : 0) |
+             (out_is_empty(c) ? 0 : UV_WRITABLE) | (c->eof ? 0 : UV_DISCONNECT);
     if (events != c->events) {
         c->events = events;
         if (events == 0)
             (void)uv_poll_stop(&c->poll);
         else
-            (void)uv_poll_start(&c->poll, events, polled);
+            (void)uv_poll_start(&c->poll, events, conn_polled);
     }
     return true;
 }
@@ -394,17 +394,17 @@ void conn_push(struct conn *c)
         }
         if (before == 0 || conn_is_full(c))
             break;
-        used = understand(c, c->in, c->in_len); /* what was left for want of room */
+        used = conn_serve(c, c->in, c->in_len); /* what was left for want of room */
         if (used > 0)
-            touch(c);
-        if (!keep(c, c->in + used, before - used) || c->in_len == before)
+            conn_touch(c);
+        if (!conn_keep_input(c, c->in + used, before - used) || c->in_len == before)
             break;
     }
-    if (!out_flush(c) || keeps_too_much(c) || !set_events(c))
+    if (!out_flush(c) || conn_is_over(c) || !conn_set_events(c))
         conn_close(c);
 }
 
-static void polled(uv_poll_t *h, int status, int events)
+static void conn_polled(uv_poll_t *h, int status, int events)
 {
     struct conn *c = (struct conn *)h;
 
@@ -413,37 +413,37 @@ static void polled(uv_poll_t *h, int status, int events)
         return;
     }
     if (c->lingers) {
-        hear_out(c);
+        conn_discard(c);
         return;
     }
-    if (events & UV_READABLE && is_read_from(c)) {
-        if (!listen_to(c)) {
+    if (events & UV_READABLE && conn_is_read(c)) {
+        if (!conn_read(c)) {
             conn_close(c);
             return;
         }
     } else if (events & UV_DISCONNECT) {
         /* While we do not read. Who waits has left; who has only said all may still listen. */
-        c->deaf = true;
-        if (c->held > 0)
-            hear_the_end(c);
+        c->eof = true;
+        if (c->delayed_n > 0)
+            conn_read_eof(c);
     }
     conn_push(c);
 }
 
 void conn_drain(struct conn *c)
 {
-    if (c->held == 0 && !c->first && c->in_len == 0) {
+    if (c->delayed_n == 0 && !c->first && c->in_len == 0) {
         conn_close(c); /* it waits for nothing */
         return;
     }
-    if (c->held == 0 && c->asked == 0)
+    if (c->delayed_n == 0 && c->awaited_n == 0)
         conn_finish(c); /* what was read and could not be asked for yet is asked first */
     conn_push(c);
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------- */
 
-static void name_peer(struct conn *c, const struct sockaddr_storage *a)
+static void conn_name_peer(struct conn *c, const struct sockaddr_storage *a)
 {
     if (a->ss_family == AF_INET) {
         (void)inet_ntop(AF_INET, &((const struct sockaddr_in *)a)->sin_addr, c->peer,
@@ -459,7 +459,7 @@ static void name_peer(struct conn *c, const struct sockaddr_storage *a)
 }
 
 /* Finds out who is there: false if so many of that address are there as may be. */
-static bool meet(struct conn *c)
+static bool conn_admit(struct conn *c)
 {
     struct server *s = c->worker->server;
     struct sockaddr_storage a;
@@ -477,19 +477,19 @@ static bool meet(struct conn *c)
     strcpy(c->peer, "unix");
     if (!is_tcp)
         return true;
-    name_peer(c, &a);
+    conn_name_peer(c, &a);
     (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on,
                      sizeof on); /* or a lost one is held for ever */
     return true;
 }
 
-static void turn_away(struct worker *w, struct conn *c, int fd)
+static void conn_refuse(struct worker *w, struct conn *c, int fd)
 {
     free(c);
     (void)close(fd);
     atomic_fetch_sub(&w->server->open_connections, 1);
-    count(&w->counters.refused_connections, 1);
+    counter_add(&w->counters.refused_connections, 1);
 }
 
 void conn_open(struct worker *w, int fd)
@@ -497,24 +497,24 @@ void conn_open(struct worker *w, int fd)
     struct conn *c = calloc(1, sizeof *c);
 
     if (!c) {
-        turn_away(w, c, fd);
+        conn_refuse(w, c, fd);
         return;
     }
     c->worker = w;
     c->fd = fd;
-    if (!meet(c)) {
-        turn_away(w, c, fd);
+    if (!conn_admit(c)) {
+        conn_refuse(w, c, fd);
         return;
     }
     if (uv_poll_init(&w->loop, &c->poll, fd) != 0) {
         atomic_fetch_sub(&c->from->connections, 1);
         peer_leave(w->server->peers, c->from);
-        turn_away(w, c, fd);
+        conn_refuse(w, c, fd);
         return;
     }
     c->id = atomic_fetch_add(&w->server->next_id, 1) + 1;
     memory_grow(&w->server->memory, MEMORY_CONNECTIONS, CONN_BYTES);
-    link_newest(c);
-    count(&w->counters.connections, 1);
-    (void)set_events(c);
+    conn_link_newest(c);
+    counter_add(&w->counters.connections, 1);
+    (void)conn_set_events(c);
 }

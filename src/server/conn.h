@@ -2,7 +2,7 @@
 #ifndef WEIR_SERVER_CONN_H
 #define WEIR_SERVER_CONN_H
 
-#include "server/answer.h"
+#include "server/batch.h"
 #include "server/out.h"
 #include "server/server.h"
 
@@ -13,8 +13,8 @@ uint64_t conn_id(const struct conn *c);
 const char *conn_peer(const struct conn *c);
 
 /* Where the client connected to. */
-enum conn_came_to { CAME_TO_SOCKET, CAME_TO_LOOPBACK, CAME_TO_NETWORK };
-enum conn_came_to conn_came_to(struct conn *c);
+enum conn_scope { SCOPE_SOCKET, SCOPE_LOOPBACK, SCOPE_NETWORK };
+enum conn_scope conn_scope(struct conn *c);
 
 /* No more is read; it is closed once all answers have left. */
 void conn_finish(struct conn *c);

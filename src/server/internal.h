@@ -1,6 +1,6 @@
 /* The insides of the server: what its own files share, and no front sees. */
-#ifndef WEIR_SERVER_INSIDE_H
-#define WEIR_SERVER_INSIDE_H
+#ifndef WEIR_SERVER_INTERNAL_H
+#define WEIR_SERVER_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,26 +12,26 @@
 #include "server/memory.h"
 #include "server/stores.h"
 
-#define READ_BYTES    (64 * 1024) /* are read at once */
-#define SCRATCH_BYTES (64 * 1024) /* of answers leave before more are written */
-#define SCRATCH_USUAL (2 * SCRATCH_BYTES)
-#define BATCH_TAKES   ASK_TOGETHER
-#define HELD_IN_CONN  1024 /* delayed replies, or named reservations, of one connection at most */
-#define FAR_MOST      1024 /* takes of far stores that are under way in a worker */
-#define FAR_BYTES     (4 << 20) /* of their keys */
-#define FAR_TOGETHER  16   /* of them go out in one write; what is left, before the loop sleeps */
-#define INBOX_MAX     1024 /* connections handed to a worker that it has not looked at */
-#define SERVE_ADDRESS 128
+#define READ_BYTES       (64 * 1024) /* are read at once */
+#define SCRATCH_BYTES    (64 * 1024) /* of answers leave before more are written */
+#define SCRATCH_USUAL    (2 * SCRATCH_BYTES)
+#define BATCH_TAKES      BATCH_MAX
+#define DELAYED_IN_CONN  1024 /* delayed replies, or named reservations, of one connection at most */
+#define REMOTE_MOST      1024      /* takes of far stores that are under way in a worker */
+#define REMOTE_KEY_BYTES (4 << 20) /* of their keys */
+#define REMOTE_TOGETHER  16 /* of them go out in one write; what is left, before the loop sleeps */
+#define INBOX_MAX        1024 /* connections handed to a worker that it has not looked at */
+#define SERVE_ADDRESS    128
 
 /* ---- Answers on their way (out.c) -------------------------------------------------------------- */
 
-struct hold;
-struct awaited;
+struct delayed_reply;
+struct awaited_reply;
 
 struct segment {
     struct segment *next;
-    struct hold *hold;       /* whose answer this will be, ... */
-    struct awaited *awaited; /* ... or that of a far store; nothing from here on may leave */
+    struct delayed_reply *delayed; /* whose answer this will be, ... */
+    struct awaited_reply *awaited; /* ... or that of a far store; nothing from here on may leave */
     size_t sent, len, cap;
     char bytes[];
 };
@@ -39,10 +39,10 @@ struct segment {
 /* Tries to send what may leave: false if the connection is broken. */
 bool out_flush(struct conn *c);
 /* The place of an answer that comes later. */
-struct segment *out_hold(struct conn *c, struct hold *h);
-struct segment *out_await(struct conn *c, struct awaited *a);
+struct segment *out_add_delayed(struct conn *c, struct delayed_reply *h);
+struct segment *out_add_awaited(struct conn *c, struct awaited_reply *a);
 /* Forgets the held answers and all behind them: the client is not told of one what belongs to another. */
-void out_drop_held(struct conn *c);
+void out_drop_delayed(struct conn *c);
 /* Writes go to the segment until out_aim(c, NULL). */
 void out_aim(struct conn *c, struct segment *s);
 /* No answer is being written: the worker's buffer goes back to its usual size. */
@@ -53,7 +53,7 @@ void out_free(struct conn *c);
 
 /* ---- Connections (conn.c) ---------------------------------------------------------------------- */
 
-enum speaks { SPEAKS_UNKNOWN, SPEAKS_RESP, SPEAKS_HTTP };
+enum conn_protocol { PROTOCOL_UNKNOWN, PROTOCOL_RESP, PROTOCOL_HTTP };
 
 struct conn {
     uv_poll_t poll; /* first: the handle is the connection */
@@ -61,10 +61,10 @@ struct conn {
     int fd;
     int events; /* that are polled for */
     uint64_t id;
-    enum speaks speaks;
+    enum conn_protocol protocol;
     bool finishing; /* nothing more is read */
     bool closing;   /* uv_close is on its way */
-    bool deaf;      /* the client has said all it will say */
+    bool eof;       /* the client has said all it will say */
     bool lingers;   /* we have said all, and wait for the client to hear it */
 
     struct conn *older, *newer; /* by when it was active last */
@@ -78,19 +78,19 @@ struct conn {
     size_t kept;       /* bytes, of all kinds (memory.h) */
     size_t buffered;   /* of them requests and replies ... */
     size_t allowed; /* ... and how many there were when that was last found to be within its part */
-    struct hold *holds;
+    struct delayed_reply *delayed;
     struct reservation *named;
-    unsigned held, names;
-    struct awaited *awaited; /* answers that come later, other than delayed ones */
-    unsigned asked;          /* how many */
-    bool asks_many;          /* one of them is worked out in steps */
+    unsigned delayed_n, names;
+    struct awaited_reply *awaited; /* answers that come later, other than delayed ones */
+    unsigned awaited_n;            /* how many */
+    bool in_steps;                 /* one of them is worked out in steps */
     struct conn *next_push;
     bool to_push;
 
     struct resp_session resp;
     struct http_reader *http;
     char peer[46];
-    unsigned char came_to; /* 1 + an enum conn_came_to; 0: not looked at yet */
+    unsigned char scope; /* 1 + an enum conn_scope; 0: not looked at yet */
 };
 
 /* Takes the descriptor over; closes it if there is no room. */
@@ -108,25 +108,25 @@ void conn_push_later(struct conn *c);
 /* At a drain: closes it once nothing is held or queued. */
 void conn_drain(struct conn *c);
 
-/* ---- Answers that come later (later.c) --------------------------------------------------------- */
+/* ---- Answers that come later (deferred.c) ------------------------------------------------------ */
 
 /* The place of such an answer. */
-struct awaited {
+struct awaited_reply {
     struct conn *conn;       /* NULL: it has left */
     struct segment *segment; /* NULL: it has none yet */
-    struct awaited *next, *prev;
-    void (*left)(struct awaited *p); /* called when it leaves; or NULL */
+    struct awaited_reply *next, *prev;
+    void (*left)(struct awaited_reply *p); /* called when it leaves; or NULL */
 };
 
 /* Keeps a place among the connection's answers. */
-void place_keep(struct conn *c, struct awaited *p);
+void awaited_add(struct conn *c, struct awaited_reply *p);
 /* What is written next goes there, until out_aim(c, NULL). It is no longer waited for. */
-void place_fill(struct awaited *p);
+void awaited_fill(struct awaited_reply *p);
 /* The connection does not wait for that answer any more; for any. */
-void place_abandon(struct awaited *p);
-void places_abandon(struct conn *c);
+void awaited_abandon(struct awaited_reply *p);
+void awaited_abandon_all(struct conn *c);
 
-void later_run(uv_idle_t *h);
+void deferred_run(uv_idle_t *h);
 
 /* ---- Workers (worker.c) ------------------------------------------------------------------------ */
 
@@ -134,7 +134,7 @@ struct batch {
     size_t n;
     const struct store *store; /* of all of them */
     struct conn *conn;
-    struct question question[BATCH_TAKES];
+    struct limit_op op[BATCH_TAKES];
     struct weir_request request[BATCH_TAKES];
     struct weir_verdict verdict[BATCH_TAKES];
 };
@@ -150,9 +150,9 @@ struct worker {
     uv_timer_t tick, due;
     bool draining;
 
-    struct weir__moment moment[SERVE_STORES_MAX]; /* of this wake-up, by each store's clock ... */
-    unsigned read_in[SERVE_STORES_MAX];           /* ... if it was read in this one */
-    unsigned wake_up;                             /* counted, from 1 */
+    struct weir__now now[SERVE_STORES_MAX]; /* of this wake-up, by each store's clock ... */
+    unsigned read_in[SERVE_STORES_MAX];     /* ... if it was read in this one */
+    unsigned wake_up;                       /* counted, from 1 */
 
     pthread_mutex_t inbox_lock;
     int inbox[INBOX_MAX];
@@ -167,16 +167,16 @@ struct worker {
     struct literals *literals;
     struct weir_diag why; /* the last complaint about a limit */
 
-    struct hold **heap; /* by when they are due */
+    struct delayed_reply **heap; /* by when they are due */
     size_t heap_n, heap_cap;
-    struct hold *called;  /* whose turn in a line has come; under the lines' lock */
-    struct conn *to_push; /* have been answered, and are to be pushed */
-    struct later *due_later;
-    struct far *far;
+    struct delayed_reply *ready; /* whose turn in a line has come; under the lines' lock */
+    struct conn *to_push;        /* have been answered, and are to be pushed */
+    struct deferred *due_deferred;
+    struct remote_stores *remote;
     _Atomic unsigned
-        far_asked;    /* takes of far stores that are under way; only the worker writes it */
-    size_t far_bytes; /* of the keys of those that are */
-    bool far_stalled; /* somebody is not read from, for there were FAR_MOST of them */
+        remote_pending;  /* takes of far stores that are under way; only the worker writes it */
+    size_t remote_bytes; /* of the keys of those that are */
+    bool remote_stalled; /* somebody is not read from, for there were REMOTE_MOST of them */
 
     struct counters counters;
     char pad[64];
@@ -185,10 +185,10 @@ struct worker {
 int worker_open(struct worker *w, struct server *s, int index); /* 0 or an errno */
 void worker_run(struct worker *w);
 void worker_close(struct worker *w);
-void worker_give(struct worker *w, int fd);
-struct weir__moment worker_moment(struct worker *w, const struct store *s);
+void worker_assign(struct worker *w, int fd);
+struct weir__now worker_now(struct worker *w, const struct store *s);
 /* What follows is later. */
-static inline void worker_moment_is_over(struct worker *w)
+static inline void worker_now_expire(struct worker *w)
 {
     w->wake_up++;
 }
@@ -197,69 +197,70 @@ static inline void worker_moment_is_over(struct worker *w)
 void worker_push_all(struct worker *w);
 
 /* Counts an answer (batch.c). */
-void ask_tally(struct worker *w, int error, const struct weir_verdict *v);
+void batch_tally(struct worker *w, int error, const struct weir_verdict *v);
 
-/* ---- Far stores (far_take.c, far_many.c, far_lane.c) ------------------------------------------- */
+/* ---- Remote stores (server/remote) ------------------------------------------------------------ */
 
-int far_open(struct worker *w); /* 0 or an errno */
+int remote_open(struct worker *w); /* 0 or an errno */
 /* All connections are closed. What is under way is told; the loop may still be run. */
-void far_close(struct worker *w);
-void far_free(struct worker *w);
+void remote_close(struct worker *w);
+void remote_free(struct worker *w);
 
 /* Takes from a far store. Answered now or later, in its place. */
-void far_take(struct conn *c, const struct question *q);
-/* Those of the questions that ask far stores, as ask_take_many. */
-struct many *far_take_many(struct worker *w, const struct question *q, size_t n,
-                           struct weir_verdict *v, int *error, ask_told *when_told, void *arg);
+void remote_take_one(struct conn *c, const struct limit_op *q);
+/* Those of the questions that ask far stores, as batch_take_many. */
+struct remote_group *remote_take_many(struct worker *w, const struct limit_op *q, size_t n,
+                                      struct weir_verdict *v, int *error,
+                                      remote_group_done *when_told, void *arg);
 /* Waits until all that this worker takes from that store is answered, so that who asks next sees it. */
-void far_settle(struct worker *w, const struct store *s);
-static inline bool far_is_full(const struct worker *w)
+void remote_sync(struct worker *w, const struct store *s);
+static inline bool remote_is_full(const struct worker *w)
 {
-    return atomic_load_explicit(&w->far_asked, memory_order_relaxed) >= FAR_MOST ||
-           w->far_bytes >= FAR_BYTES;
+    return atomic_load_explicit(&w->remote_pending, memory_order_relaxed) >= REMOTE_MOST ||
+           w->remote_bytes >= REMOTE_KEY_BYTES;
 }
 /* Sends what was begun, and sees to it that the loop wakes up for the answers. */
-void far_before_sleep(struct worker *w);
+void remote_before_sleep(struct worker *w);
 
-/* ---- Waiting (wait.c) -------------------------------------------------------------------------- */
+/* ---- Waiting (delayed.c) ----------------------------------------------------------------------- */
 
 /* A question that holds, or has a name: reserved, answered or held. */
-void wait_ask(struct conn *c, const struct question *q);
+void delayed_take(struct conn *c, const struct limit_op *q);
 /* Whatever of this worker's is due or called. */
-void wait_run(struct worker *w);
+void delayed_run(struct worker *w);
 /* Outside of names_enter. The connection ends: gives back what it waits for and what it named. */
-void wait_abandon(struct conn *c);
+void delayed_abandon(struct conn *c);
 /* Before the loop sleeps. */
-void wait_set_timer(struct worker *w);
+void delayed_set_timer(struct worker *w);
 
-struct lines;
-struct lines *lines_open(void);
-void lines_close(struct lines *l);
+struct wait_lists;
+struct wait_lists *wait_lists_open(void);
+void wait_lists_close(struct wait_lists *l);
 
-/* ---- Names (names.c, limits.c, literals.c) --------------------------------------------------- */
+/* ---- Names (server/limits) ------------------------------------------------------------------- */
 
 /* A limit that may be held. */
-struct held_limit {
+struct limit_entry {
     struct limit limit; /* first: fronts see this */
     struct weir_limit parsed;
     struct store *store;
     uint64_t identity; /* whose keys: equal where the keys are the same */
     _Atomic int holders;
     _Atomic bool gone;     /* its policy was forgotten */
-    bool unlisted;         /* its policy is */
+    bool anonymous;        /* its policy is */
     struct memory *memory; /* where it is counted, if it came with a request */
-    struct held_limit *next_retired;
+    struct limit_entry *next_retired;
     struct {
         uint64_t evicted, refusals; /* as they were then */
         int64_t at_ns;              /* -1: never */
-    } told_full;                    /* the first worker's: when the log was told (room.c) */
+    } full_log;                     /* the first worker's: when the log was told (room.c) */
     char name[WEIR_NAME_MAX];
 };
 
-void held_limit_let_go(struct held_limit *l);
+void limit_entry_release(struct limit_entry *l);
 static inline struct store *store_of(const struct limit *l)
 {
-    return ((const struct held_limit *)l)->store;
+    return ((const struct limit_entry *)l)->store;
 }
 /* Whether requests can take of it; false and *why: it has a guard. */
 bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why);
@@ -283,20 +284,21 @@ void literals_close(struct literals *l);
 /* `most` bytes of state may a key of it take. */
 const struct limit *literals_find(struct literals *l, struct weir__slice text, bool looks,
                                   size_t most, struct weir_diag *why);
-const struct limit *literals_again(struct literals *l, struct weir__slice said, int64_t more);
-void literals_said(struct literals *l, struct weir__slice said, int64_t more,
-                   const struct limit *limit);
+const struct limit *literals_cached_throttle(struct literals *l, struct weir__slice said,
+                                             int64_t more);
+void literals_cache_throttle(struct literals *l, struct weir__slice said, int64_t more,
+                             const struct limit *limit);
 const struct limit *literals_throttle(struct literals *l, int64_t burst, int64_t count,
                                       int64_t period_s, struct weir_diag *why);
 
 /* ---- Room (room.c) ------------------------------------------------------------------------------- */
 
 /* Tells the log for how many keys of the limit there is room; of all limits. Within names_enter. */
-void room_tell(struct names *n, struct weir__slice name);
-void room_tell_all(struct names *n);
+void room_log(struct names *n, struct weir__slice name);
+void room_log_all(struct names *n);
 /* Tells the log which limits have had more live keys than places. The first worker's, now and then, outside
  * of names_enter. */
-void room_look(struct server *s);
+void room_check(struct server *s);
 
 /* ---- The server (server.c) --------------------------------------------------------------------- */
 
@@ -311,10 +313,10 @@ struct server {
     struct manual_clock manual;
     struct log *log;
     struct names *names;
-    struct lines *lines;
+    struct wait_lists *wait_lists;
     struct worker *workers;
     int threads;
-    _Atomic uint64_t open_connections, held, next_id;
+    _Atomic uint64_t open_connections, delayed, next_id;
     struct memory memory;
     struct peers *peers;
     _Atomic bool stopping, stopping_now;
@@ -328,7 +330,7 @@ struct server {
         int64_t since_ns;
         unsigned lines;
         size_t next; /* whose turn it is, by name */
-    } told_full;     /* the first worker's: lines on full limits in this minute (room.c) */
+    } full_log;      /* the first worker's: lines on full limits in this minute (room.c) */
     struct listeners *listeners;
 };
 

@@ -17,10 +17,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "server/inside.h"
+#include "server/internal.h"
 
-#define BACKLOG     1024
-#define ACCEPT_MOST 64 /* at a wake-up, so that those who are served do not wait */
+#define LISTEN_BACKLOG 1024
+#define ACCEPT_MOST    64 /* at a wake-up, so that those who are served do not wait */
 
 struct listener {
     uv_poll_t poll;
@@ -41,7 +41,7 @@ struct listeners {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static int complain(const char *address, const char *what)
+static int listen_error(const char *address, const char *what)
 {
     fprintf(stderr, "weir: cannot listen on %s: %s\n", address, what);
     return 1;
@@ -71,12 +71,12 @@ static int open_unix(struct listener *l, const char *path)
     int error = 0;
 
     if (strlen(path) == 0 || strlen(path) >= sizeof a.sun_path)
-        return complain(l->address, "a path of 1 to 107 bytes was expected behind unix:");
+        return listen_error(l->address, "a path of 1 to 107 bytes was expected behind unix:");
     strcpy(a.sun_path, path);
     l->is_unix = true;
     l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (l->fd < 0)
-        return complain(l->address, strerror(errno));
+        return listen_error(l->address, strerror(errno));
     if (bind(l->fd, (struct sockaddr *)&a, sizeof a) != 0) {
         error = errno == EADDRINUSE ? remove_stale(&a) : errno;
         if (!error && bind(l->fd, (struct sockaddr *)&a, sizeof a) != 0)
@@ -86,9 +86,9 @@ static int open_unix(struct listener *l, const char *path)
         l->dev = st.st_dev;
         l->ino = st.st_ino;
     }
-    if (!error && (l->ino == 0 || listen(l->fd, BACKLOG) != 0))
+    if (!error && (l->ino == 0 || listen(l->fd, LISTEN_BACKLOG) != 0))
         error = errno;
-    return error ? complain(l->address, strerror(error)) : 0;
+    return error ? listen_error(l->address, strerror(error)) : 0;
 }
 
 static int bind_one(struct listener *l, const struct addrinfo *a)
@@ -101,7 +101,7 @@ static int bind_one(struct listener *l, const struct addrinfo *a)
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (a->ai_family == AF_INET6) /* [::] is for both, as people expect */
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (bind(fd, a->ai_addr, a->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
+    if (bind(fd, a->ai_addr, a->ai_addrlen) != 0 || listen(fd, LISTEN_BACKLOG) != 0) {
         const int error = errno;
 
         (void)close(fd);
@@ -136,7 +136,7 @@ static void name_address(struct listener *l)
 }
 
 /* HOST:PORT, [HOST]:PORT, :PORT. False: it is none of these. */
-static bool split(const char *text, char host[SERVE_ADDRESS], const char **port)
+static bool listen_split_address(const char *text, char host[SERVE_ADDRESS], const char **port)
 {
     const char *colon = strrchr(text, ':');
     size_t len;
@@ -167,7 +167,7 @@ static int open_tcp(struct listener *l, const char *text)
     const char *port;
     int error;
 
-    if (!split(text, host, &port)) {
+    if (!listen_split_address(text, host, &port)) {
         fprintf(stderr,
                 "weir: --listen '%s': expected HOST:PORT, [HOST]:PORT, :PORT or unix:/path\n",
                 text);
@@ -176,7 +176,7 @@ static int open_tcp(struct listener *l, const char *text)
     /* Everywhere is [::], which takes IPv4 too, unless the machine has no IPv6. */
     error = getaddrinfo(host[0] ? host : "::", port, &hints, &found);
     if (error)
-        return complain(text, gai_strerror(error));
+        return listen_error(text, gai_strerror(error));
     error = bind_one(l, found);
     freeaddrinfo(found);
     if (error == EAFNOSUPPORT && host[0] == '\0' &&
@@ -185,7 +185,7 @@ static int open_tcp(struct listener *l, const char *text)
         freeaddrinfo(found);
     }
     if (error)
-        return complain(text, strerror(error));
+        return listen_error(text, strerror(error));
     name_address(l);
     return 0;
 }
@@ -217,7 +217,7 @@ int listeners_open(struct listeners **out, const struct serve_options *o)
 /* ---- Accepting ------------------------------------------------------------------------------- */
 
 /* No descriptor is left: the reserve is given up for a moment, to turn one away. */
-static bool turn_away(struct listener *l)
+static bool listener_refuse(struct listener *l)
 {
     int fd;
 
@@ -229,14 +229,14 @@ static bool turn_away(struct listener *l)
     return fd >= 0;
 }
 
-static void deal(struct listeners *l, int fd)
+static void listeners_assign(struct listeners *l, int fd)
 {
     struct server *s = l->server;
     struct worker *w = &s->workers[l->next_worker];
 
     if (atomic_fetch_add(&s->open_connections, 1) >= s->options.max_connections) {
         atomic_fetch_sub(&s->open_connections, 1);
-        count(&s->workers[0].counters.refused_connections, 1);
+        counter_add(&s->workers[0].counters.refused_connections, 1);
         (void)close(fd);
         return;
     }
@@ -244,10 +244,10 @@ static void deal(struct listeners *l, int fd)
     if (w == &s->workers[0]) /* ours */
         conn_open(w, fd);
     else
-        worker_give(w, fd);
+        worker_assign(w, fd);
 }
 
-static void knocked(uv_poll_t *h, int status, int events)
+static void listener_accept(uv_poll_t *h, int status, int events)
 {
     struct listener *l = (struct listener *)h;
 
@@ -257,14 +257,14 @@ static void knocked(uv_poll_t *h, int status, int events)
         const int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
-            deal(l->all, fd);
+            listeners_assign(l->all, fd);
             continue;
         }
         if (errno == EINTR || errno == ECONNABORTED)
             continue;
         if (errno == EMFILE || errno == ENFILE) {
-            count(&l->all->server->workers[0].counters.refused_connections, 1);
-            if (turn_away(l))
+            counter_add(&l->all->server->workers[0].counters.refused_connections, 1);
+            if (listener_refuse(l))
                 continue;
         }
         return;
@@ -276,13 +276,13 @@ int listeners_start(struct listeners *l, struct server *s)
     l->server = s;
     for (int i = 0; i < l->n; i++)
         if (uv_poll_init(&s->workers[0].loop, &l->listener[i].poll, l->listener[i].fd) != 0 ||
-            uv_poll_start(&l->listener[i].poll, UV_READABLE, knocked) != 0)
+            uv_poll_start(&l->listener[i].poll, UV_READABLE, listener_accept) != 0)
             return 1;
     return 0;
 }
 
 /* Closes it, and removes its file if that is still its own. */
-static void leave(struct listener *l)
+static void listener_close(struct listener *l)
 {
     struct stat st;
 
@@ -298,7 +298,7 @@ void listeners_stop(struct listeners *l)
         if (l->listener[i].fd < 0)
             continue;
         (void)uv_poll_stop(&l->listener[i].poll);
-        leave(&l->listener[i]);
+        listener_close(&l->listener[i]);
     }
 }
 
@@ -308,7 +308,7 @@ void listeners_close(struct listeners *l)
         return;
     for (int i = 0; i < l->n; i++)
         if (l->listener[i].fd >= 0)
-            leave(&l->listener[i]); /* one behind it could not be opened */
+            listener_close(&l->listener[i]); /* one behind it could not be opened */
     if (l->reserve >= 0)
         (void)close(l->reserve);
     free(l);
@@ -316,33 +316,33 @@ void listeners_close(struct listeners *l)
 
 /* ---- Which address a connection came to ------------------------------------------------------ */
 
-static enum conn_came_to came_to(int fd)
+static enum conn_scope listener_scope(int fd)
 {
     struct sockaddr_storage a = {0};
     socklen_t len = sizeof a;
 
     if (getsockname(fd, (struct sockaddr *)&a, &len) != 0)
-        return CAME_TO_LOOPBACK; /* the stricter */
+        return SCOPE_LOOPBACK; /* the stricter */
     if (a.ss_family == AF_INET) {
         const uint32_t four = ntohl(((struct sockaddr_in *)&a)->sin_addr.s_addr);
 
-        return four >> 24 == 127 ? CAME_TO_LOOPBACK : CAME_TO_NETWORK;
+        return four >> 24 == 127 ? SCOPE_LOOPBACK : SCOPE_NETWORK;
     }
     if (a.ss_family == AF_INET6) {
         const struct in6_addr *six = &((struct sockaddr_in6 *)&a)->sin6_addr;
 
         return IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127)
-                   ? CAME_TO_LOOPBACK
-                   : CAME_TO_NETWORK;
+                   ? SCOPE_LOOPBACK
+                   : SCOPE_NETWORK;
     }
-    return CAME_TO_SOCKET;
+    return SCOPE_SOCKET;
 }
 
-enum conn_came_to conn_came_to(struct conn *c)
+enum conn_scope conn_scope(struct conn *c)
 {
-    if (c->came_to == 0)
-        c->came_to = (unsigned char)(1 + came_to(c->fd));
-    return (enum conn_came_to)(c->came_to - 1);
+    if (c->scope == 0)
+        c->scope = (unsigned char)(1 + listener_scope(c->fd));
+    return (enum conn_scope)(c->scope - 1);
 }
 
 /* ---- What was opened ------------------------------------------------------------------------- */

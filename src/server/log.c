@@ -25,7 +25,7 @@
 #define LINES       256  /* that are known again */
 #define WRITE_BYTES 4096 /* at once */
 
-struct said {
+struct log_seen {
     uint64_t line; /* its hash */
     int64_t second;
 };
@@ -37,12 +37,12 @@ struct log {
     pthread_cond_t woken;
     bool closing;
 
-    struct said said[LINES]; /* by hash; one that meets another replaces it */
-    int64_t second;          /* in which `lines` were said */
+    struct log_seen seen[LINES]; /* by hash; one that meets another replaces it */
+    int64_t second;              /* in which `lines` were said */
     unsigned lines;
     uint64_t too_many; /* lines that were left out for a bound on their number, ... */
     uint64_t unread;   /* ... and for want of room; neither is told yet */
-    int64_t told;      /* when something was told of them last */
+    int64_t reported;  /* when something was told of them last */
 
     size_t first, len; /* of what is in the ring */
     char ring[LOG_BYTES];
@@ -59,19 +59,19 @@ static int64_t second_now(void)
 /* ---- What may be said -------------------------------------------------------------------------- */
 
 /* Whether the line was not said in this second. */
-static bool is_new_locked(struct log *l, const char *bytes, size_t len, int64_t now)
+static bool log_is_new_locked(struct log *l, const char *bytes, size_t len, int64_t now)
 {
     const uint64_t key[2] = {0};
     const uint64_t line = weir__hash(bytes, len, key);
-    struct said *s = &l->said[line % LINES];
+    struct log_seen *s = &l->seen[line % LINES];
 
     if (s->line == line && s->second == now)
         return false;
-    *s = (struct said){line, now};
+    *s = (struct log_seen){line, now};
     return true;
 }
 
-static bool may_say_locked(struct log *l, const char *bytes, size_t len)
+static bool log_admits_locked(struct log *l, const char *bytes, size_t len)
 {
     const int64_t now = second_now() + 1; /* never 0, which is in `said` */
 
@@ -79,7 +79,7 @@ static bool may_say_locked(struct log *l, const char *bytes, size_t len)
         l->second = now;
         l->lines = 0;
     }
-    if (l->lines >= LOG_LINES || !is_new_locked(l, bytes, len, now)) {
+    if (l->lines >= LOG_LINES || !log_is_new_locked(l, bytes, len, now)) {
         l->too_many++;
         return false;
     }
@@ -89,7 +89,7 @@ static bool may_say_locked(struct log *l, const char *bytes, size_t len)
 
 /* ---- The ring ---------------------------------------------------------------------------------- */
 
-static bool put_locked(struct log *l, const char *bytes, size_t len)
+static bool log_put_locked(struct log *l, const char *bytes, size_t len)
 {
     const size_t end = (l->first + l->len) % LOG_BYTES;
     const size_t before = len < LOG_BYTES - end ? len : LOG_BYTES - end;
@@ -102,7 +102,7 @@ static bool put_locked(struct log *l, const char *bytes, size_t len)
     return true;
 }
 
-static size_t get_locked(struct log *l, char *out, size_t most)
+static size_t log_get_locked(struct log *l, char *out, size_t most)
 {
     const size_t len = l->len < most ? l->len : most;
     const size_t before = len < LOG_BYTES - l->first ? len : LOG_BYTES - l->first;
@@ -115,7 +115,7 @@ static size_t get_locked(struct log *l, char *out, size_t most)
 }
 
 /* Tells what was left out, if there is room for it. */
-static void tell_locked(struct log *l)
+static void log_report_dropped_locked(struct log *l)
 {
     char line[256];
     int len = 0;
@@ -131,12 +131,12 @@ static void tell_locked(struct log *l)
             line + len, sizeof line - (size_t)len,
             "weir: %llu log lines dropped: repeated within a second, or more than 100 a second\n",
             (unsigned long long)l->too_many);
-    l->told = second_now();
-    if (put_locked(l, line, (size_t)len))
+    l->reported = second_now();
+    if (log_put_locked(l, line, (size_t)len))
         l->too_many = l->unread = 0;
 }
 
-void log_say(struct log *l, const char *format, ...)
+void log_print(struct log *l, const char *format, ...)
 {
     char line[LOG_LINE + 1];
     va_list args;
@@ -153,8 +153,8 @@ void log_say(struct log *l, const char *format, ...)
     len = len < LOG_LINE ? len : LOG_LINE - 1;
     line[len++] = '\n';
     (void)pthread_mutex_lock(&l->lock);
-    said = may_say_locked(l, line, (size_t)len);
-    if (said && !put_locked(l, line, (size_t)len)) {
+    said = log_admits_locked(l, line, (size_t)len);
+    if (said && !log_put_locked(l, line, (size_t)len)) {
         l->unread++;
         said = false;
     }
@@ -166,7 +166,7 @@ void log_say(struct log *l, const char *format, ...)
 /* ---- The writer -------------------------------------------------------------------------------- */
 
 /* What cannot be written (the reader is gone, the disk is full) is lost. */
-static void write_all(int fd, const char *bytes, size_t len)
+static void log_write_all(int fd, const char *bytes, size_t len)
 {
     while (len > 0) {
         struct pollfd p = {.fd = fd, .events = POLLOUT};
@@ -185,7 +185,7 @@ static void write_all(int fd, const char *bytes, size_t len)
 
 /* Until there is something to write, or the log is closed. What was left out is told when a second has
  * passed, for more of it may come. */
-static void wait_locked(struct log *l)
+static void log_wait_locked(struct log *l)
 {
     struct timespec until;
 
@@ -197,11 +197,11 @@ static void wait_locked(struct log *l)
         (void)clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_sec++;
         if (pthread_cond_timedwait(&l->woken, &l->lock, &until) == ETIMEDOUT)
-            tell_locked(l);
+            log_report_dropped_locked(l);
     }
 }
 
-static void *run(void *log)
+static void *log_run(void *log)
 {
     struct log *l = log;
     char bytes[WRITE_BYTES];
@@ -210,14 +210,14 @@ static void *run(void *log)
     for (;;) {
         size_t len;
 
-        wait_locked(l);
-        if (l->closing || l->told != second_now())
-            tell_locked(l);
-        len = get_locked(l, bytes, sizeof bytes);
+        log_wait_locked(l);
+        if (l->closing || l->reported != second_now())
+            log_report_dropped_locked(l);
+        len = log_get_locked(l, bytes, sizeof bytes);
         if (len == 0)
             break;
         (void)pthread_mutex_unlock(&l->lock);
-        write_all(l->fd, bytes, len);
+        log_write_all(l->fd, bytes, len);
         (void)pthread_mutex_lock(&l->lock);
     }
     (void)pthread_mutex_unlock(&l->lock);
@@ -227,14 +227,14 @@ static void *run(void *log)
 /* ---- Opening ----------------------------------------------------------------------------------- */
 
 /* Signals are for the threads that have a loop. */
-static int start(struct log *l)
+static int log_start(struct log *l)
 {
     sigset_t all, before;
     int error;
 
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&l->writer, NULL, run, l);
+    error = pthread_create(&l->writer, NULL, log_run, l);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }
@@ -253,7 +253,7 @@ int log_open(struct log **out, int fd)
     (void)pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&l->woken, &a);
     (void)pthread_condattr_destroy(&a);
-    error = start(l);
+    error = log_start(l);
     if (error)
         free(l);
     else

@@ -23,6 +23,6 @@ int log_open(struct log **log, int fd);
 void log_close(struct log *log);
 
 /* One line, without its end, by any thread; a log that is NULL hears nothing. */
-void log_say(struct log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void log_print(struct log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "server/inside.h"
+#include "server/internal.h"
 
 /* ---- Parts ------------------------------------------------------------------------------------- */
 
 /* Rounded up: a part of something is something. */
-static uint64_t part_of(uint64_t all, uint64_t of)
+static uint64_t memory_part(uint64_t all, uint64_t of)
 {
     return all / of + (all % of != 0);
 }
@@ -21,103 +21,103 @@ static uint64_t at_least(uint64_t bytes, uint64_t least, uint64_t most)
 }
 
 /* One request of the size that is allowed, and the replies to those before it, fit into every part. */
-static struct part parts_of(const struct part *all, const struct serve_options *o, uint64_t of)
+static struct part memory_parts(const struct part *all, const struct serve_options *o, uint64_t of)
 {
     const uint64_t one = o->max_request + o->max_output + READ_BYTES;
 
-    return (struct part){.bytes = at_least(part_of(all->bytes, of), one, all->bytes),
-                         .held = part_of(all->held, of),
-                         .connections = part_of(all->connections, of)};
+    return (struct part){.bytes = at_least(memory_part(all->bytes, of), one, all->bytes),
+                         .delayed = memory_part(all->delayed, of),
+                         .connections = memory_part(all->connections, of)};
 }
 
 void memory_init(struct memory *m, const struct serve_options *o)
 {
-    m->all = (struct part){o->max_buffered, o->max_held, o->max_connections};
-    m->connection = parts_of(&m->all, o, o->connection_part ? o->connection_part : 16);
-    m->peer = parts_of(&m->all, o, o->peer_part ? o->peer_part : 4);
-    m->local = parts_of(&m->all, o, o->peer_part ? o->peer_part : 1);
-    if (m->connection.held > HELD_IN_CONN)
-        m->connection.held = HELD_IN_CONN;
+    m->all = (struct part){o->max_buffered, o->max_delayed, o->max_connections};
+    m->connection = memory_parts(&m->all, o, o->connection_part ? o->connection_part : 16);
+    m->peer = memory_parts(&m->all, o, o->peer_part ? o->peer_part : 4);
+    m->local = memory_parts(&m->all, o, o->peer_part ? o->peer_part : 1);
+    if (m->connection.delayed > DELAYED_IN_CONN)
+        m->connection.delayed = DELAYED_IN_CONN;
 }
 
-static const struct part *part_of_peer(const struct server *s, const struct peer *peer)
+static const struct part *memory_peer_part(const struct server *s, const struct peer *peer)
 {
     return peer->local ? &s->memory.local : &s->memory.peer;
 }
 
 /* ---- Counting ---------------------------------------------------------------------------------- */
 
-static void up(_Atomic uint64_t *n, uint64_t more)
+static void memory_count_up(_Atomic uint64_t *n, uint64_t more)
 {
     atomic_fetch_add_explicit(n, more, memory_order_relaxed);
 }
 
-static void down(_Atomic uint64_t *n, uint64_t less)
+static void memory_count_down(_Atomic uint64_t *n, uint64_t less)
 {
     atomic_fetch_sub_explicit(n, less, memory_order_relaxed);
 }
 
-static uint64_t now_at(const _Atomic uint64_t *n)
+static uint64_t memory_count(const _Atomic uint64_t *n)
 {
     return atomic_load_explicit((_Atomic uint64_t *)n, memory_order_relaxed);
 }
 
 void memory_grow(struct memory *m, enum memory_kind kind, size_t bytes)
 {
-    up(&m->of[kind], bytes);
+    memory_count_up(&m->of[kind], bytes);
 }
 
 void memory_shrink(struct memory *m, enum memory_kind kind, size_t bytes)
 {
-    down(&m->of[kind], bytes);
+    memory_count_down(&m->of[kind], bytes);
 }
 
-static void pay(struct conn *c, size_t bytes)
+static void memory_charge(struct conn *c, size_t bytes)
 {
     c->kept += bytes;
-    up(&c->from->kept, bytes);
-    up(&c->worker->server->memory.kept, bytes);
+    memory_count_up(&c->from->kept, bytes);
+    memory_count_up(&c->worker->server->memory.kept, bytes);
 }
 
-static void unpay(struct conn *c, size_t bytes)
+static void memory_uncharge(struct conn *c, size_t bytes)
 {
     c->kept -= bytes;
-    down(&c->from->kept, bytes);
-    down(&c->worker->server->memory.kept, bytes);
+    memory_count_down(&c->from->kept, bytes);
+    memory_count_down(&c->worker->server->memory.kept, bytes);
 }
 
 void memory_add(struct conn *c, enum memory_kind kind, size_t bytes)
 {
     memory_grow(&c->worker->server->memory, kind, bytes);
-    pay(c, bytes);
+    memory_charge(c, bytes);
 }
 
 void memory_remove(struct conn *c, enum memory_kind kind, size_t bytes)
 {
     memory_shrink(&c->worker->server->memory, kind, bytes);
-    unpay(c, bytes);
+    memory_uncharge(c, bytes);
 }
 
 size_t memory_of_limit(const struct limit *l)
 {
-    const struct held_limit *h = (const struct held_limit *)l;
+    const struct limit_entry *h = (const struct limit_entry *)l;
     const int n = h->parsed.n;
 
-    if (!h->unlisted)
+    if (!h->anonymous)
         return 0;
     return sizeof *h + sizeof *h->limit.policy + offsetof(struct weir__record, version) +
-           sizeof(struct weir__edition) + (size_t)n * sizeof(struct weir__clause) +
+           sizeof(struct weir__revision) + (size_t)n * sizeof(struct weir__clause) +
            5 * MEMORY_PIECE;
 }
 
 void memory_add_limit(struct conn *c, const struct limit *l)
 {
-    pay(c, memory_of_limit(l));
+    memory_charge(c, memory_of_limit(l));
 }
 
 void memory_remove_limit(struct conn *c, const struct limit *l)
 {
-    unpay(c, memory_of_limit(l));
+    memory_uncharge(c, memory_of_limit(l));
 }
 
 /* ---- Room -------------------------------------------------------------------------------------- */
@@ -134,22 +134,23 @@ bool memory_fits(const struct conn *c, size_t more)
     const struct server *s = c->worker->server;
 
     return leaves_room(c->kept, more, s->memory.connection.bytes) &&
-           leaves_room(now_at(&c->from->kept), more, part_of_peer(s, c->from)->bytes) &&
-           leaves_room(now_at(&s->memory.kept), more, s->memory.all.bytes);
+           leaves_room(memory_count(&c->from->kept), more, memory_peer_part(s, c->from)->bytes) &&
+           leaves_room(memory_count(&s->memory.kept), more, s->memory.all.bytes);
 }
 
 bool memory_is_over(const struct conn *c)
 {
     const struct server *s = c->worker->server;
 
-    return c->kept > MEMORY_LITTLE && (c->kept > s->memory.connection.bytes ||
-                                       now_at(&c->from->kept) > part_of_peer(s, c->from)->bytes ||
-                                       now_at(&s->memory.kept) > s->memory.all.bytes);
+    return c->kept > MEMORY_LITTLE &&
+           (c->kept > s->memory.connection.bytes ||
+            memory_count(&c->from->kept) > memory_peer_part(s, c->from)->bytes ||
+            memory_count(&s->memory.kept) > s->memory.all.bytes);
 }
 
 /* ---- Seats ------------------------------------------------------------------------------------- */
 
-static bool take_one(_Atomic uint64_t *n, uint64_t most)
+static bool memory_take_one(_Atomic uint64_t *n, uint64_t most)
 {
     if (atomic_fetch_add(n, 1) < most)
         return true;
@@ -157,27 +158,27 @@ static bool take_one(_Atomic uint64_t *n, uint64_t most)
     return false;
 }
 
-bool memory_take_seat(struct conn *c)
+bool memory_admit_delayed(struct conn *c)
 {
     struct server *s = c->worker->server;
 
-    if (!take_one(&c->from->held, part_of_peer(s, c->from)->held))
+    if (!memory_take_one(&c->from->delayed, memory_peer_part(s, c->from)->delayed))
         return false;
-    if (take_one(&s->held, s->memory.all.held))
+    if (memory_take_one(&s->delayed, s->memory.all.delayed))
         return true;
-    atomic_fetch_sub(&c->from->held, 1);
+    atomic_fetch_sub(&c->from->delayed, 1);
     return false;
 }
 
-void memory_leave_seat(struct conn *c)
+void memory_release_delayed(struct conn *c)
 {
-    atomic_fetch_sub(&c->from->held, 1);
-    atomic_fetch_sub(&c->worker->server->held, 1);
+    atomic_fetch_sub(&c->from->delayed, 1);
+    atomic_fetch_sub(&c->worker->server->delayed, 1);
 }
 
 bool memory_admits(struct server *s, struct peer *peer)
 {
-    return take_one(&peer->connections, part_of_peer(s, peer)->connections);
+    return memory_take_one(&peer->connections, memory_peer_part(s, peer)->connections);
 }
 
 /* ---- The process ------------------------------------------------------------------------------- */
@@ -187,14 +188,14 @@ bool memory_admits(struct server *s, struct peer *peer)
 void memory_tidy(struct server *s)
 {
     struct memory *m = &s->memory;
-    const uint64_t kept = now_at(&m->kept);
+    const uint64_t kept = memory_count(&m->kept);
 
     if (kept > m->most)
         m->most = kept;
     if (m->most < TRIM_BYTES || kept > m->most / 2)
         return;
     m->most = kept;
-    heap_trim();
+    allocator_trim();
 }
 
 uint64_t memory_rss(void)
@@ -212,17 +213,17 @@ uint64_t memory_rss(void)
 
 /* ---- Telling ----------------------------------------------------------------------------------- */
 
-static uint64_t of_names(const struct weir_stats *stats)
+static uint64_t memory_of_names(const struct weir_stats *stats)
 {
-    return stats->policies * (sizeof(struct held_limit) + sizeof(struct weir_policy));
+    return stats->policies * (sizeof(struct limit_entry) + sizeof(struct weir_policy));
 }
 
-static uint64_t of_kinds(const struct memory *m)
+static uint64_t memory_of_kinds(const struct memory *m)
 {
     uint64_t sum = 0;
 
     for (int i = 0; i < MEMORY_KIND_COUNT; i++)
-        sum += now_at(&m->of[i]);
+        sum += memory_count(&m->of[i]);
     return sum;
 }
 
@@ -230,7 +231,7 @@ void memory_is_ready(struct server *s)
 {
     const struct weir_stats stats = server_stats(s);
     const uint64_t rss = memory_rss(),
-                   counted = stats.bytes + of_names(&stats) + of_kinds(&s->memory);
+                   counted = stats.bytes + memory_of_names(&stats) + memory_of_kinds(&s->memory);
 
     s->memory.base = rss > counted ? rss - counted : 0;
 }
@@ -243,7 +244,7 @@ size_t memory_print(struct server *s, char text[MEMORY_TEXT])
 #undef X
     };
     const struct weir_stats stats = server_stats(s);
-    const uint64_t names = of_names(&stats), kinds = of_kinds(&s->memory);
+    const uint64_t names = memory_of_names(&stats), kinds = memory_of_kinds(&s->memory);
     const uint64_t most =
         s->options.max_memory ? s->options.max_memory : stats.max_bytes + s->memory.all.bytes;
     size_t len = (size_t)snprintf(text, MEMORY_TEXT,
@@ -255,7 +256,7 @@ size_t memory_print(struct server *s, char text[MEMORY_TEXT])
 
     for (int i = 0; i < MEMORY_KIND_COUNT; i++)
         len += (size_t)snprintf(text + len, MEMORY_TEXT - len, "memory_%s:%" PRIu64 "\r\n",
-                                WORDS[i], now_at(&s->memory.of[i]));
+                                WORDS[i], memory_count(&s->memory.of[i]));
     return len;
 }
 

@@ -2,11 +2,11 @@
  *
  *     memory.c      counting, and the parts of connections and peers
  *     peers.c       the addresses that clients come from
- *     heap_*.c      what the allocator does with memory that is free again
+ *     allocator_*.c what the allocator does with memory that is free again
  *
  * Everything that a client can make the daemon keep is counted twice: by its kind, for INFO; and as kept by the
  * connection, by the address it comes from (its peer), and by all together. All together may keep --max-buffered,
- * a peer and a connection their parts of that; and likewise of delayed replies (--max-held).
+ * a peer and a connection their parts of that; and likewise of delayed replies (--max-delayed).
  *
  * Invariants:
  *   (1) What a connection keeps is the sum of what was added in its name and not yet taken off; what a peer keeps,
@@ -52,7 +52,7 @@ enum memory_kind {
 
 /* What may be kept: bytes, delayed replies, connections. */
 struct part {
-    uint64_t bytes, held, connections;
+    uint64_t bytes, delayed, connections;
 };
 
 struct memory {
@@ -89,8 +89,8 @@ bool memory_fits(const struct conn *c, size_t more);
 bool memory_is_over(const struct conn *c);
 
 /* A place for one more delayed reply of this connection; false: its peer, or all together, have as many as they may. */
-bool memory_take_seat(struct conn *c);
-void memory_leave_seat(struct conn *c);
+bool memory_admit_delayed(struct conn *c);
+void memory_release_delayed(struct conn *c);
 /* One more connection of that peer; false: it has as many as it may. */
 bool memory_admits(struct server *s, struct peer *peer);
 
@@ -118,7 +118,7 @@ struct peer {
     unsigned char address[16]; /* IPv6, its first 64 bits; IPv4 mapped; all 0: Unix sockets */
     bool local;                /* the loopback or a Unix socket: others may stand behind it */
     unsigned users;            /* under the peers' lock */
-    _Atomic uint64_t kept, held, connections;
+    _Atomic uint64_t kept, delayed, connections;
 };
 
 struct peers *peers_open(const uint64_t secret[2]);
@@ -127,11 +127,11 @@ void peers_close(struct peers *p); /* NULL is fine */
 struct peer *peer_enter(struct peers *p, const struct sockaddr_storage *a);
 void peer_leave(struct peers *p, struct peer *peer);
 
-/* ---- The allocator (heap_glibc.c, heap_other.c) ------------------------------------------------ */
+/* ---- The allocator (allocator_glibc.c, ..._other.c) --------------------------------------------- */
 
 /* Large pieces go back to the system when they are freed. Before any thread starts. */
-void heap_init(void);
+void allocator_init(void);
 /* And what else is free. */
-void heap_trim(void);
+void allocator_trim(void);
 
 #endif

@@ -12,13 +12,13 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "server/inside.h"
+#include "server/internal.h"
 
 #define SEGMENT_LEAST 256
 #define SEGMENT_MOST  (16 * 1024)
 #define GATHER        64 /* segments that leave in one call */
 
-static void *must(void *memory)
+static void *out_must(void *memory)
 {
     if (!memory)
         abort(); /* what is asked for is bounded: a machine without it cannot go on anyway */
@@ -29,21 +29,21 @@ static void *must(void *memory)
 
 static bool is_awaited(const struct segment *s)
 {
-    return s->hold || s->awaited;
+    return s->delayed || s->awaited;
 }
 
-static void keep_more(struct conn *c, size_t bytes)
+static void out_count(struct conn *c, size_t bytes)
 {
     c->buffered += bytes;
     memory_add(c, MEMORY_OUTPUT, bytes);
 }
 
-static struct segment *append(struct conn *c, size_t cap)
+static struct segment *out_append(struct conn *c, size_t cap)
 {
-    struct segment *s = must(malloc(sizeof *s + cap));
+    struct segment *s = out_must(malloc(sizeof *s + cap));
 
     *s = (struct segment){.cap = cap};
-    keep_more(c, sizeof *s + cap);
+    out_count(c, sizeof *s + cap);
     if (c->last)
         c->last->next = s;
     else
@@ -61,7 +61,7 @@ static void segment_free(struct conn *c, struct segment *s)
     free(s);
 }
 
-static void drop_first(struct conn *c)
+static void out_drop_first(struct conn *c)
 {
     struct segment *s = c->first;
 
@@ -74,7 +74,7 @@ static void drop_first(struct conn *c)
 void out_free(struct conn *c)
 {
     while (c->first)
-        drop_first(c);
+        out_drop_first(c);
 }
 
 /* How large a segment is that begins with n bytes. The first behind an answer that comes later is small, for
@@ -98,12 +98,12 @@ static struct segment *with_room(struct conn *c, size_t n)
     if (s->cap - s->len >= n && (c->aim || !is_awaited(s)))
         return s;
     if (!c->aim)
-        return append(c, cap_for(c, n));
+        return out_append(c, cap_for(c, n));
     while (*at != s)
         at = &(*at)->next;
     cap = 2 * s->cap + n;
-    keep_more(c, cap - s->cap);
-    moved = must(realloc(s, sizeof *s + cap));
+    out_count(c, cap - s->cap);
+    moved = out_must(realloc(s, sizeof *s + cap));
     moved->cap = cap;
     *at = moved;
     if (c->last == s)
@@ -121,7 +121,7 @@ static bool uses_scratch(const struct conn *c)
 
 static void scratch_resize(struct worker *w, size_t cap)
 {
-    w->scratch = must(realloc(w->scratch, cap));
+    w->scratch = out_must(realloc(w->scratch, cap));
     memory_shrink(&w->server->memory, MEMORY_WORKERS, w->scratch_cap);
     memory_grow(&w->server->memory, MEMORY_WORKERS, cap);
     w->scratch_cap = cap;
@@ -187,41 +187,41 @@ static void keep_scratch(struct conn *c, size_t sent)
     w->scratch_len = 0;
     if (left == 0)
         return;
-    s = append(c, left);
+    s = out_append(c, left);
     memcpy(s->bytes, w->scratch + sent, left);
     s->len = left;
     c->queued += left;
 }
 
-static struct segment *keep_place(struct conn *c)
+static struct segment *out_keep_place(struct conn *c)
 {
     if (uses_scratch(c))
         keep_scratch(c, 0);
-    return append(c, SEGMENT_LEAST);
+    return out_append(c, SEGMENT_LEAST);
 }
 
-struct segment *out_hold(struct conn *c, struct hold *h)
+struct segment *out_add_delayed(struct conn *c, struct delayed_reply *h)
 {
-    struct segment *s = keep_place(c);
+    struct segment *s = out_keep_place(c);
 
-    s->hold = h;
+    s->delayed = h;
     return s;
 }
 
-struct segment *out_await(struct conn *c, struct awaited *a)
+struct segment *out_add_awaited(struct conn *c, struct awaited_reply *a)
 {
-    struct segment *s = keep_place(c);
+    struct segment *s = out_keep_place(c);
 
     s->awaited = a;
     return s;
 }
 
 /* From the first held answer on. Those that far stores will give before it are still waited for. */
-void out_drop_held(struct conn *c)
+void out_drop_delayed(struct conn *c)
 {
     struct segment **at = &c->first, *before = NULL;
 
-    while (*at && !(*at)->hold) {
+    while (*at && !(*at)->delayed) {
         before = *at;
         at = &(*at)->next;
     }
@@ -230,7 +230,7 @@ void out_drop_held(struct conn *c)
 
         *at = s->next;
         if (s->awaited)
-            place_abandon(s->awaited);
+            awaited_abandon(s->awaited);
         segment_free(c, s);
     }
     c->last = before;
@@ -244,7 +244,7 @@ void out_aim(struct conn *c, struct segment *s)
 /* ---- Leaving ----------------------------------------------------------------------------------- */
 
 /* How many bytes the socket took; -1 if it is broken. */
-static ssize_t transmit(struct conn *c, const struct iovec *part, size_t n)
+static ssize_t out_transmit(struct conn *c, const struct iovec *part, size_t n)
 {
     const struct msghdr m = {.msg_iov = (struct iovec *)part, .msg_iovlen = n};
     ssize_t sent;
@@ -254,7 +254,7 @@ static ssize_t transmit(struct conn *c, const struct iovec *part, size_t n)
     while (sent < 0 && errno == EINTR);
     if (sent < 0)
         return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
-    count(&c->worker->counters.bytes_out, (uint64_t)sent);
+    counter_add(&c->worker->counters.bytes_out, (uint64_t)sent);
     return sent;
 }
 
@@ -273,12 +273,12 @@ static bool flush_scratch(struct conn *c)
         return false;
     }
     if (sent > 0)
-        count(&w->counters.bytes_out, (uint64_t)sent);
+        counter_add(&w->counters.bytes_out, (uint64_t)sent);
     keep_scratch(c, sent > 0 ? (size_t)sent : 0);
     return true;
 }
 
-static void segments_left(struct conn *c, size_t sent)
+static void segments_sent(struct conn *c, size_t sent)
 {
     while (c->first && !is_awaited(c->first)) {
         struct segment *s = c->first;
@@ -290,7 +290,7 @@ static void segments_left(struct conn *c, size_t sent)
             return;
         }
         sent -= left;
-        drop_first(c);
+        out_drop_first(c);
     }
 }
 
@@ -307,10 +307,10 @@ bool out_flush(struct conn *c)
             part[n++] = (struct iovec){s->bytes + s->sent, s->len - s->sent};
             bytes += s->len - s->sent;
         }
-        sent = transmit(c, part, n);
+        sent = out_transmit(c, part, n);
         if (sent < 0)
             return false;
-        segments_left(c, (size_t)sent);
+        segments_sent(c, (size_t)sent);
         if ((size_t)sent < bytes)
             return true;
     }

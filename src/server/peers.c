@@ -60,7 +60,7 @@ static void read_six(struct peer *peer, const struct in6_addr *six)
     peer->local = IN6_IS_ADDR_LOOPBACK(six);
 }
 
-static struct peer read_address(const struct sockaddr_storage *a)
+static struct peer peer_read_address(const struct sockaddr_storage *a)
 {
     struct peer peer = {.local = true};
 
@@ -73,7 +73,7 @@ static struct peer read_address(const struct sockaddr_storage *a)
 
 /* ---- The table --------------------------------------------------------------------------------- */
 
-static struct peer **find_locked(struct peers *p, const struct peer *like)
+static struct peer **peers_find_locked(struct peers *p, const struct peer *like)
 {
     struct peer **at =
         &p->chain[weir__hash(like->address, sizeof like->address, p->secret) % CHAINS];
@@ -83,7 +83,7 @@ static struct peer **find_locked(struct peers *p, const struct peer *like)
     return at;
 }
 
-static struct peer *make(const struct peer *like)
+static struct peer *peer_make(const struct peer *like)
 {
     struct peer *peer = calloc(1, sizeof *peer);
 
@@ -96,13 +96,13 @@ static struct peer *make(const struct peer *like)
 
 struct peer *peer_enter(struct peers *p, const struct sockaddr_storage *a)
 {
-    const struct peer like = read_address(a);
+    const struct peer like = peer_read_address(a);
     struct peer **at, *peer;
 
     (void)pthread_mutex_lock(&p->lock);
-    at = find_locked(p, &like);
+    at = peers_find_locked(p, &like);
     if (!*at)
-        *at = make(&like);
+        *at = peer_make(&like);
     peer = *at;
     if (peer)
         peer->users++;
@@ -114,7 +114,7 @@ void peer_leave(struct peers *p, struct peer *peer)
 {
     (void)pthread_mutex_lock(&p->lock);
     if (--peer->users == 0) {
-        *find_locked(p, peer) = peer->next;
+        *peers_find_locked(p, peer) = peer->next;
         free(peer);
     }
     (void)pthread_mutex_unlock(&p->lock);

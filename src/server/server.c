@@ -10,11 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/inside.h"
+#include "server/internal.h"
 
 /* ---- What it was told -------------------------------------------------------------------------- */
 
-static struct serve_options filled(const struct serve_options *o)
+static struct serve_options server_fill_options(const struct serve_options *o)
 {
     struct serve_options f = *o;
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -34,8 +34,8 @@ static struct serve_options filled(const struct serve_options *o)
         f.max_output = 1 << 20;
     if (f.max_buffered == 0)
         f.max_buffered = 256 << 20;
-    if (f.max_held == 0)
-        f.max_held = 10000;
+    if (f.max_delayed == 0)
+        f.max_delayed = 10000;
     if (f.max_wait_ns == 0)
         f.max_wait_ns = 3600 * WEIR__NS_PER_S;
     if (f.idle_ns == 0)
@@ -75,7 +75,7 @@ static int64_t manual_now(void *arg)
 }
 
 /* One line, with the time, by any thread. */
-static void say_line(void *log, const char *line)
+static void server_log_line(void *log, const char *line)
 {
     struct timespec now;
     struct tm tm;
@@ -83,14 +83,14 @@ static void say_line(void *log, const char *line)
 
     (void)clock_gettime(CLOCK_REALTIME, &now);
     (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", gmtime_r(&now.tv_sec, &tm));
-    log_say(log, "weir: %s.%03ldZ %s", date, now.tv_nsec / 1000000, line);
+    log_print(log, "weir: %s.%03ldZ %s", date, now.tv_nsec / 1000000, line);
 }
 
-enum { CANNOT_START = 1, SAID_WRONG = 2 }; /* exit statuses */
+enum { CANNOT_START = 1, USAGE_ERROR = 2 }; /* exit statuses */
 
 /* NULL, a line on stderr and an exit status. `what` the URL was said to be. */
-static struct store *open_store(struct server *s, const struct weir_options *o, const char *what,
-                                const char *url, int *status)
+static struct store *server_open_store(struct server *s, const struct weir_options *o,
+                                       const char *what, const char *url, int *status)
 {
     char shown[STORE_URL_MOST + 8];
     struct weir__out out = {shown, sizeof shown, 0};
@@ -104,13 +104,14 @@ static struct store *open_store(struct server *s, const struct weir_options *o, 
     weir__out_url(&out, url);
     (void)weir__out_end(&out);
     fprintf(stderr, "weir: %s'%s': %s\n", what, shown, why.text);
-    *status = error == WEIR_ESTORE || error == WEIR_EINVAL ? SAID_WRONG : CANNOT_START;
+    *status = error == WEIR_ESTORE || error == WEIR_EINVAL ? USAGE_ERROR : CANNOT_START;
     return NULL;
 }
 
 /* What is wrong with a limit, and with which. Behind a store's URL nothing is told of it: a password with a
  * blank in it goes on there. */
-static int complain_of(const struct serve_limit *l, int store_at, const struct weir_diag *why)
+static int server_limit_error(const struct serve_limit *l, int store_at,
+                              const struct weir_diag *why)
 {
     char shown[WEIR_LIMIT_TEXT_MAX];
     struct weir__out out = {shown, sizeof shown, 0};
@@ -124,38 +125,39 @@ static int complain_of(const struct serve_limit *l, int store_at, const struct w
                 l->name, store_at - 1, l->limit, why->column);
     else
         fprintf(stderr, "weir: --limit %s='%s': %s\n", l->name, shown, why->text);
-    return SAID_WRONG;
+    return USAGE_ERROR;
 }
 
 /* In the store that it names, which is opened if need be; else in the daemon's own. An exit status. */
-static int set_limit(struct server *s, const struct weir_options *o, const struct serve_limit *l)
+static int server_set_limit(struct server *s, const struct weir_options *o,
+                            const struct serve_limit *l)
 {
     struct store *store = &s->stores.store[0];
     char url[STORE_URL_MOST], what[WEIR_NAME_MAX + 32];
     const char *named = strstr(l->limit, "store=redis");
     const int store_at = named ? (int)(named - l->limit) + 1 : 0;
     struct weir_diag why;
-    int status = SAID_WRONG;
+    int status = USAGE_ERROR;
 
     (void)snprintf(what, sizeof what, "--limit %.*s: store=", WEIR_NAME_MAX, l->name);
     if (store_word(l->limit, url, &why) == 0) {
         if (url[0] != '\0')
-            store = open_store(s, o, what, url, &status);
+            store = server_open_store(s, o, what, url, &status);
         if (!store || names_set(s->names, weir__slice_of(l->name), l->limit, store, &why) == 0)
             return store ? 0 : status;
     }
-    return complain_of(l, store_at, &why);
+    return server_limit_error(l, store_at, &why);
 }
 
-static int set_limits(struct server *s, const struct weir_options *o)
+static int server_set_limits(struct server *s, const struct weir_options *o)
 {
     int status = 0;
 
     for (size_t i = 0; i < s->options.limits && !status; i++)
-        status = set_limit(s, o, &s->options.limit[i]);
+        status = server_set_limit(s, o, &s->options.limit[i]);
     if (!status) {
         names_enter(s->names);
-        room_tell_all(s->names);
+        room_log_all(s->names);
         names_leave(s->names);
     }
     return status;
@@ -188,10 +190,10 @@ static bool has_memory_for_keys(const struct serve_options *o)
     return false;
 }
 
-static int open_stores(struct server *s)
+static int server_open_stores(struct server *s)
 {
     const struct weir_clock manual = {.now = manual_now, .arg = &s->manual};
-    const struct weir_log log = {.say = say_line, .arg = s->log};
+    const struct weir_log log = {.say = server_log_line, .arg = s->log};
     const struct weir_options o = {.max_keys = s->options.max_keys,
                                    .max_memory = memory_of_a_store(&s->options),
                                    .max_policies = SERVE_LIMITS_MAX,
@@ -201,20 +203,20 @@ static int open_stores(struct server *s)
     int status;
 
     if (!has_memory_for_keys(&s->options))
-        return SAID_WRONG;
+        return USAGE_ERROR;
     atomic_init(&s->manual.now_ns, weir_now(NULL));
-    if (!open_store(s, &o, s->options.store_of_env ? "WEIR_STORE " : "--store ",
-                    s->options.store ? s->options.store : "memory:", &status))
+    if (!server_open_store(s, &o, s->options.store_of_env ? "WEIR_STORE " : "--store ",
+                           s->options.store ? s->options.store : "memory:", &status))
         return status;
     s->engine = s->stores.store[0].engine;
     s->names = names_open(&s->stores, s->log);
-    s->lines = lines_open();
+    s->wait_lists = wait_lists_open();
     s->peers = peers_open(s->engine->store->secret);
-    if (!s->names || !s->lines || !s->peers) {
+    if (!s->names || !s->wait_lists || !s->peers) {
         fprintf(stderr, "weir: out of memory\n");
         return 1;
     }
-    return set_limits(s, &o);
+    return server_set_limits(s, &o);
 }
 
 bool server_clock_set(struct conn *c, int64_t now_ns)
@@ -224,7 +226,7 @@ bool server_clock_set(struct conn *c, int64_t now_ns)
     if (!s->options.manual_clock || !weir__now_fits(now_ns))
         return false;
     atomic_store(&s->manual.now_ns, now_ns);
-    worker_moment_is_over(c->worker); /* what follows in this wake-up is later */
+    worker_now_expire(c->worker); /* what follows in this wake-up is later */
     server_wake_all(s);
     return true;
 }
@@ -265,9 +267,9 @@ uint64_t server_open_connections(struct server *s)
     return atomic_load(&s->open_connections);
 }
 
-uint64_t server_held(struct server *s)
+uint64_t server_delayed(struct server *s)
 {
-    return atomic_load(&s->held);
+    return atomic_load(&s->delayed);
 }
 
 uint64_t server_awaited(struct server *s)
@@ -275,7 +277,7 @@ uint64_t server_awaited(struct server *s)
     uint64_t n = 0;
 
     for (int i = 0; i < s->threads; i++)
-        n += atomic_load_explicit(&s->workers[i].far_asked, memory_order_relaxed);
+        n += atomic_load_explicit(&s->workers[i].remote_pending, memory_order_relaxed);
     return n;
 }
 
@@ -322,23 +324,23 @@ void server_wake_all(struct server *s)
         (void)uv_async_send(&s->workers[i].wake);
 }
 
-static void *work(void *worker)
+static void *server_run_worker(void *worker)
 {
     worker_run(worker);
     return NULL;
 }
 
-static void give_up(uv_timer_t *t)
+static void server_drain_timeout(uv_timer_t *t)
 {
     struct server *s = t->data;
 
-    log_say(s->log, "weir: some answers were still held when the time to drain was over");
+    log_print(s->log, "weir: some replies were still delayed when the time to drain was over");
     atomic_store(&s->stopping_now, true);
     server_wake_all(s);
 }
 
 /* The first asks to finish, the second to be done with it. */
-static void signalled(uv_signal_t *h, int signum)
+static void server_signalled(uv_signal_t *h, int signum)
 {
     struct server *s = h->data;
 
@@ -347,7 +349,7 @@ static void signalled(uv_signal_t *h, int signum)
         atomic_store(&s->stopping_now, true);
     } else {
         listeners_stop(s->listeners);
-        (void)uv_timer_start(&s->patience, give_up,
+        (void)uv_timer_start(&s->patience, server_drain_timeout,
                              (uint64_t)(s->options.drain_ns / WEIR__NS_PER_MS), 0);
     }
     server_wake_all(s);
@@ -368,10 +370,10 @@ static int start_workers(struct server *s)
     for (int i = 0; i < 2; i++) {
         s->signal[i].data = s;
         (void)uv_signal_init(&s->workers[0].loop, &s->signal[i]);
-        (void)uv_signal_start(&s->signal[i], signalled, signals[i]);
+        (void)uv_signal_start(&s->signal[i], server_signalled, signals[i]);
     }
     for (int i = 1; i < s->threads; i++)
-        if (pthread_create(&s->workers[i].thread, NULL, work, &s->workers[i]) != 0)
+        if (pthread_create(&s->workers[i].thread, NULL, server_run_worker, &s->workers[i]) != 0)
             return 1;
     return 0;
 }
@@ -386,11 +388,11 @@ static void stop_workers(struct server *s)
     free(s->workers);
 }
 
-static void close_server(struct server *s)
+static void server_close(struct server *s)
 {
     listeners_close(s->listeners);
     names_close(s->names);
-    lines_close(s->lines);
+    wait_lists_close(s->wait_lists);
     peers_close(s->peers);
     stores_close(&s->stores);
     log_close(s->log);
@@ -405,8 +407,8 @@ int serve(const struct serve_options *o)
     if (!s)
         return 1;
     (void)pthread_mutex_init(&s->stats_lock, NULL);
-    heap_init();
-    s->options = filled(o);
+    allocator_init();
+    s->options = server_fill_options(o);
     memory_init(&s->memory, &s->options);
     s->threads = s->options.threads;
     s->started_ms = (int64_t)(uv_hrtime() / 1000000);
@@ -416,7 +418,7 @@ int serve(const struct serve_options *o)
         free(s);
         return CANNOT_START;
     }
-    status = open_stores(s);
+    status = server_open_stores(s);
     if (!status)
         raise_descriptors(&s->options, s->stores.n);
     if (!status)
@@ -431,6 +433,6 @@ int serve(const struct serve_options *o)
         worker_run(&s->workers[0]);
         stop_workers(s);
     }
-    close_server(s);
+    server_close(s);
     return status;
 }

@@ -6,18 +6,18 @@
  *     conn.c      one connection: bytes in, bytes out
  *     out.c       answers on their way, and those held back until their turn
  *     batch.c     takes gathered to be decided together
- *     wait.c      takes that wait for their turn; no thread waits with them (hold.h has its parts)
- *     far_*.c     takes from stores that are far away; no thread waits for them either (far_take.h)
+ *     delayed/    takes that wait for their turn; no thread waits with them (delayed.h has its parts)
+ *     remote/     takes from stores that are remote; no thread waits for them either (remote_take.h)
  *     log.c       lines on stderr, which nobody waits for
  *     stores.c    where keys are kept: the daemon's own store, and those that limits name
- *     names.c     names to policies; limits.c for requests; literals.c those that come with them
+ *     limits/     limit_names.c: names to policies; limits.c for requests; literals.c those that come with them
  *     room.c      for how many keys of a limit there is room, and that it is full: for the log
- *     resp_*.c    the commands of the RESP front
- *     http_*.c    the routes of the HTTP front
+ *     resp/       the commands of the RESP front
+ *     http/       the routes of the HTTP front
  *
  * Threads: every connection belongs to one worker and is touched by its thread alone. What workers
  * share: the engines (which know threads), the names of the limits (limits.h), the lines of those
- * who wait (hold.h), the counters.
+ * who wait (delayed.h), the counters.
  */
 #ifndef WEIR_SERVER_SERVER_H
 #define WEIR_SERVER_SERVER_H
@@ -58,14 +58,15 @@ struct serve_options {
     size_t max_key;           /* bytes of a key: 64 KiB */
     size_t max_output;        /* bytes of answers that wait in one connection: 1 MiB */
     size_t max_buffered;      /* bytes of requests and answers that all connections keep: 256 MiB */
-    uint64_t max_held;        /* answers held back at once, in all connections: 10,000 */
+    uint64_t max_delayed;     /* replies delayed at once, in all connections: 10,000 */
     uint64_t max_memory; /* bytes of all stores and of what is kept for clients; 0: no such bound */
-    uint64_t connection_part; /* one connection may have a 1/N of max_held and max_buffered: 16 */
+    uint64_t
+        connection_part; /* one connection may have a 1/N of max_delayed and max_buffered: 16 */
     uint64_t
         peer_part; /* and all of one address a 1/N of these and of max_connections: 4, on the loopback 1 */
     int64_t max_wait_ns; /* no request is held for longer, nor reserves further ahead: 1 h */
     int64_t idle_ns;     /* a connection that says nothing for so long is closed: 5 m */
-    int64_t drain_ns;    /* how long SIGTERM waits for held answers: 5 s */
+    int64_t drain_ns;    /* how long SIGTERM waits for delayed replies: 5 s */
     const char *host[SERVE_HOSTS_MAX]; /* names that requests may have as Host */
     size_t hosts;
     int ipv6_prefix;      /* bits of an IPv6 address that make a client: 64 */
@@ -85,16 +86,16 @@ struct worker;
 struct conn;
 
 /* One worker's counters; only it writes them. */
-#define SERVE_COUNTERS(X)                                           \
-    X(connections) /* accepted                                   */ \
-    X(refused_connections)                                          \
-    X(commands) /* RESP commands and HTTP requests               */ \
-    X(takes)                                                        \
-    X(allowed)                                                      \
-    X(denied)                                                       \
-    X(errors) /* answered with an error                          */ \
-    X(held)   /* answers that were held back                     */ \
-    X(bytes_in)                                                     \
+#define SERVE_COUNTERS(X)                                            \
+    X(connections) /* accepted                                   */  \
+    X(refused_connections)                                           \
+    X(commands) /* RESP commands and HTTP requests               */  \
+    X(takes)                                                         \
+    X(allowed)                                                       \
+    X(denied)                                                        \
+    X(errors)  /* answered with an error                          */ \
+    X(delayed) /* replies that were sent later                  */   \
+    X(bytes_in)                                                      \
     X(bytes_out)
 
 struct counters {
@@ -103,7 +104,7 @@ struct counters {
 #undef X
 };
 
-static inline void count(_Atomic uint64_t *counter, uint64_t n)
+static inline void counter_add(_Atomic uint64_t *counter, uint64_t n)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
                           memory_order_relaxed);
@@ -112,7 +113,7 @@ static inline void count(_Atomic uint64_t *counter, uint64_t n)
 /* The sum of all workers' counters, field by field. */
 void server_counters(struct server *s, uint64_t out[sizeof(struct counters) / sizeof(uint64_t)]);
 uint64_t server_open_connections(struct server *s);
-uint64_t server_held(struct server *s);
+uint64_t server_delayed(struct server *s);
 uint64_t server_awaited(struct server *s); /* answers that far stores owe */
 int64_t server_uptime_s(struct server *s);
 const struct serve_options *server_options(const struct server *s);

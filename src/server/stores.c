@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/far.h"
-#include "remote/address.h"
+#include "engine/remote.h"
+#include "redis/client/address.h"
 
 static const char WORD[] = "store=";
 #define WORD_LEN (sizeof WORD - 1)
@@ -20,14 +20,14 @@ struct store *stores_find(struct stores *s, struct weir__slice url)
 }
 
 /* Of a near store the URL is no secret; of a far one the engine has found it to be sound. */
-static void show(struct store *at)
+static void store_show(struct store *at)
 {
     struct weir__address a;
 
-    if (at->far && weir__address_parse(&a, at->url, NULL) == 0)
+    if (at->remote && weir__address_parse(&a, at->url, NULL) == 0)
         (void)snprintf(at->shown, sizeof at->shown, "%s", a.shown);
     else
-        (void)snprintf(at->shown, sizeof at->shown, "%s", at->far ? "redis" : at->url);
+        (void)snprintf(at->shown, sizeof at->shown, "%s", at->remote ? "redis" : at->url);
 }
 
 struct store *stores_open(struct stores *s, const struct weir_options *o, const char *url,
@@ -47,13 +47,13 @@ struct store *stores_open(struct stores *s, const struct weir_options *o, const 
         return NULL;
     }
     at = &s->store[s->n];
-    *at = (struct store){.index = s->n, .far = weir__far_is(url)};
+    *at = (struct store){.index = s->n, .remote = weir__url_is_remote(url)};
     (void)snprintf(at->url, sizeof at->url, "%s", url);
     options.store = url;
     *error = weir_open(&at->engine, &options, why);
     if (*error)
         return NULL;
-    show(at);
+    store_show(at);
     s->n++;
     return at;
 }
@@ -94,7 +94,7 @@ bool stores_stats(struct stores *s, struct weir_stats *sum)
 
 /* ---- Words ------------------------------------------------------------------------------------- */
 
-static int complain(struct weir_diag *why, int column, const char *what)
+static int store_word_error(struct weir_diag *why, int column, const char *what)
 {
     why->column = column;
     (void)snprintf(why->text, sizeof why->text, "column %d: %s", column, what);
@@ -121,9 +121,9 @@ int store_word(char *text, char url[STORE_URL_MOST], struct weir_diag *why)
         }
         memset(text + (word.at - text), ' ', word.len); /* a wrong one too: the text may be told */
         if (again)
-            return complain(why, column, "'store' is given twice");
+            return store_word_error(why, column, "'store' is given twice");
         if (!fits)
-            return complain(
+            return store_word_error(
                 why, column,
                 "'store' needs a URL: expected memory:, file:/path, redis://host:port or "
                 "redis+unix:/path");
@@ -131,6 +131,6 @@ int store_word(char *text, char url[STORE_URL_MOST], struct weir_diag *why)
     if (named_at == 0 || !strchr(text, '@'))
         return 0;
     text[named_at - 1] = '\0'; /* no word of a limit has an '@', so that is of a password */
-    return complain(why, named_at,
-                    "a blank stands in the URL of 'store': within a password it is %20");
+    return store_word_error(why, named_at,
+                            "a blank stands in the URL of 'store': within a password it is %20");
 }

@@ -16,7 +16,7 @@
 struct store {
     struct weir *engine;
     int index;
-    bool far; /* on another machine, or as if it were: it is asked over a wire */
+    bool remote; /* on another machine, or as if it were: it is asked over a wire */
     char url[STORE_URL_MOST];
     char shown[STORE_SHOWN_MOST]; /* the URL without its secrets */
 };
@@ -35,10 +35,11 @@ struct store *stores_open(struct stores *s, const struct weir_options *o, const 
                           int *error, struct weir_diag *why);
 void stores_close(struct stores *s);
 
-/* What is told of a far store, beside whether it is away: the numbers of struct weir_far_stats. */
+/* What is told of a far store, beside whether it is away: the numbers of struct weir_remote_stats. */
 #define STORE_NUMBERS(X) \
     X(nodes)             \
-    X(asked) X(failed) X(crowded) X(fell_back) X(fell_back_allowed) X(paid) X(departures) X(returns)
+    X(asked)             \
+    X(failed) X(crowded) X(fell_back) X(fell_back_allowed) X(drained) X(outages) X(recoveries)
 
 /* What all of them hold together. False: one would not say. */
 bool stores_stats(struct stores *s, struct weir_stats *sum);

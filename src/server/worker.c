@@ -7,17 +7,17 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "server/inside.h"
+#include "server/internal.h"
 
 #define TICK_MS 250 /* how often idle connections are looked for */
 
-struct weir__moment worker_moment(struct worker *w, const struct store *s)
+struct weir__now worker_now(struct worker *w, const struct store *s)
 {
     if (w->read_in[s->index] != w->wake_up) {
-        w->moment[s->index] = weir__moment_of(s->engine);
+        w->now[s->index] = weir__now_of(s->engine);
         w->read_in[s->index] = w->wake_up;
     }
-    return w->moment[s->index];
+    return w->now[s->index];
 }
 
 /* What follows may be new questions. A connection that is closed meanwhile stays in memory until the loop
@@ -33,20 +33,20 @@ void worker_push_all(struct worker *w)
     }
 }
 
-static void about_to_sleep(uv_prepare_t *h)
+static void worker_before_sleep(uv_prepare_t *h)
 {
     struct worker *w = h->data;
 
-    far_before_sleep(w);
-    wait_set_timer(w);
+    remote_before_sleep(w);
+    delayed_set_timer(w);
     literals_tidy(w->literals);
     out_tidy(w);
-    worker_moment_is_over(w);
+    worker_now_expire(w);
 }
 
 /* ---- What others want -------------------------------------------------------------------------- */
 
-void worker_give(struct worker *w, int fd)
+void worker_assign(struct worker *w, int fd)
 {
     bool full;
 
@@ -57,14 +57,14 @@ void worker_give(struct worker *w, int fd)
     (void)pthread_mutex_unlock(&w->inbox_lock);
     if (full) {
         /* By the accepting thread, whose counter that is. */
-        count(&w->server->workers[0].counters.refused_connections, 1);
+        counter_add(&w->server->workers[0].counters.refused_connections, 1);
         (void)close(fd);
         atomic_fetch_sub(&w->server->open_connections, 1);
     }
     (void)uv_async_send(&w->wake);
 }
 
-static void take_inbox(struct worker *w)
+static void worker_take_inbox(struct worker *w)
 {
     int fd[INBOX_MAX], n;
 
@@ -79,7 +79,7 @@ static void take_inbox(struct worker *w)
 }
 
 /* Those that wait for nothing are closed, the others when they have been answered. */
-static void drain(struct worker *w)
+static void worker_drain(struct worker *w)
 {
     for (struct conn *c = w->oldest, *next; c; c = next) {
         next = c->newer;
@@ -91,16 +91,16 @@ static void drain(struct worker *w)
         uv_stop(&w->loop);
 }
 
-static void woken(uv_async_t *h)
+static void worker_woken(uv_async_t *h)
 {
     struct worker *w = h->data;
 
-    worker_moment_is_over(w); /* a manual clock may have been set */
-    take_inbox(w);
-    wait_run(w);
+    worker_now_expire(w); /* a manual clock may have been set */
+    worker_take_inbox(w);
+    delayed_run(w);
     if (atomic_load(&w->server->stopping)) {
         w->draining = true;
-        drain(w);
+        worker_drain(w);
     }
 }
 
@@ -128,7 +128,7 @@ static void close_lingering(struct worker *w)
     }
 }
 
-static void ticked(uv_timer_t *h)
+static void worker_ticked(uv_timer_t *h)
 {
     struct worker *w = h->data;
 
@@ -137,10 +137,10 @@ static void ticked(uv_timer_t *h)
     if (w->index == 0) {
         names_tidy(w->server->names);
         memory_tidy(w->server);
-        room_look(w->server);
+        room_check(w->server);
     }
     if (w->draining)
-        drain(w);
+        worker_drain(w);
 }
 
 /* ---- Life -------------------------------------------------------------------------------------- */
@@ -161,14 +161,14 @@ int worker_open(struct worker *w, struct server *s, int index)
     if (uv_loop_init(&w->loop) != 0)
         return EMFILE;
     w->wake.data = w->before_sleep.data = w->busy.data = w->tick.data = w->due.data = w;
-    (void)uv_async_init(&w->loop, &w->wake, woken);
+    (void)uv_async_init(&w->loop, &w->wake, worker_woken);
     (void)uv_prepare_init(&w->loop, &w->before_sleep);
-    (void)uv_prepare_start(&w->before_sleep, about_to_sleep);
+    (void)uv_prepare_start(&w->before_sleep, worker_before_sleep);
     (void)uv_idle_init(&w->loop, &w->busy);
     (void)uv_timer_init(&w->loop, &w->due);
     (void)uv_timer_init(&w->loop, &w->tick);
-    (void)uv_timer_start(&w->tick, ticked, TICK_MS, TICK_MS);
-    return far_open(w);
+    (void)uv_timer_start(&w->tick, worker_ticked, TICK_MS, TICK_MS);
+    return remote_open(w);
 }
 
 void worker_run(struct worker *w)
@@ -177,7 +177,7 @@ void worker_run(struct worker *w)
     http_thread_ends();
 }
 
-static void close_handle(uv_handle_t *h, void *arg)
+static void worker_close_handle(uv_handle_t *h, void *arg)
 {
     (void)arg;
     if (!uv_is_closing(h))
@@ -188,14 +188,14 @@ void worker_close(struct worker *w)
 {
     while (w->oldest)
         conn_close(w->oldest);
-    take_inbox(w); /* and what came too late */
+    worker_take_inbox(w); /* and what came too late */
     while (w->oldest)
         conn_close(w->oldest);
-    far_close(w);
-    uv_walk(&w->loop, close_handle, NULL);
+    remote_close(w);
+    uv_walk(&w->loop, worker_close_handle, NULL);
     (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&w->loop);
-    far_free(w);
+    remote_free(w);
     literals_close(w->literals);
     free(w->heap);
     free(w->in);

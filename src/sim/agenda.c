@@ -1,8 +1,8 @@
-#include "cli/agenda.h"
+#include "sim/agenda.h"
 
 #include <stdlib.h>
 
-static bool before(const struct agenda_item *a, const struct agenda_item *b)
+static bool agenda_before(const struct agenda_item *a, const struct agenda_item *b)
 {
     if (a->time_ns != b->time_ns)
         return a->time_ns < b->time_ns;
@@ -23,7 +23,7 @@ bool agenda_add(struct agenda *a, struct agenda_item item)
         a->cap = cap;
     }
     item.noted = a->noted++;
-    for (; i > 0 && before(&item, &a->item[(i - 1) / 2]); i = (i - 1) / 2)
+    for (; i > 0 && agenda_before(&item, &a->item[(i - 1) / 2]); i = (i - 1) / 2)
         a->item[i] = a->item[(i - 1) / 2];
     a->item[i] = item;
     a->n++;
@@ -41,9 +41,9 @@ void agenda_drop_first(struct agenda *a)
     size_t i = 0;
 
     for (size_t child = 1; child < a->n; child = 2 * i + 1) {
-        if (child + 1 < a->n && before(&a->item[child + 1], &a->item[child]))
+        if (child + 1 < a->n && agenda_before(&a->item[child + 1], &a->item[child]))
             child++;
-        if (!before(&a->item[child], &last))
+        if (!agenda_before(&a->item[child], &last))
             break;
         a->item[i] = a->item[child];
         i = child;

@@ -1,7 +1,7 @@
 /* What is to happen, and when: a heap of times, the earliest first. Of two things at one time the one
  * of the lower kind comes first, and of two of a kind the one that was noted first. */
-#ifndef WEIR_CLI_AGENDA_H
-#define WEIR_CLI_AGENDA_H
+#ifndef WEIR_SIM_AGENDA_H
+#define WEIR_SIM_AGENDA_H
 
 #include <stdbool.h>
 #include <stddef.h>

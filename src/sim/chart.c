@@ -1,10 +1,10 @@
-#include "cli/picture.h"
+#include "sim/chart.h"
 
 #include <string.h>
 
 #include "base/num.h"
 
-enum { WIDTH = 56 };
+enum { CHART_WIDTH = 56 };
 
 /* Rows that a person would choose, each a whole number of the one before. */
 static const int GROWTH[] = {5, 2, 5, 2, 5, 2,       /* 1ms to 1s   */
@@ -13,7 +13,7 @@ static const int GROWTH[] = {5, 2, 5, 2, 5, 2,       /* 1ms to 1s   */
 enum { GROWTHS = sizeof GROWTH / sizeof GROWTH[0] };
 
 /* Costs are anything up to INT64_MAX: sums stop there. */
-static void add(struct picture_row *to, const struct picture_row *more)
+static void chart_row_add(struct chart_row *to, const struct chart_row *more)
 {
     to->granted = weir__add_sat(to->granted, more->granted);
     to->refused = weir__add_sat(to->refused, more->refused);
@@ -22,16 +22,16 @@ static void add(struct picture_row *to, const struct picture_row *more)
 }
 
 /* Rows are joined, several into one, until the time fits. */
-static void make_room(struct picture *p, int64_t time_ns)
+static void chart_make_room(struct chart *p, int64_t time_ns)
 {
     if (p->row_ns == 0)
         p->row_ns = WEIR__NS_PER_MS;
-    while (time_ns / p->row_ns >= PICTURE_ROWS) {
+    while (time_ns / p->row_ns >= CHART_ROWS) {
         const int factor = GROWTH[p->grown < GROWTHS ? p->grown : GROWTHS - 1];
-        struct picture_row joined[PICTURE_ROWS] = {{0}};
+        struct chart_row joined[CHART_ROWS] = {{0}};
 
-        for (int i = 0; i < PICTURE_ROWS; i++) {
-            add(&joined[i / factor], &p->row[i]);
+        for (int i = 0; i < CHART_ROWS; i++) {
+            chart_row_add(&joined[i / factor], &p->row[i]);
         }
         memcpy(p->row, joined, sizeof joined);
         p->row_ns *= factor;
@@ -39,25 +39,25 @@ static void make_room(struct picture *p, int64_t time_ns)
     }
 }
 
-void picture_add(struct picture *p, const struct sim_outcome *o)
+void chart_add(struct chart *p, const struct sim_outcome *o)
 {
     /* A grant stands where it acts: that is what shaping does to traffic. wait_ns of a denial is 0. */
     const int64_t at_ns = weir__add_sat(o->time_ns, o->verdict.wait_ns);
 
     if (o->verb != SIM_TAKE && o->verb != SIM_ENTER)
         return;
-    make_room(p, at_ns);
-    add(&p->row[at_ns / p->row_ns],
-        &(struct picture_row){
-            .granted = o->verdict.allowed ? o->cost : 0,
-            .refused = o->verdict.allowed ? 0 : o->cost,
-            .delayed = o->verdict.allowed && o->verdict.wait_ns > 0 ? o->cost : 0,
-            .shadowed = o->verdict.allowed && o->verdict.reason != WEIR_OK ? o->cost : 0,
-        });
+    chart_make_room(p, at_ns);
+    chart_row_add(&p->row[at_ns / p->row_ns],
+                  &(struct chart_row){
+                      .granted = o->verdict.allowed ? o->cost : 0,
+                      .refused = o->verdict.allowed ? 0 : o->cost,
+                      .delayed = o->verdict.allowed && o->verdict.wait_ns > 0 ? o->cost : 0,
+                      .shadowed = o->verdict.allowed && o->verdict.reason != WEIR_OK ? o->cost : 0,
+                  });
     p->longest_ns = weir__max(p->longest_ns, o->verdict.wait_ns);
 }
 
-static void bar(FILE *to, const char *colour, const char *mark, int64_t n)
+static void chart_bar(FILE *to, const char *colour, const char *mark, int64_t n)
 {
     (void)fputs(colour, to);
     for (int64_t i = 0; i < n; i++)
@@ -66,49 +66,50 @@ static void bar(FILE *to, const char *colour, const char *mark, int64_t n)
 }
 
 /* The part of the bar that n of `most` take; never nothing for something. */
-static int64_t length(int64_t n, int64_t most)
+static int64_t chart_bar_length(int64_t n, int64_t most)
 {
-    return n == 0 ? 0 : weir__max(1, weir__mul_div(n, WIDTH, most));
+    return n == 0 ? 0 : weir__max(1, weir__mul_div(n, CHART_WIDTH, most));
 }
 
-static void draw_row(FILE *to, const struct picture_row *r, int64_t at_ns, int64_t most,
-                     bool colour)
+static void chart_draw_row(FILE *to, const struct chart_row *r, int64_t at_ns, int64_t most,
+                           bool colour)
 {
     char text[32];
     struct weir__out o = {text, sizeof text - 1, 0};
-    const int64_t at_once = length(r->granted - r->delayed, most);
-    const int64_t delayed = length(r->delayed, most), refused = length(r->refused, most);
+    const int64_t at_once = chart_bar_length(r->granted - r->delayed, most);
+    const int64_t delayed = chart_bar_length(r->delayed, most),
+                  refused = chart_bar_length(r->refused, most);
 
     weir__out_duration(&o, at_ns);
     (void)weir__out_end(&o);
     (void)fprintf(to, "%10s  ", text);
-    bar(to, colour ? "\033[32m" : "", colour ? "█" : "#", at_once);
-    bar(to, colour ? "\033[33m" : "", colour ? "▓" : "+", delayed);
-    bar(to, colour ? "\033[31m" : "", colour ? "░" : ".", refused);
-    (void)fprintf(to, "%*s  %lld", (int)weir__max(0, WIDTH + 2 - at_once - delayed - refused), "",
-                  (long long)r->granted);
+    chart_bar(to, colour ? "\033[32m" : "", colour ? "█" : "#", at_once);
+    chart_bar(to, colour ? "\033[33m" : "", colour ? "▓" : "+", delayed);
+    chart_bar(to, colour ? "\033[31m" : "", colour ? "░" : ".", refused);
+    (void)fprintf(to, "%*s  %lld", (int)weir__max(0, CHART_WIDTH + 2 - at_once - delayed - refused),
+                  "", (long long)r->granted);
     if (r->refused > 0)
         (void)fprintf(to, " (%lld refused)", (long long)r->refused);
     (void)putc('\n', to);
 }
 
-void picture_draw(const struct picture *p, FILE *to, bool colour)
+void chart_draw(const struct chart *p, FILE *to, bool colour)
 {
-    struct picture_row all = {0};
+    struct chart_row all = {0};
     char row[32], longest[32];
     struct weir__out o = {row, sizeof row, 0}, l = {longest, sizeof longest, 0};
     int64_t most = 1;
     int last = 0;
 
-    for (int i = 0; i < PICTURE_ROWS; i++) {
-        const struct picture_row *r = &p->row[i];
+    for (int i = 0; i < CHART_ROWS; i++) {
+        const struct chart_row *r = &p->row[i];
 
         most = weir__max(most, weir__add_sat(r->granted, r->refused));
         last = r->granted > 0 || r->refused > 0 ? i : last;
-        add(&all, r);
+        chart_row_add(&all, r);
     }
     for (int i = 0; i <= last && p->row_ns > 0; i++)
-        draw_row(to, &p->row[i], i * p->row_ns, most, colour);
+        chart_draw_row(to, &p->row[i], i * p->row_ns, most, colour);
     weir__out_duration(&o, p->row_ns);
     weir__out_duration(&l, p->longest_ns);
     (void)weir__out_end(&o);

@@ -1,4 +1,4 @@
-#include "cli/events.h"
+#include "sim/events.h"
 
 #include <stdarg.h>
 #include <stdio.h>

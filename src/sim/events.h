@@ -1,6 +1,6 @@
 /* Events: what a script says, what the world answers. They meet here and nowhere else. */
-#ifndef WEIR_CLI_EVENTS_H
-#define WEIR_CLI_EVENTS_H
+#ifndef WEIR_SIM_EVENTS_H
+#define WEIR_SIM_EVENTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,7 +52,7 @@ struct sim_outcome {
     bool has_verdict;         /* take, peek, refund, cancel, enter, exit */
     bool starts_fresh;        /* limit: keys could not keep their state */
     bool queued;              /* enter: it waits, and will be decided later (sim_world_decided) */
-    struct weir__slice state; /* how the key's guards stand; empty if there are none */
+    struct weir__slice state; /* how the key's guards state; empty if there are none */
     struct weir_verdict verdict;
 };
 

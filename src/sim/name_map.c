@@ -1,4 +1,4 @@
-#include "cli/names.h"
+#include "sim/name_map.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 /* The simulation has no attackers and must be the same on every run. */
 static const uint64_t SECRET[2] = {0, 0};
 
-static size_t place_of(const struct sim_names *m, struct weir__slice name, uint64_t hash)
+static size_t sim_names_slot(const struct sim_names *m, struct weir__slice name, uint64_t hash)
 {
     size_t at = hash & (m->cap - 1);
 
@@ -22,10 +22,10 @@ struct sim_name *sim_names_find(const struct sim_names *m, struct weir__slice na
 {
     if (m->cap == 0)
         return NULL;
-    return m->slot[place_of(m, name, weir__hash(name.at, name.len, SECRET))];
+    return m->slot[sim_names_slot(m, name, weir__hash(name.at, name.len, SECRET))];
 }
 
-static bool grow(struct sim_names *m)
+static bool sim_names_grow(struct sim_names *m)
 {
     struct sim_names bigger = {.cap = m->cap ? m->cap * 2 : 64, .used = m->used, .most = m->most};
 
@@ -34,7 +34,7 @@ static bool grow(struct sim_names *m)
         return false;
     for (size_t i = 0; i < m->cap; i++)
         if (m->slot[i])
-            bigger.slot[place_of(&bigger, m->slot[i]->name, m->slot[i]->hash)] = m->slot[i];
+            bigger.slot[sim_names_slot(&bigger, m->slot[i]->name, m->slot[i]->hash)] = m->slot[i];
     free(m->slot);
     *m = bigger;
     return true;
@@ -47,7 +47,7 @@ struct sim_name *sim_names_make(struct sim_names *m, struct weir__slice name)
 
     if (n)
         return n;
-    if (m->used >= m->most || ((m->used + 1) * 4 > m->cap * 3 && !grow(m)))
+    if (m->used >= m->most || ((m->used + 1) * 4 > m->cap * 3 && !sim_names_grow(m)))
         return NULL;
     n = malloc(sizeof *n + name.len);
     if (!n)
@@ -56,7 +56,7 @@ struct sim_name *sim_names_make(struct sim_names *m, struct weir__slice name)
     memcpy(bytes, name.at, name.len);
     *n =
         (struct sim_name){.hash = weir__hash(name.at, name.len, SECRET), .name = {bytes, name.len}};
-    m->slot[place_of(m, name, n->hash)] = n;
+    m->slot[sim_names_slot(m, name, n->hash)] = n;
     m->used++;
     return n;
 }

@@ -1,6 +1,6 @@
 /* A map from bytes to a pointer: open addressing, doubling, nothing ever removed but by value. */
-#ifndef WEIR_CLI_NAMES_H
-#define WEIR_CLI_NAMES_H
+#ifndef WEIR_SIM_NAME_MAP_H
+#define WEIR_SIM_NAME_MAP_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,17 +1,8 @@
-#include "cli/report.h"
+/* The lines that `weir sim` prints: one for each event, as text or JSON. */
+#include "sim/report.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include "cli/commands.h"
-
-bool cli_colour(void)
-{
-    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-
-    return isatty(STDOUT_FILENO) && (!no || !*no) && (!term || strcmp(term, "dumb") != 0);
-}
 
 static const char *const FIELDS[] = {
     "time_ns", "verb",      "key",     "cost",           "verdict",        "reason",
@@ -27,12 +18,12 @@ struct field {
     struct weir__slice bytes;
 };
 
-static struct field number(int64_t n)
+static struct field field_number(int64_t n)
 {
     return (struct field){.kind = NUMBER, .number = n};
 }
 
-static struct field word(const char *text)
+static struct field field_word(const char *text)
 {
     return (struct field){.kind = WORD, .word = text};
 }
@@ -42,21 +33,21 @@ static void fields_of(const struct sim_outcome *o, struct field f[FIELD_COUNT])
     const struct weir_verdict *v = &o->verdict;
 
     memset(f, 0, sizeof *f * FIELD_COUNT);
-    f[0] = number(o->time_ns);
-    f[1] = word(sim_verb_name(o->verb));
+    f[0] = field_number(o->time_ns);
+    f[1] = field_word(sim_verb_name(o->verb));
     if (!o->has_verdict)
         return;
     f[2] = (struct field){.kind = BYTES, .bytes = o->key};
-    f[3] = number(o->cost);
-    f[4] = word(v->allowed ? "allow" : "deny");
-    f[5] = word(weir_reason_name(v->reason));
-    f[6] = number(v->limit);
-    f[7] = number(v->remaining);
+    f[3] = field_number(o->cost);
+    f[4] = field_word(v->allowed ? "allow" : "deny");
+    f[5] = field_word(weir_reason_name(v->reason));
+    f[6] = field_number(v->limit);
+    f[7] = field_number(v->remaining);
     if (v->allowed)
-        f[8] = number(v->wait_ns);
+        f[8] = field_number(v->wait_ns);
     else
-        f[9] = number(v->retry_after_ns);
-    f[10] = number(v->reset_after_ns);
+        f[9] = field_number(v->retry_after_ns);
+    f[10] = field_number(v->reset_after_ns);
     if (o->state.len > 0)
         f[11] = (struct field){.kind = BYTES, .bytes = o->state};
 }

@@ -1,11 +1,11 @@
 /* How outcomes are told: a line of tab-separated fields, or a JSON object. docs/reference/sim.md.
  */
-#ifndef WEIR_CLI_REPORT_H
-#define WEIR_CLI_REPORT_H
+#ifndef WEIR_SIM_REPORT_H
+#define WEIR_SIM_REPORT_H
 
 #include <stdio.h>
 
-#include "cli/events.h"
+#include "sim/events.h"
 
 struct sim_report {
     FILE *to;

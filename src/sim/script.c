@@ -1,9 +1,9 @@
-#include "cli/script.h"
+#include "sim/script.h"
 
 #include <string.h>
 
 #include "base/num.h"
-#include "policy/calendar.h"
+#include "limit/calendar.h"
 
 /* ---- Words -------------------------------------------------------------------------------------
  */
@@ -142,7 +142,7 @@ static bool read_signals(struct weir__slice rest, struct sim_event *e, struct si
 /* ---- Lines -------------------------------------------------------------------------------------
  */
 
-static bool read_time(struct weir__slice *rest, struct sim_event *e, struct sim_error *error)
+static bool script_read_time(struct weir__slice *rest, struct sim_event *e, struct sim_error *error)
 {
     const struct weir__slice after = *rest;
     const struct weir__slice word = weir__slice_word(rest);
@@ -171,7 +171,7 @@ static bool read_event(struct weir__slice rest, struct sim_event *e, struct sim_
     struct weir__slice word;
 
     *e = (struct sim_event){.cost = 1, .patience_ns = WEIR_WAIT_DEFAULT};
-    if (!read_time(&rest, e, error))
+    if (!script_read_time(&rest, e, error))
         return false;
     word = weir__slice_word(&rest);
     if (!sim_verb_parse(word, &e->verb))
@@ -217,7 +217,7 @@ enum sim_line sim_script_parse(struct weir__slice line, struct sim_event *event,
 /* ---- Dates -------------------------------------------------------------------------------------
  */
 
-static bool digits(struct weir__slice *s, int n, int64_t *value)
+static bool script_read_digits(struct weir__slice *s, int n, int64_t *value)
 {
     const struct weir__slice head = {s->at, (size_t)n};
 
@@ -228,7 +228,7 @@ static bool digits(struct weir__slice *s, int n, int64_t *value)
     return true;
 }
 
-static bool literal(struct weir__slice *s, const char *any_of)
+static bool script_skip_char(struct weir__slice *s, const char *any_of)
 {
     if (s->len == 0 || !strchr(any_of, *s->at) || *s->at == '\0')
         return false;
@@ -242,8 +242,9 @@ static bool read_day(struct weir__slice *s, int64_t *days)
     int64_t year, month, day;
     struct weir__date back;
 
-    if (!digits(s, 4, &year) || !literal(s, "-") || !digits(s, 2, &month) || !literal(s, "-") ||
-        !digits(s, 2, &day) || month < 1 || month > 12)
+    if (!script_read_digits(s, 4, &year) || !script_skip_char(s, "-") ||
+        !script_read_digits(s, 2, &month) || !script_skip_char(s, "-") ||
+        !script_read_digits(s, 2, &day) || month < 1 || month > 12)
         return false;
     *days = weir__days_of(year, (int)month, (int)day);
     back = weir__date_of(*days);
@@ -251,18 +252,19 @@ static bool read_day(struct weir__slice *s, int64_t *days)
 }
 
 /* hh:mm[:ss[.fraction]] in ns. */
-static bool read_clock(struct weir__slice *s, int64_t *ns)
+static bool script_read_clock(struct weir__slice *s, int64_t *ns)
 {
     int64_t hour, minute, second = 0, fraction = 0;
 
-    if (!digits(s, 2, &hour) || !literal(s, ":") || !digits(s, 2, &minute))
+    if (!script_read_digits(s, 2, &hour) || !script_skip_char(s, ":") ||
+        !script_read_digits(s, 2, &minute))
         return false;
-    if (literal(s, ":") && !digits(s, 2, &second))
+    if (script_skip_char(s, ":") && !script_read_digits(s, 2, &second))
         return false;
-    if (literal(s, ".")) {
+    if (script_skip_char(s, ".")) {
         int64_t digit, place = WEIR__NS_PER_S;
 
-        while (digits(s, 1, &digit)) {
+        while (script_read_digits(s, 1, &digit)) {
             if (place == 1)
                 return false;
             place /= 10;
@@ -281,11 +283,11 @@ static bool read_offset(struct weir__slice *s, int64_t *ns)
     int64_t hour, minute = 0;
 
     *ns = 0;
-    if (s->len == 0 || literal(s, "Zz"))
+    if (s->len == 0 || script_skip_char(s, "Zz"))
         return true;
-    if (!literal(s, "+-") || !digits(s, 2, &hour) || hour > 23)
+    if (!script_skip_char(s, "+-") || !script_read_digits(s, 2, &hour) || hour > 23)
         return false;
-    if (literal(s, ":") && (!digits(s, 2, &minute) || minute > 59))
+    if (script_skip_char(s, ":") && (!script_read_digits(s, 2, &minute) || minute > 59))
         return false;
     *ns = (west ? -1 : 1) * (hour * 60 + minute) * 60 * WEIR__NS_PER_S;
     return true;
@@ -296,7 +298,7 @@ bool sim_date_parse(struct weir__slice text, int64_t *ns, struct sim_error *erro
     struct weir__slice s = text;
     int64_t days, of_day = 0, offset = 0;
 
-    if (!read_day(&s, &days) || (literal(&s, "Tt ") && !read_clock(&s, &of_day)) ||
+    if (!read_day(&s, &days) || (script_skip_char(&s, "Tt ") && !script_read_clock(&s, &of_day)) ||
         !read_offset(&s, &offset) || s.len > 0)
         return sim_fail_word(error, "date ", text,
                              " is not valid; expected one such as 2024-01-01T00:00:00Z");

@@ -1,8 +1,8 @@
 /* The script of `weir sim`: a line of text to an event. docs/reference/sim.md has the grammar. */
-#ifndef WEIR_CLI_SCRIPT_H
-#define WEIR_CLI_SCRIPT_H
+#ifndef WEIR_SIM_SCRIPT_H
+#define WEIR_SIM_SCRIPT_H
 
-#include "cli/events.h"
+#include "sim/events.h"
 
 enum sim_line { SIM_LINE_EVENT, SIM_LINE_EMPTY, SIM_LINE_BAD };
 

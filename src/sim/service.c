@@ -1,20 +1,24 @@
-#include "cli/service.h"
+#include "sim/service.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
-#include "cli/agenda.h"
-#include "cli/random.h"
-#include "cli/traffic.h"
+#include "sim/agenda.h"
+#include "sim/splitmix.h"
+#include "sim/traffic.h"
 
 #define SAMPLE_NS (100 * WEIR__NS_PER_MS)
-#define NOBODY    SIZE_MAX
+#define NO_CALL   SIZE_MAX
 
-enum { FINISH, TIMEOUT, ARRIVE }; /* on the agenda; at one time in this order */
+enum {
+    SERVICE_FINISH,
+    SERVICE_TIMEOUT,
+    SERVICE_ARRIVE
+}; /* on the agenda; at one time in this order */
 
 /* One call, from the asking until nobody works on it any more. Its place is its name. */
-struct call {
+struct service_call {
     int64_t offered_ns;
     uint64_t life;  /* how many calls had this place: so that old timeouts are known */
     bool abandoned; /* its caller has left */
@@ -26,17 +30,17 @@ struct service {
     struct traffic *traffic;
     struct summary *summary;
     struct sim_event arrival; /* the traffic's next */
-    bool more, tells_cpu;
+    bool more, signals_cpu;
     int64_t now_ns;
     uint64_t random;
     struct agenda agenda;
 
-    struct call *call;
+    struct service_call *call;
     size_t calls, cap, free, first, last; /* first, last: of the queue */
     int64_t queued, busy;
 
     /* How busy the workers are: their time since the last sample, in worker x ns. */
-    int64_t busy_ns, counted_ns, sample_ns, told_milli;
+    int64_t busy_ns, counted_ns, sample_ns, signaled_milli;
     char id[24], key[TRAFFIC_KEY_MAX];
 };
 
@@ -51,10 +55,10 @@ struct service *service_open(const struct service_spec *spec, struct traffic *tr
     s->spec = *spec;
     s->traffic = traffic;
     s->summary = summary;
-    s->tells_cpu = tells_cpu;
+    s->signals_cpu = tells_cpu;
     s->random = spec->seed;
-    s->free = s->first = s->last = NOBODY;
-    s->told_milli = WEIR_NONE;
+    s->free = s->first = s->last = NO_CALL;
+    s->signaled_milli = WEIR_NONE;
     s->more = traffic_next(traffic, &s->arrival, &none);
     return s;
 }
@@ -73,15 +77,15 @@ static size_t call_open(struct service *s)
 {
     size_t i = s->free;
 
-    if (i != NOBODY) {
+    if (i != NO_CALL) {
         s->free = s->call[i].next;
     } else {
         if (s->calls == s->cap) {
             const size_t cap = s->cap ? s->cap * 2 : 256;
-            struct call *more = realloc(s->call, cap * sizeof *more);
+            struct service_call *more = realloc(s->call, cap * sizeof *more);
 
             if (!more)
-                return NOBODY;
+                return NO_CALL;
             s->call = more;
             s->cap = cap;
         }
@@ -108,7 +112,7 @@ static struct weir__slice id_of(struct service *s, size_t i)
     return (struct weir__slice){s->id, o.len};
 }
 
-static bool note(struct service *s, int64_t at_ns, int kind, size_t i)
+static bool service_schedule(struct service *s, int64_t at_ns, int kind, size_t i)
 {
     if (at_ns == INT64_MAX)
         return true;
@@ -124,7 +128,7 @@ static bool note(struct service *s, int64_t at_ns, int kind, size_t i)
 /* The workers' time up to now is counted before their number changes. */
 static void count_busy(struct service *s)
 {
-    if (s->tells_cpu)
+    if (s->signals_cpu)
         s->busy_ns += s->busy * (s->now_ns - s->counted_ns);
     s->counted_ns = s->now_ns;
 }
@@ -145,7 +149,7 @@ static bool start_work(struct service *s, size_t i)
     if (s->sample_ns <= s->now_ns) /* nobody looked while all was idle */
         s->sample_ns = s->now_ns - s->now_ns % SAMPLE_NS + SAMPLE_NS;
     s->busy++;
-    return note(s, weir__add_sat(s->now_ns, work_time(s)), FINISH, i);
+    return service_schedule(s, weir__add_sat(s->now_ns, work_time(s)), SERVICE_FINISH, i);
 }
 
 static bool finish_work(struct service *s)
@@ -154,19 +158,19 @@ static bool finish_work(struct service *s)
 
     count_busy(s);
     s->busy--;
-    if (i == NOBODY)
+    if (i == NO_CALL)
         return true;
     s->first = s->call[i].next;
-    if (s->first == NOBODY)
-        s->last = NOBODY;
+    if (s->first == NO_CALL)
+        s->last = NO_CALL;
     s->queued--;
     return start_work(s, i);
 }
 
 static void queue_up(struct service *s, size_t i)
 {
-    s->call[i].next = NOBODY;
-    *(s->last == NOBODY ? &s->first : &s->call[s->last].next) = i;
+    s->call[i].next = NO_CALL;
+    *(s->last == NO_CALL ? &s->first : &s->call[s->last].next) = i;
     s->last = i;
     s->queued++;
 }
@@ -186,7 +190,7 @@ static int64_t error_ratio(const struct service *s)
     return from + (to - from) * part / 1000;
 }
 
-static enum weir_outcome how_it_went(struct service *s)
+static enum weir_outcome service_draw_result(struct service *s)
 {
     return (int64_t)(sim_random(&s->random) % 100000) < error_ratio(s) ? WEIR_ERROR : WEIR_SUCCESS;
 }
@@ -195,24 +199,26 @@ static enum weir_outcome how_it_went(struct service *s)
  */
 
 /* The caller leaves the guard. */
-static bool leave(struct service *s, size_t i, enum weir_outcome how, struct sim_event *event)
+static bool service_leave(struct service *s, size_t i, enum weir_outcome how,
+                          struct sim_event *event)
 {
-    summary_left(s->summary, s->now_ns, how, s->now_ns - s->call[i].offered_ns);
+    summary_exited(s->summary, s->now_ns, how, s->now_ns - s->call[i].offered_ns);
     *event = (struct sim_event){
         .verb = SIM_EXIT, .timed = true, .time_ns = s->now_ns, .key = id_of(s, i), .how = how};
     return true;
 }
 
-static bool arrive(struct service *s, size_t i, struct sim_event *event, struct sim_error *error)
+static bool service_arrive(struct service *s, size_t i, struct sim_event *event,
+                           struct sim_error *error)
 {
     const bool room = s->busy < s->spec.workers || s->queued < s->spec.queue;
 
     if (!room) {
-        (void)leave(s, i, WEIR_DROP, event);
+        (void)service_leave(s, i, WEIR_DROP, event);
         call_close(s, i);
         return true;
     }
-    if (!note(s, weir__add_sat(s->now_ns, s->spec.timeout_ns), TIMEOUT, i))
+    if (!service_schedule(s, weir__add_sat(s->now_ns, s->spec.timeout_ns), SERVICE_TIMEOUT, i))
         return sim_fail(error, "out of memory");
     if (s->busy >= s->spec.workers)
         queue_up(s, i);
@@ -221,31 +227,32 @@ static bool arrive(struct service *s, size_t i, struct sim_event *event, struct 
     return false;
 }
 
-static bool finish(struct service *s, size_t i, struct sim_event *event, struct sim_error *error)
+static bool service_finish(struct service *s, size_t i, struct sim_event *event,
+                           struct sim_error *error)
 {
     const bool stayed = !s->call[i].abandoned;
 
     if (stayed)
-        (void)leave(s, i, how_it_went(s), event);
+        (void)service_leave(s, i, service_draw_result(s), event);
     call_close(s, i);
     if (!finish_work(s))
         return sim_fail(error, "out of memory");
     return stayed;
 }
 
-static bool time_out(struct service *s, size_t i, uint64_t life, struct sim_event *event)
+static bool service_time_out(struct service *s, size_t i, uint64_t life, struct sim_event *event)
 {
     if (s->call[i].life != life)
         return false; /* it was done in time */
     s->call[i].abandoned = true;
-    return leave(s, i, WEIR_DROP, event);
+    return service_leave(s, i, WEIR_DROP, event);
 }
 
-static bool offer(struct service *s, struct sim_event *event, struct sim_error *error)
+static bool service_offer(struct service *s, struct sim_event *event, struct sim_error *error)
 {
     const size_t i = call_open(s);
 
-    if (i == NOBODY)
+    if (i == NO_CALL)
         return sim_fail(error, "out of memory");
     summary_offered(s->summary, s->now_ns);
     *event = s->arrival;
@@ -256,7 +263,7 @@ static bool offer(struct service *s, struct sim_event *event, struct sim_error *
     return error->text[0] == '\0';
 }
 
-static bool sample(struct service *s, struct sim_event *event)
+static bool service_sample(struct service *s, struct sim_event *event)
 {
     int64_t milli;
 
@@ -264,9 +271,9 @@ static bool sample(struct service *s, struct sim_event *event)
     milli = s->busy_ns * 1000 / (s->spec.workers * SAMPLE_NS);
     s->busy_ns = 0;
     s->sample_ns += SAMPLE_NS;
-    if (milli == s->told_milli)
+    if (milli == s->signaled_milli)
         return false;
-    s->told_milli = milli;
+    s->signaled_milli = milli;
     *event = (struct sim_event){.verb = SIM_SIGNAL,
                                 .timed = true,
                                 .time_ns = s->now_ns,
@@ -277,12 +284,12 @@ static bool sample(struct service *s, struct sim_event *event)
 /* When the workers are looked at next; while all is idle, and that is known, never. */
 static int64_t sample_due(const struct service *s)
 {
-    const bool idle = s->busy == 0 && s->busy_ns == 0 && s->told_milli == 0;
+    const bool idle = s->busy == 0 && s->busy_ns == 0 && s->signaled_milli == 0;
 
-    return s->tells_cpu && !idle ? s->sample_ns : INT64_MAX;
+    return s->signals_cpu && !idle ? s->sample_ns : INT64_MAX;
 }
 
-static int64_t happens_due(const struct service *s)
+static int64_t service_next_due(const struct service *s)
 {
     const struct agenda_item *first = agenda_first(&s->agenda);
     const int64_t arrival_ns = s->more ? s->arrival.time_ns : INT64_MAX;
@@ -292,7 +299,7 @@ static int64_t happens_due(const struct service *s)
 
 int64_t service_due(const struct service *s)
 {
-    const int64_t due = happens_due(s);
+    const int64_t due = service_next_due(s);
 
     return due == INT64_MAX ? due : weir__min(due, sample_due(s));
 }
@@ -306,34 +313,35 @@ bool service_step(struct service *s, struct sim_event *event, struct sim_error *
     error->text[0] = '\0';
     s->now_ns = service_due(s);
     if (sample_due(s) == s->now_ns)
-        return sample(s, event);
+        return service_sample(s, event);
     if (!first || first->time_ns > s->now_ns)
-        return offer(s, event, error);
+        return service_offer(s, event, error);
     item = *first;
     i = (size_t)(uintptr_t)item.what;
     agenda_drop_first(&s->agenda);
-    if (item.kind == FINISH)
-        return finish(s, i, event, error);
-    if (item.kind == TIMEOUT)
-        return time_out(s, i, item.number, event);
-    return arrive(s, i, event, error);
+    if (item.kind == SERVICE_FINISH)
+        return service_finish(s, i, event, error);
+    if (item.kind == SERVICE_TIMEOUT)
+        return service_time_out(s, i, item.number, event);
+    return service_arrive(s, i, event, error);
 }
 
-bool service_hear(struct service *s, const struct sim_outcome *o, struct sim_error *error)
+bool service_decided(struct service *s, const struct sim_outcome *o, struct sim_error *error)
 {
     int64_t i;
 
     if (o->state.len > 0)
-        summary_stands(s->summary, o);
+        summary_state(s->summary, o);
     if (o->verb != SIM_ENTER)
         return true;
-    summary_answered(s->summary, o);
+    summary_decided(s->summary, o);
     if (weir__parse_int(o->id, &i) != WEIR__NUMBER_OK)
         return true;
     if (!o->verdict.allowed) {
         call_close(s, (size_t)i);
         return true;
     }
-    return note(s, weir__add_sat(o->time_ns, o->verdict.wait_ns), ARRIVE, (size_t)i) ||
+    return service_schedule(s, weir__add_sat(o->time_ns, o->verdict.wait_ns), SERVICE_ARRIVE,
+                            (size_t)i) ||
            sim_fail(error, "out of memory");
 }

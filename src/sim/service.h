@@ -3,11 +3,11 @@
  * Traffic asks to enter; whoever may goes to the service, and leaves the guard when it is done. A caller
  * that times out leaves at once, but what it asked for stays where it is and is worked on all the same:
  * that is how overload eats a service. docs/reference/sim.md has the words. */
-#ifndef WEIR_CLI_SERVICE_H
-#define WEIR_CLI_SERVICE_H
+#ifndef WEIR_SIM_SERVICE_H
+#define WEIR_SIM_SERVICE_H
 
-#include "cli/events.h"
-#include "cli/summary.h"
+#include "sim/events.h"
+#include "sim/summary.h"
 
 #define SERVICE_STEPS_MAX 8
 #define SERVICE_QUEUE_MAX INT64_C(1000000)
@@ -41,6 +41,6 @@ int64_t service_due(const struct service *s);
  * false: nothing for the guard, or, with a message, it cannot go on. */
 bool service_step(struct service *s, struct sim_event *event, struct sim_error *error);
 /* The guard has decided an enter. False: out of memory. */
-bool service_hear(struct service *s, const struct sim_outcome *outcome, struct sim_error *error);
+bool service_decided(struct service *s, const struct sim_outcome *outcome, struct sim_error *error);
 
 #endif

@@ -1,10 +1,10 @@
-#include "cli/service.h"
+#include "sim/service.h"
 
 #include <stdio.h>
 
 #include "base/num.h"
 
-static bool read_share(struct weir__slice text, int64_t unit, int64_t *value)
+static bool service_read_share(struct weir__slice text, int64_t unit, int64_t *value)
 {
     return weir__parse_decimal(text, unit, value) == WEIR__NUMBER_OK && *value <= 100 * unit;
 }
@@ -39,7 +39,7 @@ static bool read_errors(struct service_spec *p, struct weir__slice text)
 
     for (p->errors = 0; more && p->errors < SERVICE_STEPS_MAX; p->errors++) {
         more = cut_dots(&text, &one);
-        if (!read_share(one, 1000, &p->error[p->errors]))
+        if (!service_read_share(one, 1000, &p->error[p->errors]))
             return false;
     }
     return !more && p->errors > 0;
@@ -60,7 +60,7 @@ static bool read_queue(struct service_spec *p, struct weir__slice value)
     return read_count(value, 0, &p->queue);
 }
 
-static bool read_timeout(struct service_spec *p, struct weir__slice value)
+static bool service_read_timeout(struct service_spec *p, struct weir__slice value)
 {
     if (weir__slice_is(value, "none")) {
         p->timeout_ns = INT64_MAX;
@@ -71,7 +71,7 @@ static bool read_timeout(struct service_spec *p, struct weir__slice value)
 
 static bool read_jitter(struct service_spec *p, struct weir__slice value)
 {
-    return without_percent(&value) && read_share(value, 10, &p->jitter_milli);
+    return without_percent(&value) && service_read_share(value, 10, &p->jitter_milli);
 }
 
 static bool read_seed(struct service_spec *p, struct weir__slice value)
@@ -91,13 +91,14 @@ static const struct setting {
     {"workers", read_workers, "1 .. 1000000"},
     {"errors", read_errors, "a share such as 5% (0% .. 100%), or up to 8 such as 0..60..0%"},
     {"queue", read_queue, "0 .. 1000000"},
-    {"timeout", read_timeout, "none or a duration such as 1s"},
+    {"timeout", service_read_timeout, "none or a duration such as 1s"},
     {"jitter", read_jitter, "a share such as 10% (0% .. 100%)"},
     {"seed", read_seed, "a whole number"},
 };
 enum { SETTING_COUNT = sizeof SETTINGS / sizeof SETTINGS[0] };
 
-static bool read_setting(struct service_spec *p, struct weir__slice word, struct sim_error *error)
+static bool service_read_setting(struct service_spec *p, struct weir__slice word,
+                                 struct sim_error *error)
 {
     struct weir__slice value = word;
     const struct weir__slice name = weir__slice_cut(&value, '=');
@@ -128,7 +129,7 @@ bool service_spec_parse(struct service_spec *p, struct weir__slice text, struct 
         return sim_fail(error, "traffic: expected 'service DURATION workers=N', such as 'service "
                                "20ms workers=8 errors=0..30%%'");
     while ((word = weir__slice_word(&text)).len > 0)
-        if (!read_setting(p, word, error))
+        if (!service_read_setting(p, word, error))
             return false;
     return true;
 }

@@ -1,6 +1,6 @@
 /* splitmix64: the same numbers from the same seed, everywhere. */
-#ifndef WEIR_CLI_RANDOM_H
-#define WEIR_CLI_RANDOM_H
+#ifndef WEIR_SIM_SPLITMIX_H
+#define WEIR_SIM_SPLITMIX_H
 
 #include <stdint.h>
 

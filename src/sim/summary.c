@@ -1,4 +1,4 @@
-#include "cli/summary.h"
+#include "sim/summary.h"
 
 #include <string.h>
 
@@ -7,7 +7,7 @@
 /* ---- Rows --------------------------------------------------------------------------------------
  */
 
-static void add(struct summary_row *to, const struct summary_row *more)
+static void summary_row_add(struct summary_row *to, const struct summary_row *more)
 {
     to->offered += more->offered;
     to->granted += more->granted;
@@ -29,7 +29,7 @@ static struct summary_row *row_at(struct summary *s, int64_t at_ns)
             const struct summary_row row = s->row[i];
 
             memset(&s->row[i], 0, sizeof s->row[i]);
-            add(&s->row[i / 10], &row);
+            summary_row_add(&s->row[i / 10], &row);
         }
         s->row_ns *= 10;
     }
@@ -45,7 +45,7 @@ void summary_offered(struct summary *s, int64_t at_ns)
     row_at(s, at_ns)->offered++;
 }
 
-void summary_answered(struct summary *s, const struct sim_outcome *o)
+void summary_decided(struct summary *s, const struct sim_outcome *o)
 {
     struct summary_row *row = row_at(s, o->time_ns);
 
@@ -55,17 +55,17 @@ void summary_answered(struct summary *s, const struct sim_outcome *o)
 }
 
 /* Buckets a 128th of their value wide: the 7 bits below the highest. */
-static size_t bucket_of(int64_t ns)
+static size_t summary_bucket(int64_t ns)
 {
     const int shift = ns < 256 ? 0 : 63 - __builtin_clzll((uint64_t)ns) - 7;
 
     return (size_t)shift * 128 + (size_t)(ns >> shift);
 }
 
-void summary_left(struct summary *s, int64_t at_ns, enum weir_outcome how, int64_t latency_ns)
+void summary_exited(struct summary *s, int64_t at_ns, enum weir_outcome how, int64_t latency_ns)
 {
     struct summary_row *row = row_at(s, at_ns);
-    const size_t bucket = bucket_of(latency_ns);
+    const size_t bucket = summary_bucket(latency_ns);
 
     *(how == WEIR_SUCCESS ? &row->good : how == WEIR_ERROR ? &row->errors : &row->dropped) += 1;
     if (how != WEIR_SUCCESS)
@@ -76,7 +76,7 @@ void summary_left(struct summary *s, int64_t at_ns, enum weir_outcome how, int64
     s->latency[bucket].sum_ns = weir__add_sat(s->latency[bucket].sum_ns, latency_ns);
 }
 
-void summary_stands(struct summary *s, const struct sim_outcome *o)
+void summary_state(struct summary *s, const struct sim_outcome *o)
 {
     struct summary_row *row = row_at(s, o->time_ns);
     const size_t len = o->state.len < sizeof row->state ? o->state.len : sizeof row->state - 1;
@@ -130,7 +130,8 @@ static const char *short_time(int64_t ns, char text[32])
     return text;
 }
 
-static void draw_row(const struct summary_row *r, int64_t at_ns, const char *state, FILE *to)
+static void summary_draw_row(const struct summary_row *r, int64_t at_ns, const char *state,
+                             FILE *to)
 {
     char at[32], mean[32] = "-";
     struct weir__out o = {at, sizeof at, 0};
@@ -189,8 +190,8 @@ void summary_draw(const struct summary *s, FILE *to)
                   "refused", "good", "errors", "dropped", "latency", "state");
     for (int64_t i = 0; i <= last; i++) {
         state = s->row[i].state[0] ? s->row[i].state : state;
-        draw_row(&s->row[i], i * s->row_ns, state, to);
-        add(&all, &s->row[i]);
+        summary_draw_row(&s->row[i], i * s->row_ns, state, to);
+        summary_row_add(&all, &s->row[i]);
     }
     if (some_waited(s))
         (void)fputs(

@@ -1,10 +1,10 @@
 /* What became of calls to a simulated service: second by second, and in all. */
-#ifndef WEIR_CLI_SUMMARY_H
-#define WEIR_CLI_SUMMARY_H
+#ifndef WEIR_SIM_SUMMARY_H
+#define WEIR_SIM_SUMMARY_H
 
 #include <stdio.h>
 
-#include "cli/events.h"
+#include "sim/events.h"
 
 #define SUMMARY_ROWS    600
 #define SUMMARY_BUCKETS 8192
@@ -30,10 +30,10 @@ struct summary {
 };
 
 void summary_offered(struct summary *s, int64_t at_ns);
-void summary_answered(struct summary *s, const struct sim_outcome *o);
+void summary_decided(struct summary *s, const struct sim_outcome *o);
 /* A caller left: latency_ns after it asked. */
-void summary_left(struct summary *s, int64_t at_ns, enum weir_outcome how, int64_t latency_ns);
-void summary_stands(struct summary *s, const struct sim_outcome *o);
+void summary_exited(struct summary *s, int64_t at_ns, enum weir_outcome how, int64_t latency_ns);
+void summary_state(struct summary *s, const struct sim_outcome *o);
 
 /* The latency that `permille` of the good stayed below or at; 0 if there were none. */
 int64_t summary_latency(const struct summary *s, int64_t permille);

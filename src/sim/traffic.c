@@ -1,12 +1,12 @@
 /* Whole numbers, and where not, the four IEEE operations alone: a logarithm or a power from a
  * library rounds differently from machine to machine, and a simulation that cannot be repeated
  * proves nothing. */
-#include "cli/traffic.h"
+#include "sim/traffic.h"
 
 #include <string.h>
 
 #include "base/num.h"
-#include "cli/random.h"
+#include "sim/splitmix.h"
 
 /* ---- When the k-th event of a phase comes ------------------------------------------------------
  */
@@ -55,23 +55,23 @@ static int64_t poisson_gap(struct traffic_phase *p)
     return (int64_t)((weir__wide(units) * weir__wide(p->period_ns) / weir__wide(p->from)) >> 40);
 }
 
-static void advance(struct traffic_phase *p)
+static void phase_advance(struct traffic_phase *p)
 {
     int64_t at = p->start_ns;
 
     switch (p->kind) {
-    case STEADY: at += weir__mul_div(p->made, p->period_ns, p->from); break;
-    case RAMP: at += ramp_time(p, p->made); break;
-    case POISSON: at = p->next_ns + poisson_gap(p); break;
-    case BURST: at = p->made < p->from ? p->start_ns : p->end_ns; break;
+    case TRAFFIC_STEADY: at += weir__mul_div(p->made, p->period_ns, p->from); break;
+    case TRAFFIC_RAMP: at += ramp_time(p, p->made); break;
+    case TRAFFIC_POISSON: at = p->next_ns + poisson_gap(p); break;
+    case TRAFFIC_BURST: at = p->made < p->from ? p->start_ns : p->end_ns; break;
     }
     p->next_ns = at < p->end_ns ? at : -1;
 }
 
-static void begin(struct traffic_phase *p)
+static void phase_begin(struct traffic_phase *p)
 {
     p->next_ns = p->start_ns;
-    if (p->kind == POISSON)
+    if (p->kind == TRAFFIC_POISSON)
         p->next_ns += poisson_gap(p);
     if (p->next_ns >= p->end_ns)
         p->next_ns = -1;
@@ -98,7 +98,7 @@ static bool read_rate(struct traffic_phase *p, struct weir__slice word)
 
     if (!read_per(rest, &p->period_ns))
         return false;
-    if (p->kind != RAMP)
+    if (p->kind != TRAFFIC_RAMP)
         return weir__parse_count(low, &p->from) == WEIR__NUMBER_OK && p->from > 0 &&
                p->from <= WEIR_COUNT_MAX;
     for (size_t i = 0; i + 2 <= all.len; i++) {
@@ -114,7 +114,8 @@ static bool read_rate(struct traffic_phase *p, struct weir__slice word)
     return false;
 }
 
-static bool read_setting(struct traffic_phase *p, struct weir__slice word, struct sim_error *error)
+static bool phase_read_setting(struct traffic_phase *p, struct weir__slice word,
+                               struct sim_error *error)
 {
     struct weir__slice value = word;
     const struct weir__slice name = weir__slice_cut(&value, '=');
@@ -131,7 +132,7 @@ static bool read_setting(struct traffic_phase *p, struct weir__slice word, struc
              p->keys <= SIM_KEYS_MAX;
     } else if (weir__slice_is(name, "cost")) {
         ok = weir__parse_count(value, &p->cost) == WEIR__NUMBER_OK;
-    } else if (weir__slice_is(name, "seed") && p->kind == POISSON) {
+    } else if (weir__slice_is(name, "seed") && p->kind == TRAFFIC_POISSON) {
         ok = weir__parse_int(value, &seed) == WEIR__NUMBER_OK;
         p->random = (uint64_t)seed;
     }
@@ -149,7 +150,7 @@ static bool read_burst(struct traffic_phase *p, struct weir__slice *rest)
            p->start_ns < WEIR__NOW_MAX;
 }
 
-static bool read_length(struct traffic_phase *p, struct weir__slice *rest, int64_t *cursor)
+static bool phase_read_length(struct traffic_phase *p, struct weir__slice *rest, int64_t *cursor)
 {
     int64_t length;
 
@@ -164,9 +165,9 @@ static bool read_length(struct traffic_phase *p, struct weir__slice *rest, int64
 /* About how many events the phase will make. */
 static int64_t expected_of(const struct traffic_phase *p)
 {
-    const int64_t per_period = p->kind == RAMP ? (p->from + p->to) / 2 : p->from;
+    const int64_t per_period = p->kind == TRAFFIC_RAMP ? (p->from + p->to) / 2 : p->from;
     const weir__u128 events = weir__wide(per_period) * weir__wide(p->end_ns - p->start_ns) /
-                              weir__wide(p->kind == BURST ? 1 : p->period_ns);
+                              weir__wide(p->kind == TRAFFIC_BURST ? 1 : p->period_ns);
 
     return events > INT64_MAX ? INT64_MAX : (int64_t)events;
 }
@@ -182,8 +183,10 @@ static bool read_service(struct traffic *t, struct weir__slice rest, struct sim_
 static bool read_phase(struct traffic *t, struct weir__slice text, int64_t *cursor,
                        struct sim_error *error)
 {
-    static const char *const KINDS[] = {
-        [STEADY] = "steady", [RAMP] = "ramp", [POISSON] = "poisson", [BURST] = "burst"};
+    static const char *const KINDS[] = {[TRAFFIC_STEADY] = "steady",
+                                        [TRAFFIC_RAMP] = "ramp",
+                                        [TRAFFIC_POISSON] = "poisson",
+                                        [TRAFFIC_BURST] = "burst"};
     struct weir__slice rest = text, word = weir__slice_word(&rest);
     struct traffic_phase p = {.cost = 1, .keys = 0, .key = {"k", 1}};
     int kind = 0;
@@ -191,27 +194,27 @@ static bool read_phase(struct traffic *t, struct weir__slice text, int64_t *curs
     if (weir__slice_is(word, "service"))
         return read_service(t, rest, error);
     if (weir__slice_is(word, "pause"))
-        return read_length(&p, &rest, cursor) ||
+        return phase_read_length(&p, &rest, cursor) ||
                sim_fail(error, "traffic: expected 'pause DURATION'");
-    while (kind <= BURST && !weir__slice_is(word, KINDS[kind]))
+    while (kind <= TRAFFIC_BURST && !weir__slice_is(word, KINDS[kind]))
         kind++;
-    if (kind > BURST)
+    if (kind > TRAFFIC_BURST)
         return sim_fail_word(error, "traffic: unknown phase ", word,
                              "; expected steady, ramp, poisson, burst, pause or service");
     p.kind = (enum traffic_kind)kind;
-    if (p.kind == BURST) {
+    if (p.kind == TRAFFIC_BURST) {
         if (!read_burst(&p, &rest))
             return sim_fail(error,
                             "traffic: expected 'burst COUNT at TIME', such as 'burst 200 at 59s'");
         p.end_ns = p.start_ns + 1;
-    } else if (!read_rate(&p, weir__slice_word(&rest)) || !read_length(&p, &rest, cursor)) {
+    } else if (!read_rate(&p, weir__slice_word(&rest)) || !phase_read_length(&p, &rest, cursor)) {
         return sim_fail(error, "traffic: expected '%s', such as '%s'",
-                        p.kind == RAMP ? "ramp COUNT..COUNT/PERIOD DURATION"
-                                       : "steady|poisson COUNT/PERIOD DURATION",
-                        p.kind == RAMP ? "ramp 0..500/s 30s" : "steady 50/s 10s");
+                        p.kind == TRAFFIC_RAMP ? "ramp COUNT..COUNT/PERIOD DURATION"
+                                               : "steady|poisson COUNT/PERIOD DURATION",
+                        p.kind == TRAFFIC_RAMP ? "ramp 0..500/s 30s" : "steady 50/s 10s");
     }
     while ((word = weir__slice_word(&rest)).len > 0)
-        if (!read_setting(&p, word, error))
+        if (!phase_read_setting(&p, word, error))
             return false;
     t->end_ns = weir__max(t->end_ns, p.end_ns);
     t->expected = weir__add_sat(t->expected, expected_of(&p));
@@ -219,7 +222,7 @@ static bool read_phase(struct traffic *t, struct weir__slice text, int64_t *curs
         return sim_fail(error, "traffic: more than 100000000 events");
     if (t->n == TRAFFIC_PHASES_MAX)
         return sim_fail(error, "traffic: at most %d phases are accepted", TRAFFIC_PHASES_MAX);
-    begin(&p);
+    phase_begin(&p);
     t->phase[t->n++] = p;
     return true;
 }
@@ -246,7 +249,7 @@ bool traffic_parse(struct traffic *t, struct weir__slice text, struct sim_error 
 /* ---- Events ------------------------------------------------------------------------------------
  */
 
-static struct weir__slice key_of(struct traffic *t, const struct traffic_phase *p)
+static struct weir__slice traffic_key(struct traffic *t, const struct traffic_phase *p)
 {
     struct weir__out o = {t->key, sizeof t->key, 0};
 
@@ -275,10 +278,10 @@ bool traffic_next(struct traffic *t, struct sim_event *event, struct sim_error *
     *event = (struct sim_event){.verb = t->has_service ? SIM_ENTER : SIM_TAKE,
                                 .timed = true,
                                 .time_ns = first->next_ns,
-                                .key = key_of(t, first),
+                                .key = traffic_key(t, first),
                                 .cost = first->cost,
                                 .patience_ns = WEIR_WAIT_DEFAULT};
     first->made++;
-    advance(first);
+    phase_advance(first);
     return true;
 }

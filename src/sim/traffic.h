@@ -1,15 +1,15 @@
 /* Traffic: phases of load turned into events, the same on every machine. docs/reference/sim.md. */
-#ifndef WEIR_CLI_TRAFFIC_H
-#define WEIR_CLI_TRAFFIC_H
+#ifndef WEIR_SIM_TRAFFIC_H
+#define WEIR_SIM_TRAFFIC_H
 
-#include "cli/events.h"
-#include "cli/service.h"
+#include "sim/events.h"
+#include "sim/service.h"
 
 #define TRAFFIC_PHASES_MAX 64
 #define TRAFFIC_EVENTS_MAX INT64_C(100000000)
 #define TRAFFIC_KEY_MAX    128
 
-enum traffic_kind { STEADY, RAMP, POISSON, BURST };
+enum traffic_kind { TRAFFIC_STEADY, TRAFFIC_RAMP, TRAFFIC_POISSON, TRAFFIC_BURST };
 
 struct traffic_phase {
     enum traffic_kind kind;

@@ -1,9 +1,9 @@
-#include "cli/world.h"
+#include "sim/world.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/world_inside.h"
+#include "sim/world_internal.h"
 
 struct sim_world *sim_world_open(int64_t start_ns)
 {
@@ -20,12 +20,12 @@ struct sim_world *sim_world_open(int64_t start_ns)
 
 void sim_world_close(struct sim_world *w)
 {
-    sim__queues_free(w);
-    sim__editions_free(w);
+    sim__wait_lists_free(w);
+    sim__revisions_free(w);
     sim_names_free(&w->keys);
     sim_names_free(&w->ids);
-    free(w->nobody);
-    free(w->everyone);
+    free(w->fresh_record);
+    free(w->common_record);
     free(w);
 }
 
@@ -43,20 +43,21 @@ int64_t sim_world_waiting(const struct sim_world *w)
  */
 
 /* Remembers what a take is about to reserve. */
-static struct held *remember(struct sim_world *w, struct weir__slice id, struct weir__slice key,
-                             const struct record *r, const struct weir__part part[], int n)
+static struct sim_ticket *world_remember(struct sim_world *w, struct weir__slice id,
+                                         struct weir__slice key, const struct sim_record *r,
+                                         const struct weir__part part[], int n)
 {
     struct sim_name *name = sim_names_make(&w->ids, id);
-    struct held *v = NULL;
+    struct sim_ticket *v = NULL;
 
     if (!name || !(v = name->value ? name->value : malloc(sizeof *v)))
         return NULL;
-    *v = (struct held){.kind = HELD_TAKEN, .key = key, .birth = r->birth, .n = n};
+    *v = (struct sim_ticket){.kind = SIM_TICKET_TAKEN, .key = key, .birth = r->birth, .n = n};
     for (int i = 0; i < n; i++) {
         struct weir_verdict one;
 
-        weir__peek(part[i].meter, part[i].state, &part[i].ask, &one);
-        v->term[i].lineage = w->edition->layout->lineage[i];
+        weir__meter_peek(part[i].meter, part[i].state, &part[i].ask, &one);
+        v->term[i].lineage = w->revision->layout->lineage[i];
         v->term[i].cost = one.allowed ? part[i].ask.cost : 0;
         v->term[i].act_ns = part[i].ask.now_ns + one.wait_ns;
     }
@@ -64,20 +65,20 @@ static struct held *remember(struct sim_world *w, struct weir__slice id, struct 
     return v;
 }
 
-static bool waits(const struct sim_world *w, struct weir__slice id)
+static bool world_is_waiting(const struct sim_world *w, struct weir__slice id)
 {
     const struct sim_name *name = sim_names_find(&w->ids, id);
-    const struct held *h = name ? name->value : NULL;
+    const struct sim_ticket *h = name ? name->value : NULL;
 
-    return h && h->kind == HELD_WAITING;
+    return h && h->kind == SIM_TICKET_WAITING;
 }
 
-static bool take(struct sim_world *w, const struct sim_event *event, struct sim_outcome *out,
-                 struct sim_error *error)
+static bool world_take(struct sim_world *w, const struct sim_event *event, struct sim_outcome *out,
+                       struct sim_error *error)
 {
     struct weir__part part[WEIR_TERMS_MAX];
-    struct record *r = sim__record(w, &out->key, event->verb == SIM_TAKE);
-    struct held *v = NULL;
+    struct sim_record *r = sim__record(w, &out->key, event->verb == SIM_TAKE);
+    struct sim_ticket *v = NULL;
     int n;
 
     if (!r)
@@ -85,16 +86,16 @@ static bool take(struct sim_world *w, const struct sim_event *event, struct sim_
     n = sim__parts(w, r, event->cost, event->patience_ns, part);
     if (event->verb == SIM_PEEK) {
         sim__decide(part, n, false, &out->verdict);
-        out->state = sim__standing(w, r);
+        out->state = sim__guard_states(w, r);
         return true;
     }
-    if (w->edition->guards)
+    if (w->revision->guards)
         return sim_fail(error,
                         "this limit has a guard, which is entered and left: use enter and exit "
                         "(in --traffic, a service does)");
-    if (waits(w, event->id))
+    if (world_is_waiting(w, event->id))
         return sim_fail_word(error, "", event->id, " still waits to enter");
-    if (event->id.len > 0 && !(v = remember(w, event->id, out->key, r, part, n)))
+    if (event->id.len > 0 && !(v = world_remember(w, event->id, out->key, r, part, n)))
         return sim_fail(error, "out of memory, or of names: at most %d are kept", SIM_IDS_MAX);
     weir__decide_take(part, n, &out->verdict);
     if (v) {
@@ -106,10 +107,10 @@ static bool take(struct sim_world *w, const struct sim_event *event, struct sim_
 
 /* Gives back to every term what it takes back, and reports the most that any took: what a
  * reservation holds, or without one n events. */
-static bool give_back(struct sim_world *w, const struct held *v, int64_t n, struct sim_outcome *out,
-                      struct sim_error *error)
+static bool world_give_back(struct sim_world *w, const struct sim_ticket *v, int64_t n,
+                            struct sim_outcome *out, struct sim_error *error)
 {
-    struct record *r = sim__record(w, &out->key, false);
+    struct sim_record *r = sim__record(w, &out->key, false);
     struct weir__part part[WEIR_TERMS_MAX];
     int terms;
 
@@ -122,52 +123,52 @@ static bool give_back(struct sim_world *w, const struct held *v, int64_t n, stru
         int64_t back = 0;
 
         if (!v)
-            back = weir__refund(p->meter, p->state, n, p->ask.now_ns);
+            back = weir__meter_refund(p->meter, p->state, n, p->ask.now_ns);
         else if (i < v->n && v->act_ns >= p->ask.now_ns && v->birth == r->birth &&
-                 v->term[i].lineage == w->edition->layout->lineage[i])
-            back = weir__cancel(p->meter, p->state, v->term[i].cost,
-                                weir__max(v->term[i].act_ns, p->ask.now_ns), p->ask.now_ns);
+                 v->term[i].lineage == w->revision->layout->lineage[i])
+            back = weir__meter_cancel(p->meter, p->state, v->term[i].cost,
+                                      weir__max(v->term[i].act_ns, p->ask.now_ns), p->ask.now_ns);
         out->cost = weir__max(out->cost, back);
     }
     weir__decide_peek(part, terms, &out->verdict);
-    out->state = sim__standing(w, r);
+    out->state = sim__guard_states(w, r);
     return true;
 }
 
-static bool cancel(struct sim_world *w, const struct sim_event *event, struct sim_outcome *out,
-                   struct sim_error *error)
+static bool world_cancel(struct sim_world *w, const struct sim_event *event,
+                         struct sim_outcome *out, struct sim_error *error)
 {
     struct sim_name *name = sim_names_find(&w->ids, event->key);
-    struct held *v = name ? name->value : NULL;
+    struct sim_ticket *v = name ? name->value : NULL;
     bool done;
 
     if (!v)
         return sim_fail_word(error, "no reservation is named ", event->key,
                              "; name one with take ... as=ID");
-    if (v->kind != HELD_TAKEN)
+    if (v->kind != SIM_TICKET_TAKEN)
         return sim_fail_word(error, "", event->key, " was entered, not taken: exit leaves it");
     out->key = v->key;
-    done = give_back(w, v, 0, out, error);
+    done = world_give_back(w, v, 0, out, error);
     v->n = 0; /* once only */
     return done;
 }
 
-static void reset(struct sim_world *w, struct weir__slice key)
+static void world_reset(struct sim_world *w, struct weir__slice key)
 {
     struct sim_name *n = sim_names_find(&w->keys, key);
-    struct record *r = n ? n->value : NULL;
+    struct sim_record *r = n ? n->value : NULL;
 
     if (r && r->line) { /* those who wait stay */
         memset(r->bytes, 0, r->layout->bytes);
         r->birth = ++w->births;
-        sim__queue_wake(w, r->line);
+        sim__wait_list_wake(w, r->line);
     } else if (r) {
         free(r);
         n->value = NULL;
     }
 }
 
-static void hear(struct sim_world *w, const struct weir_signals *s)
+static void world_set_signals(struct sim_world *w, const struct weir_signals *s)
 {
     const int64_t said[] = {s->cpu_milli, s->memory_milli, s->load_milli, s->pressure_milli};
     int64_t *const kept[] = {&w->signals.cpu_milli, &w->signals.memory_milli,
@@ -178,8 +179,8 @@ static void hear(struct sim_world *w, const struct weir_signals *s)
             *kept[i] = said[i];
 }
 
-static bool change_limit(struct sim_world *w, const struct sim_event *event,
-                         struct sim_outcome *out, struct sim_error *error)
+static bool world_change_limit(struct sim_world *w, const struct sim_event *event,
+                               struct sim_outcome *out, struct sim_error *error)
 {
     char text[WEIR_LIMIT_TEXT_MAX + 1];
     struct weir_limit limit;
@@ -198,7 +199,7 @@ static bool change_limit(struct sim_world *w, const struct sim_event *event,
         return sim_fail(error, "limit: %s", why.text);
     if (!sim_world_limit(w, &limit, &out->starts_fresh, error))
         return false;
-    sim__queue_wake_all(w);
+    sim__wait_list_wake_all(w);
     return true;
 }
 
@@ -226,19 +227,19 @@ bool sim_world_apply(struct sim_world *w, const struct sim_event *event, struct 
                                 .id = event->id,
                                 .cost = event->cost,
                                 .has_verdict = event->verb < SIM_RESET};
-    if (!w->edition && event->verb != SIM_LIMIT && event->verb != SIM_SIGNAL)
+    if (!w->revision && event->verb != SIM_LIMIT && event->verb != SIM_SIGNAL)
         return sim_fail(error, "there is no limit yet: start with a line such as 'limit "
                                "token-bucket 10/s', or name one on the command line");
     switch (event->verb) {
     case SIM_TAKE:
-    case SIM_PEEK: return take(w, event, out, error);
-    case SIM_REFUND: return give_back(w, NULL, event->cost, out, error);
-    case SIM_CANCEL: return cancel(w, event, out, error);
+    case SIM_PEEK: return world_take(w, event, out, error);
+    case SIM_REFUND: return world_give_back(w, NULL, event->cost, out, error);
+    case SIM_CANCEL: return world_cancel(w, event, out, error);
     case SIM_ENTER: return sim__enter(w, event, out, error);
     case SIM_EXIT: return sim__exit(w, event, out, error);
-    case SIM_SIGNAL: hear(w, &event->signals); return true;
-    case SIM_RESET: reset(w, event->key); return true;
-    case SIM_LIMIT: return change_limit(w, event, out, error);
+    case SIM_SIGNAL: world_set_signals(w, &event->signals); return true;
+    case SIM_RESET: world_reset(w, event->key); return true;
+    case SIM_LIMIT: return world_change_limit(w, event, out, error);
     }
     return true;
 }

@@ -1,9 +1,9 @@
 /* The simulated world: a limit with its versions, keys with their states, reservations, calls in
  * flight, a clock. */
-#ifndef WEIR_CLI_WORLD_H
-#define WEIR_CLI_WORLD_H
+#ifndef WEIR_SIM_WORLD_H
+#define WEIR_SIM_WORLD_H
 
-#include "cli/events.h"
+#include "sim/events.h"
 
 struct sim_world;
 

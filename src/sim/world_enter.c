@@ -2,12 +2,12 @@
  * chain; those whose permits are all out may be waited for. */
 #include <stdlib.h>
 
-#include "cli/world_inside.h"
+#include "sim/world_internal.h"
 
 /* ---- The chain ---------------------------------------------------------------------------------
  */
 
-static int rank_of(const struct weir__part *p)
+static int world_term_rank(const struct weir__part *p)
 {
     const enum weir_algorithm a = p->meter->term.algorithm;
 
@@ -26,7 +26,7 @@ static void chain_of(const struct weir__part part[], int n, struct weir__part ch
 
     for (int rank = 0; rank <= 4; rank++)
         for (int i = 0; i < n; i++) {
-            if (rank_of(&part[i]) != rank)
+            if (world_term_rank(&part[i]) != rank)
                 continue;
             place[filled] = i;
             chain[filled++] = part[i];
@@ -51,7 +51,8 @@ static bool can_be_waited_for(const struct weir__part *p, const struct weir_verd
            v->reason == WEIR_LIMITED;
 }
 
-enum sim__entry sim__look(struct sim_world *w, struct record *r, int64_t cost, int64_t patience_ns)
+enum sim__entry sim__peek_enter(struct sim_world *w, struct sim_record *r, int64_t cost,
+                                int64_t patience_ns)
 {
     struct weir__part part[WEIR_TERMS_MAX];
     const int n = sim__parts(w, r, cost, patience_ns, part);
@@ -60,7 +61,7 @@ enum sim__entry sim__look(struct sim_world *w, struct record *r, int64_t cost, i
     for (int i = 0; i < n; i++) {
         struct weir_verdict one;
 
-        weir__peek(part[i].meter, part[i].state, &part[i].ask, &one);
+        weir__meter_peek(part[i].meter, part[i].state, &part[i].ask, &one);
         if (one.allowed || part[i].meter->term.shadow)
             continue;
         if (!can_be_waited_for(&part[i], &one))
@@ -72,18 +73,18 @@ enum sim__entry sim__look(struct sim_world *w, struct record *r, int64_t cost, i
 
 static bool would_enter(const struct weir__part *p, int64_t now_ns, int64_t *fresh_ns)
 {
-    struct weir__ask ask = p->ask;
+    struct weir__attempt ask = p->ask;
     struct weir_verdict v;
 
     ask.now_ns = now_ns;
-    weir__peek(p->meter, p->state, &ask, &v);
+    weir__meter_peek(p->meter, p->state, &ask, &v);
     *fresh_ns = weir__add_sat(now_ns, v.reset_after_ns);
     return v.allowed;
 }
 
 /* The earliest time at which a term would let it in though nobody left. When the key is as good as new
  * it would, and leases only end: halving finds it. INT64_MAX: they do not end. */
-static int64_t lease_end(const struct weir__part *p)
+static int64_t world_lease_end(const struct weir__part *p)
 {
     int64_t lo = p->ask.now_ns, hi, unused;
 
@@ -102,7 +103,7 @@ static int64_t lease_end(const struct weir__part *p)
     return lo;
 }
 
-int64_t sim__lease_end(struct sim_world *w, struct record *r, int64_t cost)
+int64_t sim__lease_end(struct sim_world *w, struct sim_record *r, int64_t cost)
 {
     struct weir__part part[WEIR_TERMS_MAX];
     const int n = sim__parts(w, r, cost, 0, part);
@@ -110,12 +111,12 @@ int64_t sim__lease_end(struct sim_world *w, struct record *r, int64_t cost)
 
     for (int i = 0; i < n; i++)
         if (part[i].meter->term.algorithm == WEIR_CONCURRENCY && !part[i].meter->term.shadow)
-            end_ns = weir__max(end_ns, lease_end(&part[i]));
+            end_ns = weir__max(end_ns, world_lease_end(&part[i]));
     return end_ns == INT64_MAX ? end_ns : end_ns - w->start_ns;
 }
 
-void sim__charge(struct sim_world *w, struct record *r, int64_t cost, int64_t patience_ns,
-                 struct held *held, struct weir_verdict *v)
+void sim__charge(struct sim_world *w, struct sim_record *r, int64_t cost, int64_t patience_ns,
+                 struct sim_ticket *held, struct weir_verdict *v)
 {
     struct weir__part part[WEIR_TERMS_MAX];
     struct weir_verdict own[WEIR_TERMS_MAX] = {{0}};
@@ -124,21 +125,21 @@ void sim__charge(struct sim_world *w, struct record *r, int64_t cost, int64_t pa
     for (int i = 0; i < n; i++)
         part[i].own = &own[i];
     sim__decide(part, n, true, v);
-    w->dice++;
-    *held = (struct held){.kind = HELD_ENTERED,
-                          .key = held->key,
-                          .birth = r->birth,
-                          .entered_ns = sim__now(w),
-                          .cost = cost,
-                          .n = v->allowed ? n : 0};
+    w->random++;
+    *held = (struct sim_ticket){.kind = SIM_TICKET_ENTERED,
+                                .key = held->key,
+                                .birth = r->birth,
+                                .entered_ns = sim__now(w),
+                                .cost = cost,
+                                .n = v->allowed ? n : 0};
     for (int i = 0; i < n; i++) {
-        held->term[i].lineage = w->edition->layout->lineage[i];
+        held->term[i].lineage = w->revision->layout->lineage[i];
         held->term[i].cost = own[i].allowed ? cost : 0;
     }
 }
 
-void sim__turn_away(struct sim_world *w, struct record *r, int64_t cost, enum weir_reason reason,
-                    struct weir_verdict *v)
+void sim__refuse(struct sim_world *w, struct sim_record *r, int64_t cost, enum weir_reason reason,
+                 struct weir_verdict *v)
 {
     struct weir__part part[WEIR_TERMS_MAX];
     const int n = sim__parts(w, r, cost, 0, part);
@@ -153,7 +154,7 @@ void sim__turn_away(struct sim_world *w, struct record *r, int64_t cost, enum we
         v->limit = part[i].meter->limit;
     }
     if (v->allowed)
-        weir__refuse(v, reason, 0);
+        weir__verdict_refuse(v, reason, 0);
     v->reason = reason;
 }
 
@@ -161,17 +162,18 @@ void sim__turn_away(struct sim_world *w, struct record *r, int64_t cost, enum we
  */
 
 /* The place where what was entered is remembered; scratch, if it has no name. */
-static struct held *place_of(struct sim_world *w, const struct sim_event *event,
-                             struct held *scratch, struct sim_name **name, struct sim_error *error)
+static struct sim_ticket *world_ticket_of(struct sim_world *w, const struct sim_event *event,
+                                          struct sim_ticket *scratch, struct sim_name **name,
+                                          struct sim_error *error)
 {
-    struct held *held;
+    struct sim_ticket *held;
 
     *name = NULL;
     if (event->id.len == 0)
         return scratch;
     *name = sim_names_make(&w->ids, event->id);
     held = *name ? (*name)->value : NULL;
-    if (held && held->kind == HELD_WAITING) {
+    if (held && held->kind == SIM_TICKET_WAITING) {
         (void)sim_fail_word(error, "", event->id, " still waits to enter");
         return NULL;
     }
@@ -183,43 +185,44 @@ static struct held *place_of(struct sim_world *w, const struct sim_event *event,
 }
 
 /* The caller waits, or is told at once that there is no room for it. */
-static bool wait_or_turn_away(struct sim_world *w, const struct sim_event *event, struct record *r,
-                              struct sim_name *name, struct sim_outcome *out,
-                              struct sim_error *error)
+static bool world_wait_or_refuse(struct sim_world *w, const struct sim_event *event,
+                                 struct sim_record *r, struct sim_name *name,
+                                 struct sim_outcome *out, struct sim_error *error)
 {
-    struct waiter x = {.name = name,
-                       .cost = event->cost,
-                       .patience_ns = event->patience_ns,
-                       .joined_ns = w->time_ns};
+    struct sim_waiter x = {.name = name,
+                           .cost = event->cost,
+                           .patience_ns = event->patience_ns,
+                           .joined_ns = w->time_ns};
     int64_t wait_ns;
-    const int64_t room = sim__queue_room(w->edition, &wait_ns);
+    const int64_t room = sim__wait_list_room(w->revision, &wait_ns);
 
     if (event->patience_ns != WEIR_WAIT_DEFAULT)
         wait_ns = weir__min(wait_ns, event->patience_ns);
     if (wait_ns == 0 || (r->line && r->line->length >= room)) {
-        sim__turn_away(w, r, event->cost, wait_ns == 0 ? WEIR_LIMITED : WEIR_QUEUE_FULL,
-                       &out->verdict);
+        sim__refuse(w, r, event->cost, wait_ns == 0 ? WEIR_LIMITED : WEIR_QUEUE_FULL,
+                    &out->verdict);
         return true;
     }
     x.deadline_ns = wait_ns == WEIR_FOREVER ? INT64_MAX : weir__add_sat(w->time_ns, wait_ns);
-    if (!sim__queue_join(w, r, out->key, &x))
+    if (!sim__wait_list_join(w, r, out->key, &x))
         return sim_fail(error, "out of memory");
     out->queued = true;
     if (name)
-        ((struct held *)name->value)->kind = HELD_WAITING;
+        ((struct sim_ticket *)name->value)->kind = SIM_TICKET_WAITING;
     return true;
 }
 
 /* Nobody overtakes those who wait. */
-static bool is_behind(const struct sim_world *w, const struct record *r, int64_t cost)
+static bool world_is_behind(const struct sim_world *w, const struct sim_record *r, int64_t cost)
 {
     int64_t unused;
 
-    return cost > 0 && r->line && r->line->length > 0 && sim__queue_room(w->edition, &unused) > 0;
+    return cost > 0 && r->line && r->line->length > 0 &&
+           sim__wait_list_room(w->revision, &unused) > 0;
 }
 
 /* What would be refused though those in line went is refused at once, and counted nowhere. */
-static void refuse_behind(struct sim_world *w, const struct sim_event *event, struct record *r,
+static void refuse_behind(struct sim_world *w, const struct sim_event *event, struct sim_record *r,
                           struct weir_verdict *v)
 {
     struct weir__part part[WEIR_TERMS_MAX];
@@ -230,45 +233,45 @@ static void refuse_behind(struct sim_world *w, const struct sim_event *event, st
 bool sim__enter(struct sim_world *w, const struct sim_event *event, struct sim_outcome *out,
                 struct sim_error *error)
 {
-    struct record *r = sim__record(w, &out->key, true);
-    struct held scratch = {0}, *held;
+    struct sim_record *r = sim__record(w, &out->key, true);
+    struct sim_ticket scratch = {0}, *held;
     enum sim__entry entry;
     struct sim_name *name;
     bool behind;
 
     if (!r)
         return sim_fail(error, "out of memory, or of keys: at most %d are kept", SIM_KEYS_MAX);
-    held = place_of(w, event, &scratch, &name, error);
+    held = world_ticket_of(w, event, &scratch, &name, error);
     if (!held)
         return false;
-    *held = (struct held){.kind = HELD_ENTERED, .key = out->key};
-    behind = is_behind(w, r, event->cost);
-    entry = sim__look(w, r, event->cost, event->patience_ns);
+    *held = (struct sim_ticket){.kind = SIM_TICKET_ENTERED, .key = out->key};
+    behind = world_is_behind(w, r, event->cost);
+    entry = sim__peek_enter(w, r, event->cost, event->patience_ns);
     if (behind && entry == SIM__REFUSED)
         refuse_behind(w, event, r, &out->verdict);
     else if (!behind && entry != SIM__FULL)
         sim__charge(w, r, event->cost, event->patience_ns, held, &out->verdict);
-    else if (!wait_or_turn_away(w, event, r, name, out, error))
+    else if (!world_wait_or_refuse(w, event, r, name, out, error))
         return false;
-    out->state = sim__standing(w, r);
+    out->state = sim__guard_states(w, r);
     return true;
 }
 
 /* ---- Leaving -----------------------------------------------------------------------------------
  */
 
-static void leave(struct sim_world *w, struct record *r, const struct held *h,
-                  enum weir_outcome how)
+static void world_leave(struct sim_world *w, struct sim_record *r, const struct sim_ticket *h,
+                        enum weir_outcome how)
 {
     const struct weir__leaving l = {h->entered_ns, sim__now(w), h->cost, how};
 
-    for (int i = 0; i < h->n && i < w->edition->n; i++) {
-        const struct weir__meter *m = &w->edition->meter[i];
+    for (int i = 0; i < h->n && i < w->revision->n; i++) {
+        const struct weir__meter *m = &w->revision->meter[i];
         const bool shared = m->term.algorithm == WEIR_SYSTEM;
 
         if (weir__meter_guards(m) && h->term[i].cost > 0 && (shared || h->birth == r->birth) &&
-            h->term[i].lineage == w->edition->layout->lineage[i])
-            weir__leave(m, sim__state(w, r, i), &l);
+            h->term[i].lineage == w->revision->layout->lineage[i])
+            weir__meter_leave(m, sim__state(w, r, i), &l);
     }
 }
 
@@ -276,14 +279,14 @@ bool sim__exit(struct sim_world *w, const struct sim_event *event, struct sim_ou
                struct sim_error *error)
 {
     const struct sim_name *name = sim_names_find(&w->ids, event->key);
-    struct held *h = name ? name->value : NULL;
+    struct sim_ticket *h = name ? name->value : NULL;
     struct weir__part part[WEIR_TERMS_MAX];
-    struct record *r;
+    struct sim_record *r;
 
     if (!h)
         return sim_fail_word(error, "nothing is named ", event->key,
                              "; name what is entered with enter ... as=ID");
-    if (h->kind == HELD_TAKEN)
+    if (h->kind == SIM_TICKET_TAKEN)
         return sim_fail_word(error, "", event->key,
                              " was taken, not entered: cancel gives it back");
     out->id = name->name;
@@ -292,12 +295,12 @@ bool sim__exit(struct sim_world *w, const struct sim_event *event, struct sim_ou
     if (!r)
         return sim_fail(error, "out of memory");
     out->cost = h->n > 0 ? h->cost : 0;
-    leave(w, r, h, event->how);
+    world_leave(w, r, h, event->how);
     h->n = 0; /* once only */
-    if (h->kind == HELD_WAITING)
-        sim__queue_quit(w, h->waiter);
-    sim__queue_wake(w, r->line);
+    if (h->kind == SIM_TICKET_WAITING)
+        sim__wait_list_leave(w, h->waiter);
+    sim__wait_list_wake(w, r->line);
     sim__decide(part, sim__parts(w, r, 0, 0, part), false, &out->verdict);
-    out->state = sim__standing(w, r);
+    out->state = sim__guard_states(w, r);
     return true;
 }

@@ -1,17 +1,17 @@
 /* What the files of the simulated world share; nobody else includes it. */
-#ifndef WEIR_CLI_WORLD_INSIDE_H
-#define WEIR_CLI_WORLD_INSIDE_H
+#ifndef WEIR_SIM_WORLD_INTERNAL_H
+#define WEIR_SIM_WORLD_INTERNAL_H
 
 #include "algo/algo.h"
-#include "cli/agenda.h"
-#include "cli/names.h"
-#include "cli/world.h"
+#include "sim/agenda.h"
+#include "sim/name_map.h"
+#include "sim/world.h"
 
 /* How one key's states lie. Terms whose states carry over from one edition to the next have the
  * same lineage. Editions that lie alike share a layout; none is freed before the world, for records
  * point at them. */
-struct layout {
-    struct layout *next;
+struct sim_layout {
+    struct sim_layout *next;
     int n;
     size_t bytes;
     size_t at[WEIR_TERMS_MAX], size[WEIR_TERMS_MAX];
@@ -19,9 +19,9 @@ struct layout {
 };
 
 /* One version of the limit. */
-struct edition {
-    struct edition *older;
-    const struct layout *layout;
+struct sim_revision {
+    struct sim_revision *older;
+    const struct sim_layout *layout;
     int n;
     bool guards; /* it is entered and left: a term is a guard */
     struct weir__meter meter[WEIR_TERMS_MAX];
@@ -29,19 +29,19 @@ struct edition {
 };
 
 /* One key's states. */
-struct record {
-    const struct layout *layout;
-    uint64_t birth;     /* a number of its own: after a reset the key is another */
-    struct queue *line; /* those who wait to enter; NULL until one does */
+struct sim_record {
+    const struct sim_layout *layout;
+    uint64_t birth;             /* a number of its own: after a reset the key is another */
+    struct sim_wait_list *line; /* those who wait to enter; NULL until one does */
     _Alignas(16) unsigned char bytes[];
 };
 
 /* What a name stands for: a reservation, or a call that was entered. */
-struct held {
-    enum { HELD_TAKEN, HELD_WAITING, HELD_ENTERED } kind;
-    struct weir__slice key; /* owned by the keys' map */
-    uint64_t birth;         /* of the record it was made in */
-    struct waiter *waiter;  /* HELD_WAITING */
+struct sim_ticket {
+    enum { SIM_TICKET_TAKEN, SIM_TICKET_WAITING, SIM_TICKET_ENTERED } kind;
+    struct weir__slice key;    /* owned by the keys' map */
+    uint64_t birth;            /* of the record it was made in */
+    struct sim_waiter *waiter; /* SIM_TICKET_WAITING */
     int64_t entered_ns, cost;
     int64_t act_ns; /* when the last of its terms lets it act */
     int n;          /* 0 once it is given back, or if it was refused */
@@ -53,9 +53,9 @@ struct held {
 };
 
 /* One who waits to enter. Freed when it is told and the agenda has forgotten its deadline. */
-struct waiter {
-    struct waiter *next, *before;
-    struct queue *line;
+struct sim_waiter {
+    struct sim_waiter *next, *before;
+    struct sim_wait_list *line;
     bool waits; /* it stands in the line */
     bool noted; /* the agenda has its deadline */
     struct sim_name *name;
@@ -64,30 +64,30 @@ struct waiter {
 };
 
 /* Those who wait to enter at one key, first come first served. */
-struct queue {
-    struct queue *next;   /* of all in the world */
-    struct queue *behind; /* of those to be looked at */
+struct sim_wait_list {
+    struct sim_wait_list *next;   /* of all in the world */
+    struct sim_wait_list *behind; /* of those to be looked at */
     struct weir__slice key;
-    struct waiter *first, *last;
+    struct sim_waiter *first, *last;
     int64_t length;
     bool ready;      /* to be looked at: its first may be able to enter */
-    int64_t look_ns; /* the agenda says to look then; INT64_MAX: it does not */
+    int64_t wake_ns; /* the agenda says to look then; INT64_MAX: it does not */
 };
 
 struct sim_world {
     int64_t start_ns, time_ns; /* time since the start */
     uint64_t lineages, births;
-    uint64_t dice; /* how often they were thrown */
-    struct edition *edition;
-    struct layout *layouts;
+    uint64_t random; /* how often they were thrown */
+    struct sim_revision *revision;
+    struct sim_layout *layouts;
     struct sim_names keys, ids;
-    struct record *nobody;   /* states of a key never taken from */
-    struct record *everyone; /* states of the terms that all keys share (system) */
+    struct sim_record *fresh_record;  /* states of a key never taken from */
+    struct sim_record *common_record; /* states of the terms that all keys share (system) */
     struct weir_signals signals;
 
-    struct queue *queues, *ready, *ready_last;
+    struct sim_wait_list *queues, *ready, *ready_last;
     struct agenda agenda; /* deadlines, and when leases end */
-    struct waiter *gave_up;
+    struct sim_waiter *gave_up;
     int64_t waiting;
     char state[1024]; /* text of the outcome in hand */
 };
@@ -100,23 +100,23 @@ static inline int64_t sim__now(const struct sim_world *w)
 /* ---- world_keys.c ------------------------------------------------------------------------------
  */
 
-void sim__editions_free(struct sim_world *w);
+void sim__revisions_free(struct sim_world *w);
 /* When the calendar window of the i-th term ends; 0 for those that have none. */
-int64_t sim__edge(const struct edition *e, int i, int64_t now_ns);
+int64_t sim__edge(const struct sim_revision *e, int i, int64_t now_ns);
 /* The key's record, or nobody's where none is to be made. NULL: out of memory or of keys. *key
  * becomes the map's own copy. */
-struct record *sim__record(struct sim_world *w, struct weir__slice *key, bool make);
+struct sim_record *sim__record(struct sim_world *w, struct weir__slice *key, bool make);
 /* The state of the i-th term for the key that r is of. */
-struct weir__state *sim__state(struct sim_world *w, struct record *r, int i);
+struct weir__state *sim__state(struct sim_world *w, struct sim_record *r, int i);
 /* The terms of the limit, asked for a cost with a patience, in the limit's own order. */
-int sim__parts(struct sim_world *w, struct record *r, int64_t cost, int64_t patience_ns,
+int sim__parts(struct sim_world *w, struct sim_record *r, int64_t cost, int64_t patience_ns,
                struct weir__part part[]);
 
 /* ---- world_state.c -----------------------------------------------------------------------------
  */
 
 /* How the guards of the key stand: the text of the state column. Good until the next event. */
-struct weir__slice sim__standing(struct sim_world *w, struct record *r);
+struct weir__slice sim__guard_states(struct sim_world *w, struct sim_record *r);
 
 /* ---- world_enter.c -----------------------------------------------------------------------------
  */
@@ -130,34 +130,35 @@ enum sim__entry {
 /* All or nothing, in the order of the chain: system, rates, concurrency, breaker, adaptive ones. */
 void sim__decide(const struct weir__part part[], int n, bool take, struct weir_verdict *v);
 /* What entering would come to. */
-enum sim__entry sim__look(struct sim_world *w, struct record *r, int64_t cost, int64_t patience_ns);
+enum sim__entry sim__peek_enter(struct sim_world *w, struct sim_record *r, int64_t cost,
+                                int64_t patience_ns);
 /* When leases that end make it possible though nobody leaves, since the start; INT64_MAX: never. */
-int64_t sim__lease_end(struct sim_world *w, struct record *r, int64_t cost);
+int64_t sim__lease_end(struct sim_world *w, struct sim_record *r, int64_t cost);
 /* Enters, or is refused. *held is what is to be left. */
-void sim__charge(struct sim_world *w, struct record *r, int64_t cost, int64_t patience_ns,
-                 struct held *held, struct weir_verdict *v);
+void sim__charge(struct sim_world *w, struct sim_record *r, int64_t cost, int64_t patience_ns,
+                 struct sim_ticket *held, struct weir_verdict *v);
 /* The answer to one who will not wait, or not any longer. Charges nothing. */
-void sim__turn_away(struct sim_world *w, struct record *r, int64_t cost, enum weir_reason reason,
-                    struct weir_verdict *v);
+void sim__refuse(struct sim_world *w, struct sim_record *r, int64_t cost, enum weir_reason reason,
+                 struct weir_verdict *v);
 
 bool sim__enter(struct sim_world *w, const struct sim_event *event, struct sim_outcome *out,
                 struct sim_error *error);
 bool sim__exit(struct sim_world *w, const struct sim_event *event, struct sim_outcome *out,
                struct sim_error *error);
 
-/* ---- world_queue.c -----------------------------------------------------------------------------
+/* ---- world_wait_list.c -------------------------------------------------------------------------
  */
 
 /* How many may wait in the limit, and how long at most; 0: nobody, or no term has a queue. */
-int64_t sim__queue_room(const struct edition *e, int64_t *max_wait_ns);
+int64_t sim__wait_list_room(const struct sim_revision *e, int64_t *max_wait_ns);
 /* The waiter joins the key's queue. False: out of memory. */
-bool sim__queue_join(struct sim_world *w, struct record *r, struct weir__slice key,
-                     const struct waiter *like);
+bool sim__wait_list_join(struct sim_world *w, struct sim_record *r, struct weir__slice key,
+                         const struct sim_waiter *like);
 /* Somebody may be able to enter: the key's queue is looked at when the world is next asked. */
-void sim__queue_wake(struct sim_world *w, struct queue *line);
-void sim__queue_wake_all(struct sim_world *w);
+void sim__wait_list_wake(struct sim_world *w, struct sim_wait_list *line);
+void sim__wait_list_wake_all(struct sim_world *w);
 /* The waiter does not want to wait any longer; the world tells when it is next asked. */
-void sim__queue_quit(struct sim_world *w, struct waiter *x);
-void sim__queues_free(struct sim_world *w);
+void sim__wait_list_leave(struct sim_world *w, struct sim_waiter *x);
+void sim__wait_lists_free(struct sim_world *w);
 
 #endif

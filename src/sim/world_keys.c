@@ -1,39 +1,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/random.h"
-#include "cli/world_inside.h"
-#include "policy/calendar.h"
+#include "limit/calendar.h"
+#include "sim/splitmix.h"
+#include "sim/world_internal.h"
 
 #define VERSIONS_KEPT 8
 
 /* ---- Limits ------------------------------------------------------------------------------------
  */
 
-static void edition_free(struct edition *e)
+static void sim_revision_free(struct sim_revision *e)
 {
     for (int i = 0; e && i < e->n; i++)
         weir__zone_free(e->zone[i]);
     free(e);
 }
 
-void sim__editions_free(struct sim_world *w)
+void sim__revisions_free(struct sim_world *w)
 {
-    while (w->edition) {
-        struct edition *older = w->edition->older;
+    while (w->revision) {
+        struct sim_revision *older = w->revision->older;
 
-        edition_free(w->edition);
-        w->edition = older;
+        sim_revision_free(w->revision);
+        w->revision = older;
     }
     while (w->layouts) {
-        struct layout *next = w->layouts->next;
+        struct sim_layout *next = w->layouts->next;
 
         free(w->layouts);
         w->layouts = next;
     }
 }
 
-int64_t sim__edge(const struct edition *e, int i, int64_t now_ns)
+int64_t sim__edge(const struct sim_revision *e, int i, int64_t now_ns)
 {
     const struct weir_term *t = &e->meter[i].term;
 
@@ -42,10 +42,10 @@ int64_t sim__edge(const struct edition *e, int i, int64_t now_ns)
     return weir__calendar_edge(t, e->zone[i], now_ns);
 }
 
-static bool init_term(struct sim_world *w, struct edition *e, int i, const struct weir_term *t,
-                      struct layout *layout, bool *starts_fresh)
+static bool init_term(struct sim_world *w, struct sim_revision *e, int i, const struct weir_term *t,
+                      struct sim_layout *layout, bool *starts_fresh)
 {
-    const struct edition *o = e->older;
+    const struct sim_revision *o = e->older;
     const int64_t now = sim__now(w);
 
     if (t->align == WEIR_ALIGN_CLOCK && weir__zone_load(&e->zone[i], t->tz) != 0)
@@ -66,7 +66,7 @@ static bool init_term(struct sim_world *w, struct edition *e, int i, const struc
     return true;
 }
 
-static bool same_layout(const struct layout *a, const struct layout *b)
+static bool same_layout(const struct sim_layout *a, const struct sim_layout *b)
 {
     if (a->n != b->n)
         return false;
@@ -77,9 +77,9 @@ static bool same_layout(const struct layout *a, const struct layout *b)
 }
 
 /* The newest layout, if it is the same; else a copy of this one joins them. */
-static const struct layout *keep_layout(struct sim_world *w, const struct layout *layout)
+static const struct sim_layout *keep_layout(struct sim_world *w, const struct sim_layout *layout)
 {
-    struct layout *kept;
+    struct sim_layout *kept;
 
     if (w->layouts && same_layout(w->layouts, layout))
         return w->layouts;
@@ -92,21 +92,21 @@ static const struct layout *keep_layout(struct sim_world *w, const struct layout
     return kept;
 }
 
-static void forget_oldest(struct edition *e)
+static void forget_oldest(struct sim_revision *e)
 {
     for (int i = 1; e && i < VERSIONS_KEPT; i++)
         e = e->older;
     if (!e || !e->older)
         return;
-    edition_free(e->older);
+    sim_revision_free(e->older);
     e->older = NULL;
     for (int i = 0; i < e->n; i++)
         e->meter[i].older = NULL;
 }
 
-static struct record *record_open(const struct layout *layout, uint64_t birth)
+static struct sim_record *record_open(const struct sim_layout *layout, uint64_t birth)
 {
-    struct record *r = calloc(1, sizeof *r + layout->bytes);
+    struct sim_record *r = calloc(1, sizeof *r + layout->bytes);
 
     if (r) {
         r->layout = layout;
@@ -116,10 +116,10 @@ static struct record *record_open(const struct layout *layout, uint64_t birth)
 }
 
 /* The record under another layout: terms that went on keep their state, new ones are zero. */
-static struct record *move_record(struct record *old, const struct layout *layout)
+static struct sim_record *move_record(struct sim_record *old, const struct sim_layout *layout)
 {
-    const struct layout *from = old->layout;
-    struct record *r = record_open(layout, old->birth);
+    const struct sim_layout *from = old->layout;
+    struct sim_record *r = record_open(layout, old->birth);
 
     for (int i = 0; r && i < layout->n && i < from->n; i++) {
         const size_t both = from->size[i] < layout->size[i] ? from->size[i] : layout->size[i];
@@ -134,17 +134,18 @@ static struct record *move_record(struct record *old, const struct layout *layou
     return r;
 }
 
-static struct record *shared_record(struct sim_world *w, const struct layout *layout)
+static struct sim_record *shared_record(struct sim_world *w, const struct sim_layout *layout)
 {
-    if (!w->everyone)
+    if (!w->common_record)
         return record_open(layout, 0);
-    return w->everyone->layout == layout ? w->everyone : move_record(w->everyone, layout);
+    return w->common_record->layout == layout ? w->common_record
+                                              : move_record(w->common_record, layout);
 }
 
 /* To set the limit that is in force changes nothing, as in an engine. */
-static bool is_in_force(const struct sim_world *w, const struct weir_limit *limit)
+static bool world_is_in_force(const struct sim_world *w, const struct weir_limit *limit)
 {
-    const struct edition *e = w->edition;
+    const struct sim_revision *e = w->revision;
 
     if (!e || e->n != limit->n)
         return false;
@@ -157,20 +158,20 @@ static bool is_in_force(const struct sim_world *w, const struct weir_limit *limi
 bool sim_world_limit(struct sim_world *w, const struct weir_limit *limit, bool *starts_fresh,
                      struct sim_error *error)
 {
-    struct record *nobody = NULL, *everyone;
-    struct layout layout = {0};
-    struct edition *e;
+    struct sim_record *nobody = NULL, *everyone;
+    struct sim_layout layout = {0};
+    struct sim_revision *e;
 
     *starts_fresh = false;
-    if (is_in_force(w, limit))
+    if (world_is_in_force(w, limit))
         return true;
     e = calloc(1, sizeof *e);
     if (!e)
         return sim_fail(error, "out of memory");
-    e->older = w->edition;
+    e->older = w->revision;
     for (int i = 0; i < limit->n; i++, e->n++) {
         if (!init_term(w, e, i, &limit->term[i], &layout, starts_fresh)) {
-            edition_free(e);
+            sim_revision_free(e);
             return sim_fail(error, "cannot read the time zone");
         }
     }
@@ -178,13 +179,13 @@ bool sim_world_limit(struct sim_world *w, const struct weir_limit *limit, bool *
     if (!e->layout || !(nobody = record_open(e->layout, 0)) ||
         !(everyone = shared_record(w, e->layout))) {
         free(nobody);
-        edition_free(e);
+        sim_revision_free(e);
         return sim_fail(error, "out of memory");
     }
-    free(w->nobody);
-    w->nobody = nobody;
-    w->everyone = everyone;
-    w->edition = e;
+    free(w->fresh_record);
+    w->fresh_record = nobody;
+    w->common_record = everyone;
+    w->revision = e;
     forget_oldest(e);
     return true;
 }
@@ -192,37 +193,38 @@ bool sim_world_limit(struct sim_world *w, const struct weir_limit *limit, bool *
 /* ---- Keys --------------------------------------------------------------------------------------
  */
 
-struct record *sim__record(struct sim_world *w, struct weir__slice *key, bool make)
+struct sim_record *sim__record(struct sim_world *w, struct weir__slice *key, bool make)
 {
     struct sim_name *n = make ? sim_names_make(&w->keys, *key) : sim_names_find(&w->keys, *key);
-    struct record *r = n ? n->value : NULL;
+    struct sim_record *r = n ? n->value : NULL;
 
     if (!n)
-        return make ? NULL : w->nobody;
+        return make ? NULL : w->fresh_record;
     *key = n->name;
     if (!r)
-        r = record_open(w->edition->layout, ++w->births);
-    else if (r->layout != w->edition->layout)
-        r = move_record(r, w->edition->layout);
+        r = record_open(w->revision->layout, ++w->births);
+    else if (r->layout != w->revision->layout)
+        r = move_record(r, w->revision->layout);
     if (r)
         n->value = r;
     return r;
 }
 
 /* `system` guards the whole process: it has one state, whatever the key. */
-struct weir__state *sim__state(struct sim_world *w, struct record *r, int i)
+struct weir__state *sim__state(struct sim_world *w, struct sim_record *r, int i)
 {
-    struct record *of = w->edition->meter[i].term.algorithm == WEIR_SYSTEM ? w->everyone : r;
+    struct sim_record *of =
+        w->revision->meter[i].term.algorithm == WEIR_SYSTEM ? w->common_record : r;
 
     return (struct weir__state *)(void *)(of->bytes + of->layout->at[i]);
 }
 
-int sim__parts(struct sim_world *w, struct record *r, int64_t cost, int64_t patience_ns,
+int sim__parts(struct sim_world *w, struct sim_record *r, int64_t cost, int64_t patience_ns,
                struct weir__part part[])
 {
-    const struct edition *e = w->edition;
+    const struct sim_revision *e = w->revision;
     const int64_t now = sim__now(w);
-    uint64_t random = w->dice * SIM_RANDOM_STEP;
+    uint64_t random = w->random * SIM_RANDOM_STEP;
     const uint64_t dice = sim_random(&random);
 
     for (int i = 0; i < e->n; i++) {
@@ -236,7 +238,7 @@ int sim__parts(struct sim_world *w, struct record *r, int64_t cost, int64_t pati
                     .now_ns = now,
                     .edge_ns = sim__edge(e, i, now),
                     .signals = &w->signals,
-                    .dice = dice},
+                    .random = dice},
         };
     }
     return e->n;

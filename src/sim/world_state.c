@@ -1,23 +1,23 @@
 /* How the guards of a key stand, in words. docs/reference/sim.md has the list: people read it, and
  * programs split it at its blanks. */
-#include "cli/world_inside.h"
+#include "sim/world_internal.h"
 
-static void word(struct weir__out *o, size_t start, const char *text)
+static void state_word(struct weir__out *o, size_t start, const char *text)
 {
     weir__out_text(o, o->len > start ? " " : "");
     weir__out_text(o, text);
 }
 
-static void number(struct weir__out *o, size_t start, const char *name, int64_t value)
+static void state_number(struct weir__out *o, size_t start, const char *name, int64_t value)
 {
     if (value < 0)
         return;
-    word(o, start, name);
+    state_word(o, start, name);
     weir__out_int(o, value);
 }
 
 /* /s, /m, /500ms */
-static void per(struct weir__out *o, int64_t period_ns)
+static void state_period(struct weir__out *o, int64_t period_ns)
 {
     static const char *const UNITS[] = {"h", "m", "s", "ms", "us"};
     int64_t ns;
@@ -37,30 +37,30 @@ void sim_state_print(struct weir__out *o, const struct weir_term *t, const struc
 {
     const size_t start = o->len;
 
-    if (t->algorithm == WEIR_BREAKER || v->stand != WEIR_CLOSED)
-        word(o, start, weir_stand_name(v->stand));
-    number(o, start, "limit=", v->limit);
-    number(o, start, "inflight=", v->in_flight);
+    if (t->algorithm == WEIR_BREAKER || v->state != WEIR_CLOSED)
+        state_word(o, start, weir_guard_state_name(v->state));
+    state_number(o, start, "limit=", v->limit);
+    state_number(o, start, "inflight=", v->in_flight);
     if (t->algorithm == WEIR_CONCURRENCY && t->queue > 0)
-        number(o, start, "waiting=", waiting);
-    number(o, start, "rate=", v->rate);
+        state_number(o, start, "waiting=", waiting);
+    state_number(o, start, "rate=", v->rate);
     if (v->rate >= 0)
-        per(o, t->period_ns);
+        state_period(o, t->period_ns);
     if (o->len == start) /* nothing to tell */
         weir__out_text(o, "-");
 }
 
-struct weir__slice sim__standing(struct sim_world *w, struct record *r)
+struct weir__slice sim__guard_states(struct sim_world *w, struct sim_record *r)
 {
     struct weir__out o = {w->state, sizeof w->state, 0};
-    const struct edition *e = w->edition;
+    const struct sim_revision *e = w->revision;
 
     for (int i = 0; i < e->n; i++) {
         struct weir_view view;
 
         if (!weir__meter_guards(&e->meter[i]))
             continue;
-        weir__view(&e->meter[i], sim__state(w, r, i), sim__now(w), &view);
+        weir__meter_view(&e->meter[i], sim__state(w, r, i), sim__now(w), &view);
         weir__out_text(&o, o.len > 0 ? " + " : "");
         sim_state_print(&o, &e->meter[i].term, &view, r->line ? r->line->length : 0);
     }

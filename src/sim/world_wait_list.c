@@ -15,11 +15,11 @@
  */
 #include <stdlib.h>
 
-#include "cli/world_inside.h"
+#include "sim/world_internal.h"
 
-enum { LOOK, DEADLINE }; /* on the agenda; at one time in this order */
+enum { AGENDA_WAKE, AGENDA_DEADLINE }; /* on the agenda; at one time in this order */
 
-int64_t sim__queue_room(const struct edition *e, int64_t *max_wait_ns)
+int64_t sim__wait_list_room(const struct sim_revision *e, int64_t *max_wait_ns)
 {
     int64_t room = INT64_MAX;
 
@@ -38,32 +38,33 @@ int64_t sim__queue_room(const struct edition *e, int64_t *max_wait_ns)
 /* ---- The queue itself --------------------------------------------------------------------------
  */
 
-static struct queue *line_of(struct sim_world *w, struct record *r, struct weir__slice key)
+static struct sim_wait_list *world_wait_list_of(struct sim_world *w, struct sim_record *r,
+                                                struct weir__slice key)
 {
-    struct queue *q = r->line ? r->line : calloc(1, sizeof *q);
+    struct sim_wait_list *q = r->line ? r->line : calloc(1, sizeof *q);
 
     if (q && !r->line) {
         q->key = key;
-        q->look_ns = INT64_MAX;
+        q->wake_ns = INT64_MAX;
         q->next = w->queues;
         r->line = w->queues = q;
     }
     return q;
 }
 
-bool sim__queue_join(struct sim_world *w, struct record *r, struct weir__slice key,
-                     const struct waiter *like)
+bool sim__wait_list_join(struct sim_world *w, struct sim_record *r, struct weir__slice key,
+                         const struct sim_waiter *like)
 {
-    struct queue *q = line_of(w, r, key);
-    struct waiter *x = q ? malloc(sizeof *x) : NULL;
+    struct sim_wait_list *q = world_wait_list_of(w, r, key);
+    struct sim_waiter *x = q ? malloc(sizeof *x) : NULL;
 
     if (!x)
         return false;
     *x = *like;
     x->noted = x->deadline_ns <= WEIR__NOW_MAX - w->start_ns;
-    if (x->noted &&
-        !agenda_add(&w->agenda,
-                    (struct agenda_item){.time_ns = x->deadline_ns, .kind = DEADLINE, .what = x})) {
+    if (x->noted && !agenda_add(&w->agenda, (struct agenda_item){.time_ns = x->deadline_ns,
+                                                                 .kind = AGENDA_DEADLINE,
+                                                                 .what = x})) {
         free(x);
         return false;
     }
@@ -76,25 +77,25 @@ bool sim__queue_join(struct sim_world *w, struct record *r, struct weir__slice k
     q->length++;
     w->waiting++;
     if (x->name)
-        ((struct held *)x->name->value)->waiter = x;
+        ((struct sim_ticket *)x->name->value)->waiter = x;
     if (q->length == 1)
-        sim__queue_wake(w, q); /* to learn when a lease may end */
+        sim__wait_list_wake(w, q); /* to learn when a lease may end */
     return true;
 }
 
-static void leave_line(struct sim_world *w, struct waiter *x)
+static void world_wait_list_remove(struct sim_world *w, struct sim_waiter *x)
 {
-    struct queue *q = x->line;
+    struct sim_wait_list *q = x->line;
 
     *(x->before ? &x->before->next : &q->first) = x->next;
     *(x->next ? &x->next->before : &q->last) = x->before;
     x->waits = false;
     q->length--;
     w->waiting--;
-    sim__queue_wake(w, q); /* whoever is first now may ask for less */
+    sim__wait_list_wake(w, q); /* whoever is first now may ask for less */
 }
 
-void sim__queue_wake(struct sim_world *w, struct queue *q)
+void sim__wait_list_wake(struct sim_world *w, struct sim_wait_list *q)
 {
     if (!q || q->ready || q->length == 0)
         return;
@@ -104,47 +105,47 @@ void sim__queue_wake(struct sim_world *w, struct queue *q)
     w->ready_last = q;
 }
 
-void sim__queue_wake_all(struct sim_world *w)
+void sim__wait_list_wake_all(struct sim_world *w)
 {
-    for (struct queue *q = w->queues; q; q = q->next)
-        sim__queue_wake(w, q);
+    for (struct sim_wait_list *q = w->queues; q; q = q->next)
+        sim__wait_list_wake(w, q);
 }
 
-void sim__queue_quit(struct sim_world *w, struct waiter *x)
+void sim__wait_list_leave(struct sim_world *w, struct sim_waiter *x)
 {
-    leave_line(w, x);
+    world_wait_list_remove(w, x);
     x->next = w->gave_up;
     w->gave_up = x;
 }
 
 /* Once it is told; the agenda may still have it. */
-static void let_go(struct waiter *x)
+static void world_waiter_free(struct sim_waiter *x)
 {
     if (!x->noted)
         free(x);
 }
 
-void sim__queues_free(struct sim_world *w)
+void sim__wait_lists_free(struct sim_world *w)
 {
-    for (struct waiter *x = w->gave_up, *next; x; x = next) {
+    for (struct sim_waiter *x = w->gave_up, *next; x; x = next) {
         next = x->next;
-        let_go(x);
+        world_waiter_free(x);
     }
     for (const struct agenda_item *i; (i = agenda_first(&w->agenda));
          agenda_drop_first(&w->agenda)) {
-        struct waiter *x = i->kind == DEADLINE ? i->what : NULL;
+        struct sim_waiter *x = i->kind == AGENDA_DEADLINE ? i->what : NULL;
 
         if (x)
             x->noted = false;
         if (x && !x->waits)
-            let_go(x);
+            world_waiter_free(x);
     }
     agenda_free(&w->agenda);
-    for (struct queue *q = w->queues, *next; q; q = next) {
+    for (struct sim_wait_list *q = w->queues, *next; q; q = next) {
         next = q->next;
-        for (struct waiter *x = q->first, *after; x; x = after) {
+        for (struct sim_waiter *x = q->first, *after; x; x = after) {
             after = x->next;
-            let_go(x);
+            world_waiter_free(x);
         }
         free(q);
     }
@@ -154,8 +155,8 @@ void sim__queues_free(struct sim_world *w)
  */
 
 /* Fills the outcome of a waiter that has left its queue, and lets it go. */
-static void tell(struct sim_world *w, struct waiter *x, struct record *r,
-                 const struct weir_verdict *v, struct sim_outcome *out)
+static void world_fill_outcome(struct sim_world *w, struct sim_waiter *x, struct sim_record *r,
+                               const struct weir_verdict *v, struct sim_outcome *out)
 {
     *out = (struct sim_outcome){.verb = SIM_ENTER,
                                 .time_ns = w->time_ns,
@@ -163,43 +164,45 @@ static void tell(struct sim_world *w, struct waiter *x, struct record *r,
                                 .id = x->name ? x->name->name : (struct weir__slice){"", 0},
                                 .cost = x->cost,
                                 .has_verdict = true,
-                                .state = sim__standing(w, r),
+                                .state = sim__guard_states(w, r),
                                 .verdict = *v};
-    let_go(x);
+    world_waiter_free(x);
 }
 
 /* The record of a key that somebody waits at: it is there, and a change of layout has moved it. */
-static struct record *record_of(struct sim_world *w, const struct queue *q)
+static struct sim_record *world_waiting_record(struct sim_world *w, const struct sim_wait_list *q)
 {
     struct weir__slice key = q->key;
-    struct record *r = sim__record(w, &key, false);
+    struct sim_record *r = sim__record(w, &key, false);
 
-    return r ? r : w->nobody; /* out of memory */
+    return r ? r : w->fresh_record; /* out of memory */
 }
 
-static void tell_refused(struct sim_world *w, struct waiter *x, struct sim_outcome *out)
+static void world_refuse_waiter(struct sim_world *w, struct sim_waiter *x, struct sim_outcome *out)
 {
-    struct record *r = record_of(w, x->line);
+    struct sim_record *r = world_waiting_record(w, x->line);
     struct weir_verdict v;
 
-    sim__turn_away(w, r, x->cost, WEIR_LIMITED, &v);
+    sim__refuse(w, r, x->cost, WEIR_LIMITED, &v);
     if (x->name)
-        *(struct held *)x->name->value = (struct held){.kind = HELD_ENTERED, .key = x->line->key};
-    tell(w, x, r, &v, out);
+        *(struct sim_ticket *)x->name->value =
+            (struct sim_ticket){.kind = SIM_TICKET_ENTERED, .key = x->line->key};
+    world_fill_outcome(w, x, r, &v, out);
 }
 
 /* To look again at a queue whose first cannot enter yet, when a lease ends. */
-static void look_later(struct sim_world *w, struct queue *q, int64_t at_ns)
+static void world_wake_later(struct sim_world *w, struct sim_wait_list *q, int64_t at_ns)
 {
-    if (at_ns >= q->look_ns || at_ns > WEIR__NOW_MAX - w->start_ns)
+    if (at_ns >= q->wake_ns || at_ns > WEIR__NOW_MAX - w->start_ns)
         return;
     /* Once more at the same time would be for ever: the clock may have stepped back. */
     at_ns = weir__max(at_ns, w->time_ns + 1);
-    if (agenda_add(&w->agenda, (struct agenda_item){.time_ns = at_ns, .kind = LOOK, .what = q}))
-        q->look_ns = at_ns;
+    if (agenda_add(&w->agenda,
+                   (struct agenda_item){.time_ns = at_ns, .kind = AGENDA_WAKE, .what = q}))
+        q->wake_ns = at_ns;
 }
 
-static int64_t patience_left(const struct sim_world *w, const struct waiter *x)
+static int64_t world_patience_left(const struct sim_world *w, const struct sim_waiter *x)
 {
     if (x->patience_ns == WEIR_WAIT_DEFAULT || x->patience_ns == WEIR_FOREVER)
         return x->patience_ns;
@@ -207,70 +210,70 @@ static int64_t patience_left(const struct sim_world *w, const struct waiter *x)
 }
 
 /* Looks at the first of those that are to be looked at. True: its first is decided. */
-static bool serve(struct sim_world *w, struct queue *q, struct sim_outcome *out)
+static bool world_serve(struct sim_world *w, struct sim_wait_list *q, struct sim_outcome *out)
 {
-    struct waiter *x = q->first;
-    struct record *r = record_of(w, q);
-    struct held scratch, *held = x && x->name ? x->name->value : &scratch;
+    struct sim_waiter *x = q->first;
+    struct sim_record *r = world_waiting_record(w, q);
+    struct sim_ticket scratch, *held = x && x->name ? x->name->value : &scratch;
     struct weir_verdict v;
 
     q->ready = false;
     w->ready = q->behind;
     if (!x)
         return false;
-    if (sim__look(w, r, x->cost, patience_left(w, x)) == SIM__FULL) {
-        look_later(w, q, sim__lease_end(w, r, x->cost));
+    if (sim__peek_enter(w, r, x->cost, world_patience_left(w, x)) == SIM__FULL) {
+        world_wake_later(w, q, sim__lease_end(w, r, x->cost));
         return false;
     }
-    leave_line(w, x);
-    sim__charge(w, r, x->cost, patience_left(w, x), held, &v);
+    world_wait_list_remove(w, x);
+    sim__charge(w, r, x->cost, world_patience_left(w, x), held, &v);
     held->key = q->key;
-    tell(w, x, r, &v, out);
+    world_fill_outcome(w, x, r, &v, out);
     return true;
 }
 
 /* The first of the agenda happens. True: a waiter is decided. */
-static bool happen(struct sim_world *w, struct sim_outcome *out)
+static bool world_run_next(struct sim_world *w, struct sim_outcome *out)
 {
     const struct agenda_item item = *agenda_first(&w->agenda);
-    struct waiter *x = item.what;
-    struct queue *q = item.what;
+    struct sim_waiter *x = item.what;
+    struct sim_wait_list *q = item.what;
 
     agenda_drop_first(&w->agenda);
-    if (item.kind == LOOK) {
+    if (item.kind == AGENDA_WAKE) {
         w->time_ns = item.time_ns;
-        if (q->look_ns == item.time_ns)
-            q->look_ns = INT64_MAX;
-        sim__queue_wake(w, q);
+        if (q->wake_ns == item.time_ns)
+            q->wake_ns = INT64_MAX;
+        sim__wait_list_wake(w, q);
         return false;
     }
     x->noted = false;
     if (!x->waits) {
-        let_go(x);
+        world_waiter_free(x);
         return false;
     }
     w->time_ns = item.time_ns;
-    leave_line(w, x);
-    tell_refused(w, x, out);
+    world_wait_list_remove(w, x);
+    world_refuse_waiter(w, x, out);
     return true;
 }
 
-static bool is_due(const struct agenda_item *i, int64_t until_ns)
+static bool world_is_due(const struct agenda_item *i, int64_t until_ns)
 {
-    return i && (i->time_ns < until_ns || (i->time_ns == until_ns && i->kind == LOOK));
+    return i && (i->time_ns < until_ns || (i->time_ns == until_ns && i->kind == AGENDA_WAKE));
 }
 
 bool sim_world_decided(struct sim_world *w, int64_t until_ns, struct sim_outcome *out)
 {
-    while (w->gave_up || w->ready || is_due(agenda_first(&w->agenda), until_ns)) {
-        struct waiter *x = w->gave_up;
+    while (w->gave_up || w->ready || world_is_due(agenda_first(&w->agenda), until_ns)) {
+        struct sim_waiter *x = w->gave_up;
 
         if (x) {
             w->gave_up = x->next;
-            tell_refused(w, x, out);
+            world_refuse_waiter(w, x, out);
             return true;
         }
-        if (w->ready ? serve(w, w->ready, out) : happen(w, out))
+        if (w->ready ? world_serve(w, w->ready, out) : world_run_next(w, out))
             return true;
     }
     return false;

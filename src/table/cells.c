@@ -16,7 +16,7 @@ static uint64_t least_cells(uint64_t state_bytes)
     return state_bytes <= LARGE_STATE ? WEIR__CELLS_LEAST : LEAST_LARGE;
 }
 
-static uint64_t bytes_of(uint64_t cells, uint64_t state_bytes)
+static uint64_t cells_bytes_of(uint64_t cells, uint64_t state_bytes)
 {
     const uint64_t bytes = sizeof(struct weir__cells_head) + cells * state_bytes;
 
@@ -33,20 +33,20 @@ uint64_t weir__cells_count(const struct weir__table *t, uint64_t keys)
 
 uint64_t weir__cells_bytes(const struct weir__table *t, uint64_t cells)
 {
-    return bytes_of(cells, t->state_bytes);
+    return cells_bytes_of(cells, t->state_bytes);
 }
 
 /* The n-th limit gets an n-th of what the first gets: twice the first's is enough for four. The least for
  * every limit after those is beside it, as long as it is little or a quarter of the places' own bytes. */
 uint64_t weir__cells_room(uint64_t places, uint64_t state_bytes, uint64_t limits)
 {
-    const uint64_t least = limits * bytes_of(least_cells(state_bytes), state_bytes);
+    const uint64_t least = limits * cells_bytes_of(least_cells(state_bytes), state_bytes);
     const uint64_t quarter = places * state_bytes / 4;
     const uint64_t most = quarter > LITTLE_ROOM ? quarter : LITTLE_ROOM;
 
     if (limits == 0)
         return 0;
-    return bytes_of(2 * places / WEIR__CELLS_PART, state_bytes) +
+    return cells_bytes_of(2 * places / WEIR__CELLS_PART, state_bytes) +
            (least < most ? least : most) / WEIR__TABLE_LINE * WEIR__TABLE_LINE;
 }
 
@@ -60,7 +60,7 @@ bool weir__cells_at(struct weir__cells *c, struct weir__table *t, uint64_t at, u
 }
 
 /* Whoever decided by these cells for another limit has let go of them once each lock was free. */
-static int wait_for_readers(struct weir__table *t, struct weir__seat *s)
+static int cells_wait_for_users(struct weir__table *t, struct weir__owner *s)
 {
     for (int i = 0; i < WEIR__CELL_LOCKS; i++) {
         int error;
@@ -87,15 +87,15 @@ static uint64_t ever_used(const struct weir__cells *c, uint64_t bytes)
     return used <= at ? 0 : used - at < bytes ? used - at : bytes;
 }
 
-int weir__cells_reset(const struct weir__cells *c, struct weir__seat *s)
+int weir__cells_reset(const struct weir__cells *c, struct weir__owner *s)
 {
     uint64_t *words = (uint64_t *)(void *)c->head;
-    const int error = wait_for_readers(c->table, s);
+    const int error = cells_wait_for_users(c->table, s);
     uint64_t used;
 
     if (error)
         return error;
-    used = ever_used(c, bytes_of(c->n, c->table->state_bytes));
+    used = ever_used(c, cells_bytes_of(c->n, c->table->state_bytes));
     for (uint64_t i = 0; i < used / sizeof *words; i++)
         if (words[i] != 0)
             words[i] = 0;
@@ -140,7 +140,7 @@ void weir__cells_prefetch(const struct weir__cells *c, uint64_t fingerprint)
 
 /* ---- Locks ------------------------------------------------------------------------------------- */
 
-static struct weir__lock *lock_of(struct weir__table *t, const struct weir__state *cell)
+static struct weir__lock *cell_lock_of(struct weir__table *t, const struct weir__state *cell)
 {
     const uint64_t at = (uint64_t)((const char *)cell - (const char *)t) / 8;
 
@@ -152,7 +152,7 @@ struct weir__lock *weir__table_cell_lock_at(struct weir__table *t, uint64_t at)
     if (at % 8 != 0 || at < t->cells_at || t->state_bytes > t->cells_bytes ||
         at - t->cells_at > t->cells_bytes - t->state_bytes)
         return NULL;
-    return lock_of(t, (const struct weir__state *)(const void *)((const char *)t + at));
+    return cell_lock_of(t, (const struct weir__state *)(const void *)((const char *)t + at));
 }
 
 struct weir__cell_pair weir__cells_pair(const struct weir__cells *c, uint64_t fingerprint)
@@ -163,7 +163,7 @@ struct weir__cell_pair weir__cells_pair(const struct weir__cells *c, uint64_t fi
     weir__cells_of(c, fingerprint, number);
     for (int i = 0; i < 2; i++) {
         p.cell[i] = cell_at(c, number[i]);
-        p.lock[i] = lock_of(c->table, p.cell[i]);
+        p.lock[i] = cell_lock_of(c->table, p.cell[i]);
     }
     return p;
 }
@@ -171,12 +171,12 @@ struct weir__cell_pair weir__cells_pair(const struct weir__cells *c, uint64_t fi
 struct weir__cell_pair weir__cells_one(const struct weir__cells *c, uint64_t number)
 {
     struct weir__state *cell = cell_at(c, number);
-    struct weir__lock *lock = lock_of(c->table, cell);
+    struct weir__lock *lock = cell_lock_of(c->table, cell);
 
     return (struct weir__cell_pair){c, {cell, cell}, {lock, lock}};
 }
 
-static bool holds(const struct weir__cell_locks *held, const struct weir__lock *l)
+static bool cells_holds(const struct weir__cell_locks *held, const struct weir__lock *l)
 {
     for (int i = 0; i < held->n; i++)
         if (held->lock[i] == l)
@@ -188,7 +188,7 @@ static void insert_in_order(struct weir__cell_locks *held, struct weir__lock *l)
 {
     int i = held->n;
 
-    if (holds(held, l))
+    if (cells_holds(held, l))
         return;
     for (; i > 0 && (uintptr_t)held->lock[i - 1] > (uintptr_t)l; i--)
         held->lock[i] = held->lock[i - 1];
@@ -216,8 +216,8 @@ int weir__cells_lock(struct weir__cell_locks *held, const struct weir__cell_pair
     for (int i = 0; i < held->n; i++) {
         int error;
 
-        weir__journal_intend(held->seat, held->first + i, held->lock[i]);
-        error = weir__lock_take(held->lock[i], held->seat);
+        weir__journal_intend(held->owner, held->first + i, held->lock[i]);
+        error = weir__lock_take(held->lock[i], held->owner);
         if (error) {
             held->n = i;
             weir__cells_unlock(held);
@@ -227,12 +227,12 @@ int weir__cells_lock(struct weir__cell_locks *held, const struct weir__cell_pair
     return 0;
 }
 
-static bool try_lock(struct weir__cell_locks *held, struct weir__lock *l)
+static bool cells_try_lock(struct weir__cell_locks *held, struct weir__lock *l)
 {
-    if (holds(held, l))
+    if (cells_holds(held, l))
         return true;
-    weir__journal_intend(held->seat, held->first + held->n, l);
-    if (!weir__lock_try(l, held->seat))
+    weir__journal_intend(held->owner, held->first + held->n, l);
+    if (!weir__lock_try(l, held->owner))
         return false;
     held->lock[held->n++] = l;
     return true;
@@ -242,7 +242,7 @@ bool weir__cells_try(struct weir__cell_locks *held, const struct weir__cell_pair
 {
     const int before = held->n;
 
-    if (try_lock(held, pair->lock[0]) && try_lock(held, pair->lock[1]))
+    if (cells_try_lock(held, pair->lock[0]) && cells_try_lock(held, pair->lock[1]))
         return true;
     weir__cells_unlock_to(held, before);
     return false;
@@ -250,14 +250,14 @@ bool weir__cells_try(struct weir__cell_locks *held, const struct weir__cell_pair
 
 /* ---- Changing ---------------------------------------------------------------------------------- */
 
-void weir__cell_note(const struct weir__cell_pair *p, int i, const struct weir__seat *s)
+void weir__cell_note(const struct weir__cell_pair *p, int i, const struct weir__owner *s)
 {
     if (s->journal)
         weir__journal_note(s, NULL, p->cell[i], p->cells->table->state_bytes,
                            weir__table_saved(p->cells->table, s));
 }
 
-static void raise_to(_Atomic int64_t *at, int64_t to)
+static void cells_raise_to(_Atomic int64_t *at, int64_t to)
 {
     int64_t now = atomic_load_explicit(at, memory_order_relaxed);
 
@@ -268,5 +268,5 @@ static void raise_to(_Atomic int64_t *at, int64_t to)
 
 void weir__cells_touched(const struct weir__cells *c, int64_t until_ns)
 {
-    raise_to(&c->head->until_ns, until_ns);
+    cells_raise_to(&c->head->until_ns, until_ns);
 }

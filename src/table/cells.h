@@ -66,7 +66,7 @@ uint64_t weir__cells_room(uint64_t places, uint64_t state_bytes, uint64_t limits
 bool weir__cells_at(struct weir__cells *c, struct weir__table *t, uint64_t at, uint64_t cells);
 /* Makes them all as good as new. Nobody has them any more but stale readers, see (2). 0, or the error of the
  * seat's patience. */
-int weir__cells_reset(const struct weir__cells *c, struct weir__seat *s);
+int weir__cells_reset(const struct weir__cells *c, struct weir__owner *s);
 
 static inline bool weir__cells_alive(const struct weir__cells *c, int64_t now_ns)
 {
@@ -81,7 +81,7 @@ void weir__cells_prefetch(const struct weir__cells *c, uint64_t fingerprint);
 
 /* The locks of the cells that one decision holds, for the journal and so that none is taken twice. */
 struct weir__cell_locks {
-    struct weir__seat *seat;
+    struct weir__owner *owner;
     int first; /* where they begin in the journal's list of locks */
     int n;
     struct weir__lock *lock[4 * WEIR_TERMS_MAX];
@@ -101,7 +101,7 @@ struct weir__cell_pair weir__cells_pair(const struct weir__cells *c, uint64_t fi
 struct weir__cell_pair weir__cells_one(const struct weir__cells *c, uint64_t number);
 
 /* The cell is about to be changed. */
-void weir__cell_note(const struct weir__cell_pair *p, int i, const struct weir__seat *s);
+void weir__cell_note(const struct weir__cell_pair *p, int i, const struct weir__owner *s);
 /* A cell was changed, and is alive until then. */
 void weir__cells_touched(const struct weir__cells *c, int64_t until_ns);
 

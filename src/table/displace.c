@@ -2,7 +2,7 @@
  *
  * A newcomer whose two buckets are full of live keys need not evict one: each of those keys has another
  * bucket, and can go there if it has room, or if room can be made there in the same way. Two such
- * steps are enough: up to a load of 80% one key in 100,000 finds no place (tests/engine/bounded.c).
+ * steps are enough: up to a load of 80% one key in 100,000 finds no place (tests/engine/eviction.c).
  *
  * Invariants:
  *   (1) Who displaces holds the buckets of a newcomer, and only tries the locks of others.
@@ -22,10 +22,10 @@
 
 /* Tries to lock the other bucket of a key; NULL if it is the same one, taken, or no longer the key's.
  */
-static struct weir__bucket *try_other(struct weir__table *t, const struct weir__bucket *at,
-                                      uint64_t fingerprint)
+static struct weir__bucket *displace_try_other(struct weir__table *t, const struct weir__bucket *at,
+                                               uint64_t fingerprint)
 {
-    struct weir__hold h;
+    struct weir__access h;
     struct weir__bucket *other;
 
     if (fingerprint == 0 || weir__table_candidates(t, fingerprint, &h) < 2)
@@ -33,30 +33,30 @@ static struct weir__bucket *try_other(struct weir__table *t, const struct weir__
     if (h.bucket[0] != at && h.bucket[1] != at)
         return NULL; /* a child of fork has it so; see grow.c */
     other = h.bucket[0] == at ? h.bucket[1] : h.bucket[0];
-    if (!weir__lock_try(&other->lock, &weir__seat_private))
+    if (!weir__lock_try(&other->lock, &weir__owner_private))
         return NULL;
-    if (weir__table_still(t, fingerprint, &h))
+    if (weir__table_is_current(t, fingerprint, &h))
         return other;
     weir__lock_drop(&other->lock);
     return NULL;
 }
 
 /* Whether a place of the bucket can be made free; if `moves`, it is. */
-static bool make_room(struct weir__table *t, struct weir__bucket *b, int64_t now_ns,
-                      struct weir__spared spared, int deeper, bool moves)
+static bool displace_make_room(struct weir__table *t, struct weir__bucket *b, int64_t now_ns,
+                               struct weir__spared spared, int deeper, bool moves)
 {
     for (uint64_t i = 0; i < t->places; i++) {
         const uint64_t fingerprint = weir__bucket_get(b, i);
         struct weir__bucket *other =
             weir__is_spared(spared, fingerprint) || weir__is_promised(spared, b, i)
                 ? NULL
-                : try_other(t, b, fingerprint);
+                : displace_try_other(t, b, fingerprint);
         bool has_room;
 
         if (!other)
             continue;
         has_room = weir__free_place(t, other, now_ns) < t->places ||
-                   (deeper > 0 && make_room(t, other, now_ns, spared, deeper - 1, moves));
+                   (deeper > 0 && displace_make_room(t, other, now_ns, spared, deeper - 1, moves));
         if (has_room && moves)
             weir__entry_move(t, b, i, other, weir__free_place(t, other, now_ns));
         weir__lock_drop(&other->lock);
@@ -69,7 +69,7 @@ static bool make_room(struct weir__table *t, struct weir__bucket *b, int64_t now
 bool weir__bucket_make_room(struct weir__table *t, struct weir__bucket *b, int64_t now_ns,
                             struct weir__spared spared, int deeper)
 {
-    return make_room(t, b, now_ns, spared, deeper, true);
+    return displace_make_room(t, b, now_ns, spared, deeper, true);
 }
 
 bool weir__table_can_move(const struct weir__table *t)
@@ -78,24 +78,24 @@ bool weir__table_can_move(const struct weir__table *t)
                           atomic_load_explicit(&t->in_vain, memory_order_relaxed) < IN_VAIN_MOST);
 }
 
-static bool make_room_in_either(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
-                                struct weir__spared spared, bool moves)
+static bool displace_make_room_in_either(struct weir__table *t, const struct weir__access *h,
+                                         int64_t now_ns, struct weir__spared spared, bool moves)
 {
     for (int deeper = 0; deeper < 2; deeper++)
         for (int i = 0; i < 2 && h->bucket[i]; i++)
-            if (make_room(t, h->bucket[i], now_ns, spared, deeper, moves))
+            if (displace_make_room(t, h->bucket[i], now_ns, spared, deeper, moves))
                 return true;
     return false;
 }
 
-bool weir__table_can_displace(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
+bool weir__table_can_displace(struct weir__table *t, const struct weir__access *h, int64_t now_ns,
                               struct weir__spared spared)
 {
-    return !t->shared && !make_room_in_either(t, h, EMPTY_ONLY, spared, true) &&
-           make_room_in_either(t, h, now_ns, spared, false);
+    return !t->shared && !displace_make_room_in_either(t, h, EMPTY_ONLY, spared, true) &&
+           displace_make_room_in_either(t, h, now_ns, spared, false);
 }
 
-bool weir__table_displace(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
+bool weir__table_displace(struct weir__table *t, const struct weir__access *h, int64_t now_ns,
                           struct weir__spared spared, bool now_and_then)
 {
     if (t->shared)
@@ -104,7 +104,7 @@ bool weir__table_displace(struct weir__table *t, const struct weir__hold *h, int
         atomic_fetch_add_explicit(&t->in_vain, 1, memory_order_relaxed) % NOW_AND_THEN != 0 &&
         !weir__table_can_move(t))
         return false;
-    if (!make_room_in_either(t, h, now_ns, spared, true))
+    if (!displace_make_room_in_either(t, h, now_ns, spared, true))
         return false;
     atomic_store_explicit(&t->in_vain, 0, memory_order_relaxed);
     return true;

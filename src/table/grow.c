@@ -47,7 +47,7 @@ struct growth {
     int64_t now_ns;
 };
 
-static bool is_due(const struct weir__table *t, struct weir__map m)
+static bool grow_is_due(const struct weir__table *t, struct weir__bucket_map m)
 {
     const uint64_t used = atomic_load_explicit(&t->used, memory_order_relaxed);
     const uint64_t percent = m.old < SMALL ? DUE_PERCENT_SMALL : DUE_PERCENT;
@@ -55,7 +55,7 @@ static bool is_due(const struct weir__table *t, struct weir__map m)
     return m.new > m.old && (m.sweep < m.old || used * 100 > m.old * t->places * percent);
 }
 
-static void say_moved(struct weir__table *t, uint64_t sweep)
+static void grow_publish_moved(struct weir__table *t, uint64_t sweep)
 {
     const uint64_t growth = atomic_load_explicit(&t->growth, memory_order_relaxed);
     uint64_t step = growth >> WEIR__SWEEP_BITS;
@@ -66,7 +66,7 @@ static void say_moved(struct weir__table *t, uint64_t sweep)
 }
 
 /* The new number of a key in the i-th bucket: by its first hash if that is why it is there. */
-static uint64_t new_number(struct weir__map m, uint64_t fingerprint, uint64_t i)
+static uint64_t grow_new_number(struct weir__bucket_map m, uint64_t fingerprint, uint64_t i)
 {
     const uint64_t first = weir__first_hash(fingerprint);
 
@@ -79,7 +79,7 @@ struct targets {
     uint64_t from; /* the number of the first */
 };
 
-static struct targets lock_targets(struct weir__table *t, struct weir__map m, uint64_t i)
+static struct targets lock_targets(struct weir__table *t, struct weir__bucket_map m, uint64_t i)
 {
     struct targets to = {.from = i * m.new / m.old};
 
@@ -88,7 +88,7 @@ static struct targets lock_targets(struct weir__table *t, struct weir__map m, ui
             continue;
         to.bucket[k] = weir__bucket_at(t, to.from + k);
         if (to.from + k > i)
-            (void)weir__lock_take(&to.bucket[k]->lock, &weir__seat_private);
+            (void)weir__lock_take(&to.bucket[k]->lock, &weir__owner_private);
     }
     return to;
 }
@@ -100,17 +100,17 @@ static void unlock_targets(const struct targets *to, uint64_t i)
             weir__lock_drop(&to->bucket[k]->lock);
 }
 
-static void drop(struct weir__table *t, struct weir__bucket *b, uint64_t place)
+static void grow_drop(struct weir__table *t, struct weir__bucket *b, uint64_t place)
 {
     weir__bucket_put(b, place, 0);
     atomic_fetch_sub_explicit(&t->used, 1, memory_order_relaxed);
 }
 
-static void drop_fresh(struct weir__table *t, struct weir__bucket *b, int64_t now_ns)
+static void grow_drop_fresh(struct weir__table *t, struct weir__bucket *b, int64_t now_ns)
 {
     for (uint64_t place = 0; place < t->places; place++)
         if (weir__bucket_get(b, place) != 0 && weir__place_free_from(t, b, place) <= now_ns)
-            drop(t, b, place);
+            grow_drop(t, b, place);
 }
 
 static uint64_t count_free(const struct weir__table *t, const struct weir__bucket *b,
@@ -124,8 +124,8 @@ static uint64_t count_free(const struct weir__table *t, const struct weir__bucke
 }
 
 /* Whether `to` has, or is given, `wanted` free places. */
-static bool has_room(struct weir__table *t, struct weir__bucket *to, uint64_t wanted,
-                     int64_t now_ns)
+static bool grow_has_room(struct weir__table *t, struct weir__bucket *to, uint64_t wanted,
+                          int64_t now_ns)
 {
     const struct weir__spared none = {0};
     uint64_t free = count_free(t, to, now_ns);
@@ -136,29 +136,30 @@ static bool has_room(struct weir__table *t, struct weir__bucket *to, uint64_t wa
     return free >= wanted;
 }
 
-static bool all_have_room(struct weir__table *t, struct weir__map m, uint64_t i,
-                          const struct weir__bucket *b, const struct targets *to, int64_t now_ns)
+static bool grow_all_have_room(struct weir__table *t, struct weir__bucket_map m, uint64_t i,
+                               const struct weir__bucket *b, const struct targets *to,
+                               int64_t now_ns)
 {
     for (uint64_t k = 0; k < TARGETS; k++) {
         uint64_t wanted = 0;
 
         for (uint64_t place = 0; place < t->places; place++)
             wanted += weir__bucket_get(b, place) != 0 &&
-                      new_number(m, weir__bucket_get(b, place), i) == to->from + k;
-        if (to->from + k != i && wanted > 0 && !has_room(t, to->bucket[k], wanted, now_ns))
+                      grow_new_number(m, weir__bucket_get(b, place), i) == to->from + k;
+        if (to->from + k != i && wanted > 0 && !grow_has_room(t, to->bucket[k], wanted, now_ns))
             return false;
     }
     return true;
 }
 
 /* Room for all keys of the bucket where they go; if need be by sending some to their other bucket. */
-static bool make_ready(struct weir__table *t, struct weir__map m, uint64_t i,
-                       struct weir__bucket *b, const struct targets *to, int64_t now_ns)
+static bool grow_make_ready(struct weir__table *t, struct weir__bucket_map m, uint64_t i,
+                            struct weir__bucket *b, const struct targets *to, int64_t now_ns)
 {
     const struct weir__spared none = {0};
     int deeper = 0;
 
-    while (!all_have_room(t, m, i, b, to, now_ns)) {
+    while (!grow_all_have_room(t, m, i, b, to, now_ns)) {
         while (deeper < DEEPEST && !weir__bucket_make_room(t, b, now_ns, none, deeper))
             deeper++;
         if (deeper == DEEPEST)
@@ -167,7 +168,7 @@ static bool make_ready(struct weir__table *t, struct weir__map m, uint64_t i,
     return true;
 }
 
-static bool keep(const struct growth *g, struct weir__bucket *b, uint64_t place)
+static bool grow_keep(const struct growth *g, struct weir__bucket *b, uint64_t place)
 {
     struct weir__table *t = g->table;
 
@@ -175,55 +176,56 @@ static bool keep(const struct growth *g, struct weir__bucket *b, uint64_t place)
                          g->now_ns))
         return false;
     atomic_fetch_add_explicit(&t->evicted, 1, memory_order_relaxed);
-    drop(t, b, place);
+    grow_drop(t, b, place);
     return true;
 }
 
 /* Takes the keys out of a bucket that do not belong there, see (5): nobody finds them any more, and no other
  * bucket can have them. */
-static void drop_strays(const struct growth *g, struct weir__map m, uint64_t number,
-                        struct weir__bucket *b)
+static void grow_drop_strays(const struct growth *g, struct weir__bucket_map m, uint64_t number,
+                             struct weir__bucket *b)
 {
     for (uint64_t place = 0; place < g->table->places; place++) {
         const uint64_t fingerprint = weir__bucket_get(b, place);
 
-        if (fingerprint != 0 && weir__number_of(m, weir__first_hash(fingerprint)) != number &&
-            weir__number_of(m, weir__second_hash(fingerprint)) != number && !keep(g, b, place))
-            drop(g->table, b, place);
+        if (fingerprint != 0 && weir__bucket_number(m, weir__first_hash(fingerprint)) != number &&
+            weir__bucket_number(m, weir__second_hash(fingerprint)) != number &&
+            !grow_keep(g, b, place))
+            grow_drop(g->table, b, place);
     }
 }
 
 /* Room for all keys of the bucket, at the price of some of their places. */
-static bool clear_out(const struct growth *g, struct weir__map m, uint64_t i,
-                      struct weir__bucket *b, const struct targets *to)
+static bool grow_clear_out(const struct growth *g, struct weir__bucket_map m, uint64_t i,
+                           struct weir__bucket *b, const struct targets *to)
 {
     for (uint64_t k = 0; k < TARGETS; k++)
         if (to->bucket[k] && to->from + k > i)
-            drop_strays(g, m, to->from + k, to->bucket[k]);
+            grow_drop_strays(g, m, to->from + k, to->bucket[k]);
     for (uint64_t place = 0; place < g->table->places; place++) {
-        if (all_have_room(g->table, m, i, b, to, g->now_ns))
+        if (grow_all_have_room(g->table, m, i, b, to, g->now_ns))
             return true;
         if (weir__bucket_get(b, place) != 0)
-            (void)keep(g, b, place);
+            (void)grow_keep(g, b, place);
     }
-    return all_have_room(g->table, m, i, b, to, g->now_ns);
+    return grow_all_have_room(g->table, m, i, b, to, g->now_ns);
 }
 
-static void move_keys(const struct growth *g, struct weir__map m, uint64_t i,
-                      struct weir__bucket *b, const struct targets *to)
+static void grow_move_keys(const struct growth *g, struct weir__bucket_map m, uint64_t i,
+                           struct weir__bucket *b, const struct targets *to)
 {
     struct weir__table *t = g->table;
 
     for (uint64_t place = 0; place < t->places; place++) {
         const uint64_t fingerprint = weir__bucket_get(b, place);
-        const uint64_t number = new_number(m, fingerprint, i);
+        const uint64_t number = grow_new_number(m, fingerprint, i);
         struct weir__bucket *target;
 
         if (fingerprint == 0 || number == i)
             continue;
         if (number - to->from >= TARGETS) { /* see (5) */
-            if (!keep(g, b, place))
-                drop(t, b, place);
+            if (!grow_keep(g, b, place))
+                grow_drop(t, b, place);
             continue;
         }
         target = to->bucket[number - to->from];
@@ -231,35 +233,35 @@ static void move_keys(const struct growth *g, struct weir__map m, uint64_t i,
     }
 }
 
-static bool can_move(const struct growth *g, struct weir__map m, uint64_t i, struct weir__bucket *b,
-                     const struct targets *to)
+static bool grow_can_move(const struct growth *g, struct weir__bucket_map m, uint64_t i,
+                          struct weir__bucket *b, const struct targets *to)
 {
     struct weir__table *t = g->table;
 
-    if (make_ready(t, m, i, b, to, g->now_ns))
+    if (grow_make_ready(t, m, i, b, to, g->now_ns))
         return true;
     if (++t->failures <= FAILURES_MOST)
         return false;
-    if (clear_out(g, m, i, b, to))
+    if (grow_clear_out(g, m, i, b, to))
         return true;
     atomic_store_explicit(&t->stuck, 1, memory_order_relaxed);
     return false;
 }
 
 /* The caller holds `growing`. */
-static void move_bucket_locked(const struct growth *g, struct weir__map m)
+static void move_bucket_locked(const struct growth *g, struct weir__bucket_map m)
 {
     struct weir__table *t = g->table;
     const uint64_t i = m.sweep - 1;
     struct weir__bucket *b = weir__bucket_at(t, i);
     struct targets to;
 
-    (void)weir__lock_take(&b->lock, &weir__seat_private);
+    (void)weir__lock_take(&b->lock, &weir__owner_private);
     to = lock_targets(t, m, i);
-    drop_fresh(t, b, g->now_ns);
-    if (can_move(g, m, i, b, &to)) {
-        say_moved(t, i);
-        move_keys(g, m, i, b, &to);
+    grow_drop_fresh(t, b, g->now_ns);
+    if (grow_can_move(g, m, i, b, &to)) {
+        grow_publish_moved(t, i);
+        grow_move_keys(g, m, i, b, &to);
         t->failures = 0;
         atomic_store_explicit(&t->stuck, 0, memory_order_relaxed);
     }
@@ -267,7 +269,7 @@ static void move_bucket_locked(const struct growth *g, struct weir__map m)
     weir__lock_drop(&b->lock);
 }
 
-static bool is_largest(struct weir__map m)
+static bool grow_is_largest(struct weir__bucket_map m)
 {
     return m.new == m.old;
 }
@@ -276,11 +278,11 @@ void weir__table_grow_now(struct weir__table *t, const struct weir__rescue *resc
 {
     const struct growth g = {t, rescue, now_ns};
 
-    if (is_largest(weir__map_of(t))) /* as every shared table is */
+    if (grow_is_largest(weir__bucket_map_of(t))) /* as every shared table is */
         return;
-    (void)weir__lock_take(&t->growing, &weir__seat_private);
-    for (int i = 0; i < AT_ONCE_BEHIND && !is_largest(weir__map_of(t)); i++)
-        move_bucket_locked(&g, weir__map_of(t));
+    (void)weir__lock_take(&t->growing, &weir__owner_private);
+    for (int i = 0; i < AT_ONCE_BEHIND && !grow_is_largest(weir__bucket_map_of(t)); i++)
+        move_bucket_locked(&g, weir__bucket_map_of(t));
     weir__lock_drop(&t->growing);
 }
 
@@ -288,12 +290,13 @@ void weir__table_grow(struct weir__table *t, const struct weir__rescue *rescue, 
 {
     const struct growth g = {t, rescue, now_ns};
 
-    if (!is_due(t, weir__map_of(t)) || !weir__lock_try(&t->growing, &weir__seat_private))
+    if (!grow_is_due(t, weir__bucket_map_of(t)) ||
+        !weir__lock_try(&t->growing, &weir__owner_private))
         return;
     for (int i = 0; i < AT_ONCE; i++) {
-        const struct weir__map m = weir__map_of(t);
+        const struct weir__bucket_map m = weir__bucket_map_of(t);
 
-        if (is_due(t, m))
+        if (grow_is_due(t, m))
             move_bucket_locked(&g, m);
     }
     weir__lock_drop(&t->growing);

@@ -32,8 +32,8 @@ struct weir__lock *weir__mapped_lock(const struct weir__mapped *m, uint64_t at)
 
 /* Where the note's entry was saved: in the journal itself, or beside its table. NULL: where no note of
  * this journal is saved. */
-static const char *saved_of(const struct weir__mapped *m, const struct weir__journal *j,
-                            const struct weir__note *n, const struct weir__table *t)
+static const char *journal_saved_of(const struct weir__mapped *m, const struct weir__journal *j,
+                                    const struct weir__note *n, const struct weir__table *t)
 {
     const uint64_t journal = (uint64_t)((const char *)j->saved - m->base);
     const uint64_t table = (uint64_t)((const char *)t - m->base);
@@ -48,30 +48,30 @@ static const char *saved_of(const struct weir__mapped *m, const struct weir__jou
                : NULL;
 }
 
-static bool is_held_by(const struct weir__lock *l, uint32_t number)
+static bool lock_is_held_by(const struct weir__lock *l, uint32_t number)
 {
     return atomic_load_explicit(&l->holder, memory_order_acquire) == number;
 }
 
 /* Puts back what the note says, if it is of an entry or of a cell that the seat of that number holds. */
-static void restore(const struct weir__mapped *m, const struct weir__journal *j,
-                    const struct weir__note *n, uint32_t number)
+static void journal_restore(const struct weir__mapped *m, const struct weir__journal *j,
+                            const struct weir__note *n, uint32_t number)
 {
-    struct weir__hold at;
+    struct weir__access at;
     uint64_t within;
     struct weir__table *t = table_around(m, n->state_at, &within);
-    const char *saved = t && n->state_bytes == t->state_bytes ? saved_of(m, j, n, t) : NULL;
+    const char *saved = t && n->state_bytes == t->state_bytes ? journal_saved_of(m, j, n, t) : NULL;
     const struct weir__lock *cell = saved ? weir__table_cell_lock_at(t, within) : NULL;
 
     if (!saved)
         return;
-    if (n->fingerprint_at == 0 && cell && is_held_by(cell, number)) {
+    if (n->fingerprint_at == 0 && cell && lock_is_held_by(cell, number)) {
         memcpy(m->base + n->state_at, saved, t->state_bytes);
         return;
     }
     if (!weir__table_state_at(t, within, &at) ||
         n->fingerprint_at != (uint64_t)((char *)&at.in->fingerprint[at.place] - m->base) ||
-        !is_held_by(&at.in->lock, number))
+        !lock_is_held_by(&at.in->lock, number))
         return;
     memcpy(weir__state_at(t, at.in, at.place), saved, t->state_bytes);
     weir__bucket_put(at.in, at.place, n->fingerprint);
@@ -86,7 +86,7 @@ bool weir__journal_undo(struct weir__journal *j, uint32_t number, const struct w
         /* A copy: others may write over what has been found to be true. */
         const struct weir__note n = *(volatile const struct weir__note *)&j->note[i - 1];
 
-        restore(m, j, &n, number);
+        journal_restore(m, j, &n, number);
     }
     weir__order_stores();
     atomic_store_explicit(&j->notes, 0, memory_order_relaxed);

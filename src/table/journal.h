@@ -27,7 +27,7 @@
 
 #include <weir.h>
 
-#include "table/lock.h"
+#include "os/lock.h"
 
 #define WEIR__SAVED_INLINE 64 /* bytes of a state that a journal itself has room for */
 /* For each term of a request: two buckets, where large states are saved, the two cells of the key and the
@@ -60,7 +60,7 @@ static inline void weir__order_stores(void)
 }
 
 /* The i-th lock that a decision is about to take. */
-static inline void weir__journal_intend(const struct weir__seat *s, int i,
+static inline void weir__journal_intend(const struct weir__owner *s, int i,
                                         const struct weir__lock *l)
 {
     if (!s->journal)
@@ -71,7 +71,7 @@ static inline void weir__journal_intend(const struct weir__seat *s, int i,
 }
 
 /* Takes the i-th lock of a decision: 0, or the error of the seat's patience. */
-static inline int weir__lock_nth(struct weir__seat *s, int i, struct weir__lock *l)
+static inline int weir__lock_nth(struct weir__owner *s, int i, struct weir__lock *l)
 {
     weir__journal_intend(s, i, l);
     return weir__lock_take(l, s);
@@ -88,7 +88,7 @@ static inline uint64_t weir__journal_next(const struct weir__journal *j)
 
 /* An entry that is about to be changed, or (fingerprint NULL) a cell. `saved`: where its state's bytes go,
  * if they are too many for the journal. */
-static inline void weir__journal_note(const struct weir__seat *s,
+static inline void weir__journal_note(const struct weir__owner *s,
                                       const _Atomic uint64_t *fingerprint, const void *state,
                                       size_t state_bytes, void *saved)
 {
@@ -115,7 +115,7 @@ static inline void weir__journal_note(const struct weir__seat *s,
 }
 
 /* The entry that was noted last was not changed after all. */
-static inline void weir__journal_unnote(const struct weir__seat *s)
+static inline void weir__journal_unnote(const struct weir__owner *s)
 {
     const uint64_t notes = s->journal ? weir__journal_next(s->journal) : 0;
 
@@ -124,7 +124,7 @@ static inline void weir__journal_unnote(const struct weir__seat *s)
 }
 
 /* All that was noted has been changed for good. */
-static inline void weir__journal_settle(const struct weir__seat *s)
+static inline void weir__journal_commit(const struct weir__owner *s)
 {
     if (!s->journal)
         return;

@@ -79,7 +79,7 @@ static inline uint64_t weir__bucket_get(const struct weir__bucket *b, uint64_t p
 
 /* Which place holds the fingerprint; `places` if none. It looks at all of them, for where it is cannot
  * be foretold: to stop there would cost a mispredicted branch. */
-static inline uint64_t weir__bucket_look(const struct weir__table *t, const struct weir__bucket *b,
+static inline uint64_t weir__bucket_find(const struct weir__table *t, const struct weir__bucket *b,
                                          uint64_t fingerprint)
 {
     uint64_t found = t->places;
@@ -104,30 +104,30 @@ static inline void weir__bucket_put(struct weir__bucket *b, uint64_t place, uint
 /* Where keys are: a hash names a place between 0 and 1, and so, in a table of n buckets, the bucket
  * that covers it. While the table grows from one size to the next, buckets from `sweep` on have been
  * moved, those before have not (grow.c). */
-struct weir__map {
+struct weir__bucket_map {
     uint64_t old, new, sweep;
 };
 
 #define WEIR__SWEEP_BITS 40
 
-static inline struct weir__map weir__map_of(const struct weir__table *t)
+static inline struct weir__bucket_map weir__bucket_map_of(const struct weir__table *t)
 {
     const uint64_t growth = atomic_load_explicit(&t->growth, memory_order_acquire);
     const uint64_t step = growth >> WEIR__SWEEP_BITS;
 
-    return (struct weir__map){t->size[step], t->size[step + 1],
-                              growth & ((UINT64_C(1) << WEIR__SWEEP_BITS) - 1)};
+    return (struct weir__bucket_map){t->size[step], t->size[step + 1],
+                                     growth & ((UINT64_C(1) << WEIR__SWEEP_BITS) - 1)};
 }
 
 /* How many buckets may hold keys: while it grows, those of both sizes. */
 static inline uint64_t weir__table_buckets(const struct weir__table *t)
 {
-    const struct weir__map m = weir__map_of(t);
+    const struct weir__bucket_map m = weir__bucket_map_of(t);
 
     return m.sweep == m.old ? m.old : m.new;
 }
 
-static inline uint64_t weir__number_of(struct weir__map m, uint64_t hash)
+static inline uint64_t weir__bucket_number(struct weir__bucket_map m, uint64_t hash)
 {
     const uint64_t number = hash * m.old >> 32;
 
@@ -147,7 +147,7 @@ static inline uint64_t weir__second_hash(uint64_t fingerprint)
 
 /* Where the next note of a decision saves a state that is too large for the journal, under the table's
  * saving lock; NULL if the states are not. */
-static inline void *weir__table_saved(struct weir__table *t, const struct weir__seat *s)
+static inline void *weir__table_saved(struct weir__table *t, const struct weir__owner *s)
 {
     if (!t->saved_at)
         return NULL;
@@ -193,7 +193,7 @@ static inline bool weir__is_promised(struct weir__spared spared, const struct we
 
 static inline bool weir__table_can_grow(const struct weir__table *t)
 {
-    const struct weir__map m = weir__map_of(t);
+    const struct weir__bucket_map m = weir__bucket_map_of(t);
 
     return m.new > m.old &&atomic_load_explicit(&t->stuck, memory_order_relaxed) == 0;
 }
@@ -203,11 +203,11 @@ bool weir__table_can_move(const struct weir__table *t);
 
 /* The same in one of the two buckets of a newcomer. `now_and_then`: it will evict a key if that fails, and so it
  * is not always tried. */
-bool weir__table_displace(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
+bool weir__table_displace(struct weir__table *t, const struct weir__access *h, int64_t now_ns,
                           struct weir__spared spared, bool now_and_then);
 /* For a peek, at a time that is not now for sure: moves a key only if that costs no other its place. True
  * if it could not, and the call above would. */
-bool weir__table_can_displace(struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
+bool weir__table_can_displace(struct weir__table *t, const struct weir__access *h, int64_t now_ns,
                               struct weir__spared spared);
 
 /* Moves an entry to a free place. The caller holds both buckets. */

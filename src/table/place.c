@@ -13,7 +13,7 @@
 /* ---- When a place is free ---------------------------------------------------------------------- */
 
 /* One entry for each version modulo 256. Versions that share one replace each other; only those of the change
- * under way matter (engine/live_change.c). */
+ * under way matter (engine/policy/live_change.c). */
 void weir__table_stretch(struct weir__table *t, uint32_t version, int64_t since_ns,
                          int64_t extra_ns, int64_t times)
 {
@@ -33,7 +33,7 @@ void weir__table_stretch(struct weir__table *t, uint32_t version, int64_t since_
     atomic_store(&t->stretches, 1);
 }
 
-static int64_t stretched(const struct weir__table *t, const struct weir__state *s)
+static int64_t place_stretched(const struct weir__table *t, const struct weir__state *s)
 {
     const struct weir__stretch *h = &t->stretch[weir__state_version(s) % WEIR__STRETCHES];
     const int64_t since = atomic_load(&h->since_ns);
@@ -57,7 +57,7 @@ int64_t weir__place_free_from(const struct weir__table *t, const struct weir__bu
         return 0;
     if (atomic_load_explicit(&t->stretches, memory_order_relaxed) == 0)
         return s->fresh_ns;
-    return stretched(t, s);
+    return place_stretched(t, s);
 }
 
 /* ---- The best place ---------------------------------------------------------------------------- */
@@ -66,14 +66,14 @@ int64_t weir__place_free_from(const struct weir__table *t, const struct weir__bu
 struct offer {
     struct weir__bucket *bucket;
     uint64_t place, live; /* live: how many places are held by live keys */
-    int64_t free_ns;      /* from when on the place is free; WEIR__HELD_NS or later: never */
+    int64_t free_ns;      /* from when on the place is free; WEIR__NEVER_NS or later: never */
     bool empty;
 };
 
 /* A place whose key is as good as new rather than an empty one, so that a table does not grow while
  * it could be reused; else the one nearest to being as good as new. */
-static struct offer offer_of(const struct weir__table *t, struct weir__bucket *b, int64_t now_ns,
-                             struct weir__spared spared)
+static struct offer place_offer_of(const struct weir__table *t, struct weir__bucket *b,
+                                   int64_t now_ns, struct weir__spared spared)
 {
     struct offer best = {.bucket = b, .free_ns = INT64_MAX};
 
@@ -99,16 +99,16 @@ static struct offer offer_of(const struct weir__table *t, struct weir__bucket *b
  * second; of full ones, the key nearest to fresh. Where no key can be moved out of the way, some room is
  * kept in each, and beyond that the one with fewer live keys is taken: 80% of the keys are in their
  * first bucket then, and in a table filled with max_keys one in 800 has no place. */
-static struct offer best_of(const struct weir__table *t, const struct weir__hold *h, int64_t now_ns,
-                            bool moves, struct weir__spared spared)
+static struct offer place_best_of(const struct weir__table *t, const struct weir__access *h,
+                                  int64_t now_ns, bool moves, struct weir__spared spared)
 {
-    const struct offer first = offer_of(t, h->bucket[h->first], now_ns, spared);
+    const struct offer first = place_offer_of(t, h->bucket[h->first], now_ns, spared);
     const uint64_t kept = moves ? 0 : ROOM_KEPT;
     struct offer second;
 
     if (!h->bucket[1] || (first.free_ns <= now_ns && first.live + kept < t->places))
         return first;
-    second = offer_of(t, h->bucket[!h->first], now_ns, spared);
+    second = place_offer_of(t, h->bucket[!h->first], now_ns, spared);
     if (first.free_ns <= now_ns && second.free_ns <= now_ns)
         return second.live < first.live ? second : first;
     return second.free_ns < first.free_ns ? second : first;
@@ -116,7 +116,8 @@ static struct offer best_of(const struct weir__table *t, const struct weir__hold
 
 /* ---- Making ------------------------------------------------------------------------------------ */
 
-void weir__table_note(struct weir__table *t, const struct weir__seat *s, const struct weir__hold *h)
+void weir__table_note(struct weir__table *t, const struct weir__owner *s,
+                      const struct weir__access *h)
 {
     if (s->journal)
         weir__journal_note(s, &h->in->fingerprint[h->place], weir__state_at(t, h->in, h->place),
@@ -124,16 +125,16 @@ void weir__table_note(struct weir__table *t, const struct weir__seat *s, const s
 }
 
 bool weir__table_has_place(struct weir__table *t, int64_t now_ns, enum weir__moving moving,
-                           struct weir__spared spared, struct weir__hold *h, int64_t *free_ns)
+                           struct weir__spared spared, struct weir__access *h, int64_t *free_ns)
 {
     const bool moves = moving != WEIR__MOVE_NEVER && !t->shared, grows = weir__table_can_grow(t);
-    struct offer best = best_of(t, h, now_ns, moves, spared);
+    struct offer best = place_best_of(t, h, now_ns, moves, spared);
 
     h->in = NULL;
     if (best.free_ns > now_ns && (grows || (moves && moving == WEIR__MOVE_ALWAYS))) {
         if (weir__table_can_displace(t, h, now_ns, spared))
             return true;
-        best = best_of(t, h, now_ns, moves, spared);
+        best = place_best_of(t, h, now_ns, moves, spared);
     }
     *free_ns = best.free_ns > now_ns && grows ? WEIR__GROW_FIRST : best.free_ns;
     if (best.free_ns > now_ns)
@@ -144,28 +145,28 @@ bool weir__table_has_place(struct weir__table *t, int64_t now_ns, enum weir__mov
 }
 
 /* The newcomer's entry, in a place that has been noted and is nobody's any more. */
-static struct weir__state *settle_in(struct weir__table *t, uint64_t fingerprint,
-                                     const struct weir__hold *h)
+static struct weir__state *place_occupy(struct weir__table *t, uint64_t fingerprint,
+                                        const struct weir__access *h)
 {
     struct weir__state *state = weir__state_at(t, h->in, h->place);
 
     weir__bucket_put(h->in, h->place, fingerprint);
-    weir__reset(state);
+    weir__state_reset(state);
     return state;
 }
 
-struct weir__state *weir__table_make(struct weir__table *t, const struct weir__seat *s,
+struct weir__state *weir__table_make(struct weir__table *t, const struct weir__owner *s,
                                      uint64_t fingerprint, int64_t now_ns, enum weir__moving moving,
-                                     struct weir__spared spared, struct weir__hold *h,
+                                     struct weir__spared spared, struct weir__access *h,
                                      int64_t *free_ns)
 {
     const bool moves = moving != WEIR__MOVE_NEVER && !t->shared, grows = weir__table_can_grow(t);
-    struct offer best = best_of(t, h, now_ns, moves, spared);
+    struct offer best = place_best_of(t, h, now_ns, moves, spared);
     const bool now_and_then = moving == WEIR__MOVE_NOW_AND_THEN && !grows;
 
     if (best.free_ns > now_ns && (moves || grows) &&
         weir__table_displace(t, h, now_ns, spared, now_and_then))
-        best = best_of(t, h, now_ns, moves, spared);
+        best = place_best_of(t, h, now_ns, moves, spared);
     *free_ns = best.free_ns;
     if (best.free_ns > now_ns && grows) {
         *free_ns = WEIR__GROW_FIRST;
@@ -178,38 +179,38 @@ struct weir__state *weir__table_make(struct weir__table *t, const struct weir__s
     h->in = best.bucket;
     h->place = best.place;
     weir__table_note(t, s, h);
-    return settle_in(t, fingerprint, h);
+    return place_occupy(t, fingerprint, h);
 }
 
 /* ---- Live keys in the way ---------------------------------------------------------------------- */
 
-int weir__table_residents(const struct weir__table *t, const struct weir__hold *h,
-                          struct weir__spared spared, struct weir__resident *out)
+int weir__table_occupants(const struct weir__table *t, const struct weir__access *h,
+                          struct weir__spared spared, struct weir__occupant *out)
 {
     int n = 0;
 
     for (int b = 0; b < 2 && h->bucket[b]; b++)
-        for (uint64_t i = 0; i < t->places && n < WEIR__RESIDENTS_MOST; i++) {
+        for (uint64_t i = 0; i < t->places && n < WEIR__OCCUPANTS_MOST; i++) {
             const uint64_t fingerprint = weir__bucket_get(h->bucket[b], i);
 
             if (fingerprint != 0 && !weir__is_spared(spared, fingerprint) &&
                 !weir__is_promised(spared, h->bucket[b], i))
-                out[n++] = (struct weir__resident){h->bucket[b], i, fingerprint,
+                out[n++] = (struct weir__occupant){h->bucket[b], i, fingerprint,
                                                    weir__state_at(t, h->bucket[b], i)};
         }
     return n;
 }
 
 struct weir__state *weir__table_replace(struct weir__table *t, uint64_t fingerprint,
-                                        const struct weir__hold *h)
+                                        const struct weir__access *h)
 {
     atomic_fetch_add_explicit(&t->evicted, 1, memory_order_relaxed);
-    return settle_in(t, fingerprint, h);
+    return place_occupy(t, fingerprint, h);
 }
 
-void weir__table_forget(struct weir__table *t, const struct weir__hold *h)
+void weir__table_forget(struct weir__table *t, const struct weir__access *h)
 {
-    weir__reset(weir__state_at(t, h->in, h->place));
+    weir__state_reset(weir__state_at(t, h->in, h->place));
     weir__bucket_put(h->in, h->place, 0);
     atomic_fetch_sub_explicit(&t->used, 1, memory_order_relaxed);
 }

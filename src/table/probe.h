@@ -5,12 +5,12 @@
  * asked for the bucket), look (where in it is the key? if it is not there, memory is asked for its
  * second bucket), and seize (lock, and see that it is still so). Everything else is weir__table_find's.
  */
-#ifndef WEIR_TABLE_FAST_H
-#define WEIR_TABLE_FAST_H
+#ifndef WEIR_TABLE_PROBE_H
+#define WEIR_TABLE_PROBE_H
 
 #include "table/layout.h"
 
-struct weir__guess {
+struct weir__probe {
     struct weir__bucket *bucket, *second;
     uint64_t place; /* `places`: not there */
 };
@@ -21,43 +21,45 @@ static inline void weir__bucket_prefetch(const struct weir__bucket *b)
     __builtin_prefetch((const char *)b + WEIR__TABLE_LINE, 1);
 }
 
-static inline void weir__table_aim(const struct weir__table *t, uint64_t fingerprint,
-                                   struct weir__guess *g)
+static inline void weir__table_probe_start(const struct weir__table *t, uint64_t fingerprint,
+                                           struct weir__probe *g)
 {
-    const struct weir__map m = weir__map_of(t);
+    const struct weir__bucket_map m = weir__bucket_map_of(t);
 
-    g->bucket = weir__bucket_at(t, weir__number_of(m, weir__first_hash(fingerprint)));
-    g->second = weir__bucket_at(t, weir__number_of(m, weir__second_hash(fingerprint)));
+    g->bucket = weir__bucket_at(t, weir__bucket_number(m, weir__first_hash(fingerprint)));
+    g->second = weir__bucket_at(t, weir__bucket_number(m, weir__second_hash(fingerprint)));
     weir__bucket_prefetch(g->bucket);
 }
 
-static inline void weir__table_look(const struct weir__table *t, uint64_t fingerprint,
-                                    struct weir__guess *g)
+static inline void weir__table_probe_first(const struct weir__table *t, uint64_t fingerprint,
+                                           struct weir__probe *g)
 {
-    g->place = weir__bucket_look(t, g->bucket, fingerprint);
+    g->place = weir__bucket_find(t, g->bucket, fingerprint);
     if (g->place == t->places)
         weir__bucket_prefetch(g->second);
 }
 
 /* In the second bucket, unless the first has an empty place: then it is for weir__table_find to bring
  * the key home. */
-static inline void weir__table_look_again(const struct weir__table *t, uint64_t fingerprint,
-                                          struct weir__guess *g)
+static inline void weir__table_probe_second(const struct weir__table *t, uint64_t fingerprint,
+                                            struct weir__probe *g)
 {
-    if (weir__bucket_look(t, g->bucket, 0) < t->places)
+    if (weir__bucket_find(t, g->bucket, 0) < t->places)
         return;
-    g->place = weir__bucket_look(t, g->second, fingerprint);
+    g->place = weir__bucket_find(t, g->second, fingerprint);
     g->bucket = g->second;
 }
 
 /* The key's state, its bucket locked, if the guess was right and the lock is free. Else NULL, and
  * nothing is held: ask weir__table_find. */
-static inline struct weir__state *weir__table_seize(struct weir__table *t, struct weir__seat *s,
-                                                    uint64_t fingerprint, struct weir__guess *g,
-                                                    struct weir__hold *h)
+static inline struct weir__state *weir__table_probe_lock(struct weir__table *t,
+                                                         struct weir__owner *s,
+                                                         uint64_t fingerprint,
+                                                         struct weir__probe *g,
+                                                         struct weir__access *h)
 {
     if (g->place == t->places)
-        weir__table_look_again(t, fingerprint, g);
+        weir__table_probe_second(t, fingerprint, g);
     if (g->place == t->places)
         return NULL;
     weir__journal_intend(s, 0, &g->bucket->lock);
@@ -73,14 +75,14 @@ static inline struct weir__state *weir__table_seize(struct weir__table *t, struc
     return weir__state_at(t, g->bucket, g->place);
 }
 
-static inline void weir__table_note_fast(struct weir__table *t, const struct weir__seat *s,
-                                         const struct weir__hold *h)
+static inline void weir__table_note_fast(struct weir__table *t, const struct weir__owner *s,
+                                         const struct weir__access *h)
 {
     if (s->journal)
         weir__table_note(t, s, h);
 }
 
-static inline void weir__table_release_fast(const struct weir__hold *h)
+static inline void weir__table_unlock_fast(const struct weir__access *h)
 {
     if (h->bucket[1])
         weir__lock_drop(&h->bucket[1]->lock);

@@ -5,7 +5,7 @@
 
 /* ---- How many are alive ----------------------------------------------------------------------- */
 
-void weir__table_sample(struct weir__table *t, struct weir__seat *s, int64_t now_ns, uint64_t most,
+void weir__table_sample(struct weir__table *t, struct weir__owner *s, int64_t now_ns, uint64_t most,
                         uint64_t *seen, uint64_t *live)
 {
     const uint64_t all = weir__table_buckets(t), n = all < most ? all : most;
@@ -28,7 +28,7 @@ void weir__table_sample(struct weir__table *t, struct weir__seat *s, int64_t now
 /* ---- A survey ---------------------------------------------------------------------------------- */
 
 /* A bucket far from the last one; of a small table one after the other, so that none is left out. */
-static uint64_t bucket_of(const struct weir__table *t, uint64_t step)
+static uint64_t sample_bucket(const struct weir__table *t, uint64_t step)
 {
     const uint64_t all = weir__table_buckets(t);
 
@@ -38,7 +38,7 @@ static uint64_t bucket_of(const struct weir__table *t, uint64_t step)
 }
 
 /* A read without the bucket's lock: it is counted, and decides nothing. */
-__attribute__((no_sanitize("thread"))) static struct weir__state glance(
+__attribute__((no_sanitize("thread"))) static struct weir__state sample_glance(
     const volatile struct weir__state *s)
 {
     return (struct weir__state){s->fresh_ns, s->word};
@@ -59,11 +59,11 @@ uint64_t weir__sample_places(const struct weir__table *t)
 
 int weir__sample_heads(const struct weir__table *t, uint64_t step, struct weir__state *head)
 {
-    const struct weir__bucket *b = weir__bucket_at(t, bucket_of(t, step));
+    const struct weir__bucket *b = weir__bucket_at(t, sample_bucket(t, step));
     int n = 0;
 
     for (uint64_t i = 0; i < t->places && n < WEIR__SAMPLE_PLACES_MOST; i++)
         if (weir__bucket_get(b, i) != 0)
-            head[n++] = glance(weir__state_at(t, b, i));
+            head[n++] = sample_glance(weir__state_at(t, b, i));
     return n;
 }

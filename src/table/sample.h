@@ -8,10 +8,10 @@
 #define WEIR__SAMPLE_PLACES_MOST 32  /* of a bucket that are looked at */
 
 /* Looks at up to `most` buckets, spread over the table: how many places it saw, and how many of them are alive. */
-void weir__table_sample(struct weir__table *t, struct weir__seat *s, int64_t now_ns, uint64_t most,
+void weir__table_sample(struct weir__table *t, struct weir__owner *s, int64_t now_ns, uint64_t most,
                         uint64_t *seen, uint64_t *live);
 
-/* A survey of the table (engine/survey.h) takes so many steps, a bucket each, and looks at so many places. */
+/* A survey of the table (engine/store/survey.h) takes so many steps, a bucket each, and looks at so many places. */
 uint64_t weir__sample_length(const struct weir__table *t);
 uint64_t weir__sample_places(const struct weir__table *t);
 /* The heads of the states in the bucket of a step; returns how many. They are read without a lock: somebody may be

@@ -23,7 +23,7 @@ static uint64_t round_up(uint64_t n, uint64_t to)
 }
 
 /* The number of places that wastes the fewest bytes a place, in a bucket of few lines. */
-static struct shape shape_of(uint64_t state_bytes, uint64_t max_keys)
+static struct shape table_shape_of(uint64_t state_bytes, uint64_t max_keys)
 {
     const uint64_t entry = sizeof(uint64_t) + state_bytes, head = sizeof(struct weir__bucket);
     struct shape best = {round_up(head + PLACES_LEAST * entry, WEIR__TABLE_LINE), PLACES_LEAST, 0};
@@ -47,7 +47,7 @@ struct parts {
     uint64_t saved_at, saved_bytes, cells_at, cells_bytes, bytes;
 };
 
-static struct parts parts_of(const struct weir__table_options *o, struct shape s)
+static struct parts table_parts_of(const struct weir__table_options *o, struct shape s)
 {
     const bool saves_apart = o->shared && o->state_bytes > WEIR__SAVED_INLINE;
     struct parts p = {.saved_at = WEIR__TABLE_HEADER + s.buckets_max * s.bucket_bytes};
@@ -61,7 +61,7 @@ static struct parts parts_of(const struct weir__table_options *o, struct shape s
 
 size_t weir__table_size(const struct weir__table_options *o)
 {
-    return parts_of(o, shape_of(o->state_bytes, o->max_keys)).bytes;
+    return table_parts_of(o, table_shape_of(o->state_bytes, o->max_keys)).bytes;
 }
 
 /* The size grows with the keys, so the answer is found by halving. */
@@ -95,8 +95,8 @@ static void list_sizes(struct weir__table *t)
 
 struct weir__table *weir__table_init(void *mem, const struct weir__table_options *o)
 {
-    const struct shape s = shape_of(o->state_bytes, o->max_keys);
-    const struct parts p = parts_of(o, s);
+    const struct shape s = table_shape_of(o->state_bytes, o->max_keys);
+    const struct parts p = table_parts_of(o, s);
     struct weir__table *t = mem;
 
     assert((uintptr_t)mem % WEIR__TABLE_LINE == 0 && o->state_bytes % 8 == 0 && o->max_keys > 0);
@@ -118,8 +118,8 @@ struct weir__table *weir__table_init(void *mem, const struct weir__table_options
 
 bool weir__table_is_sound(const struct weir__table *t, const struct weir__table_options *o)
 {
-    const struct shape s = shape_of(o->state_bytes, o->max_keys);
-    const struct parts p = parts_of(o, s);
+    const struct shape s = table_shape_of(o->state_bytes, o->max_keys);
+    const struct parts p = table_parts_of(o, s);
 
     for (int i = 0; i < WEIR__SIZES && o->shared; i++)
         if (t->size[i] != s.buckets_max)
@@ -160,11 +160,11 @@ struct weir__lock *weir__table_lock_at(struct weir__table *t, uint64_t at)
     return b && within == offsetof(struct weir__bucket, lock) ? &b->lock : NULL;
 }
 
-bool weir__table_state_at(struct weir__table *t, uint64_t at, struct weir__hold *hold)
+bool weir__table_state_at(struct weir__table *t, uint64_t at, struct weir__access *hold)
 {
     uint64_t within;
 
-    *hold = (struct weir__hold){.in = bucket_around(t, at, &within)};
+    *hold = (struct weir__access){.in = bucket_around(t, at, &within)};
     if (!hold->in || within < t->states_at || (within - t->states_at) % t->state_bytes != 0)
         return false;
     hold->place = (within - t->states_at) / t->state_bytes;
@@ -181,13 +181,14 @@ bool weir__table_saves_at(const struct weir__table *t, uint64_t at)
 
 void weir__table_prefetch(const struct weir__table *t, uint64_t fingerprint)
 {
-    const struct weir__map m = weir__map_of(t);
+    const struct weir__bucket_map m = weir__bucket_map_of(t);
     const char *b =
-        (const char *)weir__bucket_at(t, weir__number_of(m, weir__first_hash(fingerprint)));
+        (const char *)weir__bucket_at(t, weir__bucket_number(m, weir__first_hash(fingerprint)));
 
     __builtin_prefetch(b, 1);
     __builtin_prefetch(b + WEIR__TABLE_LINE, 1);
-    __builtin_prefetch(weir__bucket_at(t, weir__number_of(m, weir__second_hash(fingerprint))), 1);
+    __builtin_prefetch(weir__bucket_at(t, weir__bucket_number(m, weir__second_hash(fingerprint))),
+                       1);
 }
 
 struct weir__lock *weir__bucket_lock(struct weir__bucket *b)
@@ -201,11 +202,12 @@ struct weir__lock *weir__table_saving(struct weir__table *t)
 }
 
 /* The key's buckets in the order of their numbers; the second is NULL if they are one. */
-int weir__table_candidates(const struct weir__table *t, uint64_t fingerprint, struct weir__hold *h)
+int weir__table_candidates(const struct weir__table *t, uint64_t fingerprint,
+                           struct weir__access *h)
 {
-    const struct weir__map m = weir__map_of(t);
-    const uint64_t first = weir__number_of(m, weir__first_hash(fingerprint));
-    const uint64_t second = weir__number_of(m, weir__second_hash(fingerprint));
+    const struct weir__bucket_map m = weir__bucket_map_of(t);
+    const uint64_t first = weir__bucket_number(m, weir__first_hash(fingerprint));
+    const uint64_t second = weir__bucket_number(m, weir__second_hash(fingerprint));
 
     h->first = first > second;
     h->number[h->first] = first;
@@ -216,10 +218,10 @@ int weir__table_candidates(const struct weir__table *t, uint64_t fingerprint, st
     return first == second ? 1 : 2;
 }
 
-bool weir__table_still(const struct weir__table *t, uint64_t fingerprint,
-                       const struct weir__hold *h)
+bool weir__table_is_current(const struct weir__table *t, uint64_t fingerprint,
+                            const struct weir__access *h)
 {
-    struct weir__hold now;
+    struct weir__access now;
 
     (void)weir__table_candidates(t, fingerprint, &now);
     return now.number[0] == h->number[0] && now.number[1] == h->number[1];
@@ -227,49 +229,50 @@ bool weir__table_still(const struct weir__table *t, uint64_t fingerprint,
 
 /* ---- Finding ----------------------------------------------------------------------------------- */
 
-static bool look_in(const struct weir__table *t, struct weir__bucket *b, uint64_t fingerprint,
-                    struct weir__hold *h)
+static bool table_look_in(const struct weir__table *t, struct weir__bucket *b, uint64_t fingerprint,
+                          struct weir__access *h)
 {
-    h->place = weir__bucket_look(t, b, fingerprint);
+    h->place = weir__bucket_find(t, b, fingerprint);
     h->in = b;
     return h->place < t->places;
 }
 
 /* Without the locks only a guess. */
-static struct weir__state *search(const struct weir__table *t, uint64_t fingerprint,
-                                  struct weir__hold *h)
+static struct weir__state *table_search(const struct weir__table *t, uint64_t fingerprint,
+                                        struct weir__access *h)
 {
     const int first = h->first;
 
-    if (look_in(t, h->bucket[first], fingerprint, h) ||
-        (h->bucket[1] && look_in(t, h->bucket[!first], fingerprint, h)))
+    if (table_look_in(t, h->bucket[first], fingerprint, h) ||
+        (h->bucket[1] && table_look_in(t, h->bucket[!first], fingerprint, h)))
         return weir__state_at(t, h->in, h->place);
     h->in = NULL;
     return NULL;
 }
 
-__attribute__((unused)) static bool is_held(struct weir__bucket *b)
+__attribute__((unused)) static bool bucket_is_held(struct weir__bucket *b)
 {
     return atomic_load_explicit(&b->lock.holder, memory_order_relaxed) != 0;
 }
 
 struct weir__state *weir__table_search_locked(const struct weir__table *t, uint64_t fingerprint,
-                                              struct weir__hold *h)
+                                              struct weir__access *h)
 {
-    assert(is_held(h->bucket[0]) && (!h->bucket[1] || is_held(h->bucket[1])));
-    return search(t, fingerprint, h);
+    assert(bucket_is_held(h->bucket[0]) && (!h->bucket[1] || bucket_is_held(h->bucket[1])));
+    return table_search(t, fingerprint, h);
 }
 
 /* Looks for the key without a lock, locks the bucket where it seems to be and looks again. *state is
  * NULL, and nothing is held, if it was not there or is no longer. */
-static int lock_where_found(struct weir__table *t, struct weir__seat *s, uint64_t fingerprint,
-                            struct weir__hold *h, struct weir__state **state)
+static int table_lock_where_found(struct weir__table *t, struct weir__owner *s,
+                                  uint64_t fingerprint, struct weir__access *h,
+                                  struct weir__state **state)
 {
     int error;
 
     *state = NULL;
     (void)weir__table_candidates(t, fingerprint, h);
-    if (!search(t, fingerprint, h))
+    if (!table_search(t, fingerprint, h))
         return 0;
     weir__journal_intend(s, 0, &h->in->lock);
     error = weir__lock_take(&h->in->lock, s);
@@ -286,8 +289,8 @@ static int lock_where_found(struct weir__table *t, struct weir__seat *s, uint64_
 }
 
 /* Locks both buckets of the key. */
-static int lock_both(struct weir__table *t, struct weir__seat *s, uint64_t fingerprint,
-                     struct weir__hold *h)
+static int table_lock_both(struct weir__table *t, struct weir__owner *s, uint64_t fingerprint,
+                           struct weir__access *h)
 {
     for (;;) {
         const int n = weir__table_candidates(t, fingerprint, h);
@@ -303,27 +306,27 @@ static int lock_both(struct weir__table *t, struct weir__seat *s, uint64_t finge
                 return error;
             }
         }
-        if (weir__table_still(t, fingerprint, h))
+        if (weir__table_is_current(t, fingerprint, h))
             return 0;
-        weir__table_release(h); /* one was moved meanwhile */
+        weir__table_unlock(h); /* one was moved meanwhile */
     }
 }
 
 /* A key that was found in its second bucket goes to its first, if that has room again: from then on it
  * is found by one look at memory. The caller holds the bucket where it is; *h and the state follow. */
-static struct weir__state *go_home(struct weir__table *t, uint64_t fingerprint, int64_t now_ns,
-                                   struct weir__hold *h)
+static struct weir__state *table_move_home(struct weir__table *t, uint64_t fingerprint,
+                                           int64_t now_ns, struct weir__access *h)
 {
     struct weir__bucket *from = h->in, *home;
-    struct weir__hold both;
+    struct weir__access both;
     uint64_t place;
 
     (void)weir__table_candidates(t, fingerprint, &both);
     home = both.bucket[both.first];
-    if (!home || home == from || !weir__lock_try(&home->lock, &weir__seat_private))
+    if (!home || home == from || !weir__lock_try(&home->lock, &weir__owner_private))
         return weir__state_at(t, from, h->place);
     place = weir__free_place(t, home, now_ns);
-    if (place == t->places || !weir__table_still(t, fingerprint, &both)) {
+    if (place == t->places || !weir__table_is_current(t, fingerprint, &both)) {
         weir__lock_drop(&home->lock);
         return weir__state_at(t, from, h->place);
     }
@@ -334,22 +337,22 @@ static struct weir__state *go_home(struct weir__table *t, uint64_t fingerprint, 
     return weir__state_at(t, home, place);
 }
 
-int weir__table_find(struct weir__table *t, struct weir__seat *s, uint64_t fingerprint,
-                     int64_t now_ns, struct weir__hold *h, struct weir__state **state)
+int weir__table_find(struct weir__table *t, struct weir__owner *s, uint64_t fingerprint,
+                     int64_t now_ns, struct weir__access *h, struct weir__state **state)
 {
-    int error = lock_where_found(t, s, fingerprint, h, state);
+    int error = table_lock_where_found(t, s, fingerprint, h, state);
 
     if (*state && !t->shared)
-        *state = go_home(t, fingerprint, now_ns, h);
+        *state = table_move_home(t, fingerprint, now_ns, h);
     if (error || *state)
         return error;
-    error = lock_both(t, s, fingerprint, h);
+    error = table_lock_both(t, s, fingerprint, h);
     if (!error)
         *state = weir__table_search_locked(t, fingerprint, h);
     return error;
 }
 
-void weir__table_release(const struct weir__hold *h)
+void weir__table_unlock(const struct weir__access *h)
 {
     if (h->bucket[1])
         weir__lock_drop(&h->bucket[1]->lock);
@@ -385,7 +388,7 @@ void weir__table_each(const struct weir__table *t, void *arg,
     }
 }
 
-int weir__table_sweep(struct weir__table *t, struct weir__seat *s, void *arg,
+int weir__table_sweep(struct weir__table *t, struct weir__owner *s, void *arg,
                       bool (*wanted)(void *arg, uint64_t fingerprint,
                                      const struct weir__state *state),
                       void (*visit)(void *arg, struct weir__state *state), bool *missed)
@@ -394,7 +397,7 @@ int weir__table_sweep(struct weir__table *t, struct weir__seat *s, void *arg,
     const uint32_t moved = atomic_load(&t->moved);
 
     for (uint64_t i = 0; i < weir__table_buckets(t); i++) {
-        struct weir__hold h = {.in = weir__bucket_at(t, i)};
+        struct weir__access h = {.in = weir__bucket_at(t, i)};
         int error = saving ? weir__lock_nth(s, 2, saving) : 0;
 
         if (!error)
@@ -412,7 +415,7 @@ int weir__table_sweep(struct weir__table *t, struct weir__seat *s, void *arg,
                 continue;
             weir__table_note(t, s, &h);
             visit(arg, state);
-            weir__journal_settle(s);
+            weir__journal_commit(s);
         }
         weir__lock_drop(&h.in->lock);
         if (saving)

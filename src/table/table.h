@@ -67,7 +67,7 @@ uint64_t weir__table_keys_in(const struct weir__table_options *o, uint64_t bytes
 struct weir__table *weir__table_init(void *mem, const struct weir__table_options *o);
 
 /* What a search has locked, and what it found. */
-struct weir__hold {
+struct weir__access {
     struct weir__bucket *bucket[2]; /* locked, in the order of their numbers; or NULL */
     uint64_t number[2];
     int first;               /* which of the two is the key's first choice */
@@ -77,19 +77,19 @@ struct weir__hold {
 
 /* Finds the key's state and locks its bucket, or *state is NULL and both of its buckets are locked. 0,
  * and the hold must be released; or the error of the seat's patience, and nothing is held. */
-int weir__table_find(struct weir__table *t, struct weir__seat *s, uint64_t fingerprint,
-                     int64_t now_ns, struct weir__hold *h, struct weir__state **state);
+int weir__table_find(struct weir__table *t, struct weir__owner *s, uint64_t fingerprint,
+                     int64_t now_ns, struct weir__access *h, struct weir__state **state);
 
 /* The entry that find or make gave is about to be changed. */
-void weir__table_note(struct weir__table *t, const struct weir__seat *s,
-                      const struct weir__hold *h);
+void weir__table_note(struct weir__table *t, const struct weir__owner *s,
+                      const struct weir__access *h);
 
 /* Places that a newcomer cannot have: those of the fingerprints of the same request, and those that a peek
  * has already given to another newcomer of it. */
 struct weir__spared {
     const uint64_t *fingerprint;
     int n;
-    const struct weir__hold *promised;
+    const struct weir__access *promised;
     int promises;
 };
 
@@ -105,36 +105,36 @@ enum weir__moving { WEIR__MOVE_NEVER, WEIR__MOVE_NOW_AND_THEN, WEIR__MOVE_ALWAYS
  * too, and *free_ns is WEIR__GROW_FIRST, if the table can still grow but is behind (who was at it has
  * lost the processor): release, weir__table_grow_now, and begin anew. A place made in vain must be given
  * back by forget. */
-struct weir__state *weir__table_make(struct weir__table *t, const struct weir__seat *s,
+struct weir__state *weir__table_make(struct weir__table *t, const struct weir__owner *s,
                                      uint64_t fingerprint, int64_t now_ns, enum weir__moving moving,
-                                     struct weir__spared spared, struct weir__hold *h,
+                                     struct weir__spared spared, struct weir__access *h,
                                      int64_t *free_ns);
 
 /* The keys that stand in the places that a newcomer could have, under the locks that find took. */
-struct weir__resident {
+struct weir__occupant {
     struct weir__bucket *bucket;
     uint64_t place, fingerprint;
     struct weir__state *state;
 };
-#define WEIR__RESIDENTS_MOST 24
+#define WEIR__OCCUPANTS_MOST 24
 
-int weir__table_residents(const struct weir__table *t, const struct weir__hold *h,
-                          struct weir__spared spared, struct weir__resident *out);
+int weir__table_occupants(const struct weir__table *t, const struct weir__access *h,
+                          struct weir__spared spared, struct weir__occupant *out);
 /* Gives the resident's place that *h names, and that has been noted, to the newcomer. What the resident owes
  * is kept elsewhere by now (cells.h). */
 struct weir__state *weir__table_replace(struct weir__table *t, uint64_t fingerprint,
-                                        const struct weir__hold *h);
+                                        const struct weir__access *h);
 
 /* Whether make would find a place, and which (h->in is NULL if a key would have to be moved first); else
  * *free_ns is what make would say, WEIR__GROW_FIRST too. Changes nothing but the hold, and where keys
  * lie. */
 bool weir__table_has_place(struct weir__table *t, int64_t now_ns, enum weir__moving moving,
-                           struct weir__spared spared, struct weir__hold *h, int64_t *free_ns);
+                           struct weir__spared spared, struct weir__access *h, int64_t *free_ns);
 
 /* Empties the key's place (noted before). */
-void weir__table_forget(struct weir__table *t, const struct weir__hold *h);
+void weir__table_forget(struct weir__table *t, const struct weir__access *h);
 
-void weir__table_release(const struct weir__hold *h);
+void weir__table_unlock(const struct weir__access *h);
 
 /* Called for a live key that must leave its place because the table grows: keeps what the key owes elsewhere.
  * False: it cannot be kept, and the key stays. */
@@ -151,7 +151,7 @@ void weir__table_grow_now(struct weir__table *t, const struct weir__rescue *resc
 /* Calls `visit` for every entry, with its bucket locked and the entry noted if `wanted` says so; what it
  * changes is settled. *missed: keys moved meanwhile, and some may not have been seen. 0, or the error of the
  * seat's patience. */
-int weir__table_sweep(struct weir__table *t, struct weir__seat *s, void *arg,
+int weir__table_sweep(struct weir__table *t, struct weir__owner *s, void *arg,
                       bool (*wanted)(void *arg, uint64_t fingerprint,
                                      const struct weir__state *state),
                       void (*visit)(void *arg, struct weir__state *state), bool *missed);
@@ -163,11 +163,12 @@ void weir__table_prefetch(const struct weir__table *t, uint64_t fingerprint);
 /* For requests of several keys, which lock all candidate buckets of all of them in one order: the
  * key's buckets, as many as there are (1 or 2), as things stand; whether they still are its buckets;
  * and the search once they are locked. */
-int weir__table_candidates(const struct weir__table *t, uint64_t fingerprint, struct weir__hold *h);
-bool weir__table_still(const struct weir__table *t, uint64_t fingerprint,
-                       const struct weir__hold *h);
+int weir__table_candidates(const struct weir__table *t, uint64_t fingerprint,
+                           struct weir__access *h);
+bool weir__table_is_current(const struct weir__table *t, uint64_t fingerprint,
+                            const struct weir__access *h);
 struct weir__state *weir__table_search_locked(const struct weir__table *t, uint64_t fingerprint,
-                                              struct weir__hold *h);
+                                              struct weir__access *h);
 struct weir__lock *weir__bucket_lock(struct weir__bucket *b);
 
 /* A shared table of states too large for a journal: the lock that guards where they are saved, to be
@@ -194,7 +195,7 @@ struct weir__lock *weir__table_lock_at(struct weir__table *t, uint64_t at);
 struct weir__lock *weir__table_cell_lock_at(struct weir__table *t, uint64_t at);
 /* The same of a state, and of where a state's bytes may have been saved. *hold gets its bucket and
  * place. */
-bool weir__table_state_at(struct weir__table *t, uint64_t at, struct weir__hold *hold);
+bool weir__table_state_at(struct weir__table *t, uint64_t at, struct weir__access *hold);
 bool weir__table_saves_at(const struct weir__table *t, uint64_t at);
 
 #endif

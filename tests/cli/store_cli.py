@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`weir store` as an operator meets it: `store_cli.py WEIR USE_FILE`.
 
-USE_FILE uses state files as programs do (it is built from tests/store_cli). Each check is a row with a
+USE_FILE uses state files as programs do (it is built from tests/cli). Each check is a row with a
 sentence.
 """
 
@@ -24,12 +24,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 FAILED = []
 PASSED = 0
 
-# Where things lie in the header; src/engine/format.h.
+# Where things lie in the header; src/engine/store/format.h.
 VERSION, BYTE_ORDER, MAX_KEYS, MAX_POLICIES = 8, 12, 24, 40
 DIRECTORY_AT, CHECKSUM, READY, BYTES, TABLE_0 = 80, 96, 104, 112, 120
 # Of 192-byte states; the clock. A region has 24 bytes, and there are 128.
 LOG_TABLE, OFFSET_NS = TABLE_0 + 24 * 13, TABLE_0 + 24 * 128 + 40
-# How large its parts are; src/engine/store.h and edition.h.
+# How large its parts are; src/engine/store/store.h and edition.h.
 RESETS_AT, DIRECTORY, RECORD, RECORD_HEAD, LIMIT_VERSION = 48, 4144, 64808, 152, 7184
 
 POLICIES = [("api", "token-bucket 10/h burst=20"), ("log", "sliding-log 20/1h"),

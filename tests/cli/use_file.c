@@ -56,7 +56,7 @@ static struct weir_policy *policy_of(struct weir *w, const char *name)
     return p;
 }
 
-static int make(char **a)
+static int use_make(char **a)
 {
     weir_close(open_file(a[0], (struct weir_options){.max_keys = (uint64_t)number(a[1]),
                                                      .max_memory = (uint64_t)number(a[2]),
@@ -64,7 +64,7 @@ static int make(char **a)
     return 0;
 }
 
-static int set(char **a)
+static int use_set(char **a)
 {
     struct weir *w = open_old(a[0]);
     struct weir_diag why;
@@ -75,7 +75,7 @@ static int set(char **a)
     return 0;
 }
 
-static int forget(char **a)
+static int use_forget(char **a)
 {
     struct weir *w = open_old(a[0]);
 
@@ -91,7 +91,7 @@ static struct weir_request request(struct weir_policy *p, const char *prefix, in
     return weir_request_of(p, key, strlen(key));
 }
 
-static int take(char **a)
+static int use_take(char **a)
 {
     struct weir *w = open_old(a[0]);
     struct weir_policy *p = policy_of(w, a[1]);
@@ -109,7 +109,7 @@ static int take(char **a)
     return 0;
 }
 
-static int ask(char **a)
+static int use_ask(char **a)
 {
     struct weir *w = open_old(a[0]);
     struct weir_policy *p = policy_of(w, a[1]);
@@ -132,7 +132,7 @@ static int ask(char **a)
 }
 
 /* Until standard input ends. */
-static void stay(void)
+static void use_stay(void)
 {
     (void)puts("ready");
     (void)fflush(stdout);
@@ -143,12 +143,12 @@ static int only_open(char **a)
 {
     struct weir *w = open_old(a[0]);
 
-    stay();
+    use_stay();
     weir_close(w);
     return 0;
 }
 
-static int hold(char **a)
+static int use_hold(char **a)
 {
     struct weir *w = open_old(a[0]);
     const struct weir_request rq = weir_request_of(policy_of(w, a[1]), "held", 4);
@@ -156,13 +156,13 @@ static int hold(char **a)
 
     if (weir_take(w, &rq, &v) != 0)
         fail("take");
-    stay();
+    use_stay();
     weir_close(w);
     return 0;
 }
 
 /* Calls in flight, which end when it goes. */
-static int enter(char **a)
+static int use_enter(char **a)
 {
     struct weir *w = open_old(a[0]);
     struct weir_policy *p = policy_of(w, a[1]);
@@ -179,7 +179,7 @@ static int enter(char **a)
         if (weir_enter(w, &rq, &ticket[i], &v) != 0)
             fail("enter");
     }
-    stay();
+    use_stay();
     for (int64_t i = 0; i < n; i++)
         if (weir_exit(w, &ticket[i], WEIR_SUCCESS) != 0)
             fail("exit");
@@ -189,8 +189,8 @@ static int enter(char **a)
 }
 
 /* Locks the buckets of the key, as who decides about several keys does. */
-static struct weir__state *lock_key(struct weir__table *t, struct weir__seat *seat,
-                                    uint64_t fingerprint, struct weir__hold *h)
+static struct weir__state *lock_key(struct weir__table *t, struct weir__owner *seat,
+                                    uint64_t fingerprint, struct weir__access *h)
 {
     const int n = weir__table_candidates(t, fingerprint, h);
 
@@ -203,14 +203,14 @@ static struct weir__state *lock_key(struct weir__table *t, struct weir__seat *se
 }
 
 /* As a kill between the note and the end of the decision would leave it. */
-static int cut(char **a)
+static int use_cut(char **a)
 {
     struct weir *w = open_old(a[0]);
     struct weir_policy *p = policy_of(w, a[1]);
     const struct weir_request rq = weir_request_of(p, a[2], strlen(a[2]));
-    struct weir__clause *c = &atomic_load(&p->edition)->clause[0];
-    struct weir__seat *seat = weir__store_seat(w->store);
-    struct weir__hold h;
+    struct weir__clause *c = &atomic_load(&p->revision)->clause[0];
+    struct weir__owner *seat = weir__store_owner(w->store);
+    struct weir__access h;
     struct weir__state *state =
         seat ? lock_key(c->table, seat, weir__fingerprint(c, &rq), &h) : NULL;
 
@@ -221,13 +221,13 @@ static int cut(char **a)
     _exit(0);
 }
 
-static const struct verb {
+static const struct use_verb {
     const char *name;
     int arguments;
     int (*run)(char **a);
-} VERBS[] = {{"make", 4, make},     {"enter", 4, enter},    {"set", 3, set},
-             {"forget", 2, forget}, {"take", 5, take},      {"ask", 7, ask},
-             {"hold", 2, hold},     {"open", 1, only_open}, {"cut", 3, cut}};
+} VERBS[] = {{"make", 4, use_make},     {"enter", 4, use_enter}, {"set", 3, use_set},
+             {"forget", 2, use_forget}, {"take", 5, use_take},   {"ask", 7, use_ask},
+             {"hold", 2, use_hold},     {"open", 1, only_open},  {"cut", 3, use_cut}};
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 /* A random walk over the public calls, in a store that is far too small: every call returns when it should.
  *
- *     engine_walk [memory:|file: [SEED [MS [MAX_KEYS]]]]
+ *     engine_api_soak [memory:|file: [SEED [MS [MAX_KEYS]]]]
  *
  * Four threads do whatever comes to their minds: take, wait, enter and forget to exit, change limits under
  * each other, and are disturbed by signals meanwhile. Each says what it does and for how long it may; a
@@ -19,7 +19,7 @@
 
 #include <weir.h>
 
-#include "place.h"
+#include "backend.h"
 
 #define MS        INT64_C(1000000)
 #define SECOND    (1000 * MS)
@@ -66,10 +66,10 @@ static struct {
     _Atomic bool over;
 } world;
 
-struct walker {
+struct api_soak_thread {
     pthread_t thread;
     int number;
-    uint64_t dice;
+    uint64_t random;
     struct weir_ticket ticket[TICKETS];
     int tickets;
     const char *_Atomic doing;                   /* NULL: nothing that could be late */
@@ -98,9 +98,9 @@ static int64_t cpu_ns(void)
 }
 
 /* splitmix64: 0..n-1 */
-static uint64_t roll(struct walker *me, uint64_t n)
+static uint64_t roll(struct api_soak_thread *me, uint64_t n)
 {
-    uint64_t x = me->dice += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t x = me->random += UINT64_C(0x9e3779b97f4a7c15);
 
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
@@ -109,7 +109,7 @@ static uint64_t roll(struct walker *me, uint64_t n)
 
 /* ---- What is said of a call -------------------------------------------------------------------- */
 
-static void begin(struct walker *me, const char *what, int64_t may_take_ns)
+static void begin(struct api_soak_thread *me, const char *what, int64_t may_take_ns)
 {
     me->cpu_ns = cpu_ns();
     atomic_store(&me->until_ns, mono_ns() + may_take_ns);
@@ -117,7 +117,7 @@ static void begin(struct walker *me, const char *what, int64_t may_take_ns)
     me->calls++;
 }
 
-static void fail(struct walker *me, const char *what, int64_t number)
+static void fail(struct api_soak_thread *me, const char *what, int64_t number)
 {
     (void)printf("walker %d: %s: %s (%" PRId64 ")\n", me->number, atomic_load(&me->doing), what,
                  number);
@@ -125,7 +125,7 @@ static void fail(struct walker *me, const char *what, int64_t number)
     _exit(1);
 }
 
-static void end(struct walker *me, int error)
+static void end(struct api_soak_thread *me, int error)
 {
     const int64_t late_ns = mono_ns() - atomic_load(&me->until_ns);
     const int64_t used_ns = cpu_ns() - me->cpu_ns;
@@ -146,7 +146,7 @@ static void end(struct walker *me, int error)
     atomic_store(&me->doing, NULL);
 }
 
-static void judge(struct walker *me, int error, const struct weir_verdict *v)
+static void judge(struct api_soak_thread *me, int error, const struct weir_verdict *v)
 {
     if (!error) {
         me->granted += v->allowed;
@@ -163,7 +163,7 @@ static void judge(struct walker *me, int error, const struct weir_verdict *v)
 
 static char names[NAMES][8];
 
-static struct weir_request request(struct walker *me, uint64_t first, uint64_t n)
+static struct weir_request request(struct api_soak_thread *me, uint64_t first, uint64_t n)
 {
     const char *name = names[roll(me, roll(me, 2) ? NAMES : 8)];
     const uint64_t patience = roll(me, 4);
@@ -178,17 +178,17 @@ static struct weir_request request(struct walker *me, uint64_t first, uint64_t n
                                                                 : (int64_t)roll(me, WAIT_MOST)};
 }
 
-static struct weir_request rate(struct walker *me)
+static struct weir_request rate(struct api_soak_thread *me)
 {
     return request(me, 0, FIRST_GUARD);
 }
 
-static struct weir_request guard(struct walker *me)
+static struct weir_request guard(struct api_soak_thread *me)
 {
     return request(me, FIRST_GUARD, POLICIES - FIRST_GUARD);
 }
 
-static void take(struct walker *me)
+static void take(struct api_soak_thread *me)
 {
     const struct weir_request rq = rate(me);
     struct weir_verdict v;
@@ -197,7 +197,7 @@ static void take(struct walker *me)
     judge(me, weir_take(world.w, &rq, &v), &v);
 }
 
-static void peek(struct walker *me)
+static void peek(struct api_soak_thread *me)
 {
     const struct weir_request rq = request(me, 0, POLICIES);
     struct weir_verdict v;
@@ -206,7 +206,7 @@ static void peek(struct walker *me)
     judge(me, weir_peek(world.w, &rq, &v), &v);
 }
 
-static void take_many(struct walker *me)
+static void take_many(struct api_soak_thread *me)
 {
     struct weir_request rq[BATCH];
     struct weir_verdict v[BATCH];
@@ -217,7 +217,7 @@ static void take_many(struct walker *me)
     end(me, weir_take_many(world.w, rq, BATCH, v));
 }
 
-static void take_all(struct walker *me)
+static void take_all(struct api_soak_thread *me)
 {
     const size_t n = 1 + roll(me, 5);
     struct weir_request rq[5];
@@ -229,7 +229,7 @@ static void take_all(struct walker *me)
     judge(me, weir_take_all(world.w, rq, n, &v), &v);
 }
 
-static void reserve(struct walker *me)
+static void reserve(struct api_soak_thread *me)
 {
     const struct weir_request rq = rate(me);
     struct weir_reservation r = {0};
@@ -245,7 +245,7 @@ static void reserve(struct walker *me)
     end(me, weir_cancel(world.w, &r, NULL));
 }
 
-static void give_back(struct walker *me)
+static void give_back(struct api_soak_thread *me)
 {
     const struct weir_request rq = request(me, 0, POLICIES);
 
@@ -257,7 +257,7 @@ static void give_back(struct walker *me)
     }
 }
 
-static void wait(struct walker *me)
+static void wait(struct api_soak_thread *me)
 {
     const struct weir_request rq = roll(me, 20) ? rate(me) : guard(me);
     const int64_t may_ns = (int64_t)roll(me, WAIT_MOST);
@@ -267,7 +267,7 @@ static void wait(struct walker *me)
     judge(me, weir_wait(world.w, &rq, weir_now(world.w) + may_ns, &v), &v);
 }
 
-static void wait_for_limiter(struct walker *me)
+static void wait_for_limiter(struct api_soak_thread *me)
 {
     const int64_t may_ns = (int64_t)roll(me, WAIT_MOST);
     struct weir_verdict v;
@@ -277,14 +277,14 @@ static void wait_for_limiter(struct walker *me)
           &v);
 }
 
-static void exit_one(struct walker *me, int i)
+static void exit_one(struct api_soak_thread *me, int i)
 {
     begin(me, "exit", 0);
     end(me, weir_exit(world.w, &me->ticket[i], (enum weir_outcome)roll(me, 4)));
     me->ticket[i] = me->ticket[--me->tickets];
 }
 
-static void enter(struct walker *me)
+static void enter(struct api_soak_thread *me)
 {
     const struct weir_request rq = guard(me);
     struct weir_verdict v;
@@ -298,7 +298,7 @@ static void enter(struct walker *me)
     me->tickets += !error && v.allowed;
 }
 
-static void enter_all(struct walker *me)
+static void enter_all(struct api_soak_thread *me)
 {
     const struct weir_request rq[2] = {guard(me), rate(me)};
     struct weir_verdict v;
@@ -312,7 +312,7 @@ static void enter_all(struct walker *me)
     me->tickets += !error && v.allowed;
 }
 
-static void leave(struct walker *me)
+static void leave(struct api_soak_thread *me)
 {
     if (me->tickets > 0)
         exit_one(me, (int)roll(me, (uint64_t)me->tickets));
@@ -324,7 +324,7 @@ static enum weir_outcome succeed(void *arg)
     return WEIR_SUCCESS;
 }
 
-static void run(struct walker *me)
+static void run(struct api_soak_thread *me)
 {
     const struct weir_request rq = guard(me);
     struct weir_verdict v;
@@ -338,7 +338,7 @@ static void *echo(void *arg)
     return arg;
 }
 
-static void call_pool(struct walker *me)
+static void call_pool(struct api_soak_thread *me)
 {
     const struct weir_task task = {.run = echo};
     const int64_t may_ns = (int64_t)roll(me, WAIT_MOST);
@@ -349,7 +349,7 @@ static void call_pool(struct walker *me)
 }
 
 /* Changes a limit under everybody; or defines a policy of its own, and ends it. */
-static void change(struct walker *me)
+static void change(struct api_soak_thread *me)
 {
     const uint64_t i = roll(me, POLICIES);
     const char *limit = LIMITS[i][roll(me, LENGTH(LIMITS[i]))];
@@ -369,7 +369,7 @@ static void change(struct walker *me)
     }
 }
 
-static void change_keys(struct walker *me)
+static void change_keys(struct api_soak_thread *me)
 {
     const uint64_t i = roll(me, POLICIES);
     const char *name = names[roll(me, 8)];
@@ -384,7 +384,7 @@ static void change_keys(struct walker *me)
         weir_list_set(world.w, world.policy[i], (enum weir_list)roll(me, 2), &listed, roll(me, 2)));
 }
 
-static void change_limiter(struct walker *me)
+static void change_limiter(struct api_soak_thread *me)
 {
     static const char *const OTHERS[] = {"token-bucket 200/s burst=3", "fixed-window 3/5ms",
                                          "sliding-log 2/10ms", "pacer 100/s"};
@@ -393,7 +393,7 @@ static void change_limiter(struct walker *me)
     end(me, weir_limiter_change(world.limiter, OTHERS[roll(me, LENGTH(OTHERS))], NULL));
 }
 
-static void look(struct walker *me)
+static void look(struct api_soak_thread *me)
 {
     const struct weir_request rq = guard(me);
     struct weir_stats stats;
@@ -406,7 +406,7 @@ static void look(struct walker *me)
 }
 
 static const struct {
-    void (*act)(struct walker *me);
+    void (*act)(struct api_soak_thread *me);
     int weight;
 } ACTS[] = {
     {take, 20},
@@ -428,9 +428,9 @@ static const struct {
     {wait_for_limiter, 4},
 };
 
-static void *walk(void *arg)
+static void *api_soak_thread_run(void *arg)
 {
-    struct walker *me = arg;
+    struct api_soak_thread *me = arg;
     int weights = 0;
 
     for (size_t i = 0; i < LENGTH(ACTS); i++)
@@ -450,13 +450,13 @@ static void *walk(void *arg)
 
 /* ---- The watchdog ------------------------------------------------------------------------------ */
 
-static void hear(int number)
+static void soak_log(int number)
 {
     (void)number;
 }
 
 /* Ends the program if a walker is overdue. */
-static void watch(const struct walker *walker)
+static void watch(const struct api_soak_thread *walker)
 {
     for (int i = 0; i < WALKERS; i++) {
         const int64_t until_ns = atomic_load(&walker[i].until_ns);
@@ -471,7 +471,7 @@ static void watch(const struct walker *walker)
     }
 }
 
-static void watch_for(struct walker *walker, int64_t ns)
+static void watch_for(struct api_soak_thread *walker, int64_t ns)
 {
     const int64_t until_ns = mono_ns() + ns;
 
@@ -482,7 +482,7 @@ static void watch_for(struct walker *walker, int64_t ns)
     }
 }
 
-static void join_all(struct walker *walker)
+static void join_all(struct api_soak_thread *walker)
 {
     atomic_store(&world.over, true);
     for (int i = 0; i < WALKERS; i++)
@@ -497,7 +497,7 @@ static void join_all(struct walker *walker)
 /* Half of the places are held: of some keys all that they could have. */
 static void enter_crowd(uint64_t max_keys)
 {
-    struct weir_policy *p = place_policy(world.w, "crowd", "concurrency 1", weir_now(world.w));
+    struct weir_policy *p = backend_policy(world.w, "crowd", "concurrency 1", weir_now(world.w));
     struct weir_verdict v;
 
     for (uint32_t i = 0; i < CROWD && i < max_keys; i++) {
@@ -508,19 +508,19 @@ static void enter_crowd(uint64_t max_keys)
     }
 }
 
-static void open_world(uint64_t seed, uint64_t max_keys)
+static void soak_open(uint64_t seed, uint64_t max_keys)
 {
     static const enum weir_full FULL[] = {WEIR_FULL_EVICT, WEIR_FULL_DENY, WEIR_FULL_ALLOW};
     const struct weir_options o = {.max_keys = max_keys, .full = FULL[seed % LENGTH(FULL)]};
     const struct weir_pool_options pool = {.threads = 2, .queue = 1};
 
     memset(&world, 0, sizeof world);
-    world.w = place_open(&o);
+    world.w = backend_open(&o);
     for (int i = 0; i < POLICIES; i++) {
         char name[32];
 
         (void)snprintf(name, sizeof name, "p%d", i);
-        world.policy[i] = place_policy(world.w, name, LIMITS[i][0], weir_now(world.w));
+        world.policy[i] = backend_policy(world.w, name, LIMITS[i][0], weir_now(world.w));
     }
     enter_crowd(max_keys);
     if (weir_limiter_open(&world.limiter, "token-bucket 200/s burst=3", NULL) != 0 ||
@@ -528,27 +528,27 @@ static void open_world(uint64_t seed, uint64_t max_keys)
         abort();
 }
 
-static void close_world(void)
+static void soak_close(void)
 {
     for (int i = 0; i < CROWD; i++)
         if (weir_exit(world.w, &world.crowd[i], WEIR_SUCCESS) != 0)
             abort();
     weir_pool_close(world.pool);
     weir_limiter_close(world.limiter);
-    place_close(world.w);
+    backend_close(world.w);
 }
 
-static void walk_once(uint64_t seed, int64_t ns, uint64_t max_keys)
+static void soak_once(uint64_t seed, int64_t ns, uint64_t max_keys)
 {
-    static struct walker walker[WALKERS];
-    struct walker sum = {0};
+    static struct api_soak_thread walker[WALKERS];
+    struct api_soak_thread sum = {0};
 
-    open_world(seed, max_keys);
+    soak_open(seed, max_keys);
     memset(walker, 0, sizeof walker);
     for (int i = 0; i < WALKERS; i++) {
         walker[i].number = i;
-        walker[i].dice = seed * WALKERS + (uint64_t)i;
-        if (pthread_create(&walker[i].thread, NULL, walk, &walker[i]) != 0)
+        walker[i].random = seed * WALKERS + (uint64_t)i;
+        if (pthread_create(&walker[i].thread, NULL, api_soak_thread_run, &walker[i]) != 0)
             abort();
     }
     watch_for(walker, ns);
@@ -574,7 +574,7 @@ static void walk_once(uint64_t seed, int64_t ns, uint64_t max_keys)
         (void)puts("the store was never full");
         _exit(1);
     }
-    close_world();
+    soak_close();
 }
 
 int main(int argc, char **argv)
@@ -582,15 +582,15 @@ int main(int argc, char **argv)
     const uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
     const int64_t ms = argc > 3 ? strtoll(argv[3], NULL, 10) : 800;
     const uint64_t max_keys = argc > 4 ? strtoull(argv[4], NULL, 10) : 50;
-    const struct sigaction heard = {.sa_handler = hear};
+    const struct sigaction heard = {.sa_handler = soak_log};
 
-    if (argc > 1 && !place_choose(argv[1]))
+    if (argc > 1 && !backend_choose(argv[1]))
         return 2;
     (void)sigaction(SIGUSR1, &heard, NULL);
     for (int i = 0; i < NAMES; i++)
         (void)snprintf(names[i], sizeof names[i], "k%d", i);
     for (uint64_t i = 0; i < 3; i++) /* evict, deny, allow */
-        walk_once(seed + i, ms * MS, max_keys);
-    (void)printf("walk (%s): 3 passed, 0 failed\n", place_kind());
+        soak_once(seed + i, ms * MS, max_keys);
+    (void)printf("walk (%s): 3 passed, 0 failed\n", backend_kind());
     return 0;
 }

@@ -1,4 +1,4 @@
-#include "place.h"
+#include "backend.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static void path_of(char out[300], unsigned number)
     (void)snprintf(out, 300, "%s/%u.weir", place.dir, number);
 }
 
-static void leave(void)
+static void backend_remove(void)
 {
     for (unsigned i = 1; i <= place.made; i++) {
         char path[300];
@@ -35,7 +35,7 @@ static void leave(void)
     (void)rmdir(place.dir);
 }
 
-bool place_choose(const char *kind)
+bool backend_choose(const char *kind)
 {
     const char *tmp = getenv("TMPDIR");
 
@@ -53,26 +53,26 @@ bool place_choose(const char *kind)
         perror(place.dir);
         exit(2);
     }
-    (void)atexit(leave);
+    (void)atexit(backend_remove);
     return true;
 }
 
-const char *place_kind(void)
+const char *backend_kind(void)
 {
     return place.redis ? "redis:" : place.files ? "file:" : "memory:";
 }
 
-bool place_is_far(void)
+bool backend_is_remote(void)
 {
     return place.redis != NULL;
 }
 
-int64_t place_tick_ns(void)
+int64_t backend_tick_ns(void)
 {
-    return place_is_far() ? 1000 : 1;
+    return backend_is_remote() ? 1000 : 1;
 }
 
-static void remember(struct weir *w)
+static void backend_remember(struct weir *w)
 {
     for (int i = 0; i < OPEN_MOST; i++)
         if (!place.open[i].w) {
@@ -83,7 +83,7 @@ static void remember(struct weir *w)
     abort();
 }
 
-struct weir *place_open(const struct weir_options *options)
+struct weir *backend_open(const struct weir_options *options)
 {
     struct weir_options o = options ? *options : (struct weir_options){0};
     char store[320] = "memory:", path[300];
@@ -106,11 +106,11 @@ struct weir *place_open(const struct weir_options *options)
         exit(2);
     }
     if (place.files)
-        remember(w);
+        backend_remember(w);
     return w;
 }
 
-void place_close(struct weir *w)
+void backend_close(struct weir *w)
 {
     weir_close(w);
     for (int i = 0; i < OPEN_MOST; i++)
@@ -123,8 +123,8 @@ void place_close(struct weir *w)
         }
 }
 
-struct weir_policy *place_policy(struct weir *w, const char *name, const char *limit,
-                                 int64_t now_ns)
+struct weir_policy *backend_policy(struct weir *w, const char *name, const char *limit,
+                                   int64_t now_ns)
 {
     struct weir_policy *policy = NULL;
     struct weir_diag why = {0};

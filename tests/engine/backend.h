@@ -1,8 +1,8 @@
 /* Where a test's engines keep their keys: in memory, in files of a directory that goes away with the test,
  * or in a Redis that somebody has started for it. Most tests take the kind as an argument, so that each runs
  * over all. */
-#ifndef WEIR_TESTS_PLACE_H
-#define WEIR_TESTS_PLACE_H
+#ifndef WEIR_TESTS_ENGINE_BACKEND_H
+#define WEIR_TESTS_ENGINE_BACKEND_H
 
 #include <stdbool.h>
 
@@ -32,21 +32,21 @@
 #endif
 
 /* "memory:", "file:", or the URL of a Redis (without options). False: no such kind. Called once, before the others. */
-bool place_choose(const char *kind);
-const char *place_kind(void);
+bool backend_choose(const char *kind);
+const char *backend_kind(void);
 /* A Redis: it counts in microseconds, keeps keys of policies that are forgotten, and learns of a changed limit
  * when a key is touched. */
-bool place_is_far(void);
-int64_t place_tick_ns(void); /* 1000 there, else 1 */
+bool backend_is_remote(void);
+int64_t backend_tick_ns(void); /* 1000 there, else 1 */
 
 /* A new engine over an empty store of that kind; o->store is not looked at, o may be NULL. One that
  * cannot be opened ends the program. */
-struct weir *place_open(const struct weir_options *o);
+struct weir *backend_open(const struct weir_options *o);
 /* Closes it. Its file goes too. */
-void place_close(struct weir *w);
+void backend_close(struct weir *w);
 
 /* The policy of that name; one that is refused ends the program. */
-struct weir_policy *place_policy(struct weir *w, const char *name, const char *limit,
-                                 int64_t now_ns);
+struct weir_policy *backend_policy(struct weir *w, const char *name, const char *limit,
+                                   int64_t now_ns);
 
 #endif

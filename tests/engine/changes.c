@@ -1,5 +1,5 @@
 /* Policies: their names, their lives, and what a change of limit keeps; and reservations. */
-#include "kit.h"
+#include "engine_test.h"
 
 /* ---- Names --------------------------------------------------------------------------------- */
 
@@ -17,7 +17,7 @@ static void bad_policies_are_refused_with_a_sentence(void **state)
         {"p", "token-bucket 10/s + sliding-log 65537/s", WEIR_ERANGE},
         {"p", "fixed-window 10/day tz=Mars/Olympus", WEIR_ENOZONE},
     };
-    struct weir *w = place_open(NULL);
+    struct weir *w = backend_open(NULL);
     struct weir_policy *p;
 
     (void)state;
@@ -46,33 +46,33 @@ static void bad_policies_are_refused_with_a_sentence(void **state)
     assert_string_equal(weir_policy_name(p), longest);
     assert_ptr_equal(weir_policy_find(w, longest), p);
     assert_null(weir_policy_find(w, longer));
-    place_close(w);
+    backend_close(w);
 }
 
 /* A change that is refused leaves the limit in force, and its keys. */
 static void a_bad_change_changes_nothing(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 10/h", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 10/h", T0);
 
     (void)state;
     (void)take(w, p, "k", 4, T0);
     assert_int_equal(weir_policy_set_at(w, "p", "10/", T0, NULL, NULL), WEIR_ESYNTAX);
     assert_int_equal(look(w, p, "k", T0).remaining, 6);
     assert_int_equal(look(w, p, "k", T0).limit, 10);
-    place_close(w);
+    backend_close(w);
 }
 
 static void there_are_as_many_policies_as_may_be(void **state)
 {
-    struct weir *w = place_open(&(struct weir_options){.max_policies = 3});
+    struct weir *w = backend_open(&(struct weir_options){.max_policies = 3});
     struct weir_policy *p, *q;
     struct weir_diag why = {.text = ""};
 
     (void)state;
-    (void)place_policy(w, "a", "1/s", T0);
-    p = place_policy(w, "b", "2/s", T0);
-    (void)place_policy(w, "c", "3/s", T0);
+    (void)backend_policy(w, "a", "1/s", T0);
+    p = backend_policy(w, "b", "2/s", T0);
+    (void)backend_policy(w, "c", "3/s", T0);
     smear(&q, sizeof q);
     assert_int_equal(weir_policy_set_at(w, "d", "4/s", T0, &q, &why), WEIR_EFULL);
     untouched(&q, sizeof q);
@@ -83,13 +83,13 @@ static void there_are_as_many_policies_as_may_be(void **state)
     assert_int_equal(stats(w, T0).policies, 2);
     assert_int_equal(weir_policy_set_at(w, "d", "4/s", T0, &q, NULL), 0);
     assert_int_equal(weir_policy_set_at(w, "e", "4/s", T0, NULL, NULL), WEIR_EFULL);
-    place_close(w);
+    backend_close(w);
 }
 
 static void policies_are_found_by_name_and_one_after_another(void **state)
 {
     enum { N = 40 };
-    struct weir *w = place_open(NULL);
+    struct weir *w = backend_open(NULL);
     struct weir_policy *made[N];
     bool seen[N] = {false};
     struct weir_limit limit;
@@ -103,7 +103,7 @@ static void policies_are_found_by_name_and_one_after_another(void **state)
 
         (void)snprintf(name, sizeof name, "p%d", i);
         (void)snprintf(text, sizeof text, "token-bucket %d/s", i + 1);
-        made[i] = place_policy(w, name, text, T0);
+        made[i] = backend_policy(w, name, text, T0);
     }
     for (int i = 0; i < N; i++) {
         char name[16];
@@ -127,25 +127,25 @@ static void policies_are_found_by_name_and_one_after_another(void **state)
     assert_int_equal(n, N - 1);
     for (int i = 0; i < N; i++)
         assert_int_equal(seen[i], i != 7);
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_forgotten_policy_takes_its_keys_along(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "fixed-window 3/h", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "fixed-window 3/h", T0);
 
     (void)state;
-    if (place_is_far()) { /* place.h says why */
-        place_close(w);
+    if (backend_is_remote()) { /* backend.h says why */
+        backend_close(w);
         skip();
     }
     (void)take(w, p, "k", 3, T0);
     weir_policy_forget(w, p);
     assert_int_equal(stats(w, T0).live_keys, 1); /* until it is as good as new */
-    p = place_policy(w, "p", "fixed-window 3/h", T0);
+    p = backend_policy(w, "p", "fixed-window 3/h", T0);
     assert_int_equal(look(w, p, "k", T0).remaining, 3);
-    place_close(w);
+    backend_close(w);
 }
 
 /* ---- Live change --------------------------------------------------------------------------- */
@@ -177,14 +177,14 @@ static void a_live_change_keeps_what_is_used(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(ROWS); i++) {
-        struct weir *w = place_open(NULL);
-        struct weir_policy *p = place_policy(w, "p", ROWS[i].before, T0);
+        struct weir *w = backend_open(NULL);
+        struct weir_policy *p = backend_policy(w, "p", ROWS[i].before, T0);
 
         print_message("  %s, then %s\n", ROWS[i].before, ROWS[i].after);
         assert_true(take(w, p, "k", 4, T0).allowed);
-        assert_ptr_equal(place_policy(w, "p", ROWS[i].after, T0), p);
+        assert_ptr_equal(backend_policy(w, "p", ROWS[i].after, T0), p);
         assert_int_equal(look(w, p, "k", T0).remaining, ROWS[i].remaining);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -196,9 +196,9 @@ static void setting_the_limit_in_force_changes_nothing(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(SAME); i++) {
-        struct weir *w = place_open(NULL);
-        struct weir_policy *p = place_policy(w, "p", "10/s", T0);
-        const struct weir_request rq = ask(p, "k", 5, WEIR_FOREVER);
+        struct weir *w = backend_open(NULL);
+        struct weir_policy *p = backend_policy(w, "p", "10/s", T0);
+        const struct weir_request rq = request_for(p, "k", 5, WEIR_FOREVER);
         struct weir_reservation r;
         struct weir_verdict v;
         int64_t back;
@@ -207,26 +207,26 @@ static void setting_the_limit_in_force_changes_nothing(void **state)
         assert_int_equal(weir_reserve_at(w, &rq, 1, T0, &r, &v), 0);
         assert_int_equal(v.wait_ns, SECOND / 2);
         for (int k = 0; k < 20; k++)
-            assert_ptr_equal(place_policy(w, "p", SAME[i], T0 + k), p);
+            assert_ptr_equal(backend_policy(w, "p", SAME[i], T0 + k), p);
         assert_int_equal(weir_cancel_at(w, &r, T0 + 20, &back), 0);
         assert_int_equal(back, 5);
-        place_close(w);
+        backend_close(w);
     }
 }
 
 static void a_limit_forgets_its_oldest_versions_and_mints_nothing(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 10/h burst=10", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 10/h burst=10", T0);
 
     (void)state;
     (void)take(w, p, "k", 10, T0);
     for (int i = 1; i <= 100; i++)
-        (void)place_policy(w, "p",
-                           i % 2 ? "token-bucket 11/h burst=10" : "token-bucket 10/h burst=10",
-                           T0 + i * SECOND);
+        (void)backend_policy(w, "p",
+                             i % 2 ? "token-bucket 11/h burst=10" : "token-bucket 10/h burst=10",
+                             T0 + i * SECOND);
     assert_false(take(w, p, "k", 1, T0 + 101 * SECOND).allowed);
-    place_close(w);
+    backend_close(w);
 }
 
 /* Nobody may take the place of a key that owes, though under the limit that wrote it, it would owe no
@@ -234,21 +234,21 @@ static void a_limit_forgets_its_oldest_versions_and_mints_nothing(void **state)
 static void a_slower_limit_keeps_keys_that_the_old_one_would_let_go(void **state)
 {
     enum { KEYS = 40, CROWD = 4000 };
-    struct weir *w = place_open(&(struct weir_options){.max_keys = 300});
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/s burst=1", T0);
-    struct weir_policy *crowd = place_policy(w, "crowd", "token-bucket 1/ms burst=1", T0);
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = 300});
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/s burst=1", T0);
+    struct weir_policy *crowd = backend_policy(w, "crowd", "token-bucket 1/ms burst=1", T0);
     char key[16];
 
     (void)state;
-    if (place_is_far()) { /* place.h says why */
-        place_close(w);
+    if (backend_is_remote()) { /* backend.h says why */
+        backend_close(w);
         skip();
     }
     for (int i = 0; i < KEYS; i++) {
         (void)snprintf(key, sizeof key, "k%d", i);
         assert_true(take(w, p, key, 1, T0).allowed);
     }
-    (void)place_policy(w, "p", "token-bucket 1/h burst=1", T0 + SECOND / 2); /* half is owed */
+    (void)backend_policy(w, "p", "token-bucket 1/h burst=1", T0 + SECOND / 2); /* half is owed */
     for (int i = 0; i < CROWD; i++) {
         (void)snprintf(key, sizeof key, "c%d", i);
         (void)take(w, crowd, key, 1, T0 + MINUTE + i * INT64_C(2000000));
@@ -258,36 +258,36 @@ static void a_slower_limit_keeps_keys_that_the_old_one_would_let_go(void **state
         assert_false(take(w, p, key, 1, T0 + 29 * MINUTE).allowed);
         assert_true(take(w, p, key, 1, T0 + 31 * MINUTE).allowed);
     }
-    place_close(w);
+    backend_close(w);
 }
 
 /* The same, while many others become slower, and this one's limit changes a few times more. */
 static void keys_that_owe_are_kept_however_many_limits_change(void **state)
 {
     enum { KEYS = 40, OTHERS = 40, CROWD = 4000 };
-    struct weir *w = place_open(&(struct weir_options){.max_keys = 300});
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/s burst=1", T0);
-    struct weir_policy *crowd = place_policy(w, "crowd", "token-bucket 1/ms burst=1", T0);
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = 300});
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/s burst=1", T0);
+    struct weir_policy *crowd = backend_policy(w, "crowd", "token-bucket 1/ms burst=1", T0);
     char key[16];
 
     (void)state;
-    if (place_is_far()) { /* place.h says why */
-        place_close(w);
+    if (backend_is_remote()) { /* backend.h says why */
+        backend_close(w);
         skip();
     }
     for (int i = 0; i < KEYS; i++) {
         (void)snprintf(key, sizeof key, "k%d", i);
         assert_true(take(w, p, key, 1, T0).allowed);
     }
-    (void)place_policy(w, "p", "token-bucket 1/h burst=1", T0 + SECOND / 2); /* half is owed */
+    (void)backend_policy(w, "p", "token-bucket 1/h burst=1", T0 + SECOND / 2); /* half is owed */
     for (int i = 0; i < OTHERS; i++) {
         (void)snprintf(key, sizeof key, "o%d", i);
-        (void)place_policy(w, key, "token-bucket 1/s burst=1", T0 + SECOND);
-        (void)place_policy(w, key, "token-bucket 1/m burst=1", T0 + 2 * SECOND);
+        (void)backend_policy(w, key, "token-bucket 1/s burst=1", T0 + SECOND);
+        (void)backend_policy(w, key, "token-bucket 1/m burst=1", T0 + 2 * SECOND);
         if (i < 6) /* as many versions as are kept */
-            (void)place_policy(w, "p",
-                               i % 2 ? "token-bucket 1/h burst=1" : "token-bucket 1/h burst=2",
-                               T0 + 3 * SECOND);
+            (void)backend_policy(w, "p",
+                                 i % 2 ? "token-bucket 1/h burst=1" : "token-bucket 1/h burst=2",
+                                 T0 + 3 * SECOND);
     }
     for (int i = 0; i < CROWD; i++) {
         (void)snprintf(key, sizeof key, "c%d", i);
@@ -298,7 +298,7 @@ static void keys_that_owe_are_kept_however_many_limits_change(void **state)
         assert_false(take(w, p, key, 1, T0 + 29 * MINUTE).allowed);
         assert_true(take(w, p, key, 1, T0 + 31 * MINUTE).allowed);
     }
-    place_close(w);
+    backend_close(w);
 }
 
 /* ---- Reservations -------------------------------------------------------------------------- */
@@ -306,7 +306,7 @@ static void keys_that_owe_are_kept_however_many_limits_change(void **state)
 static struct weir_reservation reserve(struct weir *w, struct weir_policy *p, const char *key,
                                        int64_t cost, int64_t now_ns)
 {
-    const struct weir_request rq = ask(p, key, cost, WEIR_FOREVER);
+    const struct weir_request rq = request_for(p, key, cost, WEIR_FOREVER);
     struct weir_reservation r;
     struct weir_verdict v;
 
@@ -327,8 +327,8 @@ static int64_t cancel(struct weir *w, struct weir_reservation *r, int64_t now_ns
 
 static void what_was_reserved_can_be_cancelled_once(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/s burst=10", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/s burst=10", T0);
     struct weir_reservation r;
 
     (void)state;
@@ -339,13 +339,13 @@ static void what_was_reserved_can_be_cancelled_once(void **state)
     assert_int_equal(r.n, 0);
     assert_int_equal(cancel(w, &r, T0 + SECOND), 0);
     assert_int_equal(look(w, p, "k", T0 + SECOND).remaining, 1);
-    place_close(w);
+    backend_close(w);
 }
 
 static void what_has_acted_is_not_cancelled(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/s burst=10", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/s burst=10", T0);
     struct weir_reservation r;
 
     (void)state;
@@ -355,13 +355,13 @@ static void what_has_acted_is_not_cancelled(void **state)
     (void)take(w, p, "k2", 10, T0);
     r = reserve(w, p, "k2", 5, T0);
     assert_int_equal(cancel(w, &r, r.act_ns), 5);
-    place_close(w);
+    backend_close(w);
 }
 
 static void what_others_depend_on_is_not_given_back(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/s burst=10", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/s burst=10", T0);
     struct weir_reservation first, second;
 
     (void)state;
@@ -370,13 +370,13 @@ static void what_others_depend_on_is_not_given_back(void **state)
     second = reserve(w, p, "k", 2, T0);
     assert_int_equal(cancel(w, &first, T0), 3);
     assert_int_equal(cancel(w, &second, T0), 0); /* limits.md: the last act time is not known */
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_reservation_dies_with_a_reset_a_fresh_start_or_its_policy(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/s burst=10", T0), *q;
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/s burst=10", T0), *q;
     struct weir_reservation r;
 
     (void)state;
@@ -392,26 +392,27 @@ static void a_reservation_dies_with_a_reset_a_fresh_start_or_its_policy(void **s
     assert_int_equal(cancel(w, &r, T0), 0);
 
     r = reserve(w, p, "k", 5, T0);
-    (void)place_policy(w, "p", "pacer 1/s", T0);
+    (void)backend_policy(w, "p", "pacer 1/s", T0);
     (void)reserve(w, p, "k", 5, T0);
     assert_int_equal(cancel(w, &r, T0), 0);
 
-    q = place_policy(w, "q", "token-bucket 1/s burst=10", T0);
+    q = backend_policy(w, "q", "token-bucket 1/s burst=10", T0);
     r = reserve(w, q, "k", 10, T0);
     weir_policy_forget(w, q);
-    q = place_policy(w, "q", "token-bucket 1/s burst=10", T0);
+    q = backend_policy(w, "q", "token-bucket 1/s burst=10", T0);
     (void)take(w, q, "k", 10, T0);
     assert_int_equal(cancel(w, &r, T0), 0);
     assert_int_equal(look(w, q, "k", T0).remaining, 0);
-    place_close(w);
+    backend_close(w);
 }
 
 static void what_was_refused_holds_nothing(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/s burst=10", T0);
-    struct weir_policy *q = place_policy(w, "q", "fixed-window 1/h", T0);
-    const struct weir_request rq[] = {ask(p, "k", 5, WEIR_FOREVER), ask(q, "k", 2, 0)};
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/s burst=10", T0);
+    struct weir_policy *q = backend_policy(w, "q", "fixed-window 1/h", T0);
+    const struct weir_request rq[] = {request_for(p, "k", 5, WEIR_FOREVER),
+                                      request_for(q, "k", 2, 0)};
     struct weir_reservation r;
     struct weir_verdict v;
 
@@ -426,16 +427,17 @@ static void what_was_refused_holds_nothing(void **state)
     r = (struct weir_reservation){0};
     assert_int_equal(cancel(w, &r, T0), 0);
     assert_int_equal(weir_cancel_at(w, &r, T0, NULL), 0);
-    place_close(w);
+    backend_close(w);
 }
 
 /* Several requests act together, when the last of them may: until then each can be given back. */
 static void a_reservation_of_several_acts_when_the_last_may(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/s burst=10", T0);
-    struct weir_policy *q = place_policy(w, "q", "pacer 1/m", T0);
-    const struct weir_request rq[] = {ask(p, "k", 3, WEIR_FOREVER), ask(q, "k", 1, WEIR_FOREVER)};
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/s burst=10", T0);
+    struct weir_policy *q = backend_policy(w, "q", "pacer 1/m", T0);
+    const struct weir_request rq[] = {request_for(p, "k", 3, WEIR_FOREVER),
+                                      request_for(q, "k", 1, WEIR_FOREVER)};
     struct weir_reservation r;
     struct weir_verdict v;
 
@@ -449,14 +451,14 @@ static void a_reservation_of_several_acts_when_the_last_may(void **state)
     assert_true(cancel(w, &r, T0 + 2 * SECOND) == 3);
     assert_int_equal(look(w, p, "k", T0 + 2 * SECOND).remaining, 2);
     assert_int_equal(take_later(w, q, "k", 1, T0 + 2 * SECOND).wait_ns, 58 * SECOND);
-    place_close(w);
+    backend_close(w);
 }
 
 static void refunds_go_to_every_term_and_may_be_silent(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 10/h + fixed-window 4/m", T0);
-    const struct weir_request rq = ask(p, "k", 1, 0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 10/h + fixed-window 4/m", T0);
+    const struct weir_request rq = request_for(p, "k", 1, 0);
 
     (void)state;
     (void)take(w, p, "k", 4, T0);
@@ -469,15 +471,15 @@ static void refunds_go_to_every_term_and_may_be_silent(void **state)
     (void)take(w, p, "k", 4, T0);
     /* two minutes later the window's are gone, and a third of one of the bucket's */
     assert_int_equal(refund(w, p, "k", 9, T0 + 2 * MINUTE), 3);
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_reset_is_as_good_as_new(void **state)
 {
     (void)state;
     for (size_t i = 0; i < LENGTH(EVERY_ALGORITHM); i++) {
-        struct weir *w = place_open(NULL);
-        struct weir_policy *p = place_policy(w, "p", EVERY_ALGORITHM[i], T0 - DAY);
+        struct weir *w = backend_open(NULL);
+        struct weir_policy *p = backend_policy(w, "p", EVERY_ALGORITHM[i], T0 - DAY);
         const struct weir_verdict nobody = look(w, p, "nobody", T0);
         struct weir_verdict v;
         uint64_t used;
@@ -492,7 +494,7 @@ static void a_reset_is_as_good_as_new(void **state)
         assert_int_equal(v.reset_after_ns, 0);
         assert_int_not_equal(look(w, p, "other", T0).reset_after_ns, 0);
         assert_int_equal(stats(w, T0).live_keys, used);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -517,4 +519,4 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_reset_is_as_good_as_new),
 };
 
-RUN_PLACE("changes", TESTS)
+RUN_BACKEND("changes", TESTS)

@@ -1,5 +1,5 @@
 /* Composite keys: whatever the parts, different lists are different keys. */
-#include "kit.h"
+#include "engine_test.h"
 
 #include <stdlib.h>
 
@@ -111,8 +111,8 @@ static void short_buffers_are_filled_and_not_passed(void **state)
 
 static void joined_keys_are_keys(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "fixed-window 5/h", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "fixed-window 5/h", T0);
     const struct weir_bytes ab_c[] = {{"ab", 2}, {"c", 1}}, a_bc[] = {{"a", 1}, {"bc", 2}};
     unsigned char one[32], two[32];
     struct weir_request rq = {p, one, weir_key_join(one, sizeof one, ab_c, 2), 5, 0};
@@ -125,7 +125,7 @@ static void joined_keys_are_keys(void **state)
     rq.key_len = weir_key_join(two, sizeof two, a_bc, 2);
     assert_int_equal(weir_take_at(w, &rq, T0, &v), 0);
     assert_true(v.allowed);
-    place_close(w);
+    backend_close(w);
 }
 
 static const struct CMUnitTest TESTS[] = {
@@ -135,4 +135,4 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(joined_keys_are_keys),
 };
 
-RUN_PLACE("joining", TESTS)
+RUN_BACKEND("joining", TESTS)

@@ -1,6 +1,6 @@
 /* The small print of weir.h: what is an error, what it leaves alone, what a key is, and what happens
  * at the ends of numbers and of time. */
-#include "kit.h"
+#include "engine_test.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -104,8 +104,8 @@ static const struct {
 static void bad_requests_are_refused_and_touch_nothing(void **state)
 {
     static char key[WEIR_KEY_MAX + 1];
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 10/h", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 10/h", T0);
     const struct weir_verdict before = take(w, p, "", 1, T0);
 
     (void)state;
@@ -140,13 +140,13 @@ static void bad_requests_are_refused_and_touch_nothing(void **state)
         untouched(&back, sizeof back);
         assert_int_equal(look(w, p, "", T0).remaining, 9);
     }
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_request_without_policy_or_key_is_refused(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 10/h", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 10/h", T0);
     const struct weir_request ROWS[] = {{NULL, "k", 1, 1, 0}, {p, NULL, 1, 1, 0}};
 
     (void)state;
@@ -166,14 +166,14 @@ static void a_request_without_policy_or_key_is_refused(void **state)
         untouched(&v, sizeof v);
         untouched(&back, sizeof back);
     }
-    place_close(w);
+    backend_close(w);
 }
 
 static void bad_times_are_refused_everywhere(void **state)
 {
     static const int64_t ROWS[] = {-1, INT64_MIN, NOW_MAX + 1, INT64_MAX};
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 10/h", T0), *q;
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 10/h", T0), *q;
     const struct weir_request rq = weir_request_of(p, "k", 1);
 
     (void)state;
@@ -206,16 +206,16 @@ static void bad_times_are_refused_everywhere(void **state)
         assert_int_equal(back, 1);
         assert_int_equal(look(w, p, "k", T0).remaining, 6);
     }
-    place_close(w);
+    backend_close(w);
 }
 
 static void no_request_and_seventeen_are_refused(void **state)
 {
     static const char keys[] = "0123456789abcdefg";
-    struct weir *w = place_open(NULL);
-    struct weir_policy *one = place_policy(w, "one", "token-bucket 10/h", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *one = backend_policy(w, "one", "token-bucket 10/h", T0);
     struct weir_policy *five =
-        place_policy(w, "five", "10/h + 10/h + 10/h + 10/h + fixed-window 10/h", T0);
+        backend_policy(w, "five", "10/h + 10/h + 10/h + 10/h + fixed-window 10/h", T0);
     struct weir_request rq[17];
     struct weir_reservation r;
     struct weir_verdict v;
@@ -241,13 +241,13 @@ static void no_request_and_seventeen_are_refused(void **state)
         assert_int_equal(weir_peek_at(w, &rq[i], T0, &v), 0);
         assert_int_equal(v.remaining, i < 15 ? 9 : 10);
     }
-    place_close(w);
+    backend_close(w);
 }
 
 static void sixteen_requests_are_one(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "fixed-window 2/h", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "fixed-window 2/h", T0);
     struct weir_request rq[16];
     struct weir_verdict v;
     char key[16][16];
@@ -255,7 +255,7 @@ static void sixteen_requests_are_one(void **state)
     (void)state;
     for (int i = 0; i < 16; i++) {
         (void)snprintf(key[i], sizeof key[i], "k%d", i);
-        rq[i] = ask(p, key[i], 1, 0);
+        rq[i] = request_for(p, key[i], 1, 0);
     }
     assert_int_equal(weir_take_all_at(w, rq, 16, T0, &v), 0);
     assert_true(v.allowed && v.which == -1);
@@ -266,7 +266,7 @@ static void sixteen_requests_are_one(void **state)
     assert_int_equal(v.which, 9);
     for (int i = 0; i < 16; i++)
         assert_int_equal(look(w, p, key[i], T0).remaining, i == 9 ? 0 : 1);
-    place_close(w);
+    backend_close(w);
 }
 
 static void the_same_key_twice_sees_its_first_charge(void **state)
@@ -278,10 +278,10 @@ static void the_same_key_twice_sees_its_first_charge(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(ROWS); i++) {
-        struct weir *w = place_open(NULL);
-        struct weir_policy *p = place_policy(w, "p", ROWS[i], T0 - DAY);
-        const struct weir_request rq[] = {ask(p, "k", 1, 0), ask(p, "other", 1, 0),
-                                          ask(p, "k", 1, 0), ask(p, "k", 2, 0)};
+        struct weir *w = backend_open(NULL);
+        struct weir_policy *p = backend_policy(w, "p", ROWS[i], T0 - DAY);
+        const struct weir_request rq[] = {request_for(p, "k", 1, 0), request_for(p, "other", 1, 0),
+                                          request_for(p, "k", 1, 0), request_for(p, "k", 2, 0)};
         struct weir_verdict v;
 
         print_message("  %s\n", ROWS[i]);
@@ -299,17 +299,18 @@ static void the_same_key_twice_sees_its_first_charge(void **state)
         assert_false(v.allowed);
         assert_int_equal(v.which, 2);
         assert_int_equal(look(w, p, "k", T0).remaining, 1);
-        place_close(w);
+        backend_close(w);
     }
 }
 
 static void a_batch_is_decided_in_order(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "fixed-window 3/h", T0);
-    struct weir_policy *q = place_policy(w, "q", "sliding-log 2/h", T0);
-    const struct weir_request rq[] = {ask(p, "k", 2, 0), ask(q, "k", 1, 0), ask(p, "k", 2, 0),
-                                      ask(p, "k", 1, 0), ask(q, "k", 1, 0), ask(q, "k", 1, 0)};
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "fixed-window 3/h", T0);
+    struct weir_policy *q = backend_policy(w, "q", "sliding-log 2/h", T0);
+    const struct weir_request rq[] = {request_for(p, "k", 2, 0), request_for(q, "k", 1, 0),
+                                      request_for(p, "k", 2, 0), request_for(p, "k", 1, 0),
+                                      request_for(q, "k", 1, 0), request_for(q, "k", 1, 0)};
     static const bool allowed[] = {true, true, false, true, true, false};
     struct weir_verdict v[6];
 
@@ -320,7 +321,7 @@ static void a_batch_is_decided_in_order(void **state)
     smear(v, sizeof v);
     assert_int_equal(weir_take_many_at(w, rq, 0, T0, v), 0);
     untouched(v, sizeof v);
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_batch_of_thousands_is_a_batch(void **state)
@@ -329,8 +330,8 @@ static void a_batch_of_thousands_is_a_batch(void **state)
     static struct weir_request rq[N];
     static struct weir_verdict v[N];
     static uint32_t key[N];
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "fixed-window 2/h", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "fixed-window 2/h", T0);
 
     (void)state;
     for (uint32_t i = 0; i < N; i++) {
@@ -340,7 +341,7 @@ static void a_batch_of_thousands_is_a_batch(void **state)
     assert_int_equal(weir_take_many_at(w, rq, N, T0, v), 0);
     for (int i = 0; i < N; i++)
         assert_int_equal(v[i].allowed, i < 2000);
-    place_close(w);
+    backend_close(w);
 }
 
 /* ---- Costs and times at their ends --------------------------------------------------------- */
@@ -354,9 +355,9 @@ static void costs_and_times_at_their_ends_are_answered(void **state)
     for (size_t i = 0; i < LENGTH(EVERY_ALGORITHM); i++)
         for (size_t t = 0; t < LENGTH(TIMES); t++)
             for (size_t k = 0; k < LENGTH(PATIENCE); k++) {
-                struct weir *w = place_open(NULL);
-                struct weir_policy *p = place_policy(w, "p", EVERY_ALGORITHM[i], TIMES[t]);
-                struct weir_request rq = ask(p, "k", INT64_MAX, PATIENCE[k]);
+                struct weir *w = backend_open(NULL);
+                struct weir_policy *p = backend_policy(w, "p", EVERY_ALGORITHM[i], TIMES[t]);
+                struct weir_request rq = request_for(p, "k", INT64_MAX, PATIENCE[k]);
                 struct weir_verdict v;
                 int64_t back;
 
@@ -374,14 +375,14 @@ static void costs_and_times_at_their_ends_are_answered(void **state)
                 assert_int_equal(weir_take_at(w, &rq, TIMES[t], &v), 0);
                 assert_true(v.allowed);
                 assert_int_equal(v.wait_ns, 0);
-                place_close(w);
+                backend_close(w);
             }
 }
 
 static void nothing_costs_nothing(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "fixed-window 1/h", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "fixed-window 1/h", T0);
 
     (void)state;
     assert_true(take(w, p, "k", 0, T0).allowed);
@@ -392,7 +393,7 @@ static void nothing_costs_nothing(void **state)
     /* the window began with the first event, not with the question */
     assert_false(take(w, p, "k", 1, T0 + HOUR).allowed);
     assert_true(take(w, p, "k", 1, T0 + HOUR + MINUTE).allowed);
-    place_close(w);
+    backend_close(w);
 }
 
 /* Back an hour, and further and further, and forth again: nothing is minted, stock may be spent. Forward
@@ -401,8 +402,8 @@ static void clocks_that_step_mint_nothing(void **state)
 {
     (void)state;
     for (size_t i = 0; i < LENGTH(EVERY_ALGORITHM); i++) {
-        struct weir *w = place_open(NULL);
-        struct weir_policy *p = place_policy(w, "p", EVERY_ALGORITHM[i], T0 - 2 * DAY);
+        struct weir *w = backend_open(NULL);
+        struct weir_policy *p = backend_policy(w, "p", EVERY_ALGORITHM[i], T0 - 2 * DAY);
         int64_t granted = 0, early = 0;
 
         print_message("  %s\n", EVERY_ALGORITHM[i]);
@@ -414,7 +415,7 @@ static void clocks_that_step_mint_nothing(void **state)
         assert_false(take(w, p, "k", 1, T0).allowed);
         assert_true(take(w, p, "k", 1, T0 + 2 * DAY).allowed);
         assert_true(take(w, p, "new", 1, T0).allowed);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -443,8 +444,8 @@ static void keys_are_any_bytes(void **state)
         {longest, WEIR_KEY_MAX},
         {twin, WEIR_KEY_MAX},
     };
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "fixed-window 100/h", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "fixed-window 100/h", T0);
     struct weir_verdict v;
 
     (void)state;
@@ -466,15 +467,15 @@ static void keys_are_any_bytes(void **state)
     v.remaining = -1;
     assert_int_equal(weir_peek_at(w, &(struct weir_request){p, NULL, 0, 0, 0}, T0, &v), 0);
     assert_int_equal(v.remaining, 99); /* the empty key */
-    if (!place_is_far())
+    if (!backend_is_remote())
         assert_int_equal(stats(w, T0).keys, LENGTH(KEYS));
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_key_does_not_stay_where_it_was_read(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "fixed-window 100/h", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "fixed-window 100/h", T0);
     char *key = malloc(8);
 
     (void)state;
@@ -485,21 +486,21 @@ static void a_key_does_not_stay_where_it_was_read(void **state)
     assert_int_equal(look(w, p, key, T0).remaining, 100);
     free(key);
     assert_int_equal(look(w, p, "seventy", T0).remaining, 99);
-    place_close(w);
+    backend_close(w);
 }
 
 static void policies_do_not_share_keys(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "fixed-window 3/h", T0);
-    struct weir_policy *q = place_policy(w, "q", "fixed-window 3/h", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "fixed-window 3/h", T0);
+    struct weir_policy *q = backend_policy(w, "q", "fixed-window 3/h", T0);
 
     (void)state;
     (void)take(w, p, "alice", 3, T0);
     assert_int_equal(look(w, q, "alice", T0).remaining, 3);
     reset(w, q, "alice", T0);
     assert_int_equal(look(w, p, "alice", T0).remaining, 0);
-    place_close(w);
+    backend_close(w);
 }
 
 /* ---- Time ---------------------------------------------------------------------------------- */
@@ -511,10 +512,10 @@ static int64_t told(void *arg)
 
 static void a_clock_of_ones_own_is_asked(void **state)
 {
-    const int64_t tick = place_tick_ns();
+    const int64_t tick = backend_tick_ns();
     int64_t now = T0;
     struct weir_clock clock = {told, NULL, &now};
-    struct weir *w = place_open(&(struct weir_options){.clock = &clock});
+    struct weir *w = backend_open(&(struct weir_options){.clock = &clock});
     struct weir_policy *p;
     struct weir_request rq;
     struct weir_verdict v;
@@ -524,7 +525,7 @@ static void a_clock_of_ones_own_is_asked(void **state)
     memset(&clock, 0, sizeof clock); /* it was copied */
     assert_int_equal(weir_now(w), T0);
     assert_int_equal(weir_policy_set(w, "p", "token-bucket 1/s burst=1", &p, NULL), 0);
-    rq = ask(p, "k", 1, 0);
+    rq = request_for(p, "k", 1, 0);
     assert_int_equal(weir_take(w, &rq, &v), 0);
     assert_true(v.allowed);
     now += SECOND - tick;
@@ -532,7 +533,7 @@ static void a_clock_of_ones_own_is_asked(void **state)
     assert_false(v.allowed);
     assert_int_equal(v.retry_after_ns, tick);
     assert_int_equal(weir_stats(w, &s), 0);
-    assert_int_equal(s.live_keys, !place_is_far());
+    assert_int_equal(s.live_keys, !backend_is_remote());
     now += tick;
     assert_int_equal(weir_peek(w, &rq, &v), 0);
     assert_true(v.allowed);
@@ -544,12 +545,12 @@ static void a_clock_of_ones_own_is_asked(void **state)
     assert_int_equal(weir_now(w), T0 + SECOND + DAY);
     assert_int_equal(weir_stats(w, &s), 0);
     assert_int_equal(s.live_keys, 0);
-    place_close(w);
+    backend_close(w);
 }
 
 static void the_engines_clock_counts_from_1970_and_never_goes_back(void **state)
 {
-    struct weir *w = place_open(NULL);
+    struct weir *w = backend_open(NULL);
     int64_t last = weir_now(NULL);
 
     (void)state;
@@ -558,20 +559,20 @@ static void the_engines_clock_counts_from_1970_and_never_goes_back(void **state)
     for (int i = 0; i < 100000; i++) {
         const int64_t now = weir_now(i % 2 ? w : NULL);
 
-        if (place_kind()[0] == 'm')
+        if (backend_kind()[0] == 'm')
             assert_true(now >= last); /* one clock for the process */
         last = now;
     }
-    place_close(w);
+    backend_close(w);
 }
 
 /* ---- Forks --------------------------------------------------------------------------------- */
 
 static void after_a_fork_private_stores_are_two_and_files_one(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "fixed-window 10/h", T0);
-    const bool shared = place_kind()[0] == 'f' || place_is_far();
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "fixed-window 10/h", T0);
+    const bool shared = backend_kind()[0] == 'f' || backend_is_remote();
     int status;
     pid_t child;
 
@@ -579,7 +580,7 @@ static void after_a_fork_private_stores_are_two_and_files_one(void **state)
     (void)take(w, p, "k", 2, T0);
     child = fork();
     if (child == 0) {
-        const struct weir_request rq = ask(p, "k", 3, 0);
+        const struct weir_request rq = request_for(p, "k", 3, 0);
         struct weir_verdict v;
 
         _exit(weir_take_at(w, &rq, T0, &v) != 0 || !v.allowed || v.remaining != 5);
@@ -588,7 +589,7 @@ static void after_a_fork_private_stores_are_two_and_files_one(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_int_equal(look(w, p, "k", T0).remaining, shared ? 5 : 8);
-    place_close(w);
+    backend_close(w);
 }
 
 static const struct CMUnitTest TESTS[] = {
@@ -614,4 +615,4 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(after_a_fork_private_stores_are_two_and_files_one),
 };
 
-RUN_PLACE("contract", TESTS)
+RUN_BACKEND("contract", TESTS)

@@ -4,7 +4,7 @@
  * The store is filled with calls in flight, whose keys nobody evicts. Time is a clock that sleepers move,
  * so a wait that neither sleeps nor returns never ends: an alarm ends the program then.
  */
-#include "dream.h"
+#include "virtual_clock.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -23,8 +23,8 @@ static const enum weir_full EVERY_FULL[] = {WEIR_FULL_EVICT, WEIR_FULL_DENY, WEI
 
 /* ---- A store full of calls in flight ----------------------------------------------------------- */
 
-struct crowd {
-    struct dream time;
+struct full_store {
+    struct virtual_clock time;
     struct weir *w;
     struct weir_policy *calls;
     struct weir_ticket ticket[CALLS];
@@ -37,15 +37,15 @@ static struct weir_request of_number(struct weir_policy *p, const uint32_t *key,
 }
 
 /* Enters `n` keys, as far as there is a place. */
-static void fill(struct crowd *c, uint64_t max_keys, enum weir_full full, uint32_t n)
+static void fill(struct full_store *c, uint64_t max_keys, enum weir_full full, uint32_t n)
 {
-    const struct weir_clock clock = {dream_now, dream_sleep, &c->time};
+    const struct weir_clock clock = {virtual_clock_now, virtual_clock_sleep, &c->time};
     const struct weir_options o = {.max_keys = max_keys, .full = full, .clock = &clock};
 
     memset(c, 0, sizeof *c);
     c->time.now_ns = T0;
-    c->w = place_open(&o);
-    c->calls = place_policy(c->w, "calls", "concurrency 10", T0);
+    c->w = backend_open(&o);
+    c->calls = backend_policy(c->w, "calls", "concurrency 10", T0);
     for (uint32_t i = 0; i < n; i++) {
         const struct weir_request rq = of_number(c->calls, &i, 1, 0);
         struct weir_verdict v;
@@ -54,7 +54,7 @@ static void fill(struct crowd *c, uint64_t max_keys, enum weir_full full, uint32
     }
 }
 
-static struct crowd crowd;
+static struct full_store crowd;
 
 /* ---- Deadlines --------------------------------------------------------------------------------- */
 
@@ -71,7 +71,7 @@ static void a_wait_that_finds_no_place_keeps_its_deadline(void **state)
         struct weir_policy *p;
 
         fill(&crowd, 100, EVERY_FULL[i % LENGTH(EVERY_FULL)], 145);
-        p = place_policy(crowd.w, "p", LIMITS[i / LENGTH(EVERY_FULL)], T0);
+        p = backend_policy(crowd.w, "p", LIMITS[i / LENGTH(EVERY_FULL)], T0);
         for (uint32_t key = 0; key < 500; key++) {
             const struct weir_request rq = of_number(p, &key, 1, 0);
             const int64_t began_ns = crowd.time.now_ns;
@@ -83,7 +83,7 @@ static void a_wait_that_finds_no_place_keeps_its_deadline(void **state)
             /* Where keys may do without a place, strangers' debts can refuse one for long. */
             assert_true(v.allowed || v.reason == WEIR_FULL || v.overflow);
         }
-        place_close(crowd.w);
+        backend_close(crowd.w);
     }
     assert_true(refused > 0);
 }
@@ -116,10 +116,10 @@ static void a_waiter_asks_again_before_its_deadline_and_not_at_once(void **state
     for (size_t i = 0; i < LENGTH(ROWS); i++) {
         const struct weir_verdict without = {.allowed = ROWS[i].allowed,
                                              .retry_after_ns = ROWS[i].retry_ns};
-        struct weir__again again = {.refuted = ROWS[i].refuted};
+        struct weir__retry again = {.refuted = ROWS[i].refuted};
 
         print_message("  %s\n", ROWS[i].sentence);
-        weir__again_plan(&again, &without, T0, T0 + ROWS[i].deadline_ns);
+        weir__retry_plan(&again, &without, T0, T0 + ROWS[i].deadline_ns);
         assert_int_equal(again.at_ns, ROWS[i].again_ns < 0 ? -1 : T0 + ROWS[i].again_ns);
     }
 }
@@ -127,7 +127,7 @@ static void a_waiter_asks_again_before_its_deadline_and_not_at_once(void **state
 /* Who may wait as long as it takes is served once those in flight have gone. */
 static int leave_then_sleep(void *arg, int64_t until_ns)
 {
-    struct crowd *c = arg;
+    struct full_store *c = arg;
 
     if (++c->time.sleeps == 3)
         for (uint32_t i = 0; i < CALLS; i++)
@@ -139,7 +139,7 @@ static int leave_then_sleep(void *arg, int64_t until_ns)
 
 static int64_t crowd_now(void *arg)
 {
-    return ((struct crowd *)arg)->time.now_ns;
+    return ((struct full_store *)arg)->time.now_ns;
 }
 
 static void who_waits_for_a_place_gets_it_when_calls_end(void **state)
@@ -157,18 +157,18 @@ static void who_waits_for_a_place_gets_it_when_calls_end(void **state)
 
             memset(&crowd, 0, sizeof crowd);
             crowd.time.now_ns = T0;
-            crowd.w = place_open(&o);
-            crowd.calls = place_policy(crowd.w, "calls", "concurrency 10", T0);
+            crowd.w = backend_open(&o);
+            crowd.calls = backend_policy(crowd.w, "calls", "concurrency 10", T0);
             for (uint32_t n = 0; n < 500; n++) {
                 rq = of_number(crowd.calls, &n, 1, 0);
                 assert_int_equal(weir_enter(crowd.w, &rq, &crowd.ticket[n], &v), 0);
             }
-            p = place_policy(crowd.w, "p", "fixed-window 5/1h", T0);
+            p = backend_policy(crowd.w, "p", "fixed-window 5/1h", T0);
             rq = of_number(p, &key, 1, 0);
             assert_int_equal(weir_wait(crowd.w, &rq, WEIR_FOREVER, &v), 0);
             assert_true(v.allowed && v.reason == WEIR_OK);
             waited += crowd.time.sleeps > 0;
-            place_close(crowd.w);
+            backend_close(crowd.w);
         }
     assert_true(waited > 0);
 }
@@ -183,7 +183,7 @@ static void a_wait_for_a_place_hears_signals(void **state)
         struct weir_policy *p;
 
         fill(&crowd, 1, EVERY_FULL[i], CALLS);
-        p = place_policy(crowd.w, "p", "fixed-window 5/1h full=deny", T0);
+        p = backend_policy(crowd.w, "p", "fixed-window 5/1h full=deny", T0);
         for (uint32_t key = 0; key < 100; key++) {
             const struct weir_request rq = of_number(p, &key, 1, 0);
             struct weir_verdict v;
@@ -196,7 +196,7 @@ static void a_wait_for_a_place_hears_signals(void **state)
             untouched(&v, sizeof v);
             heard++;
         }
-        place_close(crowd.w);
+        backend_close(crowd.w);
     }
     assert_true(heard > 0);
 }
@@ -204,14 +204,14 @@ static void a_wait_for_a_place_hears_signals(void **state)
 /* Every third reading is a little behind the one before. */
 static int64_t now_with_steps_back(void *arg)
 {
-    struct dream *d = arg;
+    struct virtual_clock *d = arg;
 
     return d->now_ns - (++d->late_ns % 3 == 0 ? 10 * MS : 0);
 }
 
 static int sleep_a_while(void *arg, int64_t until_ns)
 {
-    struct dream *d = arg;
+    struct virtual_clock *d = arg;
 
     assert_true(++d->sleeps < 100000);
     d->now_ns = until_ns > d->now_ns ? until_ns : d->now_ns;
@@ -225,15 +225,15 @@ static void a_clock_that_steps_back_ends_no_wait_early_and_keeps_none_for_ever(v
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct dream d = {.now_ns = T0};
+        struct virtual_clock d = {.now_ns = T0};
         const struct weir_clock clock = {now_with_steps_back, sleep_a_while, &d};
-        struct weir *w = place_open(&(struct weir_options){.clock = &clock});
-        struct weir_policy *p = place_policy(w, "p", LIMITS[i], T0);
+        struct weir *w = backend_open(&(struct weir_options){.clock = &clock});
+        struct weir_policy *p = backend_policy(w, "p", LIMITS[i], T0);
         int64_t granted_ns = T0;
 
         assert_true(take(w, p, "k", 1, T0).allowed);
         for (int n = 0; n < 20; n++) {
-            const struct weir_request rq = ask(p, "k", 1, 0);
+            const struct weir_request rq = request_for(p, "k", 1, 0);
             struct weir_verdict v;
 
             d.now_ns = granted_ns;
@@ -243,7 +243,7 @@ static void a_clock_that_steps_back_ends_no_wait_early_and_keeps_none_for_ever(v
             assert_true(d.now_ns <= granted_ns + 5 * SECOND);
             granted_ns = d.now_ns;
         }
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -265,9 +265,9 @@ static pid_t stop_holder(struct weir *w, struct weir_policy *p, const struct wei
 
     assert_true(child >= 0);
     if (child == 0) {
-        struct weir__clause *c = &atomic_load(&p->edition)->clause[0];
-        struct weir__seat *seat = weir__store_seat(w->store);
-        struct weir__hold h;
+        struct weir__clause *c = &atomic_load(&p->revision)->clause[0];
+        struct weir__owner *seat = weir__store_owner(w->store);
+        struct weir__access h;
         const int n = seat ? weir__table_candidates(c->table, weir__fingerprint(c, rq), &h) : 0;
 
         for (int i = 0; i < n; i++) {
@@ -305,12 +305,12 @@ static void a_wait_for_a_key_that_a_stopped_process_holds_keeps_its_deadline(voi
     };
 
     (void)state;
-    if (strcmp(place_kind(), "file:") != 0)
+    if (strcmp(backend_kind(), "file:") != 0)
         return;
     for (size_t i = 0; i < LENGTH(ROWS); i++) {
-        struct weir *w = place_open(&(struct weir_options){.max_keys = 100});
-        struct weir_policy *p = place_policy(w, "p", ROWS[i].limit, weir_now(NULL));
-        const struct weir_request rq = ask(p, "k", 1, 0);
+        struct weir *w = backend_open(&(struct weir_options){.max_keys = 100});
+        struct weir_policy *p = backend_policy(w, "p", ROWS[i].limit, weir_now(NULL));
+        const struct weir_request rq = request_for(p, "k", 1, 0);
         const pid_t holder = stop_holder(w, p, &rq);
         const int64_t began_ns = mono_ns();
         struct weir_verdict v = {0};
@@ -326,7 +326,7 @@ static void a_wait_for_a_key_that_a_stopped_process_holds_keeps_its_deadline(voi
         end_holder(holder);
         assert_int_equal(weir_wait(w, &rq, weir_now(w) + SECOND, &v), 0);
         assert_true(v.allowed && v.reason == WEIR_OK);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -341,11 +341,11 @@ static void an_entry_that_a_stopped_process_holds_up_keeps_its_deadline(void **s
     pid_t holder;
 
     (void)state;
-    if (strcmp(place_kind(), "file:") != 0)
+    if (strcmp(backend_kind(), "file:") != 0)
         return;
-    w = place_open(&(struct weir_options){.max_keys = 100});
-    p = place_policy(w, "p", "concurrency 1 queue=5 max-wait=300ms", weir_now(NULL));
-    rq = ask(p, "k", 1, WEIR_WAIT_DEFAULT);
+    w = backend_open(&(struct weir_options){.max_keys = 100});
+    p = backend_policy(w, "p", "concurrency 1 queue=5 max-wait=300ms", weir_now(NULL));
+    rq = request_for(p, "k", 1, WEIR_WAIT_DEFAULT);
     assert_int_equal(weir_enter(w, &rq, &in, &v), 0);
     assert_true(v.allowed);
     began_ns = mono_ns();
@@ -361,12 +361,12 @@ static void an_entry_that_a_stopped_process_holds_up_keeps_its_deadline(void **s
     assert_int_equal(weir_exit(w, &in, WEIR_SUCCESS), 0);
     assert_int_equal(weir_enter(w, &rq, &t, &v), 0);
     assert_true(v.allowed);
-    place_close(w);
+    backend_close(w);
 }
 
 /* ---- Peek and take ----------------------------------------------------------------------------- */
 
-struct answer {
+struct wait_answer {
     const char *limit;
     int64_t cost, patience_ns;
 };
@@ -389,7 +389,7 @@ static void agree(struct weir *w, const struct weir_request *rq, int64_t now_ns,
 /* In a store that calls in flight fill, almost or wholly, and at each step of its filling. */
 static void peek_says_what_take_would_where_there_is_no_place(void **state)
 {
-    static const struct answer ROWS[] = {
+    static const struct wait_answer ROWS[] = {
         {"fixed-window 5/1h", 1, 0},
         {"fixed-window 5/1h", 6, 0},
         {"token-bucket 5/1h", 2, WEIR_FOREVER},
@@ -401,7 +401,7 @@ static void peek_says_what_take_would_where_there_is_no_place(void **state)
     };
 
     const uint32_t step =
-        strcmp(place_kind(), "file:") == 0 ? 50 : 5; /* a file takes long to make */
+        strcmp(backend_kind(), "file:") == 0 ? 50 : 5; /* a file takes long to make */
 
     (void)state;
     for (size_t f = 0; f < LENGTH(EVERY_FULL); f++) {
@@ -410,11 +410,11 @@ static void peek_says_what_take_would_where_there_is_no_place(void **state)
         for (uint32_t calls = 0; calls <= 200; calls += step)
             for (size_t i = 0; i < LENGTH(ROWS); i++) {
                 const bool moves = EVERY_FULL[f] == WEIR_FULL_EVICT && strchr(ROWS[i].limit, '+') &&
-                                   strcmp(place_kind(), "file:") != 0;
+                                   strcmp(backend_kind(), "file:") != 0;
                 struct weir_policy *p;
 
                 fill(&crowd, calls % 2 ? 1 : 60, EVERY_FULL[f], calls);
-                p = place_policy(crowd.w, "p", ROWS[i].limit, T0);
+                p = backend_policy(crowd.w, "p", ROWS[i].limit, T0);
                 for (uint32_t n = 0; n < 80; n++) {
                     const uint32_t key = n % 40;
                     const struct weir_request rq =
@@ -422,7 +422,7 @@ static void peek_says_what_take_would_where_there_is_no_place(void **state)
 
                     agree(crowd.w, &rq, T0 + (n < 40 ? n * MS : HOUR), moves, &full);
                 }
-                place_close(crowd.w);
+                backend_close(crowd.w);
             }
         assert_true(full > 0);
     }
@@ -442,7 +442,7 @@ static void peek_says_what_enter_would_where_there_is_no_place(void **state)
             int full = 0;
 
             fill(&crowd, 1, EVERY_FULL[f], 40);
-            p = place_policy(crowd.w, "p", LIMITS[i], T0);
+            p = backend_policy(crowd.w, "p", LIMITS[i], T0);
             for (uint32_t key = 0; key < 400; key++) {
                 const struct weir_request rq = of_number(p, &key, 1, 0);
                 struct weir_verdict peeked, entered;
@@ -454,7 +454,7 @@ static void peek_says_what_enter_would_where_there_is_no_place(void **state)
                 full += entered.reason == WEIR_FULL;
             }
             print_message("  %s: %d without a place\n", LIMITS[i], full);
-            place_close(crowd.w);
+            backend_close(crowd.w);
         }
 }
 
@@ -475,10 +475,10 @@ int main(int argc, char **argv)
     const int all = (int)LENGTH(TESTS);
     int failed;
 
-    if (argc > 1 && !place_choose(argv[1]))
+    if (argc > 1 && !backend_choose(argv[1]))
         return 2;
     (void)alarm(STUCK_S * (UNDER_ASAN || UNDER_TSAN ? 5 : 1));
     failed = cmocka_run_group_tests_name("deadlines", TESTS, NULL, NULL);
-    (void)printf("deadlines (%s): %d passed, %d failed\n", place_kind(), all - failed, failed);
+    (void)printf("deadlines (%s): %d passed, %d failed\n", backend_kind(), all - failed, failed);
     return failed != 0;
 }

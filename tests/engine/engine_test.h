@@ -1,6 +1,6 @@
 /* What the unit tests of the engine share: cmocka, short ways to ask, a clock that stands still. */
-#ifndef WEIR_TESTS_KIT_H
-#define WEIR_TESTS_KIT_H
+#ifndef WEIR_TESTS_ENGINE_ENGINE_TEST_H
+#define WEIR_TESTS_ENGINE_ENGINE_TEST_H
 
 #include "../unit/check.h"
 
@@ -8,7 +8,7 @@
 
 #include <weir.h>
 
-#include "place.h"
+#include "backend.h"
 
 #define SECOND    INT64_C(1000000000)
 #define MINUTE    (60 * SECOND)
@@ -19,22 +19,23 @@
 #define LENGTH(a) (sizeof(a) / sizeof *(a))
 
 /* As RUN, of tests that take the kind of store as an argument: `NAME [memory:|file:]`. */
-#define RUN_PLACE(name, tests)                                                                     \
-    int main(int argc, char **argv)                                                                \
-    {                                                                                              \
-        const int all = (int)LENGTH(tests);                                                        \
-        int failed;                                                                                \
-                                                                                                   \
-        if (argc > 1 && !place_choose(argv[1]))                                                    \
-            return 2;                                                                              \
-        failed = cmocka_run_group_tests_name(name, tests, NULL, NULL);                             \
-        (void)printf("%s (%s): %d passed, %d failed\n", name, place_kind(), all - failed, failed); \
-        return failed != 0;                                                                        \
+#define RUN_BACKEND(name, tests)                                                            \
+    int main(int argc, char **argv)                                                         \
+    {                                                                                       \
+        const int all = (int)LENGTH(tests);                                                 \
+        int failed;                                                                         \
+                                                                                            \
+        if (argc > 1 && !backend_choose(argv[1]))                                           \
+            return 2;                                                                       \
+        failed = cmocka_run_group_tests_name(name, tests, NULL, NULL);                      \
+        (void)printf("%s (%s): %d passed, %d failed\n", name, backend_kind(), all - failed, \
+                     failed);                                                               \
+        return failed != 0;                                                                 \
     }
 
 /* A request of a key that is text. */
-static inline struct weir_request ask(struct weir_policy *policy, const char *key, int64_t cost,
-                                      int64_t patience_ns)
+static inline struct weir_request request_for(struct weir_policy *policy, const char *key,
+                                              int64_t cost, int64_t patience_ns)
 {
     return (struct weir_request){policy, key, strlen(key), cost, patience_ns};
 }
@@ -43,7 +44,7 @@ static inline struct weir_request ask(struct weir_policy *policy, const char *ke
 static inline struct weir_verdict take(struct weir *w, struct weir_policy *policy, const char *key,
                                        int64_t cost, int64_t now_ns)
 {
-    const struct weir_request rq = ask(policy, key, cost, 0);
+    const struct weir_request rq = request_for(policy, key, cost, 0);
     struct weir_verdict v;
 
     assert_int_equal(weir_take_at(w, &rq, now_ns, &v), 0);
@@ -53,7 +54,7 @@ static inline struct weir_verdict take(struct weir *w, struct weir_policy *polic
 static inline struct weir_verdict take_later(struct weir *w, struct weir_policy *policy,
                                              const char *key, int64_t cost, int64_t now_ns)
 {
-    const struct weir_request rq = ask(policy, key, cost, WEIR_FOREVER);
+    const struct weir_request rq = request_for(policy, key, cost, WEIR_FOREVER);
     struct weir_verdict v;
 
     assert_int_equal(weir_take_at(w, &rq, now_ns, &v), 0);
@@ -64,7 +65,7 @@ static inline struct weir_verdict take_later(struct weir *w, struct weir_policy 
 static inline struct weir_verdict look(struct weir *w, struct weir_policy *policy, const char *key,
                                        int64_t now_ns)
 {
-    const struct weir_request rq = ask(policy, key, 0, 0);
+    const struct weir_request rq = request_for(policy, key, 0, 0);
     struct weir_verdict v;
 
     assert_int_equal(weir_peek_at(w, &rq, now_ns, &v), 0);
@@ -74,7 +75,7 @@ static inline struct weir_verdict look(struct weir *w, struct weir_policy *polic
 static inline int64_t refund(struct weir *w, struct weir_policy *policy, const char *key,
                              int64_t cost, int64_t now_ns)
 {
-    const struct weir_request rq = ask(policy, key, cost, 0);
+    const struct weir_request rq = request_for(policy, key, cost, 0);
     int64_t back = -1;
 
     assert_int_equal(weir_refund_at(w, &rq, now_ns, &back), 0);
@@ -84,7 +85,7 @@ static inline int64_t refund(struct weir *w, struct weir_policy *policy, const c
 static inline void reset(struct weir *w, struct weir_policy *policy, const char *key,
                          int64_t now_ns)
 {
-    const struct weir_request rq = ask(policy, key, 0, 0);
+    const struct weir_request rq = request_for(policy, key, 0, 0);
 
     assert_int_equal(weir_reset_at(w, &rq, now_ns), 0);
 }

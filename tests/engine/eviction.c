@@ -4,7 +4,7 @@
  * place cannot be foretold key by key, for nobody knows which keys share a bucket; but a verdict says
  * whether its key was judged by cells, and so how many have kept their places.
  */
-#include "kit.h"
+#include "engine_test.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@
 /* With a secret of its own, so that who meets whom, and who is lost, is the same in every run. */
 static struct weir *open_few(void)
 {
-    return place_open(&(struct weir_options){.max_keys = FEW_KEYS, .secret = {1, 2}});
+    return backend_open(&(struct weir_options){.max_keys = FEW_KEYS, .secret = {1, 2}});
 }
 
 static struct weir_verdict ask_n(struct weir *w, struct weir_policy *p, uint64_t key, int64_t cost,
@@ -60,13 +60,13 @@ static int64_t owed_by(struct weir *w, struct weir_policy *p, uint64_t key, int6
 }
 
 /* What became of keys that asked once each: who was granted, and of them who went without a place. */
-struct tally {
+struct place_tally {
     uint64_t granted, without;
 };
 
 /* One key takes, and is told why if it may not. True: it was granted. */
-static bool come(struct weir *w, struct weir_policy *p, uint64_t key, int64_t cost, int64_t now_ns,
-                 struct tally *t)
+static bool take_key(struct weir *w, struct weir_policy *p, uint64_t key, int64_t cost,
+                     int64_t now_ns, struct place_tally *t)
 {
     const struct weir_verdict v = ask_n(w, p, key, cost, true, now_ns);
 
@@ -105,16 +105,16 @@ static void within_bounds(struct weir *w, uint64_t rss_before, int64_t now_ns)
 static void invented_keys_cost_no_more_than_max_keys(void **state)
 {
     struct weir *w = open_few();
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=1", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=1", T0);
     const uint64_t rss = resident_bytes(), most = stats(w, T0).max_bytes;
     bool *granted = calloc(MANY_KEYS, sizeof *granted);
-    struct tally all = {0, 0};
+    struct place_tally all = {0, 0};
     struct weir_stats s;
 
     (void)state;
     assert_non_null(granted);
     for (uint64_t i = 0; i < MANY_KEYS; i++) {
-        granted[i] = come(w, p, i, 1, T0 + (int64_t)i, &all);
+        granted[i] = take_key(w, p, i, 1, T0 + (int64_t)i, &all);
         if (i % (MANY_KEYS / 20) == 0)
             within_bounds(w, rss + MANY_KEYS, T0 + (int64_t)i);
     }
@@ -128,7 +128,7 @@ static void invented_keys_cost_no_more_than_max_keys(void **state)
         if (granted[i])
             assert_int_equal(owed_by(w, p, i, T0 + MANY_KEYS), 1);
     free(granted);
-    place_close(w);
+    backend_close(w);
 }
 
 /* Attackers under one limit, against the keys of another that has no more than its part of the places, which is
@@ -144,8 +144,8 @@ static void a_flood_under_one_limit_leaves_the_places_of_others_alone(void **sta
     (void)state;
     for (size_t i = 0; i < LENGTH(ROWS); i++) {
         struct weir *w = open_few();
-        struct weir_policy *lived = place_policy(w, "long", "token-bucket 1/day burst=1", T0);
-        struct weir_policy *brief = place_policy(w, "short", "token-bucket 1/s burst=1", T0);
+        struct weir_policy *lived = backend_policy(w, "long", "token-bucket 1/day burst=1", T0);
+        struct weir_policy *brief = backend_policy(w, "short", "token-bucket 1/s burst=1", T0);
         uint64_t left;
 
         for (uint64_t k = 0; k < ROWS[i].kept; k++)
@@ -159,7 +159,7 @@ static void a_flood_under_one_limit_leaves_the_places_of_others_alone(void **sta
         assert_true((double)(ROWS[i].kept - left) <= ROWS[i].lost_most * (double)ROWS[i].kept);
         for (uint64_t k = 0; k < ROWS[i].kept; k++)
             assert_int_equal(owed_by(w, lived, k, T0 + MANY_KEYS), 1);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -170,17 +170,17 @@ static void nobody_owes_less_than_it_took(void **state)
     enum { BURST = 1000, MUCH = 900 };
     const uint64_t all = 20 * FEW_KEYS;
     struct weir *w = open_few();
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=1000", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=1000", T0);
     uint64_t x = 1, much = 0, much_placed = 0, little = 0, little_placed = 0;
     int64_t *owed = calloc(all, sizeof *owed);
-    struct tally sum = {0, 0};
+    struct place_tally sum = {0, 0};
 
     (void)state;
     assert_non_null(owed);
     for (uint64_t i = 0; i < all; i++) {
         x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         owed[i] = (int64_t)((x >> 33) % BURST) + 1;
-        if (!come(w, p, i, owed[i], T0, &sum))
+        if (!take_key(w, p, i, owed[i], T0, &sum))
             owed[i] = 0;
     }
     for (uint64_t i = 0; i < all; i++) {
@@ -198,7 +198,7 @@ static void nobody_owes_less_than_it_took(void **state)
     assert_true(sum.granted > 2 * FEW_KEYS); /* many live in cells */
     assert_true(much_placed * little > little_placed * much);
     free(owed);
-    place_close(w);
+    backend_close(w);
 }
 
 static void as_many_live_keys_as_there_is_room_for_are_kept(void **state)
@@ -207,16 +207,17 @@ static void as_many_live_keys_as_there_is_room_for_are_kept(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(ROWS) - SLOW; i++) {
-        struct weir *w = place_open(&(struct weir_options){.max_keys = ROWS[i], .secret = {1, 2}});
-        struct weir_policy *p = place_policy(w, "p", "fixed-window 1/h", T0);
+        struct weir *w =
+            backend_open(&(struct weir_options){.max_keys = ROWS[i], .secret = {1, 2}});
+        struct weir_policy *p = backend_policy(w, "p", "fixed-window 1/h", T0);
         const uint64_t rss = resident_bytes();
         bool *granted = calloc(ROWS[i], sizeof *granted);
-        struct tally all = {0, 0};
+        struct place_tally all = {0, 0};
         uint64_t left, lost;
         struct weir_stats s;
 
         for (uint64_t k = 0; k < ROWS[i]; k++)
-            granted[k] = come(w, p, k, 1, T0, &all);
+            granted[k] = take_key(w, p, k, 1, T0, &all);
         left = count_placed(w, p, 0, ROWS[i], T0);
         lost = ROWS[i] - left;
         s = stats(w, T0);
@@ -231,7 +232,7 @@ static void as_many_live_keys_as_there_is_room_for_are_kept(void **state)
                 assert_true(owed_by(w, p, k, T0) == 1);
         free(granted);
         within_bounds(w, rss, T0);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -240,7 +241,7 @@ static void as_many_live_keys_as_there_is_room_for_are_kept(void **state)
 static void generations_follow_each_other_without_evictions(void **state)
 {
     struct weir *w = open_few();
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/s burst=1", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/s burst=1", T0);
     struct weir_stats s;
 
     (void)state;
@@ -250,7 +251,7 @@ static void generations_follow_each_other_without_evictions(void **state)
     assert_true((double)s.evicted <= LOST_MOST * 20 * FEW_KEYS);
     assert_in_range(s.live_keys, FEW_KEYS * (1 - LOST_MOST), FEW_KEYS);
     assert_int_equal(stats(w, T0 + 20 * SECOND).live_keys, 0);
-    place_close(w);
+    backend_close(w);
 }
 
 /* ---- Tables that may grow ------------------------------------------------------------------ */
@@ -258,7 +259,7 @@ static void generations_follow_each_other_without_evictions(void **state)
 /* How many to try. A file's tables do not grow, and each file is megabytes: a tenth of them will do. */
 static int young_tables(int most)
 {
-    return SLOW || place_kind()[0] != 'm' ? most / 10 : most;
+    return SLOW || backend_kind()[0] != 'm' ? most / 10 : most;
 }
 
 /* A table begins small and grows with its keys. Under every secret other keys meet; hardly anybody is
@@ -268,19 +269,19 @@ static void young_tables_lose_hardly_anybody(void **state)
     const int tables = young_tables(2000);
     enum { KEYS = 300 };
     uint64_t lost = 0, evicted = 0;
-    struct tally all = {0, 0};
+    struct place_tally all = {0, 0};
 
     (void)state;
     for (uint64_t secret = 1; secret <= (uint64_t)tables; secret++) {
-        struct weir *w = place_open(&(struct weir_options){
-            .max_keys = place_kind()[0] == 'm' ? 1000000 : 1000, .secret = {secret, 1}});
-        struct weir_policy *p = place_policy(w, "p", "fixed-window 1/h", T0);
+        struct weir *w = backend_open(&(struct weir_options){
+            .max_keys = backend_kind()[0] == 'm' ? 1000000 : 1000, .secret = {secret, 1}});
+        struct weir_policy *p = backend_policy(w, "p", "fixed-window 1/h", T0);
 
         for (uint64_t k = 0; k < KEYS; k++)
-            assert_true(come(w, p, k, 1, T0, &all));
+            assert_true(take_key(w, p, k, 1, T0, &all));
         lost += KEYS - count_placed(w, p, 0, KEYS, T0);
         evicted += stats(w, T0).evicted;
-        place_close(w);
+        backend_close(w);
     }
     print_message("  of %d keys %d are lost\n", tables * KEYS, (int)lost);
     assert_int_equal(evicted + all.without, lost);
@@ -295,9 +296,9 @@ static void young_tables_have_place_for_sixteen_at_once(void **state)
 
     (void)state;
     for (uint64_t secret = 1; secret <= (uint64_t)tables; secret++) {
-        struct weir *w = place_open(&(struct weir_options){
-            .max_keys = place_kind()[0] == 'm' ? 1000000 : 1000, .secret = {secret, 2}});
-        struct weir_policy *p = place_policy(w, "p", "fixed-window 1/h", T0);
+        struct weir *w = backend_open(&(struct weir_options){
+            .max_keys = backend_kind()[0] == 'm' ? 1000000 : 1000, .secret = {secret, 2}});
+        struct weir_policy *p = backend_policy(w, "p", "fixed-window 1/h", T0);
 
         for (uint64_t round = 0; round < ROUNDS; round++) {
             struct weir_request rq[16];
@@ -313,7 +314,7 @@ static void young_tables_have_place_for_sixteen_at_once(void **state)
             for (uint64_t i = 0; i < 16 && v.allowed; i++)
                 lost += !is_placed(w, p, key[i], T0);
         }
-        place_close(w);
+        backend_close(w);
     }
     print_message("  of %d requests %d are refused\n", tables * ROUNDS, refused);
     assert_int_equal(refused, 0);
@@ -330,9 +331,9 @@ static void young_tables_decide_batches_in_order(void **state)
 
     (void)state;
     for (uint64_t secret = 1; secret <= (uint64_t)tables; secret++) {
-        struct weir *w = place_open(&(struct weir_options){
-            .max_keys = place_kind()[0] == 'm' ? 1000000 : 1000, .secret = {secret, 3}});
-        struct weir_policy *p = place_policy(w, "p", "fixed-window 1/h", T0);
+        struct weir *w = backend_open(&(struct weir_options){
+            .max_keys = backend_kind()[0] == 'm' ? 1000000 : 1000, .secret = {secret, 3}});
+        struct weir_policy *p = backend_policy(w, "p", "fixed-window 1/h", T0);
 
         for (uint64_t batch = 0; batch < BATCHES; batch++) {
             struct weir_request rq[N];
@@ -347,7 +348,7 @@ static void young_tables_decide_batches_in_order(void **state)
             for (uint64_t i = 0; i < N; i += 2)
                 wrong += !v[i].allowed;
         }
-        place_close(w);
+        backend_close(w);
     }
     assert_int_equal(wrong, 0);
 }
@@ -375,19 +376,19 @@ static void large_states_are_bounded_by_max_memory(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(ROWS); i++) {
-        struct weir *w = place_open(
+        struct weir *w = backend_open(
             &(struct weir_options){.max_keys = 1000000, .max_memory = most, .max_policies = 4});
         const uint64_t room = (most - stats(w, T0).max_bytes) / 2 / ROWS[i].state_bytes;
-        struct weir_policy *p = place_policy(w, "p", ROWS[i].limit, T0);
+        struct weir_policy *p = backend_policy(w, "p", ROWS[i].limit, T0);
         const uint64_t rss = resident_bytes(), all = 4 * room;
-        struct tally sum = {0, 0};
+        struct place_tally sum = {0, 0};
         bool *granted = calloc(all, sizeof *granted);
         struct weir_stats s;
         uint64_t left;
 
         assert_non_null(granted);
         for (uint64_t k = 0; k < all; k++) {
-            granted[k] = come(w, p, k, 1, T0, &sum);
+            granted[k] = take_key(w, p, k, 1, T0, &sum);
             if (k % (all / 4) == 0)
                 within_bounds(w, rss, T0);
         }
@@ -404,7 +405,7 @@ static void large_states_are_bounded_by_max_memory(void **state)
                 assert_true(owed_by(w, p, k, T0) >= 1);
         within_bounds(w, rss, T0);
         free(granted);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -414,7 +415,7 @@ static void policies_of_many_sizes_are_bounded_together(void **state)
 {
     enum { SIZES = 24 };
     const uint64_t most = 16 << 20;
-    struct weir *w = place_open(
+    struct weir *w = backend_open(
         &(struct weir_options){.max_keys = 100000, .max_memory = most, .max_policies = SIZES});
     struct weir_policy *p[SIZES] = {NULL};
     const uint64_t rss = resident_bytes();
@@ -446,7 +447,7 @@ static void policies_of_many_sizes_are_bounded_together(void **state)
     assert_true(stats(w, T0).evicted > 0);
     assert_true(stats(w, T0).max_bytes <= most);
     within_bounds(w, rss, T0);
-    place_close(w);
+    backend_close(w);
 }
 
 static const struct CMUnitTest TESTS[] = {
@@ -462,4 +463,4 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(policies_of_many_sizes_are_bounded_together),
 };
 
-RUN_PLACE("bounded", TESTS)
+RUN_BACKEND("bounded", TESTS)

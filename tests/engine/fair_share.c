@@ -1,5 +1,5 @@
 /* Parts of a full table: what a flood under one limit costs the keys of another. */
-#include "kit.h"
+#include "engine_test.h"
 
 #define ROOM  10000 /* keys, of two limits: each has a part of half of it */
 #define FLOOD (UNDER_TSAN || UNDER_ASAN ? 5 : 20) /* times as many keys as there is room for */
@@ -46,9 +46,9 @@ static void a_flood_leaves_the_keys_of_others_alone(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(ROWS); i++) {
-        struct weir *w = place_open(&(struct weir_options){.max_keys = ROOM, .secret = {3, 4}});
-        struct weir_policy *quiet = place_policy(w, "quiet", "fixed-window 5/1h", T0);
-        struct weir_policy *loud = place_policy(w, "loud", "fixed-window 1/366h", T0);
+        struct weir *w = backend_open(&(struct weir_options){.max_keys = ROOM, .secret = {3, 4}});
+        struct weir_policy *quiet = backend_policy(w, "quiet", "fixed-window 5/1h", T0);
+        struct weir_policy *loud = backend_policy(w, "loud", "fixed-window 1/366h", T0);
         uint32_t lost;
 
         for (uint32_t key = 0; key < ROWS[i].keys; key++)
@@ -57,16 +57,16 @@ static void a_flood_leaves_the_keys_of_others_alone(void **state)
         lost = ROWS[i].keys - count_places(w, quiet, ROWS[i].keys);
         print_message("  of %u keys %u lost their places\n", ROWS[i].keys, lost);
         assert_in_range(lost, 0, ROWS[i].lost_most);
-        place_close(w);
+        backend_close(w);
     }
 }
 
 /* A limit that comes when a flood has taken everything gets its part all the same. */
 static void a_limit_gets_its_part_back(void **state)
 {
-    struct weir *w = place_open(&(struct weir_options){.max_keys = ROOM, .secret = {3, 4}});
-    struct weir_policy *loud = place_policy(w, "loud", "fixed-window 1/366h", T0);
-    struct weir_policy *quiet = place_policy(w, "quiet", "fixed-window 5/1h", T0);
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = ROOM, .secret = {3, 4}});
+    struct weir_policy *loud = backend_policy(w, "loud", "fixed-window 1/366h", T0);
+    struct weir_policy *quiet = backend_policy(w, "quiet", "fixed-window 5/1h", T0);
     uint32_t had;
 
     (void)state;
@@ -76,7 +76,7 @@ static void a_limit_gets_its_part_back(void **state)
     had = count_places(w, quiet, ROOM / 4);
     print_message("  of %d keys %u have places\n", ROOM / 4, had);
     assert_in_range(had, ROOM / 4 - ROOM / 400, ROOM / 4);
-    place_close(w);
+    backend_close(w);
 }
 
 static const struct CMUnitTest TESTS[] = {
@@ -84,4 +84,4 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_limit_gets_its_part_back),
 };
 
-RUN_PLACE("parts", TESTS)
+RUN_BACKEND("parts", TESTS)

@@ -1,6 +1,6 @@
 /* A store that is full of live keys: who gets a place, what the others are told, and what the
  * statistics say of it. */
-#include "kit.h"
+#include "engine_test.h"
 
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 
 static struct weir *tiny(enum weir_full full)
 {
-    return place_open(&(struct weir_options){.max_keys = 1, .full = full});
+    return backend_open(&(struct weir_options){.max_keys = 1, .full = full});
 }
 
 static struct weir_verdict take_n(struct weir *w, struct weir_policy *p, uint32_t key, int64_t cost,
@@ -36,7 +36,7 @@ static struct weir_verdict peek_n(struct weir *w, struct weir_policy *p, uint32_
 static void evicting_forgets_nobody_and_counts(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=1", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=1", T0);
     uint64_t granted = 0, without = 0, placed = 0;
     static bool in[CROWD];
     struct weir_stats s;
@@ -69,13 +69,13 @@ static void evicting_forgets_nobody_and_counts(void **state)
     /* An hour later all is past, in places and in cells. */
     for (uint32_t i = 0; i < CROWD; i++)
         assert_true(peek_n(w, p, i, 1, T0 + HOUR).allowed);
-    place_close(w);
+    backend_close(w);
 }
 
 static void denying_keeps_the_keys_that_are_there(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_DENY);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=2", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=2", T0);
     static bool in[CROWD];
     uint64_t refused = 0;
     struct weir_stats s;
@@ -103,13 +103,13 @@ static void denying_keeps_the_keys_that_are_there(void **state)
     assert_true(s.refused_full >= refused); /* peeks may count as well */
     assert_int_equal(s.live_keys, CROWD - refused);
     assert_int_equal(s.evicted + s.allowed_full, 0);
-    place_close(w);
+    backend_close(w);
 }
 
 static void who_is_denied_a_place_finds_one_when_told(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_DENY);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=2", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=2", T0);
     int tried = 0;
 
     (void)state;
@@ -124,13 +124,13 @@ static void who_is_denied_a_place_finds_one_when_told(void **state)
         tried++;
     }
     assert_true(tried > CROWD / 2);
-    place_close(w);
+    backend_close(w);
 }
 
 static void allowing_grants_what_nobody_counts(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_ALLOW);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=1", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=1", T0);
     struct weir_stats s;
     uint64_t uncounted = 0;
 
@@ -153,7 +153,7 @@ static void allowing_grants_what_nobody_counts(void **state)
     assert_int_equal(s.allowed_full, 2 * uncounted);
     assert_int_equal(s.live_keys, CROWD - uncounted);
     assert_int_equal(s.evicted + s.refused_full, 0);
-    place_close(w);
+    backend_close(w);
 }
 
 /* Who takes nothing needs no place: neither a question, nor a refusal, nor a cost of nothing. Nor is anything
@@ -161,7 +161,7 @@ static void allowing_grants_what_nobody_counts(void **state)
 static void who_takes_nothing_evicts_nobody(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=2", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=2", T0);
     static struct weir_verdict was[CROWD];
     struct weir_stats before, after;
 
@@ -188,15 +188,15 @@ static void who_takes_nothing_evicts_nobody(void **state)
     after = stats(w, T0);
     assert_int_equal(after.evicted, before.evicted);
     assert_int_equal(after.live_keys, before.live_keys);
-    place_close(w);
+    backend_close(w);
 }
 
 /* The same of a reset, of keys that owe nothing and whose cells owe nothing. */
 static void who_is_reset_and_owes_nothing_evicts_nobody(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_DENY); /* nobody was ever evicted */
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=2 full=evict", T0);
-    struct weir_policy *deny = place_policy(w, "deny", "token-bucket 1/h burst=2", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=2 full=evict", T0);
+    struct weir_policy *deny = backend_policy(w, "deny", "token-bucket 1/h burst=2", T0);
     struct weir_stats before, after;
 
     (void)state;
@@ -212,13 +212,13 @@ static void who_is_reset_and_owes_nothing_evicts_nobody(void **state)
     after = stats(w, T0);
     assert_int_equal(after.evicted, before.evicted);
     assert_int_equal(after.live_keys, before.live_keys);
-    place_close(w);
+    backend_close(w);
 }
 
 static void keys_as_good_as_new_make_place_without_being_counted(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_DENY);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/s burst=1", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/s burst=1", T0);
     struct weir_stats s;
 
     (void)state;
@@ -228,14 +228,14 @@ static void keys_as_good_as_new_make_place_without_being_counted(void **state)
     assert_int_equal(s.evicted + s.refused_full, 0);
     assert_int_equal(s.live_keys, 0);
     assert_true(s.keys < CROWD / 2);
-    place_close(w);
+    backend_close(w);
 }
 
 /* All or nothing: one without a place, and the others are not charged. */
 static void no_place_for_one_is_a_refusal_of_all(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_DENY);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=2", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=2", T0);
     uint32_t home = 0;
     int refused = 0;
 
@@ -256,14 +256,14 @@ static void no_place_for_one_is_a_refusal_of_all(void **state)
         refused++;
     }
     assert_int_equal(refused, 500);
-    place_close(w);
+    backend_close(w);
 }
 
 /* The places that were made before one could not be had are given back. */
 static void a_refusal_of_all_leaves_no_place_behind(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_DENY);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=2", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=2", T0);
     int refused = 0;
 
     (void)state;
@@ -285,7 +285,7 @@ static void a_refusal_of_all_leaves_no_place_behind(void **state)
         refused += !v.allowed;
     }
     assert_true(refused > 0);
-    place_close(w);
+    backend_close(w);
 }
 
 /* Sixteen keys in one request, in a store so small that they meet: none takes another's place, and none is
@@ -298,7 +298,7 @@ static void keys_of_one_request_do_not_evict_each_other(void **state)
     (void)state;
     for (uint32_t round = 0; round < 100; round++) {
         const int64_t now = T0 + round * 2 * HOUR; /* when all before are as good as new */
-        struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=1", now);
+        struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=1", now);
         const uint64_t evicted = stats(w, now).evicted;
         struct weir_request rq[16];
         struct weir_verdict v;
@@ -321,13 +321,13 @@ static void keys_of_one_request_do_not_evict_each_other(void **state)
         granted += placed < 16;
     }
     assert_true(granted > 0); /* some did without a place */
-    place_close(w);
+    backend_close(w);
 }
 
 static void statistics_count_what_is_there(void **state)
 {
-    struct weir *w = place_open(&(struct weir_options){.max_keys = 2000, .max_policies = 7});
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/m burst=1", T0);
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = 2000, .max_policies = 7});
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/m burst=1", T0);
     const struct weir_stats empty = stats(w, T0);
     struct weir_stats s;
 
@@ -345,16 +345,16 @@ static void statistics_count_what_is_there(void **state)
     assert_int_equal(stats(w, T0 + MINUTE).live_keys, 600);
     assert_int_equal(stats(w, T0 + 2 * MINUTE).live_keys, 0);
     assert_true(s.bytes >= empty.bytes && s.bytes <= s.max_bytes);
-    (void)place_policy(w, "log", "sliding-log 10/m", T0); /* another size, another table */
+    (void)backend_policy(w, "log", "sliding-log 10/m", T0); /* another size, another table */
     assert_true(stats(w, T0).max_bytes > s.max_bytes);
     assert_int_equal(stats(w, T0).policies, 2);
-    place_close(w);
+    backend_close(w);
 }
 
 static void few_keys_in_a_large_store_are_counted_to_the_last(void **state)
 {
-    struct weir *w = place_open(&(struct weir_options){.max_keys = 1000000});
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/m burst=1", T0);
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = 1000000});
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/m burst=1", T0);
 
     (void)state;
     for (uint32_t i = 0; i < 77; i++)
@@ -362,7 +362,7 @@ static void few_keys_in_a_large_store_are_counted_to_the_last(void **state)
     assert_int_equal(stats(w, T0).keys, 77);
     assert_int_equal(stats(w, T0).live_keys, 77);
     assert_int_equal(stats(w, T0 + MINUTE).live_keys, 0);
-    place_close(w);
+    backend_close(w);
 }
 
 static const struct CMUnitTest TESTS[] = {
@@ -380,4 +380,4 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(few_keys_in_a_large_store_are_counted_to_the_last),
 };
 
-RUN_PLACE("full", TESTS)
+RUN_BACKEND("full", TESTS)

@@ -1,12 +1,12 @@
 /* A store that is full of keys which nobody may forget: calls in flight, open breakers. Whoever invents
  * keys finds a bound, an answer and, in time, a place; and hurts nobody who is in. */
-#include "guard_kit.h"
+#include "guard_test.h"
 
 #define CROWD 3000 /* many times more keys than the smallest table has places for */
 
 static struct weir *tiny(enum weir_full full)
 {
-    struct weir *w = place_open(&(struct weir_options){.max_keys = 1, .full = full});
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = 1, .full = full});
 
     assert_int_equal(weir_signals_set(w, &CALM), 0);
     return w;
@@ -70,7 +70,7 @@ static void who_is_in_is_evicted_by_nobody(void **state)
     for (size_t i = 0; i < LENGTH(HELD) * LENGTH(MODES); i++) {
         const enum weir_full full = MODES[i % LENGTH(MODES)];
         struct weir *w = tiny(full);
-        struct weir_policy *p = place_policy(w, "p", HELD[i / LENGTH(MODES)], T0);
+        struct weir_policy *p = backend_policy(w, "p", HELD[i / LENGTH(MODES)], T0);
         const uint64_t counted = crowd_in(w, p, full);
         struct weir_ticket t;
         struct weir_stats s = stats(w, T0 + DAY);
@@ -98,17 +98,17 @@ static void who_is_in_is_evicted_by_nobody(void **state)
         }
         assert_int_equal(stats(w, T0 + 2 * DAY).live_keys, 0);
         assert_int_equal(crowd_in(w, p, full), counted); /* there is room as ever */
-        place_close(w);
+        backend_close(w);
     }
 }
 
 /* All or nothing: the rate's keys have a table of their own, and room in it. */
 static void one_without_a_place_is_charged_nowhere(void **state)
 {
-    struct weir *w = place_open(&(struct weir_options){.max_keys = 1});
-    struct weir_policy *p = place_policy(w, "p", "concurrency 1 + sliding-counter 1/h", T0);
-    struct weir_policy *all = place_policy(w, "all", "concurrency 1000000", T0);
-    const struct weir_request last[] = {ask(all, "", 1, 0), ask(p, "last", 1, 0)};
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = 1});
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 1 + sliding-counter 1/h", T0);
+    struct weir_policy *all = backend_policy(w, "all", "concurrency 1000000", T0);
+    const struct weir_request last[] = {request_for(all, "", 1, 0), request_for(p, "last", 1, 0)};
     const int64_t counted = (int64_t)crowd_in(w, all, WEIR_FULL_EVICT);
     struct weir_verdict v;
     struct weir_ticket t;
@@ -126,7 +126,7 @@ static void one_without_a_place_is_charged_nowhere(void **state)
     for (uint32_t k = 0; k < CROWD; k++)
         leave(w, &in[k], WEIR_SUCCESS, T0);
     assert_true(enter(w, p, "last", T0, &t).allowed);
-    place_close(w);
+    backend_close(w);
 }
 
 /* Calls cannot be joined, so a key whose calls will end by themselves keeps its place until then: newcomers
@@ -134,7 +134,7 @@ static void one_without_a_place_is_charged_nowhere(void **state)
 static void leases_keep_their_places_until_they_end(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);
-    struct weir_policy *p = place_policy(w, "p", "concurrency 1 lease=1h", T0);
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 1 lease=1h", T0);
     const uint64_t counted = crowd_in(w, p, WEIR_FULL_EVICT);
     struct weir_ticket t;
     uint64_t alive = 0;
@@ -165,14 +165,14 @@ static void leases_keep_their_places_until_they_end(void **state)
     for (uint32_t i = 0; i < CROWD; i++)
         leave(w, &in[i], WEIR_SUCCESS, T0 + HOUR);
     assert_int_equal(stats(w, T0 + HOUR).live_keys, 0);
-    place_close(w);
+    backend_close(w);
 }
 
 /* What it asks about may be far ahead; nobody's place is free because of it. */
 static void a_look_into_the_future_takes_nobody_s_place(void **state)
 {
-    struct weir *w = place_open(&(struct weir_options){.max_keys = 1000, .full = WEIR_FULL_DENY});
-    struct weir_policy *p = place_policy(w, "p", "concurrency 1 lease=1h", T0);
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = 1000, .full = WEIR_FULL_DENY});
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 1 lease=1h", T0);
 
     (void)state;
     (void)crowd_in(w, p, WEIR_FULL_DENY);
@@ -190,7 +190,7 @@ static void a_look_into_the_future_takes_nobody_s_place(void **state)
     }
     for (uint32_t i = 0; i < CROWD; i++)
         assert_int_equal(view_n(w, p, i, T0).in_flight, in[i].n);
-    place_close(w);
+    backend_close(w);
 }
 
 /* ---- Open breakers ------------------------------------------------------------------------- */
@@ -212,7 +212,7 @@ static uint64_t crowd_fails(struct weir *w, struct weir_policy *p, uint32_t from
         leave(w, &t, WEIR_ERROR, now_ns);
     }
     for (uint32_t i = from; i < from + CROWD; i++)
-        open += view_n(w, p, i, now_ns).stand == WEIR_OPENED;
+        open += view_n(w, p, i, now_ns).state == WEIR_OPENED;
     return open;
 }
 
@@ -224,7 +224,7 @@ static void open_breakers_that_nobody_asks_for_are_forgotten(void **state)
     for (size_t i = 0; i < LENGTH(BREAKERS) * LENGTH(MODES); i++) {
         const enum weir_full full = MODES[i % LENGTH(MODES)];
         struct weir *w = tiny(full);
-        struct weir_policy *p = place_policy(w, "p", BREAKERS[i / LENGTH(MODES)], T0);
+        struct weir_policy *p = backend_policy(w, "p", BREAKERS[i / LENGTH(MODES)], T0);
         const uint64_t open = crowd_fails(w, p, 0, T0);
         const uint64_t room = stats(w, T0).live_keys;
         uint64_t known = 0;
@@ -237,12 +237,12 @@ static void open_breakers_that_nobody_asks_for_are_forgotten(void **state)
         assert_int_equal(crowd_fails(w, p, CROWD, T0 + HOUR), 0);
         assert_int_equal(stats(w, T0 + HOUR).live_keys, room);
         for (uint32_t k = 0; k < CROWD; k++) /* half-open by now, and still counted one by one */
-            known += view_n(w, p, k, T0 + HOUR).stand != WEIR_CLOSED;
+            known += view_n(w, p, k, T0 + HOUR).state != WEIR_CLOSED;
         assert_int_equal(known, open);
         /* A day later nobody is. */
         assert_int_equal(stats(w, T0 + DAY + 2 * HOUR).live_keys, 0);
         assert_int_equal(crowd_fails(w, p, 2 * CROWD, T0 + DAY + 2 * HOUR), room);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -250,8 +250,8 @@ static void open_breakers_that_nobody_asks_for_are_forgotten(void **state)
 static void who_enters_a_closed_breaker_evicts_nobody(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);
-    struct weir_policy *p = place_policy(w, "p", BREAKERS[0], T0);
-    struct weir_policy *both = place_policy(w, "both", "breaker count=1 + breaker", T0);
+    struct weir_policy *p = backend_policy(w, "p", BREAKERS[0], T0);
+    struct weir_policy *both = backend_policy(w, "both", "breaker count=1 + breaker", T0);
     struct weir_stats before, after;
     struct weir_ticket t;
 
@@ -267,14 +267,14 @@ static void who_enters_a_closed_breaker_evicts_nobody(void **state)
     after = stats(w, T0);
     assert_int_equal(after.evicted, before.evicted);
     assert_int_equal(after.keys, before.keys);
-    place_close(w);
+    backend_close(w);
 }
 
 /* Calls that go well must not stay for ever either, where calls are the window. */
 static void windows_of_calls_are_forgotten_too(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_DENY);
-    struct weir_policy *p = place_policy(w, "p", "breaker window=100 volume=1", T0);
+    struct weir_policy *p = backend_policy(w, "p", "breaker window=100 volume=1", T0);
     struct weir_ticket t;
 
     (void)state;
@@ -284,7 +284,7 @@ static void windows_of_calls_are_forgotten_too(void **state)
     }
     assert_true(stats(w, T0 + DAY - 1).live_keys > 0);
     assert_int_equal(stats(w, T0 + DAY).live_keys, 0);
-    place_close(w);
+    backend_close(w);
 }
 
 static const struct CMUnitTest TESTS[] = {
@@ -297,4 +297,4 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(windows_of_calls_are_forgotten_too),
 };
 
-RUN_PLACE("crowded", TESTS)
+RUN_BACKEND("crowded", TESTS)

@@ -1,7 +1,7 @@
 /* Calls through guards: those who wait, what guards learn, calls that run, and processes that die. On
  * clocks that the test moves, and sleepers too. */
-#include "dream.h"
-#include "guard_kit.h"
+#include "guard_test.h"
+#include "virtual_clock.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -35,18 +35,18 @@ static void waits_end_with_the_time_or_the_lease(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(ROWS); i++) {
-        struct dream d;
-        struct weir *w = open_dream(&d);
-        struct weir_policy *p = place_policy(w, "p", ROWS[i].limit, T0);
-        const struct weir_request rq = ask(p, "k", 1, ROWS[i].patience_ns);
+        struct virtual_clock d;
+        struct weir *w = open_virtual_clock(&d);
+        struct weir_policy *p = backend_policy(w, "p", ROWS[i].limit, T0);
+        const struct weir_request rq = request_for(p, "k", 1, ROWS[i].patience_ns);
         struct weir_ticket first, t;
         struct weir_verdict v;
 
         print_message("  %s\n", ROWS[i].limit);
         if (strstr(ROWS[i].limit, "forced=open")) { /* entered before it was */
-            (void)place_policy(w, "p", "concurrency 1 queue=1 + breaker", T0);
+            (void)backend_policy(w, "p", "concurrency 1 queue=1 + breaker", T0);
             (void)enter(w, p, "k", T0, &first);
-            (void)place_policy(w, "p", ROWS[i].limit, T0);
+            (void)backend_policy(w, "p", ROWS[i].limit, T0);
         } else {
             assert_true(enter(w, p, "k", T0, &first).allowed);
         }
@@ -57,16 +57,16 @@ static void waits_end_with_the_time_or_the_lease(void **state)
         assert_int_equal(t.n > 0, ROWS[i].allowed);
         if (v.allowed)
             assert_int_equal(t.entered_ns, d.now_ns);
-        place_close(w);
+        backend_close(w);
     }
 }
 
 static void the_twin_waits_from_its_own_time_on(void **state)
 {
-    struct dream d;
-    struct weir *w = open_dream(&d);
-    struct weir_policy *p = place_policy(w, "p", "concurrency 1 queue=1 lease=500ms", T0 + DAY);
-    const struct weir_request rq = ask(p, "k", 1, WEIR_WAIT_DEFAULT);
+    struct virtual_clock d;
+    struct weir *w = open_virtual_clock(&d);
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 1 queue=1 lease=500ms", T0 + DAY);
+    const struct weir_request rq = request_for(p, "k", 1, WEIR_WAIT_DEFAULT);
     struct weir_ticket first, t;
     struct weir_verdict v;
 
@@ -76,15 +76,15 @@ static void the_twin_waits_from_its_own_time_on(void **state)
     assert_true(v.allowed);
     assert_int_equal(t.entered_ns, T0 + DAY + 500 * MS);
     assert_int_equal(d.now_ns, T0 + 400 * MS);
-    place_close(w);
+    backend_close(w);
 }
 
 static void whoever_is_disturbed_leaves_no_trace(void **state)
 {
-    struct dream d;
-    struct weir *w = open_dream(&d);
-    struct weir_policy *p = place_policy(w, "p", "concurrency 1 queue=1", T0);
-    const struct weir_request rq = ask(p, "k", 1, WEIR_WAIT_DEFAULT);
+    struct virtual_clock d;
+    struct weir *w = open_virtual_clock(&d);
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 1 queue=1", T0);
+    const struct weir_request rq = request_for(p, "k", 1, WEIR_WAIT_DEFAULT);
     struct weir_ticket first, t;
     struct weir_verdict v;
 
@@ -100,16 +100,16 @@ static void whoever_is_disturbed_leaves_no_trace(void **state)
     assert_int_equal(weir_enter(w, &rq, &t, &v), 0); /* nobody is in line */
     assert_true(v.allowed);
     assert_int_equal(in_flight(w, p, "k", 0, d.now_ns), 1);
-    place_close(w);
+    backend_close(w);
 }
 
 /* ---- What guards learn --------------------------------------------------------------------- */
 
 static void a_breaker_opens_on_errors_and_probes(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "breaker volume=10 open=5s", T0);
-    const struct weir_request rq = ask(p, "bad", 1, 0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "breaker volume=10 open=5s", T0);
+    const struct weir_request rq = request_for(p, "bad", 1, 0);
     struct weir_ticket t, u;
     struct weir_view view;
     struct weir_verdict v;
@@ -124,20 +124,20 @@ static void a_breaker_opens_on_errors_and_probes(void **state)
     assert_int_equal(v.reason, WEIR_OPEN);
     assert_true(v.retry_after_ns > 4 * SECOND && v.retry_after_ns <= 5 * SECOND);
     assert_int_equal(weir_guard_view_at(w, &rq, 0, now, &view), 0);
-    assert_int_equal(view.stand, WEIR_OPENED);
+    assert_int_equal(view.state, WEIR_OPENED);
     assert_true(fits(w, p, "good", now)); /* each key has its own */
     now += v.retry_after_ns;
     assert_true(enter(w, p, "bad", now, &t).allowed);
     assert_false(enter(w, p, "bad", now, &u).allowed);
     leave(w, &t, WEIR_SUCCESS, now + MS);
     assert_true(fits(w, p, "bad", now + MS));
-    place_close(w);
+    backend_close(w);
 }
 
 static void bbr_looks_at_the_signals_it_is_told(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "bbr", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "bbr", T0);
     struct weir_signals shown;
     struct weir_ticket t[20], u;
 
@@ -155,14 +155,14 @@ static void bbr_looks_at_the_signals_it_is_told(void **state)
     for (int i = 0; i < 20; i++)
         leave(w, &t[i], WEIR_SUCCESS, T0 + 2 * SECOND);
     assert_int_equal(in_flight(w, p, "k", 0, T0 + 2 * SECOND), 1);
-    place_close(w);
+    backend_close(w);
 }
 
 /* Of a throttle that drops one in so many, about as many are dropped, and not in step. */
 static void dice_are_thrown(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "breaker preset=sre", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "breaker preset=sre", T0);
     struct weir_ticket t;
     int dropped = 0, runs = 0, last = -1;
 
@@ -183,21 +183,21 @@ static void dice_are_thrown(void **state)
     print_message("  %d of 2000 dropped in %d runs\n", dropped, runs);
     assert_in_range(dropped, 200, 1800);
     assert_in_range(runs, 200, 1800);
-    place_close(w);
+    backend_close(w);
 }
 
 /* ---- A call through a guard ---------------------------------------------------------------- */
 
-struct errand {
-    struct dream *d;
+struct guarded_call {
+    struct virtual_clock *d;
     enum weir_outcome how;
     int ran, fell_back;
     enum weir_reason reason;
 };
 
-static enum weir_outcome run_errand(void *arg)
+static enum weir_outcome run_guarded_call(void *arg)
 {
-    struct errand *x = arg;
+    struct guarded_call *x = arg;
 
     x->ran++;
     x->d->now_ns += 20 * MS;
@@ -206,7 +206,7 @@ static enum weir_outcome run_errand(void *arg)
 
 static void instead(void *arg, const struct weir_verdict *v)
 {
-    struct errand *x = arg;
+    struct guarded_call *x = arg;
 
     x->fell_back++;
     x->reason = v->reason;
@@ -214,25 +214,26 @@ static void instead(void *arg, const struct weir_verdict *v)
 
 static void a_call_runs_through_a_guard_or_falls_back(void **state)
 {
-    struct dream d;
-    struct weir *w = open_dream(&d);
-    struct weir_policy *p = place_policy(w, "p", "concurrency 1 + breaker volume=4", T0);
-    const struct weir_request rq = ask(p, "k", 1, 0);
-    struct errand x = {.d = &d, .how = WEIR_SUCCESS};
+    struct virtual_clock d;
+    struct weir *w = open_virtual_clock(&d);
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 1 + breaker volume=4", T0);
+    const struct weir_request rq = request_for(p, "k", 1, 0);
+    struct guarded_call x = {.d = &d, .how = WEIR_SUCCESS};
     struct weir_ticket t;
     struct weir_verdict v;
 
     (void)state;
-    assert_int_equal(weir_run(w, &rq, run_errand, instead, &x, &v), 0);
+    assert_int_equal(weir_run(w, &rq, run_guarded_call, instead, &x, &v), 0);
     assert_true(v.allowed);
     assert_int_equal(x.ran, 1);
     assert_int_equal(x.fell_back, 0);
     x.how = WEIR_ERROR;
     while (x.ran < 4)
-        assert_int_equal(weir_run(w, &rq, run_errand, x.ran == 2 ? NULL : instead, &x, NULL), 0);
+        assert_int_equal(weir_run(w, &rq, run_guarded_call, x.ran == 2 ? NULL : instead, &x, NULL),
+                         0);
     assert_int_equal(x.fell_back, 2);
     assert_int_equal(x.reason, WEIR_OK);
-    assert_int_equal(weir_run(w, &rq, run_errand, instead, &x, &v), 0);
+    assert_int_equal(weir_run(w, &rq, run_guarded_call, instead, &x, &v), 0);
     assert_int_equal(v.reason, WEIR_OPEN);
     assert_int_equal(x.ran, 4);
     assert_int_equal(x.fell_back, 3);
@@ -240,26 +241,26 @@ static void a_call_runs_through_a_guard_or_falls_back(void **state)
     assert_true(enter(w, p, "other", d.now_ns, &t).allowed);
     assert_int_equal(in_flight(w, p, "k", 0, d.now_ns), 0);
     assert_int_equal(weir_run(w, &rq, NULL, NULL, NULL, NULL), WEIR_EINVAL);
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_paced_call_waits_for_its_turn(void **state)
 {
-    struct dream d;
-    struct weir *w = open_dream(&d);
-    struct weir_policy *p = place_policy(w, "p", "pacer 10/s + concurrency 5", T0);
+    struct virtual_clock d;
+    struct weir *w = open_virtual_clock(&d);
+    struct weir_policy *p = backend_policy(w, "p", "pacer 10/s + concurrency 5", T0);
     const struct weir_request rq = weir_request_of(p, "k", 1);
-    struct errand x = {.d = &d};
+    struct guarded_call x = {.d = &d};
 
     (void)state;
     for (int i = 0; i < 3; i++)
-        assert_int_equal(weir_run(w, &rq, run_errand, instead, &x, NULL), 0);
+        assert_int_equal(weir_run(w, &rq, run_guarded_call, instead, &x, NULL), 0);
     assert_int_equal(x.ran, 3);
     assert_int_equal(d.now_ns, T0 + 220 * MS);
     d.disturbed = d.sleeps + 1;
-    assert_int_equal(weir_run(w, &rq, run_errand, instead, &x, NULL), WEIR_EINTR);
+    assert_int_equal(weir_run(w, &rq, run_guarded_call, instead, &x, NULL), WEIR_EINTR);
     assert_int_equal(in_flight(w, p, "k", 1, d.now_ns), 0);
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_call_that_is_disturbed_gives_its_turn_back(void **state)
@@ -269,11 +270,11 @@ static void a_call_that_is_disturbed_gives_its_turn_back(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct dream d;
-        struct weir *w = open_dream(&d);
-        struct weir_policy *p = place_policy(w, "p", LIMITS[i], T0);
+        struct virtual_clock d;
+        struct weir *w = open_virtual_clock(&d);
+        struct weir_policy *p = backend_policy(w, "p", LIMITS[i], T0);
         const struct weir_request rq = weir_request_of(p, "k", 1);
-        struct errand x = {.d = &d};
+        struct guarded_call x = {.d = &d};
         struct weir_ticket t;
         struct weir_verdict v;
 
@@ -282,13 +283,13 @@ static void a_call_that_is_disturbed_gives_its_turn_back(void **state)
         assert_int_equal(v.wait_ns, 0);
         for (int k = 0; k < 3; k++) {
             d.disturbed = d.sleeps + 1;
-            assert_int_equal(weir_run(w, &rq, run_errand, instead, &x, NULL), WEIR_EINTR);
+            assert_int_equal(weir_run(w, &rq, run_guarded_call, instead, &x, NULL), WEIR_EINTR);
         }
         assert_int_equal(x.ran, 0);
         assert_int_equal(weir_peek(w, &rq, &v), 0);
         assert_true(v.allowed);
         assert_int_equal(v.wait_ns, SECOND);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -297,8 +298,8 @@ static void a_call_that_is_disturbed_gives_its_turn_back(void **state)
 /* Who is killed while it is in leaves with its lease. */
 static void the_lease_of_a_killed_process_expires(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "concurrency 2 lease=1m", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 2 lease=1m", T0);
     struct weir_ticket t;
     int status;
     pid_t child;
@@ -306,7 +307,7 @@ static void the_lease_of_a_killed_process_expires(void **state)
     (void)state;
     child = fork();
     if (child == 0) {
-        const struct weir_request rq = ask(p, "k", 1, 0);
+        const struct weir_request rq = request_for(p, "k", 1, 0);
         struct weir_verdict v;
 
         if (weir_enter_at(w, &rq, T0, &t, &v) != 0 || !v.allowed)
@@ -315,9 +316,9 @@ static void the_lease_of_a_killed_process_expires(void **state)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status));
-    if (strcmp(place_kind(), "memory:") == 0) { /* the child's memory was its own */
+    if (strcmp(backend_kind(), "memory:") == 0) { /* the child's memory was its own */
         assert_int_equal(in_flight(w, p, "k", 0, T0), 0);
-        place_close(w);
+        backend_close(w);
         return;
     }
     assert_int_equal(in_flight(w, p, "k", 0, T0), 1);
@@ -325,13 +326,13 @@ static void the_lease_of_a_killed_process_expires(void **state)
     assert_false(fits(w, p, "k", T0 + MINUTE - 1));
     assert_int_equal(in_flight(w, p, "k", 0, T0 + MINUTE), 1);
     assert_true(fits(w, p, "k", T0 + MINUTE));
-    place_close(w);
+    backend_close(w);
 }
 
 static void children_throw_dice_of_their_own(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "breaker preset=sre", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "breaker preset=sre", T0);
     struct weir_ticket t;
     uint64_t seen[2] = {0, 0};
     int pipes[2];
@@ -360,7 +361,7 @@ static void children_throw_dice_of_their_own(void **state)
         (void)close(pipes[1]);
     }
     assert_true(seen[0] != seen[1]);
-    place_close(w);
+    backend_close(w);
 }
 
 static const struct CMUnitTest TESTS[] = {
@@ -377,4 +378,4 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(children_throw_dice_of_their_own),
 };
 
-RUN_PLACE("calls", TESTS)
+RUN_BACKEND("calls", TESTS)

@@ -1,16 +1,16 @@
 /* What the tests of guards share: short ways to enter and to leave, and a system that is calm. */
-#ifndef WEIR_TESTS_GUARD_KIT_H
-#define WEIR_TESTS_GUARD_KIT_H
+#ifndef WEIR_TESTS_ENGINE_GUARD_TEST_H
+#define WEIR_TESTS_ENGINE_GUARD_TEST_H
 
-#include "kit.h"
+#include "engine_test.h"
 
 #define MS INT64_C(1000000)
 
 static const struct weir_signals CALM = {0, 0, 0, 0};
 
-static inline struct weir *open_calm(void)
+static inline struct weir *open_guarded(void)
 {
-    struct weir *w = place_open(NULL);
+    struct weir *w = backend_open(NULL);
 
     assert_int_equal(weir_signals_set(w, &CALM), 0);
     return w;
@@ -19,7 +19,7 @@ static inline struct weir *open_calm(void)
 static inline struct weir_verdict enter(struct weir *w, struct weir_policy *p, const char *key,
                                         int64_t now_ns, struct weir_ticket *t)
 {
-    const struct weir_request rq = ask(p, key, 1, 0);
+    const struct weir_request rq = request_for(p, key, 1, 0);
     struct weir_verdict v;
 
     smear(t, sizeof *t);
@@ -56,7 +56,7 @@ static inline struct weir_view view_at(struct weir *w, const struct weir_request
 static inline int64_t in_flight(struct weir *w, struct weir_policy *p, const char *key, int term,
                                 int64_t now_ns)
 {
-    const struct weir_request rq = ask(p, key, 1, 0);
+    const struct weir_request rq = request_for(p, key, 1, 0);
 
     return view_at(w, &rq, term, now_ns).in_flight;
 }

@@ -1,6 +1,6 @@
 /* Guards under threads: never one too many inside, never a permit lost. Those who wait in line are in
- * lines.c. */
-#include "guard_kit.h"
+ * wait_list.c. */
+#include "guard_test.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -11,12 +11,12 @@
 
 #include "engine/engine.h"
 
-#include "hands.h"
+#include "thread_team.h"
 
 #define SCALE (UNDER_TSAN ? 10 : UNDER_ASAN ? 4 : 1)
 #define KEYS  3
 
-struct job {
+struct guard_job {
     struct weir *w;
     struct weir_policy *policy;
     int64_t most, ops, step_ns;
@@ -30,16 +30,16 @@ static struct weir_request request(struct weir_policy *p, const uint64_t *key, i
 }
 
 /* A job under that limit, with so much to do. */
-static struct job job_of(const char *limit, int64_t most, int64_t ops)
+static struct guard_job job_of(const char *limit, int64_t most, int64_t ops)
 {
-    struct job j = {.w = open_calm(), .most = most, .ops = ops / SCALE};
+    struct guard_job j = {.w = open_guarded(), .most = most, .ops = ops / SCALE};
 
-    j.policy = place_policy(j.w, "p", limit, weir_now(j.w));
+    j.policy = backend_policy(j.w, "p", limit, weir_now(j.w));
     return j;
 }
 
 /* All went well, and all have left. */
-static void end_job(struct job *j, const struct hand *sum)
+static void end_job(struct guard_job *j, const struct team_thread *sum)
 {
     assert_int_equal(sum->errors, 0);
     assert_true(j->entered > 0);
@@ -49,32 +49,32 @@ static void end_job(struct job *j, const struct hand *sum)
 
         assert_int_equal(view_at(j->w, &rq, 0, weir_now(j->w)).in_flight, 0);
     }
-    place_close(j->w);
+    backend_close(j->w);
 }
 
 /* Inside: counts who is, and stays for a moment. */
-static void stay(struct hand *me, struct job *j, uint64_t key)
+static void stay(struct team_thread *me, struct guard_job *j, uint64_t key)
 {
     me->errors += atomic_fetch_add(&j->inside[key], 1) >= j->most;
     atomic_fetch_add(&j->entered, 1);
-    if (crew_roll(me, 4) == 0)
+    if (team_roll(me, 4) == 0)
         (void)sched_yield();
     atomic_fetch_sub(&j->inside[key], 1);
 }
 
-static enum weir_outcome roll_outcome(struct hand *me)
+static enum weir_outcome roll_outcome(struct team_thread *me)
 {
-    return (enum weir_outcome)crew_roll(me, 4);
+    return (enum weir_outcome)team_roll(me, 4);
 }
 
 /* ---- Never one too many -------------------------------------------------------------------- */
 
-static void enter_and_exit(struct hand *me)
+static void enter_and_exit(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct guard_job *j = me->arg;
 
     for (int64_t i = 0; i < j->ops; i++) {
-        const uint64_t key = crew_roll(me, KEYS);
+        const uint64_t key = team_roll(me, KEYS);
         const struct weir_request rq = request(j->policy, &key, 0);
         struct weir_ticket t;
         struct weir_verdict v;
@@ -94,10 +94,10 @@ static void never_more_are_inside_than_may(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct job j = job_of(LIMITS[i], 3, 20000);
-        struct hand sum;
+        struct guard_job j = job_of(LIMITS[i], 3, 20000);
+        struct team_thread sum;
 
-        crew_run(LIMITS[i], enter_and_exit, &j, 0, &sum);
+        team_run(LIMITS[i], enter_and_exit, &j, 0, &sum);
         end_job(&j, &sum);
     }
 }
@@ -109,20 +109,20 @@ static void on_signal(int number)
     (void)number;
 }
 
-static pthread_t threads[CREW];
+static pthread_t threads[TEAM_SIZE];
 static _Atomic int there;
 
 /* Waits of all lengths, some of which end by a signal. */
-static void wait_and_give_up(struct hand *me)
+static void wait_and_give_up(struct team_thread *me)
 {
     static const int64_t PATIENCE[] = {0, 20000, 200000, MS, WEIR_WAIT_DEFAULT};
-    struct job *j = me->arg;
+    struct guard_job *j = me->arg;
 
     threads[me->number] = pthread_self();
     atomic_fetch_add(&there, 1);
     for (int64_t i = 0; i < j->ops; i++) {
-        const uint64_t key = crew_roll(me, KEYS);
-        const struct weir_request rq = request(j->policy, &key, PATIENCE[crew_roll(me, 5)]);
+        const uint64_t key = team_roll(me, KEYS);
+        const struct weir_request rq = request(j->policy, &key, PATIENCE[team_roll(me, 5)]);
         struct weir_ticket t;
         struct weir_verdict v;
         const int error = weir_enter(j->w, &rq, &t, &v);
@@ -134,8 +134,8 @@ static void wait_and_give_up(struct hand *me)
             stay(me, j, key);
         else
             me->errors += v.reason != WEIR_LIMITED && v.reason != WEIR_QUEUE_FULL;
-        if (crew_roll(me, 8) == 0 && there == CREW)
-            (void)pthread_kill(threads[crew_roll(me, CREW)], SIGUSR1);
+        if (team_roll(me, 8) == 0 && there == TEAM_SIZE)
+            (void)pthread_kill(threads[team_roll(me, TEAM_SIZE)], SIGUSR1);
         me->errors += weir_exit(j->w, &t, roll_outcome(me)) != 0;
     }
     atomic_fetch_sub(&j->working, 1);
@@ -153,12 +153,12 @@ static void no_permit_is_lost_by_those_who_give_up(void **state)
     (void)state;
     assert_int_equal(sigaction(SIGUSR1, &act, NULL), 0);
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct job j = job_of(LIMITS[i], 2, 4000);
-        struct hand sum;
+        struct guard_job j = job_of(LIMITS[i], 2, 4000);
+        struct team_thread sum;
 
-        j.working = CREW;
+        j.working = TEAM_SIZE;
         there = 0;
-        crew_run(LIMITS[i], wait_and_give_up, &j, 0, &sum);
+        team_run(LIMITS[i], wait_and_give_up, &j, 0, &sum);
         end_job(&j, &sum);
     }
 }
@@ -166,18 +166,18 @@ static void no_permit_is_lost_by_those_who_give_up(void **state)
 /* ---- Resets -------------------------------------------------------------------------------- */
 
 /* What was entered before is void: in the end nobody is in, whoever left when. */
-static void reset_now_and_then(struct hand *me)
+static void reset_now_and_then(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct guard_job *j = me->arg;
 
     for (int64_t i = 0; i < j->ops; i++) {
-        const uint64_t key = crew_roll(me, KEYS);
+        const uint64_t key = team_roll(me, KEYS);
         const struct weir_request rq = request(j->policy, &key, 0);
         struct weir_ticket t;
         struct weir_verdict v;
 
         me->errors += weir_enter(j->w, &rq, &t, &v) != 0;
-        if (crew_roll(me, 10) == 0)
+        if (team_roll(me, 10) == 0)
             me->errors += weir_reset(j->w, &rq) != 0;
         if (v.allowed)
             stay(me, j, key);
@@ -193,23 +193,23 @@ static void nobody_is_in_when_all_have_left_whatever_was_reset(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct job j = job_of(LIMITS[i], CREW, 10000);
-        struct hand sum;
+        struct guard_job j = job_of(LIMITS[i], TEAM_SIZE, 10000);
+        struct team_thread sum;
 
-        crew_run(LIMITS[i], reset_now_and_then, &j, 0, &sum);
+        team_run(LIMITS[i], reset_now_and_then, &j, 0, &sum);
         end_job(&j, &sum);
     }
 }
 
 /* ---- Lists and limits of keys' own, changed under load ------------------------------------- */
 
-static void change_lists(struct hand *me)
+static void change_lists(struct team_thread *me)
 {
     static const char *const OWN[] = {"concurrency 9 queue=5 max-wait=1ms", NULL,
                                       "concurrency 5 queue=1 max-wait=1ms"};
     static const char *const BASE[] = {"concurrency 3 queue=5 max-wait=1ms",
                                        "concurrency 4 queue=5 max-wait=1ms"};
-    struct job *j = me->arg;
+    struct guard_job *j = me->arg;
     const uint64_t key[KEYS] = {0, 1, 2};
     struct weir_bytes all[KEYS];
 
@@ -221,19 +221,19 @@ static void change_lists(struct hand *me)
     for (int i = 0; i < KEYS; i++)
         all[i] = (struct weir_bytes){&key[i], sizeof key[i]};
     while (j->working > 0) {
-        const uint64_t k = crew_roll(me, KEYS);
+        const uint64_t k = team_roll(me, KEYS);
 
-        switch (crew_roll(me, 4)) {
+        switch (team_roll(me, 4)) {
         case 0:
             me->errors += weir_override_set(j->w, j->policy, &key[k], sizeof key[k],
-                                            OWN[crew_roll(me, 3)], NULL) != 0;
+                                            OWN[team_roll(me, 3)], NULL) != 0;
             break;
         case 1:
             me->errors += weir_list_set(j->w, j->policy, WEIR_LIST_DENY, all,
-                                        (size_t)crew_roll(me, KEYS)) != 0;
+                                        (size_t)team_roll(me, KEYS)) != 0;
             break;
         case 2:
-            me->errors += weir_policy_set(j->w, "p", BASE[crew_roll(me, 2)], NULL, NULL) != 0;
+            me->errors += weir_policy_set(j->w, "p", BASE[team_roll(me, 2)], NULL, NULL) != 0;
             break;
         default: me->errors += weir_list_set(j->w, j->policy, WEIR_LIST_DENY, NULL, 0) != 0; break;
         }
@@ -242,19 +242,19 @@ static void change_lists(struct hand *me)
 
 static void lists_and_limits_change_under_load_and_no_permit_is_lost(void **state)
 {
-    struct job j = job_of("concurrency 3 queue=5 max-wait=1ms", 9, 10000);
-    struct hand sum;
+    struct guard_job j = job_of("concurrency 3 queue=5 max-wait=1ms", 9, 10000);
+    struct team_thread sum;
 
     (void)state;
-    j.working = CREW - 2;
-    crew_run("lists", change_lists, &j, 0, &sum);
+    j.working = TEAM_SIZE - 2;
+    team_run("lists", change_lists, &j, 0, &sum);
     end_job(&j, &sum);
 }
 
 #define T_NS  MS
 #define BURST 50
 
-static int64_t drain(struct job *j, uint64_t key, int64_t now_ns)
+static int64_t drain(struct guard_job *j, uint64_t key, int64_t now_ns)
 {
     const struct weir_request rq = request(j->policy, &key, 0);
     struct weir_verdict v = {.allowed = true};
@@ -265,16 +265,16 @@ static int64_t drain(struct job *j, uint64_t key, int64_t now_ns)
     return n;
 }
 
-static void flip_own(struct hand *me)
+static void flip_own(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct guard_job *j = me->arg;
     const uint64_t key = 0;
     const struct weir_request rq = request(j->policy, &key, 0);
 
     if (me->number < 2) {
         while (j->working > 0)
             me->errors += weir_override_set_at(j->w, j->policy, &key, sizeof key,
-                                               j->own[crew_roll(me, 3)], j->now_ns, NULL) != 0;
+                                               j->own[team_roll(me, 3)], j->now_ns, NULL) != 0;
         return;
     }
     for (int64_t i = 0; i < j->ops; i++) {
@@ -289,50 +289,52 @@ static void flip_own(struct hand *me)
 /* What a bucket that is never idle has handed out is known, whoever changed its burst meanwhile. */
 static void limits_of_keys_own_mint_nothing_and_lose_nothing(void **state)
 {
-    struct job j = {.w = place_open(NULL),
-                    .ops = 20000 / SCALE,
-                    .step_ns = T_NS / 2,
-                    .working = CREW - 2,
-                    .now_ns = T0,
-                    .own = {"token-bucket 1000/s burst=70", NULL, "token-bucket 1000/s burst=100"}};
+    struct guard_job j = {
+        .w = backend_open(NULL),
+        .ops = 20000 / SCALE,
+        .step_ns = T_NS / 2,
+        .working = TEAM_SIZE - 2,
+        .now_ns = T0,
+        .own = {"token-bucket 1000/s burst=70", NULL, "token-bucket 1000/s burst=100"}};
     const uint64_t key = 0;
-    struct hand sum;
+    struct team_thread sum;
 
     (void)state;
-    j.policy = place_policy(j.w, "p", "token-bucket 1000/s burst=50", T0);
+    j.policy = backend_policy(j.w, "p", "token-bucket 1000/s burst=50", T0);
     assert_int_equal(drain(&j, 0, T0), BURST);
-    crew_run("limits of keys' own", flip_own, &j, 0, &sum);
+    team_run("limits of keys' own", flip_own, &j, 0, &sum);
     assert_int_equal(sum.errors, 0);
     assert_int_equal(weir_override_set_at(j.w, j.policy, &key, sizeof key,
                                           "token-bucket 1000/s burst=100", j.now_ns, NULL),
                      0);
     assert_int_equal(sum.granted + drain(&j, 0, j.now_ns), (j.now_ns - T0) / T_NS + 100 - BURST);
-    place_close(j.w);
+    backend_close(j.w);
 }
 
 /* While the clock stands still a burst is granted once, however the rates differ under which it is. */
 static void a_burst_is_granted_once_by_limits_of_any_rate(void **state)
 {
-    struct job j = {.w = place_open(NULL),
-                    .ops = 3000 / SCALE,
-                    .working = CREW - 2,
-                    .now_ns = T0,
-                    .own = {"token-bucket 10k/s burst=5k", NULL, "token-bucket 100/s burst=5k"}};
-    struct hand sum;
+    struct guard_job j = {
+        .w = backend_open(NULL),
+        .ops = 3000 / SCALE,
+        .working = TEAM_SIZE - 2,
+        .now_ns = T0,
+        .own = {"token-bucket 10k/s burst=5k", NULL, "token-bucket 100/s burst=5k"}};
+    struct team_thread sum;
 
     (void)state;
-    j.policy = place_policy(j.w, "p", "token-bucket 1000/s burst=5k", T0);
-    crew_run("bursts", flip_own, &j, 0, &sum);
+    j.policy = backend_policy(j.w, "p", "token-bucket 1000/s burst=5k", T0);
+    team_run("bursts", flip_own, &j, 0, &sum);
     assert_int_equal(sum.errors, 0);
     assert_int_equal(sum.granted + drain(&j, 0, T0), 5000);
-    place_close(j.w);
+    backend_close(j.w);
 }
 
 /* ---- The sampler --------------------------------------------------------------------------- */
 
-static void inject_and_enter(struct hand *me)
+static void inject_and_enter(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct guard_job *j = me->arg;
 
     if (me->number == 0)
         for (int i = 0; i < 200; i++) {
@@ -347,10 +349,10 @@ static void engines_sample_while_they_are_open(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++) {
-        struct job j = job_of("concurrency 3 + bbr + system cpu=99%", 3, 2000);
-        struct hand sum;
+        struct guard_job j = job_of("concurrency 3 + bbr + system cpu=99%", 3, 2000);
+        struct team_thread sum;
 
-        crew_run("signals", inject_and_enter, &j, 0, &sum);
+        team_run("signals", inject_and_enter, &j, 0, &sum);
         end_job(&j, &sum);
     }
 }
@@ -365,4 +367,4 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(engines_sample_while_they_are_open),
 };
 
-RUN_PLACE("guard threads", TESTS)
+RUN_BACKEND("guard threads", TESTS)

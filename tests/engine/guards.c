@@ -1,5 +1,5 @@
 /* To enter and to exit, at times that the test says. */
-#include "guard_kit.h"
+#include "guard_test.h"
 
 /* One limit of every guard. */
 static const char *const EVERY_GUARD[] = {
@@ -27,8 +27,8 @@ static void every_guard_is_entered_and_left(void **state)
 {
     (void)state;
     for (size_t i = 0; i < LENGTH(EVERY_GUARD); i++) {
-        struct weir *w = open_calm();
-        struct weir_policy *p = place_policy(w, "p", EVERY_GUARD[i], T0);
+        struct weir *w = open_guarded();
+        struct weir_policy *p = backend_policy(w, "p", EVERY_GUARD[i], T0);
 
         for (int k = 0; k < 50; k++) {
             struct weir_ticket t[2];
@@ -40,7 +40,7 @@ static void every_guard_is_entered_and_left(void **state)
             leave(w, &t[1], WEIR_SUCCESS, T0 + k * SECOND + 7 * MS);
             assert_int_equal(t[0].n, 0);
         }
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -48,10 +48,10 @@ static void what_could_not_be_left_is_not_taken(void **state)
 {
     (void)state;
     for (size_t i = 0; i < LENGTH(EVERY_GUARD); i++) {
-        struct weir *w = open_calm();
-        struct weir_policy *p = place_policy(w, "p", EVERY_GUARD[i], T0);
-        struct weir_policy *rate = place_policy(w, "rate", "10/s", T0);
-        const struct weir_request rq[] = {ask(rate, "k", 1, 0), ask(p, "k", 1, 0)};
+        struct weir *w = open_guarded();
+        struct weir_policy *p = backend_policy(w, "p", EVERY_GUARD[i], T0);
+        struct weir_policy *rate = backend_policy(w, "rate", "10/s", T0);
+        const struct weir_request rq[] = {request_for(rate, "k", 1, 0), request_for(p, "k", 1, 0)};
         struct weir_reservation r;
         struct weir_verdict v[2];
         int64_t back;
@@ -68,7 +68,7 @@ static void what_could_not_be_left_is_not_taken(void **state)
         assert_int_equal(weir_refund_at(w, &rq[1], T0, &back), 0);
         assert_int_equal(look(w, rate, "k", T0).remaining, 10);
         assert_int_equal(weir_reset_at(w, &rq[1], T0), 0);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -88,8 +88,8 @@ static void a_limiter_without_keys_has_no_guards(void **state)
 
 static void rates_may_be_entered_too(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/s burst=2", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/s burst=2", T0);
     struct weir_ticket t;
     struct weir_verdict v;
 
@@ -102,13 +102,13 @@ static void rates_may_be_entered_too(void **state)
     v = enter(w, p, "k", T0, &t);
     assert_false(v.allowed);
     assert_int_equal(v.retry_after_ns, SECOND);
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_ticket_ends_once(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "concurrency 2", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 2", T0);
     struct weir_ticket a, b, refused;
 
     (void)state;
@@ -122,14 +122,14 @@ static void a_ticket_ends_once(void **state)
     assert_int_equal(in_flight(w, p, "k", 0, T0), 1);
     leave(w, &b, WEIR_SUCCESS, T0);
     assert_int_equal(in_flight(w, p, "k", 0, T0), 0);
-    place_close(w);
+    backend_close(w);
 }
 
 static void arguments_are_checked(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "concurrency 2 + 10/s", T0);
-    struct weir_request rq = ask(p, "k", -1, 0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 2 + 10/s", T0);
+    struct weir_request rq = request_for(p, "k", -1, 0);
     struct weir_ticket t;
     struct weir_verdict v;
     struct weir_view view;
@@ -153,14 +153,14 @@ static void arguments_are_checked(void **state)
     t.n = 17;
     assert_int_equal(weir_exit_at(w, &t, WEIR_SUCCESS, T0), WEIR_EINVAL);
     assert_int_equal(weir_signals_set(w, &(struct weir_signals){-5, 0, 0, 0}), WEIR_EINVAL);
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_cost_of_nothing_enters_and_holds_nothing(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "concurrency 1 + breaker", T0);
-    const struct weir_request rq = ask(p, "k", 0, 0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 1 + breaker", T0);
+    const struct weir_request rq = request_for(p, "k", 0, 0);
     struct weir_ticket one, t;
     struct weir_verdict v;
 
@@ -171,14 +171,14 @@ static void a_cost_of_nothing_enters_and_holds_nothing(void **state)
     assert_int_equal(t.n, 0);
     leave(w, &t, WEIR_SUCCESS, T0);
     assert_int_equal(in_flight(w, p, "k", 0, T0), 1);
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_cost_takes_that_many_permits(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "concurrency 5", T0);
-    const struct weir_request rq = ask(p, "k", 4, 0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 5", T0);
+    const struct weir_request rq = request_for(p, "k", 4, 0);
     struct weir_ticket t, other;
     struct weir_verdict v;
 
@@ -189,7 +189,7 @@ static void a_cost_takes_that_many_permits(void **state)
     assert_false(v.allowed);
     leave(w, &t, WEIR_SUCCESS, T0);
     assert_int_equal(in_flight(w, p, "k", 0, T0), 0);
-    place_close(w);
+    backend_close(w);
 }
 
 /* ---- The chain ----------------------------------------------------------------------------- */
@@ -199,19 +199,19 @@ static void the_first_of_the_chain_is_named_as_it_was_written(void **state)
 {
     static const char LIMIT[] = "adaptive-rate 1/h min=1 max=1 + breaker forced=open + "
                                 "concurrency 1 + token-bucket 1/h burst=1 + system cpu=50%";
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p",
-                                         "adaptive-rate 1/h min=1 max=1 + breaker + "
-                                         "concurrency 1 + token-bucket 1/h burst=1 + "
-                                         "system cpu=50%",
-                                         T0);
-    const struct weir_request rq = ask(p, "k", 1, 0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p",
+                                           "adaptive-rate 1/h min=1 max=1 + breaker + "
+                                           "concurrency 1 + token-bucket 1/h burst=1 + "
+                                           "system cpu=50%",
+                                           T0);
+    const struct weir_request rq = request_for(p, "k", 1, 0);
     struct weir_ticket t, other;
     struct weir_verdict v;
 
     (void)state;
     assert_true(enter(w, p, "k", T0, &t).allowed);
-    (void)place_policy(w, "p", LIMIT, T0);
+    (void)backend_policy(w, "p", LIMIT, T0);
     assert_int_equal(weir_signals_set(w, &(struct weir_signals){900, 0, 0, 0}), 0);
     v = enter(w, p, "k", T0, &other);
     assert_int_equal(v.which, 4);
@@ -230,14 +230,14 @@ static void the_first_of_the_chain_is_named_as_it_was_written(void **state)
     assert_int_equal(v.reason, WEIR_OPEN);
     assert_int_equal(weir_peek_at(w, &rq, T0 + HOUR, &v), 0);
     assert_int_equal(v.which, 1);
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_refusal_charges_nobody(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p =
-        place_policy(w, "p", "token-bucket 1/h burst=5 + concurrency 5 + breaker forced=open", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(
+        w, "p", "token-bucket 1/h burst=5 + concurrency 5 + breaker forced=open", T0);
     struct weir_ticket t;
     struct weir_verdict v;
 
@@ -251,15 +251,15 @@ static void a_refusal_charges_nobody(void **state)
     assert_int_equal(in_flight(w, p, "k", 1, T0), 0);
     /* The breaker lets nobody in, so nothing remains; once it does, all of the bucket is there. */
     assert_int_equal(look(w, p, "k", T0).remaining, 0);
-    (void)place_policy(w, "p", "token-bucket 1/h burst=5 + concurrency 5 + breaker", T0);
+    (void)backend_policy(w, "p", "token-bucket 1/h burst=5 + concurrency 5 + breaker", T0);
     assert_int_equal(look(w, p, "k", T0).remaining, 5);
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_shadow_that_refused_has_nothing_to_be_left(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "concurrency 1 shadow + concurrency 3", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 1 shadow + concurrency 3", T0);
     struct weir_ticket t[4];
 
     (void)state;
@@ -277,13 +277,13 @@ static void a_shadow_that_refused_has_nothing_to_be_left(void **state)
     assert_int_equal(in_flight(w, p, "k", 1, T0), 2);
     leave(w, &t[0], WEIR_SUCCESS, T0);
     assert_int_equal(in_flight(w, p, "k", 0, T0), 0);
-    place_close(w);
+    backend_close(w);
 }
 
 static void the_system_is_one_for_all_keys(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "system inflight=2 + concurrency 5", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "system inflight=2 + concurrency 5", T0);
     struct weir_ticket t[4];
     int n = 0;
 
@@ -293,21 +293,21 @@ static void the_system_is_one_for_all_keys(void **state)
     assert_in_range(n, 2, 3);
     leave(w, &t[0], WEIR_SUCCESS, T0);
     assert_true(enter(w, p, "c", T0, &t[0]).allowed);
-    place_close(w);
+    backend_close(w);
 }
 
 static void several_keys_are_entered_all_or_nothing(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *server = place_policy(w, "server", "concurrency 3", T0);
-    struct weir_policy *client = place_policy(w, "client", "concurrency 2", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *server = backend_policy(w, "server", "concurrency 3", T0);
+    struct weir_policy *client = backend_policy(w, "client", "concurrency 2", T0);
     struct weir_ticket t[4];
     struct weir_verdict v;
 
     (void)state;
     for (int i = 0; i < 4; i++) {
-        const struct weir_request rq[] = {ask(server, "", 1, 0),
-                                          ask(client, i < 3 ? "a" : "b", 1, 0)};
+        const struct weir_request rq[] = {request_for(server, "", 1, 0),
+                                          request_for(client, i < 3 ? "a" : "b", 1, 0)};
 
         assert_int_equal(weir_enter_all_at(w, rq, 2, T0, &t[i], &v), 0);
         assert_int_equal(v.allowed, i != 2);
@@ -320,15 +320,15 @@ static void several_keys_are_entered_all_or_nothing(void **state)
         leave(w, &t[i], WEIR_SUCCESS, T0);
     assert_int_equal(in_flight(w, server, "", 0, T0), 0);
     assert_int_equal(in_flight(w, client, "a", 0, T0), 0);
-    place_close(w);
+    backend_close(w);
 }
 
 /* ---- What happens meanwhile ---------------------------------------------------------------- */
 
 static void an_expired_lease_is_exited_in_vain(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "concurrency 1 lease=10s", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 1 lease=10s", T0);
     struct weir_ticket old, new;
 
     (void)state;
@@ -340,22 +340,22 @@ static void an_expired_lease_is_exited_in_vain(void **state)
     assert_false(fits(w, p, "k", T0 + 11 * SECOND));
     leave(w, &new, WEIR_SUCCESS, T0 + 11 * SECOND);
     assert_true(fits(w, p, "k", T0 + 11 * SECOND));
-    place_close(w);
+    backend_close(w);
 }
 
 static void who_is_in_stays_in_when_the_limit_changes(void **state)
 {
     static const char *const LIMITS[] = {"concurrency 3", "concurrency 9 queue=5", "concurrency 1",
                                          "concurrency 2"};
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", LIMITS[0], T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", LIMITS[0], T0);
     struct weir_ticket t[3];
 
     (void)state;
     for (int i = 0; i < 3; i++)
         assert_true(enter(w, p, "k", T0, &t[i]).allowed);
     for (int i = 1; i < 4; i++) {
-        (void)place_policy(w, "p", LIMITS[i], T0 + i);
+        (void)backend_policy(w, "p", LIMITS[i], T0 + i);
         assert_int_equal(in_flight(w, p, "k", 0, T0 + i), 3);
     }
     for (int i = 0; i < 3; i++) {
@@ -364,33 +364,33 @@ static void who_is_in_stays_in_when_the_limit_changes(void **state)
         assert_int_equal(in_flight(w, p, "k", 0, T0 + 5), 2 - i);
     }
     assert_true(fits(w, p, "k", T0 + 5));
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_ticket_of_another_algorithm_is_forgotten(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "concurrency 2 + vegas", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 2 + vegas", T0);
     struct weir_ticket old, new;
 
     (void)state;
     assert_true(enter(w, p, "k", T0, &old).allowed);
-    (void)place_policy(w, "p", "aimd", T0);
+    (void)backend_policy(w, "p", "aimd", T0);
     assert_true(enter(w, p, "k", T0, &new).allowed);
     leave(w, &old, WEIR_DROP, T0);
     assert_int_equal(old.n, 0);
     assert_int_equal(in_flight(w, p, "k", 0, T0), 1);
-    (void)place_policy(w, "p", "10/s", T0);
+    (void)backend_policy(w, "p", "10/s", T0);
     leave(w, &new, WEIR_SUCCESS, T0);
     assert_int_equal(new.n, 0);
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_ticket_of_a_forgotten_policy_is_exited_in_vain(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "concurrency 2 + vegas", T0);
-    struct weir_policy *stays = place_policy(w, "stays", "concurrency 2", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 2 + vegas", T0);
+    struct weir_policy *stays = backend_policy(w, "stays", "concurrency 2", T0);
     struct weir_ticket t, other;
 
     (void)state;
@@ -400,15 +400,15 @@ static void a_ticket_of_a_forgotten_policy_is_exited_in_vain(void **state)
     leave(w, &t, WEIR_SUCCESS, T0);
     leave(w, &other, WEIR_SUCCESS, T0);
     assert_int_equal(in_flight(w, stays, "k", 0, T0), 0);
-    p = place_policy(w, "p", "concurrency 2", T0);
+    p = backend_policy(w, "p", "concurrency 2", T0);
     assert_int_equal(in_flight(w, p, "k", 0, T0), 0);
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_reset_forgets_who_is_in(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "concurrency 2", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 2", T0);
     struct weir_ticket a, b, c;
 
     (void)state;
@@ -420,14 +420,14 @@ static void a_reset_forgets_who_is_in(void **state)
     leave(w, &b, WEIR_SUCCESS, T0);
     leave(w, &c, WEIR_SUCCESS, T0);
     assert_int_equal(in_flight(w, p, "k", 0, T0), 0);
-    place_close(w);
+    backend_close(w);
 }
 
 /* Calls in flight hold their places; there is no key to evict for a newcomer. */
 static void a_store_full_of_calls_in_flight_says_so(void **state)
 {
-    struct weir *w = place_open(&(struct weir_options){.max_keys = 64});
-    struct weir_policy *p = place_policy(w, "p", "concurrency 1", T0);
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = 64});
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 1", T0);
     static struct weir_ticket t[4000];
     int n = 0, refused = 0;
 
@@ -450,7 +450,7 @@ static void a_store_full_of_calls_in_flight_says_so(void **state)
     for (int i = 0; i < n; i++)
         leave(w, &t[i], WEIR_SUCCESS, T0);
     assert_int_equal(stats(w, T0).live_keys, 0);
-    place_close(w);
+    backend_close(w);
 }
 
 static const struct CMUnitTest TESTS[] = {
@@ -475,4 +475,4 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_store_full_of_calls_in_flight_says_so),
 };
 
-RUN_PLACE("guards", TESTS)
+RUN_BACKEND("guards", TESTS)

@@ -1,6 +1,6 @@
 /* One limiter, without keys: its errors, its verbs, its clock. That it answers as an engine does is
  * the model's to show. */
-#include "kit.h"
+#include "engine_test.h"
 
 #include <pthread.h>
 #include <signal.h>

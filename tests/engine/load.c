@@ -1,6 +1,6 @@
 /* What is read of the system, from trees that look like /proc and /sys/fs/cgroup; and what is made of
  * it. */
-#include "kit.h"
+#include "engine_test.h"
 
 #include <ftw.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/sampler.h"
+#include "os/load.h"
 
 #define FILES_MOST 16
 #define NONE       WEIR_NONE
@@ -401,78 +401,77 @@ static void means_move_by_a_twentieth(void **state)
 
 static const struct weir_signals NOTHING = {NONE, NONE, NONE, NONE};
 
-static bool knows_within(struct weir__sampler *s, int ms)
+static bool knows_within(struct weir__load *s, int ms)
 {
-    for (int i = 0; i < ms && weir__sampler_shown(s).load_milli == NONE; i++)
+    for (int i = 0; i < ms && weir__load_shown(s).load_milli == NONE; i++)
         (void)usleep(1000);
-    return weir__sampler_shown(s).load_milli != NONE;
+    return weir__load_shown(s).load_milli != NONE;
 }
 
 static void what_is_injected_stands_in_the_place_of_samples(void **state)
 {
-    struct weir__sampler s;
+    struct weir__load s;
 
     (void)state;
-    weir__sampler_init(&s);
-    assert_int_equal(weir__sampler_shown(&s).cpu_milli, NONE);
-    assert_int_equal(weir__sampler_inject(&s, &(struct weir_signals){850, 1, 2, 3}), 0);
-    assert_int_equal(weir__sampler_want(&s), 0);
+    weir__load_init(&s);
+    assert_int_equal(weir__load_shown(&s).cpu_milli, NONE);
+    assert_int_equal(weir__load_inject(&s, &(struct weir_signals){850, 1, 2, 3}), 0);
+    assert_int_equal(weir__load_want(&s), 0);
     assert_false(s.running); /* there is nothing to sample */
-    assert_int_equal(weir__sampler_shown(&s).cpu_milli, 850);
-    assert_int_equal(weir__sampler_shown(&s).memory_milli, 1);
-    assert_int_equal(weir__sampler_shown(&s).load_milli, 2);
-    assert_int_equal(weir__sampler_shown(&s).pressure_milli, 3);
-    assert_int_equal(weir__sampler_inject(&s, &NOTHING), 0);
+    assert_int_equal(weir__load_shown(&s).cpu_milli, 850);
+    assert_int_equal(weir__load_shown(&s).memory_milli, 1);
+    assert_int_equal(weir__load_shown(&s).load_milli, 2);
+    assert_int_equal(weir__load_shown(&s).pressure_milli, 3);
+    assert_int_equal(weir__load_inject(&s, &NOTHING), 0);
     assert_true(s.running);
-    assert_int_equal(weir__sampler_want(&s), 0); /* once is enough */
+    assert_int_equal(weir__load_want(&s), 0); /* once is enough */
     assert_true(access("/proc/loadavg", R_OK) != 0 || knows_within(&s, 30000));
-    assert_int_equal(weir__sampler_inject(&s, &(struct weir_signals){NONE, NONE, 123456789, NONE}),
-                     0);
-    assert_int_equal(weir__sampler_shown(&s).load_milli, 123456789);
-    weir__sampler_close(&s);
+    assert_int_equal(weir__load_inject(&s, &(struct weir_signals){NONE, NONE, 123456789, NONE}), 0);
+    assert_int_equal(weir__load_shown(&s).load_milli, 123456789);
+    weir__load_close(&s);
 }
 
 static void nobody_samples_unasked(void **state)
 {
-    struct weir__sampler s;
+    struct weir__load s;
 
     (void)state;
-    weir__sampler_init(&s);
-    assert_int_equal(weir__sampler_inject(&s, &NOTHING), 0);
+    weir__load_init(&s);
+    assert_int_equal(weir__load_inject(&s, &NOTHING), 0);
     assert_false(s.running);
-    weir__sampler_close(&s);
+    weir__load_close(&s);
 }
 
 /* Of a child with one thread less. */
 static void a_child_samples_for_itself_when_it_is_asked(void **state)
 {
-    struct weir__sampler s;
+    struct weir__load s;
     pid_t child;
     int status = 1;
 
     (void)state;
     if (UNDER_TSAN) /* which knows no threads in the child of a program that had some */
         return;
-    weir__sampler_init(&s);
-    assert_int_equal(weir__sampler_want(&s), 0);
+    weir__load_init(&s);
+    assert_int_equal(weir__load_want(&s), 0);
     (void)knows_within(&s, 30000);
     (void)pthread_mutex_lock(&s.lock);
     child = fork();
     if (child == 0) {
-        const int64_t before = weir__sampler_shown(&s).load_milli;
+        const int64_t before = weir__load_shown(&s).load_milli;
 
-        weir__sampler_forked(&s);
-        if (s.running || !atomic_load(&s.missing) || weir__sampler_shown(&s).load_milli != before)
+        weir__load_forked(&s);
+        if (s.running || !atomic_load(&s.missing) || weir__load_shown(&s).load_milli != before)
             _exit(2);
-        if (weir__sampler_want(&s) != 0 || !s.running || atomic_load(&s.missing))
+        if (weir__load_want(&s) != 0 || !s.running || atomic_load(&s.missing))
             _exit(3);
-        weir__sampler_close(&s);
+        weir__load_close(&s);
         _exit(0);
     }
     (void)pthread_mutex_unlock(&s.lock);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    weir__sampler_close(&s);
+    weir__load_close(&s);
 }
 
 static const struct CMUnitTest TESTS[] = {

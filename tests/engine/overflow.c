@@ -1,5 +1,5 @@
 /* Keys without a place: overflow cells, where they lie, and what is decided by them. */
-#include "kit.h"
+#include "engine_test.h"
 
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 
 static struct weir *tiny(void)
 {
-    return place_open(&(struct weir_options){.max_keys = 1, .secret = {3, 4}});
+    return backend_open(&(struct weir_options){.max_keys = 1, .secret = {3, 4}});
 }
 
 static struct weir_request of_n(struct weir_policy *p, const uint32_t *key, int64_t cost)
@@ -142,7 +142,7 @@ static void a_reset_makes_all_cells_new_and_no_others(void **state)
     memset(room, 0x5a, 3 * each);
     assert_true(weir__cells_at(&c, t, each, 10));
     assert_true(weir__cells_alive(&c, T0));
-    assert_int_equal(weir__cells_reset(&c, &weir__seat_private), 0);
+    assert_int_equal(weir__cells_reset(&c, &weir__owner_private), 0);
     assert_false(weir__cells_alive(&c, 0));
     untouched(room, each);
     untouched(room + 2 * each, each);
@@ -165,23 +165,23 @@ static void refused_for_want_of(struct weir *w, const char *name, const char *li
 
 static void more_keys_than_there_is_room_for_are_refused(void **state)
 {
-    struct weir *w = place_open(&(struct weir_options){.max_keys = 1000});
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = 1000});
 
     (void)state;
-    (void)place_policy(w, "a", "10/h keys=600", T0);
+    (void)backend_policy(w, "a", "10/h keys=600", T0);
     refused_for_want_of(w, "b", "10/h keys=500", "keys=500", "asked for 600");
     refused_for_want_of(w, "b", "10/h keys=1001", "keys=1001", "room for 1000 keys of 16 bytes");
     refused_for_want_of(w, "b", "10/h keys=200 + 5/m keys=201", "keys=401", "asked for 600");
-    (void)place_policy(w, "b", "10/h keys=200 + 5/m keys=200", T0);
+    (void)backend_policy(w, "b", "10/h keys=200 + 5/m keys=200", T0);
     refused_for_want_of(w, "a", "10/h keys=601", "keys=601", "asked for 400");
-    (void)place_policy(w, "a", "10/h keys=1", T0); /* its own old share does not count */
-    (void)place_policy(w, "b", "10/h keys=999", T0);
+    (void)backend_policy(w, "a", "10/h keys=1", T0); /* its own old share does not count */
+    (void)backend_policy(w, "b", "10/h keys=999", T0);
     assert_int_equal(weir_policy_forget(w, weir_policy_find(w, "b")), 0);
-    (void)place_policy(w, "a", "20/h keys=1000", T0);
+    (void)backend_policy(w, "a", "20/h keys=1000", T0);
     refused_for_want_of(w, "c", "sliding-counter 10/h keys=3000000000", "3000000000 keys of 24",
                         "max_memory");
-    (void)place_policy(w, "c", "10/h", T0); /* who asks for none may always come */
-    place_close(w);
+    (void)backend_policy(w, "c", "10/h", T0); /* who asks for none may always come */
+    backend_close(w);
 }
 
 struct area {
@@ -196,7 +196,7 @@ static uint64_t check_cells(struct weir *w)
     uint64_t n = 0;
 
     for (struct weir_policy *p = weir_policy_next(w, NULL); p; p = weir_policy_next(w, p)) {
-        const struct weir__edition *e = weir__policy_edition(p);
+        const struct weir__revision *e = weir__policy_revision(p);
 
         for (int i = 0; i < e->n; i++) {
             const struct weir__clause *c = &e->clause[i];
@@ -232,7 +232,7 @@ static void no_two_limits_share_a_cell(void **state)
         "concurrency 5",
         "smooth-warmup 10/h warmup=1m",
     };
-    struct weir *w = place_open(&(struct weir_options){.max_keys = 3000, .max_policies = 20});
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = 3000, .max_policies = 20});
     uint64_t x = 7, most = 0;
 
     (void)state;
@@ -252,7 +252,7 @@ static void no_two_limits_share_a_cell(void **state)
         most = (uint64_t)weir__max((int64_t)most, (int64_t)check_cells(w));
     }
     assert_true(most > 10);
-    place_close(w);
+    backend_close(w);
 }
 
 /* Fills the store; returns how many of the keys were granted, and says which. */
@@ -284,8 +284,8 @@ static void cells_are_kept_over_live_changes(void **state)
     (void)state;
     for (size_t a = 0; a < LENGTH(CHANGES); a++) {
         struct weir *w = tiny();
-        struct weir_policy *p = place_policy(w, "p", CHANGES[a][0], T0);
-        const struct weir__placing was = weir__policy_edition(p)->clause[0].placing;
+        struct weir_policy *p = backend_policy(w, "p", CHANGES[a][0], T0);
+        const struct weir__placing was = weir__policy_revision(p)->clause[0].placing;
         const uint32_t n = fill(w, p, 2, granted);
         uint32_t without = 0;
 
@@ -293,8 +293,8 @@ static void cells_are_kept_over_live_changes(void **state)
             const char *limit = CHANGES[a][k % LENGTH(CHANGES[a])];
             const struct weir__placing *now;
 
-            (void)place_policy(w, "p", limit, T0);
-            now = &weir__policy_edition(p)->clause[0].placing;
+            (void)backend_policy(w, "p", limit, T0);
+            now = &weir__policy_revision(p)->clause[0].placing;
             assert_int_equal(now->size_class, was.size_class);
             assert_int_equal(now->cells_at, was.cells_at);
             assert_int_equal(now->cells, was.cells);
@@ -307,7 +307,7 @@ static void cells_are_kept_over_live_changes(void **state)
             }
         }
         assert_true(n > 0 && without > 0);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -315,7 +315,7 @@ static void cells_are_kept_over_live_changes(void **state)
 static void versions_in_use_are_not_given_again(void **state)
 {
     enum { OLD = 30, ROUNDS = 40 };
-    struct weir *w = place_open(&(struct weir_options){.max_keys = 100, .max_policies = 64});
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = 100, .max_policies = 64});
     static uint32_t seen[(OLD + 2) * 8 * (WEIR__VERSIONS_KEPT + 1)];
     struct weir__directory *d = w->store->directory;
 
@@ -324,13 +324,13 @@ static void versions_in_use_are_not_given_again(void **state)
         char name[8];
 
         (void)snprintf(name, sizeof name, "p%d", i);
-        (void)place_policy(w, name, "10/h + fixed-window 100/h", T0);
+        (void)backend_policy(w, name, "10/h + fixed-window 100/h", T0);
         if (i % 3 == 0)
-            (void)place_policy(w, name, "20/h + fixed-window 200/h", T0);
+            (void)backend_policy(w, name, "20/h + fixed-window 200/h", T0);
     }
     /* Other processes may know of policies that this one has never asked for. */
     for (struct weir_policy *p = weir_policy_next(w, NULL); p; p = weir_policy_next(w, p))
-        weir__owners_remove(&w->store->owners, weir__policy_edition(p));
+        weir__revision_map_remove(&w->store->revision_map, weir__policy_revision(p));
     atomic_store(&d->versions, WEIR__VERSION_MOST - 5);
     for (int i = 0; i < ROUNDS; i++) {
         size_t n = 0;
@@ -338,9 +338,9 @@ static void versions_in_use_are_not_given_again(void **state)
         char limit[32];
 
         (void)snprintf(limit, sizeof limit, "%d/h", 10 + i);
-        (void)place_policy(w, i % 2 ? "a" : "b", limit, T0);
+        (void)backend_policy(w, i % 2 ? "a" : "b", limit, T0);
         for (struct weir_policy *p = weir_policy_next(w, NULL); p; p = weir_policy_next(w, p)) {
-            const struct weir__edition *e = weir__policy_edition(p);
+            const struct weir__revision *e = weir__policy_revision(p);
 
             for (int k = 0; k < e->n; k++)
                 for (const struct weir__meter *m = &e->clause[k].meter; m; m = m->older)
@@ -354,7 +354,7 @@ static void versions_in_use_are_not_given_again(void **state)
             assert_in_range(seen[a], 1, WEIR__VERSION_MOST);
     }
     assert_true(atomic_load(&d->versions) > WEIR__VERSION_MOST + OLD);
-    place_close(w);
+    backend_close(w);
 }
 
 static void max_memory_is_never_exceeded(void **state)
@@ -379,7 +379,7 @@ static void max_memory_is_never_exceeded(void **state)
     for (size_t m = 0; m < LENGTH(MIB); m++)
         for (uint64_t keys = 1; keys <= 10000000; keys *= 100) {
             const uint64_t most = (MIB[m] << 20) + keys % 4096;
-            struct weir *w = place_open(
+            struct weir *w = backend_open(
                 &(struct weir_options){.max_keys = keys, .max_memory = most, .max_policies = 16});
             int made = 0;
 
@@ -398,7 +398,7 @@ static void max_memory_is_never_exceeded(void **state)
                 assert_true(stats(w, T0).bytes <= stats(w, T0).max_bytes);
             }
             assert_true(made > 0);
-            place_close(w);
+            backend_close(w);
         }
 }
 
@@ -413,9 +413,9 @@ static void nobody_is_granted_more_than_alone(void **state)
 
     (void)state;
     for (size_t a = 0; a < LENGTH(EVERY_ALGORITHM); a++) {
-        struct weir *w = tiny(), *roomy = place_open(NULL);
-        struct weir_policy *p = place_policy(w, "p", EVERY_ALGORITHM[a], T0);
-        struct weir_policy *q = place_policy(roomy, "p", EVERY_ALGORITHM[a], T0);
+        struct weir *w = tiny(), *roomy = backend_open(NULL);
+        struct weir_policy *p = backend_policy(w, "p", EVERY_ALGORITHM[a], T0);
+        struct weir_policy *q = backend_policy(roomy, "p", EVERY_ALGORITHM[a], T0);
         /* A copy of a cold one is warmer later: it is held to its rate alone (algo/smooth_warmup.c). */
         const bool exact = strncmp(EVERY_ALGORITHM[a], "smooth-warmup", 13) != 0;
         /* A shadow that refuses takes nothing, so the one that refuses earlier may owe less. */
@@ -445,8 +445,8 @@ static void nobody_is_granted_more_than_alone(void **state)
         print_message("  %s: %d granted of %d, %d by cells\n", EVERY_ALGORITHM[a], (int)passed,
                       ASKS, (int)overflowed);
         assert_true(overflowed > 0 && passed > 0);
-        place_close(roomy);
-        place_close(w);
+        backend_close(roomy);
+        backend_close(w);
     }
 }
 
@@ -458,7 +458,7 @@ static void a_reset_key_without_a_place_is_as_good_as_new(void **state)
     (void)state;
     for (size_t a = 0; a < LENGTH(LIMITS); a++) {
         struct weir *w = tiny();
-        struct weir_policy *p = place_policy(w, "p", LIMITS[a], T0);
+        struct weir_policy *p = backend_policy(w, "p", LIMITS[a], T0);
         uint32_t reset = 0;
 
         (void)fill(w, p, 1, granted);
@@ -475,14 +475,14 @@ static void a_reset_key_without_a_place_is_as_good_as_new(void **state)
             reset++;
         }
         assert_true(reset > CROWD / 2);
-        place_close(w);
+        backend_close(w);
     }
 }
 
 static void refunds_of_keys_without_a_place_give_nothing_back(void **state)
 {
     struct weir *w = tiny();
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=1", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=1", T0);
     uint32_t without = 0;
 
     (void)state;
@@ -499,7 +499,7 @@ static void refunds_of_keys_without_a_place_give_nothing_back(void **state)
         without++;
     }
     assert_true(without > 0);
-    place_close(w);
+    backend_close(w);
 }
 
 /* A batch is told what its requests would be told one by one. */
@@ -507,8 +507,8 @@ static void batches_are_decided_like_single_requests(void **state)
 {
     enum { BATCH = 64, BATCHES = 40, KEYS = 500 };
     struct weir *one = tiny(), *many = tiny();
-    struct weir_policy *p = place_policy(one, "p", "token-bucket 1/h burst=3", T0);
-    struct weir_policy *q = place_policy(many, "p", "token-bucket 1/h burst=3", T0);
+    struct weir_policy *p = backend_policy(one, "p", "token-bucket 1/h burst=3", T0);
+    struct weir_policy *q = backend_policy(many, "p", "token-bucket 1/h burst=3", T0);
     uint64_t x = 5, overflowed = 0;
 
     (void)state;
@@ -531,8 +531,8 @@ static void batches_are_decided_like_single_requests(void **state)
         }
     }
     assert_true(overflowed > BATCH);
-    place_close(many);
-    place_close(one);
+    backend_close(many);
+    backend_close(one);
 }
 
 /* All or nothing, of keys with places and without, some of them named twice. */
@@ -545,7 +545,7 @@ static void several_are_charged_all_or_none(void **state)
     (void)state;
     for (size_t a = 0; a < LENGTH(LIMITS); a++) {
         struct weir *w = tiny();
-        struct weir_policy *p = place_policy(w, "p", LIMITS[a], T0);
+        struct weir_policy *p = backend_policy(w, "p", LIMITS[a], T0);
         int64_t book[KEYS] = {0};
         uint64_t x = 11, refused = 0, overflowed = 0, passed = 0;
 
@@ -575,7 +575,7 @@ static void several_are_charged_all_or_none(void **state)
                 assert_true(owed_by(w, p, key[k], T0) >= book[key[k]]);
         }
         assert_true(refused > 0 && passed > 0 && overflowed > 0);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -596,7 +596,7 @@ static void large_states_of_several_terms_go_without_a_place(void **state)
 {
     struct weir *w = tiny();
     struct weir_policy *p =
-        place_policy(w, "p", "sliding-log 1000/1m + token-bucket 100000/1m", T0);
+        backend_policy(w, "p", "sliding-log 1000/1m + token-bucket 100000/1m", T0);
     uint32_t without = 0;
 
     (void)state;
@@ -608,14 +608,14 @@ static void large_states_of_several_terms_go_without_a_place(void **state)
             assert_true(owed_by(w, p, key, T0) >= 400);
     }
     assert_true(without > 0);
-    place_close(w);
+    backend_close(w);
 }
 
 /* One state, asked for twice in a request: what both make it owe would shut its cells. */
 static void a_key_named_twice_does_not_shut_cells(void **state)
 {
     struct weir *w = tiny();
-    struct weir_policy *p = place_policy(w, "p", "pacer 5/1m slack=4 queue=1000000", T0);
+    struct weir_policy *p = backend_policy(w, "p", "pacer 5/1m slack=4 queue=1000000", T0);
 
     (void)state;
     for (uint32_t key = 0; key < CROWD; key++)
@@ -632,7 +632,7 @@ static void a_key_named_twice_does_not_shut_cells(void **state)
 
         assert_true(v.allowed || v.retry_after_ns < HOUR);
     }
-    place_close(w);
+    backend_close(w);
 }
 
 static void exhaust_until_without(struct weir *w, struct weir_policy *p, uint32_t victim)
@@ -657,7 +657,7 @@ static void an_override_forgives_no_key_without_a_place(void **state)
 {
     const uint32_t key = 7;
     struct weir *w = tiny();
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 5/24h", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 5/24h", T0);
 
     (void)state;
     assert_int_equal(granted_to(w, p, key), 5);
@@ -665,7 +665,7 @@ static void an_override_forgives_no_key_without_a_place(void **state)
     assert_int_equal(weir_override_set_at(w, p, &key, sizeof key, "token-bucket 6/24h", T0, NULL),
                      0);
     assert_true(granted_to(w, p, key) <= 1);
-    place_close(w);
+    backend_close(w);
 }
 
 /* It gets a place where the table is full of its own policy's keys, and keeps it. */
@@ -673,7 +673,7 @@ static void a_key_with_a_limit_of_its_own_has_a_place(void **state)
 {
     const uint32_t key = 7;
     struct weir *w = tiny();
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 5/24h", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 5/24h", T0);
 
     (void)state;
     for (uint32_t k = 100; k < 100 + CROWD; k++)
@@ -685,7 +685,7 @@ static void a_key_with_a_limit_of_its_own_has_a_place(void **state)
         (void)take_n(w, p, k, 5, T0);
     assert_int_equal(granted_to(w, p, key), 0);
     assert_false(peek_n(w, p, key, 0, T0).overflow);
-    place_close(w);
+    backend_close(w);
 }
 
 /* The same after its policy has had another algorithm meanwhile, which hashes keys anew. */
@@ -693,26 +693,26 @@ static void its_place_is_known_after_the_policy_began_anew(void **state)
 {
     const uint32_t key = 7;
     struct weir *w = tiny();
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 5/24h", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 5/24h", T0);
 
     (void)state;
     assert_int_equal(weir_override_set_at(w, p, &key, sizeof key, "token-bucket 10/24h", T0, NULL),
                      0);
-    (void)place_policy(w, "p", "sliding-counter 5/24h", T0);
-    p = place_policy(w, "p", "token-bucket 5/24h", T0);
+    (void)backend_policy(w, "p", "sliding-counter 5/24h", T0);
+    p = backend_policy(w, "p", "token-bucket 5/24h", T0);
     assert_int_equal(granted_to(w, p, key), 10);
     for (uint32_t k = 100; k < 100 + 5 * CROWD; k++)
         (void)take_n(w, p, k, 5, T0);
     assert_int_equal(granted_to(w, p, key), 0);
-    place_close(w);
+    backend_close(w);
 }
 
 /* Keys that nobody may evict count as their limit's: a flood of far reservations takes no others' places. */
 static void far_reservations_take_nobody_s_place(void **state)
 {
-    struct weir *w = place_open(&(struct weir_options){.max_keys = 1000, .secret = {3, 4}});
-    struct weir_policy *y = place_policy(w, "y", "token-bucket 5/1h", T0);
-    struct weir_policy *x = place_policy(w, "x", "token-bucket 5/1h", T0);
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = 1000, .secret = {3, 4}});
+    struct weir_policy *y = backend_policy(w, "y", "token-bucket 5/1h", T0);
+    struct weir_policy *x = backend_policy(w, "x", "token-bucket 5/1h", T0);
     uint32_t left = 0;
 
     (void)state;
@@ -728,27 +728,27 @@ static void far_reservations_take_nobody_s_place(void **state)
     for (uint32_t key = 0; key < 300; key++)
         left += !peek_n(w, y, key, 0, T0).overflow && owed_by(w, y, key, T0) == 3;
     assert_in_range(left, 280, 300);
-    place_close(w);
+    backend_close(w);
 }
 
 static void room_is_told(void **state)
 {
-    struct weir *w = place_open(&(struct weir_options){.max_keys = 1000});
-    struct weir_policy *a = place_policy(w, "a", "token-bucket 10/h", T0), *b, *c;
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = 1000});
+    struct weir_policy *a = backend_policy(w, "a", "token-bucket 10/h", T0), *b, *c;
 
     (void)state;
     assert_int_equal(stats_of(w, a).keys, 1000);
     assert_int_equal(stats_of(w, a).state_bytes, 16);
-    b = place_policy(w, "b", "token-bucket 10/h keys=600", T0);
+    b = backend_policy(w, "b", "token-bucket 10/h keys=600", T0);
     assert_int_equal(stats_of(w, a).keys, 400);
     assert_int_equal(stats_of(w, b).keys, 600);
-    c = place_policy(w, "c", "token-bucket 10/h + sliding-counter 10/h", T0);
+    c = backend_policy(w, "c", "token-bucket 10/h + sliding-counter 10/h", T0);
     assert_int_equal(stats_of(w, a).keys, 200);
     assert_int_equal(stats_of(w, c).keys, 200); /* in the other table there is more */
     assert_int_equal(stats_of(w, c).state_bytes, 16 + 24);
     assert_int_equal(weir_policy_forget(w, b), 0);
     assert_int_equal(stats_of(w, a).keys, 500);
-    place_close(w);
+    backend_close(w);
 }
 
 /* What is reckoned without a store is what a store has. */
@@ -791,8 +791,8 @@ static void room_is_foreseen(void **state)
 static void decisions_by_cells_are_counted_for_their_limit(void **state)
 {
     struct weir *w = tiny();
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=1", T0);
-    struct weir_policy *other = place_policy(w, "other", "sliding-counter 1/h", T0);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=1", T0);
+    struct weir_policy *other = backend_policy(w, "other", "sliding-counter 1/h", T0);
     uint64_t decided = 0, refused = 0;
     struct weir_policy_stats s;
     struct weir_stats all;
@@ -816,7 +816,7 @@ static void decisions_by_cells_are_counted_for_their_limit(void **state)
     assert_int_equal(all.evicted, s.evicted);
     s = stats_of(w, other);
     assert_int_equal(s.evicted + s.overflow_decisions + s.overflow_refusals, 0);
-    place_close(w);
+    backend_close(w);
 }
 
 static const struct CMUnitTest TESTS[] = {
@@ -844,4 +844,4 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(several_are_charged_all_or_none),
 };
 
-RUN_PLACE("overflow", TESTS)
+RUN_BACKEND("overflow", TESTS)

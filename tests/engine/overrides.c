@@ -1,5 +1,5 @@
 /* Keys that a policy treats otherwise: allowed, denied, with a limit of their own. */
-#include "kit.h"
+#include "engine_test.h"
 
 #include <stdlib.h>
 
@@ -30,7 +30,7 @@ static void give(struct weir *w, struct weir_policy *p, const char *key, const c
 static struct weir_verdict enter(struct weir *w, struct weir_policy *p, const char *key,
                                  struct weir_ticket *t)
 {
-    const struct weir_request rq = ask(p, key, 1, 0);
+    const struct weir_request rq = request_for(p, key, 1, 0);
     struct weir_verdict v;
 
     assert_int_equal(weir_enter_at(w, &rq, T0, t, &v), 0);
@@ -41,9 +41,10 @@ static struct weir_verdict enter(struct weir *w, struct weir_policy *p, const ch
 
 static void denied_keys_are_refused_by_every_verb(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "10/s", T0), *q = place_policy(w, "q", "10/s", T0);
-    const struct weir_request rq[] = {ask(q, "good", 1, 0), ask(p, "bad", 1, 0)};
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "10/s", T0),
+                       *q = backend_policy(w, "q", "10/s", T0);
+    const struct weir_request rq[] = {request_for(q, "good", 1, 0), request_for(p, "bad", 1, 0)};
     struct weir_reservation r;
     struct weir_ticket t;
     struct weir_verdict v[2];
@@ -74,14 +75,14 @@ static void denied_keys_are_refused_by_every_verb(void **state)
     assert_true(take(w, q, "bad", 1, T0).allowed);
     list(w, p, WEIR_LIST_DENY, NULL, NULL);
     assert_int_equal(take(w, p, "bad", 1, T0).remaining, 9);
-    place_close(w);
+    backend_close(w);
 }
 
 static void allowed_keys_pass_all_but_the_system(void **state)
 {
-    struct weir *w = place_open(NULL);
+    struct weir *w = backend_open(NULL);
     struct weir_policy *p =
-        place_policy(w, "p", "token-bucket 1/h burst=1 + concurrency 1 + system cpu=50%", T0);
+        backend_policy(w, "p", "token-bucket 1/h burst=1 + concurrency 1 + system cpu=50%", T0);
     struct weir_ticket t;
     struct weir_verdict v;
 
@@ -97,13 +98,13 @@ static void allowed_keys_pass_all_but_the_system(void **state)
     v = enter(w, p, "vip", &t);
     assert_int_equal(v.reason, WEIR_OVERLOAD);
     assert_int_equal(v.which, 2);
-    place_close(w);
+    backend_close(w);
 }
 
 static void allowed_keys_are_not_counted(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=2", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=2", T0);
     struct weir_verdict v;
 
     (void)state;
@@ -119,24 +120,24 @@ static void allowed_keys_are_not_counted(void **state)
     list(w, p, WEIR_LIST_DENY, NULL, NULL);
     list(w, p, WEIR_LIST_ALLOW, NULL, NULL);
     assert_int_equal(take(w, p, "vip", 1, T0).remaining, 1);
-    place_close(w);
+    backend_close(w);
 }
 
 static void lists_stay_when_the_limit_changes(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "10/s", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "10/s", T0);
 
     (void)state;
     list(w, p, WEIR_LIST_DENY, "bad", NULL);
-    (void)place_policy(w, "p", "20/s", T0);
+    (void)backend_policy(w, "p", "20/s", T0);
     assert_int_equal(take(w, p, "bad", 1, T0).reason, WEIR_LISTED);
-    (void)place_policy(w, "p", "sliding-log 20/s", T0);
+    (void)backend_policy(w, "p", "sliding-log 20/s", T0);
     assert_int_equal(take(w, p, "bad", 1, T0).reason, WEIR_LISTED);
     weir_policy_forget(w, p);
-    p = place_policy(w, "p", "10/s", T0); /* another policy, without lists */
+    p = backend_policy(w, "p", "10/s", T0); /* another policy, without lists */
     assert_true(take(w, p, "bad", 1, T0).allowed);
-    place_close(w);
+    backend_close(w);
 }
 
 static void long_lists_have_all_their_keys_and_no_others(void **state)
@@ -144,8 +145,8 @@ static void long_lists_have_all_their_keys_and_no_others(void **state)
     enum { KEYS = 30000 };
     static char text[KEYS][8];
     static struct weir_bytes keys[KEYS];
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "10/s", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "10/s", T0);
 
     (void)state;
     for (int i = 0; i < KEYS; i++) {
@@ -155,13 +156,13 @@ static void long_lists_have_all_their_keys_and_no_others(void **state)
     assert_int_equal(weir_list_set(w, p, WEIR_LIST_DENY, keys, KEYS / 2), 0);
     for (int i = 0; i < KEYS; i++)
         assert_int_equal(look(w, p, text[i], T0).allowed, i >= KEYS / 2);
-    place_close(w);
+    backend_close(w);
 }
 
 static void lists_are_checked(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "10/s", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "10/s", T0);
     struct weir_bytes key = {NULL, 3};
 
     (void)state;
@@ -175,15 +176,15 @@ static void lists_are_checked(void **state)
     key = bytes("");
     assert_int_equal(weir_list_set(w, p, WEIR_LIST_DENY, &key, 1), 0);
     assert_false(take(w, p, "", 1, T0).allowed);
-    place_close(w);
+    backend_close(w);
 }
 
 /* ---- Limits of keys' own ------------------------------------------------------------------- */
 
 static void a_key_has_ten_times_as_much(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 10/1m", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 10/1m", T0);
 
     (void)state;
     assert_int_equal(take(w, p, "acme", 4, T0).remaining, 6);
@@ -197,7 +198,7 @@ static void a_key_has_ten_times_as_much(void **state)
     assert_int_equal(look(w, p, "acme", T0 + 6 * SECOND).limit, 10);
     assert_false(take(w, p, "acme", 1, T0 + 6 * SECOND).allowed);
     give(w, p, "acme", NULL, T0 + 6 * SECOND); /* there is none to take away */
-    place_close(w);
+    backend_close(w);
 }
 
 /* Of every algorithm: a use under one limit is still there under the other, and back. */
@@ -217,8 +218,8 @@ static void a_state_goes_on_there_and_back(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(ROWS); i++) {
-        struct weir *w = place_open(NULL);
-        struct weir_policy *p = place_policy(w, "p", ROWS[i].base, T0);
+        struct weir *w = backend_open(NULL);
+        struct weir_policy *p = backend_policy(w, "p", ROWS[i].base, T0);
 
         print_message("  %s\n", ROWS[i].base);
         assert_true(take(w, p, "k", 3, T0).allowed);
@@ -226,15 +227,15 @@ static void a_state_goes_on_there_and_back(void **state)
             give(w, p, "k", turn % 2 ? NULL : ROWS[i].own, T0);
             assert_int_equal(look(w, p, "k", T0).remaining, (turn % 2 ? 10 : 100) - 3);
         }
-        place_close(w);
+        backend_close(w);
     }
 }
 
 static void who_is_in_stays_in(void **state)
 {
     static const char *const LIMITS[] = {"concurrency 2", "concurrency 9"};
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", LIMITS[0], T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", LIMITS[0], T0);
     struct weir_ticket t[9];
 
     (void)state;
@@ -253,7 +254,7 @@ static void who_is_in_stays_in(void **state)
             assert_int_equal(weir_exit_at(w, &extra, WEIR_SUCCESS, T0), 0);
     }
     assert_int_equal(look(w, p, "k", T0).remaining, 2);
-    place_close(w);
+    backend_close(w);
 }
 
 static void another_shape_is_refused(void **state)
@@ -283,8 +284,8 @@ static void another_shape_is_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(ROWS); i++) {
-        struct weir *w = place_open(NULL);
-        struct weir_policy *p = place_policy(w, "p", ROWS[i].base, T0);
+        struct weir *w = backend_open(NULL);
+        struct weir_policy *p = backend_policy(w, "p", ROWS[i].base, T0);
         struct weir_diag why = {0, ""};
 
         print_message("  %s, %s\n", ROWS[i].base, ROWS[i].own);
@@ -292,7 +293,7 @@ static void another_shape_is_refused(void **state)
         if (!strstr(why.text, ROWS[i].says))
             fail_msg("expected '%s' in '%s'", ROWS[i].says, why.text);
         assert_int_equal(look(w, p, "k", T0).limit, look(w, p, "other", T0).limit);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -308,10 +309,10 @@ static void who_came_before_leaves_by_the_new_limit(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct weir *w = place_open(NULL);
-        struct weir_policy *p = place_policy(w, "p", LIMITS[i][0], T0);
+        struct weir *w = backend_open(NULL);
+        struct weir_policy *p = backend_policy(w, "p", LIMITS[i][0], T0);
         struct weir_ticket first, other, second;
-        const struct weir_request rq = ask(p, "k", 1, 0);
+        const struct weir_request rq = request_for(p, "k", 1, 0);
         struct weir_view view;
 
         print_message("  %s\n", LIMITS[i][0]);
@@ -328,17 +329,18 @@ static void who_came_before_leaves_by_the_new_limit(void **state)
         assert_int_equal(weir_exit_at(w, &first, WEIR_ERROR, T0 + 5 * SECOND), 0);
         assert_int_equal(weir_exit_at(w, &other, WEIR_ERROR, T0 + 5 * SECOND), 0);
         assert_int_equal(weir_guard_view_at(w, &rq, i % 2 && i > 1, T0 + 5 * SECOND, &view), 0);
-        assert_int_equal(view.stand, WEIR_CLOSED);
+        assert_int_equal(view.state, WEIR_CLOSED);
         assert_int_equal(view.in_flight, i < 2 ? 1 : -1);
-        place_close(w);
+        backend_close(w);
     }
 }
 
 static void the_gate_of_all_is_the_policys(void **state)
 {
     static const char *const OWN = "system inflight=3 rate=10/h + concurrency 9";
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "system inflight=3 rate=10/h + concurrency 1", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p =
+        backend_policy(w, "p", "system inflight=3 rate=10/h + concurrency 1", T0);
     struct weir_ticket t[5];
 
     (void)state;
@@ -347,7 +349,7 @@ static void the_gate_of_all_is_the_policys(void **state)
     assert_true(enter(w, p, "acme", &t[1]).allowed);
     assert_true(enter(w, p, "acme", &t[2]).allowed);
     assert_int_equal(enter(w, p, "acme", &t[3]).which, 0); /* three are inside */
-    (void)place_policy(w, "p", "system inflight=4 rate=5/h + concurrency 1", T0);
+    (void)backend_policy(w, "p", "system inflight=4 rate=5/h + concurrency 1", T0);
     assert_true(enter(w, p, "acme", &t[3]).allowed); /* its own is still in force */
     assert_int_equal(enter(w, p, "b", &t[4]).which, 0);
     give(w, p, "acme", NULL, T0);
@@ -355,36 +357,36 @@ static void the_gate_of_all_is_the_policys(void **state)
         assert_int_equal(weir_exit_at(w, &t[i], WEIR_SUCCESS, T0), 0);
     assert_true(enter(w, p, "b", &t[4]).allowed); /* the fifth of the hour, and the last */
     assert_int_equal(enter(w, p, "a", &t[3]).which, 0);
-    place_close(w);
+    backend_close(w);
 }
 
 static void the_policys_own_change_leaves_them_alone(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "10/1m", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "10/1m", T0);
 
     (void)state;
     give(w, p, "k", "100/1m", T0);
     assert_int_equal(take(w, p, "k", 30, T0).remaining, 70);
     for (int i = 0; i < 20; i++) {
-        (void)place_policy(w, "p", i % 2 ? "10/1m" : "20/1m", T0);
+        (void)backend_policy(w, "p", i % 2 ? "10/1m" : "20/1m", T0);
         assert_int_equal(look(w, p, "k", T0).remaining, 70);
         assert_int_equal(look(w, p, "k", T0).limit, 100);
         assert_int_equal(look(w, p, "x", T0).limit, i % 2 ? 10 : 20);
     }
-    (void)place_policy(w, "p", "fixed-window 5/1m", T0); /* out of force */
+    (void)backend_policy(w, "p", "fixed-window 5/1m", T0); /* out of force */
     assert_int_equal(look(w, p, "k", T0).limit, 5);
-    (void)place_policy(w, "p", "10/1m", T0); /* and back; the keys began anew */
+    (void)backend_policy(w, "p", "10/1m", T0); /* and back; the keys began anew */
     assert_int_equal(look(w, p, "k", T0).limit, 100);
     assert_int_equal(look(w, p, "k", T0).remaining, 100);
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_reservation_is_given_back_as_it_was_taken(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/s burst=10", T0);
-    const struct weir_request rq = ask(p, "k", 10, WEIR_FOREVER);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/s burst=10", T0);
+    const struct weir_request rq = request_for(p, "k", 10, WEIR_FOREVER);
     struct weir_reservation r[2];
     struct weir_verdict v;
     int64_t back;
@@ -400,13 +402,13 @@ static void a_reservation_is_given_back_as_it_was_taken(void **state)
     assert_int_equal(look(w, p, "k", T0).reset_after_ns, SECOND);
     assert_int_equal(refund(w, p, "k", 5, T0), 5);
     assert_int_equal(look(w, p, "k", T0).remaining, 5);
-    place_close(w);
+    backend_close(w);
 }
 
 static void there_are_only_so_many(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "10/s", T0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "10/s", T0);
     struct weir_diag why;
     char key[16];
 
@@ -424,14 +426,14 @@ static void there_are_only_so_many(void **state)
     assert_int_equal(look(w, p, "more", T0).limit, 100);
     assert_int_equal(look(w, p, "k8", T0).limit, 10);
     assert_int_equal(look(w, p, "k9", T0).limit, 100);
-    place_close(w);
+    backend_close(w);
 }
 
 static void each_key_waits_in_its_own_queue(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "concurrency 1", T0);
-    const struct weir_request rq = ask(p, "k", 1, WEIR_WAIT_DEFAULT);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 1", T0);
+    const struct weir_request rq = request_for(p, "k", 1, WEIR_WAIT_DEFAULT);
     struct weir_ticket t;
     struct weir_verdict v;
 
@@ -440,7 +442,7 @@ static void each_key_waits_in_its_own_queue(void **state)
     assert_true(enter(w, p, "k", &t).allowed);
     assert_int_equal(weir_enter(w, &rq, &t, &v), 0); /* it waits, in real time, and in vain */
     assert_int_equal(v.reason, WEIR_LIMITED);
-    place_close(w);
+    backend_close(w);
 }
 
 static const struct CMUnitTest TESTS[] = {
@@ -462,4 +464,4 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(each_key_waits_in_its_own_queue),
 };
 
-RUN_PLACE("lists", TESTS)
+RUN_BACKEND("lists", TESTS)

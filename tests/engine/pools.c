@@ -1,6 +1,6 @@
 /* Pools: who is let in, who runs when, and what becomes of those who do not. Tasks wait at gates that
  * the test opens, so that what is full is full and what is late is late. */
-#include "kit.h"
+#include "engine_test.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "hands.h"
+#include "thread_team.h"
 
 #define MS     INT64_C(1000000)
 #define MOST   64
@@ -142,7 +142,7 @@ static struct weir_pool_stats stats_of(struct weir_pool *p)
 }
 
 /* A call by another thread. */
-struct caller {
+struct pool_caller {
     pthread_t thread;
     struct weir_pool *pool;
     int number;
@@ -153,20 +153,20 @@ struct caller {
 
 static void *make_call(void *arg)
 {
-    struct caller *c = arg;
+    struct pool_caller *c = arg;
     const struct weir_task task = gated(c->number);
 
     assert_int_equal(weir_pool_call(c->pool, &task, c->timeout_ns, &c->result, &c->v), 0);
     return NULL;
 }
 
-static void begin_call(struct caller *c, struct weir_pool *p, int number, int64_t timeout_ns)
+static void begin_call(struct pool_caller *c, struct weir_pool *p, int number, int64_t timeout_ns)
 {
-    *c = (struct caller){.pool = p, .number = number, .timeout_ns = timeout_ns};
+    *c = (struct pool_caller){.pool = p, .number = number, .timeout_ns = timeout_ns};
     assert_int_equal(pthread_create(&c->thread, NULL, make_call, c), 0);
 }
 
-static void end_call(struct caller *c)
+static void end_call(struct pool_caller *c)
 {
     (void)pthread_join(c->thread, NULL);
 }
@@ -376,7 +376,7 @@ static void *stop_pool(void *pool)
 static void stop_cancels_those_who_wait_and_waits_for_those_who_run(void **state)
 {
     struct weir_pool *p = open_pool(2, 10, NULL);
-    struct caller c;
+    struct pool_caller c;
     pthread_t stopper;
     void *dropped;
 
@@ -589,9 +589,9 @@ static void *grain_fallback(void *arg, const struct weir_verdict *v)
 }
 
 #define GRAINS 512
-static struct grain grains[CREW][GRAINS];
+static struct grain grains[TEAM_SIZE][GRAINS];
 
-static void rain(struct hand *me)
+static void rain(struct team_thread *me)
 {
     struct weir_pool *p = me->arg;
 
@@ -603,11 +603,11 @@ static void rain(struct hand *me)
         struct weir_verdict v;
         void *result = NULL;
 
-        if (crew_roll(me, 3) == 0) {
+        if (team_roll(me, 3) == 0) {
             me->errors += weir_pool_submit(p, &task, &v) != 0;
             g->fell_back = !v.allowed;
         } else {
-            me->errors += weir_pool_call(p, &task, timeouts[crew_roll(me, 5)], &result, &v) != 0;
+            me->errors += weir_pool_call(p, &task, timeouts[team_roll(me, 5)], &result, &v) != 0;
             me->errors += result != (v.allowed ? g : NULL);
             g->got = v.allowed;
         }
@@ -634,17 +634,17 @@ static void no_task_is_lost_in_a_storm(void **state)
     for (size_t i = 0; i < LENGTH(PACES); i++) {
         struct weir_pool *p = open_pool(3, 4, PACES[i]);
         struct weir_pool_stats st;
-        struct hand sum;
+        struct team_thread sum;
 
         memset(grains, 0, sizeof grains);
-        crew_run("storm", rain, p, 0, &sum);
+        team_run("storm", rain, p, 0, &sum);
         assert_int_equal(sum.errors, 0);
         (void)weir_pool_stop(p);
         st = stats_of(p);
         assert_int_equal(st.submitted, st.ran + st.cancelled);
-        assert_int_equal(st.submitted + st.refused, CREW * GRAINS);
+        assert_int_equal(st.submitted + st.refused, TEAM_SIZE * GRAINS);
         weir_pool_close(p);
-        for (int h = 0; h < CREW; h++)
+        for (int h = 0; h < TEAM_SIZE; h++)
             for (int k = 0; k < GRAINS; k++)
                 assert_true(adds_up(&grains[h][k]));
     }

@@ -1,6 +1,6 @@
 /* A reset forgets who is in: what they return and tell when they leave after it is void, and nobody else
  * is the poorer or the wiser for it. */
-#include "guard_kit.h"
+#include "guard_test.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,8 +28,8 @@ static void who_came_before_a_reset_returns_nothing_after_it(void **state)
 {
     (void)state;
     for (size_t i = 0; i < LENGTH(COUNTED); i++) {
-        struct weir *w = open_calm();
-        struct weir_policy *p = place_policy(w, "p", COUNTED[i].limit, T0);
+        struct weir *w = open_guarded();
+        struct weir_policy *p = backend_policy(w, "p", COUNTED[i].limit, T0);
         struct weir_ticket old[2], is[2], none;
 
         print_message("  %s\n", COUNTED[i].limit);
@@ -53,7 +53,7 @@ static void who_came_before_a_reset_returns_nothing_after_it(void **state)
         leave(w, &is[0], WEIR_SUCCESS, T0 + SECOND);
         leave(w, &is[1], WEIR_SUCCESS, T0 + SECOND);
         assert_int_equal(in_flight(w, p, "k", COUNTED[i].term, T0 + SECOND), 0);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -61,8 +61,8 @@ static void who_is_in_elsewhere_stays_in_and_leaves(void **state)
 {
     (void)state;
     for (size_t i = 0; i < LENGTH(COUNTED); i++) {
-        struct weir *w = open_calm();
-        struct weir_policy *p = place_policy(w, "p", COUNTED[i].limit, T0);
+        struct weir *w = open_guarded();
+        struct weir_policy *p = backend_policy(w, "p", COUNTED[i].limit, T0);
         struct weir_ticket other, gone;
 
         assert_true(enter(w, p, "other", T0, &other).allowed);
@@ -72,15 +72,15 @@ static void who_is_in_elsewhere_stays_in_and_leaves(void **state)
         assert_int_equal(in_flight(w, p, "other", COUNTED[i].term, T0), 1);
         leave(w, &other, WEIR_SUCCESS, T0 + MS);
         assert_int_equal(in_flight(w, p, "other", COUNTED[i].term, T0 + MS), 0);
-        place_close(w);
+        backend_close(w);
     }
 }
 
 /* bbr has no number of its own that it never passes; but it says who is in. */
 static void bbr_forgets_who_is_in_too(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "bbr", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "bbr", T0);
     struct weir_ticket old, is;
 
     (void)state;
@@ -91,13 +91,13 @@ static void bbr_forgets_who_is_in_too(void **state)
     assert_int_equal(in_flight(w, p, "k", 0, T0 + MS), 1);
     leave(w, &is, WEIR_SUCCESS, T0 + MS);
     assert_int_equal(in_flight(w, p, "k", 0, T0 + MS), 0);
-    place_close(w);
+    backend_close(w);
 }
 
 static void the_gate_of_all_is_no_key_s_to_reset(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "system inflight=2 + concurrency 1", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "system inflight=2 + concurrency 1", T0);
     struct weir_ticket a, b, none;
 
     (void)state;
@@ -111,7 +111,7 @@ static void the_gate_of_all_is_no_key_s_to_reset(void **state)
     assert_int_equal(in_flight(w, p, "a", 0, T0), 1);
     leave(w, &b, WEIR_SUCCESS, T0);
     assert_int_equal(in_flight(w, p, "a", 0, T0), 0);
-    place_close(w);
+    backend_close(w);
 }
 
 /* ---- What is learned ----------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ static void the_gate_of_all_is_no_key_s_to_reset(void **state)
 static struct weir_view view_of(struct weir *w, struct weir_policy *p, const char *key,
                                 int64_t now_ns)
 {
-    const struct weir_request rq = ask(p, key, 1, 0);
+    const struct weir_request rq = request_for(p, key, 1, 0);
 
     return view_at(w, &rq, 0, now_ns);
 }
@@ -133,8 +133,8 @@ static void who_came_before_a_reset_tells_nothing_after_it(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct weir *w = open_calm();
-        struct weir_policy *p = place_policy(w, "p", LIMITS[i], T0);
+        struct weir *w = open_guarded();
+        struct weir_policy *p = backend_policy(w, "p", LIMITS[i], T0);
         const struct weir_view fresh = view_of(w, p, "k", T0);
         struct weir_ticket old[2], is[2];
         struct weir_view view;
@@ -148,21 +148,21 @@ static void who_came_before_a_reset_tells_nothing_after_it(void **state)
         for (int k = 0; k < 2; k++)
             leave(w, &old[k], WEIR_DROP, T0 + MS);
         view = view_of(w, p, "k", T0 + MS);
-        assert_int_equal(view.stand, fresh.stand);
+        assert_int_equal(view.state, fresh.state);
         assert_int_equal(view.rate, fresh.rate);
         for (int k = 0; k < 2; k++)
             leave(w, &is[k], WEIR_DROP, T0 + MS); /* these do tell */
         view = view_of(w, p, "k", T0 + MS);
-        assert_true(view.stand != fresh.stand || view.rate != fresh.rate);
-        place_close(w);
+        assert_true(view.state != fresh.state || view.rate != fresh.rate);
+        backend_close(w);
     }
 }
 
 /* A closed breaker keeps nothing of a call that is under way; others may be reset as they like. */
 static void calls_to_others_tell_as_ever(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "breaker count=1", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "breaker count=1", T0);
     struct weir_ticket t, u;
     char key[16];
 
@@ -174,17 +174,17 @@ static void calls_to_others_tell_as_ever(void **state)
         reset(w, p, key, T0);
     }
     leave(w, &t, WEIR_ERROR, T0 + MS);
-    assert_int_equal(view_of(w, p, "k", T0 + MS).stand, WEIR_OPENED);
+    assert_int_equal(view_of(w, p, "k", T0 + MS).state, WEIR_OPENED);
     reset(w, p, "u", T0 + MS); /* the last of many */
     leave(w, &u, WEIR_ERROR, T0 + MS);
-    assert_int_equal(view_of(w, p, "u", T0 + MS).stand, WEIR_CLOSED);
-    place_close(w);
+    assert_int_equal(view_of(w, p, "u", T0 + MS).state, WEIR_CLOSED);
+    backend_close(w);
 }
 
 static void a_probe_that_was_out_decides_nothing_after_a_reset(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "breaker count=1 open=1s", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "breaker count=1 open=1s", T0);
     struct weir_ticket t, probe;
 
     (void)state;
@@ -201,10 +201,10 @@ static void a_probe_that_was_out_decides_nothing_after_a_reset(void **state)
             assert_true(enter(w, p, "k", now + 2 * SECOND, &t).allowed);
         }
         leave(w, &probe, round == 1 ? WEIR_SUCCESS : WEIR_ERROR, now + 2 * SECOND);
-        assert_int_equal(view_of(w, p, "k", now + 2 * SECOND).stand,
+        assert_int_equal(view_of(w, p, "k", now + 2 * SECOND).state,
                          round == 1 ? WEIR_HALF_OPEN : WEIR_CLOSED);
     }
-    place_close(w);
+    backend_close(w);
 }
 
 /* ---- Others -------------------------------------------------------------------------------- */
@@ -212,21 +212,21 @@ static void a_probe_that_was_out_decides_nothing_after_a_reset(void **state)
 /* Whoever resets it: in a file that may be another process. */
 static void a_reset_by_another_process_counts(void **state)
 {
-    struct weir *w = open_calm();
-    struct weir_policy *p = place_policy(w, "p", "concurrency 2 + breaker count=1", T0);
+    struct weir *w = open_guarded();
+    struct weir_policy *p = backend_policy(w, "p", "concurrency 2 + breaker count=1", T0);
     struct weir_ticket old, is;
     int status;
     pid_t child;
 
     (void)state;
-    if (strcmp(place_kind(), "memory:") == 0) { /* the child's memory would be its own */
-        place_close(w);
+    if (strcmp(backend_kind(), "memory:") == 0) { /* the child's memory would be its own */
+        backend_close(w);
         return;
     }
     assert_true(enter(w, p, "k", T0, &old).allowed);
     child = fork();
     if (child == 0) {
-        const struct weir_request rq = ask(p, "k", 0, 0);
+        const struct weir_request rq = request_for(p, "k", 0, 0);
 
         _exit(weir_reset_at(w, &rq, T0) != 0);
     }
@@ -238,7 +238,7 @@ static void a_reset_by_another_process_counts(void **state)
     assert_true(fits(w, p, "k", T0));
     leave(w, &is, WEIR_ERROR, T0);
     assert_false(fits(w, p, "k", T0));
-    place_close(w);
+    backend_close(w);
 }
 
 static const struct CMUnitTest TESTS[] = {
@@ -252,4 +252,4 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_reset_by_another_process_counts),
 };
 
-RUN_PLACE("resets", TESTS)
+RUN_BACKEND("resets", TESTS)

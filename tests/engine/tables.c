@@ -39,22 +39,22 @@ static bool keep_and_count(void *arg, uint64_t fingerprint, struct weir__state *
 }
 
 /* A live key, as a decision makes it. False: there is no place for it, and the table cannot grow. */
-static bool come(struct weir__table *t, uint64_t fingerprint, uint64_t *kept)
+static bool table_reach(struct weir__table *t, uint64_t fingerprint, uint64_t *kept)
 {
     const struct weir__rescue rescue = {keep_and_count, kept};
     struct weir__state *s = NULL;
     int64_t free_ns = 0;
 
     while (!s) {
-        struct weir__hold h;
+        struct weir__access h;
 
-        assert_int_equal(weir__table_find(t, &weir__seat_private, fingerprint, NOW, &h, &s), 0);
+        assert_int_equal(weir__table_find(t, &weir__owner_private, fingerprint, NOW, &h, &s), 0);
         if (!s)
-            s = weir__table_make(t, &weir__seat_private, fingerprint, NOW, WEIR__MOVE_NOW_AND_THEN,
+            s = weir__table_make(t, &weir__owner_private, fingerprint, NOW, WEIR__MOVE_NOW_AND_THEN,
                                  (struct weir__spared){0}, &h, &free_ns);
         if (s)
             s->fresh_ns = LATER;
-        weir__table_release(&h);
+        weir__table_unlock(&h);
         if (!s && free_ns != WEIR__GROW_FIRST)
             return false;
         if (!s)
@@ -73,10 +73,10 @@ static uint64_t fingerprint_of(uint64_t i)
 static bool is_there(struct weir__table *t, uint64_t fingerprint)
 {
     struct weir__state *s;
-    struct weir__hold h;
+    struct weir__access h;
 
-    assert_int_equal(weir__table_find(t, &weir__seat_private, fingerprint, NOW, &h, &s), 0);
-    weir__table_release(&h);
+    assert_int_equal(weir__table_find(t, &weir__owner_private, fingerprint, NOW, &h, &s), 0);
+    weir__table_unlock(&h);
     return s != NULL;
 }
 
@@ -94,12 +94,12 @@ static void a_bucket_that_was_half_moved_costs_its_keys_and_no_more(void **state
             uint64_t lost = 0, kept = 0, refused = 0;
 
             for (uint64_t i = 0; i < after; i++)
-                assert_true(come(t, fingerprint_of(i), keeps ? &kept : NULL));
+                assert_true(table_reach(t, fingerprint_of(i), keeps ? &kept : NULL));
             assert_int_equal(kept, 0);
-            if (weir__map_of(t).sweep > 1)
+            if (weir__bucket_map_of(t).sweep > 1)
                 atomic_fetch_sub(&t->growth, 1);
             for (uint64_t i = after; i < KEYS; i++)
-                refused += !come(t, fingerprint_of(i), keeps ? &kept : NULL);
+                refused += !table_reach(t, fingerprint_of(i), keeps ? &kept : NULL);
             for (uint64_t i = 0; i < KEYS; i++)
                 lost += !is_there(t, fingerprint_of(i));
             assert_int_equal(refused, 0);
@@ -122,12 +122,12 @@ static void a_sample_is_spread_over_the_table(void **state)
         const uint64_t half =
             ((n - 1 - i / t->places) * 2 + 1) * (UINT64_C(1) << 31) / n + i % t->places;
 
-        assert_true(come(t, half << 32 | half, NULL));
+        assert_true(table_reach(t, half << 32 | half, NULL));
     }
-    weir__table_sample(t, &weir__seat_private, NOW, n / 3 * 2, &seen, &live);
+    weir__table_sample(t, &weir__owner_private, NOW, n / 3 * 2, &seen, &live);
     assert_int_equal(seen, n / 3 * 2 * t->places);
     assert_in_range(live * 100 / seen, 30, 36);
-    weir__table_sample(t, &weir__seat_private, NOW, 2 * n, &seen, &live);
+    weir__table_sample(t, &weir__owner_private, NOW, 2 * n, &seen, &live);
     assert_int_equal(seen, n * t->places);
     assert_int_equal(live, atomic_load(&t->used));
     free(t);

@@ -1,4 +1,4 @@
-#include "hands.h"
+#include "thread_team.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "place.h"
+#include "backend.h"
 
 #define STUCK_S (UNDER_TSAN || UNDER_ASAN ? 240 : 80)
 
@@ -25,16 +25,16 @@ static void on_alarm(int number)
     _exit(1);
 }
 
-static void *begin(void *arg)
+static void *team_thread_main(void *arg)
 {
-    struct hand *me = arg;
+    struct team_thread *me = arg;
 
     (void)pthread_barrier_wait(&start);
     me->work(me);
     return NULL;
 }
 
-static void add_up(struct hand *sum, const struct hand *one, uint64_t keys)
+static void add_up(struct team_thread *sum, const struct team_thread *one, uint64_t keys)
 {
     sum->granted += one->granted;
     sum->returned += one->returned;
@@ -53,24 +53,27 @@ static int64_t *new_book(uint64_t keys)
     return book;
 }
 
-void crew_run(const char *name, void (*work)(struct hand *me), void *arg, uint64_t keys,
-              struct hand *sum)
+void team_run(const char *name, void (*work)(struct team_thread *me), void *arg, uint64_t keys,
+              struct team_thread *sum)
 {
-    struct hand hand[CREW];
-    pthread_t thread[CREW];
+    struct team_thread hand[TEAM_SIZE];
+    pthread_t thread[TEAM_SIZE];
 
     doing = name;
     (void)signal(SIGALRM, on_alarm);
     (void)alarm(STUCK_S);
-    (void)pthread_barrier_init(&start, NULL, CREW);
-    *sum = (struct hand){.book = new_book(keys)};
-    for (int i = 0; i < CREW; i++) {
-        hand[i] = (struct hand){
-            .number = i, .dice = (uint64_t)i + 1, .book = new_book(keys), .arg = arg, .work = work};
-        if (pthread_create(&thread[i], NULL, begin, &hand[i]) != 0)
+    (void)pthread_barrier_init(&start, NULL, TEAM_SIZE);
+    *sum = (struct team_thread){.book = new_book(keys)};
+    for (int i = 0; i < TEAM_SIZE; i++) {
+        hand[i] = (struct team_thread){.number = i,
+                                       .random = (uint64_t)i + 1,
+                                       .book = new_book(keys),
+                                       .arg = arg,
+                                       .work = work};
+        if (pthread_create(&thread[i], NULL, team_thread_main, &hand[i]) != 0)
             abort();
     }
-    for (int i = 0; i < CREW; i++) {
+    for (int i = 0; i < TEAM_SIZE; i++) {
         (void)pthread_join(thread[i], NULL);
         add_up(sum, &hand[i], keys);
         free(hand[i].book);
@@ -80,9 +83,9 @@ void crew_run(const char *name, void (*work)(struct hand *me), void *arg, uint64
 }
 
 /* splitmix64 */
-uint64_t crew_roll(struct hand *me, uint64_t n)
+uint64_t team_roll(struct team_thread *me, uint64_t n)
 {
-    uint64_t x = me->dice += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t x = me->random += UINT64_C(0x9e3779b97f4a7c15);
 
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);

@@ -5,12 +5,12 @@
  * that calls arrive out of order as they do in life, and yet the sum is known. A token bucket that is
  * never idle has, whatever the order, handed out `burst` and one for every T since.
  */
-#include "kit.h"
+#include "engine_test.h"
 
 #include <stdlib.h>
 
 #include "engine/engine.h"
-#include "hands.h"
+#include "thread_team.h"
 
 #define SCALE       (UNDER_TSAN ? 20 : UNDER_ASAN ? 4 : 1)
 #define T_NS        INT64_C(1000000) /* between two tokens of 1000/s */
@@ -20,7 +20,7 @@
 #define LOST_ONE_IN 10000 /* keys, at most, of a table that has room and grows */
 #define LOST_A_FEW  16
 
-struct job {
+struct engine_job {
     struct weir *w;
     struct weir_policy *policy, *other;
     struct weir_limiter *limiter;
@@ -31,7 +31,7 @@ struct job {
     _Atomic int64_t *tries, *resets; /* per key */
 };
 
-static int64_t tick(struct job *j)
+static int64_t tick(struct engine_job *j)
 {
     return atomic_fetch_add(&j->now_ns, j->step_ns);
 }
@@ -42,7 +42,7 @@ static struct weir_request request(struct weir_policy *policy, const uint64_t *k
 }
 
 /* Asks, and writes it down. */
-static bool take_one(struct hand *me, struct job *j, uint64_t key, int64_t now_ns)
+static bool take_one(struct team_thread *me, struct engine_job *j, uint64_t key, int64_t now_ns)
 {
     const struct weir_request rq = request(j->policy, &key, 1);
     struct weir_verdict v;
@@ -58,7 +58,7 @@ static bool take_one(struct hand *me, struct job *j, uint64_t key, int64_t now_n
     return v.allowed;
 }
 
-static int64_t used(struct job *j, struct weir_policy *policy, uint64_t key)
+static int64_t used(struct engine_job *j, struct weir_policy *policy, uint64_t key)
 {
     const struct weir_request rq = request(policy, &key, 0);
     struct weir_verdict v;
@@ -69,18 +69,18 @@ static int64_t used(struct job *j, struct weir_policy *policy, uint64_t key)
 
 /* ---- Token buckets on a shared timeline ---------------------------------------------------- */
 
-static void take_and_take(struct hand *me)
+static void take_and_take(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct engine_job *j = me->arg;
 
     for (int64_t i = 0; i < j->ops; i++)
-        (void)take_one(me, j, crew_roll(me, j->keys), tick(j));
+        (void)take_one(me, j, team_roll(me, j->keys), tick(j));
 }
 
 /* Takes until there is nothing left; returns how much there was. */
-static int64_t drain(struct job *j, uint64_t key, int64_t now_ns)
+static int64_t drain(struct engine_job *j, uint64_t key, int64_t now_ns)
 {
-    struct hand me = {0};
+    struct team_thread me = {0};
 
     while (take_one(&me, j, key, now_ns))
         ;
@@ -94,31 +94,31 @@ static void buckets_hand_out_exactly_their_rate(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(KEYS); i++) {
-        struct job j = {.w = place_open(NULL),
-                        .keys = KEYS[i],
-                        .ops = 100000 / SCALE,
-                        .step_ns = T_NS / 2 / (int64_t)KEYS[i],
-                        .now_ns = T0};
-        struct hand sum;
+        struct engine_job j = {.w = backend_open(NULL),
+                               .keys = KEYS[i],
+                               .ops = 100000 / SCALE,
+                               .step_ns = T_NS / 2 / (int64_t)KEYS[i],
+                               .now_ns = T0};
+        struct team_thread sum;
 
-        j.policy = place_policy(j.w, "p", "token-bucket 1000/s burst=50", T0);
+        j.policy = backend_policy(j.w, "p", "token-bucket 1000/s burst=50", T0);
         for (uint64_t k = 0; k < KEYS[i]; k++)
             assert_int_equal(drain(&j, k, T0), BURST);
-        crew_run("buckets", take_and_take, &j, KEYS[i], &sum);
+        team_run("buckets", take_and_take, &j, KEYS[i], &sum);
         assert_int_equal(sum.errors, 0);
         for (uint64_t k = 0; k < KEYS[i]; k++)
             assert_int_equal(sum.book[k] + drain(&j, k, j.now_ns), (j.now_ns - T0) / T_NS);
         free(sum.book);
-        place_close(j.w);
+        backend_close(j.w);
     }
 }
 
-static void change_and_change(struct hand *me)
+static void change_and_change(struct team_thread *me)
 {
     static const char *const LIMITS[] = {"token-bucket 1000/s burst=50",
                                          "token-bucket 1000/s burst=100",
                                          "token-bucket 1000/s burst=70"};
-    struct job *j = me->arg;
+    struct engine_job *j = me->arg;
     struct weir_policy *p;
     struct weir_limit limit;
 
@@ -141,30 +141,30 @@ static void change_and_change(struct hand *me)
 
 static void live_changes_under_load_mint_nothing_and_lose_nothing(void **state)
 {
-    struct job j = {.w = place_open(NULL),
-                    .keys = 3,
-                    .ops = 60000 / SCALE,
-                    .step_ns = T_NS / 6,
-                    .now_ns = T0,
-                    .working = CREW - 2};
-    struct hand sum;
+    struct engine_job j = {.w = backend_open(NULL),
+                           .keys = 3,
+                           .ops = 60000 / SCALE,
+                           .step_ns = T_NS / 6,
+                           .now_ns = T0,
+                           .working = TEAM_SIZE - 2};
+    struct team_thread sum;
 
     (void)state;
-    j.policy = place_policy(j.w, "p", "token-bucket 1000/s burst=50", T0);
+    j.policy = backend_policy(j.w, "p", "token-bucket 1000/s burst=50", T0);
     for (uint64_t k = 0; k < 3; k++)
         assert_int_equal(drain(&j, k, T0), BURST);
-    crew_run("live changes", change_and_change, &j, 3, &sum);
-    (void)place_policy(j.w, "p", "token-bucket 1000/s burst=100", j.now_ns);
+    team_run("live changes", change_and_change, &j, 3, &sum);
+    (void)backend_policy(j.w, "p", "token-bucket 1000/s burst=100", j.now_ns);
     assert_int_equal(sum.errors, 0);
     for (uint64_t k = 0; k < 3; k++)
         assert_int_equal(sum.book[k] + drain(&j, k, j.now_ns),
                          (j.now_ns - T0) / T_NS + BURST /* of the larger burst */);
     free(sum.book);
-    place_close(j.w);
+    backend_close(j.w);
 }
 
 /* Other algorithms start fresh, so nothing is known but that everybody gets an answer. */
-static void change_everything(struct hand *me)
+static void change_everything(struct team_thread *me)
 {
     static const char *const LIMITS[] = {"token-bucket 1000/s burst=50",
                                          "sliding-log 20/1s",
@@ -172,11 +172,11 @@ static void change_everything(struct hand *me)
                                          "10/s + sliding-window 10/s + sliding-log 300/s",
                                          "pacer 5/s",
                                          "sliding-counter 7/s shadow"};
-    struct job *j = me->arg;
+    struct engine_job *j = me->arg;
 
     if (me->number >= 2) {
         for (int64_t i = 0; i < j->ops; i++) {
-            const uint64_t key[] = {crew_roll(me, 5), crew_roll(me, 5)};
+            const uint64_t key[] = {team_roll(me, 5), team_roll(me, 5)};
             const struct weir_request rq[] = {request(j->policy, &key[0], 1),
                                               request(j->policy, &key[1], 2)};
             struct weir_verdict v[2];
@@ -193,34 +193,34 @@ static void change_everything(struct hand *me)
         return;
     }
     while (j->working > 0)
-        me->errors += weir_policy_set_at(j->w, "p", LIMITS[crew_roll(me, LENGTH(LIMITS))], tick(j),
+        me->errors += weir_policy_set_at(j->w, "p", LIMITS[team_roll(me, LENGTH(LIMITS))], tick(j),
                                          NULL, NULL) != 0;
 }
 
 static void any_change_under_load_is_survived(void **state)
 {
-    struct job j = {.w = place_open(NULL),
-                    .ops = 20000 / SCALE,
-                    .step_ns = T_NS / 10,
-                    .now_ns = T0,
-                    .working = CREW - 2};
-    struct hand sum;
+    struct engine_job j = {.w = backend_open(NULL),
+                           .ops = 20000 / SCALE,
+                           .step_ns = T_NS / 10,
+                           .now_ns = T0,
+                           .working = TEAM_SIZE - 2};
+    struct team_thread sum;
 
     (void)state;
-    j.policy = place_policy(j.w, "p", "token-bucket 1000/s burst=50", T0);
-    crew_run("any change", change_everything, &j, 0, &sum);
+    j.policy = backend_policy(j.w, "p", "token-bucket 1000/s burst=50", T0);
+    team_run("any change", change_everything, &j, 0, &sum);
     assert_int_equal(sum.errors, 0);
-    place_close(j.w);
+    backend_close(j.w);
 }
 
 /* ---- Counters of many keys ----------------------------------------------------------------- */
 
-static void take_of_many(struct hand *me)
+static void take_of_many(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct engine_job *j = me->arg;
 
     for (int64_t i = 0; i < j->ops; i++) {
-        const uint64_t key = crew_roll(me, j->keys);
+        const uint64_t key = team_roll(me, j->keys);
 
         atomic_fetch_add(&j->tries[key], 1);
         (void)take_one(me, j, key, T0);
@@ -230,18 +230,18 @@ static void take_of_many(struct hand *me)
 /* Random keys of a million, from an empty table on: every key has what it was asked for, up to 3. */
 static void a_million_keys_are_counted_one_by_one(void **state)
 {
-    struct job j = {.w = place_open(&(struct weir_options){.max_keys = 2 * MILLION}),
-                    .keys = MILLION,
-                    .ops = 3 * MILLION / CREW,
-                    .now_ns = T0};
-    struct hand sum;
+    struct engine_job j = {.w = backend_open(&(struct weir_options){.max_keys = 2 * MILLION}),
+                           .keys = MILLION,
+                           .ops = 3 * MILLION / TEAM_SIZE,
+                           .now_ns = T0};
+    struct team_thread sum;
     uint64_t wrong = 0;
 
     (void)state;
     j.tries = calloc(MILLION, sizeof *j.tries);
     assert_non_null(j.tries);
-    j.policy = place_policy(j.w, "p", "fixed-window 3/h", T0);
-    crew_run("a million keys", take_of_many, &j, MILLION, &sum);
+    j.policy = backend_policy(j.w, "p", "fixed-window 3/h", T0);
+    team_run("a million keys", take_of_many, &j, MILLION, &sum);
     assert_int_equal(sum.errors, 0);
     for (uint64_t k = 0; k < MILLION; k++) {
         const int64_t due = j.tries[k] < 3 ? j.tries[k] : 3;
@@ -253,14 +253,14 @@ static void a_million_keys_are_counted_one_by_one(void **state)
     assert_true(wrong <= MILLION / LOST_ONE_IN + LOST_A_FEW);
     free(sum.book);
     free(j.tries);
-    place_close(j.w);
+    backend_close(j.w);
 }
 
 /* Every new key is granted 1, but for the few whose cells hold what a key owes that lost its place. */
-static void make_own_keys(struct hand *me)
+static void make_own_keys(struct team_thread *me)
 {
-    struct job *j = me->arg;
-    const uint64_t each = j->keys / CREW;
+    struct engine_job *j = me->arg;
+    const uint64_t each = j->keys / TEAM_SIZE;
 
     for (uint64_t i = 0; i < each; i++)
         (void)take_one(me, j, (uint64_t)me->number * each + i, T0);
@@ -268,7 +268,7 @@ static void make_own_keys(struct hand *me)
 }
 
 /* The key took 1 and owes that, wherever it is kept; returns whether it has lost its place. */
-static bool check_bound(struct job *j, uint64_t key)
+static bool check_bound(struct engine_job *j, uint64_t key)
 {
     const struct weir_request rq = request(j->policy, &key, 0);
     struct weir_verdict v;
@@ -284,14 +284,15 @@ static void growth_loses_hardly_a_place(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct job j = {.w = place_open(&(struct weir_options){.max_keys = 2 * MILLION}),
-                        .keys = (uint64_t)((i == 0 ? MILLION : MILLION / 4) / CREW * CREW),
-                        .now_ns = T0};
-        struct hand sum;
+        struct engine_job j = {
+            .w = backend_open(&(struct weir_options){.max_keys = 2 * MILLION}),
+            .keys = (uint64_t)((i == 0 ? MILLION : MILLION / 4) / TEAM_SIZE * TEAM_SIZE),
+            .now_ns = T0};
+        struct team_thread sum;
         uint64_t lost = 0;
 
-        j.policy = place_policy(j.w, "p", LIMITS[i], T0);
-        crew_run("growth", make_own_keys, &j, 0, &sum);
+        j.policy = backend_policy(j.w, "p", LIMITS[i], T0);
+        team_run("growth", make_own_keys, &j, 0, &sum);
         assert_int_equal(sum.errors, 0);
         assert_in_range(sum.early, 0, LOST_A_FEW);
         for (uint64_t k = 0; k < j.keys; k++)
@@ -300,15 +301,15 @@ static void growth_loses_hardly_a_place(void **state)
         assert_int_equal(stats(j.w, T0).keys, j.keys - lost);
         assert_int_equal(stats(j.w, T0).evicted, (int64_t)lost - sum.early);
         assert_true(lost <= j.keys / LOST_ONE_IN + LOST_A_FEW);
-        place_close(j.w);
+        backend_close(j.w);
     }
 }
 
 /* Batches of new keys, each named twice in a row: the first is granted, the second is not. */
-static void make_pairs(struct hand *me)
+static void make_pairs(struct team_thread *me)
 {
-    struct job *j = me->arg;
-    const uint64_t each = j->keys / CREW;
+    struct engine_job *j = me->arg;
+    const uint64_t each = j->keys / TEAM_SIZE;
 
     for (uint64_t from = 0; from + 32 <= each; from += 32) {
         struct weir_request rq[64];
@@ -330,24 +331,24 @@ static void make_pairs(struct hand *me)
 
 static void batches_are_decided_in_order_while_the_table_grows(void **state)
 {
-    struct job j = {.w = place_open(&(struct weir_options){.max_keys = 2 * MILLION}),
-                    .keys = MILLION / 2 / CREW * CREW,
-                    .now_ns = T0};
-    struct hand sum;
+    struct engine_job j = {.w = backend_open(&(struct weir_options){.max_keys = 2 * MILLION}),
+                           .keys = MILLION / 2 / TEAM_SIZE * TEAM_SIZE,
+                           .now_ns = T0};
+    struct team_thread sum;
 
     (void)state;
-    j.policy = place_policy(j.w, "p", "token-bucket 1/h burst=1", T0);
-    crew_run("batches", make_pairs, &j, 0, &sum);
+    j.policy = backend_policy(j.w, "p", "token-bucket 1/h burst=1", T0);
+    team_run("batches", make_pairs, &j, 0, &sum);
     assert_int_equal(sum.errors, 0);
     assert_in_range(sum.early, 0, LOST_A_FEW);
     assert_int_equal(sum.returned, 0);
-    place_close(j.w);
+    backend_close(j.w);
 }
 
-static void make_own_keys_if_allowed(struct hand *me)
+static void make_own_keys_if_allowed(struct team_thread *me)
 {
-    struct job *j = me->arg;
-    const uint64_t each = j->keys / CREW;
+    struct engine_job *j = me->arg;
+    const uint64_t each = j->keys / TEAM_SIZE;
 
     for (uint64_t i = 0; i < each; i++)
         (void)take_one(me, j, (uint64_t)me->number * each + i, T0);
@@ -356,24 +357,24 @@ static void make_own_keys_if_allowed(struct hand *me)
 /* The counts that the limit's cells keep. */
 static struct weir__cells_head *cells_of(struct weir_policy *policy)
 {
-    return weir__policy_edition(policy)->clause[0].cells.head;
+    return weir__policy_revision(policy)->clause[0].cells.head;
 }
 
 /* More keys than there is room for, from all sides: whoever was granted is bound, in its place or in cells.
  * Each place that was taken from a key was joined, and each refusal was by cells, for every key asks once. */
 static void evictions_are_joined_and_counted_under_load(void **state)
 {
-    struct job j = {.w = place_open(&(struct weir_options){.max_keys = 1000}),
-                    .keys = 400000 / (uint64_t)SCALE / CREW * CREW,
-                    .now_ns = T0};
+    struct engine_job j = {.w = backend_open(&(struct weir_options){.max_keys = 1000}),
+                           .keys = 400000 / (uint64_t)SCALE / TEAM_SIZE * TEAM_SIZE,
+                           .now_ns = T0};
     const struct weir__cells_head *cells;
     uint64_t placed = 0, granted = 0;
     struct weir_stats s;
-    struct hand sum;
+    struct team_thread sum;
 
     (void)state;
-    j.policy = place_policy(j.w, "p", "token-bucket 1/h burst=1", T0);
-    crew_run("evictions", make_own_keys_if_allowed, &j, j.keys, &sum);
+    j.policy = backend_policy(j.w, "p", "token-bucket 1/h burst=1", T0);
+    team_run("evictions", make_own_keys_if_allowed, &j, j.keys, &sum);
     s = stats(j.w, T0);
     assert_int_equal(sum.errors, 0);
     for (uint64_t k = 0; k < j.keys; k++) {
@@ -394,25 +395,25 @@ static void evictions_are_joined_and_counted_under_load(void **state)
     assert_int_equal(cells->evicted, s.evicted);
     assert_int_equal(cells->refused, j.keys - granted);
     free(sum.book);
-    place_close(j.w);
+    backend_close(j.w);
 }
 
 /* ---- Several at once ----------------------------------------------------------------------- */
 
 /* A few keys, in any order, some of them twice. */
-static void take_all_of_few(struct hand *me)
+static void take_all_of_few(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct engine_job *j = me->arg;
 
     for (int64_t i = 0; i < j->ops; i++) {
-        const size_t n = 1 + (size_t)crew_roll(me, 5);
+        const size_t n = 1 + (size_t)team_roll(me, 5);
         struct weir_request rq[5];
         struct weir_verdict v;
         uint64_t key[5];
 
         for (size_t k = 0; k < n; k++) {
-            key[k] = crew_roll(me, FEW);
-            rq[k] = request(j->policy, &key[k], 1 + (int64_t)crew_roll(me, 2));
+            key[k] = team_roll(me, FEW);
+            rq[k] = request(j->policy, &key[k], 1 + (int64_t)team_roll(me, 2));
         }
         if (weir_take_all_at(j->w, rq, n, T0, &v) != 0)
             me->errors++;
@@ -422,9 +423,9 @@ static void take_all_of_few(struct hand *me)
     }
 }
 
-static void take_many_of_few(struct hand *me)
+static void take_many_of_few(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct engine_job *j = me->arg;
 
     for (int64_t i = 0; i < j->ops / 8; i++) {
         struct weir_request rq[32];
@@ -432,7 +433,7 @@ static void take_many_of_few(struct hand *me)
         uint64_t key[32];
 
         for (size_t k = 0; k < 32; k++) {
-            key[k] = crew_roll(me, FEW);
+            key[k] = team_roll(me, FEW);
             rq[k] = request(j->policy, &key[k], 1);
         }
         if (weir_take_many_at(j->w, rq, 32, T0, v) != 0)
@@ -443,12 +444,12 @@ static void take_many_of_few(struct hand *me)
     }
 }
 
-static void refund_of_few(struct hand *me)
+static void refund_of_few(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct engine_job *j = me->arg;
 
     for (int64_t i = 0; i < j->ops; i++) {
-        const uint64_t key = crew_roll(me, FEW);
+        const uint64_t key = team_roll(me, FEW);
         const struct weir_request rq = request(j->policy, &key, 2);
         int64_t back = 0;
 
@@ -457,16 +458,16 @@ static void refund_of_few(struct hand *me)
     }
 }
 
-static void every_way_at_once(struct hand *me)
+static void every_way_at_once(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct engine_job *j = me->arg;
 
     switch (me->number % 4) {
     case 0: take_all_of_few(me); break;
     case 1: take_many_of_few(me); break;
     case 2:
         for (int64_t i = 0; i < j->ops; i++)
-            (void)take_one(me, j, crew_roll(me, FEW), T0);
+            (void)take_one(me, j, team_roll(me, FEW), T0);
         break;
     default: refund_of_few(me); break;
     }
@@ -480,28 +481,29 @@ static void counters_equal_what_was_granted(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct job j = {.w = place_open(NULL), .keys = FEW, .ops = 80000 / SCALE, .now_ns = T0};
-        struct hand sum;
+        struct engine_job j = {
+            .w = backend_open(NULL), .keys = FEW, .ops = 80000 / SCALE, .now_ns = T0};
+        struct team_thread sum;
 
-        j.policy = place_policy(j.w, "p", LIMITS[i], T0);
-        crew_run("every way at once", every_way_at_once, &j, FEW, &sum);
+        j.policy = backend_policy(j.w, "p", LIMITS[i], T0);
+        team_run("every way at once", every_way_at_once, &j, FEW, &sum);
         assert_int_equal(sum.errors, 0);
         if (i != 3) /* refunds of several terms differ by term */
             for (uint64_t k = 0; k < FEW; k++)
                 assert_int_equal(used(&j, j.policy, k), sum.book[k]);
         free(sum.book);
-        place_close(j.w);
+        backend_close(j.w);
     }
 }
 
 /* One of each policy, in either order. The limits differ, so that now one refuses and now the other.
  */
-static void take_pairs(struct hand *me)
+static void take_pairs(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct engine_job *j = me->arg;
 
     for (int64_t i = 0; i < j->ops; i++) {
-        const uint64_t key[] = {crew_roll(me, FEW), crew_roll(me, FEW)};
+        const uint64_t key[] = {team_roll(me, FEW), team_roll(me, FEW)};
         const struct weir_request rq[] = {request(j->policy, &key[0], 1),
                                           request(j->other, &key[1], 1),
                                           request(j->policy, &key[0], 1)};
@@ -521,13 +523,13 @@ static void pairs_are_taken_together_or_not_at_all(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(OTHER); i++) {
-        struct job j = {.w = place_open(NULL), .ops = 20000, .now_ns = T0};
+        struct engine_job j = {.w = backend_open(NULL), .ops = 20000, .now_ns = T0};
         int64_t ones = 0, others = 0;
-        struct hand sum;
+        struct team_thread sum;
 
-        j.policy = place_policy(j.w, "p", "fixed-window 2900/h", T0);
-        j.other = place_policy(j.w, "q", OTHER[i], T0);
-        crew_run("pairs", take_pairs, &j, 0, &sum);
+        j.policy = backend_policy(j.w, "p", "fixed-window 2900/h", T0);
+        j.other = backend_policy(j.w, "q", OTHER[i], T0);
+        team_run("pairs", take_pairs, &j, 0, &sum);
         assert_int_equal(sum.errors, 0);
         for (uint64_t k = 0; k < FEW; k++) {
             ones += used(&j, j.policy, k);
@@ -536,24 +538,24 @@ static void pairs_are_taken_together_or_not_at_all(void **state)
         assert_int_equal(ones, sum.granted);
         assert_int_equal(others, sum.granted);
         assert_true(sum.granted <= FEW * 2900 && sum.granted >= FEW * 2900 * 9 / 10);
-        place_close(j.w);
+        backend_close(j.w);
     }
 }
 
 /* ---- Resets, statistics, reservations ------------------------------------------------------ */
 
-static void reset_and_take(struct hand *me)
+static void reset_and_take(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct engine_job *j = me->arg;
 
     if (me->number >= 2) {
         for (int64_t i = 0; i < j->ops; i++)
-            (void)take_one(me, j, crew_roll(me, j->keys), T0);
+            (void)take_one(me, j, team_roll(me, j->keys), T0);
         atomic_fetch_sub(&j->working, 1);
         return;
     }
     while (j->working > 0) {
-        const uint64_t key = crew_roll(me, j->keys);
+        const uint64_t key = team_roll(me, j->keys);
         const struct weir_request rq = request(j->policy, &key, 0);
         struct weir_stats s;
 
@@ -570,29 +572,29 @@ static void reset_and_take(struct hand *me)
 
 static void resets_give_back_one_limit_each(void **state)
 {
-    struct job j = {.w = place_open(NULL),
-                    .keys = 100,
-                    .ops = 100000 / SCALE,
-                    .now_ns = T0,
-                    .working = CREW - 2};
-    struct hand sum;
+    struct engine_job j = {.w = backend_open(NULL),
+                           .keys = 100,
+                           .ops = 100000 / SCALE,
+                           .now_ns = T0,
+                           .working = TEAM_SIZE - 2};
+    struct team_thread sum;
 
     (void)state;
     j.resets = calloc(j.keys, sizeof *j.resets);
     assert_non_null(j.resets);
-    j.policy = place_policy(j.w, "p", "fixed-window 10/h", T0);
-    crew_run("resets", reset_and_take, &j, j.keys, &sum);
+    j.policy = backend_policy(j.w, "p", "fixed-window 10/h", T0);
+    team_run("resets", reset_and_take, &j, j.keys, &sum);
     assert_int_equal(sum.errors, 0);
     for (uint64_t k = 0; k < j.keys; k++)
         assert_true(sum.book[k] <= 10 * (1 + j.resets[k]));
     free(sum.book);
     free(j.resets);
-    place_close(j.w);
+    backend_close(j.w);
 }
 
-static void reserve_and_cancel(struct hand *me)
+static void reserve_and_cancel(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct engine_job *j = me->arg;
 
     for (int64_t i = 0; i < j->ops; i++) {
         const uint64_t key = 0;
@@ -603,7 +605,7 @@ static void reserve_and_cancel(struct hand *me)
 
         me->errors += weir_reserve_at(j->w, &rq, 1, T0, &r, &v) != 0 || !v.allowed || r.n != 1;
         me->granted++;
-        if (crew_roll(me, 2) == 0)
+        if (team_roll(me, 2) == 0)
             continue;
         me->errors += weir_cancel_at(j->w, &r, T0, &back) != 0 || back < 0 || back > 1;
         me->returned += back;
@@ -615,26 +617,26 @@ static void reserve_and_cancel(struct hand *me)
 static void cancelled_reservations_are_given_back_once(void **state)
 {
     const uint64_t key = 0;
-    struct job j = {.w = place_open(NULL), .ops = 40000 / SCALE, .now_ns = T0};
+    struct engine_job j = {.w = backend_open(NULL), .ops = 40000 / SCALE, .now_ns = T0};
     struct weir_request rq = {NULL, &key, sizeof key, 1, WEIR_FOREVER};
     struct weir_verdict v;
-    struct hand sum;
+    struct team_thread sum;
 
     (void)state;
-    rq.policy = j.policy = place_policy(j.w, "p", "token-bucket 1000/s burst=50", T0);
-    crew_run("reservations", reserve_and_cancel, &j, 0, &sum);
+    rq.policy = j.policy = backend_policy(j.w, "p", "token-bucket 1000/s burst=50", T0);
+    team_run("reservations", reserve_and_cancel, &j, 0, &sum);
     assert_int_equal(sum.errors, 0);
     assert_true(sum.returned > 0);
     assert_int_equal(weir_take_at(j.w, &rq, T0, &v), 0);
     assert_int_equal(v.wait_ns, (sum.granted - sum.returned + 1 - BURST) * T_NS);
-    place_close(j.w);
+    backend_close(j.w);
 }
 
 /* ---- Real time ----------------------------------------------------------------------------- */
 
-static void take_in_real_time(struct hand *me)
+static void take_in_real_time(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct engine_job *j = me->arg;
     const uint64_t key = 0;
     const struct weir_request rq = request(j->policy, &key, 1);
     struct weir_verdict v;
@@ -647,25 +649,25 @@ static void take_in_real_time(struct hand *me)
 
 static void real_time_grants_no_more_than_the_rate(void **state)
 {
-    struct job j = {.w = place_open(NULL)};
+    struct engine_job j = {.w = backend_open(NULL)};
     const int64_t before = weir_now(j.w);
-    struct hand sum;
+    struct team_thread sum;
     int64_t most;
 
     (void)state;
-    j.policy = place_policy(j.w, "p", "token-bucket 10000/s burst=2000", before);
+    j.policy = backend_policy(j.w, "p", "token-bucket 10000/s burst=2000", before);
     j.now_ns = before + SECOND;
-    crew_run("real time", take_in_real_time, &j, 0, &sum);
+    team_run("real time", take_in_real_time, &j, 0, &sum);
     most = 2000 + (weir_now(j.w) - before) / (SECOND / 10000);
     assert_int_equal(sum.errors, 0);
     assert_true(sum.granted <= most);
     assert_true(sum.granted >= most / 2);
-    place_close(j.w);
+    backend_close(j.w);
 }
 
-static void wait_in_real_time(struct hand *me)
+static void wait_in_real_time(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct engine_job *j = me->arg;
     const uint64_t key = 0;
     const struct weir_request rq = request(j->policy, &key, 1);
 
@@ -683,24 +685,24 @@ static void waiters_take_as_long_as_the_rate_says(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct job j = {.w = place_open(NULL)};
+        struct engine_job j = {.w = backend_open(NULL)};
         const int64_t before = weir_now(j.w);
-        struct hand sum;
+        struct team_thread sum;
 
-        j.policy = place_policy(j.w, "p", LIMITS[i], before);
-        crew_run("waiters", wait_in_real_time, &j, 0, &sum);
+        j.policy = backend_policy(j.w, "p", LIMITS[i], before);
+        team_run("waiters", wait_in_real_time, &j, 0, &sum);
         assert_int_equal(sum.errors, 0);
         /* 96 of them: all but the first eight at 200/s */
         assert_true(weir_now(j.w) - before >= 88 * SECOND / 200);
-        place_close(j.w);
+        backend_close(j.w);
     }
 }
 
 /* ---- One limiter --------------------------------------------------------------------------- */
 
-static void allow_and_allow(struct hand *me)
+static void allow_and_allow(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct engine_job *j = me->arg;
     struct weir_verdict v;
 
     for (int64_t i = 0; i < j->ops; i++)
@@ -712,9 +714,9 @@ static void allow_and_allow(struct hand *me)
         }
 }
 
-static void change_the_limiter(struct hand *me)
+static void change_the_limiter(struct team_thread *me)
 {
-    struct job *j = me->arg;
+    struct engine_job *j = me->arg;
 
     if (me->number >= 2) {
         allow_and_allow(me);
@@ -728,7 +730,7 @@ static void change_the_limiter(struct hand *me)
                                              j->now_ns, NULL) != 0;
 }
 
-static int64_t drain_limiter(struct job *j)
+static int64_t drain_limiter(struct engine_job *j)
 {
     int64_t n = 0;
 
@@ -742,13 +744,13 @@ static void a_limiter_hands_out_exactly_its_rate(void **state)
     (void)state;
     for (int changes = 0; changes < 2; changes++) {
         const int64_t begin = weir_now(NULL) + DAY; /* a limiter is born when it is opened */
-        struct job j = {
-            .ops = 100000 / SCALE, .step_ns = T_NS / 4, .now_ns = begin, .working = CREW - 2};
-        struct hand sum;
+        struct engine_job j = {
+            .ops = 100000 / SCALE, .step_ns = T_NS / 4, .now_ns = begin, .working = TEAM_SIZE - 2};
+        struct team_thread sum;
 
         assert_int_equal(weir_limiter_open(&j.limiter, "token-bucket 1000/s burst=50", NULL), 0);
         assert_int_equal(drain_limiter(&j), BURST);
-        crew_run("a limiter", changes ? change_the_limiter : allow_and_allow, &j, 0, &sum);
+        team_run("a limiter", changes ? change_the_limiter : allow_and_allow, &j, 0, &sum);
         assert_int_equal(sum.errors, 0);
         assert_int_equal(
             weir_limiter_change_at(j.limiter, "token-bucket 1000/s burst=100", j.now_ns, NULL), 0);
@@ -769,12 +771,12 @@ static void limiters_of_every_kind_count_to_the_last(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct job j = {.ops = 8000, .now_ns = weir_now(NULL) + 400 * DAY};
-        struct hand sum;
+        struct engine_job j = {.ops = 8000, .now_ns = weir_now(NULL) + 400 * DAY};
+        struct team_thread sum;
 
         print_message("  %s\n", LIMITS[i]);
         assert_int_equal(weir_limiter_open(&j.limiter, LIMITS[i], NULL), 0);
-        crew_run(LIMITS[i], allow_and_allow, &j, 0, &sum);
+        team_run(LIMITS[i], allow_and_allow, &j, 0, &sum);
         assert_int_equal(sum.errors, 0);
         assert_int_equal(sum.granted, 30000);
         weir_limiter_close(j.limiter);
@@ -799,4 +801,4 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(limiters_of_every_kind_count_to_the_last),
 };
 
-RUN_PLACE("threads", TESTS)
+RUN_BACKEND("threads", TESTS)

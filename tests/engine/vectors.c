@@ -4,47 +4,47 @@
 #include <stdlib.h>
 
 #include "../vectors/reader.h"
-#include "place.h"
-#include "stage.h"
+#include "backend.h"
+#include "model/script_player.h"
 
-static void *open_stage(const void *arg, int64_t start_ns)
+static void *open_player(const void *arg, int64_t start_ns)
 {
     /* Room for a sliding-log of the largest count, which takes half a megabyte a key. */
     static const struct weir_options options = {.max_keys = 1000, .max_memory = 16 << 20};
-    struct stage *s = malloc(sizeof *s);
+    struct script_player *s = malloc(sizeof *s);
 
     (void)arg;
     if (!s)
         abort();
-    stage_init(s, place_open(&options), "limit", 1, start_ns);
+    player_init(s, backend_open(&options), "limit", 1, start_ns);
     return s;
 }
 
-static bool apply(void *subject, const struct sim_event *event, struct sim_outcome *outcome,
-                  struct sim_error *error)
+static bool apply_player(void *subject, const struct sim_event *event, struct sim_outcome *outcome,
+                         struct sim_error *error)
 {
-    return stage_apply(subject, event, outcome, error);
+    return player_apply(subject, event, outcome, error);
 }
 
-static void close_stage(void *subject)
+static void close_player(void *subject)
 {
-    struct stage *s = subject;
+    struct script_player *s = subject;
 
-    place_close(s->w);
-    stage_end(s);
+    backend_close(s->w);
+    player_end(s);
     free(s);
 }
 
 int main(int argc, char **argv)
 {
     static const struct vector_subject engine = {
-        .open = open_stage, .apply = apply, .close = close_stage};
+        .open = open_player, .apply = apply_player, .close = close_player};
     char name[64];
 
-    if (argc < 2 || !place_choose(argv[1])) {
+    if (argc < 2 || !backend_choose(argv[1])) {
         (void)fprintf(stderr, "usage: vectors memory:|file: FILE...\n");
         return 2;
     }
-    (void)snprintf(name, sizeof name, "vectors through the engine (%s)", place_kind());
+    (void)snprintf(name, sizeof name, "vectors through the engine (%s)", backend_kind());
     return vectors_run(name, &engine, argc - 2, argv + 2);
 }

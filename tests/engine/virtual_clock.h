@@ -1,25 +1,25 @@
 /* A clock that sleepers move: no test on it takes longer than it needs. */
-#ifndef WEIR_TESTS_DREAM_H
-#define WEIR_TESTS_DREAM_H
+#ifndef WEIR_TESTS_ENGINE_VIRTUAL_CLOCK_H
+#define WEIR_TESTS_ENGINE_VIRTUAL_CLOCK_H
 
-#include "kit.h"
+#include "engine_test.h"
 
 /* Whoever sleeps is there at once; some sleeps are disturbed. */
-struct dream {
+struct virtual_clock {
     int64_t now_ns;
     int sleeps, disturbed; /* disturbed: the n-th sleep, from 1; 0 none */
     int64_t until_ns;      /* of the last */
     int64_t late_ns;       /* how much later than told sleepers wake */
 };
 
-static inline int64_t dream_now(void *arg)
+static inline int64_t virtual_clock_now(void *arg)
 {
-    return ((struct dream *)arg)->now_ns;
+    return ((struct virtual_clock *)arg)->now_ns;
 }
 
-static inline int dream_sleep(void *arg, int64_t until_ns)
+static inline int virtual_clock_sleep(void *arg, int64_t until_ns)
 {
-    struct dream *d = arg;
+    struct virtual_clock *d = arg;
 
     d->until_ns = until_ns;
     if (++d->sleeps == d->disturbed)
@@ -29,12 +29,12 @@ static inline int dream_sleep(void *arg, int64_t until_ns)
     return 0;
 }
 
-static inline struct weir *open_dream(struct dream *d)
+static inline struct weir *open_virtual_clock(struct virtual_clock *d)
 {
-    const struct weir_clock clock = {dream_now, dream_sleep, d};
+    const struct weir_clock clock = {virtual_clock_now, virtual_clock_sleep, d};
 
-    *d = (struct dream){.now_ns = T0};
-    return place_open(&(struct weir_options){.clock = &clock});
+    *d = (struct virtual_clock){.now_ns = T0};
+    return backend_open(&(struct weir_options){.clock = &clock});
 }
 
 #endif

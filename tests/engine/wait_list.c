@@ -1,6 +1,6 @@
 /* Those who wait to enter, in line, with threads of their own: first come first served, and who need not
  * wait does not. */
-#include "guard_kit.h"
+#include "guard_test.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,7 +11,7 @@
 
 #define WAITERS 6
 
-struct row {
+struct wait_list {
     struct weir *w;
     struct weir_policy *policy;
     int64_t cost; /* of those who wait */
@@ -22,8 +22,8 @@ struct row {
     _Atomic int gone; /* without having entered */
 };
 
-struct waiter {
-    struct row *row;
+struct waiting_thread {
+    struct wait_list *row;
     int number;
     int64_t patience_ns, cost;
     pthread_t thread;
@@ -31,11 +31,11 @@ struct waiter {
     struct weir_verdict v;
 };
 
-static void *stand_in_line(void *arg)
+static void *wait_in_list(void *arg)
 {
-    struct waiter *x = arg;
-    struct row *r = x->row;
-    const struct weir_request rq = ask(r->policy, "k", x->cost, x->patience_ns);
+    struct waiting_thread *x = arg;
+    struct wait_list *r = x->row;
+    const struct weir_request rq = request_for(r->policy, "k", x->cost, x->patience_ns);
     struct weir_ticket t;
 
     x->error = weir_enter(r->w, &rq, &t, &x->v);
@@ -54,13 +54,13 @@ static void *stand_in_line(void *arg)
     return NULL;
 }
 
-static void see_waiting(struct row *r, uint64_t n)
+static void see_waiting(struct wait_list *r, uint64_t n)
 {
     while (atomic_load(&r->w->waiting) != n)
         (void)usleep(200);
 }
 
-static void see_entered(struct row *r, int n)
+static void see_entered(struct wait_list *r, int n)
 {
     (void)pthread_mutex_lock(&r->lock);
     while (r->n < n)
@@ -68,7 +68,7 @@ static void see_entered(struct row *r, int n)
     (void)pthread_mutex_unlock(&r->lock);
 }
 
-static void let_leave(struct row *r, int n)
+static void let_leave(struct wait_list *r, int n)
 {
     (void)pthread_mutex_lock(&r->lock);
     r->may_leave += n;
@@ -76,75 +76,77 @@ static void let_leave(struct row *r, int n)
     (void)pthread_mutex_unlock(&r->lock);
 }
 
-static void begin(struct waiter *x, struct row *r, int number, int64_t patience_ns)
+static void begin_waiter(struct waiting_thread *x, struct wait_list *r, int number,
+                         int64_t patience_ns)
 {
-    *x = (struct waiter){.row = r, .number = number, .patience_ns = patience_ns, .cost = r->cost};
-    assert_int_equal(pthread_create(&x->thread, NULL, stand_in_line, x), 0);
+    *x = (struct waiting_thread){
+        .row = r, .number = number, .patience_ns = patience_ns, .cost = r->cost};
+    assert_int_equal(pthread_create(&x->thread, NULL, wait_in_list, x), 0);
 }
 
-static void open_row(struct row *r, const char *limit, struct weir_ticket *held)
+static void open_wait_list(struct wait_list *r, const char *limit, struct weir_ticket *held)
 {
     struct weir_request first;
     struct weir_verdict v;
 
-    *r = (struct row){.w = open_calm(),
-                      .cost = 1,
-                      .lock = PTHREAD_MUTEX_INITIALIZER,
-                      .moved = PTHREAD_COND_INITIALIZER};
-    r->policy = place_policy(r->w, "p", limit, weir_now(r->w));
-    first = ask(r->policy, "k", 1, 0);
+    *r = (struct wait_list){.w = open_guarded(),
+                            .cost = 1,
+                            .lock = PTHREAD_MUTEX_INITIALIZER,
+                            .moved = PTHREAD_COND_INITIALIZER};
+    r->policy = backend_policy(r->w, "p", limit, weir_now(r->w));
+    first = request_for(r->policy, "k", 1, 0);
     assert_int_equal(weir_enter(r->w, &first, held, &v), 0);
     assert_true(v.allowed);
 }
 
 /* Those in line, one after the other. */
-static void fill_row(struct row *r, struct waiter *x, int n)
+static void fill_wait_list(struct wait_list *r, struct waiting_thread *x, int n)
 {
     for (int i = 0; i < n; i++) {
-        begin(&x[i], r, i, WEIR_WAIT_DEFAULT);
+        begin_waiter(&x[i], r, i, WEIR_WAIT_DEFAULT);
         see_waiting(r, (uint64_t)i + 1);
     }
 }
 
-static void end_row(struct row *r, struct waiter *x, int n)
+static void end_wait_list(struct wait_list *r, struct waiting_thread *x, int n)
 {
     for (int i = 0; i < n; i++) {
         (void)pthread_join(x[i].thread, NULL);
         assert_int_equal(x[i].error, 0);
     }
     assert_int_equal(atomic_load(&r->w->waiting), 0);
-    place_close(r->w);
+    backend_close(r->w);
 }
 
 static void first_come_is_first_served(void **state)
 {
-    struct waiter x[WAITERS];
+    struct waiting_thread x[WAITERS];
     struct weir_ticket held;
-    struct row r;
+    struct wait_list r;
 
     (void)state;
-    open_row(&r, "concurrency 1 queue=10 max-wait=1h", &held);
-    fill_row(&r, x, WAITERS);
+    open_wait_list(&r, "concurrency 1 queue=10 max-wait=1h", &held);
+    fill_wait_list(&r, x, WAITERS);
     let_leave(&r, WAITERS);
     assert_int_equal(weir_exit(r.w, &held, WEIR_SUCCESS), 0);
     see_entered(&r, WAITERS);
     for (int i = 0; i < WAITERS; i++)
         assert_int_equal(r.entered[i], i);
-    end_row(&r, x, WAITERS);
+    end_wait_list(&r, x, WAITERS);
 }
 
 static void nobody_overtakes_those_who_wait(void **state)
 {
-    struct waiter x[2];
+    struct waiting_thread x[2];
     struct weir_ticket held, t;
     struct weir_verdict v;
     struct weir_request rq;
-    struct row r;
+    struct wait_list r;
 
     (void)state;
-    open_row(&r, "concurrency 1 queue=10 max-wait=1h", &held);
-    rq = ask(r.policy, "k", 1, 0);
-    fill_row(&r, x, 2);
+    open_wait_list(&r, "concurrency 1 queue=10 max-wait=1h", &held);
+    rq = request_for(r.policy, "k", 1, 0);
+    fill_wait_list(&r, x, 2);
     assert_int_equal(weir_exit(r.w, &held, WEIR_SUCCESS), 0);
     for (int i = 0; i < 100; i++) { /* whether or not the first has woken up */
         assert_int_equal(weir_enter(r.w, &rq, &t, &v), 0);
@@ -152,25 +154,25 @@ static void nobody_overtakes_those_who_wait(void **state)
         assert_int_equal(v.reason, WEIR_LIMITED);
         assert_int_equal(v.which, 0);
     }
-    rq = ask(r.policy, "other", 1, 0);
+    rq = request_for(r.policy, "other", 1, 0);
     assert_int_equal(weir_enter(r.w, &rq, &t, &v), 0);
     assert_true(v.allowed);
     let_leave(&r, 2);
-    end_row(&r, x, 2);
+    end_wait_list(&r, x, 2);
 }
 
 static void a_full_queue_refuses_at_once(void **state)
 {
-    struct waiter x[2];
+    struct waiting_thread x[2];
     struct weir_ticket held, t;
     struct weir_verdict v;
     struct weir_request rq;
-    struct row r;
+    struct wait_list r;
 
     (void)state;
-    open_row(&r, "token-bucket 1k/s + concurrency 1 queue=2 max-wait=1h", &held);
-    rq = ask(r.policy, "k", 1, WEIR_FOREVER);
-    fill_row(&r, x, 2);
+    open_wait_list(&r, "token-bucket 1k/s + concurrency 1 queue=2 max-wait=1h", &held);
+    rq = request_for(r.policy, "k", 1, WEIR_FOREVER);
+    fill_wait_list(&r, x, 2);
     assert_int_equal(weir_enter(r.w, &rq, &t, &v), 0);
     assert_false(v.allowed);
     assert_int_equal(v.reason, WEIR_QUEUE_FULL);
@@ -178,20 +180,20 @@ static void a_full_queue_refuses_at_once(void **state)
     assert_int_equal(v.retry_after_ns, 0);
     let_leave(&r, 2);
     assert_int_equal(weir_exit(r.w, &held, WEIR_SUCCESS), 0);
-    end_row(&r, x, 2);
+    end_wait_list(&r, x, 2);
 }
 
 /* The hurried ones stand before and between the others when they go. */
 static void who_gives_up_leaves_the_others_in_order(void **state)
 {
-    struct waiter x[4];
+    struct waiting_thread x[4];
     struct weir_ticket held;
-    struct row r;
+    struct wait_list r;
 
     (void)state;
-    open_row(&r, "concurrency 1 queue=10 max-wait=1h", &held);
+    open_wait_list(&r, "concurrency 1 queue=10 max-wait=1h", &held);
     for (int i = 0; i < 4; i++) {
-        begin(&x[i], &r, i, i % 2 ? WEIR_WAIT_DEFAULT : 300 * MS);
+        begin_waiter(&x[i], &r, i, i % 2 ? WEIR_WAIT_DEFAULT : 300 * MS);
         while (atomic_load(&r.w->waiting) + (uint64_t)atomic_load(&r.gone) != (uint64_t)i + 1)
             (void)usleep(200);
     }
@@ -207,57 +209,57 @@ static void who_gives_up_leaves_the_others_in_order(void **state)
     assert_int_equal(r.entered[0], 1);
     assert_int_equal(r.entered[1], 3);
     (void)pthread_join(x[1].thread, NULL);
-    end_row(&r, &x[3], 1);
+    end_wait_list(&r, &x[3], 1);
 }
 
 static void a_higher_limit_lets_those_in_who_wait(void **state)
 {
-    struct waiter x[WAITERS];
+    struct waiting_thread x[WAITERS];
     struct weir_ticket held;
-    struct row r;
+    struct wait_list r;
 
     (void)state;
-    open_row(&r, "concurrency 1 queue=10 max-wait=1h", &held);
-    fill_row(&r, x, WAITERS);
-    (void)place_policy(r.w, "p", "concurrency 7 queue=10 max-wait=1h", weir_now(r.w));
+    open_wait_list(&r, "concurrency 1 queue=10 max-wait=1h", &held);
+    fill_wait_list(&r, x, WAITERS);
+    (void)backend_policy(r.w, "p", "concurrency 7 queue=10 max-wait=1h", weir_now(r.w));
     see_entered(&r, WAITERS);
     let_leave(&r, WAITERS);
-    end_row(&r, x, WAITERS);
+    end_wait_list(&r, x, WAITERS);
 }
 
 static void so_do_a_limit_of_its_own_and_a_reset(void **state)
 {
-    struct waiter x[WAITERS];
+    struct waiting_thread x[WAITERS];
     struct weir_ticket held;
     struct weir_request rq;
-    struct row r;
+    struct wait_list r;
 
     (void)state;
-    open_row(&r, "concurrency 1 queue=10 max-wait=1h", &held);
-    rq = ask(r.policy, "k", 1, 0);
-    fill_row(&r, x, WAITERS);
+    open_wait_list(&r, "concurrency 1 queue=10 max-wait=1h", &held);
+    rq = request_for(r.policy, "k", 1, 0);
+    fill_wait_list(&r, x, WAITERS);
     assert_int_equal(weir_reset(r.w, &rq), 0);
     see_entered(&r, 1);
     assert_int_equal(
         weir_override_set(r.w, r.policy, "k", 1, "concurrency 9 queue=10 max-wait=1h", NULL), 0);
     see_entered(&r, WAITERS);
     let_leave(&r, WAITERS);
-    end_row(&r, x, WAITERS);
+    end_wait_list(&r, x, WAITERS);
 }
 
 static void a_lease_that_ends_lets_the_next_in(void **state)
 {
-    struct waiter x[2];
+    struct waiting_thread x[2];
     struct weir_ticket held;
-    struct row r;
+    struct wait_list r;
 
     (void)state;
-    open_row(&r, "concurrency 1 queue=10 max-wait=1h lease=50ms", &held);
+    open_wait_list(&r, "concurrency 1 queue=10 max-wait=1h lease=50ms", &held);
     for (int i = 0; i < 2; i++)
-        begin(&x[i], &r, i, WEIR_WAIT_DEFAULT);
+        begin_waiter(&x[i], &r, i, WEIR_WAIT_DEFAULT);
     see_entered(&r, 2); /* nobody has left */
     let_leave(&r, 2);
-    end_row(&r, x, 2);
+    end_wait_list(&r, x, 2);
 }
 
 /* ---- Who need not wait --------------------------------------------------------------------- */
@@ -283,14 +285,14 @@ static void who_would_be_refused_anyway_does_not_stand_in_line(void **state)
         struct weir_ticket held, t;
         struct weir_verdict v;
         struct weir_request rq;
-        struct waiter x;
-        struct row r;
+        struct waiting_thread x;
+        struct wait_list r;
 
         print_message("  %s\n", ROWS[i].limit);
-        open_row(&r, ROWS[i].limit, &held);
-        fill_row(&r, &x, 1);
+        open_wait_list(&r, ROWS[i].limit, &held);
+        fill_wait_list(&r, &x, 1);
         assert_int_equal(weir_signals_set(r.w, ROWS[i].hot ? &HOT : &CALM), 0);
-        rq = ask(r.policy, "k", ROWS[i].cost, WEIR_WAIT_DEFAULT);
+        rq = request_for(r.policy, "k", ROWS[i].cost, WEIR_WAIT_DEFAULT);
         assert_int_equal(weir_enter(r.w, &rq, &t, &v), 0);
         assert_false(v.allowed);
         assert_int_equal(v.reason, ROWS[i].reason);
@@ -299,7 +301,7 @@ static void who_would_be_refused_anyway_does_not_stand_in_line(void **state)
         assert_int_equal(weir_signals_set(r.w, &CALM), 0);
         let_leave(&r, 1);
         assert_int_equal(weir_exit(r.w, &held, WEIR_SUCCESS), 0);
-        end_row(&r, &x, 1);
+        end_wait_list(&r, &x, 1);
     }
 }
 
@@ -309,15 +311,15 @@ static void several_at_once_overtake_nobody(void **state)
     struct weir_ticket held, t;
     struct weir_request rq[2];
     struct weir_verdict v;
-    struct waiter x;
-    struct row r;
+    struct waiting_thread x;
+    struct wait_list r;
 
     (void)state;
-    open_row(&r, "concurrency 2 queue=10 max-wait=1h", &held);
-    rq[0] = ask(r.policy, "other", 1, 0);
-    rq[1] = ask(r.policy, "k", 1, 0);
+    open_wait_list(&r, "concurrency 2 queue=10 max-wait=1h", &held);
+    rq[0] = request_for(r.policy, "other", 1, 0);
+    rq[1] = request_for(r.policy, "k", 1, 0);
     r.cost = 2; /* there is room for one, and it waits for two */
-    fill_row(&r, &x, 1);
+    fill_wait_list(&r, &x, 1);
     assert_int_equal(weir_enter_all(r.w, rq, 2, &t, &v), 0);
     assert_false(v.allowed);
     assert_int_equal(v.reason, WEIR_LIMITED);
@@ -329,7 +331,7 @@ static void several_at_once_overtake_nobody(void **state)
     assert_true(v.allowed); /* nobody waits for the other */
     assert_int_equal(weir_exit(r.w, &held, WEIR_SUCCESS), 0);
     let_leave(&r, 1);
-    end_row(&r, &x, 1);
+    end_wait_list(&r, &x, 1);
 }
 
 /* ---- Threads that are cancelled ------------------------------------------------------------ */
@@ -356,15 +358,15 @@ static void a_thread_that_is_cancelled_leaves_the_line(void **state)
     const struct weir_clock clock = {real_now, real_sleep, NULL};
     struct weir_ticket held;
     struct weir_verdict v;
-    struct waiter x;
-    struct row r = {
+    struct waiting_thread x;
+    struct wait_list r = {
         .cost = 1, .lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
 
     (void)state;
-    r.w = place_open(&(struct weir_options){.clock = &clock});
-    r.policy = place_policy(r.w, "p", "concurrency 1 queue=10 max-wait=300ms", weir_now(r.w));
+    r.w = backend_open(&(struct weir_options){.clock = &clock});
+    r.policy = backend_policy(r.w, "p", "concurrency 1 queue=10 max-wait=300ms", weir_now(r.w));
     assert_int_equal(weir_enter(r.w, &(struct weir_request){r.policy, "k", 1, 1, 0}, &held, &v), 0);
-    begin(&x, &r, 0, WEIR_WAIT_DEFAULT);
+    begin_waiter(&x, &r, 0, WEIR_WAIT_DEFAULT);
     see_waiting(&r, 1);
     assert_int_equal(pthread_cancel(x.thread), 0);
     (void)pthread_join(x.thread, NULL);
@@ -372,7 +374,7 @@ static void a_thread_that_is_cancelled_leaves_the_line(void **state)
     assert_int_equal(weir_exit(r.w, &held, WEIR_SUCCESS), 0);
     assert_int_equal(weir_enter(r.w, &(struct weir_request){r.policy, "k", 1, 1, 0}, &held, &v), 0);
     assert_true(v.allowed);
-    place_close(r.w);
+    backend_close(r.w);
 }
 
 static const struct CMUnitTest TESTS[] = {
@@ -388,4 +390,4 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_thread_that_is_cancelled_leaves_the_line),
 };
 
-RUN_PLACE("lines", TESTS)
+RUN_BACKEND("lines", TESTS)

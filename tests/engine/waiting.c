@@ -1,5 +1,5 @@
 /* weir_wait, on a clock that the test moves: no test here sleeps but to see others asleep. */
-#include "dream.h"
+#include "virtual_clock.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -42,10 +42,10 @@ static void waits_end_when_the_turn_has_come(void **state)
     (void)state;
     for (size_t i = 0; i < LENGTH(ROWS); i++)
         for (int late = 0; late < 2; late++) {
-            struct dream d;
-            struct weir *w = open_dream(&d);
-            struct weir_policy *p = place_policy(w, "p", ROWS[i].limit, T0 - DAY);
-            const struct weir_request rq = ask(p, "k", ROWS[i].cost, WEIR_WAIT_DEFAULT);
+            struct virtual_clock d;
+            struct weir *w = open_virtual_clock(&d);
+            struct weir_policy *p = backend_policy(w, "p", ROWS[i].limit, T0 - DAY);
+            const struct weir_request rq = request_for(p, "k", ROWS[i].cost, WEIR_WAIT_DEFAULT);
             struct weir_verdict v;
 
             print_message("  %s\n", ROWS[i].limit);
@@ -55,10 +55,10 @@ static void waits_end_when_the_turn_has_come(void **state)
             assert_true(v.allowed);
             assert_int_equal(v.wait_ns, 0);
             assert_in_range(d.now_ns, T0 + ROWS[i].wait_ns,
-                            T0 + ROWS[i].wait_ns + 20 + place_tick_ns() - 1);
+                            T0 + ROWS[i].wait_ns + 20 + backend_tick_ns() - 1);
             assert_int_equal(d.sleeps > 0, ROWS[i].wait_ns > 0);
             assert_true(d.sleeps <= 3);
-            place_close(w);
+            backend_close(w);
         }
 }
 
@@ -69,10 +69,10 @@ static void a_deadline_that_is_just_far_enough_is_kept(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct dream d;
-        struct weir *w = open_dream(&d);
-        struct weir_policy *p = place_policy(w, "p", LIMITS[i], T0);
-        const struct weir_request rq = ask(p, "k", 1, 0);
+        struct virtual_clock d;
+        struct weir *w = open_virtual_clock(&d);
+        struct weir_policy *p = backend_policy(w, "p", LIMITS[i], T0);
+        const struct weir_request rq = request_for(p, "k", 1, 0);
         struct weir_verdict v, before;
 
         print_message("  %s\n", LIMITS[i]);
@@ -89,7 +89,7 @@ static void a_deadline_that_is_just_far_enough_is_kept(void **state)
         assert_int_equal(weir_wait(w, &rq, T0 + MINUTE, &v), 0);
         assert_true(v.allowed);
         assert_int_equal(d.now_ns, T0 + MINUTE);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -97,26 +97,26 @@ static void what_can_never_pass_is_refused_at_once(void **state)
 {
     (void)state;
     for (size_t i = 0; i < LENGTH(EVERY_ALGORITHM); i++) {
-        struct dream d;
-        struct weir *w = open_dream(&d);
-        struct weir_policy *p = place_policy(w, "p", EVERY_ALGORITHM[i], T0);
-        const struct weir_request rq = ask(p, "k", INT64_MAX, 0);
+        struct virtual_clock d;
+        struct weir *w = open_virtual_clock(&d);
+        struct weir_policy *p = backend_policy(w, "p", EVERY_ALGORITHM[i], T0);
+        const struct weir_request rq = request_for(p, "k", INT64_MAX, 0);
         struct weir_verdict v;
 
         assert_int_equal(weir_wait(w, &rq, WEIR_FOREVER, &v), 0);
         assert_false(v.allowed);
         assert_int_equal(v.retry_after_ns, -1);
         assert_int_equal(d.sleeps, 0);
-        place_close(w);
+        backend_close(w);
     }
 }
 
 static void a_deadline_that_has_passed_takes_nothing(void **state)
 {
-    struct dream d;
-    struct weir *w = open_dream(&d);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/h burst=1", T0);
-    const struct weir_request rq = ask(p, "k", 1, 0);
+    struct virtual_clock d;
+    struct weir *w = open_virtual_clock(&d);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=1", T0);
+    const struct weir_request rq = request_for(p, "k", 1, 0);
     struct weir_verdict v;
 
     (void)state;
@@ -127,7 +127,7 @@ static void a_deadline_that_has_passed_takes_nothing(void **state)
     smear(&v, sizeof v);
     assert_int_equal(weir_wait(w, &rq, -1, &v), WEIR_EINVAL);
     untouched(&v, sizeof v);
-    place_close(w);
+    backend_close(w);
 }
 
 static void a_disturbed_sleeper_gives_back_what_it_took(void **state)
@@ -144,10 +144,10 @@ static void a_disturbed_sleeper_gives_back_what_it_took(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct dream d;
-        struct weir *w = open_dream(&d);
-        struct weir_policy *p = place_policy(w, "p", LIMITS[i], T0 - DAY);
-        const struct weir_request rq = ask(p, "k", 1, 0);
+        struct virtual_clock d;
+        struct weir *w = open_virtual_clock(&d);
+        struct weir_policy *p = backend_policy(w, "p", LIMITS[i], T0 - DAY);
+        const struct weir_request rq = request_for(p, "k", 1, 0);
         struct weir_verdict v, before, after;
 
         print_message("  %s\n", LIMITS[i]);
@@ -168,17 +168,17 @@ static void a_disturbed_sleeper_gives_back_what_it_took(void **state)
         assert_int_equal(weir_wait(w, &rq, WEIR_FOREVER, &v), 0);
         assert_true(v.allowed);
         assert_true(d.now_ns < T0 + HOUR); /* and not only tomorrow */
-        place_close(w);
+        backend_close(w);
     }
 }
 
 /* The twin: the same wait on a timeline of the caller's, which passes as the engine's does. */
 static void a_wait_at_another_time_takes_as_long(void **state)
 {
-    struct dream d;
-    struct weir *w = open_dream(&d);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/s burst=1", 0);
-    const struct weir_request rq = ask(p, "k", 1, 0);
+    struct virtual_clock d;
+    struct weir *w = open_virtual_clock(&d);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/s burst=1", 0);
+    const struct weir_request rq = request_for(p, "k", 1, 0);
     struct weir_verdict v;
 
     (void)state;
@@ -188,12 +188,12 @@ static void a_wait_at_another_time_takes_as_long(void **state)
     assert_int_equal(weir_wait_at(w, &rq, 5 * SECOND, 6 * SECOND, &v), 0);
     assert_true(v.allowed);
     assert_int_equal(d.now_ns, T0 + SECOND);
-    place_close(w);
+    backend_close(w);
 }
 
 /* ---- A clock that the test moves ----------------------------------------------------------- */
 
-struct stand {
+struct manual_wait_clock {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     int64_t now_ns;
@@ -202,7 +202,7 @@ struct stand {
 
 static int64_t stand_now(void *arg)
 {
-    struct stand *s = arg;
+    struct manual_wait_clock *s = arg;
     int64_t now;
 
     (void)pthread_mutex_lock(&s->lock);
@@ -213,7 +213,7 @@ static int64_t stand_now(void *arg)
 
 static int stand_sleep(void *arg, int64_t until_ns)
 {
-    struct stand *s = arg;
+    struct manual_wait_clock *s = arg;
     int disturbed = 0;
 
     (void)pthread_mutex_lock(&s->lock);
@@ -226,7 +226,7 @@ static int stand_sleep(void *arg, int64_t until_ns)
     return disturbed;
 }
 
-static void stand_move(struct stand *s, int64_t by_ns)
+static void stand_move(struct manual_wait_clock *s, int64_t by_ns)
 {
     (void)pthread_mutex_lock(&s->lock);
     s->now_ns += by_ns;
@@ -234,15 +234,15 @@ static void stand_move(struct stand *s, int64_t by_ns)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-static struct weir *open_stand(struct stand *s)
+static struct weir *open_stand(struct manual_wait_clock *s)
 {
     const struct weir_clock clock = {stand_now, stand_sleep, s};
 
-    *s = (struct stand){PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, T0, 0};
-    return place_open(&(struct weir_options){.clock = &clock});
+    *s = (struct manual_wait_clock){PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, T0, 0};
+    return backend_open(&(struct weir_options){.clock = &clock});
 }
 
-struct waiter {
+struct sleeping_thread {
     pthread_t thread;
     struct weir *w;
     struct weir_request rq;
@@ -258,7 +258,7 @@ static _Atomic int returned;
 
 static void *wait_once(void *arg)
 {
-    struct waiter *me = arg;
+    struct sleeping_thread *me = arg;
 
     me->id = gettid();
     me->error = weir_wait(me->w, &me->rq, me->deadline_ns, &me->v);
@@ -291,9 +291,10 @@ static char state_of(pid_t id)
 }
 
 /* Starts to wait; returns when it sleeps, or has come back. */
-static void start(struct waiter *me, struct weir *w, struct weir_request rq, int64_t deadline_ns)
+static void start(struct sleeping_thread *me, struct weir *w, struct weir_request rq,
+                  int64_t deadline_ns)
 {
-    *me = (struct waiter){.w = w, .rq = rq, .deadline_ns = deadline_ns, .place = -1};
+    *me = (struct sleeping_thread){.w = w, .rq = rq, .deadline_ns = deadline_ns, .place = -1};
     assert_int_equal(pthread_create(&me->thread, NULL, wait_once, me), 0);
     for (int ms = 0, asleep = 0; !me->back && asleep < 5; ms++) {
         nap();
@@ -302,7 +303,7 @@ static void start(struct waiter *me, struct weir *w, struct weir_request rq, int
     }
 }
 
-static void comes_back(struct waiter *me)
+static void comes_back(struct sleeping_thread *me)
 {
     for (int ms = 0; !me->back; ms++) {
         nap();
@@ -325,16 +326,16 @@ static void waiters_for_one_key_are_served_in_order(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct stand s;
+        struct manual_wait_clock s;
         struct weir *w = open_stand(&s);
-        struct weir_policy *p = place_policy(w, "p", LIMITS[i], T0);
-        struct waiter waiter[WAITERS];
+        struct weir_policy *p = backend_policy(w, "p", LIMITS[i], T0);
+        struct sleeping_thread waiter[WAITERS];
 
         print_message("  %s\n", LIMITS[i]);
         returned = 0;
         (void)take(w, p, "k", 1, T0);
         for (int n = 0; n < WAITERS; n++) {
-            start(&waiter[n], w, ask(p, "k", 1, 0), WEIR_FOREVER);
+            start(&waiter[n], w, request_for(p, "k", 1, 0), WEIR_FOREVER);
             assert_false(waiter[n].back);
         }
         for (int n = 0; n < WAITERS; n++) {
@@ -345,33 +346,33 @@ static void waiters_for_one_key_are_served_in_order(void **state)
             assert_int_equal(waiter[n].place, n);
             assert_int_equal(returned, n + 1); /* and nobody before his time */
         }
-        place_close(w);
+        backend_close(w);
     }
 }
 
 /* Whoever waits for another key waits for nobody. */
 static void waiters_for_other_keys_do_not_wait_for_each_other(void **state)
 {
-    struct stand s;
+    struct manual_wait_clock s;
     struct weir *w = open_stand(&s);
-    struct weir_policy *p = place_policy(w, "p", "fixed-window 1/m", T0);
-    struct waiter waiter[64], first;
+    struct weir_policy *p = backend_policy(w, "p", "fixed-window 1/m", T0);
+    struct sleeping_thread waiter[64], first;
     char key[64][16];
 
     (void)state;
     (void)take(w, p, "k", 1, T0);
-    start(&first, w, ask(p, "k", 1, 0), WEIR_FOREVER);
+    start(&first, w, request_for(p, "k", 1, 0), WEIR_FOREVER);
     assert_false(first.back);
     for (int i = 0; i < 64; i++) {
         (void)snprintf(key[i], sizeof key[i], "k%d", i);
-        start(&waiter[i], w, ask(p, key[i], 1, 0), WEIR_FOREVER);
+        start(&waiter[i], w, request_for(p, key[i], 1, 0), WEIR_FOREVER);
         comes_back(&waiter[i]);
         assert_true(waiter[i].v.allowed);
     }
     assert_false(first.back);
     stand_move(&s, MINUTE);
     comes_back(&first);
-    place_close(w);
+    backend_close(w);
 }
 
 /* Refused at once is refused at once behind others as well. */
@@ -387,23 +388,23 @@ static void the_hopeless_do_not_stand_in_line(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(ROWS); i++) {
-        struct stand s;
+        struct manual_wait_clock s;
         struct weir *w = open_stand(&s);
-        struct weir_policy *p = place_policy(w, "p", "fixed-window 1/m", T0);
-        struct waiter first, second;
+        struct weir_policy *p = backend_policy(w, "p", "fixed-window 1/m", T0);
+        struct sleeping_thread first, second;
         bool at_once;
 
         print_message("  %s\n", ROWS[i].sentence);
         (void)take(w, p, "k", 1, T0);
-        start(&first, w, ask(p, "k", 1, 0), WEIR_FOREVER);
-        start(&second, w, ask(p, "k", ROWS[i].cost, 0), ROWS[i].deadline_ns);
+        start(&first, w, request_for(p, "k", 1, 0), WEIR_FOREVER);
+        start(&second, w, request_for(p, "k", ROWS[i].cost, 0), ROWS[i].deadline_ns);
         at_once = second.back;
         stand_move(&s, 10 * MINUTE);
         comes_back(&first);
         comes_back(&second);
         assert_true(at_once);
         assert_false(second.v.allowed);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -413,26 +414,26 @@ static void whoever_gives_up_holds_up_nobody(void **state)
 
     (void)state;
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct stand s;
+        struct manual_wait_clock s;
         struct weir *w = open_stand(&s);
-        struct weir_policy *p = place_policy(w, "p", LIMITS[i], T0);
-        struct waiter first, second;
+        struct weir_policy *p = backend_policy(w, "p", LIMITS[i], T0);
+        struct sleeping_thread first, second;
 
         print_message("  %s\n", LIMITS[i]);
         (void)take(w, p, "k", 1, T0);
-        start(&first, w, ask(p, "k", 1, 0), WEIR_FOREVER);
+        start(&first, w, request_for(p, "k", 1, 0), WEIR_FOREVER);
         (void)pthread_mutex_lock(&s.lock);
         s.disturb = 1;
         (void)pthread_mutex_unlock(&s.lock);
         stand_move(&s, 0);
         comes_back(&first);
         assert_int_equal(first.error, WEIR_EINTR);
-        start(&second, w, ask(p, "k", 1, 0), WEIR_FOREVER);
+        start(&second, w, request_for(p, "k", 1, 0), WEIR_FOREVER);
         assert_false(second.back);
         stand_move(&s, MINUTE); /* its turn, had the first never come */
         comes_back(&second);
         assert_true(second.v.allowed);
-        place_close(w);
+        backend_close(w);
     }
 }
 
@@ -450,32 +451,32 @@ static void a_signal_ends_the_wait(void **state)
     (void)state;
     (void)sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_signal}, NULL);
     for (size_t i = 0; i < LENGTH(LIMITS); i++) {
-        struct weir *w = place_open(NULL);
-        struct weir_policy *p = place_policy(w, "p", LIMITS[i], weir_now(w));
-        struct waiter waiter;
+        struct weir *w = backend_open(NULL);
+        struct weir_policy *p = backend_policy(w, "p", LIMITS[i], weir_now(w));
+        struct sleeping_thread waiter;
 
         assert_true(take(w, p, "k", 1, weir_now(w)).allowed);
-        start(&waiter, w, ask(p, "k", 1, 0), WEIR_FOREVER);
+        start(&waiter, w, request_for(p, "k", 1, 0), WEIR_FOREVER);
         assert_false(waiter.back);
         (void)pthread_kill(waiter.thread, SIGUSR1);
         comes_back(&waiter);
         assert_int_equal(waiter.error, WEIR_EINTR);
         assert_true(look(w, p, "k", weir_now(w)).reset_after_ns <= HOUR); /* it took nothing */
-        place_close(w);
+        backend_close(w);
     }
 }
 
 static void a_signal_ends_the_wait_in_line_too(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "fixed-window 1/h", weir_now(w));
-    struct waiter first, second;
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "fixed-window 1/h", weir_now(w));
+    struct sleeping_thread first, second;
 
     (void)state;
     (void)sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_signal}, NULL);
     assert_true(take(w, p, "k", 1, weir_now(w)).allowed);
-    start(&first, w, ask(p, "k", 1, 0), WEIR_FOREVER);
-    start(&second, w, ask(p, "k", 1, 0), WEIR_FOREVER);
+    start(&first, w, request_for(p, "k", 1, 0), WEIR_FOREVER);
+    start(&second, w, request_for(p, "k", 1, 0), WEIR_FOREVER);
     (void)pthread_kill(second.thread, SIGUSR1);
     comes_back(&second);
     assert_int_equal(second.error, WEIR_EINTR);
@@ -483,17 +484,17 @@ static void a_signal_ends_the_wait_in_line_too(void **state)
     (void)pthread_kill(first.thread, SIGUSR1);
     comes_back(&first);
     assert_int_equal(first.error, WEIR_EINTR);
-    place_close(w);
+    backend_close(w);
 }
 
 /* It waits to the end, and then ends: it never leaves its place in the line to nobody. */
 static void a_thread_that_is_cancelled_holds_up_nobody(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "fixed-window 1/200ms", weir_now(w));
-    const struct weir_request rq = ask(p, "k", 1, 0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "fixed-window 1/200ms", weir_now(w));
+    const struct weir_request rq = request_for(p, "k", 1, 0);
     struct weir_verdict v;
-    struct waiter waiter;
+    struct sleeping_thread waiter;
 
     (void)state;
     assert_true(take(w, p, "k", 1, weir_now(w)).allowed);
@@ -503,14 +504,14 @@ static void a_thread_that_is_cancelled_holds_up_nobody(void **state)
     assert_true(v.allowed);
     comes_back(&waiter);
     assert_true(waiter.v.allowed);
-    place_close(w);
+    backend_close(w);
 }
 
 static void without_a_clock_of_ones_own_time_passes(void **state)
 {
-    struct weir *w = place_open(NULL);
-    struct weir_policy *p = place_policy(w, "p", "token-bucket 1/20ms burst=1", weir_now(w));
-    const struct weir_request rq = ask(p, "k", 1, 0);
+    struct weir *w = backend_open(NULL);
+    struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/20ms burst=1", weir_now(w));
+    const struct weir_request rq = request_for(p, "k", 1, 0);
     const int64_t before = weir_now(w);
     struct weir_verdict v;
 
@@ -520,7 +521,7 @@ static void without_a_clock_of_ones_own_time_passes(void **state)
         assert_true(v.allowed);
     }
     assert_in_range(weir_now(w) - before, 40 * 1000000, MINUTE);
-    place_close(w);
+    backend_close(w);
 }
 
 static const struct CMUnitTest TESTS[] = {
@@ -540,4 +541,4 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(without_a_clock_of_ones_own_time_passes),
 };
 
-RUN_PLACE("waiting", TESTS)
+RUN_BACKEND("waiting", TESTS)

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/inside.h"
+#include "server/internal.h"
 
 #define SENT_MOST 20000 /* fits in a socket's buffer at once */
 #define SAID_MOST (4 << 20)
@@ -25,7 +25,7 @@ static int64_t standing_still(void *arg)
     return NOW_NS;
 }
 
-struct heard {
+struct conn_output {
     char *bytes;
     size_t len;
 };
@@ -44,7 +44,7 @@ static struct server *server_make(void)
                                         .max_request = 8192,
                                         .max_key = 1000,
                                         .max_output = 1 << 16,
-                                        .max_held = 20,
+                                        .max_delayed = 20,
                                         .max_buffered = 1 << 26,
                                         .literal_state = 1024,
                                         .ipv6_prefix = 64,
@@ -59,7 +59,7 @@ static struct server *server_make(void)
         abort();
     s->engine = s->stores.store[0].engine;
     s->names = names_open(&s->stores, NULL);
-    s->lines = lines_open();
+    s->wait_lists = wait_lists_open();
     s->peers = peers_open(s->engine->store->secret);
     (void)names_set(s->names, weir__slice_of("api"), "token-bucket 10/s burst=5", NULL, &why);
     (void)names_set(s->names, weir__slice_of("w"), "fixed-window 3/1m", NULL, &why);
@@ -75,13 +75,13 @@ static void server_free(struct server *s)
     free(s->workers);
     listeners_close(s->listeners);
     names_close(s->names);
-    lines_close(s->lines);
+    wait_lists_close(s->wait_lists);
     peers_close(s->peers);
     stores_close(&s->stores);
     free(s);
 }
 
-static void hear(int fd, struct heard *h)
+static void conn_read(int fd, struct conn_output *h)
 {
     ssize_t n;
 
@@ -90,7 +90,7 @@ static void hear(int fd, struct heard *h)
 }
 
 /* Lets the server do all there is to do. */
-static void turn(struct server *s, int fd, struct heard *h)
+static void conn_step(struct server *s, int fd, struct conn_output *h)
 {
     size_t before;
 
@@ -98,12 +98,12 @@ static void turn(struct server *s, int fd, struct heard *h)
         before = h->len;
         (void)uv_run(&s->workers[0].loop, UV_RUN_NOWAIT);
         (void)uv_run(&s->workers[0].loop, UV_RUN_NOWAIT);
-        hear(fd, h);
+        conn_read(fd, h);
     } while (h->len != before);
 }
 
 /* One connection that sends the bytes, cut by `cut`: what it hears. */
-static void talk(const uint8_t *bytes, size_t len, unsigned cut, struct heard *h)
+static void conn_talk(const uint8_t *bytes, size_t len, unsigned cut, struct conn_output *h)
 {
     struct server *s = server_make();
     uint32_t dice = cut * 2654435761U;
@@ -125,16 +125,16 @@ static void talk(const uint8_t *bytes, size_t len, unsigned cut, struct heard *h
         if (n < 0)
             break; /* it has hung up, or does not read */
         sent += (size_t)n;
-        turn(s, pair[1], h);
+        conn_step(s, pair[1], h);
     }
     (void)shutdown(pair[1], SHUT_WR);
-    turn(s, pair[1], h);
+    conn_step(s, pair[1], h);
     (void)close(pair[1]);
     server_free(s);
 }
 
 /* Blanks out what may differ. */
-static void forget_the_time(struct heard *h)
+static void forget_the_time(struct conn_output *h)
 {
     char *at = h->bytes;
 
@@ -155,12 +155,12 @@ static bool tells_of_itself(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static char whole_bytes[SAID_MOST + 1], cut_bytes[SAID_MOST + 1];
-    struct heard whole = {.bytes = whole_bytes}, cut = {.bytes = cut_bytes};
+    struct conn_output whole = {.bytes = whole_bytes}, cut = {.bytes = cut_bytes};
 
     if (size < 2 || size > SENT_MOST)
         return 0;
-    talk(data + 1, size - 1, 0, &whole);
-    talk(data + 1, size - 1, 1 + data[0] % 100, &cut);
+    conn_talk(data + 1, size - 1, 0, &whole);
+    conn_talk(data + 1, size - 1, 1 + data[0] % 100, &cut);
     if (tells_of_itself(data, size))
         return 0;
     forget_the_time(&whole);

@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-struct answer {
+struct resp_result {
     long used;
     const char *why;
     char *bytes; /* what the words borrow from: exactly as long as what was parsed */
@@ -22,7 +22,7 @@ static void must(bool is_so)
         abort();
 }
 
-static void parse(struct answer *a, const char *bytes, size_t len, size_t most)
+static void parse(struct resp_result *a, const char *bytes, size_t len, size_t most)
 {
     a->why = NULL;
     a->bytes = calloc(len ? len : 1, 1);
@@ -48,9 +48,10 @@ static void same_words(const struct resp_command *a, const struct resp_command *
         must(weir__slice_equal(a->word[i], b->word[i]));
 }
 
-static void check_beginning(const struct answer *whole, const char *bytes, size_t len, size_t most)
+static void check_beginning(const struct resp_result *whole, const char *bytes, size_t len,
+                            size_t most)
 {
-    static struct answer part;
+    static struct resp_result part;
 
     parse(&part, bytes, len, most);
     must(whole->used <= 0 || (part.used == RESP_MORE) == (len < (size_t)whole->used));
@@ -65,7 +66,7 @@ static void check_beginning(const struct answer *whole, const char *bytes, size_
 
 static void check_written(const struct resp_command *c)
 {
-    static struct answer back;
+    static struct resp_result back;
     size_t room = RESP_INT_ROOM;
     char *bytes, *end;
 
@@ -88,7 +89,7 @@ static void check_written(const struct resp_command *c)
 static void check_stream(const char *bytes, size_t len, size_t most)
 {
     enum { BEGINNINGS = 300 };
-    static struct answer whole;
+    static struct resp_result whole;
     long used;
 
     do {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/script.h"
-#include "cli/world.h"
+#include "sim/script.h"
+#include "sim/world.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

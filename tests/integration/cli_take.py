@@ -19,7 +19,7 @@ import time
 import cli
 from daemon import Daemon, WEIR, check, expect, play, until
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "remote"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "redis"))
 from fleet_kit import Redis  # noqa: E402  pylint: disable=wrong-import-position
 
 cli.WEIR = WEIR

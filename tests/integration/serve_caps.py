@@ -73,15 +73,15 @@ def keys_are_capped():
                                                          '[{"limit":"10/s","key":"' + "k" * 11 + '"}]').body, True)
 
 
-def held_answers_are_capped():
-    with Daemon("--max-held", "5") as daemon, daemon.resp() as clock:
+def delayed_replies_are_capped():
+    with Daemon("--max-delayed", "5") as daemon, daemon.resp() as clock:
         clock.ask("WEIR.TAKE", "1/s", "k")
         lines = [daemon.resp() for _ in range(7)]
         for i, line in enumerate(lines):
             line.send("WEIR.TAKE", "1/s", "k", 1, "WAIT", "forever")
-            until(lambda i=i: int(clock.info()["held_answers"]) == min(5, i + 1), 2)
+            until(lambda i=i: int(clock.info()["delayed_replies"]) == min(5, i + 1), 2)
         replies = [line.read() for line in lines[5:]]
-        check("the sixth and the seventh are told why not", all(isinstance(r, Error) and "held" in r
+        check("the sixth and the seventh are told why not", all(isinstance(r, Error) and "delayed" in r
                                                                 for r in replies), replies)
         expect("and took nothing", clock.ask("WEIR.PEEK", "1/s", "k", 1, "RESERVE", "forever")[5], 6000)
         clock.ask("WEIR.CLOCK", "ADVANCE", "10s")
@@ -98,7 +98,7 @@ def output_behind_a_held_answer_is_capped():
         clock.ask("WEIR.TAKE", "1/s", "k")
         behind = b"".join(encode("ECHO", f"{i:01000d}") for i in range(n))
         thread = c.send_behind(encode("WEIR.TAKE", "1/s", "k", 1, "WAIT", "forever") + behind)
-        until(lambda: int(clock.info()["held_answers"]) == 1)
+        until(lambda: int(clock.info()["delayed_replies"]) == 1)
         others_are_served(daemon, "while 20 MB wait behind a held answer")
         check("nothing comes", c.is_silent())
         check("memory is bounded", daemon.rss_mib() - before < 8, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
@@ -138,7 +138,7 @@ def deep_pipelines_of_waits_are_bounded():
     with Daemon("--threads", "1") as daemon, daemon.resp() as clock, daemon.resp() as c:
         before, n = daemon.rss_mib(), 5000
         thread = c.send_behind(encode("WEIR.TAKE", "1k/s burst=1", "k", 1, "WAIT", "forever") * n)
-        until(lambda: int(clock.info()["held_answers"]) >= 1000, 3)
+        until(lambda: int(clock.info()["delayed_replies"]) >= 1000, 3)
         others_are_served(daemon, "while 5,000 waits stand in one pipeline")
         check("memory is bounded", daemon.rss_mib() - before < 20, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
         got, good = 0, True
@@ -154,5 +154,5 @@ def deep_pipelines_of_waits_are_bounded():
 if __name__ == "__main__":
     sys.exit(play("caps", [
         connections_are_capped, requests_are_capped, who_is_sent_away_is_heard_out_for_a_while, keys_are_capped,
-        held_answers_are_capped, output_behind_a_held_answer_is_capped, idle_connections_end,
+        delayed_replies_are_capped, output_behind_a_held_answer_is_capped, idle_connections_end,
         deep_pipelines_of_waits_are_bounded]))

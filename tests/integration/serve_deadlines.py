@@ -37,7 +37,7 @@ def crowded_file():
 
 
 def held(c):
-    return int(c.info()["held_answers"])
+    return int(c.info()["delayed_replies"])
 
 
 def wait(line, key, patience):

@@ -94,7 +94,7 @@ def noise_does_no_harm():
         with daemon.resp() as c:
             check("no connection is left behind", until(lambda: int(c.info()["connected_clients"]) == 1, 5),
                   c.info()["connected_clients"])
-            check("and nothing is held for them", until(lambda: int(c.info()["held_answers"]) == 0, 5))
+            check("and nothing is held for them", until(lambda: int(c.info()["delayed_replies"]) == 0, 5))
 
 
 # ---- Slow and deaf -----------------------------------------------------------------------------
@@ -256,8 +256,8 @@ def a_storm_of_connects_and_resets():
               f"{files} -> {daemon.files_open()}")
         check("memory stays", daemon.rss_mib() - before < 15, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
         with daemon.resp() as c:
-            check("nothing is held for who left", until(lambda: int(c.info()["held_answers"]) == 0),
-                  c.info()["held_answers"])
+            check("nothing is held for who left", until(lambda: int(c.info()["delayed_replies"]) == 0),
+                  c.info()["delayed_replies"])
 
 
 def a_full_table_of_files():
@@ -321,8 +321,8 @@ def everything_at_once():
         check("nothing is answered but what may be", not wrong, wrong[:3])
         others_are_served(daemon, "after that")
         with daemon.resp() as c:
-            check("nothing is held for who left", until(lambda: int(c.info()["held_answers"]) == 0),
-                  c.info()["held_answers"])
+            check("nothing is held for who left", until(lambda: int(c.info()["delayed_replies"]) == 0),
+                  c.info()["delayed_replies"])
             check("no connection is left", until(lambda: int(c.info()["connected_clients"]) == 1),
                   c.info()["connected_clients"])
 

@@ -20,7 +20,7 @@ import time
 
 from daemon import ROOMY, Daemon, DidNotStart, Error, answers, check, encode, expect, http_request, play, until
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "remote"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "redis"))
 from fleet_kit import Redis  # noqa: E402  pylint: disable=wrong-import-position
 
 PATIENT = "30s"         # where no fallback is wanted, however slow the machine is
@@ -37,7 +37,7 @@ def store_of(line, number=0):
 
 def are_under_way(line, n):
     """Waits until so many answers of Redis are awaited."""
-    check(f"{n} are under way", until(lambda: int(line.info()["awaited_answers"]) == n), line.info())
+    check(f"{n} are under way", until(lambda: int(line.info()["awaited_replies"]) == n), line.info())
 
 
 @contextlib.contextmanager
@@ -175,7 +175,7 @@ def limits_have_stores_of_their_own():
                 expect("over HTTP too", json.loads(h.ask("GET", "/v1/limits/there").body),
                        {"name": "there", "limit": "fixed-window 5/10h", "store": shown})
                 told = json.loads(h.ask("GET", "/v1/stores").body)["stores"]
-                expect("the stores", [(s["url"], s["far"]) for s in told],
+                expect("the stores", [(s["url"], s["remote"]) for s in told],
                        [("memory:", False), (shown, True), (f"file:{one.folder}/state", False)])
                 expect("a store that is there may be named",
                        h.ask("PUT", "/v1/limits/new", f"5/s store={shown}").status, 201)
@@ -310,15 +310,15 @@ def redis_goes_and_comes_back():
         expect("other commands are answered too", c.ask("WEIR.PEEK", "api", "k", 0)[:3], [1, 50, 45])
         expect("the daemon is well", h.ask("GET", "/healthz").status, 200)
         told = store_of(c)
-        check("it is told", told["away"] == "1" and int(told["fell_back"]) > 200 and told["departures"] == "1", told)
+        check("it is told", told["down"] == "1" and int(told["fell_back"]) > 200 and told["outages"] == "1", told)
         check("and logged once, with the time", until(lambda: len(re.findall(
             r"^weir: 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z redis://127\.0\.0\.1:\d+ is away: ",
             daemon.log(), re.MULTILINE)) == 1), daemon.log())
         redis.start()
-        check("it is back", until(lambda: store_of(c)["away"] == "0"), c.info())
+        check("it is back", until(lambda: store_of(c)["down"] == "0"), c.info())
         check("which is logged", until(lambda: " is back" in daemon.log()), daemon.log())
         expect("what was granted meanwhile is paid in", c.ask("WEIR.TAKE", "api", "k", 1)[:3], [1, 100, 94])
-        check("and counted", int(store_of(c)["paid"]) >= 5, store_of(c))
+        check("and counted", int(store_of(c)["drained"]) >= 5, store_of(c))
 
 
 class Liar:
@@ -366,10 +366,10 @@ def no_more_is_paid_than_was_owed():
             for _ in range(7):
                 c.ask("WEIR.TAKE", "api", "k")
             redis.start()
-            check("it is back", until(lambda: store_of(c)["away"] == "0"), c.info())
-            check("it is paid", until(lambda: c.ask("WEIR.TAKE", "api", "k") and int(store_of(c)["paid"]) > 0), store_of(c))
+            check("it is back", until(lambda: store_of(c)["down"] == "0"), c.info())
+            check("it is paid", until(lambda: c.ask("WEIR.TAKE", "api", "k") and int(store_of(c)["drained"]) > 0), store_of(c))
             check("the reply claimed more", liar.lied > 0)
-            check("than is believed", int(store_of(c)["paid"]) <= 7, store_of(c))
+            check("than is believed", int(store_of(c)["drained"]) <= 7, store_of(c))
         liar.listener.close()
 
 
@@ -379,7 +379,7 @@ def a_store_that_is_away_at_the_start():
         with on(redis.url(), "--limit", "api=fixed-window 100/10h") as daemon, daemon.resp() as c:
             expect("the daemon starts, and falls back", c.ask("WEIR.TAKE", "api", "k")[:3], [1, 100, 99])
             redis.start()
-            check("and finds it later", until(lambda: store_of(c)["away"] == "0"), c.info())
+            check("and finds it later", until(lambda: store_of(c)["down"] == "0"), c.info())
             expect("then it is shared", c.ask("WEIR.TAKE", "api", "new")[2], 99)
             check("indeed", any(b"{api:new}" in key for key in redis.keys()), redis.keys())
 
@@ -521,10 +521,10 @@ def a_store_that_goes_and_comes_in_a_storm():
             check(f"seed {seed}: every question has an answer", not customer.is_alive() and not customer.wrong,
                   customer.wrong[:3])
         check("the storm was one", sum(customer.asked for customer in crowd) > 1000, [x.asked for x in crowd])
-        check("the store went, and came", until(lambda: store_of(c)["away"] == "0"), store_of(c))
-        check("once at least", int(store_of(c)["departures"]) > 0, store_of(c))
-        check("nothing is left under way", until(lambda: c.info()["awaited_answers"] == "0"), c.info())
-        check("and nobody is held", until(lambda: c.info()["held_answers"] == "0"), c.info())
+        check("the store went, and came", until(lambda: store_of(c)["down"] == "0"), store_of(c))
+        check("once at least", int(store_of(c)["outages"]) > 0, store_of(c))
+        check("nothing is left under way", until(lambda: c.info()["awaited_replies"] == "0"), c.info())
+        check("and nobody is held", until(lambda: c.info()["delayed_replies"] == "0"), c.info())
 
 
 # ---- To leave, and to end ----------------------------------------------------------------------
@@ -568,7 +568,7 @@ def arrays_for_a_slow_redis_are_counted():
         for number, h in enumerate(crowd):
             h.send_behind(http_request("POST", "/v1/take", json.dumps(
                 [{"limit": f"{number * 10000 + i + 1}/s", "key": "k"} for i in range(4000)])))
-        until(lambda: int(c.info()["awaited_answers"]) > 300, 5)
+        until(lambda: int(c.info()["awaited_replies"]) > 300, 5)
         time.sleep(0.5)
         kept, rss = int(c.info().get("memory_batches", 1 << 30)), daemon.status("VmHWM") / 1024 / ROOMY
         check("INFO counts them", kept < 16 << 20, kept)
@@ -586,13 +586,13 @@ def a_limit_is_deleted_while_it_is_asked_for():
     with Redis() as redis, on(redis.url(timeout="400ms", nodes=1), "--limit", "far=fixed-window 10/10h") as daemon, \
             daemon.resp() as a, daemon.http() as h, daemon.resp() as c:
         for again in range(12):
-            until(lambda: store_of(c)["away"] == "0")
+            until(lambda: store_of(c)["down"] == "0")
             redis.pause()
             for _ in range(5):
                 a.send("WEIR.TAKE", "far", f"k{again}")
                 a.send("WEIR.TAKE", f"fixed-window {again + 20}/10h", "k")
                 h.send("GET", f"/v1/take?limit=far&key=h{again}")
-            until(lambda: int(c.info()["awaited_answers"]) == 15 or not a.is_silent(0) or not h.is_silent(0))
+            until(lambda: int(c.info()["awaited_replies"]) == 15 or not a.is_silent(0) or not h.is_silent(0))
             expect("it is deleted", c.ask("WEIR.LIMIT", "DEL", "far"), 1)
             if again % 2:
                 expect("and set anew", c.ask("WEIR.LIMIT", "SET", "far", "fixed-window 10/10h"), "OK")

@@ -96,7 +96,7 @@ def invented_limits_cost_no_memory():
 
 
 def a_denial_is_one_though_no_seat_is_free():
-    with Daemon("--max-held", "1", "--limit", "w=fixed-window 1/1m") as daemon:
+    with Daemon("--max-delayed", "1", "--limit", "w=fixed-window 1/1m") as daemon:
         with daemon.resp() as holder, daemon.resp() as c, daemon.http() as h:
             holder.send("WEIR.TAKE", "pacer 1/s", "x", 1)
             holder.read()

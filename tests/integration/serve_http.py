@@ -252,11 +252,11 @@ def proxies_wait_only_where_callers_do():
     limits = ["--limit", "bucket=10/s burst=100", "--limit", "leaky=leaky-bucket 10/s capacity=100 delay=none",
               "--limit", "delays=leaky-bucket 10/s capacity=5 delay=0", "--limit", "mixed=100/s + pacer 10/s",
               "--limit", "paced=pacer 10/s", "--limit", "smooth=smooth-bursty 10/s"]
-    with Daemon("--max-held", "1", "--threads", "1", *limits) as daemon, daemon.http() as c, daemon.resp() as r, \
+    with Daemon("--max-delayed", "1", "--threads", "1", *limits) as daemon, daemon.http() as c, daemon.resp() as r, \
             daemon.resp() as clock:
         r.ask("WEIR.TAKE", "1/h", "k")
         r.send("WEIR.TAKE", "1/h", "k", 1, "WAIT", "forever")
-        check("the only seat is taken", until(lambda: clock.info()["held_answers"] == "1"))
+        check("the only seat is taken", until(lambda: clock.info()["delayed_replies"] == "1"))
         for name in ("bucket", "leaky"):
             c.send_bytes(http_request("GET", f"/v1/auth/{name}?key=k") * 101)
             expect(f"{name}: who cannot have to wait needs none", [c.read().status for _ in range(101)],
@@ -269,7 +269,7 @@ def proxies_wait_only_where_callers_do():
         for name in ("delays", "mixed"):
             expect(f"{name}: the first passes", c.ask("GET", f"/v1/auth/{name}?key=k").status, 204)
             c.send("GET", f"/v1/auth/{name}?key=k")
-            check(f"{name}: the second is held", until(lambda: clock.info()["held_answers"] == "1"))
+            check(f"{name}: the second is held", until(lambda: clock.info()["delayed_replies"] == "1"))
             clock.ask("WEIR.CLOCK", "ADVANCE", "100ms")
             expect(f"{name}: until its turn", c.read().status, 204)
 

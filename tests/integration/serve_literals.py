@@ -8,7 +8,7 @@ import urllib.parse
 
 from daemon import Daemon, Error, check, encode, expect, play
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "remote"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "redis"))
 from fleet_kit import Redis  # noqa: E402  pylint: disable=wrong-import-position
 
 LOG = "sliding-log 65536/366d"      # half a megabyte a key
@@ -135,7 +135,7 @@ def a_literal_does_not_fill_a_redis():
         check("every one is refused", all(refused(one, "--literal-state") for one in said[:64]), said[0])
         check("shared limits are shared", [one[2] for one in said[64:]] == list(range(98, 34, -1)), said[64:])
         store = dict(pair.split("=", 1) for pair in c.info()["store0"].split(","))
-        expect("nothing fell back", (store["fell_back"], store["departures"]), ("0", "0"))
+        expect("nothing fell back", (store["fell_back"], store["outages"]), ("0", "0"))
         text = "sliding-log 126/366d"
         c.send_bytes(b"".join(encode("WEIR.TAKE", text, f"k{n}", 126) for n in range(300)))
         expect("what is small enough is served", [c.read()[:3] for _ in range(300)], [[1, 126, 0]] * 300)

@@ -77,13 +77,13 @@ def an_unfinished_request_ends_whatever_is_held():
     with Daemon("--idle", "500ms") as daemon, daemon.resp() as clock, daemon.resp() as waits:
         clock.ask("WEIR.TAKE", "1/s", "k")
         waits.send("WEIR.TAKE", "1/s", "k", 1, *FOREVER)
-        until(lambda: int(clock.info()["held_answers"]) == 1)
+        until(lambda: int(clock.info()["delayed_replies"]) == 1)
         crowd = [daemon.resp() for _ in range(5)]
         for c in crowd:
             c.send_bytes(encode("WEIR.TAKE", "1/s", "k", 1, *FOREVER) + b"*2\r\n$4\r\nECHO\r\n$99\r\nhalf of")
-        check("all wait", until(lambda: int(clock.info()["held_answers"]) == 6))
-        check("who left a request unfinished is closed", until(lambda: int(clock.info()["held_answers"]) == 1, 5),
-              clock.info()["held_answers"])
+        check("all wait", until(lambda: int(clock.info()["delayed_replies"]) == 6))
+        check("who left a request unfinished is closed", until(lambda: int(clock.info()["delayed_replies"]) == 1, 5),
+              clock.info()["delayed_replies"])
         for c in crowd:
             c.socket.settimeout(1)
             expect("and told nothing", c.rest(), b"")
@@ -95,9 +95,9 @@ def an_unfinished_request_ends_whatever_is_held():
 
 def requests_that_wait_for_room_are_not_unfinished():
     """A connection that holds all it may is not read from: what stands behind is no fault of the client's."""
-    with Daemon("--idle", "500ms", "--max-held", "32") as daemon, daemon.resp() as clock, daemon.resp() as c:
+    with Daemon("--idle", "500ms", "--max-delayed", "32") as daemon, daemon.resp() as clock, daemon.resp() as c:
         c.send_bytes(encode("WEIR.TAKE", "1k/s burst=1", "k", 1, *FOREVER) * 40)
-        until(lambda: int(clock.info()["held_answers"]) > 0)
+        until(lambda: int(clock.info()["delayed_replies"]) > 0)
         end = time.monotonic() + 1.5
         while time.monotonic() < end:
             clock.ask("PING")
@@ -137,7 +137,7 @@ def what_stands_between_delayed_replies_is_small():
             daemon.resp() as clock, daemon.resp() as c:
         n = 500
         c.send_bytes((encode("WEIR.TAKE", "p", "k", 1, *FOREVER) + encode("PING")) * n)
-        check("they wait", until(lambda: int(clock.info()["held_answers"]) >= n - 1, 5), clock.info()["held_answers"])
+        check("they wait", until(lambda: int(clock.info()["delayed_replies"]) >= n - 1, 5), clock.info()["delayed_replies"])
         clock.ask("WEIR.CLOCK", "ADVANCE", "10s")
         got = [c.read() for _ in range(2 * n)]
         check("and all are answered", all(r[0] == 1 for r in got[::2]) and set(got[1::2]) == {"PONG"})
@@ -155,14 +155,14 @@ def dial_from(daemon, source):
 
 
 def a_connection_has_its_part_of_delayed_replies():
-    with Daemon("--max-held", "160", "--limit", "p=1k/s burst=1") as daemon, daemon.resp() as clock, \
+    with Daemon("--max-delayed", "160", "--limit", "p=1k/s burst=1") as daemon, daemon.resp() as clock, \
             daemon.resp() as greedy, daemon.resp() as other:
         greedy.send_bytes(encode("WEIR.TAKE", "p", "k", 1, *FOREVER) * 200)
-        check("it holds", until(lambda: int(clock.info()["held_answers"]) >= 10), clock.info()["held_answers"])
-        check("a sixteenth and no more", not until(lambda: int(clock.info()["held_answers"]) > 10, 0.2),
-              clock.info()["held_answers"])
+        check("it holds", until(lambda: int(clock.info()["delayed_replies"]) >= 10), clock.info()["delayed_replies"])
+        check("a sixteenth and no more", not until(lambda: int(clock.info()["delayed_replies"]) > 10, 0.2),
+              clock.info()["delayed_replies"])
         other.send("WEIR.TAKE", "p", "k", 1, *FOREVER)
-        check("another waits too", until(lambda: int(clock.info()["held_answers"]) == 11), clock.info()["held_answers"])
+        check("another waits too", until(lambda: int(clock.info()["delayed_replies"]) == 11), clock.info()["delayed_replies"])
         got = 0
         for _ in range(200):
             clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
@@ -172,19 +172,19 @@ def a_connection_has_its_part_of_delayed_replies():
 
 
 def a_peer_has_its_part_of_delayed_replies():
-    with Daemon("--max-held", "16", "--peer-part", "1/4", "--limit", "p=1k/s burst=1") as daemon, \
+    with Daemon("--max-delayed", "16", "--peer-part", "1/4", "--limit", "p=1k/s burst=1") as daemon, \
             daemon.resp() as clock:
         crowd = [dial_from(daemon, "127.0.0.2") for _ in range(6)]
         clock.ask("WEIR.TAKE", "p", "k")
         for i, c in enumerate(crowd):
             c.send("WEIR.TAKE", "p", "k", 1, *FOREVER)
-            until(lambda i=i: int(clock.info()["held_answers"]) == min(i + 1, 4), 2)
+            until(lambda i=i: int(clock.info()["delayed_replies"]) == min(i + 1, 4), 2)
         said = [c.read() for c in crowd[4:]]
         check("the fifth of one address is an error", all(isinstance(r, Error) for r in said), said)
         with dial_from(daemon, "127.0.0.3") as other:
             other.send("WEIR.TAKE", "p", "k", 1, *FOREVER)
-            check("one of another address waits", until(lambda: int(clock.info()["held_answers"]) == 5),
-                  clock.info()["held_answers"])
+            check("one of another address waits", until(lambda: int(clock.info()["delayed_replies"]) == 5),
+                  clock.info()["delayed_replies"])
             clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
             expect("and has its turn", other.read()[0], 1)
         for c in crowd:
@@ -212,14 +212,14 @@ def a_peer_has_its_part_of_connections():
 
 def the_loopback_has_all_unless_it_is_told():
     """Behind a proxy on the same machine all clients have one address: they share what there is."""
-    with Daemon("--max-held", "16", "--max-connections", "16", listen=("127.0.0.1:0", "unix:DIR/socket")) as daemon:
+    with Daemon("--max-delayed", "16", "--max-connections", "16", listen=("127.0.0.1:0", "unix:DIR/socket")) as daemon:
         for which in (0, 1):
             crowd = [daemon.resp(which) for _ in range(15)]
             crowd[0].ask("WEIR.TAKE", "1/s", f"k{which}")
             for c in crowd[1:]:
                 c.send("WEIR.TAKE", "1/s", f"k{which}", 1, *FOREVER)
-            check("all wait", until(lambda: int(crowd[0].info()["held_answers"]) == 14),
-                  crowd[0].info()["held_answers"])
+            check("all wait", until(lambda: int(crowd[0].info()["delayed_replies"]) == 14),
+                  crowd[0].info()["delayed_replies"])
             for c in crowd:
                 c.close()
             with daemon.resp() as c:
@@ -264,7 +264,7 @@ def nobody_waits_longer_than_max_wait():
         expect("nor for a window", c.ask("WEIR.TAKE", "w", "k", 1, *FOREVER)[0], 0)
         clock.ask("WEIR.CLOCK", "ADVANCE", "2s")
         c.send("WEIR.TAKE", "p", "k", 1, *FOREVER)
-        check("forever is as long as that", until(lambda: int(clock.info()["held_answers"]) == 1))
+        check("forever is as long as that", until(lambda: int(clock.info()["delayed_replies"]) == 1))
         clock.ask("WEIR.CLOCK", "ADVANCE", "10s")
         expect("and granted", c.read()[0], 1)
     with Daemon() as daemon, daemon.resp() as c:
@@ -305,11 +305,11 @@ def keys_of_delayed_replies_are_counted():
         for i, c in enumerate(crowd):
             key = f"{i}" + "k" * 65000
             c.send_behind(encode("WEIR.TAKE", "p", key) + encode("WEIR.TAKE", "p", key, 1, *FOREVER) * 80)
-        until(lambda: int(other_info(daemon)["held_answers"]) >= 90, 3)
+        until(lambda: int(other_info(daemon)["delayed_replies"]) >= 90, 3)
         time.sleep(0.3)
         info = other_info(daemon)
         check("memory is bounded", daemon.status("VmHWM") / 1024 / ROOMY - before < 20,
-              f"{before:.0f} -> {daemon.status('VmHWM') / 1024:.0f} MiB, {info['held_answers']} held")
+              f"{before:.0f} -> {daemon.status('VmHWM') / 1024:.0f} MiB, {info['delayed_replies']} held")
         check("INFO says how much", 1 << 20 < int(info["memory_delayed"]) <= 8 << 20, info["memory_delayed"])
         for c in crowd:
             c.reset()
@@ -326,8 +326,8 @@ def info_adds_up_to_what_the_system_says():
                 + b"".join(encode("CL.THROTTLE", f"{i}-{n}", 10, 1 + n, 1000) for n in range(500))
                 + b"".join(encode("WEIR.TAKE", "p", "k" * 500, 1, *FOREVER) for n in range(40))
                 + b"*2\r\n$4\r\nECHO\r\n$300000\r\n" + b"x" * 30000)
-        check("all has come", until(lambda: int(other_info(daemon)["held_answers"]) == 200 * 40 - 1, 20),
-              other_info(daemon)["held_answers"])
+        check("all has come", until(lambda: int(other_info(daemon)["delayed_replies"]) == 200 * 40 - 1, 20),
+              other_info(daemon)["delayed_replies"])
         until(lambda: int(other_info(daemon)["memory_input"]) >= 200 * 30000, 10)
         info = {name: int(value) for name, value in other_info(daemon).items() if "memory" in name}
         total = sum(value for name, value in info.items() if name.startswith("memory_"))

@@ -46,7 +46,7 @@ REFUSED = [
     ("a key longer than keys can be", ["--max-key", "1GiB"], 2, "'1GiB'"),
     ("an idle time that is none", ["--idle", "never"], 2, "'never'"),
     ("a drain that is none", ["--drain", "x"], 2, "'x'"),
-    ("held answers that are no number", ["--max-held", "-1"], 2, "'-1'"),
+    ("held answers that are no number", ["--max-delayed", "-1"], 2, "'-1'"),
     ("a part that is none", ["--peer-part", "2/3"], 2, "'2/3'"),
     ("a part of nothing", ["--connection-part=1/0"], 2, "'1/0'"),
     ("a wait that is none", ["--max-wait", "never"], 2, "'never'"),
@@ -140,7 +140,7 @@ def it_drains():
         c.send("PING")
         h.ask("GET", "/v1/take?limit=2/s+burst%3D1&key=h")
         h.send("GET", "/v1/take?limit=2/s+burst%3D1&key=h&wait=5s")
-        until(lambda: idle.info()["held_answers"] == "2")
+        until(lambda: idle.info()["delayed_replies"] == "2")
         daemon.signal(signal.SIGTERM)
         expect("who waits for nothing is sent away", idle.rest(), b"")
         check("no new connections", until(lambda: not connects(daemon.addresses[0])))
@@ -164,7 +164,7 @@ def a_drain_has_an_end():
     with Daemon("--drain", "200ms") as daemon, daemon.resp() as c, daemon.resp() as other:
         c.ask("WEIR.TAKE", "1/h", "k")
         c.send("WEIR.TAKE", "1/h", "k", 1, "WAIT", "forever")
-        until(lambda: other.info()["held_answers"] == "1")
+        until(lambda: other.info()["delayed_replies"] == "1")
         daemon.signal(signal.SIGTERM)
         expect("who waits for longer is not waited for", daemon.wait(), 0)
         got = c.rest()
@@ -172,7 +172,7 @@ def a_drain_has_an_end():
     with Daemon("--drain", "1h") as daemon, daemon.resp() as c, daemon.resp() as other:
         c.ask("WEIR.TAKE", "1/h", "k")
         c.send("WEIR.TAKE", "1/h", "k", 1, "WAIT", "forever")
-        until(lambda: other.info()["held_answers"] == "1")
+        until(lambda: other.info()["delayed_replies"] == "1")
         daemon.signal(signal.SIGTERM)
         other.rest()
         check("the first signal waits", daemon.alive())

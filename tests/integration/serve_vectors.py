@@ -28,7 +28,7 @@ import urllib.parse
 from daemon import Daemon, Error, check, play
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vectors"))
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "remote"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "redis"))
 import run_sim  # noqa: E402  pylint: disable=wrong-import-position
 from fleet_kit import Redis  # noqa: E402  pylint: disable=wrong-import-position
 

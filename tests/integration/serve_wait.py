@@ -23,7 +23,7 @@ def stands_in_line(c, daemon_line, limit, before, *words):
 
 
 def held(c):
-    return int(c.info()["held_answers"])
+    return int(c.info()["delayed_replies"])
 
 
 def a_turn_is_waited_for():

@@ -19,13 +19,15 @@ import sys
 ALLOWED = {
     "base": {"base"},
     "algo": {"base", "algo"},
-    "table": {"base", "algo", "table"},
-    "policy": {"base", "algo", "policy"},
-    "engine": {"base", "algo", "table", "policy", "engine"},
-    "remote": {"base", "algo", "table", "policy", "engine", "remote"},
+    "os": {"base", "os"},
+    "limit": {"base", "algo", "os", "limit"},
+    "table": {"base", "algo", "os", "table"},
+    "engine": {"base", "algo", "os", "table", "limit", "engine"},
+    "redis": {"base", "algo", "os", "table", "limit", "engine", "redis"},
     "proto": {"base", "proto"},
-    "server": {"base", "algo", "table", "policy", "engine", "remote", "proto", "server"},
-    "cli": {"base", "algo", "table", "policy", "engine", "remote", "server", "cli"},
+    "server": {"base", "algo", "os", "table", "limit", "engine", "redis", "proto", "server"},
+    "sim": {"base", "algo", "limit", "sim"},
+    "cli": {"base", "algo", "os", "table", "limit", "engine", "redis", "server", "sim", "cli"},
 }
 PURE = ("base", "algo")
 HARMLESS = re.compile(r"(mem(cpy|move|set|cmp|chr)|str(len|n?cmp|r?chr|str)|__[a-z]+ti[0-9]|__assert_fail"
@@ -34,7 +36,7 @@ HARMLESS = re.compile(r"(mem(cpy|move|set|cmp|chr)|str(len|n?cmp|r?chr|str)|__[a
 
 def imports(build, layer):
     """(object, symbol) of everything the layer's archive needs from elsewhere."""
-    archive = os.path.join(build, f"libweir-{layer}.a")
+    archive = os.path.join(build, "src", layer, f"libweir-{layer}.a")
     listing = subprocess.run(["nm", "-u", "-A", archive], capture_output=True, text=True, check=True).stdout
     for line in listing.splitlines():
         place, symbol = line.rsplit(" ", 1)
@@ -43,7 +45,7 @@ def imports(build, layer):
 
 def defined(build, layer):
     """The symbols that the layer's own archive offers."""
-    archive = os.path.join(build, f"libweir-{layer}.a")
+    archive = os.path.join(build, "src", layer, f"libweir-{layer}.a")
     listing = subprocess.run(["nm", "--defined-only", "-g", archive], capture_output=True, text=True,
                              check=True).stdout
     return {line.split()[-1] for line in listing.splitlines() if len(line.split()) == 3}
@@ -51,7 +53,7 @@ def defined(build, layer):
 
 def writable(build, layer):
     """(object, symbol) of everything in .data or .bss; .data.rel.ro is constant once linked."""
-    archive = os.path.join(build, f"libweir-{layer}.a")
+    archive = os.path.join(build, "src", layer, f"libweir-{layer}.a")
     listing = subprocess.run(["objdump", "-t", archive], capture_output=True, text=True, check=True).stdout
     where = ""
     for line in listing.splitlines():

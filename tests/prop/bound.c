@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/calendar.h"
+#include "limit/calendar.h"
 
 #define DAY (INT64_C(86400) * WEIR__NS_PER_S)
 
@@ -28,7 +28,7 @@ static int by_act(const void *a, const void *b)
     return (x->act_ns > y->act_ns) - (x->act_ns < y->act_ns);
 }
 
-struct promise {
+struct bound_promise {
     weir__u128 stock;  /* what may be there at the start, in events x period */
     bool last_is_free; /* the cost of the interval's last event is not counted */
     bool by_admission; /* not by act */
@@ -40,13 +40,13 @@ struct start {
     weir__u128 at_least; /* the most that one of them may be */
 };
 
-static int64_t time_of(const struct promise *p, const struct prop_event *e)
+static int64_t time_of(const struct bound_promise *p, const struct prop_event *e)
 {
     return p->by_admission ? e->at_ns : e->act_ns;
 }
 
 /* sum x T <= stock x T + t, in 1/count of a nanosecond. */
-static void check_interval(struct prop_case *c, const struct promise *p,
+static void check_interval(struct prop_case *c, const struct bound_promise *p,
                            const struct prop_event *from, const struct prop_event *to,
                            struct start start, weir__u128 sum)
 {
@@ -77,7 +77,8 @@ static void start_with(struct start *s, const struct prop_case *c, const struct 
     s->at_least = whole > s->at_least ? whole : s->at_least;
 }
 
-static void check_rate(struct prop_case *c, const struct prop_ledger *l, const struct promise *p)
+static void check_rate(struct prop_case *c, const struct prop_ledger *l,
+                       const struct bound_promise *p)
 {
     struct prop_event e[PROP_STEPS];
 
@@ -104,8 +105,8 @@ static void check_rate(struct prop_case *c, const struct prop_ledger *l, const s
 static void check_birth(struct prop_case *c, const struct prop_ledger *l, weir__u128 stock,
                         bool last_is_free)
 {
-    const struct promise p = {.stock = stock, .last_is_free = last_is_free};
-    const struct prop_event birth = {.act_ns = c->m->born_ns};
+    const struct bound_promise p = {.stock = stock, .last_is_free = last_is_free};
+    const struct prop_event birth = {.act_ns = c->m->created_ns};
     struct prop_event e[PROP_STEPS];
     weir__u128 sum = 0;
 
@@ -123,7 +124,7 @@ static void check_birth(struct prop_case *c, const struct prop_ledger *l, weir__
 static void check_token_bucket(struct prop_case *c, const struct prop_ledger *l)
 {
     const struct weir_term *t = &c->m->term;
-    const struct promise p = {.stock = events(c, t->burst)};
+    const struct bound_promise p = {.stock = events(c, t->burst)};
 
     check_rate(c, l, &p);
     if (t->initial < t->burst)
@@ -136,9 +137,10 @@ static void check_token_bucket(struct prop_case *c, const struct prop_ledger *l)
 static void check_leaky_bucket(struct prop_case *c, const struct prop_ledger *l)
 {
     const struct weir_term *t = &c->m->term;
-    const struct promise in = {.stock = events(c, t->burst), .by_admission = true};
-    const struct promise out = {.stock = events(c, weir__max(0, t->delay)), .last_is_free = true};
-    const struct promise whole = {.stock = events(c, t->burst)};
+    const struct bound_promise in = {.stock = events(c, t->burst), .by_admission = true};
+    const struct bound_promise out = {.stock = events(c, weir__max(0, t->delay)),
+                                      .last_is_free = true};
+    const struct bound_promise whole = {.stock = events(c, t->burst)};
 
     check_rate(c, l, &in);
     if (t->delay == WEIR_NONE)
@@ -151,7 +153,7 @@ static void check_leaky_bucket(struct prop_case *c, const struct prop_ledger *l)
  * holds it, and not the turns that it waited for. */
 static void check_pacer(struct prop_case *c, const struct prop_ledger *l)
 {
-    const struct promise p = {.stock = events(c, c->m->term.burst)};
+    const struct bound_promise p = {.stock = events(c, c->m->term.burst)};
 
     check_rate(c, l, &p);
     if (c->m->term.burst > 1)
@@ -160,8 +162,8 @@ static void check_pacer(struct prop_case *c, const struct prop_ledger *l)
 
 static void check_smooth(struct prop_case *c, const struct prop_ledger *l, int64_t stored_ns)
 {
-    const struct promise p = {.stock = weir__wide(stored_ns) * weir__wide(c->m->term.count),
-                              .last_is_free = true};
+    const struct bound_promise p = {.stock = weir__wide(stored_ns) * weir__wide(c->m->term.count),
+                                    .last_is_free = true};
 
     check_rate(c, l, &p);
     if (c->m->term.algorithm == WEIR_SMOOTH_BURSTY)

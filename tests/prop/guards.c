@@ -8,7 +8,7 @@
 
 #define BASE_SEED 1000000
 
-static const struct law LAWS[] = {
+static const struct guards_law LAWS[] = {
     {"text", "a limit printed and read again is the same bytes", law_text, 4000},
     {"permits", "in flight is who entered and neither left nor outlived its lease", law_permits,
      2000},
@@ -24,11 +24,11 @@ static const struct law LAWS[] = {
 enum { LAW_COUNT = sizeof LAWS / sizeof LAWS[0] };
 
 /* What an assertion or a sanitizer interrupts can still be named. */
-static struct trial trial;
+static struct guards_case trial;
 
 /* ---- Chance -------------------------------------------------------------------------------- */
 
-uint64_t draw(struct trial *t)
+uint64_t guards_draw(struct guards_case *t)
 {
     uint64_t z = t->rng += UINT64_C(0x9e3779b97f4a7c15);
 
@@ -37,27 +37,27 @@ uint64_t draw(struct trial *t)
     return z ^ z >> 31;
 }
 
-int64_t range(struct trial *t, int64_t lo, int64_t hi)
+int64_t guards_range(struct guards_case *t, int64_t lo, int64_t hi)
 {
-    return lo + (int64_t)(draw(t) % ((uint64_t)(hi - lo) + 1));
+    return lo + (int64_t)(guards_draw(t) % ((uint64_t)(hi - lo) + 1));
 }
 
-bool odds(struct trial *t, int64_t n)
+bool guards_odds(struct guards_case *t, int64_t n)
 {
-    return range(t, 1, n) == 1;
+    return guards_range(t, 1, n) == 1;
 }
 
-int64_t any_size(struct trial *t, int64_t lo, int64_t hi)
+int64_t guards_any_size(struct guards_case *t, int64_t lo, int64_t hi)
 {
-    const int64_t bits = range(t, 0, 62);
-    const int64_t n = (int64_t)(draw(t) >> 1 >> bits);
+    const int64_t bits = guards_range(t, 0, 62);
+    const int64_t n = (int64_t)(guards_draw(t) >> 1 >> bits);
 
     return weir__max(lo, weir__min(hi, n));
 }
 
 /* ---- What callers do ----------------------------------------------------------------------- */
 
-void expect(struct trial *t, bool holds, const char *format, ...)
+void guards_expect(struct guards_case *t, bool holds, const char *format, ...)
 {
     va_list args;
 
@@ -71,48 +71,50 @@ void expect(struct trial *t, bool holds, const char *format, ...)
     printf("\n  %s\n  again: guards --law %s --seed %" PRIu64 "\n", t->text, t->law->name, t->seed);
 }
 
-void jump(struct trial *t)
+void guards_jump_clock(struct guards_case *t)
 {
     static const int64_t corners[] = {0, 1, WEIR__NOW_MAX - 1, WEIR__NOW_MAX};
-    const int64_t far = any_size(t, 1, WEIR__NOW_MAX) - 1;
+    const int64_t far = guards_any_size(t, 1, WEIR__NOW_MAX) - 1;
 
-    switch (range(t, 0, 19)) {
-    case 0: t->now_ns = corners[range(t, 0, 3)]; break;
-    case 1: t->now_ns = range(t, 0, WEIR__NOW_MAX); break;
+    switch (guards_range(t, 0, 19)) {
+    case 0: t->now_ns = corners[guards_range(t, 0, 3)]; break;
+    case 1: t->now_ns = guards_range(t, 0, WEIR__NOW_MAX); break;
     case 2:
     case 3: t->now_ns = weir__max(0, t->now_ns - far); break;
     case 4:
     case 5: break;
     case 6:
     case 7: t->now_ns = weir__min(WEIR__NOW_MAX, t->now_ns + far); break;
-    default: t->now_ns = weir__min(WEIR__NOW_MAX, t->now_ns + range(t, 0, 2 * SEC)); break;
+    default: t->now_ns = weir__min(WEIR__NOW_MAX, t->now_ns + guards_range(t, 0, 2 * SEC)); break;
     }
 }
 
-struct weir_view look(struct trial *t)
+struct weir_view guards_view(struct guards_case *t)
 {
     struct weir_view view;
 
-    weir__view(&t->m, &t->key.s, t->now_ns, &view);
+    weir__meter_view(&t->m, &t->key.s, t->now_ns, &view);
     return view;
 }
 
-uint64_t birth(const struct trial *t)
+uint64_t guards_birth(const struct guards_case *t)
 {
     return t->m.algo->birth ? t->m.algo->birth(&t->m, &t->key.s) : 0;
 }
 
-static struct weir__ask ask_of(const struct trial *t, int64_t cost, int64_t now_ns, uint64_t dice)
+static struct weir__attempt ask_of(const struct guards_case *t, int64_t cost, int64_t now_ns,
+                                   uint64_t dice)
 {
-    return (struct weir__ask){.cost = cost, .now_ns = now_ns, .signals = &t->signals, .dice = dice};
+    return (struct weir__attempt){
+        .cost = cost, .now_ns = now_ns, .signals = &t->signals, .random = dice};
 }
 
-struct weir_verdict asked(struct trial *t, int64_t cost, int64_t now_ns, uint64_t dice)
+struct weir_verdict guards_peek(struct guards_case *t, int64_t cost, int64_t now_ns, uint64_t dice)
 {
-    const struct weir__ask ask = ask_of(t, cost, now_ns, dice);
+    const struct weir__attempt ask = ask_of(t, cost, now_ns, dice);
     struct weir_verdict v;
 
-    weir__peek(&t->m, &t->key.s, &ask, &v);
+    weir__meter_peek(&t->m, &t->key.s, &ask, &v);
     return v;
 }
 
@@ -125,53 +127,53 @@ static bool same(const struct weir_verdict *a, const struct weir_verdict *b)
 
 /* An open breaker notes that the clock stepped back, bbr the first drop; a throttle counts what it
  * refuses. */
-static bool may_note(const struct trial *t, enum weir_stand stood)
+static bool may_note(const struct guards_case *t, enum weir_guard_state stood)
 {
     return t->m.term.count_denied ||
            (t->m.term.algorithm == WEIR_BREAKER && stood != WEIR_CLOSED) ||
            (t->m.term.algorithm == WEIR_BBR && t->before.s.fresh_ns != 0);
 }
 
-struct weir_verdict enter(struct trial *t, int64_t cost, uint64_t dice)
+struct weir_verdict guards_enter(struct guards_case *t, int64_t cost, uint64_t dice)
 {
-    const struct weir__ask ask = ask_of(t, cost, t->now_ns, dice);
-    const enum weir_stand stood = look(t).stand;
+    const struct weir__attempt ask = ask_of(t, cost, t->now_ns, dice);
+    const enum weir_guard_state stood = guards_view(t).state;
     const size_t bytes = weir__meter_state_size(&t->m);
     struct weir_verdict peeked, v;
 
     memcpy(&t->before, &t->key, bytes);
-    weir__peek(&t->m, &t->key.s, &ask, &peeked);
-    expect(t, memcmp(&t->before, &t->key, bytes) == 0, "peek changed the key");
-    weir__take(&t->m, &t->key.s, &ask, &v);
-    expect(t, same(&peeked, &v), "peek said otherwise than take");
-    expect(t, v.remaining >= 0 && v.remaining <= v.limit, "remaining is %" PRId64 " of %" PRId64,
-           v.remaining, v.limit);
-    expect(t, v.reset_after_ns >= 0, "reset after %" PRId64, v.reset_after_ns);
-    expect(t, cost > 0 || v.allowed, "nothing was asked for and refused");
+    weir__meter_peek(&t->m, &t->key.s, &ask, &peeked);
+    guards_expect(t, memcmp(&t->before, &t->key, bytes) == 0, "peek changed the key");
+    weir__meter_take(&t->m, &t->key.s, &ask, &v);
+    guards_expect(t, same(&peeked, &v), "peek said otherwise than take");
+    guards_expect(t, v.remaining >= 0 && v.remaining <= v.limit,
+                  "remaining is %" PRId64 " of %" PRId64, v.remaining, v.limit);
+    guards_expect(t, v.reset_after_ns >= 0, "reset after %" PRId64, v.reset_after_ns);
+    guards_expect(t, cost > 0 || v.allowed, "nothing was asked for and refused");
     if (cost == 0 || (!v.allowed && !may_note(t, stood)))
-        expect(t, memcmp(&t->before, &t->key, bytes) == 0, "nothing entered, and it shows");
+        guards_expect(t, memcmp(&t->before, &t->key, bytes) == 0, "nothing entered, and it shows");
     if (v.allowed && cost > 0 && t->calls < CALLS)
-        t->call[t->calls++] = (struct call){t->now_ns, cost, birth(t)};
+        t->call[t->calls++] = (struct guards_call){t->now_ns, cost, guards_birth(t)};
     return v;
 }
 
-void leave(struct trial *t, int i, enum weir_outcome how)
+void guards_leave(struct guards_case *t, int i, enum weir_outcome how)
 {
     const struct weir__leaving l = {t->call[i].entered_ns, t->now_ns, t->call[i].cost, how};
 
-    weir__leave(&t->m, &t->key.s, &l);
+    weir__meter_leave(&t->m, &t->key.s, &l);
     t->call[i] = t->call[--t->calls];
 }
 
-void leave_at_once(struct trial *t, enum weir_outcome how)
+void guards_leave_now(struct guards_case *t, enum weir_outcome how)
 {
-    leave(t, t->calls - 1, how);
+    guards_leave(t, t->calls - 1, how);
 }
 
-void check_forgotten(struct trial *t)
+void check_forgotten(struct guards_case *t)
 {
-    const int64_t cost = any_size(t, 1, WEIR_COUNT_MAX);
-    const struct weir__ask ask = ask_of(t, cost, t->now_ns, draw(t));
+    const int64_t cost = guards_any_size(t, 1, WEIR_COUNT_MAX);
+    const struct weir__attempt ask = ask_of(t, cost, t->now_ns, guards_draw(t));
     struct weir_verdict kept, forgotten;
     struct weir_view a, b;
 
@@ -179,20 +181,21 @@ void check_forgotten(struct trial *t)
         return;
     memset(&t->before, 0x5a, sizeof t->before);
     t->before.s = (struct weir__state){0};
-    weir__peek(&t->m, &t->key.s, &ask, &kept);
-    weir__peek(&t->m, &t->before.s, &ask, &forgotten);
-    expect(t, same(&kept, &forgotten), "a key as good as new answers otherwise than a new one");
-    weir__view(&t->m, &t->key.s, t->now_ns, &a);
-    weir__view(&t->m, &t->before.s, t->now_ns, &b);
-    expect(t,
-           a.stand == b.stand && a.limit == b.limit && a.in_flight == b.in_flight &&
-               a.rate == b.rate,
-           "a key as good as new looks otherwise");
+    weir__meter_peek(&t->m, &t->key.s, &ask, &kept);
+    weir__meter_peek(&t->m, &t->before.s, &ask, &forgotten);
+    guards_expect(t, same(&kept, &forgotten),
+                  "a key as good as new answers otherwise than a new one");
+    weir__meter_view(&t->m, &t->key.s, t->now_ns, &a);
+    weir__meter_view(&t->m, &t->before.s, t->now_ns, &b);
+    guards_expect(t,
+                  a.state == b.state && a.limit == b.limit && a.in_flight == b.in_flight &&
+                      a.rate == b.rate,
+                  "a key as good as new looks otherwise");
 }
 
-void check_same_limit(struct trial *t)
+void check_same_limit(struct guards_case *t)
 {
-    const struct weir__ask ask = ask_of(t, range(t, 0, 3), t->now_ns, draw(t));
+    const struct weir__attempt ask = ask_of(t, guards_range(t, 0, 3), t->now_ns, guards_draw(t));
     struct weir__meter again;
     struct weir_verdict is, was;
     struct weir_view a, b;
@@ -202,34 +205,38 @@ void check_same_limit(struct trial *t)
     t->latest_ns = t->now_ns;
     weir__meter_change(&again, &t->term, &t->m, t->now_ns);
     memcpy(&t->before, &t->key, sizeof t->key);
-    weir__peek(&t->m, &t->key.s, &ask, &was);
-    weir__peek(&again, &t->before.s, &ask, &is);
-    weir__view(&t->m, &t->key.s, t->now_ns, &a);
-    weir__view(&again, &t->before.s, t->now_ns, &b);
-    expect(t, same(&was, &is), "the same limit answers otherwise: reset %" PRId64 ", %" PRId64,
-           was.reset_after_ns, is.reset_after_ns);
-    expect(t, a.stand == b.stand && a.limit == b.limit && a.rate == b.rate,
-           "under the same limit it looks otherwise");
+    weir__meter_peek(&t->m, &t->key.s, &ask, &was);
+    weir__meter_peek(&again, &t->before.s, &ask, &is);
+    weir__meter_view(&t->m, &t->key.s, t->now_ns, &a);
+    weir__meter_view(&again, &t->before.s, t->now_ns, &b);
+    guards_expect(t, same(&was, &is),
+                  "the same limit answers otherwise: reset %" PRId64 ", %" PRId64,
+                  was.reset_after_ns, is.reset_after_ns);
+    guards_expect(t, a.state == b.state && a.limit == b.limit && a.rate == b.rate,
+                  "under the same limit it looks otherwise");
 }
 
 /* Everybody does anything at any time. */
-void law_chaos(struct trial *t)
+void law_chaos(struct guards_case *t)
 {
     static const enum weir_algorithm all[] = {WEIR_CONCURRENCY, WEIR_SYSTEM, WEIR_BREAKER,
                                               WEIR_ADAPTIVE_RATE};
 
-    draft(t, all[t->seed % 4], odds(t, 2));
-    open_limit(t, range(t, 0, WEIR__NOW_MAX));
+    guards_draft(t, all[t->seed % 4], guards_odds(t, 2));
+    guards_open_limit(t, guards_range(t, 0, WEIR__NOW_MAX));
     for (t->step = 1; t->step <= 200 && !t->failed; t->step++) {
-        jump(t);
-        t->signals.cpu_milli = odds(t, 3) ? WEIR_NONE : range(t, 0, 1000);
-        t->signals.load_milli = odds(t, 3) ? WEIR_NONE : range(t, 0, 9000);
+        guards_jump_clock(t);
+        t->signals.cpu_milli = guards_odds(t, 3) ? WEIR_NONE : guards_range(t, 0, 1000);
+        t->signals.load_milli = guards_odds(t, 3) ? WEIR_NONE : guards_range(t, 0, 9000);
         check_forgotten(t);
         check_same_limit(t);
-        if (t->calls < CALLS && (t->calls == 0 || odds(t, 2)))
-            (void)enter(t, odds(t, 4) ? any_size(t, 1, INT64_MAX) : range(t, 0, 3), draw(t));
+        if (t->calls < CALLS && (t->calls == 0 || guards_odds(t, 2)))
+            (void)guards_enter(
+                t, guards_odds(t, 4) ? guards_any_size(t, 1, INT64_MAX) : guards_range(t, 0, 3),
+                guards_draw(t));
         else
-            leave(t, (int)range(t, 0, t->calls - 1), (enum weir_outcome)range(t, 0, WEIR_IGNORE));
+            guards_leave(t, (int)guards_range(t, 0, t->calls - 1),
+                         (enum weir_outcome)guards_range(t, 0, WEIR_IGNORE));
     }
 }
 
@@ -243,7 +250,7 @@ static void report(int sig)
     (void)raise(sig);
 }
 
-static bool run_case(const struct law *law, uint64_t seed)
+static bool run_case(const struct guards_law *law, uint64_t seed)
 {
     memset(&trial, 0, sizeof trial);
     trial.law = law;
@@ -253,7 +260,7 @@ static bool run_case(const struct law *law, uint64_t seed)
     return !trial.failed;
 }
 
-static bool run_law(const struct law *law, int cases)
+static bool run_law(const struct guards_law *law, int cases)
 {
     int failed = 0;
 

@@ -25,21 +25,21 @@
 #define CALLS  64
 #define LEASED 100 /* permits at most, with a lease */
 
-struct trial;
+struct guards_case;
 
-struct law {
+struct guards_law {
     const char *name, *sentence;
-    void (*run)(struct trial *t);
+    void (*run)(struct guards_case *t);
     int cases;
 };
 
-struct call {
+struct guards_call {
     int64_t entered_ns, cost;
     uint64_t birth; /* of those it entered with; 0: they have none */
 };
 
-struct trial {
-    const struct law *law;
+struct guards_case {
+    const struct guards_law *law;
     uint64_t seed, rng;
     char text[TEXT];
     struct weir_term term;
@@ -53,60 +53,60 @@ struct trial {
     int64_t held;              /* guards_adaptive.c: what is in flight ...                     */
     uint64_t last;             /* ... the birth of those who are, or were ...                  */
     int64_t hot_ns; /* ... and when a call that bbr noticed last found it hot; -1: none did */
-    struct call call[CALLS];
+    struct guards_call call[CALLS];
     int calls, step;
     bool failed;
 };
 
 /* ---- Chance (guards.c) --------------------------------------------------------------------- */
 
-uint64_t draw(struct trial *t);
-int64_t range(struct trial *t, int64_t lo, int64_t hi);
+uint64_t guards_draw(struct guards_case *t);
+int64_t guards_range(struct guards_case *t, int64_t lo, int64_t hi);
 /* True once in n. */
-bool odds(struct trial *t, int64_t n);
+bool guards_odds(struct guards_case *t, int64_t n);
 /* lo..hi, as often small as large; lo >= 1. */
-int64_t any_size(struct trial *t, int64_t lo, int64_t hi);
+int64_t guards_any_size(struct guards_case *t, int64_t lo, int64_t hi);
 
 /* ---- Limits (guards_text.c) ---------------------------------------------------------------- */
 
 /* A random limit of the guard. `usual`: as people would have it, and with windows of seconds. */
-void draft(struct trial *t, enum weir_algorithm algorithm, bool usual);
+void guards_draft(struct guards_case *t, enum weir_algorithm algorithm, bool usual);
 /* The limit of t->term, which t->text says, and an untouched key; the bytes behind its zero head are nobody's. */
-void open_limit(struct trial *t, int64_t now_ns);
+void guards_open_limit(struct guards_case *t, int64_t now_ns);
 
 /* ---- What callers do (guards.c) ------------------------------------------------------------ */
 
-void expect(struct trial *t, bool holds, const char *format, ...)
+void guards_expect(struct guards_case *t, bool holds, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* On a little, or to anywhere from 0 to 2^62, either way. */
-void jump(struct trial *t);
-struct weir_view look(struct trial *t);
+void guards_jump_clock(struct guards_case *t);
+struct weir_view guards_view(struct guards_case *t);
 /* Of those who are in; 0 where nobody counts them. */
-uint64_t birth(const struct trial *t);
+uint64_t guards_birth(const struct guards_case *t);
 /* What entering at some time would say, on a copy. */
-struct weir_verdict asked(struct trial *t, int64_t cost, int64_t now_ns, uint64_t dice);
+struct weir_verdict guards_peek(struct guards_case *t, int64_t cost, int64_t now_ns, uint64_t dice);
 /* Enters, and notes the call if it may. What holds for every guard is checked: peek is the answer of
  * take and changes nothing, and so does what does not enter, unless it counts. */
-struct weir_verdict enter(struct trial *t, int64_t cost, uint64_t dice);
+struct weir_verdict guards_enter(struct guards_case *t, int64_t cost, uint64_t dice);
 /* The i-th call ends. */
-void leave(struct trial *t, int i, enum weir_outcome how);
-void leave_at_once(struct trial *t, enum weir_outcome how);
+void guards_leave(struct guards_case *t, int i, enum weir_outcome how);
+void guards_leave_now(struct guards_case *t, enum weir_outcome how);
 /* From fresh_ns on, an untouched key gives the same answers. */
-void check_forgotten(struct trial *t);
+void check_forgotten(struct guards_case *t);
 /* The same limit once more: nothing is other than it was. (But that a clock has stepped back is noted, by
  * a change as by a caller: then it is not looked at.) */
-void check_same_limit(struct trial *t);
+void check_same_limit(struct guards_case *t);
 
 /* ---- The laws ------------------------------------------------------------------------------ */
 
-void law_text(struct trial *t);
-void law_permits(struct trial *t);
-void law_gate(struct trial *t);
-void law_breaker(struct trial *t);
-void law_never_stuck(struct trial *t);
-void law_rate(struct trial *t);
-void law_chaos(struct trial *t);
-void law_adaptive(struct trial *t);
-void law_recovery(struct trial *t);
+void law_text(struct guards_case *t);
+void law_permits(struct guards_case *t);
+void law_gate(struct guards_case *t);
+void law_breaker(struct guards_case *t);
+void law_never_stuck(struct guards_case *t);
+void law_rate(struct guards_case *t);
+void law_chaos(struct guards_case *t);
+void law_adaptive(struct guards_case *t);
+void law_recovery(struct guards_case *t);
 
 #endif

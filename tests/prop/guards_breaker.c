@@ -5,8 +5,8 @@
 #define DAY   (86400 * SEC)
 
 /* As it would be written by somebody with all the time and memory there is. */
-struct model {
-    enum weir_stand stand;
+struct breaker_model {
+    enum weir_guard_state state;
     int64_t until_ns, since_ns, open_ns;
     int64_t granted, good, bad, slow; /* of the probes; good and bad are back */
     struct {
@@ -16,16 +16,16 @@ struct model {
     int n;
 };
 
-static struct model model;
+static struct breaker_model model;
 
 static bool is_strict(const struct weir_term *t)
 {
     return t->preset == WEIR_PRESET_HYSTRIX || t->preset == WEIR_PRESET_RESILIENCE4J;
 }
 
-static void model_open(struct model *m, int64_t open_ns, int64_t now_ns)
+static void model_open(struct breaker_model *m, int64_t open_ns, int64_t now_ns)
 {
-    m->stand = WEIR_OPENED;
+    m->state = WEIR_OPENED;
     m->open_ns = open_ns;
     m->until_ns = now_ns + open_ns;
     m->n = 0;
@@ -39,24 +39,24 @@ static int64_t longer(const struct weir_term *t, int64_t open_ns)
 }
 
 /* What time alone does. */
-static void model_pass(struct model *m, const struct weir_term *t, int64_t now_ns)
+static void model_pass(struct breaker_model *m, const struct weir_term *t, int64_t now_ns)
 {
-    if (m->stand == WEIR_HALF_OPEN && now_ns >= m->since_ns + t->probe_ns)
+    if (m->state == WEIR_HALF_OPEN && now_ns >= m->since_ns + t->probe_ns)
         model_open(m, longer(t, m->open_ns), m->since_ns + t->probe_ns);
-    if (m->stand == WEIR_OPENED && now_ns >= m->until_ns + DAY)
-        m->stand = WEIR_CLOSED;
+    if (m->state == WEIR_OPENED && now_ns >= m->until_ns + DAY)
+        m->state = WEIR_CLOSED;
     if (t->window_ns == WEIR_NONE && m->n > 0 && now_ns >= m->ended[m->n - 1].at_ns + DAY)
         m->n = 0;
 }
 
-static bool model_enters(struct model *m, const struct weir_term *t, int64_t now_ns)
+static bool model_enters(struct breaker_model *m, const struct weir_term *t, int64_t now_ns)
 {
-    if (m->stand == WEIR_CLOSED)
+    if (m->state == WEIR_CLOSED)
         return true;
-    if (m->stand == WEIR_OPENED) {
+    if (m->state == WEIR_OPENED) {
         if (is_strict(t) ? now_ns <= m->until_ns : now_ns < m->until_ns)
             return false;
-        m->stand = WEIR_HALF_OPEN;
+        m->state = WEIR_HALF_OPEN;
         m->since_ns = now_ns;
         m->granted = m->good = m->bad = m->slow = 0;
     }
@@ -67,7 +67,7 @@ static bool model_enters(struct model *m, const struct weir_term *t, int64_t now
 }
 
 /* Of all ended calls, those in the window. */
-static void model_count(const struct model *m, const struct weir_term *t, int64_t now_ns,
+static void model_count(const struct breaker_model *m, const struct weir_term *t, int64_t now_ns,
                         int64_t *all, int64_t *errors, int64_t *slow)
 {
     const int64_t slot = t->window_ns == WEIR_NONE ? 1 : t->window_ns / t->slots;
@@ -100,7 +100,7 @@ static bool share_trips(const struct weir_term *t, int64_t some, int64_t all, in
     return share >= bound;
 }
 
-static bool model_trips(const struct model *m, const struct weir_term *t, int64_t now_ns)
+static bool model_trips(const struct breaker_model *m, const struct weir_term *t, int64_t now_ns)
 {
     int64_t all, errors, slow;
     bool shares;
@@ -116,8 +116,8 @@ static bool model_trips(const struct model *m, const struct weir_term *t, int64_
                                              : errors >= t->error_count;
 }
 
-static void model_probe(struct model *m, const struct weir_term *t, int64_t now_ns, bool error,
-                        bool slow)
+static void model_probe(struct breaker_model *m, const struct weir_term *t, int64_t now_ns,
+                        bool error, bool slow)
 {
     const bool minds = t->errors_milli != WEIR_NONE || t->error_count != WEIR_NONE;
     const bool is_bad = (error && minds) || (slow && t->slow_milli != WEIR_NONE);
@@ -139,7 +139,7 @@ static void model_probe(struct model *m, const struct weir_term *t, int64_t now_
     if (fails) {
         model_open(m, longer(t, m->open_ns), now_ns);
     } else if (done) {
-        m->stand = WEIR_CLOSED;
+        m->state = WEIR_CLOSED;
         m->n = t->preset == WEIR_PRESET_HYSTRIX;
         m->ended[0].at_ns = now_ns;
         m->ended[0].error = error;
@@ -147,20 +147,20 @@ static void model_probe(struct model *m, const struct weir_term *t, int64_t now_
     }
 }
 
-static void model_leaves(struct model *m, const struct weir_term *t, int64_t entered_ns,
+static void model_leaves(struct breaker_model *m, const struct weir_term *t, int64_t entered_ns,
                          int64_t now_ns, enum weir_outcome how)
 {
     const bool error = how == WEIR_ERROR || how == WEIR_DROP;
     const bool slow = t->slow_milli != WEIR_NONE && now_ns - entered_ns > t->slow_ns;
 
-    if (m->stand == WEIR_HALF_OPEN && entered_ns >= m->since_ns) {
+    if (m->state == WEIR_HALF_OPEN && entered_ns >= m->since_ns) {
         if (how == WEIR_IGNORE)
             m->granted--;
         else
             model_probe(m, t, now_ns, error, slow);
         return;
     }
-    if (m->stand != WEIR_CLOSED || how == WEIR_IGNORE || m->n == ENDED)
+    if (m->state != WEIR_CLOSED || how == WEIR_IGNORE || m->n == ENDED)
         return;
     m->ended[m->n].at_ns = now_ns;
     m->ended[m->n].error = error;
@@ -169,118 +169,123 @@ static void model_leaves(struct model *m, const struct weir_term *t, int64_t ent
         model_open(m, t->open_ns, now_ns);
 }
 
-static void check_retry(struct trial *t, const struct weir_verdict *v)
+static void check_retry(struct guards_case *t, const struct weir_verdict *v)
 {
     const int64_t then = t->now_ns + v->retry_after_ns;
 
-    expect(t, v->reason == WEIR_OPEN, "refused for another reason");
+    guards_expect(t, v->reason == WEIR_OPEN, "refused for another reason");
     if (v->retry_after_ns == 0)
         return;
-    expect(t, !asked(t, 1, then - 1, 0).allowed, "lets in a nanosecond too early");
-    expect(t, asked(t, 1, then, 0).allowed, "does not let in when it said");
+    guards_expect(t, !guards_peek(t, 1, then - 1, 0).allowed, "lets in a nanosecond too early");
+    guards_expect(t, guards_peek(t, 1, then, 0).allowed, "does not let in when it said");
 }
 
 /* `remaining` is the largest cost that is let in: any, or none. */
-static void check_remaining(struct trial *t)
+static void check_remaining(struct guards_case *t)
 {
-    const int64_t left = asked(t, 0, t->now_ns, UINT64_MAX).remaining;
+    const int64_t left = guards_peek(t, 0, t->now_ns, UINT64_MAX).remaining;
 
-    expect(t, left == 0 || left == t->m.limit, "remaining is %" PRId64, left);
-    expect(t, asked(t, weir__max(1, left), t->now_ns, UINT64_MAX).allowed == (left > 0),
-           "remaining is %" PRId64 ", and that is not so", left);
+    guards_expect(t, left == 0 || left == t->m.limit, "remaining is %" PRId64, left);
+    guards_expect(t,
+                  guards_peek(t, weir__max(1, left), t->now_ns, UINT64_MAX).allowed == (left > 0),
+                  "remaining is %" PRId64 ", and that is not so", left);
 }
 
 /* The probes that were let in, as the state has them. */
-static int64_t probes_out(const struct trial *t)
+static int64_t probes_out(const struct guards_case *t)
 {
     return weir__state_part(&t->key.s) & UINT32_MAX;
 }
 
 /* To a moment that may matter, or a little on. */
-static void move_on(struct trial *t)
+static void move_on(struct guards_case *t)
 {
     const int64_t slot = t->m.slot_ns > 0 ? t->m.slot_ns : 100 * MS;
 
-    switch (odds(t, 100) ? 10 : range(t, 0, 9)) {
-    case 10: t->now_ns += DAY + (odds(t, 2) ? range(t, -1, 1) : t->m.term.open_ns); break;
-    case 0: t->now_ns += slot - t->now_ns % slot - odds(t, 2); break;
-    case 1: t->now_ns += t->m.term.open_ns + range(t, -1, 1); break;
-    case 2: t->now_ns += t->m.term.probe_ns + range(t, -1, 1); break;
+    switch (guards_odds(t, 100) ? 10 : guards_range(t, 0, 9)) {
+    case 10:
+        t->now_ns += DAY + (guards_odds(t, 2) ? guards_range(t, -1, 1) : t->m.term.open_ns);
+        break;
+    case 0: t->now_ns += slot - t->now_ns % slot - guards_odds(t, 2); break;
+    case 1: t->now_ns += t->m.term.open_ns + guards_range(t, -1, 1); break;
+    case 2: t->now_ns += t->m.term.probe_ns + guards_range(t, -1, 1); break;
     case 3:
-    case 4: t->now_ns += range(t, 0, 1000) * MS; break;
-    default: t->now_ns += range(t, 0, 20) * MS; break;
+    case 4: t->now_ns += guards_range(t, 0, 1000) * MS; break;
+    default: t->now_ns += guards_range(t, 0, 20) * MS; break;
     }
 }
 
-void law_breaker(struct trial *t)
+void law_breaker(struct guards_case *t)
 {
-    const int64_t sick = range(t, 1, 5); /* of six calls so many fail */
+    const int64_t sick = guards_range(t, 1, 5); /* of six calls so many fail */
 
     do
-        draft(t, WEIR_BREAKER, true);
+        guards_draft(t, WEIR_BREAKER, true);
     while (t->term.preset == WEIR_PRESET_SRE);
-    open_limit(t, range(t, 0, WEIR__NOW_MAX / 2));
-    model = (struct model){.stand = WEIR_CLOSED};
+    guards_open_limit(t, guards_range(t, 0, WEIR__NOW_MAX / 2));
+    model = (struct breaker_model){.state = WEIR_CLOSED};
     for (t->step = 1; t->step <= 400 && !t->failed; t->step++) {
         move_on(t);
         model_pass(&model, &t->term, t->now_ns);
         check_forgotten(t);
         check_remaining(t);
-        if (t->calls < CALLS && (t->calls == 0 || odds(t, 2))) {
+        if (t->calls < CALLS && (t->calls == 0 || guards_odds(t, 2))) {
             const bool expected = model_enters(&model, &t->term, t->now_ns);
-            const struct weir_verdict v = enter(t, range(t, 1, 9), 0);
+            const struct weir_verdict v = guards_enter(t, guards_range(t, 1, 9), 0);
 
-            expect(t, v.allowed == expected, "let in: %d, should: %d", v.allowed, expected);
+            guards_expect(t, v.allowed == expected, "let in: %d, should: %d", v.allowed, expected);
             if (!v.allowed)
                 check_retry(t, &v);
         } else {
-            const int i = (int)range(t, 0, t->calls - 1);
-            const enum weir_outcome how = odds(t, 12)             ? WEIR_IGNORE
-                                          : range(t, 1, 6) > sick ? WEIR_SUCCESS
-                                          : odds(t, 2)            ? WEIR_DROP
-                                                                  : WEIR_ERROR;
+            const int i = (int)guards_range(t, 0, t->calls - 1);
+            const enum weir_outcome how = guards_odds(t, 12)             ? WEIR_IGNORE
+                                          : guards_range(t, 1, 6) > sick ? WEIR_SUCCESS
+                                          : guards_odds(t, 2)            ? WEIR_DROP
+                                                                         : WEIR_ERROR;
 
             model_leaves(&model, &t->term, t->call[i].entered_ns, t->now_ns, how);
-            leave(t, i, how);
+            guards_leave(t, i, how);
         }
-        expect(t, look(t).stand == model.stand, "stands at %d, should at %d", look(t).stand,
-               model.stand);
+        guards_expect(t, guards_view(t).state == model.state, "stands at %d, should at %d",
+                      guards_view(t).state, model.state);
     }
 }
 
 /* ---- Never stuck --------------------------------------------------------------------------- */
 
-static void get_lost(struct trial *t)
+static void get_lost(struct guards_case *t)
 {
     for (t->step = 1; t->step <= 150 && !t->failed; t->step++) {
-        jump(t);
-        if (t->calls < CALLS && (t->calls == 0 || odds(t, 2)))
-            (void)enter(t, 1, draw(t));
+        guards_jump_clock(t);
+        if (t->calls < CALLS && (t->calls == 0 || guards_odds(t, 2)))
+            (void)guards_enter(t, 1, guards_draw(t));
         else
-            leave(t, (int)range(t, 0, t->calls - 1),
-                  odds(t, 3) ? WEIR_SUCCESS : (enum weir_outcome)range(t, 1, WEIR_IGNORE));
-        expect(t, look(t).stand != WEIR_HALF_OPEN || probes_out(t) <= t->m.term.probes,
-               "more probes than there are");
+            guards_leave(t, (int)guards_range(t, 0, t->calls - 1),
+                         guards_odds(t, 3) ? WEIR_SUCCESS
+                                           : (enum weir_outcome)guards_range(t, 1, WEIR_IGNORE));
+        guards_expect(t,
+                      guards_view(t).state != WEIR_HALF_OPEN || probes_out(t) <= t->m.term.probes,
+                      "more probes than there are");
         check_remaining(t);
     }
 }
 
 /* The calls that are out never come back. Whoever comes is let in soon, and does well. */
-void law_never_stuck(struct trial *t)
+void law_never_stuck(struct guards_case *t)
 {
     int64_t waited = 0, tries = 0;
 
-    draft(t, WEIR_BREAKER, odds(t, 2));
-    open_limit(t, range(t, 0, WEIR__NOW_MAX / 2));
+    guards_draft(t, WEIR_BREAKER, guards_odds(t, 2));
+    guards_open_limit(t, guards_range(t, 0, WEIR__NOW_MAX / 2));
     get_lost(t);
     if (t->now_ns > WEIR__NOW_MAX / 2) /* leave room for the waits; a step back, then */
         t->now_ns = WEIR__NOW_MAX / 2;
     t->calls = 0;
-    while (look(t).stand != WEIR_CLOSED && !t->failed && tries++ < 100) {
-        const struct weir_verdict v = enter(t, 1, UINT64_MAX);
+    while (guards_view(t).state != WEIR_CLOSED && !t->failed && tries++ < 100) {
+        const struct weir_verdict v = guards_enter(t, 1, UINT64_MAX);
 
         if (v.allowed) {
-            leave_at_once(t, WEIR_SUCCESS);
+            guards_leave_now(t, WEIR_SUCCESS);
         } else {
             const int64_t wait = v.retry_after_ns > 0 ? v.retry_after_ns : t->m.term.probe_ns;
 
@@ -290,7 +295,8 @@ void law_never_stuck(struct trial *t)
         if (t->term.preset == WEIR_PRESET_SRE) /* its window passes */
             t->now_ns += t->term.window_ns;
     }
-    expect(t, look(t).stand == WEIR_CLOSED, "still not closed after %" PRId64 " tries", tries);
-    expect(t, waited <= 2 * (t->m.term.probe_ns + t->m.term.open_most_ns + 1),
-           "closed after %" PRId64 " ns of waiting", waited);
+    guards_expect(t, guards_view(t).state == WEIR_CLOSED,
+                  "still not closed after %" PRId64 " tries", tries);
+    guards_expect(t, waited <= 2 * (t->m.term.probe_ns + t->m.term.open_most_ns + 1),
+                  "closed after %" PRId64 " ns of waiting", waited);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct pen {
-    struct trial *t;
+    struct guards_case *t;
     bool usual;
     char *at;
     size_t len;
@@ -30,7 +30,8 @@ static void put_int(struct pen *p, const char *name, int64_t n)
 /* A duration; usually some milliseconds, else anything. */
 static int64_t duration(struct pen *p, int64_t usual_ms)
 {
-    return p->usual ? range(p->t, 1, usual_ms) * MS : any_size(p->t, 1000, WEIR_PERIOD_MAX_NS);
+    return p->usual ? guards_range(p->t, 1, usual_ms) * MS
+                    : guards_any_size(p->t, 1000, WEIR_PERIOD_MAX_NS);
 }
 
 static void put_ns(struct pen *p, const char *name, int64_t ns)
@@ -40,56 +41,57 @@ static void put_ns(struct pen *p, const char *name, int64_t ns)
 
 static void put_share(struct pen *p, const char *name)
 {
-    const int64_t milli = range(p->t, 1, 1000);
+    const int64_t milli = guards_range(p->t, 1, 1000);
 
     put(p, " %s=%" PRId64 ".%" PRId64 "%%", name, milli / 10, milli % 10);
 }
 
 static int64_t size(struct pen *p, int64_t usual, int64_t most)
 {
-    return p->usual ? range(p->t, 1, usual) : any_size(p->t, 1, most);
+    return p->usual ? guards_range(p->t, 1, usual) : guards_any_size(p->t, 1, most);
 }
 
 static void put_concurrency(struct pen *p)
 {
-    const bool lease = odds(p->t, 2);
+    const bool lease = guards_odds(p->t, 2);
 
     put(p, "concurrency %" PRId64, size(p, 20, lease ? LEASED : WEIR_COUNT_MAX));
     if (lease)
         put_ns(p, "lease", duration(p, 3000));
-    if (!odds(p->t, 3))
+    if (!guards_odds(p->t, 3))
         return;
     put_int(p, "queue", size(p, 10, WEIR_COUNT_MAX));
-    if (odds(p->t, 2))
+    if (guards_odds(p->t, 2))
         put_ns(p, "max-wait", duration(p, 1000));
-    else if (odds(p->t, 2))
+    else if (guards_odds(p->t, 2))
         put(p, " max-wait=forever");
 }
 
 static void put_system(struct pen *p)
 {
     put(p, "system");
-    if (odds(p->t, 2))
+    if (guards_odds(p->t, 2))
         put_share(p, "cpu");
-    if (odds(p->t, 3))
-        put(p, " load=%" PRId64 ".%" PRId64, range(p->t, 1, 99), range(p->t, 0, 999));
-    if (odds(p->t, 3))
+    if (guards_odds(p->t, 3))
+        put(p, " load=%" PRId64 ".%" PRId64, guards_range(p->t, 1, 99), guards_range(p->t, 0, 999));
+    if (guards_odds(p->t, 3))
         put_share(p, "memory");
-    if (odds(p->t, 3))
+    if (guards_odds(p->t, 3))
         put_share(p, "pressure");
-    if (odds(p->t, 2))
+    if (guards_odds(p->t, 2))
         put_ns(p, "rt", duration(p, 500));
-    if (odds(p->t, 2))
+    if (guards_odds(p->t, 2))
         put(p, " rate=%" PRId64 "/%" PRId64 "ns", size(p, 20, WEIR_COUNT_MAX), duration(p, 2000));
     put_int(p, "inflight", size(p, 20, WEIR_COUNT_MAX));
 }
 
 static void put_window(struct pen *p, bool time)
 {
-    const int64_t buckets = range(p->t, 1, p->usual ? 12 : 1000);
+    const int64_t buckets = guards_range(p->t, 1, p->usual ? 12 : 1000);
 
     if (!time) {
-        put_int(p, "window", p->usual ? range(p->t, 1, 30) : any_size(p->t, 1, 65536));
+        put_int(p, "window",
+                p->usual ? guards_range(p->t, 1, 30) : guards_any_size(p->t, 1, 65536));
         return;
     }
     put_ns(p, "window", weir__max(1000, buckets * weir__max(1, duration(p, 500) / buckets)));
@@ -99,53 +101,53 @@ static void put_window(struct pen *p, bool time)
 static void put_breaker(struct pen *p)
 {
     static const char *const presets[] = {"", "hystrix", "resilience4j", "sentinel", "sre"};
-    const int preset = (int)range(p->t, 0, 4);
+    const int preset = (int)guards_range(p->t, 0, 4);
     const bool sre = preset == 4;
 
     put(p, "breaker");
     if (preset > 0)
         put(p, " preset=%s", presets[preset]);
-    if (odds(p->t, 2))
+    if (guards_odds(p->t, 2))
         put_share(p, "errors");
-    if (!sre && odds(p->t, 3)) {
+    if (!sre && guards_odds(p->t, 3)) {
         put_share(p, "slow");
         put(p, "/%" PRId64 "ns", duration(p, 300));
     }
-    if (!sre && odds(p->t, 4))
-        put_int(p, "count", range(p->t, 1, 10));
-    put_int(p, "volume", range(p->t, 0, p->usual ? 8 : 100));
-    if (odds(p->t, 2))
-        put_window(p, sre || odds(p->t, 2));
+    if (!sre && guards_odds(p->t, 4))
+        put_int(p, "count", guards_range(p->t, 1, 10));
+    put_int(p, "volume", guards_range(p->t, 0, p->usual ? 8 : 100));
+    if (guards_odds(p->t, 2))
+        put_window(p, sre || guards_odds(p->t, 2));
     if (sre)
         return;
-    if (odds(p->t, 2)) {
+    if (guards_odds(p->t, 2)) {
         const int64_t open = duration(p, 3000);
 
         put_ns(p, "open", open);
-        if (odds(p->t, 2))
-            put_ns(p, "open-max", range(p->t, open, WEIR_PERIOD_MAX_NS));
+        if (guards_odds(p->t, 2))
+            put_ns(p, "open-max", guards_range(p->t, open, WEIR_PERIOD_MAX_NS));
     }
-    if (odds(p->t, 3))
-        put(p, " growth=%" PRId64 ".%" PRId64, range(p->t, 1, 9), range(p->t, 0, 9));
-    if (odds(p->t, 2))
-        put_int(p, "probes", range(p->t, 1, 8));
-    if (odds(p->t, 2))
+    if (guards_odds(p->t, 3))
+        put(p, " growth=%" PRId64 ".%" PRId64, guards_range(p->t, 1, 9), guards_range(p->t, 0, 9));
+    if (guards_odds(p->t, 2))
+        put_int(p, "probes", guards_range(p->t, 1, 8));
+    if (guards_odds(p->t, 2))
         put_ns(p, "probe-timeout", duration(p, 2000));
 }
 
 static void put_adaptive_rate(struct pen *p)
 {
     const int64_t most = size(p, 1000, WEIR_COUNT_MAX);
-    const int64_t least = range(p->t, 1, most), count = range(p->t, least, most);
+    const int64_t least = guards_range(p->t, 1, most), count = guards_range(p->t, least, most);
 
     put(p, "adaptive-rate %" PRId64 "/%" PRId64 "ns", count, duration(p, 2000));
     put_int(p, "min", least);
     put_int(p, "max", most);
-    if (odds(p->t, 2))
+    if (guards_odds(p->t, 2))
         put_ns(p, "target", duration(p, 200));
-    if (odds(p->t, 2))
-        put(p, " errors=%" PRId64 "%%", range(p->t, 0, 100));
-    if (odds(p->t, 2))
+    if (guards_odds(p->t, 2))
+        put(p, " errors=%" PRId64 "%%", guards_range(p->t, 0, 100));
+    if (guards_odds(p->t, 2))
         put_int(p, "burst", size(p, 50, WEIR_COUNT_MAX));
 }
 
@@ -154,21 +156,21 @@ static void put_limits(struct pen *p, enum weir_algorithm algorithm)
 {
     put(p, "%s", weir_algorithm_name(algorithm));
     if (algorithm == WEIR_BBR) {
-        if (odds(p->t, 2))
+        if (guards_odds(p->t, 2))
             put_share(p, "memory");
-        if (odds(p->t, 2))
+        if (guards_odds(p->t, 2))
             put_window(p, true);
-        if (odds(p->t, 2))
+        if (guards_odds(p->t, 2))
             put_ns(p, "cooling", duration(p, 2000));
         return;
     }
-    if (odds(p->t, 2))
-        put_int(p, "max", range(p->t, 1, 1000000));
-    if (odds(p->t, 2))
-        put_int(p, "min", range(p->t, 1, 1000));
-    if (odds(p->t, 3))
-        put_int(p, "initial", range(p->t, 1, 1000));
-    if (algorithm == WEIR_AIMD && odds(p->t, 2))
+    if (guards_odds(p->t, 2))
+        put_int(p, "max", guards_range(p->t, 1, 1000000));
+    if (guards_odds(p->t, 2))
+        put_int(p, "min", guards_range(p->t, 1, 1000));
+    if (guards_odds(p->t, 3))
+        put_int(p, "initial", guards_range(p->t, 1, 1000));
+    if (algorithm == WEIR_AIMD && guards_odds(p->t, 2))
         put_ns(p, "timeout", duration(p, 9000));
 }
 
@@ -188,7 +190,7 @@ static void put_any(struct pen *p, enum weir_algorithm algorithm)
 }
 
 /* Some drafts the door refuses, rightly. */
-void draft(struct trial *t, enum weir_algorithm algorithm, bool usual)
+void guards_draft(struct guards_case *t, enum weir_algorithm algorithm, bool usual)
 {
     struct weir_limit limit;
     struct weir_diag why;
@@ -206,7 +208,7 @@ void draft(struct trial *t, enum weir_algorithm algorithm, bool usual)
     abort();
 }
 
-void open_limit(struct trial *t, int64_t now_ns)
+void guards_open_limit(struct guards_case *t, int64_t now_ns)
 {
     t->now_ns = now_ns;
     weir__meter_init(&t->m, &t->term, now_ns);
@@ -215,7 +217,7 @@ void open_limit(struct trial *t, int64_t now_ns)
     t->key.s = (struct weir__state){0};
 }
 
-void law_text(struct trial *t)
+void law_text(struct guards_case *t)
 {
     const enum weir_algorithm algorithm =
         (enum weir_algorithm)(WEIR_FIRST_GUARD + (int)(t->seed % 8));
@@ -223,15 +225,16 @@ void law_text(struct trial *t)
     struct weir_limit limit = {.n = 1}, back;
     struct weir_diag why = {.text = ""};
 
-    draft(t, algorithm, odds(t, 2));
+    guards_draft(t, algorithm, guards_odds(t, 2));
     limit.term[0] = t->term;
-    expect(t, weir_limit_print(&limit, canonical, sizeof canonical) < sizeof canonical, "too long");
+    guards_expect(t, weir_limit_print(&limit, canonical, sizeof canonical) < sizeof canonical,
+                  "too long");
     if (weir_limit_parse(&back, canonical, &why) != 0) {
-        expect(t, false, "'%s' is refused: %s", canonical, why.text);
+        guards_expect(t, false, "'%s' is refused: %s", canonical, why.text);
         return;
     }
-    expect(t, back.n == 1 && memcmp(&back.term[0], &t->term, sizeof t->term) == 0,
-           "'%s' is another limit", canonical);
+    guards_expect(t, back.n == 1 && memcmp(&back.term[0], &t->term, sizeof t->term) == 0,
+                  "'%s' is another limit", canonical);
     (void)weir_limit_print(&back, again, sizeof again);
-    expect(t, strcmp(canonical, again) == 0, "'%s' prints as '%s'", canonical, again);
+    guards_expect(t, strcmp(canonical, again) == 0, "'%s' prints as '%s'", canonical, again);
 }

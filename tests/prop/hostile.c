@@ -155,7 +155,8 @@ static int64_t most_of(const struct weir__meter *m)
     }
 }
 
-static void check(const struct hostile *h, const struct weir__ask *a, const struct weir_verdict *v)
+static void check(const struct hostile *h, const struct weir__attempt *a,
+                  const struct weir_verdict *v)
 {
     expect(!v->allowed || a->cost <= most_of(&h->meter), "a cost above the limit was granted");
     expect(v->remaining >= 0, "remaining is negative");
@@ -165,9 +166,9 @@ static void check(const struct hostile *h, const struct weir__ask *a, const stru
     expect(v->reset_after_ns >= 0, "reset_after is negative");
 }
 
-static struct weir__ask draw_ask(struct hostile *h)
+static struct weir__attempt draw_ask(struct hostile *h)
 {
-    struct weir__ask a = {.now_ns = h->now_ns, .dice = prop_next(&h->rng)};
+    struct weir__attempt a = {.now_ns = h->now_ns, .random = prop_next(&h->rng)};
     const int64_t wide = prop_odds(&h->rng, 8) ? INT64_MAX : weir__max(1, h->meter.limit);
 
     a.cost = prop_odds(&h->rng, 2) ? 1 : prop_any_size(&h->rng, 0, wide);
@@ -183,7 +184,7 @@ static void leave(struct hostile *h)
     l.entered_ns = prop_odds(&h->rng, 2) ? h->now_ns : prop_range(&h->rng, 0, h->now_ns);
     l.how = (enum weir_outcome)prop_range(&h->rng, WEIR_SUCCESS, WEIR_IGNORE);
     if (weir__meter_guards(&h->meter))
-        weir__leave(&h->meter, h->state, &l);
+        weir__meter_leave(&h->meter, h->state, &l);
 }
 
 /* As a key that loses its place, and starts again from its cell. */
@@ -193,35 +194,36 @@ static void join(struct hostile *h)
 
     if (!h->meter.algo->join)
         return;
-    (void)weir__share(&h->meter, h->state, h->now_ns);
-    weir__join(&h->meter, cell, h->state, h->now_ns);
+    (void)weir__meter_share(&h->meter, h->state, h->now_ns);
+    weir__meter_join(&h->meter, cell, h->state, h->now_ns);
     h->other = h->state;
     h->state = cell;
 }
 
 static void act(struct hostile *h)
 {
-    const struct weir__ask a = draw_ask(h);
+    const struct weir__attempt a = draw_ask(h);
     struct weir_verdict v = {0};
     struct weir_view view;
 
     switch (prop_range(&h->rng, 0, 8)) {
     case 0:
     case 1:
-        weir__take(&h->meter, h->state, &a, &v);
+        weir__meter_take(&h->meter, h->state, &a, &v);
         check(h, &a, &v);
         return;
     case 2:
-        weir__peek(&h->meter, h->state, &a, &v);
+        weir__meter_peek(&h->meter, h->state, &a, &v);
         check(h, &a, &v);
         return;
     case 3:
-        expect(weir__refund(&h->meter, h->state, a.cost, a.now_ns) >= 0, "a refund is negative");
+        expect(weir__meter_refund(&h->meter, h->state, a.cost, a.now_ns) >= 0,
+               "a refund is negative");
         return;
     case 4: {
         const int64_t act_ns = prop_range(&h->rng, 0, WEIR__NOW_MAX);
 
-        expect(weir__cancel(&h->meter, h->state, a.cost, act_ns, a.now_ns) >= 0,
+        expect(weir__meter_cancel(&h->meter, h->state, a.cost, act_ns, a.now_ns) >= 0,
                "a cancel is negative");
         return;
     }
@@ -229,9 +231,9 @@ static void act(struct hostile *h)
     case 6: join(h); return;
     case 7:
         if (h->meter.algo->join)
-            weir__owe_all(&h->meter, h->state, h->now_ns, a.edge_ns);
+            weir__meter_owe_all(&h->meter, h->state, h->now_ns, a.edge_ns);
         return;
-    default: weir__view(&h->meter, h->state, h->now_ns, &view); return;
+    default: weir__meter_view(&h->meter, h->state, h->now_ns, &view); return;
     }
 }
 

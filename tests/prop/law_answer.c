@@ -29,12 +29,12 @@ static struct taken take(struct prop_case *c)
 {
     const int64_t cost = prop_cost(c), patience = prop_patience(c);
     struct taken t = {.cost = cost, .patience_ns = patience};
-    const struct weir__ask ask = prop_ask(c, c->now_ns, cost, patience);
-    const struct weir__ask nothing = prop_ask(c, c->now_ns, 0, 0);
+    const struct weir__attempt ask = prop_ask(c, c->now_ns, cost, patience);
+    const struct weir__attempt nothing = prop_ask(c, c->now_ns, 0, 0);
 
-    weir__peek(c->m, c->state, &nothing, &t.peeked);
+    weir__meter_peek(c->m, c->state, &nothing, &t.peeked);
     memcpy(c->before, c->state, c->size);
-    weir__peek(c->m, c->state, &ask, &t.peeked);
+    weir__meter_peek(c->m, c->state, &ask, &t.peeked);
     t.peek_wrote = memcmp(c->before, c->state, c->size) != 0;
     t.v = prop_take(c, t.cost, t.patience_ns);
     t.same_bytes = memcmp(c->before, c->state, c->size) == 0;

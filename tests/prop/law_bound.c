@@ -23,7 +23,7 @@ static bool counts(const struct prop_case *c)
 
 /* Somebody has asked, whatever came of it: a key that is behind goes by the clock since that stepped
  * back, any other by the highest that it was charged at. What was refunded is forgotten, its time too. */
-static void pass(struct prop_ledger *l, const struct prop_case *c, bool charged)
+static void bound_pass(struct prop_ledger *l, const struct prop_case *c, bool charged)
 {
     const bool by_low = goes_by_low(c);
 
@@ -42,7 +42,8 @@ static void pass(struct prop_ledger *l, const struct prop_case *c, bool charged)
     l->behind = weir__state_is_behind(c->m, c->state);
 }
 
-static void add(struct prop_ledger *l, const struct prop_case *c, int64_t cost, int64_t wait_ns)
+static void bound_add(struct prop_ledger *l, const struct prop_case *c, int64_t cost,
+                      int64_t wait_ns)
 {
     const int64_t asked = weir__add_sat(c->now_ns, wait_ns);
     int64_t since;
@@ -61,7 +62,7 @@ static void add(struct prop_ledger *l, const struct prop_case *c, int64_t cost, 
                             .rounded = wait_ns > 0};
 }
 
-static void drop(struct prop_ledger *l, int i)
+static void bound_drop(struct prop_ledger *l, int i)
 {
     l->cancelled = true;
     l->n--;
@@ -105,14 +106,14 @@ static void check_wait(struct prop_case *c, const struct weir_verdict *v, int64_
                 "a wait of %" PRId64 " ns passes the queue", v->wait_ns);
 }
 
-static void take(struct prop_case *c, struct prop_ledger *l, int64_t cost, int64_t patience)
+static void bound_take(struct prop_case *c, struct prop_ledger *l, int64_t cost, int64_t patience)
 {
     const struct weir_verdict v = prop_take(c, cost, patience);
 
     check_wait(c, &v, v.allowed ? patience : 0);
-    pass(l, c, cost > 0 && (v.allowed || counts(c)));
+    bound_pass(l, c, cost > 0 && (v.allowed || counts(c)));
     if (v.allowed)
-        add(l, c, cost, v.wait_ns);
+        bound_add(l, c, cost, v.wait_ns);
 }
 
 /* One who waits while the key goes by one clock may act when it goes by another: no reading of time
@@ -120,39 +121,39 @@ static void take(struct prop_case *c, struct prop_ledger *l, int64_t cost, int64
 static void take_any(struct prop_case *c, struct prop_ledger *l)
 {
     const int64_t cost = prop_cost(c), patience = prop_patience(c);
-    const struct weir__ask nothing = prop_ask(c, c->now_ns, 0, 0);
+    const struct weir__attempt nothing = prop_ask(c, c->now_ns, 0, 0);
     struct weir_verdict v;
 
-    weir__peek(c->m, c->state, &nothing, &v);
-    take(c, l, cost, goes_by_low(c) ? 0 : patience);
+    weir__meter_peek(c->m, c->state, &nothing, &v);
+    bound_take(c, l, cost, goes_by_low(c) ? 0 : patience);
 }
 
 /* What is reported is in whole events. Where less came back than was asked, a part of one more
  * did. */
-static void refund(struct prop_case *c, struct prop_ledger *l)
+static void bound_refund(struct prop_case *c, struct prop_ledger *l)
 {
     const int64_t n = prop_odds(&c->rng, 2) ? prop_range(&c->rng, 1, 3) : prop_cost(c);
     const int64_t back = prop_refund(c, n);
 
-    pass(l, c, false);
+    bound_pass(l, c, false);
     shrink(l, back < n ? back + 1 : back, c->now_ns);
 }
 
 /* Any reservation that has not acted, out of the middle too. What a refund has touched is its
  * caller's no more. Returns its cost. */
-static int64_t cancel(struct prop_case *c, struct prop_ledger *l, int i)
+static int64_t bound_cancel(struct prop_case *c, struct prop_ledger *l, int i)
 {
     const struct prop_event e = l->event[i];
 
     if (e.asked_act < c->now_ns || e.cost != e.whole)
         return 0;
     prop_cancel(c, e.cost, e.asked_act);
-    drop(l, i);
+    bound_drop(l, i);
     return e.cost;
 }
 
 /* Large and small: a cancel is wrong by what is between them. */
-static int64_t crowd_cost(struct prop_case *c)
+static int64_t bound_crowd_cost(struct prop_case *c)
 {
     const int64_t limit = c->m->limit;
 
@@ -169,7 +170,7 @@ static int64_t crowd_cost(struct prop_case *c)
 static void drain(struct prop_case *c, struct prop_ledger *l)
 {
     for (int n = 0; n < 4; n++) {
-        take(c, l, 1, 0);
+        bound_take(c, l, 1, 0);
         if (!c->last.allowed && c->last.retry_after_ns > 0)
             c->now_ns =
                 weir__min(PROP_FOREVER_NS, weir__add_sat(c->now_ns, c->last.retry_after_ns));
@@ -177,23 +178,24 @@ static void drain(struct prop_case *c, struct prop_ledger *l)
 }
 
 /* Several who wait, some of whom give up, others who come for what they left, and again. */
-static void crowd(struct prop_case *c, struct prop_ledger *l)
+static void bound_crowd(struct prop_case *c, struct prop_ledger *l)
 {
     for (int again = 0; again < 2; again++) {
         for (int64_t n = prop_range(&c->rng, 1, 4); n > 0; n--)
-            take(c, l, crowd_cost(c), WEIR_FOREVER);
+            bound_take(c, l, bound_crowd_cost(c), WEIR_FOREVER);
         for (int64_t n = prop_range(&c->rng, 1, 2); n > 0 && l->n > 0; n--) {
-            const int64_t left = cancel(c, l, (int)weir__max(0, l->n - prop_range(&c->rng, 1, 4)));
+            const int64_t left =
+                bound_cancel(c, l, (int)weir__max(0, l->n - prop_range(&c->rng, 1, 4)));
 
             if (prop_odds(&c->rng, 3))
                 c->now_ns =
                     weir__min(PROP_FOREVER_NS, c->now_ns + prop_range(&c->rng, 0, c->m->step.ns));
             if (prop_odds(&c->rng, 2))
-                take(c, l, left, WEIR_FOREVER);
+                bound_take(c, l, left, WEIR_FOREVER);
         }
     }
     for (int64_t n = prop_range(&c->rng, 0, 3); n > 0; n--)
-        take(c, l, crowd_cost(c), WEIR_FOREVER);
+        bound_take(c, l, bound_crowd_cost(c), WEIR_FOREVER);
     if (prop_odds(&c->rng, 2))
         drain(c, l);
 }
@@ -213,7 +215,7 @@ static void run(struct prop_case *c, bool back)
         if (!prop_odds(&c->rng, 3))
             prop_move(c, back);
         if (refunds && prop_odds(&c->rng, 8))
-            refund(c, &l);
+            bound_refund(c, &l);
         else
             take_any(c, &l);
     }
@@ -293,11 +295,11 @@ void prop_law_cancel(struct prop_case *c)
         if (!prop_odds(&c->rng, 3))
             prop_move(c, false);
         if (refunds && prop_odds(&c->rng, 8))
-            refund(c, &l);
+            bound_refund(c, &l);
         else if (l.n > 0 && prop_odds(&c->rng, 4))
-            cancel(c, &l, (int)prop_range(&c->rng, 0, l.n - 1));
+            bound_cancel(c, &l, (int)prop_range(&c->rng, 0, l.n - 1));
         else if (prop_odds(&c->rng, 3))
-            crowd(c, &l);
+            bound_crowd(c, &l);
         else
             take_any(c, &l);
     }

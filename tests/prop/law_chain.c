@@ -32,7 +32,7 @@ static void evict(struct chain *x, int64_t i)
     if (!k->placed)
         return;
     for (int at = 0; at < CELLS; at++)
-        weir__join(c->m, x->cell[at], k->state, c->now_ns);
+        weir__meter_join(c->m, x->cell[at], k->state, c->now_ns);
     prop_state_forget(c, k->state);
     k->placed = false;
     prop_shared_note(&x->p, PROP_JOIN, i);
@@ -46,8 +46,8 @@ static void place(struct chain *x, int64_t i)
     if (k->placed)
         return;
     memcpy(k->state, x->cell[prop_range(&c->rng, 0, CELLS - 1)], c->size);
-    weir__touch(c->m, k->state, c->now_ns);
-    weir__mark_copied(c->m, k->state);
+    weir__meter_touch(c->m, k->state, c->now_ns);
+    weir__meter_mark_copied(c->m, k->state);
     k->placed = true;
     prop_shared_note(&x->p, PROP_COPY, i);
 }
@@ -72,7 +72,7 @@ static void change(struct chain *x)
     prop_shared_change(&x->p);
     for (int i = 0; i < CELLS; i++)
         if (prop_odds(&c->rng, 2))
-            weir__touch(c->m, x->cell[i], c->now_ns);
+            weir__meter_touch(c->m, x->cell[i], c->now_ns);
 }
 
 static void step(struct chain *x, int64_t i)

@@ -32,11 +32,11 @@ static void walk(struct prop_case *c, int steps)
 static void take_both(struct prop_case *c, struct weir__state *twin)
 {
     const int64_t cost = prop_cost(c), patience = prop_patience(c);
-    const struct weir__ask ask = prop_ask(c, c->now_ns, cost, patience);
+    const struct weir__attempt ask = prop_ask(c, c->now_ns, cost, patience);
     const struct weir_verdict v = prop_take(c, cost, patience);
     struct weir_verdict w;
 
-    weir__take(c->m, twin, &ask, &w);
+    weir__meter_take(c->m, twin, &ask, &w);
     prop_expect(c, prop_same(&v, &w),
                 "had it been forgotten: allowed=%d remaining=%" PRId64 " wait=%" PRId64
                 " retry=%" PRId64 " reset=%" PRId64,
@@ -49,8 +49,8 @@ static void return_both(struct prop_case *c, struct weir__state *twin)
     const bool cancels = c->last.allowed && prop_odds(&c->rng, 2);
     const int64_t act = weir__add_sat(c->now_ns, c->last.wait_ns);
     const int64_t a = cancels ? prop_cancel(c, n, act) : prop_refund(c, n);
-    const int64_t b = cancels ? weir__cancel(c->m, twin, n, act, c->now_ns)
-                              : weir__refund(c->m, twin, n, c->now_ns);
+    const int64_t b = cancels ? weir__meter_cancel(c->m, twin, n, act, c->now_ns)
+                              : weir__meter_refund(c->m, twin, n, c->now_ns);
 
     prop_expect(c, a == b, "had it been forgotten: %" PRId64 " returned", b);
 }
@@ -119,21 +119,21 @@ void prop_law_change(struct prop_case *c)
 static bool differs(struct prop_case *c, int64_t now_ns)
 {
     struct weir__state *twin = prop_state_new(c);
-    const struct weir__ask nothing = prop_ask(c, now_ns, 0, 0);
-    struct weir__ask much = prop_ask(c, now_ns, 1, WEIR_FOREVER);
+    const struct weir__attempt nothing = prop_ask(c, now_ns, 0, 0);
+    struct weir__attempt much = prop_ask(c, now_ns, 1, WEIR_FOREVER);
     struct weir_verdict a, b;
     bool found;
 
     memcpy(c->spare, c->state, c->size);
-    weir__peek(c->m, c->spare, &nothing, &a);
-    weir__peek(c->m, twin, &nothing, &b);
+    weir__meter_peek(c->m, c->spare, &nothing, &a);
+    weir__meter_peek(c->m, twin, &nothing, &b);
     found = a.remaining != b.remaining;
     if (c->algorithm == WEIR_SMOOTH_BURSTY) { /* the first empties the store, the second pays */
         much.cost = weir__min(2 * c->m->limit + 1, WEIR_COUNT_MAX);
-        weir__take(c->m, c->spare, &much, &a);
-        weir__take(c->m, twin, &much, &b);
-        weir__peek(c->m, c->spare, &much, &a);
-        weir__peek(c->m, twin, &much, &b);
+        weir__meter_take(c->m, c->spare, &much, &a);
+        weir__meter_take(c->m, twin, &much, &b);
+        weir__meter_peek(c->m, c->spare, &much, &a);
+        weir__meter_peek(c->m, twin, &much, &b);
         found = a.wait_ns != b.wait_ns || a.allowed != b.allowed;
     }
     free(twin);

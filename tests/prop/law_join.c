@@ -54,7 +54,7 @@ static void join(struct prop_shared *p, struct weir__state *into, const struct w
 {
     struct weir__state *copy = copy_of(p->c, from);
 
-    weir__join(p->c->m, into, copy, p->c->now_ns);
+    weir__meter_join(p->c->m, into, copy, p->c->now_ns);
     free(copy);
 }
 
@@ -68,7 +68,7 @@ static void compare(struct prop_shared *p, struct weir__state *a, struct weir__s
 
     for (int i = 0; i < STEPS_AFTER && !c->failed; i++) {
         const int64_t cost = prop_cost(c), patience = prop_patience(c);
-        const struct weir__ask ask = prop_shared_ask(p, cost, patience);
+        const struct weir__attempt ask = prop_shared_ask(p, cost, patience);
         const int64_t act = weir__add_sat(c->now_ns, c->last.wait_ns);
         struct prop_step step = {PROP_TAKE, c->now_ns, cost, patience, 0, 0, {0}};
         struct weir_verdict w;
@@ -76,16 +76,16 @@ static void compare(struct prop_shared *p, struct weir__state *a, struct weir__s
         if (changes(p, 20))
             continue;
         if (prop_odds(&c->rng, 6)) {
-            const int64_t back = weir__cancel(c->m, a, cost, act, c->now_ns) +
-                                 weir__refund(c->m, a, cost, c->now_ns);
-            const int64_t other = weir__cancel(c->m, b, cost, act, c->now_ns) +
-                                  weir__refund(c->m, b, cost, c->now_ns);
+            const int64_t back = weir__meter_cancel(c->m, a, cost, act, c->now_ns) +
+                                 weir__meter_refund(c->m, a, cost, c->now_ns);
+            const int64_t other = weir__meter_cancel(c->m, b, cost, act, c->now_ns) +
+                                  weir__meter_refund(c->m, b, cost, c->now_ns);
 
             prop_expect(c, back == other, "%s: one returns %" PRId64 ", the other %" PRId64, law,
                         back, other);
         } else {
-            weir__take(c->m, a, &ask, &step.v);
-            weir__take(c->m, b, &ask, &w);
+            weir__meter_take(c->m, a, &ask, &step.v);
+            weir__meter_take(c->m, b, &ask, &w);
             c->last = step.v;
             prop_note(c, &step);
             prop_expect(c, prop_same(&step.v, &w),
@@ -136,8 +136,8 @@ static void repeat(struct prop_shared *p, struct weir__state *const *s)
         join(p, twice, prop_odds(&p->c->rng, 2) ? s[1] : s[0]);
     } else {
         join(p, twice, s[0]);
-        weir__touch(p->c->m, once, p->c->now_ns);
-        weir__mark_copied(p->c->m, once);
+        weir__meter_touch(p->c->m, once, p->c->now_ns);
+        weir__meter_mark_copied(p->c->m, once);
     }
     compare(p, once, twice, "idempotent");
     free(once);
@@ -185,16 +185,16 @@ static void expect_tight(struct prop_shared *p, struct weir__state *s,
 {
     struct prop_case *c = p->c;
     const int64_t cost = prop_cost(c), patience = prop_patience(c);
-    const struct weir__ask ask = prop_shared_ask(p, cost, patience);
+    const struct weir__attempt ask = prop_shared_ask(p, cost, patience);
     struct weir_verdict v, own;
     bool granted = true;
     int64_t wait_ns = 0;
 
     if (c->m->term.algorithm == WEIR_SLIDING_COUNTER || p->ended)
         return;
-    weir__peek(c->m, s, &ask, &v);
+    weir__meter_peek(c->m, s, &ask, &v);
     for (int i = 0; i < n; i++) {
-        weir__peek(c->m, truth[i], &ask, &own);
+        weir__meter_peek(c->m, truth[i], &ask, &own);
         granted = granted && own.allowed;
         wait_ns = weir__max(wait_ns, own.wait_ns);
     }
@@ -262,13 +262,13 @@ void prop_law_binds_back(struct prop_case *c)
 static void expect_all_owed(struct prop_shared *p, struct weir__state *s)
 {
     struct prop_case *c = p->c;
-    const struct weir__ask one = prop_shared_ask(p, 1, 0);
+    const struct weir__attempt one = prop_shared_ask(p, 1, 0);
     struct weir_verdict v;
 
-    weir__peek(c->m, s, &one, &v);
+    weir__meter_peek(c->m, s, &one, &v);
     prop_expect(c, !v.allowed, "it owes all and is granted one");
     prop_expect(c, v.remaining == 0, "it owes all and has %" PRId64 " left", v.remaining);
-    prop_expect(c, s->fresh_ns == 0 || weir__share(c->m, s, c->now_ns) > 0,
+    prop_expect(c, s->fresh_ns == 0 || weir__meter_share(c->m, s, c->now_ns) > 0,
                 "it owes all: no share");
 }
 
@@ -286,9 +286,9 @@ void prop_law_owes(struct prop_case *c)
     prop_shared_note(&p, PROP_FORGET, 0);
     s->word &= prop_odds(&c->rng, 2) ? ~WEIR__VERSION_MASK : ~(uint64_t)0;
     if (s->fresh_ns != 0 && weir__state_version(s) == 0)
-        weir__touch(c->m, s, c->now_ns);
+        weir__meter_touch(c->m, s, c->now_ns);
     else
-        weir__owe_all(c->m, s, c->now_ns, prop_shared_ask(&p, 0, 0).edge_ns);
+        weir__meter_owe_all(c->m, s, c->now_ns, prop_shared_ask(&p, 0, 0).edge_ns);
     if (fresh_ns != 0 && c->now_ns < PROP_FOREVER_NS)
         expect_all_owed(&p, s);
     prop_expect(c, s->fresh_ns == 0 || s->fresh_ns >= fresh_ns,

@@ -38,7 +38,7 @@ static bool is_plain(const struct weir__meter *m)
 static void expect_share(struct prop_case *c, int64_t cost)
 {
     const struct weir_verdict v = prop_take(c, cost, 0);
-    const uint32_t share = weir__share(c->m, c->state, c->now_ns);
+    const uint32_t share = weir__meter_share(c->m, c->state, c->now_ns);
     const bool owes = c->state->fresh_ns > c->now_ns;
 
     prop_expect(c, owes == (share > 0), "fresh at %" PRId64 ", share %u", c->state->fresh_ns,
@@ -53,15 +53,15 @@ static void expect_share(struct prop_case *c, int64_t cost)
 void prop_law_share(struct prop_case *c)
 {
     prop_open(c, PROP_ANY, 1);
-    prop_expect(c, weir__share(c->m, c->state, c->now_ns) == 0, "a new key owes a share");
+    prop_expect(c, weir__meter_share(c->m, c->state, c->now_ns) == 0, "a new key owes a share");
     for (int i = 0; i < STEPS && !c->failed; i++) {
         const int64_t cost = prepays(c) ? 1 : prop_cost(c);
         uint32_t before;
 
         expect_share(c, cost);
-        before = weir__share(c->m, c->state, c->now_ns);
+        before = weir__meter_share(c->m, c->state, c->now_ns);
         prop_move(c, false);
-        prop_expect(c, weir__share(c->m, c->state, c->now_ns) <= before,
+        prop_expect(c, weir__meter_share(c->m, c->state, c->now_ns) <= before,
                     "it grew with time from %u", before);
     }
 }

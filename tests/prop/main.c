@@ -49,7 +49,7 @@ const struct prop_law PROP_LAWS[] = {
 };
 const size_t PROP_LAWS_N = sizeof PROP_LAWS / sizeof *PROP_LAWS;
 
-struct options {
+struct prop_options {
     const char *law, *seeds;
     bool has_seed;
     uint64_t seed;
@@ -57,7 +57,7 @@ struct options {
 };
 
 /* Of every law and algorithm: whether it ran, and whether it failed. */
-struct tally {
+struct prop_tally {
     bool ran[64][PROP_ALGORITHMS], failed[64][PROP_ALGORITHMS];
 };
 
@@ -86,7 +86,7 @@ static void on_abort(int signal_number)
     _Exit(1);
 }
 
-static void run_case(struct tally *t, const struct prop_law *law, uint64_t seed)
+static void run_case(struct prop_tally *t, const struct prop_law *law, uint64_t seed)
 {
     static struct prop_case c;
     const size_t row = (size_t)(law - PROP_LAWS);
@@ -120,7 +120,7 @@ static const struct prop_law *law_named(const char *name)
 }
 
 /* Lines `law seed`; # begins a comment. False if the file cannot be read or has another line. */
-static bool replay(struct tally *t, const struct options *o)
+static bool replay(struct prop_tally *t, const struct prop_options *o)
 {
     FILE *f = fopen(o->seeds, "r");
     char line[256], name[64];
@@ -147,7 +147,7 @@ static bool replay(struct tally *t, const struct options *o)
     return good;
 }
 
-static void run_laws(struct tally *t, const struct options *o)
+static void run_laws(struct prop_tally *t, const struct prop_options *o)
 {
     const uint64_t base = o->has_seed ? o->seed : BASE_SEED;
 
@@ -162,7 +162,7 @@ static void run_laws(struct tally *t, const struct options *o)
     }
 }
 
-static bool read_options(struct options *o, int argc, char **argv)
+static bool read_options(struct prop_options *o, int argc, char **argv)
 {
     for (int i = 1; i < argc; i += 2) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
@@ -185,7 +185,7 @@ static bool read_options(struct options *o, int argc, char **argv)
     return o->law == NULL || law_named(o->law) != NULL;
 }
 
-static int sum_up(const struct tally *t)
+static int sum_up(const struct prop_tally *t)
 {
     int passed = 0, failed = 0;
 
@@ -208,8 +208,8 @@ const char *__ubsan_default_options(void)
 
 int main(int argc, char **argv)
 {
-    static struct tally t;
-    struct options o = {0};
+    static struct prop_tally t;
+    struct prop_options o = {0};
 
     if (!read_options(&o, argc, argv)) {
         fprintf(stderr, "usage: prop [--seed N] [--cases N] [--law NAME] [--seeds FILE]\nlaws:\n");

@@ -53,7 +53,7 @@ enum prop_flavor {
 void prop_term(struct prop_rng *r, enum weir_algorithm algorithm, enum prop_flavor flavor,
                struct weir_term *term, char text[PROP_TEXT]);
 
-/* ---- A case (stage.c) ---------------------------------------------------------------------- */
+/* ---- A case (prop_case.c) ----------------------------------------------------------------- */
 
 enum prop_verb {
     PROP_TAKE,
@@ -125,8 +125,8 @@ void prop_expect(struct prop_case *c, bool holds, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void prop_show(const struct prop_case *c);
 
-struct weir__ask prop_ask(const struct prop_case *c, int64_t now_ns, int64_t cost,
-                          int64_t patience_ns);
+struct weir__attempt prop_ask(const struct prop_case *c, int64_t now_ns, int64_t cost,
+                              int64_t patience_ns);
 /* The verbs on the case's key at its time, written down as steps. */
 struct weir_verdict prop_take(struct prop_case *c, int64_t cost, int64_t patience_ns);
 int64_t prop_refund(struct prop_case *c, int64_t n);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/calendar.h"
+#include "limit/calendar.h"
 
 /* ---- Opening ------------------------------------------------------------------------------- */
 
@@ -155,7 +155,7 @@ static void show_step(const struct prop_case *c, const struct prop_step *s)
 
 void prop_show(const struct prop_case *c)
 {
-    printf("  limit: %s (born at %" PRId64 ")\n  steps: %d\n", c->text[0], c->meter[0].born_ns,
+    printf("  limit: %s (born at %" PRId64 ")\n  steps: %d\n", c->text[0], c->meter[0].created_ns,
            c->steps);
     for (int i = 0; i < c->steps && i < PROP_STEPS; i++)
         show_step(c, &c->step[i]);
@@ -170,22 +170,22 @@ bool prop_same(const struct weir_verdict *a, const struct weir_verdict *b)
 
 /* ---- The verbs ----------------------------------------------------------------------------- */
 
-struct weir__ask prop_ask(const struct prop_case *c, int64_t now_ns, int64_t cost,
-                          int64_t patience_ns)
+struct weir__attempt prop_ask(const struct prop_case *c, int64_t now_ns, int64_t cost,
+                              int64_t patience_ns)
 {
-    return (struct weir__ask){.cost = cost,
-                              .patience_ns = patience_ns,
-                              .now_ns = now_ns,
-                              .edge_ns = edge_of(&c->m->term, now_ns)};
+    return (struct weir__attempt){.cost = cost,
+                                  .patience_ns = patience_ns,
+                                  .now_ns = now_ns,
+                                  .edge_ns = edge_of(&c->m->term, now_ns)};
 }
 
 struct weir_verdict prop_take(struct prop_case *c, int64_t cost, int64_t patience_ns)
 {
-    const struct weir__ask ask = prop_ask(c, c->now_ns, cost, patience_ns);
+    const struct weir__attempt ask = prop_ask(c, c->now_ns, cost, patience_ns);
     struct prop_step step = {
         .verb = PROP_TAKE, .now_ns = c->now_ns, .cost = cost, .patience_ns = patience_ns};
 
-    weir__take(c->m, c->state, &ask, &step.v);
+    weir__meter_take(c->m, c->state, &ask, &step.v);
     prop_note(c, &step);
     c->last = step.v;
     return step.v;
@@ -195,7 +195,7 @@ int64_t prop_refund(struct prop_case *c, int64_t n)
 {
     struct prop_step step = {.verb = PROP_REFUND, .now_ns = c->now_ns, .cost = n};
 
-    step.back = weir__refund(c->m, c->state, n, c->now_ns);
+    step.back = weir__meter_refund(c->m, c->state, n, c->now_ns);
     prop_note(c, &step);
     prop_expect(c, step.back >= 0 && step.back <= n, "refund of %" PRId64 " returned %" PRId64, n,
                 step.back);
@@ -207,7 +207,7 @@ int64_t prop_cancel(struct prop_case *c, int64_t cost, int64_t act_ns)
     struct prop_step step = {
         .verb = PROP_CANCEL, .now_ns = c->now_ns, .cost = cost, .act_ns = act_ns};
 
-    step.back = weir__cancel(c->m, c->state, cost, act_ns, c->now_ns);
+    step.back = weir__meter_cancel(c->m, c->state, cost, act_ns, c->now_ns);
     prop_note(c, &step);
     prop_expect(c, step.back >= 0 && step.back <= cost, "cancel of %" PRId64 " returned %" PRId64,
                 cost, step.back);
@@ -230,10 +230,10 @@ void prop_change(struct prop_case *c)
 struct weir_verdict prop_peek_at(struct prop_case *c, int64_t now_ns, int64_t cost,
                                  int64_t patience_ns)
 {
-    const struct weir__ask ask = prop_ask(c, now_ns, cost, patience_ns);
+    const struct weir__attempt ask = prop_ask(c, now_ns, cost, patience_ns);
     struct weir_verdict v;
 
     memcpy(c->spare, c->state, c->size);
-    weir__peek(c->m, c->spare, &ask, &v);
+    weir__meter_peek(c->m, c->spare, &ask, &v);
     return v;
 }

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "policy/calendar.h"
+#include "limit/calendar.h"
 
 /* ---- The limit ------------------------------------------------------------------------------ */
 
@@ -76,7 +76,7 @@ void prop_shared_open(struct prop_shared *p, struct prop_case *c, int versions)
         if (!prop_odds(&c->rng, 5))
             keep_alike(c, i);
     rate = rate_of(&c->term[0]);
-    weir__meter_init(&p->rate[0], &rate, c->meter[0].born_ns);
+    weir__meter_init(&p->rate[0], &rate, c->meter[0].created_ns);
 }
 
 static const struct weir__meter *truth_meter(const struct prop_shared *p)
@@ -105,10 +105,10 @@ void prop_shared_move(struct prop_shared *p)
         p->ahead_ns = prop_range(&p->c->rng, 0, p->c->m->term.period_ns);
 }
 
-struct weir__ask prop_shared_ask(struct prop_shared *p, int64_t cost, int64_t patience_ns)
+struct weir__attempt prop_shared_ask(struct prop_shared *p, int64_t cost, int64_t patience_ns)
 {
     const struct prop_case *c = p->c;
-    struct weir__ask ask = prop_ask(c, c->now_ns, cost, patience_ns);
+    struct weir__attempt ask = prop_ask(c, c->now_ns, cost, patience_ns);
     const int64_t wall_ns = c->now_ns + p->ahead_ns;
 
     if (c->m->term.align == WEIR_ALIGN_CLOCK && wall_ns <= PROP_FOREVER_NS)
@@ -130,14 +130,14 @@ static void note_end(struct prop_shared *p, const struct weir__state *s)
 }
 
 static struct weir_verdict take(struct prop_shared *p, struct weir__state *s,
-                                const struct weir__ask *ask)
+                                const struct weir__attempt *ask)
 {
     struct prop_step step = {.verb = PROP_TAKE,
                              .now_ns = ask->now_ns,
                              .cost = ask->cost,
                              .patience_ns = ask->patience_ns};
 
-    weir__take(p->c->m, s, ask, &step.v);
+    weir__meter_take(p->c->m, s, ask, &step.v);
     note_end(p, s);
     prop_note(p->c, &step);
     p->c->last = step.v;
@@ -148,18 +148,18 @@ void prop_shared_disturb(struct prop_shared *p, struct weir__state *s)
 {
     struct prop_case *c = p->c;
     const int64_t cost = prop_cost(c), patience = prop_patience(c);
-    const struct weir__ask ask = prop_shared_ask(p, cost, patience);
+    const struct weir__attempt ask = prop_shared_ask(p, cost, patience);
 
     switch (prop_range(&c->rng, 0, 11)) {
-    case 0: weir__refund(c->m, s, cost, c->now_ns); return;
+    case 0: weir__meter_refund(c->m, s, cost, c->now_ns); return;
     case 1:
-        weir__cancel(c->m, s, cost, weir__add_sat(c->now_ns, c->last.wait_ns), c->now_ns);
+        weir__meter_cancel(c->m, s, cost, weir__add_sat(c->now_ns, c->last.wait_ns), c->now_ns);
         return;
     case 2:
         if (prop_odds(&c->rng, 4))
             prop_state_forget(c, s);
         return;
-    default: weir__take(c->m, s, &ask, &c->last); note_end(p, s);
+    default: weir__meter_take(c->m, s, &ask, &c->last); note_end(p, s);
     }
 }
 
@@ -171,7 +171,7 @@ static bool counts_in_full(const struct weir__meter *m)
 
 /* A refused request is counted as one that nobody waits for. What never fits a prepaid ticket is not
  * counted, and for the truth, whose ticket is earlier, it may still fit. */
-static void deny_truth(struct prop_shared *p, struct weir__state *truth, struct weir__ask ask,
+static void deny_truth(struct prop_shared *p, struct weir__state *truth, struct weir__attempt ask,
                        enum weir_reason why)
 {
     struct weir_verdict v;
@@ -179,9 +179,9 @@ static void deny_truth(struct prop_shared *p, struct weir__state *truth, struct 
     if (!p->c->m->term.count_denied || !counts_in_full(p->c->m))
         return;
     ask.patience_ns = 0;
-    weir__peek(truth_meter(p), truth, &ask, &v);
+    weir__meter_peek(truth_meter(p), truth, &ask, &v);
     if (v.reason == WEIR_TOO_BIG || why != WEIR_TOO_BIG)
-        weir__take(truth_meter(p), truth, &ask, &v);
+        weir__meter_take(truth_meter(p), truth, &ask, &v);
     note_end(p, truth);
 }
 
@@ -190,7 +190,7 @@ struct weir_verdict prop_shared_take(struct prop_shared *p, struct weir__state *
 {
     struct prop_case *c = p->c;
     const int64_t cost = prop_cost(c), patience = prop_patience(c);
-    const struct weir__ask ask = prop_shared_ask(p, cost, patience);
+    const struct weir__attempt ask = prop_shared_ask(p, cost, patience);
     const struct weir_verdict v = take(p, s, &ask);
 
     for (int i = 0; i < n; i++) {
@@ -200,7 +200,7 @@ struct weir_verdict prop_shared_take(struct prop_shared *p, struct weir__state *
             deny_truth(p, truth[i], ask, v.reason);
             continue;
         }
-        weir__take(truth_meter(p), truth[i], &ask, &own);
+        weir__meter_take(truth_meter(p), truth[i], &ask, &own);
         note_end(p, truth[i]);
         if (p->ended)
             continue;
@@ -227,8 +227,8 @@ void prop_shared_return(struct prop_shared *p, struct weir__state *s,
     const int64_t now = c->now_ns, cost = prop_cost(c);
     const int64_t act = weir__add_sat(now, c->last.wait_ns);
     const bool cancels = c->last.allowed && prop_odds(&c->rng, 2);
-    const int64_t back =
-        cancels ? weir__cancel(c->m, s, cost, act, now) : weir__refund(c->m, s, cost, now);
+    const int64_t back = cancels ? weir__meter_cancel(c->m, s, cost, act, now)
+                                 : weir__meter_refund(c->m, s, cost, now);
     const struct prop_step step = {.verb = cancels ? PROP_CANCEL : PROP_REFUND,
                                    .now_ns = now,
                                    .cost = cost,
@@ -238,7 +238,7 @@ void prop_shared_return(struct prop_shared *p, struct weir__state *s,
     prop_note(c, &step);
     for (int i = 0; i < n; i++)
         if (!cancels)
-            weir__refund(truth_meter(p), truth[i], counts_events(c->m) ? back : cost, now);
+            weir__meter_refund(truth_meter(p), truth[i], counts_events(c->m) ? back : cost, now);
         else if (back > 0)
-            weir__cancel(truth_meter(p), truth[i], cost, act, now);
+            weir__meter_cancel(truth_meter(p), truth[i], cost, act, now);
 }

@@ -27,7 +27,7 @@ void prop_shared_change(struct prop_shared *p);
 /* Moves the clock on; now and then the wall clock steps. */
 void prop_shared_move(struct prop_shared *p);
 
-struct weir__ask prop_shared_ask(struct prop_shared *p, int64_t cost, int64_t patience_ns);
+struct weir__attempt prop_shared_ask(struct prop_shared *p, int64_t cost, int64_t patience_ns);
 /* Any take, refund, cancel or reset, on a state that nobody follows. */
 void prop_shared_disturb(struct prop_shared *p, struct weir__state *s);
 

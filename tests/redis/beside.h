@@ -1,8 +1,8 @@
 /* A second way into the Redis of a test, to see what stands there. */
-#ifndef WEIR_TESTS_BESIDE_H
-#define WEIR_TESTS_BESIDE_H
+#ifndef WEIR_TESTS_REDIS_BESIDE_H
+#define WEIR_TESTS_REDIS_BESIDE_H
 
-#include "../engine/kit.h"
+#include "../engine/engine_test.h"
 
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static inline struct weir_policy *policy(struct weir *w, const char *name, const
 static inline struct weir_verdict take_now(struct weir *w, struct weir_policy *p, const char *key,
                                            int64_t cost)
 {
-    const struct weir_request rq = ask(p, key, cost, 0);
+    const struct weir_request rq = request_for(p, key, cost, 0);
     struct weir_verdict v;
 
     assert_int_equal(weir_take(w, &rq, &v), 0);

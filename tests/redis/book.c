@@ -11,9 +11,9 @@ int64_t book_now(void)
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-void book_init(struct book *b)
+void book_init(struct call_book *b)
 {
-    *b = (struct book){.grants = 0};
+    *b = (struct call_book){.grants = 0};
     (void)pthread_mutex_init(&b->lock, NULL);
 }
 
@@ -31,7 +31,7 @@ static int64_t bucket_top(int bucket)
     return (INT64_C(9) + bucket % 8) << (bucket / 8);
 }
 
-static void count(struct tally *t, int error, const struct weir_verdict *v)
+static void count(struct book_tally *t, int error, const struct weir_verdict *v)
 {
     t->calls++;
     if (error) {
@@ -45,7 +45,7 @@ static void count(struct tally *t, int error, const struct weir_verdict *v)
     }
 }
 
-static void remember(struct book *b, struct grant g)
+static void remember(struct call_book *b, struct grant g)
 {
     if (b->grants == b->room) {
         b->room = b->room ? 2 * b->room : 1024;
@@ -56,7 +56,7 @@ static void remember(struct book *b, struct grant g)
     b->grant[b->grants++] = g;
 }
 
-void book_write(struct book *b, int error, const struct weir_verdict *v, int64_t cost,
+void book_write(struct call_book *b, int error, const struct weir_verdict *v, int64_t cost,
                 int64_t begin_ns, int64_t end_ns)
 {
     (void)pthread_mutex_lock(&b->lock);
@@ -67,14 +67,14 @@ void book_write(struct book *b, int error, const struct weir_verdict *v, int64_t
     (void)pthread_mutex_unlock(&b->lock);
 }
 
-static void measure(struct tally *t, int64_t ns)
+static void measure(struct book_tally *t, int64_t ns)
 {
     t->took[bucket_of(ns)]++;
     if (ns > t->worst_ns)
         t->worst_ns = ns;
 }
 
-void book_time(struct book *b, int64_t begin_ns, int64_t end_ns)
+void book_time(struct call_book *b, int64_t begin_ns, int64_t end_ns)
 {
     (void)pthread_mutex_lock(&b->lock);
     measure(&b->phase, end_ns - begin_ns);
@@ -84,7 +84,7 @@ void book_time(struct book *b, int64_t begin_ns, int64_t end_ns)
 
 /* ---- Telling ----------------------------------------------------------------------------------- */
 
-static void add(struct tally *to, const struct tally *from)
+static void add(struct book_tally *to, const struct book_tally *from)
 {
     to->calls += from->calls;
     to->granted += from->granted;
@@ -101,20 +101,20 @@ static void add(struct tally *to, const struct tally *from)
         to->worst_ns = from->worst_ns;
 }
 
-struct tally book_sum(struct book *const *book, int n, bool phase)
+struct book_tally book_sum(struct call_book *const *book, int n, bool phase)
 {
-    struct tally sum = {0};
+    struct book_tally sum = {0};
 
     for (int i = 0; i < n; i++) {
         (void)pthread_mutex_lock(&book[i]->lock);
         add(&sum, phase ? &book[i]->phase : &book[i]->whole);
-        book[i]->phase = (struct tally){0};
+        book[i]->phase = (struct book_tally){0};
         (void)pthread_mutex_unlock(&book[i]->lock);
     }
     return sum;
 }
 
-static int64_t quantile(const struct tally *t, int per_mille)
+static int64_t quantile(const struct book_tally *t, int per_mille)
 {
     uint64_t all = 0, seen = 0;
 
@@ -142,7 +142,7 @@ static void print_reasons(FILE *out, const char *name, const uint64_t *by)
     (void)fputc('}', out);
 }
 
-void book_print(FILE *out, const struct tally *t)
+void book_print(FILE *out, const struct book_tally *t)
 {
     const char *comma = "";
 
@@ -163,7 +163,7 @@ void book_print(FILE *out, const struct tally *t)
     (void)fputc('}', out);
 }
 
-void book_print_grants(FILE *out, struct book *const *book, int n)
+void book_print_grants(FILE *out, struct call_book *const *book, int n)
 {
     const char *comma = "";
 

@@ -1,7 +1,7 @@
 /* What callers saw, written down while they call: grants with their times, refusals, errors, and how long each call
  * took. Each thread has a book; a phase is what was written since the last one was told. */
-#ifndef WEIR_TESTS_BOOK_H
-#define WEIR_TESTS_BOOK_H
+#ifndef WEIR_TESTS_REDIS_BOOK_H
+#define WEIR_TESTS_REDIS_BOOK_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@ struct grant {
     int64_t begin_ns, end_ns, limit, cost;
 };
 
-struct tally {
+struct book_tally {
     uint64_t calls, granted, denied;
     uint64_t grants_by[BOOK_REASONS], denials_by[BOOK_REASONS]; /* by enum weir_reason */
     uint64_t errors[BOOK_ERRORS];                               /* by -weir_error */
@@ -27,27 +27,27 @@ struct tally {
     int64_t worst_ns;
 };
 
-struct book {
+struct call_book {
     pthread_mutex_t lock;
-    struct tally phase, whole;
+    struct book_tally phase, whole;
     struct grant *grant;
     size_t grants, room;
 };
 
 int64_t book_now(void);
 
-void book_init(struct book *b);
+void book_init(struct call_book *b);
 /* One call: what it returned, and its verdict if that was 0. */
-void book_write(struct book *b, int error, const struct weir_verdict *v, int64_t cost,
+void book_write(struct call_book *b, int error, const struct weir_verdict *v, int64_t cost,
                 int64_t begin_ns, int64_t end_ns);
 /* How long it took, once for all that was written of it. */
-void book_time(struct book *b, int64_t begin_ns, int64_t end_ns);
+void book_time(struct call_book *b, int64_t begin_ns, int64_t end_ns);
 
 /* Adds the books' phases, or their wholes, and begins another phase. */
-struct tally book_sum(struct book *const *book, int n, bool phase);
+struct book_tally book_sum(struct call_book *const *book, int n, bool phase);
 /* As the members of a JSON object, without braces. */
-void book_print(FILE *out, const struct tally *t);
+void book_print(FILE *out, const struct book_tally *t);
 /* [[begin_us, end_us, limit, cost], ...] */
-void book_print_grants(FILE *out, struct book *const *book, int n);
+void book_print_grants(FILE *out, struct call_book *const *book, int n);
 
 #endif

@@ -138,11 +138,11 @@ def lone_node(name, break_it, mend_it):
         whole = fleet.finish(name)[0]
     grants = [grant for grant in all_of([whole]) if grant[0] >= alone_us]
     worst = most_over(grants, rate)
-    say(f"        {name}, over its return: {worst:.1f} of {burst}; {whole['far']['paid']} paid in")
+    say(f"        {name}, over its return: {worst:.1f} of {burst}; {whole['far']['drained']} paid in")
     # A busy machine may have sent it away once more: then it has its share once more.
-    most = burst + threads if whole["far"]["departures"] == 1 else 2 * burst
+    most = burst + threads if whole["far"]["outages"] == 1 else 2 * burst
     check(f"the return of {name} is no burst", worst <= most, (worst, whole["far"]))
-    check(f"{name} paid in what it had granted", whole["far"]["paid"] > burst / 2, whole["far"])
+    check(f"{name} paid in what it had granted", whole["far"]["drained"] > burst / 2, whole["far"])
 
 
 def a_lone_node_pays_all_it_granted():

@@ -132,14 +132,14 @@ static void an_entry_on_a_store_that_is_down_keeps_its_deadline(void **state)
 
 /* ---- Signals ----------------------------------------------------------------------------------- */
 
-static void hear(int number)
+static void on_signal(int number)
 {
     (void)number;
 }
 
 static _Atomic bool back;
 
-struct waiter {
+struct deadline_waiter {
     struct weir *w;
     struct weir_request rq;
     int error;
@@ -147,7 +147,7 @@ struct waiter {
 
 static void *wait_forever(void *arg)
 {
-    struct waiter *me = arg;
+    struct deadline_waiter *me = arg;
     struct weir_verdict v;
 
     me->error = weir_wait(me->w, &me->rq, WEIR_FOREVER, &v);
@@ -157,10 +157,10 @@ static void *wait_forever(void *arg)
 
 static void a_wait_on_a_store_that_is_down_hears_signals(void **state)
 {
-    const struct sigaction heard = {.sa_handler = hear};
+    const struct sigaction heard = {.sa_handler = on_signal};
     int fd;
     struct weir *w = open_silent(true, &fd);
-    struct waiter me = {
+    struct deadline_waiter me = {
         .w = w, .rq = weir_request_of(policy(w, "fixed-window 1/1h fallback=deny"), "k", 1)};
     pthread_t thread;
 

@@ -44,8 +44,8 @@ def it_is_full_to_the_brim():
                                   pause=100) as node:
         memory = dict(line.split(":") for line in redis.call("INFO", "memory").decode().split() if ":" in line)
         redis.call("CONFIG", "SET", "maxmemory", int(memory["used_memory"]) + 300_000)
-        until(lambda: node.look()["departures"] > 0, "it is full")
-        until(lambda: node.look()["returns"] > 0, "some have ended")
+        until(lambda: node.look()["outages"] > 0, "it is full")
+        until(lambda: node.look()["recoveries"] > 0, "some have ended")
         end = now_us() + 8_000_000
         until(lambda: now_us() > end, "time passes")
         told = [line for line in node.log() if "is away" in line]
@@ -268,7 +268,7 @@ def every_verb_while_it_comes_and_goes():
     check(f"of the permits there are no more than the bound: {name}", permits <= most <= permits * 2, most)
     for n, whole in zip(nodes, wholes):
         gives_back = any(word in n.command for word in ("verb=enter", "verb=reserve"))
-        allowed = {"WEIR_EAWAY"} if gives_back else set()
+        allowed = {"WEIR_EDOWN"} if gives_back else set()
         check(f"only what gives back may fail: {name}", set(whole["errors"]) <= allowed, (n.command, whole["errors"]))
 
 

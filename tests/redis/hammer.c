@@ -45,7 +45,7 @@ static struct {
 static struct weir *engine;
 static struct weir_policy *policy;
 static struct inside *inside;
-static struct book *books[THREADS_MOST];
+static struct call_book *books[THREADS_MOST];
 static _Atomic bool over;
 static _Atomic int64_t lag_ns, lag_most_ns; /* of the phase, and of all */
 static pthread_mutex_t out_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -65,13 +65,13 @@ static void print_text(const char *text)
     (void)putchar('"');
 }
 
-static void print_far(void)
+static void print_remote(void)
 {
-    struct weir_far_stats s;
+    struct weir_remote_stats s;
 
-    weir_far_stats(engine, &s);
-    (void)printf(",\"far\":{\"far\":%s,\"away\":%s", s.far ? "true" : "false",
-                 s.away ? "true" : "false");
+    weir_remote_stats(engine, &s);
+    (void)printf(",\"far\":{\"far\":%s,\"away\":%s", s.remote ? "true" : "false",
+                 s.down ? "true" : "false");
 #define NUMBER(x) (void)printf(",\"" #x "\":%llu", (unsigned long long)s.x)
     NUMBER(nodes);
     NUMBER(asked);
@@ -79,9 +79,9 @@ static void print_far(void)
     NUMBER(crowded);
     NUMBER(fell_back);
     NUMBER(fell_back_allowed);
-    NUMBER(paid);
-    NUMBER(departures);
-    NUMBER(returns);
+    NUMBER(drained);
+    NUMBER(outages);
+    NUMBER(recoveries);
 #undef NUMBER
     (void)putchar('}');
 }
@@ -99,7 +99,7 @@ static void end_line(void)
     (void)pthread_mutex_unlock(&out_lock);
 }
 
-static void say(void *arg, const char *line)
+static void print_log(void *arg, const char *line)
 {
     (void)arg;
     begin_line("log");
@@ -108,17 +108,17 @@ static void say(void *arg, const char *line)
     end_line();
 }
 
-static void tell(const char *name)
+static void report_phase(const char *name)
 {
     const bool look = strcmp(name, "look") == 0;
-    struct tally t = {0};
+    struct book_tally t = {0};
 
     if (!look)
         t = book_sum(books, (int)chosen.threads, true);
     begin_line(look ? "look" : "phase");
     (void)printf(",\"name\":");
     print_text(name);
-    print_far();
+    print_remote();
     if (!look) {
         (void)printf(",\"lag_us\":%lld,", (long long)(atomic_exchange(&lag_ns, 0) / 1000));
         book_print(stdout, &t);
@@ -126,12 +126,12 @@ static void tell(const char *name)
     end_line();
 }
 
-static void tell_all(void)
+static void report_end(void)
 {
-    const struct tally t = book_sum(books, (int)chosen.threads, false);
+    const struct book_tally t = book_sum(books, (int)chosen.threads, false);
 
     begin_line("end");
-    print_far();
+    print_remote();
     (void)printf(",\"lag_us\":%lld,\"inside_most\":%d,", (long long)(lag_most_ns / 1000),
                  inside ? inside->most : 0);
     book_print(stdout, &t);
@@ -165,7 +165,7 @@ static struct weir_request request(int place, uint64_t turn)
     return (struct weir_request){policy, key, (size_t)len, chosen.cost, 0};
 }
 
-static void call_take(struct book *b, uint64_t turn)
+static void call_take(struct call_book *b, uint64_t turn)
 {
     const struct weir_request rq = request(0, turn);
     const int64_t begin = book_now();
@@ -177,7 +177,7 @@ static void call_take(struct book *b, uint64_t turn)
     book_time(b, begin, end);
 }
 
-static void call_many(struct book *b, uint64_t turn)
+static void call_many(struct call_book *b, uint64_t turn)
 {
     struct weir_request rq[BATCH_MOST];
     struct weir_verdict v[BATCH_MOST];
@@ -195,7 +195,7 @@ static void call_many(struct book *b, uint64_t turn)
 }
 
 /* Of two keys, the second of which nobody is refused for. */
-static void call_all(struct book *b, uint64_t turn)
+static void call_all(struct call_book *b, uint64_t turn)
 {
     struct weir_request rq[2] = {request(0, turn), request(1, turn)};
     int64_t begin, end;
@@ -212,7 +212,7 @@ static void call_all(struct book *b, uint64_t turn)
 }
 
 /* Whoever waits is not measured: it may be long. */
-static void call_wait(struct book *b, uint64_t turn)
+static void call_wait(struct call_book *b, uint64_t turn)
 {
     const struct weir_request rq = request(0, turn);
     const int64_t begin = book_now();
@@ -223,7 +223,7 @@ static void call_wait(struct book *b, uint64_t turn)
 }
 
 /* Every other reservation is cancelled at once, and is no grant then. */
-static void call_reserve(struct book *b, uint64_t turn)
+static void call_reserve(struct call_book *b, uint64_t turn)
 {
     const struct weir_request rq = request(0, turn);
     const int64_t begin = book_now();
@@ -242,7 +242,7 @@ static void call_reserve(struct book *b, uint64_t turn)
         book_write(b, error, &v, rq.cost - back, begin, end);
 }
 
-static void leave(struct book *b, struct weir_ticket *t)
+static void leave(struct call_book *b, struct weir_ticket *t)
 {
     for (int tries = 0; tries < 1000; tries++) {
         const int64_t begin = book_now();
@@ -257,7 +257,7 @@ static void leave(struct book *b, struct weir_ticket *t)
     }
 }
 
-static void call_enter(struct book *b, uint64_t turn)
+static void call_enter(struct call_book *b, uint64_t turn)
 {
     const struct weir_request rq = request(0, turn);
     const int64_t begin = book_now();
@@ -283,17 +283,17 @@ static void call_enter(struct book *b, uint64_t turn)
     leave(b, &t);
 }
 
-static const struct verb {
+static const struct hammer_verb {
     const char *name;
-    void (*call)(struct book *b, uint64_t turn);
+    void (*call)(struct call_book *b, uint64_t turn);
 } VERBS[] = {{"take", call_take}, {"many", call_many},       {"all", call_all},
              {"wait", call_wait}, {"reserve", call_reserve}, {"enter", call_enter},
              {NULL, NULL}};
 
 static void *hammer(void *arg)
 {
-    const struct verb *verb = VERBS;
-    struct book *b = arg;
+    const struct hammer_verb *verb = VERBS;
+    struct call_book *b = arg;
 
     while (strcmp(verb->name, chosen.verb) != 0)
         verb++;
@@ -354,7 +354,7 @@ static bool choose(const char *word)
 
 static bool is_sound(void)
 {
-    const struct verb *verb = VERBS;
+    const struct hammer_verb *verb = VERBS;
 
     while (verb->name && strcmp(verb->name, chosen.verb) != 0)
         verb++;
@@ -376,7 +376,7 @@ static bool open_inside(void)
 
 static bool open_all(void)
 {
-    const struct weir_log log = {say, NULL};
+    const struct weir_log log = {print_log, NULL};
     const struct weir_options o = {.store = chosen.url, .log = &log};
     const int64_t begin = book_now();
     struct weir_diag why = {0};
@@ -393,7 +393,7 @@ static bool open_all(void)
     begin_line("ready");
     (void)printf(",\"took_us\":%lld,\"now_us\":%lld", (long long)((book_now() - begin) / 1000),
                  (long long)(weir_now(engine) / 1000));
-    print_far();
+    print_remote();
     end_line();
     return true;
 }
@@ -406,7 +406,7 @@ static void obey(void)
 
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = '\0';
-        tell(line);
+        report_phase(line);
     }
 }
 
@@ -449,7 +449,7 @@ int main(int argc, char **argv)
     if (!open_all())
         return 1;
     run();
-    tell_all();
+    report_end();
     weir_close(engine);
     for (int i = 0; i < chosen.threads; i++) {
         free(books[i]->grant);

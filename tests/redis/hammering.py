@@ -32,7 +32,7 @@ def hammered(limit, processes, **words):
     for whole in wholes:
         expect(f"no errors: {name}", whole["errors"], {})
         expect(f"all was answered by the store: {name}",
-               [whole["far"][x] for x in ("failed", "crowded", "fell_back", "departures")], [0, 0, 0, 0])
+               [whole["far"][x] for x in ("failed", "crowded", "fell_back", "outages")], [0, 0, 0, 0])
         check(f"all is counted: {name}", whole["far"]["asked"] >= whole["calls"], whole["far"])
     grants = all_of(wholes)
     seconds = (max(g[1] for g in grants) - min(g[0] for g in grants)) / 1e6

@@ -2,7 +2,7 @@
  *
  *     remote_life redis+unix:/path
  */
-#include "../engine/place.h"
+#include "../engine/backend.h"
 #include "beside.h"
 
 #include <dirent.h>
@@ -66,13 +66,13 @@ static void engines_without_a_store_leave_nothing_behind_either(void **state)
     (void)state;
     for (int i = 0; i < 50; i++) {
         struct weir_diag why = {0};
-        struct weir_far_stats s;
+        struct weir_remote_stats s;
         struct weir *w = NULL;
 
         assert_int_equal(weir_open(&w, &o, &why), 0);
         assert_true(take_now(w, policy(w, "p", "token-bucket 3/1h"), "k", 3).allowed);
-        weir_far_stats(w, &s);
-        assert_true(s.far && s.away && s.departures == 1 && s.fell_back == 1);
+        weir_remote_stats(w, &s);
+        assert_true(s.remote && s.down && s.outages == 1 && s.fell_back == 1);
         weir_close(w);
     }
     assert_int_equal(entries("/proc/self/fd"), files);
@@ -83,7 +83,7 @@ static void engines_of_one_process_are_nodes_each(void **state)
 {
     enum { MANY = 20 };
     struct weir *w[MANY];
-    struct weir_far_stats s = {0};
+    struct weir_remote_stats s = {0};
     const int64_t end = mono_ns() + 10 * SECOND;
 
     (void)state;
@@ -91,7 +91,7 @@ static void engines_of_one_process_are_nodes_each(void **state)
         w[i] = open_there("");
     assert_int_equal(beside_number("ZCARD weir:nodes"), MANY);
     while (s.nodes != MANY && mono_ns() < end) {
-        weir_far_stats(w[0], &s);
+        weir_remote_stats(w[0], &s);
         nap(5 * MS);
     }
     assert_int_equal(s.nodes, MANY);
@@ -126,7 +126,7 @@ static int take_five(struct weir *w, struct weir_policy *p)
     int n = 0;
 
     for (int i = 0; i < 5; i++) {
-        const struct weir_request rq = ask(p, "k", 1, 0);
+        const struct weir_request rq = request_for(p, "k", 1, 0);
         struct weir_verdict v;
 
         if (weir_take(w, &rq, &v) != 0)
@@ -178,7 +178,8 @@ static void a_child_that_only_closes_harms_nobody(void **state)
 {
     struct weir *w = open_there("");
     struct weir_policy *p = policy(w, "closed", "token-bucket 5/1h");
-    const struct weir_request rq = ask(policy(w, "in", "concurrency 1 lease=60s"), "k", 1, 0);
+    const struct weir_request rq =
+        request_for(policy(w, "in", "concurrency 1 lease=60s"), "k", 1, 0);
     struct weir_ticket t, u;
     struct weir_verdict v;
 
@@ -200,11 +201,11 @@ static struct weir *shared;
 static struct weir_policy *busy;
 static _Atomic bool over;
 
-static void *ask_all_the_time(void *arg)
+static void *take_all_the_time(void *arg)
 {
     (void)arg;
     while (!over) {
-        const struct weir_request rq = ask(busy, "k", 1, 0);
+        const struct weir_request rq = request_for(busy, "k", 1, 0);
         struct weir_verdict v;
 
         if (weir_take(shared, &rq, &v) != 0)
@@ -217,7 +218,7 @@ static void children_of_a_busy_parent_go_on(void **state)
 {
     enum { THREADS = 4, CHILDREN = 40 };
     pthread_t thread[THREADS];
-    struct weir_far_stats s;
+    struct weir_remote_stats s;
 
     (void)state;
     if (UNDER_ASAN) /* its allocator may be locked by a thread that the child has not */
@@ -226,15 +227,15 @@ static void children_of_a_busy_parent_go_on(void **state)
     busy = policy(shared, "busy", "token-bucket 1000000000/1h");
     over = false;
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, ask_all_the_time, NULL), 0);
+        assert_int_equal(pthread_create(&thread[i], NULL, take_all_the_time, NULL), 0);
     for (int i = 0; i < CHILDREN; i++)
         assert_int_equal(child_of(i % 2 ? take_five : take_five_and_close, shared, busy), 5);
     over = true;
     for (int i = 0; i < THREADS; i++)
         (void)pthread_join(thread[i], NULL);
-    weir_far_stats(shared, &s);
+    weir_remote_stats(shared, &s);
     print_message("  %llu decisions of the parent meanwhile\n", (unsigned long long)s.asked);
-    assert_true(s.asked > 0 && s.failed == 0 && s.departures == 0);
+    assert_true(s.asked > 0 && s.failed == 0 && s.outages == 0);
     weir_close(shared);
     (void)flush(NULL);
 }

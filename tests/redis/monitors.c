@@ -1,6 +1,6 @@
 /* A keeper by itself, told what to do line by line: keepers URL. What it says comes out as lines, too:
  *
- *     opened MS away|there     when weir__keeper_open has returned
+ *     opened MS away|there     when weir__monitor_open has returned
  *     log LINE                 of health
  *     nodes N                  heard by a heartbeat
  *
@@ -20,16 +20,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/clock.h"
-#include "remote/keeper.h"
-#include "remote/local.h"
+#include "os/clock.h"
+#include "redis/fallback/local.h"
+#include "redis/monitor.h"
 
 static struct weir__address address;
 static struct weir__health health;
 static struct weir__local_counts counts;
-static struct weir__keeper *keeper;
+static struct weir__monitor *monitor;
 static const char *who = ""; /* "child " in one */
-static _Atomic int64_t told;
+static _Atomic int64_t nodes_told;
 
 static _Atomic bool released;
 
@@ -63,17 +63,17 @@ static int threads(void)
 
 static int threads_at_first; /* but for the keeper's: a sanitizer has its own */
 
-static void say(void *arg, const char *line)
+static void monitor_log(void *arg, const char *line)
 {
     (void)arg;
     printf("%slog %s\n", who, line);
 }
 
-static void hear(void *arg, int64_t nodes)
+static void nodes_heard(void *arg, int64_t nodes)
 {
     (void)arg;
     atomic_store(&counts.nodes, nodes);
-    atomic_store(&told, nodes);
+    atomic_store(&nodes_told, nodes);
     printf("%snodes %" PRId64 "\n", who, nodes);
 }
 
@@ -86,7 +86,7 @@ static void close_all(void)
 {
     const int64_t from_ns = weir__clock_now();
 
-    weir__keeper_close(keeper);
+    weir__monitor_close(monitor);
     weir__health_close(&health);
     printf("%sclosed %lld\n", who, ms_since(from_ns));
 }
@@ -95,13 +95,13 @@ static void close_all(void)
 static void be_a_child(void)
 {
     who = "child ";
-    atomic_store(&told, 0);
-    weir__keeper_forked(keeper);
-    printf("child runs %d\n", weir__keeper_runs(keeper));
-    weir__keeper_hurry(keeper);
-    for (int i = 0; i < 2000 && atomic_load(&told) == 0; i++)
+    atomic_store(&nodes_told, 0);
+    weir__monitor_forked(monitor);
+    printf("child runs %d\n", weir__monitor_is_running(monitor));
+    weir__monitor_wake(monitor);
+    for (int i = 0; i < 2000 && atomic_load(&nodes_told) == 0; i++)
         (void)weir__clock_sleep(weir__clock_now() + 5 * WEIR__NS_PER_MS);
-    printf("child runs %d\n", weir__keeper_runs(keeper));
+    printf("child runs %d\n", weir__monitor_is_running(monitor));
     close_all();
     _exit(0); /* what the parent's threads were at is not the child's to free */
 }
@@ -112,15 +112,15 @@ static void obey(char *line)
 
     if (strncmp(line, "born ", 5) == 0) {
         const int64_t from_ns = weir__clock_now();
-        const int64_t born_us = weir__keeper_born(keeper, line + 5, strlen(line + 5));
+        const int64_t born_us = weir__monitor_created_us(monitor, line + 5, strlen(line + 5));
 
         printf("born %" PRId64 " %lld\n", born_us, ms_since(from_ns));
     } else if (strcmp(line, "address") == 0) {
-        weir__keeper_address(keeper, &shown);
+        weir__monitor_address(monitor, &shown);
         printf("address %s\n", shown.host);
     } else if (strncmp(line, "fail ", 5) == 0) {
         weir__health_failed(&health, line + 5);
-        weir__keeper_hurry(keeper);
+        weir__monitor_wake(monitor);
     } else if (strcmp(line, "fork") == 0) {
         const pid_t child = fork();
 
@@ -130,10 +130,10 @@ static void obey(char *line)
         printf("forked\n");
     } else if (strcmp(line, "close") == 0) {
         close_all();
-        keeper = NULL;
+        monitor = NULL;
     } else if (strcmp(line, "release") == 0) {
         atomic_store(&released, true);
-        for (int i = 0; i < 2000 && keeper == NULL && threads() > threads_at_first; i++)
+        for (int i = 0; i < 2000 && monitor == NULL && threads() > threads_at_first; i++)
             (void)weir__clock_sleep(weir__clock_now() + 5 * WEIR__NS_PER_MS);
         printf("released %d\n", threads() - threads_at_first);
     }
@@ -141,8 +141,8 @@ static void obey(char *line)
 
 int main(int argc, char **argv)
 {
-    const struct weir_log log = {say, NULL};
-    const struct weir__keeper_job job = {&address, &health, hear, NULL};
+    const struct weir_log log = {monitor_log, NULL};
+    const struct weir__monitor_options job = {&address, &health, nodes_heard, NULL};
     struct weir_diag why;
     int64_t from_ns;
     char line[512];
@@ -155,15 +155,15 @@ int main(int argc, char **argv)
     (void)weir__health_open(&health, address.shown, &log);
     health.counts = &counts;
     from_ns = weir__clock_now();
-    if (weir__keeper_open(&keeper, &job) != 0)
+    if (weir__monitor_open(&monitor, &job) != 0)
         return 1;
     threads_at_first = threads() - 1;
-    printf("opened %lld %s\n", ms_since(from_ns), weir__health_is_away(&health) ? "away" : "there");
+    printf("opened %lld %s\n", ms_since(from_ns), weir__health_is_down(&health) ? "away" : "there");
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = '\0';
         obey(line);
     }
-    if (keeper)
+    if (monitor)
         _exit(0);
     return 0;
 }

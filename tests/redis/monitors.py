@@ -1,6 +1,6 @@
 """Keepers on a real Redis: who is counted, what makes a store away, and what brings it back.
 
-    keepers.py PATH_TO_KEEPERS [SCENE...]
+    monitors.py PATH_TO_KEEPERS [SCENE...]
 
 A scene is a function named as a sentence. Nothing sleeps: all is waited for.
 """
@@ -18,7 +18,7 @@ import traceback
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lanes_servers import Fake, Redis, free_port, until  # noqa: E402
+from pipelines_servers import Fake, Redis, free_port, until  # noqa: E402
 
 PROGRAM = os.path.abspath(sys.argv[1])
 PATIENCE_S = 20

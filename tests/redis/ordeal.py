@@ -51,9 +51,9 @@ class Ordeal:
     def breaks(self, break_it):
         """Broken, and everybody has noticed."""
         until(lambda: not any(node.look()["away"] for node in self.nodes), "none is away by itself")
-        seen = [node.look()["departures"] for node in self.nodes]
+        seen = [node.look()["outages"] for node in self.nodes]
         break_it()
-        until(lambda: all(node.look()["departures"] > was for node, was in zip(self.nodes, seen)), "all have noticed")
+        until(lambda: all(node.look()["outages"] > was for node, was in zip(self.nodes, seen)), "all have noticed")
         self.away_us = now_us()
 
     def falls_back(self, seconds=0.5):
@@ -91,9 +91,9 @@ class Ordeal:
         self.holds_fallbacks(wholes)
         for node, whole in zip(self.nodes, wholes):
             far = whole["far"]
-            check(f"who went has come back: {self.name}", far["departures"] - far["returns"] in (0, 1),
+            check(f"who went has come back: {self.name}", far["outages"] - far["recoveries"] in (0, 1),
                   (far, node.log()))
-            check(f"the store was away: {self.name}", far["departures"] > 0 or not departs, (far, node.log()))
+            check(f"the store was away: {self.name}", far["outages"] > 0 or not departs, (far, node.log()))
 
     def holds_bounds(self, wholes):
         grants = all_of(wholes[:NODES])
@@ -107,7 +107,7 @@ class Ordeal:
                          BURST * 2 + self.extra)
             keeps_bucket(f"what the store granted is within the limit: {self.name}",
                          [g for g in grants if g[2] == BURST], RATE, BURST + self.extra)
-        if self.believed and self.away_us and all(whole["far"]["departures"] == 1 for whole in wholes[:NODES]):
+        if self.believed and self.away_us and all(whole["far"]["outages"] == 1 for whole in wholes[:NODES]):
             self.holds_return([g for g in grants if g[0] >= self.away_us])
 
     def holds_return(self, alone):

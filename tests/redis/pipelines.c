@@ -1,4 +1,4 @@
-/* Lanes to a real Redis that is well. lanes.py starts it. */
+/* Lanes to a real Redis that is well. pipelines.py starts it. */
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -9,9 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../engine/place.h"
-#include "lanes_kit.h"
-#include "remote/scripts.h"
+#include "../engine/backend.h"
+#include "pipelines_kit.h"
+#include "redis/script/scripts.h"
 
 #define THREADS 8
 #ifdef __SANITIZE_THREAD__
@@ -22,11 +22,11 @@
 
 void it_answers_one_after_the_other(void)
 {
-    struct ask a;
+    struct test_command a;
     bool good = true;
 
     for (int i = 1; i <= 1000; i++)
-        good = good && ask_now(&a, LONG_MS, "INCR", "alone", NULL) == 0 && a.call.n == 1 &&
+        good = good && command_send(&a, LONG_MS, "INCR", "alone", NULL) == 0 && a.call.n == 1 &&
                a.call.number[0] == i;
     CHECK("each INCR is answered by its number", good);
     CHECK("nothing failed", atomic_load(&stage.failures) == 0);
@@ -34,36 +34,37 @@ void it_answers_one_after_the_other(void)
 
 void it_hears_every_kind_of_reply(void)
 {
-    struct ask a;
+    struct test_command a;
 
-    CHECK("PING is answered", ask_now(&a, LONG_MS, "PING", NULL) == 0);
+    CHECK("PING is answered", command_send(&a, LONG_MS, "PING", NULL) == 0);
     CHECK("... by a status", strcmp(a.call.text, "PONG") == 0 && a.call.n == 0);
-    CHECK("a string is heard", ask_now(&a, LONG_MS, "ECHO", "hello", NULL) == 0);
+    CHECK("a string is heard", command_send(&a, LONG_MS, "ECHO", "hello", NULL) == 0);
     CHECK("... as it is", strcmp(a.call.text, "hello") == 0 && a.call.n == 0);
-    CHECK("nil is heard", ask_now(&a, LONG_MS, "GET", "nothing", NULL) == 0);
+    CHECK("nil is heard", command_send(&a, LONG_MS, "GET", "nothing", NULL) == 0);
     CHECK("... as nothing", a.call.text[0] == '\0' && a.call.n == 0);
     CHECK("an array is heard",
-          ask_now(&a, LONG_MS, "EVAL", "return {1,-2,9007199254740992}", "0", NULL) == 0);
+          command_send(&a, LONG_MS, "EVAL", "return {1,-2,9007199254740992}", "0", NULL) == 0);
     CHECK("... all of it", a.call.n == 3 && a.call.number[0] == 1 && a.call.number[1] == -2 &&
                                a.call.number[2] == INT64_C(9007199254740992));
-    CHECK("an empty array is heard", ask_now(&a, LONG_MS, "EVAL", "return {}", "0", NULL) == 0);
+    CHECK("an empty array is heard",
+          command_send(&a, LONG_MS, "EVAL", "return {}", "0", NULL) == 0);
     CHECK("... as nothing", a.call.n == 0);
     CHECK("what is longer than the place for it is cut",
-          ask_now(&a, LONG_MS, "EVAL", "return string.rep('x', 60000)", "0", NULL) == 0 &&
+          command_send(&a, LONG_MS, "EVAL", "return string.rep('x', 60000)", "0", NULL) == 0 &&
               strlen(a.call.text) == WEIR__REPLY_TEXT - 1);
     CHECK("nothing failed so far", atomic_load(&stage.failures) == 0);
     CHECK("an error is an error",
-          ask_now(&a, LONG_MS, "EVAL", "return redis.error_reply('WEIRFORM no')", "0", NULL) ==
+          command_send(&a, LONG_MS, "EVAL", "return redis.error_reply('WEIRFORM no')", "0", NULL) ==
               WEIR_EIO);
     CHECK("... with its text", strncmp(a.call.text, "WEIRFORM no", 11) == 0);
     CHECK("... and a script's own is no failure", atomic_load(&stage.failures) == 0);
     CHECK("one of Redis's is an error",
-          ask_now(&a, LONG_MS, "EVAL", "return redis.error_reply('OOM no')", "0", NULL) ==
+          command_send(&a, LONG_MS, "EVAL", "return redis.error_reply('OOM no')", "0", NULL) ==
               WEIR_EIO);
     CHECK("... and a failure",
           atomic_load(&stage.failures) == 1 && strncmp(stage.last_failure, "OOM no", 6) == 0);
     CHECK("the connection is still the same",
-          ask_now(&a, LONG_MS, "PING", NULL) == 0 && weir__lane_epoch(stage.lane) == 1);
+          command_send(&a, LONG_MS, "PING", NULL) == 0 && weir__pipeline_epoch(stage.lane) == 1);
 }
 
 /* ---- Many -------------------------------------------------------------------------------------- */
@@ -72,16 +73,17 @@ static void *hammer(void *number)
 {
     const int me = (int)(intptr_t)number;
     char key[32], mark[64];
-    struct ask a;
+    struct test_command a;
     bool good = true;
 
     (void)snprintf(key, sizeof key, "crowd:%d", me);
     for (int i = 1; good && i <= EACH; i++) {
         if (i % 2 == 0) {
             (void)snprintf(mark, sizeof mark, "%d of %d", i, me);
-            good = ask_now(&a, LONG_MS, "ECHO", mark, NULL) == 0 && strcmp(a.call.text, mark) == 0;
+            good = command_send(&a, LONG_MS, "ECHO", mark, NULL) == 0 &&
+                   strcmp(a.call.text, mark) == 0;
         } else {
-            good = ask_now(&a, LONG_MS, "INCRBY", key, "3", NULL) == 0 && a.call.n == 1 &&
+            good = command_send(&a, LONG_MS, "INCRBY", key, "3", NULL) == 0 && a.call.n == 1 &&
                    a.call.number[0] == (i + 1) / 2 * 3;
         }
     }
@@ -92,14 +94,14 @@ static void *hammer(void *number)
 void eight_threads_each_get_their_own(void)
 {
     in_threads(THREADS, hammer);
-    CHECK("one connection was enough", weir__lane_epoch(stage.lane) == 1);
+    CHECK("one connection was enough", weir__pipeline_epoch(stage.lane) == 1);
     CHECK("nothing failed", atomic_load(&stage.failures) == 0);
 }
 
 static void *pipe64(void *number)
 {
     const int me = (int)(intptr_t)number;
-    struct ask *a = calloc(64, sizeof *a);
+    struct test_command *a = calloc(64, sizeof *a);
     char key[32], mark[64];
     bool good = true;
 
@@ -108,11 +110,11 @@ static void *pipe64(void *number)
         for (int i = 0; i < 64; i++) {
             (void)snprintf(mark, sizeof mark, "%d %d %d", me, round, i);
             if (i % 3 == 0)
-                ask_make(&a[i], LONG_MS, "INCR", key, NULL);
+                command_make(&a[i], LONG_MS, "INCR", key, NULL);
             else
-                ask_make(&a[i], LONG_MS, "ECHO", mark, NULL);
+                command_make(&a[i], LONG_MS, "ECHO", mark, NULL);
         }
-        ask_await(a, 64);
+        command_await(a, 64);
         for (int i = 0; i < 64; i++) {
             (void)snprintf(mark, sizeof mark, "%d %d %d", me, round, i);
             good = good && a[i].call.error == 0 &&
@@ -129,9 +131,9 @@ void pipelines_of_64_keep_their_order(void)
 {
     in_threads(1, pipe64);
     {
-        struct ask a;
+        struct test_command a;
 
-        CHECK("the keys are gone", ask_now(&a, LONG_MS, "DEL", "pipe:0", NULL) == 0);
+        CHECK("the keys are gone", command_send(&a, LONG_MS, "DEL", "pipe:0", NULL) == 0);
     }
     in_threads(THREADS, pipe64);
     CHECK("nothing failed", atomic_load(&stage.failures) == 0);
@@ -140,17 +142,17 @@ void pipelines_of_64_keep_their_order(void)
 /* ---- Scripts ----------------------------------------------------------------------------------- */
 
 /* A request of no version: the script of the mask refuses it, once it is there. */
-static void make_scripted(struct ask *a, unsigned mask)
+static void make_scripted(struct test_command *a, unsigned mask)
 {
     char blob[24 + 80 + 1];
 
     memset(blob, 'x', sizeof blob - 1);
     blob[sizeof blob - 1] = '\0';
-    ask_make(a, LONG_MS, "EVALSHA", weir__scripts[mask].sha, "1", "k", blob, NULL);
+    command_make(a, LONG_MS, "EVALSHA", weir__scripts[mask].sha, "1", "k", blob, NULL);
     a->call.script = mask;
 }
 
-static bool was_decided(const struct ask *a)
+static bool was_decided(const struct test_command *a)
 {
     return a->call.error == WEIR_EIO && strncmp(a->call.text, "WEIR", 4) == 0;
 }
@@ -158,15 +160,15 @@ static bool was_decided(const struct ask *a)
 static void *flushed(void *number)
 {
     const int me = (int)(intptr_t)number;
-    struct ask *a = calloc(16, sizeof *a);
+    struct test_command *a = calloc(16, sizeof *a);
     bool good = true;
 
     for (int round = 0; good && round < 200; round++) {
         for (int i = 0; i < 16; i++)
             make_scripted(&a[i], i % 2 ? 1 : 2);
         if (me == 0 && round % 10 == 0)
-            ask_make(&a[7], LONG_MS, "SCRIPT", "FLUSH", NULL);
-        ask_await(a, 16);
+            command_make(&a[7], LONG_MS, "SCRIPT", "FLUSH", NULL);
+        command_await(a, 16);
         for (int i = 0; i < 16; i++)
             good = good && (was_decided(&a[i]) || (i == 7 && me == 0 && a[i].call.error == 0));
     }
@@ -177,62 +179,62 @@ static void *flushed(void *number)
 
 void scripts_that_are_flushed_are_loaded_again(void)
 {
-    struct ask a;
+    struct test_command a;
 
     make_scripted(&a, 1);
-    ask_await(&a, 1);
+    command_await(&a, 1);
     CHECK("a script that is not there is loaded", was_decided(&a));
     CHECK("... at the first try", a.call.repeats == 1);
     make_scripted(&a, 1);
-    ask_await(&a, 1);
+    command_await(&a, 1);
     CHECK("... once", was_decided(&a) && a.call.repeats == 0);
     in_threads(4, flushed);
     CHECK("nothing failed", atomic_load(&stage.failures) == 0);
-    CHECK("the connection is still the same", weir__lane_epoch(stage.lane) == 1);
+    CHECK("the connection is still the same", weir__pipeline_epoch(stage.lane) == 1);
 }
 
-/* lanes.py logs us in as one who may not SCRIPT. */
+/* pipelines.py logs us in as one who may not SCRIPT. */
 void a_script_that_may_not_be_loaded_is_an_error(void)
 {
-    struct ask a[4];
+    struct test_command a[4];
 
     for (int i = 0; i < 4; i++)
         make_scripted(&a[i], 3);
-    ask_await(a, 4);
+    command_await(a, 4);
     for (int i = 0; i < 4; i++)
         CHECK("the error is what the load met",
               a[i].call.error == WEIR_EIO && strncmp(a[i].call.text, "NOPERM", 6) == 0);
     CHECK("it is a failure", atomic_load(&stage.failures) > 0);
-    CHECK("other calls pass", ask_now(&a[0], LONG_MS, "PING", NULL) == 0);
+    CHECK("other calls pass", command_send(&a[0], LONG_MS, "PING", NULL) == 0);
 }
 
 /* ---- To greet ---------------------------------------------------------------------------------- */
 
 void a_greeting_that_is_refused_says_why(void)
 {
-    struct ask a;
+    struct test_command a;
 
-    CHECK("there is no answer", ask_now(&a, LONG_MS, "INCR", "leak", NULL) == WEIR_EAWAY);
+    CHECK("there is no answer", command_send(&a, LONG_MS, "INCR", "leak", NULL) == WEIR_EDOWN);
     CHECK("it says why", strncmp(a.call.text, "WRONGPASS", 9) == 0 ||
                              strncmp(a.call.text, "NOAUTH", 6) == 0 ||
                              strncmp(a.call.text, "ERR", 3) == 0);
     CHECK("it is a failure",
           atomic_load(&stage.failures) == 1 && strcmp(stage.last_failure, a.call.text) == 0);
-    (void)ask_now(&a, LONG_MS, "INCR", "leak", NULL);
-    CHECK("the next call tries again", weir__lane_epoch(stage.lane) == 2);
+    (void)command_send(&a, LONG_MS, "INCR", "leak", NULL);
+    CHECK("the next call tries again", weir__pipeline_epoch(stage.lane) == 2);
 }
 
 void the_greeting_logs_in_and_selects(void)
 {
-    struct ask a;
+    struct test_command a;
 
-    CHECK("it is answered", ask_now(&a, LONG_MS, "CLIENT", "GETNAME", NULL) == 0);
+    CHECK("it is answered", command_send(&a, LONG_MS, "CLIENT", "GETNAME", NULL) == 0);
     CHECK("the connection has a name", strcmp(a.call.text, "weir") == 0);
     CHECK("what was kept in that database is there",
-          ask_now(&a, LONG_MS, "GET", "where", NULL) == 0);
+          command_send(&a, LONG_MS, "GET", "where", NULL) == 0);
     CHECK("... and only there", strcmp(a.call.text, "here") == 0);
     CHECK("the user is the one",
-          ask_now(&a, LONG_MS, "ACL", "WHOAMI", NULL) == 0 &&
+          command_send(&a, LONG_MS, "ACL", "WHOAMI", NULL) == 0 &&
               strcmp(a.call.text, stage.address.user[0] ? stage.address.user : "default") == 0);
 }
 
@@ -240,14 +242,14 @@ void the_greeting_logs_in_and_selects(void)
 
 static int told, told_badly, chain, chained;
 
-static void submit_told(int number);
+static void submit_with_done(int number);
 
-static void count_told(struct weir__call *c)
+static void count_done(struct weir__command *c)
 {
     told++;
     if (chain > 0) {
         chain--;
-        submit_told(++chained); /* from within */
+        submit_with_done(++chained); /* from within */
     }
     told_badly += c->error != 0 || c->n != 1 || c->number[0] != (int64_t)(intptr_t)c->arg;
     memset(c, 0x5a, sizeof *c); /* it is ours from now on */
@@ -258,44 +260,44 @@ static void count_told(struct weir__call *c)
 static void loop_until(int enough)
 {
     while (told < enough) {
-        struct pollfd p = {.fd = weir__lane_fd(stage.lane),
-                           .events = weir__lane_events(stage.lane)};
-        const int64_t left = weir__lane_deadline(stage.lane) - now_ns();
+        struct pollfd p = {.fd = weir__pipeline_fd(stage.lane),
+                           .events = weir__pipeline_events(stage.lane)};
+        const int64_t left = weir__pipeline_deadline(stage.lane) - now_ns();
 
         if (left > 0)
             (void)poll(&p, 1, left > 60000 * MS ? 60000 : (int)(left / MS + 1));
-        weir__lane_turn(stage.lane);
+        weir__pipeline_step(stage.lane);
     }
 }
 
-static void submit_told(int number)
+static void submit_with_done(int number)
 {
-    struct ask *a = calloc(1, sizeof *a);
-    struct weir__call *c = &a->call;
+    struct test_command *a = calloc(1, sizeof *a);
+    struct weir__command *c = &a->call;
 
-    ask_make(a, LONG_MS, "INCR", "loop", NULL);
-    c->done = count_told;
+    command_make(a, LONG_MS, "INCR", "loop", NULL);
+    c->done = count_done;
     c->arg = (void *)(intptr_t)number;
-    if (!weir__lane_submit(stage.lane, &c, 1))
+    if (!weir__pipeline_submit(stage.lane, &c, 1))
         exit(7);
 }
 
-void a_loop_drives_it(void)
+void a_loop_steps_it(void)
 {
     int n = 0;
 
     CHECK("before the first call there is nothing to wait for",
-          weir__lane_fd(stage.lane) == -1 && weir__lane_deadline(stage.lane) == INT64_MAX);
+          weir__pipeline_fd(stage.lane) == -1 && weir__pipeline_deadline(stage.lane) == INT64_MAX);
     for (int round = 0; round < 500; round++) {
         for (int i = 0; i < round % 64 + 1; i++)
-            submit_told(++n);
-        CHECK("what was submitted is due", weir__lane_deadline(stage.lane) == 0 || round == 0);
+            submit_with_done(++n);
+        CHECK("what was submitted is due", weir__pipeline_deadline(stage.lane) == 0 || round == 0);
         if (round % 3 == 1) {
             const int before = told;
 
-            weir__lane_push(stage.lane);
+            weir__pipeline_flush(stage.lane);
             CHECK("to send it tells nobody", told == before);
-            CHECK("... and then it is sent", weir__lane_deadline(stage.lane) > 0);
+            CHECK("... and then it is sent", weir__pipeline_deadline(stage.lane) > 0);
         }
         loop_until(n - round % 7); /* some are left under way */
     }
@@ -303,20 +305,20 @@ void a_loop_drives_it(void)
     CHECK("each was told its own number", told_badly == 0 && told == n);
     chain = 100;
     chained = n + 1;
-    submit_told(chained);
+    submit_with_done(chained);
     loop_until(n + 101);
     CHECK("one that is told may ask the next", told_badly == 0 && told == n + 101);
-    CHECK("nothing is left to wait for", weir__lane_deadline(stage.lane) == INT64_MAX);
-    CHECK("one connection was enough", weir__lane_epoch(stage.lane) == 1);
+    CHECK("nothing is left to wait for", weir__pipeline_deadline(stage.lane) == INT64_MAX);
+    CHECK("one connection was enough", weir__pipeline_epoch(stage.lane) == 1);
 }
 
-static void count_mine(struct weir__call *c)
+static void count_mine(struct weir__command *c)
 {
     atomic_fetch_add((_Atomic int *)c->arg, 1);
     free(c);
 }
 
-static void *settle_mine(void *unused)
+static void *await_all_mine(void *unused)
 {
     _Atomic int mine = 0;
     int n = 0;
@@ -325,60 +327,60 @@ static void *settle_mine(void *unused)
     (void)unused;
     for (int round = 0; round < 300; round++) {
         for (int i = 0; i < round % 5; i++, n++) {
-            struct ask *a = calloc(1, sizeof *a);
-            struct weir__call *c = &a->call;
+            struct test_command *a = calloc(1, sizeof *a);
+            struct weir__command *c = &a->call;
 
-            ask_make(a, LONG_MS, "PING", NULL);
+            command_make(a, LONG_MS, "PING", NULL);
             c->done = count_mine;
             c->arg = (void *)&mine;
-            if (!weir__lane_submit(stage.lane, &c, 1))
+            if (!weir__pipeline_submit(stage.lane, &c, 1))
                 exit(7);
         }
-        weir__lane_settle(stage.lane);
+        weir__pipeline_await_all(stage.lane);
         good = good && atomic_load(&mine) == n;
     }
     CHECK("all of one's own were told, whoever drove", good);
     return NULL;
 }
 
-void what_nobody_awaits_is_settled(void)
+void what_nobody_awaits_is_finished(void)
 {
     int n = 0;
 
-    weir__lane_settle(stage.lane);
+    weir__pipeline_await_all(stage.lane);
     for (int round = 0; round < 200; round++) {
         for (int i = 0; i < 10; i++)
-            submit_told(++n);
-        weir__lane_settle(stage.lane);
+            submit_with_done(++n);
+        weir__pipeline_await_all(stage.lane);
         CHECK("all that was submitted was told", told == n && told_badly == 0);
     }
-    in_threads(THREADS, settle_mine);
-    submit_told(-1);
+    in_threads(THREADS, await_all_mine);
+    submit_with_done(-1);
 }
 
 /* ---- Threads that end, processes that begin ---------------------------------------------------- */
 
 static void *wait_for_ever(void *unused)
 {
-    struct ask *a = unused;
+    struct test_command *a = unused;
 
-    (void)ask_now(a, LONG_MS, "BRPOPLPUSH", "never", "gone", "0", NULL);
+    (void)command_send(a, LONG_MS, "BRPOPLPUSH", "never", "gone", "0", NULL);
     return NULL;
 }
 
-void a_cancelled_thread_leaves_a_lane_that_works(void)
+void a_cancelled_thread_leaves_a_pipeline_that_works(void)
 {
-    struct ask a[2] = {0};
+    struct test_command a[2] = {0};
     pthread_t one, two;
 
-    CHECK("it is greeted", ask_now(&a[0], LONG_MS, "PING", NULL) == 0);
+    CHECK("it is greeted", command_send(&a[0], LONG_MS, "PING", NULL) == 0);
     (void)pthread_create(&one, NULL, wait_for_ever, &a[0]);
     meet("driven");
     (void)pthread_create(&two, NULL, wait_for_ever, &a[1]);
     meet("followed");
     (void)pthread_cancel(one);
     (void)pthread_cancel(two);
-    meet("cancelled"); /* lanes.py pushes */
+    meet("cancelled"); /* pipelines.py pushes */
     while (!atomic_load(&a[0].call.finished) && !atomic_load(&a[1].call.finished))
         (void)sched_yield();
     meet("one");
@@ -387,15 +389,15 @@ void a_cancelled_thread_leaves_a_lane_that_works(void)
     CHECK("their calls were answered all the same", a[0].call.error == 0 && a[1].call.error == 0 &&
                                                         strlen(a[0].call.text) == 3 &&
                                                         strlen(a[1].call.text) == 3);
-    CHECK("others are answered", ask_now(&a[0], LONG_MS, "PING", NULL) == 0);
+    CHECK("others are answered", command_send(&a[0], LONG_MS, "PING", NULL) == 0);
 }
 
 /* Redis's number of the connection. */
 static int64_t connection_number(void)
 {
-    struct ask a;
+    struct test_command a;
 
-    return ask_now(&a, LONG_MS, "CLIENT", "ID", NULL) == 0 ? a.call.number[0] : -1;
+    return command_send(&a, LONG_MS, "CLIENT", "ID", NULL) == 0 ? a.call.number[0] : -1;
 }
 
 void a_child_has_a_connection_of_its_own(void)
@@ -407,7 +409,7 @@ void a_child_has_a_connection_of_its_own(void)
     CHECK("the parent is answered", number > 0);
     child = fork();
     if (child == 0) {
-        weir__lane_forked(stage.lane);
+        weir__pipeline_forked(stage.lane);
         _exit(connection_number() > number ? 0 : 1);
     }
     (void)waitpid(child, &status, 0);
@@ -420,15 +422,15 @@ void a_child_has_a_connection_of_its_own(void)
 
 static _Atomic bool enough;
 
-static void *go_on_asking(void *number)
+static void *send_until_enough(void *number)
 {
     char mark[32];
-    struct ask a;
+    struct test_command a;
     bool good = true;
 
     for (int i = 0; good && !atomic_load(&enough); i++) {
         (void)snprintf(mark, sizeof mark, "%d of %d", i, (int)(intptr_t)number);
-        good = ask_now(&a, LONG_MS, "ECHO", mark, NULL) == 0 && strcmp(a.call.text, mark) == 0;
+        good = command_send(&a, LONG_MS, "ECHO", mark, NULL) == 0 && strcmp(a.call.text, mark) == 0;
     }
     CHECK("all are answered", good);
     return NULL;
@@ -439,26 +441,26 @@ static void beside_others(void (*what)(void))
     pthread_t thread[4];
 
     for (int i = 0; i < 4; i++)
-        (void)pthread_create(&thread[i], NULL, go_on_asking, (void *)(intptr_t)i);
+        (void)pthread_create(&thread[i], NULL, send_until_enough, (void *)(intptr_t)i);
     what();
     atomic_store(&enough, true);
     for (int i = 0; i < 4; i++)
         (void)pthread_join(thread[i], NULL);
     CHECK("nothing failed", atomic_load(&stage.failures) == 0);
-    CHECK("one connection was enough", weir__lane_epoch(stage.lane) == 1);
+    CHECK("one connection was enough", weir__pipeline_epoch(stage.lane) == 1);
 }
 
 static void fork_often(void)
 {
-    struct ask a;
+    struct test_command a;
 
     for (int i = 0; i < 50; i++) {
         int status = -1;
         const pid_t child = fork();
 
         if (child == 0) {
-            weir__lane_forked(stage.lane);
-            _exit(ask_now(&a, LONG_MS, "ECHO", "child", NULL) == 0 &&
+            weir__pipeline_forked(stage.lane);
+            _exit(command_send(&a, LONG_MS, "ECHO", "child", NULL) == 0 &&
                           strcmp(a.call.text, "child") == 0
                       ? 0
                       : 1);
@@ -485,12 +487,12 @@ static void be_interrupted(void)
     const struct itimerval often = {{0, 200}, {0, 200}}, never = {0};
     const struct sigaction handler = {.sa_handler = ignore}; /* calls are not restarted */
     const int64_t until = now_ns() + 500 * MS;
-    struct ask a;
+    struct test_command a;
 
     (void)sigaction(SIGALRM, &handler, NULL);
     (void)setitimer(ITIMER_REAL, &often, NULL);
     while (now_ns() < until)
-        CHECK("it is answered", ask_now(&a, LONG_MS, "PING", NULL) == 0);
+        CHECK("it is answered", command_send(&a, LONG_MS, "PING", NULL) == 0);
     (void)setitimer(ITIMER_REAL, &never, NULL);
 }
 

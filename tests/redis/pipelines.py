@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Lanes (src/remote/lane.h) to real Redis servers, and to servers that are not what they should be.
+"""Lanes (src/redis/client/pipeline.h) to real Redis servers, and to servers that are not what they should be.
 
-    lanes.py PROGRAM [SCENE...]      PROGRAM is tests/remote/lanes.c, whose scenes these are
-    lanes.py PROGRAM --measure       calls a second, beside redis-benchmark with the same command
+    pipelines.py PROGRAM [SCENE...]      PROGRAM is tests/redis/pipelines.c, whose scenes these are
+    pipelines.py PROGRAM --measure       calls a second, beside redis-benchmark with the same command
 
 A scene says `ready` where something is to happen to its server, and goes on when it has.
 """
@@ -19,7 +19,7 @@ import threading
 import time
 import traceback
 
-from lanes_servers import Fake, Proxy, Redis, until
+from pipelines_servers import Fake, Proxy, Redis, until
 
 PROGRAM = os.path.abspath(sys.argv[1])
 PATIENCE_S = 120
@@ -130,8 +130,8 @@ def the_greeting_logs_in_and_selects():
         play(name, host=redis.path, user="some", password="word", db=3)
 
 
-def a_cancelled_thread_leaves_a_lane_that_works():
-    with Redis() as redis, Scene("a_cancelled_thread_leaves_a_lane_that_works", port=redis.port) as scene:
+def a_cancelled_thread_leaves_a_pipeline_that_works():
+    with Redis() as redis, Scene("a_cancelled_thread_leaves_a_pipeline_that_works", port=redis.port) as scene:
         scene.meets("driven")
         until(lambda: redis.info("clients")["blocked_clients"] == "1")
         scene.go()
@@ -301,9 +301,9 @@ SCENES = [
     a_script_that_may_not_be_loaded_is_an_error,
     a_greeting_that_is_refused_says_why,
     the_greeting_logs_in_and_selects,
-    plainly("a_loop_drives_it"),
-    plainly("what_nobody_awaits_is_settled"),
-    a_cancelled_thread_leaves_a_lane_that_works,
+    plainly("a_loop_steps_it"),
+    plainly("what_nobody_awaits_is_finished"),
+    a_cancelled_thread_leaves_a_pipeline_that_works,
     plainly("a_child_has_a_connection_of_its_own"),
     plainly("children_begin_while_others_ask"),
     plainly("signals_disturb_nobody"),
@@ -324,7 +324,7 @@ SCENES = [
 
 def main():
     if "--measure" in sys.argv:
-        from lanes_pace import measure
+        from pipelines_pace import measure
         return measure(PROGRAM)
     chosen = sys.argv[2:]
     for scene in SCENES:

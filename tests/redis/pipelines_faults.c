@@ -1,11 +1,11 @@
-/* Lanes to servers that fail, each in its own way. lanes.py sees to that. */
+/* Lanes to servers that fail, each in its own way. pipelines.py sees to that. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "lanes_kit.h"
+#include "pipelines_kit.h"
 
 #define TIMEOUT_MS 50
 #define THREADS    8
@@ -16,20 +16,20 @@ static _Atomic bool enough;
 static _Atomic int answered, unanswered, wrong;
 static _Atomic int64_t worst_ns;
 
-static void *go_on_asking(void *number)
+static void *send_all_the_time(void *number)
 {
     char mark[64];
-    struct ask a;
+    struct test_command a;
 
     for (int i = 0; !atomic_load(&enough); i++) {
         const int64_t began = now_ns();
         int64_t worst = atomic_load(&worst_ns), took;
 
         (void)snprintf(mark, sizeof mark, "%d of %d", i, (int)(intptr_t)number);
-        if (ask_now(&a, TIMEOUT_MS, "ECHO", mark, NULL) == 0)
+        if (command_send(&a, TIMEOUT_MS, "ECHO", mark, NULL) == 0)
             atomic_fetch_add(strcmp(a.call.text, mark) == 0 ? &answered : &wrong, 1);
         else
-            atomic_fetch_add(a.call.error == WEIR_EAWAY ? &unanswered : &wrong, 1);
+            atomic_fetch_add(a.call.error == WEIR_EDOWN ? &unanswered : &wrong, 1);
         took = now_ns() - began;
         while (took > worst && !atomic_compare_exchange_weak(&worst_ns, &worst, took))
             continue;
@@ -54,7 +54,7 @@ static void under_fire(void (*fire)(void))
     pthread_t thread[THREADS];
 
     for (int i = 0; i < THREADS; i++)
-        (void)pthread_create(&thread[i], NULL, go_on_asking, (void *)(intptr_t)i);
+        (void)pthread_create(&thread[i], NULL, send_all_the_time, (void *)(intptr_t)i);
     answers_come("at first all is well");
     fire();
     atomic_store(&enough, true);
@@ -101,22 +101,22 @@ static void cut(void)
 void it_is_cut_again_and_again(void)
 {
     under_fire(cut);
-    CHECK("there were many connections", weir__lane_epoch(stage.lane) > 10);
+    CHECK("there were many connections", weir__pipeline_epoch(stage.lane) > 10);
 }
 
 /* ---- No answer --------------------------------------------------------------------------------- */
 
 static void *find_nobody(void *unused)
 {
-    struct ask a[3];
+    struct test_command a[3];
     const int64_t began = now_ns();
 
     (void)unused;
     for (int i = 0; i < 3; i++)
-        ask_make(&a[i], TIMEOUT_MS, "PING", NULL);
-    ask_await(a, 3);
+        command_make(&a[i], TIMEOUT_MS, "PING", NULL);
+    command_await(a, 3);
     for (int i = 0; i < 3; i++)
-        CHECK("there is no answer", a[i].call.error == WEIR_EAWAY && a[i].call.text[0] != '\0');
+        CHECK("there is no answer", a[i].call.error == WEIR_EDOWN && a[i].call.text[0] != '\0');
     CHECK("nobody waits longer than its time", now_ns() - began < TIMEOUT_MS * MS + SLACK_NS);
     return NULL;
 }
@@ -132,25 +132,25 @@ void nobody_answers(void)
 static void *wait_long(void *a)
 {
     CHECK("the other's failure is everybody's",
-          ask_now(a, LONG_MS, "BRPOPLPUSH", "never", "gone", "0", NULL) == WEIR_EAWAY);
+          command_send(a, LONG_MS, "BRPOPLPUSH", "never", "gone", "0", NULL) == WEIR_EDOWN);
     return NULL;
 }
 
 void a_sooner_deadline_is_kept(void)
 {
-    struct ask a, b;
+    struct test_command a, b;
     pthread_t other;
     int64_t began;
 
-    CHECK("it is greeted", ask_now(&b, LONG_MS, "PING", NULL) == 0);
+    CHECK("it is greeted", command_send(&b, LONG_MS, "PING", NULL) == 0);
     (void)pthread_create(&other, NULL, wait_long, &a);
     meet("blocked");
     began = now_ns();
-    CHECK("there is no answer", ask_now(&b, TIMEOUT_MS, "PING", NULL) == WEIR_EAWAY);
+    CHECK("there is no answer", command_send(&b, TIMEOUT_MS, "PING", NULL) == WEIR_EDOWN);
     CHECK("whoever drives keeps the sooner deadline",
           now_ns() - began < TIMEOUT_MS * MS + SLACK_NS);
     (void)pthread_join(other, NULL);
-    CHECK("others are answered", ask_now(&b, LONG_MS, "PING", NULL) == 0);
+    CHECK("others are answered", command_send(&b, LONG_MS, "PING", NULL) == 0);
 }
 
 /* ---- Answers that are none --------------------------------------------------------------------- */
@@ -158,19 +158,19 @@ void a_sooner_deadline_is_kept(void)
 /* Whoever answers greets well and answers the first word; what comes then is rubbish, another one each time. */
 void what_is_no_reply_breaks_the_connection(void)
 {
-    struct ask a;
+    struct test_command a;
     char word[200];
     int sort = 0;
 
     for (;;) {
-        const unsigned before = weir__lane_epoch(stage.lane);
+        const unsigned before = weir__pipeline_epoch(stage.lane);
 
-        CHECK("a reply is a reply", ask_now(&a, LONG_MS, "first", NULL) == 0);
+        CHECK("a reply is a reply", command_send(&a, LONG_MS, "first", NULL) == 0);
         if (strcmp(a.call.text, "no more") == 0)
             break;
-        CHECK("it is another connection", weir__lane_epoch(stage.lane) == before + 1);
+        CHECK("it is another connection", weir__pipeline_epoch(stage.lane) == before + 1);
         (void)snprintf(word, sizeof word, "%s: this is no reply", a.call.text);
-        check_that(ask_now(&a, LONG_MS, "second", NULL) == WEIR_EAWAY, word, a.call.text);
+        check_that(command_send(&a, LONG_MS, "second", NULL) == WEIR_EDOWN, word, a.call.text);
         CHECK("it is known at once", !strstr(a.call.text, "in time"));
         sort++;
     }
@@ -180,22 +180,22 @@ void what_is_no_reply_breaks_the_connection(void)
 
 void it_is_cut_in_the_midst_of_a_reply(void)
 {
-    struct ask a[3];
+    struct test_command a[3];
     int whole = 0, cut = 0;
 
     /* The proxy lets a few bytes more through each time. */
     for (int i = 0; i < 40; i++) {
         for (int k = 0; k < 3; k++)
-            ask_make(&a[k], LONG_MS, "EVAL", "return {1000001,2,3,4}", "0", NULL);
-        ask_await(a, 3);
+            command_make(&a[k], LONG_MS, "EVAL", "return {1000001,2,3,4}", "0", NULL);
+        command_await(a, 3);
         for (int k = 0; k < 3; k++) {
-            const struct weir__call *c = &a[k].call;
+            const struct weir__command *c = &a[k].call;
             const bool good = c->error == 0 && c->n == 4 && c->number[0] == 1000001 &&
                               c->number[1] == 2 && c->number[2] == 3 && c->number[3] == 4;
 
             whole += good;
-            cut += c->error == WEIR_EAWAY;
-            CHECK("an answer is whole, or none", good || c->error == WEIR_EAWAY);
+            cut += c->error == WEIR_EDOWN;
+            CHECK("an answer is whole, or none", good || c->error == WEIR_EDOWN);
             CHECK("none follows one that is missing", !good || k == 0 || a[k - 1].call.error == 0);
         }
     }
@@ -206,24 +206,27 @@ void it_is_cut_in_the_midst_of_a_reply(void)
 
 void there_is_room_for_so_many(void)
 {
-    struct ask *a = calloc(WEIR__LANE_CALLS + 1, sizeof *a);
-    struct weir__call **c = calloc(WEIR__LANE_CALLS + 1, sizeof(struct weir__call *));
-    const size_t large = WEIR__LANE_BYTES / 4 + 1;
+    struct test_command *a = calloc(WEIR__PIPELINE_COMMANDS + 1, sizeof *a);
+    struct weir__command **c = calloc(WEIR__PIPELINE_COMMANDS + 1, sizeof(struct weir__command *));
+    const size_t large = WEIR__PIPELINE_BYTES / 4 + 1;
     char *bytes = calloc(1, large);
     bool good = true;
 
-    for (int i = 0; i <= WEIR__LANE_CALLS; i++) {
-        ask_make(&a[i], 500, "PING", NULL);
+    for (int i = 0; i <= WEIR__PIPELINE_COMMANDS; i++) {
+        command_make(&a[i], 500, "PING", NULL);
         c[i] = &a[i].call;
     }
-    CHECK("one more than all is too many", !weir__lane_submit(stage.lane, c, WEIR__LANE_CALLS + 1));
-    CHECK("all but one find room", weir__lane_submit(stage.lane, c, WEIR__LANE_CALLS - 1));
-    CHECK("... not two more", !weir__lane_submit(stage.lane, c + WEIR__LANE_CALLS - 1, 2));
-    CHECK("... but one", weir__lane_submit(stage.lane, c + WEIR__LANE_CALLS - 1, 1));
-    CHECK("... and then none", !weir__lane_submit(stage.lane, c + WEIR__LANE_CALLS, 1));
-    weir__lane_await(stage.lane, c, WEIR__LANE_CALLS);
-    for (int i = 0; i < WEIR__LANE_CALLS; i++)
-        good = good && atomic_load(&c[i]->finished) == 1 && c[i]->error == WEIR_EAWAY;
+    CHECK("one more than all is too many",
+          !weir__pipeline_submit(stage.lane, c, WEIR__PIPELINE_COMMANDS + 1));
+    CHECK("all but one find room",
+          weir__pipeline_submit(stage.lane, c, WEIR__PIPELINE_COMMANDS - 1));
+    CHECK("... not two more",
+          !weir__pipeline_submit(stage.lane, c + WEIR__PIPELINE_COMMANDS - 1, 2));
+    CHECK("... but one", weir__pipeline_submit(stage.lane, c + WEIR__PIPELINE_COMMANDS - 1, 1));
+    CHECK("... and then none", !weir__pipeline_submit(stage.lane, c + WEIR__PIPELINE_COMMANDS, 1));
+    weir__pipeline_await(stage.lane, c, WEIR__PIPELINE_COMMANDS);
+    for (int i = 0; i < WEIR__PIPELINE_COMMANDS; i++)
+        good = good && atomic_load(&c[i]->finished) == 1 && c[i]->error == WEIR_EDOWN;
     CHECK("all failed, for nobody answered", good);
 
     for (int i = 0; i < 4; i++) {
@@ -231,11 +234,11 @@ void there_is_room_for_so_many(void)
         c[i]->len = large;
         c[i]->deadline_ns = now_ns() + 500 * MS;
     }
-    CHECK("three large ones find room", weir__lane_submit(stage.lane, c, 3));
-    CHECK("... a fourth does not", !weir__lane_submit(stage.lane, c + 3, 1));
-    weir__lane_await(stage.lane, c, 3);
-    CHECK("there is room again", weir__lane_submit(stage.lane, c, 3));
-    weir__lane_await(stage.lane, c, 3);
+    CHECK("three large ones find room", weir__pipeline_submit(stage.lane, c, 3));
+    CHECK("... a fourth does not", !weir__pipeline_submit(stage.lane, c + 3, 1));
+    weir__pipeline_await(stage.lane, c, 3);
+    CHECK("there is room again", weir__pipeline_submit(stage.lane, c, 3));
+    weir__pipeline_await(stage.lane, c, 3);
     free(bytes);
     free(c);
     free(a);
@@ -246,7 +249,7 @@ static void *large_and_small(void *number)
     const int me = (int)(intptr_t)number;
     const size_t size = me % 2 ? 3 << 20 : 10;
     char *bytes = malloc(size + 100), mark[32];
-    struct ask a;
+    struct test_command a;
     bool good = true;
 
     for (int round = 0; good && round < 6; round++) {
@@ -254,14 +257,14 @@ static void *large_and_small(void *number)
 
         memset(bytes + len, 'x', size);
         memcpy(bytes + len + size, "\r\n", 2);
-        ask_make(&a, LONG_MS, "PING", NULL);
+        command_make(&a, LONG_MS, "PING", NULL);
         a.call.bytes = bytes;
         a.call.len = (size_t)len + size + 2;
-        ask_await(&a, 1);
+        command_await(&a, 1);
         good = a.call.error == 0 && strcmp(a.call.text, "OK") == 0;
         (void)snprintf(mark, sizeof mark, "%d %d", me, round);
-        good =
-            good && ask_now(&a, LONG_MS, "ECHO", mark, NULL) == 0 && strcmp(a.call.text, mark) == 0;
+        good = good && command_send(&a, LONG_MS, "ECHO", mark, NULL) == 0 &&
+               strcmp(a.call.text, mark) == 0;
     }
     CHECK("commands larger than a socket's buffer arrive whole", good);
     free(bytes);
@@ -272,69 +275,69 @@ void large_commands_pass_through_a_narrow_pipe(void)
 {
     in_threads(6, large_and_small);
     CHECK("nothing failed", atomic_load(&stage.failures) == 0);
-    CHECK("one connection was enough", weir__lane_epoch(stage.lane) == 1);
+    CHECK("one connection was enough", weir__pipeline_epoch(stage.lane) == 1);
 }
 
 /* ---- A loop ------------------------------------------------------------------------------------ */
 
-static int told, told_away;
+static int told, failed_down;
 
-static void count_told(struct weir__call *c)
+static void count_failed(struct weir__command *c)
 {
     told++;
-    told_away += c->error == WEIR_EAWAY;
+    failed_down += c->error == WEIR_EDOWN;
 }
 
 void a_loop_hears_of_failure(void)
 {
-    struct ask a[8];
-    struct weir__call *c[8];
+    struct test_command a[8];
+    struct weir__command *c[8];
     const int64_t began = now_ns();
     int turns = 0;
 
     for (int i = 0; i < 8; i++) {
-        ask_make(&a[i], TIMEOUT_MS, "PING", NULL);
-        a[i].call.done = count_told;
+        command_make(&a[i], TIMEOUT_MS, "PING", NULL);
+        a[i].call.done = count_failed;
         c[i] = &a[i].call;
     }
-    CHECK("there is room", weir__lane_submit(stage.lane, c, 8));
+    CHECK("there is room", weir__pipeline_submit(stage.lane, c, 8));
     for (; told < 8 && turns < 1000; turns++) {
-        struct pollfd p = {.fd = weir__lane_fd(stage.lane),
-                           .events = weir__lane_events(stage.lane)};
-        const int64_t left = weir__lane_deadline(stage.lane) - now_ns();
+        struct pollfd p = {.fd = weir__pipeline_fd(stage.lane),
+                           .events = weir__pipeline_events(stage.lane)};
+        const int64_t left = weir__pipeline_deadline(stage.lane) - now_ns();
 
         if (left > 0)
             (void)poll(&p, 1, (int)(left / MS + 1));
-        weir__lane_turn(stage.lane);
+        weir__pipeline_step(stage.lane);
     }
-    CHECK("all are told that there is no answer", told == 8 && told_away == 8);
+    CHECK("all are told that there is no answer", told == 8 && failed_down == 8);
     CHECK("... in time", now_ns() - began < TIMEOUT_MS * MS + SLACK_NS);
     CHECK("the loop does not spin", turns < 20);
-    CHECK("nothing is left to wait for", weir__lane_deadline(stage.lane) == INT64_MAX);
+    CHECK("nothing is left to wait for", weir__pipeline_deadline(stage.lane) == INT64_MAX);
 }
 
 /* ---- Connections that end ---------------------------------------------------------------------- */
 
 void a_connection_that_was_closed_while_idle_is_replaced(void)
 {
-    struct ask a;
+    struct test_command a;
 
-    CHECK("it is greeted", ask_now(&a, LONG_MS, "PING", NULL) == 0);
+    CHECK("it is greeted", command_send(&a, LONG_MS, "PING", NULL) == 0);
     meet("idle"); /* more than 100 ms, and the server closes it */
-    CHECK("nobody notices", ask_now(&a, LONG_MS, "PING", NULL) == 0);
-    CHECK("it is another connection", weir__lane_epoch(stage.lane) == 2);
+    CHECK("nobody notices", command_send(&a, LONG_MS, "PING", NULL) == 0);
+    CHECK("it is another connection", weir__pipeline_epoch(stage.lane) == 2);
     CHECK("nothing failed", atomic_load(&stage.failures) == 0);
 }
 
 void a_replica_is_left(void)
 {
-    struct ask a;
+    struct test_command a;
 
     CHECK("to write to a replica is an error",
-          ask_now(&a, LONG_MS, "SET", "x", "1", NULL) == WEIR_EIO &&
+          command_send(&a, LONG_MS, "SET", "x", "1", NULL) == WEIR_EIO &&
               strncmp(a.call.text, "READONLY", 8) == 0);
     CHECK("it was told", atomic_load(&stage.failures) == 1);
     meet("promote");
-    CHECK("the next is answered", ask_now(&a, LONG_MS, "SET", "x", "1", NULL) == 0);
-    CHECK("... on another connection", weir__lane_epoch(stage.lane) == 2);
+    CHECK("the next is answered", command_send(&a, LONG_MS, "SET", "x", "1", NULL) == 0);
+    CHECK("... on another connection", weir__pipeline_epoch(stage.lane) == 2);
 }

@@ -1,4 +1,4 @@
-#include "lanes_kit.h"
+#include "pipelines_kit.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct stage stage = {.lock = PTHREAD_MUTEX_INITIALIZER};
+struct pipeline_stage stage = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 static int passed, failed;
@@ -36,7 +36,7 @@ void meet(const char *word)
         exit(2);
 }
 
-static void make(struct ask *a, int timeout_ms, va_list words)
+static void make(struct test_command *a, int timeout_ms, va_list words)
 {
     const char *word[16];
     size_t at;
@@ -56,7 +56,7 @@ static void make(struct ask *a, int timeout_ms, va_list words)
     a->call.deadline_ns = now_ns() + timeout_ms * MS;
 }
 
-void ask_make(struct ask *a, int timeout_ms, ...)
+void command_make(struct test_command *a, int timeout_ms, ...)
 {
     va_list words;
 
@@ -65,36 +65,36 @@ void ask_make(struct ask *a, int timeout_ms, ...)
     va_end(words);
 }
 
-int ask_now(struct ask *a, int timeout_ms, ...)
+int command_send(struct test_command *a, int timeout_ms, ...)
 {
     va_list words;
 
     va_start(words, timeout_ms);
     make(a, timeout_ms, words);
     va_end(words);
-    ask_await(a, 1);
+    command_await(a, 1);
     return a->call.error;
 }
 
-bool ask_submit(struct ask *a, size_t n)
+bool command_submit(struct test_command *a, size_t n)
 {
-    struct weir__call *c[64] = {0};
+    struct weir__command *c[64] = {0};
 
     assert(n <= 64);
     for (size_t i = 0; i < n; i++)
         c[i] = &a[i].call;
-    return weir__lane_submit(stage.lane, c, n);
+    return weir__pipeline_submit(stage.lane, c, n);
 }
 
-void ask_await(struct ask *a, size_t n)
+void command_await(struct test_command *a, size_t n)
 {
-    struct weir__call *c[64] = {0};
+    struct weir__command *c[64] = {0};
 
-    if (!ask_submit(a, n))
+    if (!command_submit(a, n))
         exit(3);
     for (size_t i = 0; i < n; i++)
         c[i] = &a[i].call;
-    weir__lane_await(stage.lane, c, n);
+    weir__pipeline_await(stage.lane, c, n);
     for (size_t i = 0; i < n; i++)
         if (atomic_load(&c[i]->finished) != 1)
             exit(4);
@@ -116,7 +116,7 @@ void in_threads(int n, void *(*f)(void *number))
 
 static void note_failure(void *arg, const char *why)
 {
-    struct stage *s = arg;
+    struct pipeline_stage *s = arg;
 
     (void)pthread_mutex_lock(&s->lock);
     (void)snprintf(s->last_failure, sizeof s->last_failure, "%s", why);
@@ -126,7 +126,7 @@ static void note_failure(void *arg, const char *why)
 
 static void give_address(void *arg, struct weir__address *a)
 {
-    *a = ((struct stage *)arg)->address;
+    *a = ((struct pipeline_stage *)arg)->address;
 }
 
 static const struct {
@@ -153,14 +153,14 @@ static const struct {
     SCENE(it_is_cut_in_the_midst_of_a_reply),
     SCENE(it_is_cut_again_and_again),
     SCENE(there_is_room_for_so_many),
-    SCENE(a_loop_drives_it),
+    SCENE(a_loop_steps_it),
     SCENE(a_loop_hears_of_failure),
     SCENE(large_commands_pass_through_a_narrow_pipe),
-    SCENE(a_cancelled_thread_leaves_a_lane_that_works),
+    SCENE(a_cancelled_thread_leaves_a_pipeline_that_works),
     SCENE(a_child_has_a_connection_of_its_own),
     SCENE(children_begin_while_others_ask),
     SCENE(signals_disturb_nobody),
-    SCENE(what_nobody_awaits_is_settled),
+    SCENE(what_nobody_awaits_is_finished),
     SCENE(a_connection_that_was_closed_while_idle_is_replaced),
     SCENE(a_replica_is_left),
     SCENE(measure),
@@ -189,7 +189,7 @@ static void read_option(const char *word)
 
 int main(int argc, char **argv)
 {
-    const struct weir__lane_watch watch = {note_failure, give_address, &stage};
+    const struct weir__pipeline_watch watch = {note_failure, give_address, &stage};
     bool found = false;
 
     (void)snprintf(stage.address.host, sizeof stage.address.host, "127.0.0.1");
@@ -199,10 +199,10 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], SCENES[i].name) != 0)
             continue;
         found = true;
-        if (weir__lane_open(&stage.lane, &watch) != 0)
+        if (weir__pipeline_open(&stage.lane, &watch) != 0)
             return 6;
         SCENES[i].play();
-        weir__lane_close(stage.lane);
+        weir__pipeline_close(stage.lane);
     }
     (void)printf("counted %d %d\n", passed, failed);
     return failed > 0 || !found;

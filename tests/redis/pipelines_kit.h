@@ -1,16 +1,16 @@
-/* What the scenes of the lanes share: a lane to a server that lanes.py has started, commands, and counting.
+/* What the scenes of the lanes share: a lane to a server that pipelines.py has started, commands, and counting.
  *
- * A scene and lanes.py take turns: the scene says `ready` and waits, lanes.py does something to the server and
+ * A scene and pipelines.py take turns: the scene says `ready` and waits, pipelines.py does something to the server and
  * says go. So nothing sleeps to let something else happen.
  */
-#ifndef WEIR_TESTS_LANES_KIT_H
-#define WEIR_TESTS_LANES_KIT_H
+#ifndef WEIR_TESTS_REDIS_PIPELINES_KIT_H
+#define WEIR_TESTS_REDIS_PIPELINES_KIT_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "engine/clock.h"
-#include "remote/lane.h"
+#include "os/clock.h"
+#include "redis/client/pipeline.h"
 
 #define MS WEIR__NS_PER_MS
 
@@ -22,42 +22,42 @@
 #define SLACK_NS (ROOMY * 40 * MS) /* how late a busy machine may be */
 #define LONG_MS  (20 * 1000)       /* a deadline that is not to be met */
 
-struct stage {
+struct pipeline_stage {
     struct weir__address address;
-    struct weir__lane *lane;
+    struct weir__pipeline *lane;
     _Atomic int failures;
     pthread_mutex_t lock;
     char last_failure[WEIR__REPLY_TEXT];
 };
 
 /* A call with its bytes. */
-struct ask {
-    struct weir__call call;
+struct test_command {
+    struct weir__command call;
     char bytes[480];
 };
 
-extern struct stage stage;
+extern struct pipeline_stage stage;
 
 /* Counts; the sentence is printed if it does not hold. */
 void check_that(bool holds, const char *sentence, const char *detail);
 #define CHECK(sentence, holds) check_that((holds), (sentence), #holds)
 
 /* The words of a command, the last followed by NULL. */
-void ask_make(struct ask *a, int timeout_ms, ...);
+void command_make(struct test_command *a, int timeout_ms, ...);
 /* Makes, submits, awaits. Returns the call's error. */
-int ask_now(struct ask *a, int timeout_ms, ...);
+int command_send(struct test_command *a, int timeout_ms, ...);
 /* A submit that must find room, and an await. */
-void ask_await(struct ask *a, size_t n);
-bool ask_submit(struct ask *a, size_t n);
+void command_await(struct test_command *a, size_t n);
+bool command_submit(struct test_command *a, size_t n);
 
 int64_t now_ns(void);
-/* `ready WORD`, and waits for lanes.py. */
+/* `ready WORD`, and waits for pipelines.py. */
 void meet(const char *word);
 
 /* Each of n threads runs f with its number from 0. */
 void in_threads(int n, void *(*f)(void *number));
 
-/* The scenes; see the table in lanes.c. */
+/* The scenes; see the table in pipelines.c. */
 void it_answers_one_after_the_other(void);
 void it_hears_every_kind_of_reply(void);
 void eight_threads_each_get_their_own(void);
@@ -74,14 +74,14 @@ void what_is_no_reply_breaks_the_connection(void);
 void it_is_cut_in_the_midst_of_a_reply(void);
 void it_is_cut_again_and_again(void);
 void there_is_room_for_so_many(void);
-void a_loop_drives_it(void);
+void a_loop_steps_it(void);
 void a_loop_hears_of_failure(void);
 void large_commands_pass_through_a_narrow_pipe(void);
-void a_cancelled_thread_leaves_a_lane_that_works(void);
+void a_cancelled_thread_leaves_a_pipeline_that_works(void);
 void a_child_has_a_connection_of_its_own(void);
 void children_begin_while_others_ask(void);
 void signals_disturb_nobody(void);
-void what_nobody_awaits_is_settled(void);
+void what_nobody_awaits_is_finished(void);
 void a_connection_that_was_closed_while_idle_is_replaced(void);
 void a_replica_is_left(void);
 void measure(void);

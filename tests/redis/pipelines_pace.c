@@ -1,9 +1,9 @@
-/* How many calls a second a lane carries. lanes.py --measure runs redis-benchmark beside it, and divides. */
+/* How many calls a second a lane carries. pipelines.py --measure runs redis-benchmark beside it, and divides. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lanes_kit.h"
+#include "pipelines_kit.h"
 
 #define THREADS_MOST 16
 
@@ -15,8 +15,8 @@ static size_t len;
 
 static void *pace(void *unused)
 {
-    struct weir__call *call = calloc((size_t)batch, sizeof *call);
-    struct weir__call **c = calloc((size_t)batch, sizeof *c);
+    struct weir__command *call = calloc((size_t)batch, sizeof *call);
+    struct weir__command **c = calloc((size_t)batch, sizeof *c);
     long n = 0;
 
     (void)unused;
@@ -30,9 +30,9 @@ static void *pace(void *unused)
 
         for (int i = 0; i < batch; i++)
             c[i]->deadline_ns = deadline;
-        if (!weir__lane_submit(stage.lane, c, (size_t)batch))
+        if (!weir__pipeline_submit(stage.lane, c, (size_t)batch))
             exit(8);
-        weir__lane_await(stage.lane, c, (size_t)batch);
+        weir__pipeline_await(stage.lane, c, (size_t)batch);
         for (int i = 0; i < batch; i++)
             atomic_fetch_add(&bad, c[i]->error != 0);
         n += batch;

@@ -8,7 +8,7 @@ import re
 import statistics
 import subprocess
 
-from lanes_servers import Redis
+from pipelines_servers import Redis
 from scripts_redis import script_text
 from scripts_world import TAKE, blob
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the client in C sends, held against the contract (src/remote/lua/README.md).
+"""What the client in C sends, held against the contract (src/redis/script/README.md).
 
     plan.py PATH_TO_PLAN_HEX [SCENE...] [--limits=N] [--seed=S]
 
@@ -31,7 +31,7 @@ from scripts_world import CANCEL, COUNTS, FOREVER, PEEK, REFUND, SHADOW, TAKE, b
 
 exact = load_copy("oracle")         # in nanoseconds, as limits are written
 LIMITS, SEED = int(OPTIONS.get("limits", 4000)), int(OPTIONS.get("seed", 1))
-LUA = os.path.join(REMOTE, "lua")
+LUA = REMOTE
 END = 2**53
 LETTERS = "fwcltbpsui"
 ORDER = (exact.FixedWindow, exact.SlidingWindow, exact.SlidingCounter, exact.SlidingLog, exact.TokenBucket,

@@ -9,10 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "remote/plan.h"
-#include "remote/scripts.h"
+#include "redis/script/plan.h"
+#include "redis/script/scripts.h"
 
-enum { BORN, WALL, NOW, VERB, COST, PATIENCE, ACT, ACTS, ONLY, TICKET, SCOPE, KEY, LIMIT, FIELDS };
+enum {
+    CREATED,
+    WALL,
+    NOW,
+    VERB,
+    COST,
+    PATIENCE,
+    ACT,
+    ACTS,
+    ONLY,
+    TICKET,
+    SCOPE,
+    KEY,
+    LIMIT,
+    FIELDS
+};
 
 static void print_hex(const char *bytes, size_t len)
 {
@@ -67,14 +82,14 @@ static void write_one(const struct weir__plan *plan, char *field[FIELDS])
                                    .patience_ns = number(field[PATIENCE]),
                                    .act_us = strcmp(rest, "-") == 0 ? NULL : acts,
                                    .only = (unsigned)number(field[ONLY])};
-    const struct weir__plan_ask ask = {.verb = (enum weir__plan_verb)number(field[VERB]),
-                                       .now_us = number(field[NOW]),
-                                       .wall_ns = number(field[WALL]),
-                                       .act_us = number(field[ACT]),
-                                       .prefix = weir__slice_of("weir"),
-                                       .ticket = slice_of(field[TICKET]),
-                                       .part = &part,
-                                       .n = 1};
+    const struct weir__plan_request ask = {.verb = (enum weir__plan_verb)number(field[VERB]),
+                                           .now_us = number(field[NOW]),
+                                           .wall_ns = number(field[WALL]),
+                                           .act_us = number(field[ACT]),
+                                           .prefix = weir__slice_of("weir"),
+                                           .ticket = slice_of(field[TICKET]),
+                                           .part = &part,
+                                           .n = 1};
     unsigned mask;
     int terms;
     size_t room, len;
@@ -83,11 +98,12 @@ static void write_one(const struct weir__plan *plan, char *field[FIELDS])
     for (int i = 0; i < WEIR_TERMS_MAX && *rest; i++, rest += *rest == ',')
         acts[i] = strtoll(rest, &rest, 10);
     part.scope = (struct weir__slice){
-        scope, weir__scope_write(field[SCOPE], strlen(field[SCOPE]), scope, sizeof scope)};
-    room = weir__plan_room(&ask);
+        scope, weir__scope_encode(field[SCOPE], strlen(field[SCOPE]), scope, sizeof scope)};
+    room = weir__plan_encoded_size(&ask);
     out = malloc(room); /* no byte more: a sanitizer sees who writes there */
-    len = out ? weir__plan_write(&ask, out, room, &mask, &terms) : 0;
-    if (len == 0 || len > room || weir__plan_write(&ask, small, sizeof small, &mask, &terms) != len)
+    len = out ? weir__plan_encode(&ask, out, room, &mask, &terms) : 0;
+    if (len == 0 || len > room ||
+        weir__plan_encode(&ask, small, sizeof small, &mask, &terms) != len)
         (void)printf("error the room is not what is needed\n");
     (void)printf("%u %d ", mask, terms);
     print_hex(out, len);
@@ -109,7 +125,7 @@ int main(int argc, char **argv)
 
         split(line, field);
         if (weir_limit_parse(&limit, field[LIMIT], &why) != 0 ||
-            weir__plan_open(&plan, &limit, number(field[BORN]), &why) != 0) {
+            weir__plan_open(&plan, &limit, number(field[CREATED]), &why) != 0) {
             (void)printf("error %s\n", why.text);
             continue;
         }

@@ -1,6 +1,6 @@
 /* What was once wrong on a Redis, and is not to be so again: each test is a fault that somebody saw.
  *
- *     remote_mended redis+unix:/path PID redis+unix:/other
+ *     remote_regressions redis+unix:/path PID redis+unix:/other
  *
  * PID is the server at the first, which is paused and woken here: a store that is silent in the middle of something is
  * where nearly all of these were found. The server at the other knows no AUTH.
@@ -25,7 +25,7 @@ static struct {
     char text[1 << 16];
 } journal = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void say(void *arg, const char *line)
+static void keep_log(void *arg, const char *line)
 {
     size_t len;
 
@@ -83,26 +83,26 @@ static void wake_store(void)
     assert_int_equal(kill(server, SIGCONT), 0);
 }
 
-static struct weir_far_stats far_stats(struct weir *w)
+static struct weir_remote_stats remote_stats(struct weir *w)
 {
-    struct weir_far_stats s;
+    struct weir_remote_stats s;
 
-    weir_far_stats(w, &s);
+    weir_remote_stats(w, &s);
     return s;
 }
 
-static void await_away(struct weir *w, bool wanted)
+static void await_down(struct weir *w, bool wanted)
 {
     const int64_t end = mono_ns() + PATIENCE;
 
-    while (far_stats(w).away != wanted && mono_ns() < end)
+    while (remote_stats(w).down != wanted && mono_ns() < end)
         nap(2 * MS);
-    assert_int_equal(far_stats(w).away, wanted);
+    assert_int_equal(remote_stats(w).down, wanted);
 }
 
 static struct weir *open_logged(const char *url, const char *options)
 {
-    const struct weir_log log = {say, NULL};
+    const struct weir_log log = {keep_log, NULL};
     struct weir_options o = {.log = &log, .max_policies = 2000};
     struct weir_diag why = {0};
     struct weir *w = NULL;
@@ -121,13 +121,13 @@ static struct weir *open_brief(void)
     return open_logged(beside_url, "timeout=200ms&nodes=1");
 }
 
-static void pause_until_away(struct weir *w)
+static void pause_until_down(struct weir *w)
 {
     struct weir_policy *p = policy(w, "notices", "token-bucket 1/1h");
 
     pause_store();
     (void)take_now(w, p, "k", 1);
-    await_away(w, true);
+    await_down(w, true);
 }
 
 /* ---- Births ------------------------------------------------------------------------------------ */
@@ -155,10 +155,10 @@ static void what_begins_empty_is_empty_though_first_asked_for_in_an_outage(void 
     pause_store();
     p = policy(w, "empty", "token-bucket 100/1h burst=100 initial=empty fallback=deny");
     assert_int_equal(take_now(w, p, "a", 1).reason, WEIR_FALLBACK);
-    await_away(w, true);
+    await_down(w, true);
     assert_int_equal(take_now(w, p, "a", 1).reason, WEIR_FALLBACK);
     wake_store();
-    await_away(w, false);
+    await_down(w, false);
     for (size_t i = 0; i < LENGTH(KEYS); i++) {
         const struct weir_verdict v = take_there(w, p, KEYS[i]);
 
@@ -170,15 +170,15 @@ static void what_begins_empty_is_empty_though_first_asked_for_in_an_outage(void 
 
 enum { TAKERS = 4, TAKES = 20 };
 
-struct crowd {
+struct takers {
     struct weir *w;
     struct weir_policy *p;
     atomic_int begun, fell, errors;
 };
 
-static void *change_to_one_that_ages(void *arg)
+static void *change_to_one_that_needs_creation_time(void *arg)
 {
-    struct crowd *c = arg;
+    struct takers *c = arg;
     const int error = weir_policy_set(
         c->w, "api", "token-bucket 100/1h burst=100 initial=empty fallback=deny", NULL, NULL);
 
@@ -188,8 +188,8 @@ static void *change_to_one_that_ages(void *arg)
 
 static void *take_twenty(void *arg)
 {
-    struct crowd *c = arg;
-    const struct weir_request rq = ask(c->p, "k", 1, 0);
+    struct takers *c = arg;
+    const struct weir_request rq = request_for(c->p, "k", 1, 0);
     struct weir_verdict v;
 
     atomic_fetch_add(&c->begun, 1);
@@ -221,16 +221,16 @@ static void await_count(atomic_int *count, int wanted)
     assert_int_equal(atomic_load(count), wanted);
 }
 
-static void whoever_comes_during_a_birth_waits_for_it(void **state)
+static void who_comes_during_a_creation_waits_for_it(void **state)
 {
-    struct crowd c = {.w = open_logged(beside_url, "timeout=10s")};
+    struct takers c = {.w = open_logged(beside_url, "timeout=10s")};
     pthread_t changer, taker[TAKERS];
 
     (void)state;
     c.p = policy(c.w, "api", "token-bucket 100/1h burst=100 fallback=deny");
     assert_true(take_now(c.w, c.p, "k", 1).allowed);
     pause_store();
-    assert_int_equal(pthread_create(&changer, NULL, change_to_one_that_ages, &c), 0);
+    assert_int_equal(pthread_create(&changer, NULL, change_to_one_that_needs_creation_time, &c), 0);
     await_initial(c.p, 0);
     for (int i = 0; i < TAKERS; i++)
         assert_int_equal(pthread_create(&taker[i], NULL, take_twenty, &c), 0);
@@ -251,13 +251,13 @@ static void whoever_comes_during_a_birth_waits_for_it(void **state)
 
 enum { NAMES = 1000 };
 
-struct search {
+struct name_search {
     struct weir *w;
     atomic_bool set_all;
     int taken, errors;
 };
 
-static struct weir_policy *find_soon(struct search *s, int i)
+static struct weir_policy *find_soon(struct name_search *s, int i)
 {
     struct weir_policy *p;
     char name[16];
@@ -273,10 +273,10 @@ static struct weir_policy *find_soon(struct search *s, int i)
 
 static void *find_and_take(void *arg)
 {
-    struct search *s = arg;
+    struct name_search *s = arg;
 
     for (int i = 0; i < NAMES; i++) {
-        const struct weir_request rq = ask(find_soon(s, i), "k", 1, 0);
+        const struct weir_request rq = request_for(find_soon(s, i), "k", 1, 0);
         struct weir_verdict v;
 
         if (!rq.policy || weir_take(s->w, &rq, &v) != 0)
@@ -289,7 +289,7 @@ static void *find_and_take(void *arg)
 
 static void a_policy_can_be_used_as_soon_as_it_is_found(void **state)
 {
-    struct search s = {.w = open_logged(beside_url, "timeout=10s")};
+    struct name_search s = {.w = open_logged(beside_url, "timeout=10s")};
     int refused = 0;
     pthread_t finder;
     char name[16];
@@ -314,8 +314,9 @@ static void a_policy_can_be_used_as_soon_as_it_is_found(void **state)
 static void leave_the_script_of_both(void)
 {
     struct weir *w = open_there("");
-    const struct weir_request rq[] = {ask(policy(w, "a", "token-bucket 100/1h"), "other", 1, 0),
-                                      ask(policy(w, "b", "fixed-window 100/1h"), "other", 1, 0)};
+    const struct weir_request rq[] = {
+        request_for(policy(w, "a", "token-bucket 100/1h"), "other", 1, 0),
+        request_for(policy(w, "b", "fixed-window 100/1h"), "other", 1, 0)};
     struct weir_verdict v;
 
     freeReplyObject(redisCommand(beside, "SCRIPT FLUSH"));
@@ -324,33 +325,34 @@ static void leave_the_script_of_both(void)
     weir_close(w);
 }
 
-static struct weir *open_with_a_payment_under_way(void)
+static struct weir *open_with_a_drain_under_way(void)
 {
     struct weir *w = open_brief();
-    const struct weir_request rq[] = {ask(policy(w, "a", "token-bucket 100/1h"), "k", 1, 0),
-                                      ask(policy(w, "b", "fixed-window 100/1h"), "k", 1, 0)};
+    const struct weir_request rq[] = {
+        request_for(policy(w, "a", "token-bucket 100/1h"), "k", 1, 0),
+        request_for(policy(w, "b", "fixed-window 100/1h"), "k", 1, 0)};
     struct weir_verdict v;
 
-    pause_until_away(w);
+    pause_until_down(w);
     assert_int_equal(granted(w, rq[0].policy, "k", 5), 5);
     wake_store();
     leave_the_script_of_both();
-    await_away(w, false);
+    await_down(w, false);
     assert_int_equal(weir_take_all(w, rq, 2, &v), 0);
     assert_true(v.allowed);
-    print_message("  %d paid\n", (int)far_stats(w).paid);
+    print_message("  %d paid\n", (int)remote_stats(w).drained);
     return w;
 }
 
-static void an_engine_is_closed_though_a_payment_is_under_way(void **state)
+static void an_engine_is_closed_though_a_drain_is_under_way(void **state)
 {
     (void)state;
-    weir_close(open_with_a_payment_under_way());
+    weir_close(open_with_a_drain_under_way());
 }
 
-static void an_engine_is_closed_though_a_payment_is_never_answered(void **state)
+static void an_engine_is_closed_though_a_drain_is_never_answered(void **state)
 {
-    struct weir *w = open_with_a_payment_under_way();
+    struct weir *w = open_with_a_drain_under_way();
 
     (void)state;
     pause_store();
@@ -362,7 +364,7 @@ static void an_engine_is_closed_though_a_payment_is_never_answered(void **state)
 
 static int64_t reset_after(struct weir *w, struct weir_policy *p, const char *key)
 {
-    const struct weir_request rq = ask(p, key, 0, 0);
+    const struct weir_request rq = request_for(p, key, 0, 0);
     struct weir_verdict v;
 
     assert_int_equal(weir_peek(w, &rq, &v), 0);
@@ -372,7 +374,7 @@ static int64_t reset_after(struct weir *w, struct weir_policy *p, const char *ke
 /* Nine turns that others have, and behind them five. */
 static void reserve_nine_and_five(struct weir *w, struct weir_policy *p, struct weir_reservation *r)
 {
-    struct weir_request rq = ask(p, "k", 1, WEIR_FOREVER);
+    struct weir_request rq = request_for(p, "k", 1, WEIR_FOREVER);
     struct weir_verdict v;
 
     for (int i = 0; i < 9; i++)
@@ -394,9 +396,9 @@ static void a_cancel_that_was_not_answered_gives_back_once(void **state)
     (void)state;
     reserve_nine_and_five(w, p, &r);
     pause_store();
-    assert_int_equal(weir_cancel(w, &r, &back), WEIR_EAWAY);
+    assert_int_equal(weir_cancel(w, &r, &back), WEIR_EDOWN);
     wake_store();
-    await_away(w, false);
+    await_down(w, false);
     while (reset_after(w, p, "k") > 10 * MINUTE &&
            mono_ns() < end) /* it was heard late, or never */
         nap(5 * MS);
@@ -411,12 +413,12 @@ static void a_reset_in_an_outage_is_an_error_and_grants_nothing_anew(void **stat
 {
     struct weir *w = open_brief();
     struct weir_policy *p = policy(w, "reset", "token-bucket 5/1h");
-    const struct weir_request rq = ask(p, "k", 0, 0);
+    const struct weir_request rq = request_for(p, "k", 0, 0);
 
     (void)state;
-    pause_until_away(w);
+    pause_until_down(w);
     assert_int_equal(granted(w, p, "k", 9), 5);
-    assert_int_equal(weir_reset(w, &rq), WEIR_EAWAY);
+    assert_int_equal(weir_reset(w, &rq), WEIR_EDOWN);
     assert_int_equal(granted(w, p, "k", 9), 0);
     weir_close(w);
 }
@@ -431,7 +433,7 @@ static void a_password_is_not_logged_where_auth_is_unknown(void **state)
     (void)state;
     for (int i = 0; i < 20; i++)
         assert_int_equal(take_now(w, p, "k", 1).reason, WEIR_FALLBACK);
-    await_away(w, true);
+    await_down(w, true);
     weir_close(w);
     print_message("%s", journal.text);
     assert_true(logged("AUTH"));
@@ -454,7 +456,7 @@ static void a_limit_that_may_not_be_asked_for_leaves_the_others_alone(void **sta
         assert_int_equal(take_now(w, good, "k", 1).reason, WEIR_OK);
         assert_int_equal(take_now(w, bad, "k", 1).reason, WEIR_FALLBACK);
     }
-    assert_int_equal(far_stats(w).departures, 0);
+    assert_int_equal(remote_stats(w).outages, 0);
     print_message("%s", journal.text);
     assert_true(logged("NOPERM"));
     assert_in_range(logged_lines(), 1, 1 + (mono_ns() - begin) / (10 * SECOND));
@@ -466,7 +468,7 @@ static void a_limit_that_may_not_be_asked_for_leaves_the_others_alone(void **sta
 /* So many come and do not leave that whatever is past its time is forgotten. */
 static void enter_and_stay(struct weir *w, struct weir_policy *p, int times)
 {
-    const struct weir_request rq = ask(p, "crowd", 1, 0);
+    const struct weir_request rq = request_for(p, "crowd", 1, 0);
     struct weir_verdict v;
     struct weir_ticket t;
 
@@ -476,7 +478,7 @@ static void enter_and_stay(struct weir *w, struct weir_policy *p, int times)
 
 static void await_lease(struct weir *w, struct weir_policy *p)
 {
-    const struct weir_request rq = ask(p, "k", 1, 0);
+    const struct weir_request rq = request_for(p, "k", 1, 0);
     const int64_t end = mono_ns() + PATIENCE;
     struct weir_verdict v;
     struct weir_ticket t;
@@ -492,8 +494,9 @@ static void exits_after_the_shorter_lease(const char *first)
     struct weir *w = open_there("");
     struct weir_policy *brief = policy(w, "brief", "concurrency 1 lease=50ms"),
                        *crowd = policy(w, "crowd", "concurrency 1000 lease=50ms");
-    const struct weir_request rq[] = {ask(policy(w, "first", first), "k", 1, 0),
-                                      ask(policy(w, "long", "concurrency 1 lease=60s"), "k", 1, 0)};
+    const struct weir_request rq[] = {
+        request_for(policy(w, "first", first), "k", 1, 0),
+        request_for(policy(w, "long", "concurrency 1 lease=60s"), "k", 1, 0)};
     struct weir_ticket t, u;
     struct weir_verdict v;
 
@@ -526,7 +529,7 @@ static void a_ticket_lasts_as_long_as_its_longest_lease(void **state)
 /* 0; or WEIR_EFULL, if that is so for longer than a lease. */
 static int enter_soon(struct weir *w, struct weir_policy *p, const char *key)
 {
-    const struct weir_request rq = ask(p, key, 1, 0);
+    const struct weir_request rq = request_for(p, key, 1, 0);
     const int64_t end = mono_ns() + 5 * SECOND;
     struct weir_verdict v;
     struct weir_ticket t;
@@ -544,13 +547,13 @@ static void tickets_of_an_outage_that_are_lost_end_with_their_leases(void **stat
     char key[16];
 
     (void)state;
-    pause_until_away(w);
+    pause_until_down(w);
     for (int i = 0; i < 70000; i++) { /* more than are kept at a time */
         (void)snprintf(key, sizeof key, "k%d", i);
         assert_int_equal(enter_soon(w, p, key), 0);
     }
     wake_store();
-    await_away(w, false);
+    await_down(w, false);
     assert_int_equal(enter_soon(w, p, "after"), 0);
     weir_close(w);
 }
@@ -574,10 +577,10 @@ static int wake_anyway(void **state)
 
 static const struct CMUnitTest TESTS[] = {
     SCENE(what_begins_empty_is_empty_though_first_asked_for_in_an_outage),
-    SCENE(whoever_comes_during_a_birth_waits_for_it),
+    SCENE(who_comes_during_a_creation_waits_for_it),
     SCENE(a_policy_can_be_used_as_soon_as_it_is_found),
-    SCENE(an_engine_is_closed_though_a_payment_is_under_way),
-    SCENE(an_engine_is_closed_though_a_payment_is_never_answered),
+    SCENE(an_engine_is_closed_though_a_drain_is_under_way),
+    SCENE(an_engine_is_closed_though_a_drain_is_never_answered),
     SCENE(a_cancel_that_was_not_answered_gives_back_once),
     SCENE(a_reset_in_an_outage_is_an_error_and_grants_nothing_anew),
     SCENE(a_password_is_not_logged_where_auth_is_unknown),

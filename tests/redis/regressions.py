@@ -1,4 +1,4 @@
-"""Runs a program with a Redis that it may pause, and one that knows no AUTH: mended.py PROGRAM.
+"""Runs a program with a Redis that it may pause, and one that knows no AUTH: regressions.py PROGRAM.
 
 The program is given the URL of the first, its process, and the URL of the second. Both listen on Unix sockets in a
 directory that goes away with them.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The scripts of src/remote/lua in a real Redis: the same answers as the library, to the microsecond.
+"""The scripts of src/redis/script in a real Redis: the same answers as the library, to the microsecond.
 
     scripts.py PATH_TO_WEIR [SCENE...] [--scripts=N] [--seed=S]
     scripts.py PATH_TO_WEIR --costs         prints what a decision costs Redis, and checks nothing
@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "oracle"), os.path.join(HERE, "..", "vectors")]
 import scripts_answers as answers  # noqa: E402
 import scripts_keys as keys  # noqa: E402
-import scripts_pay as pay  # noqa: E402
+import scripts_drain as pay  # noqa: E402
 from scripts_costs import print_costs  # noqa: E402
 from scripts_kit import FAILED, OPTIONS, check, tally  # noqa: E402
 from scripts_redis import Redis  # noqa: E402

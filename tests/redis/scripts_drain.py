@@ -90,7 +90,7 @@ def who_pays_is_refused_by_nobody(redis):
 # ---- The heartbeat ---------------------------------------------------------------------------
 
 def beat(redis, node, what="beat"):
-    return redis.call("EVAL", script_text("beat"), 1, "weir:nodes", node, what)
+    return redis.call("EVAL", script_text("heartbeat"), 1, "weir:nodes", node, what)
 
 
 def a_heartbeat_counts_who_was_heard_of(redis):

@@ -12,7 +12,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-REMOTE = os.path.join(HERE, "..", "..", "src", "remote")
+REMOTE = os.path.join(HERE, "..", "..", "src", "redis", "script")
 sys.path.append(REMOTE)
 import embed  # noqa: E402
 
@@ -26,7 +26,7 @@ class RedisError(Exception):
 def script_text(*what):
     """The script of a mask as the library sends it; or of files that are named."""
     names = embed.parts(*what) if isinstance(what[0], int) else what
-    return "".join(embed.piece(os.path.join(REMOTE, "lua"), name) for name in names)
+    return "".join(embed.piece(REMOTE, name) for name in names)
 
 
 class Redis:

@@ -1,7 +1,7 @@
 """Lines of `weir sim`, decided by the scripts in a real Redis.
 
 A World reads the same lines as the oracle's Sim and answers with the same fields, in microseconds. It is also
-the shortest client there is of src/remote/lua/README.md: `blob` makes a request, `encode` a term.
+the shortest client there is of src/redis/script/README.md: `blob` makes a request, `encode` a term.
 """
 
 import re

@@ -121,7 +121,7 @@ static void a_key_ends_when_it_is_as_good_as_new(void **state)
     (void)state;
     for (size_t i = 0; i < LENGTH(ROWS); i++) {
         struct weir_policy *p = policy(w, "p", ROWS[i].limit);
-        const struct weir_request nothing = ask(p, "k", 0, 0);
+        const struct weir_request nothing = request_for(p, "k", 0, 0);
         const int64_t begin = mono_ns();
         struct weir_verdict v = take_now(w, p, "k", 1);
         const long long left = beside_number("PTTL %s", ROWS[i].key);
@@ -146,7 +146,8 @@ static void to_look_or_to_be_refused_writes_nothing(void **state)
 {
     struct weir *w = open_there("&prefix=quiet");
     struct weir_policy *p = policy(w, "p", "token-bucket 2/1h + sliding-log 2/1h");
-    const struct weir_request one = ask(p, "cold", 1, 0), many = ask(p, "cold", 9, 0);
+    const struct weir_request one = request_for(p, "cold", 1, 0),
+                              many = request_for(p, "cold", 9, 0);
     struct weir_verdict v;
     int64_t back = -1;
 
@@ -170,7 +171,7 @@ static void what_is_given_back_is_gone(void **state)
 {
     struct weir *w = open_there("");
     struct weir_policy *p = policy(w, "giving", "token-bucket 4/1h + sliding-log 4/1h");
-    const struct weir_request two = ask(p, "k", 2, 0);
+    const struct weir_request two = request_for(p, "k", 2, 0);
     int64_t back = -1;
 
     (void)state;
@@ -195,7 +196,7 @@ static void reservations_are_cancelled(void **state)
 {
     struct weir *w = open_there("");
     struct weir_policy *p = policy(w, "later", "pacer 1/10s");
-    const struct weir_request rq = ask(p, "k", 1, WEIR_FOREVER);
+    const struct weir_request rq = request_for(p, "k", 1, WEIR_FOREVER);
     struct weir_reservation first, second, third;
     struct weir_verdict v;
     int64_t back = -1;
@@ -226,13 +227,13 @@ static void waiters_have_their_turns(void **state)
     struct weir_policy *window = policy(w, "window", "fixed-window 1/20ms");
     struct weir_policy *slow = policy(w, "slow", "token-bucket 1/1h");
     const struct weir_policy *const both[] = {paced, window};
-    const struct weir_request hopeless = ask(slow, "k", 1, 0);
+    const struct weir_request hopeless = request_for(slow, "k", 1, 0);
     struct weir_verdict v;
     int64_t begin;
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        const struct weir_request rq = ask((struct weir_policy *)both[i], "k", 1, 0);
+        const struct weir_request rq = request_for((struct weir_policy *)both[i], "k", 1, 0);
 
         begin = mono_ns();
         for (int n = 0; n < 4; n++) {
@@ -254,7 +255,8 @@ static void all_or_nothing(void **state)
     struct weir *w = open_there("&prefix=all");
     struct weir_policy *p = policy(w, "p", "token-bucket 5/1h"),
                        *q = policy(w, "q", "sliding-log 2/1h");
-    const struct weir_request rq[] = {ask(p, "a", 2, 0), ask(q, "a", 1, 0), ask(p, "a", 1, 0)};
+    const struct weir_request rq[] = {request_for(p, "a", 2, 0), request_for(q, "a", 1, 0),
+                                      request_for(p, "a", 1, 0)};
     struct weir_request much[17];
     struct weir_verdict v;
 
@@ -269,7 +271,7 @@ static void all_or_nothing(void **state)
     assert_int_equal(v.which, 1);
     assert_int_equal(granted(w, p, "a", 5), 2);
     for (int i = 0; i < 17; i++)
-        much[i] = ask(p, "b", 0, 0);
+        much[i] = request_for(p, "b", 0, 0);
     assert_int_equal(weir_take_all(w, much, 16, &v), 0);
     assert_int_equal(weir_take_all(w, much, 17, &v), WEIR_EINVAL);
     weir_close(w);
@@ -287,7 +289,7 @@ static void many_are_answered_in_order(void **state)
 
     (void)state;
     for (int i = 0; i < MANY; i++)
-        rq[i] = ask(p, NAMES[i % KEYS], 1, 0);
+        rq[i] = request_for(p, NAMES[i % KEYS], 1, 0);
     for (int i = 0; i < KEYS; i++)
         left[i] = 100;
     assert_int_equal(weir_take_many(w, rq, MANY, v), 0);
@@ -308,8 +310,9 @@ static void permits_are_taken_and_given_back(void **state)
     struct weir_policy *p = policy(w, "in", "concurrency 2 lease=60s");
     struct weir_policy *brief = policy(w, "brief", "concurrency 1 lease=200ms");
     struct weir_policy *line = policy(w, "line", "concurrency 1 lease=40ms queue=1 max-wait=1s");
-    const struct weir_request rq = ask(p, "k", 1, 0), short_rq = ask(brief, "k", 1, 0);
-    const struct weir_request waiting = ask(line, "k", 1, WEIR_WAIT_DEFAULT);
+    const struct weir_request rq = request_for(p, "k", 1, 0),
+                              short_rq = request_for(brief, "k", 1, 0);
+    const struct weir_request waiting = request_for(line, "k", 1, WEIR_WAIT_DEFAULT);
     struct weir_ticket a, b, c;
     struct weir_verdict v;
 
@@ -352,7 +355,7 @@ static void permits_of_several_at_once(void **state)
     struct weir *w = open_there("");
     struct weir_policy *one = policy(w, "one", "concurrency 1 lease=60s");
     struct weir_policy *two = policy(w, "two", "concurrency 2 lease=60s + token-bucket 3/1h");
-    const struct weir_request rq[] = {ask(one, "k", 1, 0), ask(two, "k", 1, 0)};
+    const struct weir_request rq[] = {request_for(one, "k", 1, 0), request_for(two, "k", 1, 0)};
     struct weir_ticket t, u;
     struct weir_verdict v;
 
@@ -543,9 +546,9 @@ static void costs_and_limits_may_be_extreme(void **state)
         assert_true(!v.allowed && v.reason == WEIR_TOO_BIG && v.retry_after_ns == -1);
         if (!strstr(ROWS[i].limit, "1us"))
             assert_false(take_now(w, p, ROWS[i].limit, ROWS[i].cost).allowed);
-        rq = ask(p, "k", -1, 0);
+        rq = request_for(p, "k", -1, 0);
         assert_int_equal(weir_take(w, &rq, &v), WEIR_EINVAL);
-        rq = ask(p, "k", 1, -2);
+        rq = request_for(p, "k", 1, -2);
         assert_int_equal(weir_take(w, &rq, &v), WEIR_EINVAL);
     }
     weir_close(w);
@@ -558,7 +561,7 @@ static void engines_share_what_has_one_prefix_and_one_database(void **state)
     struct weir *w[] = {open_there(""), open_there(""), open_there("&prefix=other"),
                         open_there("&db=1"), open_there("&connections=4")};
     struct weir_policy *p[LENGTH(w)];
-    struct weir_far_stats s;
+    struct weir_remote_stats s;
 
     (void)state;
     for (size_t i = 0; i < LENGTH(w); i++)
@@ -568,8 +571,8 @@ static void engines_share_what_has_one_prefix_and_one_database(void **state)
     assert_int_equal(granted(w[4], p[4], "k", 9), 0);
     assert_int_equal(granted(w[2], p[2], "k", 9), 2);
     assert_int_equal(granted(w[3], p[3], "k", 9), 2);
-    weir_far_stats(w[1], &s);
-    assert_true(s.far && !s.away && s.asked == 9 && s.failed == 0 && s.fell_back == 0);
+    weir_remote_stats(w[1], &s);
+    assert_true(s.remote && !s.down && s.asked == 9 && s.failed == 0 && s.fell_back == 0);
     for (size_t i = 0; i < LENGTH(w); i++)
         weir_close(w[i]);
     assert_int_equal(beside_number("EXISTS weir:nodes other:nodes"), 0);

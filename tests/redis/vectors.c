@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../engine/place.h"
-#include "../engine/stage.h"
+#include "../engine/backend.h"
+#include "../engine/model/script_player.h"
 #include "../vectors/reader.h"
 
 #define KEYS_MOST 64
 
 struct subject {
-    struct stage stage;
+    struct script_player player;
     struct weir__slice key[KEYS_MOST];
     int keys;
     struct weir__slice algorithm; /* of the first term */
@@ -28,7 +28,7 @@ static void *open_subject(const void *arg, int64_t start_ns)
     (void)arg;
     if (!s)
         abort();
-    stage_init(&s->stage, place_open(NULL), "limit", 1, start_ns);
+    player_init(&s->player, backend_open(NULL), "limit", 1, start_ns);
     return s;
 }
 
@@ -50,7 +50,7 @@ static void touch_all(struct subject *s)
         struct sim_outcome outcome;
         struct sim_error error;
 
-        if (!stage_apply(&s->stage, &look, &outcome, &error))
+        if (!player_apply(&s->player, &look, &outcome, &error))
             abort();
     }
 }
@@ -62,7 +62,7 @@ static void forget_all(struct subject *s)
         struct sim_outcome outcome;
         struct sim_error error;
 
-        if (!stage_apply(&s->stage, &reset, &outcome, &error))
+        if (!player_apply(&s->player, &reset, &outcome, &error))
             abort();
     }
 }
@@ -85,7 +85,7 @@ static bool apply(void *subject, const struct sim_event *event, struct sim_outco
 
     if (event->verb == SIM_LIMIT && is_other(s, event->limit))
         forget_all(s);
-    done = stage_apply(&s->stage, event, outcome, error);
+    done = player_apply(&s->player, event, outcome, error);
 
     if (done && event->verb == SIM_LIMIT)
         touch_all(s);
@@ -98,8 +98,8 @@ static void close_subject(void *subject)
 {
     struct subject *s = subject;
 
-    place_close(s->stage.w);
-    stage_end(&s->stage);
+    backend_close(s->player.w);
+    player_end(&s->player);
     for (int i = 0; i < s->keys; i++)
         free((char *)s->key[i].at);
     free((char *)s->algorithm.at);
@@ -111,7 +111,7 @@ int main(int argc, char **argv)
     static const struct vector_subject redis = {
         .open = open_subject, .apply = apply, .close = close_subject, .tick_ns = 1000};
 
-    if (argc < 3 || !place_choose(argv[1])) {
+    if (argc < 3 || !backend_choose(argv[1])) {
         (void)fprintf(stderr, "usage: remote_vectors URL FILE...\n");
         return 2;
     }

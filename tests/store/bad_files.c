@@ -207,7 +207,7 @@ static void refuses_a_header_that_contradicts_itself(void **state)
 {
     const size_t words[] = {
         offsetof(struct weir__header, max_keys),     offsetof(struct weir__header, max_policies),
-        offsetof(struct weir__header, seats),        offsetof(struct weir__header, journals_at),
+        offsetof(struct weir__header, lock_owners),  offsetof(struct weir__header, journals_at),
         offsetof(struct weir__header, directory_at),
     };
     static const uint64_t values[] = {0, 1, 4097, UINT64_C(1) << 40, UINT64_MAX};

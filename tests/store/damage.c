@@ -240,8 +240,8 @@ static void buckets_of_garbage_crash_nobody(void **state)
 /* As a machine that loses power leaves them: the page with the lock was written, the journal was not. */
 static void a_lock_that_nobody_holds_is_nobodys(void **state)
 {
-    static const uint32_t holders[] = {1,         2, 3, 500, WEIR__FILE_SEATS, WEIR__FILE_SEATS + 1,
-                                       UINT32_MAX};
+    static const uint32_t holders[] = {
+        1, 2, 3, 500, WEIR__FILE_OWNERS, WEIR__FILE_OWNERS + 1, UINT32_MAX};
 
     (void)state;
     for (size_t i = 0; i < LENGTH(holders); i++) {
@@ -583,7 +583,7 @@ static void miscount(struct trial *t, void *arg)
     j = (void *)(l.file.at + l.header->journals_at);
     for (size_t i = 0; i < LENGTH(counts); i++) {
         t->at = (int)i;
-        for (int seat = 0; seat < WEIR__FILE_SEATS; seat++)
+        for (int seat = 0; seat < WEIR__FILE_OWNERS; seat++)
             atomic_store(&j[seat].notes, counts[i]);
         t->error = take_of(&l);
         if (t->error != 0 || atomic_load(&j[0].notes) != 0)

@@ -26,8 +26,8 @@
 
 #include <weir.h>
 
-#include "../engine/place.h"
-#include "engine/format.h"
+#include "../engine/backend.h"
+#include "engine/store/format.h"
 #include "folder.h"
 #include "image.h"
 #include "table/layout.h"
@@ -66,7 +66,7 @@ static const struct {
 };
 
 /* Shared with the children. */
-struct board {
+struct damage_board {
     _Atomic int granted[LAW_KEYS];
     _Atomic int stop, wrong;
     _Atomic uint64_t seed; /* of the trial that is under way */
@@ -74,7 +74,7 @@ struct board {
     char first_wrong[200];
 };
 
-static struct board *board;
+static struct damage_board *board;
 static uint64_t dice;
 static struct image sound;
 static unsigned char *spared; /* by 8 bytes of the file */
@@ -86,7 +86,7 @@ static uint64_t roll(void)
     return dice >> 16;
 }
 
-static void wrong(const char *what, const char *name)
+static void damage_wrong(const char *what, const char *name)
 {
     if (atomic_fetch_add(&board->wrong, 1) == 0)
         (void)snprintf(board->first_wrong, sizeof board->first_wrong, "%s: %s", name, what);
@@ -136,7 +136,7 @@ static void spare_the_law(void)
     for (uint64_t b = 0; b < t->buckets_max; b++)
         for (uint64_t place = 0; place < t->places; place++) {
             const uint64_t fingerprint = weir__bucket_get(weir__bucket_at(t, b), place);
-            struct weir__hold hold;
+            struct weir__access hold;
 
             if (fingerprint == 0)
                 continue;
@@ -248,27 +248,27 @@ static void write_one(char *at)
 
 /* ---- Use --------------------------------------------------------------------------------------- */
 
-struct user {
+struct damage_user {
     struct weir *w;
-    uint64_t dice;
+    uint64_t random;
     int64_t now_ns;
 };
 
-static uint64_t user_roll(struct user *u)
+static uint64_t user_roll(struct damage_user *u)
 {
-    u->dice = u->dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return u->dice >> 16;
+    u->random = u->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return u->random >> 16;
 }
 
 static void judge(int error, const struct weir_verdict *v, size_t policy, int64_t cost)
 {
     atomic_fetch_add(error ? &board->errors : &board->answers, 1);
     if (!error && v->allowed && POLICIES[policy].most && cost > POLICIES[policy].most)
-        wrong("a cost above the limit was granted", POLICIES[policy].name);
+        damage_wrong("a cost above the limit was granted", POLICIES[policy].name);
 }
 
 /* One event of a key of the law: what is granted goes into the book. */
-static void take_by_law(struct user *u, struct weir_policy *p)
+static void take_by_law(struct damage_user *u, struct weir_policy *p)
 {
     const int k = (int)(user_roll(u) % LAW_KEYS);
     struct weir_verdict v;
@@ -278,10 +278,10 @@ static void take_by_law(struct user *u, struct weir_policy *p)
 
     judge(error, &v, 0, 1);
     if (!error && v.allowed && atomic_fetch_add(&board->granted[k], 1) >= LAW_LIMIT)
-        wrong("a key was granted more than its law", "law");
+        damage_wrong("a key was granted more than its law", "law");
 }
 
-static void use_others(struct user *u, struct weir_policy *p, size_t i)
+static void use_others(struct damage_user *u, struct weir_policy *p, size_t i)
 {
     struct weir_verdict v[3];
     struct weir_request rq[3];
@@ -307,7 +307,7 @@ static void use_others(struct user *u, struct weir_policy *p, size_t i)
         (void)weir_reset_at(u->w, &rq[1], u->now_ns);
 }
 
-static void change_policies(struct user *u)
+static void change_policies(struct damage_user *u)
 {
     static const char *const limits[] = {"sliding-log 20/1h", "5/s", "sliding-window 9/1m slots=60",
                                          "token-bucket 7/s burst=9"};
@@ -324,7 +324,7 @@ static void change_policies(struct user *u)
         i++;
 }
 
-static void use_all(struct user *u)
+static void use_all(struct damage_user *u)
 {
     for (size_t i = 0; i < LENGTH(POLICIES) && !atomic_load(&board->stop); i++) {
         struct weir_policy *p = weir_policy_find(u->w, POLICIES[i].name);
@@ -340,12 +340,12 @@ static void use_all(struct user *u)
 }
 
 /* Errors are answers here. */
-static bool open_it(struct user *u, uint64_t seed)
+static bool open_it(struct damage_user *u, uint64_t seed)
 {
     /* Full is full: an eviction of the law's keys would be no damage. */
     const struct weir_options o = {.store = store, .full = WEIR_FULL_DENY};
 
-    *u = (struct user){.dice = seed, .now_ns = T0 + SECOND};
+    *u = (struct damage_user){.random = seed, .now_ns = T0 + SECOND};
     return weir_open(&u->w, &o, NULL) == 0;
 }
 
@@ -401,7 +401,7 @@ static void damage_and_open(uint64_t seed)
     struct image_file f = image_open(path);
 
     for (uint64_t i = 0; i < IN_A_CHILD; i++) {
-        struct user u;
+        struct damage_user u;
 
         (void)alarm(HANG_S);
         dice = seed + i;
@@ -435,7 +435,7 @@ static bool closed(uint64_t trials, uint64_t seed)
 
 static void use_until_told(uint64_t seed)
 {
-    struct user u;
+    struct damage_user u;
 
     while (!atomic_load(&board->stop)) {
         if (!open_it(&u, seed++)) {

@@ -25,16 +25,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/format.h"
+#include "engine/store/format.h"
 
-#include "killing.h"
+#include "kill_run.h"
 
 #define POINTS_MOST 1000000 /* of a deed */
 #define SEATS       5       /* journals that a scene could use */
 
 #define JOBS 2 /* at a time */
 
-struct tally {
+struct kill_tally {
     int passed, failed;
     bool done;
 };
@@ -47,7 +47,7 @@ static int parts_of(const struct scene *s)
 }
 
 /* By a decision on another key, so that nothing in the journal is right already. */
-static void take_a_seat(struct bed *b)
+static void take_a_seat(struct scene_store *b)
 {
     const struct weir_request rq = probe_request(b->w, PROBE_WARM, 2);
     struct weir_verdict v;
@@ -67,9 +67,9 @@ static uint64_t evicted(struct weir *w)
 }
 
 /* How all stand after the first `parts` of the deed. */
-static bool foresee(struct run *r, int parts)
+static bool foresee(struct kill_run *r, int parts)
 {
-    struct bed *b = &r->bed;
+    struct scene_store *b = &r->scene_store;
     struct probe *p = &r->shared->outcome[parts];
     const pid_t child = fork();
 
@@ -82,54 +82,55 @@ static bool foresee(struct run *r, int parts)
         probe_look(b->w, p);
         _exit(parts == parts_of(b->scene) && evicted(b->w) - before != b->scene->evicts);
     }
-    if (wait_for(child) != 0 || p->wrong[0] != '\0')
+    if (kill_wait_for(child) != 0 || p->wrong[0] != '\0')
         return false;
-    image_restore(&r->bed.file, &r->start);
+    image_restore(&r->scene_store.file, &r->start);
     return parts == 0 || !probe_same(p, &r->shared->outcome[parts - 1]);
 }
 
 static int act(void *bed)
 {
-    struct bed *b = bed;
+    struct scene_store *b = bed;
 
     return b->scene->act(b, parts_of(b->scene));
 }
 
-static struct step_deed deed_of(struct run *r)
+static struct step_deed deed_of(struct kill_run *r)
 {
-    const struct weir__header *h = (const struct weir__header *)(const void *)r->bed.file.at;
-    const char *at = r->bed.file.at;
+    const struct weir__header *h =
+        (const struct weir__header *)(const void *)r->scene_store.file.at;
+    const char *at = r->scene_store.file.at;
 
     return (struct step_deed){
         .act = act,
-        .arg = &r->bed,
+        .arg = &r->scene_store,
         .watch = {{at, h->journals_at + SEATS * sizeof(struct weir__journal)},
-                  {at + h->directory_at, image_bytes(&r->bed.file) - h->directory_at}},
+                  {at + h->directory_at, image_bytes(&r->scene_store.file) - h->directory_at}},
     };
 }
 
-static void rehearse_in_child(struct run *r)
+static void rehearse_in_child(struct kill_run *r)
 {
     const struct step_deed d = deed_of(r);
 
-    take_a_seat(&r->bed);
+    take_a_seat(&r->scene_store);
     step_rehearse(&d, r->trace);
 }
 
-static bool rehearse(struct run *r)
+static bool rehearse(struct kill_run *r)
 {
-    if (wait_for(child_that(rehearse_in_child, r)) != 0 || r->trace->result != 0 ||
+    if (kill_wait_for(kill_fork(rehearse_in_child, r)) != 0 || r->trace->result != 0 ||
         !r->trace->whole)
         return false;
     step_index(r->trace);
-    image_restore(&r->bed.file, &r->start);
+    image_restore(&r->scene_store.file, &r->start);
     return true;
 }
 
 /* ---- A kill ------------------------------------------------------------------------------------ */
 
 /* Somebody who takes a seat and then waits for a word, or for the end. */
-static pid_t seat_one(struct run *r, void (*then)(struct run *), int *go)
+static pid_t seat_one(struct kill_run *r, void (*then)(struct kill_run *), int *go)
 {
     int ready[2], start[2];
     char byte = 0;
@@ -140,7 +141,7 @@ static pid_t seat_one(struct run *r, void (*then)(struct run *), int *go)
     child = fork();
     if (child == 0) {
         (void)close(start[1]);
-        take_a_seat(&r->bed);
+        take_a_seat(&r->scene_store);
         if (write(ready[1], &byte, 1) != 1)
             _exit(3);
         if (read(start[0], &byte, 1) == 1)
@@ -156,74 +157,74 @@ static pid_t seat_one(struct run *r, void (*then)(struct run *), int *go)
     return child;
 }
 
-static void witness(struct run *r)
+static void witness(struct kill_run *r)
 {
-    examine(r->bed.w, &r->shared->witness);
+    kill_examine(r->scene_store.w, &r->shared->witness);
 }
 
-static void kill_victim(struct run *r, size_t k)
+static void kill_victim(struct kill_run *r, size_t k)
 {
     const struct step_deed d = deed_of(r);
     const pid_t victim = fork();
     int status;
 
     if (victim == 0) {
-        take_a_seat(&r->bed);
+        take_a_seat(&r->scene_store);
         step_die_at(&d, r->trace, k);
         _exit(0);
     }
-    status = wait_for(victim);
+    status = kill_wait_for(victim);
     r->tried++;
     r->survived += status == 0;
     if (status != 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
-        (void)complain(r, k, "victim", "died of something else");
+        (void)kill_complain(r, k, "victim", "died of something else");
 }
 
 /* The witness and the one who opens the file look at the same time. */
-static void look_at_what_is_left(struct run *r, size_t k, pid_t seated, int go)
+static void look_at_what_is_left(struct kill_run *r, size_t k, pid_t seated, int go)
 {
-    struct shared *s = r->shared;
-    const pid_t fresh = child_that(examine_copy, r);
+    struct kill_shared *s = r->shared;
+    const pid_t fresh = kill_fork(kill_examine_copy, r);
     int seen[2];
 
     if (write(go, "g", 1) != 1)
         exit(2);
     (void)close(go);
-    seen[0] = wait_for(seated);
-    seen[1] = wait_for(fresh);
-    if (!judge(r, k, "witness", &s->witness, seen[0]) ||
-        !judge(r, k, "fresh open", &s->fresh, seen[1]))
+    seen[0] = kill_wait_for(seated);
+    seen[1] = kill_wait_for(fresh);
+    if (!kill_judge(r, k, "witness", &s->witness, seen[0]) ||
+        !kill_judge(r, k, "fresh open", &s->fresh, seen[1]))
         return;
-    r->undone += outcome_of(r, &s->witness) == 0;
+    r->undone += kill_outcome_of(r, &s->witness) == 0;
     if (!probe_same(&s->witness, &s->fresh))
-        (void)complain(r, k, "both", "the witness finds what who opens it does not");
+        (void)kill_complain(r, k, "both", "the witness finds what who opens it does not");
 }
 
-static void kill_at(struct run *r, size_t k)
+static void kill_at(struct kill_run *r, size_t k)
 {
-    const bool inherited = r->tried % 2 && !r->bed.scene->unseated;
+    const bool inherited = r->tried % 2 && !r->scene_store.scene->unseated;
     int go, end = -1;
     pid_t seated, heir = 0;
 
-    image_restore(&r->bed.file, &r->start);
+    image_restore(&r->scene_store.file, &r->start);
     memset(&r->shared->witness, 0, sizeof r->shared->witness);
     memset(&r->shared->fresh, 0, sizeof r->shared->fresh);
     seated = seat_one(r, witness, &go);
     kill_victim(r, k);
-    image_save(&r->bed.file, &r->left);
+    image_save(&r->scene_store.file, &r->left);
     image_restore(&r->copy, &r->left);
     if (inherited)
         heir = seat_one(r, witness, &end);
     look_at_what_is_left(r, k, seated, go);
     if (inherited) {
         (void)close(end);
-        (void)wait_for(heir);
+        (void)kill_wait_for(heir);
     }
 }
 
 /* ---- Scenes ------------------------------------------------------------------------------------ */
 
-static bool play(struct run *r)
+static bool play(struct kill_run *r)
 {
     for (int i = 0; i < r->outcomes; i++)
         if (!foresee(r, i)) {
@@ -235,27 +236,27 @@ static bool play(struct run *r)
         (void)printf("  FAIL the rehearsal went wrong: %s\n", weir_error_name(r->trace->result));
         return false;
     }
-    return kill_at_points(r, &options, kill_at);
+    return kill_run_points(r, &options, kill_at);
 }
 
-static bool run_scene(const struct scene *s, struct step_trace *trace, struct shared *shared)
+static bool run_scene(const struct scene *s, struct step_trace *trace, struct kill_shared *shared)
 {
-    struct run r = {.trace = trace, .shared = shared, .outcomes = parts_of(s) + 1};
+    struct kill_run r = {.trace = trace, .shared = shared, .outcomes = parts_of(s) + 1};
     bool good;
 
     (void)printf("%s\n", s->name);
     memset(shared, 0, sizeof *shared);
-    bed_open(&r.bed, s);
+    scene_open(&r.scene_store, s);
     folder_path(r.copy_path, "copy");
     folder_store(r.copy_store, "copy");
     r.copy = image_open(r.copy_path);
-    image_save(&r.bed.file, &r.start);
+    image_save(&r.scene_store.file, &r.start);
     good = play(&r);
     image_free(&r.start);
     image_free(&r.left);
     image_close(&r.copy);
     (void)unlink(r.copy_path);
-    bed_close(&r.bed);
+    scene_close(&r.scene_store);
     return good;
 }
 
@@ -284,10 +285,10 @@ static bool is_wanted(const char *name)
 }
 
 /* Every other scene, in a directory of its own. */
-static void run_share(int share, struct tally *tally)
+static void run_share(int share, struct kill_tally *tally)
 {
     struct step_trace *trace = step_trace_open(POINTS_MOST);
-    struct shared *shared =
+    struct kill_shared *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     bool good;
 
@@ -310,7 +311,7 @@ static void run_share(int share, struct tally *tally)
 
 int main(int argc, char **argv)
 {
-    struct tally *tally =
+    struct kill_tally *tally =
         mmap(NULL, JOBS * sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int passed = 0, failed = 0;
     pid_t child[JOBS];
@@ -331,7 +332,7 @@ int main(int argc, char **argv)
         }
     }
     for (int i = 0; i < JOBS; i++) {
-        (void)wait_for(child[i]);
+        (void)kill_wait_for(child[i]);
         passed += tally[i].passed;
         failed += tally[i].failed + !tally[i].done;
     }

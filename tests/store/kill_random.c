@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "folder.h"
-#include "hammer.h"
+#include "soak.h"
 #include "stopped.h"
 
 static struct {
@@ -29,7 +29,7 @@ static struct {
     uint64_t seed;
 } options = {.seconds = 5};
 
-static struct board *board;
+static struct soak_board *board;
 static char store[FOLDER_PATH];
 static pid_t worker[SLOTS];
 static uint64_t kills, dice;
@@ -59,7 +59,7 @@ static void start(int slot)
     if (worker[slot] != 0)
         return;
     (void)!nice(5); /* so that the killer gets the processor when it wants it */
-    hammer(store, board, slot, seed);
+    soak_worker(store, board, slot, seed);
     _exit(0);
 }
 
@@ -69,7 +69,7 @@ static void bury(int slot)
     const int status = wait_for(worker[slot]);
 
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
-        wrong(board, "a worker ended by itself, with status %x", (unsigned)status);
+        soak_wrong(board, "a worker ended by itself, with status %x", (unsigned)status);
     for (int t = 0; t < THREADS; t++)
         for (int i = 0; i < IN_FLIGHT; i++) {
             const int id = atomic_exchange(&board->slot[slot][t].in_flight[i], 0) - 1;
@@ -84,7 +84,7 @@ static void kill_and_kill(int64_t until_ns)
 {
     for (int i = 0; i < SLOTS; i++)
         start(i);
-    while (real_ns() < until_ns) {
+    while (soak_real_ns() < until_ns) {
         const int slot = (int)roll(SLOTS - SURVIVORS);
         const struct timespec nap = {0, (long)roll(roll(4) ? 3000000 : 300000)};
 
@@ -100,7 +100,7 @@ static void kill_and_kill(int64_t until_ns)
     atomic_store(&board->stop, true);
     for (int i = SLOTS - SURVIVORS; i < SLOTS; i++)
         if (wait_for(worker[i]) != 0)
-            wrong(board, "a survivor did not survive");
+            soak_wrong(board, "a survivor did not survive");
 }
 
 /* ---- Before and after -------------------------------------------------------------------------- */
@@ -108,15 +108,15 @@ static void kill_and_kill(int64_t until_ns)
 static void charge_calm(void)
 {
     struct weir_policy *policy[POLICIES];
-    struct weir *w = open_store(store, board, policy);
+    struct weir *w = soak_open_store(store, board, policy);
 
     for (int i = 0; i < CALM && w; i++) {
         char key[16];
-        const struct weir_request rq = calm_request(policy, i, key);
+        const struct weir_request rq = soak_idle_request(policy, i, key);
         struct weir_verdict v;
 
         if (weir_take_at(w, &rq, T0, &v) != 0 || !v.allowed)
-            wrong(board, "calm key %d cannot be charged", i);
+            soak_wrong(board, "calm key %d cannot be charged", i);
     }
     weir_close(w);
 }
@@ -128,7 +128,7 @@ static int64_t used(struct weir *w, struct weir_request rq)
     rq.cost = 0;
     if (weir_peek_at(w, &rq, atomic_load(&board->now_ns), &v) == 0)
         return v.limit - v.remaining;
-    wrong(board, "a key cannot be looked at afterwards");
+    soak_wrong(board, "a key cannot be looked at afterwards");
     return 0;
 }
 
@@ -142,23 +142,23 @@ static void check_book(struct weir *w, struct weir_policy *const policy[POLICIES
 
     if (id == ID_TIGHT) {
         if (reported > bound)
-            wrong(board, "%lld granted, and the law allows %lld", (long long)reported,
-                  (long long)bound);
+            soak_wrong(board, "%lld granted, and the law allows %lld", (long long)reported,
+                       (long long)bound);
         if (reported + maybe < bound - SLOTS * THREADS)
-            wrong(board, "%lld granted, %lld perhaps, and the law allows %lld: some were lost",
-                  (long long)reported, (long long)maybe, (long long)bound);
+            soak_wrong(board, "%lld granted, %lld perhaps, and the law allows %lld: some were lost",
+                       (long long)reported, (long long)maybe, (long long)bound);
         return;
     }
-    is = used(w, request_of(policy, id, key));
+    is = used(w, soak_request(policy, id, key));
     if (is < reported || is > reported + maybe)
-        wrong(board, "key %d: %lld used, %lld reported and %lld in flight", id, (long long)is,
-              (long long)reported, (long long)maybe);
+        soak_wrong(board, "key %d: %lld used, %lld reported and %lld in flight", id, (long long)is,
+                   (long long)reported, (long long)maybe);
 }
 
 static void check_all(void)
 {
     struct weir_policy *policy[POLICIES];
-    struct weir *w = open_store(store, board, policy);
+    struct weir *w = soak_open_store(store, board, policy);
     struct weir_stats stats;
 
     if (!w)
@@ -167,21 +167,21 @@ static void check_all(void)
         check_book(w, policy, id);
     for (int i = 0; i < PAIRS; i++) {
         char key[16];
-        const int64_t a = used(w, request_of(policy, ID_PAIR_A + i, key));
-        const int64_t b = used(w, request_of(policy, ID_PAIR_B + i, key));
+        const int64_t a = used(w, soak_request(policy, ID_PAIR_A + i, key));
+        const int64_t b = used(w, soak_request(policy, ID_PAIR_B + i, key));
 
         if (a != b)
-            wrong(board, "pair %d: %lld and %lld used", i, (long long)a, (long long)b);
+            soak_wrong(board, "pair %d: %lld and %lld used", i, (long long)a, (long long)b);
     }
     for (int i = 0; i < CALM; i++) {
         char key[16];
 
-        if (used(w, calm_request(policy, i, key)) != 1 + i)
-            wrong(board, "calm key %d is not what it was", i);
+        if (used(w, soak_idle_request(policy, i, key)) != 1 + i)
+            soak_wrong(board, "calm key %d is not what it was", i);
     }
     (void)weir_stats_at(w, T0, &stats);
     if (stats.evicted > 0)
-        wrong(board, "%llu live keys were evicted", (unsigned long long)stats.evicted);
+        soak_wrong(board, "%llu live keys were evicted", (unsigned long long)stats.evicted);
     (void)printf("  %llu recovered\n", (unsigned long long)stats.recovered);
     (void)fflush(stdout);
     weir_close(w);
@@ -197,7 +197,7 @@ static void in_child(void (*does)(void))
         _exit(0);
     }
     if (wait_for(child) != 0)
-        wrong(board, "one who looks died");
+        soak_wrong(board, "one who looks died");
 }
 
 static void read_options(int argc, char **argv)
@@ -226,7 +226,7 @@ int main(int argc, char **argv)
     (void)printf("seed %llu\n", (unsigned long long)options.seed);
     (void)fflush(stdout);
     in_child(charge_calm);
-    kill_and_kill(real_ns() + options.seconds * SECOND);
+    kill_and_kill(soak_real_ns() + options.seconds * SECOND);
     in_child(check_all);
     (void)printf(
         "  %llu kills, %llu decisions, %llu changes of limit, %llu times busy; longest wait of "

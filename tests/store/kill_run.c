@@ -4,13 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "killing.h"
+#include "kill_run.h"
 
 #define HANG_S     20  /* after which one who looks is taken for stuck */
 #define COMPLAINTS 3   /* that are printed, of each scene */
 #define NEAR       100 /* points that are stepped through to die at exactly that one */
 
-int wait_for(pid_t child)
+int kill_wait_for(pid_t child)
 {
     int status;
 
@@ -19,7 +19,7 @@ int wait_for(pid_t child)
     return status;
 }
 
-pid_t child_that(void (*does)(struct run *r), struct run *r)
+pid_t kill_fork(void (*does)(struct kill_run *r), struct kill_run *r)
 {
     const pid_t child = fork();
 
@@ -32,7 +32,7 @@ pid_t child_that(void (*does)(struct run *r), struct run *r)
 
 /* ---- Examining --------------------------------------------------------------------------------- */
 
-void examine(struct weir *w, struct probe *p)
+void kill_examine(struct weir *w, struct probe *p)
 {
     (void)alarm(HANG_S);
     probe_look(w, p);
@@ -42,7 +42,7 @@ void examine(struct weir *w, struct probe *p)
         (void)snprintf(p->wrong, sizeof p->wrong, "a policy cannot be set");
 }
 
-void examine_copy(struct run *r)
+void kill_examine_copy(struct kill_run *r)
 {
     const struct weir_options o = {.store = r->copy_store};
     struct probe *p = &r->shared->fresh;
@@ -53,12 +53,12 @@ void examine_copy(struct run *r)
     if (weir_open(&w, &o, &why) != 0)
         (void)snprintf(p->wrong, sizeof p->wrong, "cannot be opened: %.200s", why.text);
     else
-        examine(w, p);
+        kill_examine(w, p);
 }
 
 /* ---- Judging ----------------------------------------------------------------------------------- */
 
-int outcome_of(const struct run *r, const struct probe *p)
+int kill_outcome_of(const struct kill_run *r, const struct probe *p)
 {
     for (int i = 0; i < r->outcomes; i++)
         if (probe_same(p, &r->shared->outcome[i]))
@@ -66,14 +66,14 @@ int outcome_of(const struct run *r, const struct probe *p)
     return -1;
 }
 
-bool complain(struct run *r, size_t k, const char *who, const char *what)
+bool kill_complain(struct kill_run *r, size_t k, const char *who, const char *what)
 {
     if (r->failed++ < COMPLAINTS)
         (void)printf("  FAIL at point %zu of %zu, %s: %s\n", k, r->trace->n, who, what);
     return false;
 }
 
-bool judge(struct run *r, size_t k, const char *who, struct probe *p, int status)
+bool kill_judge(struct kill_run *r, size_t k, const char *who, struct probe *p, int status)
 {
     char text[400];
 
@@ -81,17 +81,17 @@ bool judge(struct run *r, size_t k, const char *who, struct probe *p, int status
         r->worst_ns = p->worst_ns;
     if (WIFSIGNALED(status)) {
         (void)snprintf(text, sizeof text, "died of %s", strsignal(WTERMSIG(status)));
-        return complain(r, k, who, text);
+        return kill_complain(r, k, who, text);
     }
     if (p->wrong[0] != '\0')
-        return complain(r, k, who, p->wrong);
+        return kill_complain(r, k, who, p->wrong);
     if (!p->done || status != 0)
-        return complain(r, k, who, "did not come to an end");
-    if (outcome_of(r, p) >= 0)
+        return kill_complain(r, k, who, "did not come to an end");
+    if (kill_outcome_of(r, p) >= 0)
         return true;
     (void)snprintf(text, sizeof text, "neither before nor after; other than before:");
     probe_differ(p, &r->shared->outcome[0], text + strlen(text), sizeof text - strlen(text));
-    return complain(r, k, who, text);
+    return kill_complain(r, k, who, text);
 }
 
 /* ---- Points ------------------------------------------------------------------------------------ */
@@ -104,8 +104,8 @@ static size_t near_anchor(const struct step_trace *t, size_t k)
     return anchor == STEP_NO_ANCHOR || k - anchor < NEAR ? k : anchor;
 }
 
-bool kill_at_points(struct run *r, const struct kill_options *o,
-                    void (*kill_at)(struct run *, size_t))
+bool kill_run_points(struct kill_run *r, const struct kill_options *o,
+                     void (*kill_at)(struct kill_run *, size_t))
 {
     const struct step_trace *t = r->trace;
     const size_t stride = o->all ? 1 : 1 + t->n / o->points;
@@ -124,6 +124,6 @@ bool kill_at_points(struct run *r, const struct kill_options *o,
                  (double)r->worst_ns / 1e6);
     /* Here and there a step depends on the clock: a victim then goes another way. */
     if (r->survived * 2 > r->tried)
-        return complain(r, 0, "victim", "too many points were not reached again");
+        return kill_complain(r, 0, "victim", "too many points were not reached again");
     return r->failed == 0;
 }

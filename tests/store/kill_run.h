@@ -1,6 +1,6 @@
 /* One deed, killed again and again: what is kept of it, and how what it left behind is judged. */
-#ifndef WEIR_TESTS_KILLING_H
-#define WEIR_TESTS_KILLING_H
+#ifndef WEIR_TESTS_STORE_KILL_RUN_H
+#define WEIR_TESTS_STORE_KILL_RUN_H
 
 #include <sys/types.h>
 
@@ -10,17 +10,17 @@
 #define OUTCOMES (SCENE_REQUESTS + 1)
 
 /* What children write and their parent reads. */
-struct shared {
+struct kill_shared {
     struct probe outcome[OUTCOMES], witness, fresh;
 };
 
-struct run {
-    struct bed bed;
+struct kill_run {
+    struct scene_store scene_store;
     struct image_file copy; /* of the bed's file, for one who opens it afresh */
     char copy_path[FOLDER_PATH], copy_store[FOLDER_PATH];
     struct image start, left; /* before the deed, and after the kill */
     struct step_trace *trace;
-    struct shared *shared;
+    struct kill_shared *shared;
     int outcomes; /* how many ways there are to find the keys */
     size_t tried, survived, failed, undone;
     int64_t worst_ns;
@@ -33,29 +33,29 @@ struct kill_options {
     const char *only;
 };
 
-int wait_for(pid_t child);
+int kill_wait_for(pid_t child);
 /* Forks; the child does it and exits. */
-pid_t child_that(void (*does)(struct run *r), struct run *r);
+pid_t kill_fork(void (*does)(struct kill_run *r), struct kill_run *r);
 
 /* In a child, under an alarm: looks at every key, then uses every key, then sets a policy. */
-void examine(struct weir *w, struct probe *p);
+void kill_examine(struct weir *w, struct probe *p);
 /* The same, of the copy, opened for it. */
-void examine_copy(struct run *r);
+void kill_examine_copy(struct kill_run *r);
 
 /* Whether the one who examined came to an end and found one of the outcomes. */
-bool judge(struct run *r, size_t k, const char *who, struct probe *p, int status);
-int outcome_of(const struct run *r, const struct probe *p);
+bool kill_judge(struct kill_run *r, size_t k, const char *who, struct probe *p, int status);
+int kill_outcome_of(const struct kill_run *r, const struct probe *p);
 /* False; and prints the first few. */
-bool complain(struct run *r, size_t k, const char *who, const char *what);
+bool kill_complain(struct kill_run *r, size_t k, const char *who, const char *what);
 
 /* Kills at every point that changed the file and at some others; prints a line. */
-bool kill_at_points(struct run *r, const struct kill_options *o,
-                    void (*kill_at)(struct run *, size_t));
+bool kill_run_points(struct kill_run *r, const struct kill_options *o,
+                     void (*kill_at)(struct kill_run *, size_t));
 
 /* kill_open.c: those who open a file. */
-bool kill_those_who_make(struct step_trace *trace, struct shared *shared,
+bool kill_those_who_make(struct step_trace *trace, struct kill_shared *shared,
                          const struct kill_options *o);
-bool kill_those_who_open(struct step_trace *trace, struct shared *shared,
+bool kill_those_who_open(struct step_trace *trace, struct kill_shared *shared,
                          const struct kill_options *o);
 
 #endif

@@ -14,7 +14,7 @@
 
 /* ---- Deeds ------------------------------------------------------------------------------------- */
 
-static int take(struct bed *b, int parts)
+static int take(struct scene_store *b, int parts)
 {
     struct weir_verdict v;
 
@@ -22,7 +22,7 @@ static int take(struct bed *b, int parts)
     return weir_take_at(b->w, &b->rq[0], PROBE_NOW, &v);
 }
 
-static int take_three(struct bed *b, int parts)
+static int take_three(struct scene_store *b, int parts)
 {
     struct weir_verdict v;
 
@@ -30,7 +30,7 @@ static int take_three(struct bed *b, int parts)
     return weir_take_all_at(b->w, b->rq, 3, PROBE_NOW, &v);
 }
 
-static int take_wide(struct bed *b, int parts)
+static int take_wide(struct scene_store *b, int parts)
 {
     struct weir_verdict v;
 
@@ -38,20 +38,20 @@ static int take_wide(struct bed *b, int parts)
     return weir_take_all_at(b->w, b->wide, b->wides, PROBE_NOW, &v);
 }
 
-static int take_batch(struct bed *b, int parts)
+static int take_batch(struct scene_store *b, int parts)
 {
     struct weir_verdict v[SCENE_REQUESTS];
 
     return weir_take_many_at(b->w, b->rq, (size_t)parts, PROBE_NOW, v);
 }
 
-static int refund(struct bed *b, int parts)
+static int refund(struct scene_store *b, int parts)
 {
     (void)parts;
     return weir_refund_at(b->w, &b->rq[0], PROBE_NOW, NULL);
 }
 
-static int refund_all(struct bed *b, int parts)
+static int refund_all(struct scene_store *b, int parts)
 {
     struct weir_request rq = b->rq[0];
 
@@ -60,54 +60,54 @@ static int refund_all(struct bed *b, int parts)
     return weir_refund_at(b->w, &rq, PROBE_NOW, NULL);
 }
 
-static int reset(struct bed *b, int parts)
+static int reset(struct scene_store *b, int parts)
 {
     (void)parts;
     return weir_reset_at(b->w, &b->rq[0], PROBE_NOW);
 }
 
-static int cancel(struct bed *b, int parts)
+static int cancel(struct scene_store *b, int parts)
 {
     (void)parts;
     return weir_cancel_at(b->w, &b->reservation, PROBE_NOW, NULL);
 }
 
-static int set(struct bed *b, enum probe_policy p, const char *limit)
+static int set(struct scene_store *b, enum probe_policy p, const char *limit)
 {
     return weir_policy_set_at(b->w, probe_name(p), limit, PROBE_NOW, NULL, NULL);
 }
 
-static int set_faster(struct bed *b, int parts)
+static int set_faster(struct scene_store *b, int parts)
 {
     (void)parts;
     return set(b, PROBE_BUCKET, "token-bucket 20/1m");
 }
 
-static int set_slower(struct bed *b, int parts)
+static int set_slower(struct scene_store *b, int parts)
 {
     (void)parts;
     return set(b, PROBE_BUCKET, "token-bucket 5/1m");
 }
 
-static int set_another(struct bed *b, int parts)
+static int set_another(struct scene_store *b, int parts)
 {
     (void)parts;
     return set(b, PROBE_WINDOW, "sliding-counter 10/1m");
 }
 
-static int set_new(struct bed *b, int parts)
+static int set_new(struct scene_store *b, int parts)
 {
     (void)parts;
     return set(b, PROBE_LATER, "fixed-window 10/1m");
 }
 
-static int set_new_size(struct bed *b, int parts)
+static int set_new_size(struct scene_store *b, int parts)
 {
     (void)parts;
     return set(b, PROBE_LATER, probe_limit(PROBE_LATER));
 }
 
-static int forget(struct bed *b, int parts)
+static int forget(struct scene_store *b, int parts)
 {
     (void)parts;
     weir_policy_forget(b->w, b->rq[0].policy);
@@ -124,7 +124,7 @@ static void must(int error, const char *what)
     exit(2);
 }
 
-static void reserve(struct bed *b)
+static void reserve(struct scene_store *b)
 {
     struct weir_verdict v;
 
@@ -132,13 +132,13 @@ static void reserve(struct bed *b)
     must(weir_reserve_at(b->w, b->rq, 1, PROBE_NOW, &b->reservation, &v), "reserve");
 }
 
-static void change(struct bed *b)
+static void change(struct scene_store *b)
 {
     must(set(b, PROBE_BUCKET, "token-bucket 20/1m"), "change");
 }
 
 /* Sixteen terms, most of them large and in tables of their own. */
-static void widen(struct bed *b)
+static void widen(struct scene_store *b)
 {
     int terms = 2; /* more than policies: one has three */
 
@@ -156,14 +156,14 @@ static void widen(struct bed *b)
 }
 
 /* The key gets no place, and is charged in its cells. */
-static void ask_once(struct bed *b)
+static void ask_once(struct scene_store *b)
 {
     struct weir_verdict v;
 
     must(weir_take_at(b->w, &b->rq[0], PROBE_NOW - PROBE_SECOND / 8, &v), "ask once");
 }
 
-static void crowd(struct bed *b)
+static void crowd(struct scene_store *b)
 {
     for (char c = 'a'; c < 'i'; c++) {
         const struct weir_request rq = {b->rq[0].policy, &c, 1, 1, 0};
@@ -175,7 +175,7 @@ static void crowd(struct bed *b)
 
 static void *sit(void *arg)
 {
-    struct bed *b = arg;
+    struct scene_store *b = arg;
     struct weir_verdict v;
 
     (void)weir_peek_at(b->w, &b->rq[0], PROBE_NOW, &v);
@@ -189,7 +189,7 @@ static int take_three_of(void *bed)
     return take_three(bed, 1);
 }
 
-static int take_three_late(struct bed *b, const struct step_deed *d, struct step_trace *t,
+static int take_three_late(struct scene_store *b, const struct step_deed *d, struct step_trace *t,
                            bool dies, int seats, size_t k)
 {
     const pid_t child = fork();
@@ -214,7 +214,7 @@ static int take_three_late(struct bed *b, const struct step_deed *d, struct step
 }
 
 /* Leaves three keys half charged, by one who had `seats` seats before that of his own. */
-static void die_amid(struct bed *b, int seats)
+static void die_amid(struct scene_store *b, int seats)
 {
     const struct step_deed d = {
         .act = take_three_of, .arg = b, .watch = {{b->file.at, image_bytes(&b->file)}}};
@@ -235,12 +235,12 @@ static void die_amid(struct bed *b, int seats)
     step_trace_close(t);
 }
 
-static void die_in_the_first_seat(struct bed *b)
+static void die_in_the_first_seat(struct scene_store *b)
 {
     die_amid(b, 0);
 }
 
-static void die_in_a_later_seat(struct bed *b)
+static void die_in_a_later_seat(struct scene_store *b)
 {
     die_amid(b, 2);
 }
@@ -361,7 +361,7 @@ static void charge(struct weir *w, int keys)
             }
 }
 
-void bed_open(struct bed *b, const struct scene *s)
+void scene_open(struct scene_store *b, const struct scene *s)
 {
     struct weir_options o = {.store = b->store,
                              .max_keys = s->max_keys ? s->max_keys : MAX_KEYS,
@@ -386,7 +386,7 @@ void bed_open(struct bed *b, const struct scene *s)
         s->prepare(b);
 }
 
-void bed_close(struct bed *b)
+void scene_close(struct scene_store *b)
 {
     weir_close(b->w);
     image_close(&b->file);

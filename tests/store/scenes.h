@@ -11,7 +11,7 @@
 struct scene;
 
 /* A small store, so that keys share buckets, as its scene finds it. */
-struct bed {
+struct scene_store {
     const struct scene *scene;
     struct weir *w;
     char store[FOLDER_PATH], path[FOLDER_PATH];
@@ -25,24 +25,24 @@ struct bed {
 struct scene {
     const char *name;
     /* The deed; of a batch the first `parts` of it. 0, or an error that fails the test. */
-    int (*act)(struct bed *b, int parts);
+    int (*act)(struct scene_store *b, int parts);
     struct {
         enum probe_policy policy;
         int key;
-    } of[SCENE_REQUESTS];           /* whom it asks for */
-    void (*prepare)(struct bed *b); /* what comes before, beyond the usual; may be NULL */
-    int parts;                      /* in how many steps it may be seen to happen; 0: one */
-    uint64_t max_keys;              /* 0: enough */
-    int charged;                    /* keys of each policy that are in use beforehand; 0: three */
-    bool evicts;                    /* a live key makes place */
-    bool unseated;                  /* nobody has made a decision yet, and taken a seat */
+    } of[SCENE_REQUESTS];                   /* whom it asks for */
+    void (*prepare)(struct scene_store *b); /* what comes before, beyond the usual; may be NULL */
+    int parts;                              /* in how many steps it may be seen to happen; 0: one */
+    uint64_t max_keys;                      /* 0: enough */
+    int charged;   /* keys of each policy that are in use beforehand; 0: three */
+    bool evicts;   /* a live key makes place */
+    bool unseated; /* nobody has made a decision yet, and taken a seat */
 };
 
 extern const struct scene scenes[];
 extern const int scenes_count;
 
 /* Makes the store and sets the scene; removes it. */
-void bed_open(struct bed *b, const struct scene *s);
-void bed_close(struct bed *b);
+void scene_open(struct scene_store *b, const struct scene *s);
+void scene_close(struct scene_store *b);
 
 #endif

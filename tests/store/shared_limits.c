@@ -171,7 +171,7 @@ static struct weir__lock *lock_of(const char *name, uint64_t fingerprint)
     f = image_open(path);
     t = (const void *)(f.at + atomic_load(&((struct weir__header *)(void *)f.at)->table[0].at));
     for (uint64_t i = 0; i < t->buckets_max; i++)
-        if (weir__bucket_look(t, weir__bucket_at(t, i), fingerprint) < t->places)
+        if (weir__bucket_find(t, weir__bucket_at(t, i), fingerprint) < t->places)
             return &weir__bucket_at(t, i)->lock;
     fail_msg("the key is nowhere");
     return NULL;

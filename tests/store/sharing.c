@@ -15,7 +15,7 @@
 static pid_t holder_of(const char *name, uint32_t seat)
 {
     struct flock l = {
-        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = WEIR__LOCK_SEATS + seat, .l_len = 1};
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = WEIR__LOCK_OWNERS + seat, .l_len = 1};
     char path[FOLDER_PATH];
     int fd, pipes[2];
     pid_t child, holder = -1;
@@ -153,9 +153,9 @@ static void a_policy_that_cannot_be_forgotten_stays_in_force(void **state)
 
 /* ---- Seats ------------------------------------------------------------------------------------- */
 
-#define CROWD (WEIR__FILE_SEATS + 20)
+#define CROWD (WEIR__FILE_OWNERS + 20)
 
-struct crowd {
+struct sharing_crowd {
     struct weir *w;
     struct weir_policy *p;
     pthread_barrier_t all_asked;
@@ -164,7 +164,7 @@ struct crowd {
 
 static void *ask_and_stay(void *crowd)
 {
-    struct crowd *c = crowd;
+    struct sharing_crowd *c = crowd;
     const struct weir_request rq = weir_request_of(c->p, "key", 3);
     struct weir_verdict v;
     const int error = weir_take_at(c->w, &rq, T0, &v);
@@ -181,7 +181,7 @@ static void *ask_and_stay(void *crowd)
     return NULL;
 }
 
-static void come_and_go(struct crowd *c, int n)
+static void come_and_go(struct sharing_crowd *c, int n)
 {
     pthread_t thread[CROWD];
     pthread_attr_t small;
@@ -199,38 +199,38 @@ static void come_and_go(struct crowd *c, int n)
 
 static void threads_beyond_the_seats_are_told_so(void **state)
 {
-    struct crowd c = {0};
+    struct sharing_crowd c = {0};
 
     (void)state;
     c.w = trial_engine("crowd", &c.p, "fixed-window 1000000/1h");
     come_and_go(&c, CROWD);
     assert_int_equal(c.other, 0);
-    assert_int_equal(c.full, CROWD - (WEIR__FILE_SEATS - 1)); /* one is whose who set the limit */
+    assert_int_equal(c.full, CROWD - (WEIR__FILE_OWNERS - 1)); /* one is whose who set the limit */
     assert_true(trial_take(c.w, c.p, "key"));
-    assert_int_equal(trial_used(c.w, c.p, "key"), WEIR__FILE_SEATS);
+    assert_int_equal(trial_used(c.w, c.p, "key"), WEIR__FILE_OWNERS);
     weir_close(c.w);
 }
 
 static void threads_that_end_make_room_for_others(void **state)
 {
-    struct crowd c = {0};
+    struct sharing_crowd c = {0};
 
     (void)state;
     c.w = trial_engine("coming and going", &c.p, "fixed-window 1000000/1h");
     for (int i = 0; i < 4; i++)
-        come_and_go(&c, WEIR__FILE_SEATS - 10);
+        come_and_go(&c, WEIR__FILE_OWNERS - 10);
     assert_int_equal(c.full + c.other, 0);
     weir_close(c.w);
 }
 
 static void threads_that_end_make_room_for_other_processes(void **state)
 {
-    struct crowd c = {0};
+    struct sharing_crowd c = {0};
     pid_t child;
 
     (void)state;
     c.w = trial_engine("seats", &c.p, "fixed-window 1000000/1h");
-    come_and_go(&c, WEIR__FILE_SEATS - 1);
+    come_and_go(&c, WEIR__FILE_OWNERS - 1);
     assert_int_equal(c.full + c.other, 0);
     child = fork();
     if (child == 0)

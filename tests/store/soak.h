@@ -4,8 +4,8 @@
  * take; after a grant it reports it; then it strikes out the first. So what a killed worker had in
  * flight is known, and every key's use is known but for that.
  */
-#ifndef WEIR_TESTS_HAMMER_H
-#define WEIR_TESTS_HAMMER_H
+#ifndef WEIR_TESTS_STORE_SOAK_H
+#define WEIR_TESTS_STORE_SOAK_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,7 +27,7 @@
 #define TIGHT_NS   (SECOND / 1000) /* for a token */
 #define TIGHT_MOST 100             /* tokens at once */
 
-enum policy { COUNT, RING, PREVIOUS, BOTH, CHANGE, TIGHT, POLICIES };
+enum soak_policy { COUNT, RING, PREVIOUS, BOTH, CHANGE, TIGHT, POLICIES };
 
 enum {
     ID_SHARED = 0,
@@ -42,14 +42,14 @@ enum {
     IDS
 };
 
-struct book {
+struct key_tally {
     _Atomic int64_t reported; /* grants that a worker lived to tell */
     _Atomic int64_t maybe;    /* grants that one may have had when it was killed */
 };
 
-struct board {
+struct soak_board {
     _Atomic int64_t now_ns; /* moved on by every call */
-    struct book book[IDS];
+    struct key_tally book[IDS];
     struct {
         _Atomic int in_flight[IN_FLIGHT]; /* id + 1; 0: none */
     } slot[SLOTS][THREADS];
@@ -60,17 +60,20 @@ struct board {
     char first_wrong[200];
 };
 
-void wrong(struct board *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int64_t real_ns(void);
+void soak_wrong(struct soak_board *b, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+int64_t soak_real_ns(void);
 
 /* The policy of a counted key; and the request. */
-enum policy policy_of(int id);
-struct weir_request request_of(struct weir_policy *const policy[POLICIES], int id, char key[16]);
-struct weir_request calm_request(struct weir_policy *const policy[POLICIES], int i, char key[16]);
+enum soak_policy soak_policy_of(int id);
+struct weir_request soak_request(struct weir_policy *const policy[POLICIES], int id, char key[16]);
+struct weir_request soak_idle_request(struct weir_policy *const policy[POLICIES], int i,
+                                      char key[16]);
 /* Opens the store and finds or sets all policies; NULL, and it is told as wrong. */
-struct weir *open_store(const char *store, struct board *b, struct weir_policy *policy[POLICIES]);
+struct weir *soak_open_store(const char *store, struct soak_board *b,
+                             struct weir_policy *policy[POLICIES]);
 
 /* A worker process: hammers until it is killed, or until b->stop. */
-void hammer(const char *store, struct board *b, int slot, uint64_t seed);
+void soak_worker(const char *store, struct soak_board *b, int slot, uint64_t seed);
 
 #endif

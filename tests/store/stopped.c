@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "folder.h"
-#include "hammer.h"
+#include "soak.h"
 #include "stopped.h"
 
 #define LARGE     "sliding-window 1000000000/1h slots=1000"
@@ -23,21 +23,21 @@
 #define BUSY_NS   (SECOND / 100) /* what the engine waits */
 #define BUSY_MOST (SECOND / 2)   /* what a laden machine makes of it */
 
-struct asked {
+struct stopped_verdict {
     int error;
     int64_t took_ns;
     struct weir_verdict v;
 };
 
-static struct asked take(struct weir *w, struct weir_policy *policy, const char *key)
+static struct stopped_verdict take(struct weir *w, struct weir_policy *policy, const char *key)
 {
     const struct weir_request rq = {policy, key, strlen(key), 1, 0};
-    const int64_t begun = real_ns();
-    struct asked a;
+    const int64_t begun = soak_real_ns();
+    struct stopped_verdict a;
 
     memset(&a, 0, sizeof a);
     a.error = weir_take_at(w, &rq, T0, &a.v);
-    a.took_ns = real_ns() - begun;
+    a.took_ns = soak_real_ns() - begun;
     return a;
 }
 
@@ -56,7 +56,7 @@ static pid_t start_taker(const char *store)
         (void)take(w, p, "held");
 }
 
-static bool complain(const char *what, const struct asked *a)
+static bool complain(const char *what, const struct stopped_verdict *a)
 {
     (void)printf("  FAIL a worker is stopped; %s: %s, %s %s after %.3f ms\n", what,
                  weir_error_name(a->error), a->v.allowed ? "granted" : "refused",
@@ -64,7 +64,7 @@ static bool complain(const char *what, const struct asked *a)
     return false;
 }
 
-static bool waited_right(const struct asked *a)
+static bool waited_right(const struct stopped_verdict *a)
 {
     return a->took_ns >= BUSY_NS / 2 && a->took_ns < BUSY_MOST;
 }
@@ -72,7 +72,7 @@ static bool waited_right(const struct asked *a)
 /* The worker stands still and holds what the three of them need. */
 static bool check_stopped(struct weir *w, struct weir_policy *const policy[4])
 {
-    struct asked a = take(w, policy[0], "other");
+    struct stopped_verdict a = take(w, policy[0], "other");
 
     if (a.error != WEIR_EBUSY || !waited_right(&a))
         return complain("fallback=local", &a);
@@ -91,15 +91,15 @@ static bool check_stopped(struct weir *w, struct weir_policy *const policy[4])
 
 static bool check_going_on(struct weir *w, struct weir_policy *const policy[4])
 {
-    const int64_t begun = real_ns();
+    const int64_t begun = soak_real_ns();
 
     for (int i = 0; i < 4; i++) {
-        struct asked a;
+        struct stopped_verdict a;
 
         do
             a = take(w, policy[i], "other");
         while ((a.error == WEIR_EBUSY || a.v.reason == WEIR_FALLBACK) &&
-               real_ns() - begun < SECOND);
+               soak_real_ns() - begun < SECOND);
         if (a.error != 0 || !a.v.allowed || a.v.reason != WEIR_OK)
             return complain("and goes on", &a);
     }
@@ -113,7 +113,7 @@ static bool stop_and_ask(struct weir *w, struct weir_policy *const policy[4], pi
     bool good;
 
     for (;;) {
-        struct asked a;
+        struct stopped_verdict a;
 
         if (++tries > TRIES) {
             (void)printf("  FAIL no worker could be stopped in the midst of a decision\n");
@@ -184,7 +184,7 @@ struct asker {
     pthread_t thread;
     struct weir *w;
     struct weir_policy *policy;
-    struct asked asked;
+    struct stopped_verdict asked;
 };
 
 static void *ask_in_thread(void *asker)
@@ -221,7 +221,7 @@ static bool stop_setter(struct weir *w, struct weir_policy *policy, pid_t setter
     int status;
 
     for (int i = 0; i < SETTER_TRIES && !caught; i++) {
-        struct asked a;
+        struct stopped_verdict a;
 
         (void)nanosleep(&nap, NULL);
         (void)kill(setter, SIGSTOP);

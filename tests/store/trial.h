@@ -11,8 +11,8 @@
 
 #include <weir.h>
 
-#include "../engine/place.h"
-#include "engine/format.h"
+#include "../engine/backend.h"
+#include "engine/store/format.h"
 
 #include "folder.h"
 #include "image.h"

@@ -1,7 +1,7 @@
 /* One key of a limit that looks at what is in flight, for the unit tests: a limit, the state, and what
  * comes with whoever enters. */
-#ifndef WEIR_TESTS_GUARDED_H
-#define WEIR_TESTS_GUARDED_H
+#ifndef WEIR_TESTS_UNIT_GUARD_FIXTURE_H
+#define WEIR_TESTS_UNIT_GUARD_FIXTURE_H
 
 #include "check.h"
 
@@ -13,14 +13,14 @@
 #define SEC WEIR__NS_PER_S
 #define T0  (1700000000 * SEC) /* a multiple of every bucket used here */
 
-struct bed {
+struct guard_fixture {
     struct weir__meter m, older;
     union {
         struct weir__state s;
         char bytes[4096];
     } key;
     const struct weir_signals *signals;
-    uint64_t dice;
+    uint64_t random;
 };
 
 static inline struct weir_term term_of(const char *text)
@@ -32,9 +32,9 @@ static inline struct weir_term term_of(const char *text)
 }
 
 /* There is one at a time. */
-static inline struct bed *open_bed(const char *text)
+static inline struct guard_fixture *open_guard_fixture(const char *text)
 {
-    static struct bed b;
+    static struct guard_fixture b;
     const struct weir_term t = term_of(text);
 
     memset(&b, 0, sizeof b);
@@ -45,7 +45,7 @@ static inline struct bed *open_bed(const char *text)
     return &b;
 }
 
-static inline void change_to(struct bed *b, const char *text, int64_t now_ns)
+static inline void change_to(struct guard_fixture *b, const char *text, int64_t now_ns)
 {
     const struct weir_term t = term_of(text);
 
@@ -54,36 +54,36 @@ static inline void change_to(struct bed *b, const char *text, int64_t now_ns)
     weir__meter_change(&b->m, &t, &b->older, now_ns);
 }
 
-static inline struct weir_verdict enter(struct bed *b, int64_t cost, int64_t now_ns)
+static inline struct weir_verdict enter(struct guard_fixture *b, int64_t cost, int64_t now_ns)
 {
-    const struct weir__ask a = {
-        .cost = cost, .now_ns = now_ns, .signals = b->signals, .dice = b->dice};
+    const struct weir__attempt a = {
+        .cost = cost, .now_ns = now_ns, .signals = b->signals, .random = b->random};
     struct weir_verdict peeked = {.which = -1}, v = {.which = -1};
 
-    weir__peek(&b->m, &b->key.s, &a, &peeked);
-    weir__take(&b->m, &b->key.s, &a, &v);
+    weir__meter_peek(&b->m, &b->key.s, &a, &peeked);
+    weir__meter_take(&b->m, &b->key.s, &a, &v);
     assert_memory_equal(&peeked, &v, sizeof v); /* peek is the answer of take */
     return v;
 }
 
-static inline bool enters(struct bed *b, int64_t now_ns)
+static inline bool enters(struct guard_fixture *b, int64_t now_ns)
 {
     return enter(b, 1, now_ns).allowed;
 }
 
-static inline void leave(struct bed *b, int64_t cost, int64_t entered_ns, int64_t now_ns,
+static inline void leave(struct guard_fixture *b, int64_t cost, int64_t entered_ns, int64_t now_ns,
                          enum weir_outcome how)
 {
     const struct weir__leaving l = {entered_ns, now_ns, cost, how};
 
-    weir__leave(&b->m, &b->key.s, &l);
+    weir__meter_leave(&b->m, &b->key.s, &l);
 }
 
-static inline struct weir_view look(struct bed *b, int64_t now_ns)
+static inline struct weir_view look(struct guard_fixture *b, int64_t now_ns)
 {
     struct weir_view v;
 
-    weir__view(&b->m, &b->key.s, now_ns, &v);
+    weir__meter_view(&b->m, &b->key.s, now_ns, &v);
     return v;
 }
 

@@ -1,24 +1,24 @@
 /* The limits that find themselves: vegas, gradient, aimd. CL.. are the vectors of concurrency-limits,
  * played through enter and leave. CL06, partitions of a limit, has no counterpart: a share of a limit
  * that may be overdrawn while the whole has room is not a limit that can be written. */
-#include "guarded.h"
+#include "guard_fixture.h"
 
 #include "algo/fixed.h"
 #include "algo/flight.h"
 
-static struct bed *open_limit(enum weir_algorithm algorithm, int64_t initial, int64_t least,
-                              int64_t most)
+static struct guard_fixture *open_limit(enum weir_algorithm algorithm, int64_t initial,
+                                        int64_t least, int64_t most)
 {
     char text[128];
 
     (void)snprintf(text, sizeof text, "%s min=%lld max=%lld initial=%lld",
                    weir_algorithm_name(algorithm), (long long)least, (long long)most,
                    (long long)initial);
-    return open_bed(text);
+    return open_guard_fixture(text);
 }
 
 /* Fills up to `held` in flight, then one of them ends. The limit after it. */
-static int64_t sample(struct bed *b, int64_t held, int64_t took_ns, enum weir_outcome how)
+static int64_t sample(struct guard_fixture *b, int64_t held, int64_t took_ns, enum weir_outcome how)
 {
     const int64_t more = held - look(b, T0).in_flight;
 
@@ -38,7 +38,7 @@ static void cl01_vegas_follows_the_queue(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct bed *b = open_limit(WEIR_VEGAS, 10, 1, 20);
+        struct guard_fixture *b = open_limit(WEIR_VEGAS, 10, 1, 20);
 
         /* The source has 11 and 14 in flight of a limit of 10; ten are as many as enter here, and as
          * good: all that is asked is whether they are half of the limit. */
@@ -60,7 +60,7 @@ static void vegas_moves_by_the_digits_of_its_limit(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct bed *b = open_limit(WEIR_VEGAS, rows[i].initial, 1, 100000);
+        struct guard_fixture *b = open_limit(WEIR_VEGAS, rows[i].initial, 1, 100000);
 
         (void)sample(b, rows[i].initial, 1000, WEIR_SUCCESS);
         assert_int_equal(sample(b, rows[i].initial, rows[i].took_ns, WEIR_SUCCESS), rows[i].limit);
@@ -69,7 +69,7 @@ static void vegas_moves_by_the_digits_of_its_limit(void **state)
 
 static void a_drop_lowers_vegas_and_is_no_latency(void **state)
 {
-    struct bed *b = open_limit(WEIR_VEGAS, 100, 1, 1000);
+    struct guard_fixture *b = open_limit(WEIR_VEGAS, 100, 1, 1000);
 
     (void)state;
     assert_int_equal(sample(b, 100, 1, WEIR_DROP), 98);
@@ -86,7 +86,7 @@ static void a_limit_of_which_less_than_half_is_used_stays(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct bed *b = open_limit(rows[i].algorithm, 20, 1, 1000);
+        struct guard_fixture *b = open_limit(rows[i].algorithm, 20, 1, 1000);
 
         (void)sample(b, 9, 10 * MS, WEIR_SUCCESS);
         assert_int_equal(sample(b, 9, 10 * MS, WEIR_SUCCESS), 20);
@@ -98,9 +98,9 @@ static void a_limit_of_which_less_than_half_is_used_stays(void **state)
 /* After so many calls that took twice as long does `no load` give in? */
 static int64_t calls_to_a_probe(uint64_t dice)
 {
-    struct bed *b = open_limit(WEIR_VEGAS, 10, 10, 10);
+    struct guard_fixture *b = open_limit(WEIR_VEGAS, 10, 10, 10);
 
-    b->dice = dice;
+    b->random = dice;
     (void)sample(b, 10, MS, WEIR_SUCCESS);
     for (int64_t n = 1; n < 1000; n++) {
         int64_t no_load_ns; /* behind the head and the limit */
@@ -123,7 +123,7 @@ static void vegas_probes_after_15_to_30_limits_as_the_dice_fall(void **state)
 
 static void a_service_slower_for_good_is_believed_after_a_probe(void **state)
 {
-    struct bed *b = open_limit(WEIR_VEGAS, 20, 1, 100);
+    struct guard_fixture *b = open_limit(WEIR_VEGAS, 20, 1, 100);
     int64_t limit = 20;
 
     (void)state;
@@ -146,7 +146,7 @@ static void cl04_gradient_compares_now_with_usual(void **state)
         int64_t took_ms, limit;
     } rows[] = {{10, 20}, {10, 21}, {10, 22}, {10, 23}, {10, 24},
                 {20, 24}, {20, 24}, {20, 25}, {20, 26}, {20, 27}};
-    struct bed *b = open_limit(WEIR_GRADIENT, 20, 20, 200);
+    struct guard_fixture *b = open_limit(WEIR_GRADIENT, 20, 20, 200);
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -192,7 +192,7 @@ static void a_mean_is_within_the_error_that_fixed_h_promises(void **state)
 /* Against doubles, as the library computes: 200000 calls of a service whose latency wanders. */
 static void gradient_in_fixed_point_is_that_of_doubles(void **state)
 {
-    struct bed *b = open_limit(WEIR_GRADIENT, 20, 5, 2000);
+    struct guard_fixture *b = open_limit(WEIR_GRADIENT, 20, 5, 2000);
     double limit = 20, usual = 0, sum = 0;
     uint64_t seed = 1;
     int64_t apart = 0, took = 10 * MS;
@@ -218,7 +218,7 @@ static void gradient_in_fixed_point_is_that_of_doubles(void **state)
 
 static void a_drop_takes_a_tenth_off_gradient(void **state)
 {
-    struct bed *b = open_limit(WEIR_GRADIENT, 100, 80, 200);
+    struct guard_fixture *b = open_limit(WEIR_GRADIENT, 100, 80, 200);
 
     (void)state;
     assert_int_equal(sample(b, 100, 1, WEIR_DROP), 90);
@@ -247,7 +247,8 @@ static void cl03_aimd_adds_one_and_takes_a_tenth(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct bed *b = open_limit(WEIR_AIMD, rows[i].initial, rows[i].least, rows[i].most);
+        struct guard_fixture *b =
+            open_limit(WEIR_AIMD, rows[i].initial, rows[i].least, rows[i].most);
 
         assert_int_equal(sample(b, rows[i].held, rows[i].took_ns, rows[i].how), rows[i].limit);
     }
@@ -263,7 +264,7 @@ static void what_passes_the_limit_is_refused_and_changes_nothing(void **state)
     (void)state;
     EACH(i)
     {
-        struct bed *b = open_limit(LEARNERS[i], 3, 1, 10), before;
+        struct guard_fixture *b = open_limit(LEARNERS[i], 3, 1, 10), before;
         struct weir_verdict v;
 
         assert_int_equal(enter(b, 2, T0).remaining, 1);
@@ -292,7 +293,7 @@ static void a_call_alone_enters_whatever_it_costs(void **state)
     (void)state;
     EACH(i)
     {
-        struct bed *b = open_limit(LEARNERS[i], 1, 1, 10);
+        struct guard_fixture *b = open_limit(LEARNERS[i], 1, 1, 10);
 
         assert_true(enter(b, 10, T0).allowed);
         assert_int_equal(look(b, T0).in_flight, 10);
@@ -307,7 +308,7 @@ static void an_ignored_call_teaches_nothing(void **state)
     (void)state;
     EACH(i)
     {
-        struct bed *b = open_limit(LEARNERS[i], 20, 1, 200), before;
+        struct guard_fixture *b = open_limit(LEARNERS[i], 20, 1, 200), before;
 
         (void)sample(b, 20, 10 * MS, WEIR_SUCCESS);
         (void)sample(b, 20, 10 * MS, WEIR_SUCCESS);
@@ -322,7 +323,7 @@ static void a_clock_that_steps_back_under_a_call_teaches_no_latency(void **state
 {
     (void)state;
     for (size_t i = 0; i < 2; i++) { /* aimd has no use for how quick a call was */
-        struct bed *b = open_limit(LEARNERS[i], 20, 1, 200), before;
+        struct guard_fixture *b = open_limit(LEARNERS[i], 20, 1, 200), before;
 
         (void)sample(b, 20, 10 * MS, WEIR_SUCCESS);
         before = *b;
@@ -337,7 +338,7 @@ static void who_returns_to_a_forgotten_key_returns_nothing(void **state)
     (void)state;
     EACH(i)
     {
-        struct bed *b = open_limit(LEARNERS[i], 20, 1, 200);
+        struct guard_fixture *b = open_limit(LEARNERS[i], 20, 1, 200);
 
         leave(b, 5, T0, T0 + SEC, WEIR_DROP);
         assert_int_equal(b->key.s.fresh_ns, 0);
@@ -354,7 +355,7 @@ static void what_was_learned_is_forgotten_after_ten_idle_minutes(void **state)
     (void)state;
     EACH(i)
     {
-        struct bed *b = open_limit(LEARNERS[i], 20, 1, 200);
+        struct guard_fixture *b = open_limit(LEARNERS[i], 20, 1, 200);
 
         assert_true(enters(b, T0));
         leave(b, 1, T0, T0, WEIR_DROP);
@@ -371,7 +372,7 @@ static void a_live_change_keeps_what_was_learned_within_the_new_bounds(void **st
     (void)state;
     EACH(i)
     {
-        struct bed *b = open_limit(LEARNERS[i], 20, 1, 200);
+        struct guard_fixture *b = open_limit(LEARNERS[i], 20, 1, 200);
         char text[64];
 
         (void)snprintf(text, sizeof text, "%s min=40 max=60", weir_algorithm_name(LEARNERS[i]));

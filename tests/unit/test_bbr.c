@@ -1,6 +1,6 @@
 /* bbr, and the ring of buckets it looks at. AE.. are the vectors of aegis, played through enter and
  * leave. */
-#include "guarded.h"
+#include "guard_fixture.h"
 
 #include "algo/bbr.h"
 #include "algo/rolling.h"
@@ -54,26 +54,26 @@ static void ae07_buckets_that_time_passed_over_are_empty(void **state)
 /* ---- bbr ----------------------------------------------------------------------------------- */
 
 /* v calls that come and go at one moment pass, and tell no latency. */
-static void pass(struct bed *b, int64_t v, int64_t now_ns)
+static void pass(struct guard_fixture *b, int64_t v, int64_t now_ns)
 {
     assert_true(enter(b, v, now_ns).allowed);
     leave(b, v, now_ns, now_ns, WEIR_SUCCESS);
 }
 
-static void pass_in(struct bed *b, int64_t v, int64_t took_ns, int64_t now_ns)
+static void pass_in(struct guard_fixture *b, int64_t v, int64_t took_ns, int64_t now_ns)
 {
     assert_true(enter(b, v, now_ns).allowed);
     leave(b, v, now_ns - took_ns, now_ns, WEIR_SUCCESS);
 }
 
-static int64_t most_passed(struct bed *b, int64_t now_ns)
+static int64_t most_passed(struct guard_fixture *b, int64_t now_ns)
 {
     return weir__bbr_figures(&b->m, &b->key.s, now_ns).most_passed;
 }
 
 static void ae01_the_most_passed_in_a_bucket(void **state)
 {
-    struct bed *b = open_bed("bbr window=1s buckets=10");
+    struct guard_fixture *b = open_guard_fixture("bbr window=1s buckets=10");
 
     (void)state;
     assert_int_equal(most_passed(b, T0), 1);
@@ -86,7 +86,7 @@ static void ae01_the_most_passed_in_a_bucket(void **state)
  * says 1 because somebody asked at 50 ms. Here to look changes nothing: at 100 ms it is 100. */
 static void ae02_the_bucket_of_now_is_not_counted(void **state)
 {
-    struct bed *b = open_bed("bbr window=1s buckets=10");
+    struct guard_fixture *b = open_guard_fixture("bbr window=1s buckets=10");
 
     (void)state;
     pass(b, 50, T0);
@@ -100,7 +100,7 @@ static void ae02_the_bucket_of_now_is_not_counted(void **state)
 
 static void ae04_the_limit_is_throughput_times_latency(void **state)
 {
-    struct bed *b = open_bed("bbr window=1s buckets=10");
+    struct guard_fixture *b = open_guard_fixture("bbr window=1s buckets=10");
     struct weir__bbr_figures f;
 
     (void)state;
@@ -118,7 +118,7 @@ static void ae04_the_limit_is_throughput_times_latency(void **state)
 
 static void a_cool_machine_sheds_nothing(void **state)
 {
-    struct bed *b = open_bed("bbr");
+    struct guard_fixture *b = open_guard_fixture("bbr");
 
     (void)state;
     for (int i = 0; i < 100; i++)
@@ -131,7 +131,7 @@ static void a_cool_machine_sheds_nothing(void **state)
 
 static void a_hot_one_sheds_what_finds_more_than_the_limit_inside(void **state)
 {
-    struct bed *b = open_bed("bbr");
+    struct guard_fixture *b = open_guard_fixture("bbr");
     struct weir_verdict v;
 
     (void)state;
@@ -151,7 +151,7 @@ static void a_hot_one_sheds_what_finds_more_than_the_limit_inside(void **state)
 
 static void with_one_in_flight_nobody_is_dropped(void **state)
 {
-    struct bed *b = open_bed("bbr");
+    struct guard_fixture *b = open_guard_fixture("bbr");
 
     (void)state;
     b->signals = &HOT;
@@ -174,7 +174,7 @@ static void the_threshold_itself_is_hot_and_what_is_unknown_is_not(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct bed *b = open_bed("bbr memory=70% load=3.5");
+        struct guard_fixture *b = open_guard_fixture("bbr memory=70% load=3.5");
 
         b->signals = &rows[i].now;
         assert_true(enter(b, 2, T0).allowed);
@@ -184,18 +184,18 @@ static void the_threshold_itself_is_hot_and_what_is_unknown_is_not(void **state)
 
 static void it_cools_from_the_first_drop_and_later_ones_do_not_prolong_it(void **state)
 {
-    struct bed *b = open_bed("bbr");
+    struct guard_fixture *b = open_guard_fixture("bbr");
 
     (void)state;
     b->signals = &HOT;
     assert_true(enter(b, 2, T0).allowed);
     assert_false(enters(b, T0));
-    assert_int_equal(look(b, T0).stand, WEIR_COOLING);
+    assert_int_equal(look(b, T0).state, WEIR_COOLING);
     assert_false(enters(b, T0 + 900 * MS)); /* hot, and not the first */
     b->signals = &COOL;
     assert_false(enters(b, T0 + SEC)); /* cool, but cooling */
-    assert_int_equal(look(b, T0 + SEC).stand, WEIR_COOLING);
-    assert_int_equal(look(b, T0 + SEC + 1).stand, WEIR_CLOSED);
+    assert_int_equal(look(b, T0 + SEC).state, WEIR_COOLING);
+    assert_int_equal(look(b, T0 + SEC + 1).state, WEIR_CLOSED);
     assert_true(enters(b, T0 + SEC + 1));
     b->signals = &HOT;
     assert_false(enters(b, T0 + 5 * SEC)); /* another episode has a cooling of its own */
@@ -206,7 +206,7 @@ static void it_cools_from_the_first_drop_and_later_ones_do_not_prolong_it(void *
 
 static void an_episode_longer_than_the_cooling_has_none_left(void **state)
 {
-    struct bed *b = open_bed("bbr");
+    struct guard_fixture *b = open_guard_fixture("bbr");
 
     (void)state;
     b->signals = &HOT;
@@ -219,7 +219,7 @@ static void an_episode_longer_than_the_cooling_has_none_left(void **state)
 
 static void a_cooling_in_the_future_begins_anew(void **state)
 {
-    struct bed *b = open_bed("bbr");
+    struct guard_fixture *b = open_guard_fixture("bbr");
 
     (void)state;
     b->signals = &HOT;
@@ -233,7 +233,7 @@ static void a_cooling_in_the_future_begins_anew(void **state)
 
 static void buckets_longer_than_a_second_have_a_limit(void **state)
 {
-    struct bed *b = open_bed("bbr window=30s buckets=10");
+    struct guard_fixture *b = open_guard_fixture("bbr window=30s buckets=10");
 
     (void)state;
     pass_in(b, 600, 40 * MS, T0); /* 200 a second, 40 ms each */
@@ -242,7 +242,7 @@ static void buckets_longer_than_a_second_have_a_limit(void **state)
 
 static void an_empty_window_has_the_limit_one(void **state)
 {
-    struct bed *b = open_bed("bbr");
+    struct guard_fixture *b = open_guard_fixture("bbr");
 
     (void)state;
     assert_int_equal(look(b, T0).limit, 1);
@@ -262,7 +262,7 @@ static void only_what_was_done_has_passed(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct bed *b = open_bed("bbr");
+        struct guard_fixture *b = open_guard_fixture("bbr");
 
         assert_true(enter(b, 8, T0).allowed);
         leave(b, 7, T0 - 10 * MS, T0, rows[i].how);
@@ -273,7 +273,7 @@ static void only_what_was_done_has_passed(void **state)
 
 static void what_comes_late_counts_in_no_bucket(void **state)
 {
-    struct bed *b = open_bed("bbr window=1s buckets=10");
+    struct guard_fixture *b = open_guard_fixture("bbr window=1s buckets=10");
 
     (void)state;
     assert_true(enter(b, 40, T0).allowed);
@@ -285,7 +285,7 @@ static void what_comes_late_counts_in_no_bucket(void **state)
 
 static void a_clock_back_by_a_window_starts_an_empty_one(void **state)
 {
-    struct bed *b = open_bed("bbr window=1s buckets=10");
+    struct guard_fixture *b = open_guard_fixture("bbr window=1s buckets=10");
 
     (void)state;
     pass_in(b, 100, 50 * MS, T0);
@@ -299,7 +299,7 @@ static void a_clock_back_by_a_window_starts_an_empty_one(void **state)
 
 static void an_idle_window_is_as_good_as_new_when_it_is_empty(void **state)
 {
-    struct bed *b = open_bed("bbr window=1s buckets=10");
+    struct guard_fixture *b = open_guard_fixture("bbr window=1s buckets=10");
 
     (void)state;
     assert_int_equal(enter(b, 1, T0).reset_after_ns, WEIR_FOREVER);
@@ -312,7 +312,7 @@ static void an_idle_window_is_as_good_as_new_when_it_is_empty(void **state)
 
 static void a_cooling_longer_than_the_window_is_not_forgotten(void **state)
 {
-    struct bed *b = open_bed("bbr window=1s buckets=10 cooling=20s");
+    struct guard_fixture *b = open_guard_fixture("bbr window=1s buckets=10 cooling=20s");
 
     (void)state;
     b->signals = &HOT;
@@ -320,15 +320,15 @@ static void a_cooling_longer_than_the_window_is_not_forgotten(void **state)
     assert_false(enters(b, T0));
     leave(b, 2, T0, T0, WEIR_SUCCESS);
     assert_int_equal(b->key.s.fresh_ns, T0 + 20 * SEC + 1);
-    assert_int_equal(look(b, T0 + 20 * SEC).stand, WEIR_COOLING);
-    assert_int_equal(look(b, T0 + 20 * SEC + 1).stand, WEIR_CLOSED);
+    assert_int_equal(look(b, T0 + 20 * SEC).state, WEIR_COOLING);
+    assert_int_equal(look(b, T0 + 20 * SEC + 1).state, WEIR_CLOSED);
 }
 
 /* The limit is what passed, and what passed is what the limit let in: yet it grows. */
 static void it_grows_while_hot_up_to_what_is_offered(void **state)
 {
     const int64_t took_ns = 20 * MS;
-    struct bed *b = open_bed("bbr");
+    struct guard_fixture *b = open_guard_fixture("bbr");
     int64_t held = 0;
 
     (void)state;
@@ -344,14 +344,14 @@ static void it_grows_while_hot_up_to_what_is_offered(void **state)
 }
 
 /* Workers who serve in the order of arrival, offered four times what they can do. */
-struct service {
+struct bbr_service {
     int64_t free_ns[8]; /* of each worker */
     int64_t end_ns[1000], entered_ns[1000];
     int first, n; /* in flight, in a ring */
     int64_t done;
 };
 
-static void serve(struct bed *b, struct service *v, int64_t now_ns)
+static void serve(struct guard_fixture *b, struct bbr_service *v, int64_t now_ns)
 {
     for (; v->n > 0 && v->end_ns[v->first] <= now_ns; v->n--, v->done++) {
         leave(b, 1, v->entered_ns[v->first], v->end_ns[v->first], WEIR_SUCCESS);
@@ -359,7 +359,7 @@ static void serve(struct bed *b, struct service *v, int64_t now_ns)
     }
 }
 
-static void arrive(struct bed *b, struct service *v, int64_t took_ns, int64_t now_ns)
+static void arrive(struct guard_fixture *b, struct bbr_service *v, int64_t took_ns, int64_t now_ns)
 {
     const int at = (v->first + v->n) % 1000;
     int worker = 0;
@@ -378,8 +378,8 @@ static void arrive(struct bed *b, struct service *v, int64_t took_ns, int64_t no
 /* Without its lulls the limit would be 47 after five minutes, and go on. */
 static void it_finds_what_a_service_can_do_and_stays_there(void **state)
 {
-    static struct service v;
-    struct bed *b = open_bed("bbr");
+    static struct bbr_service v;
+    struct guard_fixture *b = open_guard_fixture("bbr");
     int64_t now = T0;
 
     (void)state;
@@ -394,7 +394,7 @@ static void it_finds_what_a_service_can_do_and_stays_there(void **state)
 
 static void a_long_episode_has_lulls(void **state)
 {
-    struct bed *b = open_bed("bbr");
+    struct guard_fixture *b = open_guard_fixture("bbr");
     int64_t now = T0 + 4900 * MS;
 
     (void)state;
@@ -410,13 +410,13 @@ static void a_long_episode_has_lulls(void **state)
     assert_false(enters(b, T0 + 10499 * MS));
     assert_true(enters(b, T0 + 10500 * MS));
     assert_int_equal(look(b, T0 + 10500 * MS).limit, 40);
-    assert_int_equal(look(b, T0 + 11500 * MS).stand, WEIR_COOLING);
-    assert_int_equal(look(b, T0 + 11500 * MS + 1).stand, WEIR_CLOSED);
+    assert_int_equal(look(b, T0 + 11500 * MS).state, WEIR_COOLING);
+    assert_int_equal(look(b, T0 + 11500 * MS + 1).state, WEIR_CLOSED);
 }
 
 static void an_episode_shorter_than_half_a_window_has_none(void **state)
 {
-    struct bed *b = open_bed("bbr");
+    struct guard_fixture *b = open_guard_fixture("bbr");
     const int64_t now = T0 + 5000 * MS + 1;
 
     (void)state;
@@ -430,9 +430,9 @@ static void an_episode_shorter_than_half_a_window_has_none(void **state)
 
 /* Two stay inside; one is dropped at `first`, another at `last` (if it is later), both hot. Then the
  * machine is cool, and nobody enters until 10 s, where there would be a lull. */
-static struct bed *left_alone(const char *limit, int64_t first, int64_t last)
+static struct guard_fixture *left_alone(const char *limit, int64_t first, int64_t last)
 {
-    struct bed *b = open_bed(limit);
+    struct guard_fixture *b = open_guard_fixture(limit);
 
     b->signals = &HOT;
     assert_true(enter(b, 3, first).allowed);
@@ -463,19 +463,20 @@ static void an_overload_that_is_over_has_no_lull(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const int64_t now = T0 + rows[i].at_ms * MS;
-        struct bed *b = left_alone("bbr", T0 + rows[i].first_ms * MS, T0 + rows[i].last_ms * MS);
+        struct guard_fixture *b =
+            left_alone("bbr", T0 + rows[i].first_ms * MS, T0 + rows[i].last_ms * MS);
         const bool lets_in = enters(b, now);
 
         print_message("  %s\n", rows[i].sentence);
         assert_int_equal(lets_in, !rows[i].sheds);
         assert_int_equal(enters(b, now + MS), !rows[i].sheds);
-        assert_int_equal(look(b, now + MS).stand, WEIR_CLOSED);
+        assert_int_equal(look(b, now + MS).state, WEIR_CLOSED);
     }
 }
 
 static void who_finds_it_hot_in_the_lull_has_one(void **state)
 {
-    struct bed *b = open_bed("bbr");
+    struct guard_fixture *b = open_guard_fixture("bbr");
 
     (void)state;
     pass_in(b, 40, 10 * MS, T0 + 4900 * MS);
@@ -490,7 +491,7 @@ static void who_finds_it_hot_in_the_lull_has_one(void **state)
 /* A lull at whose end the cooling began anew, every window, would never let it end. */
 static void a_cooling_longer_than_the_window_ends(void **state)
 {
-    struct bed *b = open_bed("bbr cooling=1m");
+    struct guard_fixture *b = open_guard_fixture("bbr cooling=1m");
 
     (void)state;
     b->signals = &HOT;
@@ -512,7 +513,7 @@ static void an_episode_that_nobody_saw_for_a_window_is_over(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const int64_t now = T0 + SEC + rows[i].unseen_ns;
-        struct bed *b = left_alone("bbr", T0 + SEC, T0 + SEC);
+        struct guard_fixture *b = left_alone("bbr", T0 + SEC, T0 + SEC);
 
         b->signals = &HOT;
         assert_false(enters(b, now));
@@ -526,7 +527,7 @@ static void an_episode_that_nobody_saw_for_a_window_is_over(void **state)
 static void heat_in_the_future_was_seen_now(void **state)
 {
     const int64_t back = T0 - 3600 * SEC;
-    struct bed *b = open_bed("bbr");
+    struct guard_fixture *b = open_guard_fixture("bbr");
 
     (void)state;
     b->signals = &HOT;
@@ -539,7 +540,7 @@ static void heat_in_the_future_was_seen_now(void **state)
 
 static void another_window_starts_empty_and_keeps_what_is_in_flight(void **state)
 {
-    struct bed *b = open_bed("bbr");
+    struct guard_fixture *b = open_guard_fixture("bbr");
 
     (void)state;
     pass_in(b, 100, 50 * MS, T0);
@@ -555,7 +556,7 @@ static void another_window_starts_empty_and_keeps_what_is_in_flight(void **state
 
 static void another_cooling_keeps_the_window(void **state)
 {
-    struct bed *b = open_bed("bbr");
+    struct guard_fixture *b = open_guard_fixture("bbr");
 
     (void)state;
     pass_in(b, 100, 50 * MS, T0);

@@ -1,27 +1,27 @@
 /* The breaker: its states and times, its windows, the comparisons of its presets, the throttle. The
  * libraries' own vectors are in tests/vectors; here is what those do not reach. */
-#include "guarded.h"
+#include "guard_fixture.h"
 
-#include "algo/breaker.h"
+#include "algo/breaker/breaker.h"
 
 #define DAY (86400 * SEC)
 
 /* n calls begin and end now. */
-static void calls(struct bed *b, int n, int64_t now_ns, enum weir_outcome how)
+static void calls(struct guard_fixture *b, int n, int64_t now_ns, enum weir_outcome how)
 {
     for (int i = 0; i < n; i++)
         leave(b, 1, now_ns, now_ns, how);
 }
 
-static enum weir_stand stand(struct bed *b, int64_t now_ns)
+static enum weir_guard_state stand(struct guard_fixture *b, int64_t now_ns)
 {
-    return look(b, now_ns).stand;
+    return look(b, now_ns).state;
 }
 
 /* A breaker that one failure opens, at T0. */
-static struct bed *open_breaker(const char *text)
+static struct guard_fixture *open_breaker(const char *text)
 {
-    struct bed *b = open_bed(text);
+    struct guard_fixture *b = open_guard_fixture(text);
 
     calls(b, 1, T0, WEIR_ERROR);
     assert_int_equal(stand(b, T0), WEIR_OPENED);
@@ -32,7 +32,7 @@ static struct bed *open_breaker(const char *text)
 
 static void closed_it_lets_all_pass_and_entering_changes_nothing(void **state)
 {
-    struct bed *b = open_bed("breaker");
+    struct guard_fixture *b = open_guard_fixture("breaker");
     struct weir_verdict v = enter(b, 1000, T0);
 
     (void)state;
@@ -44,7 +44,7 @@ static void closed_it_lets_all_pass_and_entering_changes_nothing(void **state)
 
 static void it_opens_when_enough_calls_were_made_and_half_of_them_failed(void **state)
 {
-    struct bed *b = open_bed("breaker");
+    struct guard_fixture *b = open_guard_fixture("breaker");
     struct weir_verdict v;
 
     (void)state;
@@ -63,7 +63,7 @@ static void it_opens_when_enough_calls_were_made_and_half_of_them_failed(void **
 
 static void one_probe_that_succeeds_closes_it_and_all_is_forgotten(void **state)
 {
-    struct bed *b = open_breaker("breaker volume=1");
+    struct guard_fixture *b = open_breaker("breaker volume=1");
     struct weir_verdict v;
 
     (void)state;
@@ -80,7 +80,7 @@ static void one_probe_that_succeeds_closes_it_and_all_is_forgotten(void **state)
 static void each_opening_is_twice_as_long_until_it_closes(void **state)
 {
     static const int64_t OPEN_S[] = {5, 10, 20, 40, 60, 60};
-    struct bed *b = open_breaker("breaker volume=1");
+    struct guard_fixture *b = open_breaker("breaker volume=1");
     int64_t now = T0;
 
     (void)state;
@@ -99,7 +99,7 @@ static void each_opening_is_twice_as_long_until_it_closes(void **state)
 
 static void a_probe_that_never_comes_back_does_not_leave_it_half_open(void **state)
 {
-    struct bed *b = open_breaker("breaker volume=1 probe-timeout=3s");
+    struct guard_fixture *b = open_breaker("breaker volume=1 probe-timeout=3s");
 
     (void)state;
     assert_true(enters(b, T0 + 5 * SEC));
@@ -116,7 +116,7 @@ static void a_probe_that_never_comes_back_does_not_leave_it_half_open(void **sta
 
 static void long_after_a_lost_probe_the_next_caller_is_one(void **state)
 {
-    struct bed *b = open_breaker("breaker volume=1 probe-timeout=3s");
+    struct guard_fixture *b = open_breaker("breaker volume=1 probe-timeout=3s");
 
     (void)state;
     assert_true(enters(b, T0 + 5 * SEC));
@@ -130,7 +130,7 @@ static void long_after_a_lost_probe_the_next_caller_is_one(void **state)
 
 static void calls_from_before_it_opened_decide_nothing(void **state)
 {
-    struct bed *b = open_breaker("breaker volume=1");
+    struct guard_fixture *b = open_breaker("breaker volume=1");
 
     (void)state;
     leave(b, 1, T0 - SEC, T0 + SEC, WEIR_SUCCESS);
@@ -143,7 +143,7 @@ static void calls_from_before_it_opened_decide_nothing(void **state)
 
 static void of_several_probes_all_must_be_well(void **state)
 {
-    struct bed *b = open_breaker("breaker volume=1 probes=3");
+    struct guard_fixture *b = open_breaker("breaker volume=1 probes=3");
     const int64_t t = T0 + 5 * SEC;
 
     (void)state;
@@ -169,7 +169,7 @@ static void of_several_probes_all_must_be_well(void **state)
 
 static void a_clock_that_steps_back_costs_no_more_than_the_opening_itself(void **state)
 {
-    struct bed *b = open_breaker("breaker volume=1");
+    struct guard_fixture *b = open_breaker("breaker volume=1");
     const int64_t past = T0 - 3600 * SEC;
 
     (void)state;
@@ -189,7 +189,7 @@ static void a_clock_that_steps_back_costs_no_more_than_the_opening_itself(void *
 
 static void slow_calls_open_it_too(void **state)
 {
-    struct bed *b = open_bed("breaker errors=none slow=50%/200ms volume=2");
+    struct guard_fixture *b = open_guard_fixture("breaker errors=none slow=50%/200ms volume=2");
 
     (void)state;
     leave(b, 1, T0, T0 + 200 * MS, WEIR_ERROR); /* not longer than that; errors it does not mind */
@@ -205,14 +205,14 @@ static void slow_calls_open_it_too(void **state)
 
 static void a_count_of_errors_needs_no_volume(void **state)
 {
-    struct bed *b = open_bed("breaker count=3");
+    struct guard_fixture *b = open_guard_fixture("breaker count=3");
 
     (void)state;
     calls(b, 2, T0, WEIR_ERROR);
     assert_true(enters(b, T0));
     calls(b, 1, T0 + SEC, WEIR_ERROR);
     assert_false(enters(b, T0 + SEC));
-    b = open_bed("breaker count=3");
+    b = open_guard_fixture("breaker count=3");
     calls(b, 2, T0, WEIR_ERROR);
     calls(b, 1, T0 + 10 * SEC, WEIR_ERROR); /* the others have left the window */
     assert_true(enters(b, T0 + 10 * SEC));
@@ -220,7 +220,7 @@ static void a_count_of_errors_needs_no_volume(void **state)
 
 static void an_ignored_call_is_no_call(void **state)
 {
-    struct bed *b = open_bed("breaker volume=1");
+    struct guard_fixture *b = open_guard_fixture("breaker volume=1");
 
     (void)state;
     calls(b, 50, T0, WEIR_IGNORE);
@@ -229,7 +229,7 @@ static void an_ignored_call_is_no_call(void **state)
 
 static void a_window_of_time_rolls_by_a_bucket_and_then_is_as_good_as_new(void **state)
 {
-    struct bed *b = open_bed("breaker volume=4 window=4s buckets=4 errors=75%");
+    struct guard_fixture *b = open_guard_fixture("breaker volume=4 window=4s buckets=4 errors=75%");
 
     (void)state;
     calls(b, 2, T0, WEIR_ERROR);
@@ -245,7 +245,7 @@ static void a_window_of_time_rolls_by_a_bucket_and_then_is_as_good_as_new(void *
 
 static void a_window_of_calls_knows_no_time_but_a_day(void **state)
 {
-    struct bed *b = open_bed("breaker window=5 volume=5 errors=60%");
+    struct guard_fixture *b = open_guard_fixture("breaker window=5 volume=5 errors=60%");
 
     (void)state;
     calls(b, 2, T0, WEIR_ERROR);
@@ -257,7 +257,7 @@ static void a_window_of_calls_knows_no_time_but_a_day(void **state)
     calls(b, 1, T0 + 3600 * SEC, WEIR_ERROR);
     assert_false(enters(b, T0 + 3600 * SEC));
 
-    b = open_bed("breaker window=5 volume=2 errors=60%");
+    b = open_guard_fixture("breaker window=5 volume=2 errors=60%");
     calls(b, 1, T0, WEIR_ERROR);
     calls(b, 1, T0 + DAY, WEIR_ERROR); /* the first is forgotten */
     assert_true(enters(b, T0 + DAY));
@@ -268,7 +268,8 @@ static void a_window_of_calls_knows_no_time_but_a_day(void **state)
 /* Whoever comes within a day finds it as it is; after that, closed. */
 static void what_nobody_asks_for_is_forgotten_after_a_day(void **state)
 {
-    struct bed *b = open_bed("breaker count=1 open=1m growth=3 open-max=1h probe-timeout=2m");
+    struct guard_fixture *b =
+        open_guard_fixture("breaker count=1 open=1m growth=3 open-max=1h probe-timeout=2m");
     const int64_t tried = T0 + 60 * SEC;
 
     (void)state;
@@ -287,7 +288,7 @@ static void what_nobody_asks_for_is_forgotten_after_a_day(void **state)
 
 static void a_call_that_ends_late_still_counts(void **state)
 {
-    struct bed *b = open_bed("breaker volume=2 window=10s");
+    struct guard_fixture *b = open_guard_fixture("breaker volume=2 window=10s");
 
     (void)state;
     calls(b, 1, T0, WEIR_ERROR);
@@ -300,7 +301,7 @@ static void a_call_that_ends_late_still_counts(void **state)
 /* errors of calls ended at T0: whether it is open then. */
 static bool opens_at(const char *text, int errors, int all)
 {
-    struct bed *b = open_bed(text);
+    struct guard_fixture *b = open_guard_fixture(text);
 
     calls(b, all - errors, T0, WEIR_SUCCESS);
     calls(b, errors, T0, WEIR_ERROR);
@@ -347,14 +348,14 @@ static void at_the_threshold_hystrix_and_resilience4j_open_and_sentinel_does_not
 
 static void sentinel_opens_at_a_slow_share_of_all_though_it_cannot_be_passed(void **state)
 {
-    struct bed *b = open_bed("breaker preset=sentinel slow=100%/10ms volume=2");
+    struct guard_fixture *b = open_guard_fixture("breaker preset=sentinel slow=100%/10ms volume=2");
 
     (void)state;
     leave(b, 1, T0, T0 + 11 * MS, WEIR_SUCCESS);
     assert_int_equal(stand(b, T0 + 11 * MS), WEIR_CLOSED);
     leave(b, 1, T0, T0 + 11 * MS, WEIR_SUCCESS);
     assert_int_equal(stand(b, T0 + 11 * MS), WEIR_OPENED);
-    b = open_bed("breaker preset=sentinel slow=50%/10ms volume=2");
+    b = open_guard_fixture("breaker preset=sentinel slow=50%/10ms volume=2");
     leave(b, 1, T0, T0 + 11 * MS, WEIR_SUCCESS);
     leave(b, 1, T0, T0 + 10 * MS, WEIR_SUCCESS);
     assert_int_equal(stand(b, T0 + 11 * MS), WEIR_CLOSED); /* half is not more than half */
@@ -362,7 +363,7 @@ static void sentinel_opens_at_a_slow_share_of_all_though_it_cannot_be_passed(voi
 
 static void sentinels_window_starts_from_nothing_at_every_edge(void **state)
 {
-    struct bed *b = open_bed("breaker preset=sentinel errors=50% volume=5");
+    struct guard_fixture *b = open_guard_fixture("breaker preset=sentinel errors=50% volume=5");
 
     (void)state;
     calls(b, 4, T0 + SEC - 1, WEIR_ERROR);
@@ -384,7 +385,7 @@ static void hystrix_and_resilience4j_wait_a_moment_longer(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
-        struct bed *b = open_breaker(ROWS[i].text);
+        struct guard_fixture *b = open_breaker(ROWS[i].text);
 
         assert_int_equal(enter(b, 1, T0).retry_after_ns, ROWS[i].retry_ns);
         assert_false(enters(b, T0 + ROWS[i].retry_ns - 1));
@@ -394,7 +395,7 @@ static void hystrix_and_resilience4j_wait_a_moment_longer(void **state)
 
 static void only_its_own_openings_grow(void **state)
 {
-    struct bed *b = open_breaker("breaker preset=hystrix volume=1");
+    struct guard_fixture *b = open_breaker("breaker preset=hystrix volume=1");
 
     (void)state;
     assert_true(enters(b, T0 + 6 * SEC));
@@ -406,7 +407,7 @@ static void only_its_own_openings_grow(void **state)
 
 static void forced_it_does_what_it_is_told(void **state)
 {
-    struct bed *b = open_bed("breaker volume=1 forced=open");
+    struct guard_fixture *b = open_guard_fixture("breaker volume=1 forced=open");
     struct weir_verdict v = enter(b, 1, T0);
 
     (void)state;
@@ -415,12 +416,12 @@ static void forced_it_does_what_it_is_told(void **state)
     assert_int_equal(stand(b, T0), WEIR_OPENED);
     assert_true(enter(b, 0, T0).allowed);
 
-    b = open_bed("breaker volume=1 forced=closed");
+    b = open_guard_fixture("breaker volume=1 forced=closed");
     calls(b, 9, T0, WEIR_ERROR);
     assert_true(enters(b, T0));
     assert_int_equal(b->key.s.fresh_ns, 0); /* it measures nothing */
 
-    b = open_bed("breaker volume=1 forced=metrics");
+    b = open_guard_fixture("breaker volume=1 forced=metrics");
     calls(b, 9, T0, WEIR_ERROR);
     assert_true(enters(b, T0));
     assert_int_equal(stand(b, T0), WEIR_OPENED); /* what it would be */
@@ -429,7 +430,7 @@ static void forced_it_does_what_it_is_told(void **state)
 
 static void an_opening_that_has_begun_lasts_through_a_change(void **state)
 {
-    struct bed *b = open_breaker("breaker volume=1");
+    struct guard_fixture *b = open_breaker("breaker volume=1");
 
     (void)state;
     change_to(b, "breaker volume=1 window=20s open=1s", T0 + SEC);
@@ -442,7 +443,7 @@ static void an_opening_that_has_begun_lasts_through_a_change(void **state)
 
 static void metrics_of_a_breaker_that_was_open_begin_anew(void **state)
 {
-    struct bed *b = open_breaker("breaker volume=1");
+    struct guard_fixture *b = open_breaker("breaker volume=1");
 
     (void)state;
     change_to(b, "breaker volume=1 forced=metrics", T0 + SEC);
@@ -454,7 +455,7 @@ static void metrics_of_a_breaker_that_was_open_begin_anew(void **state)
 /* ---- The throttle -------------------------------------------------------------------------- */
 
 /* The chance of being dropped: as many of 2^64 throws are below it. */
-static double chance(struct bed *b, uint32_t total, uint32_t accepts)
+static double chance(struct guard_fixture *b, uint32_t total, uint32_t accepts)
 {
     const struct weir__tally t = {total, total - accepts, 0};
     uint64_t lo = 0, hi = UINT64_MAX;
@@ -486,33 +487,34 @@ static void ae08_the_chance_of_a_drop_is_the_formulas(void **state)
         {100, 200, 0},
         {99, 200, 2.0 / 201},
     };
-    struct bed *b = open_bed("breaker preset=sre errors=50% window=1s");
+    struct guard_fixture *b = open_guard_fixture("breaker preset=sre errors=50% window=1s");
 
     (void)state;
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++)
         assert_float_equal(chance(b, ROWS[i].total, ROWS[i].accepts), ROWS[i].p, 1e-14);
     /* As it comes: success 0.6. */
-    assert_float_equal(chance(open_bed("breaker preset=sre"), 120, 60), 20.0 / 121, 1e-14);
+    assert_float_equal(chance(open_guard_fixture("breaker preset=sre"), 120, 60), 20.0 / 121,
+                       1e-14);
 }
 
 static void what_the_throttle_refuses_counts_as_a_request(void **state)
 {
-    struct bed *b = open_bed("breaker preset=sre errors=50% volume=4");
+    struct guard_fixture *b = open_guard_fixture("breaker preset=sre errors=50% volume=4");
     struct weir_verdict v;
 
     (void)state;
     calls(b, 4, T0, WEIR_ERROR);
     assert_int_equal(stand(b, T0), WEIR_HALF_OPEN);
-    b->dice = UINT64_MAX; /* p is 4/5 */
+    b->random = UINT64_MAX; /* p is 4/5 */
     assert_true(enters(b, T0));
-    b->dice = UINT64_MAX / 20 * 17; /* between 4/5 and 5/6 and so on: 17/20 */
+    b->random = UINT64_MAX / 20 * 17; /* between 4/5 and 5/6 and so on: 17/20 */
     assert_true(enters(b, T0));
-    b->dice = 0;
+    b->random = 0;
     v = enter(b, 1, T0);
     assert_int_equal(v.reason, WEIR_OPEN);
     assert_int_equal(v.retry_after_ns, 0);
     assert_false(enters(b, T0)); /* six requests, none accepted: p is 6/7 */
-    b->dice = UINT64_MAX / 20 * 17;
+    b->random = UINT64_MAX / 20 * 17;
     assert_false(enters(b, T0));
     assert_true(enters(b, T0 + 3 * SEC)); /* the window is empty */
 }

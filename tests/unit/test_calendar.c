@@ -4,8 +4,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/script.h"
-#include "policy/calendar.h"
+#include "limit/calendar.h"
+#include "sim/script.h"
 
 static int64_t at(const char *date)
 {

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/clock.h"
+#include "os/clock.h"
 
 /* ---- Lines
  * ------------------------------------------------------------------------------------- */
@@ -26,27 +26,27 @@ static void pass(struct counter *c, int64_t ns)
     c->ticks += (uint64_t)((weir__u128)(uint64_t)ns * c->per_second / 1000000000U);
 }
 
-static struct weir__sample look(const struct counter *c)
+static struct weir__tick_sample look(const struct counter *c)
 {
-    return (struct weir__sample){.ticks = c->ticks, .width = 60, .ns = c->true_ns};
+    return (struct weir__tick_sample){.ticks = c->ticks, .width = 60, .ns = c->true_ns};
 }
 
-static int64_t at(const struct weir__line *l, const struct counter *c)
+static int64_t at(const struct weir__tick_line *l, const struct counter *c)
 {
-    return weir__line_at(l->ns, l->rate, c->ticks - l->from);
+    return weir__tick_line_at(l->ns, l->rate, c->ticks - l->from);
 }
 
-static struct weir__line first_line(struct counter *c, struct weir__sample *last)
+static struct weir__tick_line first_line(struct counter *c, struct weir__tick_sample *last)
 {
-    const struct weir__line none = weir__line_none(0);
-    const struct weir__sample before = look(c);
+    const struct weir__tick_line none = weir__tick_line_none(0);
+    const struct weir__tick_sample before = look(c);
 
     pass(c, 20000000);
     *last = look(c);
-    return weir__line_first(&none, &before, last);
+    return weir__tick_line_first(&none, &before, last);
 }
 
-static bool has_ended(const struct weir__line *l, const struct counter *c)
+static bool has_ended(const struct weir__tick_line *l, const struct counter *c)
 {
     return c->ticks - l->from >= l->span;
 }
@@ -64,8 +64,8 @@ static void lines_go_on_without_going_back(void **state)
         uint64_t chance = seed;
         struct counter c = {.ticks = draw(&chance), .per_second = 1100000000 + draw(&chance)};
         const int64_t drift = (int64_t)(draw(&chance) % 400000) - 200000; /* in 10^9, each second */
-        struct weir__sample last, now;
-        struct weir__line l = first_line(&c, &last);
+        struct weir__tick_sample last, now;
+        struct weir__tick_line l = first_line(&c, &last);
         int64_t before = 0;
 
         assert_true(l.span > 0);
@@ -73,7 +73,7 @@ static void lines_go_on_without_going_back(void **state)
             pass(&c, (int64_t)(draw(&chance) % 20000000));
             if (has_ended(&l, &c)) {
                 now = look(&c);
-                l = weir__line_next(&l, &last, &now);
+                l = weir__tick_line_next(&l, &last, &now);
                 last = now;
                 assert_true(l.span > 0);
                 /* a slow drift, as of a crystal in the sun, and a reading that is off a little */
@@ -93,16 +93,16 @@ static void an_error_is_worked_off_within_a_second(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof ERRORS_NS / sizeof ERRORS_NS[0]; i++) {
         struct counter c = {.ticks = 77, .per_second = 2800000000};
-        struct weir__sample last, now;
-        struct weir__line l = first_line(&c, &last);
+        struct weir__tick_sample last, now;
+        struct weir__tick_line l = first_line(&c, &last);
         int64_t end;
 
         l.ns += ERRORS_NS[i];
         l.rate = l.measured;
-        end = weir__line_end(&l);
+        end = weir__tick_line_end(&l);
         pass(&c, 1000000000);
         now = look(&c);
-        l = weir__line_next(&l, &last, &now);
+        l = weir__tick_line_next(&l, &last, &now);
         assert_int_equal(l.ns, end);
         pass(&c, 500000000);
         assert_in_range(at(&l, &c) - c.true_ns - ERRORS_NS[i] / 2 + 5000, 0, 10000);
@@ -114,27 +114,27 @@ static void an_error_is_worked_off_within_a_second(void **state)
 static void a_line_that_lags_far_steps_on(void **state)
 {
     struct counter c = {.ticks = 77, .per_second = 2800000000};
-    struct weir__sample last, now;
-    struct weir__line l = first_line(&c, &last);
+    struct weir__tick_sample last, now;
+    struct weir__tick_line l = first_line(&c, &last);
 
     (void)state;
     l.ns -= 1100000;
     pass(&c, 1000000000);
     now = look(&c);
-    l = weir__line_next(&l, &last, &now);
+    l = weir__tick_line_next(&l, &last, &now);
     assert_int_equal(at(&l, &c), c.true_ns);
 }
 
 static void after_idleness_a_line_begins_at_the_truth(void **state)
 {
     struct counter c = {.ticks = 77, .per_second = 2800000000};
-    struct weir__sample last, now;
-    struct weir__line l = first_line(&c, &last);
+    struct weir__tick_sample last, now;
+    struct weir__tick_line l = first_line(&c, &last);
 
     (void)state;
     pass(&c, INT64_C(3600000000000));
     now = look(&c);
-    l = weir__line_next(&l, &last, &now);
+    l = weir__tick_line_next(&l, &last, &now);
     assert_int_equal(at(&l, &c), c.true_ns);
     assert_int_equal(l.from, c.ticks);
 }
@@ -154,16 +154,16 @@ static void a_counter_that_fails_is_left(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
         struct counter c = {.ticks = UINT64_C(1) << 40, .per_second = 2800000000};
-        struct weir__sample last, now;
-        struct weir__line l = first_line(&c, &last);
-        const int64_t end = weir__line_end(&l);
+        struct weir__tick_sample last, now;
+        struct weir__tick_line l = first_line(&c, &last);
+        const int64_t end = weir__tick_line_end(&l);
 
         print_message("  %s\n", ROWS[i].what);
         pass(&c, ROWS[i].ns_pass);
         c.true_ns += ROWS[i].ns_slept;
         c.ticks -= (uint64_t)ROWS[i].ticks_lost;
         now = look(&c);
-        l = weir__line_next(&l, &last, &now);
+        l = weir__tick_line_next(&l, &last, &now);
         assert_int_equal(l.span, 0);
         assert_int_equal(l.ns, end); /* no time below it, all the same */
     }
@@ -173,18 +173,18 @@ static void no_line_is_drawn_from_samples_that_tell_nothing(void **state)
 {
     static const struct {
         const char *what;
-        struct weir__sample a, b;
+        struct weir__tick_sample a, b;
     } ROWS[] = {
         {"too near for how unsure they are", {1000, 90, 1000}, {29000, 90, 11000}},
         {"a counter of less than 1 GHz", {0, 1, 0}, {10000000, 1, 20000000}},
         {"one that stands", {1000, 1, 0}, {1000, 1, 20000000}},
         {"time that stands", {1000, 1, 500}, {56000000, 1, 500}},
     };
-    const struct weir__line none = weir__line_none(42);
+    const struct weir__tick_line none = weir__tick_line_none(42);
 
     (void)state;
     for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
-        const struct weir__line l = weir__line_first(&none, &ROWS[i].a, &ROWS[i].b);
+        const struct weir__tick_line l = weir__tick_line_first(&none, &ROWS[i].a, &ROWS[i].b);
 
         print_message("  %s\n", ROWS[i].what);
         assert_int_equal(l.span, 0);
@@ -195,7 +195,7 @@ static void no_line_is_drawn_from_samples_that_tell_nothing(void **state)
 /* ---- The clock
  * --------------------------------------------------------------------------------- */
 
-#define STRAY_NS (2 * WEIR__LINE_STRAY_NS)
+#define STRAY_NS (2 * WEIR__TICK_LINE_STRAY_NS)
 
 static int64_t read_clock(clockid_t id)
 {

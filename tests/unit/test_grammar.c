@@ -360,8 +360,8 @@ static void errors_and_reasons_have_names_and_texts(void **state)
     assert_string_equal(weir_error_name(0), "OK");
     assert_string_equal(weir_error_text(-999), "unknown error");
     assert_string_equal(weir_reason_name(WEIR_TOO_BIG), "TOO_BIG");
-    assert_string_equal(weir_stand_name(WEIR_OPENED), "open");
-    assert_string_equal(weir_stand_name(WEIR_HALF_OPEN), "half-open");
+    assert_string_equal(weir_guard_state_name(WEIR_OPENED), "open");
+    assert_string_equal(weir_guard_state_name(WEIR_HALF_OPEN), "half-open");
 }
 
 static const struct CMUnitTest TESTS[] = {

@@ -1,5 +1,5 @@
 /* concurrency, system, adaptive-rate: permits, leases, bounds and a rate that moves. */
-#include "guarded.h"
+#include "guard_fixture.h"
 
 #define NEVER INT64_MAX
 
@@ -7,7 +7,7 @@
 
 static void as_many_as_may_are_in_flight_and_who_leaves_makes_room(void **state)
 {
-    struct bed *b = open_bed("concurrency 3");
+    struct guard_fixture *b = open_guard_fixture("concurrency 3");
     struct weir_verdict v;
 
     (void)state;
@@ -30,7 +30,7 @@ static void as_many_as_may_are_in_flight_and_who_leaves_makes_room(void **state)
 
 static void a_cost_is_so_many_permits(void **state)
 {
-    struct bed *b = open_bed("concurrency 5");
+    struct guard_fixture *b = open_guard_fixture("concurrency 5");
     struct weir_verdict v = enter(b, 6, T0);
 
     (void)state;
@@ -46,7 +46,7 @@ static void a_cost_is_so_many_permits(void **state)
 
 static void a_key_is_kept_while_somebody_is_in_flight_and_forgotten_with_the_last(void **state)
 {
-    struct bed *b = open_bed("concurrency 5");
+    struct guard_fixture *b = open_guard_fixture("concurrency 5");
     struct weir_verdict v = enter(b, 2, T0);
 
     (void)state;
@@ -62,7 +62,7 @@ static void a_key_is_kept_while_somebody_is_in_flight_and_forgotten_with_the_las
 
 static void more_than_is_in_flight_cannot_leave(void **state)
 {
-    struct bed *b = open_bed("concurrency 2");
+    struct guard_fixture *b = open_guard_fixture("concurrency 2");
 
     (void)state;
     assert_true(enters(b, T0));
@@ -73,7 +73,7 @@ static void more_than_is_in_flight_cannot_leave(void **state)
 
 static void a_permit_that_nobody_returns_ends_with_its_lease(void **state)
 {
-    struct bed *b = open_bed("concurrency 2 lease=10s");
+    struct guard_fixture *b = open_guard_fixture("concurrency 2 lease=10s");
 
     (void)state;
     assert_true(enters(b, T0));
@@ -87,7 +87,7 @@ static void a_permit_that_nobody_returns_ends_with_its_lease(void **state)
 
 static void a_permit_returned_after_its_lease_frees_nobody_elses(void **state)
 {
-    struct bed *b = open_bed("concurrency 2 lease=10s");
+    struct guard_fixture *b = open_guard_fixture("concurrency 2 lease=10s");
 
     (void)state;
     assert_true(enters(b, T0));
@@ -102,7 +102,7 @@ static void a_permit_returned_after_its_lease_frees_nobody_elses(void **state)
 
 static void leases_that_began_together_are_alike(void **state)
 {
-    struct bed *b = open_bed("concurrency 4 lease=10s");
+    struct guard_fixture *b = open_guard_fixture("concurrency 4 lease=10s");
 
     (void)state;
     assert_true(enter(b, 2, T0).allowed);
@@ -116,7 +116,7 @@ static void leases_that_began_together_are_alike(void **state)
 
 static void leases_are_in_order_whatever_the_clock_does(void **state)
 {
-    struct bed *b = open_bed("concurrency 5 lease=10s");
+    struct guard_fixture *b = open_guard_fixture("concurrency 5 lease=10s");
 
     (void)state;
     assert_true(enters(b, T0 + 5 * SEC));
@@ -136,7 +136,7 @@ static void leases_are_in_order_whatever_the_clock_does(void **state)
 
 static void a_ring_of_leases_goes_round(void **state)
 {
-    struct bed *b = open_bed("concurrency 3 lease=1s");
+    struct guard_fixture *b = open_guard_fixture("concurrency 3 lease=1s");
 
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -148,7 +148,7 @@ static void a_ring_of_leases_goes_round(void **state)
 
 static void a_lower_limit_lets_nobody_in_until_enough_have_left(void **state)
 {
-    struct bed *b = open_bed("concurrency 5");
+    struct guard_fixture *b = open_guard_fixture("concurrency 5");
 
     (void)state;
     assert_true(enter(b, 5, T0).allowed);
@@ -163,7 +163,7 @@ static void a_lower_limit_lets_nobody_in_until_enough_have_left(void **state)
 
 static void another_lease_counts_from_the_time_of_entry(void **state)
 {
-    struct bed *b = open_bed("concurrency 2 lease=10s");
+    struct guard_fixture *b = open_guard_fixture("concurrency 2 lease=10s");
 
     (void)state;
     assert_true(enter(b, 2, T0).allowed);
@@ -175,10 +175,11 @@ static void another_lease_counts_from_the_time_of_entry(void **state)
 static void who_does_not_say_waits_as_long_as_the_queue_would_have_it(void **state)
 {
     (void)state;
-    assert_int_equal(weir__meter_patience(&open_bed("concurrency 2")->m), 0);
-    assert_int_equal(weir__meter_patience(&open_bed("concurrency 2 queue=3")->m), SEC);
-    assert_int_equal(weir__meter_patience(&open_bed("concurrency 2 queue=3 max-wait=forever")->m),
-                     WEIR_FOREVER);
+    assert_int_equal(weir__meter_patience(&open_guard_fixture("concurrency 2")->m), 0);
+    assert_int_equal(weir__meter_patience(&open_guard_fixture("concurrency 2 queue=3")->m), SEC);
+    assert_int_equal(
+        weir__meter_patience(&open_guard_fixture("concurrency 2 queue=3 max-wait=forever")->m),
+        WEIR_FOREVER);
 }
 
 /* ---- system -------------------------------------------------------------------------------- */
@@ -197,7 +198,7 @@ static void a_signal_over_its_bound_refuses_and_one_at_it_does_not(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
-        struct bed *b = open_bed(ROWS[i].limit);
+        struct guard_fixture *b = open_guard_fixture(ROWS[i].limit);
         const struct weir_signals unknown = {WEIR_NONE, WEIR_NONE, WEIR_NONE, WEIR_NONE};
         struct weir_verdict v;
 
@@ -217,7 +218,7 @@ static void a_signal_over_its_bound_refuses_and_one_at_it_does_not(void **state)
 
 static void calls_that_take_too_long_close_the_gate_for_a_second(void **state)
 {
-    struct bed *b = open_bed("system rt=100ms");
+    struct guard_fixture *b = open_guard_fixture("system rt=100ms");
 
     (void)state;
     assert_true(enter(b, 3, T0).allowed);
@@ -232,7 +233,7 @@ static void calls_that_take_too_long_close_the_gate_for_a_second(void **state)
 
 static void the_last_second_is_remembered_when_all_have_left(void **state)
 {
-    struct bed *b = open_bed("system rt=100ms");
+    struct guard_fixture *b = open_guard_fixture("system rt=100ms");
 
     (void)state;
     assert_true(enters(b, T0));
@@ -244,7 +245,7 @@ static void the_last_second_is_remembered_when_all_have_left(void **state)
 
 static void the_gate_counts_who_is_inside(void **state)
 {
-    struct bed *b = open_bed("system inflight=2");
+    struct guard_fixture *b = open_guard_fixture("system inflight=2");
     struct weir_verdict v;
 
     (void)state;
@@ -260,7 +261,7 @@ static void the_gate_counts_who_is_inside(void **state)
 
 static void the_rate_of_entry_is_a_bucket_that_knows_when(void **state)
 {
-    struct bed *b = open_bed("system rate=4/s");
+    struct guard_fixture *b = open_guard_fixture("system rate=4/s");
     struct weir_verdict v;
 
     (void)state;
@@ -279,7 +280,7 @@ static void the_rate_of_entry_is_a_bucket_that_knows_when(void **state)
 
 static void another_rate_forgets_no_event_that_is_owed(void **state)
 {
-    struct bed *b = open_bed("system rate=4/s");
+    struct guard_fixture *b = open_guard_fixture("system rate=4/s");
 
     (void)state;
     assert_true(enter(b, 4, T0).allowed);
@@ -293,20 +294,20 @@ static void another_rate_forgets_no_event_that_is_owed(void **state)
 /* ---- adaptive-rate ------------------------------------------------------------------------- */
 
 /* n calls enter and end at once. */
-static void calls(struct bed *b, int n, int64_t now_ns, enum weir_outcome how)
+static void calls(struct guard_fixture *b, int n, int64_t now_ns, enum weir_outcome how)
 {
     for (int i = 0; i < n; i++)
         leave(b, 1, now_ns, now_ns, how);
 }
 
-static int64_t rate(struct bed *b, int64_t now_ns)
+static int64_t rate(struct guard_fixture *b, int64_t now_ns)
 {
     return look(b, now_ns).rate;
 }
 
 static void it_is_a_token_bucket_at_the_rate_it_has(void **state)
 {
-    struct bed *b = open_bed("adaptive-rate 10/s min=2 max=40");
+    struct guard_fixture *b = open_guard_fixture("adaptive-rate 10/s min=2 max=40");
     struct weir_verdict v = enter(b, 10, T0);
 
     (void)state;
@@ -326,7 +327,7 @@ static void it_is_a_token_bucket_at_the_rate_it_has(void **state)
 
 static void a_bad_second_lowers_the_rate_by_three_tenths(void **state)
 {
-    struct bed *b = open_bed("adaptive-rate 100/s min=40 max=400");
+    struct guard_fixture *b = open_guard_fixture("adaptive-rate 100/s min=40 max=400");
 
     (void)state;
     calls(b, 9, T0, WEIR_SUCCESS);
@@ -344,7 +345,7 @@ static void a_bad_second_lowers_the_rate_by_three_tenths(void **state)
 
 static void a_drop_lowers_it_at_once_and_once_a_second(void **state)
 {
-    struct bed *b = open_bed("adaptive-rate 100/s min=10 max=400");
+    struct guard_fixture *b = open_guard_fixture("adaptive-rate 100/s min=10 max=400");
 
     (void)state;
     calls(b, 3, T0, WEIR_DROP);
@@ -357,7 +358,7 @@ static void a_drop_lowers_it_at_once_and_once_a_second(void **state)
 
 static void calls_from_before_it_fell_do_not_lower_it_again(void **state)
 {
-    struct bed *b = open_bed("adaptive-rate 100/s min=10 max=400");
+    struct guard_fixture *b = open_guard_fixture("adaptive-rate 100/s min=10 max=400");
 
     (void)state;
     calls(b, 1, T0, WEIR_DROP);
@@ -373,7 +374,7 @@ static void calls_from_before_it_fell_do_not_lower_it_again(void **state)
 
 static void calls_slower_than_the_target_are_bad_ones(void **state)
 {
-    struct bed *b = open_bed("adaptive-rate 100/s min=10 max=400 target=50ms");
+    struct guard_fixture *b = open_guard_fixture("adaptive-rate 100/s min=10 max=400 target=50ms");
 
     (void)state;
     leave(b, 1, T0, T0 + 50 * MS, WEIR_SUCCESS);
@@ -384,7 +385,7 @@ static void calls_slower_than_the_target_are_bad_ones(void **state)
 
 static void good_seconds_raise_it_and_beyond_what_is_written_only_if_it_is_used(void **state)
 {
-    struct bed *b = open_bed("adaptive-rate 100/s min=10 max=108");
+    struct guard_fixture *b = open_guard_fixture("adaptive-rate 100/s min=10 max=108");
 
     (void)state;
     calls(b, 1, T0, WEIR_DROP);
@@ -406,7 +407,7 @@ static void good_seconds_raise_it_and_beyond_what_is_written_only_if_it_is_used(
 
 static void what_was_learned_is_forgotten_when_nobody_calls(void **state)
 {
-    struct bed *b = open_bed("adaptive-rate 100/s min=10 max=400");
+    struct guard_fixture *b = open_guard_fixture("adaptive-rate 100/s min=10 max=400");
 
     (void)state;
     calls(b, 1, T0, WEIR_DROP);
@@ -423,7 +424,7 @@ static void the_same_limit_changes_nothing(void **state)
 
     (void)state;
     for (int64_t at = T0; at < T0 + 12 * SEC; at += SEC / 4) {
-        struct bed *b = open_bed(LIMIT);
+        struct guard_fixture *b = open_guard_fixture(LIMIT);
         int64_t fresh;
 
         calls(b, 1, T0, WEIR_DROP);
@@ -438,7 +439,7 @@ static void the_same_limit_changes_nothing(void **state)
 
 static void a_second_of_refusals_is_an_idle_one(void **state)
 {
-    struct bed *b = open_bed("adaptive-rate 100/s min=10 max=400 count-denied");
+    struct guard_fixture *b = open_guard_fixture("adaptive-rate 100/s min=10 max=400 count-denied");
 
     (void)state;
     calls(b, 1, T0, WEIR_DROP);
@@ -449,7 +450,7 @@ static void a_second_of_refusals_is_an_idle_one(void **state)
 
 static void an_empty_bucket_is_empty_at_a_lower_rate_and_not_in_debt(void **state)
 {
-    struct bed *b = open_bed("adaptive-rate 100/s min=10 max=400");
+    struct guard_fixture *b = open_guard_fixture("adaptive-rate 100/s min=10 max=400");
 
     (void)state;
     assert_true(enter(b, 100, T0).allowed);
@@ -462,13 +463,13 @@ static void an_empty_bucket_is_empty_at_a_lower_rate_and_not_in_debt(void **stat
 
 static void a_refusal_counts_only_if_it_is_asked_to(void **state)
 {
-    struct bed *b = open_bed("adaptive-rate 10/s min=2 max=40 count-denied");
+    struct guard_fixture *b = open_guard_fixture("adaptive-rate 10/s min=2 max=40 count-denied");
 
     (void)state;
     assert_true(enter(b, 5, T0).allowed);
     assert_false(enter(b, 6, T0).allowed); /* and the bucket is empty */
     assert_int_equal(enter(b, 1, T0).retry_after_ns, SEC / 10);
-    b = open_bed("adaptive-rate 10/s min=2 max=40");
+    b = open_guard_fixture("adaptive-rate 10/s min=2 max=40");
     assert_true(enter(b, 5, T0).allowed);
     assert_false(enter(b, 6, T0).allowed);
     assert_true(enter(b, 5, T0).allowed);
@@ -476,7 +477,7 @@ static void a_refusal_counts_only_if_it_is_asked_to(void **state)
 
 static void other_bounds_keep_what_was_learned_and_another_period_does_not(void **state)
 {
-    struct bed *b = open_bed("adaptive-rate 100/s min=10 max=400");
+    struct guard_fixture *b = open_guard_fixture("adaptive-rate 100/s min=10 max=400");
 
     (void)state;
     calls(b, 1, T0, WEIR_DROP);

@@ -10,7 +10,7 @@
 
 #include <weir.h>
 
-#include "engine/limiter.h"
+#include "engine/limiter/limiter.h"
 
 #define S  INT64_C(1000000000)
 #define MS INT64_C(1000000)
@@ -419,11 +419,11 @@ static void another_algorithm_starts_fresh(void **state)
 static void the_limit_in_force_changes_nothing(void **state)
 {
     struct weir_limiter *l = limiter_born("token-bucket 10/s burst=10");
-    const struct weir__edition *e = l->edition;
+    const struct weir__revision *e = l->revision;
 
     (void)state;
     assert_int_equal(weir_limiter_change_at(l, "10/1s", T0 + S, NULL), 0);
-    assert_ptr_equal(l->edition, e);
+    assert_ptr_equal(l->revision, e);
     weir_limiter_close(l);
 }
 
@@ -434,7 +434,7 @@ static void the_limit_in_force_changes_nothing(void **state)
 #define ASKS    5000  /* of one thread */
 #define STEP_NS 40000 /* so much passes from ask to ask */
 
-struct crowd {
+struct limiter_crowd {
     struct weir_limiter *l;
     bool by_take;
     _Atomic int64_t asked, granted;
@@ -445,7 +445,7 @@ struct crowd {
  * overtake. */
 static void *ask_along(void *arg)
 {
-    struct crowd *c = arg;
+    struct limiter_crowd *c = arg;
 
     for (int i = 0; i < ASKS; i++) {
         const int64_t now = T0 + atomic_fetch_add(&c->asked, 1) * STEP_NS;
@@ -458,7 +458,7 @@ static void *ask_along(void *arg)
     return NULL;
 }
 
-static void run_crowd(struct crowd *c, void *(*run)(void *))
+static void run_crowd(struct limiter_crowd *c, void *(*run)(void *))
 {
     pthread_t thread[THREADS];
 
@@ -491,7 +491,7 @@ static void threads_together_get_no_more_than_the_law_allows(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2 * sizeof ROWS / sizeof ROWS[0]; i++) {
-        struct crowd c = {.l = limiter_born(ROWS[i / 2].limit), .by_take = i % 2 == 1};
+        struct limiter_crowd c = {.l = limiter_born(ROWS[i / 2].limit), .by_take = i % 2 == 1};
 
         run_crowd(&c, ask_along);
         print_message("  %s: %lld\n", ROWS[i / 2].limit, (long long)c.granted);
@@ -502,7 +502,7 @@ static void threads_together_get_no_more_than_the_law_allows(void **state)
 
 static void *take_and_return(void *arg)
 {
-    struct crowd *c = arg;
+    struct limiter_crowd *c = arg;
 
     for (int i = 0; i < ASKS; i++)
         if (weir_limiter_allow_at(c->l, T0))
@@ -517,7 +517,7 @@ static void nothing_is_lost_or_made_when_threads_give_back(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof LIMITS / sizeof LIMITS[0]; i++) {
-        struct crowd c = {.l = limiter_born(LIMITS[i])};
+        struct limiter_crowd c = {.l = limiter_born(LIMITS[i])};
 
         run_crowd(&c, take_and_return);
         assert_int_equal(peek_at(c.l, 0, 0, T0).remaining, 3);
@@ -536,7 +536,7 @@ static void *keep_changing(void *arg)
         "token-bucket 1000/s burst=10 + sliding-log 50k/1m",
         "token-bucket 1000/s burst=10",
     };
-    struct crowd *c = arg;
+    struct limiter_crowd *c = arg;
 
     for (size_t i = 0; !atomic_load(&c->over); i++) {
         const int64_t now = T0 + atomic_load(&c->asked) * STEP_NS;
@@ -550,7 +550,7 @@ static void *keep_changing(void *arg)
 
 static void a_limit_that_changes_under_load_forgets_nothing(void **state)
 {
-    struct crowd c = {.l = limiter_born("token-bucket 1000/s burst=10")};
+    struct limiter_crowd c = {.l = limiter_born("token-bucket 1000/s burst=10")};
     pthread_t changer;
 
     (void)state;
@@ -559,7 +559,7 @@ static void a_limit_that_changes_under_load_forgets_nothing(void **state)
     atomic_store(&c.over, true);
     assert_int_equal(pthread_join(changer, NULL), 0);
     print_message("  %lld granted under version %u\n", (long long)c.granted,
-                  c.l->edition->clause[0].meter.version);
+                  c.l->revision->clause[0].meter.version);
     assert_in_range(c.granted, 1500, 1610);
     weir_limiter_close(c.l);
 }
@@ -621,7 +621,7 @@ static void a_child_goes_on_with_a_limiter_of_its_own(void **state)
     assert_true(take_at(l, 2, 0, T0).allowed);
     assert_true(take_at(pair, 2, 0, T0).allowed);
     /* As if another thread were in the midst of a decision. */
-    assert_int_equal(weir__lock_take(&l->lock, &weir__seat_here), 0);
+    assert_int_equal(weir__lock_take(&l->lock, &weir__owner_process), 0);
     child = fork();
     if (child == 0) {
         const bool right = take_at(l, 3, 0, T0).allowed && !weir_limiter_allow_at(l, T0) &&

@@ -10,7 +10,7 @@
 
 #include <weir.h>
 
-#include "engine/limiter.h"
+#include "engine/limiter/limiter.h"
 
 #define S  INT64_C(1000000000)
 #define MS INT64_C(1000000)
@@ -53,10 +53,10 @@ static int waiters(struct weir_limiter *l)
 {
     int n = 0;
 
-    (void)weir__lock_take(&l->turnstile.lock, &weir__seat_here);
-    for (const struct weir__waiter *w = l->turnstile.first; w; w = w->next)
+    (void)weir__lock_take(&l->waiters.lock, &weir__owner_process);
+    for (const struct weir__limiter_waiter *w = l->waiters.first; w; w = w->next)
         n++;
-    weir__lock_drop(&l->turnstile.lock);
+    weir__lock_drop(&l->waiters.lock);
     return n;
 }
 

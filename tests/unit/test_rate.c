@@ -1,4 +1,4 @@
-/* Buckets by rate (algo/rate.c), and the policies that no store lists (engine/unlisted.h). */
+/* Buckets by rate (algo/rate.c), and the policies that no store lists (engine/policy/anonymous.h). */
 #include "check.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include <weir.h>
 
 #include "algo/algo.h"
-#include "engine/unlisted.h"
+#include "engine/policy/anonymous.h"
 
 #define T0     (INT64_C(1700000000) * WEIR__NS_PER_S)
 #define ROUNDS 20000
@@ -47,10 +47,10 @@ static struct weir__meter meter_of(int64_t count, int64_t period_s, int64_t burs
 static struct weir_verdict take(const struct weir__meter *m, struct weir__state *s, int64_t cost,
                                 int64_t now_ns)
 {
-    const struct weir__ask ask = {.cost = cost, .now_ns = now_ns};
+    const struct weir__attempt ask = {.cost = cost, .now_ns = now_ns};
     struct weir_verdict v;
 
-    weir__take(m, s, &ask, &v);
+    weir__meter_take(m, s, &ask, &v);
     return v;
 }
 
@@ -156,14 +156,15 @@ static void rates_so_near_that_they_share_a_code_do_no_harm(void **state)
 
 /* ---- In an engine ------------------------------------------------------------------------------ */
 
-static struct weir_policy *unlisted(struct weir *w, const char *text, const char *keys_of,
-                                    bool by_rate)
+static struct weir_policy *open_anonymous(struct weir *w, const char *text, const char *keys_of,
+                                          bool by_rate)
 {
     struct weir_policy *p;
     struct weir_limit limit;
 
     assert_int_equal(weir_limit_parse(&limit, text, NULL), 0);
-    assert_int_equal(weir__unlisted_open(w, &limit, weir__slice_of(keys_of), by_rate, &p, NULL), 0);
+    assert_int_equal(weir__anonymous_open(w, &limit, weir__slice_of(keys_of), by_rate, &p, NULL),
+                     0);
     return p;
 }
 
@@ -184,15 +185,15 @@ static void keys_outlive_the_handle_and_belong_to_the_word(void **state)
 
     (void)state;
     assert_int_equal(weir_open(&w, NULL, NULL), 0);
-    p = unlisted(w, "fixed-window 5/1h", "five", false);
-    other = unlisted(w, "fixed-window 5/1h", "other", false);
+    p = open_anonymous(w, "fixed-window 5/1h", "five", false);
+    other = open_anonymous(w, "fixed-window 5/1h", "other", false);
     assert_int_equal(left_of(w, p, 2), 3);
     assert_int_equal(left_of(w, other, 1), 4);
-    weir__unlisted_close(w, p);
-    p = unlisted(w, "fixed-window 5/1h", "five", false);
+    weir__anonymous_close(w, p);
+    p = open_anonymous(w, "fixed-window 5/1h", "five", false);
     assert_int_equal(left_of(w, p, 1), 2);
-    weir__unlisted_close(w, p);
-    weir__unlisted_close(w, other);
+    weir__anonymous_close(w, p);
+    weir__anonymous_close(w, other);
     weir_close(w);
 }
 
@@ -203,13 +204,13 @@ static void a_key_may_meet_many_rates(void **state)
 
     (void)state;
     assert_int_equal(weir_open(&w, NULL, NULL), 0);
-    ten = unlisted(w, "token-bucket 10/s burst=10", "throttle", true);
-    twenty = unlisted(w, "token-bucket 20/s burst=20", "throttle", true);
+    ten = open_anonymous(w, "token-bucket 10/s burst=10", "throttle", true);
+    twenty = open_anonymous(w, "token-bucket 20/s burst=20", "throttle", true);
     assert_int_equal(left_of(w, ten, 10), 0);
     assert_int_equal(left_of(w, ten, 1), -1);
     assert_in_range(left_of(w, twenty, 5), 4, 5);
-    weir__unlisted_close(w, ten);
-    weir__unlisted_close(w, twenty);
+    weir__anonymous_close(w, ten);
+    weir__anonymous_close(w, twenty);
     weir_close(w);
 }
 
@@ -224,8 +225,8 @@ static void a_reset_under_one_limit_voids_nothing_under_another(void **state)
 
     (void)state;
     assert_int_equal(weir_open(&w, NULL, NULL), 0);
-    rq = weir_request_of(unlisted(w, "pacer 1/h", "pacer", false), "k", 1);
-    other = weir_request_of(unlisted(w, "token-bucket 5/h", "bucket", false), "k", 1);
+    rq = weir_request_of(open_anonymous(w, "pacer 1/h", "pacer", false), "k", 1);
+    other = weir_request_of(open_anonymous(w, "token-bucket 5/h", "bucket", false), "k", 1);
     for (int i = 0; i < 2; i++)
         assert_int_equal(weir_reserve_at(w, &rq, 1, T0, &r[i], &v), 0);
     assert_int_equal(weir_reset_at(w, &other, T0), 0);
@@ -234,7 +235,7 @@ static void a_reset_under_one_limit_voids_nothing_under_another(void **state)
     weir_close(w);
 }
 
-struct wait {
+struct rate_wait {
     struct weir *w;
     struct weir_request rq;
     _Atomic bool over;
@@ -242,7 +243,7 @@ struct wait {
 
 static void *wait_long(void *arg)
 {
-    struct wait *me = arg;
+    struct rate_wait *me = arg;
     struct weir_verdict v;
 
     (void)weir_wait(me->w, &me->rq, WEIR_FOREVER, &v);
@@ -252,15 +253,16 @@ static void *wait_long(void *arg)
 
 static void equal_keys_of_two_limits_are_not_one_line(void **state)
 {
-    struct wait first = {0};
+    struct rate_wait first = {0};
     struct weir_request other;
     struct weir_verdict v;
     pthread_t thread;
 
     (void)state;
     assert_int_equal(weir_open(&first.w, NULL, NULL), 0);
-    first.rq = weir_request_of(unlisted(first.w, "fixed-window 1/500ms", "slow", false), "k", 1);
-    other = weir_request_of(unlisted(first.w, "100/s", "fast", false), "k", 1);
+    first.rq =
+        weir_request_of(open_anonymous(first.w, "fixed-window 1/500ms", "slow", false), "k", 1);
+    other = weir_request_of(open_anonymous(first.w, "100/s", "fast", false), "k", 1);
     assert_int_equal(weir_take(first.w, &first.rq, &v), 0);
     assert_int_equal(pthread_create(&thread, NULL, wait_long, &first), 0);
     (void)nanosleep(&(struct timespec){0, 100000000}, NULL);

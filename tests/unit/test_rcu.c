@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/readers.h"
+#include "os/rcu.h"
 
 /* The library's allocations come here: now and then there is no memory. */
 static _Atomic bool no_memory;
@@ -41,31 +41,31 @@ static void await(_Atomic bool *flag)
  * ----------------------------------------------------------------------------------- */
 
 /* A reader that stays inside until it is told to go. */
-struct guest {
+struct reader_thread {
     int depth; /* how often it has entered */
     _Atomic bool is_in, may_go, has_gone;
-    struct weir__reader *record;
+    struct weir__rcu_reader *record;
 };
 
-static void *visit(void *arg)
+static void *read_inside(void *arg)
 {
-    struct guest *g = arg;
+    struct reader_thread *g = arg;
 
     for (int i = 0; i < g->depth; i++)
-        weir__readers_enter();
-    g->record = weir__reader_self;
+        weir__rcu_enter();
+    g->record = weir__rcu_self;
     atomic_store(&g->is_in, true);
     for (int i = 1; i < g->depth; i++)
-        weir__readers_exit(); /* it is still inside, once */
+        weir__rcu_exit(); /* it is still inside, once */
     await(&g->may_go);
     atomic_store(&g->has_gone, true);
-    weir__readers_exit();
+    weir__rcu_exit();
     return NULL;
 }
 
 static void *let_go_in_a_while(void *arg)
 {
-    struct guest *g = arg;
+    struct reader_thread *g = arg;
 
     for (int i = 0; i < 100; i++)
         (void)sched_yield();
@@ -74,21 +74,21 @@ static void *let_go_in_a_while(void *arg)
 }
 
 /* The guest is in; returns once it has been waited for. */
-static void wait_until_gone(struct guest *g)
+static void wait_until_gone(struct reader_thread *g)
 {
     pthread_t host;
 
     start(&host, let_go_in_a_while, g);
-    weir__readers_wait();
+    weir__rcu_synchronize();
     assert_true(atomic_load(&g->has_gone));
     finish(host);
 }
 
-static void wait_for_guest(struct guest *g)
+static void wait_for_reader(struct reader_thread *g)
 {
     pthread_t guest;
 
-    start(&guest, visit, g);
+    start(&guest, read_inside, g);
     await(&g->is_in);
     wait_until_gone(g);
     finish(guest);
@@ -97,34 +97,34 @@ static void wait_for_guest(struct guest *g)
 static void nobody_inside_is_not_waited_for(void **state)
 {
     (void)state;
-    weir__readers_wait();
-    weir__readers_enter();
-    weir__readers_exit();
-    weir__readers_wait();
+    weir__rcu_synchronize();
+    weir__rcu_enter();
+    weir__rcu_exit();
+    weir__rcu_synchronize();
 }
 
 static void a_reader_inside_is_waited_for(void **state)
 {
-    struct guest g = {.depth = 1};
+    struct reader_thread g = {.depth = 1};
 
     (void)state;
-    wait_for_guest(&g);
+    wait_for_reader(&g);
     assert_non_null(g.record);
 }
 
 static void an_inner_exit_is_not_the_outer_one(void **state)
 {
-    struct guest g = {.depth = 3};
+    struct reader_thread g = {.depth = 3};
 
     (void)state;
-    wait_for_guest(&g);
+    wait_for_reader(&g);
 }
 
 /* Guests come until the records that earlier threads left are all taken. */
 static void a_thread_without_a_record_is_waited_for_too(void **state)
 {
     enum { MOST = 32 };
-    static struct guest g[MOST];
+    static struct reader_thread g[MOST];
     pthread_t thread[MOST];
     int n = 0;
 
@@ -133,7 +133,7 @@ static void a_thread_without_a_record_is_waited_for_too(void **state)
     do {
         assert_true(n < MOST);
         g[n].depth = 2;
-        start(&thread[n], visit, &g[n]);
+        start(&thread[n], read_inside, &g[n]);
         await(&g[n].is_in);
     } while (g[n++].record);
     for (int i = 0; i < n - 1; i++)
@@ -149,15 +149,15 @@ static void a_thread_without_a_record_is_waited_for_too(void **state)
 
 static void *note_record(void *record)
 {
-    weir__readers_enter();
-    *(struct weir__reader **)record = weir__reader_self;
-    weir__readers_exit();
+    weir__rcu_enter();
+    *(struct weir__rcu_reader **)record = weir__rcu_self;
+    weir__rcu_exit();
     return NULL;
 }
 
 static void a_record_goes_from_thread_to_thread(void **state)
 {
-    struct weir__reader *first = NULL, *next = NULL;
+    struct weir__rcu_reader *first = NULL, *next = NULL;
     pthread_t thread;
 
     (void)state;
@@ -172,7 +172,7 @@ static void a_record_goes_from_thread_to_thread(void **state)
 
 static void *die_inside(void *arg)
 {
-    weir__readers_enter();
+    weir__rcu_enter();
     return arg;
 }
 
@@ -183,27 +183,27 @@ static void a_thread_that_died_inside_is_gone(void **state)
     (void)state;
     start(&thread, die_inside, NULL);
     finish(thread);
-    weir__readers_wait();
+    weir__rcu_synchronize();
 }
 
 static void after_fork_the_parents_threads_are_gone(void **state)
 {
-    struct guest g = {.depth = 1};
+    struct reader_thread g = {.depth = 1};
     pthread_t guest;
     pid_t child;
     int status;
 
     (void)state;
-    start(&guest, visit, &g);
+    start(&guest, read_inside, &g);
     await(&g.is_in);
-    weir__readers_enter();
+    weir__rcu_enter();
     child = fork();
     if (child == 0) {
-        weir__readers_exit(); /* this thread's own word has come along */
-        weir__readers_wait();
+        weir__rcu_exit(); /* this thread's own word has come along */
+        weir__rcu_synchronize();
         _exit(0);
     }
-    weir__readers_exit();
+    weir__rcu_exit();
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     atomic_store(&g.may_go, true);
@@ -237,11 +237,11 @@ static void *read_things(void *sound)
     while (!atomic_load(&over)) {
         const struct thing *t;
 
-        weir__readers_enter();
+        weir__rcu_enter();
         t = atomic_load_explicit(&shown, memory_order_acquire);
         if ((t->a ^ t->b) != SOUND)
             atomic_store((_Atomic bool *)sound, false);
-        weir__readers_exit();
+        weir__rcu_exit();
     }
     return NULL;
 }
@@ -258,7 +258,7 @@ static void what_was_replaced_is_not_seen_after_the_wait(void **state)
     for (unsigned n = 1; n <= ROUNDS; n++) {
         struct thing *old = atomic_exchange(&shown, thing_make(n));
 
-        weir__readers_wait();
+        weir__rcu_synchronize();
         *old = (struct thing){0, 0};
         free(old);
     }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "remote/address.h"
+#include "redis/client/address.h"
 
 #define MS        WEIR__NS_PER_MS
 #define SIXTEEN   "0123456789abcdef"

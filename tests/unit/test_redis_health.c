@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "remote/health.h"
-#include "remote/local.h"
+#include "redis/fallback/local.h"
+#include "redis/health.h"
 
 #define MS WEIR__NS_PER_MS
 #define S  WEIR__NS_PER_S
 #define T0 (INT64_C(1700000000) * S)
 
 /* A store's health under a clock of the test's, and what was said of it. */
-struct bed {
+struct health_fixture {
     struct weir__health h;
     struct weir__local_counts counts;
     struct weir_clock clock;
@@ -24,19 +24,19 @@ struct bed {
 
 static int64_t tell_time(void *arg)
 {
-    return ((struct bed *)arg)->now_ns;
+    return ((struct health_fixture *)arg)->now_ns;
 }
 
 static void note(void *arg, const char *line)
 {
-    struct bed *b = arg;
+    struct health_fixture *b = arg;
 
     assert_true(b->lines < 8);
     assert_null(strchr(line, '\n'));
     (void)snprintf(b->line[b->lines++], sizeof b->line[0], "%s", line);
 }
 
-static void open_bed(struct bed *b)
+static void open_health_fixture(struct health_fixture *b)
 {
     const struct weir_log log = {note, b};
 
@@ -49,13 +49,13 @@ static void open_bed(struct bed *b)
     atomic_store(&b->counts.nodes, 3);
 }
 
-static bool may_probe(struct bed *b, int64_t *next_ns)
+static bool may_probe(struct health_fixture *b, int64_t *next_ns)
 {
     return weir__health_may_probe(&b->h, b->now_ns, next_ns);
 }
 
 /* The time of the next probe, which is then let out. */
-static int64_t await_probe(struct bed *b)
+static int64_t await_probe(struct health_fixture *b)
 {
     const int64_t from_ns = b->now_ns;
     int64_t next_ns;
@@ -69,21 +69,21 @@ static int64_t await_probe(struct bed *b)
 
 static void one_failure_turns_everybody_away(void **state)
 {
-    struct bed b;
+    struct health_fixture b;
     int64_t next_ns;
 
     (void)state;
-    open_bed(&b);
-    assert_false(weir__health_is_away(&b.h));
+    open_health_fixture(&b);
+    assert_false(weir__health_is_down(&b.h));
     assert_false(may_probe(&b, &next_ns)); /* nothing to probe */
     weir__health_failed(&b.h, "no answer in 50 ms");
-    assert_true(weir__health_is_away(&b.h));
+    assert_true(weir__health_is_down(&b.h));
     assert_int_equal(b.lines, 1);
     assert_string_equal(b.line[0], "redis://10.0.0.5:6379 is away: no answer in 50 ms; limits fall "
                                    "back (local: 1/3 each)");
     weir__health_failed(&b.h, "no answer in 50 ms"); /* who was on its way */
     assert_int_equal(b.lines, 1);
-    assert_int_equal(atomic_load(&b.h.departures), 1);
+    assert_int_equal(atomic_load(&b.h.outages), 1);
     assert_int_equal(atomic_load(&b.h.failures), 2);
     weir__health_close(&b.h);
 }
@@ -92,19 +92,19 @@ static void probes_go_out_one_by_one_and_ever_less_often(void **state)
 {
     static const int64_t WAITS[] = {100 * MS,  200 * MS, 400 * MS, 800 * MS,
                                     1600 * MS, 2 * S,    2 * S};
-    struct bed b;
+    struct health_fixture b;
     int64_t next_ns;
 
     (void)state;
-    open_bed(&b);
+    open_health_fixture(&b);
     weir__health_failed(&b.h, "gone");
     for (size_t i = 0; i < sizeof WAITS / sizeof WAITS[0]; i++) {
         assert_int_equal(await_probe(&b), WAITS[i]);
         assert_false(may_probe(&b, &next_ns)); /* one is out */
         weir__health_failed(&b.h, "gone");     /* an old call ends, and decides nothing */
-        assert_true(weir__health_is_away(&b.h));
+        assert_true(weir__health_is_down(&b.h));
         weir__health_probed(&b.h, false, "gone");
-        assert_true(weir__health_is_away(&b.h));
+        assert_true(weir__health_is_down(&b.h));
     }
     assert_int_equal(b.lines, 1);
     weir__health_close(&b.h);
@@ -112,10 +112,10 @@ static void probes_go_out_one_by_one_and_ever_less_often(void **state)
 
 static void a_good_probe_brings_it_back_and_the_next_time_begins_anew(void **state)
 {
-    struct bed b;
+    struct health_fixture b;
 
     (void)state;
-    open_bed(&b);
+    open_health_fixture(&b);
     atomic_store(&b.counts.decided, 7);
     atomic_store(&b.counts.allowed, 5);
     weir__health_failed(&b.h, "gone");
@@ -126,11 +126,11 @@ static void a_good_probe_brings_it_back_and_the_next_time_begins_anew(void **sta
     b.now_ns = T0 + 5200 * MS;
     assert_int_equal(await_probe(&b), 0);
     weir__health_probed(&b.h, true, NULL);
-    assert_false(weir__health_is_away(&b.h));
+    assert_false(weir__health_is_down(&b.h));
     assert_int_equal(b.lines, 2);
     assert_string_equal(b.line[1], "redis://10.0.0.5:6379 is back after 5.2 s; 1234 decisions fell "
                                    "back, 1200 granted");
-    assert_int_equal(atomic_load(&b.h.returns), 1);
+    assert_int_equal(atomic_load(&b.h.recoveries), 1);
     weir__health_failed(&b.h, "gone again");
     assert_int_equal(b.lines, 3);
     assert_int_equal(await_probe(&b), 100 * MS);
@@ -138,7 +138,7 @@ static void a_good_probe_brings_it_back_and_the_next_time_begins_anew(void **sta
 }
 
 /* Goes for that reason, and is back with the first probe. Returns how long that took. */
-static int64_t go_and_return(struct bed *b, const char *why)
+static int64_t go_and_return(struct health_fixture *b, const char *why)
 {
     int64_t took_ns;
 
@@ -146,17 +146,17 @@ static int64_t go_and_return(struct bed *b, const char *why)
     weir__health_failed(&b->h, why);
     took_ns = await_probe(b);
     weir__health_probed(&b->h, true, NULL);
-    assert_false(weir__health_is_away(&b->h));
+    assert_false(weir__health_is_down(&b->h));
     return took_ns;
 }
 
 static void who_refuses_again_is_left_alone_ever_longer(void **state)
 {
     static const int64_t WAITS[] = {100 * MS, 400 * MS, 1600 * MS, 6400 * MS, 10 * S, 10 * S};
-    struct bed b;
+    struct health_fixture b;
 
     (void)state;
-    open_bed(&b);
+    open_health_fixture(&b);
     for (size_t i = 0; i < sizeof WAITS / sizeof WAITS[0]; i++) {
         char why[64];
 
@@ -176,10 +176,10 @@ static void who_refuses_again_is_left_alone_ever_longer(void **state)
 /* Probes after the rest are as often as any. */
 static void who_was_left_alone_is_probed_as_any_other(void **state)
 {
-    struct bed b;
+    struct health_fixture b;
 
     (void)state;
-    open_bed(&b);
+    open_health_fixture(&b);
     for (int i = 0; i < 4; i++)
         (void)go_and_return(&b, "OOM");
     b.lines = 0;
@@ -192,10 +192,10 @@ static void who_was_left_alone_is_probed_as_any_other(void **state)
 
 static void a_new_reason_is_told_but_not_all_the_time(void **state)
 {
-    struct bed b;
+    struct health_fixture b;
 
     (void)state;
-    open_bed(&b);
+    open_health_fixture(&b);
     weir__health_failed(&b.h, "connection refused");
     (void)await_probe(&b);
     weir__health_probed(&b.h, false, "LOADING Redis is loading the dataset in memory");
@@ -229,9 +229,9 @@ static void how_long_it_was_away_reads_well(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
         char wanted[128];
-        struct bed b;
+        struct health_fixture b;
 
-        open_bed(&b);
+        open_health_fixture(&b);
         b.h.counts = NULL;
         weir__health_failed(&b.h, "gone");
         b.now_ns = T0 + ROWS[i].ns;
@@ -246,10 +246,10 @@ static void how_long_it_was_away_reads_well(void **state)
 
 static void a_lone_node_has_all_of_it_and_nobody_need_listen(void **state)
 {
-    struct bed b;
+    struct health_fixture b;
 
     (void)state;
-    open_bed(&b);
+    open_health_fixture(&b);
     atomic_store(&b.counts.nodes, 1);
     weir__health_failed(&b.h, "gone");
     assert_string_equal(b.line[0],
@@ -257,19 +257,19 @@ static void a_lone_node_has_all_of_it_and_nobody_need_listen(void **state)
     weir__health_close(&b.h);
     assert_int_equal(weir__health_open(&b.h, "redis://h:1", NULL), 0);
     weir__health_failed(&b.h, "gone");
-    assert_true(weir__health_is_away(&b.h));
+    assert_true(weir__health_is_down(&b.h));
     weir__health_close(&b.h);
 }
 
 static void a_long_reason_is_cut(void **state)
 {
     char why[2000];
-    struct bed b;
+    struct health_fixture b;
 
     (void)state;
     memset(why, 'x', sizeof why - 1);
     why[sizeof why - 1] = '\0';
-    open_bed(&b);
+    open_health_fixture(&b);
     weir__health_failed(&b.h, why);
     assert_int_equal(strlen(b.h.why), sizeof b.h.why - 1);
     b.now_ns += 20 * S;
@@ -281,16 +281,16 @@ static void a_long_reason_is_cut(void **state)
 
 static void a_child_looks_for_itself(void **state)
 {
-    struct bed b;
+    struct health_fixture b;
 
     (void)state;
-    open_bed(&b);
+    open_health_fixture(&b);
     weir__health_failed(&b.h, "gone");
     (void)await_probe(&b); /* the parent's is out */
     weir__health_forked(&b.h);
-    assert_false(weir__health_is_away(&b.h));
+    assert_false(weir__health_is_down(&b.h));
     weir__health_failed(&b.h, "gone");
-    assert_true(weir__health_is_away(&b.h));
+    assert_true(weir__health_is_down(&b.h));
     assert_int_equal(await_probe(&b), 100 * MS);
     weir__health_close(&b.h);
 }
@@ -326,7 +326,7 @@ static void of_many_who_fail_at_once_one_says_so(void **state)
     for (int i = 0; i < 8; i++)
         assert_int_equal(pthread_join(thread[i], NULL), 0);
     assert_int_equal(atomic_load(&said), 1);
-    assert_int_equal(atomic_load(&h.departures), 1);
+    assert_int_equal(atomic_load(&h.outages), 1);
     assert_int_equal(atomic_load(&h.failures), 8000);
     weir__health_close(&h);
 }

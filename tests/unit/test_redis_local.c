@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "../prop/prop.h"
-#include "remote/local.h"
+#include "redis/fallback/local.h"
 
 #define S  WEIR__NS_PER_S
 #define T0 (INT64_C(1700000000) * S)
@@ -22,9 +22,9 @@ static int64_t tell_time(void *arg)
     return clock_ns;
 }
 
-static struct weir__moment at(void)
+static struct weir__now at(void)
 {
-    return weir__moment_at(clock_ns);
+    return weir__now_at(clock_ns);
 }
 
 static struct weir__local *open_node(int64_t nodes)
@@ -97,12 +97,12 @@ static int64_t left(struct weir__local *l, struct weir__local_limit *limit, cons
     return decide(l, limit, key, 0, WEIR__PEEK).remaining;
 }
 
-static int64_t settle(struct weir__local *l, struct weir__local_limit *limit, const char *key,
-                      int64_t *back)
+static int64_t drain_backlog(struct weir__local *l, struct weir__local_limit *limit,
+                             const char *key, int64_t *back)
 {
     const struct weir_request rq = ask_for(key, 1);
 
-    return weir__local_settle(l, limit, &rq, at(), back);
+    return weir__local_backlog_drain(l, limit, &rq, at(), back);
 }
 
 /* ---- What shares answer -------------------------------------------------------------------- */
@@ -155,8 +155,8 @@ static void a_limit_that_denies_refuses_and_one_that_allows_counts_nothing(void 
     assert_int_equal(v.which, -1);
     assert_int_equal(v.limit, 5);
     assert_int_equal(v.remaining, 5); /* who heeds it must not stop: all is granted */
-    assert_false(weir__local_owes(l, at()));
-    assert_int_equal(settle(l, allows, "k", NULL), 0);
+    assert_false(weir__local_has_backlog(l, at()));
+    assert_int_equal(drain_backlog(l, allows, "k", NULL), 0);
     weir__local_close(l);
 }
 
@@ -176,7 +176,7 @@ static void terms_that_allow_are_left_out_and_the_others_keep_their_numbers(void
     assert_int_equal(v.which, 3);
     assert_int_equal(v.limit, 1);
     assert_int_equal(take(l, limit, "k", 3).which, 1); /* more than the window's share, first */
-    assert_int_equal(settle(l, limit, "k", back), 1);
+    assert_int_equal(drain_backlog(l, limit, "k", back), 1);
     assert_int_equal(back[0], 0);
     assert_int_equal(back[1], 1);
     assert_int_equal(back[2], 0);
@@ -233,7 +233,7 @@ static void keys_of_two_limits_are_two(void **state)
     (void)state;
     assert_true(take(l, one, "k", 2).allowed);
     assert_int_equal(left(l, other, "k"), 2);
-    assert_int_equal(settle(l, other, "k", NULL), 0);
+    assert_int_equal(drain_backlog(l, other, "k", NULL), 0);
     weir__local_forget(l, one);
     assert_int_equal(left(l, other, "k"), 2);
     weir__local_forget(l, other);
@@ -251,7 +251,7 @@ static void a_reset_forgets_what_was_granted_and_what_is_owed(void **state)
     assert_true(take(l, limit, "k", 2).allowed);
     weir__local_reset(l, limit, &rq, at());
     assert_int_equal(left(l, limit, "k"), 2);
-    assert_int_equal(settle(l, limit, "k", NULL), 0);
+    assert_int_equal(drain_backlog(l, limit, "k", NULL), 0);
     weir__local_close(l);
 }
 
@@ -279,7 +279,7 @@ static void who_enters_here_leaves_here(void **state)
         limit_of(l, "100/s fallback=allow + concurrency 4 queue=2 lease=1m");
     const struct weir_request rq = ask_for("k", 2);
     struct weir_ticket first, second = {.n = 99};
-    struct weir__memo memo = {.ticket = &first};
+    struct weir__receipt memo = {.ticket = &first};
     struct weir_verdict v;
 
     (void)state;
@@ -294,7 +294,7 @@ static void who_enters_here_leaves_here(void **state)
     assert_int_equal(memo.line.room, 1);
     assert_int_equal(memo.line.term, 1);
     assert_int_equal(second.n, 99);
-    assert_int_equal(settle(l, limit, "k", NULL), 0); /* permits are no debts */
+    assert_int_equal(drain_backlog(l, limit, "k", NULL), 0); /* permits are no debts */
     assert_int_equal(weir__local_exit(l, &first, WEIR_SUCCESS, at()), 0);
     assert_int_equal(first.n, 0);
     assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER_ALL, at(), &memo, &v), 0);
@@ -313,7 +313,7 @@ static void a_reservation_made_here_is_cancelled_here(void **state)
     struct weir__local_limit *limit = limit_of(l, "pacer 2/s");
     struct weir_request rq = ask_for("k", 1);
     struct weir_reservation r;
-    struct weir__memo memo = {.reservation = &r};
+    struct weir__receipt memo = {.reservation = &r};
     struct weir_verdict v;
     int64_t back = -1;
 
@@ -325,8 +325,8 @@ static void a_reservation_made_here_is_cancelled_here(void **state)
     assert_int_equal(v.wait_ns, S);
     assert_int_equal(weir__local_cancel(l, &r, at(), &back), 0);
     assert_int_equal(back, 1);
-    assert_int_equal(settle(l, limit, "k", NULL), 1);    /* nor is it owed */
-    assert_int_equal(take(l, limit, "k", 1).wait_ns, S); /* its turn is the next one's */
+    assert_int_equal(drain_backlog(l, limit, "k", NULL), 1); /* nor is it owed */
+    assert_int_equal(take(l, limit, "k", 1).wait_ns, S);     /* its turn is the next one's */
     define(l, &limit, "pacer 2/s fallback=deny");
     assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__TAKE_ALL, at(), &memo, &v), 0);
     assert_false(v.allowed);
@@ -343,7 +343,7 @@ static void many_terms_are_reserved_too(void **state)
         limit_of(l, "10/s + 20/s + 30/s + 40/s + 50/s + 60/s + 70/s + 80/s + 90/s");
     const struct weir_request rq = ask_for("k", 1);
     struct weir_reservation r;
-    struct weir__memo memo = {.reservation = &r};
+    struct weir__receipt memo = {.reservation = &r};
     struct weir_verdict v;
     int64_t back;
 
@@ -352,7 +352,7 @@ static void many_terms_are_reserved_too(void **state)
         assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__TAKE_ALL, at(), &memo, &v), 0);
     assert_false(v.allowed);
     assert_int_equal(v.which, 0); /* the request */
-    assert_int_equal(settle(l, limit, "k", NULL), 5);
+    assert_int_equal(drain_backlog(l, limit, "k", NULL), 5);
     assert_int_equal(weir__local_cancel(l, &r, at(), &back), 0);
     assert_int_equal(back, 0);
     weir__local_close(l);
@@ -374,8 +374,8 @@ static void another_number_of_nodes_is_a_live_change(void **state)
     assert_int_equal(left(l, bucket, "new"), 5);
     clock_ns += S / 5; /* at half the rate, one comes back */
     assert_int_equal(left(l, bucket, "k"), 3);
-    assert_int_equal(settle(l, bucket, "k", NULL), 2);
-    assert_int_equal(settle(l, window, "k", NULL), 3);
+    assert_int_equal(drain_backlog(l, bucket, "k", NULL), 2);
+    assert_int_equal(drain_backlog(l, window, "k", NULL), 3);
     weir__local_nodes(l, 0); /* there is always oneself */
     assert_int_equal(weir__local_nodes_now(l), 1);
     assert_int_equal(left(l, window, "k"), 7);
@@ -417,7 +417,7 @@ static void a_keys_own_limit_has_a_share_too(void **state)
     weir__local_nodes(l, 4);
     assert_int_equal(decide(l, limit, "vip", 0, WEIR__PEEK).limit, 25);
     assert_int_equal(left(l, limit, "vip"), 0);
-    assert_int_equal(settle(l, limit, "vip", NULL), 30);
+    assert_int_equal(drain_backlog(l, limit, "vip", NULL), 30);
     assert_int_equal(weir__local_override(l, limit, "vip", 3, &less), 0);
     assert_int_equal(decide(l, limit, "vip", 0, WEIR__PEEK).limit, 1);
     define(l, &limit, "token-bucket 20/s burst=20");
@@ -458,7 +458,7 @@ static void limits_that_no_store_lists_share_the_keys_of_their_scope(void **stat
     assert_int_equal(left(l, third, "k"), 5);
     weir__local_forget(l, one); /* a handle, and not the keys */
     assert_int_equal(left(l, other, "k"), 2);
-    assert_int_equal(settle(l, other, "k", NULL), 3);
+    assert_int_equal(drain_backlog(l, other, "k", NULL), 3);
     for (int64_t nodes = 1; nodes < 6; nodes++)
         weir__local_nodes(l, nodes);
     weir__local_nodes(l, 2);
@@ -478,7 +478,7 @@ static void buckets_of_many_rates_may_share_a_scope(void **state)
     weir__local_nodes(l, 2); /* at half the rate the four are still four */
     assert_int_equal(left(l, slow, "k"), 1);
     assert_int_equal(left(l, fast, "k"), 6);
-    assert_int_equal(settle(l, slow, "k", NULL), 4);
+    assert_int_equal(drain_backlog(l, slow, "k", NULL), 4);
     weir__local_close(l);
 }
 
@@ -520,17 +520,17 @@ static void what_was_granted_here_and_still_counts_is_owed_once(void **state)
         int64_t back[WEIR_TERMS_MAX], remaining;
 
         clock_ns += 3600 * S;
-        assert_int_equal(settle(l, limit, "k", back), 0);
+        assert_int_equal(drain_backlog(l, limit, "k", back), 0);
         for (int64_t n = 0; n < OWED[i].takes; n++)
             if (!take(l, limit, "k", 1).allowed)
                 fail_msg("%s: the %" PRId64 "th is refused", OWED[i].limit, n + 1);
-        assert_int_equal(weir__local_owes(l, at()), OWED[i].takes > 0);
+        assert_int_equal(weir__local_has_backlog(l, at()), OWED[i].takes > 0);
         clock_ns += OWED[i].after_ns;
         remaining = left(l, limit, "k");
-        if (settle(l, limit, "k", back) != OWED[i].owed || back[0] != OWED[i].owed)
+        if (drain_backlog(l, limit, "k", back) != OWED[i].owed || back[0] != OWED[i].owed)
             fail_msg("row %zu: %s after %" PRId64 " ns: %" PRId64 " owed", i, OWED[i].limit,
                      OWED[i].after_ns, back[0]);
-        assert_int_equal(settle(l, limit, "k", back), 0);
+        assert_int_equal(drain_backlog(l, limit, "k", back), 0);
         assert_int_equal(back[0], 0);
         /* The share is not granted anew by it. */
         assert_int_equal(left(l, limit, "k"), remaining);
@@ -548,15 +548,15 @@ static void what_could_not_be_paid_is_owed_again(void **state)
     (void)state;
     assert_true(take(l, limit, "k", 5).allowed);
     clock_ns += 12 * S;
-    assert_int_equal(settle(l, limit, "k", back), 5);
+    assert_int_equal(drain_backlog(l, limit, "k", back), 5);
     assert_int_equal(back[1], 3);
     assert_int_equal(back[2], 5);
-    weir__local_unsettle(l, limit, &rq, at(), back);
-    assert_int_equal(settle(l, limit, "k", again), 5);
+    weir__local_backlog_restore(l, limit, &rq, at(), back);
+    assert_int_equal(drain_backlog(l, limit, "k", again), 5);
     assert_memory_equal(back, again, sizeof back);
     for (int i = 0; i < 4; i++) /* never more than the share may be */
-        weir__local_unsettle(l, limit, &rq, at(), back);
-    assert_int_equal(settle(l, limit, "k", again), 10);
+        weir__local_backlog_restore(l, limit, &rq, at(), back);
+    assert_int_equal(drain_backlog(l, limit, "k", again), 10);
     assert_int_equal(again[1], 10);
     assert_int_equal(again[2], 10);
     weir__local_close(l);
@@ -571,11 +571,11 @@ static void terms_owe_each_for_itself(void **state)
 
     (void)state;
     assert_true(take(l, limit, "k", 10).allowed);
-    assert_int_equal(settle(l, limit, "k", back), 10);
+    assert_int_equal(drain_backlog(l, limit, "k", back), 10);
     clock_ns += 12 * S; /* two have come back to the share, but not to what it owes */
-    weir__local_unsettle(l, limit, &rq, at(), back);
+    weir__local_backlog_restore(l, limit, &rq, at(), back);
     assert_true(take(l, limit, "k", 2).allowed);
-    assert_int_equal(settle(l, limit, "k", back), 12);
+    assert_int_equal(drain_backlog(l, limit, "k", back), 12);
     assert_int_equal(back[0], 10);
     assert_int_equal(back[1], 12);
     weir__local_close(l);
@@ -587,14 +587,14 @@ static void rates_beside_permits_are_owed(void **state)
     struct weir__local_limit *limit = limit_of(l, "concurrency 20 lease=1m + fixed-window 20/m");
     const struct weir_request rq = ask_for("k", 3);
     struct weir_ticket t;
-    struct weir__memo memo = {.ticket = &t};
+    struct weir__receipt memo = {.ticket = &t};
     int64_t back[WEIR_TERMS_MAX];
     struct weir_verdict v;
 
     (void)state;
     assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER, at(), &memo, &v), 0);
     assert_true(v.allowed);
-    assert_int_equal(settle(l, limit, "k", back), 3);
+    assert_int_equal(drain_backlog(l, limit, "k", back), 3);
     assert_int_equal(back[0], 0);
     assert_int_equal(back[1], 3);
     assert_int_equal(weir__local_exit(l, &t, WEIR_SUCCESS, at()), 0);
@@ -607,12 +607,12 @@ static void nothing_is_owed_once_all_is_as_good_as_new(void **state)
     struct weir__local_limit *limit = limit_of(l, "10/s");
 
     (void)state;
-    assert_false(weir__local_owes(l, at()));
+    assert_false(weir__local_has_backlog(l, at()));
     assert_true(take(l, limit, "k", 5).allowed);
     clock_ns += S / 2 - 1;
-    assert_true(weir__local_owes(l, at()));
+    assert_true(weir__local_has_backlog(l, at()));
     clock_ns += S / 5;
-    assert_false(weir__local_owes(l, at()));
+    assert_false(weir__local_has_backlog(l, at()));
     weir__local_close(l);
 }
 
@@ -621,7 +621,7 @@ static void nothing_is_owed_once_all_is_as_good_as_new(void **state)
 #define NODES  3
 #define EVENTS 4000
 
-struct trial {
+struct share_trial {
     struct prop_rng rng;
     struct weir__local *node[NODES];
     struct weir__local_limit *limit[NODES];
@@ -632,25 +632,25 @@ struct trial {
     int n;
 };
 
-static struct weir_verdict take_there(struct trial *t, int64_t cost)
+static struct weir_verdict take_there(struct share_trial *t, int64_t cost)
 {
-    const struct weir__ask ask = {.cost = cost, .now_ns = clock_ns};
+    const struct weir__attempt ask = {.cost = cost, .now_ns = clock_ns};
     struct weir_verdict v;
 
-    weir__take(&t->store, t->state, &ask, &v);
+    weir__meter_take(&t->store, t->state, &ask, &v);
     return v;
 }
 
 /* As the script does it: as much as is there. */
-static void pay(struct trial *t, int node)
+static void drain_to(struct share_trial *t, int node)
 {
-    const int64_t owed = settle(t->node[node], t->limit[node], "k", NULL);
+    const int64_t owed = drain_backlog(t->node[node], t->limit[node], "k", NULL);
 
     if (owed > 0)
         (void)take_there(t, weir__min(owed, take_there(t, 0).remaining));
 }
 
-static void ask_somewhere(struct trial *t)
+static void ask_somewhere(struct share_trial *t)
 {
     const int node = (int)prop_range(&t->rng, 0, NODES - 1);
     struct weir_verdict v;
@@ -658,7 +658,7 @@ static void ask_somewhere(struct trial *t)
     if (t->cut[node]) {
         v = take(t->node[node], t->limit[node], "k", 1);
     } else {
-        pay(t, node);
+        drain_to(t, node);
         v = take_there(t, 1);
     }
     if (v.allowed && t->n < EVENTS) {
@@ -667,7 +667,7 @@ static void ask_somewhere(struct trial *t)
     }
 }
 
-static void run_trial(struct trial *t, const char *text, int64_t step_ns)
+static void run_trial(struct share_trial *t, const char *text, int64_t step_ns)
 {
     const struct weir_limit whole = parse(text);
 
@@ -695,19 +695,19 @@ static void run_trial(struct trial *t, const char *text, int64_t step_ns)
  * which is twice the limit. */
 static void a_store_that_comes_and_goes_mints_nothing(void **state)
 {
-    struct trial *t = malloc(sizeof *t);
+    struct share_trial *t = malloc(sizeof *t);
 
     (void)state;
     assert_non_null(t);
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        *t = (struct trial){.rng = {seed}};
+        *t = (struct share_trial){.rng = {seed}};
         run_trial(t, "token-bucket 30/s burst=30", S / 30);
         for (int i = 0; i < t->n; i++)
             for (int j = i; j < t->n; j++) /* sum <= 2 x (burst + t/T) */
                 if ((j - i + 1) * S > 2 * (30 * S + (t->at_ns[j] - t->at_ns[i]) * 30))
                     fail_msg("seed %" PRIu64 ": %d in %" PRId64 " ns", seed, j - i + 1,
                              t->at_ns[j] - t->at_ns[i]);
-        *t = (struct trial){.rng = {seed}};
+        *t = (struct share_trial){.rng = {seed}};
         run_trial(t, "sliding-log 30/s", S / 60);
         for (int i = 0; i < t->n; i++)
             for (int j = i; j < t->n && t->at_ns[j] - t->at_ns[i] < S; j++)
@@ -719,7 +719,7 @@ static void a_store_that_comes_and_goes_mints_nothing(void **state)
 /* What all nodes granted while the store was away is paid in: then they share what is left of it. */
 static void when_all_are_back_there_is_no_second_burst(void **state)
 {
-    struct trial *t = calloc(1, sizeof *t);
+    struct share_trial *t = calloc(1, sizeof *t);
     const struct weir_limit whole = parse("fixed-window 30/m");
     int granted = 0;
 
@@ -735,10 +735,10 @@ static void when_all_are_back_there_is_no_second_burst(void **state)
     }
     assert_int_equal(granted, 21);
     for (int i = 0; i < NODES; i++) {
-        pay(t, i);
+        drain_to(t, i);
         while (take_there(t, 1).allowed)
             granted++;
-        pay(t, i);
+        drain_to(t, i);
     }
     /* The first took what the two others had not paid in yet; then nobody had anything left. */
     assert_int_equal(granted, 21 + 30 - 7);
@@ -750,16 +750,16 @@ static void when_all_are_back_there_is_no_second_burst(void **state)
 
 /* ---- Many at once -------------------------------------------------------------------------- */
 
-struct crowd {
+struct share_crowd {
     struct weir__local *l;
     struct weir__local_limit *limit[2];
     _Atomic bool stop;
-    _Atomic int64_t granted, settled;
+    _Atomic int64_t granted, decided;
 };
 
 static void *take_often(void *arg)
 {
-    struct crowd *c = arg;
+    struct share_crowd *c = arg;
 
     for (int i = 0; !atomic_load(&c->stop) || i < 1000; i++) {
         const struct weir_request rq = ask_for("k", 1);
@@ -769,10 +769,10 @@ static void *take_often(void *arg)
         assert_int_equal(
             weir__local_decide(c->l, &c->limit[i % 2], &rq, 1, WEIR__TAKE, at(), NULL, &v), 0);
         if (i % 7 == 0) {
-            weir__readers_enter(); /* as whoever writes a request does */
-            (void)weir__local_settle(c->l, c->limit[i % 2], &rq, at(), back);
-            weir__local_unsettle(c->l, c->limit[i % 2], &rq, at(), back);
-            weir__readers_exit();
+            weir__rcu_enter(); /* as whoever writes a request does */
+            (void)weir__local_backlog_drain(c->l, c->limit[i % 2], &rq, at(), back);
+            weir__local_backlog_restore(c->l, c->limit[i % 2], &rq, at(), back);
+            weir__rcu_exit();
         }
     }
     return NULL;
@@ -782,7 +782,7 @@ static void limits_may_change_under_those_who_decide(void **state)
 {
     static const char *const TEXTS[] = {"1000/s", "1000/s fallback=deny", "1000/s fallback=allow",
                                         "500/s + fixed-window 1000/m"};
-    struct crowd c = {.l = open_node(2)};
+    struct share_crowd c = {.l = open_node(2)};
     const struct weir_limit own = parse("2000/s");
     pthread_t thread[3];
 

@@ -1,12 +1,12 @@
-/* Plans: what a limit is to the scripts, and their replies to us. tests/remote/plan.py has the numbers. */
+/* Plans: what a limit is to the scripts, and their replies to us. tests/redis/plan.py has the numbers. */
 #include "check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
-#include "remote/plan.h"
-#include "remote/scripts.h"
+#include "redis/script/plan.h"
+#include "redis/script/scripts.h"
 
 static struct weir__plan *plan_of(const char *text)
 {
@@ -20,14 +20,14 @@ static struct weir__plan *plan_of(const char *text)
     return plan;
 }
 
-static struct weir__plan_ask ask_of(const struct weir__plan_part *part, int n)
+static struct weir__plan_request ask_of(const struct weir__plan_part *part, int n)
 {
-    return (struct weir__plan_ask){.verb = WEIR__PLAN_TAKE,
-                                   .now_us = -1,
-                                   .wall_ns = INT64_C(1700000000) * WEIR__NS_PER_S,
-                                   .prefix = weir__slice_of("weir"),
-                                   .part = part,
-                                   .n = n};
+    return (struct weir__plan_request){.verb = WEIR__PLAN_TAKE,
+                                       .now_us = -1,
+                                       .wall_ns = INT64_C(1700000000) * WEIR__NS_PER_S,
+                                       .prefix = weir__slice_of("weir"),
+                                       .part = part,
+                                       .n = n};
 }
 
 static void plans_say_what_they_need(void **state)
@@ -35,7 +35,7 @@ static void plans_say_what_they_need(void **state)
     static const struct {
         const char *limit;
         unsigned mask;
-        bool tickets, ages;
+        bool tickets, needs_creation_time;
         int64_t patience_ns; /* of the first term */
         const char *shape;   /* of the last */
     } ROWS[] = {
@@ -68,7 +68,7 @@ static void plans_say_what_they_need(void **state)
         print_message("  %s\n", ROWS[i].limit);
         assert_int_equal(p->mask, ROWS[i].mask);
         assert_int_equal(p->tickets, ROWS[i].tickets);
-        assert_int_equal(p->ages, ROWS[i].ages);
+        assert_int_equal(p->needs_creation_time, ROWS[i].needs_creation_time);
         assert_int_equal(p->term[0].patience_ns, ROWS[i].patience_ns);
         assert_string_equal(p->term[p->n - 1].shape, ROWS[i].shape);
         weir__plan_close(p);
@@ -132,29 +132,29 @@ static void no_number_needs_more_than_its_room(void **state)
     };
 
     (void)state;
-    for (int verb = WEIR__PLAN_TAKE; verb <= WEIR__PLAN_PAY; verb++)
+    for (int verb = WEIR__PLAN_TAKE; verb <= WEIR__PLAN_DRAIN; verb++)
         for (int n = 1; n <= 3; n++)
             for (int ticket = 0; ticket < 2; ticket++) {
-                struct weir__plan_ask ask = ask_of(part, n);
-                const size_t room = weir__plan_room(&ask) + (ticket ? 10 : 0);
+                struct weir__plan_request ask = ask_of(part, n);
+                const size_t room = weir__plan_encoded_size(&ask) + (ticket ? 10 : 0);
                 char *whole = malloc(room), *less = malloc(room);
                 unsigned mask = 0;
                 int terms = 0;
 
                 ask.verb = (enum weir__plan_verb)verb;
                 ask.ticket = (struct weir__slice){ticket ? "node" : NULL, ticket ? 4 : 0};
-                assert_int_equal(weir__plan_room(&ask), room);
-                assert_int_equal(weir__plan_write(&ask, whole, room, &mask, &terms), room);
+                assert_int_equal(weir__plan_encoded_size(&ask), room);
+                assert_int_equal(weir__plan_encode(&ask, whole, room, &mask, &terms), room);
                 assert_memory_equal(whole + room - 2, "\r\n", 2);
                 assert_int_equal(terms, n == 1 ? 3 : n == 2 ? 4 : 6);
                 assert_int_equal(mask, n == 1 ? 21 : 23);
                 for (size_t cap = 0; cap < room; cap++) {
                     char *tight = malloc(cap + 1);
 
-                    assert_int_equal(weir__plan_write(&ask, tight, cap, &mask, &terms), room);
+                    assert_int_equal(weir__plan_encode(&ask, tight, cap, &mask, &terms), room);
                     free(tight);
                 }
-                assert_int_equal(weir__plan_write(&ask, less, room, &mask, &terms), room);
+                assert_int_equal(weir__plan_encode(&ask, less, room, &mask, &terms), room);
                 assert_memory_equal(whole, less, room);
                 free(whole);
                 free(less);
@@ -168,7 +168,7 @@ static void an_exit_names_its_permits_alone(void **state)
     struct weir__plan *plan = plan_of("10/s + concurrency 5 lease=1s");
     const struct weir__plan_part part = {
         .plan = plan, .scope = {"s", 1}, .key = {"k", 1}, .cost = 1, .only = 2};
-    struct weir__plan_ask ask = ask_of(&part, 1);
+    struct weir__plan_request ask = ask_of(&part, 1);
     char out[512];
     unsigned mask;
     int terms;
@@ -177,7 +177,7 @@ static void an_exit_names_its_permits_alone(void **state)
     (void)state;
     ask.verb = WEIR__PLAN_REFUND;
     ask.ticket = weir__slice_of("me");
-    len = weir__plan_write(&ask, out, sizeof out, &mask, &terms);
+    len = weir__plan_encode(&ask, out, sizeof out, &mask, &terms);
     assert_true(len < sizeof out);
     assert_int_equal(terms, 1);
     assert_int_equal(mask, 16);
@@ -194,14 +194,14 @@ static void a_reset_deletes_the_keys_of_all_terms(void **state)
                                "$20\r\nweir:{a%3Ab:k}1}:1l5\r\n";
     struct weir__plan *plan = plan_of("10/s + sliding-log 5/m");
     struct weir__plan_part part = {.plan = plan, .key = {"k}1", 3}};
-    const struct weir__plan_ask ask = ask_of(&part, 1);
+    const struct weir__plan_request ask = ask_of(&part, 1);
     char scope[16], out[128] = "";
 
     (void)state;
-    part.scope = (struct weir__slice){scope, weir__scope_write("a:b", 3, scope, sizeof scope)};
-    assert_int_equal(weir__plan_write_reset(&ask, out, sizeof SENT - 2), sizeof SENT - 1);
+    part.scope = (struct weir__slice){scope, weir__scope_encode("a:b", 3, scope, sizeof scope)};
+    assert_int_equal(weir__plan_encode_reset(&ask, out, sizeof SENT - 2), sizeof SENT - 1);
     assert_int_equal(out[0], '\0');
-    assert_int_equal(weir__plan_write_reset(&ask, out, sizeof SENT - 1), sizeof SENT - 1);
+    assert_int_equal(weir__plan_encode_reset(&ask, out, sizeof SENT - 1), sizeof SENT - 1);
     assert_memory_equal(out, SENT, sizeof SENT - 1);
     weir__plan_close(plan);
 }
@@ -225,12 +225,12 @@ static void scopes_are_written_so_that_they_end(void **state)
         const size_t len = strlen(ROWS[i].written);
         char out[32], small[4] = "xxx";
 
-        assert_int_equal(weir__scope_write(ROWS[i].name, ROWS[i].len, out, sizeof out), len);
+        assert_int_equal(weir__scope_encode(ROWS[i].name, ROWS[i].len, out, sizeof out), len);
         assert_string_equal(out, ROWS[i].written);
-        assert_int_equal(weir__scope_write(ROWS[i].name, ROWS[i].len, small, 3), len);
+        assert_int_equal(weir__scope_encode(ROWS[i].name, ROWS[i].len, small, 3), len);
         assert_int_equal(small[2], len >= 2 ? '\0' : 'x');
         assert_int_equal(small[3], '\0');
-        assert_int_equal(weir__scope_write(ROWS[i].name, ROWS[i].len, NULL, 0), len);
+        assert_int_equal(weir__scope_encode(ROWS[i].name, ROWS[i].len, NULL, 0), len);
     }
 }
 
@@ -265,11 +265,11 @@ static void no_two_scopes_and_keys_are_one(void **state)
                 const size_t raw_len = word_of(name, raw), key_len = word_of(key, bytes);
                 const struct weir__plan_part part = {
                     .plan = plan,
-                    .scope = {scope, weir__scope_write(raw, raw_len, scope, sizeof scope)},
+                    .scope = {scope, weir__scope_encode(raw, raw_len, scope, sizeof scope)},
                     .key = {bytes, key_len},
                     .only = only};
-                const struct weir__plan_ask ask = ask_of(&part, 1);
-                const size_t len = weir__plan_write_reset(&ask, out, sizeof out - 1);
+                const struct weir__plan_request ask = ask_of(&part, 1);
+                const size_t len = weir__plan_encode_reset(&ask, out, sizeof out - 1);
                 const char *tag;
 
                 out[len] = '\0';
@@ -299,18 +299,18 @@ static void replies_are_verdicts(void **state)
     struct weir_verdict v = {0};
 
     (void)state;
-    assert_true(weir__plan_verdict(granted, 11, 2, true, &v, acts, &now));
+    assert_true(weir__plan_decode(granted, 11, 2, true, &v, acts, &now));
     assert_true(v.allowed && v.reason == WEIR_OK && v.which == -1);
     assert_true(v.limit == 20 && v.remaining == 19 && v.wait_ns == 3000 &&
                 v.reset_after_ns == 1000000);
     assert_true(acts[0] == 80 && acts[1] == -1 && now == 77);
-    assert_true(weir__plan_verdict(granted, 9, 2, false, &v, NULL, NULL)); /* a peek */
-    assert_true(weir__plan_verdict(granted, 11, 2, true, &v, NULL, NULL));
+    assert_true(weir__plan_decode(granted, 9, 2, false, &v, NULL, NULL)); /* a peek */
+    assert_true(weir__plan_decode(granted, 11, 2, true, &v, NULL, NULL));
 
-    assert_true(weir__plan_verdict(refused, 9, 2, true, &v, acts, &now));
+    assert_true(weir__plan_decode(refused, 9, 2, true, &v, acts, &now));
     assert_true(!v.allowed && v.reason == WEIR_LIMITED && v.which == 1 && now == 78);
     assert_true(v.retry_after_ns == 1500000 && v.reset_after_ns == (INT64_C(1) << 53) * 1000);
-    assert_true(weir__plan_verdict(never, 9, 2, true, &v, acts, &now));
+    assert_true(weir__plan_decode(never, 9, 2, true, &v, acts, &now));
     assert_true(v.reason == WEIR_TOO_BIG && v.retry_after_ns == -1);
 }
 
@@ -339,11 +339,11 @@ static void what_is_no_reply_is_no_verdict(void **state)
         print_message("  %s\n", ROWS[i].what);
         memcpy(bad, good, sizeof bad);
         bad[ROWS[i].at] = ROWS[i].value;
-        assert_false(weir__plan_verdict(bad, 11, 2, true, &v, acts, &now));
+        assert_false(weir__plan_decode(bad, 11, 2, true, &v, acts, &now));
     }
     for (int count = 0; count <= 11; count++) {
-        assert_int_equal(weir__plan_verdict(good, count, 2, true, &v, NULL, NULL), count == 11);
-        assert_int_equal(weir__plan_verdict(good, count, 2, false, &v, NULL, NULL), count == 9);
+        assert_int_equal(weir__plan_decode(good, count, 2, true, &v, NULL, NULL), count == 11);
+        assert_int_equal(weir__plan_decode(good, count, 2, false, &v, NULL, NULL), count == 9);
     }
     assert_true(acts[0] == 5 && acts[1] == 5 && now == 5);
     {
@@ -351,9 +351,9 @@ static void what_is_no_reply_is_no_verdict(void **state)
                       nobody[] = {0, 1, -1, 1, 1, 0, 1, 1, 1},
                       third[] = {0, 1, 2, 1, 1, 0, 1, 1, 1};
 
-        assert_false(weir__plan_verdict(no_reason, 9, 2, true, &v, NULL, NULL));
-        assert_false(weir__plan_verdict(nobody, 9, 2, true, &v, NULL, NULL));
-        assert_false(weir__plan_verdict(third, 9, 2, true, &v, NULL, NULL));
+        assert_false(weir__plan_decode(no_reason, 9, 2, true, &v, NULL, NULL));
+        assert_false(weir__plan_decode(nobody, 9, 2, true, &v, NULL, NULL));
+        assert_false(weir__plan_decode(third, 9, 2, true, &v, NULL, NULL));
     }
 }
 

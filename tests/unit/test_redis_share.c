@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "../prop/prop.h"
-#include "policy/calendar.h"
-#include "remote/share.h"
+#include "limit/calendar.h"
+#include "redis/fallback/share.h"
 
 #define DAY   (INT64_C(86400) * WEIR__NS_PER_S)
 #define NODES 8
@@ -78,9 +78,9 @@ static void a_share_is_the_limit_divided(void **state)
         struct weir_limit share;
 
         switch (weir__share_of(&whole, ROWS[i].nodes, &share)) {
-        case WEIR__AWAY_DENY: strcpy(text, "deny"); break;
-        case WEIR__AWAY_ALLOW: strcpy(text, "allow"); break;
-        case WEIR__AWAY_SHARE: weir_limit_print(&share, text, sizeof text); break;
+        case WEIR__DOWN_DENY: strcpy(text, "deny"); break;
+        case WEIR__DOWN_ALLOW: strcpy(text, "allow"); break;
+        case WEIR__DOWN_SHARE: weir_limit_print(&share, text, sizeof text); break;
         }
         if (strcmp(text, ROWS[i].share) != 0)
             fail_msg("%s among %" PRId64 ": %s, and not %s", ROWS[i].whole, ROWS[i].nodes, text,
@@ -104,7 +104,7 @@ struct fleet {
     int64_t nodes;
     struct weir__meter meter;
     struct weir__state *state[NODES];
-    int64_t born_ns, now_ns;
+    int64_t created_ns, now_ns;
     struct weir_verdict last;
     struct granted event[STEPS];
     int n;
@@ -127,7 +127,7 @@ static void draw(struct fleet *f, enum weir_algorithm algorithm, uint64_t seed)
     *f = (struct fleet){.seed = seed, .rng = {seed}, .whole = {.n = 1}};
     prop_term(&f->rng, algorithm, PROP_ANY, &f->whole.term[0], f->text);
     f->nodes = prop_pick(&f->rng, many, 6);
-    assert_int_equal(weir__share_of(&f->whole, f->nodes, &f->share), WEIR__AWAY_SHARE);
+    assert_int_equal(weir__share_of(&f->whole, f->nodes, &f->share), WEIR__DOWN_SHARE);
 }
 
 static bool is_rate(const struct weir_term *t)
@@ -185,8 +185,8 @@ static void open_fleet(struct fleet *f)
 {
     static const int64_t births[] = {0, WEIR__NS_PER_S, INT64_C(1700000000123456789)};
 
-    f->born_ns = f->now_ns = prop_pick(&f->rng, births, 3);
-    weir__meter_init(&f->meter, &f->share.term[0], f->born_ns);
+    f->created_ns = f->now_ns = prop_pick(&f->rng, births, 3);
+    weir__meter_init(&f->meter, &f->share.term[0], f->created_ns);
     for (int64_t i = 0; i < f->nodes; i++) {
         f->state[i] = calloc(1, weir__meter_state_size(&f->meter));
         assert_non_null(f->state[i]);
@@ -235,10 +235,10 @@ static int64_t edge_of(const struct weir_term *t, int64_t now_ns)
 static void take(struct fleet *f)
 {
     const int node = (int)prop_range(&f->rng, 0, f->nodes - 1);
-    const struct weir__ask ask = {
+    const struct weir__attempt ask = {
         .cost = cost_of(f), .now_ns = f->now_ns, .edge_ns = edge_of(&f->share.term[0], f->now_ns)};
 
-    weir__take(&f->meter, f->state[node], &ask, &f->last);
+    weir__meter_take(&f->meter, f->state[node], &ask, &f->last);
     if (f->last.allowed)
         f->event[f->n++] = (struct granted){f->now_ns, ask.cost, ask.edge_ns, node};
 }
@@ -311,7 +311,7 @@ static void check_buckets(const struct fleet *f)
 
     check_rate(f, at_least_one_each(f, t->burst), -1, false);
     if (t->algorithm == WEIR_TOKEN_BUCKET && t->initial < t->burst && f->share.term[0].initial > 0)
-        check_rate(f, at_least_one_each(f, t->initial), f->born_ns, false);
+        check_rate(f, at_least_one_each(f, t->initial), f->created_ns, false);
 }
 
 static void check_windows(const struct fleet *f)
@@ -391,7 +391,7 @@ static void permits_of_all_nodes_are_no_more_than_there_are(void **state)
             struct weir_limit whole = parse("concurrency 1 lease=1m"), share;
 
             whole.term[0].count = count;
-            assert_int_equal(weir__share_of(&whole, nodes, &share), WEIR__AWAY_SHARE);
+            assert_int_equal(weir__share_of(&whole, nodes, &share), WEIR__DOWN_SHARE);
             assert_true(share.term[0].count >= 1);
             assert_true(share.term[0].count * nodes <= weir__max(count, nodes));
             assert_true((share.term[0].count + 1) * nodes > count);

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "cli/script.h"
-#include "cli/traffic.h"
-#include "cli/world.h"
+#include "sim/script.h"
+#include "sim/traffic.h"
+#include "sim/world.h"
 
 static void bad_lines_say_what_is_wrong(void **state)
 {

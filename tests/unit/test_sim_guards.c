@@ -2,12 +2,12 @@
 
 #include <string.h>
 
-#include "cli/agenda.h"
-#include "cli/random.h"
-#include "cli/script.h"
-#include "cli/service.h"
-#include "cli/traffic.h"
-#include "cli/world.h"
+#include "sim/agenda.h"
+#include "sim/script.h"
+#include "sim/service.h"
+#include "sim/splitmix.h"
+#include "sim/traffic.h"
+#include "sim/world.h"
 
 static const char *text_of(struct weir__slice s)
 {
@@ -311,7 +311,7 @@ static void all_or_nothing_and_in_the_order_of_the_chain(void **state)
 #define CALLS 400
 
 /* Random callers of one key: they wait, give up, leave. Whoever entered is in `inside`. */
-struct model {
+struct guard_scene {
     struct sim_world *w;
     uint64_t random;
     int64_t time_ns, cost[CALLS], inside, limit;
@@ -319,7 +319,7 @@ struct model {
     int made, last_in; /* last_in: the highest number that waited and entered */
 };
 
-static void heard(struct model *m, const struct sim_outcome *o, bool waited)
+static void decided_names(struct guard_scene *m, const struct sim_outcome *o, bool waited)
 {
     int64_t i = -1;
 
@@ -334,15 +334,15 @@ static void heard(struct model *m, const struct sim_outcome *o, bool waited)
     }
 }
 
-static void listen(struct model *m, int64_t until_ns)
+static void listen(struct guard_scene *m, int64_t until_ns)
 {
     struct sim_outcome o;
 
     while (sim_world_decided(m->w, until_ns, &o))
-        heard(m, &o, true);
+        decided_names(m, &o, true);
 }
 
-static void somebody_comes(struct model *m)
+static void somebody_comes(struct guard_scene *m)
 {
     const int i = m->made++;
     struct sim_outcome o;
@@ -355,10 +355,10 @@ static void somebody_comes(struct model *m)
     if (o.queued)
         m->is[i] = WAITS;
     else
-        heard(m, &o, false);
+        decided_names(m, &o, false);
 }
 
-static void somebody_goes(struct model *m)
+static void somebody_goes(struct guard_scene *m)
 {
     static const char *const HOW[] = {"ok", "error", "drop", "ignore"};
     const int i = (int)(sim_random(&m->random) % (uint64_t)m->made);
@@ -377,7 +377,7 @@ static void in_flight_never_passes_the_limit_and_no_permit_is_lost(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
-        struct model m = {.w = sim_world_open(SIM_START_NS), .random = seed, .last_in = -1};
+        struct guard_scene m = {.w = sim_world_open(SIM_START_NS), .random = seed, .last_in = -1};
         char line[64];
 
         m.limit = 2 + (int64_t)(sim_random(&m.random) % 4);
@@ -438,7 +438,7 @@ static void latencies_are_told_within_a_hundredth(void **state)
 
     (void)state;
     for (int64_t i = 1; i <= 1000; i++)
-        summary_left(&s, i, WEIR_SUCCESS, i * 1000000);
+        summary_exited(&s, i, WEIR_SUCCESS, i * 1000000);
     assert_in_range(summary_latency(&s, 500), 495000000, 505000000);
     assert_in_range(summary_latency(&s, 990), 980000000, 1000000000);
     assert_int_equal(s.longest_ns, 1000000000);

@@ -1,8 +1,8 @@
 /* Runs vectors in process: the script goes to the world of a simulation line by line. */
 #include <stdlib.h>
 
-#include "cli/world.h"
 #include "reader.h"
+#include "sim/world.h"
 
 static void *open_world(const void *arg, int64_t start_ns)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "cli/script.h"
+#include "sim/script.h"
 
 #define WAITING_MAX 64
 #define LINE_MAX    4096
@@ -16,7 +16,7 @@ struct expectation {
     char id[64], text[256];
 };
 
-struct run {
+struct vector_run {
     const struct vector_subject *of;
     const char *path;
     int line, cases, failed;
@@ -29,7 +29,8 @@ struct run {
     struct expectation expected[WAITING_MAX];
 };
 
-static void complain(struct run *r, const char *what, struct weir__slice word, int64_t got)
+static void vector_complain(struct vector_run *r, const char *what, struct weir__slice word,
+                            int64_t got)
 {
     r->case_failed = true;
     (void)printf("%s:%d: %s: %s '%.*s', got %lld\n", r->path, r->line, r->name, what, (int)word.len,
@@ -72,7 +73,7 @@ static bool has_word(struct weir__slice text, struct weir__slice word)
 }
 
 /* One word behind `=>`; *got is what there was instead. */
-static bool holds(const struct run *r, struct weir__slice word, const struct sim_outcome *o,
+static bool holds(const struct vector_run *r, struct weir__slice word, const struct sim_outcome *o,
                   int64_t *got)
 {
     const int64_t tick_ns = r->of->tick_ns;
@@ -109,7 +110,7 @@ static bool holds(const struct run *r, struct weir__slice word, const struct sim
     return false;
 }
 
-static void check(struct run *r, struct weir__slice expected, const struct sim_outcome *o)
+static void check(struct vector_run *r, struct weir__slice expected, const struct sim_outcome *o)
 {
     for (;;) {
         const struct weir__slice word = weir__slice_word(&expected);
@@ -119,13 +120,13 @@ static void check(struct run *r, struct weir__slice expected, const struct sim_o
             return;
         if (holds(r, word, o, &got))
             continue;
-        complain(r, "expected", word, got);
+        vector_complain(r, "expected", word, got);
         (void)printf("  state: %.*s\n", (int)o->state.len, o->state.at);
     }
 }
 
 /* Those who waited and are decided by then. */
-static void check_decided(struct run *r, int64_t until_ns)
+static void check_decided(struct vector_run *r, int64_t until_ns)
 {
     const int line = r->line;
     struct sim_outcome o;
@@ -136,7 +137,7 @@ static void check_decided(struct run *r, int64_t until_ns)
         while (e < r->expected + r->waiting && !weir__slice_is(o.id, e->id))
             e++;
         if (e == r->expected + r->waiting) {
-            complain(r, "nobody waits as", o.id, 0);
+            vector_complain(r, "nobody waits as", o.id, 0);
             continue;
         }
         r->line = e->line;
@@ -146,13 +147,14 @@ static void check_decided(struct run *r, int64_t until_ns)
     }
 }
 
-static void expect_later(struct run *r, struct weir__slice expected, const struct sim_outcome *o)
+static void expect_later(struct vector_run *r, struct weir__slice expected,
+                         const struct sim_outcome *o)
 {
     struct expectation *e = &r->expected[r->waiting];
 
     if (r->waiting == WAITING_MAX || o->id.len == 0 || o->id.len >= sizeof e->id ||
         expected.len >= sizeof e->text) {
-        complain(r, "cannot remember who waits as", o->id, 0);
+        vector_complain(r, "cannot remember who waits as", o->id, 0);
         return;
     }
     *e = (struct expectation){.line = r->line};
@@ -161,14 +163,14 @@ static void expect_later(struct run *r, struct weir__slice expected, const struc
     r->waiting++;
 }
 
-static void end_case(struct run *r)
+static void end_case(struct vector_run *r)
 {
     if (!r->subject)
         return;
     check_decided(r, INT64_MAX);
     for (; r->waiting > 0; r->waiting--) {
         r->line = r->expected[r->waiting - 1].line;
-        complain(r, "never decided", weir__slice_of(r->expected[r->waiting - 1].id), 0);
+        vector_complain(r, "never decided", weir__slice_of(r->expected[r->waiting - 1].id), 0);
     }
     r->of->close(r->subject);
     r->subject = NULL;
@@ -177,7 +179,7 @@ static void end_case(struct run *r)
     r->case_failed = false;
 }
 
-static void begin_case(struct run *r, int64_t start_ns)
+static void begin_case(struct vector_run *r, int64_t start_ns)
 {
     r->time_ns = 0;
     r->moved = false;
@@ -222,7 +224,7 @@ static struct weir__slice numbered(struct weir__slice line, int64_t number, char
 }
 
 /* The event at a whole tick of the subject's clock. */
-static void move_to_tick(struct run *r, struct sim_event *event, struct weir__slice expected)
+static void move_to_tick(struct vector_run *r, struct sim_event *event, struct weir__slice expected)
 {
     const int64_t tick_ns = r->of->tick_ns;
 
@@ -235,7 +237,7 @@ static void move_to_tick(struct run *r, struct sim_event *event, struct weir__sl
 }
 
 /* The line for the i-th time. */
-static void run_event(struct run *r, struct weir__slice line, struct weir__slice expected,
+static void run_event(struct vector_run *r, struct weir__slice line, struct weir__slice expected,
                       int64_t i)
 {
     char text[LINE_MAX];
@@ -246,14 +248,14 @@ static void run_event(struct run *r, struct weir__slice line, struct weir__slice
 
     switch (sim_script_parse(numbered(line, i, text), &event, &error)) {
     case SIM_LINE_EMPTY: return;
-    case SIM_LINE_BAD: complain(r, error.text, line, 0); return;
+    case SIM_LINE_BAD: vector_complain(r, error.text, line, 0); return;
     case SIM_LINE_EVENT: break;
     }
     move_to_tick(r, &event, expected);
     r->time_ns = event.timed ? event.time_ns : r->time_ns;
     check_decided(r, r->time_ns);
     if (!r->of->apply(r->subject, &event, &outcome, &error))
-        complain(r, error.text, line, 0);
+        vector_complain(r, error.text, line, 0);
     else if (outcome.queued)
         expect_later(r, expected, &outcome);
     else if (compares)
@@ -261,7 +263,7 @@ static void run_event(struct run *r, struct weir__slice line, struct weir__slice
     check_decided(r, r->time_ns);
 }
 
-static void run_line(struct run *r, struct weir__slice line)
+static void run_line(struct vector_run *r, struct weir__slice line)
 {
     struct weir__slice expected, rest = line, word = weir__slice_word(&rest);
     struct sim_error error;
@@ -276,7 +278,7 @@ static void run_line(struct run *r, struct weir__slice line)
     }
     if (weir__slice_is(word, "start")) {
         if (!sim_date_parse(weir__slice_word(&rest), &start_ns, &error))
-            complain(r, error.text, line, 0);
+            vector_complain(r, error.text, line, 0);
         r->of->close(r->subject);
         begin_case(r, start_ns);
         return;
@@ -286,7 +288,7 @@ static void run_line(struct run *r, struct weir__slice line)
         run_event(r, line, expected, i);
 }
 
-static void run_file(struct run *r, const char *path)
+static void run_file(struct vector_run *r, const char *path)
 {
     FILE *f = fopen(path, "rb");
     char line[LINE_MAX];
@@ -311,7 +313,7 @@ static void run_file(struct run *r, const char *path)
 
 int vectors_run(const char *name, const struct vector_subject *subject, int n, char **paths)
 {
-    struct run r = {.of = subject};
+    struct vector_run r = {.of = subject};
 
     for (int i = 0; i < n; i++)
         run_file(&r, paths[i]);

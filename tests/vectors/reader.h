@@ -3,7 +3,7 @@
 #ifndef WEIR_TESTS_READER_H
 #define WEIR_TESTS_READER_H
 
-#include "cli/events.h"
+#include "sim/events.h"
 
 /* What the vectors are run against. Each case has one of its own. */
 struct vector_subject {

@@ -34,20 +34,20 @@
  *   (5) A clock that steps back: an opening that has not begun yet begins now, and so do the probes'
  *       times. Nobody waits for more than the opening's own length because of it.
  */
-#include "algo/breaker.h"
+#include "algo/breaker/breaker.h"
 
 #define STAND_SHIFT 32
 #define GRANTED     ((INT64_C(1) << STAND_SHIFT) - 1)
 
 /* The state as it stands at some time. */
-struct look {
-    enum weir_stand stand;
+struct breaker_look {
+    enum weir_guard_state state;
     bool is_new;     /* closed, and nothing in the window          */
     int64_t granted; /* half-open: probes that were let in         */
     int64_t mark_ns, open_ns;
 };
 
-static void prepare(struct weir__meter *m)
+static void breaker_prepare(struct weir__meter *m)
 {
     const struct weir_term *t = &m->term;
     const bool calls = t->window_ns == WEIR_NONE;
@@ -57,99 +57,103 @@ static void prepare(struct weir__meter *m)
     m->shape = calls ? -t->window_calls : t->slots * 2 + (t->preset == WEIR_PRESET_SRE);
 }
 
-static size_t state_size(const struct weir__meter *m)
+static size_t breaker_state_size(const struct weir__meter *m)
 {
-    return sizeof(struct weir__breaker) + weir__window_bytes(m);
+    return sizeof(struct weir__breaker) + weir__breaker_window_bytes(m);
 }
 
 /* ---- The state ------------------------------------------------------------------------------ */
 
-static int64_t grown(const struct weir_term *t, int64_t open_ns)
+static int64_t breaker_grown(const struct weir_term *t, int64_t open_ns)
 {
     return weir__min(weir__mul_div(open_ns, t->growth_milli, 1000), t->open_most_ns);
 }
 
 /* What is none of the three is damage, and read as open. */
-static enum weir_stand stand_of(const struct weir__state *s)
+static enum weir_guard_state breaker_stand(const struct weir__state *s)
 {
     const int64_t stand = weir__state_part(s) >> STAND_SHIFT;
 
-    return stand == WEIR_CLOSED || stand == WEIR_HALF_OPEN ? (enum weir_stand)stand : WEIR_OPENED;
+    return stand == WEIR_CLOSED || stand == WEIR_HALF_OPEN ? (enum weir_guard_state)stand
+                                                           : WEIR_OPENED;
 }
 
-static struct look look_at(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns)
+static struct breaker_look breaker_look_at(const struct weir__meter *m, const struct weir__state *s,
+                                           int64_t now_ns)
 {
     const struct weir__breaker *b = (const struct weir__breaker *)s;
-    struct look w = {.stand = WEIR_CLOSED, .is_new = true};
+    struct breaker_look w = {.state = WEIR_CLOSED, .is_new = true};
 
     if (now_ns >= s->fresh_ns)
         return w;
-    w = (struct look){stand_of(s), false, weir__state_part(s) & GRANTED,
-                      weir__clamp(b->mark_ns, 0, WEIR__NOW_MAX + m->term.open_most_ns),
-                      weir__clamp(b->open_ns, 0, m->term.open_most_ns)};
-    if (w.stand == WEIR_HALF_OPEN && w.mark_ns > now_ns)
+    w = (struct breaker_look){breaker_stand(s), false, weir__state_part(s) & GRANTED,
+                              weir__clamp(b->mark_ns, 0, WEIR__NOW_MAX + m->term.open_most_ns),
+                              weir__clamp(b->open_ns, 0, m->term.open_most_ns)};
+    if (w.state == WEIR_HALF_OPEN && w.mark_ns > now_ns)
         w.mark_ns = now_ns;
-    if (w.stand == WEIR_HALF_OPEN && now_ns - w.mark_ns >= m->term.probe_ns) {
-        w.stand = WEIR_OPENED;
-        w.open_ns = grown(&m->term, w.open_ns);
+    if (w.state == WEIR_HALF_OPEN && now_ns - w.mark_ns >= m->term.probe_ns) {
+        w.state = WEIR_OPENED;
+        w.open_ns = breaker_grown(&m->term, w.open_ns);
         w.mark_ns += m->term.probe_ns + w.open_ns;
     }
-    if (w.stand == WEIR_OPENED && w.mark_ns - w.open_ns > now_ns)
+    if (w.state == WEIR_OPENED && w.mark_ns - w.open_ns > now_ns)
         w.mark_ns = now_ns + w.open_ns;
     return w;
 }
 
 /* Open or half-open: from when on nobody remembers it. If no probe comes back it opens once more. */
-static int64_t forgotten_ns(const struct weir__meter *m, const struct look *w)
+static int64_t breaker_forgotten_ns(const struct weir__meter *m, const struct breaker_look *w)
 {
     const int64_t again_ns =
-        w->stand == WEIR_HALF_OPEN ? m->term.probe_ns + grown(&m->term, w->open_ns) : 0;
+        w->state == WEIR_HALF_OPEN ? m->term.probe_ns + breaker_grown(&m->term, w->open_ns) : 0;
 
     return w->mark_ns + again_ns + WEIR__BREAKER_IDLE_NS;
 }
 
 /* Writes how it stands. Open and half-open, the window is not used, and the sum counts probes. */
-static void settle(const struct weir__meter *m, struct weir__state *s, const struct look *w,
-                   int64_t now_ns)
+static void breaker_write(const struct weir__meter *m, struct weir__state *s,
+                          const struct breaker_look *w, int64_t now_ns)
 {
     struct weir__breaker *b = (struct weir__breaker *)s;
 
-    s->fresh_ns =
-        w->stand == WEIR_CLOSED ? weir__window_empty_ns(m, b, now_ns) : forgotten_ns(m, w);
-    s->word = weir__state_word((int64_t)w->stand << STAND_SHIFT | w->granted, m->version);
+    s->fresh_ns = w->state == WEIR_CLOSED ? weir__breaker_window_empty_ns(m, b, now_ns)
+                                          : breaker_forgotten_ns(m, w);
+    s->word = weir__state_word((int64_t)w->state << STAND_SHIFT | w->granted, m->version);
     b->mark_ns = w->mark_ns;
     b->open_ns = w->open_ns;
 }
 
-static void open_for(struct look *w, struct weir__breaker *b, int64_t open_ns, int64_t now_ns)
+static void breaker_open_for(struct breaker_look *w, struct weir__breaker *b, int64_t open_ns,
+                             int64_t now_ns)
 {
-    *w = (struct look){WEIR_OPENED, false, 0, now_ns + open_ns, open_ns};
+    *w = (struct breaker_look){WEIR_OPENED, false, 0, now_ns + open_ns, open_ns};
     b->sum = (struct weir__tally){0, 0, 0};
 }
 
 /* ---- Entering ------------------------------------------------------------------------------- */
 
-static void enter_or_wait(const struct weir__meter *m, struct look *w, const struct weir__ask *a,
-                          struct weir_verdict *v)
+static void breaker_enter_or_wait(const struct weir__meter *m, struct breaker_look *w,
+                                  const struct weir__attempt *a, struct weir_verdict *v)
 {
     const int64_t from_ns = weir__breaker_until(&m->term, w->mark_ns);
 
-    if (w->stand == WEIR_OPENED && a->now_ns < from_ns) {
-        weir__refuse(v, WEIR_OPEN, from_ns - a->now_ns);
+    if (w->state == WEIR_OPENED && a->now_ns < from_ns) {
+        weir__verdict_refuse(v, WEIR_OPEN, from_ns - a->now_ns);
         return;
     }
-    if (w->stand == WEIR_OPENED)
-        *w = (struct look){WEIR_HALF_OPEN, false, 0, a->now_ns, w->open_ns};
+    if (w->state == WEIR_OPENED)
+        *w = (struct breaker_look){WEIR_HALF_OPEN, false, 0, a->now_ns, w->open_ns};
     if (w->granted >= m->term.probes) {
-        weir__refuse(v, WEIR_OPEN, 0);
+        weir__verdict_refuse(v, WEIR_OPEN, 0);
         return;
     }
     w->granted++;
-    weir__grant(v, 0);
+    weir__verdict_grant(v, 0);
 }
 
 /* A call is one call, whatever its cost: where one is let in, any is. */
-static int64_t remaining(const struct weir__meter *m, const struct look *w, int64_t now_ns)
+static int64_t breaker_remaining(const struct weir__meter *m, const struct breaker_look *w,
+                                 int64_t now_ns)
 {
     switch (m->term.forced) {
     case WEIR_FORCED_OPEN: return 0;
@@ -157,7 +161,7 @@ static int64_t remaining(const struct weir__meter *m, const struct look *w, int6
     case WEIR_FORCED_METRICS: return m->limit;
     case WEIR_FORCED_NOT: break;
     }
-    switch (w->stand) {
+    switch (w->state) {
     case WEIR_HALF_OPEN: return w->granted < m->term.probes ? m->limit : 0;
     case WEIR_OPENED: return now_ns < weir__breaker_until(&m->term, w->mark_ns) ? 0 : m->limit;
     case WEIR_CLOSED:
@@ -166,16 +170,17 @@ static int64_t remaining(const struct weir__meter *m, const struct look *w, int6
     return m->limit;
 }
 
-static struct weir__tally tally_of(const struct weir__meter *m, const struct weir__state *s,
-                                   const struct look *w, int64_t now_ns)
+static struct weir__tally breaker_tally(const struct weir__meter *m, const struct weir__state *s,
+                                        const struct breaker_look *w, int64_t now_ns)
 {
     return w->is_new ? (struct weir__tally){0, 0, 0}
-                     : weir__window_tally(m, (const struct weir__breaker *)s, now_ns);
+                     : weir__breaker_window_tally(m, (const struct weir__breaker *)s, now_ns);
 }
 
 /* Decides, and leaves in *w how it stands then. True if a throttle is to count what it refused. */
-static bool decide(const struct weir__meter *m, const struct weir__state *s, struct look *w,
-                   const struct weir__ask *a, struct weir_verdict *v)
+static bool breaker_decide(const struct weir__meter *m, const struct weir__state *s,
+                           struct breaker_look *w, const struct weir__attempt *a,
+                           struct weir_verdict *v)
 {
     const bool sre = m->term.preset == WEIR_PRESET_SRE;
     bool drops = false;
@@ -183,21 +188,21 @@ static bool decide(const struct weir__meter *m, const struct weir__state *s, str
     v->limit = m->limit;
     v->reset_after_ns = 0;
     if (m->term.forced == WEIR_FORCED_OPEN && a->cost > 0) {
-        weir__refuse(v, WEIR_OPEN, -1);
+        weir__verdict_refuse(v, WEIR_OPEN, -1);
         v->remaining = 0;
         return false;
     }
-    if (a->cost == 0 || m->term.forced != WEIR_FORCED_NOT || w->stand == WEIR_CLOSED)
-        weir__grant(v, 0);
+    if (a->cost == 0 || m->term.forced != WEIR_FORCED_NOT || w->state == WEIR_CLOSED)
+        weir__verdict_grant(v, 0);
     else
-        enter_or_wait(m, w, a, v);
+        breaker_enter_or_wait(m, w, a, v);
     if (sre && a->cost > 0 && m->term.forced == WEIR_FORCED_NOT)
-        drops = weir__sre_drops(m, tally_of(m, s, w, a->now_ns), a->dice);
+        drops = weir__sre_drops(m, breaker_tally(m, s, w, a->now_ns), a->random);
     if (drops)
-        weir__refuse(v, WEIR_OPEN, 0);
-    v->remaining = drops ? 0 : remaining(m, w, a->now_ns);
-    if (w->stand != WEIR_CLOSED && a->cost > 0 && m->term.forced == WEIR_FORCED_NOT)
-        v->reset_after_ns = forgotten_ns(m, w) - a->now_ns; /* as it will be written */
+        weir__verdict_refuse(v, WEIR_OPEN, 0);
+    v->remaining = drops ? 0 : breaker_remaining(m, w, a->now_ns);
+    if (w->state != WEIR_CLOSED && a->cost > 0 && m->term.forced == WEIR_FORCED_NOT)
+        v->reset_after_ns = breaker_forgotten_ns(m, w) - a->now_ns; /* as it will be written */
     else if (!w->is_new)
         v->reset_after_ns = s->fresh_ns - a->now_ns;
     return drops && m->term.count_denied;
@@ -205,45 +210,46 @@ static bool decide(const struct weir__meter *m, const struct weir__state *s, str
 
 /* ---- Leaving -------------------------------------------------------------------------------- */
 
-static void add(const struct weir__meter *m, struct weir__state *s, struct look *w, int64_t now_ns,
-                bool error, bool slow)
+static void breaker_add(const struct weir__meter *m, struct weir__state *s, struct breaker_look *w,
+                        int64_t now_ns, bool error, bool slow)
 {
     struct weir__breaker *b = (struct weir__breaker *)s;
 
     if (w->is_new)
-        weir__window_clear(m, b, now_ns);
-    weir__window_add(m, b, now_ns, error, slow);
+        weir__breaker_window_clear(m, b, now_ns);
+    weir__breaker_window_add(m, b, now_ns, error, slow);
     w->is_new = false;
 }
 
-static void leave_closed(const struct weir__meter *m, struct weir__state *s, struct look *w,
-                         int64_t now_ns, bool error, bool slow)
+static void breaker_leave_closed(const struct weir__meter *m, struct weir__state *s,
+                                 struct breaker_look *w, int64_t now_ns, bool error, bool slow)
 {
     struct weir__breaker *b = (struct weir__breaker *)s;
     const bool trips_at_all =
         m->term.forced == WEIR_FORCED_NOT && m->term.preset != WEIR_PRESET_SRE;
 
-    add(m, s, w, now_ns, error, slow);
+    breaker_add(m, s, w, now_ns, error, slow);
     if (trips_at_all && weir__breaker_trips(&m->term, b->sum))
-        open_for(w, b, m->term.open_ns, now_ns);
-    settle(m, s, w, now_ns);
+        breaker_open_for(w, b, m->term.open_ns, now_ns);
+    breaker_write(m, s, w, now_ns);
 }
 
 /* The window starts from nothing; Hystrix then counts the call that closed it in the new one. */
-static void close_by(const struct weir__meter *m, struct weir__state *s, int64_t now_ns, bool error,
-                     bool slow)
+static void breaker_close(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
+                          bool error, bool slow)
 {
-    struct look w = {.stand = WEIR_CLOSED, .is_new = true};
+    struct breaker_look w = {.state = WEIR_CLOSED, .is_new = true};
 
-    weir__reset(s);
+    weir__state_reset(s);
     if (m->term.preset != WEIR_PRESET_HYSTRIX)
         return;
-    add(m, s, &w, now_ns, error, slow);
-    settle(m, s, &w, now_ns);
+    breaker_add(m, s, &w, now_ns, error, slow);
+    breaker_write(m, s, &w, now_ns);
 }
 
-static void leave_half_open(const struct weir__meter *m, struct weir__state *s, struct look *w,
-                            const struct weir__leaving *l, bool error, bool slow)
+static void breaker_leave_half_open(const struct weir__meter *m, struct weir__state *s,
+                                    struct breaker_look *w, const struct weir__leaving *l,
+                                    bool error, bool slow)
 {
     struct weir__breaker *b = (struct weir__breaker *)s;
     int how;
@@ -252,7 +258,7 @@ static void leave_half_open(const struct weir__meter *m, struct weir__state *s, 
         return;
     if (l->how == WEIR_IGNORE) {
         w->granted = weir__max(b->sum.calls, w->granted - 1);
-        settle(m, s, w, l->now_ns);
+        breaker_write(m, s, w, l->now_ns);
         return;
     }
     b->sum.calls++;
@@ -260,98 +266,99 @@ static void leave_half_open(const struct weir__meter *m, struct weir__state *s, 
     b->sum.slow += slow;
     how = weir__breaker_judges(&m->term, b->sum, error, slow);
     if (how > 0) {
-        close_by(m, s, l->now_ns, error, slow);
+        breaker_close(m, s, l->now_ns, error, slow);
         return;
     }
     if (how < 0)
-        open_for(w, b, grown(&m->term, w->open_ns), l->now_ns);
-    settle(m, s, w, l->now_ns);
+        breaker_open_for(w, b, breaker_grown(&m->term, w->open_ns), l->now_ns);
+    breaker_write(m, s, w, l->now_ns);
 }
 
-static void leave(const struct weir__meter *m, struct weir__state *s, const struct weir__leaving *l)
+static void breaker_leave(const struct weir__meter *m, struct weir__state *s,
+                          const struct weir__leaving *l)
 {
-    struct look w = look_at(m, s, l->now_ns);
+    struct breaker_look w = breaker_look_at(m, s, l->now_ns);
     const bool error = l->how == WEIR_ERROR || l->how == WEIR_DROP;
     const bool slow = m->term.slow_milli != WEIR_NONE && l->now_ns > l->entered_ns &&
                       l->now_ns - l->entered_ns > m->term.slow_ns;
 
     if (m->term.forced == WEIR_FORCED_OPEN || m->term.forced == WEIR_FORCED_CLOSED)
         return;
-    if (m->term.forced == WEIR_FORCED_METRICS && w.stand != WEIR_CLOSED)
-        w = (struct look){.stand = WEIR_CLOSED, .is_new = true}; /* it was forced since */
-    if (w.stand == WEIR_HALF_OPEN)
-        leave_half_open(m, s, &w, l, error, slow);
-    else if (w.stand == WEIR_CLOSED && l->how != WEIR_IGNORE)
-        leave_closed(m, s, &w, l->now_ns, error, slow);
+    if (m->term.forced == WEIR_FORCED_METRICS && w.state != WEIR_CLOSED)
+        w = (struct breaker_look){.state = WEIR_CLOSED, .is_new = true}; /* it was forced since */
+    if (w.state == WEIR_HALF_OPEN)
+        breaker_leave_half_open(m, s, &w, l, error, slow);
+    else if (w.state == WEIR_CLOSED && l->how != WEIR_IGNORE)
+        breaker_leave_closed(m, s, &w, l->now_ns, error, slow);
 }
 
 /* ---- The row -------------------------------------------------------------------------------- */
 
-static void take(const struct weir__meter *m, struct weir__state *s, const struct weir__ask *a,
-                 struct weir_verdict *v)
+static void breaker_take(const struct weir__meter *m, struct weir__state *s,
+                         const struct weir__attempt *a, struct weir_verdict *v)
 {
     struct weir__breaker *b = (struct weir__breaker *)s;
-    struct look w = look_at(m, s, a->now_ns);
-    const enum weir_stand was = w.stand;
+    struct breaker_look w = breaker_look_at(m, s, a->now_ns);
+    const enum weir_guard_state was = w.state;
 
-    if (decide(m, s, &w, a, v))
-        leave_closed(m, s, &w, a->now_ns, true, false);
+    if (breaker_decide(m, s, &w, a, v))
+        breaker_leave_closed(m, s, &w, a->now_ns, true, false);
     if (was == WEIR_CLOSED || a->cost == 0 || m->term.forced != WEIR_FORCED_NOT)
         return;
-    if (was != w.stand)
+    if (was != w.state)
         b->sum = (struct weir__tally){0, 0, 0}; /* of the probes */
-    settle(m, s, &w, a->now_ns);
+    breaker_write(m, s, &w, a->now_ns);
 }
 
-static void peek(const struct weir__meter *m, const struct weir__state *s,
-                 const struct weir__ask *a, struct weir_verdict *v)
+static void breaker_peek(const struct weir__meter *m, const struct weir__state *s,
+                         const struct weir__attempt *a, struct weir_verdict *v)
 {
-    struct look w = look_at(m, s, a->now_ns);
+    struct breaker_look w = breaker_look_at(m, s, a->now_ns);
 
-    (void)decide(m, s, &w, a, v);
+    (void)breaker_decide(m, s, &w, a, v);
 }
 
-static void view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
-                 struct weir_view *out)
+static void breaker_view(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
+                         struct weir_view *out)
 {
-    const struct look w = look_at(m, s, now_ns);
+    const struct breaker_look w = breaker_look_at(m, s, now_ns);
     const struct weir__tally n =
-        w.stand == WEIR_CLOSED ? tally_of(m, s, &w, now_ns) : (struct weir__tally){0, 0, 0};
+        w.state == WEIR_CLOSED ? breaker_tally(m, s, &w, now_ns) : (struct weir__tally){0, 0, 0};
 
     switch (m->term.forced) {
-    case WEIR_FORCED_NOT: out->stand = w.stand; break;
-    case WEIR_FORCED_OPEN: out->stand = WEIR_OPENED; return;
-    case WEIR_FORCED_CLOSED: out->stand = WEIR_CLOSED; return;
+    case WEIR_FORCED_NOT: out->state = w.state; break;
+    case WEIR_FORCED_OPEN: out->state = WEIR_OPENED; return;
+    case WEIR_FORCED_CLOSED: out->state = WEIR_CLOSED; return;
     /* What it would be, if it were asked. */
     case WEIR_FORCED_METRICS:
-        out->stand = weir__breaker_trips(&m->term, n) ? WEIR_OPENED : WEIR_CLOSED;
+        out->state = weir__breaker_trips(&m->term, n) ? WEIR_OPENED : WEIR_CLOSED;
         break;
     }
     if (m->term.preset == WEIR_PRESET_SRE)
-        out->stand = weir__sre_throttles(m, n) ? WEIR_HALF_OPEN : WEIR_CLOSED;
+        out->state = weir__sre_throttles(m, n) ? WEIR_HALF_OPEN : WEIR_CLOSED;
 }
 
 /* How it stands, it stands. A window whose buckets were of another length starts from nothing. */
-static void change(const struct weir__meter *from, const struct weir__meter *to,
-                   struct weir__state *s)
+static void breaker_change(const struct weir__meter *from, const struct weir__meter *to,
+                           struct weir__state *s)
 {
-    const struct look w = look_at(from, s, to->changed_ns);
+    const struct breaker_look w = breaker_look_at(from, s, to->changed_ns);
 
-    if (w.is_new || (w.stand == WEIR_CLOSED && from->slot_ns != to->slot_ns))
-        weir__reset(s);
-    else if (w.stand == WEIR_CLOSED)
+    if (w.is_new || (w.state == WEIR_CLOSED && from->slot_ns != to->slot_ns))
+        weir__state_reset(s);
+    else if (w.state == WEIR_CLOSED)
         s->word = weir__state_word(weir__state_part(s), to->version);
     else
-        settle(to, s, &w, to->changed_ns);
+        breaker_write(to, s, &w, to->changed_ns);
 }
 
 const struct weir__algo weir__breaker = {
-    .prepare = prepare,
-    .state_size = state_size,
-    .take = take,
-    .peek = peek,
-    .leave = leave,
-    .view = view,
+    .prepare = breaker_prepare,
+    .state_size = breaker_state_size,
+    .take = breaker_take,
+    .peek = breaker_peek,
+    .leave = breaker_leave,
+    .view = breaker_view,
     .enters_unseen = true,
-    .change = change,
+    .change = breaker_change,
 };

@@ -1,7 +1,7 @@
 /* The parts of the breaker: its state, its windows (breaker_window.c), what its presets compare
  * (breaker_presets.c), the throttle of the SRE book (breaker_sre.c). The idea is in breaker.c. */
-#ifndef WEIR_ALGO_BREAKER_H
-#define WEIR_ALGO_BREAKER_H
+#ifndef WEIR_ALGO_BREAKER_BREAKER_H
+#define WEIR_ALGO_BREAKER_BREAKER_H
 
 #include "algo/algo.h"
 
@@ -25,17 +25,18 @@ static_assert(sizeof(struct weir__breaker) == 56, "as the reference says");
 
 /* ---- Windows: closed breakers only ---------------------------------------------------------- */
 
-size_t weir__window_bytes(const struct weir__meter *m);
+size_t weir__breaker_window_bytes(const struct weir__meter *m);
 /* An empty one, in which now is. */
-void weir__window_clear(const struct weir__meter *m, struct weir__breaker *b, int64_t now_ns);
+void weir__breaker_window_clear(const struct weir__meter *m, struct weir__breaker *b,
+                                int64_t now_ns);
 /* What of it is still there at now. */
-struct weir__tally weir__window_tally(const struct weir__meter *m, const struct weir__breaker *b,
-                                      int64_t now_ns);
-void weir__window_add(const struct weir__meter *m, struct weir__breaker *b, int64_t now_ns,
-                      bool error, bool slow);
+struct weir__tally weir__breaker_window_tally(const struct weir__meter *m,
+                                              const struct weir__breaker *b, int64_t now_ns);
+void weir__breaker_window_add(const struct weir__meter *m, struct weir__breaker *b, int64_t now_ns,
+                              bool error, bool slow);
 /* From when on it is empty, if nothing is added after now. */
-int64_t weir__window_empty_ns(const struct weir__meter *m, const struct weir__breaker *b,
-                              int64_t now_ns);
+int64_t weir__breaker_window_empty_ns(const struct weir__meter *m, const struct weir__breaker *b,
+                                      int64_t now_ns);
 
 /* ---- Presets -------------------------------------------------------------------------------- */
 

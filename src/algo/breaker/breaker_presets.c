@@ -14,10 +14,10 @@
  * Shares are compared by cross multiplication, so that 3 of 8 is 37.5% and not nearly that. Hystrix judges
  * on a timer every 500 ms; this judges as a call ends.
  */
-#include "algo/breaker.h"
+#include "algo/breaker/breaker.h"
 
 /* Counts are below 2^32. */
-static bool too_many(const struct weir_term *t, int64_t some, int64_t of, int64_t milli)
+static bool breaker_too_many(const struct weir_term *t, int64_t some, int64_t of, int64_t milli)
 {
     switch (t->preset) {
     case WEIR_PRESET_HYSTRIX: return some * 100 / of * 10 >= milli;
@@ -29,21 +29,21 @@ static bool too_many(const struct weir_term *t, int64_t some, int64_t of, int64_
     return some * 1000 >= milli * of;
 }
 
-static bool fails(const struct weir_term *t, struct weir__tally n)
+static bool breaker_fails(const struct weir_term *t, struct weir__tally n)
 {
-    return t->errors_milli != WEIR_NONE && too_many(t, n.errors, n.calls, t->errors_milli);
+    return t->errors_milli != WEIR_NONE && breaker_too_many(t, n.errors, n.calls, t->errors_milli);
 }
 
-static bool lags(const struct weir_term *t, struct weir__tally n)
+static bool breaker_lags(const struct weir_term *t, struct weir__tally n)
 {
     if (t->slow_milli == WEIR_NONE)
         return false;
     if (t->slow_milli == 1000) /* more than all cannot be */
         return n.slow == n.calls;
-    return too_many(t, n.slow, n.calls, t->slow_milli);
+    return breaker_too_many(t, n.slow, n.calls, t->slow_milli);
 }
 
-static bool counts(const struct weir_term *t, struct weir__tally n)
+static bool breaker_counts(const struct weir_term *t, struct weir__tally n)
 {
     if (t->error_count == WEIR_NONE)
         return false;
@@ -56,11 +56,12 @@ bool weir__breaker_trips(const struct weir_term *t, struct weir__tally n)
 {
     if (n.calls == 0)
         return false;
-    return (n.calls >= t->volume && (fails(t, n) || lags(t, n))) || counts(t, n);
+    return (n.calls >= t->volume && (breaker_fails(t, n) || breaker_lags(t, n))) ||
+           breaker_counts(t, n);
 }
 
 /* Whether a probe of that outcome failed, by what the breaker looks at. */
-static bool is_bad(const struct weir_term *t, bool error, bool slow)
+static bool breaker_is_bad(const struct weir_term *t, bool error, bool slow)
 {
     const bool minds_errors = t->errors_milli != WEIR_NONE || t->error_count != WEIR_NONE;
 
@@ -79,8 +80,11 @@ int weir__breaker_judges(const struct weir_term *t, struct weir__tally n, bool e
     const int64_t enough = weir__max(1, weir__min(t->volume, t->probes));
 
     if (t->preset != WEIR_PRESET_RESILIENCE4J)
-        return is_bad(t, error, slow) ? -1 : n.calls >= t->probes;
+        return breaker_is_bad(t, error, slow) ? -1 : n.calls >= t->probes;
     if (n.calls < enough)
         return 0;
-    return fails(t, n) || lags(t, n) || (t->error_count != WEIR_NONE && n.errors > 0) ? -1 : 1;
+    return breaker_fails(t, n) || breaker_lags(t, n) ||
+                   (t->error_count != WEIR_NONE && n.errors > 0)
+               ? -1
+               : 1;
 }

@@ -20,10 +20,10 @@
  * dropped just if d x s x (requests + 1) < (s x requests - 1000 x accepts) x 2^64. Requests are below
  * 2^32, so both sides fit in 128 bits.
  */
-#include "algo/breaker.h"
+#include "algo/breaker/breaker.h"
 
 /* s x requests - 1000 x accepts; nothing is dropped unless it is above 0. */
-static int64_t excess(const struct weir__meter *m, struct weir__tally t)
+static int64_t sre_excess(const struct weir__meter *m, struct weir__tally t)
 {
     const int64_t share = 1000 - m->term.errors_milli;
     const int64_t accepts = (int64_t)t.calls - t.errors;
@@ -33,7 +33,7 @@ static int64_t excess(const struct weir__meter *m, struct weir__tally t)
 
 bool weir__sre_throttles(const struct weir__meter *m, struct weir__tally t)
 {
-    return t.calls >= m->term.volume && t.calls > 0 && excess(m, t) > 0;
+    return t.calls >= m->term.volume && t.calls > 0 && sre_excess(m, t) > 0;
 }
 
 bool weir__sre_drops(const struct weir__meter *m, struct weir__tally t, uint64_t dice)
@@ -42,6 +42,6 @@ bool weir__sre_drops(const struct weir__meter *m, struct weir__tally t, uint64_t
 
     if (!weir__sre_throttles(m, t))
         return false;
-    return (weir__u128)dice * weir__wide(share * ((int64_t)t.calls + 1)) < weir__wide(excess(m, t))
-                                                                               << 64;
+    return (weir__u128)dice * weir__wide(share * ((int64_t)t.calls + 1)) <
+           weir__wide(sre_excess(m, t)) << 64;
 }

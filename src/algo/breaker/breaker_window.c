@@ -19,87 +19,89 @@
  *   (3) Counters stop at 2^32 - 1 calls in a window. No ratio is wrong by that; the window is then one
  *       of the first four thousand million.
  */
-#include "algo/breaker.h"
+#include "algo/breaker/breaker.h"
 
 #include "algo/rolling.h"
 
 #define CALLS_TO_A_BYTE 4
 
-static bool by_calls(const struct weir__meter *m)
+static bool breaker_by_calls(const struct weir__meter *m)
 {
     return m->term.window_ns == WEIR_NONE;
 }
 
-size_t weir__window_bytes(const struct weir__meter *m)
+size_t weir__breaker_window_bytes(const struct weir__meter *m)
 {
     const size_t bytes =
-        by_calls(m) ? ((size_t)m->term.window_calls + CALLS_TO_A_BYTE - 1) / CALLS_TO_A_BYTE
-                    : sizeof(struct weir__tally) * (size_t)m->term.slots;
+        breaker_by_calls(m) ? ((size_t)m->term.window_calls + CALLS_TO_A_BYTE - 1) / CALLS_TO_A_BYTE
+                            : sizeof(struct weir__tally) * (size_t)m->term.slots;
 
     return (bytes + 7) / 8 * 8;
 }
 
-static struct weir__tally *slot_at(const struct weir__meter *m, struct weir__breaker *b,
-                                   int64_t slot)
+static struct weir__tally *breaker_slot_at(const struct weir__meter *m, struct weir__breaker *b,
+                                           int64_t slot)
 {
     return (struct weir__tally *)(void *)(b + 1) + weir__rolling_place(slot, m->term.slots);
 }
 
-static const struct weir__tally *slot_seen(const struct weir__meter *m,
-                                           const struct weir__breaker *b, int64_t slot)
+static const struct weir__tally *breaker_slot_seen(const struct weir__meter *m,
+                                                   const struct weir__breaker *b, int64_t slot)
 {
     return (const struct weir__tally *)(const void *)(b + 1) +
            weir__rolling_place(slot, m->term.slots);
 }
 
-void weir__window_clear(const struct weir__meter *m, struct weir__breaker *b, int64_t now_ns)
+void weir__breaker_window_clear(const struct weir__meter *m, struct weir__breaker *b,
+                                int64_t now_ns)
 {
-    memset(b + 1, 0, weir__window_bytes(m));
+    memset(b + 1, 0, weir__breaker_window_bytes(m));
     b->sum = (struct weir__tally){0, 0, 0};
-    b->newest = by_calls(m) ? 0 : now_ns / m->slot_ns;
+    b->newest = breaker_by_calls(m) ? 0 : now_ns / m->slot_ns;
 }
 
 /* ---- Of time -------------------------------------------------------------------------------- */
 
-static int64_t newest_of(const struct weir__meter *m, const struct weir__breaker *b)
+static int64_t breaker_window_newest(const struct weir__meter *m, const struct weir__breaker *b)
 {
     return weir__rolling_newest(b->newest, m->slot_ns, m->term.slots);
 }
 
-static int64_t slot_of(const struct weir__meter *m, const struct weir__breaker *b, int64_t now_ns)
+static int64_t breaker_window_slot(const struct weir__meter *m, const struct weir__breaker *b,
+                                   int64_t now_ns)
 {
-    return weir__rolling_slot(now_ns / m->slot_ns, newest_of(m, b), m->term.slots);
+    return weir__rolling_slot(now_ns / m->slot_ns, breaker_window_newest(m, b), m->term.slots);
 }
 
-static void take_away(struct weir__tally *sum, const struct weir__tally *t)
+static void breaker_tally_subtract(struct weir__tally *sum, const struct weir__tally *t)
 {
     sum->calls -= t->calls;
     sum->errors -= t->errors;
     sum->slow -= t->slow;
 }
 
-static struct weir__tally seen_from(const struct weir__meter *m, const struct weir__breaker *b,
-                                    int64_t slot)
+static struct weir__tally breaker_window_seen_from(const struct weir__meter *m,
+                                                   const struct weir__breaker *b, int64_t slot)
 {
-    const int64_t slots = m->term.slots, newest = newest_of(m, b);
+    const int64_t slots = m->term.slots, newest = breaker_window_newest(m, b);
     struct weir__tally sum = b->sum;
 
     if (slot < newest || slot - newest >= slots)
         return (struct weir__tally){0, 0, 0};
     for (int64_t gone = newest - slots + 1; gone <= slot - slots; gone++)
         if (gone >= 0)
-            take_away(&sum, slot_seen(m, b, gone));
+            breaker_tally_subtract(&sum, breaker_slot_seen(m, b, gone));
     return sum;
 }
 
-static void add_to_slot(const struct weir__meter *m, struct weir__breaker *b, int64_t now_ns,
-                        bool error, bool slow)
+static void breaker_window_add_slot(const struct weir__meter *m, struct weir__breaker *b,
+                                    int64_t now_ns, bool error, bool slow)
 {
-    const int64_t slot = slot_of(m, b, now_ns);
-    struct weir__tally *at = slot_at(m, b, slot);
+    const int64_t slot = breaker_window_slot(m, b, now_ns);
+    struct weir__tally *at = breaker_slot_at(m, b, slot);
 
-    b->sum = seen_from(m, b, slot);
-    weir__rolling_roll(b + 1, sizeof *at, newest_of(m, b), slot, m->term.slots);
+    b->sum = breaker_window_seen_from(m, b, slot);
+    weir__rolling_roll(b + 1, sizeof *at, breaker_window_newest(m, b), slot, m->term.slots);
     b->newest = slot;
     if (b->sum.calls == UINT32_MAX)
         return;
@@ -113,8 +115,8 @@ static void add_to_slot(const struct weir__meter *m, struct weir__breaker *b, in
 
 /* ---- Of calls ------------------------------------------------------------------------------- */
 
-static void add_to_calls(const struct weir__meter *m, struct weir__breaker *b, bool error,
-                         bool slow)
+static void breaker_window_add_call(const struct weir__meter *m, struct weir__breaker *b,
+                                    bool error, bool slow)
 {
     const size_t place = weir__rolling_place(b->newest, m->term.window_calls);
     uint8_t *const at = (uint8_t *)(b + 1) + place / CALLS_TO_A_BYTE;
@@ -135,24 +137,25 @@ static void add_to_calls(const struct weir__meter *m, struct weir__breaker *b, b
 
 /* ---- Both ----------------------------------------------------------------------------------- */
 
-struct weir__tally weir__window_tally(const struct weir__meter *m, const struct weir__breaker *b,
+struct weir__tally weir__breaker_window_tally(const struct weir__meter *m,
+                                              const struct weir__breaker *b, int64_t now_ns)
+{
+    return breaker_by_calls(m) ? b->sum
+                               : breaker_window_seen_from(m, b, breaker_window_slot(m, b, now_ns));
+}
+
+void weir__breaker_window_add(const struct weir__meter *m, struct weir__breaker *b, int64_t now_ns,
+                              bool error, bool slow)
+{
+    if (breaker_by_calls(m))
+        breaker_window_add_call(m, b, error, slow);
+    else
+        breaker_window_add_slot(m, b, now_ns, error, slow);
+}
+
+int64_t weir__breaker_window_empty_ns(const struct weir__meter *m, const struct weir__breaker *b,
                                       int64_t now_ns)
 {
-    return by_calls(m) ? b->sum : seen_from(m, b, slot_of(m, b, now_ns));
-}
-
-void weir__window_add(const struct weir__meter *m, struct weir__breaker *b, int64_t now_ns,
-                      bool error, bool slow)
-{
-    if (by_calls(m))
-        add_to_calls(m, b, error, slow);
-    else
-        add_to_slot(m, b, now_ns, error, slow);
-}
-
-int64_t weir__window_empty_ns(const struct weir__meter *m, const struct weir__breaker *b,
-                              int64_t now_ns)
-{
-    return by_calls(m) ? now_ns + WEIR__BREAKER_IDLE_NS
-                       : (newest_of(m, b) + m->term.slots) * m->slot_ns;
+    return breaker_by_calls(m) ? now_ns + WEIR__BREAKER_IDLE_NS
+                               : (breaker_window_newest(m, b) + m->term.slots) * m->slot_ns;
 }

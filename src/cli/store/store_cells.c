@@ -4,13 +4,13 @@
  * anew, one behind the other: as many as before if any of them is alive, for what they owe must not be
  * lost; else at most as many as a limit with a quarter of the table's keys would get.
  */
-#include "cli/store_cells.h"
+#include "cli/store/store_cells.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/store_keys.h"
-#include "engine/diag.h"
+#include "cli/store/store_keys.h"
+#include "os/diag.h"
 #include "table/cells.h"
 
 /* Where the next cells of a table may begin. */
@@ -21,16 +21,17 @@ struct cursors {
 static bool keeps_size(const struct store_image *m, const struct store_image *made, uint32_t c)
 {
     return atomic_load(&made->header.table[c].at) == 0 || /* damaged: it has none */
-           store_keys_lie_alike(store_image_table(m, c), store_image_table(made, c));
+           store_keys_same_layout(store_image_table(m, c), store_image_table(made, c));
 }
 
-static struct weir__directory *directory_of(const struct store_image *m)
+static struct weir__directory *store_cells_directory(const struct store_image *m)
 {
     return (struct weir__directory *)(void *)(m->base + m->header.directory_at);
 }
 
 /* Tells every version that is kept of the record, and has the scope, where the cells are now. */
-static void tell_versions(struct weir__record *r, uint64_t scope, const struct weir__placing *p)
+static void store_cells_update_versions(struct weir__record *r, uint64_t scope,
+                                        const struct weir__placing *p)
 {
     for (int i = 0; i < WEIR__VERSIONS_KEPT + 1; i++) {
         struct weir__version *v = &r->version[i];
@@ -44,9 +45,10 @@ static void tell_versions(struct weir__record *r, uint64_t scope, const struct w
     }
 }
 
-static int bring_term(const struct store_image *m, const struct store_image *made, bool keys,
-                      int64_t now_ns, struct weir__record *r, struct weir__placing p,
-                      uint64_t scope, struct cursors *next, struct weir_diag *why)
+static int store_cells_copy_term(const struct store_image *m, const struct store_image *made,
+                                 bool keys, int64_t now_ns, struct weir__record *r,
+                                 struct weir__placing p, uint64_t scope, struct cursors *next,
+                                 struct weir_diag *why)
 {
     const uint32_t c = (uint32_t)p.size_class;
     struct weir__table *from = store_image_table(m, c), *to = store_image_table(made, c);
@@ -74,14 +76,14 @@ static int bring_term(const struct store_image *m, const struct store_image *mad
     next->at[c] += weir__cells_bytes(to, p.cells);
     if (alive)
         memcpy((void *)new.head, (const void *)old.head, weir__cells_bytes(to, p.cells));
-    tell_versions(r, scope, &p);
+    store_cells_update_versions(r, scope, &p);
     return 0;
 }
 
-int store_cells_bring(const struct store_image *m, const struct store_image *made, bool keys,
-                      int64_t now_ns, struct weir_diag *why)
+int store_cells_copy(const struct store_image *m, const struct store_image *made, bool keys,
+                     int64_t now_ns, struct weir_diag *why)
 {
-    struct weir__directory *d = directory_of(made);
+    struct weir__directory *d = store_cells_directory(made);
     struct cursors next = {{0}};
     int error = 0;
 
@@ -98,8 +100,8 @@ int store_cells_bring(const struct store_image *m, const struct store_image *mad
         for (int k = 0; k < v->n && k < WEIR_TERMS_MAX && !error; k++)
             if (v->placing[k].cells > 0 && v->placing[k].size_class < WEIR__SIZE_CLASSES &&
                 !keeps_size(m, made, (uint32_t)v->placing[k].size_class))
-                error =
-                    bring_term(m, made, keys, now_ns, r, v->placing[k], v->scope[k], &next, why);
+                error = store_cells_copy_term(m, made, keys, now_ns, r, v->placing[k], v->scope[k],
+                                              &next, why);
         free(v);
     }
     return error;

@@ -1,12 +1,12 @@
 /* The overflow cells of policies, in a file that is made anew. */
-#ifndef WEIR_CLI_STORE_CELLS_H
-#define WEIR_CLI_STORE_CELLS_H
+#ifndef WEIR_CLI_STORE_STORE_CELLS_H
+#define WEIR_CLI_STORE_STORE_CELLS_H
 
-#include "cli/store_image.h"
+#include "cli/store/store_image.h"
 
 /* Gives the terms of all policies in the new directory cells in the new tables, and brings over what the old
  * ones owe (keys == false: nothing). 0, or an error if cells that are alive have no room. */
-int store_cells_bring(const struct store_image *m, const struct store_image *made, bool keys,
-                      int64_t now_ns, struct weir_diag *why);
+int store_cells_copy(const struct store_image *m, const struct store_image *made, bool keys,
+                     int64_t now_ns, struct weir_diag *why);
 
 #endif

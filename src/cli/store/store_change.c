@@ -1,4 +1,4 @@
-#include "cli/store_change.h"
+#include "cli/store/store_change.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/store_draft.h"
-#include "engine/diag.h"
+#include "cli/store/store_draft.h"
+#include "os/diag.h"
 
 /* Whether the name is free for the old file: nobody's, or that of an older state file. */
 static int check_backup(const char *backup, struct weir_diag *why)
@@ -51,8 +51,9 @@ static int write_draft(const struct store_image *m, const struct store_plan *p,
     return error ? error : try_open(d->fd, why);
 }
 
-static int make(const struct store_image *m, const struct store_plan *p, const char *path,
-                struct store_draft *d, struct store_result *result, struct weir_diag *why)
+static int store_change_make(const struct store_image *m, const struct store_plan *p,
+                             const char *path, struct store_draft *d, struct store_result *result,
+                             struct weir_diag *why)
 {
     struct stat like;
     int error;
@@ -68,15 +69,16 @@ static int make(const struct store_image *m, const struct store_plan *p, const c
     return error;
 }
 
-static int make_beside(const struct store_image *m, const struct store_plan *p, const char *out,
-                       struct store_result *result, struct weir_diag *why)
+static int store_change_write_new(const struct store_image *m, const struct store_plan *p,
+                                  const char *out, struct store_result *result,
+                                  struct weir_diag *why)
 {
     struct store_draft d;
     int error;
 
     if (faccessat(AT_FDCWD, out, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return weir__diag(why, WEIR_EIO, "%s is there already; expected a new name", out);
-    error = make(m, p, out, &d, result, why);
+    error = store_change_make(m, p, out, &d, result, why);
     if (error)
         return error;
     error = store_draft_publish(&d, why);
@@ -85,14 +87,15 @@ static int make_beside(const struct store_image *m, const struct store_plan *p, 
 }
 
 /* `path` is that of the file itself, and not of a link to it. */
-static int make_instead(const struct store_image *m, const struct store_plan *p, const char *path,
-                        const char *backup, struct store_result *result, struct weir_diag *why)
+static int store_change_write_over(const struct store_image *m, const struct store_plan *p,
+                                   const char *path, const char *backup,
+                                   struct store_result *result, struct weir_diag *why)
 {
     struct store_draft d;
     int error = backup ? check_backup(backup, why) : 0;
 
     if (!error)
-        error = make(m, p, path, &d, result, why);
+        error = store_change_make(m, p, path, &d, result, why);
     if (error)
         return error;
     error = store_draft_replace(&d, backup, why);
@@ -100,8 +103,9 @@ static int make_instead(const struct store_image *m, const struct store_plan *p,
     return error;
 }
 
-static int replace(const struct store_image *m, const struct store_plan *p, enum store_fate old,
-                   struct store_result *result, struct weir_diag *why)
+static int store_change_replace(const struct store_image *m, const struct store_plan *p,
+                                enum store_fate old, struct store_result *result,
+                                struct weir_diag *why)
 {
     char *path = realpath(m->path, NULL), *backup = NULL;
     int error;
@@ -112,7 +116,7 @@ static int replace(const struct store_image *m, const struct store_plan *p, enum
         free(path);
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
     }
-    error = make_instead(m, p, path, backup, result, why);
+    error = store_change_write_over(m, p, path, backup, result, why);
     free(backup);
     free(path);
     return error;
@@ -125,5 +129,6 @@ int store_change(const struct store_image *m, const struct store_plan *p, const 
 
     if (error)
         return error;
-    return out ? make_beside(m, p, out, result, why) : replace(m, p, old, result, why);
+    return out ? store_change_write_new(m, p, out, result, why)
+               : store_change_replace(m, p, old, result, why);
 }

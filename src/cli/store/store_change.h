@@ -1,8 +1,8 @@
 /* Puts a new state file in the place of an old one. */
-#ifndef WEIR_CLI_STORE_CHANGE_H
-#define WEIR_CLI_STORE_CHANGE_H
+#ifndef WEIR_CLI_STORE_STORE_CHANGE_H
+#define WEIR_CLI_STORE_STORE_CHANGE_H
 
-#include "cli/store_rewrite.h"
+#include "cli/store/store_rewrite.h"
 
 enum store_fate { STORE_KEEP_OLD, STORE_DROP_OLD }; /* PATH.bak, or nothing */
 

@@ -6,8 +6,8 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/store_info.h"
-#include "cli/store_options.h"
+#include "cli/store/store_info.h"
+#include "cli/store/store_options.h"
 
 #define AT(field) OPTION_AT(store_options, field)
 

@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
-#include "cli/store_change.h"
-#include "cli/store_info.h"
-#include "cli/store_options.h"
+#include "cli/store/store_change.h"
+#include "cli/store/store_info.h"
+#include "cli/store/store_options.h"
 
 /* The default of max_memory follows max_keys and max_policies; what was chosen stays. */
 static uint64_t memory_for(const struct store_image *m, const struct store_plan *p)
@@ -20,7 +20,7 @@ static uint64_t memory_for(const struct store_image *m, const struct store_plan 
     return weir__options_filled(&is).max_memory;
 }
 
-static struct store_plan plan_of(const struct store_image *m, const struct store_options *a)
+static struct store_plan convert_plan(const struct store_image *m, const struct store_options *a)
 {
     struct store_plan p = store_plan_of(m);
 
@@ -32,20 +32,20 @@ static struct store_plan plan_of(const struct store_image *m, const struct store
     return p;
 }
 
-static bool changes(const struct store_image *m, const struct store_plan *p)
+static bool convert_changes(const struct store_image *m, const struct store_plan *p)
 {
     return p->max_keys != m->header.max_keys || p->max_memory != m->header.max_memory ||
            p->max_policies != m->header.max_policies;
 }
 
-static int fail(const struct weir_diag *why)
+static int convert_fail(const struct weir_diag *why)
 {
     (void)fflush(stdout);
     (void)fprintf(stderr, "weir store convert: %s\n", why->text);
     return EXIT_FAILED;
 }
 
-static void tell_number(const char *what, uint64_t was, uint64_t is)
+static void convert_print_number(const char *what, uint64_t was, uint64_t is)
 {
     if (was != is)
         store_print_line(what, "%" PRIu64 " -> %" PRIu64, was, is);
@@ -53,14 +53,14 @@ static void tell_number(const char *what, uint64_t was, uint64_t is)
         store_print_line(what, "%" PRIu64, is);
 }
 
-static void tell(const struct store_options *a, const struct store_image *m,
-                 const struct store_plan *p, const struct store_result *r)
+static void convert_print(const struct store_options *a, const struct store_image *m,
+                          const struct store_plan *p, const struct store_result *r)
 {
     (void)printf("%s: converted\n", a->file);
-    tell_number("max_keys", m->header.max_keys, p->max_keys);
-    tell_number("max_memory", m->header.max_memory, p->max_memory);
-    tell_number("max_policies", m->header.max_policies, p->max_policies);
-    tell_number("bytes", atomic_load(&m->header.bytes), r->bytes);
+    convert_print_number("max_keys", m->header.max_keys, p->max_keys);
+    convert_print_number("max_memory", m->header.max_memory, p->max_memory);
+    convert_print_number("max_policies", m->header.max_policies, p->max_policies);
+    convert_print_number("bytes", atomic_load(&m->header.bytes), r->bytes);
     store_print_line("policies", "%" PRIu64 " kept", r->policies);
     store_print_line("live keys", "%" PRIu64 " kept", r->live);
     if (m->undone > 0)
@@ -72,22 +72,22 @@ static void tell(const struct store_options *a, const struct store_image *m,
         store_print_line("old file", "%s.bak", a->file);
 }
 
-static int convert(const struct store_options *a)
+static int convert_file(const struct store_options *a)
 {
     struct store_image m;
     struct store_result result;
     struct store_plan p;
     struct weir_diag why;
-    int error = store_image_load(&m, a->file, &why);
+    int error = store_image_open_exclusive(&m, a->file, &why);
 
     if (error)
-        return fail(&why);
-    p = plan_of(&m, a);
+        return convert_fail(&why);
+    p = convert_plan(&m, a);
     error = store_change(&m, &p, a->out, STORE_KEEP_OLD, &result, &why);
     if (!error)
-        tell(a, &m, &p, &result);
+        convert_print(a, &m, &p, &result);
     store_image_close(&m);
-    return error ? fail(&why) : EXIT_DONE;
+    return error ? convert_fail(&why) : EXIT_DONE;
 }
 
 int store_convert_run(const struct store_options *a)
@@ -97,13 +97,13 @@ int store_convert_run(const struct store_options *a)
     struct store_plan p;
     bool needed;
 
-    if (store_image_look(&m, a->file, &why) != 0)
-        return fail(&why);
-    p = plan_of(&m, a);
-    needed = a->out || changes(&m, &p);
+    if (store_image_open(&m, a->file, &why) != 0)
+        return convert_fail(&why);
+    p = convert_plan(&m, a);
+    needed = a->out || convert_changes(&m, &p);
     store_image_close(&m);
     if (needed)
-        return convert(a);
+        return convert_file(a);
     (void)printf("%s: has max_keys %" PRIu64 ", max_memory %" PRIu64 " and max_policies %" PRIu64
                  " already; nothing was changed\n",
                  a->file, p.max_keys, p.max_memory, p.max_policies);

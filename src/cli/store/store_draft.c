@@ -1,4 +1,4 @@
-#include "cli/store_draft.h"
+#include "cli/store/store_draft.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/diag.h"
+#include "os/diag.h"
 
 /* "PATH" and "SUFFIX" in one; NULL if memory is out. */
-static char *joined(const char *path, const char *suffix)
+static char *store_draft_join(const char *path, const char *suffix)
 {
     char *text;
 
@@ -33,7 +33,7 @@ static int open_folder(const char *path, int how)
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
-static int make_file(struct store_draft *d, struct weir_diag *why)
+static int store_draft_make_file(struct store_draft *d, struct weir_diag *why)
 {
     d->fd = open_folder(d->path, O_TMPFILE | O_RDWR);
     if (d->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
@@ -44,7 +44,8 @@ static int make_file(struct store_draft *d, struct weir_diag *why)
     return d->fd < 0 ? weir__diag_errno(why, WEIR_EIO, "cannot make %s", d->path) : 0;
 }
 
-static int dress(const struct store_draft *d, const struct stat *like, struct weir_diag *why)
+static int store_draft_copy_owner(const struct store_draft *d, const struct stat *like,
+                                  struct weir_diag *why)
 {
     struct stat st;
 
@@ -63,12 +64,13 @@ int store_draft_open(struct store_draft *d, const char *path, const struct stat 
 {
     int error;
 
-    *d = (struct store_draft){
-        .fd = -1, .path = joined(path, ""), .temporary = joined(path, ".weir-new")};
-    error =
-        d->path && d->temporary ? make_file(d, why) : weir__diag(why, WEIR_ENOMEM, "out of memory");
+    *d = (struct store_draft){.fd = -1,
+                              .path = store_draft_join(path, ""),
+                              .temporary = store_draft_join(path, ".weir-new")};
+    error = d->path && d->temporary ? store_draft_make_file(d, why)
+                                    : weir__diag(why, WEIR_ENOMEM, "out of memory");
     if (!error)
-        error = dress(d, like, why);
+        error = store_draft_copy_owner(d, like, why);
     if (error)
         store_draft_close(d);
     return error;
@@ -124,7 +126,8 @@ static bool same_file(const char *a, const char *b)
 }
 
 /* A second name for the old file. One who was killed just here left it with both. */
-static int keep_old(const struct store_draft *d, const char *backup, struct weir_diag *why)
+static int store_draft_keep_old(const struct store_draft *d, const char *backup,
+                                struct weir_diag *why)
 {
     if (same_file(d->path, backup))
         return 0;
@@ -145,7 +148,7 @@ int store_draft_replace(struct store_draft *d, const char *backup, struct weir_d
             return weir__diag_errno(why, WEIR_EIO, "cannot make %s", d->temporary);
         d->named = true;
     }
-    error = backup ? keep_old(d, backup, why) : 0;
+    error = backup ? store_draft_keep_old(d, backup, why) : 0;
     if (error)
         return error;
     if (rename(d->temporary, d->path) != 0)

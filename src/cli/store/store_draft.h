@@ -4,8 +4,8 @@
  * nothing behind. Elsewhere, and for the moment in which it takes another's place, it is called
  * PATH.weir-new; one that is left over goes when the next is made.
  */
-#ifndef WEIR_CLI_STORE_DRAFT_H
-#define WEIR_CLI_STORE_DRAFT_H
+#ifndef WEIR_CLI_STORE_STORE_DRAFT_H
+#define WEIR_CLI_STORE_STORE_DRAFT_H
 
 #include <sys/stat.h>
 

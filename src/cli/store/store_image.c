@@ -1,5 +1,5 @@
 /* Mapping a state file for `weir store`. The idea is in store_image.h. */
-#include "cli/store_image.h"
+#include "cli/store/store_image.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,21 +9,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/store_users.h"
-#include "engine/diag.h"
-#include "engine/pin.h"
+#include "cli/store/store_users.h"
+#include "engine/store/pin.h"
+#include "os/diag.h"
 
 /* ---- The header ------------------------------------------------------------------------------ */
 
-union page {
+union store_image_page {
     struct weir__header header;
     char bytes[WEIR__FILE_PAGE];
 };
 
 /* By reading, so that a short file cannot hurt; its length afterwards, for others may add to it. */
-static int read_header(struct store_image *m, struct weir_diag *why)
+static int store_image_read_header(struct store_image *m, struct weir_diag *why)
 {
-    union page p = {.bytes = {0}};
+    union store_image_page p = {.bytes = {0}};
     struct stat st;
 
     if (fstat(m->fd, &st) != 0)
@@ -41,7 +41,8 @@ static int read_header(struct store_image *m, struct weir_diag *why)
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 /* Not blocking: the path may name a pipe. */
-static int begin(struct store_image *m, const char *path, int how, struct weir_diag *why)
+static int store_image_begin(struct store_image *m, const char *path, int how,
+                             struct weir_diag *why)
 {
     int error;
 
@@ -49,7 +50,7 @@ static int begin(struct store_image *m, const char *path, int how, struct weir_d
     m->fd = open(path, how | O_NONBLOCK | O_CLOEXEC);
     if (m->fd < 0)
         return weir__diag_errno(why, WEIR_EIO, "cannot open %s", path);
-    error = read_header(m, why);
+    error = store_image_read_header(m, why);
     if (error)
         store_image_close(m);
     return error;
@@ -72,7 +73,7 @@ static bool pin_tables(struct store_image *m)
     return true;
 }
 
-static int map(struct store_image *m, int protection, int flags, struct weir_diag *why)
+static int store_image_map(struct store_image *m, int protection, int flags, struct weir_diag *why)
 {
     const uint64_t bytes = atomic_load(&m->header.bytes);
     void *mem = mmap(NULL, bytes, protection, flags, m->fd, 0);
@@ -84,19 +85,19 @@ static int map(struct store_image *m, int protection, int flags, struct weir_dia
     return 0;
 }
 
-int store_image_look(struct store_image *m, const char *path, struct weir_diag *why)
+int store_image_open(struct store_image *m, const char *path, struct weir_diag *why)
 {
-    int error = begin(m, path, O_RDONLY, why);
+    int error = store_image_begin(m, path, O_RDONLY, why);
 
     if (error)
         return error;
-    error = map(m, PROT_READ, MAP_SHARED, why);
+    error = store_image_map(m, PROT_READ, MAP_SHARED, why);
     if (error)
         store_image_close(m);
     return error;
 }
 
-static struct weir__journal *journal_of(const struct store_image *m, uint32_t i)
+static struct weir__journal *store_image_journal(const struct store_image *m, uint32_t i)
 {
     return (struct weir__journal *)(void *)(m->base + m->header.journals_at) + i;
 }
@@ -114,16 +115,16 @@ static struct weir__mapped mapped_of(const struct store_image *m)
     return to;
 }
 
-static void undo_all(struct store_image *m)
+static void store_image_undo_all(struct store_image *m)
 {
     const struct weir__mapped to = mapped_of(m);
 
-    for (uint32_t i = 0; i < WEIR__FILE_SEATS; i++)
-        m->undone += weir__journal_undo(journal_of(m, i), i + 1, &to);
+    for (uint32_t i = 0; i < WEIR__FILE_OWNERS; i++)
+        m->undone += weir__journal_undo(store_image_journal(m, i), i + 1, &to);
 }
 
 /* Whether the path still names the file that we have locked. */
-static int check_name(const struct store_image *m, struct weir_diag *why)
+static int store_image_check_name(const struct store_image *m, struct weir_diag *why)
 {
     struct stat named, ours;
 
@@ -134,21 +135,21 @@ static int check_name(const struct store_image *m, struct weir_diag *why)
     return 0;
 }
 
-int store_image_load(struct store_image *m, const char *path, struct weir_diag *why)
+int store_image_open_exclusive(struct store_image *m, const char *path, struct weir_diag *why)
 {
-    int error = begin(m, path, O_RDWR, why);
+    int error = store_image_begin(m, path, O_RDWR, why);
 
     if (error)
         return error;
     error = store_users_lock(m->fd, path, why);
     if (!error)
-        error = check_name(m, why);
+        error = store_image_check_name(m, why);
     if (!error)
-        error = read_header(m, why); /* again: now nobody can change it */
+        error = store_image_read_header(m, why); /* again: now nobody can change it */
     if (!error)
-        error = map(m, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, why);
+        error = store_image_map(m, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, why);
     if (!error)
-        undo_all(m);
+        store_image_undo_all(m);
     else
         store_image_close(m);
     return error;
@@ -174,7 +175,7 @@ struct weir__table *store_image_table(const struct store_image *m, uint32_t size
 
 static bool holds_a_lock(const struct store_image *m, const struct weir__mapped *to, uint32_t i)
 {
-    const struct weir__journal *j = journal_of(m, i);
+    const struct weir__journal *j = store_image_journal(m, i);
 
     for (int k = 0; k < WEIR__JOURNAL_LOCKS; k++) {
         const struct weir__lock *l = weir__mapped_lock(to, atomic_load(&j->lock_at[k]));
@@ -190,7 +191,7 @@ uint64_t store_image_unfinished(const struct store_image *m)
     const struct weir__mapped to = mapped_of(m);
     uint64_t n = 0;
 
-    for (uint32_t i = 0; i < WEIR__FILE_SEATS; i++)
-        n += holds_a_lock(m, &to, i) && !store_users_at(m->fd, i);
+    for (uint32_t i = 0; i < WEIR__FILE_OWNERS; i++)
+        n += holds_a_lock(m, &to, i) && !store_users_owns(m->fd, i);
     return n;
 }

@@ -5,10 +5,10 @@
  * that nobody else can use it, and maps it privately: decisions that were cut short are undone as
  * an engine would undo them, but only there.
  */
-#ifndef WEIR_CLI_STORE_IMAGE_H
-#define WEIR_CLI_STORE_IMAGE_H
+#ifndef WEIR_CLI_STORE_STORE_IMAGE_H
+#define WEIR_CLI_STORE_STORE_IMAGE_H
 
-#include "engine/format.h"
+#include "engine/store/format.h"
 
 struct store_image {
     const char *path; /* the caller's */
@@ -20,9 +20,9 @@ struct store_image {
 };
 
 /* 0, or an error and *why says which, in the words of weir_open; nothing is left to close then. */
-int store_image_look(struct store_image *m, const char *path, struct weir_diag *why);
+int store_image_open(struct store_image *m, const char *path, struct weir_diag *why);
 /* WEIR_EBUSY: another process has it open. */
-int store_image_load(struct store_image *m, const char *path, struct weir_diag *why);
+int store_image_open_exclusive(struct store_image *m, const char *path, struct weir_diag *why);
 void store_image_close(struct store_image *m);
 
 /* The table of a class; it has one if its `at` is not 0. To be checked before it is used. */

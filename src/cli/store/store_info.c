@@ -1,12 +1,12 @@
-#include "cli/store_info.h"
+#include "cli/store/store_info.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/store_records.h"
+#include "cli/store/store_records.h"
 
 /* Keeps the first thing that is wrong. */
-static void blame(struct store_info *info, int error, const struct weir_diag *why)
+static void store_info_blame(struct store_info *info, int error, const struct weir_diag *why)
 {
     if (info->error)
         return;
@@ -14,7 +14,7 @@ static void blame(struct store_info *info, int error, const struct weir_diag *wh
     info->why = *why;
 }
 
-static bool describe(struct weir__record *r, struct store_policy *p)
+static bool store_info_describe(struct weir__record *r, struct store_policy *p)
 {
     const uint32_t generation = atomic_load(&r->generation);
     const struct weir__version *v = weir__record_version(r, generation, 0);
@@ -37,7 +37,7 @@ static bool gather_policies(struct store_info *info, struct weir__record *r)
     int error = store_records_check(&info->image, &why);
 
     if (error) {
-        blame(info, error, &why);
+        store_info_blame(info, error, &why);
         return true;
     }
     info->policy = calloc(most, sizeof info->policy[0]);
@@ -45,8 +45,8 @@ static bool gather_policies(struct store_info *info, struct weir__record *r)
         const int found = store_records_get(&info->image, i, r, &why);
 
         if (found < 0)
-            blame(info, found, &why);
-        if (found == 1 && !describe(r, &info->policy[info->policies++]))
+            store_info_blame(info, found, &why);
+        if (found == 1 && !store_info_describe(r, &info->policy[info->policies++]))
             return false;
     }
     return info->policy != NULL;
@@ -63,7 +63,7 @@ static void gather_tables(struct store_info *info)
             continue;
         error = store_keys_check(&info->image, c, &why);
         if (error)
-            blame(info, error, &why);
+            store_info_blame(info, error, &why);
         else
             info->table[info->tables++] =
                 (struct store_table){weir__size_of_class(c), info->image.header.table[c].bytes,
@@ -77,7 +77,7 @@ bool store_info_open(struct store_info *info, const char *path)
     bool done = r != NULL;
 
     *info = (struct store_info){.path = path};
-    info->error = store_image_look(&info->image, path, &info->why);
+    info->error = store_image_open(&info->image, path, &info->why);
     info->readable = info->error == 0;
     if (info->readable && done) {
         info->now_ns = weir__header_now(&info->image.header);

@@ -1,10 +1,10 @@
 /* What a state file holds, gathered without disturbing anybody, and how it is told. */
-#ifndef WEIR_CLI_STORE_INFO_H
-#define WEIR_CLI_STORE_INFO_H
+#ifndef WEIR_CLI_STORE_STORE_INFO_H
+#define WEIR_CLI_STORE_STORE_INFO_H
 
-#include "cli/store_image.h"
-#include "cli/store_keys.h"
-#include "cli/store_users.h"
+#include "cli/store/store_image.h"
+#include "cli/store/store_keys.h"
+#include "cli/store/store_users.h"
 
 struct store_policy {
     char name[WEIR_NAME_MAX];

@@ -5,18 +5,18 @@
  *
  * This is the one file outside of the table's layer that reads its layout.
  */
-#include "cli/store_keys.h"
+#include "cli/store/store_keys.h"
 
 #include <string.h>
 
-#include "engine/diag.h"
+#include "os/diag.h"
 #include "table/layout.h"
 
 #define STEPS_MOST 512 /* buckets that are looked at for one key */
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-static uint64_t buckets_of(const struct weir__table *t)
+static uint64_t store_keys_buckets(const struct weir__table *t)
 {
     return weir__table_stats(t).places / t->places;
 }
@@ -42,7 +42,7 @@ struct store_keys store_keys_count(const struct store_image *m, uint32_t size_cl
     const struct weir__table_stats stats = weir__table_stats(t);
     struct store_keys k = {.room = stats.max_keys, .evicted = stats.evicted};
 
-    for (uint64_t i = 0; i < buckets_of(t); i++) {
+    for (uint64_t i = 0; i < store_keys_buckets(t); i++) {
         const struct weir__bucket *b = weir__bucket_at(t, i);
 
         for (uint64_t place = 0; place < t->places; place++) {
@@ -57,14 +57,14 @@ struct store_keys store_keys_count(const struct store_image *m, uint32_t size_cl
 
 /* A bucket that was looked at, and the key that would come to it: that of `place` in the bucket of
  * step `from`. */
-struct step {
+struct place_step {
     struct weir__bucket *bucket;
     int from;
     uint64_t place;
 };
 
-struct search {
-    struct step step[STEPS_MOST];
+struct place_search {
+    struct place_step step[STEPS_MOST];
     int n;
 };
 
@@ -78,19 +78,20 @@ static uint64_t empty_place(const struct weir__table *t, const struct weir__buck
 }
 
 /* Each bucket once, or a chain could cross itself. */
-static void look_at(struct search *s, struct weir__bucket *b, int from, uint64_t place)
+static void place_search_add(struct place_search *s, struct weir__bucket *b, int from,
+                             uint64_t place)
 {
     for (int i = 0; i < s->n; i++)
         if (s->step[i].bucket == b)
             return;
     if (s->n < STEPS_MOST)
-        s->step[s->n++] = (struct step){b, from, place};
+        s->step[s->n++] = (struct place_step){b, from, place};
 }
 
 static struct weir__bucket *other_bucket(const struct weir__table *t, const struct weir__bucket *b,
                                          uint64_t place)
 {
-    struct weir__hold h;
+    struct weir__access h;
 
     if (weir__table_candidates(t, weir__bucket_get(b, place), &h) < 2)
         return NULL;
@@ -98,7 +99,8 @@ static struct weir__bucket *other_bucket(const struct weir__table *t, const stru
 }
 
 /* Moves the keys along the chain that ends at step i: its first bucket then has an empty place. */
-static struct step shift(struct weir__table *t, const struct search *s, int i)
+static struct place_step place_search_shift(struct weir__table *t, const struct place_search *s,
+                                            int i)
 {
     uint64_t empty = empty_place(t, s->step[i].bucket);
 
@@ -108,40 +110,41 @@ static struct step shift(struct weir__table *t, const struct search *s, int i)
         weir__entry_move(t, before, s->step[i].place, s->step[i].bucket, empty);
         empty = s->step[i].place;
     }
-    return (struct step){s->step[i].bucket, -1, empty};
+    return (struct place_step){s->step[i].bucket, -1, empty};
 }
 
 /* An empty place for the key, made if there is none; its bucket is NULL if none can be made. */
-static struct step find_place(struct weir__table *t, struct search *s, uint64_t fingerprint)
+static struct place_step place_search_run(struct weir__table *t, struct place_search *s,
+                                          uint64_t fingerprint)
 {
-    struct weir__hold h;
+    struct weir__access h;
 
     s->n = 0;
     (void)weir__table_candidates(t, fingerprint, &h);
-    look_at(s, h.bucket[h.first], -1, 0);
+    place_search_add(s, h.bucket[h.first], -1, 0);
     if (h.bucket[1])
-        look_at(s, h.bucket[!h.first], -1, 0);
+        place_search_add(s, h.bucket[!h.first], -1, 0);
     for (int i = 0; i < s->n; i++) {
         struct weir__bucket *b = s->step[i].bucket;
 
         if (empty_place(t, b) < t->places)
-            return shift(t, s, i);
+            return place_search_shift(t, s, i);
         for (uint64_t place = 0; place < t->places; place++) {
             struct weir__bucket *other = other_bucket(t, b, place);
 
             if (other)
-                look_at(s, other, i, place);
+                place_search_add(s, other, i, place);
         }
     }
-    return (struct step){0};
+    return (struct place_step){0};
 }
 
 /* ---- Bringing -------------------------------------------------------------------------------- */
 
-static bool bring_key(struct weir__table *to, struct search *s, uint64_t fingerprint,
-                      const struct weir__state *state)
+static bool store_keys_copy_key(struct weir__table *to, struct place_search *s,
+                                uint64_t fingerprint, const struct weir__state *state)
 {
-    const struct step at = find_place(to, s, fingerprint);
+    const struct place_step at = place_search_run(to, s, fingerprint);
 
     if (!at.bucket)
         return false;
@@ -152,12 +155,12 @@ static bool bring_key(struct weir__table *to, struct search *s, uint64_t fingerp
 }
 
 /* The live keys, or the others. WEIR_EFULL: one found no place, or there are max_keys already. */
-static int bring_keys(const struct weir__table *from, int64_t now_ns, bool live,
-                      struct weir__table *to)
+static int store_keys_copy_keys(const struct weir__table *from, int64_t now_ns, bool live,
+                                struct weir__table *to)
 {
-    struct search s;
+    struct place_search s;
 
-    for (uint64_t i = 0; i < buckets_of(from); i++) {
+    for (uint64_t i = 0; i < store_keys_buckets(from); i++) {
         const struct weir__bucket *b = weir__bucket_at(from, i);
 
         for (uint64_t place = 0; place < from->places; place++) {
@@ -166,14 +169,14 @@ static int bring_keys(const struct weir__table *from, int64_t now_ns, bool live,
             if (fingerprint == 0 || is_live(from, b, place, now_ns) != live)
                 continue;
             if (atomic_load(&to->used) >= to->max_keys ||
-                !bring_key(to, &s, fingerprint, weir__state_at(from, b, place)))
+                !store_keys_copy_key(to, &s, fingerprint, weir__state_at(from, b, place)))
                 return WEIR_EFULL;
         }
     }
     return 0;
 }
 
-bool store_keys_lie_alike(const struct weir__table *from, const struct weir__table *to)
+bool store_keys_same_layout(const struct weir__table *from, const struct weir__table *to)
 {
     return from->max_keys == to->max_keys && from->cells_at == to->cells_at &&
            from->cells_bytes == to->cells_bytes;
@@ -181,14 +184,15 @@ bool store_keys_lie_alike(const struct weir__table *from, const struct weir__tab
 
 /* A copy; locks that nobody is left to drop are dropped, and the keys counted. More limits may take as little
  * room for cells as fewer. */
-static void copy(const struct weir__table *from, struct weir__table *to, uint64_t bytes)
+static void store_keys_copy_whole(const struct weir__table *from, struct weir__table *to,
+                                  uint64_t bytes)
 {
     const uint64_t limits = to->limits;
     uint64_t used = 0;
 
     memcpy((void *)to, from, bytes);
     to->limits = limits;
-    for (uint64_t i = 0; i < buckets_of(to); i++) {
+    for (uint64_t i = 0; i < store_keys_buckets(to); i++) {
         struct weir__bucket *b = weir__bucket_at(to, i);
 
         if (atomic_load(&b->lock.holder) != 0)
@@ -204,26 +208,26 @@ static void copy(const struct weir__table *from, struct weir__table *to, uint64_
 }
 
 /* What a table knows beside its keys. */
-static void bring_memory(const struct weir__table *from, struct weir__table *to)
+static void store_keys_copy_counters(const struct weir__table *from, struct weir__table *to)
 {
     atomic_store(&to->evicted, atomic_load(&from->evicted));
     atomic_store(&to->stretches, atomic_load(&from->stretches));
     memcpy((void *)to->stretch, from->stretch, sizeof to->stretch);
 }
 
-int store_keys_bring(const struct store_image *m, uint32_t size_class, int64_t now_ns,
-                     struct weir__table *to, uint64_t bytes)
+int store_keys_copy(const struct store_image *m, uint32_t size_class, int64_t now_ns,
+                    struct weir__table *to, uint64_t bytes)
 {
     const struct weir__table *from = store_image_table(m, size_class);
     int error;
 
-    if (store_keys_lie_alike(from, to)) {
-        copy(from, to, bytes);
+    if (store_keys_same_layout(from, to)) {
+        store_keys_copy_whole(from, to, bytes);
         return 0;
     }
-    bring_memory(from, to);
-    error = bring_keys(from, now_ns, true, to);
+    store_keys_copy_counters(from, to);
+    error = store_keys_copy_keys(from, now_ns, true, to);
     if (!error)
-        (void)bring_keys(from, now_ns, false, to);
+        (void)store_keys_copy_keys(from, now_ns, false, to);
     return error;
 }

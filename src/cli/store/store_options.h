@@ -1,6 +1,6 @@
 /* What the command lines of `weir store info`, `convert` and `reset` say. */
-#ifndef WEIR_CLI_STORE_OPTIONS_H
-#define WEIR_CLI_STORE_OPTIONS_H
+#ifndef WEIR_CLI_STORE_STORE_OPTIONS_H
+#define WEIR_CLI_STORE_STORE_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
 #include <time.h>
 
 #include "base/num.h"
-#include "cli/report.h"
-#include "cli/store_info.h"
+#include "cli/store/store_info.h"
+#include "sim/report.h"
 
 #define DATE_MAX 32
 
@@ -51,17 +51,17 @@ static void print_users(const struct store_info *info)
     }
     for (uint32_t i = 0; i < u->n; i++) {
         const char *what = i == 0 ? "in use by" : "";
-        const char *s = u->user[i].seats == 1 ? "" : "s";
+        const char *s = u->user[i].lock_owners == 1 ? "" : "s";
 
         if (u->user[i].pid > 0)
             store_print_line(what, "process %ld, %" PRIu32 " seat%s", (long)u->user[i].pid,
-                             u->user[i].seats, s);
+                             u->user[i].lock_owners, s);
         else
             store_print_line(what, "a process of another namespace, %" PRIu32 " seat%s",
-                             u->user[i].seats, s);
+                             u->user[i].lock_owners, s);
     }
-    store_print_line("seats", "%" PRIu32 " of %" PRIu64 " in use", u->seats,
-                     info->image.header.seats);
+    store_print_line("seats", "%" PRIu32 " of %" PRIu64 " in use", u->lock_owners,
+                     info->image.header.lock_owners);
 }
 
 static void print_header(const struct store_info *info)
@@ -145,7 +145,8 @@ static void put_header(const struct store_info *info)
     (void)printf(",\"made_ns\":%" PRId64 ",\"now_ns\":%" PRId64, h->made_ns, info->now_ns);
     (void)printf(",\"recovered\":%" PRIu64 ",\"unfinished\":%" PRIu64, atomic_load(&h->recovered),
                  info->unfinished);
-    (void)printf(",\"seats\":%" PRIu64 ",\"seats_in_use\":%" PRIu32, h->seats, info->users.seats);
+    (void)printf(",\"seats\":%" PRIu64 ",\"seats_in_use\":%" PRIu32, h->lock_owners,
+                 info->users.lock_owners);
 }
 
 static void put_users(const struct store_info *info)
@@ -156,14 +157,14 @@ static void put_users(const struct store_info *info)
 
         (void)fputs(i > 0 ? "," : "", stdout);
         if (u->pid > 0)
-            (void)printf("{\"pid\":%ld,\"seats\":%" PRIu32 "}", (long)u->pid, u->seats);
+            (void)printf("{\"pid\":%ld,\"seats\":%" PRIu32 "}", (long)u->pid, u->lock_owners);
         else
-            (void)printf("{\"pid\":null,\"seats\":%" PRIu32 "}", u->seats);
+            (void)printf("{\"pid\":null,\"seats\":%" PRIu32 "}", u->lock_owners);
     }
     (void)fputs("]", stdout);
 }
 
-static void put_policies(const struct store_info *info)
+static void store_put_policies(const struct store_info *info)
 {
     (void)fputs(",\"policies\":[", stdout);
     for (uint64_t i = 0; i < info->policies; i++) {
@@ -207,7 +208,7 @@ void store_info_print_json(const struct store_info *info)
     if (info->readable) {
         put_header(info);
         put_users(info);
-        put_policies(info);
+        store_put_policies(info);
         put_tables(info);
     }
     (void)puts("}");

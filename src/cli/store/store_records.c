@@ -1,21 +1,21 @@
 /* Copies of the policies of a state file. */
-#include "cli/store_records.h"
+#include "cli/store/store_records.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/diag.h"
+#include "os/diag.h"
 
 #define TRIES 100
 
-static const struct weir__directory *directory_of(const struct store_image *m)
+static const struct weir__directory *store_records_directory(const struct store_image *m)
 {
     return (const struct weir__directory *)(const void *)(m->base + m->header.directory_at);
 }
 
 int store_records_check(const struct store_image *m, struct weir_diag *why)
 {
-    if (weir__directory_is_sound(directory_of(m), &m->header))
+    if (weir__directory_is_sound(store_records_directory(m), &m->header))
         return 0;
     return weir__diag(why, WEIR_EFORMAT, "%s: damaged: its directory contradicts the header",
                       m->path);
@@ -23,31 +23,31 @@ int store_records_check(const struct store_image *m, struct weir_diag *why)
 
 struct store_counts store_records_counts(const struct store_image *m)
 {
-    const struct weir__directory *d = directory_of(m);
+    const struct weir__directory *d = store_records_directory(m);
 
     return (struct store_counts){atomic_load(&d->tags), atomic_load(&d->scopes),
-                                 atomic_load(&d->versions), atomic_load(&d->born_ns)};
+                                 atomic_load(&d->versions), atomic_load(&d->created_ns)};
 }
 
 /* ---- Copies ---------------------------------------------------------------------------------- */
 
 static uint64_t tag_of(const struct store_image *m, uint64_t i)
 {
-    return atomic_load(&directory_of(m)->record[i].tag);
+    return atomic_load(&store_records_directory(m)->record[i].tag);
 }
 
 static uint32_t generation_of(const struct store_image *m, uint64_t i)
 {
-    return atomic_load(&directory_of(m)->record[i].generation);
+    return atomic_load(&store_records_directory(m)->record[i].generation);
 }
 
 /* A policy may be changed while we look: then the copy is made anew. */
-static void copy(const struct store_image *m, uint64_t i, struct weir__record *r)
+static void store_records_copy(const struct store_image *m, uint64_t i, struct weir__record *r)
 {
     for (int tries = 0; tries < TRIES; tries++) {
         const uint32_t before = generation_of(m, i);
 
-        memcpy((void *)r, &directory_of(m)->record[i], sizeof *r);
+        memcpy((void *)r, &store_records_directory(m)->record[i], sizeof *r);
         if (generation_of(m, i) == before && atomic_load(&r->generation) == before)
             return;
     }
@@ -64,7 +64,7 @@ uint64_t store_records_used(const struct store_image *m)
 
 /* ---- Soundness ------------------------------------------------------------------------------- */
 
-static bool is_sound(struct weir__record *r)
+static bool store_records_is_sound(struct weir__record *r)
 {
     const uint32_t generation = atomic_load(&r->generation);
     const uint32_t kept = weir__record_kept(r, generation);
@@ -85,10 +85,10 @@ int store_records_get(const struct store_image *m, uint64_t i, struct weir__reco
 {
     if (tag_of(m, i) == 0)
         return 0;
-    copy(m, i, r);
+    store_records_copy(m, i, r);
     if (atomic_load(&r->tag) == 0)
         return 0; /* forgotten just now */
-    if (is_sound(r))
+    if (store_records_is_sound(r))
         return 1;
     return weir__diag(why, WEIR_EFORMAT,
                       "%s: damaged: the record of the policy '%.*s' does not add up", m->path,

@@ -1,13 +1,13 @@
 /* The policies of a state file. */
-#ifndef WEIR_CLI_STORE_RECORDS_H
-#define WEIR_CLI_STORE_RECORDS_H
+#ifndef WEIR_CLI_STORE_STORE_RECORDS_H
+#define WEIR_CLI_STORE_STORE_RECORDS_H
 
-#include "cli/store_image.h"
+#include "cli/store/store_image.h"
 
 /* How many tags, scopes and versions were given out, and since when. */
 struct store_counts {
     uint64_t tags, scopes, versions;
-    int64_t born_ns; /* 0: not known */
+    int64_t created_ns; /* 0: not known */
 };
 
 /* 0, or WEIR_EFORMAT: the directory is not what the header says. */

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/store_change.h"
-#include "cli/store_info.h"
-#include "cli/store_options.h"
-#include "cli/store_records.h"
+#include "cli/store/store_change.h"
+#include "cli/store/store_info.h"
+#include "cli/store/store_options.h"
+#include "cli/store/store_records.h"
 
-static int fail(const char *text)
+static int reset_fail(const char *text)
 {
     (void)fflush(stdout);
     (void)fprintf(stderr, "weir store reset: %s\n", text);
@@ -18,12 +18,12 @@ static int fail(const char *text)
 }
 
 /* What there is to lose. */
-struct stake {
+struct reset_counts {
     uint64_t live, policies;
 };
 
 /* Asks on the terminal. */
-static bool agreed(const struct store_options *a, const struct stake *at)
+static bool reset_confirm(const struct store_options *a, const struct reset_counts *at)
 {
     char answer[16] = "";
 
@@ -38,16 +38,17 @@ static bool agreed(const struct store_options *a, const struct stake *at)
 }
 
 /* Damage inside is no obstacle: what is to be kept is checked before anything is changed. */
-static int look(const struct store_options *a, struct stake *at, struct weir_diag *why)
+static int reset_count(const struct store_options *a, struct reset_counts *at,
+                       struct weir_diag *why)
 {
     struct store_image m;
     struct weir_diag ignored;
     int64_t now;
-    int error = store_image_look(&m, a->file, why);
+    int error = store_image_open(&m, a->file, why);
 
     if (error)
         return error;
-    *at = (struct stake){0};
+    *at = (struct reset_counts){0};
     error = store_users_check(m.fd, a->file, why);
     now = weir__header_now(&m.header);
     at->policies = store_records_used(&m);
@@ -58,23 +59,23 @@ static int look(const struct store_options *a, struct stake *at, struct weir_dia
     return error;
 }
 
-static int reset(const struct store_options *a, const struct stake *at)
+static int reset_file(const struct store_options *a, const struct reset_counts *at)
 {
     struct store_image m;
     struct store_result result;
     struct store_plan p;
     struct weir_diag why;
-    int error = store_image_load(&m, a->file, &why);
+    int error = store_image_open_exclusive(&m, a->file, &why);
 
     if (error)
-        return fail(why.text);
+        return reset_fail(why.text);
     p = store_plan_of(&m);
     p.keep_keys = false;
     p.keep_policies = !a->all;
     error = store_change(&m, &p, NULL, STORE_DROP_OLD, &result, &why);
     store_image_close(&m);
     if (error)
-        return fail(why.text);
+        return reset_fail(why.text);
     (void)printf("%s: reset\n", a->file);
     store_print_line("live keys", "%" PRIu64 ", now as good as new", at->live);
     if (a->all)
@@ -86,16 +87,16 @@ static int reset(const struct store_options *a, const struct stake *at)
 
 int store_reset_run(const struct store_options *a)
 {
-    struct stake at;
+    struct reset_counts at;
     struct weir_diag why;
 
     if (!a->yes && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))) {
         (void)fprintf(stderr, "weir store reset: nobody can be asked here; expected --yes\n");
         return EXIT_USAGE;
     }
-    if (look(a, &at, &why) != 0)
-        return fail(why.text);
-    if (!a->yes && !agreed(a, &at))
-        return fail("nothing was changed");
-    return reset(a, &at);
+    if (reset_count(a, &at, &why) != 0)
+        return reset_fail(why.text);
+    if (!a->yes && !reset_confirm(a, &at))
+        return reset_fail("nothing was changed");
+    return reset_file(a, &at);
 }

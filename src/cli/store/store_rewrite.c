@@ -1,4 +1,4 @@
-#include "cli/store_rewrite.h"
+#include "cli/store/store_rewrite.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,10 +8,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "cli/store_cells.h"
-#include "cli/store_keys.h"
-#include "cli/store_records.h"
-#include "engine/diag.h"
+#include "cli/store/store_cells.h"
+#include "cli/store/store_keys.h"
+#include "cli/store/store_records.h"
+#include "os/diag.h"
 
 struct store_plan store_plan_of(const struct store_image *m)
 {
@@ -19,7 +19,7 @@ struct store_plan store_plan_of(const struct store_image *m)
                                true, true};
 }
 
-static bool has_table(const struct store_image *m, const struct store_plan *p, uint32_t c)
+static bool rewrite_has_table(const struct store_image *m, const struct store_plan *p, uint32_t c)
 {
     /* Without policies the sizes they needed are not needed either; 16 bytes always are. */
     return atomic_load(&m->header.table[c].at) != 0 && (p->keep_policies || c == 0);
@@ -37,8 +37,8 @@ static struct weir__table_options table_options(const struct store_image *m,
 }
 
 /* The new header. The secret, the time and what was counted stay. */
-static void draw_header(const struct store_image *m, const struct store_plan *p,
-                        struct weir__header *h)
+static void rewrite_fill_header(const struct store_image *m, const struct store_plan *p,
+                                struct weir__header *h)
 {
     uint64_t bytes;
 
@@ -55,7 +55,7 @@ static void draw_header(const struct store_image *m, const struct store_plan *p,
 
         atomic_store(&h->table[c].at, 0);
         h->table[c].bytes = h->table[c].max_keys = 0;
-        if (!has_table(m, p, c))
+        if (!rewrite_has_table(m, p, c))
             continue;
         o = table_options(m, p, h, c, bytes);
         atomic_store(&h->table[c].at, bytes);
@@ -69,8 +69,8 @@ static void draw_header(const struct store_image *m, const struct store_plan *p,
 
 /* ---- Whether it fits ------------------------------------------------------------------------- */
 
-static int check_policies(const struct store_image *m, const struct store_plan *p,
-                          struct weir_diag *why)
+static int rewrite_check_policies(const struct store_image *m, const struct store_plan *p,
+                                  struct weir_diag *why)
 {
     struct weir__record *r = malloc(sizeof *r);
     uint64_t n = 0;
@@ -106,17 +106,17 @@ static int does_not_fit(const struct store_image *m, const struct weir__header *
 }
 
 /* A table that keeps its size keeps its keys, however many. */
-static int check_keys(const struct store_image *m, const struct store_plan *p, int64_t now_ns,
-                      struct weir_diag *why)
+static int rewrite_check_keys(const struct store_image *m, const struct store_plan *p,
+                              int64_t now_ns, struct weir_diag *why)
 {
     struct weir__header h;
     int error = 0;
 
-    draw_header(m, p, &h);
+    rewrite_fill_header(m, p, &h);
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES && !error; c++) {
         struct store_keys k;
 
-        if (!has_table(m, p, c))
+        if (!rewrite_has_table(m, p, c))
             continue;
         error = store_keys_check(m, c, why);
         if (error)
@@ -131,23 +131,23 @@ static int check_keys(const struct store_image *m, const struct store_plan *p, i
 int store_rewrite_check(const struct store_image *m, const struct store_plan *p, int64_t now_ns,
                         struct weir_diag *why)
 {
-    int error = p->keep_policies ? check_policies(m, p, why) : 0;
+    int error = p->keep_policies ? rewrite_check_policies(m, p, why) : 0;
 
     if (!error && p->keep_keys)
-        error = check_keys(m, p, now_ns, why);
+        error = rewrite_check_keys(m, p, now_ns, why);
     return error;
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 /* A file to be written: its bytes, mapped. */
-struct sheet {
+struct rewrite_target {
     struct weir__header header;
     char *base;
 };
 
 static int write_directory(const struct store_image *m, const struct store_plan *p,
-                           const struct sheet *s, struct store_result *result,
+                           const struct rewrite_target *s, struct store_result *result,
                            struct weir_diag *why)
 {
     struct weir__directory *d =
@@ -157,7 +157,7 @@ static int write_directory(const struct store_image *m, const struct store_plan 
     atomic_store(&d->tags, counts.tags);
     atomic_store(&d->scopes, counts.scopes);
     atomic_store(&d->versions, counts.versions);
-    atomic_store(&d->born_ns, counts.born_ns);
+    atomic_store(&d->created_ns, counts.created_ns);
     d->max_policies = p->max_policies;
     for (uint64_t i = 0; i < m->header.max_policies && p->keep_policies; i++) {
         const int found = store_records_get(m, i, &d->record[result->policies], why);
@@ -170,7 +170,7 @@ static int write_directory(const struct store_image *m, const struct store_plan 
 }
 
 static int write_table(const struct store_image *m, const struct store_plan *p, uint32_t c,
-                       int64_t now_ns, const struct sheet *s, struct store_result *result,
+                       int64_t now_ns, const struct rewrite_target *s, struct store_result *result,
                        struct weir_diag *why)
 {
     const struct weir__table_options o = weir__header_table(&s->header, &s->header.table[c], c);
@@ -180,7 +180,7 @@ static int write_table(const struct store_image *m, const struct store_plan *p, 
 
     if (!p->keep_keys)
         return 0;
-    if (store_keys_bring(m, c, now_ns, t, s->header.table[c].bytes) != 0)
+    if (store_keys_copy(m, c, now_ns, t, s->header.table[c].bytes) != 0)
         return weir__diag(why, WEIR_EFULL,
                           "%s: no place for one of the live keys of %zu-byte states; expected a "
                           "larger --max-keys",
@@ -192,16 +192,17 @@ static int write_table(const struct store_image *m, const struct store_plan *p, 
 }
 
 static int write_parts(const struct store_image *m, const struct store_plan *p, int64_t now_ns,
-                       const struct sheet *s, struct store_result *result, struct weir_diag *why)
+                       const struct rewrite_target *s, struct store_result *result,
+                       struct weir_diag *why)
 {
     const struct store_image made = {.header = s->header, .base = s->base};
     int error = write_directory(m, p, s, result, why);
 
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES && !error; c++)
-        if (has_table(m, p, c))
+        if (rewrite_has_table(m, p, c))
             error = write_table(m, p, c, now_ns, s, result, why);
     if (!error && p->keep_policies)
-        error = store_cells_bring(m, &made, p->keep_keys, now_ns, why);
+        error = store_cells_copy(m, &made, p->keep_keys, now_ns, why);
     if (!error)
         memcpy(s->base, (const void *)&s->header, sizeof s->header);
     return error;
@@ -210,10 +211,10 @@ static int write_parts(const struct store_image *m, const struct store_plan *p, 
 int store_rewrite(const struct store_image *m, const struct store_plan *p, int64_t now_ns, int fd,
                   struct store_result *result, struct weir_diag *why)
 {
-    struct sheet s;
+    struct rewrite_target s;
     int error;
 
-    draw_header(m, p, &s.header);
+    rewrite_fill_header(m, p, &s.header);
     *result = (struct store_result){.bytes = atomic_load(&s.header.bytes)};
     errno = posix_fallocate(fd, 0, (off_t)result->bytes);
     if (errno != 0)

@@ -1,8 +1,8 @@
 /* A state file made anew out of an old one: of this version, and of any size. */
-#ifndef WEIR_CLI_STORE_REWRITE_H
-#define WEIR_CLI_STORE_REWRITE_H
+#ifndef WEIR_CLI_STORE_STORE_REWRITE_H
+#define WEIR_CLI_STORE_STORE_REWRITE_H
 
-#include "cli/store_image.h"
+#include "cli/store/store_image.h"
 
 struct store_plan {
     uint64_t max_keys, max_memory, max_policies;

@@ -1,16 +1,16 @@
-#include "cli/store_users.h"
+#include "cli/store/store_users.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 
 #include "base/text.h"
-#include "engine/diag.h"
+#include "os/diag.h"
 
-#define TOLD 4 /* so many processes are named in a message */
+#define NAMED_MOST 4 /* so many processes are named in a message */
 
 /* Whether somebody holds a lock there; len 0 is all that follows. */
-static bool ask(int fd, int64_t start, int64_t len, pid_t *pid)
+static bool store_users_find_lock(int fd, int64_t start, int64_t len, pid_t *pid)
 {
     struct flock l = {
         .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)start, .l_len = (off_t)len};
@@ -21,7 +21,7 @@ static bool ask(int fd, int64_t start, int64_t len, pid_t *pid)
     return true;
 }
 
-static void add(struct store_users *u, pid_t pid, uint32_t seats)
+static void store_users_add(struct store_users *u, pid_t pid, uint32_t seats)
 {
     uint32_t i = 0;
 
@@ -29,15 +29,15 @@ static void add(struct store_users *u, pid_t pid, uint32_t seats)
         i++;
     if (i == u->n)
         u->user[u->n++] = (struct store_user){.pid = pid};
-    u->user[i].seats += seats;
-    u->seats += seats;
+    u->user[i].lock_owners += seats;
+    u->lock_owners += seats;
 }
 
-bool store_users_at(int fd, uint32_t seat)
+bool store_users_owns(int fd, uint32_t seat)
 {
     pid_t pid;
 
-    return ask(fd, WEIR__LOCK_SEATS + seat, 1, &pid);
+    return store_users_find_lock(fd, WEIR__LOCK_OWNERS + seat, 1, &pid);
 }
 
 void store_users_find(int fd, struct store_users *u)
@@ -45,13 +45,13 @@ void store_users_find(int fd, struct store_users *u)
     pid_t pid;
 
     *u = (struct store_users){0};
-    for (uint32_t i = 0; i < WEIR__FILE_SEATS; i++)
-        if (ask(fd, WEIR__LOCK_SEATS + i, 1, &pid))
-            add(u, pid, 1);
-    if (ask(fd, WEIR__LOCK_HEADER, 1, &pid))
-        add(u, pid, 0);
-    if (ask(fd, WEIR__LOCK_SEATS + WEIR__FILE_SEATS, 0, &pid))
-        add(u, pid, 0);
+    for (uint32_t i = 0; i < WEIR__FILE_OWNERS; i++)
+        if (store_users_find_lock(fd, WEIR__LOCK_OWNERS + i, 1, &pid))
+            store_users_add(u, pid, 1);
+    if (store_users_find_lock(fd, WEIR__LOCK_HEADER, 1, &pid))
+        store_users_add(u, pid, 0);
+    if (store_users_find_lock(fd, WEIR__LOCK_OWNERS + WEIR__FILE_OWNERS, 0, &pid))
+        store_users_add(u, pid, 0);
 }
 
 int store_users_check(int fd, const char *path, struct weir_diag *why)
@@ -63,14 +63,14 @@ int store_users_check(int fd, const char *path, struct weir_diag *why)
     store_users_find(fd, &u);
     if (u.n == 0)
         return 0;
-    for (uint32_t i = 0; i < u.n && i < TOLD; i++) {
+    for (uint32_t i = 0; i < u.n && i < NAMED_MOST; i++) {
         weir__out_text(&o, i == 0 ? "" : ", ");
         if (u.user[i].pid > 0)
             weir__out_int(&o, u.user[i].pid);
         else
             weir__out_text(&o, "one of another namespace");
     }
-    weir__out_text(&o, u.n > TOLD ? ", ..." : "");
+    weir__out_text(&o, u.n > NAMED_MOST ? ", ..." : "");
     (void)weir__out_end(&o);
     return weir__diag(why, WEIR_EBUSY, "%s: in use by process%s %s; nothing was changed", path,
                       u.n > 1 ? "es" : "", text);
@@ -78,7 +78,7 @@ int store_users_check(int fd, const char *path, struct weir_diag *why)
 
 /* Whether somebody else has the file open who has not sat down yet: then no write lease can be had.
  * Only an owner of the file may ask, and not every file system answers; else we do not know. */
-static bool is_open_elsewhere(int fd)
+static bool store_users_is_open(int fd)
 {
     (void)signal(SIGIO, SIG_IGN); /* which tells of those who come while we hold it */
     if (fcntl(fd, F_SETLEASE, F_WRLCK) != 0)
@@ -92,7 +92,7 @@ int store_users_lock(int fd, const char *path, struct weir_diag *why)
     struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = WEIR__LOCK_HEADER};
 
     if (fcntl(fd, F_SETLK, &l) == 0) {
-        if (!is_open_elsewhere(fd))
+        if (!store_users_is_open(fd))
             return 0;
         return weir__diag(why, WEIR_EBUSY, "%s: open in another process; nothing was changed",
                           path);

@@ -9,20 +9,20 @@
  * changes, and a state that another edition wrote can only be read once it has. A zero state, which
  * may stand for anything, is never far ahead.
  */
-#include "engine/limiter.h"
+#include "engine/limiter/limiter.h"
 
 #include "algo/due.h"
 
 /* ---- Running an errand --------------------------------------------------------------------- */
 
-static inline bool same(struct weir__state a, struct weir__state b)
+static inline bool limiter_same_state(struct weir__state a, struct weir__state b)
 {
     return a.fresh_ns == b.fresh_ns && a.word == b.word;
 }
 
 /* Judges and swaps until it is done. False: another limit has come into force. */
-static inline bool run_under(struct weir_limiter *l, struct weir__edition *e, weir__errand_run *run,
-                             struct weir__errand *errand)
+static inline bool limiter_run_under(struct weir_limiter *l, struct weir__revision *e,
+                                     weir__limiter_op_run *run, struct weir__limiter_op *errand)
 {
     struct weir__state before = weir__pair_load(&l->pair);
 
@@ -30,55 +30,58 @@ static inline bool run_under(struct weir_limiter *l, struct weir__edition *e, we
         struct weir__state after = before, *state = &after;
 
         run(e, &state, errand);
-        if (same(before, after) || weir__pair_swap(&l->pair, &before, after))
+        if (limiter_same_state(before, after) || weir__pair_swap(&l->pair, &before, after))
             return true;
     }
     return false;
 }
 
 /* False: the limit is not a lone one. */
-static inline bool run_lone(struct weir_limiter *l, weir__errand_run *run,
-                            struct weir__errand *errand)
+static inline bool limiter_run_lone(struct weir_limiter *l, weir__limiter_op_run *run,
+                                    struct weir__limiter_op *errand)
 {
-    struct weir__edition *e;
+    struct weir__revision *e;
 
-    weir__readers_enter();
+    weir__rcu_enter();
     do
         e = atomic_load_explicit(&l->lone, memory_order_acquire);
-    while (e && !run_under(l, e, run, errand));
-    weir__readers_exit();
+    while (e && !limiter_run_under(l, e, run, errand));
+    weir__rcu_exit();
     return e != NULL;
 }
 
 /* False: the limit is a lone one. */
-static bool run_locked(struct weir_limiter *l, weir__errand_run *run, struct weir__errand *errand)
+static bool limiter_run_locked(struct weir_limiter *l, weir__limiter_op_run *run,
+                               struct weir__limiter_op *errand)
 {
     bool is_lone;
 
-    (void)weir__lock_take(&l->lock, &weir__seat_here); /* this seat never gives up */
+    (void)weir__lock_take(&l->lock, &weir__owner_process); /* this seat never gives up */
     is_lone = atomic_load_explicit(&l->lone, memory_order_relaxed) != NULL;
     if (!is_lone)
-        run(l->edition, l->state, errand);
+        run(l->revision, l->state, errand);
     weir__lock_drop(&l->lock);
     return !is_lone;
 }
 
-static inline void run_inline(struct weir_limiter *l, weir__errand_run *run,
-                              struct weir__errand *errand)
+static inline void limiter_run_inline(struct weir_limiter *l, weir__limiter_op_run *run,
+                                      struct weir__limiter_op *errand)
 {
-    while (!run_lone(l, run, errand) && !run_locked(l, run, errand))
+    while (!limiter_run_lone(l, run, errand) && !limiter_run_locked(l, run, errand))
         continue; /* it was changed from one to the other meanwhile */
 }
 
-void weir__limiter_run(struct weir_limiter *l, weir__errand_run *run, struct weir__errand *errand)
+void weir__limiter_run(struct weir_limiter *l, weir__limiter_op_run *run,
+                       struct weir__limiter_op *errand)
 {
-    run_inline(l, run, errand);
+    limiter_run_inline(l, run, errand);
 }
 
 /* ---- Errands ------------------------------------------------------------------------------- */
 
-static void fill_parts(struct weir__part *part, struct weir_verdict *own, struct weir__edition *e,
-                       struct weir__state *const *state, const struct weir__errand *x)
+static void limiter_fill_parts(struct weir__part *part, struct weir_verdict *own,
+                               struct weir__revision *e, struct weir__state *const *state,
+                               const struct weir__limiter_op *x)
 {
     for (int i = 0; i < e->n; i++) {
         struct weir__clause *c = &e->clause[i];
@@ -92,13 +95,13 @@ static void fill_parts(struct weir__part *part, struct weir_verdict *own, struct
     }
 }
 
-static void take_several(struct weir__edition *e, struct weir__state *const *state,
-                         struct weir__errand *x)
+static void limiter_take_terms(struct weir__revision *e, struct weir__state *const *state,
+                               struct weir__limiter_op *x)
 {
     struct weir__part part[WEIR_TERMS_MAX];
     struct weir_verdict own[WEIR_TERMS_MAX];
 
-    fill_parts(part, own, e, state, x);
+    limiter_fill_parts(part, own, e, state, x);
     weir__decide_take(part, e->n, x->v);
     for (int i = 0; x->promise && x->v->allowed && i < e->n; i++) {
         x->promise[i].taken = own[i].allowed; /* a shadow that refuses takes nothing */
@@ -107,43 +110,44 @@ static void take_several(struct weir__edition *e, struct weir__state *const *sta
     }
 }
 
-void weir__errand_take(struct weir__edition *e, struct weir__state *const *state,
-                       struct weir__errand *x)
+void weir__limiter_op_take(struct weir__revision *e, struct weir__state *const *state,
+                           struct weir__limiter_op *x)
 {
     struct weir__clause *c = &e->clause[0];
-    struct weir__ask ask;
+    struct weir__attempt ask;
 
     if (!e->plain || x->promise) {
-        take_several(e, state, x);
+        limiter_take_terms(e, state, x);
         return;
     }
     ask = weir__clause_ask(c, x->cost, x->patience_ns, x->at.now_ns, x->at.wall_ns);
-    weir__take(&c->meter, state[0], &ask, x->v);
+    weir__meter_take(&c->meter, state[0], &ask, x->v);
     x->v->which = x->v->allowed ? -1 : 0;
 }
 
 /* Changes nothing, but that a peek may convert a state to the version in force. */
-void weir__errand_peek(struct weir__edition *e, struct weir__state *const *state,
-                       struct weir__errand *x)
+void weir__limiter_op_peek(struct weir__revision *e, struct weir__state *const *state,
+                           struct weir__limiter_op *x)
 {
     struct weir__part part[WEIR_TERMS_MAX];
 
-    fill_parts(part, NULL, e, state, x);
+    limiter_fill_parts(part, NULL, e, state, x);
     weir__decide_peek(part, e->n, x->v);
 }
 
 /* A take of 1 with no patience of which only the answer is wanted: for the buckets, weir__due_take
  * without what takes a division. */
-static void allow(struct weir__edition *e, struct weir__state *const *state, struct weir__errand *x)
+static void limiter_allow(struct weir__revision *e, struct weir__state *const *state,
+                          struct weir__limiter_op *x)
 {
     const struct weir__meter *m = &e->clause[0].meter;
-    const struct weir__ask ask = {.cost = 1, .now_ns = x->at.now_ns};
+    const struct weir__attempt ask = {.cost = 1, .now_ns = x->at.now_ns};
     struct weir__due before, after;
 
     if (!e->plain || !m->algo->judge ||
         (state[0]->fresh_ns != 0 && weir__state_version(state[0]) != m->version) ||
         state[0]->fresh_ns - ask.now_ns > m->most_ns || (state[0]->word & m->mark) != 0) {
-        weir__errand_take(e, state, x);
+        weir__limiter_op_take(e, state, x);
         return;
     }
     before = after = weir__due_load(m, state[0]);
@@ -152,39 +156,41 @@ static void allow(struct weir__edition *e, struct weir__state *const *state, str
         weir__due_store(m, state[0], after);
 }
 
-static void refund(struct weir__edition *e, struct weir__state *const *state,
-                   struct weir__errand *x)
+static void limiter_refund(struct weir__revision *e, struct weir__state *const *state,
+                           struct weir__limiter_op *x)
 {
     x->back = 0;
     for (int i = 0; i < e->n; i++)
-        x->back =
-            weir__max(x->back, weir__refund(&e->clause[i].meter, state[i], x->cost, x->at.now_ns));
+        x->back = weir__max(
+            x->back, weir__meter_refund(&e->clause[i].meter, state[i], x->cost, x->at.now_ns));
 }
 
-static void cancel(struct weir__edition *e, struct weir__state *const *state,
-                   struct weir__errand *x)
+static void limiter_cancel(struct weir__revision *e, struct weir__state *const *state,
+                           struct weir__limiter_op *x)
 {
     x->back = 0;
     if (e->n == 1)
-        x->back = weir__cancel(&e->clause[0].meter, state[0], x->cost, x->act_ns, x->at.now_ns);
+        x->back =
+            weir__meter_cancel(&e->clause[0].meter, state[0], x->cost, x->act_ns, x->at.now_ns);
 }
 
-static void reset(struct weir__edition *e, struct weir__state *const *state, struct weir__errand *x)
+static void limiter_reset(struct weir__revision *e, struct weir__state *const *state,
+                          struct weir__limiter_op *x)
 {
     (void)x;
     for (int i = 0; i < e->n; i++)
-        weir__reset(state[i]);
+        weir__state_reset(state[i]);
 }
 
 /* ---- The quickest question ----------------------------------------------------------------- */
 
 static inline bool refused_at_a_glance(const struct weir_limiter *l, int64_t now_ns)
 {
-    const uint64_t turn = atomic_load_explicit(&l->glance_turn, memory_order_acquire);
+    const uint64_t turn = atomic_load_explicit(&l->glance_seq, memory_order_acquire);
     const int64_t glance_ns = atomic_load_explicit(&l->glance_ns, memory_order_acquire);
     const int64_t most_ns = atomic_load_explicit(&l->glance_most_ns, memory_order_acquire);
     const int64_t fresh_ns = weir__pair_fresh_ns(&l->pair);
-    const uint64_t again = atomic_load_explicit(&l->glance_turn, memory_order_relaxed);
+    const uint64_t again = atomic_load_explicit(&l->glance_seq, memory_order_relaxed);
 
     /* Unsigned, for the caller's now may be anything; of one that is outside time we may say no. */
     const int64_t ahead_ns = (int64_t)((uint64_t)fresh_ns - (uint64_t)now_ns);
@@ -192,22 +198,22 @@ static inline bool refused_at_a_glance(const struct weir_limiter *l, int64_t now
     return ahead_ns > glance_ns && ahead_ns <= most_ns && again == turn;
 }
 
-static bool allow_in_full(struct weir_limiter *l, struct weir__instant at)
+static bool allow_in_full(struct weir_limiter *l, struct weir__limiter_now at)
 {
     struct weir_verdict v;
-    struct weir__errand x = {.cost = 1, .at = at, .v = &v};
+    struct weir__limiter_op x = {.cost = 1, .at = at, .v = &v};
 
-    if (!weir__instant_fits(at.now_ns))
+    if (!weir__limiter_now_fits(at.now_ns))
         return false;
     weir__pair_expect_swap(&l->pair); /* a refusal would have been seen at a glance */
-    run_inline(l, allow, &x);
+    limiter_run_inline(l, limiter_allow, &x);
     return v.allowed;
 }
 
 /* Apart, so that the glance needs no frame. */
 static __attribute__((noinline)) bool allow_by_the_clock(struct weir_limiter *l, int64_t now_ns)
 {
-    return allow_in_full(l, (struct weir__instant){now_ns, weir__clock_wall(now_ns)});
+    return allow_in_full(l, (struct weir__limiter_now){now_ns, weir__clock_wall(now_ns)});
 }
 
 static __attribute__((noinline)) bool allow_slowly(struct weir_limiter *l)
@@ -226,60 +232,63 @@ bool weir_limiter_allow(struct weir_limiter *l)
 
 bool weir_limiter_allow_at(struct weir_limiter *l, int64_t now_ns)
 {
-    return !refused_at_a_glance(l, now_ns) && allow_in_full(l, weir__instant_of(now_ns));
+    return !refused_at_a_glance(l, now_ns) && allow_in_full(l, weir__limiter_now_at(now_ns));
 }
 
 /* ---- The others ---------------------------------------------------------------------------- */
 
-static bool request_fits(int64_t cost, int64_t patience_ns, int64_t now_ns)
+static bool limiter_request_fits(int64_t cost, int64_t patience_ns, int64_t now_ns)
 {
-    return cost >= 0 && patience_ns >= WEIR_WAIT_DEFAULT && weir__instant_fits(now_ns);
+    return cost >= 0 && patience_ns >= WEIR_WAIT_DEFAULT && weir__limiter_now_fits(now_ns);
 }
 
-static inline int decide(struct weir_limiter *l, weir__errand_run *run, int64_t cost,
-                         int64_t patience_ns, struct weir__instant at, struct weir_verdict *v)
+static inline int limiter_decide(struct weir_limiter *l, weir__limiter_op_run *run, int64_t cost,
+                                 int64_t patience_ns, struct weir__limiter_now at,
+                                 struct weir_verdict *v)
 {
-    struct weir__errand x = {.cost = cost, .patience_ns = patience_ns, .at = at, .v = v};
+    struct weir__limiter_op x = {.cost = cost, .patience_ns = patience_ns, .at = at, .v = v};
 
-    if (!request_fits(cost, patience_ns, at.now_ns))
+    if (!limiter_request_fits(cost, patience_ns, at.now_ns))
         return WEIR_EINVAL;
-    run_inline(l, run, &x);
+    limiter_run_inline(l, run, &x);
     return 0;
 }
 
 int weir_limiter_take(struct weir_limiter *l, int64_t cost, int64_t patience_ns,
                       struct weir_verdict *v)
 {
-    return decide(l, weir__errand_take, cost, patience_ns, weir__instant_now(), v);
+    return limiter_decide(l, weir__limiter_op_take, cost, patience_ns, weir__limiter_now_read(), v);
 }
 
 int weir_limiter_take_at(struct weir_limiter *l, int64_t cost, int64_t patience_ns, int64_t now_ns,
                          struct weir_verdict *v)
 {
-    return decide(l, weir__errand_take, cost, patience_ns, weir__instant_of(now_ns), v);
+    return limiter_decide(l, weir__limiter_op_take, cost, patience_ns, weir__limiter_now_at(now_ns),
+                          v);
 }
 
 int weir_limiter_peek(struct weir_limiter *l, int64_t cost, int64_t patience_ns,
                       struct weir_verdict *v)
 {
-    return decide(l, weir__errand_peek, cost, patience_ns, weir__instant_now(), v);
+    return limiter_decide(l, weir__limiter_op_peek, cost, patience_ns, weir__limiter_now_read(), v);
 }
 
 int weir_limiter_peek_at(struct weir_limiter *l, int64_t cost, int64_t patience_ns, int64_t now_ns,
                          struct weir_verdict *v)
 {
-    return decide(l, weir__errand_peek, cost, patience_ns, weir__instant_of(now_ns), v);
+    return limiter_decide(l, weir__limiter_op_peek, cost, patience_ns, weir__limiter_now_at(now_ns),
+                          v);
 }
 
 /* Whoever waits may now have a better chance. */
-static int give_back(struct weir_limiter *l, weir__errand_run *run, struct weir__errand *x,
-                     int64_t *back)
+static int limiter_undo(struct weir_limiter *l, weir__limiter_op_run *run,
+                        struct weir__limiter_op *x, int64_t *back)
 {
-    if (!request_fits(x->cost, 0, x->at.now_ns))
+    if (!limiter_request_fits(x->cost, 0, x->at.now_ns))
         return WEIR_EINVAL;
     weir__limiter_run(l, run, x);
     if (x->back > 0)
-        weir__turnstile_ring(&l->turnstile);
+        weir__waiters_wake(&l->waiters);
     if (back)
         *back = x->back;
     return 0;
@@ -287,9 +296,9 @@ static int give_back(struct weir_limiter *l, weir__errand_run *run, struct weir_
 
 int weir_limiter_refund_at(struct weir_limiter *l, int64_t cost, int64_t now_ns, int64_t *back)
 {
-    struct weir__errand x = {.cost = cost, .at = weir__instant_of(now_ns)};
+    struct weir__limiter_op x = {.cost = cost, .at = weir__limiter_now_at(now_ns)};
 
-    return give_back(l, refund, &x, back);
+    return limiter_undo(l, limiter_refund, &x, back);
 }
 
 int weir_limiter_refund(struct weir_limiter *l, int64_t cost, int64_t *back)
@@ -300,9 +309,10 @@ int weir_limiter_refund(struct weir_limiter *l, int64_t cost, int64_t *back)
 int weir_limiter_cancel_at(struct weir_limiter *l, int64_t cost, int64_t act_ns, int64_t now_ns,
                            int64_t *back)
 {
-    struct weir__errand x = {.cost = cost, .act_ns = act_ns, .at = weir__instant_of(now_ns)};
+    struct weir__limiter_op x = {
+        .cost = cost, .act_ns = act_ns, .at = weir__limiter_now_at(now_ns)};
 
-    return give_back(l, cancel, &x, back);
+    return limiter_undo(l, limiter_cancel, &x, back);
 }
 
 int weir_limiter_cancel(struct weir_limiter *l, int64_t cost, int64_t act_ns, int64_t *back)
@@ -312,10 +322,10 @@ int weir_limiter_cancel(struct weir_limiter *l, int64_t cost, int64_t act_ns, in
 
 void weir_limiter_reset(struct weir_limiter *l)
 {
-    struct weir__errand x = {0};
+    struct weir__limiter_op x = {0};
 
     (void)atomic_fetch_add(&l->resets,
                            1); /* first: nothing of before is given back to what is new */
-    weir__limiter_run(l, reset, &x);
-    weir__turnstile_ring(&l->turnstile);
+    weir__limiter_run(l, limiter_reset, &x);
+    weir__waiters_wake(&l->waiters);
 }

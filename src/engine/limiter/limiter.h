@@ -20,20 +20,20 @@
  *   (4) Whoever holds `lock` sees `edition` and `state` belong together. Nobody takes it as a
  *       reader.
  */
-#ifndef WEIR_ENGINE_LIMITER_H
-#define WEIR_ENGINE_LIMITER_H
+#ifndef WEIR_ENGINE_LIMITER_LIMITER_H
+#define WEIR_ENGINE_LIMITER_LIMITER_H
 
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/clock.h"
-#include "engine/edition.h"
-#include "engine/fork.h"
-#include "engine/pair.h"
-#include "engine/readers.h"
-#include "engine/turnstile.h"
+#include "engine/limiter/pair.h"
+#include "engine/limiter/waiters.h"
+#include "engine/policy/revision.h"
+#include "os/clock.h"
+#include "os/fork.h"
+#include "os/rcu.h"
 
 #define WEIR__CACHE_LINE 64
 
@@ -41,23 +41,23 @@ struct weir_limiter {
     alignas(
         WEIR__CACHE_LINE) struct weir__pair pair; /* alone on a line that is written all the time */
 
-    alignas(WEIR__CACHE_LINE) struct weir__edition *_Atomic lone;
+    alignas(WEIR__CACHE_LINE) struct weir__revision *_Atomic lone;
     /* A pair that is fresh only after more than glance_ns, and after no more than glance_most_ns,
      * refuses 1, now, whatever the rest of it says. (After longer, the clock may have stepped back.)
      * INT64_MAX: there is none. The turn changes whenever one ends. */
     _Atomic int64_t glance_ns, glance_most_ns;
-    _Atomic uint64_t glance_turn;
+    _Atomic uint64_t glance_seq;
     _Atomic uint32_t resets;
 
     alignas(WEIR__CACHE_LINE) struct weir__lock lock;
-    struct weir__edition *edition;
+    struct weir__revision *revision;
     struct weir__state *state[WEIR_TERMS_MAX]; /* in one piece of memory; NULL in a lone one */
 
-    struct weir__turnstile turnstile;
+    struct weir__waiters waiters;
 };
 
 /* Now, and what the calendar says. */
-struct weir__instant {
+struct weir__limiter_now {
     int64_t now_ns, wall_ns;
 };
 
@@ -69,9 +69,9 @@ struct weir__promise {
 };
 
 /* What is asked, and what is answered. */
-struct weir__errand {
+struct weir__limiter_op {
     int64_t cost, patience_ns;
-    struct weir__instant at;
+    struct weir__limiter_now at;
     int64_t act_ns; /* of a cancel                                      */
     int64_t back;   /* what refund and cancel gave back                 */
     struct weir_verdict *v;
@@ -79,29 +79,30 @@ struct weir__errand {
 };
 
 /* Does something to the states of an edition. It may be called again, on fresh copies. */
-typedef void weir__errand_run(struct weir__edition *e, struct weir__state *const *state,
-                              struct weir__errand *errand);
+typedef void weir__limiter_op_run(struct weir__revision *e, struct weir__state *const *state,
+                                  struct weir__limiter_op *errand);
 
 /* Runs it on the limiter as it is. */
-void weir__limiter_run(struct weir_limiter *l, weir__errand_run *run, struct weir__errand *errand);
+void weir__limiter_run(struct weir_limiter *l, weir__limiter_op_run *run,
+                       struct weir__limiter_op *errand);
 
-weir__errand_run weir__errand_take, weir__errand_peek;
+weir__limiter_op_run weir__limiter_op_take, weir__limiter_op_peek;
 
 /* By the process's clock. */
-static inline struct weir__instant weir__instant_now(void)
+static inline struct weir__limiter_now weir__limiter_now_read(void)
 {
     const int64_t now = weir__clock_now();
 
-    return (struct weir__instant){now, weir__clock_wall(now)};
+    return (struct weir__limiter_now){now, weir__clock_wall(now)};
 }
 
 /* A time that the caller made up is its own calendar. */
-static inline struct weir__instant weir__instant_of(int64_t now_ns)
+static inline struct weir__limiter_now weir__limiter_now_at(int64_t now_ns)
 {
-    return (struct weir__instant){now_ns, now_ns};
+    return (struct weir__limiter_now){now_ns, now_ns};
 }
 
-static inline bool weir__instant_fits(int64_t now_ns)
+static inline bool weir__limiter_now_fits(int64_t now_ns)
 {
     return now_ns >= 0 && now_ns <= WEIR__NOW_MAX;
 }

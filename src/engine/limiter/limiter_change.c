@@ -16,15 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/diag.h"
-#include "engine/limiter.h"
+#include "engine/limiter/limiter.h"
+#include "os/diag.h"
 
 /* ---- The glance ---------------------------------------------------------------------------- */
 
 /* Whether a due time that lies ahead by so much lets an event of cost 1 pass at once. */
 static bool passes(const struct weir__meter *m, int64_t ahead_ns)
 {
-    const struct weir__ask ask = {.cost = 1};
+    const struct weir__attempt ask = {.cost = 1};
     struct weir__due d = {.ns = ahead_ns};
     struct weir_verdict v;
 
@@ -52,7 +52,7 @@ static int64_t furthest_passing(const struct weir__meter *m)
 }
 
 /* The due time is what fresh_ns says or less than a nanosecond earlier: hence one more. */
-static int64_t glance_of(const struct weir__edition *e)
+static int64_t glance_of(const struct weir__revision *e)
 {
     const struct weir__meter *m = &e->clause[0].meter;
 
@@ -64,42 +64,43 @@ static int64_t glance_of(const struct weir__edition *e)
 static void end_glance(struct weir_limiter *l)
 {
     atomic_store_explicit(&l->glance_ns, INT64_MAX, memory_order_release);
-    (void)atomic_fetch_add(&l->glance_turn, 1);
+    (void)atomic_fetch_add(&l->glance_seq, 1);
 }
 
 /* Converts a state to the version in force, and asks it nothing. */
-static void convert(struct weir__edition *e, struct weir__state *const *state,
-                    struct weir__errand *x)
+static void limiter_convert(struct weir__revision *e, struct weir__state *const *state,
+                            struct weir__limiter_op *x)
 {
     for (int i = 0; i < e->n; i++)
         if (state[i]->fresh_ns != 0 && weir__state_version(state[i]) != e->clause[i].meter.version)
-            weir__bring_up(&e->clause[i].meter, state[i], x->at.now_ns);
+            weir__meter_bring_up(&e->clause[i].meter, state[i], x->at.now_ns);
 }
 
 /* The edition is shown, and nobody judges by another. */
-static void begin_glance(struct weir_limiter *l, struct weir__edition *e, struct weir__instant at)
+static void begin_glance(struct weir_limiter *l, struct weir__revision *e,
+                         struct weir__limiter_now at)
 {
-    struct weir__errand look = {.at = at};
+    struct weir__limiter_op look = {.at = at};
 
-    weir__limiter_run(l, convert, &look);
+    weir__limiter_run(l, limiter_convert, &look);
     atomic_store_explicit(&l->glance_most_ns, e->clause[0].meter.most_ns, memory_order_release);
     atomic_store_explicit(&l->glance_ns, glance_of(e), memory_order_release);
 }
 
 /* ---- States -------------------------------------------------------------------------------- */
 
-static bool is_lone(const struct weir__edition *e)
+static bool is_lone(const struct weir__revision *e)
 {
     return e->n == 1 && weir__meter_state_size(&e->clause[0].meter) == sizeof(struct weir__state);
 }
 
-static size_t state_bytes(const struct weir__edition *e, int i)
+static size_t state_bytes(const struct weir__revision *e, int i)
 {
     return (weir__meter_state_size(&e->clause[i].meter) + 7) / 8 * 8;
 }
 
 /* Zero, and in one piece, which state[0] frees; none for a lone edition. */
-static int states_open(struct weir__state **state, const struct weir__edition *e)
+static int states_open(struct weir__state **state, const struct weir__revision *e)
 {
     size_t bytes = 0;
     char *at;
@@ -121,7 +122,7 @@ static int states_open(struct weir__state **state, const struct weir__edition *e
 
 /* What the terms of e inherit, by position. */
 static void states_move(struct weir__state *const *to, struct weir__state *const *from,
-                        const struct weir__edition *e)
+                        const struct weir__revision *e)
 {
     for (int i = 0; i < e->n; i++)
         if (weir__meter_keeps(&e->clause[i].meter))
@@ -143,40 +144,40 @@ static void pair_put(struct weir__pair *p, struct weir__state next)
 static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void no_change(void)
+static void limiter_before_fork(void)
 {
     (void)pthread_mutex_lock(&changing);
 }
 
-static void changes_again(void)
+static void limiter_after_fork(void)
 {
     (void)pthread_mutex_unlock(&changing);
 }
 
-static void prepare(void)
+static void limiter_register_fork(void)
 {
-    (void)pthread_atfork(no_change, changes_again, changes_again);
+    (void)pthread_atfork(limiter_before_fork, limiter_after_fork, limiter_after_fork);
 }
 
-static void replace_lone(struct weir_limiter *l, struct weir__edition *e)
+static void replace_lone(struct weir_limiter *l, struct weir__revision *e)
 {
-    l->edition = e;
+    l->revision = e;
     atomic_store_explicit(&l->lone, e, memory_order_release);
-    weir__readers_wait();
+    weir__rcu_synchronize();
 }
 
-static void pair_to_states(struct weir_limiter *l, struct weir__edition *e,
+static void pair_to_states(struct weir_limiter *l, struct weir__revision *e,
                            struct weir__state *const *state)
 {
     struct weir__state last, *from = &last;
 
     atomic_store_explicit(&l->lone, NULL, memory_order_release);
-    weir__readers_wait();
+    weir__rcu_synchronize();
     last = weir__pair_load(&l->pair); /* and there it stays: by no edition it means anything */
     states_move(state, &from, e);
 }
 
-static void states_to_pair(struct weir_limiter *l, struct weir__edition *e)
+static void states_to_pair(struct weir_limiter *l, struct weir__revision *e)
 {
     struct weir__state first = {0}, *to = &first;
 
@@ -187,7 +188,8 @@ static void states_to_pair(struct weir_limiter *l, struct weir__edition *e)
 
 /* The caller changes. Returns once nobody decides by the old edition; `state` holds the new states,
  * and then the old ones, to be freed. */
-static void take_over(struct weir_limiter *l, struct weir__edition *e, struct weir__state **state)
+static void limiter_take_over(struct weir_limiter *l, struct weir__revision *e,
+                              struct weir__state **state)
 {
     const bool was_lone = atomic_load(&l->lone) != NULL;
     struct weir__state *old[WEIR_TERMS_MAX];
@@ -196,14 +198,14 @@ static void take_over(struct weir_limiter *l, struct weir__edition *e, struct we
         replace_lone(l, e);
         return;
     }
-    (void)weir__lock_take(&l->lock, &weir__seat_here); /* this seat never gives up */
+    (void)weir__lock_take(&l->lock, &weir__owner_process); /* this seat never gives up */
     if (was_lone)
         pair_to_states(l, e, state);
     else if (is_lone(e))
         states_to_pair(l, e);
     else
         states_move(state, l->state, e);
-    l->edition = e;
+    l->revision = e;
     memcpy(old, l->state, sizeof old);
     memcpy(l->state, state, sizeof l->state);
     weir__lock_drop(&l->lock);
@@ -213,7 +215,7 @@ static void take_over(struct weir_limiter *l, struct weir__edition *e, struct we
 /* ---- Open, change, close ------------------------------------------------------------------- */
 
 /* What a limiter takes could never be left: guards need an engine. */
-static int parse(struct weir_limit *limit, const char *text, struct weir_diag *why)
+static int limiter_parse(struct weir_limit *limit, const char *text, struct weir_diag *why)
 {
     const int error = text ? weir_limit_parse(limit, text, why)
                            : weir__diag(why, WEIR_EINVAL, "there is no limit");
@@ -227,30 +229,30 @@ static int parse(struct weir_limit *limit, const char *text, struct weir_diag *w
 
 int weir_limiter_open(struct weir_limiter **out, const char *text, struct weir_diag *why)
 {
-    const struct weir__instant at = weir__instant_now();
+    const struct weir__limiter_now at = weir__limiter_now_read();
     struct weir_limiter *l;
     struct weir_limit limit;
-    int error = parse(&limit, text, why);
+    int error = limiter_parse(&limit, text, why);
 
     if (error)
         return error;
     weir__fork_prepare();
-    (void)pthread_once(&once, prepare);
+    (void)pthread_once(&once, limiter_register_fork);
     l = aligned_alloc(alignof(struct weir_limiter), sizeof *l);
     if (!l)
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
     memset(l, 0, sizeof *l);
-    error = weir__edition_open(&l->edition, &limit, NULL, at.now_ns, at.wall_ns);
+    error = weir__revision_open(&l->revision, &limit, NULL, at.now_ns, at.wall_ns);
     if (!error)
-        error = states_open(l->state, l->edition);
+        error = states_open(l->state, l->revision);
     if (error) {
         weir_limiter_close(l);
         return weir__diag(why, error, "%s", weir_error_text(error));
     }
     end_glance(l);
-    if (is_lone(l->edition)) {
-        atomic_store(&l->lone, l->edition);
-        begin_glance(l, l->edition, at);
+    if (is_lone(l->revision)) {
+        atomic_store(&l->lone, l->revision);
+        begin_glance(l, l->revision, at);
     }
     *out = l;
     return 0;
@@ -260,89 +262,90 @@ void weir_limiter_close(struct weir_limiter *l)
 {
     if (!l)
         return;
-    weir__edition_close(l->edition);
+    weir__revision_close(l->revision);
     free(l->state[0]);
     free(l);
 }
 
 /* Equal limits are equal bytes. */
-static bool is_in_force(const struct weir_limiter *l, const struct weir_limit *limit)
+static bool limiter_has_limit(const struct weir_limiter *l, const struct weir_limit *limit)
 {
-    if (l->edition->n != limit->n)
+    if (l->revision->n != limit->n)
         return false;
     for (int i = 0; i < limit->n; i++)
-        if (memcmp(&l->edition->clause[i].meter.term, &limit->term[i], sizeof limit->term[i]) != 0)
+        if (memcmp(&l->revision->clause[i].meter.term, &limit->term[i], sizeof limit->term[i]) != 0)
             return false;
     return true;
 }
 
 /* The edition after the one in force, which stays as it is. */
-static int edition_after(struct weir__edition **out, const struct weir__edition *e,
-                         const struct weir_limit *limit, struct weir__instant at)
+static int revision_after(struct weir__revision **out, const struct weir__revision *e,
+                          const struct weir_limit *limit, struct weir__limiter_now at)
 {
-    struct weir__edition *older;
-    int error = weir__edition_copy(&older, e, WEIR__VERSIONS_KEPT - 1);
+    struct weir__revision *older;
+    int error = weir__revision_copy(&older, e, WEIR__VERSIONS_KEPT - 1);
 
     if (error)
         return error;
-    error = weir__edition_open(out, limit, older, at.now_ns, at.wall_ns);
+    error = weir__revision_open(out, limit, older, at.now_ns, at.wall_ns);
     if (error)
-        weir__edition_close(older);
+        weir__revision_close(older);
     return error;
 }
 
 /* The caller changes. */
-static int change(struct weir_limiter *l, const struct weir_limit *limit, struct weir__instant at)
+static int limiter_change_locked(struct weir_limiter *l, const struct weir_limit *limit,
+                                 struct weir__limiter_now at)
 {
     struct weir__state *state[WEIR_TERMS_MAX];
-    struct weir__edition *old = l->edition, *e;
+    struct weir__revision *old = l->revision, *e;
     int error;
 
-    if (is_in_force(l, limit))
+    if (limiter_has_limit(l, limit))
         return 0;
-    error = edition_after(&e, old, limit, at);
+    error = revision_after(&e, old, limit, at);
     if (error)
         return error;
     error = states_open(state, e);
     if (error) {
-        weir__edition_close(e);
+        weir__revision_close(e);
         return error;
     }
     end_glance(l);
-    take_over(l, e, state);
+    limiter_take_over(l, e, state);
     if (is_lone(e))
         begin_glance(l, e, at);
-    weir__edition_close(old);
+    weir__revision_close(old);
     free(state[0]);
     return 0;
 }
 
-static int change_to(struct weir_limiter *l, const char *text, struct weir__instant at,
-                     struct weir_diag *why)
+static int limiter_change(struct weir_limiter *l, const char *text, struct weir__limiter_now at,
+                          struct weir_diag *why)
 {
     struct weir_limit limit;
-    int error = parse(&limit, text, why);
+    int error = limiter_parse(&limit, text, why);
 
     if (error)
         return error;
-    if (!weir__instant_fits(at.now_ns))
+    if (!weir__limiter_now_fits(at.now_ns))
         return weir__diag(why, WEIR_EINVAL, "%s", weir_error_text(WEIR_EINVAL));
     (void)pthread_mutex_lock(&changing);
-    error = change(l, &limit, at);
+    error = limiter_change_locked(l, &limit, at);
     (void)pthread_mutex_unlock(&changing);
     if (error)
         return weir__diag(why, error, "%s", weir_error_text(error));
-    weir__turnstile_ring(&l->turnstile);
+    weir__waiters_wake(&l->waiters);
     return 0;
 }
 
 int weir_limiter_change_at(struct weir_limiter *l, const char *text, int64_t now_ns,
                            struct weir_diag *why)
 {
-    return change_to(l, text, weir__instant_of(now_ns), why);
+    return limiter_change(l, text, weir__limiter_now_at(now_ns), why);
 }
 
 int weir_limiter_change(struct weir_limiter *l, const char *text, struct weir_diag *why)
 {
-    return change_to(l, text, weir__instant_now(), why);
+    return limiter_change(l, text, weir__limiter_now_read(), why);
 }

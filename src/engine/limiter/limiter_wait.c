@@ -16,12 +16,12 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "engine/limiter.h"
+#include "engine/limiter/limiter.h"
 
 #define PAUSE_MAX_NS \
     (INT64_C(3600) * WEIR__NS_PER_S) /* then it looks again; for ever is a long time */
 
-struct wait {
+struct limiter_wait {
     struct weir_limiter *l;
     int64_t cost, deadline_ns;
     struct weir_verdict v;
@@ -32,67 +32,69 @@ struct wait {
 
 /* ---- Asking -------------------------------------------------------------------------------- */
 
-static struct weir__errand errand_of(const struct wait *w, struct weir__instant at,
-                                     int64_t patience_ns, struct weir_verdict *v)
+static struct weir__limiter_op limiter_op_of(const struct limiter_wait *w,
+                                             struct weir__limiter_now at, int64_t patience_ns,
+                                             struct weir_verdict *v)
 {
-    return (struct weir__errand){.cost = w->cost, .patience_ns = patience_ns, .at = at, .v = v};
+    return (struct weir__limiter_op){.cost = w->cost, .patience_ns = patience_ns, .at = at, .v = v};
 }
 
-static int64_t time_left(const struct wait *w, int64_t now_ns)
+static int64_t time_left(const struct limiter_wait *w, int64_t now_ns)
 {
     return w->deadline_ns == WEIR_FOREVER ? WEIR_FOREVER : weir__max(0, w->deadline_ns - now_ns);
 }
 
-static struct weir_verdict peek(const struct wait *w, struct weir__instant at, int64_t patience_ns)
+static struct weir_verdict limiter_wait_peek(const struct limiter_wait *w,
+                                             struct weir__limiter_now at, int64_t patience_ns)
 {
     struct weir_verdict v;
-    struct weir__errand x = errand_of(w, at, patience_ns, &v);
+    struct weir__limiter_op x = limiter_op_of(w, at, patience_ns, &v);
 
-    weir__limiter_run(w->l, weir__errand_peek, &x);
+    weir__limiter_run(w->l, weir__limiter_op_peek, &x);
     return v;
 }
 
-static void ask(struct wait *w, struct weir__instant at)
+static void limiter_wait_take(struct limiter_wait *w, struct weir__limiter_now at)
 {
-    struct weir__errand x = errand_of(w, at, time_left(w, at.now_ns), &w->v);
+    struct weir__limiter_op x = limiter_op_of(w, at, time_left(w, at.now_ns), &w->v);
 
     x.promise = w->promise;
     w->asked_ns = at.now_ns;
     w->resets = atomic_load(&w->l->resets);
-    weir__limiter_run(w->l, weir__errand_take, &x);
+    weir__limiter_run(w->l, weir__limiter_op_take, &x);
 }
 
 /* After how long to ask again; -1 if there is no point. Asked with all the patience there can be, a
  * limit says either when the request would act, or when it could at least stand in its queue. */
-static int64_t next_chance_in(const struct wait *w, struct weir__instant at)
+static int64_t next_chance_in(const struct limiter_wait *w, struct weir__limiter_now at)
 {
     const int64_t left = time_left(w, at.now_ns);
-    struct weir_verdict v = peek(w, at, WEIR_FOREVER);
+    struct weir_verdict v = limiter_wait_peek(w, at, WEIR_FOREVER);
     int64_t in_ns = 0;
 
     if (!v.allowed) {
         in_ns = v.retry_after_ns;
-        if (in_ns < 0 || in_ns > left || !weir__instant_fits(weir__add_sat(at.now_ns, in_ns)))
+        if (in_ns < 0 || in_ns > left || !weir__limiter_now_fits(weir__add_sat(at.now_ns, in_ns)))
             return -1;
         at.now_ns += in_ns;
         at.wall_ns += in_ns;
-        v = peek(w, at, WEIR_FOREVER);
+        v = limiter_wait_peek(w, at, WEIR_FOREVER);
     }
     return v.allowed && v.wait_ns > left - in_ns ? -1 : in_ns;
 }
 
 /* True once it is decided: w->v says how. Else *pause_ns is for how long there is nothing to do. */
-static bool try_once(struct wait *w, bool is_first, int64_t *pause_ns)
+static bool limiter_wait_try(struct limiter_wait *w, bool is_first, int64_t *pause_ns)
 {
-    const struct weir__instant at = weir__instant_now();
+    const struct weir__limiter_now at = weir__limiter_now_read();
     const int64_t left = time_left(w, at.now_ns);
     const bool asks = is_first || left == 0; /* at the end of its time everybody does */
     int64_t chance_in_ns;
 
     if (asks)
-        ask(w, at);
+        limiter_wait_take(w, at);
     else
-        w->v = peek(w, at, left);
+        w->v = limiter_wait_peek(w, at, left);
     if (asks && (w->v.allowed || left == 0))
         return true;
     chance_in_ns = next_chance_in(w, at);
@@ -103,17 +105,17 @@ static bool try_once(struct wait *w, bool is_first, int64_t *pause_ns)
 }
 
 /* 0 or WEIR_EINTR. */
-static int ask_in_turn(struct wait *w)
+static int limiter_wait_in_order(struct limiter_wait *w)
 {
-    struct weir__turnstile *t = &w->l->turnstile;
-    struct weir__waiter me;
+    struct weir__waiters *t = &w->l->waiters;
+    struct weir__limiter_waiter me;
     int64_t pause_ns;
     int error = 0;
 
-    weir__turnstile_join(t, &me);
-    while (error == 0 && !try_once(w, weir__turnstile_is_first(t, &me), &pause_ns))
-        error = weir__turnstile_pause(&me, pause_ns);
-    weir__turnstile_leave(t, &me);
+    weir__waiters_join(t, &me);
+    while (error == 0 && !limiter_wait_try(w, weir__waiters_is_first(t, &me), &pause_ns))
+        error = weir__waiters_pause(&me, pause_ns);
+    weir__waiters_leave(t, &me);
     return error == 0 ? 0 : WEIR_EINTR;
 }
 
@@ -128,8 +130,8 @@ static bool remembers(const struct weir__meter *m, uint32_t version)
 
 /* A reservation is cancelled. A window, whose callers never wait, knows no cancel: there a refund
  * cannot take away what another was promised. */
-static void give_back(struct weir__edition *e, struct weir__state *const *state,
-                      struct weir__errand *x)
+static void limiter_wait_undo(struct weir__revision *e, struct weir__state *const *state,
+                              struct weir__limiter_op *x)
 {
     for (int i = 0; i < e->n; i++) {
         const struct weir__meter *m = &e->clause[i].meter;
@@ -138,38 +140,38 @@ static void give_back(struct weir__edition *e, struct weir__state *const *state,
         if (!p->taken || !remembers(m, p->version))
             continue;
         if (m->algo->cancel || m->algo->default_patience)
-            (void)weir__cancel(m, state[i], x->cost, p->act_ns, x->at.now_ns);
+            (void)weir__meter_cancel(m, state[i], x->cost, p->act_ns, x->at.now_ns);
         else
-            (void)weir__refund(m, state[i], x->cost, x->at.now_ns);
+            (void)weir__meter_refund(m, state[i], x->cost, x->at.now_ns);
     }
 }
 
 /* 0 or WEIR_EINTR. */
-static int sleep_until_due(struct wait *w)
+static int sleep_until_due(struct limiter_wait *w)
 {
-    struct weir__errand x;
+    struct weir__limiter_op x;
 
     if (!w->v.allowed || w->v.wait_ns == 0 || weir__clock_sleep(w->asked_ns + w->v.wait_ns) == 0)
         return 0;
-    x = errand_of(w, weir__instant_now(), 0, NULL);
+    x = limiter_op_of(w, weir__limiter_now_read(), 0, NULL);
     x.promise = w->promise;
     if (atomic_load(&w->l->resets) == w->resets)
-        weir__limiter_run(w->l, give_back, &x);
-    weir__turnstile_ring(&w->l->turnstile);
+        weir__limiter_run(w->l, limiter_wait_undo, &x);
+    weir__waiters_wake(&w->l->waiters);
     return WEIR_EINTR;
 }
 
 int weir_limiter_wait(struct weir_limiter *l, int64_t cost, int64_t deadline_ns,
                       struct weir_verdict *v)
 {
-    struct wait w = {.l = l, .cost = cost, .deadline_ns = deadline_ns};
+    struct limiter_wait w = {.l = l, .cost = cost, .deadline_ns = deadline_ns};
     int cancelable, error;
 
     if (cost < 0 || deadline_ns < 0)
         return WEIR_EINVAL;
     /* A thread that is cancelled must not leave its place in the row behind. */
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
-    error = ask_in_turn(&w);
+    error = limiter_wait_in_order(&w);
     if (!error)
         error = sleep_until_due(&w);
     (void)pthread_setcancelstate(cancelable, NULL);

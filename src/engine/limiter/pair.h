@@ -10,8 +10,8 @@
  *   (2) fresh_ns may also be looked at alone. Loads and swaps keep the order of what stands around
  *       them, as locks do.
  */
-#ifndef WEIR_ENGINE_PAIR_H
-#define WEIR_ENGINE_PAIR_H
+#ifndef WEIR_ENGINE_LIMITER_PAIR_H
+#define WEIR_ENGINE_LIMITER_PAIR_H
 
 #include <stdalign.h>
 #include <stdatomic.h>
@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "algo/algo.h"
-#include "engine/fork.h"
+#include "os/fork.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define WEIR__PAIR_LOCKED 1
@@ -55,9 +55,9 @@ static inline bool weir__pair_swap(struct weir__pair *p, struct weir__state *old
 static inline void weir__pair_expect_swap(const struct weir__pair *p);
 
 #if defined(WEIR__PAIR_LOCKED)
-#include "engine/pair_locked.h"
+#include "engine/limiter/pair_locked.h"
 #else
-#include "engine/pair_x86.h"
+#include "engine/limiter/pair_x86.h"
 #endif
 
 #endif

@@ -1,6 +1,6 @@
 /* The pair behind a lock of its own; pair.h includes it. */
-#ifndef WEIR_ENGINE_PAIR_LOCKED_H
-#define WEIR_ENGINE_PAIR_LOCKED_H
+#ifndef WEIR_ENGINE_LIMITER_PAIR_LOCKED_H
+#define WEIR_ENGINE_LIMITER_PAIR_LOCKED_H
 
 static inline struct weir__state weir__pair_words(const struct weir__pair *p)
 {
@@ -14,7 +14,7 @@ static inline struct weir__state weir__pair_load(const struct weir__pair *p)
     struct weir__pair *q = (struct weir__pair *)(uintptr_t)p;
     struct weir__state s;
 
-    (void)weir__lock_take(&q->lock, &weir__seat_here); /* this seat never gives up */
+    (void)weir__lock_take(&q->lock, &weir__owner_process); /* this seat never gives up */
     s = weir__pair_words(q);
     weir__lock_drop(&q->lock);
     return s;
@@ -26,7 +26,7 @@ static inline bool weir__pair_swap(struct weir__pair *p, struct weir__state *old
     struct weir__state s;
     bool same;
 
-    (void)weir__lock_take(&p->lock, &weir__seat_here);
+    (void)weir__lock_take(&p->lock, &weir__owner_process);
     s = weir__pair_words(p);
     same = s.fresh_ns == old->fresh_ns && s.word == old->word;
     if (same) {

@@ -1,6 +1,6 @@
 /* The pair on x86-64; pair.h includes it. */
-#ifndef WEIR_ENGINE_PAIR_X86_H
-#define WEIR_ENGINE_PAIR_X86_H
+#ifndef WEIR_ENGINE_LIMITER_PAIR_X86_H
+#define WEIR_ENGINE_LIMITER_PAIR_X86_H
 
 #include <emmintrin.h>
 

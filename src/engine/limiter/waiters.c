@@ -1,20 +1,20 @@
-#include "engine/turnstile.h"
+#include "engine/limiter/waiters.h"
 
 #include <stddef.h>
 
-static void take_lock(struct weir__turnstile *t)
+static void waiters_lock(struct weir__waiters *t)
 {
-    (void)weir__lock_take(&t->lock, &weir__seat_here); /* this seat never gives up */
-    if (t->generation == weir__seat_here.number)
+    (void)weir__lock_take(&t->lock, &weir__owner_process); /* this seat never gives up */
+    if (t->generation == weir__owner_process.number)
         return;
     t->first = t->last = NULL;
-    t->generation = weir__seat_here.number;
+    t->generation = weir__owner_process.number;
 }
 
-void weir__turnstile_join(struct weir__turnstile *t, struct weir__waiter *w)
+void weir__waiters_join(struct weir__waiters *t, struct weir__limiter_waiter *w)
 {
-    *w = (struct weir__waiter){0};
-    take_lock(t);
+    *w = (struct weir__limiter_waiter){0};
+    waiters_lock(t);
     if (t->last)
         t->last->next = w;
     else
@@ -23,17 +23,17 @@ void weir__turnstile_join(struct weir__turnstile *t, struct weir__waiter *w)
     weir__lock_drop(&t->lock);
 }
 
-static void ring_locked(struct weir__turnstile *t)
+static void waiters_wake_locked(struct weir__waiters *t)
 {
     if (t->first)
-        weir__bell_ring(&t->first->bell);
+        weir__wakeup_signal(&t->first->wakeup);
 }
 
-void weir__turnstile_leave(struct weir__turnstile *t, struct weir__waiter *w)
+void weir__waiters_leave(struct weir__waiters *t, struct weir__limiter_waiter *w)
 {
-    struct weir__waiter **at = &t->first, *before = NULL;
+    struct weir__limiter_waiter **at = &t->first, *before = NULL;
 
-    take_lock(t);
+    waiters_lock(t);
     while (*at && *at != w) {
         before = *at;
         at = &before->next;
@@ -43,29 +43,29 @@ void weir__turnstile_leave(struct weir__turnstile *t, struct weir__waiter *w)
         if (t->last == w)
             t->last = before;
         if (!before)
-            ring_locked(t);
+            waiters_wake_locked(t);
     }
     weir__lock_drop(&t->lock);
 }
 
-bool weir__turnstile_is_first(struct weir__turnstile *t, const struct weir__waiter *w)
+bool weir__waiters_is_first(struct weir__waiters *t, const struct weir__limiter_waiter *w)
 {
     bool is;
 
-    take_lock(t);
+    waiters_lock(t);
     is = t->first == w;
     weir__lock_drop(&t->lock);
     return is;
 }
 
-int weir__turnstile_pause(struct weir__waiter *w, int64_t ns)
+int weir__waiters_pause(struct weir__limiter_waiter *w, int64_t ns)
 {
-    return weir__bell_await(&w->bell, ns);
+    return weir__wakeup_wait(&w->wakeup, ns);
 }
 
-void weir__turnstile_ring(struct weir__turnstile *t)
+void weir__waiters_wake(struct weir__waiters *t)
 {
-    take_lock(t);
-    ring_locked(t);
+    waiters_lock(t);
+    waiters_wake_locked(t);
     weir__lock_drop(&t->lock);
 }

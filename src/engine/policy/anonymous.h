@@ -12,8 +12,8 @@
  *       have its own, and a key that meets another is carried over.
  *   (3) A reset voids the reservations that were made by the same handle.
  */
-#ifndef WEIR_ENGINE_UNLISTED_H
-#define WEIR_ENGINE_UNLISTED_H
+#ifndef WEIR_ENGINE_POLICY_ANONYMOUS_H
+#define WEIR_ENGINE_POLICY_ANONYMOUS_H
 
 #include <stdbool.h>
 
@@ -22,18 +22,18 @@
 #include "base/text.h"
 
 /* 0 or an error, and *why says more. by_rate: the limit is one token bucket that begins full. */
-int weir__unlisted_open(struct weir *w, const struct weir_limit *limit, struct weir__slice keys_of,
-                        bool by_rate, struct weir_policy **policy, struct weir_diag *why);
+int weir__anonymous_open(struct weir *w, const struct weir_limit *limit, struct weir__slice keys_of,
+                         bool by_rate, struct weir_policy **policy, struct weir_diag *why);
 /* Nobody may use it, then or later. */
-void weir__unlisted_close(struct weir *w, struct weir_policy *policy);
+void weir__anonymous_close(struct weir *w, struct weir_policy *policy);
 /* Those that are left when the engine is closed. */
-void weir__unlisted_close_all(struct weir *w);
+void weir__anonymous_close_all(struct weir *w);
 
 /* ---- For those who only look (untouched.c) ------------------------------------------------------ */
 
 /* Whether the tables of the limit's keys are there, so that to open a policy of it makes none. If not, each
  * of its keys is untouched. */
-bool weir__unlisted_has_tables(const struct weir *w, const struct weir_limit *limit);
+bool weir__anonymous_has_tables(const struct weir *w, const struct weir_limit *limit);
 /* What weir_peek would answer for an untouched key of a policy with that limit (rq->policy is not looked
  * at). 0 or an error. */
 int weir__untouched_peek(struct weir *w, const struct weir_limit *limit,

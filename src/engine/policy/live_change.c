@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #include "engine/engine.h"
-#include "engine/lists.h"
+#include "engine/policy/overrides.h"
 
 /* ---- How long old states live ---------------------------------------------------------------------- */
 
@@ -24,11 +24,11 @@
 static int64_t span_of(const struct weir__meter *m, int64_t now_ns)
 {
     struct weir__state *s = calloc(1, weir__meter_state_size(m));
-    const struct weir__ask ask = {.cost = m->limit, .now_ns = now_ns, .edge_ns = now_ns + 1};
+    const struct weir__attempt ask = {.cost = m->limit, .now_ns = now_ns, .edge_ns = now_ns + 1};
     struct weir_verdict v = {.reset_after_ns = m->term.period_ns};
 
     if (s)
-        weir__take(m, s, &ask, &v);
+        weir__meter_take(m, s, &ask, &v);
     free(s);
     return weir__max(v.reset_after_ns, m->term.period_ns);
 }
@@ -38,14 +38,14 @@ static int64_t span_of(const struct weir__meter *m, int64_t now_ns)
 static int64_t memory_of(const struct weir__meter *m, int64_t now_ns)
 {
     struct weir__state *s = calloc(1, weir__meter_state_size(m));
-    const struct weir__ask enter = {.cost = 1, .now_ns = now_ns}, look = {.now_ns = now_ns};
+    const struct weir__attempt enter = {.cost = 1, .now_ns = now_ns}, look = {.now_ns = now_ns};
     const struct weir__leaving exit = {now_ns, now_ns, 1, WEIR_SUCCESS};
     struct weir_verdict v = {0};
 
     if (s) {
-        weir__take(m, s, &enter, &v);
-        weir__leave(m, s, &exit);
-        weir__peek(m, s, &look, &v);
+        weir__meter_take(m, s, &enter, &v);
+        weir__meter_leave(m, s, &exit);
+        weir__meter_peek(m, s, &look, &v);
     }
     free(s);
     return weir__max(v.reset_after_ns, weir__max(m->term.lease_ns, m->term.window_ns)) +
@@ -64,7 +64,7 @@ static void stretch_from(struct weir__table *t, const struct weir__meter *from, 
 /* Under another limit, states not touched since may be fresh later than they say: the table must know,
  * or it would give their places away (decision 7). How much later is each algorithm's business; never
  * more than all of the new limit, and what is owed beyond that grows as the time of one event does. */
-static void stretch(const struct weir__edition *e, int i, int64_t now_ns)
+static void stretch_clause(const struct weir__revision *e, int i, int64_t now_ns)
 {
     const struct weir__clause *c = &e->clause[i];
     const struct weir__meter *to = &c->meter, *from = to->older;
@@ -80,11 +80,11 @@ static void stretch(const struct weir__edition *e, int i, int64_t now_ns)
     }
 }
 
-void weir__edition_stretch(const struct weir__edition *e, int64_t now_ns)
+void weir__revision_stretch(const struct weir__revision *e, int64_t now_ns)
 {
     for (int i = 0; i < e->n; i++)
         if (weir__meter_keeps(&e->clause[i].meter))
-            stretch(e, i, now_ns);
+            stretch_clause(e, i, now_ns);
 }
 
 /* ---- Numbers --------------------------------------------------------------------------------------- */
@@ -126,14 +126,14 @@ static uint32_t next_number(struct weir__store *s)
 
         if ((s->file || given >= WEIR__VERSION_MOST) && is_in_use(s, version))
             continue;
-        if (weir__owners_has_slot(&s->owners, version))
+        if (weir__revision_map_has_slot(&s->revision_map, version))
             return version;
         if (spare == 0)
             spare = version;
-        if (tries > s->owners.mask)
+        if (tries > s->revision_map.mask)
             break;
     }
-    atomic_store(&s->owners.crowded, true);
+    atomic_store(&s->revision_map.crowded, true);
     return spare;
 }
 
@@ -163,7 +163,7 @@ static uint64_t new_scope(const struct weir__store *s)
     return scope;
 }
 
-int weir__edition_number(struct weir__store *s, struct weir__edition *e)
+int weir__revision_number(struct weir__store *s, struct weir__revision *e)
 {
     for (int i = 0; i < e->n; i++) {
         struct weir__clause *c = &e->clause[i];
@@ -184,7 +184,7 @@ int weir__edition_number(struct weir__store *s, struct weir__edition *e)
 
 struct pass {
     const struct weir__clause *clause;
-    const struct weir__exceptions *exceptions;
+    const struct weir__overrides *overrides;
     int64_t now_ns;
 };
 
@@ -202,40 +202,40 @@ static bool is_wanted(void *arg, uint64_t fingerprint, const struct weir__state 
 {
     const struct pass *p = arg;
 
-    return is_older(p->clause, s) && !weir__exceptions_own(p->exceptions, fingerprint);
+    return is_older(p->clause, s) && !weir__overrides_has(p->overrides, fingerprint);
 }
 
-static void bring_up(void *arg, struct weir__state *s)
+static void live_bring_up(void *arg, struct weir__state *s)
 {
     const struct pass *p = arg;
 
-    weir__touch(&p->clause->meter, s, p->now_ns);
+    weir__meter_touch(&p->clause->meter, s, p->now_ns);
 }
 
 #define PASSES 3
 
 /* Again if keys have moved meanwhile, perhaps to a bucket that the sweep has passed. What is left after that is
  * brought up when it is touched. */
-static int bring_up_places(struct weir__seat *seat, const struct weir__clause *c,
-                           const struct weir__exceptions *exceptions, int64_t now_ns)
+static int bring_up_places(struct weir__owner *seat, const struct weir__clause *c,
+                           const struct weir__overrides *exceptions, int64_t now_ns)
 {
     struct pass p = {c, exceptions, now_ns};
     bool missed = true;
     int error = 0;
 
     for (int i = 0; i < PASSES && missed && !error; i++)
-        error = weir__table_sweep(c->table, seat, &p, is_wanted, bring_up, &missed);
+        error = weir__table_sweep(c->table, seat, &p, is_wanted, live_bring_up, &missed);
     return error;
 }
 
-static int bring_up_cells(struct weir__seat *seat, const struct weir__clause *c, int64_t now_ns)
+static int bring_up_cells(struct weir__owner *seat, const struct weir__clause *c, int64_t now_ns)
 {
     struct weir__lock *saving = seat->journal ? weir__table_saving(c->table) : NULL;
 
     if (!weir__cells_alive(&c->cells, 0))
         return 0;
     for (uint64_t i = 0; i < c->cells.n; i++) {
-        struct weir__cell_locks held = {.seat = seat, .first = 3};
+        struct weir__cell_locks held = {.owner = seat, .first = 3};
         struct weir__cell_pair p = weir__cells_one(&c->cells, i);
         int64_t until;
         int error = saving ? weir__lock_nth(seat, 2, saving) : 0;
@@ -250,10 +250,10 @@ static int bring_up_cells(struct weir__seat *seat, const struct weir__clause *c,
         }
         if (is_older(c, p.cell[0])) {
             weir__cell_note(&p, 0, seat);
-            weir__touch(&c->meter, p.cell[0], now_ns);
+            weir__meter_touch(&c->meter, p.cell[0], now_ns);
         }
         until = p.cell[0]->fresh_ns;
-        weir__journal_settle(seat);
+        weir__journal_commit(seat);
         weir__cells_unlock(&held);
         if (saving)
             weir__lock_drop(saving);
@@ -262,10 +262,10 @@ static int bring_up_cells(struct weir__seat *seat, const struct weir__clause *c,
     return 0;
 }
 
-int weir__edition_bring_up(struct weir__store *s, struct weir__edition *e,
-                           const struct weir__exceptions *exceptions, int64_t now_ns)
+int weir__revision_bring_up(struct weir__store *s, struct weir__revision *e,
+                            const struct weir__overrides *exceptions, int64_t now_ns)
 {
-    struct weir__seat *seat = weir__store_seat(s);
+    struct weir__owner *seat = weir__store_owner(s);
     int error = seat ? 0 : WEIR_EBUSY;
 
     /* The cells first: they are few, and whoever has no place is judged by them. */

@@ -1,14 +1,14 @@
 /* Lists and limits of single keys. The idea is in lists.h. */
-#include "engine/lists.h"
+#include "engine/policy/overrides.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/diag.h"
 #include "engine/engine.h"
-#include "engine/far.h"
-#include "engine/format.h"
-#include "engine/queue.h"
+#include "engine/remote.h"
+#include "engine/store/format.h"
+#include "engine/wait_list.h"
+#include "os/diag.h"
 
 /* ---- Sets of keys ------------------------------------------------------------------------------ */
 
@@ -22,7 +22,7 @@ static uint64_t mask_for(uint64_t n)
     return slots - 1;
 }
 
-static struct weir__key_set *set_empty(uint64_t keys)
+static struct weir__key_set *key_set_empty(uint64_t keys)
 {
     const uint64_t mask = mask_for(keys);
     struct weir__key_set *s = calloc(1, sizeof *s + (mask + 1) * sizeof s->slot[0]);
@@ -32,7 +32,7 @@ static struct weir__key_set *set_empty(uint64_t keys)
     return s;
 }
 
-static void set_add(struct weir__key_set *s, uint64_t key)
+static void key_set_add(struct weir__key_set *s, uint64_t key)
 {
     uint64_t i;
 
@@ -45,15 +45,15 @@ static void set_add(struct weir__key_set *s, uint64_t key)
 }
 
 /* NULL: out of memory. */
-static struct weir__key_set *set_make(const struct weir__store *store, const struct weir_bytes *key,
-                                      size_t n)
+static struct weir__key_set *key_set_make(const struct weir__store *store,
+                                          const struct weir_bytes *key, size_t n)
 {
-    struct weir__key_set *s = set_empty(n);
+    struct weir__key_set *s = key_set_empty(n);
 
     if (!s)
         return NULL;
     for (size_t i = 0; i < n; i++)
-        set_add(s, weir__hash(key[i].at, key[i].len, store->secret));
+        key_set_add(s, weir__hash(key[i].at, key[i].len, store->secret));
     return s;
 }
 
@@ -73,7 +73,7 @@ void weir__lists_close(struct weir__lists *l)
     free(l);
 }
 
-static struct weir__rule *rule_find(const struct weir__lists *l, uint64_t key)
+static struct weir__override_spec *spec_find(const struct weir__lists *l, uint64_t key)
 {
     for (size_t i = 0; i < l->n; i++)
         if (l->rule[i].key == key)
@@ -90,10 +90,10 @@ static struct weir_term *terms_copy(const struct weir_limit *limit)
     return t;
 }
 
-static int make_room(struct weir__lists *l)
+static int specs_grow(struct weir__lists *l)
 {
     const size_t cap = l->cap ? 2 * l->cap : 16;
-    struct weir__rule *more;
+    struct weir__override_spec *more;
 
     if (l->n < l->cap)
         return 0;
@@ -117,17 +117,17 @@ static unsigned char *bytes_copy(const struct weir_request *rq)
 }
 
 /* Sets the rule of a key, or takes it away; *old is what was there, so that it can be put back. */
-static int rule_set(struct weir__lists *l, uint64_t key, const struct weir_request *rq,
-                    const struct weir_limit *limit, struct weir__rule *old)
+static int spec_set(struct weir__lists *l, uint64_t key, const struct weir_request *rq,
+                    const struct weir_limit *limit, struct weir__override_spec *old)
 {
-    struct weir__rule *r = rule_find(l, key);
+    struct weir__override_spec *r = spec_find(l, key);
     struct weir_term *term = limit ? terms_copy(limit) : NULL;
     unsigned char *bytes = r ? r->bytes : limit ? bytes_copy(rq) : NULL;
     int error = limit && (!term || !bytes) ? WEIR_ENOMEM : 0;
 
-    *old = r ? *r : (struct weir__rule){.key = key};
+    *old = r ? *r : (struct weir__override_spec){.key = key};
     if (!error && !r && limit)
-        error = make_room(l);
+        error = specs_grow(l);
     if (error) {
         free(term);
         if (!r)
@@ -137,15 +137,15 @@ static int rule_set(struct weir__lists *l, uint64_t key, const struct weir_reque
     if (limit && !r)
         r = &l->rule[l->n++];
     if (limit)
-        *r = (struct weir__rule){key, term, limit->n, bytes, rq->key_len};
+        *r = (struct weir__override_spec){key, term, limit->n, bytes, rq->key_len};
     else if (r)
         *r = l->rule[--l->n];
     return 0;
 }
 
-static void rule_put_back(struct weir__lists *l, const struct weir__rule *old)
+static void spec_restore(struct weir__lists *l, const struct weir__override_spec *old)
 {
-    struct weir__rule *r = rule_find(l, old->key);
+    struct weir__override_spec *r = spec_find(l, old->key);
 
     if (r)
         free(r->term);
@@ -161,7 +161,7 @@ static void rule_put_back(struct weir__lists *l, const struct weir__rule *old)
 
 /* ---- Exceptions -------------------------------------------------------------------------------- */
 
-static bool same_shape(const struct weir__edition *e, const struct weir__edition *base)
+static bool same_shape(const struct weir__revision *e, const struct weir__revision *base)
 {
     if (e->n != base->n)
         return false;
@@ -177,27 +177,27 @@ static bool same_shape(const struct weir__edition *e, const struct weir__edition
 
 /* A limit of a key's own, in the places of the edition's clauses and with their versions. NULL in *out:
  * it has not their shape. */
-static int override_open(struct weir__edition **out, const struct weir__rule *r,
-                         const struct weir__edition *base)
+static int override_compile(struct weir__revision **out, const struct weir__override_spec *r,
+                            const struct weir__revision *base)
 {
     struct weir_limit limit = {.n = r->n};
-    struct weir__edition *e;
+    struct weir__revision *e;
     int error;
 
     *out = NULL;
     memcpy(limit.term, r->term, (size_t)r->n * sizeof *r->term);
-    error = weir__edition_open(&e, &limit, NULL, 0, 0);
+    error = weir__revision_open(&e, &limit, NULL, 0, 0);
     if (error)
         return error;
     if (!same_shape(e, base)) {
-        weir__edition_close(e);
+        weir__revision_close(e);
         return 0;
     }
     for (int i = 0; i < e->n; i++) {
         const struct weir__clause *b = &base->clause[i];
         struct weir__clause *c = &e->clause[i];
 
-        weir__meter_init(&c->meter, &r->term[i], b->meter.born_ns);
+        weir__meter_init(&c->meter, &r->term[i], b->meter.created_ns);
         c->meter.version = b->meter.version;
         c->meter.since = b->meter.since;
         c->meter.changed_ns = b->meter.changed_ns;
@@ -210,16 +210,16 @@ static int override_open(struct weir__edition **out, const struct weir__rule *r,
     return 0;
 }
 
-static void own_close(struct weir__own *own)
+static void override_release(struct weir__override *own)
 {
     if (!own || atomic_fetch_sub(&own->holders, 1) > 1)
         return;
-    weir__edition_close(own->edition);
+    weir__revision_close(own->revision);
     free(own);
 }
 
 /* The slot of the key, or the empty one where it belongs. */
-static uint64_t slot_of(const struct weir__exceptions *x, uint64_t key)
+static uint64_t override_slot_of(const struct weir__overrides *x, uint64_t key)
 {
     uint64_t i = key & x->mask;
 
@@ -229,10 +229,11 @@ static uint64_t slot_of(const struct weir__exceptions *x, uint64_t key)
 }
 
 /* Made anew, or that which `like` has. NULL in *out: the rule is out of force. */
-static int own_open(struct weir__own **out, const struct weir__rule *r, uint64_t key,
-                    const struct weir__edition *base, const struct weir__exceptions *like)
+static int override_acquire(struct weir__override **out, const struct weir__override_spec *r,
+                            uint64_t key, const struct weir__revision *base,
+                            const struct weir__overrides *like)
 {
-    struct weir__own *own = like ? like->slot[slot_of(like, key)].own : NULL;
+    struct weir__override *own = like ? like->slot[override_slot_of(like, key)].own : NULL;
     int error;
 
     *out = NULL;
@@ -249,46 +250,46 @@ static int own_open(struct weir__own **out, const struct weir__rule *r, uint64_t
     for (int i = 0; i < base->n; i++)
         own->fingerprint[i] = weir__fingerprint_at(
             &base->clause[i], &(struct weir_request){.key = r->bytes, .key_len = r->len});
-    error = override_open(&own->edition, r, base);
-    if (error || !own->edition)
+    error = override_compile(&own->revision, r, base);
+    if (error || !own->revision)
         free(own);
     else
         *out = own;
     return error;
 }
 
-static int add_rule(struct weir__exceptions *x, const struct weir__rule *r,
-                    const struct weir__edition *base, const struct weir__exceptions *like)
+static int overrides_add(struct weir__overrides *x, const struct weir__override_spec *r,
+                         const struct weir__revision *base, const struct weir__overrides *like)
 {
     const uint64_t key = r->key ? r->key : 1;
-    struct weir__own *own;
-    const int error = own_open(&own, r, key, base, like);
+    struct weir__override *own;
+    const int error = override_acquire(&own, r, key, base, like);
 
     if (error || !own)
         return error;
-    x->slot[slot_of(x, key)] = (struct weir__override){key, own};
+    x->slot[override_slot_of(x, key)] = (struct weir__override_slot){key, own};
     x->n++;
     return 0;
 }
 
 /* The fingerprints of all keys that have a limit of their own. */
-static int gather_own(struct weir__exceptions *x, int terms)
+static int overrides_index(struct weir__overrides *x, int terms)
 {
     if (x->n == 0)
         return 0;
-    x->own = set_empty(x->n * (uint64_t)terms);
+    x->own = key_set_empty(x->n * (uint64_t)terms);
     if (!x->own)
         return WEIR_ENOMEM;
     for (uint64_t i = 0; i <= x->mask; i++)
         for (int k = 0; x->slot[i].key != 0 && k < terms; k++)
-            set_add(x->own, x->slot[i].own->fingerprint[k]);
+            key_set_add(x->own, x->slot[i].own->fingerprint[k]);
     return 0;
 }
 
-int weir__exceptions_open(struct weir__edition *e, const struct weir__lists *l,
-                          const struct weir__exceptions *like)
+int weir__overrides_open(struct weir__revision *e, const struct weir__lists *l,
+                         const struct weir__overrides *like)
 {
-    struct weir__exceptions *x;
+    struct weir__overrides *x;
     uint64_t mask;
     int error = 0;
 
@@ -302,34 +303,34 @@ int weir__exceptions_open(struct weir__edition *e, const struct weir__lists *l,
     x->list[0] = l->list[0];
     x->list[1] = l->list[1];
     for (size_t i = 0; i < l->n && !error; i++)
-        error = add_rule(x, &l->rule[i], e, like);
+        error = overrides_add(x, &l->rule[i], e, like);
     if (!error)
-        error = gather_own(x, e->n);
+        error = overrides_index(x, e->n);
     if (error) {
-        weir__exceptions_close(x);
+        weir__overrides_close(x);
         return error;
     }
-    e->exceptions = x;
-    weir__edition_settle(e);
+    e->overrides = x;
+    weir__revision_derive(e);
     return 0;
 }
 
 /* One by one: only for those who are out while the policy gets its first exception. */
-struct weir__edition *weir__edition_of(struct weir__edition *e, uint64_t fingerprint,
-                                       uint32_t index)
+struct weir__revision *weir__revision_by_fingerprint(struct weir__revision *e, uint64_t fingerprint,
+                                                     uint32_t index)
 {
-    const struct weir__exceptions *x = e->exceptions;
+    const struct weir__overrides *x = e->overrides;
 
     for (uint64_t i = 0; x && i <= x->mask; i++)
         if (x->slot[i].key != 0 && x->slot[i].own->fingerprint[index] == fingerprint)
-            return x->slot[i].own->edition;
+            return x->slot[i].own->revision;
     return e;
 }
 
-void weir__exceptions_close(struct weir__exceptions *x)
+void weir__overrides_close(struct weir__overrides *x)
 {
     for (uint64_t i = 0; x && i <= x->mask; i++)
-        own_close(x->slot[i].own);
+        override_release(x->slot[i].own);
     if (x)
         free(x->own);
     free(x);
@@ -339,18 +340,18 @@ void weir__exceptions_close(struct weir__exceptions *x)
 
 /* The edition in force, with the exceptions that follow from the lists now. The caller holds the
  * store's mutex. */
-static int copy_locked(const struct weir_policy *p, const struct weir__edition *now,
-                       struct weir__edition **out)
+static int lists_copy_locked(const struct weir_policy *p, const struct weir__revision *now,
+                             struct weir__revision **out)
 {
-    struct weir__edition *e = NULL;
-    int error = weir__edition_copy(&e, now, WEIR__VERSIONS_KEPT);
+    struct weir__revision *e = NULL;
+    int error = weir__revision_copy(&e, now, WEIR__VERSIONS_KEPT);
 
     if (!error)
-        error = weir__edition_place(p->store, e, NULL);
+        error = weir__revision_place(p->store, e, NULL);
     if (!error)
-        error = weir__exceptions_open(e, p->lists, now->exceptions);
+        error = weir__overrides_open(e, p->lists, now->overrides);
     if (error) {
-        weir__edition_close(e);
+        weir__revision_close(e);
         return error;
     }
     e->generation = now->generation;
@@ -366,24 +367,24 @@ static int lists_make(struct weir_policy *p)
 }
 
 /* Whoever waits may have another limit now. */
-static void retire(struct weir *w, const struct weir_policy *p, struct weir__edition *old)
+static void lists_retire(struct weir *w, const struct weir_policy *p, struct weir__revision *old)
 {
     if (!old)
         return;
-    weir__edition_retire(p->store, old);
-    weir__queue_ring_all(w, p);
+    weir__revision_retire(p->store, old);
+    weir__wait_list_wake_all(w, p);
 }
 
 /* Until the edition was the one in force when it was replaced. The caller holds the store's mutex. */
-typedef int replace_locked(struct weir_policy *p, void *arg, struct weir__edition **old);
+typedef int replace_locked(struct weir_policy *p, void *arg, struct weir__revision **old);
 
-static int replace(struct weir *w, struct weir_policy *p, replace_locked *how, void *arg)
+static int lists_replace(struct weir *w, struct weir_policy *p, replace_locked *how, void *arg)
 {
-    struct weir__edition *old = NULL;
+    struct weir__revision *old = NULL;
     int cancelable, error;
 
-    if (!weir__store_seat(p->store)) /* before the mutex: to get one may need other locks */
-        return weir__store_no_seat(p->store);
+    if (!weir__store_owner(p->store)) /* before the mutex: to get one may need other locks */
+        return weir__store_no_owner(p->store);
     cancelable = weir__changes_lock(p->store);
     do {
         error = weir__policy_refresh(p);
@@ -396,28 +397,28 @@ static int replace(struct weir *w, struct weir_policy *p, replace_locked *how, v
         (void)pthread_mutex_unlock(&p->store->lock);
     } while (error == WEIR__STALE);
     weir__changes_unlock(p->store, cancelable);
-    retire(w, p, old);
+    lists_retire(w, p, old);
     return error;
 }
 
 /* ---- Lists ------------------------------------------------------------------------------------- */
 
-struct listing {
+struct list_change {
     enum weir_list which;
     struct weir__key_set *set; /* the new one, or NULL; then the old one */
 };
 
-static int set_list_locked(struct weir_policy *p, void *arg, struct weir__edition **old)
+static int set_list_locked(struct weir_policy *p, void *arg, struct weir__revision **old)
 {
-    struct listing *l = arg;
-    struct weir__edition *now = weir__policy_edition(p), *next;
+    struct list_change *l = arg;
+    struct weir__revision *now = weir__policy_revision(p), *next;
     struct weir__key_set *was = p->lists->list[l->which];
     int error;
 
     if (!now)
         return WEIR__STALE;
     p->lists->list[l->which] = l->set;
-    error = copy_locked(p, now, &next);
+    error = lists_copy_locked(p, now, &next);
     if (error) {
         p->lists->list[l->which] = was;
         return error;
@@ -431,7 +432,7 @@ static int set_list_locked(struct weir_policy *p, void *arg, struct weir__editio
 int weir_list_set(struct weir *w, struct weir_policy *p, enum weir_list which,
                   const struct weir_bytes *key, size_t n)
 {
-    struct listing l = {.which = which};
+    struct list_change l = {.which = which};
     int error;
 
     if (!p || !p->tag || (which != WEIR_LIST_DENY && which != WEIR_LIST_ALLOW) || (n > 0 && !key))
@@ -441,34 +442,34 @@ int weir_list_set(struct weir *w, struct weir_policy *p, enum weir_list which,
     for (size_t i = 0; i < n; i++)
         if (key[i].len > WEIR_KEY_MAX || (!key[i].at && key[i].len > 0))
             return WEIR_EINVAL;
-    if (n > 0 && !(l.set = set_make(p->store, key, n)))
+    if (n > 0 && !(l.set = key_set_make(p->store, key, n)))
         return WEIR_ENOMEM;
-    error = replace(w, p, set_list_locked, &l);
+    error = lists_replace(w, p, set_list_locked, &l);
     free(l.set);
     return error;
 }
 
 /* ---- Overrides --------------------------------------------------------------------------------- */
 
-struct overriding {
+struct override_change {
     struct weir *w;
     struct weir_request rq;
     uint64_t key;
     const struct weir_limit *limit; /* NULL: no longer */
-    struct weir__moment at;
+    struct weir__now at;
     struct weir_diag *why;
 };
 
-static bool fits(const struct weir_policy *p, uint64_t key, const struct weir__edition *e)
+static bool override_fits(const struct weir_policy *p, uint64_t key, const struct weir__revision *e)
 {
-    const struct weir__rule *r = rule_find(p->lists, key);
+    const struct weir__override_spec *r = spec_find(p->lists, key);
 
-    return !r || weir__edition_for((struct weir__edition *)e, key) != e;
+    return !r || weir__revision_for((struct weir__revision *)e, key) != e;
 }
 
 /* Which term of the key's own limit has another shape than the edition's, and how. */
-static int tell_shape(const struct weir_policy *p, const struct overriding *o,
-                      const struct weir__edition *e)
+static int override_report_shape(const struct weir_policy *p, const struct override_change *o,
+                                 const struct weir__revision *e)
 {
     struct weir__meter own;
 
@@ -502,7 +503,7 @@ static int tell_shape(const struct weir_policy *p, const struct overriding *o,
 }
 
 /* Whether the limit leaves alone what is not the key's own. */
-static bool keeps_system(const struct weir_limit *limit, const struct weir__edition *e)
+static bool keeps_system(const struct weir_limit *limit, const struct weir__revision *e)
 {
     for (int i = 0; limit && i < limit->n && i < e->n; i++)
         if (limit->term[i].algorithm == WEIR_SYSTEM &&
@@ -512,46 +513,46 @@ static bool keeps_system(const struct weir_limit *limit, const struct weir__edit
 }
 
 /* The policy's rules are as they are to be: makes an edition of them. */
-static int publish_locked(struct weir_policy *p, const struct overriding *o,
-                          struct weir__edition *now, struct weir__edition **old)
+static int override_publish_locked(struct weir_policy *p, const struct override_change *o,
+                                   struct weir__revision *now, struct weir__revision **old)
 {
-    struct weir__edition *next;
-    int error = copy_locked(p, now, &next);
+    struct weir__revision *next;
+    int error = lists_copy_locked(p, now, &next);
 
     if (error)
         return error;
-    if (!fits(p, o->key, next))
-        error = tell_shape(p, o, next);
+    if (!override_fits(p, o->key, next))
+        error = override_report_shape(p, o, next);
     else if (!keeps_system(o->limit, next))
         error = weir__diag(o->why, WEIR_EINVAL,
                            "system is one for all keys: the key's own limit must have that of the "
                            "policy '%s'",
                            p->name);
     if (!error)
-        error = weir__several_rewrite(o->w, &o->rq, now, weir__edition_for(now, o->key),
-                                      weir__edition_for(next, o->key), next, o->at);
+        error = weir__transaction_rewrite(o->w, &o->rq, now, weir__revision_for(now, o->key),
+                                          weir__revision_for(next, o->key), next, o->at);
     if (error)
-        weir__edition_close(next);
+        weir__revision_close(next);
     else
         *old = now;
     return error;
 }
 
-static int override_locked(struct weir_policy *p, void *arg, struct weir__edition **old)
+static int override_set_locked(struct weir_policy *p, void *arg, struct weir__revision **old)
 {
-    const struct overriding *o = arg;
-    struct weir__edition *now = weir__policy_edition(p);
-    struct weir__rule before;
+    const struct override_change *o = arg;
+    struct weir__revision *now = weir__policy_revision(p);
+    struct weir__override_spec before;
     int error;
 
     if (!now)
         return WEIR__STALE;
-    error = rule_set(p->lists, o->key, &o->rq, o->limit, &before);
+    error = spec_set(p->lists, o->key, &o->rq, o->limit, &before);
     if (error)
         return error;
-    error = publish_locked(p, o, now, old);
+    error = override_publish_locked(p, o, now, old);
     if (error) {
-        rule_put_back(p->lists, &before);
+        spec_restore(p->lists, &before);
         return error;
     }
     free(before.term);
@@ -561,9 +562,10 @@ static int override_locked(struct weir_policy *p, void *arg, struct weir__editio
 }
 
 static int override_set(struct weir *w, struct weir_policy *p, const void *key, size_t key_len,
-                        const char *text, struct weir__moment at, struct weir_diag *why)
+                        const char *text, struct weir__now at, struct weir_diag *why)
 {
-    struct overriding o = {.w = w, .rq = weir_request_of(p, key, key_len), .at = at, .why = why};
+    struct override_change o = {
+        .w = w, .rq = weir_request_of(p, key, key_len), .at = at, .why = why};
     struct weir_limit limit;
     int error = 0;
 
@@ -571,35 +573,35 @@ static int override_set(struct weir *w, struct weir_policy *p, const void *key, 
         return weir__diag(why, WEIR_EINVAL, "no such policy, key or time");
     if (text)
         error = weir_limit_parse(&limit, text, why);
-    if (!error && text && w->far)
-        error = w->far->ops->check(w->far, &limit, why);
+    if (!error && text && w->remote)
+        error = w->remote->ops->check(w->remote, &limit, why);
     if (error)
         return error;
-    if (!weir__store_seat(p->store)) /* EFULL too, but not for too many keys */
+    if (!weir__store_owner(p->store)) /* EFULL too, but not for too many keys */
         return weir__diag(why, WEIR_EFULL, "%d threads use the file already, as many as may be",
-                          WEIR__FILE_SEATS);
+                          WEIR__FILE_OWNERS);
     o.limit = text ? &limit : NULL;
     o.key = weir__key_hash(p->store, &o.rq);
-    error = replace(w, p, override_locked, &o);
+    error = lists_replace(w, p, override_set_locked, &o);
     if (error == WEIR_EFULL)
         return weir__diag(why, error,
                           "the policy '%s' has %d keys with a limit of their own already", p->name,
                           WEIR_OVERRIDES_MOST);
     if (error && error != WEIR_EINVAL)
         return weir__diag(why, error, "%s", weir_error_text(error));
-    if (!error && w->far)
-        error = w->far->ops->override(w->far, p, key, key_len, o.limit);
+    if (!error && w->remote)
+        error = w->remote->ops->override(w->remote, p, key, key_len, o.limit);
     return error;
 }
 
 int weir_override_set_at(struct weir *w, struct weir_policy *policy, const void *key,
                          size_t key_len, const char *limit, int64_t now_ns, struct weir_diag *why)
 {
-    return override_set(w, policy, key, key_len, limit, weir__moment_at(now_ns), why);
+    return override_set(w, policy, key, key_len, limit, weir__now_at(now_ns), why);
 }
 
 int weir_override_set(struct weir *w, struct weir_policy *policy, const void *key, size_t key_len,
                       const char *limit, struct weir_diag *why)
 {
-    return override_set(w, policy, key, key_len, limit, weir__moment_of(w), why);
+    return override_set(w, policy, key, key_len, limit, weir__now_of(w), why);
 }

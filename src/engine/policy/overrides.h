@@ -20,15 +20,15 @@
  *   (4) Lists are this process's: in a file that others share, they have their own.
  *   (5) `system` is one for all keys, and judged by the policy's own limit whoever asks.
  */
-#ifndef WEIR_ENGINE_LISTS_H
-#define WEIR_ENGINE_LISTS_H
+#ifndef WEIR_ENGINE_POLICY_OVERRIDES_H
+#define WEIR_ENGINE_POLICY_OVERRIDES_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <weir.h>
 
-#include "engine/edition.h"
+#include "engine/policy/revision.h"
 
 /* Hashes, found by looking from where a hash says on; 0 is an empty slot. */
 struct weir__key_set {
@@ -48,36 +48,36 @@ static inline bool weir__key_set_has(const struct weir__key_set *s, uint64_t key
 
 /* The limit of a key's own. Editions that follow each other share it while the policy's limit is the
  * same. */
-struct weir__own {
+struct weir__override {
     _Atomic uint32_t holders;
     const struct weir_term *term;         /* of the rule it was made from */
     uint64_t fingerprint[WEIR_TERMS_MAX]; /* of the key under each term */
-    struct weir__edition *edition;
+    struct weir__revision *revision;
 };
 
-struct weir__override {
+struct weir__override_slot {
     uint64_t key; /* 0: an empty slot */
-    struct weir__own *own;
+    struct weir__override *own;
 };
 
-struct weir__exceptions {
+struct weir__overrides {
     const struct weir__key_set *list[2]; /* by enum weir_list; the policy's */
     struct weir__key_set *own; /* fingerprints of keys with limits of their own; or NULL */
     uint64_t n, mask;
-    struct weir__override slot[];
+    struct weir__override_slot slot[];
 };
 
 /* The limit that judges the key: its own, or that of the edition. */
-static inline struct weir__edition *weir__edition_for(struct weir__edition *e, uint64_t key)
+static inline struct weir__revision *weir__revision_for(struct weir__revision *e, uint64_t key)
 {
-    const struct weir__exceptions *x = e->exceptions;
+    const struct weir__overrides *x = e->overrides;
 
     if (!x || x->n == 0)
         return e;
     key = key ? key : 1;
     for (uint64_t i = key & x->mask;; i = (i + 1) & x->mask) {
         if (x->slot[i].key == key)
-            return x->slot[i].own->edition;
+            return x->slot[i].own->revision;
         if (x->slot[i].key == 0)
             return e;
     }
@@ -85,43 +85,43 @@ static inline struct weir__edition *weir__edition_for(struct weir__edition *e, u
 
 /* The same of one who entered or took before, and knows the key's hash only if it mattered then (0: it did
  * not). It knows where the key's state is, under the term of that index. */
-struct weir__edition *weir__edition_of(struct weir__edition *e, uint64_t fingerprint,
-                                       uint32_t index);
+struct weir__revision *weir__revision_by_fingerprint(struct weir__revision *e, uint64_t fingerprint,
+                                                     uint32_t index);
 
-static inline struct weir__edition *weir__edition_since(struct weir__edition *e, uint64_t key,
-                                                        uint64_t fingerprint, uint32_t index)
+static inline struct weir__revision *weir__revision_since(struct weir__revision *e, uint64_t key,
+                                                          uint64_t fingerprint, uint32_t index)
 {
-    if (key != 0 || !e->exceptions)
-        return weir__edition_for(e, key);
-    return weir__edition_of(e, fingerprint, index);
+    if (key != 0 || !e->overrides)
+        return weir__revision_for(e, key);
+    return weir__revision_by_fingerprint(e, fingerprint, index);
 }
 
 /* Whether a state of that fingerprint belongs to a key with a limit of its own. */
-static inline bool weir__exceptions_own(const struct weir__exceptions *x, uint64_t fingerprint)
+static inline bool weir__overrides_has(const struct weir__overrides *x, uint64_t fingerprint)
 {
     return x && weir__key_set_has(x->own, fingerprint);
 }
 
 /* A term of the limit that judges a key: `by`, in an edition in force. */
-static inline struct weir__clause *weir__clause_of(struct weir__edition *e,
-                                                   struct weir__edition *by, uint32_t index)
+static inline struct weir__clause *weir__clause_of(struct weir__revision *e,
+                                                   struct weir__revision *by, uint32_t index)
 {
     struct weir__clause *c = &by->clause[index];
 
     return c->meter.term.algorithm == WEIR_SYSTEM ? &e->clause[index] : c;
 }
 
-static inline bool weir__edition_lists(const struct weir__edition *e, enum weir_list which,
-                                       uint64_t key)
+static inline bool weir__revision_lists(const struct weir__revision *e, enum weir_list which,
+                                        uint64_t key)
 {
-    return e->exceptions && weir__key_set_has(e->exceptions->list[which], key);
+    return e->overrides && weir__key_set_has(e->overrides->list[which], key);
 }
 
 /* What was set. */
 struct weir__lists {
     struct weir__key_set *list[2];
     size_t n, cap;
-    struct weir__rule {
+    struct weir__override_spec {
         uint64_t key;
         struct weir_term *term; /* [n] */
         int n;
@@ -134,8 +134,8 @@ void weir__lists_close(struct weir__lists *l);
 
 /* Gives the edition, which is placed, the exceptions that follow from the lists (NULL: none). `like` are
  * those of an edition that differs in nothing else, or NULL. */
-int weir__exceptions_open(struct weir__edition *e, const struct weir__lists *l,
-                          const struct weir__exceptions *like);
-void weir__exceptions_close(struct weir__exceptions *x);
+int weir__overrides_open(struct weir__revision *e, const struct weir__lists *l,
+                         const struct weir__overrides *like);
+void weir__overrides_close(struct weir__overrides *x);
 
 #endif

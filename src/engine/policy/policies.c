@@ -14,17 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/diag.h"
 #include "engine/engine.h"
-#include "engine/far.h"
-#include "engine/lists.h"
-#include "engine/queue.h"
+#include "engine/policy/overrides.h"
+#include "engine/remote.h"
+#include "engine/wait_list.h"
+#include "os/diag.h"
 
 #define TRIES 100
 
 /* ---- From the record to the edition ------------------------------------------------------------ */
 
-static void say_unread(const struct weir__record *r, int error, struct weir_diag *why)
+static void record_report_unread(const struct weir__record *r, int error, struct weir_diag *why)
 {
     if (error == WEIR_EFORMAT)
         (void)weir__diag(why, error, "damaged: the record of the policy '%.*s' does not add up",
@@ -35,19 +35,19 @@ static void say_unread(const struct weir__record *r, int error, struct weir_diag
 }
 
 /* The versions that the record keeps, the oldest first. The caller holds the store's mutex. */
-static int load_locked(struct weir__store *s, struct weir__record *r, struct weir__edition **out,
-                       struct weir_diag *why)
+static int record_load_locked(struct weir__store *s, struct weir__record *r,
+                              struct weir__revision **out, struct weir_diag *why)
 {
     const uint32_t generation = atomic_load(&r->generation);
-    struct weir__edition *row = NULL;
+    struct weir__revision *row = NULL;
     int error = 0;
 
     for (uint32_t back = weir__record_kept(r, generation); back > 0 && !error; back--) {
         /* A copy: who changes the policy meanwhile may write over what has been found to be sound. */
         const struct weir__version v = *weir__record_version(r, generation, back - 1);
-        struct weir__edition *e = NULL;
+        struct weir__revision *e = NULL;
 
-        error = weir__version_is_sound(&v) ? weir__edition_load(&e, &v, row) : WEIR_EFORMAT;
+        error = weir__version_is_sound(&v) ? weir__revision_load(&e, &v, row) : WEIR_EFORMAT;
         if (!error) {
             e->generation = generation;
             row = e;
@@ -56,11 +56,11 @@ static int load_locked(struct weir__store *s, struct weir__record *r, struct wei
     if (!error && (!row || atomic_load(&r->generation) != generation))
         error = WEIR_EFORMAT; /* it has moved on while we read */
     if (error)
-        say_unread(r, error, why);
+        record_report_unread(r, error, why);
     else
-        error = weir__edition_place(s, row, why);
+        error = weir__revision_place(s, row, why);
     if (error) {
-        weir__edition_close(row);
+        weir__revision_close(row);
         return error;
     }
     *out = row;
@@ -69,78 +69,79 @@ static int load_locked(struct weir__store *s, struct weir__record *r, struct wei
 
 /* The caller holds the store's mutex. The edition that is replaced is returned, to be closed once its
  * readers are gone. */
-static int refresh_locked(struct weir_policy *p, struct weir__edition **old, struct weir_diag *why)
+static int policy_refresh_locked(struct weir_policy *p, struct weir__revision **old,
+                                 struct weir_diag *why)
 {
-    struct weir__edition *e = NULL;
+    struct weir__revision *e = NULL;
     int error;
 
-    *old = atomic_load(&p->edition);
+    *old = atomic_load(&p->revision);
     if (atomic_load(&p->record->tag) != p->tag)
         return weir__diag(why, WEIR_EGONE, "the policy '%s' was forgotten", p->name);
-    error = load_locked(p->store, p->record, &e, why);
+    error = record_load_locked(p->store, p->record, &e, why);
     if (!error)
-        error = weir__exceptions_open(e, p->lists, NULL);
+        error = weir__overrides_open(e, p->lists, NULL);
     if (error) {
-        weir__edition_close(e);
+        weir__revision_close(e);
         *old = NULL;
         return error;
     }
     atomic_store(&p->guards, e->guards);
-    atomic_store(&p->feels, e->feels);
+    atomic_store(&p->needs_load, e->needs_load);
     weir__policy_publish(p, e);
     if (*old)
-        weir__owners_remove(&p->store->owners, *old);
+        weir__revision_map_remove(&p->store->revision_map, *old);
     weir__store_count_limits(p->store);
     return 0;
 }
 
-void weir__edition_retire(struct weir__store *s, struct weir__edition *e)
+void weir__revision_retire(struct weir__store *s, struct weir__revision *e)
 {
     if (!e)
         return;
     (void)pthread_mutex_lock(&s->lock);
-    weir__owners_remove(&s->owners, e);
+    weir__revision_map_remove(&s->revision_map, e);
     (void)pthread_mutex_unlock(&s->lock);
-    weir__readers_wait();
-    weir__edition_close(e);
+    weir__rcu_synchronize();
+    weir__revision_close(e);
 }
 
 /* Whoever waits under the edition that was in force has another limit now. */
-static void retire(struct weir_policy *p, struct weir__edition *e)
+static void policy_retire(struct weir_policy *p, struct weir__revision *e)
 {
     if (!e)
         return;
-    weir__edition_retire(p->store, e);
-    weir__queue_ring_all(p->engine, p);
+    weir__revision_retire(p->store, e);
+    weir__wait_list_wake_all(p->engine, p);
 }
 
 /* Without the file's lock, which somebody who is stopped may hold: a record is written so that it can
  * be read meanwhile, and if it has moved on, it is read again. */
 int weir__policy_refresh(struct weir_policy *p)
 {
-    struct weir__edition *old = NULL;
+    struct weir__revision *old = NULL;
     int cancelable, error = 0;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     (void)pthread_mutex_lock(&p->store->lock);
-    for (int tries = 0; tries < TRIES && !weir__policy_edition(p); tries++) {
-        struct weir__edition *before = NULL;
+    for (int tries = 0; tries < TRIES && !weir__policy_revision(p); tries++) {
+        struct weir__revision *before = NULL;
 
-        error = refresh_locked(p, &before, NULL);
+        error = policy_refresh_locked(p, &before, NULL);
         if (!error && before && !old)
             old = before;
         else if (!error) {
-            weir__readers_wait();
-            weir__edition_close(before);
+            weir__rcu_synchronize();
+            weir__revision_close(before);
         }
         if (error != WEIR_EFORMAT)
             break;
     }
     (void)pthread_mutex_unlock(&p->store->lock);
-    retire(p, old);
+    policy_retire(p, old);
     (void)pthread_setcancelstate(cancelable, NULL);
-    if (!error && atomic_load(&p->feels))
-        (void)weir__sampler_want(&p->engine->sampler);
+    if (!error && atomic_load(&p->needs_load))
+        (void)weir__load_want(&p->engine->load);
     return error;
 }
 
@@ -167,12 +168,12 @@ static struct weir__record *free_record(const struct weir__store *s)
 }
 
 /* Writes the edition as the record's next version, and then says so. */
-static void publish(struct weir__directory *d, struct weir__record *r, const char *name,
-                    const struct weir__edition *e)
+static void record_publish(struct weir__directory *d, struct weir__record *r, const char *name,
+                           const struct weir__revision *e)
 {
     const uint32_t generation = atomic_load(&r->generation) + 1;
 
-    weir__edition_dump(e, weir__record_version(r, generation, 0));
+    weir__revision_dump(e, weir__record_version(r, generation, 0));
     if (atomic_load(&r->tag) == 0) {
         memset(r->name, 0, sizeof r->name);
         memcpy(r->name, name, strlen(name));
@@ -186,7 +187,7 @@ static void publish(struct weir__directory *d, struct weir__record *r, const cha
 
 /* ---- Setting ----------------------------------------------------------------------------------- */
 
-static bool same_limit(const struct weir__edition *e, const struct weir_limit *limit)
+static bool revision_same_limit(const struct weir__revision *e, const struct weir_limit *limit)
 {
     if (e->n != limit->n)
         return false;
@@ -197,46 +198,47 @@ static bool same_limit(const struct weir__edition *e, const struct weir_limit *l
 }
 
 /* The record's next version; `current` is what it holds now, or NULL. */
-static int change_locked(struct weir__store *s, struct weir__record *r, const char *name,
-                         const struct weir_limit *limit, struct weir__edition *current,
-                         struct weir__moment at, struct weir_diag *why)
+static int record_change_locked(struct weir__store *s, struct weir__record *r, const char *name,
+                                const struct weir_limit *limit, struct weir__revision *current,
+                                struct weir__now at, struct weir_diag *why)
 {
-    struct weir__edition *e;
-    int error = weir__edition_open(&e, limit, current, at.now_ns, at.wall_ns);
+    struct weir__revision *e;
+    int error = weir__revision_open(&e, limit, current, at.now_ns, at.wall_ns);
 
     if (error)
         return weir__diag(why, error, "%s", weir_error_text(error));
-    error = weir__edition_number(s, e);
+    error = weir__revision_number(s, e);
     if (error)
         (void)weir__diag(why, error,
                          "no version number is free: too many versions of limits are kept");
     else
-        error = weir__edition_place_anew(s, e, why);
+        error = weir__revision_place_anew(s, e, why);
     if (!error) {
-        weir__edition_stretch(e, at.now_ns);
+        weir__revision_stretch(e, at.now_ns);
         atomic_store(&s->directory->changing, (uint64_t)(r - s->directory->record) + 1);
-        publish(s->directory, r, name, e);
+        record_publish(s->directory, r, name, e);
     }
     e->older = NULL; /* the caller's */
-    weir__edition_close(e);
+    weir__revision_close(e);
     return error;
 }
 
-static int set_locked(struct weir__store *s, const char *name, const struct weir_limit *limit,
-                      struct weir__moment at, struct weir__record **out, struct weir_diag *why)
+static int record_set_locked(struct weir__store *s, const char *name,
+                             const struct weir_limit *limit, struct weir__now at,
+                             struct weir__record **out, struct weir_diag *why)
 {
     struct weir__record *r = find_record(s, name);
-    struct weir__edition *current = NULL;
+    struct weir__revision *current = NULL;
     int error = 0;
 
     if (r)
-        error = load_locked(s, r, &current, why);
+        error = record_load_locked(s, r, &current, why);
     else if (!(r = free_record(s)))
         error = weir__diag(why, WEIR_EFULL, "there are %llu policies already, as many as may be",
                            (unsigned long long)s->max_policies);
-    if (!error && !(current && same_limit(current, limit)))
-        error = change_locked(s, r, name, limit, current, at, why);
-    weir__edition_close(current);
+    if (!error && !(current && revision_same_limit(current, limit)))
+        error = record_change_locked(s, r, name, limit, current, at, why);
+    weir__revision_close(current);
     *out = r;
     return error;
 }
@@ -259,30 +261,30 @@ bool weir__policy_is_here(struct weir *w, const struct weir_policy *p)
     for (at = atomic_load(&w->policies); at && at != p;)
         at = at->next;
     if (!at)
-        for (at = w->unlisted; at && at != p;)
+        for (at = w->anonymous; at && at != p;)
             at = at->next;
     (void)pthread_mutex_unlock(&w->policies_lock);
     return at != NULL;
 }
 
 /* The far store hears of the limit that is in force. */
-static int define_far(struct weir *w, struct weir_policy *p, struct weir__moment at,
-                      struct weir_diag *why)
+static int define_remote(struct weir *w, struct weir_policy *p, struct weir__now at,
+                         struct weir_diag *why)
 {
     struct weir_limit *limit = malloc(sizeof *limit);
     int error;
 
     if (!limit)
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
-    weir__edition_limit(atomic_load(&p->edition), limit);
-    error = w->far->ops->define(w->far, p, limit, weir__slice_of(p->name), false, at, why);
+    weir__revision_limit(atomic_load(&p->revision), limit);
+    error = w->remote->ops->define(w->remote, p, limit, weir__slice_of(p->name), false, at, why);
     free(limit);
     return error;
 }
 
 /* This process's handle on the record, made if there is none. The caller holds both locks. */
-static int handle_locked(struct weir *w, struct weir__record *r, struct weir__moment at,
-                         struct weir_policy **out, struct weir__edition **old,
+static int handle_locked(struct weir *w, struct weir__record *r, struct weir__now at,
+                         struct weir_policy **out, struct weir__revision **old,
                          struct weir_diag *why)
 {
     char name[WEIR_NAME_MAX]; /* a copy: in a file anybody may have written it */
@@ -295,7 +297,7 @@ static int handle_locked(struct weir *w, struct weir__record *r, struct weir__mo
     p = find_handle(w, name);
     *out = p;
     if (p)
-        return weir__policy_edition(p) ? 0 : refresh_locked(p, old, why);
+        return weir__policy_revision(p) ? 0 : policy_refresh_locked(p, old, why);
     p = calloc(1, sizeof *p);
     if (!p)
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
@@ -304,13 +306,13 @@ static int handle_locked(struct weir *w, struct weir__record *r, struct weir__mo
     p->store = w->store;
     p->engine = w;
     memcpy(p->name, name, sizeof p->name);
-    error = refresh_locked(p, old, why);
-    if (!error && w->far)
-        error = define_far(w, p, at, why);
+    error = policy_refresh_locked(p, old, why);
+    if (!error && w->remote)
+        error = define_remote(w, p, at, why);
     if (error) {
-        if (atomic_load(&p->edition))
-            weir__owners_remove(&w->store->owners, atomic_load(&p->edition));
-        weir__edition_close(atomic_load(&p->edition));
+        if (atomic_load(&p->revision))
+            weir__revision_map_remove(&w->store->revision_map, atomic_load(&p->revision));
+        weir__revision_close(atomic_load(&p->revision));
         free(p);
         return error;
     }
@@ -326,8 +328,8 @@ static int finish_change(struct weir *w, int64_t now_ns)
 {
     struct weir__store *s = w->store;
     uint64_t changing = atomic_load(&s->directory->changing);
-    const struct weir__exceptions *exceptions = NULL;
-    struct weir__edition *e = NULL;
+    const struct weir__overrides *exceptions = NULL;
+    struct weir__revision *e = NULL;
     struct weir__record *r;
     int error = 0;
 
@@ -337,20 +339,20 @@ static int finish_change(struct weir *w, int64_t now_ns)
     (void)pthread_mutex_lock(&w->policies_lock);
     (void)pthread_mutex_lock(&s->lock);
     for (struct weir_policy *p = atomic_load(&w->policies); p; p = p->next)
-        if (p->record == r && p->tag == atomic_load(&r->tag) && weir__policy_edition(p)) {
-            error = weir__edition_copy(&e, atomic_load(&p->edition), WEIR__VERSIONS_KEPT);
+        if (p->record == r && p->tag == atomic_load(&r->tag) && weir__policy_revision(p)) {
+            error = weir__revision_copy(&e, atomic_load(&p->revision), WEIR__VERSIONS_KEPT);
             if (!error)
-                error = weir__edition_place(s, e, NULL);
+                error = weir__revision_place(s, e, NULL);
             exceptions =
-                atomic_load(&p->edition)->exceptions; /* they stay while `changes` is held */
+                atomic_load(&p->revision)->overrides; /* they stay while `changes` is held */
         }
     if (!e && !error && atomic_load(&r->tag) != 0)
-        error = load_locked(s, r, &e, NULL);
+        error = record_load_locked(s, r, &e, NULL);
     (void)pthread_mutex_unlock(&s->lock);
     (void)pthread_mutex_unlock(&w->policies_lock);
     if (!error && e)
-        error = weir__edition_bring_up(s, e, exceptions, now_ns);
-    weir__edition_close(e);
+        error = weir__revision_bring_up(s, e, exceptions, now_ns);
+    weir__revision_close(e);
     if (error == WEIR_EBUSY || error == WEIR_ENOMEM)
         return error;
     (void)atomic_compare_exchange_strong(&s->directory->changing, &changing, 0);
@@ -358,10 +360,10 @@ static int finish_change(struct weir *w, int64_t now_ns)
 }
 
 /* Sets the limit (NULL: as it is), and finds or makes this process's handle. */
-static int set_and_find(struct weir *w, const char *name, const struct weir_limit *limit,
-                        struct weir__moment at, struct weir_policy **p, struct weir_diag *why)
+static int policy_set_and_find(struct weir *w, const char *name, const struct weir_limit *limit,
+                               struct weir__now at, struct weir_policy **p, struct weir_diag *why)
 {
-    struct weir__edition *old = NULL;
+    struct weir__revision *old = NULL;
     struct weir__record *r = NULL;
     int error;
 
@@ -371,47 +373,47 @@ static int set_and_find(struct weir *w, const char *name, const struct weir_limi
         (void)pthread_mutex_unlock(&w->policies_lock);
         return error;
     }
-    error = limit ? set_locked(w->store, name, limit, at, &r, why) : 0;
+    error = limit ? record_set_locked(w->store, name, limit, at, &r, why) : 0;
     if (!limit)
         r = find_record(w->store, name);
     if (!error && r)
         error = handle_locked(w, r, at, p, &old, why);
     weir__store_unlock(w->store);
     (void)pthread_mutex_unlock(&w->policies_lock);
-    retire(*p, error ? NULL : old);
+    policy_retire(*p, error ? NULL : old);
     return error;
 }
 
 /* The same for a limit that may be another: the change before it is finished first, and then its own. */
-static int change(struct weir *w, const char *name, const struct weir_limit *limit,
-                  struct weir__moment at, struct weir_policy **p, struct weir_diag *why)
+static int policy_change(struct weir *w, const char *name, const struct weir_limit *limit,
+                         struct weir__now at, struct weir_policy **p, struct weir_diag *why)
 {
     int cancelable, error;
 
     /* Whoever changes a limit touches its keys. Before the locks: to get a seat may need others. */
-    if (!weir__store_seat(w->store))
-        return weir__diag(why, weir__store_no_seat(w->store), "too many threads use the file");
+    if (!weir__store_owner(w->store))
+        return weir__diag(why, weir__store_no_owner(w->store), "too many threads use the file");
     cancelable = weir__changes_lock(w->store);
     error = finish_change(w, at.now_ns);
     if (error)
         (void)weir__diag(why, error, "the last change of a limit is not finished: %s",
                          weir_error_text(error));
     else
-        error = set_and_find(w, name, limit, at, p, why);
+        error = policy_set_and_find(w, name, limit, at, p, why);
     if (!error)
         (void)finish_change(w, at.now_ns); /* else the next one who changes a limit does */
     weir__changes_unlock(w->store, cancelable);
     return error;
 }
 
-static int set(struct weir *w, const char *name, const struct weir_limit *limit,
-               struct weir__moment at, struct weir_policy **policy, struct weir_diag *why)
+static int policy_set(struct weir *w, const char *name, const struct weir_limit *limit,
+                      struct weir__now at, struct weir_policy **policy, struct weir_diag *why)
 {
     struct weir_policy *p = NULL;
-    int error =
-        limit ? change(w, name, limit, at, &p, why) : set_and_find(w, name, NULL, at, &p, why);
+    int error = limit ? policy_change(w, name, limit, at, &p, why)
+                      : policy_set_and_find(w, name, NULL, at, &p, why);
 
-    if (!error && p && atomic_load(&p->feels) && weir__sampler_want(&w->sampler) != 0)
+    if (!error && p && atomic_load(&p->needs_load) && weir__load_want(&w->load) != 0)
         error = weir__diag(why, WEIR_EIO,
                            "the policy is set, but no thread could be started to see "
                            "what the system is doing");
@@ -420,7 +422,7 @@ static int set(struct weir *w, const char *name, const struct weir_limit *limit,
     return error;
 }
 
-static int check_name(const char *name, struct weir_diag *why)
+static int policy_check_name(const char *name, struct weir_diag *why)
 {
     if (!name || name[0] == '\0')
         return weir__diag(why, WEIR_EINVAL, "a policy needs a name");
@@ -431,12 +433,13 @@ static int check_name(const char *name, struct weir_diag *why)
     return 0;
 }
 
-static int parse_and_set(struct weir *w, const char *name, const char *text, struct weir__moment at,
-                         struct weir_policy **policy, struct weir_diag *why)
+static int policy_parse_and_set(struct weir *w, const char *name, const char *text,
+                                struct weir__now at, struct weir_policy **policy,
+                                struct weir_diag *why)
 {
     struct weir_policy *p = NULL;
     struct weir_limit limit;
-    int error = check_name(name, why);
+    int error = policy_check_name(name, why);
 
     if (!error && !text)
         error = weir__diag(why, WEIR_EINVAL, "the policy '%s' needs a limit", name);
@@ -444,14 +447,14 @@ static int parse_and_set(struct weir *w, const char *name, const char *text, str
         error = weir__diag(why, WEIR_EINVAL, "the time is outside 0..2^62");
     if (!error)
         error = weir_limit_parse(&limit, text, why);
-    if (!error && w->far)
-        error = w->far->ops->check(w->far, &limit, why);
+    if (!error && w->remote)
+        error = w->remote->ops->check(w->remote, &limit, why);
     if (!error)
-        error = set(w, name, &limit, at, &p, why);
-    if (!error && w->far)
-        error = w->far->ops->define(w->far, p, &limit, weir__slice_of(name), false, at, why);
-    if (!error && w->far)
-        w->far->ops->born(w->far, p);
+        error = policy_set(w, name, &limit, at, &p, why);
+    if (!error && w->remote)
+        error = w->remote->ops->define(w->remote, p, &limit, weir__slice_of(name), false, at, why);
+    if (!error && w->remote)
+        w->remote->ops->created(w->remote, p);
     if (!error && policy)
         *policy = p;
     return error;
@@ -460,20 +463,20 @@ static int parse_and_set(struct weir *w, const char *name, const char *text, str
 int weir_policy_set_at(struct weir *w, const char *name, const char *limit, int64_t now_ns,
                        struct weir_policy **policy, struct weir_diag *why)
 {
-    return parse_and_set(w, name, limit, weir__moment_at(now_ns), policy, why);
+    return policy_parse_and_set(w, name, limit, weir__now_at(now_ns), policy, why);
 }
 
 int weir_policy_set(struct weir *w, const char *name, const char *limit,
                     struct weir_policy **policy, struct weir_diag *why)
 {
-    return parse_and_set(w, name, limit, weir__moment_of(w), policy, why);
+    return policy_parse_and_set(w, name, limit, weir__now_of(w), policy, why);
 }
 
 struct weir_policy *weir_policy_find(struct weir *w, const char *name)
 {
     struct weir_policy *p = NULL;
 
-    return set(w, name, NULL, weir__moment_at(0), &p, NULL) == 0 ? p : NULL;
+    return policy_set(w, name, NULL, weir__now_at(0), &p, NULL) == 0 ? p : NULL;
 }
 
 const char *weir_policy_name(const struct weir_policy *policy)
@@ -484,9 +487,9 @@ const char *weir_policy_name(const struct weir_policy *policy)
 void weir_policy_limit(struct weir_policy *policy, struct weir_limit *limit)
 {
     (void)weir__policy_refresh(policy);
-    weir__readers_enter();
-    weir__edition_limit(atomic_load_explicit(&policy->edition, memory_order_acquire), limit);
-    weir__readers_exit();
+    weir__rcu_enter();
+    weir__revision_limit(atomic_load_explicit(&policy->revision, memory_order_acquire), limit);
+    weir__rcu_exit();
 }
 
 int weir_policy_forget(struct weir *w, struct weir_policy *policy)
@@ -507,7 +510,7 @@ int weir_policy_forget(struct weir *w, struct weir_policy *policy)
         atomic_fetch_add(&policy->record->generation, 1);
         weir__store_count_limits(w->store);
     }
-    weir__owners_remove(&w->store->owners, atomic_load(&policy->edition));
+    weir__revision_map_remove(&w->store->revision_map, atomic_load(&policy->revision));
     weir__store_unlock(w->store);
     if (atomic_load(at) == policy) {
         atomic_store(at, policy->next);
@@ -521,10 +524,10 @@ int weir_policy_forget(struct weir *w, struct weir_policy *policy)
     (void)pthread_mutex_unlock(&w->policies_lock);
     weir__changes_unlock(w->store, cancelable);
     atomic_fetch_add(&w->forgotten, 1);
-    weir__readers_wait();
-    if (w->far)
-        w->far->ops->forget(w->far, policy);
-    weir__edition_close(atomic_load(&policy->edition));
+    weir__rcu_synchronize();
+    if (w->remote)
+        w->remote->ops->forget(w->remote, policy);
+    weir__revision_close(atomic_load(&policy->revision));
     weir__lists_close(policy->lists);
     free(policy);
     return 0;

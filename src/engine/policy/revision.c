@@ -1,16 +1,16 @@
 /* Editions: made from a limit, read from a store, freed. The idea is in edition.h. */
-#include "engine/edition.h"
+#include "engine/policy/revision.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
-#include "engine/lists.h"
-#include "policy/calendar.h"
+#include "engine/policy/overrides.h"
+#include "limit/calendar.h"
 
-static struct weir__edition *edition_make(int n, struct weir__edition *older)
+static struct weir__revision *revision_make(int n, struct weir__revision *older)
 {
-    struct weir__edition *e = calloc(1, sizeof *e + (size_t)n * sizeof e->clause[0]);
+    struct weir__revision *e = calloc(1, sizeof *e + (size_t)n * sizeof e->clause[0]);
 
     if (e)
         e->older = older;
@@ -18,22 +18,22 @@ static struct weir__edition *edition_make(int n, struct weir__edition *older)
 }
 
 /* Frees this one only. */
-static void edition_free(struct weir__edition *e)
+static void revision_free(struct weir__revision *e)
 {
     for (int i = 0; i < e->n; i++)
         weir__zone_free(e->clause[i].zone);
-    weir__exceptions_close(e->exceptions);
+    weir__overrides_close(e->overrides);
     if (atomic_load(&e->plan))
         atomic_load (&e->plan_close)(atomic_load(&e->plan));
     free(e);
 }
 
-void weir__edition_close(struct weir__edition *e)
+void weir__revision_close(struct weir__revision *e)
 {
     while (e) {
-        struct weir__edition *older = e->older;
+        struct weir__revision *older = e->older;
 
-        edition_free(e);
+        revision_free(e);
         e = older;
     }
 }
@@ -50,9 +50,9 @@ static int load_zone(struct weir__clause *c, const struct weir_term *t)
     return t->align == WEIR_ALIGN_CLOCK ? weir__zone_load(&c->zone, t->tz) : 0;
 }
 
-static int fail(struct weir__edition *e, int error)
+static int revision_fail(struct weir__revision *e, int error)
 {
-    edition_free(e);
+    revision_free(e);
     return error;
 }
 
@@ -60,7 +60,7 @@ static int fail(struct weir__edition *e, int error)
 
 /* The whole process first, then what is counted, what is in flight, and last those who judge by how it
  * goes: what is refused cheaply and for good reason does not reach them. */
-static int rank_of(enum weir_algorithm a)
+static int term_rank(enum weir_algorithm a)
 {
     switch (a) {
     case WEIR_SYSTEM: return 0;
@@ -76,58 +76,58 @@ static int rank_of(enum weir_algorithm a)
     return 4;
 }
 
-static void order_terms(struct weir__edition *e)
+static void order_terms(struct weir__revision *e)
 {
     int filled = 0;
 
     for (int rank = 0; rank <= 4; rank++)
         for (int i = 0; i < e->n; i++)
-            if (rank_of(e->clause[i].meter.term.algorithm) == rank)
+            if (term_rank(e->clause[i].meter.term.algorithm) == rank)
                 e->chain[filled++] = (unsigned char)i;
 }
 
-static void add_patience(struct weir__patience *line, const struct weir_term *t, int i)
+static void add_wait_options(struct weir__wait_options *line, const struct weir_term *t, int i)
 {
     if (t->algorithm != WEIR_CONCURRENCY || t->shadow || t->queue == 0)
         return;
     if (line->room == 0)
-        *line = (struct weir__patience){t->queue, t->max_wait_ns, 0, i};
+        *line = (struct weir__wait_options){t->queue, t->max_wait_ns, 0, i};
     line->room = weir__min(line->room, t->queue);
     line->max_wait_ns = weir__min(line->max_wait_ns, t->max_wait_ns);
     line->lease_ns = weir__max(line->lease_ns, t->lease_ns);
 }
 
-void weir__edition_settle(struct weir__edition *e)
+void weir__revision_derive(struct weir__revision *e)
 {
-    e->guards = e->feels = false;
-    e->line = (struct weir__patience){0};
+    e->guards = e->needs_load = false;
+    e->line = (struct weir__wait_options){0};
     for (int i = 0; i < e->n; i++) {
         struct weir__clause *c = &e->clause[i];
 
-        c->edition = e;
+        c->revision = e;
         c->patience_ns = weir__meter_patience(&c->meter);
         e->guards = e->guards || weir__meter_guards(&c->meter);
-        e->feels = e->feels || c->meter.term.algorithm == WEIR_SYSTEM ||
-                   c->meter.term.algorithm == WEIR_BBR;
-        add_patience(&e->line, &c->meter.term, i);
+        e->needs_load = e->needs_load || c->meter.term.algorithm == WEIR_SYSTEM ||
+                        c->meter.term.algorithm == WEIR_BBR;
+        add_wait_options(&e->line, &c->meter.term, i);
     }
-    e->lone = e->n == 1 && !e->clause[0].meter.term.shadow && !e->exceptions;
+    e->lone = e->n == 1 && !e->clause[0].meter.term.shadow && !e->overrides;
     e->plain = e->lone && !e->guards;
     order_terms(e);
 }
 
-static struct weir__edition *settled(struct weir__edition *e)
+static struct weir__revision *revision_derived(struct weir__revision *e)
 {
-    weir__edition_settle(e);
+    weir__revision_derive(e);
     return e;
 }
 
 /* ---- Making ------------------------------------------------------------------------------------ */
 
-int weir__edition_open(struct weir__edition **out, const struct weir_limit *limit,
-                       struct weir__edition *older, int64_t now_ns, int64_t wall_ns)
+int weir__revision_open(struct weir__revision **out, const struct weir_limit *limit,
+                        struct weir__revision *older, int64_t now_ns, int64_t wall_ns)
 {
-    struct weir__edition *e = edition_make(limit->n, older);
+    struct weir__revision *e = revision_make(limit->n, older);
 
     if (!e)
         return WEIR_ENOMEM;
@@ -136,7 +136,7 @@ int weir__edition_open(struct weir__edition **out, const struct weir_limit *limi
         const int error = load_zone(c, &limit->term[i]);
 
         if (error)
-            return fail(e, error);
+            return revision_fail(e, error);
         if (older && i < older->n)
             weir__meter_change(&c->meter, &limit->term[i], &older->clause[i].meter, now_ns);
         else
@@ -144,14 +144,14 @@ int weir__edition_open(struct weir__edition **out, const struct weir_limit *limi
         if (limit->term[i].align == WEIR_ALIGN_CLOCK)
             c->meter.changed_edge_ns = edge_at(c, now_ns, wall_ns);
     }
-    *out = settled(e);
+    *out = revision_derived(e);
     return 0;
 }
 
-int weir__edition_load(struct weir__edition **out, const struct weir__version *v,
-                       struct weir__edition *older)
+int weir__revision_load(struct weir__revision **out, const struct weir__version *v,
+                        struct weir__revision *older)
 {
-    struct weir__edition *e = edition_make((int)v->n, older);
+    struct weir__revision *e = revision_make((int)v->n, older);
 
     if (!e)
         return WEIR_ENOMEM;
@@ -161,17 +161,17 @@ int weir__edition_load(struct weir__edition **out, const struct weir__version *v
         const int error = load_zone(c, &v->term[i]);
 
         if (error)
-            return fail(e, error);
+            return revision_fail(e, error);
         weir__meter_revive(&c->meter, &v->term[i], &v->past[i],
                            follows ? &older->clause[i].meter : NULL);
         c->scope = v->scope[i];
         c->placing = v->placing[i];
     }
-    *out = settled(e);
+    *out = revision_derived(e);
     return 0;
 }
 
-static uint64_t check_of(const struct weir__version *v)
+static uint64_t version_checksum(const struct weir__version *v)
 {
     const uint64_t key[2] = {0};
 
@@ -180,7 +180,7 @@ static uint64_t check_of(const struct weir__version *v)
 
 void weir__version_seal(struct weir__version *v)
 {
-    v->check = check_of(v);
+    v->check = version_checksum(v);
 }
 
 /* ---- Whether a version can be believed ---------------------------------------------------------- */
@@ -226,13 +226,13 @@ static bool is_a_time(int64_t ns)
 static bool is_a_past(const struct weir__past *p, const struct weir_term *t)
 {
     return p->version >= 1 && p->version <= WEIR__VERSION_MOST && p->since <= WEIR__VERSION_MOST &&
-           is_a_time(p->born_ns) && is_a_time(p->changed_ns) && p->changed_edge_ns >= 0 &&
+           is_a_time(p->created_ns) && is_a_time(p->changed_ns) && p->changed_edge_ns >= 0 &&
            p->zero_ns >= 0 && p->zero_rem >= 0 && p->zero_rem < weir__max(1, t->count);
 }
 
 bool weir__version_is_sound(const struct weir__version *v)
 {
-    if (v->n < 1 || v->n > WEIR_TERMS_MAX || v->check != check_of(v) || !is_a_limit(v))
+    if (v->n < 1 || v->n > WEIR_TERMS_MAX || v->check != version_checksum(v) || !is_a_limit(v))
         return false;
     for (int i = 0; i < v->n; i++)
         if (!is_a_past(&v->past[i], &v->term[i]))
@@ -240,7 +240,7 @@ bool weir__version_is_sound(const struct weir__version *v)
     return true;
 }
 
-void weir__edition_dump(const struct weir__edition *e, struct weir__version *v)
+void weir__revision_dump(const struct weir__revision *e, struct weir__version *v)
 {
     *v = (struct weir__version){.n = e->n};
     for (int i = 0; i < e->n; i++) {
@@ -252,29 +252,29 @@ void weir__edition_dump(const struct weir__edition *e, struct weir__version *v)
     weir__version_seal(v);
 }
 
-int weir__edition_copy(struct weir__edition **out, const struct weir__edition *e, int versions)
+int weir__revision_copy(struct weir__revision **out, const struct weir__revision *e, int versions)
 {
-    struct weir__edition *older = NULL;
+    struct weir__revision *older = NULL;
     struct weir__version *v;
     int error = 0;
 
     *out = NULL;
     if (!e || versions == 0)
         return 0;
-    error = weir__edition_copy(&older, e->older, versions - 1);
+    error = weir__revision_copy(&older, e->older, versions - 1);
     if (error)
         return error;
     v = malloc(sizeof *v);
     if (v)
-        weir__edition_dump(e, v);
-    error = v ? weir__edition_load(out, v, older) : WEIR_ENOMEM;
+        weir__revision_dump(e, v);
+    error = v ? weir__revision_load(out, v, older) : WEIR_ENOMEM;
     free(v);
     if (error)
-        weir__edition_close(older);
+        weir__revision_close(older);
     return error;
 }
 
-void weir__edition_limit(const struct weir__edition *e, struct weir_limit *limit)
+void weir__revision_limit(const struct weir__revision *e, struct weir_limit *limit)
 {
     *limit = (struct weir_limit){.n = e->n};
     for (int i = 0; i < e->n; i++)

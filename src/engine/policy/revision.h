@@ -3,20 +3,20 @@
  * It is made when a limit is set, and then only read: whoever replaces it waits for its readers
  * (readers.h) before freeing it. The one thing that changes is a cache of the calendar window.
  */
-#ifndef WEIR_ENGINE_EDITION_H
-#define WEIR_ENGINE_EDITION_H
+#ifndef WEIR_ENGINE_POLICY_REVISION_H
+#define WEIR_ENGINE_POLICY_REVISION_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "algo/algo.h"
-#include "policy/zone.h"
+#include "limit/zone.h"
 #include "table/cells.h"
 
 #define WEIR__VERSIONS_KEPT 8
 
-struct weir__exceptions;
+struct weir__overrides;
 struct weir_policy;
 
 /* The clock window that was asked for last: [from_ns, edge_ns), for a calendar that is ahead_ns ahead
@@ -42,30 +42,30 @@ struct weir__clause {
     uint64_t scope, secret[2];
     struct weir__table *table;
     struct weir__placing placing;
-    struct weir__cells cells;      /* without a head: the term has none */
-    struct weir__edition *edition; /* whose clause this is */
-    _Atomic uint64_t survey;       /* how many places its keys hold, about (survey.h) */
+    struct weir__cells cells;        /* without a head: the term has none */
+    struct weir__revision *revision; /* whose clause this is */
+    _Atomic uint64_t survey;         /* how many places its keys hold, about (survey.h) */
 };
 
 /* The queue before a limit's permits, all terms together. */
-struct weir__patience {
+struct weir__wait_options {
     int64_t room;        /* how many may wait; 0: nobody   */
     int64_t max_wait_ns; /* how long at most               */
     int64_t lease_ns;    /* the longest lease; 0: none     */
     int term;            /* the first that has a queue     */
 };
 
-struct weir__edition {
-    struct weir__edition *older;
+struct weir__revision {
+    struct weir__revision *older;
     struct weir_policy *policy; /* in an engine: whose edition this is, once it is in force */
     uint32_t generation;        /* in an engine: of the record that this was read from */
     int n;
-    bool lone;   /* one term, not a shadow, for all keys: its verdict is the term's own */
-    bool plain;  /* that, and a rate */
-    bool guards; /* some term is a guard */
-    bool feels;  /* some term looks at what the system is doing */
-    struct weir__patience line;
-    struct weir__exceptions *exceptions; /* in an engine: for some keys; NULL: for none */
+    bool lone;       /* one term, not a shadow, for all keys: its verdict is the term's own */
+    bool plain;      /* that, and a rate */
+    bool guards;     /* some term is a guard */
+    bool needs_load; /* some term looks at what the system is doing */
+    struct weir__wait_options line;
+    struct weir__overrides *overrides; /* in an engine: for some keys; NULL: for none */
     _Atomic(void *) plan; /* a far store's (far.h): made when first needed; NULL: not yet */
     void (*_Atomic plan_close)(void *plan);
     unsigned char chain[WEIR_TERMS_MAX]; /* the terms in the order in which they are asked */
@@ -90,34 +90,34 @@ void weir__version_seal(struct weir__version *v);
 
 /* The limit from now_ns on; after `older`, unless NULL, which then belongs to the new one. wall_ns is
  * what the calendar says now. 0, WEIR_ENOZONE or WEIR_ENOMEM, and then older is still the caller's. */
-int weir__edition_open(struct weir__edition **e, const struct weir_limit *limit,
-                       struct weir__edition *older, int64_t now_ns, int64_t wall_ns);
+int weir__revision_open(struct weir__revision **e, const struct weir_limit *limit,
+                        struct weir__revision *older, int64_t now_ns, int64_t wall_ns);
 /* The edition that was kept as this version. */
-int weir__edition_load(struct weir__edition **e, const struct weir__version *v,
-                       struct weir__edition *older);
-void weir__edition_dump(const struct weir__edition *e, struct weir__version *v);
+int weir__revision_load(struct weir__revision **e, const struct weir__version *v,
+                        struct weir__revision *older);
+void weir__revision_dump(const struct weir__revision *e, struct weir__version *v);
 /* Frees it and all older ones. NULL is fine. */
-void weir__edition_close(struct weir__edition *e);
+void weir__revision_close(struct weir__revision *e);
 
 /* A copy of the newest `versions` of them; NULL of NULL or none. An edition is never changed: a new
  * version stands on a copy of those before it, and the old row goes when its readers have gone. */
-int weir__edition_copy(struct weir__edition **out, const struct weir__edition *e, int versions);
+int weir__revision_copy(struct weir__revision **out, const struct weir__revision *e, int versions);
 
 /* Reckons what follows from its terms, once they and the exceptions are there. */
-void weir__edition_settle(struct weir__edition *e);
+void weir__revision_derive(struct weir__revision *e);
 
 /* The limit that the edition was made from. */
-void weir__edition_limit(const struct weir__edition *e, struct weir_limit *limit);
+void weir__revision_limit(const struct weir__revision *e, struct weir_limit *limit);
 
 /* When the clock window that holds now_ns ends; wall_ns is what the calendar says then. */
 int64_t weir__clause_edge(struct weir__clause *c, int64_t now_ns, int64_t wall_ns);
 
 /* A request to one term. */
-static inline struct weir__ask weir__clause_ask(struct weir__clause *c, int64_t cost,
-                                                int64_t patience_ns, int64_t now_ns,
-                                                int64_t wall_ns)
+static inline struct weir__attempt weir__clause_ask(struct weir__clause *c, int64_t cost,
+                                                    int64_t patience_ns, int64_t now_ns,
+                                                    int64_t wall_ns)
 {
-    return (struct weir__ask){
+    return (struct weir__attempt){
         .cost = cost,
         .patience_ns = patience_ns == WEIR_WAIT_DEFAULT ? c->patience_ns : patience_ns,
         .now_ns = now_ns,

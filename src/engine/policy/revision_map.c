@@ -1,5 +1,5 @@
 /* Owners: from a state's version to the limit that wrote it. The idea is in owners.h. */
-#include "engine/owners.h"
+#include "engine/policy/revision_map.h"
 
 #include <sys/mman.h>
 
@@ -9,7 +9,7 @@
 #define SLOTS_EACH  64 /* of a policy: a few terms, and the versions of each that are kept */
 
 /* Address space: what is never used takes no memory. */
-bool weir__owners_init(struct weir__owners *o, uint64_t max_policies)
+bool weir__revision_map_init(struct weir__revision_map *o, uint64_t max_policies)
 {
     uint64_t slots = SLOTS_LEAST;
     void *mem;
@@ -25,65 +25,71 @@ bool weir__owners_init(struct weir__owners *o, uint64_t max_policies)
     return true;
 }
 
-void weir__owners_close(struct weir__owners *o)
+void weir__revision_map_close(struct weir__revision_map *o)
 {
     if (o->slot)
         (void)munmap((void *)o->slot, (o->mask + 1) * sizeof *o->slot);
 }
 
-static _Atomic(struct weir__clause *) *slot_of(const struct weir__owners *o, uint32_t version)
+static _Atomic(struct weir__clause *) *revision_map_slot(const struct weir__revision_map *o,
+                                                         uint32_t version)
 {
     return &o->slot[version & o->mask];
 }
 
-bool weir__owners_has_slot(const struct weir__owners *o, uint32_t version)
+bool weir__revision_map_has_slot(const struct weir__revision_map *o, uint32_t version)
 {
-    return atomic_load_explicit(slot_of(o, version), memory_order_relaxed) == NULL;
+    return atomic_load_explicit(revision_map_slot(o, version), memory_order_relaxed) == NULL;
 }
 
 /* Of the same term before, as far back as states are carried over. */
-static const struct weir__meter *before(const struct weir__meter *m)
+static const struct weir__meter *meter_before(const struct weir__meter *m)
 {
     return weir__meter_keeps(m) ? m->older : NULL;
 }
 
-void weir__owners_add(struct weir__owners *o, struct weir__edition *e)
+void weir__revision_map_add(struct weir__revision_map *o, struct weir__revision *e)
 {
     for (int i = 0; i < e->n; i++)
-        for (const struct weir__meter *m = &e->clause[i].meter; m; m = before(m))
-            atomic_store_explicit(slot_of(o, m->version), &e->clause[i], memory_order_release);
+        for (const struct weir__meter *m = &e->clause[i].meter; m; m = meter_before(m))
+            atomic_store_explicit(revision_map_slot(o, m->version), &e->clause[i],
+                                  memory_order_release);
 }
 
-void weir__owners_remove(struct weir__owners *o, const struct weir__edition *e)
+void weir__revision_map_remove(struct weir__revision_map *o, const struct weir__revision *e)
 {
     for (int i = 0; i < e->n; i++)
-        for (const struct weir__meter *m = &e->clause[i].meter; m; m = before(m))
-            if (atomic_load_explicit(slot_of(o, m->version), memory_order_relaxed) == &e->clause[i])
-                atomic_store_explicit(slot_of(o, m->version), NULL, memory_order_release);
+        for (const struct weir__meter *m = &e->clause[i].meter; m; m = meter_before(m))
+            if (atomic_load_explicit(revision_map_slot(o, m->version), memory_order_relaxed) ==
+                &e->clause[i])
+                atomic_store_explicit(revision_map_slot(o, m->version), NULL, memory_order_release);
 }
 
-static bool wrote(const struct weir__clause *c, uint32_t version)
+static bool clause_wrote(const struct weir__clause *c, uint32_t version)
 {
-    for (const struct weir__meter *m = &c->meter; m; m = before(m))
+    for (const struct weir__meter *m = &c->meter; m; m = meter_before(m))
         if (m->version == version)
             return true;
     return false;
 }
 
-bool weir__owners_is_gone(const struct weir__owners *o, const struct weir__state *s)
+bool weir__revision_map_is_orphan(const struct weir__revision_map *o, const struct weir__state *s)
 {
     const uint32_t version = weir__state_version(s);
 
     return version >= 1 && version <= WEIR__VERSION_MOST && !atomic_load(&o->crowded) &&
-           weir__owners_has_slot(o, version);
+           weir__revision_map_has_slot(o, version);
 }
 
-struct weir__clause *weir__owners_find(const struct weir__owners *o, const struct weir__state *s)
+struct weir__clause *weir__revision_map_find(const struct weir__revision_map *o,
+                                             const struct weir__state *s)
 {
     const uint32_t version = weir__state_version(s);
-    struct weir__clause *c = atomic_load_explicit(slot_of(o, version), memory_order_acquire);
+    struct weir__clause *c =
+        atomic_load_explicit(revision_map_slot(o, version), memory_order_acquire);
 
-    if (!c || !wrote(c, version) || weir__policy_edition(c->edition->policy) != c->edition)
+    if (!c || !clause_wrote(c, version) ||
+        weir__policy_revision(c->revision->policy) != c->revision)
         return NULL;
     return c;
 }

@@ -11,33 +11,34 @@
  *   (2) A slot holds one clause. Versions in use are numbered so that no two share a slot
  *       (next_number, live_change.c), unless there are more versions than slots.
  */
-#ifndef WEIR_ENGINE_OWNERS_H
-#define WEIR_ENGINE_OWNERS_H
+#ifndef WEIR_ENGINE_POLICY_REVISION_MAP_H
+#define WEIR_ENGINE_POLICY_REVISION_MAP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/edition.h"
+#include "engine/policy/revision.h"
 
-struct weir__owners {
+struct weir__revision_map {
     _Atomic(struct weir__clause *) *slot;
     uint64_t mask;
     _Atomic bool crowded; /* two versions in use may share a slot */
 };
 
 /* False: out of memory. */
-bool weir__owners_init(struct weir__owners *o, uint64_t max_policies);
-void weir__owners_close(struct weir__owners *o);
+bool weir__revision_map_init(struct weir__revision_map *o, uint64_t max_policies);
+void weir__revision_map_close(struct weir__revision_map *o);
 
 /* The edition's clauses own what they and their older versions wrote; or no longer. */
-void weir__owners_add(struct weir__owners *o, struct weir__edition *e);
-void weir__owners_remove(struct weir__owners *o, const struct weir__edition *e);
-bool weir__owners_has_slot(const struct weir__owners *o, uint32_t version);
+void weir__revision_map_add(struct weir__revision_map *o, struct weir__revision *e);
+void weir__revision_map_remove(struct weir__revision_map *o, const struct weir__revision *e);
+bool weir__revision_map_has_slot(const struct weir__revision_map *o, uint32_t version);
 
 /* Whether the limit that wrote the state is gone: no clause has its version. Only for whoever knows all limits
  * of the store, as the one process of a private store does. */
-bool weir__owners_is_gone(const struct weir__owners *o, const struct weir__state *s);
+bool weir__revision_map_is_orphan(const struct weir__revision_map *o, const struct weir__state *s);
 /* The clause in force whose limit wrote the state, or NULL. */
-struct weir__clause *weir__owners_find(const struct weir__owners *o, const struct weir__state *s);
+struct weir__clause *weir__revision_map_find(const struct weir__revision_map *o,
+                                             const struct weir__state *s);
 
 #endif

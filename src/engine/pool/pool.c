@@ -1,5 +1,5 @@
 /* Worker threads behind a bounded queue. The idea is in pool.h. */
-#include "engine/pool.h"
+#include "engine/pool/pool.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/num.h"
-#include "engine/clock.h"
-#include "engine/diag.h"
+#include "os/clock.h"
+#include "os/diag.h"
 
 #define THREADS_MOST 4096
 #define QUEUE_MOST   (INT64_C(1) << 24)
@@ -50,7 +50,7 @@ void weir__pool_free_locked(struct weir_pool *p, struct weir__job *j)
 
 /* ---- Turns ------------------------------------------------------------------------------------- */
 
-static struct timespec after(int64_t ns)
+static struct timespec pool_deadline(int64_t ns)
 {
     struct timespec t = {0};
 
@@ -62,7 +62,7 @@ static struct timespec after(int64_t ns)
 }
 
 /* Until the next turn of the pace, or the end. */
-static void await_turn_locked(struct weir_pool *p)
+static void pool_await_pace_locked(struct weir_pool *p)
 {
     struct weir_verdict v = {0};
     int64_t due_ns = weir__clock_now();
@@ -76,7 +76,7 @@ static void await_turn_locked(struct weir_pool *p)
 
         if (left_ns <= 0)
             break;
-        until = after(left_ns);
+        until = pool_deadline(left_ns);
         (void)pthread_cond_timedwait(&p->turn, &p->lock, &until);
     }
     p->turns--;
@@ -95,7 +95,7 @@ static struct weir__job *next_job_locked(struct weir_pool *p)
         if (p->ended)
             return NULL;
         if (p->pace)
-            await_turn_locked(p);
+            pool_await_pace_locked(p);
         j = p->first;
         if (j) {
             weir__pool_remove_locked(p, j);
@@ -105,14 +105,14 @@ static struct weir__job *next_job_locked(struct weir_pool *p)
 }
 
 /* The result goes to whoever waits for it. */
-static void deliver_locked(struct weir_pool *p, struct weir__job *j, void *result)
+static void job_deliver_locked(struct weir_pool *p, struct weir__job *j, void *result)
 {
     void (*const discard)(void *) = j->task.discard;
 
     if (j->call) {
         j->call->result = result;
-        j->call->at = WEIR__CALL_DONE;
-        weir__bell_ring(&j->call->bell); /* under the lock: its owner is still there */
+        j->call->at = WEIR__POOL_DONE;
+        weir__wakeup_signal(&j->call->wakeup); /* under the lock: its owner is still there */
         return;
     }
     if (!discard)
@@ -122,7 +122,7 @@ static void deliver_locked(struct weir_pool *p, struct weir__job *j, void *resul
     (void)pthread_mutex_lock(&p->lock);
 }
 
-static void run_locked(struct weir_pool *p, struct weir__job *j)
+static void job_run_locked(struct weir_pool *p, struct weir__job *j)
 {
     const struct weir_task task = j->task;
     void *result;
@@ -132,20 +132,20 @@ static void run_locked(struct weir_pool *p, struct weir__job *j)
     (void)pthread_mutex_unlock(&p->lock);
     result = task.run(task.arg);
     (void)pthread_mutex_lock(&p->lock);
-    deliver_locked(p, j, result);
+    job_deliver_locked(p, j, result);
     p->ran++;
     p->running--;
     weir__pool_free_locked(p, j);
 }
 
-static void *work(void *arg)
+static void *pool_work(void *arg)
 {
     struct weir_pool *p = arg;
     struct weir__job *j;
 
     (void)pthread_mutex_lock(&p->lock);
     while ((j = next_job_locked(p)))
-        run_locked(p, j);
+        job_run_locked(p, j);
     (void)pthread_mutex_unlock(&p->lock);
     return NULL;
 }
@@ -168,7 +168,7 @@ static void unlock_cancelled(struct weir_pool *p, int cancelable)
     (void)pthread_setcancelstate(cancelable, NULL);
 }
 
-static void shut_locked(struct weir_pool *p)
+static void pool_shut_locked(struct weir_pool *p)
 {
     p->shut = true;
     (void)pthread_cond_broadcast(&p->turn);
@@ -176,14 +176,15 @@ static void shut_locked(struct weir_pool *p)
 
 size_t weir_pool_drain(struct weir_pool *p, int64_t timeout_ns)
 {
-    const struct timespec until = after(weir__max(0, weir__min(timeout_ns, WEIR__SPAN_MAX)));
+    const struct timespec until =
+        pool_deadline(weir__max(0, weir__min(timeout_ns, WEIR__SPAN_MAX)));
     int error = 0, cancelable;
     size_t left;
 
     if (!weir__pool_is_ours(p))
         return 0;
     cancelable = lock_uncancelled(p);
-    shut_locked(p);
+    pool_shut_locked(p);
     while (p->queued + p->running > 0 && error == 0)
         error = timeout_ns == WEIR_FOREVER ? pthread_cond_wait(&p->settle, &p->lock)
                                            : pthread_cond_timedwait(&p->settle, &p->lock, &until);
@@ -193,7 +194,7 @@ size_t weir_pool_drain(struct weir_pool *p, int64_t timeout_ns)
 }
 
 /* A task that is waited for is its waiter's to cancel (pool_call.c). */
-static void cancel_locked(struct weir_pool *p, struct weir__job *j)
+static void job_cancel_locked(struct weir_pool *p, struct weir__job *j)
 {
     const struct weir_task task = j->task;
     const bool waited_for = j->call != NULL;
@@ -201,8 +202,8 @@ static void cancel_locked(struct weir_pool *p, struct weir__job *j)
     weir__pool_remove_locked(p, j);
     p->cancelled++;
     if (waited_for) {
-        j->call->at = WEIR__CALL_DROPPED;
-        weir__bell_ring(&j->call->bell);
+        j->call->at = WEIR__POOL_DROPPED;
+        weir__wakeup_signal(&j->call->wakeup);
     }
     weir__pool_free_locked(p, j);
     if (waited_for || !task.cancelled)
@@ -222,8 +223,8 @@ size_t weir_pool_stop(struct weir_pool *p)
     cancelable = lock_uncancelled(p);
     p->shut = true;
     for (; p->first; dropped++)
-        cancel_locked(p, p->first);
-    shut_locked(p);
+        job_cancel_locked(p, p->first);
+    pool_shut_locked(p);
     while (p->running > 0)
         (void)pthread_cond_wait(&p->settle, &p->lock);
     unlock_cancelled(p, cancelable);
@@ -250,7 +251,7 @@ static int open_pace(struct weir_pool *p, const char *text, struct weir_diag *wh
     return weir_limiter_open(&p->pace, canonical, why);
 }
 
-static int check_options(const struct weir_pool_options *o, struct weir_diag *why)
+static int pool_check_options(const struct weir_pool_options *o, struct weir_diag *why)
 {
     if (o->threads < 0 || o->threads > THREADS_MOST)
         return weir__diag(why, WEIR_EINVAL, "a pool of %d threads; expected 1..%d", o->threads,
@@ -270,14 +271,14 @@ static size_t threads_of(const struct weir_pool_options *o)
     return processors > 0 ? (size_t)weir__min(processors, THREADS_MOST) : 1;
 }
 
-static size_t queue_of(const struct weir_pool_options *o)
+static size_t pool_queue_of(const struct weir_pool_options *o)
 {
     if (o->queue == WEIR_NONE)
         return 0;
     return o->queue == 0 ? WEIR_POOL_QUEUE_DEFAULT : (size_t)o->queue;
 }
 
-static void locks_init(struct weir_pool *p)
+static void pool_locks_init(struct weir_pool *p)
 {
     pthread_condattr_t monotonic;
 
@@ -290,10 +291,10 @@ static void locks_init(struct weir_pool *p)
     (void)pthread_condattr_destroy(&monotonic);
 }
 
-static int start(struct weir_pool *p, struct weir_diag *why)
+static int pool_start(struct weir_pool *p, struct weir_diag *why)
 {
     for (; p->started < p->threads; p->started++) {
-        const int error = pthread_create(&p->thread[p->started], NULL, work, p);
+        const int error = pthread_create(&p->thread[p->started], NULL, pool_work, p);
 
         if (error) {
             errno = error;
@@ -308,7 +309,7 @@ int weir_pool_open(struct weir_pool **out, const struct weir_pool_options *optio
                    struct weir_diag *why)
 {
     const struct weir_pool_options o = options ? *options : (struct weir_pool_options){0};
-    int error = check_options(&o, why);
+    int error = pool_check_options(&o, why);
     struct weir_pool *p;
 
     if (error)
@@ -317,10 +318,10 @@ int weir_pool_open(struct weir_pool **out, const struct weir_pool_options *optio
     p = calloc(1, sizeof *p);
     if (!p)
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
-    locks_init(p);
-    p->generation = weir__seat_here.number;
+    pool_locks_init(p);
+    p->generation = weir__owner_process.number;
     p->threads = threads_of(&o);
-    p->places = p->threads + queue_of(&o);
+    p->places = p->threads + pool_queue_of(&o);
     p->thread = calloc(p->threads, sizeof *p->thread);
     p->job = calloc(p->places, sizeof *p->job);
     if (!p->thread || !p->job)
@@ -330,7 +331,7 @@ int weir_pool_open(struct weir_pool **out, const struct weir_pool_options *optio
     if (!error && o.pace)
         error = open_pace(p, o.pace, why);
     if (!error)
-        error = start(p, why);
+        error = pool_start(p, why);
     if (error) {
         weir_pool_close(p);
         return error;
@@ -339,7 +340,7 @@ int weir_pool_open(struct weir_pool **out, const struct weir_pool_options *optio
     return 0;
 }
 
-static void dismiss(struct weir_pool *p)
+static void pool_end_workers(struct weir_pool *p)
 {
     (void)weir_pool_stop(p);
     (void)pthread_mutex_lock(&p->lock);
@@ -360,7 +361,7 @@ void weir_pool_close(struct weir_pool *p)
     if (!p)
         return;
     if (weir__pool_is_ours(p))
-        dismiss(p);
+        pool_end_workers(p);
     weir_limiter_close(p->pace);
     free(p->thread);
     free(p->job);

@@ -18,8 +18,8 @@
  *   (5) No function of the caller's is called under the lock.
  *   (6) After fork() the workers are the parent's: the child's pool refuses, and its close only frees.
  */
-#ifndef WEIR_ENGINE_POOL_H
-#define WEIR_ENGINE_POOL_H
+#ifndef WEIR_ENGINE_POOL_POOL_H
+#define WEIR_ENGINE_POOL_POOL_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -28,20 +28,20 @@
 
 #include <weir.h>
 
-#include "engine/bell.h"
-#include "engine/fork.h"
+#include "os/fork.h"
+#include "os/wakeup.h"
 
 /* Whoever waits for a result; on its stack. */
-struct weir__call {
-    enum { WEIR__CALL_WAITS, WEIR__CALL_DONE, WEIR__CALL_DROPPED } at;
+struct weir__pool_waiter {
+    enum { WEIR__POOL_WAITING, WEIR__POOL_DONE, WEIR__POOL_DROPPED } at;
     void *result;
-    struct weir__bell bell;
+    struct weir__wakeup wakeup;
 };
 
 /* A place. */
 struct weir__job {
     struct weir_task task;
-    struct weir__call *call; /* NULL: nobody waits, or no longer */
+    struct weir__pool_waiter *call; /* NULL: nobody waits, or no longer */
     bool runs;
     struct weir__job *next, *before;
 };
@@ -66,7 +66,7 @@ struct weir_pool {
 /* False: this is the child of a fork, which has no workers. */
 static inline bool weir__pool_is_ours(const struct weir_pool *p)
 {
-    return p->generation == weir__seat_here.number;
+    return p->generation == weir__owner_process.number;
 }
 
 /* All of these: the caller holds the lock. */

@@ -5,12 +5,12 @@
  * nobody's when it comes.
  */
 #include "base/num.h"
-#include "engine/clock.h"
-#include "engine/pool.h"
+#include "engine/pool/pool.h"
+#include "os/clock.h"
 
 /* NULL: refused, and *v says so. */
-static struct weir__job *let_in_locked(struct weir_pool *p, const struct weir_task *task,
-                                       struct weir__call *call, struct weir_verdict *v)
+static struct weir__job *pool_admit_locked(struct weir_pool *p, const struct weir_task *task,
+                                           struct weir__pool_waiter *call, struct weir_verdict *v)
 {
     const size_t in = p->queued + p->running;
     struct weir__job *j = p->shut ? NULL : p->free;
@@ -33,8 +33,8 @@ static struct weir__job *let_in_locked(struct weir_pool *p, const struct weir_ta
     return j;
 }
 
-static struct weir__job *let_in(struct weir_pool *p, const struct weir_task *task,
-                                struct weir__call *call, struct weir_verdict *v)
+static struct weir__job *pool_admit(struct weir_pool *p, const struct weir_task *task,
+                                    struct weir__pool_waiter *call, struct weir_verdict *v)
 {
     struct weir__job *j;
 
@@ -43,7 +43,7 @@ static struct weir__job *let_in(struct weir_pool *p, const struct weir_task *tas
         return NULL;
     }
     (void)pthread_mutex_lock(&p->lock);
-    j = let_in_locked(p, task, call, v);
+    j = pool_admit_locked(p, task, call, v);
     (void)pthread_mutex_unlock(&p->lock);
     return j;
 }
@@ -54,7 +54,7 @@ int weir_pool_submit(struct weir_pool *p, const struct weir_task *task, struct w
 
     if (!task->run)
         return WEIR_EINVAL;
-    (void)let_in(p, task, NULL, v ? v : &own);
+    (void)pool_admit(p, task, NULL, v ? v : &own);
     return 0;
 }
 
@@ -62,12 +62,12 @@ int weir_pool_submit(struct weir_pool *p, const struct weir_task *task, struct w
 
 /* Whether it was decided; false: the time is over, and the job knows us no more. *cancelled: it will
  * never run. */
-static bool look_locked(struct weir_pool *p, struct weir__job *j, struct weir__call *call,
-                        bool give_up, bool *cancelled)
+static bool pool_poll_locked(struct weir_pool *p, struct weir__job *j,
+                             struct weir__pool_waiter *call, bool give_up, bool *cancelled)
 {
-    *cancelled = call->at == WEIR__CALL_DROPPED;
-    if (call->at != WEIR__CALL_WAITS || !give_up)
-        return call->at != WEIR__CALL_WAITS;
+    *cancelled = call->at == WEIR__POOL_DROPPED;
+    if (call->at != WEIR__POOL_WAITING || !give_up)
+        return call->at != WEIR__POOL_WAITING;
     j->call = NULL;
     if (j->runs) {
         p->late++;
@@ -81,8 +81,8 @@ static bool look_locked(struct weir_pool *p, struct weir__job *j, struct weir__c
 }
 
 /* True: it ran, and call->result is there. */
-static bool await(struct weir_pool *p, struct weir__job *j, struct weir__call *call,
-                  int64_t timeout_ns, bool *cancelled)
+static bool pool_await(struct weir_pool *p, struct weir__job *j, struct weir__pool_waiter *call,
+                       int64_t timeout_ns, bool *cancelled)
 {
     const int64_t until_ns = weir__add_sat(weir__clock_now(), timeout_ns);
 
@@ -91,17 +91,17 @@ static bool await(struct weir_pool *p, struct weir__job *j, struct weir__call *c
         bool decided;
 
         (void)pthread_mutex_lock(&p->lock);
-        decided = look_locked(p, j, call, left_ns <= 0, cancelled);
+        decided = pool_poll_locked(p, j, call, left_ns <= 0, cancelled);
         (void)pthread_mutex_unlock(&p->lock);
         if (decided || left_ns <= 0)
-            return call->at == WEIR__CALL_DONE;
-        (void)weir__bell_await(&call->bell, left_ns); /* a signal is no reason to go */
+            return call->at == WEIR__POOL_DONE;
+        (void)weir__wakeup_wait(&call->wakeup, left_ns); /* a signal is no reason to go */
     }
 }
 
 /* Of a task that was let in and has no result: the pool was stopped, or the time is over. Never
  * QUEUE_FULL: that says that nothing became of the task, and whose its argument is follows from it. */
-static struct weir_verdict refusal(bool stopped, int64_t limit)
+static struct weir_verdict pool_refusal(bool stopped, int64_t limit)
 {
     return (struct weir_verdict){
         .reason = WEIR_OVERLOAD, .which = -1, .limit = limit, .retry_after_ns = stopped ? -1 : 0};
@@ -110,7 +110,7 @@ static struct weir_verdict refusal(bool stopped, int64_t limit)
 int weir_pool_call(struct weir_pool *p, const struct weir_task *task, int64_t timeout_ns,
                    void **result, struct weir_verdict *v)
 {
-    struct weir__call call = {.at = WEIR__CALL_WAITS};
+    struct weir__pool_waiter call = {.at = WEIR__POOL_WAITING};
     struct weir_verdict own;
     struct weir__job *j;
     bool cancelled = false;
@@ -118,12 +118,12 @@ int weir_pool_call(struct weir_pool *p, const struct weir_task *task, int64_t ti
 
     if (!task->run || timeout_ns < 0)
         return WEIR_EINVAL;
-    j = let_in(p, task, &call, &own);
-    if (j && await(p, j, &call, timeout_ns, &cancelled)) {
+    j = pool_admit(p, task, &call, &own);
+    if (j && pool_await(p, j, &call, timeout_ns, &cancelled)) {
         back = call.result;
     } else {
         if (j)
-            own = refusal(call.at == WEIR__CALL_DROPPED, own.limit);
+            own = pool_refusal(call.at == WEIR__POOL_DROPPED, own.limit);
         if (task->fallback)
             back = task->fallback(task->arg, &own);
         if (cancelled && task->cancelled)

@@ -3,10 +3,10 @@
  * Shares are read from the cells without their locks: they only rank. What is joined is joined under locks,
  * after all that could have changed has been looked at again.
  */
-#include "engine/evict.h"
+#include "engine/store/evict.h"
 
-#include "engine/lists.h"
-#include "engine/survey.h"
+#include "engine/policy/overrides.h"
+#include "engine/store/survey.h"
 
 #define NOT_NOW UINT64_MAX
 #define PART    1024
@@ -23,13 +23,13 @@ struct candidate {
 
 struct choice {
     int n;
-    struct weir__resident resident[WEIR__RESIDENTS_MOST];
-    struct candidate candidate[WEIR__RESIDENTS_MOST];
+    struct weir__occupant resident[WEIR__OCCUPANTS_MOST];
+    struct candidate candidate[WEIR__OCCUPANTS_MOST];
     uint64_t parts; /* of all limits that have a key here, in keys */
 };
 
 /* Whether both are of one limit: a key's own limit is a part of its policy's. */
-static bool same_limit(const struct weir__clause *a, const struct weir__clause *b)
+static bool evict_same_limit(const struct weir__clause *a, const struct weir__clause *b)
 {
     return a && b && a->scope == b->scope;
 }
@@ -46,25 +46,25 @@ static uint32_t share_of_cells(const struct weir__clause *c, uint64_t fingerprin
     for (int i = 0; i < 2; i++) {
         const struct weir__state head = weir__cell_glance(&c->cells, number[i]);
 
-        share[i] = weir__share(&c->meter, &head, now_ns);
+        share[i] = weir__meter_share(&c->meter, &head, now_ns);
     }
     return share[0] < share[1] ? share[0] : share[1];
 }
 
 /* How much is lost if a key that owes `share` is joined into cells that owe `cells`: others in the cells are
  * refused for what it owes more; it is refused for what they owe more, which weighs less. */
-static uint64_t rank_of(uint32_t share, uint32_t cells)
+static uint64_t evict_rank(uint32_t share, uint32_t cells)
 {
     return share > cells ? 10 * (uint64_t)(share - cells) : 3 * (uint64_t)(cells - share);
 }
 
 /* Whether a key of that limit may be joined into its cells, and what it owes. */
-static bool can_be_kept(const struct weir__clause *c, const struct weir__resident *r,
+static bool can_be_kept(const struct weir__clause *c, const struct weir__occupant *r,
                         int64_t now_ns, uint32_t *share)
 {
-    if (!c || !c->cells.head || weir__exceptions_own(c->edition->exceptions, r->fingerprint))
+    if (!c || !c->cells.head || weir__overrides_has(c->revision->overrides, r->fingerprint))
         return false;
-    *share = weir__share(&c->meter, r->state, now_ns);
+    *share = weir__meter_share(&c->meter, r->state, now_ns);
     return *share <= WEIR__WHOLE_SHARE;
 }
 
@@ -88,10 +88,10 @@ static uint64_t parts_here(const struct weir__newcomer *n, const struct choice *
 
     for (int i = 0; i < c->n; i++) {
         const struct weir__clause *of = c->candidate[i].owner;
-        bool counted = !of || same_limit(of, n->clause);
+        bool counted = !of || evict_same_limit(of, n->clause);
 
         for (int k = 0; k < i; k++)
-            counted = counted || same_limit(c->candidate[k].owner, of);
+            counted = counted || evict_same_limit(c->candidate[k].owner, of);
         if (!counted)
             sum += weir__clause_keys(n->w->store, of);
     }
@@ -103,14 +103,15 @@ static void find_candidates(const struct weir__newcomer *n, struct choice *c)
     const int64_t now_ns = n->ask.now_ns;
 
     weir__survey_begin(n->w, n->clause, now_ns);
-    c->n = weir__table_residents(n->clause->table, n->hold, n->spared, c->resident);
+    c->n = weir__table_occupants(n->clause->table, n->hold, n->spared, c->resident);
     for (int i = 0; i < c->n; i++) {
         const struct weir__clause *owner =
-            weir__owners_find(&n->w->store->owners, c->resident[i].state);
+            weir__revision_map_find(&n->w->store->revision_map, c->resident[i].state);
 
         c->candidate[i] = (struct candidate){
             owner, NOT_NOW,
-            !n->w->store->file && weir__owners_is_gone(&n->w->store->owners, c->resident[i].state)};
+            !n->w->store->file &&
+                weir__revision_map_is_orphan(&n->w->store->revision_map, c->resident[i].state)};
         if (owner && owner->cells.head)
             weir__cells_prefetch(&owner->cells, c->resident[i].fingerprint);
     }
@@ -120,7 +121,7 @@ static void find_candidates(const struct weir__newcomer *n, struct choice *c)
         uint32_t share;
 
         if (can_be_kept(owner, &c->resident[i], now_ns, &share) && !burdens(n, owner, fingerprint))
-            c->candidate[i].rank = rank_of(share, share_of_cells(owner, fingerprint, now_ns));
+            c->candidate[i].rank = evict_rank(share, share_of_cells(owner, fingerprint, now_ns));
     }
     c->parts = parts_here(n, c);
 }
@@ -142,7 +143,7 @@ static bool is_of_fuller(const struct weir__newcomer *n, const struct choice *c,
 {
     const struct candidate *k = &c->candidate[i];
 
-    return k->rank < NOT_NOW && !same_limit(k->owner, n->clause) &&
+    return k->rank < NOT_NOW && !evict_same_limit(k->owner, n->clause) &&
            fullness(n, c, k->owner) >= from;
 }
 
@@ -158,7 +159,7 @@ static uint64_t full_from(const struct weir__newcomer *n, const struct choice *c
 }
 
 /* The place that goes; -1: the newcomer gets none. */
-static int choose(const struct weir__newcomer *n, const struct choice *c)
+static int evict_choose(const struct weir__newcomer *n, const struct choice *c)
 {
     const uint64_t from = full_from(n, c);
     uint64_t least = NOT_NOW;
@@ -171,10 +172,10 @@ static int choose(const struct weir__newcomer *n, const struct choice *c)
         others = others || is_of_fuller(n, c, i, from);
     }
     if (!others && n->owes <= WEIR__WHOLE_SHARE)
-        least =
-            rank_of(n->owes, n->base ? weir__share(&n->clause->meter, n->base, n->ask.now_ns) : 0);
+        least = evict_rank(
+            n->owes, n->base ? weir__meter_share(&n->clause->meter, n->base, n->ask.now_ns) : 0);
     for (int i = 0; i < c->n; i++) {
-        const bool own = same_limit(c->candidate[i].owner, n->clause);
+        const bool own = evict_same_limit(c->candidate[i].owner, n->clause);
 
         if (c->candidate[i].rank < least &&
             (own ? !others || n->ignores_parts : is_of_fuller(n, c, i, from))) {
@@ -188,8 +189,8 @@ static int choose(const struct weir__newcomer *n, const struct choice *c)
 /* ---- Keeping what a key owes ------------------------------------------------------------------------- */
 
 /* Joins a state into the cells of its key, if their locks can be had. The entry has been noted. */
-static bool keep(const struct weir__clause *c, struct weir__seat *seat, uint64_t fingerprint,
-                 struct weir__state *s, int64_t now_ns, struct weir__cell_locks *held)
+static bool evict_keep(const struct weir__clause *c, struct weir__owner *seat, uint64_t fingerprint,
+                       struct weir__state *s, int64_t now_ns, struct weir__cell_locks *held)
 {
     const struct weir__cell_pair p = weir__cells_pair(&c->cells, fingerprint);
     const int before = held->n;
@@ -197,14 +198,14 @@ static bool keep(const struct weir__clause *c, struct weir__seat *seat, uint64_t
 
     if (!weir__cells_try(held, &p))
         return false;
-    if (weir__policy_edition(c->edition->policy) != c->edition) {
+    if (weir__policy_revision(c->revision->policy) != c->revision) {
         /* Its limit has changed, and the cells may be another's by now. */
         weir__cells_unlock_to(held, before);
         return false;
     }
     for (int i = 0; i < 2; i++) {
         weir__cell_note(&p, i, seat);
-        weir__join(&c->meter, p.cell[i], s, now_ns);
+        weir__meter_join(&c->meter, p.cell[i], s, now_ns);
     }
     until_ns = weir__max(p.cell[0]->fresh_ns, p.cell[1]->fresh_ns);
     weir__cells_touched(&c->cells, until_ns);
@@ -219,19 +220,19 @@ struct weir__state *weir__evict_for(struct weir__newcomer *n, struct weir__cell_
     find_candidates(n, &c);
     weir__survey_step(n->w, n->clause, n->ask.now_ns);
     for (int tries = 0; tries < TRIES; tries++) {
-        const int i = choose(n, &c);
-        struct weir__resident *r;
+        const int i = evict_choose(n, &c);
+        struct weir__occupant *r;
 
         if (i < 0)
             return NULL;
         r = &c.resident[i];
         n->hold->in = r->bucket;
         n->hold->place = r->place;
-        weir__table_note(n->clause->table, n->seat, n->hold);
-        if (c.candidate[i].gone ||
-            keep(c.candidate[i].owner, n->seat, r->fingerprint, r->state, n->ask.now_ns, held))
+        weir__table_note(n->clause->table, n->owner, n->hold);
+        if (c.candidate[i].gone || evict_keep(c.candidate[i].owner, n->owner, r->fingerprint,
+                                              r->state, n->ask.now_ns, held))
             return weir__table_replace(n->clause->table, n->fingerprint, n->hold);
-        weir__journal_unnote(n->seat);
+        weir__journal_unnote(n->owner);
         n->hold->in = NULL;
         c.candidate[i].rank = NOT_NOW;
     }
@@ -244,7 +245,7 @@ bool weir__evict_can(struct weir__newcomer *n)
     int i;
 
     find_candidates(n, &c);
-    i = choose(n, &c);
+    i = evict_choose(n, &c);
     n->hold->in = i < 0 ? NULL : c.resident[i].bucket;
     n->hold->place = i < 0 ? 0 : c.resident[i].place;
     return i >= 0;
@@ -252,15 +253,16 @@ bool weir__evict_can(struct weir__newcomer *n)
 
 /* ---- Growth ---------------------------------------------------------------------------------------- */
 
-static bool keep_as_it_grows(void *arg, uint64_t fingerprint, struct weir__state *s, int64_t now_ns)
+static bool evict_keep_on_growth(void *arg, uint64_t fingerprint, struct weir__state *s,
+                                 int64_t now_ns)
 {
     struct weir *w = arg;
-    const struct weir__resident r = {.fingerprint = fingerprint, .state = s};
-    struct weir__cell_locks held = {.seat = &weir__seat_private};
-    const struct weir__clause *c = weir__owners_find(&w->store->owners, s);
+    const struct weir__occupant r = {.fingerprint = fingerprint, .state = s};
+    struct weir__cell_locks held = {.owner = &weir__owner_private};
+    const struct weir__clause *c = weir__revision_map_find(&w->store->revision_map, s);
     uint32_t share;
-    const bool kept =
-        can_be_kept(c, &r, now_ns, &share) && keep(c, held.seat, fingerprint, s, now_ns, &held);
+    const bool kept = can_be_kept(c, &r, now_ns, &share) &&
+                      evict_keep(c, held.owner, fingerprint, s, now_ns, &held);
 
     weir__cells_unlock(&held);
     return kept;
@@ -268,5 +270,5 @@ static bool keep_as_it_grows(void *arg, uint64_t fingerprint, struct weir__state
 
 struct weir__rescue weir__rescue_of(struct weir *w)
 {
-    return (struct weir__rescue){keep_as_it_grows, w};
+    return (struct weir__rescue){evict_keep_on_growth, w};
 }

@@ -1,8 +1,8 @@
 /* Whose place goes when a key must have one; the rule is in overflow.h. */
-#ifndef WEIR_ENGINE_EVICT_H
-#define WEIR_ENGINE_EVICT_H
+#ifndef WEIR_ENGINE_STORE_EVICT_H
+#define WEIR_ENGINE_STORE_EVICT_H
 
-#include "engine/overflow.h"
+#include "engine/store/overflow.h"
 
 #define WEIR__WHOLE_SHARE 1024 /* a key that owes its whole limit (algo.h, share) */
 

@@ -5,7 +5,7 @@
  * sound (f->made, f->table_at). What the live header says of tables made since is checked against that
  * before anything is mapped, and nothing is ever mapped over what is there.
  */
-#include "engine/file.h"
+#include "engine/store/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/clock.h"
-#include "engine/diag.h"
-#include "engine/pin.h"
+#include "engine/store/pin.h"
+#include "os/clock.h"
+#include "os/diag.h"
 
 #define STAMP_EVERY_NS WEIR__NS_PER_S
 #define LOCK_TRIES     1000 /* of a millisecond each */
@@ -35,31 +35,31 @@ static struct weir__file *registry;
 static uint64_t last_id;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void before_fork(void)
+static void file_before_fork(void)
 {
     (void)pthread_mutex_lock(&registry_lock);
 }
 
-static void parent_goes_on(void)
+static void file_after_fork_parent(void)
 {
     (void)pthread_mutex_unlock(&registry_lock);
 }
 
 /* Record locks are not inherited: the child has the maps, and must find seats of its own. */
-static void child_begins(void)
+static void file_after_fork_child(void)
 {
     for (struct weir__file *f = registry; f; f = f->next) {
         f->id = ++last_id;
         (void)pthread_mutex_init(&f->lock, NULL);
         (void)pthread_mutex_init(&f->maps, NULL);
-        weir__seats_forked(&f->seats);
+        weir__owners_forked(&f->lock_owners);
     }
     (void)pthread_mutex_init(&registry_lock, NULL);
 }
 
-static void prepare(void)
+static void file_register_fork(void)
 {
-    (void)pthread_atfork(before_fork, parent_goes_on, child_begins);
+    (void)pthread_atfork(file_before_fork, file_after_fork_parent, file_after_fork_child);
 }
 
 struct weir__file *weir__file_find_locked(uint64_t id)
@@ -79,7 +79,7 @@ void weir__file_find_done(void)
 
 /* ---- The file's lock --------------------------------------------------------------------------- */
 
-static int lock_header(int fd, short how)
+static int file_lock_header(int fd, short how)
 {
     struct flock l = {
         .l_type = how, .l_whence = SEEK_SET, .l_start = WEIR__LOCK_HEADER, .l_len = 1};
@@ -101,7 +101,7 @@ int weir__file_lock(struct weir__file *f, struct weir_diag *why)
     int error;
 
     (void)pthread_mutex_lock(&f->lock);
-    error = lock_header(f->fd, F_WRLCK);
+    error = file_lock_header(f->fd, F_WRLCK);
     if (error == WEIR_EBUSY)
         (void)weir__diag(why, error, "%s: locked by another process for a second", f->path);
     else if (error)
@@ -113,13 +113,13 @@ int weir__file_lock(struct weir__file *f, struct weir_diag *why)
 
 void weir__file_unlock(struct weir__file *f)
 {
-    (void)lock_header(f->fd, F_UNLCK);
+    (void)file_lock_header(f->fd, F_UNLCK);
     (void)pthread_mutex_unlock(&f->lock);
 }
 
 /* ---- Mapping ----------------------------------------------------------------------------------- */
 
-static bool map_part(const struct weir__file *f, uint64_t at, uint64_t bytes)
+static bool file_map_part(const struct weir__file *f, uint64_t at, uint64_t bytes)
 {
     void *mem =
         mmap(f->base + at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, f->fd, (off_t)at);
@@ -131,7 +131,7 @@ static bool map_part(const struct weir__file *f, uint64_t at, uint64_t bytes)
 }
 
 /* Gives the addresses back to the reserve. */
-static void unmap_part(const struct weir__file *f, uint64_t at, uint64_t bytes)
+static void file_unmap_part(const struct weir__file *f, uint64_t at, uint64_t bytes)
 {
     (void)mmap(f->base + at, bytes, PROT_NONE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -159,14 +159,14 @@ static int map_table_locked(struct weir__file *f, uint32_t c, const struct weir_
 
     if (!is_as_long(f, at + bytes))
         return WEIR_EFORMAT;
-    if (!map_part(f, at, bytes))
+    if (!file_map_part(f, at, bytes))
         return WEIR_EIO;
     if (!weir__table_is_sound(table_at(f, at), &o))
         error = WEIR_EFORMAT;
     else if (!weir__table_pin(table_at(f, at), &o))
         error = WEIR_EIO;
     if (error) {
-        unmap_part(f, at, bytes);
+        file_unmap_part(f, at, bytes);
         return error;
     }
     f->made.table[c].bytes = bytes;
@@ -237,7 +237,8 @@ struct weir__mapped weir__file_mapped(const struct weir__file *f)
 
 /* ---- Tables ------------------------------------------------------------------------------------ */
 
-static int allocate(const struct weir__file *f, uint64_t at, uint64_t bytes, struct weir_diag *why)
+static int file_allocate(const struct weir__file *f, uint64_t at, uint64_t bytes,
+                         struct weir_diag *why)
 {
     do
         errno = posix_fallocate(f->fd, (off_t)at, (off_t)bytes);
@@ -262,10 +263,10 @@ static int make_table_locked(struct weir__file *f, uint32_t c, const struct weir
 
     if (bytes > left)
         return weir__store_no_room(o, left, why);
-    error = allocate(f, at, bytes, why);
+    error = file_allocate(f, at, bytes, why);
     if (error)
         return error;
-    if (!map_part(f, at, bytes))
+    if (!file_map_part(f, at, bytes))
         return cannot_map(f, bytes, why);
     (void)weir__table_init(table_at(f, at), o);
     if (!weir__table_pin(table_at(f, at), o))
@@ -281,7 +282,7 @@ static int make_table_locked(struct weir__file *f, uint32_t c, const struct weir
     return 0;
 }
 
-static int say_damaged(const struct weir__file *f, uint32_t c, struct weir_diag *why)
+static int file_report_damage(const struct weir__file *f, uint32_t c, struct weir_diag *why)
 {
     return weir__diag(why, WEIR_EFORMAT,
                       "%s: damaged: the table of %zu-byte states contradicts itself", f->path,
@@ -306,7 +307,7 @@ static int find_table_locked(struct weir__file *f, uint32_t c, uint64_t keys, st
     }
     error = map_table_locked(f, c, &table[c]);
     if (error == WEIR_EFORMAT)
-        return say_damaged(f, c, why);
+        return file_report_damage(f, c, why);
     return error ? cannot_map(f, table[c].bytes, why) : 0;
 }
 
@@ -337,7 +338,7 @@ uint64_t weir__file_left(const struct weir__file *f)
 
 /* The store's time goes on where it was. After a reboot, or where nobody can tell, it begins at the later
  * of the last stamp and the wall clock, so that it never goes back. The caller holds the file's lock. */
-static void anchor_locked(struct weir__header *h)
+static void file_anchor_clock_locked(struct weir__header *h)
 {
     const int64_t now = weir__clock_now(), boottime = now - weir__clock_offset();
     char id[WEIR__BOOT_ID];
@@ -369,7 +370,7 @@ static int fill_header(struct weir__header *h, const struct weir_options *o, str
     h->max_keys = o->max_keys;
     h->max_memory = o->max_memory;
     h->max_policies = o->max_policies;
-    h->seats = WEIR__FILE_SEATS;
+    h->lock_owners = WEIR__FILE_OWNERS;
     memcpy(h->secret, o->secret, sizeof h->secret);
     if (h->secret[0] == 0 && h->secret[1] == 0 &&
         getrandom(h->secret, sizeof h->secret, 0) != sizeof h->secret)
@@ -381,7 +382,7 @@ static int fill_header(struct weir__header *h, const struct weir_options *o, str
 }
 
 /* Fills a nameless file: header, journals, directory, and the table that nearly everybody needs. */
-static int format(struct weir__file *f, const struct weir_options *o, struct weir_diag *why)
+static int file_format(struct weir__file *f, const struct weir_options *o, struct weir_diag *why)
 {
     struct weir__header draft = {0};
     struct weir__table_options first;
@@ -389,14 +390,14 @@ static int format(struct weir__file *f, const struct weir_options *o, struct wei
     int error = fill_header(&draft, o, why);
 
     if (!error)
-        error = allocate(f, 0, atomic_load(&draft.bytes), why);
+        error = file_allocate(f, 0, atomic_load(&draft.bytes), why);
     if (error)
         return error;
     f->made = draft;
     f->reserved = weir__header_largest(&draft);
     f->base =
         mmap(NULL, f->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (f->base == MAP_FAILED || !map_part(f, 0, atomic_load(&draft.bytes)))
+    if (f->base == MAP_FAILED || !file_map_part(f, 0, atomic_load(&draft.bytes)))
         return cannot_map(f, f->reserved, why);
     f->header = (struct weir__header *)(void *)f->base;
     *f->header = draft;
@@ -410,7 +411,7 @@ static int format(struct weir__file *f, const struct weir_options *o, struct wei
 }
 
 /* Gives the nameless file its name; 1 if another was quicker. */
-static int give_name(int fd, const char *path, const char *temporary, struct weir_diag *why)
+static int file_link(int fd, const char *path, const char *temporary, struct weir_diag *why)
 {
     char self[64];
     int done;
@@ -464,7 +465,7 @@ static int cannot_make(const char *path, struct weir_diag *why)
     return weir__diag_errno(why, WEIR_EIO, "cannot make %s", path);
 }
 
-static void unmap(struct weir__file *f)
+static void file_unmap(struct weir__file *f)
 {
     if (f->base && f->base != MAP_FAILED)
         (void)munmap(f->base, f->reserved);
@@ -472,7 +473,7 @@ static void unmap(struct weir__file *f)
 }
 
 /* Makes the file. 0, also if another made it first; or an error. */
-static int make_file(const char *path, const struct weir_options *o, struct weir_diag *why)
+static int file_make(const char *path, const struct weir_options *o, struct weir_diag *why)
 {
     char temporary[4200];
     struct weir__file f = {.fd = -1, .path = (char *)path};
@@ -482,15 +483,15 @@ static int make_file(const char *path, const struct weir_options *o, struct weir
     f.fd = open_nameless(path, temporary, sizeof temporary, &named);
     if (f.fd < 0)
         return cannot_make(path, why);
-    error = format(&f, o, why);
+    error = file_format(&f, o, why);
     /* What has the name is whole on the disk too, should the machine go down. */
     if (!error && fsync(f.fd) != 0)
         error = weir__diag_errno(why, WEIR_EIO, "cannot write %s", path);
     if (!error)
-        error = give_name(f.fd, path, named ? temporary : NULL, why);
+        error = file_link(f.fd, path, named ? temporary : NULL, why);
     if (named)
         (void)unlink(temporary);
-    unmap(&f);
+    file_unmap(&f);
     (void)close(f.fd);
     return error < 0 ? error : 0;
 }
@@ -516,7 +517,7 @@ static int check_file(int fd, const char *path, struct weir__header *h, struct w
     return weir__header_check(h, (uint64_t)st.st_size, path, why);
 }
 
-static struct weir__directory *directory_of(const struct weir__file *f)
+static struct weir__directory *file_directory(const struct weir__file *f)
 {
     return (struct weir__directory *)(void *)(f->base + f->made.directory_at);
 }
@@ -531,18 +532,18 @@ static int map_file(struct weir__file *f, const struct weir__header *h, const ch
     f->reserved = weir__header_largest(h);
     f->base =
         mmap(NULL, f->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (f->base == MAP_FAILED || !map_part(f, 0, fixed))
+    if (f->base == MAP_FAILED || !file_map_part(f, 0, fixed))
         return cannot_map(f, f->reserved, why);
     f->header = (struct weir__header *)(void *)f->base;
-    if (!weir__directory_is_sound(directory_of(f), h))
+    if (!weir__directory_is_sound(file_directory(f), h))
         return weir__diag(why, WEIR_EFORMAT, "%s: damaged: its directory contradicts the header",
                           path);
     return 0;
 }
 
-static void discard(struct weir__file *f)
+static void file_discard(struct weir__file *f)
 {
-    unmap(f);
+    file_unmap(f);
     if (f->fd >= 0)
         (void)close(f->fd);
     free(f->path);
@@ -592,7 +593,7 @@ static int open_new_locked(int fd, const struct stat *st, const char *path, stru
     if (!error)
         error = map_file(f, &h, path, why);
     if (!error) {
-        weir__seats_init(&f->seats, f);
+        weir__owners_init(&f->lock_owners, f);
         error = weir__file_lock(f, why);
     }
     if (!error && was_replaced(f)) {
@@ -600,17 +601,17 @@ static int open_new_locked(int fd, const struct stat *st, const char *path, stru
         error = REPLACED;
     }
     if (error) {
-        discard(f);
+        file_discard(f);
         return error;
     }
-    anchor_locked(f->header);
+    file_anchor_clock_locked(f->header);
     error = map_existing(f, why);
     weir__file_unlock(f);
     if (error) {
-        discard(f);
+        file_discard(f);
         return error;
     }
-    weir__seats_recover_all(f);
+    weir__owners_recover_all(f);
     f->id = ++last_id;
     f->next = registry;
     registry = f;
@@ -661,7 +662,7 @@ static void find_tables(struct weir__store *s, const struct weir__file *f)
 }
 
 /* How far the store's time is ahead of the process's. */
-static int read_clock(struct weir__store *s, const struct weir__file *f, struct weir_diag *why)
+static int file_read_clock(struct weir__store *s, const struct weir__file *f, struct weir_diag *why)
 {
     const int64_t now = weir__clock_now(), offset = atomic_load(&f->header->offset_ns);
     int64_t then;
@@ -682,11 +683,11 @@ int weir__file_open(struct weir__store *s, const char *path, const struct weir_o
         return weir__diag(why, WEIR_EINVAL,
                           "the path of the store has %zu bytes; expected at most 4000",
                           strlen(path));
-    (void)pthread_once(&once, prepare);
+    (void)pthread_once(&once, file_register_fork);
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     (void)pthread_mutex_lock(&registry_lock);
     if (access(path, F_OK) != 0 && errno == ENOENT)
-        error = make_file(path, o, why);
+        error = file_make(path, o, why);
     if (!error)
         error = open_existing_locked(path, &f, why);
     if (!error) {
@@ -701,12 +702,12 @@ int weir__file_open(struct weir__store *s, const char *path, const struct weir_o
     (void)pthread_setcancelstate(cancelable, NULL);
     if (error)
         return error; /* what is open is closed with the store */
-    s->directory = directory_of(f);
+    s->directory = file_directory(f);
     s->max_keys = f->made.max_keys;
     s->max_memory = f->made.max_memory;
     s->max_policies = f->made.max_policies;
     memcpy(s->secret, f->made.secret, sizeof s->secret);
-    return read_clock(s, f, why);
+    return file_read_clock(s, f, why);
 }
 
 void weir__file_close(struct weir__file *f)
@@ -718,7 +719,7 @@ void weir__file_close(struct weir__file *f)
         while (*at != f)
             at = &(*at)->next;
         *at = f->next;
-        discard(f);
+        file_discard(f);
     }
     (void)pthread_mutex_unlock(&registry_lock);
 }

@@ -1,11 +1,11 @@
 /* A store in a file that many processes map. */
-#ifndef WEIR_ENGINE_FILE_H
-#define WEIR_ENGINE_FILE_H
+#ifndef WEIR_ENGINE_STORE_FILE_H
+#define WEIR_ENGINE_STORE_FILE_H
 
 #include <sys/types.h>
 
-#include "engine/seats.h"
-#include "engine/store.h"
+#include "engine/store/owners.h"
+#include "engine/store/store.h"
 
 /* One for a file, however often this process has opened it: record locks are a process's, and are lost
  * when it closes any descriptor of the file. */
@@ -24,7 +24,7 @@ struct weir__file {
     struct weir__header *header; /* the live one, that anybody may write */
     pthread_mutex_t maps;        /* of table_at; nothing is waited for under it */
     _Atomic uint64_t table_at[WEIR__SIZE_CLASSES]; /* where tables are mapped; 0: not mapped */
-    struct weir__seats seats;
+    struct weir__owners lock_owners;
 };
 
 /* Opens the file for the store, or makes it; fills s->file, directory, secret, sizes and time. */

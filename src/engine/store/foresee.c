@@ -1,9 +1,9 @@
-/* For how many keys of a limit there would be room: what weir__edition_place_anew would find, reckoned without
+/* For how many keys of a limit there would be room: what weir__revision_place_anew would find, reckoned without
  * a store. */
 #include "engine/engine.h"
 
 /* The bytes that a private store has for tables. */
-static uint64_t for_tables(const struct weir_options *o)
+static uint64_t foresee_table_bytes(const struct weir_options *o)
 {
     const uint64_t policies = weir__directory_size(o->max_policies);
 
@@ -15,7 +15,8 @@ struct sharing {
     uint64_t asked, sharers;
 };
 
-static struct sharing in_class(const struct weir_limit *l, const uint32_t *size_class, uint32_t c)
+static struct sharing foresee_class(const struct weir_limit *l, const uint32_t *size_class,
+                                    uint32_t c)
 {
     struct sharing all = {0, 0};
 
@@ -28,7 +29,7 @@ static struct sharing in_class(const struct weir_limit *l, const uint32_t *size_
     return all;
 }
 
-static uint64_t part_of(const struct weir_term *t, uint64_t table_keys, struct sharing all)
+static uint64_t foresee_part(const struct weir_term *t, uint64_t table_keys, struct sharing all)
 {
     if (table_keys < all.asked)
         return 0;
@@ -39,7 +40,7 @@ void weir__foresee_keys(const struct weir_limit *l, const struct weir_options *o
                         uint64_t keys[WEIR_TERMS_MAX])
 {
     const struct weir_options o = weir__options_filled(options);
-    uint64_t left = for_tables(&o), table_keys[WEIR_TERMS_MAX];
+    uint64_t left = foresee_table_bytes(&o), table_keys[WEIR_TERMS_MAX];
     uint32_t size_class[WEIR_TERMS_MAX];
 
     for (int i = 0; i < l->n; i++) {
@@ -49,7 +50,7 @@ void weir__foresee_keys(const struct weir_limit *l, const struct weir_options *o
         size_class[i] = weir__size_class(weir__meter_state_size(&m));
     }
     for (int i = 0; i < l->n; i++) {
-        const struct sharing all = in_class(l, size_class, size_class[i]);
+        const struct sharing all = foresee_class(l, size_class, size_class[i]);
         struct weir__table_options t;
         uint64_t bytes;
         int first = 0;
@@ -63,6 +64,6 @@ void weir__foresee_keys(const struct weir_limit *l, const struct weir_options *o
             table_keys[i] = bytes > left ? 0 : t.max_keys;
             left -= bytes > left ? 0 : bytes;
         }
-        keys[i] = part_of(&l->term[i], table_keys[first], all);
+        keys[i] = foresee_part(&l->term[i], table_keys[first], all);
     }
 }

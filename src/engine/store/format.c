@@ -1,5 +1,5 @@
 /* What a state file's header must say, and what follows from it. The idea is in format.h. */
-#include "engine/format.h"
+#include "engine/store/format.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "engine/clock.h"
-#include "engine/diag.h"
+#include "os/clock.h"
+#include "os/diag.h"
 
 uint64_t weir__file_layout(void)
 {
@@ -31,7 +31,8 @@ uint64_t weir__header_checksum(const struct weir__header *h)
 uint64_t weir__header_place(struct weir__header *h)
 {
     h->journals_at = WEIR__FILE_PAGE;
-    h->directory_at = h->journals_at + weir__whole_pages(h->seats * sizeof(struct weir__journal));
+    h->directory_at =
+        h->journals_at + weir__whole_pages(h->lock_owners * sizeof(struct weir__journal));
     return h->directory_at + weir__whole_pages(weir__directory_size(h->max_policies));
 }
 
@@ -147,7 +148,7 @@ bool weir__header_tables_fit(const struct weir__header *made, const struct weir_
 
 bool weir__directory_is_sound(const struct weir__directory *d, const struct weir__header *made)
 {
-    const int64_t born = atomic_load(&d->born_ns);
+    const int64_t born = atomic_load(&d->created_ns);
 
     return d->max_policies == made->max_policies && born >= 0 && born <= WEIR__NOW_MAX;
 }
@@ -156,7 +157,7 @@ static bool parts_fit(const struct weir__header *h)
 {
     struct weir__header placed = *h;
 
-    return h->seats == WEIR__FILE_SEATS && h->max_policies >= 1 &&
+    return h->lock_owners == WEIR__FILE_OWNERS && h->max_policies >= 1 &&
            h->max_policies <= WEIR_POLICIES_MOST && h->max_keys >= 1 &&
            h->max_keys <= WEIR_MAX_KEYS_MOST && h->max_memory >= 1 &&
            h->max_memory <= WEIR__MAX_MEMORY_MOST && weir__header_place(&placed) <= h->bytes &&

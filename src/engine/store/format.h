@@ -20,8 +20,8 @@
  *   (5) Record locks, beyond the end of the file where nothing is: one byte for the header, one for
  *       each seat. The kernel frees them when their process dies, however it dies.
  */
-#ifndef WEIR_ENGINE_FORMAT_H
-#define WEIR_ENGINE_FORMAT_H
+#ifndef WEIR_ENGINE_STORE_FORMAT_H
+#define WEIR_ENGINE_STORE_FORMAT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -29,18 +29,18 @@
 
 #include <weir.h>
 
-#include "engine/store.h"
+#include "engine/store/store.h"
 #include "table/journal.h"
 
 #define WEIR__FILE_MAGIC   "weir\r\n\x1a\n" /* no text begins so */
 #define WEIR__FILE_VERSION 3
-#define WEIR__FILE_SEATS   512
+#define WEIR__FILE_OWNERS  512
 #define WEIR__FILE_PAGE    WEIR__PAGE
 #define WEIR__BOOT_ID      40
 #define WEIR__BYTE_ORDER   UINT32_C(0x01020304)
 
 #define WEIR__LOCK_HEADER INT64_C(0x10000000000) /* the byte that is locked for the header */
-#define WEIR__LOCK_SEATS  (WEIR__LOCK_HEADER + 1)
+#define WEIR__LOCK_OWNERS (WEIR__LOCK_HEADER + 1)
 
 struct weir__region {
     _Atomic uint64_t at; /* 0: there is no such table */
@@ -51,7 +51,7 @@ struct weir__header {
     char magic[8];
     uint32_t version, byte_order;
     uint64_t layout; /* of the structs inside: sizes that a reader must have in common */
-    uint64_t max_keys, max_memory, max_policies, seats;
+    uint64_t max_keys, max_memory, max_policies, lock_owners;
     uint64_t secret[2];
     uint64_t journals_at, directory_at;
     int64_t made_ns;

@@ -1,60 +1,60 @@
 /* Keys without a place: what binds them, and what is decided and charged by their cells. The idea is in
  * overflow.h; whose place goes is in evict.c. */
-#include "engine/overflow.h"
+#include "engine/store/overflow.h"
 
 #include <string.h>
 
-#include "engine/evict.h"
+#include "engine/store/evict.h"
 
 /* ---- What binds a newcomer ------------------------------------------------------------------------- */
 
 struct weir__newcomer weir__newcomer_of(struct weir *w, struct weir_policy *p,
-                                        struct weir__edition *e, struct weir__clause *c,
-                                        struct weir__seat *seat, uint64_t fingerprint,
-                                        struct weir__hold *hold, const struct weir__ask *ask)
+                                        struct weir__revision *e, struct weir__clause *c,
+                                        struct weir__owner *seat, uint64_t fingerprint,
+                                        struct weir__access *hold, const struct weir__attempt *ask)
 {
     return (struct weir__newcomer){.w = w,
                                    .policy = p,
-                                   .edition = e,
+                                   .revision = e,
                                    .clause = c,
-                                   .seat = seat,
+                                   .owner = seat,
                                    .fingerprint = fingerprint,
                                    .hold = hold,
                                    .ask = *ask};
 }
 
 /* A cell that an older version wrote is brought up by itself: nothing else has been noted yet. */
-static void bring_up(const struct weir__newcomer *n, int i)
+static void newcomer_bring_up(const struct weir__newcomer *n, int i)
 {
     struct weir__state *s = n->cells.cell[i];
 
     if (s->fresh_ns == 0 || weir__state_version(s) == n->clause->meter.version)
         return;
-    weir__cell_note(&n->cells, i, n->seat);
-    weir__touch(&n->clause->meter, s, n->ask.now_ns);
-    weir__journal_settle(n->seat);
+    weir__cell_note(&n->cells, i, n->owner);
+    weir__meter_touch(&n->clause->meter, s, n->ask.now_ns);
+    weir__journal_commit(n->owner);
 }
 
 /* Both cells bind it; the one that owes less is taken. */
-static void find_base(struct weir__newcomer *n)
+static void newcomer_find_base(struct weir__newcomer *n)
 {
     const struct weir__meter *m = &n->clause->meter;
     const struct weir__state *a = n->cells.cell[0], *b = n->cells.cell[1];
     uint32_t first, second;
 
     for (int i = 0; i < 2; i++)
-        bring_up(n, i);
-    first = weir__share(m, a, n->ask.now_ns);
-    second = weir__share(m, b, n->ask.now_ns);
+        newcomer_bring_up(n, i);
+    first = weir__meter_share(m, a, n->ask.now_ns);
+    second = weir__meter_share(m, b, n->ask.now_ns);
     n->lesser = second < first || (second == first && b->fresh_ns < a->fresh_ns);
     n->base = n->cells.cell[n->lesser];
     if (n->base->fresh_ns <= n->ask.now_ns)
         n->base = NULL;
 }
 
-static bool is_in_force(const struct weir__newcomer *n)
+static bool newcomer_in_force(const struct weir__newcomer *n)
 {
-    return weir__policy_edition(n->policy) == n->edition;
+    return weir__policy_revision(n->policy) == n->revision;
 }
 
 int weir__newcomers_bind(struct weir__newcomer *n, int count, bool all,
@@ -79,14 +79,14 @@ int weir__newcomers_bind(struct weir__newcomer *n, int count, bool all,
     if (error)
         return error;
     for (int i = 0; i < count; i++)
-        current = current && is_in_force(&n[i]);
+        current = current && newcomer_in_force(&n[i]);
     if (!current) {
         weir__cells_unlock(held);
         return WEIR__STALE;
     }
     for (int i = 0; i < count; i++)
         if (n[i].locked)
-            find_base(&n[i]);
+            newcomer_find_base(&n[i]);
     return 0;
 }
 
@@ -101,8 +101,8 @@ int weir__newcomer_lock(struct weir__newcomer *n, struct weir__cell_locks *held)
     if (error)
         return error;
     n->locked = true;
-    if (is_in_force(n)) {
-        find_base(n);
+    if (newcomer_in_force(n)) {
+        newcomer_find_base(n);
         return 0;
     }
     weir__cells_unlock(held);
@@ -112,7 +112,7 @@ int weir__newcomer_lock(struct weir__newcomer *n, struct weir__cell_locks *held)
 /* ---- What it would owe ----------------------------------------------------------------------------- */
 
 /* A copy of what binds it, charged. Only for small states. */
-static uint32_t weigh_copy(const struct weir__newcomer *n, size_t bytes)
+static uint32_t newcomer_weigh_copy(const struct weir__newcomer *n, size_t bytes)
 {
     const struct weir__meter *m = &n->clause->meter;
     union {
@@ -123,10 +123,10 @@ static uint32_t weigh_copy(const struct weir__newcomer *n, size_t bytes)
 
     if (n->base) {
         memcpy(copy.bytes, n->base, bytes);
-        weir__mark_copied(m, &copy.state);
+        weir__meter_mark_copied(m, &copy.state);
     }
-    weir__take(m, &copy.state, &n->ask, &v);
-    return weir__share(m, &copy.state, n->ask.now_ns);
+    weir__meter_take(m, &copy.state, &n->ask, &v);
+    return weir__meter_share(m, &copy.state, n->ask.now_ns);
 }
 
 void weir__newcomer_weigh(struct weir__newcomer *n)
@@ -140,11 +140,11 @@ void weir__newcomer_weigh(struct weir__newcomer *n)
         return;
     }
     if (bytes <= WEIR__SAVED_INLINE) {
-        n->owes = weigh_copy(n, bytes);
+        n->owes = newcomer_weigh_copy(n, bytes);
         return;
     }
     /* Large states are windows', which never owe more than their limit. */
-    before = n->base ? weir__share(m, n->base, n->ask.now_ns) : 0;
+    before = n->base ? weir__meter_share(m, n->base, n->ask.now_ns) : 0;
     n->owes = before + weir__in_1024ths(weir__min(n->ask.cost, m->limit), m->limit);
     if (n->owes > WEIR__WHOLE_SHARE)
         n->owes = WEIR__WHOLE_SHARE;
@@ -168,14 +168,14 @@ struct weir__state *weir__newcomer_place(struct weir__newcomer *n, struct weir__
                                          int64_t *free_ns)
 {
     const enum weir__moving moving = moving_of(n);
-    struct weir__state *s = weir__table_make(n->clause->table, n->seat, n->fingerprint,
+    struct weir__state *s = weir__table_make(n->clause->table, n->owner, n->fingerprint,
                                              n->ask.now_ns, moving, n->spared, n->hold, free_ns);
 
     if (!s && *free_ns != WEIR__GROW_FIRST && moving != WEIR__MOVE_NEVER)
         s = weir__evict_for(n, held);
     if (s && n->base) {
         memcpy(s, n->base, weir__meter_state_size(&n->clause->meter));
-        weir__mark_copied(&n->clause->meter, s);
+        weir__meter_mark_copied(&n->clause->meter, s);
     }
     return s;
 }
@@ -194,7 +194,7 @@ bool weir__newcomer_has_place(struct weir__newcomer *n, int64_t *free_ns)
 struct weir__state *weir__newcomer_cell(struct weir__newcomer *n)
 {
     for (int i = 0; i < 2; i++)
-        weir__cell_note(&n->cells, i, n->seat);
+        weir__cell_note(&n->cells, i, n->owner);
     return n->cells.cell[n->lesser];
 }
 
@@ -204,14 +204,14 @@ void weir__newcomer_keep(struct weir__newcomer *n, struct weir__state *charged)
     struct weir__state *lesser = n->cells.cell[n->lesser], *other = n->cells.cell[!n->lesser];
 
     if (charged == lesser)
-        weir__mark_copied(m, lesser);
+        weir__meter_mark_copied(m, lesser);
     else
-        weir__join(m, lesser, charged, n->ask.now_ns);
-    weir__join(m, other, lesser, n->ask.now_ns);
+        weir__meter_join(m, lesser, charged, n->ask.now_ns);
+    weir__meter_join(m, other, lesser, n->ask.now_ns);
     weir__cells_touched(&n->clause->cells, weir__max(lesser->fresh_ns, other->fresh_ns));
 }
 
-void weir__newcomer_tell(const struct weir__newcomer *n, bool counted, struct weir_verdict *v)
+void weir__newcomer_report(const struct weir__newcomer *n, bool counted, struct weir_verdict *v)
 {
     struct weir__cells_head *head = n->clause->cells.head;
 

@@ -16,8 +16,8 @@
  * one whose states cannot be joined (guards), or whose limit this process does not know. If no place can be
  * had, and the newcomer cannot go without, the store is full.
  */
-#ifndef WEIR_ENGINE_OVERFLOW_H
-#define WEIR_ENGINE_OVERFLOW_H
+#ifndef WEIR_ENGINE_STORE_OVERFLOW_H
+#define WEIR_ENGINE_STORE_OVERFLOW_H
 
 #include "engine/engine.h"
 
@@ -25,17 +25,17 @@
 struct weir__newcomer {
     struct weir *w;
     struct weir_policy *policy;
-    struct weir__edition *edition;
+    struct weir__revision *revision;
     struct weir__clause *clause;
-    struct weir__seat *seat;
+    struct weir__owner *owner;
     uint64_t fingerprint;
-    struct weir__hold *hold;
+    struct weir__access *hold;
     struct weir__spared spared;   /* who keeps its place in any case */
     struct weir__cell_pair cells; /* valid if `locked` */
     bool locked;                  /* its cells are */
     int lesser;                   /* which of them owes less: it is charged in that one */
     struct weir__state *base;     /* that one, if it binds; NULL: the key owes nothing */
-    struct weir__ask ask;
+    struct weir__attempt ask;
     uint32_t owes; /* what it would owe, in 1/1024 of its limit */
     bool
         ignores_parts; /* it may take the place of any limit's key, however full that limit's part is */
@@ -43,9 +43,9 @@ struct weir__newcomer {
 
 /* Begins with the request as it was asked. */
 struct weir__newcomer weir__newcomer_of(struct weir *w, struct weir_policy *p,
-                                        struct weir__edition *e, struct weir__clause *c,
-                                        struct weir__seat *seat, uint64_t fingerprint,
-                                        struct weir__hold *hold, const struct weir__ask *ask);
+                                        struct weir__revision *e, struct weir__clause *c,
+                                        struct weir__owner *seat, uint64_t fingerprint,
+                                        struct weir__access *hold, const struct weir__attempt *ask);
 
 /* Locks the cells of n newcomers, of those that have cells alive (or all of them), and finds what binds
  * them. 0, WEIR__STALE if a limit has changed, or the error of the seat's patience; then no cell is locked. */
@@ -71,7 +71,7 @@ void weir__newcomer_keep(struct weir__newcomer *n, struct weir__state *charged);
 int weir__newcomer_lock(struct weir__newcomer *n, struct weir__cell_locks *held);
 
 /* Says in the verdict, and counts, that it was judged by cells. */
-void weir__newcomer_tell(const struct weir__newcomer *n, bool counted, struct weir_verdict *v);
+void weir__newcomer_report(const struct weir__newcomer *n, bool counted, struct weir_verdict *v);
 
 /* The callback by which a growing table keeps what displaced keys owe: in their cells. */
 struct weir__rescue weir__rescue_of(struct weir *w);

@@ -12,33 +12,33 @@
  *       is therefore kept in `ours`, under a mutex, and never tried for.
  *   (4) A child of fork has no seat of its parent's.
  */
-#ifndef WEIR_ENGINE_SEATS_H
-#define WEIR_ENGINE_SEATS_H
+#ifndef WEIR_ENGINE_STORE_OWNERS_H
+#define WEIR_ENGINE_STORE_OWNERS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "engine/format.h"
+#include "engine/store/format.h"
 
-enum weir__seat_use { WEIR__SEAT_NOT_OURS, WEIR__SEAT_TAKEN };
+enum weir__owner_use { WEIR__OWNER_NOT_OURS, WEIR__OWNER_TAKEN };
 
-struct weir__file_seat {
-    struct weir__seat seat; /* the first member: a seat is one of these */
+struct weir__file_owner {
+    struct weir__owner owner; /* the first member: a seat is one of these */
     struct weir__file *file;
     int64_t waiting_since_ns;
 };
 
-struct weir__seats {
+struct weir__owners {
     pthread_mutex_t lock; /* of ours[] and of the bytes' locks */
-    enum weir__seat_use ours[WEIR__FILE_SEATS];
-    struct weir__file_seat seat[WEIR__FILE_SEATS];
+    enum weir__owner_use ours[WEIR__FILE_OWNERS];
+    struct weir__file_owner owner[WEIR__FILE_OWNERS];
     _Atomic uint64_t busy; /* how often somebody gave up waiting */
 };
 
-void weir__seats_init(struct weir__seats *s, struct weir__file *f);
+void weir__owners_init(struct weir__owners *s, struct weir__file *f);
 /* Undoes what dead holders of any seat left behind. */
-void weir__seats_recover_all(struct weir__file *f);
+void weir__owners_recover_all(struct weir__file *f);
 /* In the child of a fork: nothing is ours any more. */
-void weir__seats_forked(struct weir__seats *s);
+void weir__owners_forked(struct weir__owners *s);
 
 #endif

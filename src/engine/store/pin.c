@@ -1,5 +1,5 @@
 /* A private page over the part of a shared table that addresses are reckoned from. */
-#include "engine/pin.h"
+#include "engine/store/pin.h"
 
 #include <sys/mman.h>
 

@@ -1,6 +1,6 @@
 /* Where the parts of a shared table lie, kept out of reach of those who share it. */
-#ifndef WEIR_ENGINE_PIN_H
-#define WEIR_ENGINE_PIN_H
+#ifndef WEIR_ENGINE_STORE_PIN_H
+#define WEIR_ENGINE_STORE_PIN_H
 
 #include <stdbool.h>
 

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/diag.h"
 #include "engine/engine.h"
-#include "engine/file.h"
+#include "engine/store/file.h"
+#include "os/diag.h"
 
 /* ---- What the directory says ------------------------------------------------------------------- */
 
@@ -27,7 +27,7 @@ static const struct weir__version *version_of(struct weir__record *r)
     return weir__record_version(r, atomic_load(&r->generation), 0);
 }
 
-static bool has_scope(const struct weir__edition *e, uint64_t scope)
+static bool has_scope(const struct weir__revision *e, uint64_t scope)
 {
     for (int i = 0; e && i < e->n; i++)
         if (e->clause[i].scope == scope)
@@ -37,7 +37,7 @@ static bool has_scope(const struct weir__edition *e, uint64_t scope)
 
 /* Calls `visit` for every term in force whose keys are in tables of the class; not for those of `but`,
  * unless NULL, and of the edition before it. */
-static void each_term(struct weir__store *s, uint64_t size_class, const struct weir__edition *but,
+static void each_term(struct weir__store *s, uint64_t size_class, const struct weir__revision *but,
                       void *arg, void (*visit)(void *arg, const struct weir__version *v, int term))
 {
     for (uint64_t r = 0; r < s->max_policies; r++) {
@@ -98,7 +98,7 @@ uint64_t weir__clause_keys(const struct weir__store *s, const struct weir__claus
 }
 
 /* The keys that the terms of an edition ask for, in one class. */
-static uint64_t asked_by(const struct weir__edition *e, uint64_t size_class)
+static uint64_t asked_by(const struct weir__revision *e, uint64_t size_class)
 {
     uint64_t keys = 0;
 
@@ -108,8 +108,8 @@ static uint64_t asked_by(const struct weir__edition *e, uint64_t size_class)
     return keys;
 }
 
-static int check_keys(struct weir__store *s, const struct weir__edition *e, uint64_t size_class,
-                      struct weir_diag *why)
+static int placement_check_keys(struct weir__store *s, const struct weir__revision *e,
+                                uint64_t size_class, struct weir_diag *why)
 {
     const uint64_t all = weir__store_class_keys(s, (uint32_t)size_class);
     const uint64_t asked = asked_by(e, size_class);
@@ -199,18 +199,18 @@ static void find_gap(const struct spans *taken, uint64_t keys, struct weir__plac
     }
 }
 
-static int place_cells(struct weir__store *s, struct weir__edition *e, int term,
+static int place_cells(struct weir__store *s, struct weir__revision *e, int term,
                        struct weir_diag *why)
 {
     struct weir__clause *c = &e->clause[term];
-    struct weir__seat *seat = weir__store_seat(s);
+    struct weir__owner *seat = weir__store_owner(s);
     struct spans taken = {.table = c->table};
     struct demand others = {0, 0};
     uint64_t keys = (uint64_t)c->meter.term.keys;
     int error = 0;
 
     if (!seat)
-        return weir__diag(why, weir__store_no_seat(s), "too many threads use the file");
+        return weir__diag(why, weir__store_no_owner(s), "too many threads use the file");
     each_term(s, c->placing.size_class, NULL, &taken, add_term_span);
     for (int i = 0; i < e->n; i++)
         if (i != term && e->clause[i].placing.size_class == c->placing.size_class)
@@ -263,7 +263,7 @@ static uint32_t class_of(const struct weir__clause *c, bool anonymous)
            (anonymous ? WEIR__FIRST_ANONYMOUS : 0);
 }
 
-int weir__edition_place(struct weir__store *s, struct weir__edition *e, struct weir_diag *why)
+int weir__revision_place(struct weir__store *s, struct weir__revision *e, struct weir_diag *why)
 {
     int error = 0;
 
@@ -284,14 +284,14 @@ int weir__edition_place(struct weir__store *s, struct weir__edition *e, struct w
     return error;
 }
 
-static bool has_table(const struct weir__store *s, uint64_t size_class)
+static bool placement_has_table(const struct weir__store *s, uint64_t size_class)
 {
     return atomic_load(&s->table[size_class]) ||
            (s->file && atomic_load(&s->file->header->table[size_class].at) != 0);
 }
 
 /* Whether a term before this one has keys in the same table. */
-static bool is_shared_before(const struct weir__edition *e, int term)
+static bool is_shared_before(const struct weir__revision *e, int term)
 {
     for (int i = 0; i < term; i++)
         if (e->clause[i].placing.size_class == e->clause[term].placing.size_class)
@@ -301,7 +301,7 @@ static bool is_shared_before(const struct weir__edition *e, int term)
 
 /* Tables stay once they are made, so none is made for a limit that will be refused: there must be room for
  * the keys of all terms first. */
-static int check_room(struct weir__store *s, const struct weir__edition *e, struct weir_diag *why)
+static int check_room(struct weir__store *s, const struct weir__revision *e, struct weir_diag *why)
 {
     uint64_t left = weir__store_left(s);
     int error = 0;
@@ -313,8 +313,8 @@ static int check_room(struct weir__store *s, const struct weir__edition *e, stru
 
         if (is_shared_before(e, i))
             continue;
-        if (has_table(s, c)) {
-            error = check_keys(s, e, c, why);
+        if (placement_has_table(s, c)) {
+            error = placement_check_keys(s, e, c, why);
             continue;
         }
         o = weir__class_options(c, s->file != NULL, s->max_keys, s->max_policies, asked_by(e, c),
@@ -327,9 +327,10 @@ static int check_room(struct weir__store *s, const struct weir__edition *e, stru
     return error;
 }
 
-int weir__edition_place_anew(struct weir__store *s, struct weir__edition *e, struct weir_diag *why)
+int weir__revision_place_anew(struct weir__store *s, struct weir__revision *e,
+                              struct weir_diag *why)
 {
-    const struct weir__edition *older = e->older;
+    const struct weir__revision *older = e->older;
     int error;
 
     for (int i = 0; i < e->n; i++)
@@ -342,7 +343,7 @@ int weir__edition_place_anew(struct weir__store *s, struct weir__edition *e, str
         hash_secret(s, c);
         error = weir__store_table(s, size_class, asked_by(e, size_class), &c->table, why);
         if (!error)
-            error = check_keys(s, e, size_class, why);
+            error = placement_check_keys(s, e, size_class, why);
         if (!error && older && i < older->n && older->clause[i].scope == c->scope) {
             c->placing = older->clause[i].placing;
             c->cells = older->clause[i].cells;
@@ -354,8 +355,8 @@ int weir__edition_place_anew(struct weir__store *s, struct weir__edition *e, str
     return error;
 }
 
-int weir__edition_place_anonymous(struct weir__store *s, struct weir__edition *e,
-                                  struct weir_diag *why)
+int weir__revision_place_anonymous(struct weir__store *s, struct weir__revision *e,
+                                   struct weir_diag *why)
 {
     int error = 0;
 

@@ -1,4 +1,4 @@
-#include "engine/store.h"
+#include "engine/store/store.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,9 +6,9 @@
 #include <sys/random.h>
 
 #include "base/text.h"
-#include "engine/diag.h"
-#include "engine/file.h"
-#include "engine/resident.h"
+#include "engine/store/file.h"
+#include "os/diag.h"
+#include "os/rss.h"
 
 #define HUGE          (UINT64_C(2) << 20)
 #define BYTES_PER_KEY 256
@@ -86,8 +86,8 @@ uint64_t weir__store_left(const struct weir__store *s)
     return most < s->max_memory ? s->max_memory - most : 0;
 }
 
-static struct weir__table_options new_options(const struct weir__store *s, uint32_t c,
-                                              uint64_t keys)
+static struct weir__table_options store_table_options(const struct weir__store *s, uint32_t c,
+                                                      uint64_t keys)
 {
     return weir__class_options(c, s->file != NULL, s->max_keys, s->max_policies, keys,
                                weir__store_left(s));
@@ -97,13 +97,13 @@ uint64_t weir__store_class_keys(const struct weir__store *s, uint32_t size_class
 {
     const struct weir__table *t = atomic_load(&s->table[size_class]);
 
-    return t ? weir__table_stats(t).max_keys : new_options(s, size_class, 0).max_keys;
+    return t ? weir__table_stats(t).max_keys : store_table_options(s, size_class, 0).max_keys;
 }
 
 /* ---- Private memory ---------------------------------------------------------------------------- */
 
 /* Address space now, memory when it is touched. */
-static void *reserve(size_t bytes)
+static void *store_reserve(size_t bytes)
 {
     const size_t room = bytes + HUGE;
     char *at = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -134,7 +134,7 @@ static int private_table(struct weir__table_options o, struct weir__table **tabl
                          struct weir_diag *why)
 {
     const size_t bytes = weir__whole_pages(weir__table_size(&o));
-    void *mem = reserve(bytes);
+    void *mem = store_reserve(bytes);
 
     if (!mem)
         return weir__diag(why, WEIR_ENOMEM,
@@ -147,7 +147,7 @@ static int private_table(struct weir__table_options o, struct weir__table **tabl
 
 static int private_open(struct weir__store *s, const struct weir_options *o, struct weir_diag *why)
 {
-    s->directory = reserve(weir__whole_pages(weir__directory_size(o->max_policies)));
+    s->directory = store_reserve(weir__whole_pages(weir__directory_size(o->max_policies)));
     if (!s->directory)
         return weir__diag(why, WEIR_ENOMEM, "out of memory for %u policies", o->max_policies);
     s->directory->max_policies = o->max_policies;
@@ -172,7 +172,7 @@ static void private_close(struct weir__store *s)
 
 /* ---- Either kind ------------------------------------------------------------------------------- */
 
-static int check_options(const struct weir_options *o, struct weir_diag *why)
+static int store_check_options(const struct weir_options *o, struct weir_diag *why)
 {
     if (o->max_keys > WEIR_MAX_KEYS_MOST)
         return weir__diag(why, WEIR_EINVAL, "max_keys is %llu; expected 1..%llu",
@@ -190,7 +190,8 @@ static int check_options(const struct weir_options *o, struct weir_diag *why)
     return 0;
 }
 
-static int open_kind(struct weir__store *s, const struct weir_options *o, struct weir_diag *why)
+static int store_open_kind(struct weir__store *s, const struct weir_options *o,
+                           struct weir_diag *why)
 {
     const char *colon = strchr(o->store, ':');
     char shown[128];
@@ -231,7 +232,7 @@ static int check_memory(const struct weir__store *s, struct weir_diag *why)
 
 int weir__store_open(struct weir__store **out, const struct weir_options *o, struct weir_diag *why)
 {
-    int error = check_options(o, why);
+    int error = store_check_options(o, why);
     struct weir__store *s;
 
     if (error)
@@ -244,10 +245,10 @@ int weir__store_open(struct weir__store **out, const struct weir_options *o, str
     s->max_policies = o->max_policies;
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_mutex_init(&s->changes, NULL);
-    error = open_kind(s, o, why);
+    error = store_open_kind(s, o, why);
     if (!error)
         error = check_memory(s, why);
-    if (!error && !weir__owners_init(&s->owners, s->max_policies))
+    if (!error && !weir__revision_map_init(&s->revision_map, s->max_policies))
         error = weir__diag(why, WEIR_ENOMEM, "out of memory");
     if (error) {
         weir__store_close(s);
@@ -263,7 +264,7 @@ void weir__store_close(struct weir__store *s)
         weir__file_close(s->file);
     else
         private_close(s);
-    weir__owners_close(&s->owners);
+    weir__revision_map_close(&s->revision_map);
     (void)pthread_mutex_destroy(&s->lock);
     (void)pthread_mutex_destroy(&s->changes);
     free(s);
@@ -331,7 +332,7 @@ int weir__store_table(struct weir__store *s, uint32_t c, uint64_t keys, struct w
     if (*table)
         return 0;
     left = weir__store_left(s);
-    o = new_options(s, c, keys);
+    o = store_table_options(s, c, keys);
     if (s->file)
         error = weir__file_table(s->file, c, keys, table, why);
     else if (weir__whole_pages(weir__table_size(&o)) > left)
@@ -343,9 +344,9 @@ int weir__store_table(struct weir__store *s, uint32_t c, uint64_t keys, struct w
     return error;
 }
 
-void weir__store_troubles(const struct weir__store *s, uint64_t *busy, uint64_t *recovered)
+void weir__store_file_counts(const struct weir__store *s, uint64_t *busy, uint64_t *recovered)
 {
-    *busy = s->file ? atomic_load(&s->file->seats.busy) : 0;
+    *busy = s->file ? atomic_load(&s->file->lock_owners.busy) : 0;
     *recovered = s->file ? atomic_load(&s->file->header->recovered) : 0;
 }
 
@@ -383,13 +384,13 @@ uint64_t weir__store_bytes(const struct weir__store *s)
 
     if (s->file)
         return atomic_load(&s->file->header->bytes);
-    bytes = weir__resident(s->directory, directory_most(s), directory_in_use(s));
+    bytes = weir__rss(s->directory, directory_most(s), directory_in_use(s));
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
         const struct weir__table *t = atomic_load(&s->table[c]);
         const struct weir__table_stats of =
             t ? weir__table_stats(t) : (struct weir__table_stats){0};
 
-        bytes += t ? weir__resident(t, of.max_bytes, of.bytes) : 0;
+        bytes += t ? weir__rss(t, of.max_bytes, of.bytes) : 0;
     }
     return bytes;
 }

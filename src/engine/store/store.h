@@ -12,8 +12,8 @@
  *   (3) Scopes and versions are numbered across the store: no two limits share one, so no key of
  *       one can be taken for another's, and a state's version tells whose it is.
  */
-#ifndef WEIR_ENGINE_STORE_H
-#define WEIR_ENGINE_STORE_H
+#ifndef WEIR_ENGINE_STORE_STORE_H
+#define WEIR_ENGINE_STORE_STORE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,8 +21,8 @@
 
 #include <weir.h>
 
-#include "engine/edition.h"
-#include "engine/owners.h"
+#include "engine/policy/revision.h"
+#include "engine/policy/revision_map.h"
 #include "table/table.h"
 
 /* Tables are by class: the size of a state, and whether the limits that share the table have names. Keys of
@@ -52,7 +52,7 @@ struct weir__record {
  * way. So that these know, when they end, that the key was reset since they entered, the last resets are
  * kept here, each in the line that its key's fingerprint says. A call that was overtaken by more than
  * are kept in its line counts as any other. */
-#define WEIR__RESET_LINES 64
+#define WEIR__RESET_SLOTS 64
 #define WEIR__RESETS_KEPT 7
 
 struct weir__resets {
@@ -65,15 +65,15 @@ struct weir__directory {
     _Atomic uint64_t tags, scopes, versions; /* how many were given out */
     /* The record, counted from 1, whose keys are being brought up to a new version; 0: none. */
     _Atomic uint64_t changing;
-    _Atomic int64_t born_ns; /* when the store was made */
+    _Atomic int64_t created_ns; /* when the store was made */
     uint64_t max_policies;
-    struct weir__resets reset[WEIR__RESET_LINES];
+    struct weir__resets reset[WEIR__RESET_SLOTS];
     struct weir__record record[];
 };
 
 static inline struct weir__resets *weir__resets_of(struct weir__directory *d, uint64_t fingerprint)
 {
-    return &d->reset[fingerprint % WEIR__RESET_LINES];
+    return &d->reset[fingerprint % WEIR__RESET_SLOTS];
 }
 
 /* All of these under the key's lock: what they say of that key is true then. */
@@ -142,7 +142,7 @@ struct weir__store {
     int64_t ahead_ns; /* of the store's time before the process's clock */
     struct weir__directory *directory;
     _Atomic(struct weir__table *) table[WEIR__SIZE_CLASSES];
-    struct weir__owners owners;
+    struct weir__revision_map revision_map;
     /* Of the named limits in each table, as this process last saw them: for how many keys some asked, and
      * how many limits share the rest. */
     _Atomic uint64_t asked_keys[WEIR__STATE_SIZES], sharers[WEIR__STATE_SIZES];
@@ -190,31 +190,31 @@ int weir__store_table(struct weir__store *s, uint32_t size_class, uint64_t keys,
                       struct weir__table **table, struct weir_diag *why);
 
 /* This thread's seat at the store's tables; NULL if there are as many as may be (WEIR_EFULL). */
-struct weir__seat *weir__file_seat(struct weir__file *f);
+struct weir__owner *weir__file_owner(struct weir__file *f);
 
-static inline struct weir__seat *weir__store_seat(struct weir__store *s)
+static inline struct weir__owner *weir__store_owner(struct weir__store *s)
 {
-    return s->file ? weir__file_seat(s->file) : &weir__seat_private;
+    return s->file ? weir__file_owner(s->file) : &weir__owner_private;
 }
 
 /* Why there is no seat: WEIR_EFULL, or WEIR_EFORMAT of a file that is damaged. */
-int weir__file_no_seat(struct weir__file *f);
+int weir__file_no_owner(struct weir__file *f);
 
-static inline int weir__store_no_seat(const struct weir__store *s)
+static inline int weir__store_no_owner(const struct weir__store *s)
 {
-    return s->file ? weir__file_no_seat(s->file) : WEIR_EFULL;
+    return s->file ? weir__file_no_owner(s->file) : WEIR_EFULL;
 }
 
 /* When the store was made. */
-static inline int64_t weir__store_born(const struct weir__store *s)
+static inline int64_t weir__store_created(const struct weir__store *s)
 {
-    const int64_t born_ns = atomic_load(&s->directory->born_ns);
+    const int64_t born_ns = atomic_load(&s->directory->created_ns);
 
     return weir__clamp(born_ns, 0, WEIR__NOW_MAX); /* in a file anybody may have written it */
 }
 
 /* Adds what only a shared file counts. */
-void weir__store_troubles(const struct weir__store *s, uint64_t *busy, uint64_t *recovered);
+void weir__store_file_counts(const struct weir__store *s, uint64_t *busy, uint64_t *recovered);
 
 /* Bytes now in memory, or of the file; and the most that there may be with the tables there are. The first
  * takes about a millisecond for a gigabyte. */

@@ -1,5 +1,5 @@
 /* How many of a table's places each limit holds, about. The idea is in survey.h. */
-#include "engine/survey.h"
+#include "engine/store/survey.h"
 
 #include "table/sample.h"
 
@@ -52,7 +52,7 @@ static uint64_t survey_of(const struct weir *w, const struct weir__clause *c)
     return atomic_load_explicit(steps, memory_order_relaxed) / weir__sample_length(c->table);
 }
 
-static void look(struct weir *w, const struct weir__clause *c, int64_t now_ns)
+static void survey_look(struct weir *w, const struct weir__clause *c, int64_t now_ns)
 {
     _Atomic uint64_t *steps = &w->store->surveyed[c->placing.size_class];
     const uint64_t step = atomic_fetch_add_explicit(steps, 1, memory_order_relaxed);
@@ -62,7 +62,8 @@ static void look(struct weir *w, const struct weir__clause *c, int64_t now_ns)
 
     for (int i = 0; i < n; i++) {
         struct weir__clause *owner =
-            head[i].fresh_ns > now_ns ? weir__owners_find(&w->store->owners, &head[i]) : NULL;
+            head[i].fresh_ns > now_ns ? weir__revision_map_find(&w->store->revision_map, &head[i])
+                                      : NULL;
 
         if (owner)
             count_add(owner, survey);
@@ -72,19 +73,19 @@ static void look(struct weir *w, const struct weir__clause *c, int64_t now_ns)
 void weir__survey_begin(struct weir *w, const struct weir__clause *c, int64_t now_ns)
 {
     for (int i = 0; i < WEIR__SAMPLE_BUCKETS && survey_of(w, c) == 0; i++)
-        look(w, c, now_ns);
+        survey_look(w, c, now_ns);
 }
 
 void weir__survey_step(struct weir *w, const struct weir__clause *c, int64_t now_ns)
 {
     for (int i = 0; i < AT_ONCE; i++)
-        look(w, c, now_ns);
+        survey_look(w, c, now_ns);
 }
 
 uint64_t weir__survey_share(const struct weir *w, const struct weir__clause *c)
 {
     const struct weir__state of_limit = {.word = weir__state_word(0, c->meter.version)};
-    const struct weir__clause *owner = weir__owners_find(&w->store->owners, &of_limit);
+    const struct weir__clause *owner = weir__revision_map_find(&w->store->revision_map, &of_limit);
     const uint64_t survey = number_of(survey_of(w, c));
 
     if (!owner)

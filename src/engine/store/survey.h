@@ -15,8 +15,8 @@
  *   (3) A limit's count is in the clause that owns its states (owners.h), and the number of buckets that were
  *       looked into in the store: both are this process's own.
  */
-#ifndef WEIR_ENGINE_SURVEY_H
-#define WEIR_ENGINE_SURVEY_H
+#ifndef WEIR_ENGINE_STORE_SURVEY_H
+#define WEIR_ENGINE_STORE_SURVEY_H
 
 #include "engine/engine.h"
 

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 
 #include "engine/engine.h"
-#include "engine/file.h"
-#include "engine/unlisted.h"
+#include "engine/policy/anonymous.h"
+#include "engine/store/file.h"
 
-static bool has_table(const struct weir__store *s, const struct weir_term *t)
+static bool untouched_has_table(const struct weir__store *s, const struct weir_term *t)
 {
     struct weir__meter m;
     uint32_t c;
@@ -21,10 +21,10 @@ static bool has_table(const struct weir__store *s, const struct weir_term *t)
            (s->file && atomic_load(&s->file->header->table[c].at) != 0);
 }
 
-bool weir__unlisted_has_tables(const struct weir *w, const struct weir_limit *limit)
+bool weir__anonymous_has_tables(const struct weir *w, const struct weir_limit *limit)
 {
-    for (int i = 0; i < limit->n && !w->far; i++)
-        if (!has_table(w->store, &limit->term[i]))
+    for (int i = 0; i < limit->n && !w->remote; i++)
+        if (!untouched_has_table(w->store, &limit->term[i]))
             return false;
     return true;
 }
@@ -42,8 +42,8 @@ size_t weir__limit_state_bytes(const struct weir_limit *limit)
     return bytes;
 }
 
-static void peek(struct weir__edition *e, char *zeros, const struct weir_request *rq,
-                 struct weir__moment now, struct weir_verdict *v)
+static void untouched_peek(struct weir__revision *e, char *zeros, const struct weir_request *rq,
+                           struct weir__now now, struct weir_verdict *v)
 {
     struct weir__part part[WEIR_TERMS_MAX];
 
@@ -62,14 +62,14 @@ static void peek(struct weir__edition *e, char *zeros, const struct weir_request
 int weir__untouched_peek(struct weir *w, const struct weir_limit *limit,
                          const struct weir_request *rq, struct weir_verdict *v)
 {
-    const int64_t born_ns = atomic_load(&w->store->directory->born_ns);
+    const int64_t born_ns = atomic_load(&w->store->directory->created_ns);
     char *zeros = calloc(1, weir__limit_state_bytes(limit));
-    struct weir__edition *e = NULL;
-    int error = zeros ? weir__edition_open(&e, limit, NULL, born_ns, born_ns) : WEIR_ENOMEM;
+    struct weir__revision *e = NULL;
+    int error = zeros ? weir__revision_open(&e, limit, NULL, born_ns, born_ns) : WEIR_ENOMEM;
 
     if (!error)
-        peek(e, zeros, rq, weir__moment_of(w), v);
-    weir__edition_close(e);
+        untouched_peek(e, zeros, rq, weir__now_of(w), v);
+    weir__revision_close(e);
     free(zeros);
     return error;
 }

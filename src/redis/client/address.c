@@ -7,7 +7,7 @@
  *   (1) No byte before the last '@' of a redis:// is ever quoted, and none behind an option that is not known.
  *   (2) Where an '@' may have been forgotten (host, port, database) only numbers are quoted.
  */
-#include "remote/address.h"
+#include "redis/client/address.h"
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 #define NAME_CHARS   "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
 #define OPTION_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
 
-enum option { TIMEOUT, CONNECTIONS, NODES, PREFIX, DB, USER, PASSWORD, OPTIONS };
+enum address_option { TIMEOUT, CONNECTIONS, NODES, PREFIX, DB, USER, PASSWORD, OPTIONS };
 
 static const char *const OPTION_NAMES[] = {[TIMEOUT] = "timeout",
                                            [CONNECTIONS] = "connections",
@@ -31,7 +31,7 @@ static const char *const OPTION_NAMES[] = {[TIMEOUT] = "timeout",
                                            [USER] = "user",
                                            [PASSWORD] = "password"};
 
-struct reader {
+struct address_reader {
     struct weir__address *a;
     const char *url;
     const char *secret; /* from here on nothing is quoted: invariant (1) */
@@ -42,7 +42,7 @@ struct reader {
 
 /* ---- Complaints -------------------------------------------------------------------------------- */
 
-static struct weir__out *complain(struct reader *r, const char *at)
+static struct weir__out *address_complain(struct address_reader *r, const char *at)
 {
     r->why->column = (int)(at - r->url) + 1;
     r->out = (struct weir__out){r->why->text, sizeof r->why->text, 0};
@@ -52,16 +52,17 @@ static struct weir__out *complain(struct reader *r, const char *at)
     return &r->out;
 }
 
-static bool wrong(struct reader *r, const char *at, const char *text)
+static bool wrong(struct address_reader *r, const char *at, const char *text)
 {
-    weir__out_text(complain(r, at), text);
+    weir__out_text(address_complain(r, at), text);
     return false;
 }
 
 /* 'WORD' TEXT; or "that TEXT", if nobody may know the word. Not for what stands before an '@'. */
-static struct weir__out *wrong_word(struct reader *r, struct weir__slice word, const char *text)
+static struct weir__out *wrong_word(struct address_reader *r, struct weir__slice word,
+                                    const char *text)
 {
-    struct weir__out *o = complain(r, word.at);
+    struct weir__out *o = address_complain(r, word.at);
 
     if (word.at + word.len <= r->secret)
         weir__out_quoted(o, word);
@@ -78,7 +79,7 @@ static struct weir__slice between(const char *from, const char *to)
     return (struct weir__slice){from, (size_t)(to - from)};
 }
 
-static bool made_of(struct weir__slice word, const char *chars)
+static bool consists_of(struct weir__slice word, const char *chars)
 {
     for (size_t i = 0; i < word.len; i++)
         if (word.at[i] == '\0' || !strchr(chars, word.at[i]))
@@ -87,16 +88,17 @@ static bool made_of(struct weir__slice word, const char *chars)
 }
 
 /* As wrong_word, of a word that may be a password which stands where it should not: only digits are told. */
-static struct weir__out *wrong_place(struct reader *r, struct weir__slice word, const char *text)
+static struct weir__out *wrong_place(struct address_reader *r, struct weir__slice word,
+                                     const char *text)
 {
-    if (!made_of(word, "0123456789/"))
+    if (!consists_of(word, "0123456789/"))
         r->secret = word.at;
     return wrong_word(r, word, text);
 }
 
 /* A number in low..high; `what` it is no proper one of. */
-static bool read_number(struct reader *r, struct weir__slice word, const char *what, int64_t low,
-                        int64_t high, int64_t *value)
+static bool address_read_number(struct address_reader *r, struct weir__slice word, const char *what,
+                                int64_t low, int64_t high, int64_t *value)
 {
     struct weir__out *o;
 
@@ -112,8 +114,8 @@ static bool read_number(struct reader *r, struct weir__slice word, const char *w
 }
 
 /* %XX decoded; never quoted, for it may be secret. */
-static bool decode(struct reader *r, struct weir__slice word, const char *what, char *out,
-                   size_t cap)
+static bool percent_decode(struct address_reader *r, struct weir__slice word, const char *what,
+                           char *out, size_t cap)
 {
     size_t len = 0;
 
@@ -129,7 +131,7 @@ static bool decode(struct reader *r, struct weir__slice word, const char *what, 
         if (c == '\0')
             return wrong(r, word.at + i, "a NUL byte can be part of nothing here");
         if (len + 1 >= cap) {
-            struct weir__out *o = complain(r, word.at);
+            struct weir__out *o = address_complain(r, word.at);
 
             weir__out_text(o, what);
             weir__out_text(o, " may have at most ");
@@ -146,9 +148,10 @@ static bool decode(struct reader *r, struct weir__slice word, const char *what, 
 
 /* ---- Options ----------------------------------------------------------------------------------- */
 
-static bool unknown_option(struct reader *r, struct weir__slice name, int known)
+static bool address_unknown_option(struct address_reader *r, struct weir__slice name, int known)
 {
-    const bool named = name.len == 0 || (name.at[name.len] == '=' && made_of(name, OPTION_CHARS));
+    const bool named =
+        name.len == 0 || (name.at[name.len] == '=' && consists_of(name, OPTION_CHARS));
     struct weir__out *o;
 
     if (!named)
@@ -161,7 +164,7 @@ static bool unknown_option(struct reader *r, struct weir__slice name, int known)
     return false;
 }
 
-static bool read_timeout(struct reader *r, struct weir__slice value)
+static bool address_read_timeout(struct address_reader *r, struct weir__slice value)
 {
     int64_t ns;
 
@@ -174,9 +177,9 @@ static bool read_timeout(struct reader *r, struct weir__slice value)
     return true;
 }
 
-static bool read_prefix(struct reader *r, struct weir__slice value)
+static bool read_prefix(struct address_reader *r, struct weir__slice value)
 {
-    if (value.len == 0 || value.len >= sizeof r->a->prefix || !made_of(value, NAME_CHARS)) {
+    if (value.len == 0 || value.len >= sizeof r->a->prefix || !consists_of(value, NAME_CHARS)) {
         wrong_word(r, value, " is no prefix: expected 1 to 32 letters, digits, '-', '_' or '.'");
         return false;
     }
@@ -185,24 +188,25 @@ static bool read_prefix(struct reader *r, struct weir__slice value)
     return true;
 }
 
-static bool read_value(struct reader *r, enum option option, struct weir__slice value)
+static bool read_value(struct address_reader *r, enum address_option option,
+                       struct weir__slice value)
 {
     struct weir__address *a = r->a;
     int64_t n = 0;
 
     switch (option) {
-    case TIMEOUT: return read_timeout(r, value);
+    case TIMEOUT: return address_read_timeout(r, value);
     case PREFIX: return read_prefix(r, value);
-    case NODES: return read_number(r, value, "number of nodes", 1, 65536, &a->nodes);
-    case USER: return decode(r, value, "the user", a->user, sizeof a->user);
-    case PASSWORD: return decode(r, value, "the password", a->password, sizeof a->password);
+    case NODES: return address_read_number(r, value, "number of nodes", 1, 65536, &a->nodes);
+    case USER: return percent_decode(r, value, "the user", a->user, sizeof a->user);
+    case PASSWORD: return percent_decode(r, value, "the password", a->password, sizeof a->password);
     case CONNECTIONS:
-        if (!read_number(r, value, "number of connections", 1, 16, &n))
+        if (!address_read_number(r, value, "number of connections", 1, 16, &n))
             return false;
         a->connections = (int)n;
         return true;
     case DB:
-        if (!read_number(r, value, "database", 0, INT32_MAX, &n))
+        if (!address_read_number(r, value, "database", 0, INT32_MAX, &n))
             return false;
         a->db = (int)n;
         return true;
@@ -211,7 +215,7 @@ static bool read_value(struct reader *r, enum option option, struct weir__slice 
     return false;
 }
 
-static bool read_option(struct reader *r, struct weir__slice word)
+static bool address_read_option(struct address_reader *r, struct weir__slice word)
 {
     const int known = r->a->local ? OPTIONS : DB;
     struct weir__slice value = word;
@@ -223,7 +227,7 @@ static bool read_option(struct reader *r, struct weir__slice word)
     while (i < known && !weir__slice_is(name, OPTION_NAMES[i]))
         i++;
     if (i == known)
-        return unknown_option(r, name, known);
+        return address_unknown_option(r, name, known);
     if (r->seen & 1u << i) {
         wrong_word(r, name, " is given twice");
         return false;
@@ -233,15 +237,15 @@ static bool read_option(struct reader *r, struct weir__slice word)
         wrong_word(r, name, " needs a value, behind a '='");
         return false;
     }
-    return read_value(r, (enum option)i, (struct weir__slice){value.at + 1, value.len - 1});
+    return read_value(r, (enum address_option)i, (struct weir__slice){value.at + 1, value.len - 1});
 }
 
 /* From the '?' on; or nothing. */
-static bool read_options(struct reader *r, struct weir__slice rest)
+static bool address_read_options(struct address_reader *r, struct weir__slice rest)
 {
     while (rest.len > 0) {
         rest = (struct weir__slice){rest.at + 1, rest.len - 1}; /* the '?', or a '&' */
-        if (!read_option(r, weir__slice_cut(&rest, '&')))
+        if (!address_read_option(r, weir__slice_cut(&rest, '&')))
             return false;
     }
     return true;
@@ -250,7 +254,7 @@ static bool read_options(struct reader *r, struct weir__slice rest)
 /* ---- Where it is ------------------------------------------------------------------------------- */
 
 /* USER:PASSWORD */
-static bool read_user(struct reader *r, struct weir__slice who)
+static bool read_user(struct address_reader *r, struct weir__slice who)
 {
     struct weir__address *a = r->a;
     struct weir__slice password = who;
@@ -258,25 +262,25 @@ static bool read_user(struct reader *r, struct weir__slice who)
 
     if (password.len <= 1)
         return wrong(r, who.at, "expected user:password or :password before the '@'");
-    return decode(r, user, "the user", a->user, sizeof a->user) &&
-           decode(r, between(password.at + 1, who.at + who.len), "the password", a->password,
-                  sizeof a->password);
+    return percent_decode(r, user, "the user", a->user, sizeof a->user) &&
+           percent_decode(r, between(password.at + 1, who.at + who.len), "the password",
+                          a->password, sizeof a->password);
 }
 
 /* Behind the '[': of fe80::1%25eth0 the part before the '%' is the address. */
-static bool read_v6(struct reader *r, struct weir__slice word)
+static bool read_v6(struct address_reader *r, struct weir__slice word)
 {
     char *host = r->a->host, *zone;
     struct in6_addr address;
     bool good;
 
-    if (!decode(r, word, "the host", host, sizeof r->a->host))
+    if (!percent_decode(r, word, "the host", host, sizeof r->a->host))
         return false;
     zone = strchr(host, '%');
     if (zone)
         *zone = '\0';
     good = inet_pton(AF_INET6, host, &address) == 1 &&
-           (!zone || (zone[1] != '\0' && made_of(weir__slice_of(zone + 1), NAME_CHARS)));
+           (!zone || (zone[1] != '\0' && consists_of(weir__slice_of(zone + 1), NAME_CHARS)));
     if (zone)
         *zone = '%';
     if (!good)
@@ -284,11 +288,11 @@ static bool read_v6(struct reader *r, struct weir__slice word)
     return good;
 }
 
-static bool read_name(struct reader *r, struct weir__slice word)
+static bool read_name(struct address_reader *r, struct weir__slice word)
 {
     if (word.len == 0)
         return wrong(r, word.at, "expected a host");
-    if (word.len >= sizeof r->a->host || !made_of(word, NAME_CHARS)) {
+    if (word.len >= sizeof r->a->host || !consists_of(word, NAME_CHARS)) {
         wrong_place(r, word, " is no host: expected a name or an address");
         return false;
     }
@@ -298,7 +302,7 @@ static bool read_name(struct reader *r, struct weir__slice word)
 }
 
 /* :PORT, or nothing. */
-static bool read_port(struct reader *r, struct weir__slice rest)
+static bool read_port(struct address_reader *r, struct weir__slice rest)
 {
     int64_t port;
 
@@ -310,14 +314,14 @@ static bool read_port(struct reader *r, struct weir__slice rest)
     }
     if (memchr(rest.at + 1, ':', rest.len - 1))
         return wrong(r, rest.at, "there is a second ':' (an IPv6 address needs brackets: [::1])");
-    if (!read_number(r, between(rest.at + 1, rest.at + rest.len), "port", 1, 65535, &port))
+    if (!address_read_number(r, between(rest.at + 1, rest.at + rest.len), "port", 1, 65535, &port))
         return false;
     r->a->port = (int)port;
     return true;
 }
 
 /* HOST[:PORT] */
-static bool read_host(struct reader *r, struct weir__slice where)
+static bool address_read_host(struct address_reader *r, struct weir__slice where)
 {
     const char *end = where.at + where.len;
     const char *close;
@@ -334,13 +338,13 @@ static bool read_host(struct reader *r, struct weir__slice where)
 }
 
 /* /DB, or nothing; a '/' alone is what URLs end in. */
-static bool read_db(struct reader *r, struct weir__slice word)
+static bool read_db(struct address_reader *r, struct weir__slice word)
 {
     return word.len <= 1 || read_value(r, DB, (struct weir__slice){word.at + 1, word.len - 1});
 }
 
 /* Behind the "://". */
-static bool read_remote(struct reader *r, struct weir__slice rest)
+static bool read_remote(struct address_reader *r, struct weir__slice rest)
 {
     const char *const at = memrchr(rest.at, '@', rest.len);
     const char *const end = rest.at + strcspn(rest.at, "/?");
@@ -355,11 +359,11 @@ static bool read_remote(struct reader *r, struct weir__slice rest)
         where = between(at + 1, end);
     rest = path;
     path = weir__slice_cut(&rest, '?');
-    return read_host(r, where) && read_db(r, path) && read_options(r, rest);
+    return address_read_host(r, where) && read_db(r, path) && address_read_options(r, rest);
 }
 
 /* Behind the "redis+unix:". */
-static bool read_local(struct reader *r, struct weir__slice rest)
+static bool read_local(struct address_reader *r, struct weir__slice rest)
 {
     char path[PATH_MOST + 1];
     struct weir__slice word;
@@ -370,7 +374,8 @@ static bool read_local(struct reader *r, struct weir__slice rest)
     if (word.len < 2 || word.at[0] != '/' || word.at[1] == '/')
         return wrong(r, word.at,
                      "expected the absolute path of a socket, such as redis+unix:/run/redis.sock");
-    if (!decode(r, word, "the path of a socket", path, sizeof path) || !read_options(r, rest))
+    if (!percent_decode(r, word, "the path of a socket", path, sizeof path) ||
+        !address_read_options(r, rest))
         return false;
     memcpy(r->a->host, path, sizeof path);
     if (r->a->user[0] && !r->a->password[0])
@@ -380,7 +385,7 @@ static bool read_local(struct reader *r, struct weir__slice rest)
 
 /* ---- The whole --------------------------------------------------------------------------------- */
 
-static bool begins(struct weir__slice *s, const char *with)
+static bool skip_prefix(struct weir__slice *s, const char *with)
 {
     const size_t len = strlen(with);
 
@@ -390,17 +395,17 @@ static bool begins(struct weir__slice *s, const char *with)
     return true;
 }
 
-static bool read_url(struct reader *r)
+static bool read_url(struct address_reader *r)
 {
     struct weir__slice rest = weir__slice_of(r->url);
 
-    if (begins(&rest, "redis+unix:")) {
+    if (skip_prefix(&rest, "redis+unix:")) {
         r->a->local = true;
         return read_local(r, rest);
     }
-    if (begins(&rest, "redis://"))
+    if (skip_prefix(&rest, "redis://"))
         return read_remote(r, rest);
-    if (!begins(&rest, "rediss://"))
+    if (!skip_prefix(&rest, "rediss://"))
         return wrong(r, r->url, "expected redis://host, rediss://host or redis+unix:/path");
     if (!WEIR__HAS_TLS)
         return wrong(r, r->url,
@@ -411,7 +416,7 @@ static bool read_url(struct reader *r)
 }
 
 /* What the others need of it: where, not who. */
-static void show(struct weir__address *a)
+static void address_print(struct weir__address *a)
 {
     struct weir__out o = {a->shown, sizeof a->shown, 0};
     const bool v6 = strchr(a->host, ':') && !a->local;
@@ -436,7 +441,7 @@ int weir__address_parse(struct weir__address *a, const char *url, struct weir_di
     struct weir_diag unheard;
     struct weir__address read = {
         .port = 6379, .timeout_ns = WEIR__REDIS_TIMEOUT_NS, .connections = 1, .prefix = "weir"};
-    struct reader r = {
+    struct address_reader r = {
         .a = &read, .url = url, .secret = url + strlen(url), .why = why ? why : &unheard};
 
     if (!read_url(&r)) {
@@ -444,7 +449,7 @@ int weir__address_parse(struct weir__address *a, const char *url, struct weir_di
         return WEIR_ESTORE;
     }
     memcpy(read.name, read.host, sizeof read.name);
-    show(&read);
+    address_print(&read);
     *a = read;
     return 0;
 }

@@ -7,8 +7,8 @@
  * heartbeats), prefix=weir (what all keys begin with: 1 to 32 letters, digits, '-', '_', '.'), and for
  * redis+unix also db=N, user=U, password=P. User, password and path may have %XX. host may be [v6].
  */
-#ifndef WEIR_REMOTE_ADDRESS_H
-#define WEIR_REMOTE_ADDRESS_H
+#ifndef WEIR_REDIS_CLIENT_ADDRESS_H
+#define WEIR_REDIS_CLIENT_ADDRESS_H
 
 #include <weir.h>
 

@@ -1,66 +1,68 @@
-#include "remote/link.h"
+#include "redis/client/connection.h"
 
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 
-#define WRITES 8 /* one after the other, while others queue; then it is somebody else's turn */
+#define WRITES_MAX 8 /* one after the other, while others queue; then it is somebody else's turn */
 
-static void set_state_locked(struct weir__link *l, enum weir__link_state state)
+static void connection_set_state_locked(struct weir__connection *l,
+                                        enum weir__connection_state state)
 {
     atomic_store_explicit(&l->state, state, memory_order_release);
 }
 
-static void lock(struct weir__link *l)
+static void connection_lock(struct weir__connection *l)
 {
     (void)pthread_mutex_lock(&l->lock);
 }
 
-static void unlock(struct weir__link *l)
+static void connection_unlock(struct weir__connection *l)
 {
     (void)pthread_mutex_unlock(&l->lock);
 }
 
 /* From one state to the next, unless it broke meanwhile. */
-static void advance(struct weir__link *l, enum weir__link_state from, enum weir__link_state to)
+static void connection_advance(struct weir__connection *l, enum weir__connection_state from,
+                               enum weir__connection_state to)
 {
-    lock(l);
-    if (weir__link_state(l) == (int)from)
-        set_state_locked(l, to);
-    unlock(l);
+    connection_lock(l);
+    if (weir__connection_state(l) == (int)from)
+        connection_set_state_locked(l, to);
+    connection_unlock(l);
 }
 
-void weir__link_init(struct weir__link *l, const struct weir__lane_watch *watch)
+void weir__connection_init(struct weir__connection *l, const struct weir__pipeline_watch *watch)
 {
-    *l = (struct weir__link){.watch = *watch, .soonest_ns = INT64_MAX};
+    *l = (struct weir__connection){.watch = *watch, .soonest_ns = INT64_MAX};
     (void)pthread_mutex_init(&l->lock, NULL);
-    weir__wire_init(&l->wire);
+    weir__transport_init(&l->transport);
 }
 
-void weir__link_clear(struct weir__link *l)
+void weir__connection_clear(struct weir__connection *l)
 {
-    weir__wire_close(&l->wire);
-    weir__bytes_close(&l->out);
-    weir__bytes_close(&l->going);
-    (void)pthread_mutex_destroy(&l->wire.tls_lock);
+    weir__transport_close(&l->transport);
+    weir__buffer_close(&l->out);
+    weir__buffer_close(&l->sending);
+    (void)pthread_mutex_destroy(&l->transport.tls_lock);
     (void)pthread_mutex_destroy(&l->lock);
 }
 
-void weir__link_forked(struct weir__link *l, bool sound)
+void weir__connection_forked(struct weir__connection *l, bool sound)
 {
-    const struct weir__lane_watch watch = l->watch;
+    const struct weir__pipeline_watch watch = l->watch;
 
     const unsigned epoch = l->epoch + 1;
 
-    weir__wire_forget(&l->wire, sound && !l->writing);
-    weir__link_init(l,
-                    &watch); /* the buffers may have been in the midst of a change: they are left */
+    weir__transport_forked(&l->transport, sound && !l->writing);
+    weir__connection_init(
+        l, &watch); /* the buffers may have been in the midst of a change: they are left */
     l->epoch = epoch;
 }
 
 /* ---- Queued ------------------------------------------------------------------------------------ */
 
-static void reset(struct weir__call *c, uint64_t turn)
+static void command_reset(struct weir__command *c, uint64_t turn)
 {
     atomic_store_explicit(&c->finished, 0, memory_order_relaxed);
     c->error = 0;
@@ -72,20 +74,21 @@ static void reset(struct weir__call *c, uint64_t turn)
     c->loads = false;
 }
 
-bool weir__link_queue_locked(struct weir__link *l, struct weir__call *const *c, size_t n)
+bool weir__connection_queue_locked(struct weir__connection *l, struct weir__command *const *c,
+                                   size_t n)
 {
     size_t bytes = 0;
 
-    for (size_t i = 0; i < n && bytes <= WEIR__LANE_BYTES; i++)
+    for (size_t i = 0; i < n && bytes <= WEIR__PIPELINE_BYTES; i++)
         bytes += c[i]->len;
-    if (n > WEIR__LANE_CALLS - l->calls || bytes > WEIR__LANE_BYTES - l->bytes ||
-        !weir__bytes_reserve(&l->out, bytes))
+    if (n > WEIR__PIPELINE_COMMANDS - l->calls || bytes > WEIR__PIPELINE_BYTES - l->bytes ||
+        !weir__buffer_reserve(&l->out, bytes))
         return false;
-    l->quiet = l->quiet || l->calls == 0;
+    l->was_idle = l->was_idle || l->calls == 0;
     for (size_t i = 0; i < n; i++) {
-        reset(c[i], ++l->turns);
-        weir__bytes_append(&l->out, c[i]->bytes, c[i]->len);
-        weir__calls_push(&l->fresh, c[i]);
+        command_reset(c[i], ++l->turns);
+        weir__buffer_append(&l->out, c[i]->bytes, c[i]->len);
+        weir__commands_push(&l->fresh, c[i]);
         if (c[i]->deadline_ns < l->soonest_ns)
             l->soonest_ns = c[i]->deadline_ns;
     }
@@ -94,117 +97,118 @@ bool weir__link_queue_locked(struct weir__link *l, struct weir__call *const *c, 
     return true;
 }
 
-void weir__link_break_locked(struct weir__link *l, const char *why)
+void weir__connection_break_locked(struct weir__connection *l, const char *why)
 {
-    const int state = weir__link_state(l);
+    const int state = weir__connection_state(l);
 
-    if (state == WEIR__LINK_NONE || state == WEIR__LINK_BROKEN)
+    if (state == WEIR__CONNECTION_NONE || state == WEIR__CONNECTION_BROKEN)
         return;
     (void)snprintf(l->why, sizeof l->why, "%s", why);
-    set_state_locked(l, WEIR__LINK_BROKEN);
+    connection_set_state_locked(l, WEIR__CONNECTION_BROKEN);
 }
 
-void weir__link_break(struct weir__link *l, const char *why)
+void weir__connection_break(struct weir__connection *l, const char *why)
 {
-    lock(l);
-    weir__link_break_locked(l, why);
-    unlock(l);
+    connection_lock(l);
+    weir__connection_break_locked(l, why);
+    connection_unlock(l);
 }
 
 /* ---- Sent -------------------------------------------------------------------------------------- */
 
 /* Whether there is something that may be sent. Nobody may be writing. */
-static bool has_more_locked(const struct weir__link *l)
+static bool has_unsent_locked(const struct weir__connection *l)
 {
-    const int state = weir__link_state(l);
+    const int state = weir__connection_state(l);
 
-    if (state == WEIR__LINK_GREETING)
-        return l->rest || l->gone < l->going.len;
-    return state == WEIR__LINK_OPEN && (l->rest || l->gone < l->going.len || l->out.len > 0);
+    if (state == WEIR__CONNECTION_HANDSHAKE)
+        return l->rest || l->gone < l->sending.len;
+    return state == WEIR__CONNECTION_OPEN &&
+           (l->rest || l->gone < l->sending.len || l->out.len > 0);
 }
 
 /* What waits becomes what is sent, and the buffer that was sent the next to wait in. */
-static void swap_locked(struct weir__link *l)
+static void swap_buffers_locked(struct weir__connection *l)
 {
-    const struct weir__bytes sent = l->going;
+    const struct weir__buffer sent = l->sending;
 
-    l->going = l->out;
+    l->sending = l->out;
     l->out = sent;
 }
 
 /* One write, without the lock. False: it broke; why. */
-static bool write_going(struct weir__link *l, bool *rest, char *why)
+static bool write_once(struct weir__connection *l, bool *rest, char *why)
 {
-    const size_t left = l->going.len - l->gone;
-    const long n =
-        weir__wire_send(&l->wire, left > 0 ? l->going.at + l->gone : "", left, rest, why);
+    const size_t left = l->sending.len - l->gone;
+    const long n = weir__transport_send(&l->transport, left > 0 ? l->sending.at + l->gone : "",
+                                        left, rest, why);
 
     if (n < 0)
         return false;
     l->gone += (size_t)n;
-    if (l->gone < l->going.len) {
+    if (l->gone < l->sending.len) {
         *rest = true;
         return true;
     }
     l->gone = 0;
-    weir__bytes_empty(&l->going);
+    weir__buffer_empty(&l->sending);
     return true;
 }
 
-void weir__link_flush_locked(struct weir__link *l)
+void weir__connection_flush_locked(struct weir__connection *l)
 {
-    char why[WEIR__WIRE_WHY] = "";
+    char why[WEIR__TRANSPORT_WHY] = "";
     bool rest = false, good = true;
 
-    if (l->writing || l->quiet)
+    if (l->writing || l->was_idle)
         return;
     l->writing = true;
-    for (int i = 0; good && !rest && has_more_locked(l); i++) {
-        if (i == WRITES) {
+    for (int i = 0; good && !rest && has_unsent_locked(l); i++) {
+        if (i == WRITES_MAX) {
             l->rest = true; /* as if the socket were full: the driver will be told, and go on */
             break;
         }
-        if (l->going.len == 0 && weir__link_state(l) == WEIR__LINK_OPEN)
-            swap_locked(l);
-        unlock(l);
-        good = write_going(l, &rest, why);
-        lock(l);
+        if (l->sending.len == 0 && weir__connection_state(l) == WEIR__CONNECTION_OPEN)
+            swap_buffers_locked(l);
+        connection_unlock(l);
+        good = write_once(l, &rest, why);
+        connection_lock(l);
         l->rest = rest;
     }
     l->writing = false;
     if (!good)
-        weir__link_break_locked(l, why);
+        weir__connection_break_locked(l, why);
 }
 
-int weir__link_poll_locked(const struct weir__link *l, short *events)
+int weir__connection_poll_locked(const struct weir__connection *l, short *events)
 {
-    const int state = weir__link_state(l);
+    const int state = weir__connection_state(l);
 
-    if (state == WEIR__LINK_NONE || state == WEIR__LINK_BROKEN)
+    if (state == WEIR__CONNECTION_NONE || state == WEIR__CONNECTION_BROKEN)
         return -1;
     /* A greeting through TLS waits for what the other side says first, not for room. */
-    if (state == WEIR__LINK_REACHING)
+    if (state == WEIR__CONNECTION_CONNECTING)
         *events = POLLOUT;
-    else if (l->rest && !(state == WEIR__LINK_GREETING && l->wire.tls))
+    else if (l->rest && !(state == WEIR__CONNECTION_HANDSHAKE && l->transport.tls))
         *events = POLLIN | POLLOUT;
     else
         *events = POLLIN;
-    return l->wire.fd;
+    return l->transport.fd;
 }
 
-bool weir__link_is_due_locked(const struct weir__link *l)
+bool weir__connection_is_due_locked(const struct weir__connection *l)
 {
-    const int state = weir__link_state(l);
+    const int state = weir__connection_state(l);
 
     return l->calls > 0 &&
-           (state == WEIR__LINK_NONE || state == WEIR__LINK_BROKEN ||
-            (state == WEIR__LINK_OPEN && l->out.len > 0 && !l->rest && !l->writing));
+           (state == WEIR__CONNECTION_NONE || state == WEIR__CONNECTION_BROKEN ||
+            (state == WEIR__CONNECTION_OPEN && l->out.len > 0 && !l->rest && !l->writing));
 }
 
 /* ---- To connect and to greet ------------------------------------------------------------------- */
 
 /* As long as nothing is reached, `going` is the driver's. False: there is no memory. */
-static bool write_greeting(struct weir__link *l, const struct weir__address *a)
+static bool write_handshake(struct weir__connection *l, const struct weir__address *a)
 {
     const char *const both[] = {"AUTH", a->user, a->password};
     const char *const one[] = {"AUTH", a->password};
@@ -213,113 +217,114 @@ static bool write_greeting(struct weir__link *l, const struct weir__address *a)
     const char *const select[] = {"SELECT", db};
     bool good = true;
 
-    l->greets = 1;
+    l->handshake_left = 1;
     if (a->user[0] != '\0' || a->password[0] != '\0') {
-        good = a->user[0] != '\0' ? weir__bytes_command(&l->going, both, 3)
-                                  : weir__bytes_command(&l->going, one, 2);
-        l->greets++;
+        good = a->user[0] != '\0' ? weir__buffer_command(&l->sending, both, 3)
+                                  : weir__buffer_command(&l->sending, one, 2);
+        l->handshake_left++;
     }
     if (a->db != 0) {
         (void)snprintf(db, sizeof db, "%d", a->db);
-        good = good && weir__bytes_command(&l->going, select, 2);
-        l->greets++;
+        good = good && weir__buffer_command(&l->sending, select, 2);
+        l->handshake_left++;
     }
-    return good && weir__bytes_command(&l->going, name, 3);
+    return good && weir__buffer_command(&l->sending, name, 3);
 }
 
-void weir__link_open(struct weir__link *l)
+void weir__connection_connect(struct weir__connection *l)
 {
     struct weir__address a = {0};
-    char why[WEIR__WIRE_WHY] = "there is no memory to greet with";
+    char why[WEIR__TRANSPORT_WHY] = "there is no memory to greet with";
     bool wanted, good;
 
-    if (weir__link_state(l) != WEIR__LINK_NONE)
+    if (weir__connection_state(l) != WEIR__CONNECTION_NONE)
         return;
-    lock(l);
+    connection_lock(l);
     wanted = l->fresh.first != NULL;
-    unlock(l);
+    connection_unlock(l);
     if (!wanted)
         return;
     l->watch.address(l->watch.arg, &a);
-    good = write_greeting(l, &a) && weir__wire_open(&l->wire, &a, why);
-    lock(l);
+    good = write_handshake(l, &a) && weir__transport_open(&l->transport, &a, why);
+    connection_lock(l);
     l->epoch++;
-    set_state_locked(l, WEIR__LINK_REACHING);
+    connection_set_state_locked(l, WEIR__CONNECTION_CONNECTING);
     if (!good)
-        weir__link_break_locked(l, why);
-    unlock(l);
+        weir__connection_break_locked(l, why);
+    connection_unlock(l);
 }
 
-void weir__link_reach(struct weir__link *l)
+void weir__connection_check_connected(struct weir__connection *l)
 {
-    char why[WEIR__WIRE_WHY] = "";
+    char why[WEIR__TRANSPORT_WHY] = "";
     int reached;
 
-    if (weir__link_state(l) != WEIR__LINK_REACHING)
+    if (weir__connection_state(l) != WEIR__CONNECTION_CONNECTING)
         return;
-    reached = weir__wire_reach(&l->wire, why);
+    reached = weir__transport_is_connected(&l->transport, why);
     if (reached > 0)
-        advance(l, WEIR__LINK_REACHING, WEIR__LINK_GREETING);
+        connection_advance(l, WEIR__CONNECTION_CONNECTING, WEIR__CONNECTION_HANDSHAKE);
     else if (reached < 0)
-        weir__link_break(l, why);
+        weir__connection_break(l, why);
 }
 
-void weir__link_greeted(struct weir__link *l)
+void weir__connection_handshake_done(struct weir__connection *l)
 {
-    advance(l, WEIR__LINK_GREETING, WEIR__LINK_OPEN);
+    connection_advance(l, WEIR__CONNECTION_HANDSHAKE, WEIR__CONNECTION_OPEN);
 }
 
 /* ---- To close ---------------------------------------------------------------------------------- */
 
 /* What is written meets an error, or is done, in no time. Drops the lock meanwhile. */
-static void outlast_writer_locked(struct weir__link *l)
+static void await_writer_locked(struct weir__connection *l)
 {
     while (l->writing) {
-        unlock(l);
+        connection_unlock(l);
         (void)sched_yield();
-        lock(l);
+        connection_lock(l);
     }
 }
 
-static void close_locked(struct weir__link *l)
+static void connection_close_locked(struct weir__connection *l)
 {
-    set_state_locked(l, WEIR__LINK_BROKEN); /* that nobody begins to write */
-    outlast_writer_locked(l);
-    weir__wire_close(&l->wire);
-    weir__bytes_empty(&l->going);
+    connection_set_state_locked(l, WEIR__CONNECTION_BROKEN); /* that nobody begins to write */
+    await_writer_locked(l);
+    weir__transport_close(&l->transport);
+    weir__buffer_empty(&l->sending);
     l->gone = 0;
     l->rest = l->stale = false;
-    l->greets = 0;
-    l->loading = l->barred = 0;
-    set_state_locked(l, WEIR__LINK_NONE);
+    l->handshake_left = 0;
+    l->loading = l->refused_loads = 0;
+    connection_set_state_locked(l, WEIR__CONNECTION_NONE);
 }
 
-bool weir__link_fail(struct weir__link *l, const char *why, struct weir__calls *over)
+bool weir__connection_fail(struct weir__connection *l, const char *why, struct weir__commands *over)
 {
-    struct weir__calls doomed = {0};
+    struct weir__commands doomed = {0};
 
-    lock(l);
-    weir__calls_join(&doomed, &l->asked);
-    weir__calls_join(&doomed, &l->fresh);
-    weir__bytes_empty(&l->out);
+    connection_lock(l);
+    weir__commands_join(&doomed, &l->asked);
+    weir__commands_join(&doomed, &l->fresh);
+    weir__buffer_empty(&l->out);
     l->soonest_ns = INT64_MAX;
-    for (struct weir__call *c = doomed.first; c; c = c->next) {
-        c->error = WEIR_EAWAY;
+    for (struct weir__command *c = doomed.first; c; c = c->next) {
+        c->error = WEIR_EDOWN;
         c->n = 0;
         (void)snprintf(c->text, sizeof c->text, "%s", why);
     }
-    close_locked(l); /* whoever queues while this waits for a writer is the next connection's */
-    unlock(l);
+    connection_close_locked(
+        l); /* whoever queues while this waits for a writer is the next connection's */
+    connection_unlock(l);
     if (!doomed.first)
         return false;
-    weir__calls_join(over, &doomed);
+    weir__commands_join(over, &doomed);
     return true;
 }
 
-void weir__link_drop(struct weir__link *l)
+void weir__connection_close_idle(struct weir__connection *l)
 {
-    lock(l);
-    if (!l->asked.first && (!l->fresh.first || l->quiet))
-        close_locked(l);
-    unlock(l);
+    connection_lock(l);
+    if (!l->asked.first && (!l->fresh.first || l->was_idle))
+        connection_close_locked(l);
+    connection_unlock(l);
 }

@@ -23,107 +23,109 @@
  *   (3) A call is in one list: fresh or asked, until whoever drives puts it in the list of those that are over.
  *   (4) The connection is not closed while somebody writes to it.
  */
-#ifndef WEIR_REMOTE_LINK_H
-#define WEIR_REMOTE_LINK_H
+#ifndef WEIR_REDIS_CLIENT_CONNECTION_H
+#define WEIR_REDIS_CLIENT_CONNECTION_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "remote/bytes.h"
-#include "remote/lane.h"
-#include "remote/wire.h"
+#include "redis/client/buffer.h"
+#include "redis/client/pipeline.h"
+#include "redis/client/transport.h"
 
-struct weir__calls {
-    struct weir__call *first, *last;
+struct weir__commands {
+    struct weir__command *first, *last;
 };
 
-enum weir__link_state {
-    WEIR__LINK_NONE,
-    WEIR__LINK_REACHING,
-    WEIR__LINK_GREETING,
-    WEIR__LINK_OPEN,
-    WEIR__LINK_BROKEN
+enum weir__connection_state {
+    WEIR__CONNECTION_NONE,
+    WEIR__CONNECTION_CONNECTING,
+    WEIR__CONNECTION_HANDSHAKE,
+    WEIR__CONNECTION_OPEN,
+    WEIR__CONNECTION_BROKEN
 };
 
-struct weir__link {
+struct weir__connection {
     pthread_mutex_t lock;
-    struct weir__lane_watch watch;
+    struct weir__pipeline_watch watch;
 
     /* Changed under the lock. */
     _Atomic int state;
-    struct weir__calls fresh; /* that the driver has not looked at */
-    struct weir__bytes out;   /* of all calls whose bytes are not in `going` */
-    size_t calls, bytes;      /* that wait, and theirs */
-    uint64_t turns;           /* calls ever queued */
-    unsigned epoch;           /* connections ever begun */
-    bool quiet;               /* none of those that wait has been sent: the driver is to look first
+    struct weir__commands fresh; /* that the driver has not looked at */
+    struct weir__buffer out;     /* of all calls whose bytes are not in `going` */
+    size_t calls, bytes;         /* that wait, and theirs */
+    uint64_t turns;              /* calls ever queued */
+    unsigned epoch;              /* connections ever begun */
+    bool was_idle; /* none of those that wait has been sent: the driver is to look first
                                  whether the other side is still there */
     int64_t soonest_ns;
     bool writing; /* somebody is at `going` */
     bool rest;    /* the socket did not take all of it */
-    char why[WEIR__WIRE_WHY];
+    char why[WEIR__TRANSPORT_WHY];
 
     /* The writer's. */
-    struct weir__bytes going;
+    struct weir__buffer sending;
     size_t gone; /* of it */
 
     /* The driver's. */
-    struct weir__wire wire;
-    struct weir__calls asked;
-    int greets;                  /* replies of the greeting that are to come */
-    uint64_t loading;            /* scripts whose load is under way, by bit */
-    uint64_t barred;             /* scripts whose last load was refused, by bit ... */
-    char bar[WEIR__WIRE_WHY];    /* ... and how, the last of them */
-    bool stale;                  /* to be closed as soon as no call waits */
-    int64_t looked_ns;           /* when it was read from */
-    char failed[WEIR__WIRE_WHY]; /* an error of Redis's own, heard in this step; or "" */
+    struct weir__transport transport;
+    struct weir__commands asked;
+    int handshake_left;                    /* replies of the greeting that are to come */
+    uint64_t loading;                      /* scripts whose load is under way, by bit */
+    uint64_t refused_loads;                /* scripts whose last load was refused, by bit ... */
+    char refused_why[WEIR__TRANSPORT_WHY]; /* ... and how, the last of them */
+    bool stale;                            /* to be closed as soon as no call waits */
+    int64_t read_ns;                       /* when it was read from */
+    char failed[WEIR__TRANSPORT_WHY];      /* an error of Redis's own, heard in this step; or "" */
 };
 
-void weir__link_init(struct weir__link *l, const struct weir__lane_watch *watch);
+void weir__connection_init(struct weir__connection *l, const struct weir__pipeline_watch *watch);
 /* No call waits any more. */
-void weir__link_clear(struct weir__link *l);
+void weir__connection_clear(struct weir__connection *l);
 /* In the child of a fork, for which no call waits. `sound`: nobody drove. */
-void weir__link_forked(struct weir__link *l, bool sound);
+void weir__connection_forked(struct weir__connection *l, bool sound);
 
-static inline int weir__link_state(const struct weir__link *l)
+static inline int weir__connection_state(const struct weir__connection *l)
 {
     return atomic_load_explicit(&l->state, memory_order_acquire);
 }
 
-/* ---- For everybody, under the lock (link.c) ---------------------------------------------------- */
+/* ---- For everybody, under the lock (connection.c) ---------------------------------------------- */
 
 /* All n or none: false if there is no room. */
-bool weir__link_queue_locked(struct weir__link *l, struct weir__call *const *c, size_t n);
+bool weir__connection_queue_locked(struct weir__connection *l, struct weir__command *const *c,
+                                   size_t n);
 /* Sends what it can, unless it is the driver's to do; drops the lock meanwhile. */
-void weir__link_flush_locked(struct weir__link *l);
+void weir__connection_flush_locked(struct weir__connection *l);
 /* The descriptor, and what to poll it for. -1: there is nothing to poll: a step is due, or nobody waits. */
-int weir__link_poll_locked(const struct weir__link *l, short *events);
+int weir__connection_poll_locked(const struct weir__connection *l, short *events);
 /* Whether calls wait for the driver alone: to be sent, or to fail. */
-bool weir__link_is_due_locked(const struct weir__link *l);
-/* The driver is to fail it. `why` has WEIR__WIRE_WHY bytes. */
-void weir__link_break_locked(struct weir__link *l, const char *why);
+bool weir__connection_is_due_locked(const struct weir__connection *l);
+/* The driver is to fail it. `why` has WEIR__TRANSPORT_WHY bytes. */
+void weir__connection_break_locked(struct weir__connection *l, const char *why);
 
 /* ---- For the driver, without the lock ---------------------------------------------------------- */
 
-/* link.c: begins to connect, if a call waits and there is no connection. */
-void weir__link_open(struct weir__link *l);
-/* link.c: sees whether it has been connected. */
-void weir__link_reach(struct weir__link *l);
-/* link.c: the greeting is over. */
-void weir__link_greeted(struct weir__link *l);
-/* link.c: the next step fails it. */
-void weir__link_break(struct weir__link *l, const char *why);
-/* link.c: closes the connection; appends all calls to `over`, without an answer. Whether there were any. */
-bool weir__link_fail(struct weir__link *l, const char *why, struct weir__calls *over);
-/* link.c: closes the connection, unless a call that has been sent waits. */
-void weir__link_drop(struct weir__link *l);
+/* connection.c: begins to connect, if a call waits and there is no connection. */
+void weir__connection_connect(struct weir__connection *l);
+/* connection.c: sees whether it has been connected. */
+void weir__connection_check_connected(struct weir__connection *l);
+/* connection.c: the greeting is over. */
+void weir__connection_handshake_done(struct weir__connection *l);
+/* connection.c: the next step fails it. */
+void weir__connection_break(struct weir__connection *l, const char *why);
+/* connection.c: closes the connection; appends all calls to `over`, without an answer. Whether there were any. */
+bool weir__connection_fail(struct weir__connection *l, const char *why,
+                           struct weir__commands *over);
+/* connection.c: closes the connection, unless a call that has been sent waits. */
+void weir__connection_close_idle(struct weir__connection *l);
 
-/* hear.c: calls were queued: connects, or sends them. */
-void weir__link_send(struct weir__link *l);
-/* hear.c: all that can be done without waiting. Appends the calls that are over, answered or not, to `over`. */
-void weir__link_step(struct weir__link *l, struct weir__calls *over);
+/* connection_read.c: calls were queued: connects, or sends them. */
+void weir__connection_send(struct weir__connection *l);
+/* connection_read.c: all that can be done without waiting. Appends the calls that are over, answered or not, to `over`. */
+void weir__connection_step(struct weir__connection *l, struct weir__commands *over);
 
-static inline void weir__calls_push(struct weir__calls *list, struct weir__call *c)
+static inline void weir__commands_push(struct weir__commands *list, struct weir__command *c)
 {
     c->next = NULL;
     if (list->last)
@@ -133,9 +135,9 @@ static inline void weir__calls_push(struct weir__calls *list, struct weir__call 
     list->last = c;
 }
 
-static inline struct weir__call *weir__calls_pop(struct weir__calls *list)
+static inline struct weir__command *weir__commands_pop(struct weir__commands *list)
 {
-    struct weir__call *c = list->first;
+    struct weir__command *c = list->first;
 
     if (!c)
         return NULL;
@@ -146,7 +148,7 @@ static inline struct weir__call *weir__calls_pop(struct weir__calls *list)
 }
 
 /* All of b behind a; b is empty then. */
-static inline void weir__calls_join(struct weir__calls *a, struct weir__calls *b)
+static inline void weir__commands_join(struct weir__commands *a, struct weir__commands *b)
 {
     if (!b->first)
         return;
@@ -155,7 +157,7 @@ static inline void weir__calls_join(struct weir__calls *a, struct weir__calls *b
     else
         a->first = b->first;
     a->last = b->last;
-    *b = (struct weir__calls){0};
+    *b = (struct weir__commands){0};
 }
 
 #endif

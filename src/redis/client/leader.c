@@ -1,28 +1,28 @@
-#include "remote/crew.h"
+#include "redis/client/leader.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/clock.h"
+#include "os/clock.h"
 
-#define LISTEN_NS (WEIR__NS_PER_S)      /* to the bell, at a time */
-#define LOOK_NS   (5 * WEIR__NS_PER_MS) /* of a driver who cannot be kicked */
+#define FOLLOWER_WAIT_NS (WEIR__NS_PER_S)      /* to the bell, at a time */
+#define LEADER_POLL_NS   (5 * WEIR__NS_PER_MS) /* of a driver who cannot be kicked */
 
-static void lock(struct weir__lane *lane)
+static void leader_lock(struct weir__pipeline *lane)
 {
-    weir__crew_lock(lane);
+    weir__pipeline_lock(lane);
 }
 
-static void unlock(struct weir__lane *lane)
+static void leader_unlock(struct weir__pipeline *lane)
 {
-    weir__crew_unlock(lane);
+    weir__pipeline_unlock(lane);
 }
 
 /* ---- The list of those who wait ---------------------------------------------------------------- */
 
-static void join_locked(struct weir__lane *lane, struct weir__waiter *w)
+static void waiter_add_locked(struct weir__pipeline *lane, struct weir__pipeline_waiter *w)
 {
     w->before = NULL;
     w->next = lane->waiters;
@@ -31,7 +31,7 @@ static void join_locked(struct weir__lane *lane, struct weir__waiter *w)
     lane->waiters = w;
 }
 
-static void leave_locked(struct weir__lane *lane, struct weir__waiter *w)
+static void waiter_remove_locked(struct weir__pipeline *lane, struct weir__pipeline_waiter *w)
 {
     if (w->before)
         w->before->next = w->next;
@@ -42,267 +42,272 @@ static void leave_locked(struct weir__lane *lane, struct weir__waiter *w)
 }
 
 /* w waits for nothing any more; `me`, who drives, needs no bell. */
-static void free_locked(struct weir__lane *lane, struct weir__waiter *w,
-                        const struct weir__waiter *me, struct weir__waiter **freed)
+static void waiter_release_locked(struct weir__pipeline *lane, struct weir__pipeline_waiter *w,
+                                  const struct weir__pipeline_waiter *me,
+                                  struct weir__pipeline_waiter **freed)
 {
-    lane->settlers -= w->settle != 0;
+    lane->all_waiters -= w->settle != 0;
     w->left = 0;
     if (w == me)
         return;
-    leave_locked(lane, w);
+    waiter_remove_locked(lane, w);
     w->next = *freed;
     *freed = w;
 }
 
-static void ring_all(struct weir__waiter *w)
+static void waiters_wake(struct weir__pipeline_waiter *w)
 {
     while (w) {
-        struct weir__waiter *next = w->next;
+        struct weir__pipeline_waiter *next = w->next;
 
-        weir__bell_ring(&w->bell);
+        weir__wakeup_signal(&w->wakeup);
         w = next;
     }
 }
 
 /* Whoever drove does not any more. Returns whom to ring, without the lock, or NULL. */
-static struct weir__waiter *hand_on_locked(struct weir__lane *lane)
+static struct weir__pipeline_waiter *leader_hand_over_locked(struct weir__pipeline *lane)
 {
-    struct weir__waiter *w = lane->waiters;
+    struct weir__pipeline_waiter *w = lane->waiters;
 
-    lane->driven = w != NULL;
+    lane->has_leader = w != NULL;
     if (!w)
         return NULL;
-    leave_locked(lane, w);
+    waiter_remove_locked(lane, w);
     w->next = NULL;
-    w->drives = true;
+    w->leads = true;
     return w;
 }
 
 /* ---- To finish calls --------------------------------------------------------------------------- */
 
-static bool any_until(const struct weir__calls *list, uint64_t turn)
+static bool any_up_to(const struct weir__commands *list, uint64_t turn)
 {
-    for (const struct weir__call *c = list->first; c; c = c->next)
+    for (const struct weir__command *c = list->first; c; c = c->next)
         if (c->turn <= turn)
             return true;
     return false;
 }
 
-static bool is_settled_locked(const struct weir__lane *lane, const struct weir__waiter *w)
+static bool has_all_replies_locked(const struct weir__pipeline *lane,
+                                   const struct weir__pipeline_waiter *w)
 {
-    return w->settle != 0 && !any_until(&lane->link.asked, w->settle) &&
-           !any_until(&lane->link.fresh, w->settle);
+    return w->settle != 0 && !any_up_to(&lane->connection.asked, w->settle) &&
+           !any_up_to(&lane->connection.fresh, w->settle);
 }
 
-static void settle_locked(struct weir__lane *lane, struct weir__waiter *me,
-                          struct weir__waiter **freed)
+static void release_all_waiters_locked(struct weir__pipeline *lane,
+                                       struct weir__pipeline_waiter *me,
+                                       struct weir__pipeline_waiter **freed)
 {
-    struct weir__waiter *next;
+    struct weir__pipeline_waiter *next;
 
-    if (lane->settlers == 0)
+    if (lane->all_waiters == 0)
         return;
-    if (me && is_settled_locked(lane, me))
-        free_locked(lane, me, me, freed);
-    for (struct weir__waiter *w = lane->waiters; w; w = next) {
+    if (me && has_all_replies_locked(lane, me))
+        waiter_release_locked(lane, me, me, freed);
+    for (struct weir__pipeline_waiter *w = lane->waiters; w; w = next) {
         next = w->next;
-        if (is_settled_locked(lane, w))
-            free_locked(lane, w, me, freed);
+        if (has_all_replies_locked(lane, w))
+            waiter_release_locked(lane, w, me, freed);
     }
 }
 
 /* What is over is finished, but for those who are to be told: these are left in `over`. */
-static void finish_locked(struct weir__lane *lane, struct weir__calls *over,
-                          struct weir__waiter *me, struct weir__waiter **freed)
+static void finish_commands_locked(struct weir__pipeline *lane, struct weir__commands *over,
+                                   struct weir__pipeline_waiter *me,
+                                   struct weir__pipeline_waiter **freed)
 {
-    struct weir__calls told = {0};
-    struct weir__call *c;
+    struct weir__commands told = {0};
+    struct weir__command *c;
 
-    while ((c = weir__calls_pop(over)) != NULL) {
-        struct weir__waiter *w = c->waiter;
+    while ((c = weir__commands_pop(over)) != NULL) {
+        struct weir__pipeline_waiter *w = c->waiter;
 
-        if (--lane->link.calls == 0)
-            lane->link.soonest_ns = INT64_MAX;
-        lane->link.bytes -= c->len;
+        if (--lane->connection.calls == 0)
+            lane->connection.soonest_ns = INT64_MAX;
+        lane->connection.bytes -= c->len;
         if (c->done) {
-            weir__calls_push(&told, c);
+            weir__commands_push(&told, c);
             continue;
         }
         atomic_store_explicit(&c->finished, 1, memory_order_release); /* it may be gone now */
         if (w && --w->left == 0)
-            free_locked(lane, w, me, freed);
+            waiter_release_locked(lane, w, me, freed);
     }
     *over = told;
 }
 
-static void tell(struct weir__calls *over)
+static void call_back(struct weir__commands *over)
 {
-    struct weir__call *c;
+    struct weir__command *c;
 
-    while ((c = weir__calls_pop(over)) != NULL) {
+    while ((c = weir__commands_pop(over)) != NULL) {
         atomic_store_explicit(&c->finished, 1, memory_order_release);
         c->done(c);
     }
 }
 
-void weir__crew_finish(struct weir__lane *lane, struct weir__calls *over, struct weir__waiter *me)
+void weir__leader_finish(struct weir__pipeline *lane, struct weir__commands *over,
+                         struct weir__pipeline_waiter *me)
 {
-    struct weir__waiter *freed = NULL;
+    struct weir__pipeline_waiter *freed = NULL;
 
     if (!over->first)
         return;
-    lock(lane);
-    finish_locked(lane, over, me, &freed);
-    lane->telling = over->first != NULL;
-    if (lane->telling) {
-        unlock(lane);
-        tell(over);
-        lock(lane);
-        lane->telling = false;
+    leader_lock(lane);
+    finish_commands_locked(lane, over, me, &freed);
+    lane->in_callbacks = over->first != NULL;
+    if (lane->in_callbacks) {
+        leader_unlock(lane);
+        call_back(over);
+        leader_lock(lane);
+        lane->in_callbacks = false;
     }
-    settle_locked(lane, me, &freed);
-    unlock(lane);
-    ring_all(freed);
+    release_all_waiters_locked(lane, me, &freed);
+    leader_unlock(lane);
+    waiters_wake(freed);
 }
 
 /* ---- To drive ---------------------------------------------------------------------------------- */
 
-void weir__crew_open_kick(struct weir__lane *lane)
+void weir__leader_wake_open(struct weir__pipeline *lane)
 {
-    if (pipe2(lane->kick, O_CLOEXEC | O_NONBLOCK) != 0)
-        lane->kick[0] = lane->kick[1] = -1;
+    if (pipe2(lane->wake_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+        lane->wake_pipe[0] = lane->wake_pipe[1] = -1;
 }
 
-void weir__crew_close_kick(struct weir__lane *lane)
+void weir__leader_wake_close(struct weir__pipeline *lane)
 {
-    if (lane->kick[0] >= 0) {
-        (void)close(lane->kick[0]);
-        (void)close(lane->kick[1]);
+    if (lane->wake_pipe[0] >= 0) {
+        (void)close(lane->wake_pipe[0]);
+        (void)close(lane->wake_pipe[1]);
     }
 }
 
 /* What the driver does not know, if it polls. */
-static void kick_locked(struct weir__lane *lane)
+static void leader_wake_locked(struct weir__pipeline *lane)
 {
-    const struct weir__link *l = &lane->link;
+    const struct weir__connection *l = &lane->connection;
 
     if (l->soonest_ns < lane->until_ns || (l->rest && !(lane->events & POLLOUT)) ||
-        weir__link_state(l) == WEIR__LINK_BROKEN)
-        lane->kicked = lane->kicked || write(lane->kick[1], "", 1) == 1;
+        weir__connection_state(l) == WEIR__CONNECTION_BROKEN)
+        lane->woken = lane->woken || write(lane->wake_pipe[1], "", 1) == 1;
 }
 
-static void heed_kick(struct weir__lane *lane)
+static void leader_clear_wake(struct weir__pipeline *lane)
 {
     char bytes[8];
 
-    lock(lane);
-    (void)!read(lane->kick[0], bytes, sizeof bytes);
-    lane->kicked = false;
-    unlock(lane);
+    leader_lock(lane);
+    (void)!read(lane->wake_pipe[0], bytes, sizeof bytes);
+    lane->woken = false;
+    leader_unlock(lane);
 }
 
 /* Until the link can go on, or the soonest deadline. */
-static void pause_driving(struct weir__lane *lane)
+static void leader_poll(struct weir__pipeline *lane)
 {
-    struct pollfd p[2] = {{.events = POLLIN}, {.fd = lane->kick[0], .events = POLLIN}};
+    struct pollfd p[2] = {{.events = POLLIN}, {.fd = lane->wake_pipe[0], .events = POLLIN}};
     struct timespec left;
     int64_t ns;
 
-    lock(lane);
-    p[0].fd = weir__link_poll_locked(&lane->link, &p[0].events);
-    ns = lane->link.soonest_ns;
+    leader_lock(lane);
+    p[0].fd = weir__connection_poll_locked(&lane->connection, &p[0].events);
+    ns = lane->connection.soonest_ns;
     lane->until_ns = ns;
     lane->events = p[0].events;
-    unlock(lane);
+    leader_unlock(lane);
     if (p[0].fd < 0)
         return;
     ns -= weir__clock_now();
     if (p[1].fd < 0)
-        ns = weir__min(ns, LOOK_NS);
+        ns = weir__min(ns, LEADER_POLL_NS);
     if (ns <= 0)
         return;
     left = (struct timespec){.tv_sec = (time_t)(ns / WEIR__NS_PER_S),
                              .tv_nsec = (long)(ns % WEIR__NS_PER_S)};
     if (ppoll(p, 2, &left, NULL) > 0 && p[1].revents != 0)
-        heed_kick(lane);
+        leader_clear_wake(lane);
 }
 
-static void go_on(struct weir__lane *lane, struct weir__waiter *me)
+static void leader_advance(struct weir__pipeline *lane, struct weir__pipeline_waiter *me)
 {
-    struct weir__calls over = {0};
+    struct weir__commands over = {0};
 
-    weir__link_step(&lane->link, &over);
-    weir__crew_finish(lane, &over, me);
+    weir__connection_step(&lane->connection, &over);
+    weir__leader_finish(lane, &over, me);
 }
 
-static void stop_driving(struct weir__lane *lane)
+static void leader_resign(struct weir__pipeline *lane)
 {
-    struct weir__waiter *next;
+    struct weir__pipeline_waiter *next;
 
-    lock(lane);
-    next = hand_on_locked(lane);
-    unlock(lane);
-    ring_all(next);
+    leader_lock(lane);
+    next = leader_hand_over_locked(lane);
+    leader_unlock(lane);
+    waiters_wake(next);
 }
 
-static void drive(struct weir__lane *lane, struct weir__waiter *me)
+static void leader_run(struct weir__pipeline *lane, struct weir__pipeline_waiter *me)
 {
-    weir__link_send(&lane->link);
+    weir__connection_send(&lane->connection);
     while (me->left > 0) {
-        pause_driving(lane);
-        go_on(lane, me);
+        leader_poll(lane);
+        leader_advance(lane, me);
     }
-    stop_driving(lane);
+    leader_resign(lane);
 }
 
 /* Joins those who wait, sends what is queued, and listens. The lock is held, and dropped. */
-static void follow_locked(struct weir__lane *lane, struct weir__waiter *me)
+static void follower_wait_locked(struct weir__pipeline *lane, struct weir__pipeline_waiter *me)
 {
-    join_locked(lane, me);
-    weir__link_flush_locked(&lane->link);
-    kick_locked(lane);
-    unlock(lane);
-    while (!weir__bell_heard(&me->bell, LISTEN_NS))
+    waiter_add_locked(lane, me);
+    weir__connection_flush_locked(&lane->connection);
+    leader_wake_locked(lane);
+    leader_unlock(lane);
+    while (!weir__wakeup_peek(&me->wakeup, FOLLOWER_WAIT_NS))
         continue;
-    if (me->drives)
-        drive(lane, me);
+    if (me->leads)
+        leader_run(lane, me);
 }
 
-void weir__crew_wait_locked(struct weir__lane *lane, struct weir__waiter *me)
+void weir__leader_wait_locked(struct weir__pipeline *lane, struct weir__pipeline_waiter *me)
 {
-    if (lane->driven) {
-        follow_locked(lane, me);
+    if (lane->has_leader) {
+        follower_wait_locked(lane, me);
         return;
     }
-    lane->driven = true;
-    unlock(lane);
-    drive(lane, me);
+    lane->has_leader = true;
+    leader_unlock(lane);
+    leader_run(lane, me);
 }
 
 /* Whether the caller drives from now on. */
-static bool begins_to_drive(struct weir__lane *lane)
+static bool becomes_leader(struct weir__pipeline *lane)
 {
     bool begins;
 
-    lock(lane);
-    begins = !lane->driven;
-    lane->driven = true;
-    unlock(lane);
+    leader_lock(lane);
+    begins = !lane->has_leader;
+    lane->has_leader = true;
+    leader_unlock(lane);
     return begins;
 }
 
-void weir__crew_push(struct weir__lane *lane)
+void weir__leader_flush(struct weir__pipeline *lane)
 {
-    if (!begins_to_drive(lane))
+    if (!becomes_leader(lane))
         return;
-    weir__link_send(&lane->link);
-    stop_driving(lane);
+    weir__connection_send(&lane->connection);
+    leader_resign(lane);
 }
 
-void weir__crew_turn(struct weir__lane *lane)
+void weir__leader_step(struct weir__pipeline *lane)
 {
-    if (!begins_to_drive(lane))
+    if (!becomes_leader(lane))
         return;
-    weir__link_send(&lane->link);
-    go_on(lane, NULL);
-    stop_driving(lane);
+    weir__connection_send(&lane->connection);
+    leader_advance(lane, NULL);
+    leader_resign(lane);
 }

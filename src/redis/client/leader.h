@@ -16,56 +16,57 @@
  *   (3) `finished` of a call without a `done` is set under the lock, so that who is about to await it sees it.
  *   (4) No thread is cancelled in here: the lane would stay without a driver.
  */
-#ifndef WEIR_REMOTE_CREW_H
-#define WEIR_REMOTE_CREW_H
+#ifndef WEIR_REDIS_CLIENT_LEADER_H
+#define WEIR_REDIS_CLIENT_LEADER_H
 
-#include "engine/bell.h"
-#include "remote/link.h"
+#include "os/wakeup.h"
+#include "redis/client/connection.h"
 
-struct weir__waiter {
-    struct weir__bell bell;
-    struct weir__waiter *before, *next;
+struct weir__pipeline_waiter {
+    struct weir__wakeup wakeup;
+    struct weir__pipeline_waiter *before, *next;
     size_t left;     /* calls that it waits for; 1 if it settles */
     uint64_t settle; /* it waits for all calls up to this one; 0: it does not */
-    bool drives;     /* what it was rung for: to drive, or else because it is over */
+    bool leads;      /* what it was rung for: to drive, or else because it is over */
 };
 
-struct weir__lane {
-    struct weir__link link;
+struct weir__pipeline {
+    struct weir__connection connection;
 
     /* Under the link's lock. */
-    bool driven;
-    bool telling; /* calls' `done` are being called */
-    bool kicked;
-    struct weir__waiter *waiters; /* the newest first */
-    int settlers;                 /* of those who wait or drive */
-    int64_t until_ns;             /* the driver polls until then ... */
-    short events;                 /* ... and for these */
+    bool has_leader;
+    bool in_callbacks; /* calls' `done` are being called */
+    bool woken;
+    struct weir__pipeline_waiter *waiters; /* the newest first */
+    int all_waiters;                       /* of those who wait or drive */
+    int64_t until_ns;                      /* the driver polls until then ... */
+    short events;                          /* ... and for these */
 
-    int kick[2]; /* -1: there is none */
+    int wake_pipe[2]; /* -1: there is none */
 };
 
-static inline void weir__crew_lock(struct weir__lane *lane)
+static inline void weir__pipeline_lock(struct weir__pipeline *lane)
 {
-    (void)pthread_mutex_lock(&lane->link.lock);
+    (void)pthread_mutex_lock(&lane->connection.lock);
 }
 
-static inline void weir__crew_unlock(struct weir__lane *lane)
+static inline void weir__pipeline_unlock(struct weir__pipeline *lane)
 {
-    (void)pthread_mutex_unlock(&lane->link.lock);
+    (void)pthread_mutex_unlock(&lane->connection.lock);
 }
 
 /* The pipe; if there can be none, a driver looks every few milliseconds. */
-void weir__crew_open_kick(struct weir__lane *lane);
-void weir__crew_close_kick(struct weir__lane *lane);
+void weir__leader_wake_open(struct weir__pipeline *lane);
+void weir__leader_wake_close(struct weir__pipeline *lane);
 
 /* Until what `me` waits for is there. The lock is held, and dropped. */
-void weir__crew_wait_locked(struct weir__lane *lane, struct weir__waiter *me);
+void weir__leader_wait_locked(struct weir__pipeline *lane, struct weir__pipeline_waiter *me);
 /* Sends what is queued, unless somebody else drives. */
-void weir__crew_push(struct weir__lane *lane);
+void weir__leader_flush(struct weir__pipeline *lane);
 /* Drives, without waiting, unless somebody else does. */
-void weir__crew_turn(struct weir__lane *lane);
+void weir__leader_step(struct weir__pipeline *lane);
 /* These are over: whoever waits for them is told. `me` drives, or is NULL. */
-void weir__crew_finish(struct weir__lane *lane, struct weir__calls *over, struct weir__waiter *me);
+void weir__leader_finish(struct weir__pipeline *lane, struct weir__commands *over,
+                         struct weir__pipeline_waiter *me);
 
 #endif

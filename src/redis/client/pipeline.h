@@ -5,7 +5,7 @@
  * a loop's own (the daemon's workers) is driven by that loop instead: fd, events, deadline, turn.
  *
  * When a call is not answered by its deadline, or the connection breaks, or says what it may not,
- * all calls of the lane fail at once (WEIR_EAWAY) and the connection is closed: what would come from it later
+ * all calls of the lane fail at once (WEIR_EDOWN) and the connection is closed: what would come from it later
  * is nobody's. The next call opens another; to be reached, greeted (AUTH, SELECT) and answered takes no
  * longer than that call's deadline allows.
  *
@@ -14,53 +14,53 @@
  *       (NOSCRIPT: the script is loaded and the call repeated; it had charged nobody).
  *   (2) A call's `done` is called once, by whoever drives the lane, without the lane's lock. After that
  *       the lane does not touch the call.
- *   (3) At most WEIR__LANE_CALLS calls and WEIR__LANE_BYTES bytes wait in a lane; more are refused.
+ *   (3) At most WEIR__PIPELINE_COMMANDS calls and WEIR__PIPELINE_BYTES bytes wait in a lane; more are refused.
  *   (4) Nobody waits past its deadline, whatever the other side does or does not.
  */
-#ifndef WEIR_REMOTE_LANE_H
-#define WEIR_REMOTE_LANE_H
+#ifndef WEIR_REDIS_CLIENT_PIPELINE_H
+#define WEIR_REDIS_CLIENT_PIPELINE_H
 
 #include <stdatomic.h>
 
 #include <weir.h>
 
-#include "engine/line.h"
-#include "remote/address.h"
+#include "os/tick_line.h"
+#include "redis/client/address.h"
 
-#define WEIR__LANE_CALLS    4096
-#define WEIR__LANE_BYTES    (16 << 20)
-#define WEIR__REPLY_NUMBERS 32
-#define WEIR__REPLY_TEXT    160
+#define WEIR__PIPELINE_COMMANDS 4096
+#define WEIR__PIPELINE_BYTES    (16 << 20)
+#define WEIR__REPLY_NUMBERS     32
+#define WEIR__REPLY_TEXT        160
 
 /* One question and its answer. The memory is the caller's, from submit until done. */
-struct weir__call {
+struct weir__command {
     const char *bytes; /* the command, as RESP; must last until done */
     size_t len;
     unsigned script;     /* the script that it names (scripts.h), for NOSCRIPT; 0: none */
     int64_t deadline_ns; /* by weir__clock_now() */
     /* Quick; may submit, but wait for nothing; may free the call. Or NULL: then, and only then, it may be
      * awaited. */
-    void (*done)(struct weir__call *c);
+    void (*done)(struct weir__command *c);
     void *arg; /* of whoever submits */
 
     /* The answer. */
     _Atomic int finished; /* set last */
-    int error;            /* 0; WEIR_EAWAY: no answer; WEIR_EIO: an error reply */
+    int error;            /* 0; WEIR_EDOWN: no reply; WEIR_EIO: an error reply */
     int n;                /* integers of the reply (an array's, or the one) */
     int64_t number[WEIR__REPLY_NUMBERS];
     char text
-        [WEIR__REPLY_TEXT]; /* why there is no answer; or the error, status or string of the reply */
+        [WEIR__REPLY_TEXT]; /* why there is no reply; or the error, status or string of the reply */
 
     /* The lane's. */
-    struct weir__call *next;
-    struct weir__waiter *waiter; /* whoever awaits it, or NULL */
-    uint64_t turn;               /* the how-manieth of the lane */
+    struct weir__command *next;
+    struct weir__pipeline_waiter *waiter; /* whoever awaits it, or NULL */
+    uint64_t turn;                        /* the how-manieth of the lane */
     int repeats;
     bool loads; /* its script was sent just ahead: that is answered first */
 };
 
 /* What a lane says of its connection's health, to whoever keeps it. Called without the lane's lock. */
-struct weir__lane_watch {
+struct weir__pipeline_watch {
     /* A call was not answered, or with an error that is Redis's own (OOM, READONLY, LOADING, ...). */
     void (*failed)(void *arg, const char *why);
     /* The address to connect to: copies it. It may change (a name that resolves anew). */
@@ -68,34 +68,34 @@ struct weir__lane_watch {
     void *arg;
 };
 
-struct weir__lane;
+struct weir__pipeline;
 
-int weir__lane_open(struct weir__lane **lane, const struct weir__lane_watch *watch);
+int weir__pipeline_open(struct weir__pipeline **lane, const struct weir__pipeline_watch *watch);
 /* Calls that wait fail first. Nobody else may use it any more. */
-void weir__lane_close(struct weir__lane *lane);
+void weir__pipeline_close(struct weir__pipeline *lane);
 /* After fork(), in the child: the connection is the parent's; forgets it without a word. */
-void weir__lane_forked(struct weir__lane *lane);
+void weir__pipeline_forked(struct weir__pipeline *lane);
 
 /* All n or none: false if there is no room. Only queues: they are sent with the next await, settle or turn of
  * anybody, together with all that was submitted until then. */
-bool weir__lane_submit(struct weir__lane *lane, struct weir__call *const *c, size_t n);
+bool weir__pipeline_submit(struct weir__pipeline *lane, struct weir__command *const *c, size_t n);
 /* Until all n are finished; no longer than their deadlines. */
-void weir__lane_await(struct weir__lane *lane, struct weir__call *const *c, size_t n);
+void weir__pipeline_await(struct weir__pipeline *lane, struct weir__command *const *c, size_t n);
 /* Until all that was submitted is finished. */
-void weir__lane_settle(struct weir__lane *lane);
+void weir__pipeline_await_all(struct weir__pipeline *lane);
 
 /* For a loop, which turns the lane when it has submitted what it has, when the descriptor is ready, and at the
  * deadline. The descriptor changes with the connection: ask after every turn. -1: none, and then nothing is to be
  * waited for but the deadline. The epoch is another for every connection, though its descriptor may have the same
  * number. */
-int weir__lane_fd(struct weir__lane *lane);
-unsigned weir__lane_epoch(struct weir__lane *lane);
-short weir__lane_events(struct weir__lane *lane); /* POLLIN, POLLOUT */
+int weir__pipeline_fd(struct weir__pipeline *lane);
+unsigned weir__pipeline_epoch(struct weir__pipeline *lane);
+short weir__pipeline_events(struct weir__pipeline *lane); /* POLLIN, POLLOUT */
 /* When to turn it at the latest: the soonest of all calls' (or a little before); 0: now; INT64_MAX: none waits. */
-int64_t weir__lane_deadline(struct weir__lane *lane);
+int64_t weir__pipeline_deadline(struct weir__pipeline *lane);
 /* Sends what was submitted, as far as that goes at once; finishes nothing. */
-void weir__lane_push(struct weir__lane *lane);
+void weir__pipeline_flush(struct weir__pipeline *lane);
 /* Reads, writes, finishes calls, and fails those whose time is over. Never waits. */
-void weir__lane_turn(struct weir__lane *lane);
+void weir__pipeline_step(struct weir__pipeline *lane);
 
 #endif

@@ -1,4 +1,4 @@
-#include "remote/heard.h"
+#include "redis/client/reply.h"
 
 #include <string.h>
 
@@ -8,9 +8,9 @@
 
 /* hiredis calls these as it reads, and takes NULL for a want of memory; to us it is what may not be said. */
 
-static struct weir__heard *begin(const redisReadTask *task)
+static struct weir__reply *reply_begin(const redisReadTask *task)
 {
-    struct weir__heard *h = task->privdata;
+    struct weir__reply *h = task->privdata;
 
     if (task->parent)
         return NULL;
@@ -29,12 +29,12 @@ static void cut_arguments(char *text)
         *at = '\0';
 }
 
-static void *hear_string(const redisReadTask *task, char *text, size_t len)
+static void *reply_string(const redisReadTask *task, char *text, size_t len)
 {
-    struct weir__heard *h = begin(task);
+    struct weir__reply *h = reply_begin(task);
     const size_t kept = len < sizeof h->text ? len : sizeof h->text - 1;
 
-    if (!h || len > WEIR__HEARD_MOST ||
+    if (!h || len > WEIR__REPLY_STRING_MAX ||
         (task->type != REDIS_REPLY_STRING && task->type != REDIS_REPLY_STATUS &&
          task->type != REDIS_REPLY_ERROR))
         return NULL;
@@ -45,70 +45,71 @@ static void *hear_string(const redisReadTask *task, char *text, size_t len)
     return h;
 }
 
-static void *hear_integer(const redisReadTask *task, long long number)
+static void *reply_integer(const redisReadTask *task, long long number)
 {
-    struct weir__heard *h = task->privdata;
+    struct weir__reply *h = task->privdata;
 
     if (!task->parent)
-        h = begin(task);
+        h = reply_begin(task);
     h->number[task->parent ? task->idx : 0] = number; /* hear_array has seen to its length */
     h->n++;
     return h;
 }
 
 #if HIREDIS_MAJOR >= 1
-static void *hear_array(const redisReadTask *task, size_t elements)
+static void *reply_array(const redisReadTask *task, size_t elements)
 #else
-static void *hear_array(const redisReadTask *task, int elements)
+static void *reply_array(const redisReadTask *task, int elements)
 #endif
 {
-    return task->type == REDIS_REPLY_ARRAY && elements <= WEIR__REPLY_NUMBERS ? begin(task) : NULL;
+    return task->type == REDIS_REPLY_ARRAY && elements <= WEIR__REPLY_NUMBERS ? reply_begin(task)
+                                                                              : NULL;
 }
 
-static void *hear_nil(const redisReadTask *task)
+static void *reply_nil(const redisReadTask *task)
 {
-    return begin(task);
+    return reply_begin(task);
 }
 
 #if HIREDIS_MAJOR >= 1
-static void *hear_double(const redisReadTask *task, double number, char *text, size_t len)
+static void *reply_double(const redisReadTask *task, double number, char *text, size_t len)
 {
     (void)task, (void)number, (void)text, (void)len;
     return NULL;
 }
 
-static void *hear_bool(const redisReadTask *task, int truth)
+static void *reply_bool(const redisReadTask *task, int truth)
 {
     (void)task, (void)truth;
     return NULL;
 }
 #endif
 
-static void forget(void *heard)
+static void reply_free(void *heard)
 {
     (void)heard; /* it is the connection's */
 }
 
 static redisReplyObjectFunctions functions = {
-    .createString = hear_string,
-    .createArray = hear_array,
-    .createInteger = hear_integer,
-    .createNil = hear_nil,
-    .freeObject = forget,
+    .createString = reply_string,
+    .createArray = reply_array,
+    .createInteger = reply_integer,
+    .createNil = reply_nil,
+    .freeObject = reply_free,
 #if HIREDIS_MAJOR >= 1
-    .createDouble = hear_double,
-    .createBool = hear_bool,
+    .createDouble = reply_double,
+    .createBool = reply_bool,
 #endif
 };
 
-void weir__heard_init(struct weir__heard *h, struct redisReader *r)
+void weir__reply_init(struct weir__reply *h, struct redisReader *r)
 {
     r->fn = &functions;
     r->privdata = h;
     r->maxbuf = KEPT_BYTES;
 }
 
-int weir__heard_next(struct redisReader *r)
+int weir__reply_next(struct redisReader *r)
 {
     void *reply = NULL;
 
@@ -117,18 +118,18 @@ int weir__heard_next(struct redisReader *r)
     if (reply)
         return 1;
     /* A string that was announced, or a line that has no end, waits for the rest of it. */
-    return r->len - r->pos > WEIR__HEARD_MOST + 64 ? -1 : 0;
+    return r->len - r->pos > WEIR__REPLY_STRING_MAX + 64 ? -1 : 0;
 }
 
-bool weir__heard_error(const struct weir__heard *h)
+bool weir__reply_is_error(const struct weir__reply *h)
 {
     return h->type == REDIS_REPLY_ERROR;
 }
 
-bool weir__heard_is(const struct weir__heard *h, const char *code)
+bool weir__reply_has_code(const struct weir__reply *h, const char *code)
 {
     const size_t len = strlen(code);
 
-    return weir__heard_error(h) && strncmp(h->text, code, len) == 0 &&
+    return weir__reply_is_error(h) && strncmp(h->text, code, len) == 0 &&
            (h->text[len] == ' ' || h->text[len] == '\0');
 }

@@ -6,23 +6,23 @@
  * that are no protocol. Such a connection cannot be trusted with another byte.
  *
  * Invariants:
- *   (1) However little a peer keeps to the protocol, no more than WEIR__HEARD_MOST and what was read at once is
+ *   (1) However little a peer keeps to the protocol, no more than WEIR__REPLY_STRING_MAX and what was read at once is
  *       ever held of it.
  *   (2) What is heard is only there until the next is asked for.
  */
-#ifndef WEIR_REMOTE_HEARD_H
-#define WEIR_REMOTE_HEARD_H
+#ifndef WEIR_REDIS_CLIENT_REPLY_H
+#define WEIR_REDIS_CLIENT_REPLY_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "remote/lane.h"
+#include "redis/client/pipeline.h"
 
-#define WEIR__HEARD_MOST (64 * 1024) /* bytes of a string */
+#define WEIR__REPLY_STRING_MAX (64 * 1024) /* bytes of a string */
 
 struct redisReader;
 
-struct weir__heard {
+struct weir__reply {
     int type; /* REDIS_REPLY_*: ARRAY and INTEGER have numbers; STRING, STATUS and ERROR a text */
     int n;
     int64_t number[WEIR__REPLY_NUMBERS];
@@ -30,13 +30,13 @@ struct weir__heard {
 };
 
 /* From now on the reader reads into h. */
-void weir__heard_init(struct weir__heard *h, struct redisReader *r);
+void weir__reply_init(struct weir__reply *h, struct redisReader *r);
 
 /* 1: *h is the next reply; 0: not all of it is there yet; -1: it is none. */
-int weir__heard_next(struct redisReader *r);
+int weir__reply_next(struct redisReader *r);
 
-bool weir__heard_error(const struct weir__heard *h);
+bool weir__reply_is_error(const struct weir__reply *h);
 /* Whether it is an error of that code, its first word. */
-bool weir__heard_is(const struct weir__heard *h, const char *code);
+bool weir__reply_has_code(const struct weir__reply *h, const char *code);
 
 #endif

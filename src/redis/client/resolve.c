@@ -1,4 +1,4 @@
-#include "remote/resolve.h"
+#include "redis/client/resolve.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-bool weir__resolve_is_number(const char *host)
+bool weir__resolve_is_ip(const char *host)
 {
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
@@ -18,7 +18,7 @@ bool weir__resolve_is_number(const char *host)
     return true;
 }
 
-static bool has(const struct weir__places *p, const char *host)
+static bool ip_list_has(const struct weir__ip_list *p, const char *host)
 {
     for (int i = 0; i < p->n; i++)
         if (strcmp(p->host[i], host) == 0)
@@ -26,7 +26,7 @@ static bool has(const struct weir__places *p, const char *host)
     return false;
 }
 
-bool weir__resolve(const char *host, struct weir__places *places, char *why, size_t cap)
+bool weir__resolve(const char *host, struct weir__ip_list *places, char *why, size_t cap)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
     struct addrinfo *found;
@@ -37,12 +37,12 @@ bool weir__resolve(const char *host, struct weir__places *places, char *why, siz
         (void)snprintf(why, cap, "cannot find the host '%.100s': %s", host, gai_strerror(error));
         return false;
     }
-    for (const struct addrinfo *a = found; a && places->n < WEIR__PLACES_MOST; a = a->ai_next) {
-        char number[WEIR__PLACE_TEXT];
+    for (const struct addrinfo *a = found; a && places->n < WEIR__IP_LIST_MAX; a = a->ai_next) {
+        char number[WEIR__IP_TEXT];
 
         if (getnameinfo(a->ai_addr, a->ai_addrlen, number, sizeof number, NULL, 0,
                         NI_NUMERICHOST) == 0 &&
-            !has(places, number))
+            !ip_list_has(places, number))
             memcpy(places->host[places->n++], number, sizeof number);
     }
     freeaddrinfo(found);
@@ -53,25 +53,25 @@ bool weir__resolve(const char *host, struct weir__places *places, char *why, siz
 
 /* ---- Which of them ----------------------------------------------------------------------------- */
 
-void weir__where_host(const struct weir__where *w, char *host, size_t cap)
+void weir__resolved_current(const struct weir__resolved *w, char *host, size_t cap)
 {
     const unsigned shown = atomic_load(&w->shown);
 
     (void)snprintf(host, cap, "%s", shown > 0 ? w->places[shown / 16].host[shown % 16 - 1] : "");
 }
 
-int weir__where_places(const struct weir__where *w)
+int weir__resolved_count(const struct weir__resolved *w)
 {
     return w->places[atomic_load(&w->shown) / 16].n;
 }
 
-void weir__where_show(struct weir__where *w, const struct weir__places *found)
+void weir__resolved_set(struct weir__resolved *w, const struct weir__ip_list *found)
 {
     const unsigned slot = 1 - atomic_load(&w->shown) / 16;
-    char now[WEIR__PLACE_TEXT];
+    char now[WEIR__IP_TEXT];
     unsigned place = 1;
 
-    weir__where_host(w, now, sizeof now);
+    weir__resolved_current(w, now, sizeof now);
     for (int i = 0; i < found->n; i++)
         if (strcmp(found->host[i], now) == 0)
             place = (unsigned)i + 1;
@@ -79,10 +79,11 @@ void weir__where_show(struct weir__where *w, const struct weir__places *found)
     atomic_store(&w->shown, slot * 16 + place);
 }
 
-void weir__where_next(struct weir__where *w)
+void weir__resolved_next(struct weir__resolved *w)
 {
     const unsigned shown = atomic_load(&w->shown);
 
     if (shown > 0)
-        atomic_store(&w->shown, shown / 16 * 16 + shown % 16 % (unsigned)weir__where_places(w) + 1);
+        atomic_store(&w->shown,
+                     shown / 16 * 16 + shown % 16 % (unsigned)weir__resolved_count(w) + 1);
 }

@@ -1,6 +1,6 @@
 /* TLS on a connection of hiredis. tls_openssl.c has it, where hiredis does (since 1.0); tls_none.c refuses. */
-#ifndef WEIR_REMOTE_TLS_H
-#define WEIR_REMOTE_TLS_H
+#ifndef WEIR_REDIS_CLIENT_TLS_H
+#define WEIR_REDIS_CLIENT_TLS_H
 
 #include <stdbool.h>
 #include <stddef.h>

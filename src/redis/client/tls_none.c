@@ -3,7 +3,7 @@
 
 #include <hiredis/hiredis.h>
 
-#include "remote/tls.h"
+#include "redis/client/tls.h"
 
 bool weir__tls_begin(struct redisContext *c, const char *name, char *why, size_t cap)
 {

@@ -15,12 +15,12 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
-#include "remote/tls.h"
+#include "redis/client/tls.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static SSL_CTX *context; /* as long as the process lives */
 
-static void prepare(void)
+static void tls_prepare(void)
 {
     SSL_CTX *c = SSL_CTX_new(TLS_client_method());
 
@@ -34,27 +34,27 @@ static void prepare(void)
         SSL_CTX_free(c);
 }
 
-static bool is_number(const char *name)
+static bool is_ip(const char *name)
 {
     unsigned char bytes[16];
 
     return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
 }
 
-static bool expect(SSL *ssl, const char *name)
+static bool tls_expect_name(SSL *ssl, const char *name)
 {
-    if (is_number(name))
+    if (is_ip(name))
         return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
     return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
 /* Whether SIGPIPE waited already; if not, one that waits at the end is ours. */
-struct hush {
+struct sigpipe_block {
     sigset_t before;
     bool waited;
 };
 
-static void hush(struct hush *h)
+static void sigpipe_block(struct sigpipe_block *h)
 {
     sigset_t pipe, waiting;
 
@@ -65,7 +65,7 @@ static void hush(struct hush *h)
     (void)pthread_sigmask(SIG_BLOCK, &pipe, &h->before);
 }
 
-static void unhush(const struct hush *h)
+static void sigpipe_unblock(const struct sigpipe_block *h)
 {
     const struct timespec now = {0};
     sigset_t pipe;
@@ -79,21 +79,21 @@ static void unhush(const struct hush *h)
 
 bool weir__tls_begin(struct redisContext *c, const char *name, char *why, size_t cap)
 {
-    struct hush h;
+    struct sigpipe_block h;
     SSL *ssl;
     bool good;
 
-    (void)pthread_once(&once, prepare);
+    (void)pthread_once(&once, tls_prepare);
     ssl = context ? SSL_new(context) : NULL;
-    if (!ssl || !expect(ssl, name)) {
+    if (!ssl || !tls_expect_name(ssl, name)) {
         SSL_free(ssl);
         (void)snprintf(why, cap, "TLS cannot be used: %s",
                        ERR_reason_error_string(ERR_peek_last_error()));
         return false;
     }
-    hush(&h);
+    sigpipe_block(&h);
     good = redisInitiateSSL(c, ssl) == REDIS_OK;
-    unhush(&h);
+    sigpipe_unblock(&h);
     if (!good) {
         SSL_free(ssl);
         (void)snprintf(why, cap, "%s", c->errstr);
@@ -105,24 +105,24 @@ bool weir__tls_begin(struct redisContext *c, const char *name, char *why, size_t
 
 int weir__tls_read(struct redisContext *c)
 {
-    struct hush h;
+    struct sigpipe_block h;
     int result;
 
-    hush(&h);
+    sigpipe_block(&h);
     ERR_clear_error();
     result = redisBufferRead(c);
-    unhush(&h);
+    sigpipe_unblock(&h);
     return result;
 }
 
 int weir__tls_write(struct redisContext *c, int *done)
 {
-    struct hush h;
+    struct sigpipe_block h;
     int result;
 
-    hush(&h);
+    sigpipe_block(&h);
     ERR_clear_error();
     result = redisBufferWrite(c, done);
-    unhush(&h);
+    sigpipe_unblock(&h);
     return result;
 }

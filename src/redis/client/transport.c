@@ -1,4 +1,4 @@
-#include "remote/wire.h"
+#include "redis/client/transport.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,36 +10,37 @@
 
 #include <hiredis/hiredis.h>
 
-#include "remote/tls.h"
+#include "redis/client/tls.h"
 
-static void say_errno(char *why, const char *what, int number)
+static void describe_errno(char *why, const char *what, int number)
 {
     char text[100];
 
-    (void)snprintf(why, WEIR__WIRE_WHY, "%s: %s", what,
+    (void)snprintf(why, WEIR__TRANSPORT_WHY, "%s: %s", what,
                    strerror_r(number, text, sizeof text)); /* GNU's: it may be elsewhere */
 }
 
-static void say_hiredis(char *why, const redisContext *c)
+static void describe_hiredis(char *why, const redisContext *c)
 {
-    (void)snprintf(why, WEIR__WIRE_WHY, "%s", c->errstr[0] ? c->errstr : "the connection broke");
+    (void)snprintf(why, WEIR__TRANSPORT_WHY, "%s",
+                   c->errstr[0] ? c->errstr : "the connection broke");
 }
 
-void weir__wire_init(struct weir__wire *w)
+void weir__transport_init(struct weir__transport *w)
 {
-    *w = (struct weir__wire){.fd = -1};
+    *w = (struct weir__transport){.fd = -1};
     (void)pthread_mutex_init(&w->tls_lock, NULL);
 }
 
 /* ---- To connect ------------------------------------------------------------------------------- */
 
-bool weir__wire_open(struct weir__wire *w, const struct weir__address *a, char *why)
+bool weir__transport_open(struct weir__transport *w, const struct weir__address *a, char *why)
 {
     redisContext *c =
         a->local ? redisConnectUnixNonBlock(a->host) : redisConnectNonBlock(a->host, a->port);
 
     if (!c || c->err) {
-        (void)snprintf(why, WEIR__WIRE_WHY, "cannot connect: %s",
+        (void)snprintf(why, WEIR__TRANSPORT_WHY, "cannot connect: %s",
                        c ? c->errstr : "there is no memory");
         if (c)
             redisFree(c);
@@ -48,7 +49,7 @@ bool weir__wire_open(struct weir__wire *w, const struct weir__address *a, char *
     (void)fcntl(c->fd, F_SETFD, FD_CLOEXEC);
     if (!a->local)
         (void)redisEnableKeepAlive(c); /* TCP_NODELAY is hiredis's own wish */
-    weir__heard_init(&w->heard, c->reader);
+    weir__reply_init(&w->reply, c->reader);
     w->hiredis = c;
     w->fd = c->fd;
     w->tls = a->tls;
@@ -56,7 +57,7 @@ bool weir__wire_open(struct weir__wire *w, const struct weir__address *a, char *
     return true;
 }
 
-int weir__wire_reach(struct weir__wire *w, char *why)
+int weir__transport_is_connected(struct weir__transport *w, char *why)
 {
     struct pollfd p = {.fd = w->fd, .events = POLLOUT};
     int number = 0;
@@ -67,13 +68,13 @@ int weir__wire_reach(struct weir__wire *w, char *why)
     if (getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &number, &size) != 0)
         number = errno;
     if (number != 0) {
-        say_errno(why, "cannot connect", number);
+        describe_errno(why, "cannot connect", number);
         return -1;
     }
-    return w->tls && !weir__tls_begin(w->hiredis, w->name, why, WEIR__WIRE_WHY) ? -1 : 1;
+    return w->tls && !weir__tls_begin(w->hiredis, w->name, why, WEIR__TRANSPORT_WHY) ? -1 : 1;
 }
 
-void weir__wire_close(struct weir__wire *w)
+void weir__transport_close(struct weir__transport *w)
 {
     if (w->hiredis)
         redisFree(w->hiredis);
@@ -81,19 +82,19 @@ void weir__wire_close(struct weir__wire *w)
     w->fd = -1;
 }
 
-void weir__wire_forget(struct weir__wire *w, bool sound)
+void weir__transport_forked(struct weir__transport *w, bool sound)
 {
     /* What another thread of the parent was changing cannot be freed: it is left. */
     if (sound)
-        weir__wire_close(w);
+        weir__transport_close(w);
     else if (w->fd >= 0)
         (void)close(w->fd);
-    weir__wire_init(w);
+    weir__transport_init(w);
 }
 
 /* ---- Out -------------------------------------------------------------------------------------- */
 
-static long send_plainly(struct weir__wire *w, const char *at, size_t len, char *why)
+static long transport_send_plain(struct weir__transport *w, const char *at, size_t len, char *why)
 {
     size_t sent = 0;
 
@@ -105,7 +106,7 @@ static long send_plainly(struct weir__wire *w, const char *at, size_t len, char 
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
             break;
         else if (errno != EINTR) {
-            say_errno(why, "cannot send", errno);
+            describe_errno(why, "cannot send", errno);
             return -1;
         }
     }
@@ -113,36 +114,38 @@ static long send_plainly(struct weir__wire *w, const char *at, size_t len, char 
 }
 
 /* hiredis keeps what it has taken until it is sent. */
-static long send_in_tls(struct weir__wire *w, const char *at, size_t len, bool *rest, char *why)
+static long transport_send_tls(struct weir__transport *w, const char *at, size_t len, bool *rest,
+                               char *why)
 {
     redisContext *c = w->hiredis;
     int sent_all = 0;
 
     if ((len > 0 && redisAppendFormattedCommand(c, at, len) != REDIS_OK) ||
         weir__tls_write(c, &sent_all) != REDIS_OK) {
-        say_hiredis(why, c);
+        describe_hiredis(why, c);
         return -1;
     }
     *rest = !sent_all;
     return (long)len;
 }
 
-long weir__wire_send(struct weir__wire *w, const char *at, size_t len, bool *rest, char *why)
+long weir__transport_send(struct weir__transport *w, const char *at, size_t len, bool *rest,
+                          char *why)
 {
     long n;
 
     *rest = false;
     if (!w->tls)
-        return send_plainly(w, at, len, why);
+        return transport_send_plain(w, at, len, why);
     (void)pthread_mutex_lock(&w->tls_lock);
-    n = send_in_tls(w, at, len, rest, why);
+    n = transport_send_tls(w, at, len, rest, why);
     (void)pthread_mutex_unlock(&w->tls_lock);
     return n;
 }
 
 /* ---- In --------------------------------------------------------------------------------------- */
 
-static int read_in_tls(struct weir__wire *w)
+static int transport_read_tls(struct weir__transport *w)
 {
     int result;
 
@@ -152,18 +155,18 @@ static int read_in_tls(struct weir__wire *w)
     return result;
 }
 
-long weir__wire_read(struct weir__wire *w, char *why)
+long weir__transport_read(struct weir__transport *w, char *why)
 {
     const redisReader *r = w->hiredis->reader;
     const size_t before = r->len;
 
-    if ((w->tls ? read_in_tls(w) : redisBufferRead(w->hiredis)) == REDIS_OK)
+    if ((w->tls ? transport_read_tls(w) : redisBufferRead(w->hiredis)) == REDIS_OK)
         return (long)(r->len - before);
-    say_hiredis(why, w->hiredis);
+    describe_hiredis(why, w->hiredis);
     return -1;
 }
 
-int weir__wire_next(struct weir__wire *w)
+int weir__transport_next_reply(struct weir__transport *w)
 {
-    return weir__heard_next(w->hiredis->reader);
+    return weir__reply_next(w->hiredis->reader);
 }

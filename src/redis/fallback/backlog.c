@@ -17,103 +17,104 @@
 #include <sched.h>
 #include <string.h>
 
-#include "engine/lists.h"
-#include "engine/overflow.h"
-#include "engine/queue.h"
-#include "engine/visit.h"
-#include "remote/local_inside.h"
+#include "engine/key_access.h"
+#include "engine/policy/overrides.h"
+#include "engine/store/overflow.h"
+#include "engine/wait_list.h"
+#include "redis/fallback/local_internal.h"
 
 #define STEP_NS (100 * WEIR__NS_PER_MS)
 #define TRIES   100
 
 /* A debt that there is no room for is no more than what the share has granted: it is there already. */
-void weir__local_charge(struct weir__local *l, struct weir__local_limit *x,
-                        const struct weir_request *rq, struct weir__moment at)
+void weir__local_backlog_record(struct weir__local *l, struct weir__local_limit *x,
+                                const struct weir_request *rq, struct weir__now at)
 {
     struct weir_request mine = *rq;
     struct weir_verdict v;
 
-    mine.policy = atomic_load_explicit(&x->debts, memory_order_acquire);
+    mine.policy = atomic_load_explicit(&x->backlog, memory_order_acquire);
     if (mine.policy)
-        (void)weir__answer(l->engine, &mine, WEIR__TAKE, at, NULL, &v);
+        (void)weir__decide(l->engine, &mine, WEIR__TAKE, at, NULL, &v);
 }
 
-void weir__local_owe(struct weir__local *l, int64_t until_ns)
+void weir__local_backlog_extend(struct weir__local *l, int64_t until_ns)
 {
     const int64_t step = weir__add_sat(until_ns - until_ns % STEP_NS, STEP_NS);
-    int64_t seen = atomic_load_explicit(&l->owes_until_ns, memory_order_relaxed);
+    int64_t seen = atomic_load_explicit(&l->backlog_until_ns, memory_order_relaxed);
 
-    while (seen < step && !atomic_compare_exchange_weak(&l->owes_until_ns, &seen, step))
+    while (seen < step && !atomic_compare_exchange_weak(&l->backlog_until_ns, &seen, step))
         continue;
 }
 
-bool weir__local_owes(const struct weir__local *l, struct weir__moment at)
+bool weir__local_has_backlog(const struct weir__local *l, struct weir__now at)
 {
-    return atomic_load_explicit(&l->owes_until_ns, memory_order_relaxed) > at.now_ns;
+    return atomic_load_explicit(&l->backlog_until_ns, memory_order_relaxed) > at.now_ns;
 }
 
 /* ---- One term ---------------------------------------------------------------------------------- */
 
 /* What is done to a term's state; false: the table must grow first. */
-struct business {
+struct backlog_job {
     struct weir *w;
-    struct weir__moment at;
-    bool (*run)(struct business *b, const struct weir__trip *to, struct weir__visit *there);
+    struct weir__now at;
+    bool (*run)(struct backlog_job *b, const struct weir__target *to,
+                struct weir__key_access *there);
     int64_t events; /* that were taken out, or are to be put back */
 };
 
 /* Within a reader's section. 0 or WEIR__STALE, or an error. */
-static int visit(struct business *b, const struct weir_request *rq, int term)
+static int backlog_access(struct backlog_job *b, const struct weir_request *rq, int term)
 {
-    struct weir__seat *seat = weir__store_seat(b->w->store);
-    struct weir__trip to = {.policy = rq->policy, .edition = weir__policy_edition(rq->policy)};
+    struct weir__owner *seat = weir__store_owner(b->w->store);
+    struct weir__target to = {.policy = rq->policy, .revision = weir__policy_revision(rq->policy)};
     const struct weir__rescue rescue = weir__rescue_of(b->w);
-    struct weir__edition *by;
-    struct weir__visit there;
+    struct weir__revision *by;
+    struct weir__key_access there;
     bool settled;
     int error;
 
-    if (!to.edition || !seat)
+    if (!to.revision || !seat)
         return WEIR__STALE;
-    if (term >= to.edition->n)
+    if (term >= to.revision->n)
         return WEIR_EINVAL;
-    by =
-        weir__edition_for(to.edition, to.edition->exceptions ? weir__key_hash(b->w->store, rq) : 0);
+    by = weir__revision_for(to.revision,
+                            to.revision->overrides ? weir__key_hash(b->w->store, rq) : 0);
     to.clause = &by->clause[term];
-    weir__trip_set_out(&to, weir__fingerprint_at(to.clause, rq));
-    weir__trip_look(&to);
-    error = weir__visit_come(&to, seat, b->at.now_ns, &there);
+    weir__target_prefetch(&to, weir__fingerprint_at(to.clause, rq));
+    weir__target_probe(&to);
+    error = weir__key_lock(&to, seat, b->at.now_ns, &there);
     if (error)
         return error;
     settled = b->run(b, &to, &there);
-    weir__visit_leave(&there);
+    weir__key_unlock(&there);
     if (settled)
         return 0;
     weir__table_grow_now(to.clause->table, &rescue, b->at.now_ns);
     return WEIR__STALE;
 }
 
-static int go(struct business *b, const struct weir_request *rq, int term)
+static int backlog_run(struct backlog_job *b, const struct weir_request *rq, int term)
 {
     int error = WEIR__STALE;
 
     for (int i = 0; i < TRIES && error == WEIR__STALE; i++) {
         if (i > 0)
             (void)sched_yield();
-        weir__readers_enter();
-        error = visit(b, rq, term);
-        weir__readers_exit();
+        weir__rcu_enter();
+        error = backlog_access(b, rq, term);
+        weir__rcu_exit();
     }
     return error;
 }
 
-static struct weir_verdict look(const struct business *b, struct weir__clause *c,
-                                struct weir__state *s)
+static struct weir_verdict backlog_peek(const struct backlog_job *b, struct weir__clause *c,
+                                        struct weir__state *s)
 {
-    const struct weir__ask ask = weir__clause_ask(c, 0, 0, b->at.now_ns, b->at.wall_ns);
+    const struct weir__attempt ask = weir__clause_ask(c, 0, 0, b->at.now_ns, b->at.wall_ns);
     struct weir_verdict v;
 
-    weir__peek(&c->meter, s, &ask, &v);
+    weir__meter_peek(&c->meter, s, &ask, &v);
     return v;
 }
 
@@ -141,7 +142,8 @@ static bool is_more(const struct weir_term *t, int64_t ns, int64_t events)
     return false;
 }
 
-static bool take_out(struct business *b, const struct weir__trip *to, struct weir__visit *there)
+static bool backlog_take_out(struct backlog_job *b, const struct weir__target *to,
+                             struct weir__key_access *there)
 {
     const struct weir__meter *m = &to->clause->meter;
     struct weir_verdict v;
@@ -149,16 +151,16 @@ static bool take_out(struct business *b, const struct weir__trip *to, struct wei
     b->events = 0;
     if (!there->state || weir__meter_guards(m))
         return true;
-    v = look(b, to->clause, there->state);
-    b->events = weir__refund(m, there->state, INT64_MAX, b->at.now_ns);
+    v = backlog_peek(b, to->clause, there->state);
+    b->events = weir__meter_refund(m, there->state, INT64_MAX, b->at.now_ns);
     b->events += is_more(&m->term, v.reset_after_ns, b->events);
-    weir__reset(there->state);
+    weir__state_reset(there->state);
     weir__table_forget(to->clause->table, &there->hold);
     return true;
 }
 
 /* The i-th term that owes, as the whole counts them; -1: there are no more. */
-static int owing_term(uint64_t terms, int i)
+static int backlog_term(uint64_t terms, int i)
 {
     /* The terms ascend, so only the first can be 0. */
     return i < WEIR_TERMS_MAX && (i == 0 || weir__local_term(terms, i) != 0)
@@ -166,33 +168,33 @@ static int owing_term(uint64_t terms, int i)
                : -1;
 }
 
-static bool has_debts(const struct weir__local_limit *x, const struct weir_request *rq,
-                      struct weir_request *mine, uint64_t *terms)
+static bool has_backlog(const struct weir__local_limit *x, const struct weir_request *rq,
+                        struct weir_request *mine, uint64_t *terms)
 {
     *mine = *rq;
-    mine->policy = atomic_load_explicit(&x->debts, memory_order_acquire);
-    *terms = atomic_load_explicit(&x->owing, memory_order_relaxed);
+    mine->policy = atomic_load_explicit(&x->backlog, memory_order_acquire);
+    *terms = atomic_load_explicit(&x->backlog_terms, memory_order_relaxed);
     return mine->policy != NULL;
 }
 
-int64_t weir__local_settle(struct weir__local *l, struct weir__local_limit *x,
-                           const struct weir_request *rq, struct weir__moment at,
-                           int64_t back[WEIR_TERMS_MAX])
+int64_t weir__local_backlog_drain(struct weir__local *l, struct weir__local_limit *x,
+                                  const struct weir_request *rq, struct weir__now at,
+                                  int64_t back[WEIR_TERMS_MAX])
 {
-    struct business b = {.w = l->engine, .at = at, .run = take_out};
+    struct backlog_job b = {.w = l->engine, .at = at, .run = backlog_take_out};
     struct weir_request mine;
     uint64_t terms;
     int64_t most = 0;
 
     if (back)
         memset(back, 0, WEIR_TERMS_MAX * sizeof back[0]);
-    if (!has_debts(x, rq, &mine, &terms))
+    if (!has_backlog(x, rq, &mine, &terms))
         return 0;
-    for (int i = 0; owing_term(terms, i) >= 0; i++) {
-        if (go(&b, &mine, i) != 0)
+    for (int i = 0; backlog_term(terms, i) >= 0; i++) {
+        if (backlog_run(&b, &mine, i) != 0)
             continue;
         if (back)
-            back[owing_term(terms, i)] = b.events;
+            back[backlog_term(terms, i)] = b.events;
         most = weir__max(most, b.events);
     }
     return most;
@@ -201,16 +203,18 @@ int64_t weir__local_settle(struct weir__local *l, struct weir__local_limit *x,
 /* ---- Putting back ------------------------------------------------------------------------------ */
 
 /* As much as there is room for: what was granted meanwhile is charged already. */
-static void charge(const struct business *b, struct weir__clause *c, struct weir__state *s)
+static void backlog_charge(const struct backlog_job *b, struct weir__clause *c,
+                           struct weir__state *s)
 {
-    const int64_t events = weir__min(b->events, look(b, c, s).remaining);
-    const struct weir__ask ask = weir__clause_ask(c, events, 0, b->at.now_ns, b->at.wall_ns);
+    const int64_t events = weir__min(b->events, backlog_peek(b, c, s).remaining);
+    const struct weir__attempt ask = weir__clause_ask(c, events, 0, b->at.now_ns, b->at.wall_ns);
     struct weir_verdict v;
 
-    weir__take(&c->meter, s, &ask, &v);
+    weir__meter_take(&c->meter, s, &ask, &v);
 }
 
-static bool put_back(struct business *b, const struct weir__trip *to, struct weir__visit *there)
+static bool backlog_put_back(struct backlog_job *b, const struct weir__target *to,
+                             struct weir__key_access *there)
 {
     struct weir__table *t = to->clause->table;
     int64_t free_ns = 0;
@@ -219,30 +223,32 @@ static bool put_back(struct business *b, const struct weir__trip *to, struct wei
         return true;
     if (!there->state)
         there->state =
-            weir__table_make(t, there->seat, to->fingerprint, b->at.now_ns, WEIR__MOVE_ALWAYS,
+            weir__table_make(t, there->owner, to->fingerprint, b->at.now_ns, WEIR__MOVE_ALWAYS,
                              (struct weir__spared){0}, &there->hold, &free_ns);
     if (!there->state)
         return free_ns != WEIR__GROW_FIRST; /* the store is full of others: it is forgotten */
-    charge(b, to->clause, there->state);
+    backlog_charge(b, to->clause, there->state);
     if (there->state->fresh_ns == 0)
         weir__table_forget(t, &there->hold);
     return true;
 }
 
-void weir__local_unsettle(struct weir__local *l, struct weir__local_limit *x,
-                          const struct weir_request *rq, struct weir__moment at,
-                          const int64_t back[WEIR_TERMS_MAX])
+void weir__local_backlog_restore(struct weir__local *l, struct weir__local_limit *x,
+                                 const struct weir_request *rq, struct weir__now at,
+                                 const int64_t back[WEIR_TERMS_MAX])
 {
     struct weir_request mine;
     uint64_t terms;
 
-    if (!has_debts(x, rq, &mine, &terms))
+    if (!has_backlog(x, rq, &mine, &terms))
         return;
-    for (int i = 0; owing_term(terms, i) >= 0; i++) {
-        struct business b = {
-            .w = l->engine, .at = at, .run = put_back, .events = back[owing_term(terms, i)]};
+    for (int i = 0; backlog_term(terms, i) >= 0; i++) {
+        struct backlog_job b = {.w = l->engine,
+                                .at = at,
+                                .run = backlog_put_back,
+                                .events = back[backlog_term(terms, i)]};
 
         if (b.events > 0)
-            (void)go(&b, &mine, i);
+            (void)backlog_run(&b, &mine, i);
     }
 }

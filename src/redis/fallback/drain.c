@@ -12,49 +12,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "remote/redis.h"
+#include "redis/redis_store.h"
 
-struct payment {
-    struct weir__call call; /* first */
+struct drain_command {
+    struct weir__command call; /* first */
     struct weir__redis *redis;
     struct weir_request rq;
-    struct weir__moment at;
+    struct weir__now at;
     int64_t back[WEIR_TERMS_MAX]; /* what is owed, by the terms of the limit */
     int64_t owed;                 /* the most of them */
     size_t key_at;                /* the key's copy, in bytes */
     char bytes[];
 };
 
-static void payment_ended(struct weir__call *c)
+static void drain_command_ended(struct weir__command *c)
 {
-    struct payment *p = (struct payment *)c;
+    struct drain_command *p = (struct drain_command *)c;
 
-    weir__readers_enter(); /* the policy may be forgotten, but not under our hands */
-    if (c->error && weir__policy_is_here(p->redis->far.engine, p->rq.policy))
-        weir__local_unsettle(p->redis->local, weir__redis_policy(p->rq.policy)->local, &p->rq,
-                             p->at, p->back);
+    weir__rcu_enter(); /* the policy may be forgotten, but not under our hands */
+    if (c->error && weir__policy_is_here(p->redis->remote.engine, p->rq.policy))
+        weir__local_backlog_restore(p->redis->local, weir__redis_policy(p->rq.policy)->local,
+                                    &p->rq, p->at, p->back);
     else if (!c->error && c->n > 9 && c->number[9] > 0)
-        atomic_fetch_add_explicit(&weir__local_counts(p->redis->local)->paid,
+        atomic_fetch_add_explicit(&weir__local_counts(p->redis->local)->drained,
                                   (uint64_t)weir__min(c->number[9], p->owed), memory_order_relaxed);
-    weir__readers_exit();
+    weir__rcu_exit();
     free(p);
 }
 
 /* Each term is a part of its own, for each is owed something else. The script counts them as the engine asks
  * them. */
-static struct payment *write_payment(struct weir__redis *r, const struct weir__plan_part *whole,
-                                     const unsigned char *chain, const int64_t *back,
-                                     struct weir__moment at)
+static struct drain_command *drain_command_encode(struct weir__redis *r,
+                                                  const struct weir__plan_part *whole,
+                                                  const unsigned char *chain, const int64_t *back,
+                                                  struct weir__now at)
 {
     struct weir__plan_part part[WEIR_TERMS_MAX];
-    const struct weir__plan_ask ask = {.verb = WEIR__PLAN_PAY,
-                                       .now_us = at.given ? at.now_ns / 1000 : -1,
-                                       .wall_ns = at.wall_ns,
-                                       .prefix = weir__slice_of(r->address.prefix),
-                                       .ticket = weir__slice_of("-"),
-                                       .part = part,
-                                       .n = whole->plan->n};
-    struct payment *p;
+    const struct weir__plan_request ask = {.verb = WEIR__PLAN_DRAIN,
+                                           .now_us = at.given ? at.now_ns / 1000 : -1,
+                                           .wall_ns = at.wall_ns,
+                                           .prefix = weir__slice_of(r->address.prefix),
+                                           .ticket = weir__slice_of("-"),
+                                           .part = part,
+                                           .n = whole->plan->n};
+    struct drain_command *p;
     size_t room;
     int terms;
 
@@ -63,46 +64,48 @@ static struct payment *write_payment(struct weir__redis *r, const struct weir__p
         part[i].only = 1u << i;
         part[i].cost = back[chain[i]];
     }
-    room = weir__plan_room(&ask);
+    room = weir__plan_encoded_size(&ask);
     p = calloc(1, sizeof *p + room + whole->key.len);
     if (!p)
         return NULL;
-    p->call.len = weir__plan_write(&ask, p->bytes, room, &p->call.script, &terms);
+    p->call.len = weir__plan_encode(&ask, p->bytes, room, &p->call.script, &terms);
     p->call.bytes = p->bytes;
-    p->call.done = payment_ended;
+    p->call.done = drain_command_ended;
     p->key_at = room;
     return p;
 }
 
 /* By the limit that is in force now. NULL: there is none, or no memory. */
-static struct payment *make_payment(struct weir__redis *r, const struct weir_request *rq,
-                                    const int64_t *back, struct weir__moment at)
+static struct drain_command *drain_command_make(struct weir__redis *r,
+                                                const struct weir_request *rq, const int64_t *back,
+                                                struct weir__now at)
 {
     const struct weir__redis_policy *policy = weir__redis_policy(rq->policy);
     struct weir__plan_part part = {.scope = weir__redis_scope(policy),
                                    .key = {rq->key, rq->key_len}};
-    struct weir__edition *by;
-    struct payment *p = NULL;
+    struct weir__revision *by;
+    struct drain_command *p = NULL;
 
-    weir__readers_enter();
+    weir__rcu_enter();
     part.plan = weir__redis_plan_for(r, rq, &by);
     if (part.plan)
-        p = write_payment(r, &part, by->chain, back, at);
-    weir__readers_exit();
+        p = drain_command_encode(r, &part, by->chain, back, at);
+    weir__rcu_exit();
     return p;
 }
 
-void weir__redis_pay(struct weir__redis *r, struct weir__lane *lane, const struct weir_request *rq,
-                     struct weir__moment at, int64_t deadline_ns)
+void weir__redis_drain_backlog(struct weir__redis *r, struct weir__pipeline *lane,
+                               const struct weir_request *rq, struct weir__now at,
+                               int64_t deadline_ns)
 {
     const struct weir__redis_policy *policy = weir__redis_policy(rq->policy);
     int64_t back[WEIR_TERMS_MAX] = {0};
-    const int64_t owed = weir__local_settle(r->local, policy->local, rq, at, back);
-    struct payment *p = owed > 0 ? make_payment(r, rq, back, at) : NULL;
-    struct weir__call *call;
+    const int64_t owed = weir__local_backlog_drain(r->local, policy->local, rq, at, back);
+    struct drain_command *p = owed > 0 ? drain_command_make(r, rq, back, at) : NULL;
+    struct weir__command *call;
 
     if (owed > 0 && !p)
-        weir__local_unsettle(r->local, policy->local, rq, at, back);
+        weir__local_backlog_restore(r->local, policy->local, rq, at, back);
     if (!p)
         return;
     p->redis = r;
@@ -115,8 +118,8 @@ void weir__redis_pay(struct weir__redis *r, struct weir__lane *lane, const struc
     p->owed = owed;
     call = &p->call;
     call->deadline_ns = deadline_ns;
-    if (!weir__lane_submit(lane, &call, 1)) {
-        call->error = WEIR_EAWAY;
-        payment_ended(call);
+    if (!weir__pipeline_submit(lane, &call, 1)) {
+        call->error = WEIR_EDOWN;
+        drain_command_ended(call);
     }
 }

@@ -5,7 +5,7 @@
  * returns: however often that comes and goes, this node by itself grants no more than its share.
  *
  * What is still to be paid in is a second policy of the same limit: charged with whatever the share grants, and
- * emptied when it is paid (debts.c).
+ * emptied when it is paid (backlog.c).
  *
  * Invariants:
  *   (1) The lock is for those who define. Who decides takes none: it reads a few words of the limit, each by
@@ -15,22 +15,22 @@
  * Not carried over, when the number of nodes changes: what has another layout then, which is sliding-log and
  * permits with a lease, and unlisted limits other than a full token bucket.
  */
-#include "remote/local.h"
+#include "redis/fallback/local.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/diag.h"
-#include "engine/unlisted.h"
-#include "remote/local_inside.h"
+#include "engine/policy/anonymous.h"
+#include "os/diag.h"
+#include "redis/fallback/local_internal.h"
 
 /* ---- Life -------------------------------------------------------------------------------------- */
 
 int weir__local_open(struct weir__local **out, const struct weir_options *o, int64_t nodes,
                      struct weir_diag *why)
 {
-    struct weir__local *l = aligned_alloc(WEIR__LINE, sizeof *l);
+    struct weir__local *l = aligned_alloc(WEIR__ENGINE_LINE, sizeof *l);
     struct weir_options mine = *o;
     int error;
 
@@ -56,11 +56,11 @@ int weir__local_open(struct weir__local **out, const struct weir_options *o, int
     return 0;
 }
 
-static void limit_free(struct weir__local_limit *x)
+static void local_limit_free(struct weir__local_limit *x)
 {
-    weir__local_own_free(x);
+    weir__local_overrides_free(x);
     while (x->handle) {
-        struct weir__local_handle *h = x->handle;
+        struct weir__local_anonymous *h = x->handle;
 
         x->handle = h->older;
         free(h);
@@ -77,7 +77,7 @@ void weir__local_close(struct weir__local *l)
         struct weir__local_limit *x = l->first;
 
         l->first = x->next;
-        limit_free(x);
+        local_limit_free(x);
     }
     (void)pthread_mutex_destroy(&l->lock);
     free(l);
@@ -114,9 +114,9 @@ static bool is_by_rate(const struct weir_limit *share)
 }
 
 /* Whose the keys of an unlisted limit are: its scope's; of another share, unless by rate, they are others. */
-static int open_unlisted(struct weir__local *l, const struct weir__local_limit *x, char kind,
-                         const struct weir_limit *limit, struct weir_policy **policy,
-                         struct weir_diag *why)
+static int open_anonymous(struct weir__local *l, const struct weir__local_limit *x, char kind,
+                          const struct weir_limit *limit, struct weir_policy **policy,
+                          struct weir_diag *why)
 {
     char *word = malloc(1 + x->scope_len + WEIR_LIMIT_TEXT_MAX);
     struct weir__slice keys_of = {word, 1 + x->scope_len};
@@ -128,24 +128,24 @@ static int open_unlisted(struct weir__local *l, const struct weir__local_limit *
     memcpy(word + 1, x->scope, x->scope_len);
     if (!is_by_rate(limit))
         keys_of.len += weir_limit_print(limit, word + keys_of.len, WEIR_LIMIT_TEXT_MAX);
-    error = weir__unlisted_open(l->engine, limit, keys_of, is_by_rate(limit), policy, why);
+    error = weir__anonymous_open(l->engine, limit, keys_of, is_by_rate(limit), policy, why);
     free(word);
     return error;
 }
 
-static void close_unlisted(struct weir__local *l, const struct weir__local_pair *pair)
+static void close_anonymous(struct weir__local *l, const struct weir__local_policies *pair)
 {
     if (pair->share)
-        weir__unlisted_close(l->engine, pair->share);
-    if (pair->debts)
-        weir__unlisted_close(l->engine, pair->debts);
+        weir__anonymous_close(l->engine, pair->share);
+    if (pair->backlog)
+        weir__anonymous_close(l->engine, pair->backlog);
 }
 
-static int enforce_unlisted(struct weir__local *l, struct weir__local_limit *x,
-                            const struct weir_limit *share, const struct weir_limit *rates,
-                            struct weir__local_pair *pair, struct weir_diag *why)
+static int enforce_anonymous(struct weir__local *l, struct weir__local_limit *x,
+                             const struct weir_limit *share, const struct weir_limit *rates,
+                             struct weir__local_policies *pair, struct weir_diag *why)
 {
-    struct weir__local_handle *h = x->handle;
+    struct weir__local_anonymous *h = x->handle;
     int error;
 
     while (h && memcmp(&h->share, share, sizeof *share) != 0)
@@ -157,24 +157,24 @@ static int enforce_unlisted(struct weir__local *l, struct weir__local_limit *x,
     h = calloc(1, sizeof *h);
     if (!h)
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
-    error = open_unlisted(l, x, 's', share, &pair->share, why);
+    error = open_anonymous(l, x, 's', share, &pair->share, why);
     if (!error && rates)
-        error = open_unlisted(l, x, 'd', rates, &pair->debts, why);
+        error = open_anonymous(l, x, 'd', rates, &pair->backlog, why);
     if (error) {
-        close_unlisted(l, pair);
+        close_anonymous(l, pair);
         free(h);
         return error;
     }
-    *h = (struct weir__local_handle){x->handle, *pair, *share};
+    *h = (struct weir__local_anonymous){x->handle, *pair, *share};
     x->handle = h;
     return 0;
 }
 
 /* ---- Shares in force --------------------------------------------------------------------------- */
 
-static int enforce_listed(struct weir__local *l, const struct weir__local_limit *x,
-                          const struct weir_limit *share, const struct weir_limit *rates,
-                          struct weir__local_pair *pair, struct weir_diag *why)
+static int enforce_named(struct weir__local *l, const struct weir__local_limit *x,
+                         const struct weir_limit *share, const struct weir_limit *rates,
+                         struct weir__local_policies *pair, struct weir_diag *why)
 {
     char text[WEIR_LIMIT_TEXT_MAX], name[sizeof x->name + 8];
     int error;
@@ -185,7 +185,7 @@ static int enforce_listed(struct weir__local *l, const struct weir__local_limit 
         return error;
     (void)weir_limit_print(rates, text, sizeof text);
     (void)snprintf(name, sizeof name, "%s debts", x->name);
-    return weir_policy_set(l->engine, name, text, &pair->debts, why);
+    return weir_policy_set(l->engine, name, text, &pair->backlog, why);
 }
 
 static int64_t reported_of(const struct weir_term *t)
@@ -197,7 +197,8 @@ static int64_t reported_of(const struct weir_term *t)
 }
 
 /* What whoever decides reads of it. */
-static void show(struct weir__local_limit *x, const struct weir_limit *whole, enum weir__away away)
+static void local_limit_publish(struct weir__local_limit *x, const struct weir_limit *whole,
+                                enum weir__down_action away)
 {
     uint64_t shared = 0, owing = 0;
     int n_shared = 0, n_owing = 0, denies = -1;
@@ -213,56 +214,56 @@ static void show(struct weir__local_limit *x, const struct weir_limit *whole, en
             owing |= (uint64_t)i << (4 * n_owing++);
     }
     atomic_store(&x->shared, shared);
-    atomic_store(&x->owing, owing);
+    atomic_store(&x->backlog_terms, owing);
     atomic_store(&x->denies, denies);
     atomic_store(&x->reported, reported_of(&whole->term[0]));
-    atomic_store(&x->away, (int)away); /* last: by now there is a policy, if it needs one */
+    atomic_store(&x->down, (int)away); /* last: by now there is a policy, if it needs one */
 }
 
 /* The limit's share among so many is in force from now on. The caller holds the lock. */
 static int enforce_locked(struct weir__local *l, struct weir__local_limit *x,
                           const struct weir_limit *whole, int64_t nodes, struct weir_diag *why)
 {
-    struct weir__local_pair pair = {NULL, NULL};
+    struct weir__local_policies pair = {NULL, NULL};
     struct weir_limit share, rates;
-    const enum weir__away away = weir__share_of(whole, nodes, &share);
+    const enum weir__down_action away = weir__share_of(whole, nodes, &share);
     int error = 0;
 
-    if (away == WEIR__AWAY_SHARE) {
+    if (away == WEIR__DOWN_SHARE) {
         const bool owes = weir__local_rates(&share, &rates);
 
-        error = x->unlisted ? enforce_unlisted(l, x, &share, owes ? &rates : NULL, &pair, why)
-                            : enforce_listed(l, x, &share, owes ? &rates : NULL, &pair, why);
+        error = x->anonymous ? enforce_anonymous(l, x, &share, owes ? &rates : NULL, &pair, why)
+                             : enforce_named(l, x, &share, owes ? &rates : NULL, &pair, why);
     }
     if (error)
         return error;
     if (pair.share)
         atomic_store(&x->share, pair.share);
-    if (pair.debts)
-        atomic_store(&x->debts, pair.debts);
-    show(x, whole, away);
+    if (pair.backlog)
+        atomic_store(&x->backlog, pair.backlog);
+    local_limit_publish(x, whole, away);
     x->whole = *whole;
     return 0;
 }
 
 /* ---- Limits ------------------------------------------------------------------------------------ */
 
-static struct weir__local_limit *limit_make(struct weir__local *l, struct weir__slice scope,
-                                            bool unlisted)
+static struct weir__local_limit *local_limit_make(struct weir__local *l, struct weir__slice scope,
+                                                  bool unlisted)
 {
     struct weir__local_limit *x = calloc(1, sizeof *x + scope.len);
 
     if (!x)
         return NULL;
     (void)snprintf(x->name, sizeof x->name, "%llu", (unsigned long long)++l->names);
-    x->unlisted = unlisted;
+    x->anonymous = unlisted;
     x->scope_len = scope.len;
     if (scope.len > 0)
         memcpy(x->scope, scope.at, scope.len);
     return x;
 }
 
-static void enlist(struct weir__local *l, struct weir__local_limit *x)
+static void local_limit_add(struct weir__local *l, struct weir__local_limit *x)
 {
     x->next = l->first;
     if (x->next)
@@ -278,15 +279,15 @@ int weir__local_define(struct weir__local *l, struct weir__local_limit **limit,
     int error;
 
     (void)pthread_mutex_lock(&l->lock);
-    x = *limit ? *limit : limit_make(l, scope, unlisted);
+    x = *limit ? *limit : local_limit_make(l, scope, unlisted);
     error = x ? enforce_locked(l, x, whole, weir__local_nodes_now(l), why)
               : weir__diag(why, WEIR_ENOMEM, "out of memory");
     if (!error && !*limit) /* else it stays as it is, for others may look */
-        enlist(l, *limit = x);
+        local_limit_add(l, *limit = x);
     if (!error)
-        weir__local_own_enforce(l, x);
+        weir__local_overrides_enforce(l, x);
     else if (x && !*limit)
-        limit_free(x);
+        local_limit_free(x);
     (void)pthread_mutex_unlock(&l->lock);
     return error;
 }
@@ -300,13 +301,13 @@ void weir__local_forget(struct weir__local *l, struct weir__local_limit *x)
     if (x->next)
         x->next->before = x->before;
     (void)pthread_mutex_unlock(&l->lock);
-    for (struct weir__local_handle *h = x->handle; h; h = h->older)
-        close_unlisted(l, &h->pair);
-    if (!x->unlisted && atomic_load(&x->share))
+    for (struct weir__local_anonymous *h = x->handle; h; h = h->older)
+        close_anonymous(l, &h->pair);
+    if (!x->anonymous && atomic_load(&x->share))
         (void)weir_policy_forget(l->engine, atomic_load(&x->share));
-    if (!x->unlisted && atomic_load(&x->debts))
-        (void)weir_policy_forget(l->engine, atomic_load(&x->debts));
-    limit_free(x);
+    if (!x->anonymous && atomic_load(&x->backlog))
+        (void)weir_policy_forget(l->engine, atomic_load(&x->backlog));
+    local_limit_free(x);
 }
 
 /* ---- Nodes ------------------------------------------------------------------------------------- */
@@ -320,7 +321,7 @@ void weir__local_nodes(struct weir__local *l, int64_t nodes)
         for (struct weir__local_limit *x = l->first; x; x = x->next) {
             /* One that there is no memory for keeps the share it has. */
             (void)enforce_locked(l, x, &x->whole, nodes, NULL);
-            weir__local_own_enforce(l, x);
+            weir__local_overrides_enforce(l, x);
         }
     }
     (void)pthread_mutex_unlock(&l->lock);

@@ -5,14 +5,14 @@
  * (refunded) and paid in there: taken from the shared limit before the request is decided. local_owes says
  * whether there can be anything to pay: until all that was granted here is as good as new.
  */
-#ifndef WEIR_REMOTE_LOCAL_H
-#define WEIR_REMOTE_LOCAL_H
+#ifndef WEIR_REDIS_FALLBACK_LOCAL_H
+#define WEIR_REDIS_FALLBACK_LOCAL_H
 
 #include <weir.h>
 
 #include "base/text.h"
 #include "engine/engine.h"
-#include "remote/share.h"
+#include "redis/fallback/share.h"
 
 struct weir__local;       /* of an engine */
 struct weir__local_limit; /* of a policy  */
@@ -24,7 +24,7 @@ void weir__local_close(struct weir__local *l);
 void weir__local_forked(struct weir__local *l); /* after fork(), in the child */
 
 /* A policy, or its next limit (*limit not NULL: the same handle is changed). `scope` names it and never
- * changes; unlisted: as weir__unlisted_open, and then it has only one limit. */
+ * changes; unlisted: as weir__anonymous_open, and then it has only one limit. */
 int weir__local_define(struct weir__local *l, struct weir__local_limit **limit,
                        struct weir__slice scope, const struct weir_limit *whole, bool unlisted,
                        struct weir_diag *why);
@@ -37,37 +37,37 @@ void weir__local_nodes(struct weir__local *l, int64_t nodes);
 int64_t weir__local_nodes_now(const struct weir__local *l);
 
 /* The answer of all n requests together, all or nothing; limit[i] is that of rq[i], whose policy is not
- * looked at. `which` as weir__all says it. Reason FALLBACK where fallback=allow or deny spoke; retry_after_ns
+ * looked at. `which` as weir__decide_all says it. Reason FALLBACK where fallback=allow or deny spoke; retry_after_ns
  * of a deny is the time to the next probe or so (1 s). memo may be NULL; a reservation or ticket that it
  * fills is weir__local_cancel's and weir__local_exit's. */
 int weir__local_decide(struct weir__local *l, struct weir__local_limit *const *limit,
                        const struct weir_request *rq, size_t n, enum weir__verb verb,
-                       struct weir__moment at, struct weir__memo *memo, struct weir_verdict *v);
-int weir__local_cancel(struct weir__local *l, struct weir_reservation *r, struct weir__moment at,
+                       struct weir__now at, struct weir__receipt *memo, struct weir_verdict *v);
+int weir__local_cancel(struct weir__local *l, struct weir_reservation *r, struct weir__now at,
                        int64_t *back);
 int weir__local_exit(struct weir__local *l, struct weir_ticket *t, enum weir_outcome how,
-                     struct weir__moment at);
+                     struct weir__now at);
 void weir__local_reset(struct weir__local *l, struct weir__local_limit *limit,
-                       const struct weir_request *rq, struct weir__moment at);
+                       const struct weir_request *rq, struct weir__now at);
 
 /* Whether something granted here may still count. Cheap: one atomic read. */
-bool weir__local_owes(const struct weir__local *l, struct weir__moment at);
+bool weir__local_has_backlog(const struct weir__local *l, struct weir__now at);
 /* Takes out what the key was granted here and still counts, and returns the most that any term had; 0
  * mostly. Once only, whoever asks. back, unless NULL, is filled for all terms of the whole limit: what
  * each is to be paid in there. Terms without a share, and permits, are 0. This and its opposite may be called
  * within a reader's section. */
-int64_t weir__local_settle(struct weir__local *l, struct weir__local_limit *limit,
-                           const struct weir_request *rq, struct weir__moment at,
-                           int64_t back[WEIR_TERMS_MAX]);
+int64_t weir__local_backlog_drain(struct weir__local *l, struct weir__local_limit *limit,
+                                  const struct weir_request *rq, struct weir__now at,
+                                  int64_t back[WEIR_TERMS_MAX]);
 /* It could not be paid in: puts it back, so that it is not granted here again. */
-void weir__local_unsettle(struct weir__local *l, struct weir__local_limit *limit,
-                          const struct weir_request *rq, struct weir__moment at,
-                          const int64_t back[WEIR_TERMS_MAX]);
+void weir__local_backlog_restore(struct weir__local *l, struct weir__local_limit *limit,
+                                 const struct weir_request *rq, struct weir__now at,
+                                 const int64_t back[WEIR_TERMS_MAX]);
 
 /* Counted: decisions answered here (but for peeks), of them allowed; and debts paid, which is for whoever
  * pays them to add. nodes: as many as share now. */
 struct weir__local_counts {
-    _Atomic uint64_t decided, allowed, paid;
+    _Atomic uint64_t decided, allowed, drained;
     _Atomic int64_t nodes;
 };
 struct weir__local_counts *weir__local_counts(struct weir__local *l);

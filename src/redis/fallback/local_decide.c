@@ -5,7 +5,7 @@
  */
 #include <assert.h>
 
-#include "remote/local_inside.h"
+#include "redis/fallback/local_internal.h"
 
 #define RETRY_NS WEIR__NS_PER_S /* of a refusal: about when the store is looked for again */
 
@@ -17,33 +17,35 @@ struct shares {
     size_t n;
 };
 
-static bool names_requests(enum weir__verb verb)
+static bool verb_names_requests(enum weir__verb verb)
 {
     return verb == WEIR__TAKE_ALL || verb == WEIR__ENTER_ALL;
 }
 
-static enum weir__away away_of(const struct weir__local_limit *x)
+static enum weir__down_action down_action_of(const struct weir__local_limit *x)
 {
-    return (enum weir__away)atomic_load_explicit(&x->away, memory_order_acquire);
+    return (enum weir__down_action)atomic_load_explicit(&x->down, memory_order_acquire);
 }
 
 /* ---- Answers without a share ------------------------------------------------------------------- */
 
 /* The first request that is denied, or -1. Nothing is always granted. */
-static int denied(struct weir__local_limit *const *limit, const struct weir_request *rq, size_t n)
+static int first_denied(struct weir__local_limit *const *limit, const struct weir_request *rq,
+                        size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (rq[i].cost > 0 && away_of(limit[i]) == WEIR__AWAY_DENY)
+        if (rq[i].cost > 0 && down_action_of(limit[i]) == WEIR__DOWN_DENY)
             return (int)i;
     return -1;
 }
 
-static void deny(const struct weir__local_limit *x, int request, enum weir__verb verb,
-                 struct weir__memo *memo, struct weir_verdict *v)
+static void local_deny(const struct weir__local_limit *x, int request, enum weir__verb verb,
+                       struct weir__receipt *memo, struct weir_verdict *v)
 {
     *v = (struct weir_verdict){.allowed = false,
                                .reason = WEIR_FALLBACK,
-                               .which = names_requests(verb) ? request : atomic_load(&x->denies),
+                               .which =
+                                   verb_names_requests(verb) ? request : atomic_load(&x->denies),
                                .limit = atomic_load(&x->reported),
                                .retry_after_ns = RETRY_NS};
     if (memo && memo->reservation)
@@ -53,8 +55,8 @@ static void deny(const struct weir__local_limit *x, int request, enum weir__verb
 }
 
 /* Nobody counts it, so there is nothing to give back, and all of the limit is left. */
-static void allow(const struct weir__local_limit *x, struct weir__moment at,
-                  struct weir__memo *memo, struct weir_verdict *v)
+static void local_allow(const struct weir__local_limit *x, struct weir__now at,
+                        struct weir__receipt *memo, struct weir_verdict *v)
 {
     *v = (struct weir_verdict){
         .allowed = true, .reason = WEIR_FALLBACK, .which = -1, .limit = atomic_load(&x->reported)};
@@ -71,12 +73,12 @@ static void allow(const struct weir__local_limit *x, struct weir__moment at,
 
 /* ---- Answers of shares ------------------------------------------------------------------------- */
 
-static void gather(struct weir__local_limit *const *limit, const struct weir_request *rq, size_t n,
-                   struct shares *s)
+static void gather_shares(struct weir__local_limit *const *limit, const struct weir_request *rq,
+                          size_t n, struct shares *s)
 {
     s->n = 0;
     for (size_t i = 0; i < n; i++) {
-        if (away_of(limit[i]) != WEIR__AWAY_SHARE)
+        if (down_action_of(limit[i]) != WEIR__DOWN_SHARE)
             continue;
         s->rq[s->n] = rq[i];
         s->rq[s->n].policy = atomic_load_explicit(&limit[i]->share, memory_order_acquire);
@@ -86,11 +88,11 @@ static void gather(struct weir__local_limit *const *limit, const struct weir_req
 
 /* As the whole limits count them. */
 static void name_refusal(const struct weir__local_limit *x, const struct shares *s,
-                         enum weir__verb verb, struct weir__memo *memo, struct weir_verdict *v)
+                         enum weir__verb verb, struct weir__receipt *memo, struct weir_verdict *v)
 {
     const uint64_t terms = atomic_load_explicit(&x->shared, memory_order_relaxed);
 
-    if (v->which >= 0 && names_requests(verb)) /* for a debt there may have been no room */
+    if (v->which >= 0 && verb_names_requests(verb)) /* for a debt there may have been no room */
         v->which = s->place[v->which < (int)s->n ? v->which : 0];
     else if (v->which >= 0)
         v->which = weir__local_term(terms, v->which);
@@ -100,67 +102,70 @@ static void name_refusal(const struct weir__local_limit *x, const struct shares 
 
 /* Debts refuse nothing: they are shadows. Where there are too many terms for both, those of the shares are all
  * that is remembered. */
-static int reserve(struct weir__local *l, struct weir__local_limit *const *limit, struct shares *s,
-                   enum weir__verb verb, struct weir__moment at, struct weir__memo *memo,
-                   struct weir_verdict *v, bool *owes)
+static int local_reserve(struct weir__local *l, struct weir__local_limit *const *limit,
+                         struct shares *s, enum weir__verb verb, struct weir__now at,
+                         struct weir__receipt *memo, struct weir_verdict *v, bool *owes)
 {
     size_t n = s->n;
     int error;
 
     for (size_t i = 0; i < s->n; i++) {
         s->rq[n] = s->rq[i];
-        s->rq[n].policy = atomic_load_explicit(&limit[s->place[i]]->debts, memory_order_acquire);
+        s->rq[n].policy = atomic_load_explicit(&limit[s->place[i]]->backlog, memory_order_acquire);
         n += s->rq[n].policy != NULL;
     }
-    error = n <= WEIR_TERMS_MAX ? weir__all(l->engine, s->rq, n, verb, at, memo, v) : WEIR_EINVAL;
+    error = n <= WEIR_TERMS_MAX ? weir__decide_all(l->engine, s->rq, n, verb, at, memo, v)
+                                : WEIR_EINVAL;
     *owes = error == 0;
-    return error == WEIR_EINVAL ? weir__all(l->engine, s->rq, s->n, verb, at, memo, v) : error;
+    return error == WEIR_EINVAL ? weir__decide_all(l->engine, s->rq, s->n, verb, at, memo, v)
+                                : error;
 }
 
-static int ask_engine(struct weir__local *l, const struct shares *s, enum weir__verb verb,
-                      struct weir__moment at, struct weir__memo *memo, struct weir_verdict *v)
+static int local_engine_decide(struct weir__local *l, const struct shares *s, enum weir__verb verb,
+                               struct weir__now at, struct weir__receipt *memo,
+                               struct weir_verdict *v)
 {
     assert(!weir__verb_enters(verb) || (memo && memo->ticket));
-    return s->n == 1 && !names_requests(verb)
-               ? weir__answer(l->engine, s->rq, verb, at, memo, v)
-               : weir__all(l->engine, s->rq, s->n, verb, at, memo, v);
+    return s->n == 1 && !verb_names_requests(verb)
+               ? weir__decide(l->engine, s->rq, verb, at, memo, v)
+               : weir__decide_all(l->engine, s->rq, s->n, verb, at, memo, v);
 }
 
 /* What the grant of a share leaves behind. */
-static void owe(struct weir__local *l, struct weir__local_limit *const *limit,
-                const struct shares *s, struct weir__moment at, const struct weir_verdict *v,
-                bool owes)
+static void local_record_backlog(struct weir__local *l, struct weir__local_limit *const *limit,
+                                 const struct shares *s, struct weir__now at,
+                                 const struct weir_verdict *v, bool owes)
 {
     for (size_t i = 0; i < s->n && !owes; i++)
-        weir__local_charge(l, limit[s->place[i]], &s->rq[i], at);
-    weir__local_owe(l, weir__add_sat(at.now_ns, v->reset_after_ns));
+        weir__local_backlog_record(l, limit[s->place[i]], &s->rq[i], at);
+    weir__local_backlog_extend(l, weir__add_sat(at.now_ns, v->reset_after_ns));
 }
 
-static int answer(struct weir__local *l, struct weir__local_limit *const *limit,
-                  const struct weir_request *rq, size_t n, enum weir__verb verb,
-                  struct weir__moment at, struct weir__memo *memo, struct weir_verdict *v)
+static int local_answer_all(struct weir__local *l, struct weir__local_limit *const *limit,
+                            const struct weir_request *rq, size_t n, enum weir__verb verb,
+                            struct weir__now at, struct weir__receipt *memo, struct weir_verdict *v)
 {
-    const int refused = denied(limit, rq, n);
+    const int refused = first_denied(limit, rq, n);
     struct shares s;
     bool owes = false;
     int error;
 
     if (refused >= 0) {
-        deny(limit[refused], refused, verb, memo, v);
+        local_deny(limit[refused], refused, verb, memo, v);
         return 0;
     }
-    gather(limit, rq, n, &s);
+    gather_shares(limit, rq, n, &s);
     if (s.n == 0) {
-        allow(limit[0], at, memo, v);
+        local_allow(limit[0], at, memo, v);
         return 0;
     }
-    error = memo && memo->reservation ? reserve(l, limit, &s, verb, at, memo, v, &owes)
-                                      : ask_engine(l, &s, verb, at, memo, v);
+    error = memo && memo->reservation ? local_reserve(l, limit, &s, verb, at, memo, v, &owes)
+                                      : local_engine_decide(l, &s, verb, at, memo, v);
     if (error)
         return error;
     name_refusal(limit[s.place[0]], &s, verb, memo, v);
     if (v->allowed && verb != WEIR__PEEK && v->reset_after_ns > 0)
-        owe(l, limit, &s, at, v, owes);
+        local_record_backlog(l, limit, &s, at, v, owes);
     return 0;
 }
 
@@ -168,12 +173,12 @@ static int answer(struct weir__local *l, struct weir__local_limit *const *limit,
 
 int weir__local_decide(struct weir__local *l, struct weir__local_limit *const *limit,
                        const struct weir_request *rq, size_t n, enum weir__verb verb,
-                       struct weir__moment at, struct weir__memo *memo, struct weir_verdict *v)
+                       struct weir__now at, struct weir__receipt *memo, struct weir_verdict *v)
 {
     int error;
 
     assert(n >= 1 && n <= WEIR_TERMS_MAX);
-    error = answer(l, limit, rq, n, verb, at, memo, v);
+    error = local_answer_all(l, limit, rq, n, verb, at, memo, v);
     if (error || verb == WEIR__PEEK)
         return error;
     atomic_fetch_add_explicit(&l->counts.decided, 1, memory_order_relaxed);
@@ -182,22 +187,22 @@ int weir__local_decide(struct weir__local *l, struct weir__local_limit *const *l
     return 0;
 }
 
-int weir__local_cancel(struct weir__local *l, struct weir_reservation *r, struct weir__moment at,
+int weir__local_cancel(struct weir__local *l, struct weir_reservation *r, struct weir__now at,
                        int64_t *back)
 {
     return weir_cancel_at(l->engine, r, at.now_ns, back);
 }
 
 int weir__local_exit(struct weir__local *l, struct weir_ticket *t, enum weir_outcome how,
-                     struct weir__moment at)
+                     struct weir__now at)
 {
     return weir_exit_at(l->engine, t, how, at.now_ns);
 }
 
 void weir__local_reset(struct weir__local *l, struct weir__local_limit *x,
-                       const struct weir_request *rq, struct weir__moment at)
+                       const struct weir_request *rq, struct weir__now at)
 {
-    struct weir_policy *const policy[] = {atomic_load(&x->share), atomic_load(&x->debts)};
+    struct weir_policy *const policy[] = {atomic_load(&x->share), atomic_load(&x->backlog)};
 
     for (int i = 0; i < 2; i++) {
         struct weir_request mine = *rq;

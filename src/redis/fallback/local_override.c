@@ -7,21 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "remote/local_inside.h"
+#include "redis/fallback/local_internal.h"
 
-static struct weir__local_own **own_find(struct weir__local_limit *x, const void *key, size_t len)
+static struct weir__local_key_override **local_override_find(struct weir__local_limit *x,
+                                                             const void *key, size_t len)
 {
-    struct weir__local_own **at = &x->own;
+    struct weir__local_key_override **at = &x->own;
 
     while (*at && ((*at)->key_len != len || (len > 0 && memcmp((*at)->key, key, len) != 0)))
         at = &(*at)->next;
     return at;
 }
 
-static struct weir__local_own *own_make(const void *key, size_t len, const struct weir_limit *limit)
+static struct weir__local_key_override *local_override_make(const void *key, size_t len,
+                                                            const struct weir_limit *limit)
 {
     const size_t bytes = (size_t)limit->n * sizeof limit->term[0];
-    struct weir__local_own *own = calloc(1, sizeof *own + len);
+    struct weir__local_key_override *own = calloc(1, sizeof *own + len);
 
     if (own)
         own->term = malloc(bytes);
@@ -38,8 +40,9 @@ static struct weir__local_own *own_make(const void *key, size_t len, const struc
 }
 
 /* The key's limit, falling back as the policy's does. False: it does not go with that. */
-static bool own_whole(const struct weir__local_limit *x, const struct weir__local_own *own,
-                      struct weir_limit *whole)
+static bool local_override_whole(const struct weir__local_limit *x,
+                                 const struct weir__local_key_override *own,
+                                 struct weir_limit *whole)
 {
     if (own->n != x->whole.n)
         return false;
@@ -56,8 +59,8 @@ static bool own_whole(const struct weir__local_limit *x, const struct weir__loca
 }
 
 /* Only a want of memory is an error. No limit: it is taken away. */
-static int own_set(struct weir__local *l, struct weir_policy *p, const void *key, size_t key_len,
-                   const struct weir_limit *limit)
+static int local_override_set(struct weir__local *l, struct weir_policy *p, const void *key,
+                              size_t key_len, const struct weir_limit *limit)
 {
     char text[WEIR_LIMIT_TEXT_MAX];
     int error;
@@ -71,35 +74,37 @@ static int own_set(struct weir__local *l, struct weir_policy *p, const void *key
 }
 
 /* own NULL: no longer. The caller holds the lock. */
-static int own_enforce(struct weir__local *l, struct weir__local_limit *x, const void *key,
-                       size_t key_len, const struct weir__local_own *own)
+static int local_override_enforce(struct weir__local *l, struct weir__local_limit *x,
+                                  const void *key, size_t key_len,
+                                  const struct weir__local_key_override *own)
 {
     struct weir_limit whole, share, rates;
     bool has_share, has_rates;
     int error;
 
-    if (x->unlisted)
+    if (x->anonymous)
         return 0;
-    has_share = own && own_whole(x, own, &whole) &&
-                weir__share_of(&whole, weir__local_nodes_now(l), &share) == WEIR__AWAY_SHARE;
+    has_share = own && local_override_whole(x, own, &whole) &&
+                weir__share_of(&whole, weir__local_nodes_now(l), &share) == WEIR__DOWN_SHARE;
     has_rates = has_share && weir__local_rates(&share, &rates);
-    error = own_set(l, atomic_load(&x->share), key, key_len, has_share ? &share : NULL);
+    error = local_override_set(l, atomic_load(&x->share), key, key_len, has_share ? &share : NULL);
     if (!error)
-        error = own_set(l, atomic_load(&x->debts), key, key_len, has_rates ? &rates : NULL);
+        error = local_override_set(l, atomic_load(&x->backlog), key, key_len,
+                                   has_rates ? &rates : NULL);
     return error;
 }
 
 int weir__local_override(struct weir__local *l, struct weir__local_limit *x, const void *key,
                          size_t key_len, const struct weir_limit *whole)
 {
-    struct weir__local_own *own = whole ? own_make(key, key_len, whole) : NULL;
-    struct weir__local_own **at, *old;
+    struct weir__local_key_override *own = whole ? local_override_make(key, key_len, whole) : NULL;
+    struct weir__local_key_override **at, *old;
     int error;
 
     if (whole && !own)
         return WEIR_ENOMEM;
     (void)pthread_mutex_lock(&l->lock);
-    at = own_find(x, key, key_len);
+    at = local_override_find(x, key, key_len);
     old = *at;
     if (old)
         *at = old->next;
@@ -107,7 +112,7 @@ int weir__local_override(struct weir__local *l, struct weir__local_limit *x, con
         own->next = x->own;
         x->own = own;
     }
-    error = own || old ? own_enforce(l, x, key, key_len, own) : 0;
+    error = own || old ? local_override_enforce(l, x, key, key_len, own) : 0;
     (void)pthread_mutex_unlock(&l->lock);
     if (old)
         free(old->term);
@@ -115,16 +120,16 @@ int weir__local_override(struct weir__local *l, struct weir__local_limit *x, con
     return error;
 }
 
-void weir__local_own_enforce(struct weir__local *l, struct weir__local_limit *x)
+void weir__local_overrides_enforce(struct weir__local *l, struct weir__local_limit *x)
 {
-    for (const struct weir__local_own *own = x->own; own; own = own->next)
-        (void)own_enforce(l, x, own->key, own->key_len, own);
+    for (const struct weir__local_key_override *own = x->own; own; own = own->next)
+        (void)local_override_enforce(l, x, own->key, own->key_len, own);
 }
 
-void weir__local_own_free(struct weir__local_limit *x)
+void weir__local_overrides_free(struct weir__local_limit *x)
 {
     while (x->own) {
-        struct weir__local_own *own = x->own;
+        struct weir__local_key_override *own = x->own;
 
         x->own = own->next;
         free(own->term);

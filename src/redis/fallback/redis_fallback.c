@@ -3,15 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "remote/ask.h"
-#include "remote/redis.h"
+#include "redis/redis_decide.h"
+#include "redis/redis_store.h"
 
 /* What this node granted alone is kept like the rest, so that all are given back in one way. It has the name that the
  * ticket would have had there: the store may have heard of it, though it did not answer. */
-static void keep_local(struct weir__asking *a, struct weir_reservation *r, struct weir_ticket *t)
+static void keep_local_receipt(struct weir__decision *a, struct weir_reservation *r,
+                               struct weir_ticket *t)
 {
     const int64_t until_ns = r ? r->act_ns : weir__add_sat(a->at.now_ns, a->lease_ns);
-    struct weir__keepsake *k = weir__ask_keepsake(a, until_ns);
+    struct weir__redis_receipt *k = weir__decision_make_receipt(a, until_ns);
 
     if (!k)
         return;
@@ -21,13 +22,13 @@ static void keep_local(struct weir__asking *a, struct weir_reservation *r, struc
     if (t)
         k->ticket = *t;
     if (r)
-        r->term[0].fingerprint = weir__memos_keep(a->redis->memos, k);
+        r->term[0].fingerprint = weir__receipts_keep(a->redis->receipts, k);
     else
-        t->term[0].fingerprint = weir__memos_keep(a->redis->memos, k);
+        t->term[0].fingerprint = weir__receipts_keep(a->redis->receipts, k);
 }
 
 /* The requests whose keys no list lets pass; their places among all. */
-static size_t counted(const struct weir__asking *a, struct weir_request *rq, int *place)
+static size_t counted_requests(const struct weir__decision *a, struct weir_request *rq, int *place)
 {
     size_t n = 0;
 
@@ -39,30 +40,30 @@ static size_t counted(const struct weir__asking *a, struct weir_request *rq, int
     return n;
 }
 
-void weir__ask_fall_back(struct weir__asking *a)
+void weir__decision_fall_back(struct weir__decision *a)
 {
     struct weir__local_limit *limit[WEIR_TERMS_MAX];
     struct weir_request rq[WEIR_TERMS_MAX];
-    struct weir__memo *memo = a->memo;
+    struct weir__receipt *memo = a->receipt;
     int place[WEIR_TERMS_MAX];
-    const size_t n = counted(a, rq, place);
+    const size_t n = counted_requests(a, rq, place);
 
     for (size_t i = 0; i < n; i++)
         limit[i] = weir__redis_policy(rq[i].policy)->local;
-    weir__ask_settle(
+    weir__decision_finish(
         a, weir__local_decide(a->redis->local, limit, rq, n, a->verb, a->at, memo, &a->verdict));
-    if (!a->error && a->verdict.which >= 0 && weir__ask_names_requests(a->verb))
+    if (!a->error && a->verdict.which >= 0 && weir__decision_names_requests(a->verb))
         a->verdict.which = place[a->verdict.which];
     if (a->error || !a->verdict.allowed || !memo)
         return;
     memset(a->act_us, -1, sizeof a->act_us); /* nothing of it acts there */
     if (memo->reservation && memo->reservation->n > 0) {
-        keep_local(a, memo->reservation, NULL);
+        keep_local_receipt(a, memo->reservation, NULL);
         memo->reservation->n = 1;
         memo->reservation->term[0].policy = a->rq[0].policy;
     }
     if (memo->ticket && memo->ticket->n > 0) {
-        keep_local(a, NULL, memo->ticket);
+        keep_local_receipt(a, NULL, memo->ticket);
         memo->ticket->n = 1;
         memo->ticket->term[0].policy = a->rq[0].policy;
         memo->ticket->term[0].key = 0; /* whoever waits, is told */

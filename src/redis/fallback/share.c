@@ -9,13 +9,13 @@
  * only one (pacer, min-interval, a burst of less than n); and where the last event is not yet paid for
  * (smooth ones) each node has a last one.
  */
-#include "remote/share.h"
+#include "redis/fallback/share.h"
 
 #include <assert.h>
 
 #include "base/num.h"
 
-static int64_t gcd(int64_t a, int64_t b)
+static int64_t share_gcd(int64_t a, int64_t b)
 {
     while (b != 0) {
         const int64_t rest = a % b;
@@ -27,7 +27,7 @@ static int64_t gcd(int64_t a, int64_t b)
 }
 
 /* So many events among so many; one each at least. */
-static int64_t part_of(int64_t events, int64_t nodes)
+static int64_t share_part(int64_t events, int64_t nodes)
 {
     return weir__max(1, events / nodes);
 }
@@ -35,7 +35,7 @@ static int64_t part_of(int64_t events, int64_t nodes)
 /* The n-th part of a rate. The longest period there is takes the rest by rounding its count down. */
 static void divide_rate(struct weir_term *t, int64_t nodes)
 {
-    const int64_t common = gcd(t->count, nodes), by = nodes / common;
+    const int64_t common = share_gcd(t->count, nodes), by = nodes / common;
 
     if (t->period_ns <= WEIR_PERIOD_MAX_NS / by) {
         t->count /= common;
@@ -62,24 +62,24 @@ static void divide_bucket(struct weir_term *t, int64_t nodes)
     const bool full = t->initial == t->burst;
 
     divide_rate(t, nodes);
-    t->burst = weir__min(part_of(t->burst, nodes), most_that_drain(t));
+    t->burst = weir__min(share_part(t->burst, nodes), most_that_drain(t));
     if (t->algorithm == WEIR_TOKEN_BUCKET)
         t->initial = full ? t->burst : weir__min(t->initial / nodes, t->burst);
     if (t->algorithm == WEIR_LEAKY_BUCKET && t->delay != WEIR_NONE)
         t->delay = weir__min(t->delay / nodes, t->burst);
     if (t->queue > 0)
-        t->queue = part_of(t->queue, nodes);
+        t->queue = share_part(t->queue, nodes);
 }
 
 static void divide_window(struct weir_term *t, int64_t nodes)
 {
-    t->count = part_of(t->count, nodes);
+    t->count = share_part(t->count, nodes);
     if (t->algorithm == WEIR_SLIDING_WINDOW && t->per_slot != WEIR_NONE)
-        t->per_slot = weir__min(part_of(t->per_slot, nodes), t->count);
+        t->per_slot = weir__min(share_part(t->per_slot, nodes), t->count);
     t->min_interval_ns = weir__min(weir__mul_sat(t->min_interval_ns, nodes), WEIR_PERIOD_MAX_NS);
 }
 
-static void divide(struct weir_term *t, int64_t nodes)
+static void divide_term(struct weir_term *t, int64_t nodes)
 {
     switch (t->algorithm) {
     case WEIR_FIXED_WINDOW:
@@ -95,9 +95,9 @@ static void divide(struct weir_term *t, int64_t nodes)
         t->period_ns = weir__min(weir__mul_sat(t->period_ns, nodes), WEIR_PERIOD_MAX_NS);
         return;
     case WEIR_CONCURRENCY:
-        t->count = part_of(t->count, nodes);
+        t->count = share_part(t->count, nodes);
         if (t->queue > 0)
-            t->queue = part_of(t->queue, nodes);
+            t->queue = share_part(t->queue, nodes);
         return;
     /* They look at this process: there is nothing to divide. No shared store has them. */
     case WEIR_SYSTEM:
@@ -115,8 +115,8 @@ bool weir__share_keeps(const struct weir_term *t)
     return t->fallback == WEIR_FALLBACK_LOCAL;
 }
 
-enum weir__away weir__share_of(const struct weir_limit *whole, int64_t nodes,
-                               struct weir_limit *share)
+enum weir__down_action weir__share_of(const struct weir_limit *whole, int64_t nodes,
+                                      struct weir_limit *share)
 {
     struct weir_limit out = {.n = 0};
 
@@ -125,14 +125,14 @@ enum weir__away weir__share_of(const struct weir_limit *whole, int64_t nodes,
         const struct weir_term *t = &whole->term[i];
 
         if (t->fallback == WEIR_FALLBACK_DENY && !t->shadow)
-            return WEIR__AWAY_DENY;
+            return WEIR__DOWN_DENY;
         if (!weir__share_keeps(t))
             continue;
         out.term[out.n] = *t;
-        divide(&out.term[out.n++], nodes);
+        divide_term(&out.term[out.n++], nodes);
     }
     if (out.n == 0)
-        return WEIR__AWAY_ALLOW;
+        return WEIR__DOWN_ALLOW;
     *share = out;
-    return WEIR__AWAY_SHARE;
+    return WEIR__DOWN_SHARE;
 }

@@ -4,16 +4,16 @@
  * least 1. Rates are divided exactly, by stretching the period; where that would pass the longest period, and
  * for windows and permits, counts are divided, rounded down.
  */
-#ifndef WEIR_REMOTE_SHARE_H
-#define WEIR_REMOTE_SHARE_H
+#ifndef WEIR_REDIS_FALLBACK_SHARE_H
+#define WEIR_REDIS_FALLBACK_SHARE_H
 
 #include <weir.h>
 
 /* What a limit does when its store is away: what all its terms' fallback= say together. */
-enum weir__away {
-    WEIR__AWAY_DENY,  /* some term denies */
-    WEIR__AWAY_ALLOW, /* all terms allow */
-    WEIR__AWAY_SHARE  /* those that are local, each by its share; terms that allow are left out */
+enum weir__down_action {
+    WEIR__DOWN_DENY,  /* some term denies */
+    WEIR__DOWN_ALLOW, /* all terms allow */
+    WEIR__DOWN_SHARE  /* those that are local, each by its share; terms that allow are left out */
 };
 
 /* Whether the term has a share; else it is left out. Then the limit has no share or the term allows: so does
@@ -21,7 +21,7 @@ enum weir__away {
 bool weir__share_keeps(const struct weir_term *t);
 
 /* *share is filled in the last case only. nodes >= 1. It parses and prints like any limit. */
-enum weir__away weir__share_of(const struct weir_limit *whole, int64_t nodes,
-                               struct weir_limit *share);
+enum weir__down_action weir__share_of(const struct weir_limit *whole, int64_t nodes,
+                                      struct weir_limit *share);
 
 #endif

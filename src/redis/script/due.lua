@@ -249,7 +249,7 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
     if has[6] then
       -- How long the turn is waited for; by how much that is too long, for caller and limit; by how
       -- much it is further back than the queue reaches. All end with time.
-      local function turn(t, owed, price, patience)
+      local function schedule(t, owed, price, patience)
         local after = add(owed, price)
         local reach, longest = mul(t[3] + t[6], t[1]), mul(4611686018427387, t[2]) -- 2^62 ns
         local wait = math.min(beyond(t, after, t.full), LIMIT - now)
@@ -260,17 +260,17 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
       end
 
       judge[6] = function(t, owed, price, patience)
-        local wait, late, over, after = turn(t, owed, price, patience)
+        local wait, late, over, after = schedule(t, owed, price, patience)
 
         if late <= 0 and over <= 0 then
           return 0, wait, 0, after
         end
-        local _, never, beyond_all = turn(t, 0, price, patience)
+        local _, never, beyond_all = schedule(t, 0, price, patience)
         local reason = late <= 0 and 3 or 1
 
         if t.counts then
           owed = filled(t, owed, price)
-          _, late, over = turn(t, owed, price, patience)
+          _, late, over = schedule(t, owed, price, patience)
         end
         if never > 0 or beyond_all > 0 then
           return 2, 0, -1, owed

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts the scripts of src/remote/lua into the library: `embed.py LUA_FOLDER OUT.c`.
+"""Puts the scripts of src/redis/script into the library: `embed.py LUA_FOLDER OUT.c`.
 
 This is where it is said which files a script is made of, in which order; the tests of the scripts ask here too
 (`script`), so that what they prove is what is sent. Whoever connects to a Redis that does not know a script
@@ -14,14 +14,14 @@ import sys
 FAMILIES = ("due", "window", "log", "warmup", "concurrency")    # the bits of a mask, from 1 on
 MASKS = range(1, 1 << len(FAMILIES))
 BEAT = 32
-FILES = ("head", "plain", "prelude", *FAMILIES, "main", "beat")
+FILES = ("head", "plain", "prelude", *FAMILIES, "main", "heartbeat")
 TOKEN = re.compile(r"""'(?:\\.|[^'\\\n])*' | "(?:\\.|[^"\\\n])*" | --[^\n]*""", re.VERBOSE)
 
 
 def parts(mask):
     """The names of the files of a script, in their order."""
     if mask == BEAT:
-        return ["beat"]
+        return ["heartbeat"]
     families = [name for bit, name in enumerate(FAMILIES) if mask >> bit & 1]
     return ["head", *["plain"] * (mask < 4), "prelude", *families, "main"]
 
@@ -61,7 +61,7 @@ def source(folder):
     """The whole of scripts.c."""
     texts = [f"static const char {name.upper()}[] =\n{literal(piece(folder, name))};" for name in FILES]
     rows = [row(folder, mask) for mask in (*MASKS, BEAT)]
-    return "\n".join(["/* Made by embed.py from src/remote/lua. */", '#include "remote/scripts.h"', "",
+    return "\n".join(["/* Made by embed.py from src/redis/script. */", '#include "redis/script/scripts.h"', "",
                       *texts, "", "const struct weir__script weir__scripts[WEIR__SCRIPT_COUNT] = {", *rows, "};", ""])
 
 

@@ -17,9 +17,9 @@
 
 #include "base/digits.h"
 #include "base/num.h"
-#include "policy/calendar.h"
-#include "remote/plan.h"
-#include "remote/scripts.h"
+#include "limit/calendar.h"
+#include "redis/script/plan.h"
+#include "redis/script/scripts.h"
 
 enum { VERSION = 256, HEADER_BYTES = 24, TERM_BYTES = 80, SHA_LEN = 40 };
 enum { REPLY_FIELDS = 9 };
@@ -37,7 +37,7 @@ static size_t word_size(size_t len)
     return count_size(len) + len + 2;
 }
 
-static char *put(char *at, const void *bytes, size_t len)
+static char *put_bytes(char *at, const void *bytes, size_t len)
 {
     if (len > 0)
         memcpy(at, bytes, len);
@@ -47,52 +47,53 @@ static char *put(char *at, const void *bytes, size_t len)
 static char *put_count(char *at, char mark, size_t n)
 {
     *at = mark;
-    return put(weir__put_digits(at + 1, n), "\r\n", 2);
+    return put_bytes(weir__put_digits(at + 1, n), "\r\n", 2);
 }
 
 static char *put_word(char *at, const void *bytes, size_t len)
 {
-    return put(put(put_count(at, '$', len), bytes, len), "\r\n", 2);
+    return put_bytes(put_bytes(put_count(at, '$', len), bytes, len), "\r\n", 2);
 }
 
 /* ---- Keys -------------------------------------------------------------------------------------- */
 
-static bool is_named(const struct weir__plan_part *part, int i)
+static bool term_is_named(const struct weir__plan_part *part, int i)
 {
     return part->only == 0 || (part->only >> i & 1) != 0;
 }
 
-static size_t key_len(const struct weir__plan_ask *ask, const struct weir__plan_part *part, int i)
+static size_t key_len(const struct weir__plan_request *ask, const struct weir__plan_part *part,
+                      int i)
 {
     return ask->prefix.len + 2 + part->scope.len + 1 + part->key.len + 2 +
            strlen(part->plan->term[i].shape);
 }
 
-static char *put_key(char *at, const struct weir__plan_ask *ask, const struct weir__plan_part *part,
-                     int i)
+static char *put_key(char *at, const struct weir__plan_request *ask,
+                     const struct weir__plan_part *part, int i)
 {
     const char *shape = part->plan->term[i].shape;
 
     at = put_count(at, '$', key_len(ask, part, i));
-    at = put(put(at, ask->prefix.at, ask->prefix.len), ":{", 2);
-    at = put(put(at, part->scope.at, part->scope.len), ":", 1);
-    at = put(put(at, part->key.at, part->key.len), "}:", 2);
-    return put(put(at, shape, strlen(shape)), "\r\n", 2);
+    at = put_bytes(put_bytes(at, ask->prefix.at, ask->prefix.len), ":{", 2);
+    at = put_bytes(put_bytes(at, part->scope.at, part->scope.len), ":", 1);
+    at = put_bytes(put_bytes(at, part->key.at, part->key.len), "}:", 2);
+    return put_bytes(put_bytes(at, shape, strlen(shape)), "\r\n", 2);
 }
 
 /* How many keys, and what they take. */
-struct keys {
+struct key_sizes {
     size_t n, size;
     unsigned mask;
 };
 
-static struct keys keys_of(const struct weir__plan_ask *ask)
+static struct key_sizes keys_of(const struct weir__plan_request *ask)
 {
-    struct keys k = {0};
+    struct key_sizes k = {0};
 
     for (int j = 0; j < ask->n; j++)
         for (int i = 0; i < ask->part[j].plan->n; i++)
-            if (is_named(&ask->part[j], i)) {
+            if (term_is_named(&ask->part[j], i)) {
                 k.n++;
                 k.size += word_size(key_len(ask, &ask->part[j], i));
                 k.mask |=
@@ -101,11 +102,11 @@ static struct keys keys_of(const struct weir__plan_ask *ask)
     return k;
 }
 
-static char *put_keys(char *at, const struct weir__plan_ask *ask)
+static char *put_keys(char *at, const struct weir__plan_request *ask)
 {
     for (int j = 0; j < ask->n; j++)
         for (int i = 0; i < ask->part[j].plan->n; i++)
-            if (is_named(&ask->part[j], i))
+            if (term_is_named(&ask->part[j], i))
                 at = put_key(at, ask, &ask->part[j], i);
     return at;
 }
@@ -113,9 +114,9 @@ static char *put_keys(char *at, const struct weir__plan_ask *ask)
 /* ---- The blob ---------------------------------------------------------------------------------- */
 
 /* Little-endian, as the machines are that we build for. */
-static char *put_numbers(char *at, const int64_t *number, size_t n)
+static char *put_int64s(char *at, const int64_t *number, size_t n)
 {
-    return put(at, number, n * sizeof *number);
+    return put_bytes(at, number, n * sizeof *number);
 }
 
 /* The start of the window of now, its end, the end of the next. A window that holds the beginning of time
@@ -133,7 +134,7 @@ static void put_edges(const struct weir__plan_term *t, int64_t wall_ns, int64_t 
     edge[2] = weir__calendar_edge(&window, t->zone, next) / WEIR__NS_PER_US;
 }
 
-static int64_t patience_of(const struct weir__plan_ask *ask, const struct weir__plan_part *part,
+static int64_t patience_of(const struct weir__plan_request *ask, const struct weir__plan_part *part,
                            int i)
 {
     int64_t ns = part->patience_ns;
@@ -143,13 +144,13 @@ static int64_t patience_of(const struct weir__plan_ask *ask, const struct weir__
     case WEIR__PLAN_PEEK: break;
     case WEIR__PLAN_CANCEL: return part->act_us ? part->act_us[i] : -1;
     case WEIR__PLAN_REFUND:
-    case WEIR__PLAN_PAY: return 0;
+    case WEIR__PLAN_DRAIN: return 0;
     }
     ns = ns == WEIR_WAIT_DEFAULT ? part->plan->term[i].patience_ns : ns;
     return ns == WEIR_FOREVER ? ns : ns / WEIR__NS_PER_US;
 }
 
-static char *put_term(char *at, const struct weir__plan_ask *ask,
+static char *put_term(char *at, const struct weir__plan_request *ask,
                       const struct weir__plan_part *part, int i)
 {
     const struct weir__plan_term *t = &part->plan->term[i];
@@ -158,30 +159,30 @@ static char *put_term(char *at, const struct weir__plan_ask *ask,
     memcpy(number + 3, t->number, sizeof t->number);
     if (t->calendar != WEIR_DURATION)
         put_edges(t, ask->wall_ns, number + 6);
-    return put_numbers(at, number, TERM_BYTES / 8);
+    return put_int64s(at, number, TERM_BYTES / 8);
 }
 
-static char *put_blob(char *at, const struct weir__plan_ask *ask, size_t terms)
+static char *put_blob(char *at, const struct weir__plan_request *ask, size_t terms)
 {
     const int64_t header[] = {VERSION + (int64_t)ask->verb, ask->now_us, ask->act_us};
 
     at = put_count(at, '$', HEADER_BYTES + TERM_BYTES * terms);
-    at = put_numbers(at, header, sizeof header / sizeof *header);
+    at = put_int64s(at, header, sizeof header / sizeof *header);
     for (int j = 0; j < ask->n; j++)
         for (int i = 0; i < ask->part[j].plan->n; i++)
-            if (is_named(&ask->part[j], i))
+            if (term_is_named(&ask->part[j], i))
                 at = put_term(at, ask, &ask->part[j], i);
-    return put(at, "\r\n", 2);
+    return put_bytes(at, "\r\n", 2);
 }
 
 /* ---- Commands ---------------------------------------------------------------------------------- */
 
-static size_t words_of(const struct weir__plan_ask *ask, struct keys k)
+static size_t words_of(const struct weir__plan_request *ask, struct key_sizes k)
 {
     return 4 + k.n + (ask->ticket.at ? 1 : 0);
 }
 
-static size_t request_size(const struct weir__plan_ask *ask, struct keys k)
+static size_t request_size(const struct weir__plan_request *ask, struct key_sizes k)
 {
     return count_size(words_of(ask, k)) + word_size(7) + word_size(SHA_LEN) +
            word_size((size_t)weir__digits_of(k.n)) + k.size +
@@ -189,15 +190,15 @@ static size_t request_size(const struct weir__plan_ask *ask, struct keys k)
            (ask->ticket.at ? word_size(ask->ticket.len) : 0);
 }
 
-size_t weir__plan_room(const struct weir__plan_ask *ask)
+size_t weir__plan_encoded_size(const struct weir__plan_request *ask)
 {
     return request_size(ask, keys_of(ask));
 }
 
-size_t weir__plan_write(const struct weir__plan_ask *ask, char *out, size_t cap, unsigned *mask,
-                        int *terms)
+size_t weir__plan_encode(const struct weir__plan_request *ask, char *out, size_t cap,
+                         unsigned *mask, int *terms)
 {
-    const struct keys k = keys_of(ask);
+    const struct key_sizes k = keys_of(ask);
     const size_t size = request_size(ask, k);
     char count[WEIR__INT_MOST], *at = out;
 
@@ -216,9 +217,9 @@ size_t weir__plan_write(const struct weir__plan_ask *ask, char *out, size_t cap,
     return size;
 }
 
-size_t weir__plan_write_reset(const struct weir__plan_ask *ask, char *out, size_t cap)
+size_t weir__plan_encode_reset(const struct weir__plan_request *ask, char *out, size_t cap)
 {
-    const struct keys k = keys_of(ask);
+    const struct key_sizes k = keys_of(ask);
     const size_t size = count_size(k.n + 1) + word_size(3) + k.size;
 
     if (size > cap)
@@ -227,7 +228,7 @@ size_t weir__plan_write_reset(const struct weir__plan_ask *ask, char *out, size_
     return size;
 }
 
-size_t weir__scope_write(const char *name, size_t len, char *out, size_t cap)
+size_t weir__scope_encode(const char *name, size_t len, char *out, size_t cap)
 {
     static const char HEX[] = "0123456789ABCDEF";
     struct weir__out o = {out, cap, 0};
@@ -246,12 +247,12 @@ size_t weir__scope_write(const char *name, size_t len, char *out, size_t cap)
 
 /* ---- Replies ----------------------------------------------------------------------------------- */
 
-static int64_t ns_of(int64_t us)
+static int64_t reply_ns(int64_t us)
 {
     return us < 0 ? us : weir__mul_sat(us, WEIR__NS_PER_US);
 }
 
-static bool is_an_answer(const int64_t *n, int terms)
+static bool is_verdict(const int64_t *n, int terms)
 {
     const bool allowed = n[0] == 1;
 
@@ -260,12 +261,12 @@ static bool is_an_answer(const int64_t *n, int terms)
            n[4] >= 0 && n[5] >= 0 && n[6] >= -1 && n[7] >= 0 && n[8] >= 0;
 }
 
-bool weir__plan_verdict(const int64_t *number, int count, int terms, bool take,
-                        struct weir_verdict *v, int64_t *act_us, int64_t *now_us)
+bool weir__plan_decode(const int64_t *number, int count, int terms, bool take,
+                       struct weir_verdict *v, int64_t *act_us, int64_t *now_us)
 {
     const bool acts = take && count >= REPLY_FIELDS && number[0] == 1;
 
-    if (count != REPLY_FIELDS + (acts ? terms : 0) || !is_an_answer(number, terms))
+    if (count != REPLY_FIELDS + (acts ? terms : 0) || !is_verdict(number, terms))
         return false;
     for (int i = 0; acts && i < terms; i++)
         if (number[REPLY_FIELDS + i] < -1)
@@ -276,9 +277,9 @@ bool weir__plan_verdict(const int64_t *number, int count, int terms, bool take,
         .which = (int)number[2],
         .limit = number[3],
         .remaining = number[4],
-        .wait_ns = ns_of(number[5]),
-        .retry_after_ns = ns_of(number[6]),
-        .reset_after_ns = ns_of(number[7]),
+        .wait_ns = reply_ns(number[5]),
+        .retry_after_ns = reply_ns(number[6]),
+        .reset_after_ns = reply_ns(number[7]),
     };
     for (int i = 0; acts && act_us && i < terms; i++)
         act_us[i] = number[REPLY_FIELDS + i];

@@ -5,13 +5,13 @@
  * never becomes looser: what must pass before another event may act is rounded up; what is saved up, and
  * how long is waited, down.
  *
- * Invariants (of what weir__plan_write sends, beside lua/README.md):
+ * Invariants (of what weir__plan_encode sends, beside script/README.md):
  *   (1) Every number but cost, patience and max-wait is below 2^53.
  *   (2) Equal limits of equal births have equal plans, on every machine: no number depends on the process.
  *   (3) Two terms have one shape just if a state of one can be carried over to the other, and their
  *       place in the limit is the same.
  */
-#include "remote/plan.h"
+#include "redis/script/plan.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@
 #include "algo/algo.h"
 #include "base/digits.h"
 #include "base/hash.h"
-#include "engine/diag.h"
-#include "remote/scripts.h"
+#include "os/diag.h"
+#include "redis/script/scripts.h"
 
 #define LIMIT     (INT64_C(1) << 53)
 #define HASH_BITS 52
@@ -66,7 +66,7 @@ static int64_t us_down(int64_t ns)
     return ns == WEIR_FOREVER ? WEIR_FOREVER : ns / WEIR__NS_PER_US;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
+static int64_t plan_gcd(int64_t a, int64_t b)
 {
     while (b != 0) {
         const int64_t rest = a % b;
@@ -80,7 +80,7 @@ static int64_t gcd(int64_t a, int64_t b)
 /* p1, p2: num/den in lowest terms. */
 static void put_ratio(int64_t *p, int64_t num, int64_t den)
 {
-    const int64_t g = gcd(num, den);
+    const int64_t g = plan_gcd(num, den);
 
     p[0] = num / g;
     p[1] = den / g;
@@ -181,8 +181,8 @@ static void put_counter(int64_t *p, const struct weir_term *t, int64_t slots)
         p[0] = us_up(t->lease_ns);
 }
 
-static void put_numbers(struct weir__plan_term *to, const struct weir_term *t, int64_t limit,
-                        int64_t born_us)
+static void plan_put_numbers(struct weir__plan_term *to, const struct weir_term *t, int64_t limit,
+                             int64_t born_us)
 {
     switch (weir__script_bit(t->algorithm)) {
     case 1:
@@ -216,7 +216,7 @@ static void put_shape(struct weir__plan_term *to, const struct weir_term *t, int
     assert(at < to->shape + sizeof to->shape);
 }
 
-static int refuse(const struct weir_term *t, int place, struct weir_diag *why)
+static int refuse_term(const struct weir_term *t, int place, struct weir_diag *why)
 {
     const char *name = weir_algorithm_name(t->algorithm);
 
@@ -236,13 +236,13 @@ static bool can_be_shared(const struct weir_term *t)
            (t->algorithm != WEIR_CONCURRENCY || t->lease_ns > 0);
 }
 
-static int term_open(struct weir__plan_term *to, const struct weir_term *t, int place,
-                     int64_t born_us, struct weir_diag *why)
+static int plan_term_open(struct weir__plan_term *to, const struct weir_term *t, int place,
+                          int64_t born_us, struct weir_diag *why)
 {
     struct weir__meter m;
 
     if (!can_be_shared(t))
-        return refuse(t, place, why);
+        return refuse_term(t, place, why);
     if (t->align == WEIR_ALIGN_CLOCK) {
         const int error = weir__zone_load(&to->zone, t->tz);
 
@@ -256,13 +256,13 @@ static int term_open(struct weir__plan_term *to, const struct weir_term *t, int 
     to->patience_ns = weir__meter_patience(&m);
     to->calendar = t->calendar;
     put_shape(to, t, place);
-    put_numbers(to, t, m.limit, born_us);
+    plan_put_numbers(to, t, m.limit, born_us);
     return 0;
 }
 
 /* ---- Plans ------------------------------------------------------------------------------------- */
 
-static bool ages(const struct weir_term *t)
+static bool term_needs_creation_time(const struct weir_term *t)
 {
     return (t->algorithm == WEIR_TOKEN_BUCKET && t->initial < t->burst) ||
            (t->algorithm == WEIR_PACER && t->burst > 1) || t->algorithm == WEIR_SMOOTH_BURSTY;
@@ -278,7 +278,7 @@ int weir__plan_open(struct weir__plan **plan, const struct weir_limit *limit, in
     born_us = weir__min(weir__max(0, born_us), WEIR__NOW_MAX / WEIR__NS_PER_US);
     for (; p->n < limit->n; p->n++) {
         const struct weir_term *t = &limit->term[p->n];
-        const int error = term_open(&p->term[p->n], t, p->n, born_us, why);
+        const int error = plan_term_open(&p->term[p->n], t, p->n, born_us, why);
 
         if (error) {
             weir__plan_close(p);
@@ -286,7 +286,7 @@ int weir__plan_open(struct weir__plan **plan, const struct weir_limit *limit, in
         }
         p->mask |= weir__script_bit(t->algorithm);
         p->tickets = p->tickets || t->algorithm == WEIR_CONCURRENCY;
-        p->ages = p->ages || ages(t);
+        p->needs_creation_time = p->needs_creation_time || term_needs_creation_time(t);
     }
     *plan = p;
     return 0;

@@ -1,15 +1,15 @@
 /* A limit as the scripts want it, and requests in bytes. No I/O here, no clock.
  *
  * A plan is made once from a limit: which script decides it, and the numbers that every request carries
- * (lua/README.md). A request is then a few of them, with what the caller asks.
+ * (script/README.md). A request is then a few of them, with what the caller asks.
  */
-#ifndef WEIR_REMOTE_PLAN_H
-#define WEIR_REMOTE_PLAN_H
+#ifndef WEIR_REDIS_SCRIPT_PLAN_H
+#define WEIR_REDIS_SCRIPT_PLAN_H
 
 #include <weir.h>
 
 #include "base/text.h"
-#include "policy/zone.h"
+#include "limit/zone.h"
 
 #define WEIR__SHAPE_MAX 12 /* bytes of a term's shape, its NUL included: "0t", "1w10", "15l65536" */
 
@@ -24,8 +24,8 @@ struct weir__plan_term {
 struct weir__plan {
     unsigned mask;
     int n;
-    bool tickets; /* some term is concurrency */
-    bool ages;    /* some term's untouched keys depend on when the limit was born */
+    bool tickets;             /* some term is concurrency */
+    bool needs_creation_time; /* some term's untouched keys depend on when the limit was born */
     struct weir__plan_term term[];
 };
 
@@ -40,13 +40,13 @@ enum weir__plan_verb {
     WEIR__PLAN_PEEK,
     WEIR__PLAN_REFUND,
     WEIR__PLAN_CANCEL,
-    WEIR__PLAN_PAY /* takes as much of the cost as there is; never refuses */
+    WEIR__PLAN_DRAIN /* takes as much of the cost as there is; never refuses */
 };
 
 /* One request to one limit. */
 struct weir__plan_part {
     const struct weir__plan *plan;
-    struct weir__slice scope; /* whose keys; as it stands in Redis's key (see weir__scope_write) */
+    struct weir__slice scope; /* whose keys; as it stands in Redis's key (see weir__scope_encode) */
     struct weir__slice key;
     int64_t cost, patience_ns; /* as in struct weir_request */
     /* Of a cancel: each term's act time as the take replied it; -1: it granted nothing. Of an exit
@@ -55,7 +55,7 @@ struct weir__plan_part {
     unsigned only; /* 0: all terms */
 };
 
-struct weir__plan_ask {
+struct weir__plan_request {
     enum weir__plan_verb verb;
     int64_t now_us;  /* -1: Redis's own */
     int64_t wall_ns; /* the caller's calendar, for windows of a day, week, month */
@@ -67,21 +67,21 @@ struct weir__plan_ask {
 
 /* Writes the command (EVALSHA ..., as RESP) and returns its length, as snprintf does: nothing useful was
  * written if that is above cap. *mask is the script's. *terms is how many terms it names. */
-size_t weir__plan_write(const struct weir__plan_ask *ask, char *out, size_t cap, unsigned *mask,
-                        int *terms);
+size_t weir__plan_encode(const struct weir__plan_request *ask, char *out, size_t cap,
+                         unsigned *mask, int *terms);
 /* An upper bound of that length. */
-size_t weir__plan_room(const struct weir__plan_ask *ask);
+size_t weir__plan_encoded_size(const struct weir__plan_request *ask);
 
 /* DEL of all keys of the parts. */
-size_t weir__plan_write_reset(const struct weir__plan_ask *ask, char *out, size_t cap);
+size_t weir__plan_encode_reset(const struct weir__plan_request *ask, char *out, size_t cap);
 
 /* A name as it stands in a key: ':', '{', '}', '%' and control bytes as %XX, so that no two (name, key) are
  * one Redis key. As snprintf. */
-size_t weir__scope_write(const char *name, size_t len, char *out, size_t cap);
+size_t weir__scope_encode(const char *name, size_t len, char *out, size_t cap);
 
 /* The reply's integers to a verdict: false if they are not what a take or peek of that many terms
  * answers. act_us[i], unless NULL, is each term's act time (take that was granted). `now_us` may be NULL. */
-bool weir__plan_verdict(const int64_t *number, int count, int terms, bool take,
-                        struct weir_verdict *v, int64_t *act_us, int64_t *now_us);
+bool weir__plan_decode(const int64_t *number, int count, int terms, bool take,
+                       struct weir_verdict *v, int64_t *act_us, int64_t *now_us);
 
 #endif

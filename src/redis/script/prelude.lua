@@ -92,7 +92,7 @@ if has[2] or has[4] or has[5] or has[6] or has[7] or has[8] or has[9] then
     end
 
     -- The one form of it; t is used up.
-    local function settled(t)
+    local function normalized(t)
       local n = #t
 
       while n > 0 and t[n] == 0 do
@@ -139,7 +139,7 @@ if has[2] or has[4] or has[5] or has[6] or has[7] or has[8] or has[9] then
         t[i] = digit % BASE
         carry = (digit - t[i]) / BASE
       end
-      return settled(t)
+      return normalized(t)
     end
 
     function large.mul(a, b)
@@ -160,7 +160,7 @@ if has[2] or has[4] or has[5] or has[6] or has[7] or has[8] or has[9] then
         end
         t[i + #b] = carry
       end
-      return settled(t)
+      return normalized(t)
     end
 
     function large.div(a, b)
@@ -169,7 +169,7 @@ if has[2] or has[4] or has[5] or has[6] or has[7] or has[8] or has[9] then
       while not less(r, b) do
         local guess = math.floor(near(limbs(r)) / near(limbs(b)) * (1 - 2 ^ -46))
 
-        guess = settled(limbs(math.max(1, guess)))
+        guess = normalized(limbs(math.max(1, guess)))
         q = add(q, guess)
         r = sub(r, mul(guess, b))
       end

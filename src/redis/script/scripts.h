@@ -1,14 +1,14 @@
-/* The scripts of src/remote/lua as they are sent: made when weir is built (embed.py), with their names
- * (SHA-1) reckoned there. lua/README.md is the contract. */
-#ifndef WEIR_REMOTE_SCRIPTS_H
-#define WEIR_REMOTE_SCRIPTS_H
+/* The scripts of src/redis/script as they are sent: made when weir is built (embed.py), with their names
+ * (SHA-1) reckoned there. script/README.md is the contract. */
+#ifndef WEIR_REDIS_SCRIPT_SCRIPTS_H
+#define WEIR_REDIS_SCRIPT_SCRIPTS_H
 
 #include <stddef.h>
 
 #include <weir.h>
 
-/* Masks 1..31 are the parts of a request (lua/README.md); then come the scripts that are alone. */
-enum { WEIR__SCRIPT_BEAT = 32, WEIR__SCRIPT_COUNT = 33 };
+/* Masks 1..31 are the parts of a request (script/README.md); then come the scripts that are alone. */
+enum { WEIR__SCRIPT_HEARTBEAT = 32, WEIR__SCRIPT_COUNT = 33 };
 
 /* The pieces that, one behind the other, are the script; ended by one whose text is NULL. */
 struct weir__piece {

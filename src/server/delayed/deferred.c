@@ -8,72 +8,72 @@
  */
 #include <stdlib.h>
 
-#include "server/inside.h"
+#include "server/internal.h"
 
 /* ---- Places ------------------------------------------------------------------------------------ */
 
-void place_keep(struct conn *c, struct awaited *p)
+void awaited_add(struct conn *c, struct awaited_reply *p)
 {
     p->conn = c;
-    p->segment = out_await(c, p);
+    p->segment = out_add_awaited(c, p);
     p->prev = NULL;
     p->next = c->awaited;
     if (p->next)
         p->next->prev = p;
     c->awaited = p;
-    c->asked++;
+    c->awaited_n++;
 }
 
-static void take_off(struct awaited *p)
+static void awaited_unlink(struct awaited_reply *p)
 {
     struct conn *c = p->conn;
 
     *(p->prev ? &p->prev->next : &c->awaited) = p->next;
     if (p->next)
         p->next->prev = p->prev;
-    c->asked--;
+    c->awaited_n--;
     p->conn = NULL;
 }
 
-void place_fill(struct awaited *p)
+void awaited_fill(struct awaited_reply *p)
 {
     struct conn *c = p->conn;
 
     p->segment->awaited = NULL;
     out_aim(c, p->segment);
-    take_off(p);
+    awaited_unlink(p);
 }
 
-void place_abandon(struct awaited *p)
+void awaited_abandon(struct awaited_reply *p)
 {
     p->segment->awaited = NULL;
-    take_off(p);
+    awaited_unlink(p);
     if (p->left)
         p->left(p);
 }
 
-void places_abandon(struct conn *c)
+void awaited_abandon_all(struct conn *c)
 {
     while (c->awaited)
-        place_abandon(c->awaited);
+        awaited_abandon(c->awaited);
 }
 
 /* ---- Steps ------------------------------------------------------------------------------------- */
 
-struct later {
-    struct awaited place; /* first */
+struct deferred {
+    struct awaited_reply place; /* first */
     struct worker *worker;
     struct conn *conn;
-    struct later *next; /* of those whose step is due */
+    struct deferred *next; /* of those whose step is due */
     bool due;
-    later_step *step;
-    later_step *gone;
+    deferred_step *step;
+    deferred_step *gone;
     void *arg;
 };
 
-static void not_due(struct later *l)
+static void deferred_unschedule(struct deferred *l)
 {
-    struct later **at = &l->worker->due_later;
+    struct deferred **at = &l->worker->due_deferred;
 
     while (l->due && *at != l)
         at = &(*at)->next;
@@ -82,19 +82,19 @@ static void not_due(struct later *l)
     l->due = false;
 }
 
-static void left(struct awaited *p)
+static void deferred_abandoned(struct awaited_reply *p)
 {
-    struct later *l = (struct later *)p;
+    struct deferred *l = (struct deferred *)p;
 
-    not_due(l);
-    l->conn->asks_many = false;
+    deferred_unschedule(l);
+    l->conn->in_steps = false;
     l->gone(l->arg);
     free(l);
 }
 
-struct later *later_begin(struct conn *c, later_step *step, later_step *gone, void *arg)
+struct deferred *deferred_begin(struct conn *c, deferred_step *step, deferred_step *gone, void *arg)
 {
-    struct later *l = calloc(1, sizeof *l);
+    struct deferred *l = calloc(1, sizeof *l);
 
     if (!l)
         return NULL;
@@ -103,54 +103,54 @@ struct later *later_begin(struct conn *c, later_step *step, later_step *gone, vo
     l->step = step;
     l->gone = gone;
     l->arg = arg;
-    l->place.left = left;
-    place_keep(c, &l->place);
-    c->asks_many = true;
+    l->place.left = deferred_abandoned;
+    awaited_add(c, &l->place);
+    c->in_steps = true;
     return l;
 }
 
-void later_go_on(struct later *l)
+void deferred_resume(struct deferred *l)
 {
-    struct later **at = &l->worker->due_later;
+    struct deferred **at = &l->worker->due_deferred;
 
     while (*at)
         at = &(*at)->next;
     l->next = NULL;
     *at = l;
     l->due = true;
-    (void)uv_idle_start(&l->worker->busy, later_run);
+    (void)uv_idle_start(&l->worker->busy, deferred_run);
 }
 
-void later_answer(struct later *l)
+void deferred_reply(struct deferred *l)
 {
-    place_fill(&l->place);
+    awaited_fill(&l->place);
 }
 
-void later_end(struct later *l)
+void deferred_end(struct deferred *l)
 {
     out_aim(l->conn, NULL);
-    l->conn->asks_many = false;
+    l->conn->in_steps = false;
     conn_push_later(l->conn);
     free(l);
 }
 
 /* Those that were due when the loop came round, each once. */
-void later_run(uv_idle_t *h)
+void deferred_run(uv_idle_t *h)
 {
     struct worker *w = h->data;
     unsigned n = 0;
 
-    for (const struct later *l = w->due_later; l; l = l->next)
+    for (const struct deferred *l = w->due_deferred; l; l = l->next)
         n++;
     names_enter(w->server->names);
-    for (; n > 0 && w->due_later; n--) {
-        struct later *l = w->due_later;
+    for (; n > 0 && w->due_deferred; n--) {
+        struct deferred *l = w->due_deferred;
 
-        not_due(l);
+        deferred_unschedule(l);
         l->step(l->arg);
     }
     names_leave(w->server->names);
-    if (!w->due_later)
+    if (!w->due_deferred)
         (void)uv_idle_stop(h);
     worker_push_all(w);
 }

@@ -16,128 +16,128 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/hold.h"
+#include "server/delayed/delayed.h"
 
 /* ---- Making and ending ------------------------------------------------------------------------- */
 
-static struct hold *hold_make(struct conn *c, const struct question *q, int64_t now_ns)
+static struct delayed_reply *delayed_make(struct conn *c, const struct limit_op *q, int64_t now_ns)
 {
-    const size_t bytes = sizeof(struct hold) + q->key.len + q->name.len;
-    struct hold *h = NULL;
+    const size_t bytes = sizeof(struct delayed_reply) + q->key.len + q->name.len;
+    struct delayed_reply *h = NULL;
 
-    if (!q->holds || memory_fits(c, bytes + memory_of_limit(q->limit)))
+    if (!q->delayed || memory_fits(c, bytes + memory_of_limit(q->limit)))
         h = malloc(bytes);
     if (!h)
         return NULL;
     memset(h, 0, sizeof *h);
     h->conn = c;
-    h->question = *q;
+    h->op = *q;
     if (q->key.len > 0)
         memcpy(h->text, q->key.at, q->key.len);
     if (q->name.len > 0)
         memcpy(h->text + q->key.len, q->name.at, q->name.len);
-    h->question.key.at = h->text;
-    h->question.name.at = h->text + q->key.len;
-    h->identity = ((const struct held_limit *)q->limit)->identity ^
+    h->op.key.at = h->text;
+    h->op.name.at = h->text + q->key.len;
+    h->identity = ((const struct limit_entry *)q->limit)->identity ^
                   weir__hash(q->key.at, q->key.len, c->worker->server->engine->store->secret);
     h->deadline_ns = weir__add_sat(now_ns, q->patience_ns);
-    limit_hold(q->limit);
+    limit_retain(q->limit);
     return h;
 }
 
-static void hold_free(struct hold *h)
+static void delayed_free(struct delayed_reply *h)
 {
-    limit_let_go(h->question.limit);
+    limit_release(h->op.limit);
     free(h);
 }
 
 /* What it takes while it is held: itself, with its key and name, and its place in the heap. */
-static size_t bytes_of(const struct hold *h)
+static size_t delayed_bytes(const struct delayed_reply *h)
 {
-    return sizeof *h + h->question.key.len + h->question.name.len + sizeof h + MEMORY_PIECE;
+    return sizeof *h + h->op.key.len + h->op.name.len + sizeof h + MEMORY_PIECE;
 }
 
 /* Says the answer, now or where a place was kept for it. */
-static void answer(struct hold *h, int error)
+static void delayed_write(struct delayed_reply *h, int error)
 {
     struct conn *c = h->conn;
     const struct weir_verdict *v = error ? NULL : &h->verdict;
 
-    ask_tally(c->worker, error, v);
+    batch_tally(c->worker, error, v);
     if (h->segment) {
-        h->segment->hold = NULL;
+        h->segment->delayed = NULL;
         out_aim(c, h->segment);
     }
-    h->question.say(c, &h->question, error, v);
+    h->op.reply(c, &h->op, error, v);
     out_aim(c, NULL);
 }
 
 /* Out of the heap and of all lists. */
-static void release(struct hold *h)
+static void delayed_unlink(struct delayed_reply *h)
 {
     struct conn *c = h->conn;
 
-    line_leave(c->worker->server->lines, h);
-    heap_remove(c->worker, h);
-    *(h->prev ? &h->prev->next : &c->holds) = h->next;
+    wait_list_leave(c->worker->server->wait_lists, h);
+    delayed_heap_remove(c->worker, h);
+    *(h->prev ? &h->prev->next : &c->delayed) = h->next;
     if (h->next)
         h->next->prev = h->prev;
-    c->held--;
-    memory_leave_seat(c);
-    memory_remove(c, MEMORY_DELAYED, bytes_of(h));
-    memory_remove_limit(c, h->question.limit);
+    c->delayed_n--;
+    memory_release_delayed(c);
+    memory_remove(c, MEMORY_DELAYED, delayed_bytes(h));
+    memory_remove_limit(c, h->op.limit);
 }
 
 /* The hold has a seat. False: there is no memory. */
-static bool keep(struct hold *h, int64_t due_ns)
+static bool delayed_add(struct delayed_reply *h, int64_t due_ns)
 {
     struct conn *c = h->conn;
 
     h->due_ns = due_ns;
-    if (!heap_add(c->worker, h))
+    if (!delayed_heap_add(c->worker, h))
         return false;
-    h->segment = out_hold(c, h);
-    h->next = c->holds;
+    h->segment = out_add_delayed(c, h);
+    h->next = c->delayed;
     if (h->next)
         h->next->prev = h;
-    c->holds = h;
-    c->held++;
-    memory_add(c, MEMORY_DELAYED, bytes_of(h));
-    memory_add_limit(c, h->question.limit);
-    count(&c->worker->counters.held, 1);
+    c->delayed = h;
+    c->delayed_n++;
+    memory_add(c, MEMORY_DELAYED, delayed_bytes(h));
+    memory_add_limit(c, h->op.limit);
+    counter_add(&c->worker->counters.delayed, 1);
     return true;
 }
 
-static struct weir *engine_of(const struct hold *h)
+static struct weir *delayed_engine(const struct delayed_reply *h)
 {
-    return store_of(h->question.limit)->engine;
+    return store_of(h->op.limit)->engine;
 }
 
-static int64_t cancel(struct hold *h)
+static int64_t delayed_cancel_reservation(struct delayed_reply *h)
 {
-    const struct store *s = store_of(h->question.limit);
+    const struct store *s = store_of(h->op.limit);
     int64_t back = 0;
 
-    if (s->far)
-        far_settle(h->conn->worker, s);
+    if (s->remote)
+        remote_sync(h->conn->worker, s);
     (void)weir_cancel(s->engine, &h->reservation, &back);
     return back;
 }
 
 /* ---- Asking ------------------------------------------------------------------------------------ */
 
-static struct weir_request request_of(const struct hold *h, int64_t patience_ns)
+static struct weir_request delayed_request(const struct delayed_reply *h, int64_t patience_ns)
 {
-    return (struct weir_request){.policy = h->question.limit->policy,
-                                 .key = h->question.key.at,
-                                 .key_len = h->question.key.len,
-                                 .cost = h->question.cost,
+    return (struct weir_request){.policy = h->op.limit->policy,
+                                 .key = h->op.key.at,
+                                 .key_len = h->op.key.len,
+                                 .cost = h->op.cost,
                                  .patience_ns = patience_ns};
 }
 
-static int64_t patience_left(const struct hold *h, int64_t now_ns)
+static int64_t delayed_patience_left(const struct delayed_reply *h, int64_t now_ns)
 {
-    const int64_t asked = h->question.patience_ns;
+    const int64_t asked = h->op.patience_ns;
 
     if (asked == WEIR_FOREVER || asked == WEIR_WAIT_DEFAULT)
         return asked;
@@ -146,16 +146,16 @@ static int64_t patience_left(const struct hold *h, int64_t now_ns)
 
 /* Asks with all the patience that is left. *again_ns is when to ask again, or -1: it is granted, or
  * there is no point. */
-static int ask(struct hold *h, int64_t now_ns, int64_t *again_ns)
+static int delayed_try(struct delayed_reply *h, int64_t now_ns, int64_t *again_ns)
 {
-    struct weir *w = engine_of(h);
-    const int64_t patience = patience_left(h, now_ns);
-    struct weir_request rq = request_of(h, patience);
+    struct weir *w = delayed_engine(h);
+    const int64_t patience = delayed_patience_left(h, now_ns);
+    struct weir_request rq = delayed_request(h, patience);
     struct weir_verdict without;
     int error;
 
     *again_ns = -1;
-    if (atomic_load(&((const struct held_limit *)h->question.limit)->gone))
+    if (atomic_load(&((const struct limit_entry *)h->op.limit)->gone))
         return WEIR_EGONE;
     error = weir_reserve(w, &rq, 1, &h->reservation, &h->verdict);
     /* From now, or it could be a little too early. */
@@ -166,44 +166,44 @@ static int ask(struct hold *h, int64_t now_ns, int64_t *again_ns)
     error = weir_peek(w, &rq, &without);
     if (error)
         return error;
-    weir__again_plan(&h->again, &without, now_ns, h->deadline_ns);
+    weir__retry_plan(&h->again, &without, now_ns, h->deadline_ns);
     *again_ns = h->again.at_ns;
     return 0;
 }
 
 /* ---- Giving back ------------------------------------------------------------------------------- */
 
-bool ask_cancel(struct conn *c, struct weir__slice name, int64_t *back)
+bool delayed_cancel(struct conn *c, struct weir__slice name, int64_t *back)
 {
-    struct hold *h = c->holds;
+    struct delayed_reply *h = c->delayed;
 
-    ask_settle(c);
-    while (h && !(name.len > 0 && weir__slice_equal(h->question.name, name)))
+    batch_flush(c);
+    while (h && !(name.len > 0 && weir__slice_equal(h->op.name, name)))
         h = h->next;
     if (h) { /* not answered yet: it is told that it will not act */
-        *back = h->granted ? cancel(h) : 0;
+        *back = h->granted ? delayed_cancel_reservation(h) : 0;
         h->verdict = (struct weir_verdict){.reason = WEIR_LIMITED,
                                            .limit = h->verdict.limit,
                                            .remaining = h->verdict.remaining,
                                            .retry_after_ns = 0};
-        release(h);
-        answer(h, 0);
-        hold_free(h);
+        delayed_unlink(h);
+        delayed_write(h, 0);
+        delayed_free(h);
         return true;
     }
-    return reserved_cancel(c, name, back);
+    return reservation_cancel(c, name, back);
 }
 
 /* A limit may have its callers wait longer than the daemon does (a pacer's, who does not say for how long): then it
  * is a refusal, and nothing was taken. True if it was so. */
-static bool refuse_too_long(struct hold *h)
+static bool delayed_refuse_too_long(struct delayed_reply *h)
 {
     const int64_t most_ns = h->conn->worker->server->options.max_wait_ns;
     const int64_t wait_ns = h->verdict.wait_ns;
 
     if (!h->verdict.allowed || wait_ns <= most_ns)
         return false;
-    (void)cancel(h);
+    (void)delayed_cancel_reservation(h);
     h->verdict = (struct weir_verdict){.reason = WEIR_LIMITED,
                                        .limit = h->verdict.limit,
                                        .retry_after_ns = wait_ns - most_ns,
@@ -214,54 +214,54 @@ static bool refuse_too_long(struct hold *h)
 /* ---- The first question ------------------------------------------------------------------------ */
 
 /* Refused, granted now, or to be answered now whatever it says: true if that was said. */
-static bool answered_now(struct hold *h, int error, int64_t again_ns)
+static bool delayed_write_now(struct delayed_reply *h, int error, int64_t again_ns)
 {
-    const bool waits = !error && h->question.holds &&
-                       (h->verdict.allowed ? h->verdict.wait_ns > 0 : again_ns >= 0);
+    const bool waits =
+        !error && h->op.delayed && (h->verdict.allowed ? h->verdict.wait_ns > 0 : again_ns >= 0);
 
     if (waits)
         return false;
-    if (!error && h->verdict.allowed && h->question.name.len > 0)
-        reserved_keep(h);
-    answer(h, error);
+    if (!error && h->verdict.allowed && h->op.name.len > 0)
+        reservation_keep(h);
+    delayed_write(h, error);
     return true;
 }
 
 /* Nobody else can be held: now, or not at all. It is an error only if to wait would have helped. */
-static void ask_without_seat(struct hold *h, int64_t now_ns)
+static void delayed_try_full(struct delayed_reply *h, int64_t now_ns)
 {
-    const struct weir_request patient = request_of(h, patience_left(h, now_ns));
+    const struct weir_request patient = delayed_request(h, delayed_patience_left(h, now_ns));
     struct weir_verdict waiting;
     int64_t again_ns;
     int error;
 
-    h->question.patience_ns = 0;
-    h->question.holds = false;
+    h->op.patience_ns = 0;
+    h->op.delayed = false;
     h->deadline_ns = now_ns;
-    error = ask(h, now_ns, &again_ns);
+    error = delayed_try(h, now_ns, &again_ns);
     if (!error && !h->verdict.allowed) {
-        error = weir_peek(engine_of(h), &patient, &waiting);
+        error = weir_peek(delayed_engine(h), &patient, &waiting);
         if (!error && (waiting.allowed || (h->verdict.retry_after_ns >= 0 &&
                                            h->verdict.retry_after_ns <= patient.patience_ns)))
             error = WEIR_EFULL;
     }
-    (void)answered_now(h, error, -1);
+    (void)delayed_write_now(h, error, -1);
 }
 
 /* With a seat. True if it was answered, and needs none. */
-static bool ask_first(struct hold *h, int64_t now_ns)
+static bool delayed_try_first(struct delayed_reply *h, int64_t now_ns)
 {
-    struct lines *l = h->conn->worker->server->lines;
-    const bool behind = patience_left(h, now_ns) > 0 && line_has(l, h);
+    struct wait_lists *l = h->conn->worker->server->wait_lists;
+    const bool behind = delayed_patience_left(h, now_ns) > 0 && wait_list_has(l, h);
     int64_t due_ns =
         now_ns; /* behind others it asks when it is called, or if they have left meanwhile */
 
     if (!behind) {
-        const int error = ask(h, now_ns, &due_ns);
+        const int error = delayed_try(h, now_ns, &due_ns);
 
-        if (!error && refuse_too_long(h))
+        if (!error && delayed_refuse_too_long(h))
             due_ns = -1;
-        if (answered_now(h, error, due_ns))
+        if (delayed_write_now(h, error, due_ns))
             return true;
         h->granted = h->verdict.allowed;
         h->granted_ns = now_ns;
@@ -269,122 +269,122 @@ static bool ask_first(struct hold *h, int64_t now_ns)
             due_ns = h->act_ns;
         h->verdict.wait_ns = 0;
     }
-    if (!keep(h, due_ns)) {
+    if (!delayed_add(h, due_ns)) {
         if (h->granted)
-            (void)cancel(h);
-        answer(h, WEIR_ENOMEM);
+            (void)delayed_cancel_reservation(h);
+        delayed_write(h, WEIR_ENOMEM);
         return true;
     }
     if (!h->granted)
-        due_at(h, line_join(l, h) ? due_ns : h->deadline_ns);
+        delayed_set_due(h, wait_list_join(l, h) ? due_ns : h->deadline_ns);
     return false;
 }
 
-void wait_ask(struct conn *c, const struct question *q)
+void delayed_take(struct conn *c, const struct limit_op *q)
 {
     struct server *s = c->worker->server;
     const int64_t now_ns = weir_now(s->engine);
-    const bool waits = q->holds;
-    struct hold *h = NULL;
+    const bool waits = q->delayed;
+    struct delayed_reply *h = NULL;
     int64_t again_ns;
 
-    if (store_of(q->limit)->far)
-        far_settle(c->worker, store_of(q->limit));
-    if (q->name.len == 0 || reserved_has_room(c, q))
-        h = hold_make(c, q, now_ns);
+    if (store_of(q->limit)->remote)
+        remote_sync(c->worker, store_of(q->limit));
+    if (q->name.len == 0 || reservation_has_room(c, q))
+        h = delayed_make(c, q, now_ns);
     if (!h) {
-        q->say(c, q, WEIR_EFULL, NULL);
+        q->reply(c, q, WEIR_EFULL, NULL);
         return;
     }
     if (!waits) {
-        const int error = ask(h, now_ns, &again_ns);
+        const int error = delayed_try(h, now_ns, &again_ns);
 
-        (void)answered_now(h, error, -1);
-    } else if (!memory_take_seat(c)) {
+        (void)delayed_write_now(h, error, -1);
+    } else if (!memory_admit_delayed(c)) {
         /* Before the engine is asked: one that is reserved and then sent away could not always be given
          * back, for another may have reserved behind it. */
-        ask_without_seat(h, now_ns);
-    } else if (ask_first(h, now_ns)) {
-        memory_leave_seat(c);
+        delayed_try_full(h, now_ns);
+    } else if (delayed_try_first(h, now_ns)) {
+        memory_release_delayed(c);
     } else {
         return;
     }
-    hold_free(h);
+    delayed_free(h);
 }
 
 /* ---- Later ------------------------------------------------------------------------------------- */
 
-static void finish(struct hold *h, int error)
+static void delayed_finish(struct delayed_reply *h, int error)
 {
     struct conn *c = h->conn;
     const int64_t now_ns = weir_now(c->worker->server->engine);
 
-    release(h);
+    delayed_unlink(h);
     if (h->granted) /* the verdict is as old as the wait was long */
         h->verdict.reset_after_ns =
             weir__max(0, h->verdict.reset_after_ns - weir__max(0, now_ns - h->granted_ns));
-    if (!error && h->verdict.allowed && h->question.name.len > 0)
-        reserved_keep(h);
-    answer(h, error);
-    hold_free(h);
+    if (!error && h->verdict.allowed && h->op.name.len > 0)
+        reservation_keep(h);
+    delayed_write(h, error);
+    delayed_free(h);
     conn_push_later(c);
 }
 
 /* The first of its line, or out of time. */
-static void look_again(struct hold *h, int64_t now_ns)
+static void delayed_retry(struct delayed_reply *h, int64_t now_ns)
 {
-    struct lines *l = h->conn->worker->server->lines;
+    struct wait_lists *l = h->conn->worker->server->wait_lists;
     int64_t again_ns;
     int error;
 
-    if (!line_join(l, h) && h->deadline_ns > now_ns) {
-        due_at(h, h->deadline_ns);
+    if (!wait_list_join(l, h) && h->deadline_ns > now_ns) {
+        delayed_set_due(h, h->deadline_ns);
         return;
     }
-    error = ask(h, now_ns, &again_ns);
+    error = delayed_try(h, now_ns, &again_ns);
     if (!error && h->verdict.allowed && h->verdict.wait_ns > 0) {
         h->granted = true;
         h->granted_ns = now_ns;
-        line_leave(l, h);
-        due_at(h, h->act_ns);
+        wait_list_leave(l, h);
+        delayed_set_due(h, h->act_ns);
         h->verdict.wait_ns = 0;
     } else if (!error && !h->verdict.allowed && again_ns >= 0 && h->deadline_ns > now_ns) {
-        due_at(h, weir__min(again_ns, h->deadline_ns));
+        delayed_set_due(h, weir__min(again_ns, h->deadline_ns));
     } else {
-        finish(h, error);
+        delayed_finish(h, error);
     }
 }
 
-void wait_run(struct worker *w)
+void delayed_run(struct worker *w)
 {
-    struct hold *h;
+    struct delayed_reply *h;
     int64_t now_ns;
 
     if (w->heap_n == 0)
         return;
     names_enter(w->server->names);
     now_ns = weir_now(w->server->engine);
-    while ((h = line_called(w)))
-        due_at(h, now_ns);
+    while ((h = wait_list_next_ready(w)))
+        delayed_set_due(h, now_ns);
     while (w->heap_n > 0 && w->heap[0]->due_ns <= now_ns) {
         h = w->heap[0];
         if (h->granted)
-            finish(h, 0);
+            delayed_finish(h, 0);
         else
-            look_again(h, now_ns);
-        while ((h = line_called(w)))
-            due_at(h, now_ns);
+            delayed_retry(h, now_ns);
+        while ((h = wait_list_next_ready(w)))
+            delayed_set_due(h, now_ns);
     }
     names_leave(w->server->names);
     worker_push_all(w);
 }
 
-static void rung(uv_timer_t *t)
+static void delayed_timer_fired(uv_timer_t *t)
 {
-    wait_run(t->data);
+    delayed_run(t->data);
 }
 
-void wait_set_timer(struct worker *w)
+void delayed_set_timer(struct worker *w)
 {
     int64_t left_ns;
 
@@ -394,22 +394,24 @@ void wait_set_timer(struct worker *w)
     if (left_ns > 0 && w->server->options.manual_clock)
         return; /* time stands still until it is told to go on */
     /* Rounded up: a timer that rings early finds nothing due. */
-    (void)uv_timer_start(&w->due, rung, (uint64_t)weir__div_ceil(left_ns, WEIR__NS_PER_MS), 0);
+    (void)uv_timer_start(&w->due, delayed_timer_fired,
+                         (uint64_t)weir__div_ceil(left_ns, WEIR__NS_PER_MS), 0);
 }
 
-void wait_abandon(struct conn *c)
+void delayed_abandon(struct conn *c)
 {
-    if (!c->holds && !c->named)
+    if (!c->delayed && !c->named)
         return;
     names_enter(c->worker->server->names);
-    while (c->holds) {
-        struct hold *h = c->holds;
+    while (c->delayed) {
+        struct delayed_reply *h = c->delayed;
 
-        release(h);
+        delayed_unlink(h);
         if (h->granted)
-            weir__withdraw(engine_of(h), &h->reservation, weir__moment_of(engine_of(h)));
-        hold_free(h);
+            weir__reservation_withdraw(delayed_engine(h), &h->reservation,
+                                       weir__now_of(delayed_engine(h)));
+        delayed_free(h);
     }
-    reserved_abandon(c);
+    reservation_abandon(c);
     names_leave(c->worker->server->names);
 }

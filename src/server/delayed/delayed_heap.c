@@ -1,20 +1,20 @@
 #include <stdlib.h>
 
-#include "server/hold.h"
+#include "server/delayed/delayed.h"
 
-static void put(struct worker *w, size_t at, struct hold *h)
+static void delayed_heap_put(struct worker *w, size_t at, struct delayed_reply *h)
 {
     w->heap[at] = h;
     h->at = at;
 }
 
 /* Moves the hold at `at` to where its time belongs. */
-static void sift(struct worker *w, size_t at)
+static void delayed_heap_sift(struct worker *w, size_t at)
 {
-    struct hold *h = w->heap[at];
+    struct delayed_reply *h = w->heap[at];
 
     while (at > 0 && w->heap[(at - 1) / 2]->due_ns > h->due_ns) {
-        put(w, at, w->heap[(at - 1) / 2]);
+        delayed_heap_put(w, at, w->heap[(at - 1) / 2]);
         at = (at - 1) / 2;
     }
     for (;;) {
@@ -24,41 +24,41 @@ static void sift(struct worker *w, size_t at)
             child++;
         if (child >= w->heap_n || w->heap[child]->due_ns >= h->due_ns)
             break;
-        put(w, at, w->heap[child]);
+        delayed_heap_put(w, at, w->heap[child]);
         at = child;
     }
-    put(w, at, h);
+    delayed_heap_put(w, at, h);
 }
 
-bool heap_add(struct worker *w, struct hold *h)
+bool delayed_heap_add(struct worker *w, struct delayed_reply *h)
 {
     if (w->heap_n == w->heap_cap) {
         const size_t cap = w->heap_cap ? 2 * w->heap_cap : 64;
-        struct hold **more = realloc(w->heap, cap * sizeof more[0]);
+        struct delayed_reply **more = realloc(w->heap, cap * sizeof more[0]);
 
         if (!more)
             return false;
         w->heap = more;
         w->heap_cap = cap;
     }
-    put(w, w->heap_n++, h);
-    sift(w, h->at);
+    delayed_heap_put(w, w->heap_n++, h);
+    delayed_heap_sift(w, h->at);
     return true;
 }
 
-void heap_remove(struct worker *w, struct hold *h)
+void delayed_heap_remove(struct worker *w, struct delayed_reply *h)
 {
     const size_t at = h->at;
-    struct hold *last = w->heap[--w->heap_n];
+    struct delayed_reply *last = w->heap[--w->heap_n];
 
     if (last == h)
         return;
-    put(w, at, last);
-    sift(w, at);
+    delayed_heap_put(w, at, last);
+    delayed_heap_sift(w, at);
 }
 
-void due_at(struct hold *h, int64_t due_ns)
+void delayed_set_due(struct delayed_reply *h, int64_t due_ns)
 {
     h->due_ns = due_ns;
-    sift(h->conn->worker, h->at);
+    delayed_heap_sift(h->conn->worker, h->at);
 }

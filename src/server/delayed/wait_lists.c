@@ -7,133 +7,134 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/hold.h"
+#include "server/delayed/delayed.h"
 
 #define CHAINS 4096
 
-struct line {
-    struct hold *first, *last;
+struct wait_chain {
+    struct delayed_reply *first, *last;
 };
 
-struct lines {
+struct wait_lists {
     pthread_mutex_t lock;
-    struct line chain[CHAINS];
+    struct wait_chain chain[CHAINS];
 };
 
-struct lines *lines_open(void)
+struct wait_lists *wait_lists_open(void)
 {
-    struct lines *l = calloc(1, sizeof *l);
+    struct wait_lists *l = calloc(1, sizeof *l);
 
     if (l)
         (void)pthread_mutex_init(&l->lock, NULL);
     return l;
 }
 
-void lines_close(struct lines *l)
+void wait_lists_close(struct wait_lists *l)
 {
     if (l)
         (void)pthread_mutex_destroy(&l->lock);
     free(l);
 }
 
-static struct line *line_of(struct lines *l, const struct hold *h)
+static struct wait_chain *wait_chain_of(struct wait_lists *l, const struct delayed_reply *h)
 {
     return &l->chain[h->identity % CHAINS];
 }
 
-static bool same_key(const struct hold *a, const struct hold *b)
+static bool same_key(const struct delayed_reply *a, const struct delayed_reply *b)
 {
-    return a->identity == b->identity && weir__slice_equal(a->question.key, b->question.key);
+    return a->identity == b->identity && weir__slice_equal(a->op.key, b->op.key);
 }
 
-static struct hold *first_like_locked(struct line *line, const struct hold *h)
+static struct delayed_reply *wait_list_first_locked(struct wait_chain *line,
+                                                    const struct delayed_reply *h)
 {
-    struct hold *at = line->first;
+    struct delayed_reply *at = line->first;
 
     while (at && !same_key(at, h))
         at = at->behind;
     return at;
 }
 
-bool line_join(struct lines *l, struct hold *h)
+bool wait_list_join(struct wait_lists *l, struct delayed_reply *h)
 {
-    struct line *line = line_of(l, h);
+    struct wait_chain *line = wait_chain_of(l, h);
     bool first;
 
     (void)pthread_mutex_lock(&l->lock);
-    if (!h->in_line) {
+    if (!h->in_list) {
         h->before = line->last;
         *(line->last ? &line->last->behind : &line->first) = h;
         line->last = h;
-        h->in_line = true;
+        h->in_list = true;
     }
-    first = first_like_locked(line, h) == h;
+    first = wait_list_first_locked(line, h) == h;
     (void)pthread_mutex_unlock(&l->lock);
     return first;
 }
 
 /* Tells the hold's worker that its turn has come. */
-static void call_locked(struct hold *h)
+static void wait_list_wake_locked(struct delayed_reply *h)
 {
     struct worker *w = h->conn->worker;
 
-    if (h->called)
+    if (h->ready)
         return;
-    h->called = true;
-    h->next_called = w->called;
-    w->called = h;
+    h->ready = true;
+    h->next_ready = w->ready;
+    w->ready = h;
     (void)uv_async_send(&w->wake);
 }
 
-static void uncall_locked(struct hold *h)
+static void wait_list_unwake_locked(struct delayed_reply *h)
 {
-    struct hold **at = &h->conn->worker->called;
+    struct delayed_reply **at = &h->conn->worker->ready;
 
-    while (h->called && *at != h)
-        at = &(*at)->next_called;
-    if (h->called)
-        *at = h->next_called;
-    h->called = false;
+    while (h->ready && *at != h)
+        at = &(*at)->next_ready;
+    if (h->ready)
+        *at = h->next_ready;
+    h->ready = false;
 }
 
-void line_leave(struct lines *l, struct hold *h)
+void wait_list_leave(struct wait_lists *l, struct delayed_reply *h)
 {
-    struct line *line = line_of(l, h);
-    struct hold *next;
+    struct wait_chain *line = wait_chain_of(l, h);
+    struct delayed_reply *next;
 
     (void)pthread_mutex_lock(&l->lock);
-    uncall_locked(h);
-    if (h->in_line) {
+    wait_list_unwake_locked(h);
+    if (h->in_list) {
         *(h->before ? &h->before->behind : &line->first) = h->behind;
         *(h->behind ? &h->behind->before : &line->last) = h->before;
-        h->in_line = false;
+        h->in_list = false;
         h->before = h->behind = NULL;
-        next = first_like_locked(line, h);
+        next = wait_list_first_locked(line, h);
         if (next)
-            call_locked(next);
+            wait_list_wake_locked(next);
     }
     (void)pthread_mutex_unlock(&l->lock);
 }
 
-bool line_has(struct lines *l, const struct hold *h)
+bool wait_list_has(struct wait_lists *l, const struct delayed_reply *h)
 {
     bool yes;
 
     (void)pthread_mutex_lock(&l->lock);
-    yes = first_like_locked(line_of(l, h), h) != NULL;
+    yes = wait_list_first_locked(wait_chain_of(l, h), h) != NULL;
     (void)pthread_mutex_unlock(&l->lock);
     return yes;
 }
 
-struct hold *line_called(struct worker *w)
+struct delayed_reply *wait_list_next_ready(struct worker *w)
 {
-    struct lines *l = w->server->lines;
-    struct hold *h;
+    struct wait_lists *l = w->server->wait_lists;
+    struct delayed_reply *h;
 
     (void)pthread_mutex_lock(&l->lock);
-    h = w->called;
+    h = w->ready;
     if (h)
-        uncall_locked(h);
+        wait_list_unwake_locked(h);
     (void)pthread_mutex_unlock(&l->lock);
     return h;
 }

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/http_front.h"
+#include "server/http/http_front.h"
 
 /* 192.0.2.7, 192.0.2.7:4711, 2001:db8::1, 2001:db8::1%eth0, [2001:db8::1]:4711 to an address alone. */
 static bool bare_address(struct weir__slice text, char bare[INET6_ADDRSTRLEN])

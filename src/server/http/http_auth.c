@@ -22,7 +22,7 @@
  * `wait`) is held back until it has come. Where that cannot be, the question is one like all
  * others, and is decided together with them.
  */
-#include "server/http_front.h"
+#include "server/http/http_front.h"
 
 #include <string.h>
 
@@ -38,16 +38,16 @@ static struct weir__slice last_of(struct weir__slice list)
 /* The address as a key, which lasts until the question is settled. */
 static struct weir__slice client_of(const struct http_call *call, struct weir__slice address)
 {
-    static _Thread_local char keys[ASK_TOGETHER][HTTP_ADDRESS_MOST];
+    static _Thread_local char keys[BATCH_MAX][HTTP_ADDRESS_MOST];
     static _Thread_local unsigned turn;
     const int prefix = server_options(conn_server(call->conn))->ipv6_prefix;
-    char *key = keys[turn++ % ASK_TOGETHER];
+    char *key = keys[turn++ % BATCH_MAX];
     const size_t len = http_address_key(address, prefix, key);
 
     return len > 0 ? (struct weir__slice){key, len} : address;
 }
 
-static struct weir__slice whom(const struct http_call *call)
+static struct weir__slice http_auth_key(const struct http_call *call)
 {
     struct weir__slice key = http_field_of(call->rq, "x-weir-key");
 
@@ -61,15 +61,16 @@ static struct weir__slice whom(const struct http_call *call)
     return client_of(call, key);
 }
 
-static void say_auth(struct conn *c, const struct question *q, int error,
-                     const struct weir_verdict *v)
+static void http_reply_auth(struct conn *c, const struct limit_op *q, int error,
+                            const struct weir_verdict *v)
 {
     if (error)
         http_fail_error(c, q->shape, error);
     else if (v->allowed)
-        http_say_verdict(c, q->shape, 204, q->limit, v);
+        http_reply_verdict(c, q->shape, 204, q->limit, v);
     else
-        http_say_verdict(c, q->shape, q->shape & HTTP_DENY_403 ? 403 : http_denied(v), q->limit, v);
+        http_reply_verdict(c, q->shape, q->shape & HTTP_DENY_403 ? 403 : http_denied(v), q->limit,
+                           v);
 }
 
 /* Whether those who ask without a word of patience may be told to wait. */
@@ -103,23 +104,25 @@ static bool makes_wait(const struct weir_limit *l)
     return false;
 }
 
-static bool read_question(const struct http_call *call, struct question *q, struct http_why *why)
+static bool http_auth_read_op(const struct http_call *call, struct limit_op *q,
+                              struct http_why *why)
 {
-    struct http_ask ask = {.may = HTTP_MAY(KEY) | HTTP_MAY(COST) | HTTP_MAY(WAIT) | HTTP_MAY(DENY),
-                           .use = LIMIT_BY_NAME,
-                           .limit = call->rest};
+    struct http_params ask = {.may =
+                                  HTTP_MAY(KEY) | HTTP_MAY(COST) | HTTP_MAY(WAIT) | HTTP_MAY(DENY),
+                              .use = LIMIT_BY_NAME,
+                              .limit = call->rest};
 
-    if (!http_ask_query(&ask, call->rq->query, why))
+    if (!http_params_query(&ask, call->rq->query, why))
         return false;
     if (!http_decode(&ask.limit, false))
         return http_because_of(why, 400, "", call->rest, " is not percent-encoded properly");
     if (!(ask.given & HTTP_MAY(KEY)))
-        ask.key = whom(call);
+        ask.key = http_auth_key(call);
     ask.given |= HTTP_MAY(LIMIT) | HTTP_MAY(KEY);
-    if (!http_ask_question(call->conn, &ask, q, why))
+    if (!http_params_op(call->conn, &ask, q, why))
         return false;
-    q->holds = q->holds || makes_wait(q->limit->parsed);
-    q->say = say_auth;
+    q->delayed = q->delayed || makes_wait(q->limit->parsed);
+    q->reply = http_reply_auth;
     q->shape = call->shape;
     if (ask.given & HTTP_MAY(DENY) && ask.deny == 403)
         q->shape |= HTTP_DENY_403;
@@ -129,10 +132,10 @@ static bool read_question(const struct http_call *call, struct question *q, stru
 void http_auth(const struct http_call *call)
 {
     struct http_why why;
-    struct question q;
+    struct limit_op q;
 
-    if (read_question(call, &q, &why))
-        ask_take(call->conn, &q);
+    if (http_auth_read_op(call, &q, &why))
+        batch_add(call->conn, &q);
     else
         http_fail(call, &why);
 }

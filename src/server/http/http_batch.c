@@ -6,11 +6,11 @@
  * reservation ('reserve') can be made.
  *
  * An array may have thousands of items, each with a limit of its own. So they are decided in slices, and others are
- * served in between (later_begin). What is kept meanwhile is what the items say, without the tree of the JSON, and the
+ * served in between (deferred_begin). What is kept meanwhile is what the items say, without the tree of the JSON, and the
  * verdicts as they will be sent; it is counted as the connection's (memory.h), and an array for which there is no room
  * is refused before anything is taken.
  */
-#include "server/http_front.h"
+#include "server/http/http_front.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -18,49 +18,49 @@
 
 #include "server/memory.h"
 
-#define SLICE        1024                    /* items that are decided together, ... */
-#define SLICE_TEXTS  64                      /* ... or those that have so many limits to be read */
-#define USUAL_ANSWER (HTTP_VERDICT_JSON / 2) /* bytes that an item's answer has, about */
+#define SLICE       1024                    /* items that are decided together, ... */
+#define SLICE_TEXTS 64                      /* ... or those that have so many limits to be read */
+#define USUAL_REPLY (HTTP_VERDICT_JSON / 2) /* bytes that an item's answer has, about */
 
-struct item {
+struct batch_item {
     bool is_good;
-    struct http_ask ask; /* what it says; else the limit is the reason why it is malformed */
+    struct http_params params; /* what it says; else the limit is the reason why it is malformed */
 };
 
-struct slice {
+struct batch_slice {
     size_t n, questions;
     struct {
-        size_t question; /* its number, or SIZE_MAX: there is none */
+        size_t op;       /* its number, or SIZE_MAX: there is none */
         char *complaint; /* then why, in memory of its own, if that is not in the item */
     } * of;              /* of items */
-    struct question *question;
+    struct limit_op *op;
     struct weir_verdict *verdict;
     int *error_of; /* of questions, by number: what the engine said, or 0 */
 };
 
-struct batch_of {
-    struct http_call call; /* of it only how to answer: the request may be gone by then */
-    struct later *later;   /* NULL: it has not come to that */
-    struct many *many;     /* the slice that is under way, in a far store */
+struct http_batch_state {
+    struct http_call call;      /* of it only how to answer: the request may be gone by then */
+    struct deferred *deferred;  /* NULL: it has not come to that */
+    struct remote_group *group; /* the slice that is under way, in a far store */
     size_t n, decided;
     size_t counted; /* bytes, as the connection's */
-    char *answer;
-    size_t answer_len, answer_cap;
-    size_t answer_counted; /* bytes, from the beginning: so that who comes next knows of them */
-    char *text;            /* of all items */
-    struct slice slice;
-    struct item item[];
+    char *reply;
+    size_t reply_len, reply_cap;
+    size_t reply_counted; /* bytes, from the beginning: so that who comes next knows of them */
+    char *text;           /* of all items */
+    struct batch_slice slice;
+    struct batch_item item[];
 };
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-static void count_bytes(struct batch_of *b, size_t more)
+static void http_batch_count(struct http_batch_state *b, size_t more)
 {
     memory_add(b->call.conn, MEMORY_BATCHES, more);
     b->counted += more;
 }
 
-static void forget_slice(struct slice *s)
+static void slice_reset(struct batch_slice *s)
 {
     for (size_t i = 0; i < s->n; i++)
         free(s->of[i].complaint);
@@ -74,95 +74,95 @@ static size_t slice_most(size_t n)
 
 static size_t slice_bytes(size_t n)
 {
-    const struct slice *s = NULL;
+    const struct batch_slice *s = NULL;
 
     return slice_most(n) *
-           (sizeof s->of[0] + sizeof s->question[0] + sizeof s->verdict[0] + sizeof s->error_of[0]);
+           (sizeof s->of[0] + sizeof s->op[0] + sizeof s->verdict[0] + sizeof s->error_of[0]);
 }
 
-static bool open_slice(struct slice *s, size_t n)
+static bool slice_open(struct batch_slice *s, size_t n)
 {
     const size_t most = slice_most(n);
 
     s->of = calloc(most, sizeof s->of[0]);
-    s->question = calloc(most, sizeof s->question[0]);
+    s->op = calloc(most, sizeof s->op[0]);
     s->verdict = calloc(most, sizeof s->verdict[0]);
     s->error_of = calloc(most, sizeof s->error_of[0]);
-    return s->of && s->question && s->verdict && s->error_of;
+    return s->of && s->op && s->verdict && s->error_of;
 }
 
-static void close_slice(struct slice *s)
+static void slice_close(struct batch_slice *s)
 {
-    forget_slice(s);
+    slice_reset(s);
     free(s->of);
-    free(s->question);
+    free(s->op);
     free(s->verdict);
     free(s->error_of);
 }
 
-static void close_batch(struct batch_of *b)
+static void http_batch_close(struct http_batch_state *b)
 {
-    if (b->many)
-        ask_forget(b->many);
+    if (b->group)
+        remote_group_forget(b->group);
     memory_remove(b->call.conn, MEMORY_BATCHES, b->counted);
-    close_slice(&b->slice);
-    free(b->answer);
+    slice_close(&b->slice);
+    free(b->reply);
     free(b->text);
     free(b);
 }
 
-static bool grow_answer(struct batch_of *b, size_t more)
+static bool http_batch_grow(struct http_batch_state *b, size_t more)
 {
-    const size_t cap = 2 * b->answer_cap + more;
+    const size_t cap = 2 * b->reply_cap + more;
     char *answer;
 
-    if (b->answer_cap - b->answer_len >= more)
+    if (b->reply_cap - b->reply_len >= more)
         return true;
-    answer = realloc(b->answer, cap);
+    answer = realloc(b->reply, cap);
     if (!answer)
         return false;
-    if (cap > b->answer_counted) {
-        count_bytes(b, cap - b->answer_counted);
-        b->answer_counted = cap;
+    if (cap > b->reply_counted) {
+        http_batch_count(b, cap - b->reply_counted);
+        b->reply_counted = cap;
     }
-    b->answer = answer;
-    b->answer_cap = cap;
+    b->reply = answer;
+    b->reply_cap = cap;
     return true;
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static struct item read_item(const json_t *json, struct http_why *why)
+static struct batch_item batch_item_read(const json_t *json, struct http_why *why)
 {
-    struct item item = {.ask = {.may = HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST) |
-                                       HTTP_MAY(WAIT) | HTTP_MAY(RESERVE)}};
+    struct batch_item item = {.params = {.may = HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST) |
+                                                HTTP_MAY(WAIT) | HTTP_MAY(RESERVE)}};
 
-    item.is_good = http_ask_json(&item.ask, json, why);
-    if (item.is_good && item.ask.given & HTTP_MAY(WAIT))
+    item.is_good = http_params_json(&item.params, json, why);
+    if (item.is_good && item.params.given & HTTP_MAY(WAIT))
         item.is_good = http_because(why, 400, "'wait' cannot be in an array: 'reserve' can");
     if (!item.is_good)
-        item.ask = (struct http_ask){.limit = weir__slice_of(why->text)};
+        item.params = (struct http_params){.limit = weir__slice_of(why->text)};
     return item;
 }
 
-static bool says_the_same(const struct item *before, struct weir__slice limit)
+static bool http_batch_same_limit(const struct batch_item *before, struct weir__slice limit)
 {
-    return before && weir__slice_equal(before->ask.limit, limit);
+    return before && weir__slice_equal(before->params.limit, limit);
 }
 
 /* Bytes of text that the items have; most limits are those of the item before. */
-static size_t text_of(const json_t *array, size_t n)
+static size_t http_batch_text(const json_t *array, size_t n)
 {
     struct weir__slice before = {NULL, 0};
     struct http_why why;
     size_t bytes = 0;
 
     for (size_t i = 0; i < n; i++) {
-        const struct item item = read_item(json_array_get(array, i), &why);
-        const bool same = item.is_good && before.at && weir__slice_equal(before, item.ask.limit);
+        const struct batch_item item = batch_item_read(json_array_get(array, i), &why);
+        const bool same = item.is_good && before.at && weir__slice_equal(before, item.params.limit);
 
-        bytes += item.ask.key.len + (same ? 0 : item.ask.limit.len);
-        before = item.is_good ? item.ask.limit : (struct weir__slice){NULL, 0};
+        bytes += item.params.key.len + (same ? 0 : item.params.limit.len);
+        before = item.is_good ? item.params.limit : (struct weir__slice){NULL, 0};
     }
     return bytes;
 }
@@ -177,31 +177,32 @@ static struct weir__slice copy_to(char **at, struct weir__slice from)
     return copy;
 }
 
-static void read_items(struct batch_of *b, const json_t *array)
+static void http_batch_read_items(struct http_batch_state *b, const json_t *array)
 {
-    const struct item *before = NULL;
+    const struct batch_item *before = NULL;
     struct http_why why;
     char *at = b->text;
 
     for (size_t i = 0; i < b->n; i++) {
-        struct item *item = &b->item[i];
+        struct batch_item *item = &b->item[i];
 
-        *item = read_item(json_array_get(array, i), &why);
-        item->ask.limit = item->is_good && says_the_same(before, item->ask.limit)
-                              ? before->ask.limit
-                              : copy_to(&at, item->ask.limit);
-        item->ask.key = copy_to(&at, item->ask.key);
+        *item = batch_item_read(json_array_get(array, i), &why);
+        item->params.limit = item->is_good && http_batch_same_limit(before, item->params.limit)
+                                 ? before->params.limit
+                                 : copy_to(&at, item->params.limit);
+        item->params.key = copy_to(&at, item->params.key);
         before = item->is_good ? item : NULL;
     }
 }
 
 /* NULL: there is no room for it. */
-static struct batch_of *open_batch(const struct http_call *call, const json_t *array, size_t n)
+static struct http_batch_state *http_batch_open(const struct http_call *call, const json_t *array,
+                                                size_t n)
 {
-    const size_t text = text_of(array, n);
-    const size_t own = sizeof(struct batch_of) + n * sizeof(struct item);
-    const size_t all = own + text + slice_bytes(n) + n * USUAL_ANSWER;
-    struct batch_of *b;
+    const size_t text = http_batch_text(array, n);
+    const size_t own = sizeof(struct http_batch_state) + n * sizeof(struct batch_item);
+    const size_t all = own + text + slice_bytes(n) + n * USUAL_REPLY;
+    struct http_batch_state *b;
 
     if (!memory_fits(call->conn, all))
         return NULL;
@@ -211,27 +212,27 @@ static struct batch_of *open_batch(const struct http_call *call, const json_t *a
     memset(b, 0, sizeof *b);
     b->call = *call;
     b->n = n;
-    b->answer_counted = n * USUAL_ANSWER;
-    count_bytes(b, all);
+    b->reply_counted = n * USUAL_REPLY;
+    http_batch_count(b, all);
     b->text = malloc(text + 1);
-    if (!b->text || !open_slice(&b->slice, n) || !grow_answer(b, 64)) {
-        close_batch(b);
+    if (!b->text || !slice_open(&b->slice, n) || !http_batch_grow(b, 64)) {
+        http_batch_close(b);
         return NULL;
     }
-    read_items(b, array);
+    http_batch_read_items(b, array);
     return b;
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-static struct weir__slice complaint_of(const struct batch_of *b, size_t i)
+static struct weir__slice complaint_of(const struct http_batch_state *b, size_t i)
 {
-    const struct slice *s = &b->slice;
-    const struct item *item = &b->item[b->decided + i];
-    const size_t question = s->of[i].question;
+    const struct batch_slice *s = &b->slice;
+    const struct batch_item *item = &b->item[b->decided + i];
+    const size_t question = s->of[i].op;
 
     if (!item->is_good)
-        return item->ask.limit;
+        return item->params.limit;
     if (question == SIZE_MAX)
         return weir__slice_of(s->of[i].complaint ? s->of[i].complaint : "out of memory");
     if (s->error_of[question])
@@ -239,158 +240,158 @@ static struct weir__slice complaint_of(const struct batch_of *b, size_t i)
     return (struct weir__slice){NULL, 0};
 }
 
-static bool put_item(struct batch_of *b, size_t i)
+static bool put_item(struct http_batch_state *b, size_t i)
 {
     const struct weir__slice complaint = complaint_of(b, i);
     char *at;
 
-    if (!grow_answer(b, 6 * complaint.len + HTTP_VERDICT_JSON + 64))
+    if (!http_batch_grow(b, 6 * complaint.len + HTTP_VERDICT_JSON + 64))
         return false;
-    at = b->answer + b->answer_len;
+    at = b->reply + b->reply_len;
     at = http_put_text(at, b->decided + i == 0 ? "[" : ",\n");
     if (complaint.at) {
         at = http_put_text(at, "{\"error\":");
         at = http_put_json(at, complaint);
         *at++ = '}';
     } else {
-        at = http_put_verdict(at, &b->slice.verdict[b->slice.of[i].question]);
+        at = http_put_verdict(at, &b->slice.verdict[b->slice.of[i].op]);
     }
-    b->answer_len = (size_t)(at - b->answer);
+    b->reply_len = (size_t)(at - b->reply);
     return true;
 }
 
 /* What the slice was told. Without memory the items are decided all the same, and the answer says that it cannot be
  * given. */
-static void put_slice(struct batch_of *b)
+static void put_slice(struct http_batch_state *b)
 {
-    for (size_t i = 0; i < b->slice.n && b->answer; i++)
+    for (size_t i = 0; i < b->slice.n && b->reply; i++)
         if (!put_item(b, i)) {
-            free(b->answer);
-            b->answer = NULL;
+            free(b->reply);
+            b->reply = NULL;
         }
     b->decided += b->slice.n;
-    forget_slice(&b->slice);
+    slice_reset(&b->slice);
 }
 
-static void say_answer(struct batch_of *b)
+static void http_batch_reply(struct http_batch_state *b)
 {
-    if (!b->answer || !grow_answer(b, 2)) {
+    if (!b->reply || !http_batch_grow(b, 2)) {
         http_fail_error(b->call.conn, b->call.shape, WEIR_ENOMEM);
         return;
     }
-    memcpy(b->answer + b->answer_len, "]\n", 2);
-    http_reply_json(&b->call, 200, b->answer, b->answer_len + 2);
+    memcpy(b->reply + b->reply_len, "]\n", 2);
+    http_reply_json(&b->call, 200, b->reply, b->reply_len + 2);
 }
 
 /* ---- Deciding -------------------------------------------------------------------------------- */
 
 /* Whether the limit is to be read, and may never have been seen before: that is what takes long. */
-static bool is_text(const struct item *item, const struct item *before)
+static bool http_batch_is_text(const struct batch_item *item, const struct batch_item *before)
 {
-    const struct weir__slice limit = item->ask.limit;
+    const struct weir__slice limit = item->params.limit;
 
-    if (before && before->ask.limit.at == limit.at) /* the same, and copied once */
+    if (before && before->params.limit.at == limit.at) /* the same, and copied once */
         return false;
     return memchr(limit.at, ' ', limit.len) || memchr(limit.at, '/', limit.len);
 }
 
-static void read_question(struct batch_of *b, const struct item *item)
+static void http_batch_read_op(struct http_batch_state *b, const struct batch_item *item)
 {
-    struct slice *s = &b->slice;
+    struct batch_slice *s = &b->slice;
     struct http_why why;
 
     s->of[s->n].complaint = NULL;
-    s->of[s->n].question = SIZE_MAX;
+    s->of[s->n].op = SIZE_MAX;
     if (!item->is_good)
         return;
-    if (http_ask_question(b->call.conn, &item->ask, &s->question[s->questions], &why))
-        s->of[s->n].question = s->questions++;
+    if (http_params_op(b->call.conn, &item->params, &s->op[s->questions], &why))
+        s->of[s->n].op = s->questions++;
     else
         s->of[s->n].complaint = strdup(why.text);
 }
 
-static void read_slice(struct batch_of *b)
+static void http_batch_read_slice(struct http_batch_state *b)
 {
-    const struct item *before = NULL;
-    struct slice *s = &b->slice;
+    const struct batch_item *before = NULL;
+    struct batch_slice *s = &b->slice;
     size_t texts = 0;
 
-    limits_rest(b->call.conn);
+    limits_tidy(b->call.conn);
     while (s->n < SLICE && texts < SLICE_TEXTS && b->decided + s->n < b->n) {
-        const struct item *item = &b->item[b->decided + s->n];
+        const struct batch_item *item = &b->item[b->decided + s->n];
 
-        texts += item->is_good && is_text(item, before);
-        read_question(b, item);
+        texts += item->is_good && http_batch_is_text(item, before);
+        http_batch_read_op(b, item);
         s->n++;
         before = item;
     }
 }
 
-static void told(void *batch);
+static void http_batch_decided(void *batch);
 
 /* The next slice: whether it is decided. Else `told` will be called. */
-static bool take_slice(struct batch_of *b)
+static bool http_batch_take_slice(struct http_batch_state *b)
 {
-    struct slice *s = &b->slice;
+    struct batch_slice *s = &b->slice;
 
-    read_slice(b);
-    b->many =
-        ask_take_many(b->call.conn, s->question, s->questions, s->verdict, s->error_of, told, b);
-    return !b->many;
+    http_batch_read_slice(b);
+    b->group = batch_take_many(b->call.conn, s->op, s->questions, s->verdict, s->error_of,
+                               http_batch_decided, b);
+    return !b->group;
 }
 
 /* A slice is decided: then the next, or the answer. */
-static void go_on(struct batch_of *b)
+static void http_batch_resume(struct http_batch_state *b)
 {
-    struct later *later = b->later;
+    struct deferred *later = b->deferred;
 
     put_slice(b);
     if (b->decided < b->n) {
-        later_go_on(later);
+        deferred_resume(later);
         return;
     }
-    later_answer(later);
-    say_answer(b);
-    close_batch(b);
-    later_end(later);
+    deferred_reply(later);
+    http_batch_reply(b);
+    http_batch_close(b);
+    deferred_end(later);
 }
 
-static void told(void *batch)
+static void http_batch_decided(void *batch)
 {
-    struct batch_of *b = batch;
+    struct http_batch_state *b = batch;
 
-    b->many = NULL;
-    go_on(b);
+    b->group = NULL;
+    http_batch_resume(b);
 }
 
-static void step(void *batch)
+static void http_batch_step(void *batch)
 {
-    if (take_slice(batch))
-        go_on(batch);
+    if (http_batch_take_slice(batch))
+        http_batch_resume(batch);
 }
 
-static void gone(void *batch)
+static void http_batch_abandoned(void *batch)
 {
-    close_batch(batch);
+    http_batch_close(batch);
 }
 
 /* The first slice is taken at once; if that is all, it is answered at once. */
-static void begin(struct batch_of *b)
+static void http_batch_begin(struct http_batch_state *b)
 {
-    const bool decided = take_slice(b);
+    const bool decided = http_batch_take_slice(b);
 
     if (decided && b->slice.n == b->n) {
         put_slice(b);
-        say_answer(b);
-        close_batch(b);
+        http_batch_reply(b);
+        http_batch_close(b);
         return;
     }
-    b->later = later_begin(b->call.conn, step, gone, b);
-    if (!b->later) {
+    b->deferred = deferred_begin(b->call.conn, http_batch_step, http_batch_abandoned, b);
+    if (!b->deferred) {
         http_fail_error(b->call.conn, b->call.shape, WEIR_ENOMEM);
-        close_batch(b);
+        http_batch_close(b);
     } else if (decided) {
-        go_on(b);
+        http_batch_resume(b);
     }
 }
 
@@ -398,7 +399,7 @@ void http_batch(const struct http_call *call, const struct json_t *array)
 {
     const size_t n = json_array_size(array);
     struct http_why why;
-    struct batch_of *b;
+    struct http_batch_state *b;
 
     if (n > HTTP_BATCH_MAX || call->rq->query.len > 0) {
         (void)http_because(&why, n > HTTP_BATCH_MAX ? 413 : 400,
@@ -411,10 +412,10 @@ void http_batch(const struct http_call *call, const struct json_t *array)
         http_reply_json(call, 200, "[]\n", 3);
         return;
     }
-    ask_settle(call->conn);
-    b = open_batch(call, array, n);
+    batch_flush(call->conn);
+    b = http_batch_open(call, array, n);
     if (b)
-        begin(b);
+        http_batch_begin(b);
     else
         http_fail_error(call->conn, call->shape, WEIR_EFULL);
 }

@@ -4,7 +4,7 @@
  *     http_origin.c   whether a page of somebody else's makes a browser ask
  *     http_reply.c    answers without a verdict: pages, JSON, errors
  *     http_verdict.c  answers with one, and the header fields that tell clients of limits
- *     http_ask.c      what a request asks for: words of its query to a question
+ *     http_params.c   what a request asks for: words of its query to a question
  *     http_json.c     the same from JSON bodies
  *     http_take.c     take, peek, refund, reset
  *     http_batch.c    many takes in one body
@@ -13,11 +13,11 @@
  *     http_limits.c   the named limits
  *     http_stores.c   where keys are
  *
- * A handler answers its request before it returns, or has left a question with ask_take: then what
+ * A handler answers its request before it returns, or has left a question with batch_add: then what
  * the answer needs to know of the request is in the question's shape.
  */
-#ifndef WEIR_SERVER_HTTP_FRONT_H
-#define WEIR_SERVER_HTTP_FRONT_H
+#ifndef WEIR_SERVER_HTTP_HTTP_FRONT_H
+#define WEIR_SERVER_HTTP_HTTP_FRONT_H
 
 #include "base/digits.h"
 #include "proto/http.h"
@@ -25,10 +25,10 @@
 
 /* How an answer is to look (question.shape). */
 enum http_shape {
-    HTTP_NO_BODY = 1,   /* to HEAD: the header fields only */
-    HTTP_CLOSES = 2,    /* the connection ends behind it */
-    HTTP_SAYS_KEEP = 4, /* to HTTP/1.0, which must be told that it does not end */
-    HTTP_DENY_403 = 8,  /* what to say instead of 429 */
+    HTTP_NO_BODY = 1,    /* to HEAD: the header fields only */
+    HTTP_CLOSES = 2,     /* the connection ends behind it */
+    HTTP_KEEP_ALIVE = 4, /* to HTTP/1.0, which must be told that it does not end */
+    HTTP_DENY_403 = 8,   /* what to say instead of 429 */
 };
 
 /* A request on its way to a handler. */
@@ -107,8 +107,8 @@ char *http_put_limit_fields(char *at, const struct limit *l, const struct weir_v
 #define HTTP_VERDICT_JSON 256 /* bytes of the next at most */
 char *http_put_verdict(char *at, const struct weir_verdict *v);
 /* Writes the whole answer with the given status; 204 has no body. */
-void http_say_verdict(struct conn *c, uint32_t shape, int status, const struct limit *l,
-                      const struct weir_verdict *v);
+void http_reply_verdict(struct conn *c, uint32_t shape, int status, const struct limit *l,
+                        const struct weir_verdict *v);
 
 /* ---- Questions ------------------------------------------------------------------------------- */
 
@@ -126,7 +126,7 @@ enum http_word {
 
 #define HTTP_MAY(word) (1u << HTTP_WORD_##word)
 
-struct http_ask {
+struct http_params {
     unsigned may; /* words it may have */
     enum limit_use use;
     unsigned given; /* words it has */
@@ -137,20 +137,20 @@ struct http_ask {
 };
 
 /* By name; HTTP_WORD_COUNT if there is none, or the question may not have it. */
-enum http_word http_word_of(const struct http_ask *ask, struct weir__slice name);
+enum http_word http_word_of(const struct http_params *ask, struct weir__slice name);
 /* Notes that the word is given: false if it was already. */
-bool http_ask_note(struct http_ask *ask, enum http_word word, struct http_why *why);
+bool http_params_note(struct http_params *ask, enum http_word word, struct http_why *why);
 /* Of a word that is no bytes: its value, from text and from a number. */
-bool http_ask_text(struct http_ask *ask, enum http_word word, struct weir__slice text,
-                   struct http_why *why);
-bool http_ask_number(struct http_ask *ask, enum http_word word, int64_t number,
-                     struct http_why *why);
+bool http_params_text(struct http_params *ask, enum http_word word, struct weir__slice text,
+                      struct http_why *why);
+bool http_params_number(struct http_params *ask, enum http_word word, int64_t number,
+                        struct http_why *why);
 
 /* All words of the query, which are decoded in place. */
-bool http_ask_query(struct http_ask *ask, struct weir__slice query, struct http_why *why);
+bool http_params_query(struct http_params *ask, struct weir__slice query, struct http_why *why);
 /* Limit and key must be there. */
-bool http_ask_question(struct conn *c, const struct http_ask *ask, struct question *q,
-                       struct http_why *why);
+bool http_params_op(struct conn *c, const struct http_params *ask, struct limit_op *q,
+                    struct http_why *why);
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
@@ -164,14 +164,14 @@ bool http_json_read(struct weir__slice body, struct json_t **json, struct http_w
 void http_json_forget(void);
 
 /* The words of an object. What the question then borrows is the JSON's. */
-bool http_ask_json(struct http_ask *ask, const struct json_t *object, struct http_why *why);
+bool http_params_json(struct http_params *ask, const struct json_t *object, struct http_why *why);
 
 /* ---- Browsers -------------------------------------------------------------------------------- */
 
 /* Whether the request was made by a browser for a page that did not come from here. */
 bool http_is_foreign(const struct http_request *rq);
 /* Whether it has a field that a proxy adds and no page can: X-Weir-Key, X-Forwarded-For or X-Real-IP. */
-bool http_says_for_whom(const struct http_request *rq);
+bool http_names_client(const struct http_request *rq);
 /* Whether its Host is one that may be named where the connection came to. */
 bool http_host_is_served(struct conn *c, const struct http_request *rq);
 

@@ -16,11 +16,11 @@
 #include <string.h>
 #include <strings.h>
 
-#include "server/http_front.h"
+#include "server/http/http_front.h"
 
 /* HOST, HOST:PORT, [HOST]:PORT to HOST; without brackets, the dot that ends a whole name, and an address's
  * zone. False: it is none of these. */
-static bool read_host(struct weir__slice field, struct weir__slice *host, bool *bracketed)
+static bool http_read_host(struct weir__slice field, struct weir__slice *host, bool *bracketed)
 {
     struct weir__slice rest = field;
     const char *close;
@@ -77,7 +77,7 @@ static bool is_known(const struct serve_options *o, struct weir__slice host)
         bool bracketed;
 
         if (strncmp(o->listen[i], "unix:", 5) != 0 &&
-            read_host(weir__slice_of(o->listen[i]), &name, &bracketed) && is_name(host, name))
+            http_read_host(weir__slice_of(o->listen[i]), &name, &bracketed) && is_name(host, name))
             return true;
     }
     return false;
@@ -92,14 +92,14 @@ bool http_host_is_served(struct conn *c, const struct http_request *rq)
 
     if (!field.at)
         return true;
-    if (read_host(field, &host, &bracketed) &&
+    if (http_read_host(field, &host, &bracketed) &&
         (is_address(host, bracketed) ||
          (!bracketed && (is_name(host, weir__slice_of("localhost")) || is_known(o, host)))))
         return true;
-    switch (conn_came_to(c)) {
-    case CAME_TO_LOOPBACK: return false;
-    case CAME_TO_NETWORK: return o->hosts == 0;
-    case CAME_TO_SOCKET: break;
+    switch (conn_scope(c)) {
+    case SCOPE_LOOPBACK: return false;
+    case SCOPE_NETWORK: return o->hosts == 0;
+    case SCOPE_SOCKET: break;
     }
     return true;
 }

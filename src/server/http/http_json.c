@@ -11,7 +11,7 @@
  *   (2) Between two requests the arena is empty, and all it has is the thread's first block, and one of the
  *       usual size: to map such a one anew for every request would cost as much as to read it.
  */
-#include "server/http_front.h"
+#include "server/http/http_front.h"
 
 #include <jansson.h>
 #include <pthread.h>
@@ -41,7 +41,7 @@ static _Thread_local struct {
     bool is_full;         /* more was asked for */
 } arena;
 
-static struct block *block_of(size_t cap)
+static struct block *arena_block(size_t cap)
 {
     struct block *b = arena.spare;
 
@@ -51,10 +51,10 @@ static struct block *block_of(size_t cap)
     return b;
 }
 
-static bool add_block(size_t least)
+static bool arena_add_block(size_t least)
 {
     const size_t cap = least > BLOCK_BYTES ? least : BLOCK_BYTES;
-    struct block *b = cap <= arena.most - arena.all ? block_of(cap) : NULL;
+    struct block *b = cap <= arena.most - arena.all ? arena_block(cap) : NULL;
 
     arena.is_full = arena.is_full || !b;
     if (!b)
@@ -73,7 +73,7 @@ static void *arena_take(size_t size)
     const size_t need = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
     char *at;
 
-    if (need < size || (need > arena.cap - arena.used && !add_block(need)))
+    if (need < size || (need > arena.cap - arena.used && !arena_add_block(need)))
         return NULL;
     at = (arena.newest ? arena.newest->bytes : arena.first) + arena.used;
     arena.used += need;
@@ -117,7 +117,7 @@ static void use_arena(void)
 /* ---- Bodies ---------------------------------------------------------------------------------- */
 
 /* jansson says what is wrong; what it quotes of the body may hold anything. */
-static bool because_of_json(struct http_why *why, const json_error_t *error)
+static bool http_json_error(struct http_why *why, const json_error_t *error)
 {
     struct weir__out out = {why->text, sizeof why->text, 0};
 
@@ -143,42 +143,42 @@ bool http_json_read(struct weir__slice body, struct json_t **json, struct http_w
     arena.most = TREE_BYTES + TEXT_TIMES * body.len;
     *json = json_loadb(body.at ? body.at : "", body.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
                        &error);
-    return *json || because_of_json(why, &error);
+    return *json || http_json_error(why, &error);
 }
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-static struct weir__slice string_of(const json_t *value)
+static struct weir__slice http_json_string(const json_t *value)
 {
     return (struct weir__slice){json_string_value(value), json_string_length(value)};
 }
 
-static bool ask_bytes(struct weir__slice *to, struct weir__slice name, const json_t *value,
-                      struct http_why *why)
+static bool http_json_bytes(struct weir__slice *to, struct weir__slice name, const json_t *value,
+                            struct http_why *why)
 {
     if (!json_is_string(value))
         return http_because_of(why, 400, "", name, " must be a string");
-    *to = string_of(value);
+    *to = http_json_string(value);
     return true;
 }
 
-static bool ask_value(struct http_ask *ask, enum http_word word, struct weir__slice name,
-                      const json_t *value, struct http_why *why)
+static bool http_json_value(struct http_params *ask, enum http_word word, struct weir__slice name,
+                            const json_t *value, struct http_why *why)
 {
     if (word == HTTP_WORD_LIMIT)
-        return ask_bytes(&ask->limit, name, value, why);
+        return http_json_bytes(&ask->limit, name, value, why);
     if (word == HTTP_WORD_KEY)
-        return ask_bytes(&ask->key, name, value, why);
+        return http_json_bytes(&ask->key, name, value, why);
     if (json_is_integer(value))
-        return http_ask_number(ask, word, json_integer_value(value), why);
+        return http_params_number(ask, word, json_integer_value(value), why);
     if (json_is_string(value) && word != HTTP_WORD_COST)
-        return http_ask_text(ask, word, string_of(value), why);
+        return http_params_text(ask, word, http_json_string(value), why);
     return http_because_of(why, 400, "", name,
                            word == HTTP_WORD_COST ? " must be a whole number"
                                                   : " must be a whole number or a duration");
 }
 
-bool http_ask_json(struct http_ask *ask, const struct json_t *object, struct http_why *why)
+bool http_params_json(struct http_params *ask, const struct json_t *object, struct http_why *why)
 {
     if (!json_is_object(object))
         return http_because(why, 400, "expected a JSON object");
@@ -189,8 +189,8 @@ bool http_ask_json(struct http_ask *ask, const struct json_t *object, struct htt
 
         if (word == HTTP_WORD_COUNT)
             return http_because_of(why, 400, "there is no member ", name, " here");
-        if (!http_ask_note(ask, word, why) ||
-            !ask_value(ask, word, name, json_object_iter_value(i), why))
+        if (!http_params_note(ask, word, why) ||
+            !http_json_value(ask, word, name, json_object_iter_value(i), why))
             return false;
     }
     return true;

@@ -9,7 +9,7 @@
  * place, but for limits in a Redis. A limit that is not in the daemon's own store has "store". To set one
  * there, its text has the word store=URL.
  */
-#include "server/http_front.h"
+#include "server/http/http_front.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -18,13 +18,13 @@
 #define STATS_ROOM 224 /* of the numbers, with their names */
 
 /* Text that grows. Once memory is short it stays `broken`, and whoever reads it looks there. */
-struct page {
+struct json_page {
     char *at;
     size_t len, cap;
     bool broken, continued;
 };
 
-static char *room(struct page *p, size_t n)
+static char *page_room(struct json_page *p, size_t n)
 {
     if (p->cap - p->len < n) {
         const size_t cap = 2 * p->cap + n;
@@ -49,7 +49,7 @@ static char *put_stats(char *at, const struct weir_policy_stats *stats)
     return at;
 }
 
-static char *put_limit(char *at, struct weir__slice name, const struct limit_shown *l)
+static char *http_put_limit(char *at, struct weir__slice name, const struct limit_shown *l)
 {
     at = http_put_text(at, "{\"name\":");
     at = http_put_json(at, name);
@@ -65,31 +65,31 @@ static char *put_limit(char *at, struct weir__slice name, const struct limit_sho
     return at;
 }
 
-static size_t room_of(struct weir__slice name, const struct limit_shown *l)
+static size_t limit_json_room(struct weir__slice name, const struct limit_shown *l)
 {
     return 6 * (name.len + strlen(l->text) + (l->store ? strlen(l->store) : 0)) + 48 + STATS_ROOM;
 }
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
-static void add(void *arg, const char *name, const struct limit_shown *l)
+static void page_add_limit(void *arg, const char *name, const struct limit_shown *l)
 {
     const struct weir__slice n = weir__slice_of(name);
-    struct page *p = arg;
-    char *at = room(p, room_of(n, l));
+    struct json_page *p = arg;
+    char *at = page_room(p, limit_json_room(n, l));
 
     if (!at)
         return;
     if (p->continued)
         *at++ = ',';
-    at = put_limit(at, n, l);
+    at = http_put_limit(at, n, l);
     p->continued = true;
     p->len = (size_t)(at - p->at);
 }
 
-static void put(struct page *p, const char *text)
+static void page_put(struct json_page *p, const char *text)
 {
-    char *at = room(p, strlen(text));
+    char *at = page_room(p, strlen(text));
 
     if (at)
         p->len = (size_t)(http_put(at, text, strlen(text)) - p->at);
@@ -97,13 +97,13 @@ static void put(struct page *p, const char *text)
 
 void http_limits(const struct http_call *call)
 {
-    struct page p = {0};
+    struct json_page p = {0};
 
-    put(&p, "{\"limits\":[");
-    limits_each(call->conn, add, &p);
-    put(&p, "]}\n");
+    page_put(&p, "{\"limits\":[");
+    limits_each(call->conn, page_add_limit, &p);
+    page_put(&p, "]}\n");
     if (p.broken) {
-        ask_settle(call->conn);
+        batch_flush(call->conn);
         http_fail_error(call->conn, call->shape, WEIR_ENOMEM);
     } else {
         http_reply_json(call, 200, p.at, p.len);
@@ -113,54 +113,57 @@ void http_limits(const struct http_call *call)
 
 /* ---- One of them ----------------------------------------------------------------------------- */
 
-static void reply_limit(const struct http_call *call, int status, struct weir__slice name,
-                        const struct limit_shown *l)
+static void http_reply_limit(const struct http_call *call, int status, struct weir__slice name,
+                             const struct limit_shown *l)
 {
-    char *body = malloc(room_of(name, l) + 1), *at;
+    char *body = malloc(limit_json_room(name, l) + 1), *at;
 
     if (!body) {
-        ask_settle(call->conn);
+        batch_flush(call->conn);
         http_fail_error(call->conn, call->shape, WEIR_ENOMEM);
         return;
     }
-    at = put_limit(body, name, l);
+    at = http_put_limit(body, name, l);
     *at++ = '\n';
     http_reply_json(call, status, body, (size_t)(at - body));
     free(body);
 }
 
-static bool no_such(struct http_why *why, struct weir__slice name)
+static bool http_no_such_limit(struct http_why *why, struct weir__slice name)
 {
     return http_because_of(why, 404, "no such limit: ", name, "");
 }
 
-static bool show(const struct http_call *call, struct weir__slice name, struct http_why *why)
+static bool http_limit_get(const struct http_call *call, struct weir__slice name,
+                           struct http_why *why)
 {
     struct limit_shown shown;
 
     if (!limits_get(call->conn, name, &shown))
-        return no_such(why, name);
-    reply_limit(call, 200, name, &shown);
+        return http_no_such_limit(why, name);
+    http_reply_limit(call, 200, name, &shown);
     return true;
 }
 
-static bool drop(const struct http_call *call, struct weir__slice name, struct http_why *why)
+static bool http_limit_delete(const struct http_call *call, struct weir__slice name,
+                              struct http_why *why)
 {
     if (!limits_delete(call->conn, name))
-        return no_such(why, name);
+        return http_no_such_limit(why, name);
     http_reply_nothing(call, 204);
     return true;
 }
 
 /* The limit's text: the body, or the "limit" of its JSON. */
-static bool read_text(struct weir__slice body, struct weir__slice *text, struct http_why *why)
+static bool http_limit_read_text(struct weir__slice body, struct weir__slice *text,
+                                 struct http_why *why)
 {
-    struct http_ask ask = {.may = HTTP_MAY(LIMIT)};
+    struct http_params ask = {.may = HTTP_MAY(LIMIT)};
     json_t *json;
 
     *text = weir__slice_trim(body);
     if (text->len > 0 && text->at[0] == '{') {
-        if (!http_json_read(body, &json, why) || !http_ask_json(&ask, json, why))
+        if (!http_json_read(body, &json, why) || !http_params_json(&ask, json, why))
             return false;
         *text = ask.limit;
     }
@@ -168,13 +171,14 @@ static bool read_text(struct weir__slice body, struct weir__slice *text, struct 
            http_because(why, 400, "the body must be a limit, or {\"limit\":\"...\"}");
 }
 
-static bool set(const struct http_call *call, struct weir__slice name, struct http_why *why)
+static bool http_limit_set(const struct http_call *call, struct weir__slice name,
+                           struct http_why *why)
 {
     struct limit_shown shown;
     const bool was = limits_get(call->conn, name, &shown);
     struct weir__slice limit;
     struct weir_diag diag;
-    bool done = read_text(call->rq->body, &limit, why);
+    bool done = http_limit_read_text(call->rq->body, &limit, why);
     int error;
 
     if (done) {
@@ -183,9 +187,9 @@ static bool set(const struct http_call *call, struct weir__slice name, struct ht
     }
     http_json_forget();
     if (done && limits_get(call->conn, name, &shown))
-        reply_limit(call, was ? 200 : 201, name, &shown);
+        http_reply_limit(call, was ? 200 : 201, name, &shown);
     else if (done)
-        return no_such(why, name); /* another connection has deleted it in between */
+        return http_no_such_limit(why, name); /* another connection has deleted it in between */
     return done;
 }
 
@@ -195,15 +199,15 @@ void http_limit(const struct http_call *call)
     struct http_why why;
     bool done;
 
-    ask_settle(call->conn); /* what was asked before was asked of the limits as they were */
+    batch_flush(call->conn); /* what was asked before was asked of the limits as they were */
     if (!http_decode(&name, false))
         done = http_because_of(&why, 400, "", call->rest, " is not percent-encoded properly");
     else if (call->rq->method == HTTP_PUT_)
-        done = set(call, name, &why);
+        done = http_limit_set(call, name, &why);
     else if (call->rq->method == HTTP_DELETE_)
-        done = drop(call, name, &why);
+        done = http_limit_delete(call, name, &why);
     else
-        done = show(call, name, &why);
+        done = http_limit_get(call, name, &why);
     if (!done)
         http_fail(call, &why);
 }

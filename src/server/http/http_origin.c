@@ -19,19 +19,19 @@
  * page can add: a request with a field of its own a browser first asks leave for (a preflight,
  * without that field), and leave is never given here.
  */
-#include "server/http_front.h"
+#include "server/http/http_front.h"
 
 #include <string.h>
 #include <strings.h>
 
 /* ASCII, without regard to case. */
-static bool is_same(struct weir__slice a, struct weir__slice b)
+static bool http_same_text(struct weir__slice a, struct weir__slice b)
 {
     return a.len == b.len && (a.len == 0 || strncasecmp(a.at, b.at, a.len) == 0);
 }
 
 /* Whether an origin, or a URL, is one of the host that was asked. */
-static bool is_of(struct weir__slice url, struct weir__slice host)
+static bool http_is_of_host(struct weir__slice url, struct weir__slice host)
 {
     const char *behind = memmem(url.at, url.len, "://", 3);
     struct weir__slice rest;
@@ -39,7 +39,7 @@ static bool is_of(struct weir__slice url, struct weir__slice host)
     if (!behind) /* null, of a page that came from nowhere */
         return false;
     rest = (struct weir__slice){behind + 3, url.len - (size_t)(behind + 3 - url.at)};
-    return is_same(weir__slice_cut(&rest, '/'), host);
+    return http_same_text(weir__slice_cut(&rest, '/'), host);
 }
 
 bool http_is_foreign(const struct http_request *rq)
@@ -52,11 +52,11 @@ bool http_is_foreign(const struct http_request *rq)
     if (site.at)
         return !http_is(site, "same-origin") && !http_is(site, "none");
     if (origin.at)
-        return !is_of(origin, host);
-    return referer.at && !is_of(referer, host);
+        return !http_is_of_host(origin, host);
+    return referer.at && !http_is_of_host(referer, host);
 }
 
-bool http_says_for_whom(const struct http_request *rq)
+bool http_names_client(const struct http_request *rq)
 {
     return http_field_of(rq, "x-weir-key").at || http_field_of(rq, "x-forwarded-for").at ||
            http_field_of(rq, "x-real-ip").at;

@@ -6,7 +6,7 @@
  * A key that is too long is 400, wherever it came from: it is a word out of its range, as a cost
  * may be, and neither the target (414) nor the body (413) was too large to be read.
  */
-#include "server/http_front.h"
+#include "server/http/http_front.h"
 
 #include <string.h>
 
@@ -18,7 +18,7 @@ static const struct weir__slice WORDS[] = {
 #undef X
 };
 
-enum http_word http_word_of(const struct http_ask *ask, struct weir__slice name)
+enum http_word http_word_of(const struct http_params *ask, struct weir__slice name)
 {
     for (int i = 0; i < HTTP_WORD_COUNT; i++)
         if (ask->may & 1u << i && weir__slice_equal(name, WORDS[i]))
@@ -26,7 +26,7 @@ enum http_word http_word_of(const struct http_ask *ask, struct weir__slice name)
     return HTTP_WORD_COUNT;
 }
 
-bool http_ask_note(struct http_ask *ask, enum http_word word, struct http_why *why)
+bool http_params_note(struct http_params *ask, enum http_word word, struct http_why *why)
 {
     const unsigned bit = 1u << word;
 
@@ -43,8 +43,8 @@ static bool is_patience(enum http_word word)
     return word == HTTP_WORD_WAIT || word == HTTP_WORD_RESERVE;
 }
 
-bool http_ask_number(struct http_ask *ask, enum http_word word, int64_t number,
-                     struct http_why *why)
+bool http_params_number(struct http_params *ask, enum http_word word, int64_t number,
+                        struct http_why *why)
 {
     if (is_patience(word)) {
         if (number < 0 || __builtin_mul_overflow(number, WEIR__NS_PER_MS, &ask->patience_ns))
@@ -61,8 +61,8 @@ bool http_ask_number(struct http_ask *ask, enum http_word word, int64_t number,
     return number >= 0 || http_because(why, 400, "'cost' must not be negative");
 }
 
-static bool read_patience(struct http_ask *ask, enum http_word word, struct weir__slice text,
-                          struct http_why *why)
+static bool http_params_patience(struct http_params *ask, enum http_word word,
+                                 struct weir__slice text, struct http_why *why)
 {
     if (wire_patience(text, &ask->patience_ns))
         return true;
@@ -70,15 +70,15 @@ static bool read_patience(struct http_ask *ask, enum http_word word, struct weir
                            ": expected milliseconds, a duration such as 1.5s, or forever");
 }
 
-bool http_ask_text(struct http_ask *ask, enum http_word word, struct weir__slice text,
-                   struct http_why *why)
+bool http_params_text(struct http_params *ask, enum http_word word, struct weir__slice text,
+                      struct http_why *why)
 {
     int64_t number;
 
     if (is_patience(word))
-        return read_patience(ask, word, text, why);
+        return http_params_patience(ask, word, text, why);
     if (weir__parse_int(text, &number) == WEIR__NUMBER_OK)
-        return http_ask_number(ask, word, number, why);
+        return http_params_number(ask, word, number, why);
     return http_because_of(why, 400, word == HTTP_WORD_COST ? "'cost' is " : "'deny' is ", text,
                            word == HTTP_WORD_COST ? ": expected a whole number, 0 or more"
                                                   : ": expected 403 or 429");
@@ -86,37 +86,38 @@ bool http_ask_text(struct http_ask *ask, enum http_word word, struct weir__slice
 
 /* ---- Queries --------------------------------------------------------------------------------- */
 
-static bool ask_param(struct http_ask *ask, const struct http_param *p, struct http_why *why)
+static bool http_params_add(struct http_params *ask, const struct http_param *p,
+                            struct http_why *why)
 {
     const enum http_word word = http_word_of(ask, p->name);
 
     if (word == HTTP_WORD_COUNT)
         return http_because_of(why, 400, "there is no parameter ", p->name, " here");
-    if (!http_ask_note(ask, word, why))
+    if (!http_params_note(ask, word, why))
         return false;
     if (word == HTTP_WORD_LIMIT)
         ask->limit = p->value;
     else if (word == HTTP_WORD_KEY)
         ask->key = p->value;
     else
-        return http_ask_text(ask, word, p->value, why);
+        return http_params_text(ask, word, p->value, why);
     return true;
 }
 
-bool http_ask_query(struct http_ask *ask, struct weir__slice query, struct http_why *why)
+bool http_params_query(struct http_params *ask, struct weir__slice query, struct http_why *why)
 {
     struct http_param p;
     int read;
 
     while ((read = http_param_next(&query, &p)) > 0)
-        if (!ask_param(ask, &p, why))
+        if (!http_params_add(ask, &p, why))
             return false;
     return read == 0 || http_because_of(why, 400, "", p.name, " is not percent-encoded properly");
 }
 
 /* ---- Questions ------------------------------------------------------------------------------- */
 
-static bool too_long(size_t max, struct http_why *why)
+static bool http_params_key_too_long(size_t max, struct http_why *why)
 {
     struct weir__out out = {why->text, sizeof why->text, 0};
 
@@ -128,8 +129,8 @@ static bool too_long(size_t max, struct http_why *why)
     return false;
 }
 
-bool http_ask_question(struct conn *c, const struct http_ask *ask, struct question *q,
-                       struct http_why *why)
+bool http_params_op(struct conn *c, const struct http_params *ask, struct limit_op *q,
+                    struct http_why *why)
 {
     const size_t max_key = server_options(conn_server(c))->max_key;
     const bool waits = ask->given & HTTP_MAY(WAIT), reserves = ask->given & HTTP_MAY(RESERVE);
@@ -143,11 +144,11 @@ bool http_ask_question(struct conn *c, const struct http_ask *ask, struct questi
     if (waits && reserves)
         return http_because(why, 400, "'wait' and 'reserve' exclude each other");
     if (ask->key.len > max_key)
-        return too_long(max_key, why);
-    *q = (struct question){.limit = limit_find(c, ask->limit, ask->use, &why->status, &text),
+        return http_params_key_too_long(max_key, why);
+    *q = (struct limit_op){.limit = limit_find(c, ask->limit, ask->use, &why->status, &text),
                            .key = ask->key,
                            .cost = ask->given & HTTP_MAY(COST) ? ask->cost : 1,
                            .patience_ns = waits || reserves ? patience_ns : WEIR_WAIT_DEFAULT,
-                           .holds = waits};
+                           .delayed = waits};
     return q->limit || http_because(why, why->status, text);
 }

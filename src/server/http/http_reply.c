@@ -1,5 +1,5 @@
 /* Answers without a verdict, and what all answers begin with. */
-#include "server/http_front.h"
+#include "server/http/http_front.h"
 
 #include <string.h>
 #include <time.h>
@@ -96,7 +96,7 @@ char *http_put_head(char *at, uint32_t shape, int status)
     at = http_put_text(at, "Cache-Control: no-store\r\n");
     if (shape & HTTP_CLOSES)
         at = http_put_text(at, "Connection: close\r\n");
-    else if (shape & HTTP_SAYS_KEEP)
+    else if (shape & HTTP_KEEP_ALIVE)
         at = http_put_text(at, "Connection: keep-alive\r\n");
     return at;
 }
@@ -104,8 +104,8 @@ char *http_put_head(char *at, uint32_t shape, int status)
 /* ---- Whole answers --------------------------------------------------------------------------- */
 
 /* Does not settle: it also answers questions that are being settled. */
-static void reply(struct conn *c, uint32_t shape, int status, const char *type, const char *fields,
-                  struct weir__slice body)
+static void http_write_reply(struct conn *c, uint32_t shape, int status, const char *type,
+                             const char *fields, struct weir__slice body)
 {
     const size_t sent = shape & HTTP_NO_BODY ? 0 : body.len;
     char *at;
@@ -127,8 +127,9 @@ static void reply(struct conn *c, uint32_t shape, int status, const char *type, 
 void http_reply(const struct http_call *call, int status, const char *type, const char *fields,
                 const char *body, size_t len)
 {
-    ask_settle(call->conn);
-    reply(call->conn, call->shape, status, type, fields, (struct weir__slice){body, len});
+    batch_flush(call->conn);
+    http_write_reply(call->conn, call->shape, status, type, fields,
+                     (struct weir__slice){body, len});
 }
 
 void http_reply_json(const struct http_call *call, int status, const char *body, size_t len)
@@ -138,27 +139,28 @@ void http_reply_json(const struct http_call *call, int status, const char *body,
 
 void http_reply_nothing(const struct http_call *call, int status)
 {
-    ask_settle(call->conn);
-    reply(call->conn, call->shape, status, "", "", (struct weir__slice){NULL, 0});
+    batch_flush(call->conn);
+    http_write_reply(call->conn, call->shape, status, "", "", (struct weir__slice){NULL, 0});
 }
 
 /* {"error":"..."} */
-static void fail(struct conn *c, uint32_t shape, int status, const char *fields, const char *text)
+static void http_write_error(struct conn *c, uint32_t shape, int status, const char *fields,
+                             const char *text)
 {
     char body[6 * sizeof((struct http_why *)0)->text + 32], *at;
 
     at = http_put_text(body, "{\"error\":");
     at = http_put_json(at, weir__slice_of(text));
     at = http_put_text(at, "}\n");
-    count(&conn_counters(c)->errors, 1);
-    reply(c, shape, status, "application/json", fields,
-          (struct weir__slice){body, (size_t)(at - body)});
+    counter_add(&conn_counters(c)->errors, 1);
+    http_write_reply(c, shape, status, "application/json", fields,
+                     (struct weir__slice){body, (size_t)(at - body)});
 }
 
 void http_fail_with(const struct http_call *call, const struct http_why *why, const char *fields)
 {
-    ask_settle(call->conn);
-    fail(call->conn, call->shape, why->status, fields, why->text);
+    batch_flush(call->conn);
+    http_write_error(call->conn, call->shape, why->status, fields, why->text);
 }
 
 void http_fail(const struct http_call *call, const struct http_why *why)
@@ -180,6 +182,6 @@ int http_status_of(int error)
 
 void http_fail_error(struct conn *c, uint32_t shape, int error)
 {
-    fail(c, shape, http_status_of(error), error == WEIR_EBUSY ? "Retry-After: 1\r\n" : "",
-         weir_error_text(error));
+    http_write_error(c, shape, http_status_of(error),
+                     error == WEIR_EBUSY ? "Retry-After: 1\r\n" : "", weir_error_text(error));
 }

@@ -1,5 +1,5 @@
 /* The loop over the requests of a connection, and the routes as data. */
-#include "server/http_front.h"
+#include "server/http/http_front.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@ enum {
 
 typedef void handler(const struct http_call *call);
 
-static handler say_health, say_hello;
+static handler http_reply_health, http_reply_hello;
 
 static const struct route {
     const char *path;
@@ -31,11 +31,11 @@ static const struct route {
     {"/v1/limits", false, OURS, GET, 0, http_limits},
     {"/v1/limits/", true, OURS, GET | PUT | DELETE, PUT | DELETE, http_limit},
     {"/v1/stores", false, OURS, GET, 0, http_stores},
-    {"/healthz", false, ANYBODYS, GET, 0, say_health},
-    {"/", false, ANYBODYS, GET, 0, say_hello},
+    {"/healthz", false, ANYBODYS, GET, 0, http_reply_health},
+    {"/", false, ANYBODYS, GET, 0, http_reply_hello},
 };
 
-static void say_health(const struct http_call *call)
+static void http_reply_health(const struct http_call *call)
 {
     static const char OK[] = "ok\n";
 
@@ -43,7 +43,7 @@ static void say_health(const struct http_call *call)
 }
 
 /* The page with ADDRESS and PORT filled in. */
-static char *fill_in(char *at, const char *page, const char *address, int port)
+static char *http_fill_page(char *at, const char *page, const char *address, int port)
 {
     while (*page) {
         if (strncmp(page, "ADDRESS", 7) == 0) {
@@ -59,7 +59,7 @@ static char *fill_in(char *at, const char *page, const char *address, int port)
     return at;
 }
 
-static void say_hello(const struct http_call *call)
+static void http_reply_hello(const struct http_call *call)
 {
 #define HELLO "This is weir " WEIR_VERSION ", a rate limiter. Three lines to try:\n\n"
 #define MORE  "\nThe manual is docs/reference/serve.md, or weir(1).\n"
@@ -74,14 +74,14 @@ static void say_hello(const struct http_call *call)
     const bool is_unix = strncmp(address, "unix:", 5) == 0;
     char page[sizeof UNIX + 3 * 128], *end;
 
-    end = fill_in(page, is_unix ? UNIX : TCP, is_unix ? address + 5 : address,
-                  server_port(conn_server(call->conn)));
+    end = http_fill_page(page, is_unix ? UNIX : TCP, is_unix ? address + 5 : address,
+                         server_port(conn_server(call->conn)));
     http_reply(call, 200, "text/plain", "", page, (size_t)(end - page));
 }
 
 /* ---- Routing --------------------------------------------------------------------------------- */
 
-static bool leads_to(const struct route *r, struct weir__slice path, struct weir__slice *rest)
+static bool route_matches(const struct route *r, struct weir__slice path, struct weir__slice *rest)
 {
     const size_t len = strlen(r->path);
 
@@ -164,13 +164,13 @@ static bool is_misused(const struct http_call *call, const struct route *r)
         refuse_page(call);
         return true;
     }
-    if (http_says_for_whom(call->rq) || conn_came_to(call->conn) == CAME_TO_SOCKET)
+    if (http_names_client(call->rq) || conn_scope(call->conn) == SCOPE_SOCKET)
         return false;
     refuse_browser(call);
     return true;
 }
 
-static void answer(struct http_call *call)
+static void http_route(struct http_call *call)
 {
     struct http_why why;
 
@@ -181,7 +181,7 @@ static void answer(struct http_call *call)
     for (size_t i = 0; i < sizeof ROUTES / sizeof ROUTES[0]; i++) {
         const struct route *r = &ROUTES[i];
 
-        if (!leads_to(r, call->rq->path, &call->rest))
+        if (!route_matches(r, call->rq->path, &call->rest))
             continue;
         if (!(r->methods & 1u << call->rq->method))
             refuse_method(call, r->methods);
@@ -200,24 +200,24 @@ static void answer(struct http_call *call)
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
-static uint32_t shape_of(const struct http_request *rq)
+static uint32_t http_shape_of(const struct http_request *rq)
 {
     uint32_t shape = rq->method == HTTP_HEAD_ ? HTTP_NO_BODY : 0;
 
     if (!rq->keep_alive)
         shape |= HTTP_CLOSES;
     else if (rq->http_1_0)
-        shape |= HTTP_SAYS_KEEP;
+        shape |= HTTP_KEEP_ALIVE;
     return shape;
 }
 
-static void say_continue(struct conn *c)
+static void http_reply_continue(struct conn *c)
 {
-    ask_settle(c);
+    batch_flush(c);
     out_text(c, "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
-static void refuse(struct conn *c, int status, const char *text)
+static void http_refuse(struct conn *c, int status, const char *text)
 {
     static const struct http_request NONE = {.method = HTTP_OTHER_};
     const struct http_call call = {.conn = c, .rq = &NONE, .shape = HTTP_CLOSES};
@@ -241,14 +241,14 @@ long http_serve(struct conn *c, char *bytes, size_t len)
 
         switch (http_read(conn_http(c), bytes + at, len - at, most, &rq, &used, &status, &why)) {
         case HTTP_MORE: return (long)at;
-        case HTTP_CONTINUE: say_continue(c); return (long)at;
-        case HTTP_BAD: refuse(c, status, why); return -1;
+        case HTTP_CONTINUE: http_reply_continue(c); return (long)at;
+        case HTTP_BAD: http_refuse(c, status, why); return -1;
         case HTTP_COMPLETE: break;
         }
-        count(&conn_counters(c)->commands, 1);
-        call.shape = shape_of(&rq);
-        limits_rest(c);
-        answer(&call);
+        counter_add(&conn_counters(c)->commands, 1);
+        call.shape = http_shape_of(&rq);
+        limits_tidy(c);
+        http_route(&call);
         at += used;
         if (!rq.keep_alive) {
             /* Whatever stands behind it was sent in vain. The answer may still be a question. */

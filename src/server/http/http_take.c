@@ -1,54 +1,54 @@
 /* Take, peek, refund and reset: one question, from the query, a JSON object, or both. */
-#include "server/http_front.h"
+#include "server/http/http_front.h"
 
 #include <jansson.h>
 
 #define TAKES \
     (HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST) | HTTP_MAY(WAIT) | HTTP_MAY(RESERVE))
 
-static void say_take(struct conn *c, const struct question *q, int error,
-                     const struct weir_verdict *v)
+static void http_reply_take(struct conn *c, const struct limit_op *q, int error,
+                            const struct weir_verdict *v)
 {
     if (error)
         http_fail_error(c, q->shape, error);
     else
-        http_say_verdict(c, q->shape, v->allowed ? 200 : http_denied(v), q->limit, v);
+        http_reply_verdict(c, q->shape, v->allowed ? 200 : http_denied(v), q->limit, v);
 }
 
 /* What is asked by query and body: false and *why, or the question. Its key may be the JSON's. */
-static bool read_question(const struct http_call *call, struct http_ask *ask, const json_t *json,
-                          struct question *q, struct http_why *why)
+static bool http_take_read_op(const struct http_call *call, struct http_params *ask,
+                              const json_t *json, struct limit_op *q, struct http_why *why)
 {
-    if (!http_ask_query(ask, call->rq->query, why) || (json && !http_ask_json(ask, json, why)) ||
-        !http_ask_question(call->conn, ask, q, why))
+    if (!http_params_query(ask, call->rq->query, why) ||
+        (json && !http_params_json(ask, json, why)) || !http_params_op(call->conn, ask, q, why))
         return false;
     q->shape = call->shape;
-    q->say = say_take;
+    q->reply = http_reply_take;
     return true;
 }
 
 /* Reads one question and answers it by `answer`. Bodies count where they mean something: of a GET
  * there is none, whatever was sent. */
-static void ask_one(const struct http_call *call, unsigned may, enum limit_use use,
-                    void (*answer)(const struct http_call *call, const struct question *q),
-                    void (*many)(const struct http_call *call, const json_t *array))
+static void http_run_op(const struct http_call *call, unsigned may, enum limit_use use,
+                        void (*answer)(const struct http_call *call, const struct limit_op *q),
+                        void (*many)(const struct http_call *call, const json_t *array))
 {
     const bool has_body = call->rq->method == HTTP_POST_ && call->rq->body.len > 0;
-    struct http_ask ask = {.may = may, .use = use};
+    struct http_params ask = {.may = may, .use = use};
     struct http_why why;
-    struct question q;
+    struct limit_op q;
     json_t *json = NULL;
 
     if (has_body && !http_json_read(call->rq->body, &json, &why)) {
         http_fail(call, &why);
     } else if (json && json_is_array(json) && many) {
         many(call, json);
-    } else if (!read_question(call, &ask, json, &q, &why)) {
+    } else if (!http_take_read_op(call, &ask, json, &q, &why)) {
         http_fail(call, &why);
     } else {
         answer(call, &q);
         if (json)
-            ask_settle(call->conn); /* the key goes with the JSON */
+            batch_flush(call->conn); /* the key goes with the JSON */
     }
     if (has_body)
         http_json_forget();
@@ -56,41 +56,41 @@ static void ask_one(const struct http_call *call, unsigned may, enum limit_use u
 
 /* ---- Take ------------------------------------------------------------------------------------ */
 
-static void take(const struct http_call *call, const struct question *q)
+static void http_op_take(const struct http_call *call, const struct limit_op *q)
 {
-    ask_take(call->conn, q);
+    batch_add(call->conn, q);
 }
 
 void http_take(const struct http_call *call)
 {
-    ask_one(call, TAKES, LIMIT_TAKES, take, http_batch);
+    http_run_op(call, TAKES, LIMIT_TAKES, http_op_take, http_batch);
 }
 
 /* ---- Peek ------------------------------------------------------------------------------------ */
 
-static void peek(const struct http_call *call, const struct question *q)
+static void http_op_peek(const struct http_call *call, const struct limit_op *q)
 {
     struct weir_verdict v;
-    const int error = ask_peek(call->conn, q, &v);
+    const int error = batch_peek(call->conn, q, &v);
 
     if (error)
         http_fail_error(call->conn, call->shape, error);
     else
-        http_say_verdict(call->conn, call->shape, 200, q->limit, &v);
+        http_reply_verdict(call->conn, call->shape, 200, q->limit, &v);
 }
 
 void http_peek(const struct http_call *call)
 {
-    ask_one(call, TAKES & ~HTTP_MAY(WAIT), LIMIT_LOOKS, peek, NULL);
+    http_run_op(call, TAKES & ~HTTP_MAY(WAIT), LIMIT_LOOKS, http_op_peek, NULL);
 }
 
 /* ---- Refund ---------------------------------------------------------------------------------- */
 
-static void refund(const struct http_call *call, const struct question *q)
+static void http_op_refund(const struct http_call *call, const struct limit_op *q)
 {
     char body[64], *at = http_put_text(body, "{\"returned\":");
     int64_t back = 0;
-    const int error = ask_refund(call->conn, q, &back);
+    const int error = batch_refund(call->conn, q, &back);
 
     if (error) {
         http_fail_error(call->conn, call->shape, error);
@@ -103,14 +103,15 @@ static void refund(const struct http_call *call, const struct question *q)
 
 void http_refund(const struct http_call *call)
 {
-    ask_one(call, HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST), LIMIT_LOOKS, refund, NULL);
+    http_run_op(call, HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST), LIMIT_LOOKS, http_op_refund,
+                NULL);
 }
 
 /* ---- Reset ----------------------------------------------------------------------------------- */
 
-static void reset(const struct http_call *call, const struct question *q)
+static void http_op_reset(const struct http_call *call, const struct limit_op *q)
 {
-    const int error = ask_reset(call->conn, q);
+    const int error = batch_reset(call->conn, q);
     const struct http_why full = {.status = 503, .text = RESET_FULL};
 
     if (error == WEIR_EFULL)
@@ -123,5 +124,5 @@ static void reset(const struct http_call *call, const struct question *q)
 
 void http_reset(const struct http_call *call)
 {
-    ask_one(call, HTTP_MAY(LIMIT) | HTTP_MAY(KEY), LIMIT_LOOKS, reset, NULL);
+    http_run_op(call, HTTP_MAY(LIMIT) | HTTP_MAY(KEY), LIMIT_LOOKS, http_op_reset, NULL);
 }

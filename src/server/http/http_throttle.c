@@ -9,12 +9,12 @@
  * A denial is 200 there too. Times are seconds, and here they are rounded up. The keys are those of
  * THROTTLE and CL.THROTTLE.
  */
-#include "server/http_front.h"
+#include "server/http/http_front.h"
 
 #include <jansson.h>
 #include <string.h>
 
-#include "server/throttle.h"
+#include "server/limits/throttle.h"
 
 static const char *const NUMBERS[] = {[THROTTLE_BURST] = "max_burst",
                                       [THROTTLE_COUNT] = "count_per_period",
@@ -22,14 +22,14 @@ static const char *const NUMBERS[] = {[THROTTLE_BURST] = "max_burst",
                                       [THROTTLE_COST] = "quantity"};
 enum { NUMBER_COUNT = sizeof NUMBERS / sizeof NUMBERS[0] };
 
-struct throttle {
+struct throttle_params {
     struct weir__slice key;
     int64_t number[NUMBER_COUNT];
     unsigned given;
 };
 
-static void say_throttle(struct conn *c, const struct question *q, int error,
-                         const struct weir_verdict *v)
+static void http_reply_throttle(struct conn *c, const struct limit_op *q, int error,
+                                const struct weir_verdict *v)
 {
     char body[192], *end, *at;
 
@@ -58,7 +58,7 @@ static void say_throttle(struct conn *c, const struct question *q, int error,
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static bool out_of_range(struct http_why *why, const char *name, struct throttle_range r)
+static bool throttle_out_of_range(struct http_why *why, const char *name, struct throttle_range r)
 {
     struct weir__out out = {why->text, sizeof why->text, 0};
 
@@ -72,8 +72,8 @@ static bool out_of_range(struct http_why *why, const char *name, struct throttle
     return false;
 }
 
-static bool read_number(struct throttle *t, const char *name, const json_t *value,
-                        struct http_why *why)
+static bool throttle_read_number(struct throttle_params *t, const char *name, const json_t *value,
+                                 struct http_why *why)
 {
     for (int i = 0; i < NUMBER_COUNT; i++) {
         const struct throttle_range r = throttle_range((enum throttle_number)i);
@@ -82,14 +82,14 @@ static bool read_number(struct throttle *t, const char *name, const json_t *valu
             continue;
         t->number[i] = json_integer_value(value); /* 0 of what is none */
         if (!json_is_integer(value) || t->number[i] < r.least || t->number[i] > r.most)
-            return out_of_range(why, name, r);
+            return throttle_out_of_range(why, name, r);
         t->given |= 1u << i;
         return true;
     }
     return http_because_of(why, 400, "there is no member ", weir__slice_of(name), " here");
 }
 
-static bool read_members(struct throttle *t, json_t *object, struct http_why *why)
+static bool throttle_read_members(struct throttle_params *t, json_t *object, struct http_why *why)
 {
     const char *name;
     json_t *value;
@@ -97,7 +97,7 @@ static bool read_members(struct throttle *t, json_t *object, struct http_why *wh
     json_object_foreach(object, name, value)
     {
         if (strcmp(name, "key") != 0) {
-            if (!read_number(t, name, value, why))
+            if (!throttle_read_number(t, name, value, why))
                 return false;
         } else if (!json_is_string(value)) {
             return http_because(why, 400, "'key' must be a string");
@@ -113,27 +113,27 @@ static bool read_members(struct throttle *t, json_t *object, struct http_why *wh
     return true;
 }
 
-static bool read_question(const struct http_call *call, json_t *json, struct question *q,
-                          struct http_why *why)
+static bool throttle_read_op(const struct http_call *call, json_t *json, struct limit_op *q,
+                             struct http_why *why)
 {
-    struct throttle t = {.number[THROTTLE_COST] = 1};
+    struct throttle_params t = {.number[THROTTLE_COST] = 1};
     const char *text = NULL;
 
     if (call->rq->query.len > 0 || !json_is_object(json))
         return http_because(why, 400, "expected a JSON object, and no parameters in the query");
-    if (!read_members(&t, json, why))
+    if (!throttle_read_members(&t, json, why))
         return false;
     if (t.key.len > server_options(conn_server(call->conn))->max_key)
         return http_because(why, 400, "'key' is too long");
     if (!throttle_refills(t.number[THROTTLE_BURST], t.number[THROTTLE_COUNT],
                           t.number[THROTTLE_PERIOD_S]))
         return http_because(why, 400, "'max_burst' " THROTTLE_TOO_SLOW);
-    *q = (struct question){.limit = limit_throttle(call->conn, t.number[THROTTLE_BURST],
+    *q = (struct limit_op){.limit = limit_throttle(call->conn, t.number[THROTTLE_BURST],
                                                    t.number[THROTTLE_COUNT],
                                                    t.number[THROTTLE_PERIOD_S], &text),
                            .key = t.key,
                            .cost = t.number[THROTTLE_COST],
-                           .say = say_throttle,
+                           .reply = http_reply_throttle,
                            .shape = call->shape};
     return q->limit || http_because(why, 503, text); /* the numbers are good: memory is short */
 }
@@ -141,12 +141,12 @@ static bool read_question(const struct http_call *call, json_t *json, struct que
 void http_throttle(const struct http_call *call)
 {
     struct http_why why;
-    struct question q;
+    struct limit_op q;
     json_t *json;
 
-    if (http_json_read(call->rq->body, &json, &why) && read_question(call, json, &q, &why)) {
-        ask_take(call->conn, &q);
-        ask_settle(call->conn); /* the key goes with the JSON */
+    if (http_json_read(call->rq->body, &json, &why) && throttle_read_op(call, json, &q, &why)) {
+        batch_add(call->conn, &q);
+        batch_flush(call->conn); /* the key goes with the JSON */
     } else {
         http_fail(call, &why);
     }

@@ -27,7 +27,7 @@
  *
  * This is the path that has to be fast: an answer is one row of small copies into the output.
  */
-#include "server/http_front.h"
+#include "server/http/http_front.h"
 
 #include <string.h>
 
@@ -79,7 +79,8 @@ static int64_t at_once(const struct limit *l, const struct weir_term *t,
     return l->parsed->n == 1 ? v->limit : t->burst;
 }
 
-static char *put_policies(char *at, const struct limit *l, size_t len, const struct weir_verdict *v)
+static char *http_put_policies(char *at, const struct limit *l, size_t len,
+                               const struct weir_verdict *v)
 {
     at = http_put_text(at, "RateLimit-Policy: ");
     for (int i = 0; i < l->parsed->n; i++) {
@@ -98,7 +99,7 @@ static char *put_policies(char *at, const struct limit *l, size_t len, const str
 }
 
 /* Which of several terms the verdict speaks of. */
-static int spokesman(const struct limit *l, const struct weir_verdict *v)
+static int verdict_term(const struct limit *l, const struct weir_verdict *v)
 {
     if (v->which >= 0 && v->which < l->parsed->n)
         return v->which;
@@ -126,7 +127,7 @@ static int64_t effective_s(const struct limit *l, int term, const struct weir_ve
 
 static char *put_service(char *at, const struct limit *l, size_t len, const struct weir_verdict *v)
 {
-    const int term = l->parsed->n > 1 ? spokesman(l, v) : 0;
+    const int term = l->parsed->n > 1 ? verdict_term(l, v) : 0;
 
     at = http_put_text(at, "RateLimit: ");
     at = put_name(at, l, len, term);
@@ -141,7 +142,7 @@ char *http_put_limit_fields(char *at, const struct limit *l, const struct weir_v
 {
     const size_t len = strlen(l->name);
 
-    at = put_policies(at, l, len, v);
+    at = http_put_policies(at, l, len, v);
     at = put_service(at, l, len, v);
     at = http_put_text(at, "X-RateLimit-Limit: ");
     at = http_put_int(at, v->limit);
@@ -188,8 +189,8 @@ char *http_put_verdict(char *at, const struct weir_verdict *v)
     return at;
 }
 
-void http_say_verdict(struct conn *c, uint32_t shape, int status, const struct limit *l,
-                      const struct weir_verdict *v)
+void http_reply_verdict(struct conn *c, uint32_t shape, int status, const struct limit *l,
+                        const struct weir_verdict *v)
 {
     char body[HTTP_VERDICT_JSON], *end = http_put_verdict(body, v);
     char *at = out_room(c, http_verdict_room(l));

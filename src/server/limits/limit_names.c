@@ -16,7 +16,7 @@
  *   (2) What was replaced or deleted is freed by a later writer: until then somebody may be using it. What
  *       is in a far store may be on its way there, and is then kept until that is answered.
  */
-#include "server/names.h"
+#include "server/limits/limit_names.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -31,9 +31,9 @@ struct names {
     pthread_mutex_t adding;
     uint64_t secret[2];
     size_t n;
-    _Atomic uint64_t seen[SERVE_STORES_MAX];  /* policies it had been given when we looked last */
-    struct held_limit *_Atomic place[PLACES]; /* open addressing, by the hash of the name */
-    struct held_limit *_Atomic replaced;
+    _Atomic uint64_t seen[SERVE_STORES_MAX];   /* policies it had been given when we looked last */
+    struct limit_entry *_Atomic place[PLACES]; /* open addressing, by the hash of the name */
+    struct limit_entry *_Atomic replaced;
 };
 
 void names_enter(struct names *n)
@@ -48,40 +48,40 @@ void names_leave(struct names *n)
 
 /* ---- The table --------------------------------------------------------------------------------- */
 
-static struct held_limit *at(const struct names *n, size_t i)
+static struct limit_entry *names_at(const struct names *n, size_t i)
 {
     return atomic_load_explicit(&n->place[i], memory_order_acquire);
 }
 
 /* Where the name is, or would be. */
-static size_t search(const struct names *n, struct weir__slice name)
+static size_t names_search(const struct names *n, struct weir__slice name)
 {
     size_t i = weir__hash(name.at, name.len, n->secret) % PLACES;
 
-    while (at(n, i) && !weir__slice_is(name, at(n, i)->name))
+    while (names_at(n, i) && !weir__slice_is(name, names_at(n, i)->name))
         i = (i + 1) % PLACES;
     return i;
 }
 
 /* The writer's. Those behind a hole move up, or they would not be found. */
-static void take_out(struct names *n, size_t hole)
+static void names_remove(struct names *n, size_t hole)
 {
     atomic_store(&n->place[hole], NULL);
     n->n--;
-    for (size_t i = (hole + 1) % PLACES; at(n, i); i = (i + 1) % PLACES) {
-        struct held_limit *h = at(n, i);
+    for (size_t i = (hole + 1) % PLACES; names_at(n, i); i = (i + 1) % PLACES) {
+        struct limit_entry *h = names_at(n, i);
 
         atomic_store(&n->place[i], NULL);
-        atomic_store(&n->place[search(n, weir__slice_of(h->name))], h);
+        atomic_store(&n->place[names_search(n, weir__slice_of(h->name))], h);
     }
 }
 
 /* ---- Entries ----------------------------------------------------------------------------------- */
 
-static struct held_limit *entry_make(struct names *n, struct weir_policy *p, struct store *store)
+static struct limit_entry *entry_make(struct names *n, struct weir_policy *p, struct store *store)
 {
     const char *name = weir_policy_name(p);
-    struct held_limit *h = calloc(1, sizeof *h);
+    struct limit_entry *h = calloc(1, sizeof *h);
 
     if (!h)
         return NULL;
@@ -91,14 +91,14 @@ static struct held_limit *entry_make(struct names *n, struct weir_policy *p, str
     h->limit.policy = p;
     h->store = store;
     h->identity = weir__hash(&p, sizeof p, n->secret);
-    h->told_full.at_ns = -1;
+    h->full_log.at_ns = -1;
     atomic_init(&h->holders, 1);
     weir_policy_limit(p, &h->parsed);
     return h;
 }
 
 /* Whether the store still has it: another process may have deleted it, and set another of that name. */
-static bool entry_lives(const struct held_limit *h)
+static bool entry_lives(const struct limit_entry *h)
 {
     return !atomic_load_explicit(&h->gone, memory_order_relaxed) &&
            atomic_load_explicit(&h->limit.policy->record->tag, memory_order_relaxed) ==
@@ -106,7 +106,7 @@ static bool entry_lives(const struct held_limit *h)
 }
 
 /* No more is asked of it. Its policy is forgotten later. */
-static void entry_retire(struct names *n, struct held_limit *h)
+static void entry_retire(struct names *n, struct limit_entry *h)
 {
     atomic_store(&h->gone, true);
     h->next_retired = atomic_load(&n->replaced);
@@ -114,10 +114,10 @@ static void entry_retire(struct names *n, struct held_limit *h)
 }
 
 /* The holder of `adding`. An entry of the same name is replaced. */
-static void entry_add(struct names *n, struct held_limit *h)
+static void entry_add(struct names *n, struct limit_entry *h)
 {
-    const size_t i = search(n, weir__slice_of(h->name));
-    struct held_limit *old = at(n, i);
+    const size_t i = names_search(n, weir__slice_of(h->name));
+    struct limit_entry *old = names_at(n, i);
 
     if (old)
         entry_retire(n, old);
@@ -129,16 +129,16 @@ static void entry_add(struct names *n, struct held_limit *h)
 /* The writer's. A policy whose questions are under way (far.h) must last until they are answered. */
 static void free_replaced(struct names *n)
 {
-    struct held_limit *h = atomic_exchange(&n->replaced, NULL);
+    struct limit_entry *h = atomic_exchange(&n->replaced, NULL);
 
     while (h) {
-        struct held_limit *next = h->next_retired;
+        struct limit_entry *next = h->next_retired;
 
-        if (h->store->far && atomic_load(&h->holders) > 1) {
+        if (h->store->remote && atomic_load(&h->holders) > 1) {
             entry_retire(n, h);
         } else {
             (void)weir_policy_forget(h->store->engine, h->limit.policy);
-            held_limit_let_go(h);
+            limit_entry_release(h);
         }
         h = next;
     }
@@ -147,13 +147,13 @@ static void free_replaced(struct names *n)
 /* The writer's: the policy was set again before it could be forgotten. */
 static void entry_revive(struct names *n, const struct weir_policy *p)
 {
-    struct held_limit *h = atomic_exchange(&n->replaced, NULL);
+    struct limit_entry *h = atomic_exchange(&n->replaced, NULL);
 
     while (h) {
-        struct held_limit *next = h->next_retired;
+        struct limit_entry *next = h->next_retired;
 
         if (h->limit.policy == p)
-            held_limit_let_go(h);
+            limit_entry_release(h);
         else
             entry_retire(n, h);
         h = next;
@@ -186,9 +186,10 @@ void names_tidy(struct names *n)
 /* ---- What the store has ------------------------------------------------------------------------ */
 
 /* Whether a policy of the store is what its name stands for now, and was not before. */
-static bool is_news(const struct names *n, const struct weir_policy *p, const struct store *from)
+static bool names_is_new(const struct names *n, const struct weir_policy *p,
+                         const struct store *from)
 {
-    const struct held_limit *known = at(n, search(n, weir__slice_of(p->name)));
+    const struct limit_entry *known = names_at(n, names_search(n, weir__slice_of(p->name)));
 
     if (!known)
         return from->index == 0 && n->n < NAMES_MOST;
@@ -197,7 +198,7 @@ static bool is_news(const struct names *n, const struct weir_policy *p, const st
 }
 
 /* Takes up what other processes have set since we looked last. */
-static void look_in(struct names *n, struct store *from)
+static void names_load(struct names *n, struct store *from)
 {
     struct weir__directory *d = from->engine->store->directory;
     const uint64_t given = atomic_load(&d->tags);
@@ -207,7 +208,7 @@ static void look_in(struct names *n, struct store *from)
     (void)pthread_mutex_lock(&n->adding);
     for (struct weir_policy *p = weir_policy_next(from->engine, NULL); p;
          p = weir_policy_next(from->engine, p)) {
-        struct held_limit *h = is_news(n, p, from) ? entry_make(n, p, from) : NULL;
+        struct limit_entry *h = names_is_new(n, p, from) ? entry_make(n, p, from) : NULL;
 
         if (h)
             entry_add(n, h);
@@ -217,46 +218,46 @@ static void look_in(struct names *n, struct store *from)
 }
 
 /* A far store keeps keys and no names. */
-static void look_in_stores(struct names *n)
+static void names_load_all(struct names *n)
 {
     for (int i = 0; i < n->stores->n; i++)
-        if (!n->stores->store[i].far)
-            look_in(n, &n->stores->store[i]);
+        if (!n->stores->store[i].remote)
+            names_load(n, &n->stores->store[i]);
 }
 
 /* ---- Finding ----------------------------------------------------------------------------------- */
 
-struct held_limit *names_known(struct names *n, struct weir__slice name)
+struct limit_entry *names_known(struct names *n, struct weir__slice name)
 {
-    struct held_limit *h = at(n, search(n, name));
+    struct limit_entry *h = names_at(n, names_search(n, name));
 
     return h && entry_lives(h) ? h : NULL;
 }
 
-struct held_limit *names_find(struct names *n, struct weir__slice name)
+struct limit_entry *names_find(struct names *n, struct weir__slice name)
 {
-    struct held_limit *h = names_known(n, name);
+    struct limit_entry *h = names_known(n, name);
 
     if (h)
         return h;
-    look_in_stores(n);
+    names_load_all(n);
     return names_known(n, name);
 }
 
-static int by_name(const void *a, const void *b)
+static int names_by_name(const void *a, const void *b)
 {
-    return strcmp((*(struct held_limit *const *)a)->name, (*(struct held_limit *const *)b)->name);
+    return strcmp((*(struct limit_entry *const *)a)->name, (*(struct limit_entry *const *)b)->name);
 }
 
-size_t names_all(struct names *n, struct held_limit *all[NAMES_MOST])
+size_t names_all(struct names *n, struct limit_entry *all[NAMES_MOST])
 {
     size_t k = 0;
 
-    look_in_stores(n);
+    names_load_all(n);
     for (size_t i = 0; i < PLACES && k < NAMES_MOST; i++)
-        if (at(n, i) && entry_lives(at(n, i)))
-            all[k++] = at(n, i);
-    qsort(all, k, sizeof all[0], by_name);
+        if (names_at(n, i) && entry_lives(names_at(n, i)))
+            all[k++] = names_at(n, i);
+    qsort(all, k, sizeof all[0], names_by_name);
     return k;
 }
 
@@ -279,7 +280,7 @@ struct log *names_log(struct names *n)
 
 int names_put(struct names *n, struct weir_policy *p, struct store *store)
 {
-    struct held_limit *h = entry_make(n, p, store);
+    struct limit_entry *h = entry_make(n, p, store);
 
     if (!h)
         return WEIR_ENOMEM;
@@ -288,17 +289,17 @@ int names_put(struct names *n, struct weir_policy *p, struct store *store)
     return 0;
 }
 
-bool names_drop(struct names *n, struct held_limit *h)
+bool names_drop(struct names *n, struct limit_entry *h)
 {
-    if (!h->store->far && weir_policy_forget(h->store->engine, h->limit.policy) != 0)
+    if (!h->store->remote && weir_policy_forget(h->store->engine, h->limit.policy) != 0)
         return false;
-    take_out(n, search(n, weir__slice_of(h->name)));
-    if (h->store->far) {
+    names_remove(n, names_search(n, weir__slice_of(h->name)));
+    if (h->store->remote) {
         entry_retire(n, h);
         free_replaced(n);
     } else {
         atomic_store(&h->gone, true);
-        held_limit_let_go(h);
+        limit_entry_release(h);
     }
     return true;
 }
@@ -321,7 +322,7 @@ struct names *names_open(struct stores *s, struct log *log)
     (void)pthread_rwlockattr_setkind_np(&a, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     (void)pthread_rwlock_init(&n->lock, &a);
     (void)pthread_rwlockattr_destroy(&a);
-    look_in_stores(n);
+    names_load_all(n);
     return n;
 }
 
@@ -331,8 +332,8 @@ void names_close(struct names *n)
         return;
     free_replaced(n);
     for (size_t i = 0; i < PLACES; i++)
-        if (at(n, i))
-            held_limit_let_go(at(n, i));
+        if (names_at(n, i))
+            limit_entry_release(names_at(n, i));
     (void)pthread_rwlock_destroy(&n->lock);
     (void)pthread_mutex_destroy(&n->adding);
     free(n);

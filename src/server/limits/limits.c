@@ -2,11 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/names.h"
+#include "server/limits/limit_names.h"
 
 /* ---- Setting ----------------------------------------------------------------------------------- */
 
-static bool name_is_good(struct weir__slice name)
+static bool limit_name_is_valid(struct weir__slice name)
 {
     for (size_t i = 0; i < name.len; i++) {
         const char c = name.at[i];
@@ -34,24 +34,24 @@ static bool starts_fresh(const struct weir_limit *from, const struct weir_limit 
 
 /* Says what becomes of its keys. `known` is what the name stood for. In a Redis a key of every form has its own
  * name, so that daemons with different limits do not wipe out each other's: nothing ends there but by its time. */
-static void warn(struct log *log, const struct held_limit *known, const struct weir_limit *to,
-                 const struct store *store)
+static void limits_warn(struct log *log, const struct limit_entry *known,
+                        const struct weir_limit *to, const struct store *store)
 {
     const char *what;
 
     if (!known)
         return;
     if (known->store != store)
-        what = store->far ? "another store, so it has the keys of its name there"
-                          : "another store, so its keys start fresh";
+        what = store->remote ? "another store, so it has the keys of its name there"
+                             : "another store, so its keys start fresh";
     else if (!starts_fresh(&known->parsed, to))
         return;
-    else if (store->far)
+    else if (store->remote)
         what = "another algorithm or ring size, so it has the keys of that form; those of the "
                "other stay in the Redis until they end";
     else
         what = "another algorithm or ring size, so its keys start fresh";
-    log_say(log, "weir: limit '%s': %s", known->name, what);
+    log_print(log, "weir: limit '%s': %s", known->name, what);
 }
 
 bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why)
@@ -68,17 +68,17 @@ bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why)
 }
 
 /* The writer's. Without a store: where the limit is, or else in the daemon's own. */
-static int set_locked(struct names *n, struct weir__slice name, const char *text,
-                      struct store *store, struct weir_diag *why)
+static int limits_set_locked(struct names *n, struct weir__slice name, const char *text,
+                             struct store *store, struct weir_diag *why)
 {
-    struct held_limit *known = names_known(n, name);
+    struct limit_entry *known = names_known(n, name);
     char copy[WEIR_NAME_MAX];
     struct weir_limit limit;
     struct weir_policy *p;
     int error;
 
     *why = (struct weir_diag){.text = "out of memory"};
-    if (!name_is_good(name)) {
+    if (!limit_name_is_valid(name)) {
         (void)snprintf(
             why->text, sizeof why->text,
             "'%.*s' is no name for a limit: expected 1 to %d letters, digits and _ . : -",
@@ -101,7 +101,7 @@ static int set_locked(struct names *n, struct weir__slice name, const char *text
         error = weir_policy_set(store->engine, copy, text, &p, why);
     if (error)
         return error;
-    warn(names_log(n), known, &limit, store);
+    limits_warn(names_log(n), known, &limit, store);
     if (!known || known->limit.policy != p)
         return names_put(n, p, store);
     weir_policy_limit(p, &known->parsed);
@@ -115,7 +115,7 @@ int names_set(struct names *n, struct weir__slice name, const char *text, struct
 
     names_enter(n);
     names_change_begins(n);
-    error = set_locked(n, name, text, store, why);
+    error = limits_set_locked(n, name, text, store, why);
     names_change_ends(n);
     names_leave(n);
     return error;
@@ -129,7 +129,8 @@ static bool is_literal(struct weir__slice word)
 }
 
 /* Why a word is no limit here. */
-static void say_none(struct weir_diag *why, struct weir__slice word, bool by_name, bool off)
+static void limits_explain_missing(struct weir_diag *why, struct weir__slice word, bool by_name,
+                                   bool off)
 {
     struct weir__out o = {.at = why->text, .cap = sizeof why->text};
 
@@ -155,7 +156,7 @@ const struct limit *limit_find(struct conn *c, struct weir__slice word, enum lim
     const struct serve_options *o = &w->server->options;
     const bool by_name = use == LIMIT_BY_NAME || o->no_literals;
     struct names *n = w->server->names;
-    struct held_limit *h = names_known(n, word);
+    struct limit_entry *h = names_known(n, word);
 
     if (!h && !is_literal(word))
         h = names_find(n, word);
@@ -165,7 +166,7 @@ const struct limit *limit_find(struct conn *c, struct weir__slice word, enum lim
     *why = w->why.text;
     if (is_literal(word) && !by_name)
         return literals_find(w->literals, word, use == LIMIT_LOOKS, o->literal_state, &w->why);
-    say_none(&w->why, word, by_name, o->no_literals);
+    limits_explain_missing(&w->why, word, by_name, o->no_literals);
     return NULL;
 }
 
@@ -176,22 +177,22 @@ const struct limit *limit_throttle(struct conn *c, int64_t burst, int64_t count,
     return literals_throttle(c->worker->literals, burst, count, period_s, &c->worker->why);
 }
 
-const struct limit *limit_throttle_again(struct conn *c, struct weir__slice said, int64_t more)
+const struct limit *limit_throttle_cached(struct conn *c, struct weir__slice said, int64_t more)
 {
-    return literals_again(c->worker->literals, said, more);
+    return literals_cached_throttle(c->worker->literals, said, more);
 }
 
-void limit_throttle_said(struct conn *c, struct weir__slice said, int64_t more,
-                         const struct limit *l)
+void limit_throttle_cache(struct conn *c, struct weir__slice said, int64_t more,
+                          const struct limit *l)
 {
-    literals_said(c->worker->literals, said, more, l);
+    literals_cache_throttle(c->worker->literals, said, more, l);
 }
 
-void limits_rest(struct conn *c)
+void limits_tidy(struct conn *c)
 {
     if (!literals_are_many(c->worker->literals))
         return;
-    ask_settle(c);
+    batch_flush(c);
     literals_tidy(c->worker->literals);
 }
 
@@ -223,7 +224,7 @@ int limits_set(struct conn *c, struct weir__slice name, struct weir__slice text,
     struct store *store;
     int error;
 
-    ask_settle(c);
+    batch_flush(c);
     if (text.len >= sizeof copy || memchr(text.at, '\0', text.len)) {
         *why = (struct weir_diag){.text = "the limit's text is too long, or has a NUL"};
         return WEIR_ESYNTAX;
@@ -234,20 +235,20 @@ int limits_set(struct conn *c, struct weir__slice name, struct weir__slice text,
     if (error)
         return error;
     names_change_begins(n);
-    error = set_locked(n, name, copy, store, why);
+    error = limits_set_locked(n, name, copy, store, why);
     names_change_ends(n);
     if (!error)
-        room_tell(n, name);
+        room_log(n, name);
     return error;
 }
 
 bool limits_delete(struct conn *c, struct weir__slice name)
 {
     struct names *n = c->worker->server->names;
-    struct held_limit *h;
+    struct limit_entry *h;
     bool done;
 
-    ask_settle(c);
+    batch_flush(c);
     names_change_begins(n);
     h = names_find(n, name);
     /* If the store is locked by one who stands still, it stays in force. */
@@ -280,7 +281,7 @@ void limit_name_escape(char out[LIMIT_NAME_ESCAPED], const char *name)
 bool limits_get(struct conn *c, struct weir__slice name, struct limit_shown *shown)
 {
     struct names *n = c->worker->server->names;
-    const struct held_limit *h = names_find(n, name);
+    const struct limit_entry *h = names_find(n, name);
     struct weir_limit limit;
 
     if (!h)
@@ -288,14 +289,14 @@ bool limits_get(struct conn *c, struct weir__slice name, struct limit_shown *sho
     weir_policy_limit(h->limit.policy, &limit);
     (void)weir_limit_print(&limit, shown->text, sizeof shown->text);
     shown->store = h->store->index == 0 ? NULL : h->store->shown;
-    shown->has_stats =
-        !h->store->far && weir_policy_stats(h->store->engine, h->limit.policy, &shown->stats) == 0;
+    shown->has_stats = !h->store->remote &&
+                       weir_policy_stats(h->store->engine, h->limit.policy, &shown->stats) == 0;
     return true;
 }
 
-void limits_each(struct conn *c, limits_say *each, void *arg)
+void limits_each(struct conn *c, limits_callback *each, void *arg)
 {
-    struct held_limit *all[NAMES_MOST];
+    struct limit_entry *all[NAMES_MOST];
     const size_t n = names_all(c->worker->server->names, all);
 
     for (size_t i = 0; i < n; i++) {

@@ -14,8 +14,8 @@
  * comes there next takes it. To be forgotten costs a parse, and no state: the engine's keys do not
  * depend on it.
  */
-#ifndef WEIR_SERVER_LIMITS_H
-#define WEIR_SERVER_LIMITS_H
+#ifndef WEIR_SERVER_LIMITS_LIMITS_H
+#define WEIR_SERVER_LIMITS_LIMITS_H
 
 #include "base/text.h"
 #include "server/server.h"
@@ -24,7 +24,7 @@ struct names;    /* the server's */
 struct literals; /* a worker's */
 
 /* A limit as requests use it. Good until the worker's current wake-up ends; who needs it longer
- * holds it (limit_hold), as a reply that waits does. */
+ * holds it (limit_retain), as a reply that waits does. */
 struct limit {
     struct weir_policy *policy; /* NULL: see limit_find */
     const struct weir_limit *parsed;
@@ -32,7 +32,7 @@ struct limit {
 };
 
 /* Between two requests: lets go of limits that were pushed out of the caches, if they are many. */
-void limits_rest(struct conn *c);
+void limits_tidy(struct conn *c);
 
 /* What a request wants of a limit. */
 enum limit_use {
@@ -54,14 +54,14 @@ const struct limit *limit_throttle(struct conn *c, int64_t burst, int64_t count,
                                    const char **why);
 
 /* The limit of the numbers that were written in just these bytes last time, or NULL: most clients
- * say the same with every request, and to compare is less than to read. limit_throttle_said tells
+ * say the same with every request, and to compare is less than to read. limit_throttle_cache tells
  * what they meant. */
-const struct limit *limit_throttle_again(struct conn *c, struct weir__slice said, int64_t more);
-void limit_throttle_said(struct conn *c, struct weir__slice said, int64_t more,
-                         const struct limit *l);
+const struct limit *limit_throttle_cached(struct conn *c, struct weir__slice said, int64_t more);
+void limit_throttle_cache(struct conn *c, struct weir__slice said, int64_t more,
+                          const struct limit *l);
 
-void limit_hold(const struct limit *l);
-void limit_let_go(const struct limit *l);
+void limit_retain(const struct limit *l);
+void limit_release(const struct limit *l);
 
 /* Definition, for WEIR.LIMIT and /v1/limits: 0 or an error, *why filled. A name has 1 to 127 bytes
  * of letters, digits and _ . : - (no literal is such a word: it has a blank or a slash). The text may have
@@ -91,7 +91,7 @@ void limit_name_escape(char out[LIMIT_NAME_ESCAPED], const char *name);
 bool limits_get(struct conn *c, struct weir__slice name, struct limit_shown *shown);
 bool limits_delete(struct conn *c, struct weir__slice name); /* false: there was none */
 /* Calls `each` for all named limits, by name. */
-typedef void limits_say(void *arg, const char *name, const struct limit_shown *shown);
-void limits_each(struct conn *c, limits_say *each, void *arg);
+typedef void limits_callback(void *arg, const char *name, const struct limit_shown *shown);
+void limits_each(struct conn *c, limits_callback *each, void *arg);
 
 #endif

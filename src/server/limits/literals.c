@@ -1,7 +1,7 @@
 /* Limits that come with a request: literals, and the numbers of CL.THROTTLE and THROTTLE.
  *
  * Each worker keeps handles of those it saw lately, so that one that comes again is a look-up and not a
- * parse. The handles are unlisted (engine/unlisted.h): the keys belong to the limit's canonical text,
+ * parse. The handles are unlisted (engine/policy/anonymous.h): the keys belong to the limit's canonical text,
  * or to the one namespace of the throttles, and outlive every handle. So a cache of any size is right,
  * and a client that invents limits costs a parse each and no memory.
  *
@@ -13,26 +13,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/unlisted.h"
-#include "server/inside.h"
+#include "engine/policy/anonymous.h"
+#include "server/internal.h"
 
 #define LITERALS     256 /* kept by each worker */
 #define THROTTLES    1024
 #define RETIRED_MOST 256 /* are let go of between two requests */
 #define TEXT_MOST    WEIR_LIMIT_TEXT_MAX
-#define SAID_MOST    64 /* bytes of a throttle's numbers that are known again */
+#define CACHED_MOST  64 /* bytes of a throttle's numbers that are known again */
 
 struct literal {
     uint64_t hash;
     uint64_t used; /* when it was used last, by the worker's count of look-ups */
     char *text;    /* as it was written; NULL: a free place */
     size_t len;
-    struct held_limit *limit;
+    struct limit_entry *limit;
 };
 
-struct throttle {
+struct cached_throttle {
     int64_t burst, count, period_s;
-    struct held_limit *limit;
+    struct limit_entry *limit;
 };
 
 struct literals {
@@ -40,15 +40,15 @@ struct literals {
     struct memory *memory; /* where they are counted */
     uint64_t secret[2], looks;
     struct literal literal[LITERALS];
-    struct throttle throttle[THROTTLES];
+    struct cached_throttle throttle[THROTTLES];
     struct {
         size_t len;
         int64_t more;
         const struct limit *limit;
-        char bytes[SAID_MOST];
-    } said; /* the last throttle, as it was written; of length 0: none */
+        char bytes[CACHED_MOST];
+    } cached; /* the last throttle, as it was written; of length 0: none */
     unsigned retired_n;
-    struct held_limit *retired; /* in this wake-up, and still in use by questions of it */
+    struct limit_entry *retired; /* in this wake-up, and still in use by questions of it */
 };
 
 struct literals *literals_open(struct store *s, struct memory *m)
@@ -71,21 +71,22 @@ void literals_close(struct literals *l)
     for (int i = 0; i < LITERALS; i++)
         if (l->literal[i].text) {
             free(l->literal[i].text);
-            held_limit_let_go(l->literal[i].limit);
+            limit_entry_release(l->literal[i].limit);
         }
     for (int i = 0; i < THROTTLES; i++)
         if (l->throttle[i].limit)
-            held_limit_let_go(l->throttle[i].limit);
+            limit_entry_release(l->throttle[i].limit);
     free(l);
 }
 
 /* ---- Handles ----------------------------------------------------------------------------------- */
 
 /* Without a policy yet. */
-static struct held_limit *make(struct literals *l, const struct weir_limit *parsed,
-                               struct weir__slice keys_of, const char *name, struct weir_diag *why)
+static struct limit_entry *literal_make(struct literals *l, const struct weir_limit *parsed,
+                                        struct weir__slice keys_of, const char *name,
+                                        struct weir_diag *why)
 {
-    struct held_limit *h = calloc(1, sizeof *h);
+    struct limit_entry *h = calloc(1, sizeof *h);
 
     *why = (struct weir_diag){.text = "out of memory"};
     if (!h)
@@ -95,28 +96,28 @@ static struct held_limit *make(struct literals *l, const struct weir_limit *pars
     h->limit.name = name;
     h->identity = weir__hash(keys_of.at, keys_of.len, l->secret);
     h->store = l->store;
-    h->unlisted = true;
+    h->anonymous = true;
     h->memory = l->memory;
     memory_grow(h->memory, MEMORY_LITERALS, memory_of_limit(&h->limit));
     atomic_init(&h->holders, 1);
     return h;
 }
 
-void held_limit_let_go(struct held_limit *h)
+void limit_entry_release(struct limit_entry *h)
 {
     if (atomic_fetch_sub(&h->holders, 1) > 1)
         return;
-    if (h->unlisted)
+    if (h->anonymous)
         memory_shrink(h->memory, MEMORY_LITERALS, memory_of_limit(&h->limit));
-    if (h->unlisted && h->limit.policy)
-        weir__unlisted_close(h->store->engine, h->limit.policy);
+    if (h->anonymous && h->limit.policy)
+        weir__anonymous_close(h->store->engine, h->limit.policy);
     free(h);
 }
 
-static void retire(struct literals *l, struct held_limit *h)
+static void literals_retire(struct literals *l, struct limit_entry *h)
 {
-    if (l->said.limit == &h->limit)
-        l->said.len = 0;
+    if (l->cached.limit == &h->limit)
+        l->cached.len = 0;
     h->next_retired = l->retired;
     l->retired = h;
     l->retired_n++;
@@ -130,22 +131,22 @@ bool literals_are_many(const struct literals *l)
 void literals_tidy(struct literals *l)
 {
     while (l->retired) {
-        struct held_limit *h = l->retired;
+        struct limit_entry *h = l->retired;
 
         l->retired = h->next_retired;
-        held_limit_let_go(h);
+        limit_entry_release(h);
     }
     l->retired_n = 0;
 }
 
-void limit_hold(const struct limit *l)
+void limit_retain(const struct limit *l)
 {
-    atomic_fetch_add(&((struct held_limit *)l)->holders, 1);
+    atomic_fetch_add(&((struct limit_entry *)l)->holders, 1);
 }
 
-void limit_let_go(const struct limit *l)
+void limit_release(const struct limit *l)
 {
-    held_limit_let_go((struct held_limit *)l);
+    limit_entry_release((struct limit_entry *)l);
 }
 
 /* ---- Literals ---------------------------------------------------------------------------------- */
@@ -177,8 +178,8 @@ static bool state_fits(const struct weir_limit *parsed, size_t most, struct weir
 }
 
 /* NULL: it is no limit for requests, or there is no memory. */
-static struct held_limit *read_literal(struct literals *l, const char *text, size_t most,
-                                       struct weir_diag *why)
+static struct limit_entry *read_literal(struct literals *l, const char *text, size_t most,
+                                        struct weir_diag *why)
 {
     char canonical[WEIR_LIMIT_TEXT_MAX];
     struct weir_limit parsed;
@@ -187,15 +188,15 @@ static struct held_limit *read_literal(struct literals *l, const char *text, siz
         !state_fits(&parsed, most, why))
         return NULL;
     (void)weir_limit_print(&parsed, canonical, sizeof canonical);
-    return make(l, &parsed, weir__slice_of(canonical), "literal", why);
+    return literal_make(l, &parsed, weir__slice_of(canonical), "literal", why);
 }
 
-static struct literal *learn(struct literals *l, struct weir__slice text, uint64_t hash,
-                             size_t most, struct weir_diag *why)
+static struct literal *literals_add(struct literals *l, struct weir__slice text, uint64_t hash,
+                                    size_t most, struct weir_diag *why)
 {
     struct literal *at = least_used(l);
     char *copy = malloc(text.len + 1);
-    struct held_limit *h;
+    struct limit_entry *h;
 
     *why = (struct weir_diag){.text = "out of memory"};
     if (!copy)
@@ -209,24 +210,24 @@ static struct literal *learn(struct literals *l, struct weir__slice text, uint64
     }
     if (at->text) {
         free(at->text);
-        retire(l, at->limit);
+        literals_retire(l, at->limit);
     }
     *at = (struct literal){hash, l->looks, copy, text.len, h};
     return at;
 }
 
 /* Opens its policy, unless that would make tables for one who only looks. */
-static const struct limit *place(struct literals *l, struct held_limit *h, bool looks,
-                                 struct weir_diag *why)
+static const struct limit *literals_open_policy(struct literals *l, struct limit_entry *h,
+                                                bool looks, struct weir_diag *why)
 {
     char canonical[WEIR_LIMIT_TEXT_MAX];
     struct weir *w = l->store->engine;
 
-    if (h->limit.policy || (looks && !weir__unlisted_has_tables(w, &h->parsed)))
+    if (h->limit.policy || (looks && !weir__anonymous_has_tables(w, &h->parsed)))
         return &h->limit;
     (void)weir_limit_print(&h->parsed, canonical, sizeof canonical);
-    if (weir__unlisted_open(w, &h->parsed, weir__slice_of(canonical), false, &h->limit.policy,
-                            why) != 0)
+    if (weir__anonymous_open(w, &h->parsed, weir__slice_of(canonical), false, &h->limit.policy,
+                             why) != 0)
         return NULL;
     return &h->limit;
 }
@@ -244,7 +245,7 @@ const struct limit *literals_find(struct literals *l, struct weir__slice text, b
         if (at->text && at->hash == hash && at->len == text.len &&
             memcmp(at->text, text.at, text.len) == 0) {
             at->used = l->looks;
-            return place(l, at->limit, looks, why);
+            return literals_open_policy(l, at->limit, looks, why);
         }
     }
     if (text.len >= TEXT_MOST || memchr(text.at, '\0', text.len)) {
@@ -254,14 +255,14 @@ const struct limit *literals_find(struct literals *l, struct weir__slice text, b
                        TEXT_MOST - 1);
         return NULL;
     }
-    learnt = learn(l, text, hash, most, why);
-    return learnt ? place(l, learnt->limit, looks, why) : NULL;
+    learnt = literals_add(l, text, hash, most, why);
+    return learnt ? literals_open_policy(l, learnt->limit, looks, why) : NULL;
 }
 
 /* ---- Throttles --------------------------------------------------------------------------------- */
 
-static struct throttle *throttle_place(struct literals *l, int64_t burst, int64_t count,
-                                       int64_t period_s)
+static struct cached_throttle *throttle_place(struct literals *l, int64_t burst, int64_t count,
+                                              int64_t period_s)
 {
     uint64_t h = (uint64_t)burst * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -270,32 +271,33 @@ static struct throttle *throttle_place(struct literals *l, int64_t burst, int64_
     return &l->throttle[(h >> 32) % THROTTLES];
 }
 
-const struct limit *literals_again(struct literals *l, struct weir__slice said, int64_t more)
+const struct limit *literals_cached_throttle(struct literals *l, struct weir__slice said,
+                                             int64_t more)
 {
-    const bool same = said.len == l->said.len && more == l->said.more &&
-                      memcmp(said.at, l->said.bytes, said.len) == 0;
+    const bool same = said.len == l->cached.len && more == l->cached.more &&
+                      memcmp(said.at, l->cached.bytes, said.len) == 0;
 
-    return same && said.len > 0 ? l->said.limit : NULL;
+    return same && said.len > 0 ? l->cached.limit : NULL;
 }
 
-void literals_said(struct literals *l, struct weir__slice said, int64_t more,
-                   const struct limit *limit)
+void literals_cache_throttle(struct literals *l, struct weir__slice said, int64_t more,
+                             const struct limit *limit)
 {
-    if (said.len == 0 || said.len > SAID_MOST)
+    if (said.len == 0 || said.len > CACHED_MOST)
         return;
-    l->said.len = said.len;
-    l->said.more = more;
-    l->said.limit = limit;
-    memcpy(l->said.bytes, said.at, said.len);
+    l->cached.len = said.len;
+    l->cached.more = more;
+    l->cached.limit = limit;
+    memcpy(l->cached.bytes, said.at, said.len);
 }
 
 const struct limit *literals_throttle(struct literals *l, int64_t burst, int64_t count,
                                       int64_t period_s, struct weir_diag *why)
 {
     const struct weir__slice keys_of = weir__slice_of("CL.THROTTLE");
-    struct throttle *at = throttle_place(l, burst, count, period_s);
+    struct cached_throttle *at = throttle_place(l, burst, count, period_s);
     struct weir_limit parsed;
-    struct held_limit *h;
+    struct limit_entry *h;
     char text[128];
 
     if (at->limit && at->burst == burst && at->count == count && at->period_s == period_s)
@@ -304,15 +306,16 @@ const struct limit *literals_throttle(struct literals *l, int64_t burst, int64_t
                    (long long)period_s, (long long)burst);
     if (weir_limit_parse(&parsed, text, why) != 0)
         return NULL;
-    h = make(l, &parsed, keys_of, "throttle", why);
+    h = literal_make(l, &parsed, keys_of, "throttle", why);
     if (!h)
         return NULL;
-    if (weir__unlisted_open(l->store->engine, &parsed, keys_of, true, &h->limit.policy, why) != 0) {
-        held_limit_let_go(h);
+    if (weir__anonymous_open(l->store->engine, &parsed, keys_of, true, &h->limit.policy, why) !=
+        0) {
+        limit_entry_release(h);
         return NULL;
     }
     if (at->limit)
-        retire(l, at->limit);
-    *at = (struct throttle){burst, count, period_s, h};
+        literals_retire(l, at->limit);
+    *at = (struct cached_throttle){burst, count, period_s, h};
     return &h->limit;
 }

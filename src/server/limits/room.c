@@ -7,44 +7,44 @@
  * most, in turn, so that whoever floods limits does not flood the log. Decisions only count (table/cells.h); the first
  * worker looks at what was counted, by its timer.
  */
-#include "server/names.h"
+#include "server/limits/limit_names.h"
 
 #define MINUTE_NS  (60 * WEIR__NS_PER_S)
 #define FULL_LINES 20 /* a minute */
 
 /* ---- Room -------------------------------------------------------------------------------------- */
 
-static void tell(struct names *n, const struct held_limit *h)
+static void room_log_limit(struct names *n, const struct limit_entry *h)
 {
     char line[256], name[LIMIT_NAME_ESCAPED];
     struct weir__out o = {line, sizeof line, 0};
     struct weir_policy_stats stats;
 
-    if (h->store->far || weir_policy_stats(h->store->engine, h->limit.policy, &stats) != 0)
+    if (h->store->remote || weir_policy_stats(h->store->engine, h->limit.policy, &stats) != 0)
         return;
     weir__out_grouped(&o, stats.keys);
     weir__out_text(&o, stats.keys == 1 ? " key of " : " keys of ");
     weir__out_grouped(&o, stats.state_bytes);
     (void)weir__out_end(&o);
     limit_name_escape(name, h->name);
-    log_say(names_log(n), "weir: limit %s: room for %s bytes", name, line);
+    log_print(names_log(n), "weir: limit %s: room for %s bytes", name, line);
 }
 
-void room_tell(struct names *n, struct weir__slice name)
+void room_log(struct names *n, struct weir__slice name)
 {
-    const struct held_limit *h = names_known(n, name);
+    const struct limit_entry *h = names_known(n, name);
 
     if (h)
-        tell(n, h);
+        room_log_limit(n, h);
 }
 
-void room_tell_all(struct names *n)
+void room_log_all(struct names *n)
 {
-    struct held_limit *all[NAMES_MOST];
+    struct limit_entry *all[NAMES_MOST];
     const size_t limits = names_all(n, all);
 
     for (size_t i = 0; i < limits; i++)
-        tell(n, all[i]);
+        room_log_limit(n, all[i]);
 }
 
 /* ---- Full -------------------------------------------------------------------------------------- */
@@ -56,13 +56,13 @@ static bool is_a_minute(int64_t since_ns, int64_t now_ns)
 }
 
 /* What was counted since; all of it, if a limit began to count anew. */
-static uint64_t more(uint64_t now, uint64_t then)
+static uint64_t room_counted_since(uint64_t now, uint64_t then)
 {
     return now < then ? now : now - then;
 }
 
-static void say_full(struct server *s, const struct held_limit *h, uint64_t evicted,
-                     uint64_t refusals)
+static void room_log_full(struct server *s, const struct limit_entry *h, uint64_t evicted,
+                          uint64_t refusals)
 {
     char line[256], name[LIMIT_NAME_ESCAPED];
     struct weir__out o = {line, sizeof line, 0};
@@ -73,51 +73,51 @@ static void say_full(struct server *s, const struct held_limit *h, uint64_t evic
     weir__out_grouped(&o, refusals);
     (void)weir__out_end(&o);
     limit_name_escape(name, h->name);
-    log_say(s->log,
-            "weir: limit %s: full: %s (docs/guide/store.md, \"What happens when it is full\")",
-            name, line);
+    log_print(s->log,
+              "weir: limit %s: full: %s (docs/guide/store.md, \"What happens when it is full\")",
+              name, line);
 }
 
 /* Whether it had something to say. */
-static bool look_at(struct server *s, struct held_limit *h, int64_t now_ns)
+static bool room_check_limit(struct server *s, struct limit_entry *h, int64_t now_ns)
 {
     struct weir_policy_stats stats;
     uint64_t evicted, refusals;
 
-    if (h->store->far || (h->told_full.at_ns >= 0 && !is_a_minute(h->told_full.at_ns, now_ns)) ||
+    if (h->store->remote || (h->full_log.at_ns >= 0 && !is_a_minute(h->full_log.at_ns, now_ns)) ||
         weir_policy_stats(h->store->engine, h->limit.policy, &stats) != 0)
         return false;
-    evicted = more(stats.evicted, h->told_full.evicted);
-    refusals = more(stats.overflow_refusals, h->told_full.refusals);
+    evicted = room_counted_since(stats.evicted, h->full_log.evicted);
+    refusals = room_counted_since(stats.overflow_refusals, h->full_log.refusals);
     if (evicted + refusals == 0)
         return false;
-    say_full(s, h, evicted, refusals);
-    h->told_full.evicted = stats.evicted;
-    h->told_full.refusals = stats.overflow_refusals;
-    h->told_full.at_ns = now_ns;
+    room_log_full(s, h, evicted, refusals);
+    h->full_log.evicted = stats.evicted;
+    h->full_log.refusals = stats.overflow_refusals;
+    h->full_log.at_ns = now_ns;
     return true;
 }
 
-void room_look(struct server *s)
+void room_check(struct server *s)
 {
     const int64_t now_ns = server_now(s);
-    struct held_limit *all[NAMES_MOST];
+    struct limit_entry *all[NAMES_MOST];
     size_t n, from;
 
-    if (is_a_minute(s->told_full.since_ns, now_ns)) {
-        s->told_full.since_ns = now_ns;
-        s->told_full.lines = 0;
+    if (is_a_minute(s->full_log.since_ns, now_ns)) {
+        s->full_log.since_ns = now_ns;
+        s->full_log.lines = 0;
     }
-    if (s->told_full.lines >= FULL_LINES)
+    if (s->full_log.lines >= FULL_LINES)
         return;
     names_enter(s->names);
     n = names_all(s->names, all);
-    from = s->told_full.next;
-    for (size_t i = 0; i < n && s->told_full.lines < FULL_LINES; i++) {
-        if (!look_at(s, all[(from + i) % n], now_ns))
+    from = s->full_log.next;
+    for (size_t i = 0; i < n && s->full_log.lines < FULL_LINES; i++) {
+        if (!room_check_limit(s, all[(from + i) % n], now_ns))
             continue;
-        s->told_full.next = (from + i + 1) % n;
-        s->told_full.lines++;
+        s->full_log.next = (from + i + 1) % n;
+        s->full_log.lines++;
     }
     names_leave(s->names);
 }

@@ -3,8 +3,8 @@
  * Each front names them as its clients do and says so when one is out of range; the ranges are one,
  * and within them limit_throttle has nothing to complain of but a lack of memory.
  */
-#ifndef WEIR_SERVER_THROTTLE_H
-#define WEIR_SERVER_THROTTLE_H
+#ifndef WEIR_SERVER_LIMITS_THROTTLE_H
+#define WEIR_SERVER_LIMITS_THROTTLE_H
 
 #include <weir.h>
 

@@ -6,177 +6,179 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/far_take.h"
+#include "server/remote/remote_take.h"
 
-struct many {
+struct remote_group {
     struct worker *worker;
-    struct many *next; /* of those that are not all begun */
-    size_t n, begun, told;
+    struct remote_group *next; /* of those that are not all begun */
+    size_t n, begun, replied;
     bool begins;    /* some are being begun: whoever is told last leaves the rest to that */
     bool forgotten; /* nobody wants to know: the next two are not there */
     struct weir_verdict *verdict;
     int *error;
-    ask_told *when_told;
+    remote_group_done *done;
     void *arg;
     struct {
         size_t index; /* in verdict and error */
-        struct question question;
+        struct limit_op op;
     } one[];
 };
 
 /* ---- Memory ------------------------------------------------------------------------------------ */
 
-static size_t bytes_of(const struct question *q, size_t n, size_t *far)
+static size_t remote_group_bytes(const struct limit_op *q, size_t n, size_t *remote)
 {
     size_t bytes = 0;
 
-    *far = 0;
+    *remote = 0;
     for (size_t i = 0; i < n; i++)
-        if (store_of(q[i].limit)->far) {
+        if (store_of(q[i].limit)->remote) {
             bytes += q[i].key.len;
-            ++*far;
+            ++*remote;
         }
     return bytes;
 }
 
 /* With copies of all keys, behind the rest; the limits are held. */
-static struct many *make(struct worker *w, const struct question *q, size_t n)
+static struct remote_group *remote_group_make(struct worker *w, const struct limit_op *q, size_t n)
 {
-    size_t far;
-    const size_t bytes = bytes_of(q, n, &far);
-    struct many *m = malloc(sizeof *m + far * sizeof m->one[0] + bytes);
+    size_t remote;
+    const size_t bytes = remote_group_bytes(q, n, &remote);
+    struct remote_group *m = malloc(sizeof *m + remote * sizeof m->one[0] + bytes);
     char *key;
 
     if (!m)
         return NULL;
-    *m = (struct many){.worker = w};
-    key = (char *)&m->one[far];
+    *m = (struct remote_group){.worker = w};
+    key = (char *)&m->one[remote];
     for (size_t i = 0; i < n; i++) {
-        if (!store_of(q[i].limit)->far)
+        if (!store_of(q[i].limit)->remote)
             continue;
         m->one[m->n].index = i;
-        m->one[m->n].question = q[i];
-        m->one[m->n++].question.key.at = key;
+        m->one[m->n].op = q[i];
+        m->one[m->n++].op.key.at = key;
         if (q[i].key.len > 0)
             memcpy(key, q[i].key.at, q[i].key.len);
         key += q[i].key.len;
-        limit_hold(q[i].limit);
+        limit_retain(q[i].limit);
     }
     return m;
 }
 
-static void release(struct many *m)
+static void remote_group_free(struct remote_group *m)
 {
     for (size_t i = 0; i < m->n; i++)
-        limit_let_go(m->one[i].question.limit);
+        limit_release(m->one[i].op.limit);
     free(m);
 }
 
 /* ---- Telling ----------------------------------------------------------------------------------- */
 
 /* All are told, or given up. */
-static void finish(struct many *m)
+static void remote_group_finish(struct remote_group *m)
 {
     if (!m->forgotten)
-        m->when_told(m->arg);
-    release(m);
+        m->done(m->arg);
+    remote_group_free(m);
 }
 
-static void tell_one(struct many *m, size_t i, int error, const struct weir_verdict *v)
+static void remote_group_record(struct remote_group *m, size_t i, int error,
+                                const struct weir_verdict *v)
 {
     const size_t at = m->one[i].index;
 
-    ask_tally(m->worker, error, v);
-    m->told++;
+    batch_tally(m->worker, error, v);
+    m->replied++;
     if (m->forgotten)
         return;
     m->error[at] = error;
     m->verdict[at] = *v;
 }
 
-void many_told(struct asked *a)
+void remote_group_reply(struct remote_request *a)
 {
-    struct many *m = a->many;
+    struct remote_group *m = a->group;
 
-    tell_one(m, a->index, a->asking.error, &a->asking.verdict);
-    asked_free(a);
-    if (m->told == m->n && !m->begins)
-        finish(m);
+    remote_group_record(m, a->index, a->decision.error, &a->decision.verdict);
+    remote_request_free(a);
+    if (m->replied == m->n && !m->begins)
+        remote_group_finish(m);
 }
 
 /* ---- Asking ------------------------------------------------------------------------------------ */
 
 /* As many as there is room for: whether that was all. */
-static bool begin_some(struct many *m)
+static bool remote_group_begin(struct remote_group *m)
 {
     static const struct weir_verdict NONE = {.which = -1};
 
     m->begins = true;
-    while (m->begun < m->n && !far_is_full(m->worker)) {
+    while (m->begun < m->n && !remote_is_full(m->worker)) {
         const size_t i = m->begun++;
-        struct asked *a = asked_make(m->worker, &m->one[i].question);
+        struct remote_request *a = remote_request_make(m->worker, &m->one[i].op);
 
         if (!a) {
-            tell_one(m, i, WEIR_ENOMEM, &NONE);
+            remote_group_record(m, i, WEIR_ENOMEM, &NONE);
             continue;
         }
-        a->many = m;
+        a->group = m;
         a->index = i;
-        asked_begin(a);
+        remote_request_begin(a);
     }
     m->begins = false;
     return m->begun == m->n;
 }
 
-void many_go_on(struct worker *w)
+void remote_group_resume(struct worker *w)
 {
-    struct many **at = &w->far->many, *m;
+    struct remote_group **at = &w->remote->group, *m;
 
     while ((m = *at) != NULL) {
         if (m->forgotten) {
-            m->told += m->n - m->begun;
+            m->replied += m->n - m->begun;
             m->begun = m->n;
-        } else if (!begin_some(m)) {
+        } else if (!remote_group_begin(m)) {
             at = &m->next;
             continue;
         }
         *at = m->next;
-        if (m->told == m->n)
-            finish(m);
+        if (m->replied == m->n)
+            remote_group_finish(m);
     }
 }
 
-static void no_memory(const struct question *q, size_t n, int *error)
+static void remote_group_no_memory(const struct limit_op *q, size_t n, int *error)
 {
     for (size_t i = 0; i < n; i++)
-        if (store_of(q[i].limit)->far)
+        if (store_of(q[i].limit)->remote)
             error[i] = WEIR_ENOMEM;
 }
 
-struct many *far_take_many(struct worker *w, const struct question *q, size_t n,
-                           struct weir_verdict *v, int *error, ask_told *when_told, void *arg)
+struct remote_group *remote_take_many(struct worker *w, const struct limit_op *q, size_t n,
+                                      struct weir_verdict *v, int *error,
+                                      remote_group_done *when_told, void *arg)
 {
-    struct many *m = make(w, q, n);
+    struct remote_group *m = remote_group_make(w, q, n);
 
     if (!m) {
-        no_memory(q, n, error);
+        remote_group_no_memory(q, n, error);
         return NULL;
     }
     m->verdict = v;
     m->error = error;
-    m->when_told = when_told;
+    m->done = when_told;
     m->arg = arg;
-    if (!begin_some(m)) {
-        m->next = w->far->many;
-        w->far->many = m;
+    if (!remote_group_begin(m)) {
+        m->next = w->remote->group;
+        w->remote->group = m;
     }
-    if (m->told < m->n)
+    if (m->replied < m->n)
         return m;
-    release(m);
+    remote_group_free(m);
     return NULL;
 }
 
-void ask_forget(struct many *m)
+void remote_group_forget(struct remote_group *m)
 {
     m->forgotten = true;
 }

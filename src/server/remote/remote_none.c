@@ -1,29 +1,30 @@
 /* A build without hiredis has no far stores: no worker has anything to do for them. */
-#include "server/inside.h"
+#include "server/internal.h"
 
-int far_open(struct worker *w)
+int remote_open(struct worker *w)
 {
     (void)w;
     return 0;
 }
 
-void far_close(struct worker *w)
+void remote_close(struct worker *w)
 {
     (void)w;
 }
 
-void far_free(struct worker *w)
+void remote_free(struct worker *w)
 {
     (void)w;
 }
 
-void far_take(struct conn *c, const struct question *q)
+void remote_take_one(struct conn *c, const struct limit_op *q)
 {
-    q->say(c, q, WEIR_ESTORE, NULL);
+    q->reply(c, q, WEIR_ESTORE, NULL);
 }
 
-struct many *far_take_many(struct worker *w, const struct question *q, size_t n,
-                           struct weir_verdict *v, int *error, ask_told *when_told, void *arg)
+struct remote_group *remote_take_many(struct worker *w, const struct limit_op *q, size_t n,
+                                      struct weir_verdict *v, int *error,
+                                      remote_group_done *when_told, void *arg)
 {
     (void)w;
     (void)q;
@@ -35,18 +36,18 @@ struct many *far_take_many(struct worker *w, const struct question *q, size_t n,
     return NULL;
 }
 
-void ask_forget(struct many *m)
+void remote_group_forget(struct remote_group *m)
 {
     (void)m;
 }
 
-void far_settle(struct worker *w, const struct store *s)
+void remote_sync(struct worker *w, const struct store *s)
 {
     (void)w;
     (void)s;
 }
 
-void far_before_sleep(struct worker *w)
+void remote_before_sleep(struct worker *w)
 {
     (void)w;
 }

@@ -1,4 +1,4 @@
-/* A worker's lane to each far store, and its loop. See far_take.h.
+/* A worker's lane to each far store, and its loop. See remote_take.h.
  *
  * A lane's descriptor changes whenever it connects anew, and the system may give the new connection the old
  * one's number, or give that to somebody else. So the loop stops watching before anything else can happen.
@@ -7,27 +7,27 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#include "engine/clock.h"
-#include "server/far_take.h"
+#include "os/clock.h"
+#include "server/remote/remote_take.h"
 
 /* ---- Watching ---------------------------------------------------------------------------------- */
 
-static void forget(uv_handle_t *h)
+static void remote_pipeline_closed(uv_handle_t *h)
 {
     free(h);
 }
 
-static void unwatch(struct lane *l)
+static void remote_pipeline_unwatch(struct remote_pipeline *l)
 {
     if (l->poll)
-        uv_close((uv_handle_t *)l->poll, forget);
+        uv_close((uv_handle_t *)l->poll, remote_pipeline_closed);
     l->poll = NULL;
     l->events = 0;
 }
 
-static void polled(uv_poll_t *h, int status, int events);
+static void remote_pipeline_polled(uv_poll_t *h, int status, int events);
 
-static bool watch_anew(struct lane *l, int fd, unsigned epoch)
+static bool remote_pipeline_watch_new(struct remote_pipeline *l, int fd, unsigned epoch)
 {
     uv_poll_t *poll = malloc(sizeof *poll);
 
@@ -43,167 +43,169 @@ static bool watch_anew(struct lane *l, int fd, unsigned epoch)
 }
 
 /* The lane may have another connection, or none. */
-static void watch(struct lane *l)
+static void remote_pipeline_watch(struct remote_pipeline *l)
 {
-    const int fd = weir__lane_fd(l->lane);
-    const unsigned epoch = weir__lane_epoch(l->lane);
-    const short wanted = weir__lane_events(l->lane);
+    const int fd = weir__pipeline_fd(l->pipeline);
+    const unsigned epoch = weir__pipeline_epoch(l->pipeline);
+    const short wanted = weir__pipeline_events(l->pipeline);
     const int events = (wanted & POLLIN ? UV_READABLE : 0) | (wanted & POLLOUT ? UV_WRITABLE : 0);
 
     if (l->poll && (fd != l->fd || epoch != l->epoch))
-        unwatch(l);
-    if (fd < 0 || (!l->poll && !watch_anew(l, fd, epoch)) || events == l->events)
+        remote_pipeline_unwatch(l);
+    if (fd < 0 || (!l->poll && !remote_pipeline_watch_new(l, fd, epoch)) || events == l->events)
         return;
     l->events = events;
-    (void)uv_poll_start(l->poll, events, polled);
+    (void)uv_poll_start(l->poll, events, remote_pipeline_polled);
 }
 
 /* ---- Turning ----------------------------------------------------------------------------------- */
 
 /* Within names_enter: limits are let go of. */
-static void turn(struct lane *l)
+static void remote_pipeline_run(struct remote_pipeline *l)
 {
     l->due = false;
     l->unsent = 0;
-    weir__lane_turn(l->lane);
-    watch(l);
+    weir__pipeline_step(l->pipeline);
+    remote_pipeline_watch(l);
 }
 
 /* Those who were not read from, for too much was under way: when half of that is answered, all of them, the one
  * that was served longest ago first (who is pushed last is first). Until then nobody is, or those whose answers
  * come would take every place that comes free. */
-static void resume(struct worker *w)
+static void remote_resume(struct worker *w)
 {
-    if (!w->far_stalled || w->far_asked > FAR_MOST / 2 || w->far_bytes > FAR_BYTES / 2)
+    if (!w->remote_stalled || w->remote_pending > REMOTE_MOST / 2 ||
+        w->remote_bytes > REMOTE_KEY_BYTES / 2)
         return;
-    w->far_stalled = false;
+    w->remote_stalled = false;
     for (struct conn *c = w->newest; c; c = c->older)
         conn_push_later(c);
 }
 
 /* Turns the lanes, all or those that are due. Then the answers leave; what follows may be new questions, which are
  * sent before the loop sleeps. */
-static void turn_lanes(struct worker *w, bool all)
+static void remote_pipelines_run(struct worker *w, bool all)
 {
     names_enter(w->server->names);
     for (int i = 0; i < w->server->stores.n; i++)
-        if (w->far->lane[i].lane && (all || w->far->lane[i].due))
-            turn(&w->far->lane[i]);
-    many_go_on(w);
+        if (w->remote->pipeline[i].pipeline && (all || w->remote->pipeline[i].due))
+            remote_pipeline_run(&w->remote->pipeline[i]);
+    remote_group_resume(w);
     names_leave(w->server->names);
-    resume(w);
+    remote_resume(w);
     worker_push_all(w);
 }
 
-static void polled(uv_poll_t *h, int status, int events)
+static void remote_pipeline_polled(uv_poll_t *h, int status, int events)
 {
-    struct lane *l = h->data;
+    struct remote_pipeline *l = h->data;
 
     (void)events; /* the lane finds out by itself */
     if (status < 0)
         l->events = 0; /* then the loop has stopped watching */
     l->due = true;
-    turn_lanes(l->worker, false);
+    remote_pipelines_run(l->worker, false);
 }
 
-static void rung(uv_timer_t *t)
+static void remote_timer_fired(uv_timer_t *t)
 {
-    turn_lanes(t->data, true);
+    remote_pipelines_run(t->data, true);
 }
 
-void far_settle(struct worker *w, const struct store *s)
+void remote_sync(struct worker *w, const struct store *s)
 {
-    struct lane *l = &w->far->lane[s->index];
+    struct remote_pipeline *l = &w->remote->pipeline[s->index];
 
-    if (w->far_asked == 0)
+    if (w->remote_pending == 0)
         return;
-    weir__lane_settle(l->lane);
-    watch(l);
+    weir__pipeline_await_all(l->pipeline);
+    remote_pipeline_watch(l);
 }
 
 /* ---- Sleeping ---------------------------------------------------------------------------------- */
 
-static bool can_go_on(const struct worker *w)
+static bool remote_can_run(const struct worker *w)
 {
     for (int i = 0; i < w->server->stores.n; i++)
-        if (w->far->lane[i].due)
+        if (w->remote->pipeline[i].due)
             return true;
-    return w->far->many && !far_is_full(w);
+    return w->remote->group && !remote_is_full(w);
 }
 
-static void set_timer(struct worker *w)
+static void remote_set_timer(struct worker *w)
 {
     int64_t due_ns = INT64_MAX, left_ns;
 
     for (int i = 0; i < w->server->stores.n; i++)
-        if (w->far->lane[i].lane)
-            due_ns = weir__min(due_ns, weir__lane_deadline(w->far->lane[i].lane));
+        if (w->remote->pipeline[i].pipeline)
+            due_ns = weir__min(due_ns, weir__pipeline_deadline(w->remote->pipeline[i].pipeline));
     if (due_ns == INT64_MAX) {
-        (void)uv_timer_stop(&w->far->due);
+        (void)uv_timer_stop(&w->remote->due);
         return;
     }
     left_ns = weir__max(0, due_ns - weir__clock_now());
     /* Rounded up: a timer that rings early finds nothing due. */
-    (void)uv_timer_start(&w->far->due, rung, (uint64_t)weir__div_ceil(left_ns, WEIR__NS_PER_MS), 0);
+    (void)uv_timer_start(&w->remote->due, remote_timer_fired,
+                         (uint64_t)weir__div_ceil(left_ns, WEIR__NS_PER_MS), 0);
 }
 
-void far_before_sleep(struct worker *w)
+void remote_before_sleep(struct worker *w)
 {
-    if (!w->far->any)
+    if (!w->remote->any)
         return;
-    resume(w); /* who settles makes room, and nobody else is told */
+    remote_resume(w); /* who settles makes room, and nobody else is told */
     worker_push_all(w);
-    while (can_go_on(w))
-        turn_lanes(w, false);
-    set_timer(w);
+    while (remote_can_run(w))
+        remote_pipelines_run(w, false);
+    remote_set_timer(w);
 }
 
 /* ---- Life -------------------------------------------------------------------------------------- */
 
-int far_open(struct worker *w)
+int remote_open(struct worker *w)
 {
     struct stores *s = &w->server->stores;
 
-    w->far = calloc(1, sizeof *w->far);
-    if (!w->far)
+    w->remote = calloc(1, sizeof *w->remote);
+    if (!w->remote)
         return ENOMEM;
-    w->far->due.data = w;
-    (void)uv_timer_init(&w->loop, &w->far->due);
+    w->remote->due.data = w;
+    (void)uv_timer_init(&w->loop, &w->remote->due);
     for (int i = 0; i < s->n; i++) {
-        struct lane *l = &w->far->lane[i];
+        struct remote_pipeline *l = &w->remote->pipeline[i];
 
         l->worker = w;
         l->store = &s->store[i];
-        if (!s->store[i].far)
+        if (!s->store[i].remote)
             continue;
-        l->lane = weir__ask_lane(s->store[i].engine);
-        if (!l->lane)
+        l->pipeline = weir__redis_pipeline_open(s->store[i].engine);
+        if (!l->pipeline)
             return ENOMEM;
-        w->far->any = true;
+        w->remote->any = true;
     }
     return 0;
 }
 
-void far_close(struct worker *w)
+void remote_close(struct worker *w)
 {
-    many_go_on(w); /* all have left: nothing more is begun */
+    remote_group_resume(w); /* all have left: nothing more is begun */
     for (int i = 0; i < w->server->stores.n; i++) {
-        struct lane *l = &w->far->lane[i];
+        struct remote_pipeline *l = &w->remote->pipeline[i];
 
-        unwatch(l);
-        if (l->lane)
-            weir__lane_close(l->lane); /* tells those that are under way */
-        l->lane = NULL;
+        remote_pipeline_unwatch(l);
+        if (l->pipeline)
+            weir__pipeline_close(l->pipeline); /* tells those that are under way */
+        l->pipeline = NULL;
     }
-    while (w->far->spare) {
-        struct asked *a = w->far->spare;
+    while (w->remote->spare) {
+        struct remote_request *a = w->remote->spare;
 
-        w->far->spare = a->next_spare;
+        w->remote->spare = a->next_spare;
         free(a);
     }
 }
 
-void far_free(struct worker *w)
+void remote_free(struct worker *w)
 {
-    free(w->far); /* its timer is closed */
+    free(w->remote); /* its timer is closed */
 }

@@ -1,5 +1,5 @@
-/* Takes that are begun, and answered when they are told. See far_take.h. */
-#include "server/far_take.h"
+/* Takes that are begun, and answered when they are told. See remote_take.h. */
+#include "server/remote/remote_take.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +8,11 @@
 
 /* ---- Memory ------------------------------------------------------------------------------------ */
 
-static struct asked *allocate(struct worker *w, size_t key)
+static struct remote_request *remote_request_alloc(struct worker *w, size_t key)
 {
-    struct far *f = w->far;
+    struct remote_stores *f = w->remote;
     const size_t cap = key < KEY_USUAL ? KEY_USUAL : key;
-    struct asked *a = f->spare;
+    struct remote_request *a = f->spare;
 
     if (a && cap == KEY_USUAL) {
         f->spare = a->next_spare;
@@ -26,34 +26,34 @@ static struct asked *allocate(struct worker *w, size_t key)
     return a;
 }
 
-struct asked *asked_make(struct worker *w, const struct question *q)
+struct remote_request *remote_request_make(struct worker *w, const struct limit_op *q)
 {
-    struct asked *a = allocate(w, q->key.len);
+    struct remote_request *a = remote_request_alloc(w, q->key.len);
 
     if (!a)
         return NULL;
-    a->lane = &w->far->lane[store_of(q->limit)->index];
-    a->place = (struct awaited){0};
-    a->many = NULL;
-    a->question = *q;
-    a->told = false;
+    a->pipeline = &w->remote->pipeline[store_of(q->limit)->index];
+    a->place = (struct awaited_reply){0};
+    a->group = NULL;
+    a->op = *q;
+    a->done = false;
     if (q->key.len > 0)
         memcpy(a->key, q->key.at, q->key.len);
-    a->question.key.at = a->key;
-    limit_hold(q->limit);
+    a->op.key.at = a->key;
+    limit_retain(q->limit);
     return a;
 }
 
-void asked_free(struct asked *a)
+void remote_request_free(struct remote_request *a)
 {
-    struct far *f = a->lane->worker->far;
+    struct remote_stores *f = a->pipeline->worker->remote;
 
-    limit_let_go(a->question.limit);
+    limit_release(a->op.limit);
     if (a->cap == KEY_USUAL) {
         a->next_spare = f->spare;
         f->spare = a;
     } else {
-        memory_shrink(&a->lane->worker->server->memory, MEMORY_REMOTE,
+        memory_shrink(&a->pipeline->worker->server->memory, MEMORY_REMOTE,
                       sizeof *a + a->cap + MEMORY_PIECE);
         free(a);
     }
@@ -61,79 +61,79 @@ void asked_free(struct asked *a)
 
 /* ---- Asking ------------------------------------------------------------------------------------ */
 
-static void answer(struct conn *c, const struct asked *a)
+static void remote_request_reply(struct conn *c, const struct remote_request *a)
 {
-    const int error = a->asking.error;
+    const int error = a->decision.error;
 
-    a->question.say(c, &a->question, error, error ? NULL : &a->asking.verdict);
+    a->op.reply(c, &a->op, error, error ? NULL : &a->decision.verdict);
 }
 
-static void count_asked(struct worker *w, const struct asked *a, int more)
+static void remote_count(struct worker *w, const struct remote_request *a, int more)
 {
-    const unsigned n = atomic_load_explicit(&w->far_asked, memory_order_relaxed);
+    const unsigned n = atomic_load_explicit(&w->remote_pending, memory_order_relaxed);
 
-    atomic_store_explicit(&w->far_asked, n + (unsigned)more, memory_order_relaxed);
-    w->far_bytes += more > 0 ? a->question.key.len : -a->question.key.len;
+    atomic_store_explicit(&w->remote_pending, n + (unsigned)more, memory_order_relaxed);
+    w->remote_bytes += more > 0 ? a->op.key.len : -a->op.key.len;
 }
 
 /* By whoever turns the lane; or before it has got a place, while it is begun. */
-static void told(struct weir__asking *asking)
+static void remote_request_done(struct weir__decision *asking)
 {
-    struct asked *a = (struct asked *)asking;
+    struct remote_request *a = (struct remote_request *)asking;
     struct conn *c = a->place.conn;
 
-    count_asked(a->lane->worker, a, -1);
-    if (a->many) {
-        many_told(a);
+    remote_count(a->pipeline->worker, a, -1);
+    if (a->group) {
+        remote_group_reply(a);
         return;
     }
-    ask_tally(a->lane->worker, a->asking.error, &a->asking.verdict);
+    batch_tally(a->pipeline->worker, a->decision.error, &a->decision.verdict);
     if (!a->place.segment) {
-        a->told = true;
+        a->done = true;
         return;
     }
     if (c) {
-        place_fill(&a->place);
-        answer(c, a);
+        awaited_fill(&a->place);
+        remote_request_reply(c, a);
         out_aim(c, NULL);
         conn_push_later(c);
     }
-    asked_free(a);
+    remote_request_free(a);
 }
 
-void asked_begin(struct asked *a)
+void remote_request_begin(struct remote_request *a)
 {
-    struct lane *l = a->lane;
-    const struct weir_request rq = {.policy = a->question.limit->policy,
+    struct remote_pipeline *l = a->pipeline;
+    const struct weir_request rq = {.policy = a->op.limit->policy,
                                     .key = a->key,
-                                    .key_len = a->question.key.len,
-                                    .cost = a->question.cost,
-                                    .patience_ns = a->question.patience_ns};
+                                    .key_len = a->op.key.len,
+                                    .cost = a->op.cost,
+                                    .patience_ns = a->op.patience_ns};
 
-    a->asking.told = told;
+    a->decision.told = remote_request_done;
     l->due = true;
-    count_asked(l->worker, a, 1);
-    weir__ask_begin(l->store->engine, l->lane, &a->asking, &rq, 1,
-                    worker_moment(l->worker, l->store));
-    if (++l->unsent >= FAR_TOGETHER) { /* the store can work while we go on reading */
+    remote_count(l->worker, a, 1);
+    weir__decision_begin(l->store->engine, l->pipeline, &a->decision, &rq, 1,
+                         worker_now(l->worker, l->store));
+    if (++l->unsent >= REMOTE_TOGETHER) { /* the store can work while we go on reading */
         l->unsent = 0;
-        weir__lane_push(l->lane);
+        weir__pipeline_flush(l->pipeline);
     }
 }
 
-void far_take(struct conn *c, const struct question *q)
+void remote_take_one(struct conn *c, const struct limit_op *q)
 {
-    struct asked *a = asked_make(c->worker, q);
+    struct remote_request *a = remote_request_make(c->worker, q);
 
     if (!a) {
-        q->say(c, q, WEIR_ENOMEM, NULL);
+        q->reply(c, q, WEIR_ENOMEM, NULL);
         return;
     }
-    asked_begin(a);
-    if (a->told) {
-        answer(c, a);
-        asked_free(a);
+    remote_request_begin(a);
+    if (a->done) {
+        remote_request_reply(c, a);
+        remote_request_free(a);
     } else {
-        place_keep(c, &a->place);
+        awaited_add(c, &a->place);
     }
 }

@@ -4,19 +4,19 @@
  * resp_take.c (decisions), resp_limit.c (limits and the clock) and resp_redis.c (what Redis's
  * clients ask of any server).
  */
-#ifndef WEIR_SERVER_RESP_FRONT_H
-#define WEIR_SERVER_RESP_FRONT_H
+#ifndef WEIR_SERVER_RESP_RESP_FRONT_H
+#define WEIR_SERVER_RESP_RESP_FRONT_H
 
 #include "proto/resp.h"
 #include "server/conn.h"
 
 /* A command's words, its name the first. */
-struct words {
+struct resp_words {
     size_t n;
     const struct weir__slice *word;
 };
 
-typedef void resp_handler(struct conn *c, struct words w);
+typedef void resp_handler(struct conn *c, struct resp_words w);
 
 struct resp_row {
     const char *name;
@@ -32,31 +32,33 @@ extern const size_t RESP_COMMANDS_N;
 const struct resp_row *resp_row_of(struct weir__slice name); /* or NULL */
 
 /* Answers, each in its turn. */
-void reply_error(struct conn *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void resp_reply_error(struct conn *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Whether more than takes and looks may be asked for; if not, that was said. */
-bool may_administer(struct conn *c, struct weir__slice command);
-void reply_ok(struct conn *c);
-void reply_int(struct conn *c, int64_t value);
-void reply_text(struct conn *c, const char *text);
-void reply_null(struct conn *c);
+bool resp_may_administer(struct conn *c, struct weir__slice command);
+void resp_reply_ok(struct conn *c);
+void resp_reply_int(struct conn *c, int64_t value);
+void resp_reply_text(struct conn *c, const char *text);
+void resp_reply_null(struct conn *c);
 /* What an error of the engine's is to a client. */
-void reply_trouble(struct conn *c, int error);
+void resp_reply_engine_error(struct conn *c, int error);
 
 /* Without regard to case. */
-bool word_is(struct weir__slice word, const char *text);
+bool resp_word_is(struct weir__slice word, const char *text);
 
 /* An integer from least to most, or false and the error was said: `what` names it. */
-bool word_int(struct conn *c, struct weir__slice word, const char *what, int64_t least,
-              int64_t most, int64_t *value);
+bool resp_word_int(struct conn *c, struct weir__slice word, const char *what, int64_t least,
+                   int64_t most, int64_t *value);
 
 /* A word of a user's, for %s in an error: quoted, short and printable. Good until the next but
  * three. */
-const char *quoted(struct weir__slice word);
+const char *resp_quoted(struct weir__slice word);
 
-resp_handler run_cl_throttle, run_throttle, run_take, run_peek, run_refund, run_cancel,
-    run_reset_key, run_take_all;
-resp_handler run_limit, run_clock;
-resp_handler run_ping, run_echo, run_hello, run_auth, run_select, run_client, run_command, run_info,
-    run_config, run_reset, run_quit;
+resp_handler resp_run_cl_throttle, resp_run_throttle, resp_run_take, resp_run_peek, resp_run_refund,
+    resp_run_cancel, resp_run_reset_key, resp_run_take_all;
+resp_handler resp_run_limit, resp_run_clock;
+resp_handler resp_run_ping, resp_run_echo, resp_run_hello, resp_run_auth, resp_run_select,
+    resp_run_client, resp_run_command, resp_run_info, resp_run_config, resp_run_reset,
+    resp_run_quit;
 
 #endif

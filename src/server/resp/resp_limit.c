@@ -3,101 +3,102 @@
 #include <string.h>
 
 #include "engine/engine.h"
-#include "server/resp_front.h"
+#include "server/resp/resp_front.h"
 #include "server/stores.h"
 
 /* ---- Limits ------------------------------------------------------------------------------------ */
 
-static bool has_words(struct conn *c, struct words w, size_t n, const char *usage)
+static bool has_words(struct conn *c, struct resp_words w, size_t n, const char *usage)
 {
     if (w.n == n)
         return true;
-    reply_error(c, "wrong number of arguments for 'weir.limit': expected %s", usage);
+    resp_reply_error(c, "wrong number of arguments for 'weir.limit': expected %s", usage);
     return false;
 }
 
-static void set_limit(struct conn *c, struct words w)
+static void resp_set_limit(struct conn *c, struct resp_words w)
 {
     struct weir_diag why;
 
-    if (!has_words(c, w, 4, "SET name limit") || !may_administer(c, w.word[0]))
+    if (!has_words(c, w, 4, "SET name limit") || !resp_may_administer(c, w.word[0]))
         return;
     if (limits_set(c, w.word[2], w.word[3], &why) != 0)
-        reply_error(c, "%s", why.text);
+        resp_reply_error(c, "%s", why.text);
     else
-        reply_ok(c);
+        resp_reply_ok(c);
 }
 
 /* As SET takes it. */
-static void say_limit(struct conn *c, const struct limit_shown *l)
+static void resp_reply_limit(struct conn *c, const struct limit_shown *l)
 {
     char whole[WEIR_LIMIT_TEXT_MAX + STORE_SHOWN_MOST + 16];
 
     (void)snprintf(whole, sizeof whole, l->store ? "%s store=%s" : "%s", l->text, l->store);
-    reply_text(c, whole);
+    resp_reply_text(c, whole);
 }
 
-static void get_limit(struct conn *c, struct words w)
+static void resp_get_limit(struct conn *c, struct resp_words w)
 {
     struct limit_shown shown;
 
     if (!has_words(c, w, 3, "GET name"))
         return;
     if (limits_get(c, w.word[2], &shown))
-        say_limit(c, &shown);
+        resp_reply_limit(c, &shown);
     else
-        reply_null(c);
+        resp_reply_null(c);
 }
 
-static void count_one(void *n, const char *name, const struct limit_shown *shown)
+static void resp_count_limit(void *n, const char *name, const struct limit_shown *shown)
 {
     (void)name;
     (void)shown;
     ++*(size_t *)n;
 }
 
-static void say_one(void *conn, const char *name, const struct limit_shown *shown)
+static void resp_reply_named_limit(void *conn, const char *name, const struct limit_shown *shown)
 {
-    reply_text(conn, name);
-    say_limit(conn, shown);
+    resp_reply_text(conn, name);
+    resp_reply_limit(conn, shown);
 }
 
-static void list_limits(struct conn *c, struct words w)
+static void resp_list_limits(struct conn *c, struct resp_words w)
 {
     size_t n = 0;
 
     if (!has_words(c, w, 2, "LIST"))
         return;
-    limits_each(c, count_one, &n);
+    limits_each(c, resp_count_limit, &n);
     out_done(c, resp_map(out_room(c, RESP_INT_ROOM), n, conn_resp(c)->resp3));
-    limits_each(c, say_one, c);
+    limits_each(c, resp_reply_named_limit, c);
 }
 
-void run_limit(struct conn *c, struct words w)
+void resp_run_limit(struct conn *c, struct resp_words w)
 {
-    if (word_is(w.word[1], "SET"))
-        set_limit(c, w);
-    else if (word_is(w.word[1], "GET"))
-        get_limit(c, w);
-    else if (word_is(w.word[1], "LIST"))
-        list_limits(c, w);
-    else if (!word_is(w.word[1], "DEL"))
-        reply_error(c, "unknown word %s: expected SET, GET, LIST or DEL", quoted(w.word[1]));
-    else if (has_words(c, w, 3, "DEL name") && may_administer(c, w.word[0]))
-        reply_int(c, limits_delete(c, w.word[2]));
+    if (resp_word_is(w.word[1], "SET"))
+        resp_set_limit(c, w);
+    else if (resp_word_is(w.word[1], "GET"))
+        resp_get_limit(c, w);
+    else if (resp_word_is(w.word[1], "LIST"))
+        resp_list_limits(c, w);
+    else if (!resp_word_is(w.word[1], "DEL"))
+        resp_reply_error(c, "unknown word %s: expected SET, GET, LIST or DEL",
+                         resp_quoted(w.word[1]));
+    else if (has_words(c, w, 3, "DEL name") && resp_may_administer(c, w.word[0]))
+        resp_reply_int(c, limits_delete(c, w.word[2]));
 }
 
 /* ---- The clock --------------------------------------------------------------------------------- */
 
-static void set_clock(struct conn *c, struct weir__slice word, int64_t now_ns)
+static void resp_set_clock(struct conn *c, struct weir__slice word, int64_t now_ns)
 {
     if (server_clock_set(c, now_ns))
-        reply_ok(c);
+        resp_reply_ok(c);
     else
-        reply_error(c, "%s would bring the time outside 0..2^62 ns", quoted(word));
+        resp_reply_error(c, "%s would bring the time outside 0..2^62 ns", resp_quoted(word));
 }
 
-static void advance(struct conn *c, struct weir__slice word)
+static void resp_advance_clock(struct conn *c, struct weir__slice word)
 {
     const bool back = word.len > 0 && word.at[0] == '-';
     const int64_t now_ns = server_now(conn_server(c));
@@ -108,35 +109,35 @@ static void advance(struct conn *c, struct weir__slice word)
         word.len--;
     }
     if (weir__parse_duration(word, &ns) != WEIR__NUMBER_OK)
-        reply_error(c, "invalid duration %s: expected one such as 250ms, or -1h to go back",
-                    quoted(word));
+        resp_reply_error(c, "invalid duration %s: expected one such as 250ms, or -1h to go back",
+                         resp_quoted(word));
     else
-        set_clock(c, word, back ? now_ns - ns : weir__add_sat(now_ns, ns));
+        resp_set_clock(c, word, back ? now_ns - ns : weir__add_sat(now_ns, ns));
 }
 
-void run_clock(struct conn *c, struct words w)
+void resp_run_clock(struct conn *c, struct resp_words w)
 {
     int64_t ns;
 
     if (!server_options(conn_server(c))->manual_clock) {
-        reply_error(c,
-                    "the clock is not ours to set: the daemon was not started with --clock=manual");
-    } else if (word_is(w.word[1], "GET") && w.n == 2) {
-        reply_int(c, server_now(conn_server(c)));
-    } else if (!may_administer(c, w.word[0])) {
+        resp_reply_error(
+            c, "the clock is not ours to set: the daemon was not started with --clock=manual");
+    } else if (resp_word_is(w.word[1], "GET") && w.n == 2) {
+        resp_reply_int(c, server_now(conn_server(c)));
+    } else if (!resp_may_administer(c, w.word[0])) {
         return;
-    } else if (word_is(w.word[1], "ADVANCE") && w.n == 3) {
-        advance(c, w.word[2]);
-    } else if (word_is(w.word[1], "SET") && w.n == 3) {
+    } else if (resp_word_is(w.word[1], "ADVANCE") && w.n == 3) {
+        resp_advance_clock(c, w.word[2]);
+    } else if (resp_word_is(w.word[1], "SET") && w.n == 3) {
         if (weir__parse_int(w.word[2], &ns) != WEIR__NUMBER_OK)
-            reply_error(c, "invalid time %s: expected nanoseconds since the Unix epoch",
-                        quoted(w.word[2]));
+            resp_reply_error(c, "invalid time %s: expected nanoseconds since the Unix epoch",
+                             resp_quoted(w.word[2]));
         else
-            set_clock(c, w.word[2], ns);
+            resp_set_clock(c, w.word[2], ns);
     } else {
-        reply_error(
+        resp_reply_error(
             c,
             "unknown word %s, or not as many as it takes: expected GET, ADVANCE duration or SET ns",
-            quoted(w.word[1]));
+            resp_quoted(w.word[1]));
     }
 }

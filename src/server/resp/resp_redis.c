@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "server/memory.h"
-#include "server/resp_front.h"
+#include "server/resp/resp_front.h"
 #include "server/stores.h"
 
 /* What we say we are where a client insists on a Redis: the version whose handshake we answer. */
@@ -15,7 +15,7 @@
 
 /* ---- The handshake --------------------------------------------------------------------------- */
 
-void run_ping(struct conn *c, struct words w)
+void resp_run_ping(struct conn *c, struct resp_words w)
 {
     if (w.n == 1)
         out_done(c, resp_simple(out_room(c, 8), "PONG"));
@@ -24,20 +24,21 @@ void run_ping(struct conn *c, struct words w)
                               w.word[1].len));
 }
 
-void run_echo(struct conn *c, struct words w)
+void resp_run_echo(struct conn *c, struct resp_words w)
 {
     out_done(
         c, resp_bulk(out_room(c, RESP_INT_ROOM + w.word[1].len + 2), w.word[1].at, w.word[1].len));
 }
 
-void run_auth(struct conn *c, struct words w)
+void resp_run_auth(struct conn *c, struct resp_words w)
 {
     (void)w;
-    reply_error(c, "AUTH <password> called without any password configured for the default user. "
-                   "Are you sure your configuration is correct?");
+    resp_reply_error(c,
+                     "AUTH <password> called without any password configured for the default user. "
+                     "Are you sure your configuration is correct?");
 }
 
-static void set_name(struct conn *c, struct weir__slice name)
+static void resp_set_name(struct conn *c, struct weir__slice name)
 {
     struct resp_session *s = conn_resp(c);
     const size_t len = name.len < sizeof s->name - 1 ? name.len : sizeof s->name - 1;
@@ -46,181 +47,185 @@ static void set_name(struct conn *c, struct weir__slice name)
     s->name[len] = '\0';
 }
 
-static bool name_is_good(struct conn *c, struct weir__slice name)
+static bool client_name_is_valid(struct conn *c, struct weir__slice name)
 {
     for (size_t i = 0; i < name.len; i++)
         if (name.at[i] < '!' || name.at[i] > '~') {
-            reply_error(c, "Client names cannot contain spaces, newlines or special characters.");
+            resp_reply_error(c,
+                             "Client names cannot contain spaces, newlines or special characters.");
             return false;
         }
     return true;
 }
 
 /* [AUTH user password] [SETNAME name], from word i on. */
-static bool read_hello(struct conn *c, struct words w, size_t i)
+static bool read_hello(struct conn *c, struct resp_words w, size_t i)
 {
     while (i < w.n) {
-        if (word_is(w.word[i], "SETNAME") && i + 1 < w.n) {
-            if (!name_is_good(c, w.word[i + 1]))
+        if (resp_word_is(w.word[i], "SETNAME") && i + 1 < w.n) {
+            if (!client_name_is_valid(c, w.word[i + 1]))
                 return false;
-            set_name(c, w.word[i + 1]);
+            resp_set_name(c, w.word[i + 1]);
             i += 2;
-        } else if (word_is(w.word[i], "AUTH") && i + 2 < w.n) {
-            run_auth(c, w);
+        } else if (resp_word_is(w.word[i], "AUTH") && i + 2 < w.n) {
+            resp_run_auth(c, w);
             return false;
         } else {
-            reply_error(c, "Syntax error in HELLO option %s", quoted(w.word[i]));
+            resp_reply_error(c, "Syntax error in HELLO option %s", resp_quoted(w.word[i]));
             return false;
         }
     }
     return true;
 }
 
-static void say_pair(struct conn *c, const char *name, const char *value)
+static void resp_reply_pair(struct conn *c, const char *name, const char *value)
 {
-    reply_text(c, name);
-    reply_text(c, value);
+    resp_reply_text(c, name);
+    resp_reply_text(c, value);
 }
 
-void run_hello(struct conn *c, struct words w)
+void resp_run_hello(struct conn *c, struct resp_words w)
 {
     struct resp_session *s = conn_resp(c);
 
-    if (w.n > 1 && !word_is(w.word[1], "2") && !word_is(w.word[1], "3")) {
-        ask_settle(c);
+    if (w.n > 1 && !resp_word_is(w.word[1], "2") && !resp_word_is(w.word[1], "3")) {
+        batch_flush(c);
         out_text(c, "-NOPROTO unsupported protocol version: expected 2 or 3\r\n");
         return;
     }
     if (!read_hello(c, w, 2))
         return;
     if (w.n > 1)
-        s->resp3 = word_is(w.word[1], "3");
+        s->resp3 = resp_word_is(w.word[1], "3");
     out_done(c, resp_map(out_room(c, RESP_INT_ROOM), 7, s->resp3));
-    say_pair(c, "server", "weir");
-    say_pair(c, "version", AS_REDIS);
-    reply_text(c, "proto");
-    reply_int(c, s->resp3 ? 3 : 2);
-    reply_text(c, "id");
-    reply_int(c, (int64_t)conn_id(c));
-    say_pair(c, "mode", "standalone");
-    say_pair(c, "role", "master");
-    reply_text(c, "modules");
+    resp_reply_pair(c, "server", "weir");
+    resp_reply_pair(c, "version", AS_REDIS);
+    resp_reply_text(c, "proto");
+    resp_reply_int(c, s->resp3 ? 3 : 2);
+    resp_reply_text(c, "id");
+    resp_reply_int(c, (int64_t)conn_id(c));
+    resp_reply_pair(c, "mode", "standalone");
+    resp_reply_pair(c, "role", "master");
+    resp_reply_text(c, "modules");
     out_done(c, resp_array(out_room(c, RESP_INT_ROOM), 0));
 }
 
-void run_select(struct conn *c, struct words w)
+void resp_run_select(struct conn *c, struct resp_words w)
 {
-    if (word_is(w.word[1], "0"))
-        reply_ok(c);
+    if (resp_word_is(w.word[1], "0"))
+        resp_reply_ok(c);
     else
-        reply_error(c, "DB index is out of range: %s; there is one database, 0", quoted(w.word[1]));
+        resp_reply_error(c, "DB index is out of range: %s; there is one database, 0",
+                         resp_quoted(w.word[1]));
 }
 
-void run_reset(struct conn *c, struct words w)
+void resp_run_reset(struct conn *c, struct resp_words w)
 {
     (void)w;
     *conn_resp(c) = (struct resp_session){0};
     out_done(c, resp_simple(out_room(c, 16), "RESET"));
 }
 
-void run_quit(struct conn *c, struct words w)
+void resp_run_quit(struct conn *c, struct resp_words w)
 {
     (void)w;
-    reply_ok(c);
+    resp_reply_ok(c);
     conn_finish(c);
 }
 
 /* ---- CLIENT ---------------------------------------------------------------------------------- */
 
-static void say_client(struct conn *c)
+static void resp_reply_client(struct conn *c)
 {
     char text[256];
 
     (void)snprintf(text, sizeof text, "id=%" PRIu64 " name=%s db=0 resp=%d\n", conn_id(c),
                    conn_resp(c)->name, conn_resp(c)->resp3 ? 3 : 2);
-    reply_text(c, text);
+    resp_reply_text(c, text);
 }
 
-void run_client(struct conn *c, struct words w)
+void resp_run_client(struct conn *c, struct resp_words w)
 {
     const struct weir__slice what = w.word[1];
 
-    if (word_is(what, "ID") && w.n == 2)
-        reply_int(c, (int64_t)conn_id(c));
-    else if (word_is(what, "GETNAME") && w.n == 2)
-        conn_resp(c)->name[0] ? reply_text(c, conn_resp(c)->name) : reply_null(c);
-    else if ((word_is(what, "INFO") || word_is(what, "LIST")))
-        say_client(c);
-    else if (word_is(what, "SETINFO") || word_is(what, "NO-EVICT") || word_is(what, "NO-TOUCH"))
-        reply_ok(c);
-    else if (!word_is(what, "SETNAME") || w.n != 3)
-        reply_error(c,
-                    "unknown subcommand or wrong number of arguments: %s; expected ID, GETNAME, "
-                    "SETNAME name, SETINFO, INFO or LIST",
-                    quoted(what));
-    else if (name_is_good(c, w.word[2])) {
-        set_name(c, w.word[2]);
-        reply_ok(c);
+    if (resp_word_is(what, "ID") && w.n == 2)
+        resp_reply_int(c, (int64_t)conn_id(c));
+    else if (resp_word_is(what, "GETNAME") && w.n == 2)
+        conn_resp(c)->name[0] ? resp_reply_text(c, conn_resp(c)->name) : resp_reply_null(c);
+    else if ((resp_word_is(what, "INFO") || resp_word_is(what, "LIST")))
+        resp_reply_client(c);
+    else if (resp_word_is(what, "SETINFO") || resp_word_is(what, "NO-EVICT") ||
+             resp_word_is(what, "NO-TOUCH"))
+        resp_reply_ok(c);
+    else if (!resp_word_is(what, "SETNAME") || w.n != 3)
+        resp_reply_error(
+            c,
+            "unknown subcommand or wrong number of arguments: %s; expected ID, GETNAME, "
+            "SETNAME name, SETINFO, INFO or LIST",
+            resp_quoted(what));
+    else if (client_name_is_valid(c, w.word[2])) {
+        resp_set_name(c, w.word[2]);
+        resp_reply_ok(c);
     }
 }
 
 /* ---- COMMAND --------------------------------------------------------------------------------- */
 
-static void array(struct conn *c, size_t n)
+static void resp_reply_array(struct conn *c, size_t n)
 {
     out_done(c, resp_array(out_room(c, RESP_INT_ROOM), n));
 }
 
 /* Name, arity, flags, first key, last key, step: as Redis has it. */
-static void say_row(struct conn *c, const struct resp_row *row)
+static void resp_reply_row(struct conn *c, const struct resp_row *row)
 {
     const bool fixed = row->least == row->most;
 
-    array(c, 6);
-    reply_text(c, row->name);
-    reply_int(c, fixed ? (int64_t)row->least : -(int64_t)row->least);
-    array(c, 1);
+    resp_reply_array(c, 6);
+    resp_reply_text(c, row->name);
+    resp_reply_int(c, fixed ? (int64_t)row->least : -(int64_t)row->least);
+    resp_reply_array(c, 1);
     out_done(c, resp_simple(out_room(c, 16), row->first_key > 0 ? "write" : "fast"));
-    reply_int(c, row->first_key);
-    reply_int(c, row->last_key);
-    reply_int(c, row->key_step);
+    resp_reply_int(c, row->first_key);
+    resp_reply_int(c, row->last_key);
+    resp_reply_int(c, row->key_step);
 }
 
-static void say_docs(struct conn *c)
+static void resp_reply_docs(struct conn *c)
 {
     out_done(c, resp_map(out_room(c, RESP_INT_ROOM), RESP_COMMANDS_N, conn_resp(c)->resp3));
     for (size_t i = 0; i < RESP_COMMANDS_N; i++) {
-        reply_text(c, RESP_COMMANDS[i].name);
+        resp_reply_text(c, RESP_COMMANDS[i].name);
         out_done(c, resp_map(out_room(c, RESP_INT_ROOM), 2, conn_resp(c)->resp3));
-        say_pair(c, "summary", RESP_COMMANDS[i].usage);
-        say_pair(c, "group", "generic");
+        resp_reply_pair(c, "summary", RESP_COMMANDS[i].usage);
+        resp_reply_pair(c, "group", "generic");
     }
 }
 
-void run_command(struct conn *c, struct words w)
+void resp_run_command(struct conn *c, struct resp_words w)
 {
     if (w.n == 1) {
-        array(c, RESP_COMMANDS_N);
+        resp_reply_array(c, RESP_COMMANDS_N);
         for (size_t i = 0; i < RESP_COMMANDS_N; i++)
-            say_row(c, &RESP_COMMANDS[i]);
-    } else if (word_is(w.word[1], "COUNT")) {
-        reply_int(c, (int64_t)RESP_COMMANDS_N);
-    } else if (word_is(w.word[1], "LIST")) {
-        array(c, RESP_COMMANDS_N);
+            resp_reply_row(c, &RESP_COMMANDS[i]);
+    } else if (resp_word_is(w.word[1], "COUNT")) {
+        resp_reply_int(c, (int64_t)RESP_COMMANDS_N);
+    } else if (resp_word_is(w.word[1], "LIST")) {
+        resp_reply_array(c, RESP_COMMANDS_N);
         for (size_t i = 0; i < RESP_COMMANDS_N; i++)
-            reply_text(c, RESP_COMMANDS[i].name);
-    } else if (word_is(w.word[1], "DOCS")) {
-        say_docs(c);
-    } else if (word_is(w.word[1], "INFO")) {
-        array(c, w.n - 2);
+            resp_reply_text(c, RESP_COMMANDS[i].name);
+    } else if (resp_word_is(w.word[1], "DOCS")) {
+        resp_reply_docs(c);
+    } else if (resp_word_is(w.word[1], "INFO")) {
+        resp_reply_array(c, w.n - 2);
         for (size_t i = 2; i < w.n; i++) {
             const struct resp_row *row = resp_row_of(w.word[i]);
 
-            row ? say_row(c, row) : reply_null(c);
+            row ? resp_reply_row(c, row) : resp_reply_null(c);
         }
     } else {
-        reply_error(c, "unknown subcommand %s: expected COUNT, LIST, INFO or DOCS",
-                    quoted(w.word[1]));
+        resp_reply_error(c, "unknown subcommand %s: expected COUNT, LIST, INFO or DOCS",
+                         resp_quoted(w.word[1]));
     }
 }
 
@@ -232,49 +237,50 @@ static const char *const CONFIG[][2] = {{"save", ""},       {"appendonly", "no"}
 #define CONFIGS (sizeof CONFIG / sizeof CONFIG[0])
 
 /* A pattern is a name, or a star for all. */
-static bool asked_for(struct words w, const char *name)
+static bool config_matches(struct resp_words w, const char *name)
 {
     for (size_t i = 2; i < w.n; i++)
-        if (word_is(w.word[i], name) || word_is(w.word[i], "*"))
+        if (resp_word_is(w.word[i], name) || resp_word_is(w.word[i], "*"))
             return true;
     return false;
 }
 
-void run_config(struct conn *c, struct words w)
+void resp_run_config(struct conn *c, struct resp_words w)
 {
     size_t n = 0;
 
-    if (!word_is(w.word[1], "GET")) {
-        reply_error(c,
-                    "CONFIG %s is not here: limits are set by WEIR.LIMIT, the rest when the daemon "
-                    "starts",
-                    quoted(w.word[1]));
+    if (!resp_word_is(w.word[1], "GET")) {
+        resp_reply_error(
+            c,
+            "CONFIG %s is not here: limits are set by WEIR.LIMIT, the rest when the daemon "
+            "starts",
+            resp_quoted(w.word[1]));
         return;
     }
     for (size_t i = 0; i < CONFIGS; i++)
-        n += asked_for(w, CONFIG[i][0]);
+        n += config_matches(w, CONFIG[i][0]);
     out_done(c, resp_map(out_room(c, RESP_INT_ROOM), n, conn_resp(c)->resp3));
     for (size_t i = 0; i < CONFIGS; i++)
-        if (asked_for(w, CONFIG[i][0]))
-            say_pair(c, CONFIG[i][0], CONFIG[i][1]);
+        if (config_matches(w, CONFIG[i][0]))
+            resp_reply_pair(c, CONFIG[i][0], CONFIG[i][1]);
 }
 
 /* ---- INFO ------------------------------------------------------------------------------------ */
 
 #define STORE_LINE (STORE_SHOWN_MOST + 512)
 
-/* A line for each store, as Redis has one for each database: store1:url=redis://h:6379,away=0,nodes=2,... */
-static size_t put_stores(char *text, size_t cap, struct stores *s)
+/* A line for each store, as Redis has one for each database: store1:url=redis://h:6379,down=0,nodes=2,... */
+static size_t info_put_stores(char *text, size_t cap, struct stores *s)
 {
     size_t len = (size_t)snprintf(text, cap, "\r\n# Stores\r\n");
 
     for (int i = 0; i < s->n; i++) {
-        struct weir_far_stats far;
+        struct weir_remote_stats far;
 
-        weir_far_stats(s->store[i].engine, &far);
+        weir_remote_stats(s->store[i].engine, &far);
         len += (size_t)snprintf(text + len, cap - len, "store%d:url=%s", i, s->store[i].shown);
-        if (far.far) {
-            len += (size_t)snprintf(text + len, cap - len, ",away=%d", far.away);
+        if (far.remote) {
+            len += (size_t)snprintf(text + len, cap - len, ",down=%d", far.down);
 #define X(name) \
     len += (size_t)snprintf(text + len, cap - len, "," #name "=%llu", (unsigned long long)far.name);
             STORE_NUMBERS(X)
@@ -293,7 +299,7 @@ struct info_limits {
     size_t len, lines;
 };
 
-static void add_limit(void *arg, const char *name, const struct limit_shown *shown)
+static void info_add_limit(void *arg, const char *name, const struct limit_shown *shown)
 {
     struct info_limits *l = arg;
     char escaped[LIMIT_NAME_ESCAPED];
@@ -315,7 +321,7 @@ static void add_limit(void *arg, const char *name, const struct limit_shown *sho
 
 #define INFO_FIXED (8192 + MEMORY_TEXT + SERVE_STORES_MAX * STORE_LINE)
 
-void run_info(struct conn *c, struct words w)
+void resp_run_info(struct conn *c, struct resp_words w)
 {
     static const char *const NAMES[] = {
 #define X(name) #name,
@@ -331,7 +337,7 @@ void run_info(struct conn *c, struct words w)
 
     (void)w;
     if (!text) {
-        reply_trouble(c, WEIR_ENOMEM);
+        resp_reply_engine_error(c, WEIR_ENOMEM);
         return;
     }
     server_counters(s, counters);
@@ -339,8 +345,8 @@ void run_info(struct conn *c, struct words w)
     len = snprintf(text, INFO_FIXED,
                    "# Server\r\nredis_version:%s\r\nweir_version:%s\r\nredis_mode:standalone\r\n"
                    "process_id:%ld\r\ntcp_port:%d\r\nuptime_in_seconds:%" PRId64 "\r\nloading:0\r\n"
-                   "\r\n# Clients\r\nconnected_clients:%" PRIu64 "\r\nheld_answers:%" PRIu64
-                   "\r\nawaited_answers:%" PRIu64 "\r\n"
+                   "\r\n# Clients\r\nconnected_clients:%" PRIu64 "\r\ndelayed_replies:%" PRIu64
+                   "\r\nawaited_replies:%" PRIu64 "\r\n"
                    "\r\n# Memory\r\n%s"
                    "\r\n# Store\r\nmax_keys:%" PRIu64 "\r\nkeys:%" PRIu64 "\r\nlive_keys:%" PRIu64
                    "\r\nevicted_keys:%" PRIu64 "\r\noverflow_decisions:%" PRIu64
@@ -348,7 +354,7 @@ void run_info(struct conn *c, struct words w)
                    "\r\nallowed_full:%" PRIu64 "\r\nlimits:%" PRIu32 "\r\nbusy:%" PRIu64
                    "\r\nrecovered:%" PRIu64 "\r\n\r\n# Stats\r\n",
                    AS_REDIS, WEIR_VERSION, (long)getpid(), server_port(s), server_uptime_s(s),
-                   server_open_connections(s), server_held(s), server_awaited(s), memory,
+                   server_open_connections(s), server_delayed(s), server_awaited(s), memory,
                    stats.max_keys, stats.keys, stats.live_keys, stats.evicted,
                    stats.overflow_decisions, stats.overflow_refusals, stats.refused_full,
                    stats.allowed_full, stats.policies, stats.busy, stats.recovered);
@@ -356,9 +362,9 @@ void run_info(struct conn *c, struct words w)
         len += snprintf(text + len, INFO_FIXED - (size_t)len, "%s:%" PRIu64 "\r\n", NAMES[i],
                         counters[i]);
     limits.len = (size_t)len;
-    limits.len += put_stores(text + len, INFO_FIXED - (size_t)len, server_stores(s));
+    limits.len += info_put_stores(text + len, INFO_FIXED - (size_t)len, server_stores(s));
     limits.len += (size_t)snprintf(text + limits.len, 32, "\r\n# Limits\r\n");
-    limits_each(c, add_limit, &limits);
-    reply_text(c, text);
+    limits_each(c, info_add_limit, &limits);
+    resp_reply_text(c, text);
     free(text);
 }

@@ -3,41 +3,43 @@
 #include <string.h>
 #include <strings.h>
 
-#include "server/resp_front.h"
+#include "server/resp/resp_front.h"
 
 #define ERROR_MOST \
     700 /* bytes of an error, the quoted words in it and a limit's complaint included */
 
 /* The busiest first. */
 const struct resp_row RESP_COMMANDS[] = {
-    {"cl.throttle", 5, 6, true, 1, 1, 1, run_cl_throttle, "key max_burst count period [cost]"},
-    {"throttle", 5, 6, true, 1, 1, 1, run_throttle, "key max_burst count period [cost]"},
-    {"weir.take", 3, 10, true, 2, 2, 1, run_take,
+    {"cl.throttle", 5, 6, true, 1, 1, 1, resp_run_cl_throttle, "key max_burst count period [cost]"},
+    {"throttle", 5, 6, true, 1, 1, 1, resp_run_throttle, "key max_burst count period [cost]"},
+    {"weir.take", 3, 10, true, 2, 2, 1, resp_run_take,
      "limit key [cost] [WAIT ms] [RESERVE ms] [AS id]"},
-    {"weir.takeall", 5, 50, false, 3, -2, 3, run_take_all, "n limit key cost [limit key cost ...]"},
-    {"weir.peek", 3, 6, false, 2, 2, 1, run_peek, "limit key [cost] [RESERVE ms]"},
-    {"weir.refund", 3, 4, false, 2, 2, 1, run_refund, "limit key [cost]"},
-    {"weir.cancel", 2, 2, false, 0, 0, 0, run_cancel, "id"},
-    {"weir.reset", 3, 3, false, 2, 2, 1, run_reset_key, "limit key"},
-    {"weir.limit", 2, 4, false, 0, 0, 0, run_limit, "SET name limit | GET name | LIST | DEL name"},
-    {"weir.clock", 2, 3, false, 0, 0, 0, run_clock, "GET | ADVANCE duration | SET ns"},
-    {"ping", 1, 2, false, 0, 0, 0, run_ping, "[text]"},
-    {"echo", 2, 2, false, 0, 0, 0, run_echo, "text"},
-    {"hello", 1, 0, false, 0, 0, 0, run_hello, "[2|3] [AUTH user password] [SETNAME name]"},
-    {"auth", 2, 3, false, 0, 0, 0, run_auth, "[user] password"},
-    {"select", 2, 2, false, 0, 0, 0, run_select, "0"},
-    {"client", 2, 0, false, 0, 0, 0, run_client,
+    {"weir.takeall", 5, 50, false, 3, -2, 3, resp_run_take_all,
+     "n limit key cost [limit key cost ...]"},
+    {"weir.peek", 3, 6, false, 2, 2, 1, resp_run_peek, "limit key [cost] [RESERVE ms]"},
+    {"weir.refund", 3, 4, false, 2, 2, 1, resp_run_refund, "limit key [cost]"},
+    {"weir.cancel", 2, 2, false, 0, 0, 0, resp_run_cancel, "id"},
+    {"weir.reset", 3, 3, false, 2, 2, 1, resp_run_reset_key, "limit key"},
+    {"weir.limit", 2, 4, false, 0, 0, 0, resp_run_limit,
+     "SET name limit | GET name | LIST | DEL name"},
+    {"weir.clock", 2, 3, false, 0, 0, 0, resp_run_clock, "GET | ADVANCE duration | SET ns"},
+    {"ping", 1, 2, false, 0, 0, 0, resp_run_ping, "[text]"},
+    {"echo", 2, 2, false, 0, 0, 0, resp_run_echo, "text"},
+    {"hello", 1, 0, false, 0, 0, 0, resp_run_hello, "[2|3] [AUTH user password] [SETNAME name]"},
+    {"auth", 2, 3, false, 0, 0, 0, resp_run_auth, "[user] password"},
+    {"select", 2, 2, false, 0, 0, 0, resp_run_select, "0"},
+    {"client", 2, 0, false, 0, 0, 0, resp_run_client,
      "ID | GETNAME | SETNAME name | SETINFO ... | INFO | LIST"},
-    {"command", 1, 0, false, 0, 0, 0, run_command,
+    {"command", 1, 0, false, 0, 0, 0, resp_run_command,
      "[COUNT | LIST | INFO name ... | DOCS name ...]"},
-    {"info", 1, 0, false, 0, 0, 0, run_info, "[section ...]"},
-    {"config", 3, 0, false, 0, 0, 0, run_config, "GET name ..."},
-    {"reset", 1, 1, false, 0, 0, 0, run_reset, ""},
-    {"quit", 1, 0, false, 0, 0, 0, run_quit, ""},
+    {"info", 1, 0, false, 0, 0, 0, resp_run_info, "[section ...]"},
+    {"config", 3, 0, false, 0, 0, 0, resp_run_config, "GET name ..."},
+    {"reset", 1, 1, false, 0, 0, 0, resp_run_reset, ""},
+    {"quit", 1, 0, false, 0, 0, 0, resp_run_quit, ""},
 };
 const size_t RESP_COMMANDS_N = sizeof RESP_COMMANDS / sizeof RESP_COMMANDS[0];
 
-bool word_is(struct weir__slice word, const char *text)
+bool resp_word_is(struct weir__slice word, const char *text)
 {
     return strlen(text) == word.len && strncasecmp(word.at, text, word.len) == 0;
 }
@@ -45,14 +47,14 @@ bool word_is(struct weir__slice word, const char *text)
 const struct resp_row *resp_row_of(struct weir__slice name)
 {
     for (size_t i = 0; i < RESP_COMMANDS_N; i++)
-        if (word_is(name, RESP_COMMANDS[i].name))
+        if (resp_word_is(name, RESP_COMMANDS[i].name))
             return &RESP_COMMANDS[i];
     return NULL;
 }
 
 /* ---- Answers ----------------------------------------------------------------------------------- */
 
-void reply_error(struct conn *c, const char *format, ...)
+void resp_reply_error(struct conn *c, const char *format, ...)
 {
     char text[ERROR_MOST] = "ERR ";
     va_list args;
@@ -60,12 +62,12 @@ void reply_error(struct conn *c, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text + 4, sizeof text - 4, format, args);
     va_end(args);
-    ask_settle(c);
-    count(&conn_counters(c)->errors, 1);
+    batch_flush(c);
+    counter_add(&conn_counters(c)->errors, 1);
     out_done(c, resp_error(out_room(c, strlen(text) + 3), text));
 }
 
-bool may_administer(struct conn *c, struct weir__slice command)
+bool resp_may_administer(struct conn *c, struct weir__slice command)
 {
     char text[ERROR_MOST];
 
@@ -75,46 +77,47 @@ bool may_administer(struct conn *c, struct weir__slice command)
         text, sizeof text,
         "NOPERM %s is not for clients of this daemon, which was started with --no-admin: "
         "they may take and look",
-        quoted(command));
-    ask_settle(c);
-    count(&conn_counters(c)->errors, 1);
+        resp_quoted(command));
+    batch_flush(c);
+    counter_add(&conn_counters(c)->errors, 1);
     out_done(c, resp_error(out_room(c, strlen(text) + 3), text));
     return false;
 }
 
-void reply_ok(struct conn *c)
+void resp_reply_ok(struct conn *c)
 {
     out_done(c, resp_simple(out_room(c, 8), "OK"));
 }
 
-void reply_int(struct conn *c, int64_t value)
+void resp_reply_int(struct conn *c, int64_t value)
 {
     out_done(c, resp_int(out_room(c, RESP_INT_ROOM), value));
 }
 
-void reply_text(struct conn *c, const char *text)
+void resp_reply_text(struct conn *c, const char *text)
 {
     out_done(c, resp_text(out_room(c, RESP_INT_ROOM + strlen(text) + 2), text));
 }
 
-void reply_null(struct conn *c)
+void resp_reply_null(struct conn *c)
 {
     out_done(c, resp_null(out_room(c, RESP_INT_ROOM), conn_resp(c)->resp3));
 }
 
-void reply_trouble(struct conn *c, int error)
+void resp_reply_engine_error(struct conn *c, int error)
 {
     switch ((enum weir_error)error) {
     case WEIR_EFULL:
-        reply_error(c, "no room: as many answers are held back, or bytes kept, as this connection, "
-                       "its address "
-                       "or all together may have");
+        resp_reply_error(c,
+                         "no room: as many replies are delayed, or bytes kept, as this connection, "
+                         "its address "
+                         "or all together may have");
         return;
-    case WEIR_EGONE: reply_error(c, "the limit was deleted meanwhile"); return;
+    case WEIR_EGONE: resp_reply_error(c, "the limit was deleted meanwhile"); return;
     case WEIR_EBUSY:
-        reply_error(c, "the store did not answer in time: another process stands still");
+        resp_reply_error(c, "the store did not answer in time: another process stands still");
         return;
-    case WEIR_EAWAY:
+    case WEIR_EDOWN:
     case WEIR_EINVAL:
     case WEIR_ESYNTAX:
     case WEIR_ERANGE:
@@ -126,12 +129,12 @@ void reply_trouble(struct conn *c, int error)
     case WEIR_EIO:
     case WEIR_EINTR: break;
     }
-    reply_error(c, "%s", weir_error_text(error));
+    resp_reply_error(c, "%s", weir_error_text(error));
 }
 
 /* ---- Words ------------------------------------------------------------------------------------- */
 
-const char *quoted(struct weir__slice word)
+const char *resp_quoted(struct weir__slice word)
 {
     static _Thread_local char text[4][64];
     static _Thread_local unsigned turn;
@@ -143,7 +146,7 @@ const char *quoted(struct weir__slice word)
 }
 
 /* Digits with a minus perhaps, and nothing else. */
-static bool read_int(struct weir__slice word, int64_t *value)
+static bool resp_read_int(struct weir__slice word, int64_t *value)
 {
     const bool minus = word.len > 0 && word.at[0] == '-';
     const char *at = word.at + minus, *end = word.at + word.len;
@@ -159,38 +162,38 @@ static bool read_int(struct weir__slice word, int64_t *value)
     return true;
 }
 
-bool word_int(struct conn *c, struct weir__slice word, const char *what, int64_t least,
-              int64_t most, int64_t *value)
+bool resp_word_int(struct conn *c, struct weir__slice word, const char *what, int64_t least,
+                   int64_t most, int64_t *value)
 {
-    if (read_int(word, value) && *value >= least && *value <= most)
+    if (resp_read_int(word, value) && *value >= least && *value <= most)
         return true;
-    reply_error(c, "invalid %s %s: expected an integer from %lld to %lld", what, quoted(word),
-                (long long)least, (long long)most);
+    resp_reply_error(c, "invalid %s %s: expected an integer from %lld to %lld", what,
+                     resp_quoted(word), (long long)least, (long long)most);
     return false;
 }
 
 /* ---- The loop ---------------------------------------------------------------------------------- */
 
-static void run(struct conn *c, const struct resp_command *cmd)
+static void resp_run(struct conn *c, const struct resp_command *cmd)
 {
     const struct resp_row *row = resp_row_of(cmd->word[0]);
 
-    count(&conn_counters(c)->commands, 1);
+    counter_add(&conn_counters(c)->commands, 1);
     if (!row) {
-        reply_error(c, "unknown command %s", quoted(cmd->word[0]));
+        resp_reply_error(c, "unknown command %s", resp_quoted(cmd->word[0]));
         /* Somebody speaks HTTP to us, or makes a browser do so: what follows may be forged. */
-        if (word_is(cmd->word[0], "post") || word_is(cmd->word[0], "host:"))
+        if (resp_word_is(cmd->word[0], "post") || resp_word_is(cmd->word[0], "host:"))
             conn_finish(c);
         return;
     }
     if (cmd->n < row->least || (row->most > 0 && cmd->n > row->most)) {
-        reply_error(c, "wrong number of arguments for '%s' command: expected %s", row->name,
-                    row->usage);
+        resp_reply_error(c, "wrong number of arguments for '%s' command: expected %s", row->name,
+                         row->usage);
         return;
     }
     if (!row->gathers)
-        ask_settle(c);
-    row->run(c, (struct words){cmd->n, cmd->word});
+        batch_flush(c);
+    row->run(c, (struct resp_words){cmd->n, cmd->word});
 }
 
 long resp_serve(struct conn *c, char *bytes, size_t len)
@@ -206,13 +209,13 @@ long resp_serve(struct conn *c, char *bytes, size_t len)
         if (n == RESP_MORE)
             break;
         if (n < 0) {
-            reply_error(c, "%s", why);
+            resp_reply_error(c, "%s", why);
             return -1;
         }
         used += (size_t)n;
-        limits_rest(c);
+        limits_tidy(c);
         if (cmd.n > 0)
-            run(c, &cmd);
+            resp_run(c, &cmd);
     }
     return (long)used;
 }

@@ -32,7 +32,7 @@ const int FLOOD_LAW_COUNT = (int)(sizeof FLOOD_LAWS / sizeof FLOOD_LAWS[0]);
 /* splitmix64: 0..n-1 */
 uint64_t flood_roll(struct flood *f, uint64_t n)
 {
-    uint64_t x = f->dice += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t x = f->random += UINT64_C(0x9e3779b97f4a7c15);
 
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
@@ -112,7 +112,7 @@ void flood_open(struct flood *f, const struct flood_law *law, const char *folder
     f->law = law;
     f->places = places;
     f->secret = seed;
-    f->dice = seed * 1000003;
+    f->random = seed * 1000003;
     f->now_ns = FLOOD_START;
     f->stuck_key = UINT64_MAX;
     f->file = folder != NULL;

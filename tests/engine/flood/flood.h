@@ -6,8 +6,8 @@
  *     flood_figures.c   who is refused wrongly
  *     ledger.c          the laws
  */
-#ifndef WEIR_TESTS_FLOOD_H
-#define WEIR_TESTS_FLOOD_H
+#ifndef WEIR_TESTS_ENGINE_FLOOD_FLOOD_H
+#define WEIR_TESTS_ENGINE_FLOOD_FLOOD_H
 
 #include "ledger.h"
 
@@ -42,7 +42,7 @@ struct flood {
     const struct flood_law *law;
     bool file;
     char path[300];
-    uint64_t places, secret, dice;
+    uint64_t places, secret, random;
     struct weir *w;
     struct weir_policy *victims, *beside, *longer;
     struct weir_limit limit;      /* of the victims, as it is in force */

@@ -274,7 +274,7 @@ static void alternate(struct flood *f)
 
 /* What a child was told, in memory that outlives it: the time before it asks, and then the answer. What it
  * was told last and could not write down, nobody acts on. */
-struct told {
+struct booked {
     int64_t now_ns;
     int victim;
     struct weir_verdict verdict;
@@ -284,13 +284,13 @@ struct told {
 
 struct diary {
     _Atomic uint64_t asked, n;
-    struct told told[TOLD_MOST];
+    struct booked told[TOLD_MOST];
 };
 
 static void live(struct flood *f, struct diary *d)
 {
     for (uint64_t i = 0; i < TOLD_MOST; i++) {
-        struct told *t = &d->told[i];
+        struct booked *t = &d->told[i];
         struct weir_request rq;
 
         pass_time(f);

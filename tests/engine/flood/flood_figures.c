@@ -13,7 +13,7 @@
 
 enum phase { BEFORE, DURING, AFTER, PHASES };
 
-struct resident {
+struct occupant {
     char key[32];
     struct ledger book;
     int64_t next_ns; /* when it comes again */
@@ -64,7 +64,7 @@ static void newcomer_asks(struct flood *f, struct share *s)
     s->refused += !ask(f, f->victims, key, (size_t)len);
 }
 
-static void resident_asks(struct flood *f, struct resident *r, struct share *s, uint64_t *excess)
+static void occupant_asks(struct flood *f, struct occupant *r, struct share *s, uint64_t *excess)
 {
     const bool lawful = ledger_allows(&r->book, f->now_ns, f->now_ns, 1);
     const bool allowed = ask(f, f->victims, r->key, strlen(r->key));
@@ -90,7 +90,7 @@ static void invented_asks(struct flood *f, const struct kind *k)
 /* ---- One flood --------------------------------------------------------------------------------- */
 
 /* One period of it, in as many steps as there are places. */
-static void watch(struct flood *f, struct resident *r, uint64_t residents, enum phase phase,
+static void watch(struct flood *f, struct occupant *r, uint64_t residents, enum phase phase,
                   const struct kind *k, uint64_t multiple, struct figure *g)
 {
     for (uint64_t i = 0; i < f->places; i++) {
@@ -99,7 +99,7 @@ static void watch(struct flood *f, struct resident *r, uint64_t residents, enum 
             invented_asks(f, k);
         for (uint64_t n = 0; n < residents; n++)
             if (r[n].next_ns <= f->now_ns)
-                resident_asks(f, &r[n], &g->residents[phase], &g->excess);
+                occupant_asks(f, &r[n], &g->residents[phase], &g->excess);
         if (i % 4 == 0)
             newcomer_asks(f, &g->newcomers[phase]);
     }
@@ -110,7 +110,7 @@ static void measure(const struct flood_law *law, const struct kind *k, uint64_t 
 {
     static struct flood f;
     const uint64_t residents = places / 4;
-    struct resident *r = calloc(residents, sizeof *r);
+    struct occupant *r = calloc(residents, sizeof *r);
 
     if (!r)
         exit(2);

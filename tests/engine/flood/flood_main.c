@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../backend.h"
 #include "flood.h"
-#include "place.h"
 
 #define SCALE (UNDER_TSAN ? 10 : UNDER_ASAN ? 6 : 1)
 

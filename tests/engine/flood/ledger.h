@@ -8,8 +8,8 @@
  * forward only: no key may have more for a step back. (Steps are whole periods, so that windows which are
  * cut by the clock are cut alike.)
  */
-#ifndef WEIR_TESTS_LEDGER_H
-#define WEIR_TESTS_LEDGER_H
+#ifndef WEIR_TESTS_ENGINE_FLOOD_LEDGER_H
+#define WEIR_TESTS_ENGINE_FLOOD_LEDGER_H
 
 #include <stdbool.h>
 #include <stdint.h>

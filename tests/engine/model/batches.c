@@ -5,49 +5,49 @@
 #include "model.h"
 
 /* Requests drawn together. */
-struct batch {
+struct scenario_batch {
     int n;
     struct side *side[MODEL_BATCH];
     struct sim_event event[MODEL_BATCH];
     struct weir_request rq[MODEL_BATCH];
 };
 
-static void draw_batch(struct bed *b, struct batch *x, int most)
+static void draw_batch(struct scenario *b, struct scenario_batch *x, int most)
 {
     x->n = (int)prop_range(&b->rng, 1, most);
     for (int i = 0; i < x->n; i++) {
         struct sim_event *e = &x->event[i];
 
         x->side[i] = &b->side[prop_range(&b->rng, 0, b->n - 1)];
-        *e = bed_take(b, x->side[i]);
-        x->rq[i] = stage_request(&x->side[i]->stage, e);
-        bed_say(b, "    %d %.*s %" PRId64 " wait=%" PRId64 "\n", (int)(x->side[i] - b->side),
-                (int)e->key.len, e->key.at, e->cost, e->patience_ns);
+        *e = scenario_take(b, x->side[i]);
+        x->rq[i] = player_request(&x->side[i]->player, e);
+        scenario_log(b, "    %d %.*s %" PRId64 " wait=%" PRId64 "\n", (int)(x->side[i] - b->side),
+                     (int)e->key.len, e->key.at, e->cost, e->patience_ns);
     }
 }
 
 /* n requests are answered as n takes in that order would be. */
-void bed_take_many(struct bed *b)
+void scenario_take_many(struct scenario *b)
 {
     struct weir_verdict got[MODEL_BATCH];
-    struct batch x;
+    struct scenario_batch x;
     int error;
 
-    bed_say(b, "  - %" PRId64 "ns take_many\n", b->now_ns - b->start_ns);
+    scenario_log(b, "  - %" PRId64 "ns take_many\n", b->now_ns - b->start_ns);
     draw_batch(b, &x, MODEL_BATCH);
     error = weir_take_many_at(b->w, x.rq, (size_t)x.n, b->now_ns, got);
-    bed_expect(b, error == 0, "take_many: %s", weir_error_name(error));
+    scenario_expect(b, error == 0, "take_many: %s", weir_error_name(error));
     for (int i = 0; i < x.n && !b->failed; i++) {
         struct sim_outcome want;
 
-        if (!bed_world(b, x.side[i], &x.event[i], &want))
+        if (!scenario_world(b, x.side[i], &x.event[i], &want))
             return;
-        bed_same(b, "take_many", &want.verdict, &got[i]);
+        scenario_same(b, "take_many", &want.verdict, &got[i]);
         x.side[i]->last = want.verdict;
     }
 }
 
-static bool counts_denied(const struct batch *x)
+static bool counts_denied(const struct scenario_batch *x)
 {
     bool any = false;
 
@@ -57,7 +57,7 @@ static bool counts_denied(const struct batch *x)
     return any;
 }
 
-static bool repeats(const struct batch *x)
+static bool repeats(const struct scenario_batch *x)
 {
     for (int i = 0; i < x->n; i++)
         for (int k = 0; k < i; k++)
@@ -66,7 +66,7 @@ static bool repeats(const struct batch *x)
     return false;
 }
 
-static int terms(const struct batch *x)
+static int terms(const struct scenario_batch *x)
 {
     int n = 0;
 
@@ -76,7 +76,7 @@ static int terms(const struct batch *x)
 }
 
 /* Adds the i-th request's answer to that of all (limits.md, Several terms). */
-static void join(struct weir_verdict *all, const struct weir_verdict *one, int i)
+static void batch_join(struct weir_verdict *all, const struct weir_verdict *one, int i)
 {
     if (!one->allowed && all->allowed) {
         *all = (struct weir_verdict){.reason = one->reason,
@@ -102,7 +102,7 @@ static void join(struct weir_verdict *all, const struct weir_verdict *one, int i
 
 /* The answer to requests on different keys, none of which counts what is denied. Of a refused one,
  * what would have been granted says how its key stands. */
-static bool foretell(struct bed *b, struct batch *x, struct weir_verdict *all)
+static bool batch_foretell(struct scenario *b, struct scenario_batch *x, struct weir_verdict *all)
 {
     const struct weir_verdict nothing = {.allowed = true, .which = -1, .remaining = INT64_MAX};
     struct weir_verdict one[MODEL_BATCH];
@@ -114,10 +114,10 @@ static bool foretell(struct bed *b, struct batch *x, struct weir_verdict *all)
         struct sim_outcome out;
 
         e.verb = SIM_PEEK;
-        if (!bed_world(b, x->side[i], &e, &out))
+        if (!scenario_world(b, x->side[i], &e, &out))
             return false;
         one[i] = out.verdict;
-        join(all, &one[i], i);
+        batch_join(all, &one[i], i);
         refused = refused || !one[i].allowed;
     }
     if (!refused)
@@ -130,30 +130,31 @@ static bool foretell(struct bed *b, struct batch *x, struct weir_verdict *all)
         e.verb = SIM_PEEK;
         e.cost = e.patience_ns = 0;
         if (one[i].allowed) {
-            if (!bed_world(b, x->side[i], &e, &out))
+            if (!scenario_world(b, x->side[i], &e, &out))
                 return false;
             one[i] = out.verdict;
         }
-        join(all, &one[i], i);
+        batch_join(all, &one[i], i);
     }
     return true;
 }
 
 /* The library took nothing; now both take what stands before the refused one, and must agree, which
  * they do not if it took something after all. */
-static void catch_up(struct bed *b, struct batch *x, const struct sim_outcome want[], int n)
+static void catch_up(struct scenario *b, struct scenario_batch *x, const struct sim_outcome want[],
+                     int n)
 {
     for (int i = 0; i < n && !b->failed; i++) {
         struct weir_verdict got;
         const int error = weir_take_at(b->w, &x->rq[i], b->now_ns, &got);
 
-        bed_expect(b, error == 0, "take: %s", weir_error_name(error));
-        bed_same(b, "take after a refused take_all", &want[i].verdict, &got);
+        scenario_expect(b, error == 0, "take: %s", weir_error_name(error));
+        scenario_same(b, "take after a refused take_all", &want[i].verdict, &got);
     }
 }
 
 /* The library looks at all keys of a request, and so notes in each that the clock has stepped back. */
-static void look_at_rest(struct bed *b, struct batch *x, int first)
+static void look_at_rest(struct scenario *b, struct scenario_batch *x, int first)
 {
     for (int i = first; i < x->n && !b->failed; i++) {
         struct sim_event e = x->event[i];
@@ -161,31 +162,31 @@ static void look_at_rest(struct bed *b, struct batch *x, int first)
 
         e.verb = SIM_PEEK;
         e.cost = e.patience_ns = 0;
-        (void)bed_world(b, x->side[i], &e, &out);
+        (void)scenario_world(b, x->side[i], &e, &out);
     }
 }
 
 /* Requests are granted together if they would be one after the other, each seeing the charges of
  * those before it. That is the world's way to find out, which takes as it goes. */
-void bed_take_all(struct bed *b)
+void scenario_take_all(struct scenario *b)
 {
     struct sim_outcome want[MODEL_BATCH];
     struct weir_verdict got, all;
-    struct batch x;
+    struct scenario_batch x;
     int error, granted = 0;
     bool known;
 
-    bed_say(b, "  - %" PRId64 "ns take_all\n", b->now_ns - b->start_ns);
+    scenario_log(b, "  - %" PRId64 "ns take_all\n", b->now_ns - b->start_ns);
     draw_batch(b, &x, 4);
     if (x.n > 1 && (counts_denied(&x) || terms(&x) > WEIR_TERMS_MAX))
         x.n =
             1; /* a world cannot count the one term and not the other: MODEL_SPLIT has this case */
     known = x.n > 1 && !repeats(&x);
-    if (known && !foretell(b, &x, &all))
+    if (known && !batch_foretell(b, &x, &all))
         return;
     error = weir_take_all_at(b->w, x.rq, (size_t)x.n, b->now_ns, &got);
-    bed_expect(b, error == 0, "take_all: %s", weir_error_name(error));
-    while (granted < x.n && bed_world(b, x.side[granted], &x.event[granted], &want[granted])) {
+    scenario_expect(b, error == 0, "take_all: %s", weir_error_name(error));
+    while (granted < x.n && scenario_world(b, x.side[granted], &x.event[granted], &want[granted])) {
         x.side[granted]->last = want[granted].verdict;
         if (!want[granted].verdict.allowed)
             break;
@@ -194,19 +195,19 @@ void bed_take_all(struct bed *b)
     look_at_rest(b, &x, granted + 1);
     if (b->failed)
         return;
-    bed_expect(b, got.allowed == (granted == x.n), "take_all: allowed: %d, though %d of %d pass",
-               got.allowed, granted, x.n);
-    bed_expect(b, got.allowed || got.which == granted, "take_all: which: %d, not %d", got.which,
-               granted);
+    scenario_expect(b, got.allowed == (granted == x.n),
+                    "take_all: allowed: %d, though %d of %d pass", got.allowed, granted, x.n);
+    scenario_expect(b, got.allowed || got.which == granted, "take_all: which: %d, not %d",
+                    got.which, granted);
     /* A key whose clock has stepped back may grant before all the others do, and refuse again by then:
      * when all grant is the law of several terms (tests/prop/law_several.c). */
     if (b->back && all.retry_after_ns > 0 && got.retry_after_ns > all.retry_after_ns)
         all.retry_after_ns = got.retry_after_ns;
     if (known)
-        bed_same(b, "take_all", &all, &got);
+        scenario_same(b, "take_all", &all, &got);
     if (x.n == 1) {
         want[0].verdict.which = want[0].verdict.allowed ? -1 : 0;
-        bed_same(b, "take_all of one", &want[0].verdict, &got);
+        scenario_same(b, "take_all of one", &want[0].verdict, &got);
     } else if (granted < x.n) {
         catch_up(b, &x, want, granted);
     }

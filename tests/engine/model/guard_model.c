@@ -12,9 +12,9 @@
 
 #include <weir.h>
 
-#include "cli/world.h"
+#include "sim/world.h"
 
-#include "place.h"
+#include "../backend.h"
 
 #define KEYS  3
 #define CALLS 24
@@ -243,13 +243,13 @@ static bool play(uint64_t seed)
     if (!p || !(p->world = sim_world_open(SIM_START_NS)))
         abort();
     dice = seed;
-    p->w = place_open(&ROOM);
+    p->w = backend_open(&ROOM);
     good = play_signal(p) && play_limit(p);
     for (int i = 0; i < STEPS && good; i++)
         good = play_step(p) && agree_on_all(p);
     if (!good)
         (void)printf("  seed %llu\n", (unsigned long long)seed);
-    place_close(p->w);
+    backend_close(p->w);
     sim_world_close(p->world);
     free(p);
     return good;
@@ -261,11 +261,11 @@ int main(int argc, char **argv)
     const uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     int failed = 0;
 
-    if (argc < 2 || !place_choose(argv[1]))
+    if (argc < 2 || !backend_choose(argv[1]))
         return 2;
     for (int i = 0; i < scripts && failed < 5; i++)
         failed += !play(seed + (uint64_t)i);
-    (void)printf("guard model (%s): %d passed, %d failed\n", place_kind(), scripts - failed,
+    (void)printf("guard model (%s): %d passed, %d failed\n", backend_kind(), scripts - failed,
                  failed);
     return failed != 0;
 }

@@ -14,27 +14,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../backend.h"
 #include "model.h"
-#include "place.h"
 
 #define BASE_SEED    2000000
 #define SCRIPTS      4000
 #define FAILURES_MAX 10 /* to print; more are counted */
 
-struct options {
+struct model_options {
     const char *kind, *seeds;
     bool has_seed;
     uint64_t seed;
     long scripts;
 };
 
-static struct bed bed;
+static struct scenario bed;
 static int passed, failed;
 
 static void show(void)
 {
     (void)printf("FAILED: model %s --seed %" PRIu64 " (start %" PRId64 "ns)\n%s  why: %s\n",
-                 place_kind(), bed.seed, bed.start_ns, bed.lines, bed.why);
+                 backend_kind(), bed.seed, bed.start_ns, bed.lines, bed.why);
     (void)fflush(stdout);
 }
 
@@ -49,7 +49,7 @@ static void on_abort(int signal_number)
 
 static void play(uint64_t seed)
 {
-    bed_run(&bed, seed);
+    scenario_run(&bed, seed);
     passed += !bed.failed;
     failed += bed.failed;
     if (bed.failed && failed <= FAILURES_MAX)
@@ -84,9 +84,9 @@ static bool replay(const char *path)
     return good;
 }
 
-static bool read_options(struct options *o, int argc, char **argv)
+static bool read_options(struct model_options *o, int argc, char **argv)
 {
-    if (argc < 2 || !place_choose(o->kind = argv[1]))
+    if (argc < 2 || !backend_choose(o->kind = argv[1]))
         return false;
     for (int i = 2; i < argc; i += 2) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
@@ -109,7 +109,7 @@ static bool read_options(struct options *o, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct options o = {0};
+    struct model_options o = {0};
     uint64_t seed;
     long scripts;
 
@@ -125,6 +125,6 @@ int main(int argc, char **argv)
     scripts = o.scripts > 0 ? o.scripts : o.has_seed ? 1 : SCRIPTS;
     for (long i = 0; i < scripts; i++)
         play(seed + (uint64_t)i);
-    (void)printf("model (%s): %d passed, %d failed\n", place_kind(), passed, failed);
+    (void)printf("model (%s): %d passed, %d failed\n", backend_kind(), passed, failed);
     return failed > 0 || passed == 0;
 }

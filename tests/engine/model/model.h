@@ -1,15 +1,15 @@
 /* Random scripts, and what must come of them. */
-#ifndef WEIR_TESTS_MODEL_H
-#define WEIR_TESTS_MODEL_H
+#ifndef WEIR_TESTS_ENGINE_MODEL_MODEL_H
+#define WEIR_TESTS_ENGINE_MODEL_MODEL_H
 
-#include "../prop/prop.h"
-#include "cli/world.h"
-#include "stage.h"
+#include "../../prop/prop.h"
+#include "script_player.h"
+#include "sim/world.h"
 
 #define MODEL_POLICIES 3
 #define MODEL_BATCH    16
 #define MODEL_STEPS    80
-#define MODEL_TEXT     (PROP_TEXT * (STAGE_PARTS + 1))
+#define MODEL_TEXT     (PROP_TEXT * (PLAYER_PARTS + 1))
 #define MODEL_LINES    (1 << 16)
 
 /* ---- Chance (draw.c) ----------------------------------------------------------------------- */
@@ -33,9 +33,9 @@ int64_t draw_now(struct prop_rng *r, const struct weir_limit *limit,
 extern const struct weir__slice DRAW_KEY[DRAW_KEYS];
 struct weir__slice draw_key(struct prop_rng *r);
 
-/* ---- A run (bed.c) ------------------------------------------------------------------------- */
+/* ---- A run (scenario.c) -------------------------------------------------------------------- */
 
-struct bed;
+struct scenario;
 
 enum model_kind {
     MODEL_PLAIN,   /* policies of one engine, each beside a world of its own        */
@@ -45,8 +45,8 @@ enum model_kind {
 
 /* One limit in force: as the library has it, and as the world has it. */
 struct side {
-    struct stage stage;
-    struct solo solo;
+    struct script_player player;
+    struct limiter_player limiter_player;
     struct sim_world *world;
     char text[MODEL_TEXT]; /* the parts of a split one behind one another, by `|` */
     struct weir_limit limit;
@@ -54,7 +54,7 @@ struct side {
     struct weir_verdict last;
 };
 
-struct bed {
+struct scenario {
     uint64_t seed;
     struct prop_rng rng;
     enum model_kind kind;
@@ -62,10 +62,10 @@ struct bed {
     int n;
     struct side side[MODEL_POLICIES];
     int64_t start_ns, now_ns;
-    bool back;                  /* the clock may step back: see (7) of bed.c */
-    bool lone;                  /* there is but one key */
-    bool crowded;               /* newcomers take the places of keys as good as new */
-    int parts[STAGE_PARTS + 1]; /* split: the first term of every part, and the end */
+    bool back;                   /* the clock may step back: see (7) of scenario.c */
+    bool lone;                   /* there is but one key */
+    bool crowded;                /* newcomers take the places of keys as good as new */
+    int parts[PLAYER_PARTS + 1]; /* split: the first term of every part, and the end */
     struct {
         int side;
         uint64_t resets; /* of the side, when it was made */
@@ -81,22 +81,23 @@ struct bed {
     size_t used;
 };
 
-void bed_run(struct bed *b, uint64_t seed);
+void scenario_run(struct scenario *b, uint64_t seed);
 
-void bed_say(struct bed *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void bed_expect(struct bed *b, bool holds, const char *format, ...)
+void scenario_log(struct scenario *b, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void scenario_expect(struct scenario *b, bool holds, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void bed_same(struct bed *b, const char *what, const struct weir_verdict *want,
-              const struct weir_verdict *got);
-struct sim_event bed_take(struct bed *b, const struct side *s);
-bool bed_world(struct bed *b, struct side *s, const struct sim_event *event,
-               struct sim_outcome *out);
+void scenario_same(struct scenario *b, const char *what, const struct weir_verdict *want,
+                   const struct weir_verdict *got);
+struct sim_event scenario_take(struct scenario *b, const struct side *s);
+bool scenario_world(struct scenario *b, struct side *s, const struct sim_event *event,
+                    struct sim_outcome *out);
 
-/* Newcomers to all tables (crowd.c). */
-void bed_crowd(struct bed *b);
+/* Newcomers to all tables (newcomers.c). */
+void scenario_crowd(struct scenario *b);
 
 /* Steps that are more than one event (batches.c). */
-void bed_take_many(struct bed *b);
-void bed_take_all(struct bed *b);
+void scenario_take_many(struct scenario *b);
+void scenario_take_all(struct scenario *b);
 
 #endif

@@ -33,7 +33,7 @@ static bool quick_twin(const struct weir_term *t, char out[128])
 }
 
 /* Newcomers to the table of the term. */
-static void crowd_of(struct bed *b, int side, int term)
+static void crowd_of(struct scenario *b, int side, int term)
 {
     struct weir_policy *policy;
     char name[32], limit[128];
@@ -43,24 +43,24 @@ static void crowd_of(struct bed *b, int side, int term)
         return;
     (void)snprintf(name, sizeof name, "crowd %d %d", side, term);
     error = weir_policy_set_at(b->w, name, limit, b->now_ns, &policy, NULL);
-    bed_expect(b, error == 0, "a crowd's limit, %s: %s", limit, weir_error_name(error));
+    scenario_expect(b, error == 0, "a crowd's limit, %s: %s", limit, weir_error_name(error));
     for (int i = 0; i < CROWD && !b->failed; i++) {
         const uint64_t key = b->crowd++;
         const struct weir_request rq = {policy, &key, sizeof key, 1, 0};
         struct weir_verdict v;
 
         error = weir_take_at(b->w, &rq, b->now_ns, &v);
-        bed_expect(b, error == 0 && v.allowed, "one of a crowd, %s: %s", limit,
-                   weir_error_name(error));
+        scenario_expect(b, error == 0 && v.allowed, "one of a crowd, %s: %s", limit,
+                        weir_error_name(error));
     }
 }
 
-void bed_crowd(struct bed *b)
+void scenario_crowd(struct scenario *b)
 {
     if (b->now_ns < b->crowd_gone_ns)
         return; /* together they would fill the tables */
     b->crowd_gone_ns = weir__add_sat(b->now_ns, 2 * WEIR__NS_PER_MS);
-    bed_say(b, "  - %lldns a crowd\n", (long long)(b->now_ns - b->start_ns));
+    scenario_log(b, "  - %lldns a crowd\n", (long long)(b->now_ns - b->start_ns));
     for (int i = 0; i < b->n; i++)
         for (int t = 0; t < b->side[i].limit.n; t++)
             crowd_of(b, i, t);

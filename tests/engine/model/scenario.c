@@ -29,8 +29,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../backend.h"
 #include "model.h"
-#include "place.h"
 
 #define YEAR_NS          (INT64_C(366) * 86400 * WEIR__NS_PER_S)
 #define LIMITER_BORN_NS  SIM_START_NS                  /* as the world has it         */
@@ -39,7 +39,7 @@
 
 /* ---- Saying what happened ------------------------------------------------------------------ */
 
-void bed_say(struct bed *b, const char *format, ...)
+void scenario_log(struct scenario *b, const char *format, ...)
 {
     va_list args;
     int n;
@@ -52,7 +52,7 @@ void bed_say(struct bed *b, const char *format, ...)
         b->used = sizeof b->lines - 1;
 }
 
-void bed_expect(struct bed *b, bool holds, const char *format, ...)
+void scenario_expect(struct scenario *b, bool holds, const char *format, ...)
 {
     va_list args;
 
@@ -64,71 +64,74 @@ void bed_expect(struct bed *b, bool holds, const char *format, ...)
     va_end(args);
 }
 
-static void say_event(struct bed *b, const struct side *s, const struct sim_event *e)
+static void scenario_log_event(struct scenario *b, const struct side *s, const struct sim_event *e)
 {
-    bed_say(b, "  %d %" PRId64 "ns %s ", (int)(s - b->side), e->time_ns, sim_verb_name(e->verb));
+    scenario_log(b, "  %d %" PRId64 "ns %s ", (int)(s - b->side), e->time_ns,
+                 sim_verb_name(e->verb));
     if (e->verb == SIM_LIMIT) {
-        bed_say(b, "%.*s\n", (int)e->limit.len, e->limit.at);
+        scenario_log(b, "%.*s\n", (int)e->limit.len, e->limit.at);
         return;
     }
     for (size_t i = 0; i < e->key.len; i++)
-        bed_say(b, "%c", e->key.at[i] ? e->key.at[i] : '0');
-    bed_say(b, "%s", e->key.len == 0 ? "''" : "");
+        scenario_log(b, "%c", e->key.at[i] ? e->key.at[i] : '0');
+    scenario_log(b, "%s", e->key.len == 0 ? "''" : "");
     if (e->verb == SIM_TAKE || e->verb == SIM_PEEK || e->verb == SIM_REFUND)
-        bed_say(b, " %" PRId64, e->cost);
+        scenario_log(b, " %" PRId64, e->cost);
     if (e->verb == SIM_TAKE || e->verb == SIM_PEEK)
-        bed_say(b, " wait=%" PRId64, e->patience_ns);
-    bed_say(b, "%s%.*s\n", e->id.len > 0 ? " as=" : "", (int)e->id.len, e->id.at);
+        scenario_log(b, " wait=%" PRId64, e->patience_ns);
+    scenario_log(b, "%s%.*s\n", e->id.len > 0 ? " as=" : "", (int)e->id.len, e->id.at);
 }
 
-void bed_same(struct bed *b, const char *what, const struct weir_verdict *want,
-              const struct weir_verdict *got)
+void scenario_same(struct scenario *b, const char *what, const struct weir_verdict *want,
+                   const struct weir_verdict *got)
 {
-    bed_expect(b, want->allowed == got->allowed, "%s: allowed: %d, not %d", what, got->allowed,
-               want->allowed);
-    bed_expect(b, want->reason == got->reason, "%s: reason: %s, not %s", what,
-               weir_reason_name(got->reason), weir_reason_name(want->reason));
-    bed_expect(b, want->which == got->which, "%s: which: %d, not %d", what, got->which,
-               want->which);
-    bed_expect(b, want->limit == got->limit, "%s: limit: %" PRId64 ", not %" PRId64, what,
-               got->limit, want->limit);
-    bed_expect(b, want->remaining == got->remaining, "%s: remaining: %" PRId64 ", not %" PRId64,
-               what, got->remaining, want->remaining);
-    bed_expect(b, want->wait_ns == got->wait_ns, "%s: wait: %" PRId64 ", not %" PRId64, what,
-               got->wait_ns, want->wait_ns);
-    bed_expect(b, want->retry_after_ns == got->retry_after_ns,
-               "%s: retry_after: %" PRId64 ", not %" PRId64, what, got->retry_after_ns,
-               want->retry_after_ns);
-    bed_expect(b, want->reset_after_ns == got->reset_after_ns,
-               "%s: reset_after: %" PRId64 ", not %" PRId64, what, got->reset_after_ns,
-               want->reset_after_ns);
+    scenario_expect(b, want->allowed == got->allowed, "%s: allowed: %d, not %d", what, got->allowed,
+                    want->allowed);
+    scenario_expect(b, want->reason == got->reason, "%s: reason: %s, not %s", what,
+                    weir_reason_name(got->reason), weir_reason_name(want->reason));
+    scenario_expect(b, want->which == got->which, "%s: which: %d, not %d", what, got->which,
+                    want->which);
+    scenario_expect(b, want->limit == got->limit, "%s: limit: %" PRId64 ", not %" PRId64, what,
+                    got->limit, want->limit);
+    scenario_expect(b, want->remaining == got->remaining,
+                    "%s: remaining: %" PRId64 ", not %" PRId64, what, got->remaining,
+                    want->remaining);
+    scenario_expect(b, want->wait_ns == got->wait_ns, "%s: wait: %" PRId64 ", not %" PRId64, what,
+                    got->wait_ns, want->wait_ns);
+    scenario_expect(b, want->retry_after_ns == got->retry_after_ns,
+                    "%s: retry_after: %" PRId64 ", not %" PRId64, what, got->retry_after_ns,
+                    want->retry_after_ns);
+    scenario_expect(b, want->reset_after_ns == got->reset_after_ns,
+                    "%s: reset_after: %" PRId64 ", not %" PRId64, what, got->reset_after_ns,
+                    want->reset_after_ns);
 }
 
 /* ---- Both sides ---------------------------------------------------------------------------- */
 
-bool bed_world(struct bed *b, struct side *s, const struct sim_event *event,
-               struct sim_outcome *out)
+bool scenario_world(struct scenario *b, struct side *s, const struct sim_event *event,
+                    struct sim_outcome *out)
 {
     struct sim_error error = {""};
     const bool done = sim_world_apply(s->world, event, out, &error);
 
-    bed_expect(b, done, "the world: %s", error.text);
+    scenario_expect(b, done, "the world: %s", error.text);
     return done;
 }
 
-static bool library(struct bed *b, struct side *s, const struct sim_event *event,
-                    struct sim_outcome *out)
+static bool scenario_apply(struct scenario *b, struct side *s, const struct sim_event *event,
+                           struct sim_outcome *out)
 {
     struct sim_error error = {""};
-    const bool done = b->kind == MODEL_LIMITER ? solo_apply(&s->solo, event, out, &error)
-                                               : stage_apply(&s->stage, event, out, &error);
+    const bool done = b->kind == MODEL_LIMITER
+                          ? limiter_player_apply(&s->limiter_player, event, out, &error)
+                          : player_apply(&s->player, event, out, &error);
 
-    bed_expect(b, done, "the library: %s", error.text);
+    scenario_expect(b, done, "the library: %s", error.text);
     return done;
 }
 
 /* The request that the term belongs to (1). */
-static int part_of(const struct bed *b, int term)
+static int part_of(const struct scenario *b, int term)
 {
     int part = 0;
 
@@ -138,23 +141,24 @@ static int part_of(const struct bed *b, int term)
 }
 
 /* One event to both. */
-static void both(struct bed *b, struct side *s, const struct sim_event *event)
+static void both(struct scenario *b, struct side *s, const struct sim_event *event)
 {
     struct sim_outcome want, got;
     const bool reserves = event->verb == SIM_TAKE && event->id.len > 0;
 
-    say_event(b, s, event);
-    if (!bed_world(b, s, event, &want) || !library(b, s, event, &got) || !want.has_verdict)
+    scenario_log_event(b, s, event);
+    if (!scenario_world(b, s, event, &want) || !scenario_apply(b, s, event, &got) ||
+        !want.has_verdict)
         return;
-    if (b->kind != MODEL_LIMITER && (reserves || s->stage.n > 1))
+    if (b->kind != MODEL_LIMITER && (reserves || s->player.n > 1))
         want.verdict.which = part_of(b, want.verdict.which);
     s->last = want.verdict;
-    bed_expect(b, want.cost == got.cost, "returned: %" PRId64 ", not %" PRId64, got.cost,
-               want.cost);
-    bed_same(b, sim_verb_name(event->verb), &want.verdict, &got.verdict);
+    scenario_expect(b, want.cost == got.cost, "returned: %" PRId64 ", not %" PRId64, got.cost,
+                    want.cost);
+    scenario_same(b, sim_verb_name(event->verb), &want.verdict, &got.verdict);
 }
 
-static struct sim_event event_of(const struct bed *b, enum sim_verb verb)
+static struct sim_event event_of(const struct scenario *b, enum sim_verb verb)
 {
     return (struct sim_event){.verb = verb,
                               .timed = true,
@@ -166,17 +170,17 @@ static struct sim_event event_of(const struct bed *b, enum sim_verb verb)
 }
 
 /* (6) */
-static bool no_newcomers(const struct bed *b)
+static bool no_newcomers(const struct scenario *b)
 {
     return b->back && !b->lone;
 }
 
-static struct weir__slice key_of(struct bed *b)
+static struct weir__slice key_of(struct scenario *b)
 {
     return b->lone ? weir__slice_of("k") : draw_key(&b->rng);
 }
 
-struct sim_event bed_take(struct bed *b, const struct side *s)
+struct sim_event scenario_take(struct scenario *b, const struct side *s)
 {
     struct sim_event e = event_of(b, SIM_TAKE);
 
@@ -188,7 +192,7 @@ struct sim_event bed_take(struct bed *b, const struct side *s)
 
 /* ---- Limits -------------------------------------------------------------------------------- */
 
-static void print_part(const struct bed *b, const struct weir_limit *limit, int part,
+static void print_part(const struct scenario *b, const struct weir_limit *limit, int part,
                        char text[WEIR_LIMIT_TEXT_MAX])
 {
     struct weir_limit one = {.n = b->parts[part + 1] - b->parts[part]};
@@ -199,7 +203,8 @@ static void print_part(const struct bed *b, const struct weir_limit *limit, int 
 }
 
 /* The limit as the library is told it, cut into its parts. */
-static void print_parts(const struct bed *b, const struct weir_limit *limit, char *out, size_t cap)
+static void print_parts(const struct scenario *b, const struct weir_limit *limit, char *out,
+                        size_t cap)
 {
     size_t used = 0;
 
@@ -212,7 +217,7 @@ static void print_parts(const struct bed *b, const struct weir_limit *limit, cha
 }
 
 /* A change of every part, or of none (5). */
-static bool draw_parts(struct bed *b, const struct weir_limit *old, char text[MODEL_TEXT],
+static bool draw_parts(struct scenario *b, const struct weir_limit *old, char text[MODEL_TEXT],
                        struct weir_limit *limit)
 {
     for (int tries = 0; tries < 20; tries++) {
@@ -231,25 +236,25 @@ static bool draw_parts(struct bed *b, const struct weir_limit *old, char text[MO
     return false;
 }
 
-static void tell(struct bed *b, struct side *s)
+static void scenario_tell(struct scenario *b, struct side *s)
 {
     char parts[MODEL_TEXT * 2];
     struct sim_event e = event_of(b, SIM_LIMIT);
     struct sim_outcome out;
 
     e.limit = weir__slice_of(s->text);
-    say_event(b, s, &e);
-    if (bed_world(b, s, &e, &out) && out.starts_fresh && b->kind == MODEL_LIMITER)
+    scenario_log_event(b, s, &e);
+    if (scenario_world(b, s, &e, &out) && out.starts_fresh && b->kind == MODEL_LIMITER)
         s->resets++; /* (3) */
     if (b->kind == MODEL_SPLIT) {
         print_parts(b, &s->limit, parts, sizeof parts);
         e.limit = weir__slice_of(parts);
     }
-    (void)library(b, s, &e, &out);
+    (void)scenario_apply(b, s, &e, &out);
 }
 
 /* Another limit that may follow this one. */
-static bool draw_next(struct bed *b, struct side *s)
+static bool draw_next(struct scenario *b, struct side *s)
 {
     const struct weir_limit old = s->limit;
 
@@ -264,15 +269,15 @@ static bool draw_next(struct bed *b, struct side *s)
     return !no_newcomers(b) || draw_keeps(&old, &s->limit);
 }
 
-static void bed_limit(struct bed *b, struct side *s)
+static void scenario_limit(struct scenario *b, struct side *s)
 {
     const struct weir_limit old = s->limit;
     char text[MODEL_TEXT];
 
     memcpy(text, s->text, sizeof text);
     if (b->kind != MODEL_SPLIT && prop_odds(&b->rng, 4)) {
-        bed_say(b, "  (again)");
-        tell(b, s);
+        scenario_log(b, "  (again)");
+        scenario_tell(b, s);
         return;
     }
     if (!draw_next(b, s)) {
@@ -280,7 +285,7 @@ static void bed_limit(struct bed *b, struct side *s)
         memcpy(s->text, text, sizeof text);
         return;
     }
-    tell(b, s);
+    scenario_tell(b, s);
 }
 
 /* ---- Steps --------------------------------------------------------------------------------- */
@@ -294,9 +299,9 @@ static bool has_shadow(const struct weir_limit *limit)
     return any;
 }
 
-static void bed_reserve(struct bed *b, struct side *s)
+static void scenario_reserve(struct scenario *b, struct side *s)
 {
-    struct sim_event e = bed_take(b, s);
+    struct sim_event e = scenario_take(b, s);
     char id[16];
 
     (void)snprintf(id, sizeof id, "r%d", b->reservations);
@@ -310,7 +315,7 @@ static void bed_reserve(struct bed *b, struct side *s)
     both(b, s, &e);
 }
 
-static void bed_cancel(struct bed *b)
+static void scenario_cancel(struct scenario *b)
 {
     const int newest = b->reservations - 1;
     const int low = prop_odds(&b->rng, 3) ? 0 : newest - 3 < 0 ? 0 : newest - 3;
@@ -334,17 +339,17 @@ static void bed_cancel(struct bed *b)
         both(b, s, &e);
         return;
     }
-    say_event(b, s, &e);
-    if (!library(b, s, &e, &out)) /* (2), (3) */
+    scenario_log_event(b, s, &e);
+    if (!scenario_apply(b, s, &e, &out)) /* (2), (3) */
         return;
-    bed_expect(b, out.cost == 0, "a dead reservation returned %" PRId64, out.cost);
+    scenario_expect(b, out.cost == 0, "a dead reservation returned %" PRId64, out.cost);
     e = event_of(b, SIM_PEEK); /* it has looked at the key, and so noted the time */
     e.key = out.key;
     e.cost = e.patience_ns = 0;
-    (void)bed_world(b, s, &e, &out);
+    (void)scenario_world(b, s, &e, &out);
 }
 
-static void bed_reset(struct bed *b, struct side *s)
+static void scenario_reset(struct scenario *b, struct side *s)
 {
     struct sim_event e = event_of(b, SIM_RESET);
 
@@ -355,7 +360,7 @@ static void bed_reset(struct bed *b, struct side *s)
     both(b, s, &e);
 }
 
-static void bed_refund(struct bed *b, struct side *s)
+static void scenario_refund(struct scenario *b, struct side *s)
 {
     struct sim_event e = event_of(b, SIM_REFUND);
 
@@ -366,9 +371,9 @@ static void bed_refund(struct bed *b, struct side *s)
     both(b, s, &e);
 }
 
-static void bed_peek(struct bed *b, struct side *s)
+static void scenario_peek(struct scenario *b, struct side *s)
 {
-    struct sim_event e = bed_take(b, s);
+    struct sim_event e = scenario_take(b, s);
 
     e.verb = SIM_PEEK;
     if (b->kind == MODEL_SPLIT)
@@ -377,7 +382,7 @@ static void bed_peek(struct bed *b, struct side *s)
 }
 
 /* The quickest question there is must be answered as the long one is. */
-static void bed_allow(struct bed *b, struct side *s)
+static void scenario_allow(struct scenario *b, struct side *s)
 {
     struct sim_event e = event_of(b, SIM_TAKE);
     struct sim_outcome want;
@@ -386,15 +391,15 @@ static void bed_allow(struct bed *b, struct side *s)
     e.key = key_of(b);
     e.cost = 1;
     e.patience_ns = 0;
-    say_event(b, s, &e);
-    if (!bed_world(b, s, &e, &want))
+    scenario_log_event(b, s, &e);
+    if (!scenario_world(b, s, &e, &want))
         return;
-    got = weir_limiter_allow_at(s->solo.limiter, b->now_ns);
-    bed_expect(b, got == want.verdict.allowed, "allow: %d, not %d", got, want.verdict.allowed);
+    got = weir_limiter_allow_at(s->limiter_player.limiter, b->now_ns);
+    scenario_expect(b, got == want.verdict.allowed, "allow: %d, not %d", got, want.verdict.allowed);
     s->last = want.verdict;
 }
 
-static void step(struct bed *b)
+static void scenario_step(struct scenario *b)
 {
     struct side *s = &b->side[prop_range(&b->rng, 0, b->n - 1)];
     struct sim_event e;
@@ -403,31 +408,31 @@ static void step(struct bed *b)
     if (b->kind == MODEL_LIMITER && b->now_ns < LIMITER_BEGIN_NS)
         b->now_ns = LIMITER_BEGIN_NS; /* (4) */
     if (b->crowded && prop_odds(&b->rng, 4))
-        bed_crowd(b);
+        scenario_crowd(b);
     switch (prop_range(&b->rng, 0, 31)) {
     case 0:
-    case 1: bed_limit(b, s); return;
-    case 2: bed_reset(b, s); return;
+    case 1: scenario_limit(b, s); return;
+    case 2: scenario_reset(b, s); return;
     case 3:
     case 4:
-    case 5: bed_refund(b, s); return;
+    case 5: scenario_refund(b, s); return;
     case 6:
     case 7:
     case 8:
-    case 9: bed_peek(b, s); return;
+    case 9: scenario_peek(b, s); return;
     case 10:
     case 11:
     case 12:
     case 13:
-    case 14: bed_reserve(b, s); return;
+    case 14: scenario_reserve(b, s); return;
     case 15:
     case 16:
     case 17:
-    case 18: bed_cancel(b); return;
+    case 18: scenario_cancel(b); return;
     case 19:
     case 20:
         if (b->kind == MODEL_PLAIN) {
-            bed_take_many(b);
+            scenario_take_many(b);
             return;
         }
         break;
@@ -435,24 +440,24 @@ static void step(struct bed *b)
     case 22:
     case 23:
         if (b->kind == MODEL_PLAIN) {
-            bed_take_all(b);
+            scenario_take_all(b);
             return;
         }
         if (b->kind == MODEL_LIMITER) {
-            bed_allow(b, s);
+            scenario_allow(b, s);
             return;
         }
         break;
     default: break;
     }
-    e = bed_take(b, s);
+    e = scenario_take(b, s);
     both(b, s, &e);
 }
 
 /* ---- A whole run --------------------------------------------------------------------------- */
 
 /* The side's limit has been drawn. */
-static void open_side(struct bed *b, int i, int parts)
+static void open_side(struct scenario *b, int i, int parts)
 {
     struct side *s = &b->side[i];
     char name[16];
@@ -462,12 +467,12 @@ static void open_side(struct bed *b, int i, int parts)
     if (!s->world)
         abort();
     (void)snprintf(name, sizeof name, "p%d", i);
-    stage_init(&s->stage, b->w, name, parts, b->start_ns);
-    solo_init(&s->solo, b->start_ns);
-    tell(b, s);
+    player_init(&s->player, b->w, name, parts, b->start_ns);
+    limiter_player_init(&s->limiter_player, b->start_ns);
+    scenario_tell(b, s);
 }
 
-static void open_plain(struct bed *b)
+static void open_plain(struct scenario *b)
 {
     b->lone = b->back && prop_odds(&b->rng, 2);
     b->n = b->lone ? 1 : (int)prop_range(&b->rng, 1, MODEL_POLICIES);
@@ -481,9 +486,9 @@ static void open_plain(struct bed *b)
     }
 }
 
-static void open_split(struct bed *b)
+static void open_split(struct scenario *b)
 {
-    const int parts = (int)prop_range(&b->rng, 1, STAGE_PARTS);
+    const int parts = (int)prop_range(&b->rng, 1, PLAYER_PARTS);
 
     b->n = 1;
     for (int i = 0; i < parts; i++)
@@ -493,7 +498,7 @@ static void open_split(struct bed *b)
 }
 
 /* Every key is used once, so that it has a place; if one cannot be, the clock does not step back. */
-static void warm_up(struct bed *b)
+static void warm_up(struct scenario *b)
 {
     for (int i = 0; i < b->n; i++)
         for (int k = 0; k < DRAW_KEYS && !b->failed; k++) {
@@ -524,7 +529,7 @@ static bool accrued(const struct weir_limit *limit)
     return true;
 }
 
-static void open_limiter(struct bed *b)
+static void open_limiter(struct scenario *b)
 {
     const int terms = prop_odds(&b->rng, 4) ? 2 : 1;
 
@@ -551,7 +556,7 @@ static int64_t draw_start(struct prop_rng *r)
     return prop_odds(r, 3) ? prop_pick(r, starts, sizeof starts / sizeof starts[0]) : SIM_START_NS;
 }
 
-void bed_run(struct bed *b, uint64_t seed)
+void scenario_run(struct scenario *b, uint64_t seed)
 {
     /* Room for a few logs of the largest count. */
     static const struct weir_options options = {
@@ -564,7 +569,7 @@ void bed_run(struct bed *b, uint64_t seed)
     b->back = seed / 4 % 3 == 0;
     b->start_ns = b->kind == MODEL_LIMITER ? LIMITER_BORN_NS : draw_start(&b->rng);
     b->now_ns = b->start_ns;
-    b->w = b->kind == MODEL_LIMITER ? NULL : place_open(&options);
+    b->w = b->kind == MODEL_LIMITER ? NULL : backend_open(&options);
     switch (b->kind) {
     case MODEL_PLAIN: open_plain(b); break;
     case MODEL_SPLIT: open_split(b); break;
@@ -574,12 +579,12 @@ void bed_run(struct bed *b, uint64_t seed)
         warm_up(b);
     b->crowded = b->w && !b->back && prop_odds(&b->rng, 2);
     for (int i = 0; i < MODEL_STEPS && !b->failed; i++)
-        step(b);
+        scenario_step(b);
     for (int i = 0; i < b->n; i++) {
         sim_world_close(b->side[i].world);
-        stage_end(&b->side[i].stage);
-        solo_end(&b->side[i].solo);
+        player_end(&b->side[i].player);
+        limiter_player_end(&b->side[i].limiter_player);
     }
     if (b->w)
-        place_close(b->w);
+        backend_close(b->w);
 }

@@ -1,13 +1,13 @@
-#include "stage.h"
+#include "script_player.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/world.h"
+#include "sim/world.h"
 
 /* A reservation or a call that was entered, and whose it is. */
-struct kept {
+struct player_reservation {
     struct weir_reservation r;
     struct weir_ticket t;
     int64_t cost; /* 0 once a call has ended, or if it was refused */
@@ -15,14 +15,14 @@ struct kept {
     char key[];
 };
 
-static bool fail(struct sim_error *error, const char *what, int code)
+static bool player_fail(struct sim_error *error, const char *what, int code)
 {
     return sim_fail(error, "%s: %s", what, weir_error_name(code));
 }
 
-static struct kept *keep(struct sim_names *ids, const struct sim_event *event)
+static struct player_reservation *player_keep(struct sim_names *ids, const struct sim_event *event)
 {
-    struct kept *k = calloc(1, sizeof *k + event->key.len);
+    struct player_reservation *k = calloc(1, sizeof *k + event->key.len);
     struct sim_name *name = sim_names_make(ids, event->id);
 
     if (!k || !name)
@@ -35,11 +35,12 @@ static struct kept *keep(struct sim_names *ids, const struct sim_event *event)
     return k;
 }
 
-static struct kept *kept_as(const struct sim_names *ids, const struct sim_event *event,
-                            struct sim_outcome *out, struct sim_error *error)
+static struct player_reservation *kept_as(const struct sim_names *ids,
+                                          const struct sim_event *event, struct sim_outcome *out,
+                                          struct sim_error *error)
 {
     struct sim_name *name = sim_names_find(ids, event->key);
-    struct kept *k;
+    struct player_reservation *k;
 
     if (!name) {
         (void)sim_fail(error, "no such reservation");
@@ -71,42 +72,42 @@ static struct sim_outcome outcome_of(const struct sim_event *event, int64_t time
 
 /* ---- Policies of an engine ----------------------------------------------------------------- */
 
-void stage_init(struct stage *s, struct weir *w, const char *name, int n, int64_t start_ns)
+void player_init(struct script_player *s, struct weir *w, const char *name, int n, int64_t start_ns)
 {
-    *s = (struct stage){.w = w, .n = n, .start_ns = start_ns, .ids.most = SIM_IDS_MAX};
+    *s = (struct script_player){.w = w, .n = n, .start_ns = start_ns, .ids.most = SIM_IDS_MAX};
     for (int i = 0; i < n; i++)
         (void)snprintf(s->name[i], sizeof s->name[i], "%s%d", name, i);
 }
 
-void stage_end(struct stage *s)
+void player_end(struct script_player *s)
 {
     sim_names_free(&s->ids);
 }
 
-static int64_t now_of(const struct stage *s)
+static int64_t now_of(const struct script_player *s)
 {
     return s->start_ns + s->time_ns;
 }
 
-static void requests(const struct stage *s, struct weir__slice key, int64_t cost,
-                     int64_t patience_ns, struct weir_request rq[STAGE_PARTS])
+static void requests(const struct script_player *s, struct weir__slice key, int64_t cost,
+                     int64_t patience_ns, struct weir_request rq[PLAYER_PARTS])
 {
     for (int i = 0; i < s->n; i++)
         rq[i] = (struct weir_request){s->policy[i], key.at, key.len, cost, patience_ns};
 }
 
-struct weir_request stage_request(const struct stage *s, const struct sim_event *event)
+struct weir_request player_request(const struct script_player *s, const struct sim_event *event)
 {
-    struct weir_request rq[STAGE_PARTS];
+    struct weir_request rq[PLAYER_PARTS];
 
     requests(s, event->key, event->cost, event->patience_ns, rq);
     return rq[0];
 }
 
 /* How the key stands. Cost 0 takes nothing. */
-static int look(struct stage *s, struct sim_outcome *out)
+static int player_peek(struct script_player *s, struct sim_outcome *out)
 {
-    struct weir_request rq[STAGE_PARTS];
+    struct weir_request rq[PLAYER_PARTS];
 
     requests(s, out->key, 0, 0, rq);
     if (s->n == 1)
@@ -115,10 +116,10 @@ static int look(struct stage *s, struct sim_outcome *out)
 }
 
 /* How the guards stand: the words of the world. */
-static int stand(struct stage *s, struct sim_outcome *out)
+static int stand(struct script_player *s, struct sim_outcome *out)
 {
     struct weir__out o = {s->state, sizeof s->state, 0};
-    struct weir_request rq[STAGE_PARTS];
+    struct weir_request rq[PLAYER_PARTS];
     struct weir_limit limit;
     int code = 0;
 
@@ -139,31 +140,31 @@ static int stand(struct stage *s, struct sim_outcome *out)
     return code;
 }
 
-static bool stage_take(struct stage *s, const struct sim_event *event, struct sim_outcome *out,
-                       struct sim_error *error)
+static bool player_take(struct script_player *s, const struct sim_event *event,
+                        struct sim_outcome *out, struct sim_error *error)
 {
-    struct weir_request rq[STAGE_PARTS];
+    struct weir_request rq[PLAYER_PARTS];
     const int64_t now = now_of(s);
     const size_t n = (size_t)s->n;
     int code;
 
     requests(s, event->key, event->cost, event->patience_ns, rq);
     if (event->verb == SIM_PEEK)
-        code = n == 1 ? weir_peek_at(s->w, rq, now, &out->verdict) : look(s, out);
+        code = n == 1 ? weir_peek_at(s->w, rq, now, &out->verdict) : player_peek(s, out);
     else if (event->id.len > 0)
-        code = weir_reserve_at(s->w, rq, n, now, &keep(&s->ids, event)->r, &out->verdict);
+        code = weir_reserve_at(s->w, rq, n, now, &player_keep(&s->ids, event)->r, &out->verdict);
     else
         code = n == 1 ? weir_take_at(s->w, rq, now, &out->verdict)
                       : weir_take_all_at(s->w, rq, n, now, &out->verdict);
     if (code == 0 && event->verb == SIM_PEEK)
         code = stand(s, out);
-    return code == 0 || fail(error, "take", code);
+    return code == 0 || player_fail(error, "take", code);
 }
 
-static bool stage_refund(struct stage *s, const struct sim_event *event, struct sim_outcome *out,
-                         struct sim_error *error)
+static bool player_refund(struct script_player *s, const struct sim_event *event,
+                          struct sim_outcome *out, struct sim_error *error)
 {
-    struct weir_request rq[STAGE_PARTS];
+    struct weir_request rq[PLAYER_PARTS];
     int code = 0;
 
     requests(s, event->key, event->cost, 0, rq);
@@ -175,29 +176,30 @@ static bool stage_refund(struct stage *s, const struct sim_event *event, struct 
         out->cost = back > out->cost ? back : out->cost;
     }
     if (code == 0)
-        code = look(s, out);
-    return code == 0 || fail(error, "refund", code);
+        code = player_peek(s, out);
+    return code == 0 || player_fail(error, "refund", code);
 }
 
-static bool stage_cancel(struct stage *s, const struct sim_event *event, struct sim_outcome *out,
-                         struct sim_error *error)
+static bool player_cancel(struct script_player *s, const struct sim_event *event,
+                          struct sim_outcome *out, struct sim_error *error)
 {
-    struct kept *k = kept_as(&s->ids, event, out, error);
+    struct player_reservation *k = kept_as(&s->ids, event, out, error);
     int code;
 
     if (!k)
         return false;
     code = weir_cancel_at(s->w, &k->r, now_of(s), &out->cost);
     if (code == 0)
-        code = look(s, out);
-    return code == 0 || fail(error, "cancel", code);
+        code = player_peek(s, out);
+    return code == 0 || player_fail(error, "cancel", code);
 }
 
-static bool stage_enter(struct stage *s, const struct sim_event *event, struct sim_outcome *out,
-                        struct sim_error *error)
+static bool player_enter(struct script_player *s, const struct sim_event *event,
+                         struct sim_outcome *out, struct sim_error *error)
 {
-    struct kept scratch, *k = event->id.len > 0 ? keep(&s->ids, event) : &scratch;
-    struct weir_request rq[STAGE_PARTS];
+    struct player_reservation scratch,
+        *k = event->id.len > 0 ? player_keep(&s->ids, event) : &scratch;
+    struct weir_request rq[PLAYER_PARTS];
     int code;
 
     requests(s, event->key, event->cost, event->patience_ns, rq);
@@ -207,13 +209,13 @@ static bool stage_enter(struct stage *s, const struct sim_event *event, struct s
         k->cost = 0;
     if (code == 0)
         code = stand(s, out);
-    return code == 0 || fail(error, "enter", code);
+    return code == 0 || player_fail(error, "enter", code);
 }
 
-static bool stage_exit(struct stage *s, const struct sim_event *event, struct sim_outcome *out,
-                       struct sim_error *error)
+static bool player_exit(struct script_player *s, const struct sim_event *event,
+                        struct sim_outcome *out, struct sim_error *error)
 {
-    struct kept *k = kept_as(&s->ids, event, out, error);
+    struct player_reservation *k = kept_as(&s->ids, event, out, error);
     int code;
 
     if (!k)
@@ -222,14 +224,15 @@ static bool stage_exit(struct stage *s, const struct sim_event *event, struct si
     out->cost = k->cost;
     k->cost = 0;
     if (code == 0)
-        code = look(s, out);
+        code = player_peek(s, out);
     if (code == 0)
         code = stand(s, out);
-    return code == 0 || fail(error, "exit", code);
+    return code == 0 || player_fail(error, "exit", code);
 }
 
 /* What is not known is not over anything; to an engine nothing would be so that cannot be sampled. */
-static bool stage_signal(struct stage *s, const struct sim_event *event, struct sim_error *error)
+static bool player_signal(struct script_player *s, const struct sim_event *event,
+                          struct sim_error *error)
 {
     const int64_t said[] = {event->signals.cpu_milli, event->signals.memory_milli,
                             event->signals.load_milli, event->signals.pressure_milli};
@@ -241,21 +244,22 @@ static bool stage_signal(struct stage *s, const struct sim_event *event, struct 
         if (said[i] != SIM_SAME)
             *kept[i] = said[i] == WEIR_NONE ? 0 : said[i];
     code = weir_signals_set(s->w, &s->signals);
-    return code == 0 || fail(error, "signal", code);
+    return code == 0 || player_fail(error, "signal", code);
 }
 
-static bool stage_reset(struct stage *s, const struct sim_event *event, struct sim_error *error)
+static bool player_reset(struct script_player *s, const struct sim_event *event,
+                         struct sim_error *error)
 {
-    struct weir_request rq[STAGE_PARTS];
+    struct weir_request rq[PLAYER_PARTS];
     int code = 0;
 
     requests(s, event->key, 0, 0, rq);
     for (int i = 0; code == 0 && i < s->n; i++)
         code = weir_reset_at(s->w, &rq[i], now_of(s));
-    return code == 0 || fail(error, "reset", code);
+    return code == 0 || player_fail(error, "reset", code);
 }
 
-static bool look_at_limit(struct stage *s, struct sim_error *error)
+static bool look_at_limit(struct script_player *s, struct sim_error *error)
 {
     struct weir_limit limit;
     int code = 0;
@@ -266,12 +270,13 @@ static bool look_at_limit(struct stage *s, struct sim_error *error)
         s->guards = s->guards || limit.term[i].algorithm >= WEIR_FIRST_GUARD;
     if (s->guards)
         code = weir_signals_set(s->w, &s->signals);
-    return code == 0 || fail(error, "limit", code);
+    return code == 0 || player_fail(error, "limit", code);
 }
 
-static bool stage_limit(struct stage *s, const struct sim_event *event, struct sim_error *error)
+static bool player_limit(struct script_player *s, const struct sim_event *event,
+                         struct sim_error *error)
 {
-    char text[WEIR_LIMIT_TEXT_MAX * STAGE_PARTS], *part = text;
+    char text[WEIR_LIMIT_TEXT_MAX * PLAYER_PARTS], *part = text;
     struct weir_diag why;
 
     text_of(event->limit, text, sizeof text);
@@ -287,8 +292,8 @@ static bool stage_limit(struct stage *s, const struct sim_event *event, struct s
     return look_at_limit(s, error);
 }
 
-bool stage_apply(struct stage *s, const struct sim_event *event, struct sim_outcome *out,
-                 struct sim_error *error)
+bool player_apply(struct script_player *s, const struct sim_event *event, struct sim_outcome *out,
+                  struct sim_error *error)
 {
     if (event->timed)
         s->time_ns = event->time_ns;
@@ -297,34 +302,34 @@ bool stage_apply(struct stage *s, const struct sim_event *event, struct sim_outc
         return sim_fail(error, "there is no limit yet");
     switch (event->verb) {
     case SIM_TAKE:
-    case SIM_PEEK: return stage_take(s, event, out, error);
-    case SIM_REFUND: return stage_refund(s, event, out, error);
-    case SIM_CANCEL: return stage_cancel(s, event, out, error);
-    case SIM_RESET: return stage_reset(s, event, error);
-    case SIM_LIMIT: return stage_limit(s, event, error);
-    case SIM_ENTER: return stage_enter(s, event, out, error);
-    case SIM_EXIT: return stage_exit(s, event, out, error);
-    case SIM_SIGNAL: return stage_signal(s, event, error);
+    case SIM_PEEK: return player_take(s, event, out, error);
+    case SIM_REFUND: return player_refund(s, event, out, error);
+    case SIM_CANCEL: return player_cancel(s, event, out, error);
+    case SIM_RESET: return player_reset(s, event, error);
+    case SIM_LIMIT: return player_limit(s, event, error);
+    case SIM_ENTER: return player_enter(s, event, out, error);
+    case SIM_EXIT: return player_exit(s, event, out, error);
+    case SIM_SIGNAL: return player_signal(s, event, error);
     }
     return false;
 }
 
 /* ---- One limiter --------------------------------------------------------------------------- */
 
-void solo_init(struct solo *s, int64_t start_ns)
+void limiter_player_init(struct limiter_player *s, int64_t start_ns)
 {
-    *s = (struct solo){.start_ns = start_ns, .ids.most = SIM_IDS_MAX};
+    *s = (struct limiter_player){.start_ns = start_ns, .ids.most = SIM_IDS_MAX};
 }
 
-void solo_end(struct solo *s)
+void limiter_player_end(struct limiter_player *s)
 {
     sim_names_free(&s->ids);
     if (s->limiter)
         weir_limiter_close(s->limiter);
 }
 
-static int solo_take(struct solo *s, const struct sim_event *event, int64_t now_ns,
-                     struct weir_verdict *v)
+static int limiter_player_take(struct limiter_player *s, const struct sim_event *event,
+                               int64_t now_ns, struct weir_verdict *v)
 {
     const int code =
         event->verb == SIM_PEEK
@@ -332,7 +337,7 @@ static int solo_take(struct solo *s, const struct sim_event *event, int64_t now_
             : weir_limiter_take_at(s->limiter, event->cost, event->patience_ns, now_ns, v);
 
     if (code == 0 && event->verb == SIM_TAKE && event->id.len > 0) {
-        struct kept *k = keep(&s->ids, event);
+        struct player_reservation *k = player_keep(&s->ids, event);
 
         k->r.act_ns = now_ns + v->wait_ns;
         k->r.n = v->allowed;
@@ -341,7 +346,8 @@ static int solo_take(struct solo *s, const struct sim_event *event, int64_t now_
 }
 
 /* The caller keeps the book: a refused reservation is not cancelled, and none twice. */
-static int solo_cancel(struct solo *s, struct kept *k, int64_t now_ns, int64_t *back)
+static int limiter_player_cancel(struct limiter_player *s, struct player_reservation *k,
+                                 int64_t now_ns, int64_t *back)
 {
     *back = 0;
     if (k->r.n == 0)
@@ -350,8 +356,8 @@ static int solo_cancel(struct solo *s, struct kept *k, int64_t now_ns, int64_t *
     return weir_limiter_cancel_at(s->limiter, k->cost, k->r.act_ns, now_ns, back);
 }
 
-static bool solo_limit(struct solo *s, const struct sim_event *event, int64_t now_ns,
-                       struct sim_error *error)
+static bool limiter_player_limit(struct limiter_player *s, const struct sim_event *event,
+                                 int64_t now_ns, struct sim_error *error)
 {
     char text[WEIR_LIMIT_TEXT_MAX];
     struct weir_diag why;
@@ -363,10 +369,10 @@ static bool solo_limit(struct solo *s, const struct sim_event *event, int64_t no
     return code == 0 || sim_fail(error, "limit: %.500s", why.text);
 }
 
-bool solo_apply(struct solo *s, const struct sim_event *event, struct sim_outcome *out,
-                struct sim_error *error)
+bool limiter_player_apply(struct limiter_player *s, const struct sim_event *event,
+                          struct sim_outcome *out, struct sim_error *error)
 {
-    struct kept *k;
+    struct player_reservation *k;
     int64_t now;
     int code = 0;
 
@@ -376,21 +382,21 @@ bool solo_apply(struct solo *s, const struct sim_event *event, struct sim_outcom
     *out = outcome_of(event, s->time_ns);
     switch (event->verb) {
     case SIM_TAKE:
-    case SIM_PEEK: code = solo_take(s, event, now, &out->verdict); break;
+    case SIM_PEEK: code = limiter_player_take(s, event, now, &out->verdict); break;
     case SIM_REFUND: code = weir_limiter_refund_at(s->limiter, event->cost, now, &out->cost); break;
     case SIM_CANCEL:
         k = kept_as(&s->ids, event, out, error);
         if (!k)
             return false;
-        code = solo_cancel(s, k, now, &out->cost);
+        code = limiter_player_cancel(s, k, now, &out->cost);
         break;
     case SIM_RESET: weir_limiter_reset(s->limiter); break;
-    case SIM_LIMIT: return solo_limit(s, event, now, error);
+    case SIM_LIMIT: return limiter_player_limit(s, event, now, error);
     case SIM_ENTER:
     case SIM_EXIT:
     case SIM_SIGNAL: return sim_fail(error, "%s is not played here", sim_verb_name(event->verb));
     }
     if (code == 0 && (event->verb == SIM_REFUND || event->verb == SIM_CANCEL))
         code = weir_limiter_peek_at(s->limiter, 0, 0, now, &out->verdict);
-    return code == 0 || fail(error, sim_verb_name(event->verb), code);
+    return code == 0 || player_fail(error, sim_verb_name(event->verb), code);
 }
