@@ -10,6 +10,7 @@
 #include "engine/store/file.h"
 #include "os/clock.h"
 #include "os/diag.h"
+#include "os/fork.h"
 #include "os/random.h"
 #include "table/sample.h"
 
@@ -65,7 +66,10 @@ static void engine_after_fork_child(void)
 
 static void engine_register_fork(void)
 {
-    (void)pthread_atfork(engine_before_fork, engine_after_fork_parent, engine_after_fork_child);
+    static const struct weir__fork_hooks HOOKS = {engine_before_fork, engine_after_fork_parent,
+                                                  engine_after_fork_child};
+
+    weir__fork_add(&HOOKS);
 }
 
 static void engine_list_add(struct weir *w)

@@ -1,5 +1,7 @@
+/* What happens around a fork; see fork.h. */
 #include "os/fork.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -17,17 +19,52 @@ static int fork_stuck(struct weir__owner *s, struct weir__lock *l, uint32_t hold
 
 struct weir__owner weir__owner_process = {.number = 1, .stuck = fork_stuck};
 
-static void fork_child_begins(void)
+/* ---- Hooks --------------------------------------------------------------------------------- */
+
+static pthread_mutex_t hooks_lock = PTHREAD_MUTEX_INITIALIZER;
+static const struct weir__fork_hooks *hooks[WEIR__FORK_HOOKS_MAX];
+static int hooks_n;
+
+static void fork_before(void)
+{
+    (void)pthread_mutex_lock(&hooks_lock);
+    for (int i = hooks_n - 1; i >= 0; i--)
+        if (hooks[i]->before)
+            hooks[i]->before();
+}
+
+static void fork_after_parent(void)
+{
+    for (int i = 0; i < hooks_n; i++)
+        if (hooks[i]->after_parent)
+            hooks[i]->after_parent();
+    (void)pthread_mutex_unlock(&hooks_lock);
+}
+
+static void fork_after_child(void)
 {
     weir__owner_process.number++;
+    for (int i = 0; i < hooks_n; i++)
+        if (hooks[i]->after_child)
+            hooks[i]->after_child();
+    (void)pthread_mutex_init(&hooks_lock, NULL);
 }
 
 static void fork_register(void)
 {
-    (void)pthread_atfork(NULL, NULL, fork_child_begins);
+    (void)pthread_atfork(fork_before, fork_after_parent, fork_after_child);
 }
 
 void weir__fork_prepare(void)
 {
     (void)pthread_once(&once, fork_register);
+}
+
+void weir__fork_add(const struct weir__fork_hooks *module)
+{
+    weir__fork_prepare();
+    (void)pthread_mutex_lock(&hooks_lock);
+    assert(hooks_n < WEIR__FORK_HOOKS_MAX);
+    hooks[hooks_n++] = module;
+    (void)pthread_mutex_unlock(&hooks_lock);
 }

@@ -15,6 +15,7 @@
 
 #include "base/num.h"
 #include "os/barrier.h"
+#include "os/fork.h"
 
 #define LOOKS_QUICK 100                    /* a reader is inside for nanoseconds ... */
 #define LOOKS_YIELD 200                    /* ... unless it has lost the processor ... */
@@ -73,9 +74,11 @@ static void rcu_child_begins(void)
 
 static void rcu_prepare(void)
 {
+    static const struct weir__fork_hooks HOOKS = {.after_child = rcu_child_begins};
+
     fenced = !weir__barrier_known();
     ready = pthread_key_create(&key, rcu_thread_ends) == 0;
-    (void)pthread_atfork(NULL, NULL, rcu_child_begins);
+    weir__fork_add(&HOOKS);
 }
 
 static struct weir__rcu_reader *rcu_reader_reuse(void)

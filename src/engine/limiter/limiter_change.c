@@ -18,6 +18,7 @@
 
 #include "engine/limiter/limiter.h"
 #include "os/diag.h"
+#include "os/fork.h"
 
 /* ---- The glance ---------------------------------------------------------------------------- */
 
@@ -156,7 +157,10 @@ static void limiter_after_fork(void)
 
 static void limiter_register_fork(void)
 {
-    (void)pthread_atfork(limiter_before_fork, limiter_after_fork, limiter_after_fork);
+    static const struct weir__fork_hooks HOOKS = {limiter_before_fork, limiter_after_fork,
+                                                  limiter_after_fork};
+
+    weir__fork_add(&HOOKS);
 }
 
 static void replace_lone(struct weir_limiter *l, struct weir__revision *e)

@@ -22,6 +22,7 @@
 #include "engine/store/pin.h"
 #include "os/clock.h"
 #include "os/diag.h"
+#include "os/fork.h"
 
 #define STAMP_EVERY_NS WEIR__NS_PER_S
 #define LOCK_TRIES     1000 /* of a millisecond each */
@@ -59,7 +60,10 @@ static void file_after_fork_child(void)
 
 static void file_register_fork(void)
 {
-    (void)pthread_atfork(file_before_fork, file_after_fork_parent, file_after_fork_child);
+    static const struct weir__fork_hooks HOOKS = {file_before_fork, file_after_fork_parent,
+                                                  file_after_fork_child};
+
+    weir__fork_add(&HOOKS);
 }
 
 struct weir__file *weir__file_find_locked(uint64_t id)
