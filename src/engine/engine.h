@@ -21,6 +21,7 @@
 #include <stdbool.h>
 
 #include "base/hash.h"
+#include "engine/embed.h"
 #include "engine/policy/revision.h"
 #include "engine/store/store.h"
 #include "os/load.h"
@@ -72,26 +73,12 @@ struct weir {
     _Atomic uint64_t forgotten;                           /* how many policies were closed */
 };
 
-/* Now, and what the calendar says: they differ when the wall clock was set since the engine's clock
- * was started. */
-struct weir__now {
-    int64_t now_ns, wall_ns;
-    bool given; /* by the caller; else it is the clock's, and a far store has its own (far.h) */
-};
-
 /* What the functions below return, beside 0 and errors: the limit was changed meanwhile, begin anew
  * after weir__policy_refresh. Nothing was decided. */
 #define WEIR__STALE 1
 
 /* Whether the engine has that policy. May be asked within a reader's section. */
 bool weir__policy_is_here(struct weir *w, const struct weir_policy *p);
-
-struct weir__now weir__now_of(const struct weir *w);
-
-static inline struct weir__now weir__now_at(int64_t now_ns)
-{
-    return (struct weir__now){now_ns, now_ns, true};
-}
 
 /* Makes an edition that the policy's readers will decide by the one in force in this process. The caller
  * holds the store's mutex. */
@@ -115,11 +102,6 @@ void weir__revision_stretch(const struct weir__revision *e, int64_t now_ns);
  * published; but not those of keys with a limit of their own. 0, or the error of the seat's patience. */
 int weir__revision_bring_up(struct weir__store *s, struct weir__revision *e,
                             const struct weir__overrides *exceptions, int64_t now_ns);
-
-static inline bool weir__now_fits(int64_t now_ns)
-{
-    return now_ns >= 0 && now_ns <= WEIR__NOW_MAX;
-}
 
 static inline bool weir__request_fits(const struct weir_request *rq)
 {
@@ -218,10 +200,6 @@ int weir__decide(struct weir *w, const struct weir_request *rq, enum weir__verb 
 int weir__enter(struct weir *w, const struct weir_request *rq, struct weir__now now,
                 struct weir_ticket *t, struct weir_reservation *r, struct weir_verdict *v);
 
-/* weir_take_many at a time that was read before. */
-int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n, struct weir__now now,
-                    struct weir_verdict *v);
-
 /* All or nothing; `memo` may be NULL. The requests have been checked. The verdict of WEIR__TAKE_ALL and
  * WEIR__ENTER_ALL names a request and not a term. */
 int weir__transaction_decide(struct weir *w, const struct weir_request *rq, size_t n,
@@ -252,10 +230,5 @@ static inline bool weir__verb_takes(enum weir__verb verb)
 {
     return verb == WEIR__TAKE || verb == WEIR__TAKE_ALL;
 }
-
-/* Gives back a reservation on which nobody will act, as far as it can: what can be cancelled is, and of
- * terms that know no cancel (windows) it is refunded, for there it cannot take away what another was
- * promised. */
-void weir__reservation_withdraw(struct weir *w, struct weir_reservation *r, struct weir__now at);
 
 #endif

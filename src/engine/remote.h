@@ -60,8 +60,6 @@ struct weir__remote {
     struct weir *engine; /* whose far this is */
 };
 
-/* Whether the URL names such a store. */
-bool weir__url_is_remote(const char *url);
 /* Defined by src/redis. The options are filled. */
 int weir__remote_open(struct weir__remote **f, struct weir *w, const struct weir_options *o,
                       struct weir_diag *why);

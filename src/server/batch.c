@@ -5,7 +5,7 @@
  * order of the questions, and so that a question sees what those before it did. Those that are decided
  * together are in one store; the first that is in another one settles those before it.
  */
-#include "engine/policy/anonymous.h"
+#include "engine/embed.h"
 #include "server/internal.h"
 
 static struct weir_request batch_request(const struct limit_op *q)

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-#include "engine/engine.h"
+#include "engine/embed.h"
 #include "server/conn.h"
 #include "server/log.h"
 #include "server/memory.h"

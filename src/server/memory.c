@@ -101,13 +101,10 @@ void memory_remove(struct conn *c, enum memory_kind kind, size_t bytes)
 size_t memory_of_limit(const struct limit *l)
 {
     const struct limit_entry *h = (const struct limit_entry *)l;
-    const int n = h->parsed.n;
 
     if (!h->anonymous)
         return 0;
-    return sizeof *h + sizeof *h->limit.policy + offsetof(struct weir__record, version) +
-           sizeof(struct weir__revision) + (size_t)n * sizeof(struct weir__clause) +
-           5 * MEMORY_PIECE;
+    return sizeof *h + weir__anonymous_bytes(h->parsed.n) + 5 * MEMORY_PIECE;
 }
 
 void memory_add_limit(struct conn *c, const struct limit *l)
@@ -215,7 +212,7 @@ uint64_t memory_rss(void)
 
 static uint64_t memory_of_names(const struct weir_stats *stats)
 {
-    return stats->policies * (sizeof(struct limit_entry) + sizeof(struct weir_policy));
+    return stats->policies * (sizeof(struct limit_entry) + weir__anonymous_bytes(0));
 }
 
 static uint64_t memory_of_kinds(const struct memory *m)

@@ -178,7 +178,7 @@ static uint64_t memory_of_a_store(const struct serve_options *o)
 static bool has_memory_for_keys(const struct serve_options *o)
 {
     const uint64_t part = memory_of_a_store(o);
-    const uint64_t limits = weir__directory_size(SERVE_LIMITS_MAX);
+    const uint64_t limits = weir__engine_names_bytes(SERVE_LIMITS_MAX);
 
     if (o->max_memory == 0 || part > limits)
         return true;
@@ -211,7 +211,7 @@ static int server_open_stores(struct server *s)
     s->engine = s->stores.store[0].engine;
     s->names = names_open(&s->stores, s->log);
     s->wait_lists = wait_lists_open();
-    s->peers = peers_open(s->engine->store->secret);
+    s->peers = peers_open(weir__engine_secret(s->engine));
     if (!s->names || !s->wait_lists || !s->peers) {
         fprintf(stderr, "weir: out of memory\n");
         return 1;

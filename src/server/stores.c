@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/remote.h"
-#include "redis/client/address.h"
+#include "engine/embed.h"
+#include "redis/embed.h"
 
 static const char WORD[] = "store=";
 #define WORD_LEN (sizeof WORD - 1)

@@ -60,7 +60,7 @@ static struct server *server_make(void)
     s->engine = s->stores.store[0].engine;
     s->names = names_open(&s->stores, NULL);
     s->wait_lists = wait_lists_open();
-    s->peers = peers_open(s->engine->store->secret);
+    s->peers = peers_open(weir__engine_secret(s->engine));
     (void)names_set(s->names, weir__slice_of("api"), "token-bucket 10/s burst=5", NULL, &why);
     (void)names_set(s->names, weir__slice_of("w"), "fixed-window 3/1m", NULL, &why);
     s->workers = calloc(1, sizeof s->workers[0]);

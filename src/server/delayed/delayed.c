@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 #include "server/delayed/delayed.h"
 
 /* ---- Making and ending ------------------------------------------------------------------------- */
@@ -39,7 +41,7 @@ static struct delayed_reply *delayed_make(struct conn *c, const struct limit_op 
     h->op.key.at = h->text;
     h->op.name.at = h->text + q->key.len;
     h->identity = ((const struct limit_entry *)q->limit)->identity ^
-                  weir__hash(q->key.at, q->key.len, c->worker->server->engine->store->secret);
+                  weir__hash(q->key.at, q->key.len, weir__engine_secret(c->worker->server->engine));
     h->deadline_ns = weir__add_sat(now_ns, q->patience_ns);
     limit_retain(q->limit);
     return h;

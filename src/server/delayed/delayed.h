@@ -8,7 +8,7 @@
 #ifndef WEIR_SERVER_DELAYED_DELAYED_H
 #define WEIR_SERVER_DELAYED_DELAYED_H
 
-#include "engine/wait.h"
+#include "engine/embed.h"
 #include "server/internal.h"
 
 struct delayed_reply {

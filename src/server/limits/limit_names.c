@@ -22,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 #define PLACES (2 * NAMES_MOST) /* a power of two */
 
 struct names {
@@ -101,8 +103,7 @@ static struct limit_entry *entry_make(struct names *n, struct weir_policy *p, st
 static bool entry_lives(const struct limit_entry *h)
 {
     return !atomic_load_explicit(&h->gone, memory_order_relaxed) &&
-           atomic_load_explicit(&h->limit.policy->record->tag, memory_order_relaxed) ==
-               h->limit.policy->tag;
+           weir__policy_is_set(h->limit.policy);
 }
 
 /* No more is asked of it. Its policy is forgotten later. */
@@ -189,7 +190,8 @@ void names_tidy(struct names *n)
 static bool names_is_new(const struct names *n, const struct weir_policy *p,
                          const struct store *from)
 {
-    const struct limit_entry *known = names_at(n, names_search(n, weir__slice_of(p->name)));
+    const struct limit_entry *known =
+        names_at(n, names_search(n, weir__slice_of(weir_policy_name(p))));
 
     if (!known)
         return from->index == 0 && n->n < NAMES_MOST;
@@ -200,8 +202,7 @@ static bool names_is_new(const struct names *n, const struct weir_policy *p,
 /* Takes up what other processes have set since we looked last. */
 static void names_load(struct names *n, struct store *from)
 {
-    struct weir__directory *d = from->engine->store->directory;
-    const uint64_t given = atomic_load(&d->tags);
+    const uint64_t given = weir__engine_policy_changes(from->engine);
 
     if (atomic_load(&n->seen[from->index]) == given)
         return;
@@ -315,7 +316,7 @@ struct names *names_open(struct stores *s, struct log *log)
         return NULL;
     n->stores = s;
     n->log = log;
-    memcpy(n->secret, s->store[0].engine->store->secret, sizeof n->secret);
+    memcpy(n->secret, weir__engine_secret(s->store[0].engine), sizeof n->secret);
     (void)pthread_mutex_init(&n->adding, NULL);
     (void)pthread_rwlockattr_init(&a);
     /* Or a change would wait for a moment when all workers rest at once. */

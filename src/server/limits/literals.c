@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/policy/anonymous.h"
+#include "base/hash.h"
+
+#include "engine/embed.h"
 #include "server/internal.h"
 
 #define LITERALS     256 /* kept by each worker */
@@ -59,7 +61,7 @@ struct literals *literals_open(struct store *s, struct memory *m)
         return NULL;
     l->store = s;
     l->memory = m;
-    memcpy(l->secret, s->engine->store->secret, sizeof l->secret);
+    memcpy(l->secret, weir__engine_secret(s->engine), sizeof l->secret);
     return l;
 }
 

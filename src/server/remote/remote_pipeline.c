@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#include "os/clock.h"
 #include "server/remote/remote_take.h"
 
 /* ---- Watching ---------------------------------------------------------------------------------- */
@@ -143,7 +142,7 @@ static void remote_set_timer(struct worker *w)
         (void)uv_timer_stop(&w->remote->due);
         return;
     }
-    left_ns = weir__max(0, due_ns - weir__clock_now());
+    left_ns = weir__max(0, due_ns - weir__engine_clock());
     /* Rounded up: a timer that rings early finds nothing due. */
     (void)uv_timer_start(&w->remote->due, remote_timer_fired,
                          (uint64_t)weir__div_ceil(left_ns, WEIR__NS_PER_MS), 0);

@@ -23,7 +23,7 @@
 #ifndef WEIR_SERVER_REMOTE_REMOTE_TAKE_H
 #define WEIR_SERVER_REMOTE_REMOTE_TAKE_H
 
-#include "redis/redis_decide.h"
+#include "redis/embed.h"
 #include "server/internal.h"
 
 /* A worker's way to a far store. */

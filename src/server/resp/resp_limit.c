@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/engine.h"
+#include "base/num.h"
 #include "server/resp/resp_front.h"
 #include "server/stores.h"
 

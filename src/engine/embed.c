@@ -1,0 +1,36 @@
+/* What the daemon may look at in an engine; see embed.h. */
+#include "engine/embed.h"
+
+#include "engine/engine.h"
+#include "os/clock.h"
+
+int64_t weir__engine_clock(void)
+{
+    return weir__clock_now();
+}
+
+const uint64_t *weir__engine_secret(const struct weir *w)
+{
+    return w->store->secret;
+}
+
+uint64_t weir__engine_policy_changes(const struct weir *w)
+{
+    return atomic_load(&w->store->directory->tags);
+}
+
+bool weir__policy_is_set(const struct weir_policy *p)
+{
+    return atomic_load_explicit(&p->record->tag, memory_order_relaxed) == p->tag;
+}
+
+size_t weir__engine_names_bytes(uint64_t max_policies)
+{
+    return weir__directory_size(max_policies);
+}
+
+size_t weir__anonymous_bytes(int terms)
+{
+    return sizeof(struct weir_policy) + offsetof(struct weir__record, version) +
+           sizeof(struct weir__revision) + (size_t)terms * sizeof(struct weir__clause);
+}
