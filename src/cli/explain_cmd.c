@@ -7,7 +7,7 @@
 #include "algo/algo.h"
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "engine/engine.h"
+#include "engine/embed.h"
 #include "limit/explain.h"
 #include "sim/report.h"
 

@@ -13,8 +13,7 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/take_options.h"
-#include "engine/engine.h"
-#include "engine/policy/anonymous.h"
+#include "engine/embed.h"
 
 /* A denial is 1, as of grep and of test; that there is no answer must be told from it. */
 enum { EXIT_DENIED = 1, EXIT_NO_ANSWER = 3, EXIT_INTERRUPTED = 130 };

@@ -1,9 +1,9 @@
-/* What the daemon may use of the engine beside weir.h: this header, and nothing deeper.
+/* What the daemon and the command may use of the engine beside weir.h: this header, and nothing deeper.
  *
  * The library's users have weir.h. The daemon is built with the library and needs a little more: one reading
  * of the clock for a whole batch, policies for limits that come with a request, the secret that its own hash
- * tables are keyed with, and the sizes that it accounts for. The layer gate (tests/layers) holds the server
- * to it.
+ * tables are keyed with, and the sizes that it accounts for. The layer gate (tests/layers) holds both to
+ * it (`weir store`, which reads files from outside, has engine/store/inspect.h too).
  */
 #ifndef WEIR_ENGINE_EMBED_H
 #define WEIR_ENGINE_EMBED_H
@@ -77,6 +77,11 @@ const uint64_t *weir__engine_secret(const struct weir *w);
 uint64_t weir__engine_policy_changes(const struct weir *w);
 /* Whether no process has forgotten the policy. */
 bool weir__policy_is_set(const struct weir_policy *p);
+
+/* For how many keys of each term there would be room in a private store of these options (NULL: the
+ * defaults) that has no other limit; 0: it would be refused. Nothing is opened (foresee.c). */
+void weir__foresee_keys(const struct weir_limit *l, const struct weir_options *options,
+                        uint64_t keys[WEIR_TERMS_MAX]);
 
 /* Bytes that a store keeps for the names of so many policies, and for an anonymous policy of so many terms. */
 size_t weir__engine_names_bytes(uint64_t max_policies);

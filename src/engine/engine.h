@@ -145,11 +145,6 @@ void weir__store_count_limits(struct weir__store *s);
 /* For how many keys of the term there is room beside those of other limits. */
 uint64_t weir__clause_keys(const struct weir__store *s, const struct weir__clause *c);
 
-/* For how many keys of each term there would be room in a private store of these options (NULL: the
- * defaults) that has no other limit; 0: it would be refused. Nothing is opened (foresee.c). */
-void weir__foresee_keys(const struct weir_limit *l, const struct weir_options *options,
-                        uint64_t keys[WEIR_TERMS_MAX]);
-
 /* ---- Keys -------------------------------------------------------------------------------------- */
 
 /* Under the term's own secret: equal keys of other terms have nothing in common. 0 is no key's. */

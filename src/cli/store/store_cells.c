@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "cli/store/store_keys.h"
-#include "os/diag.h"
-#include "table/cells.h"
+#include "engine/store/inspect.h"
 
 /* Where the next cells of a table may begin. */
 struct cursors {

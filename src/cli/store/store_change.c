@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cli/store/store_draft.h"
-#include "os/diag.h"
+#include "engine/store/inspect.h"
 
 /* Whether the name is free for the old file: nobody's, or that of an older state file. */
 static int check_backup(const char *backup, struct weir_diag *why)

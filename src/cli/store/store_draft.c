@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "os/diag.h"
+#include "engine/store/inspect.h"
 
 /* "PATH" and "SUFFIX" in one; NULL if memory is out. */
 static char *store_draft_join(const char *path, const char *suffix)

@@ -10,8 +10,7 @@
 #include <unistd.h>
 
 #include "cli/store/store_users.h"
-#include "engine/store/pin.h"
-#include "os/diag.h"
+#include "engine/store/inspect.h"
 
 /* ---- The header ------------------------------------------------------------------------------ */
 

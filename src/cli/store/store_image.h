@@ -8,7 +8,7 @@
 #ifndef WEIR_CLI_STORE_STORE_IMAGE_H
 #define WEIR_CLI_STORE_STORE_IMAGE_H
 
-#include "engine/store/format.h"
+#include "engine/store/inspect.h"
 
 struct store_image {
     const char *path; /* the caller's */

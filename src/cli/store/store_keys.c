@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-#include "os/diag.h"
-#include "table/layout.h"
+#include "engine/store/inspect.h"
 
 #define STEPS_MOST 512 /* buckets that are looked at for one key */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "os/diag.h"
+#include "engine/store/inspect.h"
 
 #define TRIES 100
 

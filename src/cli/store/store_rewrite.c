@@ -11,7 +11,7 @@
 #include "cli/store/store_cells.h"
 #include "cli/store/store_keys.h"
 #include "cli/store/store_records.h"
-#include "os/diag.h"
+#include "engine/store/inspect.h"
 
 struct store_plan store_plan_of(const struct store_image *m)
 {

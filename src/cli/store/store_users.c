@@ -5,7 +5,7 @@
 #include <signal.h>
 
 #include "base/text.h"
-#include "os/diag.h"
+#include "engine/store/inspect.h"
 
 #define NAMED_MOST 4 /* so many processes are named in a message */
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "engine/store/format.h"
+#include "engine/store/inspect.h"
 
 struct store_user {
     pid_t pid; /* 0: of another namespace, where it has a number that we cannot know */
