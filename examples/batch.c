@@ -1,7 +1,7 @@
 /* Many decisions in one call, and one decision on many limits.
  *
- * weir_take_many answers each request for itself. It is for servers that have several requests at
- * hand, as after a read of a busy socket: one call for all of them is much faster than one for each.
+ * weir_take_many answers each request separately. It is for servers that have several requests at
+ * hand, as after a read of a busy socket: one call for all is much faster than one for each.
  *
  * weir_take_all is one request under several limits: all must grant it, or none is charged. Here a
  * tenant has a limit, and each of its users a smaller one.
@@ -13,7 +13,7 @@
 
 enum { REQUESTS = 9 };
 
-/* Nine requests of three clients, of whom each may have two. */
+/* Nine requests of three clients; each client may have two. */
 static int many(struct weir *w, struct weir_diag *why)
 {
     static const char *const from[REQUESTS] = {"ann", "bob", "ann", "cid", "ann",
@@ -33,8 +33,8 @@ static int many(struct weir *w, struct weir_diag *why)
     return err;
 }
 
-/* One user of one tenant. Its key has two parts, each behind its length: joined by a character, a
- * tenant "a.b" with a user "c" would be the tenant "a" with a user "b.c". */
+/* One user of one tenant. Its key has two parts, each with its length before it. Joined by a
+ * character, the tenant "a.b" with a user "c" would be the tenant "a" with a user "b.c". */
 static int call(struct weir *w, struct weir_policy *tenants, struct weir_policy *users,
                 const char *tenant, const char *user)
 {
@@ -48,7 +48,7 @@ static int call(struct weir *w, struct weir_policy *tenants, struct weir_policy 
     int err;
 
     if (len > sizeof key)
-        return WEIR_EINVAL; /* longer than there is room for here */
+        return WEIR_EINVAL; /* too long for this buffer */
     err = weir_take_all(w, rq, 2, &v);
     if (!err && v.allowed)
         printf("%s of %s: granted\n", user, tenant);
@@ -57,7 +57,7 @@ static int call(struct weir *w, struct weir_policy *tenants, struct weir_policy 
     return err;
 }
 
-/* A tenant may have four, a user three: what a user is refused does not count for the tenant. */
+/* A tenant may have four, a user three: a user's refused request does not count for the tenant. */
 static int all(struct weir *w, struct weir_diag *why)
 {
     static const char *const user[] = {"ann", "ann", "ann", "ann", "bob", "bob"};

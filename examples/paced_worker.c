@@ -1,6 +1,6 @@
 /* Workers whose work leaves at a constant rate.
  *
- * Jobs come in bursts; the service they go to wants no more than 20 a second, evenly spread. A pacer
+ * Jobs come in bursts; the service they go to accepts at most 20 a second, evenly spread. A pacer
  * gives each job its turn, a twentieth of a second after the one before, and weir_wait sleeps until
  * then. However many workers there are, they share the turns.
  *
@@ -35,7 +35,7 @@ static void *work(void *arg)
         struct weir_verdict v;
         const int err = weir_wait(s->w, &rq, WEIR_FOREVER, &v);
 
-        /* With WEIR_FOREVER a refusal means never; a signal that disturbs the sleep is an error. */
+        /* With WEIR_FOREVER a refusal means never; a signal during the sleep is an error. */
         if (err || !v.allowed) {
             fprintf(stderr, "job %d: %s\n", job,
                     err ? weir_error_text(err) : weir_reason_name(v.reason));
@@ -47,7 +47,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Someone who needs an answer within 10 ms: too soon for the turn that is next, and told at once. */
+/* A caller that needs an answer within 10 ms: its turn comes later, so it is refused at once. */
 static void hurry(struct shop *s)
 {
     const struct weir_request rq = weir_request_of(s->pace, destination, strlen(destination));

@@ -1,11 +1,11 @@
 /* A threaded HTTP server that limits each client.
  *
- *     threaded_server              a demonstration: two clients send a burst each, then the end
+ *     threaded_server              a demonstration: two clients send a burst each
  *     threaded_server --demo       the same
  *     threaded_server PORT         serves on 127.0.0.1:PORT until interrupted; try
  *                                  curl -i -H 'X-Client: alice' http://127.0.0.1:PORT/
  *
- * What is weir's stands in answer() and in main(); the rest is a small server: a pool of threads,
+ * answer() and main() call weir; the rest is a small server: a pool of threads,
  * each of which accepts a connection, answers it and closes it. Every thread may decide at any
  * time: there is nothing to lock.
  */
@@ -41,10 +41,10 @@ static void reply(int fd, const char *status, const char *headers)
                              "HTTP/1.1 %s\r\nContent-Length: 0\r\nConnection: close\r\n%s\r\n",
                              status, headers);
 
-    (void)!send(fd, text, (size_t)len, MSG_NOSIGNAL); /* a client that is gone reads no reply */
+    (void)!send(fd, text, (size_t)len, MSG_NOSIGNAL); /* a client that has left reads no reply */
 }
 
-/* The decision, and what HTTP says of it. */
+/* Decides, and answers with the status and headers of the verdict. */
 static void answer(struct server *s, int fd, const char *client)
 {
     const struct weir_request rq = weir_request_of(s->per_client, client, strlen(client));
@@ -59,7 +59,7 @@ static void answer(struct server *s, int fd, const char *client)
     len = snprintf(headers, sizeof headers,
                    "X-RateLimit-Limit: %lld\r\nX-RateLimit-Remaining: %lld\r\n", (long long)v.limit,
                    (long long)v.remaining);
-    /* Rounded up: whoever came back a moment early would be refused again. -1 is never. */
+    /* Rounded up: a client that comes back early would be refused again. -1 means never. */
     if (!v.allowed && v.retry_after_ns >= 0)
         snprintf(headers + len, sizeof headers - (size_t)len, "Retry-After: %lld\r\n",
                  (long long)(v.retry_after_ns / 1000000000 + (v.retry_after_ns % 1000000000 > 0)));
@@ -84,8 +84,8 @@ static bool read_head(int fd, char *text, size_t cap)
     return false;
 }
 
-/* Who is asking: what the header X-Client says, or else the address. Believe such a header only from
- * a proxy of your own: who may choose the key may choose a new one for each request. */
+/* The client's key: the header X-Client, or the address without one. Trust such a header only from
+ * your own proxy: a client that can choose its key can choose a new one for each request. */
 static void name_client(const char *head, const struct sockaddr_in *from, char *key, size_t cap)
 {
     static const char header[] = "\r\nX-Client:";
@@ -169,7 +169,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", why.text);
         return 1;
     }
-    at.sin_port = demo ? 0 : htons((uint16_t)atoi(argv[1])); /* 0: any that is free */
+    at.sin_port = demo ? 0 : htons((uint16_t)atoi(argv[1])); /* 0: any free port */
     setsockopt(s.listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
     if (bind(s.listener, (struct sockaddr *)&at, sizeof at) != 0 || listen(s.listener, 128) != 0 ||
         getsockname(s.listener, (struct sockaddr *)&at, &len) != 0) {
@@ -179,7 +179,7 @@ int main(int argc, char **argv)
     sigemptyset(&interrupts);
     sigaddset(&interrupts, SIGINT);
     sigaddset(&interrupts, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &interrupts, NULL); /* the threads inherit it: main alone waits */
+    pthread_sigmask(SIG_BLOCK, &interrupts, NULL); /* the threads inherit it: only main waits */
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&thread[i], NULL, serve, &s) != 0)
             abort();

@@ -3,10 +3,10 @@
  *     two_processes                a demonstration: a parent and its child, on a new file
  *     two_processes FILE           this process alone, on FILE: start it in several terminals
  *
- * Each process opens the file itself. Nothing else connects them, so unrelated programs do just the
+ * Each process opens the file itself. Nothing else connects them, so unrelated programs can do the
  * same: they agree on a path (each user must be allowed to read and write the file) and on the name
- * of a policy. Whoever comes first makes the file. A process that is killed holds nobody up; what was
- * used stays used when all have ended, and after a reboot.
+ * of a policy. The first process creates the file. Killing a process does not block the others;
+ * what was used stays used when all have ended, and after a reboot.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -24,10 +24,10 @@ static const int64_t burst = 100, per_ns = 1000000, run_ns = 500000000;
 
 struct count {
     int64_t granted, asked;
-    int64_t from_ns, to_ns; /* of the first question and the last, on the clock of the file */
+    int64_t from_ns, to_ns; /* of the first request and the last, on the file's clock */
 };
 
-/* Asks as fast as it can for half a second. False if there is no engine to ask. */
+/* Asks as fast as it can for half a second. False if the engine does not open. */
 static bool hammer(const char *path, struct count *c)
 {
     char url[512];
@@ -37,7 +37,7 @@ static bool hammer(const char *path, struct count *c)
     struct weir_diag why;
 
     snprintf(url, sizeof url, "file:%s", path);
-    /* To set the limit that is in force already changes nothing, so both may do it. */
+    /* Setting the limit that is already in force changes nothing, so both may do it. */
     if (weir_open(&w, &options, &why) != 0 || weir_policy_set(w, "api", LIMIT, &api, &why) != 0) {
         fprintf(stderr, "%s\n", why.text);
         return false;
@@ -60,7 +60,7 @@ static void print(const char *who, const struct count *c)
     printf("%-10s %" PRId64 " granted of %" PRId64 " asked\n", who, c->granted, c->asked);
 }
 
-/* The parent's share and the child's, and what the law allows in the time that both took. */
+/* The parent's share and the child's, and what the limit allows in the time that both took. */
 static int demonstrate(const char *path)
 {
     struct count mine, other;

@@ -1,5 +1,5 @@
-/* Clients of all kinds at once: each sends one request, waits for a while and goes. They come at an even
- * rate, and come whether or not those before them were served: that is what makes an overload. */
+/* The clients: each sends one request, waits for a while and leaves. They come at an even rate,
+ * whether or not those before them were served: that is what makes an overload. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "overload.h"
@@ -19,14 +19,14 @@ enum { CLIENTS_MOST = 2048 };
 struct client {
     int64_t sent_ns;
     int row;
-    bool asked; /* the request is on its way */
+    bool asked; /* the request has been sent */
 };
 
 struct load {
     struct sockaddr_in to;
     int64_t began_ns;
     struct result *r;
-    int n; /* who wait, in no order */
+    int n; /* clients that wait, in no order */
     struct client client[CLIENTS_MOST];
     struct pollfd poll[CLIENTS_MOST];
 };
@@ -50,7 +50,7 @@ static void begin(struct load *l, int64_t now_ns)
     const struct linger at_once = {1, 0};
     const int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-    must(fd >= 0 && l->n < CLIENTS_MOST, "there are sockets enough");
+    must(fd >= 0 && l->n < CLIENTS_MOST, "there are enough sockets");
     fcntl(fd, F_SETFL, O_NONBLOCK);
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     must(connect(fd, (struct sockaddr *)&l->to, sizeof l->to) == 0 || errno == EINPROGRESS,
@@ -76,7 +76,7 @@ static void end(struct load *l, int i, enum end how, int64_t now_ns)
     l->poll[i] = l->poll[l->n];
 }
 
-/* What has come of it, if something has. */
+/* Reads the answer, if it has arrived. */
 static void look(struct load *l, int i, int64_t now_ns)
 {
     char text[256];

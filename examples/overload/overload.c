@@ -1,12 +1,12 @@
-/* A service that is offered four times what it can do: without a guard, with bbr, and with gradient.
+/* A service under four times the load it can handle: without a guard, with bbr, and with gradient.
  *
- *     overload [SECONDS]       of each of the four scenes, 2 to 60; 4 unless told
+ *     overload [SECONDS]       for each of the four scenes, 2 to 60 (default 4)
  *
- * It draws what became of the requests, row by row, and sums up. The service is in service.c, with the
- * few lines that guard it; its clients are in load.c.
+ * It draws the outcome of the requests, row by row, and sums up. The service is in service.c, with
+ * the few lines that guard it; its clients are in load.c.
  *
- * bbr sheds while the processor is hot. The work of this service is sleep, so bbr is told that it is: left
- * to itself it would see an idle machine, and do nothing.
+ * bbr refuses calls while the processor is hot. The work of this service is sleep, so the program
+ * sets the processor signal itself: otherwise bbr would see an idle machine, and do nothing.
  */
 #include "overload.h"
 
@@ -18,8 +18,8 @@ enum { WIDTH = 60 };
 
 static const struct scene {
     const char *name, *limit;
-    int percent;   /* of what it can do */
-    bool told_cpu; /* what it is told of the processor matters */
+    int percent;   /* of its capacity */
+    bool sets_cpu; /* the processor signal that the program sets matters */
 } SCENES[] = {
     {"nearly what it can do, no guard", NULL, 90, false},
     {"4 times as much, no guard", NULL, 400, false},
@@ -28,10 +28,10 @@ static const struct scene {
 };
 enum { SCENE_COUNT = sizeof SCENES / sizeof SCENES[0] };
 
-/* From the second second on. */
+/* Results, without the first second. */
 struct sum {
-    double served, refused, late; /* a second */
-    double half_ms, most_ms;      /* of those served: the middle one, and the 99th of 100 */
+    double served, refused, late; /* per second */
+    double half_ms, most_ms;      /* latency of the served: median, and 99th percentile */
 };
 
 void must(bool good, const char *what)
@@ -65,7 +65,7 @@ static void draw(const struct result *r)
     }
 }
 
-/* -1: nobody was served. */
+/* -1: no request was served. */
 static double ms_at(const struct result *r, int percent)
 {
     return r->timed == 0 ? -1 : (double)r->took_ns[(r->timed - 1) * percent / 100] / (double)MS;
@@ -97,11 +97,10 @@ static struct sum play(const struct scene *scene, int seconds)
     printf("\n%s: %d requests a second", scene->name, rate);
     if (scene->limit)
         printf(", behind '%s'", scene->limit);
-    if (scene->told_cpu)
-        printf(
-            "\n(the work here is sleep: it is told that the processor is at %d%%, or it would shed "
-            "nothing)",
-            TOLD_CPU);
+    if (scene->sets_cpu)
+        printf("\n(the work here is sleep: bbr gets a processor signal of %d%%, or it would refuse "
+               "nothing)",
+               SIGNAL_CPU);
     printf("\n\n");
     fflush(stdout);
     load_run(&r, service_port(s), rate, seconds);
@@ -148,8 +147,8 @@ int main(int argc, char **argv)
     if (argc > 2 || seconds < 2 || seconds > 60) {
         fprintf(
             help ? stdout : stderr,
-            "usage: overload [SECONDS]\n\nSECONDS of each of the four scenes, 2 to 60; 4 unless "
-            "told.\n");
+            "usage: overload [SECONDS]\n\nSECONDS for each of the four scenes, 2 to 60 (default "
+            "4).\n");
         return help ? 0 : 2;
     }
     printf("# served within %d ms (how many stands at the end of a row), . refused at once, x in "

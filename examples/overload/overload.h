@@ -1,4 +1,4 @@
-/* What the parts of the demonstration share. */
+/* Sizes and functions that the parts of the overload demonstration share. */
 #ifndef OVERLOAD_H
 #define OVERLOAD_H
 
@@ -8,14 +8,14 @@
 #include <weir.h>
 
 enum {
-    WORKERS = 4,        /* do the work, WORK_MS each: 200 requests a second and no more        */
-    WORK_MS = 20,       /* ... if not too many are at it:                                      */
-    SLOW_FROM = 32,     /* beyond so many in flight everything takes longer and longer         */
+    WORKERS = 4,        /* take WORK_MS for each request: 200 requests a second at most        */
+    WORK_MS = 20,       /* ... while few requests are in flight:                               */
+    SLOW_FROM = 32,     /* in flight; above it every request takes longer and longer           */
     HANDLERS = 128,     /* threads that accept connections                                     */
-    CLIENT_WAITS = 400, /* ms; who has no answer by then has gone                              */
-    TOO_LATE = 100,     /* ms; what took the service longer is a sign of overload (WEIR_DROP)  */
-    TOLD_CPU = 90,      /* %; what bbr is told of the processor, which only sleeps here        */
-    ROW_MS = 250,       /* of the picture                                                      */
+    CLIENT_WAITS = 400, /* ms; a client without an answer leaves then                          */
+    TOO_LATE = 100,     /* ms; a request that took longer is a sign of overload (WEIR_DROP)    */
+    SIGNAL_CPU = 90,    /* %; the processor signal for bbr, as the work here is sleep          */
+    ROW_MS = 250,       /* per row of the picture                                              */
     ROWS_MOST = 256
 };
 
@@ -34,20 +34,20 @@ void service_close(struct service *s);
 /* ---- Its clients (load.c) ------------------------------------------------------------------ */
 
 struct row {
-    int served, refused, late; /* in time; with a 503; not at all */
+    int served, refused, late; /* in time; with a 503; too late or never */
 };
 
 struct result {
     struct row row[ROWS_MOST]; /* by when the request was sent */
     int rows;
-    int64_t *took_ns; /* of those served, from the second second on, in order */
+    int64_t *took_ns; /* of the served, without the first second, in order */
     int timed;
 };
 
-/* Sends so many requests a second, whatever becomes of them, for so long. */
+/* Sends requests at a constant rate for a time, whatever their outcome. */
 void load_run(struct result *r, int port, int rate, int seconds);
 
-/* Ends the program if something is not as it must be. */
+/* Ends the program if a condition does not hold. */
 void must(bool good, const char *what);
 
 #endif

@@ -1,12 +1,11 @@
 /* An HTTP service of fixed capacity.
  *
- * Four workers take 20 ms for each request: 200 a second. What cannot be seen from outside is that it
- * gets slower the more is in flight, as services do (locks, caches, memory, a garbage collector): from 32
- * on in proportion. So once requests come faster than they are done, each makes all others slower, and
- * the clients of those who are done have long gone.
+ * Four workers take 20 ms for each request: 200 a second. Like real services (locks, caches,
+ * memory, a garbage collector) it gets slower the more requests are in flight: from 32 on in
+ * proportion. So once requests come faster than they are done, each makes all others slower, and
+ * when one is done its client has left long ago.
  *
- * What is weir's is in handle(): enter, work, exit with the outcome; or refuse at once, which costs
- * nothing.
+ * handle() calls weir: enter, work, exit with the outcome; or refuse at once, which costs nothing.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -64,7 +63,7 @@ static void reply(int fd, const char *status)
     char text[128] = "HTTP/1.1 ";
 
     strcat(strcat(text, status), rest);
-    (void)!send(fd, text, strlen(text), MSG_NOSIGNAL); /* a client that is gone reads no reply */
+    (void)!send(fd, text, strlen(text), MSG_NOSIGNAL); /* a client that has left reads no reply */
 }
 
 static bool read_head(int fd)
@@ -127,19 +126,19 @@ static void *serve(void *arg)
 
 /* ---- Open and close ------------------------------------------------------------------------ */
 
-/* The work of this service is sleep, so its processor never is hot, and bbr would shed nothing: it is told
- * that it is. A service that works itself would leave this out; one that waits for others, as this one
- * does, would take gradient, which looks at the calls alone. */
+/* The work of this service is sleep, so its processor is never hot, and bbr would refuse nothing:
+ * the program sets the signal. A service that computes would leave this out; one that waits for
+ * others, as this one does, would use gradient, which looks at the calls alone. */
 static void guard(struct service *s, const char *limit)
 {
-    const struct weir_signals hot = {.cpu_milli = 10 * TOLD_CPU,
+    const struct weir_signals hot = {.cpu_milli = 10 * SIGNAL_CPU,
                                      .memory_milli = WEIR_NONE,
                                      .load_milli = WEIR_NONE,
                                      .pressure_milli = WEIR_NONE};
     struct weir_diag why;
 
     must(weir_open(&s->w, NULL, &why) == 0, "an engine opens");
-    must(weir_signals_set(s->w, &hot) == 0, "signals can be told");
+    must(weir_signals_set(s->w, &hot) == 0, "the signals can be set");
     must(weir_policy_set(s->w, "service", limit, &s->policy, &why) == 0, why.text);
 }
 

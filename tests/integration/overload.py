@@ -29,7 +29,7 @@ def judge(out):
     checks = [("the overload sums up four scenes", True),
               ("what a service can do it does", calm[1] >= 80 and calm[3] == 0),
               ("without a guard four times as much is its ruin", ruin[1] <= 25 and ruin[3] > 400),
-              ("it says what bbr is told", "told that the processor is at 90%" in out)]
+              ("it says which signal bbr gets", "processor signal of 90%" in out)]
     for name, (served, percent, refused, in_vain, _, most_ms) in zip(("bbr", "gradient"), guarded):
         checks += [(f"{name} is within a tenth of the best goodput", served >= WITHIN * best and percent >= 75),
                    (f"{name} refuses the rest at once", refused > 400 and in_vain < 40),
