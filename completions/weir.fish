@@ -230,7 +230,7 @@ complete -c weir -n '__weir_words store info' -l json -d 'Print the same as one 
 complete -c weir -n '__weir_words store info' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 store info' -F
 complete -c weir -n '__weir_words store convert' -l max-keys -x -d 'Live keys that the file has room for'
-complete -c weir -n '__weir_words store convert' -l max-memory -x -d 'The most bytes that the whole file may take'
+complete -c weir -n '__weir_words store convert' -l max-memory -x -d 'Most bytes that the whole file may take'
 complete -c weir -n '__weir_words store convert' -l max-policies -x -d 'Policies that the file has room for'
 complete -c weir -n '__weir_words store convert' -l out -r -F -d 'Write the new file there, and leave FILE as it is'
 complete -c weir -n '__weir_words store convert' -l help -d 'Print the help'

@@ -398,9 +398,9 @@ def convert_changes_size(folder):
     use("forget", path, "brief")
     expect("back again", ["convert", path, "--max-keys", "1000"], 0, "live keys    600 kept")
     check("there and back again is the same size", len(contents(path)) == len(was))
-    expect("max_memory that was chosen", ["convert", path, "--max-memory", "60M"], 0,
-           f"max_memory   {default_memory(1000, 128)} -> 60000000")
-    expect("stays", ["convert", path, "--max-keys", "1001"], 0, "max_memory   60000000\n")
+    expect("max_memory that was chosen", ["convert", path, "--max-memory", "60MiB"], 0,
+           f"max_memory   {default_memory(1000, 128)} -> 62914560")
+    expect("stays", ["convert", path, "--max-keys", "1001"], 0, "max_memory   62914560\n")
     expect("more policies", ["convert", path, "--max-policies", "500"], 0, "max_policies 128 -> 500")
     expect("as few as there are", ["convert", path, "--max-policies", "5"], 0, "policies     5 kept")
     check("and answers are what they were", answers(path, now=now) == before)

@@ -105,11 +105,11 @@ static const struct option CONVERT_OPTIONS[] = {
     {"--max-keys", "N", OPTION_COUNT, AT(max_keys), .least = 1, .most = (int64_t)WEIR_MAX_KEYS_MOST,
      .expected = "1 to 3000000000 keys (k and M may follow)", .usual = "as before",
      .help = "live keys that the file has room for; k or M may follow the number"},
-    {"--max-memory", "N", OPTION_COUNT, AT(max_memory), .least = 1, .most = INT64_C(1) << 46,
-     .expected = "1 to 70368744177664 bytes (k and M may follow)",
-     .usual = "as chosen before, or else 256 for each of --max-keys, at least 64 MiB, and 64 KiB "
-              "for each of --max-policies",
-     .help = "the most bytes that the whole file may take"},
+    {"--max-memory", "BYTES", OPTION_BYTES, AT(max_memory), .least = 1, .most = INT64_C(1) << 46,
+     .expected = "1 to 70368744177664 bytes, such as 64MiB or 1GiB",
+     .usual = "as chosen before, or else 256 bytes for each of --max-keys, at least 64MiB, and "
+              "64KiB for each of --max-policies",
+     .help = "most bytes that the whole file may take"},
     {"--max-policies", "N", OPTION_COUNT, AT(max_policies), .least = 1, .most = WEIR_POLICIES_MOST,
      .expected = "1 to 65536 policies", .usual = "as before",
      .help = "policies that the file has room for"},
@@ -121,7 +121,7 @@ static const struct option CONVERT_OPTIONS[] = {
 const struct command STORE_CONVERT_COMMAND = {
     "store convert",
     "give a state file another size; live keys are kept",
-    "FILE [--max-keys N] [--max-memory N] [--max-policies N] [--out NEW]",
+    "FILE [--max-keys N] [--max-memory BYTES] [--max-policies N] [--out NEW]",
     .about = TEXTS("Gives a state file another size. All live keys and all policies are kept, so "
                    "that every key gets the answers that it would have got before. If they do not "
                    "fit, or if another process has the file open, nothing is done.",
