@@ -72,27 +72,34 @@ static void explain_print_term(const struct weir_term *t, uint64_t keys)
         print_room(keys);
 }
 
-static void explain_print_term_json(const struct weir_term *t, uint64_t keys)
+static void explain_term_json(struct weir__json *j, const struct weir_term *t, uint64_t keys)
 {
     char line[1024];
     struct weir__meter m;
 
-    (void)printf("{\"algorithm\":\"%s\"", weir_algorithm_name(t->algorithm));
+    weir__json_open(j, '{');
+    weir__json_key(j, "algorithm");
+    weir__json_text(j, weir_algorithm_name(t->algorithm));
     for (int i = 0; i < HEADING_COUNT; i++) {
         struct weir__out o = {line, sizeof line, 0};
 
         HEADINGS[i].tell(&o, t);
         (void)weir__out_end(&o);
-        (void)printf(",\"%s\":", HEADINGS[i].json);
-        sim_json_string(stdout, weir__slice_of(line));
+        weir__json_key(j, HEADINGS[i].json);
+        weir__json_text(j, line);
     }
     weir__meter_init(&m, t, 0);
-    if (explain_has_limit(&m))
-        (void)printf(",\"limit\":%lld", (long long)m.limit);
-    (void)printf(",\"bytes_per_key\":%zu", weir__meter_state_size(&m));
-    if (t->algorithm != WEIR_SYSTEM)
-        (void)printf(",\"room\":%llu", (unsigned long long)keys);
-    (void)putchar('}');
+    if (explain_has_limit(&m)) {
+        weir__json_key(j, "limit");
+        weir__json_int(j, m.limit);
+    }
+    weir__json_key(j, "bytes_per_key");
+    weir__json_uint(j, weir__meter_state_size(&m));
+    if (t->algorithm != WEIR_SYSTEM) {
+        weir__json_key(j, "room");
+        weir__json_uint(j, keys);
+    }
+    weir__json_close(j, '}');
 }
 
 static bool has_guard(const struct weir_limit *l)
@@ -112,36 +119,51 @@ static void print_together(const struct weir_limit *l)
                    "breaker, adaptive ones.");
 }
 
+static void explain_print_json(const struct weir_limit *l, const char *text,
+                               const uint64_t keys[WEIR_TERMS_MAX])
+{
+    struct weir__json j = sim_json_to(stdout);
+
+    weir__json_open(&j, '{');
+    weir__json_key(&j, "limit");
+    weir__json_text(&j, text);
+    weir__json_key(&j, "terms");
+    weir__json_open(&j, '[');
+    for (int i = 0; i < l->n; i++)
+        explain_term_json(&j, &l->term[i], keys[i]);
+    weir__json_close(&j, ']');
+    weir__json_close(&j, '}');
+    (void)putchar('\n');
+}
+
+static void explain_print_plain(const struct weir_limit *l, char text[WEIR_LIMIT_TEXT_MAX],
+                                const uint64_t keys[WEIR_TERMS_MAX])
+{
+    (void)printf(cli_colour() ? "\033[1m%s\033[0m\n" : "%s\n", text);
+    for (int i = 0; i < l->n; i++) {
+        if (l->n > 1) {
+            const struct weir_limit one = {.n = 1, .term = {l->term[i]}};
+
+            (void)weir_limit_print(&one, text, WEIR_LIMIT_TEXT_MAX);
+            (void)printf("\n%s\n", text);
+        }
+        explain_print_term(&l->term[i], keys[i]);
+    }
+    if (l->n > 1)
+        print_together(l);
+}
+
 static void explain_print_limit(const struct weir_limit *l, bool json)
 {
-    const bool colour = cli_colour();
     char text[WEIR_LIMIT_TEXT_MAX];
     uint64_t keys[WEIR_TERMS_MAX];
 
     weir__foresee_keys(l, NULL, keys);
     (void)weir_limit_print(l, text, sizeof text);
     if (json)
-        (void)printf("{\"limit\":\"%s\",\"terms\":[", text); /* canonical text needs no escapes */
+        explain_print_json(l, text, keys);
     else
-        (void)printf(colour ? "\033[1m%s\033[0m\n" : "%s\n", text);
-    for (int i = 0; i < l->n; i++) {
-        if (json) {
-            (void)fputs(i > 0 ? "," : "", stdout);
-            explain_print_term_json(&l->term[i], keys[i]);
-            continue;
-        }
-        if (l->n > 1) {
-            const struct weir_limit one = {.n = 1, .term = {l->term[i]}};
-
-            (void)weir_limit_print(&one, text, sizeof text);
-            (void)printf("\n%s\n", text);
-        }
-        explain_print_term(&l->term[i], keys[i]);
-    }
-    if (json)
-        (void)fputs("]}\n", stdout);
-    else if (l->n > 1)
-        print_together(l);
+        explain_print_plain(l, text, keys);
 }
 
 /* Whether the text can be shown as it is: a terminal obeys what it does not print. */

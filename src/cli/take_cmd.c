@@ -15,6 +15,7 @@
 #include "cli/take_options.h"
 #include "engine/engine.h"
 #include "engine/policy/anonymous.h"
+#include "sim/report.h"
 
 /* A denial is 1, as of grep and of test; that there is no answer must be told from it. */
 enum { EXIT_DENIED = 1, EXIT_NO_ANSWER = 3, EXIT_INTERRUPTED = 130 };
@@ -108,12 +109,10 @@ static int take_decide(struct weir *w, const struct take_options *a, struct weir
 /* In whole milliseconds, up: who waits so long is not refused again. */
 static void print_time(const char *before, int64_t ns)
 {
-    char text[64];
-    struct weir__out o = {text, sizeof text, 0};
+    char text[WEIR__DURATION_MAX];
 
-    weir__out_duration(&o, weir__div_ceil(ns, WEIR__NS_PER_MS) * WEIR__NS_PER_MS);
-    (void)weir__out_end(&o);
-    (void)printf("%s%s", before, text);
+    (void)printf("%s%s", before,
+                 weir__duration_text(weir__div_ceil(ns, WEIR__NS_PER_MS) * WEIR__NS_PER_MS, text));
 }
 
 static void print_plain(const struct weir_verdict *v, bool fell_back)
@@ -140,15 +139,27 @@ static void print_plain(const struct weir_verdict *v, bool fell_back)
 
 static void print_json(const struct weir_verdict *v, bool fell_back)
 {
-    (void)printf("{\"allowed\":%s,\"reason\":\"%s\",\"limit\":%" PRId64 ",\"remaining\":%" PRId64,
-                 v->allowed ? "true" : "false", weir_reason_name(v->reason), v->limit,
-                 v->remaining);
-    if (v->allowed)
-        (void)printf(",\"wait_ns\":%" PRId64 ",\"retry_after_ns\":null", v->wait_ns);
-    else
-        (void)printf(",\"wait_ns\":null,\"retry_after_ns\":%" PRId64, v->retry_after_ns);
-    (void)printf(",\"reset_after_ns\":%" PRId64 ",\"fallback\":%s}\n", v->reset_after_ns,
-                 fell_back ? "true" : "false");
+    struct weir__json j = sim_json_to(stdout);
+
+    weir__json_open(&j, '{');
+    weir__json_key(&j, "allowed");
+    weir__json_bool(&j, v->allowed);
+    weir__json_key(&j, "reason");
+    weir__json_text(&j, weir_reason_name(v->reason));
+    weir__json_key(&j, "limit");
+    weir__json_int(&j, v->limit);
+    weir__json_key(&j, "remaining");
+    weir__json_int(&j, v->remaining);
+    weir__json_key(&j, "wait_ns");
+    (v->allowed ? weir__json_int(&j, v->wait_ns) : weir__json_null(&j));
+    weir__json_key(&j, "retry_after_ns");
+    (v->allowed ? weir__json_null(&j) : weir__json_int(&j, v->retry_after_ns));
+    weir__json_key(&j, "reset_after_ns");
+    weir__json_int(&j, v->reset_after_ns);
+    weir__json_key(&j, "fallback");
+    weir__json_bool(&j, fell_back);
+    weir__json_close(&j, '}');
+    (void)putchar('\n');
 }
 
 static int take_print_verdict(struct weir *w, const struct take_options *a,

@@ -74,15 +74,12 @@ static int64_t chart_bar_length(int64_t n, int64_t most)
 static void chart_draw_row(FILE *to, const struct chart_row *r, int64_t at_ns, int64_t most,
                            bool colour)
 {
-    char text[32];
-    struct weir__out o = {text, sizeof text - 1, 0};
+    char text[WEIR__DURATION_MAX];
     const int64_t at_once = chart_bar_length(r->granted - r->delayed, most);
     const int64_t delayed = chart_bar_length(r->delayed, most),
                   refused = chart_bar_length(r->refused, most);
 
-    weir__out_duration(&o, at_ns);
-    (void)weir__out_end(&o);
-    (void)fprintf(to, "%10s  ", text);
+    (void)fprintf(to, "%10s  ", weir__duration_text(at_ns, text));
     chart_bar(to, colour ? "\033[32m" : "", colour ? "█" : "#", at_once);
     chart_bar(to, colour ? "\033[33m" : "", colour ? "▓" : "+", delayed);
     chart_bar(to, colour ? "\033[31m" : "", colour ? "░" : ".", refused);
@@ -96,8 +93,7 @@ static void chart_draw_row(FILE *to, const struct chart_row *r, int64_t at_ns, i
 void chart_draw(const struct chart *p, FILE *to, bool colour)
 {
     struct chart_row all = {0};
-    char row[32], longest[32];
-    struct weir__out o = {row, sizeof row, 0}, l = {longest, sizeof longest, 0};
+    char row[WEIR__DURATION_MAX], longest[WEIR__DURATION_MAX];
     int64_t most = 1;
     int last = 0;
 
@@ -110,15 +106,13 @@ void chart_draw(const struct chart *p, FILE *to, bool colour)
     }
     for (int i = 0; i <= last && p->row_ns > 0; i++)
         chart_draw_row(to, &p->row[i], i * p->row_ns, most, colour);
-    weir__out_duration(&o, p->row_ns);
-    weir__out_duration(&l, p->longest_ns);
-    (void)weir__out_end(&o);
-    (void)weir__out_end(&l);
     (void)fprintf(to, "%s granted at once, %s granted after a wait, %s refused; a row is %s\n",
-                  colour ? "█" : "#", colour ? "▓" : "+", colour ? "░" : ".", row);
+                  colour ? "█" : "#", colour ? "▓" : "+", colour ? "░" : ".",
+                  weir__duration_text(p->row_ns, row));
     (void)fprintf(to,
                   "in all: %lld granted, %lld of them after a wait (at most %s), %lld refused\n",
-                  (long long)all.granted, (long long)all.delayed, longest, (long long)all.refused);
+                  (long long)all.granted, (long long)all.delayed,
+                  weir__duration_text(p->longest_ns, longest), (long long)all.refused);
     if (all.shadowed > 0)
         (void)fprintf(to, "%lld would have been refused, but for shadow\n",
                       (long long)all.shadowed);

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "base/json.h"
 #include "sim/events.h"
 
 struct sim_report {
@@ -15,7 +16,7 @@ struct sim_report {
 void sim_report_begin(struct sim_report *r);
 void sim_report_line(struct sim_report *r, const struct sim_outcome *outcome);
 
-/* A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
-void sim_json_string(FILE *to, struct weir__slice s);
+/* A JSON writer that writes to the file. */
+struct weir__json sim_json_to(FILE *to);
 
 #endif

@@ -133,17 +133,14 @@ static const char *short_time(int64_t ns, char text[32])
 static void summary_draw_row(const struct summary_row *r, int64_t at_ns, const char *state,
                              FILE *to)
 {
-    char at[32], mean[32] = "-";
-    struct weir__out o = {at, sizeof at, 0};
+    char at[WEIR__DURATION_MAX], mean[32] = "-";
 
-    weir__out_duration(&o, at_ns);
-    (void)weir__out_end(&o);
     if (r->good > 0)
         (void)short_time(r->latency_ns / r->good, mean);
-    (void)fprintf(to, "%8s %8lld %8lld %8lld %8lld %8lld %8lld %8s  %s\n", at,
-                  (long long)r->offered, (long long)r->granted, (long long)r->refused,
-                  (long long)r->good, (long long)r->errors, (long long)r->dropped, mean,
-                  *state ? state : "-");
+    (void)fprintf(to, "%8s %8lld %8lld %8lld %8lld %8lld %8lld %8s  %s\n",
+                  weir__duration_text(at_ns, at), (long long)r->offered, (long long)r->granted,
+                  (long long)r->refused, (long long)r->good, (long long)r->errors,
+                  (long long)r->dropped, mean, *state ? state : "-");
 }
 
 static void draw_refused(const struct summary *s, int64_t refused, FILE *to)

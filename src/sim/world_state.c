@@ -16,22 +16,6 @@ static void state_number(struct weir__out *o, size_t start, const char *name, in
     weir__out_int(o, value);
 }
 
-/* /s, /m, /500ms */
-static void state_period(struct weir__out *o, int64_t period_ns)
-{
-    static const char *const UNITS[] = {"h", "m", "s", "ms", "us"};
-    int64_t ns;
-
-    weir__out_text(o, "/");
-    for (int i = 0; i < 5; i++) {
-        if (weir__parse_unit(weir__slice_of(UNITS[i]), &ns) && ns == period_ns) {
-            weir__out_text(o, UNITS[i]);
-            return;
-        }
-    }
-    weir__out_duration(o, period_ns);
-}
-
 void sim_state_print(struct weir__out *o, const struct weir_term *t, const struct weir_view *v,
                      int64_t waiting)
 {
@@ -44,8 +28,10 @@ void sim_state_print(struct weir__out *o, const struct weir_term *t, const struc
     if (t->algorithm == WEIR_CONCURRENCY && t->queue > 0)
         state_number(o, start, "waiting=", waiting);
     state_number(o, start, "rate=", v->rate);
-    if (v->rate >= 0)
-        state_period(o, t->period_ns);
+    if (v->rate >= 0) {
+        weir__out_text(o, "/");
+        weir__out_period(o, t->period_ns);
+    }
     if (o->len == start) /* nothing to tell */
         weir__out_text(o, "-");
 }
