@@ -27,8 +27,7 @@ struct sim {
     time_t began, told; /* for progress; real seconds */
 };
 
-/* ---- Running -----------------------------------------------------------------------------------
- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 static const char *source_of(const struct sim *s)
 {

@@ -1,4 +1,4 @@
-/* The lines that `weir sim` prints: one for each event, as text or JSON. */
+/* Prints the lines of `weir sim`: one for each outcome, as text or as JSON. */
 #include "sim/report.h"
 
 #include <stdlib.h>

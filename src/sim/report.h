@@ -1,5 +1,5 @@
-/* How outcomes are told: a line of tab-separated fields, or a JSON object. docs/reference/sim.md.
- */
+/* How outcomes are printed: a line of tab-separated fields, or a JSON object a line.
+ * docs/reference/sim.md has the fields. */
 #ifndef WEIR_SIM_REPORT_H
 #define WEIR_SIM_REPORT_H
 

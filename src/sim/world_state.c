@@ -1,5 +1,5 @@
-/* How the guards of a key stand, in words. docs/reference/sim.md has the list: people read it, and
- * programs split it at its blanks. */
+/* Prints the states of a key's guards in words. docs/reference/sim.md has the list: people read it,
+ * and programs split it at its blanks. */
 #include "sim/world_internal.h"
 
 static void state_word(struct weir__out *o, size_t start, const char *text)
@@ -32,7 +32,7 @@ void sim_state_print(struct weir__out *o, const struct weir_term *t, const struc
         weir__out_text(o, "/");
         weir__out_period(o, t->period_ns);
     }
-    if (o->len == start) /* nothing to tell */
+    if (o->len == start) /* the guard has nothing to show */
         weir__out_text(o, "-");
 }
 
@@ -48,7 +48,7 @@ struct weir__slice sim__guard_states(struct sim_world *w, struct sim_record *r)
             continue;
         weir__meter_view(&e->meter[i], sim__state(w, r, i), sim__now(w), &view);
         weir__out_text(&o, o.len > 0 ? " + " : "");
-        sim_state_print(&o, &e->meter[i].term, &view, r->line ? r->line->length : 0);
+        sim_state_print(&o, &e->meter[i].term, &view, r->wait_list ? r->wait_list->length : 0);
     }
     (void)weir__out_end(&o);
     return (struct weir__slice){w->state, o.len < sizeof w->state ? o.len : sizeof w->state - 1};

@@ -61,7 +61,7 @@ SCRIPTS = [
 ]
 
 TRAFFIC = [
-    ("traffic on a guard needs a service", "concurrency 1", "steady 5/s 1s", "in --traffic, a service does"),
+    ("traffic on a guard needs a service", "concurrency 1", "steady 5/s 1s", "in --traffic, add a service"),
     ("one service is enough", "concurrency 1", "steady 5/s 1s; service 1ms; service 1ms", "one service at most"),
     ("a service has a time", "concurrency 1", "steady 5/s 1s; service fast", "expected 'service DURATION workers=N'"),
     ("its settings are checked", "concurrency 1", "steady 5/s 1s; service 1ms workers=0", "service: 'workers=0' is not valid; expected 1 .. 1000000"),
