@@ -1,4 +1,4 @@
-/* `weir explain`: a limit in plain words. */
+/* `weir explain`: describes a limit in plain words. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 static const struct heading {
     const char *name, *json;
-    void (*tell)(struct weir__out *o, const struct weir_term *t);
+    void (*print)(struct weir__out *o, const struct weir_term *t);
 } HEADINGS[] = {
     {"what", "what", weir__explain_what},
     {"options", "options", weir__explain_options},
@@ -22,20 +22,20 @@ static const struct heading {
 };
 enum { HEADING_COUNT = sizeof HEADINGS / sizeof HEADINGS[0], EXPLAIN_WIDTH = 100, NAME_WIDTH = 9 };
 
-/* Breakers and gates may have none. */
+/* Whether the term has a limit at all: a breaker or a gate may have none. */
 static bool explain_has_limit(const struct weir__meter *m)
 {
     return !weir__meter_guards(m) || m->term.algorithm == WEIR_CONCURRENCY ||
            m->limit < WEIR_COUNT_MAX;
 }
 
-/* Those that learn have another one soon. */
+/* Whether the limit changes as the term learns. */
 static bool limit_moves(const struct weir_term *t)
 {
     return t->algorithm >= WEIR_BBR;
 }
 
-/* In a store that was opened without a word, and has this limit alone. */
+/* Prints how many keys fit in a store that was opened with defaults and has only this limit. */
 static void print_room(uint64_t keys)
 {
     char line[128];
@@ -59,7 +59,7 @@ static void explain_print_term(const struct weir_term *t, uint64_t keys)
     for (int i = 0; i < HEADING_COUNT; i++) {
         struct weir__out o = {line, sizeof line, 0};
 
-        HEADINGS[i].tell(&o, t);
+        HEADINGS[i].print(&o, t);
         (void)weir__out_end(&o);
         help_entry(stdout, HEADINGS[i].name, line, NAME_WIDTH, EXPLAIN_WIDTH);
     }
@@ -83,7 +83,7 @@ static void explain_term_json(struct weir__json *j, const struct weir_term *t, u
     for (int i = 0; i < HEADING_COUNT; i++) {
         struct weir__out o = {line, sizeof line, 0};
 
-        HEADINGS[i].tell(&o, t);
+        HEADINGS[i].print(&o, t);
         (void)weir__out_end(&o);
         weir__json_key(j, HEADINGS[i].json);
         weir__json_text(j, line);
@@ -110,13 +110,14 @@ static bool has_guard(const struct weir_limit *l)
     return false;
 }
 
-/* What is to be known of several terms. */
+/* Prints how several terms work together. */
 static void print_together(const struct weir_limit *l)
 {
     (void)puts("\nAll must grant; if one refuses, none is charged.");
     if (has_guard(l))
-        (void)puts("Whatever the order here, they are asked so: system, rates, concurrency, "
-                   "breaker, adaptive ones.");
+        (void)puts(
+            "They decide in this order, however they are written: system, rates, concurrency, "
+            "breaker, adaptive ones.");
 }
 
 static void explain_print_json(const struct weir_limit *l, const char *text,
@@ -166,7 +167,7 @@ static void explain_print_limit(const struct weir_limit *l, bool json)
         explain_print_plain(l, text, keys);
 }
 
-/* Whether the text can be shown as it is: a terminal obeys what it does not print. */
+/* Whether the text can be shown as it is: a terminal obeys control characters. */
 static bool explain_is_printable(const char *text)
 {
     for (; *text; text++)
@@ -181,11 +182,11 @@ struct explain_options {
 
 const struct command EXPLAIN_COMMAND = {
     "explain",
-    "tell in plain words what a limit will do",
+    "say in plain words what a limit will do",
     "LIMIT [--json]",
-    .about = TEXTS("Tells in plain words what a limit will do: its defaults filled in, the worst "
-                   "case over any interval, how long a refused caller waits, what a key costs, and "
-                   "for how many keys a default store has room."),
+    .about = TEXTS("Says in plain words what a limit will do: its defaults filled in, the worst "
+                   "case over any interval, how long a refused caller waits, how much memory a key "
+                   "takes, and for how many keys a default store has room."),
     .operands =
         (const struct operand[]){{"LIMIT", "text of a limit, in quotes", COMPLETE_LIMIT}, {0}},
     .options =

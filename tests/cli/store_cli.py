@@ -112,7 +112,7 @@ def footprint(path):
 
 
 def make(path, keys=1000, policies=POLICIES, filled=100):
-    """A file with live keys under each policy: none becomes as good as new while a test runs."""
+    """A file with live keys under each policy: none recovers fully while a test runs."""
     use("make", path, keys, 0, 0)
     for name, limit in policies:
         use("set", path, name, limit)
@@ -159,7 +159,7 @@ USAGE = [
     ("--max-keys of too many", ["convert", "a", "--max-keys=3001M"], "'3001M': expected 1 to"),
     ("--max-policies of too many", ["convert", "a", "--max-policies", "65537"], "expected 1 to 65536"),
     ("--out without a name", ["convert", "a", "--out"], "--out needs a value: expected the name of a new file"),
-    ("reset where nobody can be asked", ["reset", "a"], "nobody can be asked here; expected --yes"),
+    ("reset without a terminal", ["reset", "a"], "no terminal to ask on; expected --yes"),
 ]
 
 
@@ -393,7 +393,7 @@ def convert_changes_size(folder):
     use("set", path, "brief", "fixed-window 5/1ms")
     use("take", path, "brief", "k", 10, 1)
     keys = info(path)["tables"][0]["keys"]
-    expect("keys as good as new", ["convert", path, "--max-keys", "1100"], 0, "live keys    600 kept")
+    expect("keys that have fully recovered", ["convert", path, "--max-keys", "1100"], 0, "live keys    600 kept")
     check("are kept too while there is room", info(path)["tables"][0]["keys"] == keys)
     use("forget", path, "brief")
     expect("back again", ["convert", path, "--max-keys", "1000"], 0, "live keys    600 kept")
@@ -416,8 +416,8 @@ def convert_refuses(folder):
         ("too few bytes", ["--max-memory", "1"], "live keys of 16-byte states do not fit in room for 1; "
          "expected a larger --max-memory"),
         ("too few policies", ["--max-policies", "4"], "5 policies do not fit in 4; expected --max-policies 5 or more"),
-        ("a name that is taken", ["--out", path + ".txt"], f"{path}.txt is there already; expected a new name"),
-        ("its own name", ["--out", path], "is there already"),
+        ("a name that is taken", ["--out", path + ".txt"], f"{path}.txt already exists; expected a new name"),
+        ("its own name", ["--out", path], "already exists"),
         ("a folder that is not there", ["--out", os.path.join(folder, "no", "x")], "No such file or directory"),
     ]
     for sentence, args, said in rows:
@@ -427,7 +427,7 @@ def convert_refuses(folder):
     write(path + ".bak", b"my notes\n")
     before = footprint(path)
     expect("convert refuses to lose a file of another's", ["convert", path, "--max-keys", "2k"], 1, "",
-           "tight.bak is in the way, and not a state file")
+           "tight.bak exists and is not a state file")
     check("and left it alone", footprint(path) == before and contents(path + ".bak") == b"my notes\n")
     os.unlink(path + ".bak")
     for verb, args, said in (("hold", ["api"], "in use by process {}; nothing was changed"),
@@ -536,13 +536,13 @@ def convert_undoes(folder):
 def reset_starts_anew(folder):
     path = make(os.path.join(folder, "used"))
     told = info(path)
-    expect("reset", ["reset", path, "--yes"], 0, f"live keys    {live(path)}, now as good as new\n  policies     5 kept\n", "")
+    expect("reset", ["reset", path, "--yes"], 0, f"live keys    {live(path)} reset\n  policies     5 kept\n", "")
     again = info(path)
     check("no key is left", all(t["keys"] == 0 for t in again["tables"]), again)
     check("the policies stay", again["policies"] == told["policies"], again)
     check("and so do the sizes", [(t["state_bytes"], t["max_keys"]) for t in again["tables"]]
           == [(t["state_bytes"], t["max_keys"]) for t in told["tables"]], again)
-    check("all keys are as good as new", " 1 OK " in use("ask", path, "api", "k", 1, 20, again["now_ns"], "peek"))
+    check("all keys are fresh", " 1 OK " in use("ask", path, "api", "k", 1, 20, again["now_ns"], "peek"))
     check("nothing is left over", os.listdir(folder) == ["used"], os.listdir(folder))
     use("take", path, "api", "k", 100, 3)
     expect("reset --all", ["reset", path, "--all", "--yes"], 0, "policies     5 forgotten", "")
@@ -562,10 +562,10 @@ def reset_asks(folder):
         check(f"reset asks, and {answer!r} is no", status == 1 and b"Go on? [y/N]" in out
               and b"nothing was changed" in out and footprint(path) == before, out)
     out, status = on_a_terminal(["reset", path, "--all"], "n\n")
-    check("it says what is at stake", f"{there}; policies to be forgotten: 5".encode() in out, out)
+    check("it says what is at stake", f"{there}; policies to forget: 5".encode() in out, out)
     with held("hold", path, "api"):
         out, status = on_a_terminal(["reset", path])
-        check("nobody is asked about a file in use", status == 1 and b"Go on?" not in out, out)
+        check("reset does not ask about a file in use", status == 1 and b"Go on?" not in out, out)
     out, status = on_a_terminal(["reset", path], "y\n")
     check("yes is yes", status == 0 and live(path) == 0, out)
 

@@ -1,4 +1,4 @@
-/* How `weir store` tells what it found: lines for people, one JSON object for machines. */
+/* Prints what `weir store info` finds: lines for people, one JSON object for programs. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ void store_print_line(const char *what, const char *format, ...)
     (void)putchar('\n');
 }
 
-/* In UTC, to the second. */
+/* The date in UTC, to the second. */
 static const char *date_of(int64_t ns, char out[DATE_MAX])
 {
     const time_t seconds = (time_t)(ns / WEIR__NS_PER_S);
@@ -34,7 +34,7 @@ static const char *date_of(int64_t ns, char out[DATE_MAX])
 
 /* ---- For people ------------------------------------------------------------------------------ */
 
-/* A name as it may be shown: a terminal obeys what it does not print. */
+/* Prints a name without control characters, which a terminal would obey. */
 static void print_name(const char *name)
 {
     for (; *name; name++)
@@ -57,7 +57,7 @@ static void print_users(const struct store_info *info)
             store_print_line(what, "process %ld, %" PRIu32 " seat%s", (long)u->user[i].pid,
                              u->user[i].lock_owners, s);
         else
-            store_print_line(what, "a process of another namespace, %" PRIu32 " seat%s",
+            store_print_line(what, "a process in another namespace, %" PRIu32 " seat%s",
                              u->user[i].lock_owners, s);
     }
     store_print_line("seats", "%" PRIu32 " of %" PRIu64 " in use", u->lock_owners,
@@ -85,7 +85,8 @@ static void print_header(const struct store_info *info)
     store_print_line("recovered", "%" PRIu64 " decision%s of killed processes", recovered,
                      recovered == 1 ? "" : "s");
     if (info->unfinished > 0)
-        store_print_line("unfinished", "%" PRIu64 " more, to be undone by the next who opens it",
+        store_print_line("unfinished",
+                         "%" PRIu64 " more, which the next process to open the file undoes",
                          info->unfinished);
 }
 
@@ -125,7 +126,7 @@ void store_info_print(const struct store_info *info, bool colour)
     print_tables(info);
 }
 
-/* ---- For machines ---------------------------------------------------------------------------- */
+/* ---- For programs ---------------------------------------------------------------------------- */
 
 static void put_text(struct weir__json *j, const char *name, const char *text)
 {
