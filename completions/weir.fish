@@ -1,6 +1,6 @@
 # Completion of weir for fish. Put it in a directory of $fish_complete_path.
 #
-# A limit is one argument, so it is completed as a whole: what stands already, and what may follow.
+# A limit is one argument, so it is completed as a whole: the text so far, and what may follow.
 # Made by scripts/cli_docs.py: change src/cli/*_options.c or the template *.in instead.
 
 function __weir_options_of
@@ -89,7 +89,7 @@ function __weir_limit
     set -l words (string split ' ' -- "$term")
     if test (count $words) -lt 2
         printf '%s\t%s\n' \
-            "$head"fixed-window\  'a counter that starts anew with each window' \
+            "$head"fixed-window\  'a counter that restarts with each window' \
             "$head"sliding-window\  'a ring of counters' \
             "$head"sliding-counter\  'this window, and the last one by its overlap' \
             "$head"sliding-log\  'the times of the last events; exact' \
@@ -99,10 +99,10 @@ function __weir_limit
             "$head"smooth-bursty\  'the next caller pays' \
             "$head"smooth-warmup\  'a slow start after a rest' \
             "$head"min-interval\  'at least this long between events' \
-            "$head"concurrency\  'so many at once' \
+            "$head"concurrency\  'at most N calls at once' \
             "$head"system\  'a gate for the whole process' \
             "$head"breaker\  'stops calls that fail' \
-            "$head"bbr\  'sheds what would only queue, while the machine is hot' \
+            "$head"bbr\  'sheds calls that would only queue, while the machine is overloaded' \
             "$head"vegas\  'a limit that follows the queue' \
             "$head"gradient\  'a limit that follows latency' \
             "$head"aimd\  'a limit that rises until calls fail' \
@@ -162,7 +162,7 @@ function __weir_words
     string match -q -- "$argv *" "$said "
 end
 
-# N COMMAND...: do just N arguments follow the command?
+# N COMMAND...: do exactly N arguments follow the command?
 function __weir_after
     test (count (__weir_said)) -eq (math $argv[1] + (count $argv) - 1); and __weir_words $argv[2..]
 end
