@@ -1,10 +1,11 @@
-/* What a guard costs: a call entered and exited, beside a decision of a token bucket.
+/* Measures guards: a call entered and exited, beside a decision of a token bucket.
  *
  *     guards KEYS CALLS RUNS
  *
- * The clock is passed in and moves by a microsecond within a call; every call is let in and succeeds, one
- * after the other. On one key, and on random ones of KEYS, 16 bytes long, that have all been called before.
- * Signals are told, so nothing is sampled.
+ * The clock is passed in and moves by a microsecond within a call; every call is granted and
+ * succeeds, one after the other. The calls are on one key, and on random ones of KEYS keys, 16
+ * bytes long, that have all been called before. The benchmark sets the signals, so the engine
+ * samples nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* A client's bytes, cut into pieces, through the HTTP reader as a connection would feed them: what comes
- * out is told as text, so that two ways of cutting can be compared.
+/* Feeds a client's bytes, cut into pieces, to the HTTP reader as a connection would, and prints the
+ * result as text, so that a test can compare two ways of cutting.
  *
- * Every call gets the bytes in a block of their own and exact size: they move, as those of a connection
- * may, and a sanitizer sees a read past their end. */
+ * Every call gets the bytes in a block of their own and of exact size: they move, as those of a
+ * connection may, and a sanitizer sees a read past their end. */
 #ifndef WEIR_TESTS_HTTP_TALK_H
 #define WEIR_TESTS_HTTP_TALK_H
 
@@ -96,7 +96,8 @@ static void read_all(struct talk *t)
     } while (outcome == HTTP_COMPLETE && t->len > 0);
 }
 
-/* In pieces of the given lengths, over and over; none: in one. The text is the caller's to free. */
+/* Cuts the bytes into pieces of the given lengths, over and over; without lengths, into one. The
+ * caller frees the text. */
 static char *talk(const char *bytes, size_t len, size_t most, const unsigned char *cut, size_t cuts,
                   unsigned *continues)
 {
