@@ -93,7 +93,7 @@ static void run_expired(struct churn *c, bench_engine_decide *decide, const char
     t = bench_engine_measure(&c->expired, &c->k, decide, "churn", "expired", who, run);
     must(t.granted == bench_engine_timed(&c->k), "every decision was granted");
     /* A batch may contain a key twice. */
-    must(t.remaining > (int64_t)t.granted * 9 * 99 / 100, "keys were as good as new");
+    must(t.remaining > (int64_t)t.granted * 9 * 99 / 100, "keys had fully recovered");
 }
 
 /* A table full of keys that all recover fully at the same time. The clock stands still while they

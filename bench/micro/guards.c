@@ -66,7 +66,7 @@ static void measure(const struct guard_limit *row, bench_engine_decide *decide, 
     struct bench_engine g;
 
     bench_engine_open(&g, NULL, keys, row->limit, STEP_NS);
-    must(weir_signals_set(g.w, &CALM) == 0, "signals can be told");
+    must(weir_signals_set(g.w, &CALM) == 0, "signals can be set");
     for (uint64_t first = 0; first < keys; first += k->count) {
         keys_serial(k, first);
         (void)decide(&g, k, 0, keys - first < k->count ? keys - first : k->count);

@@ -189,14 +189,14 @@ static int use_enter(char **a)
 }
 
 /* Locks the buckets of the key, as a decision about several keys does. */
-static struct weir__state *lock_key(struct weir__table *t, struct weir__owner *seat,
+static struct weir__state *lock_key(struct weir__table *t, struct weir__owner *owner,
                                     uint64_t fingerprint, struct weir__access *h)
 {
     const int n = weir__table_candidates(t, fingerprint, h);
 
     for (int i = 0; i < n; i++) {
-        weir__journal_intend(seat, i, weir__bucket_lock(h->bucket[i]));
-        if (weir__lock_take(weir__bucket_lock(h->bucket[i]), seat) != 0)
+        weir__journal_intend(owner, i, weir__bucket_lock(h->bucket[i]));
+        if (weir__lock_take(weir__bucket_lock(h->bucket[i]), owner) != 0)
             return NULL;
     }
     return weir__table_search_locked(t, fingerprint, h);
@@ -209,14 +209,14 @@ static int use_cut(char **a)
     struct weir_policy *p = policy_of(w, a[1]);
     const struct weir_request rq = weir_request_of(p, a[2], strlen(a[2]));
     struct weir__clause *c = &atomic_load(&p->revision)->clause[0];
-    struct weir__owner *seat = weir__store_owner(w->store);
+    struct weir__owner *owner = weir__store_owner(w->store);
     struct weir__access h;
     struct weir__state *state =
-        seat ? lock_key(c->table, seat, weir__fingerprint(c, &rq), &h) : NULL;
+        owner ? lock_key(c->table, owner, weir__fingerprint(c, &rq), &h) : NULL;
 
     if (!state)
         fail("no such key");
-    weir__table_note(c->table, seat, &h);
+    weir__table_note(c->table, owner, &h);
     state->fresh_ns = 1;
     _exit(0);
 }

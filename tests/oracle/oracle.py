@@ -125,7 +125,7 @@ class Term:
         return s, 0
 
     def forget(self, s, zero):
-        """A bucket as good as new is new: it remembers nothing of its reservations."""
+        """A fully recovered bucket is fresh: it remembers nothing of its reservations."""
         return s
 
     def step_back(self, s, now, zero):
@@ -141,11 +141,11 @@ class Term:
 # than M when it was charged. `low`: the clock has stepped back, and this is the second due time; else None.
 Due = namedtuple("Due", "D lost reserved low", defaults=(False, None))
 FORGIVEN = 1 << 39                          # the largest count of a bucket that has room for a second due time
-STALE = 10 * 10**9                          # a clock may be read, and told so much later
+STALE = 10 * 10**9                          # how much later than its reading a time may be used
 
 
 def cut(x):
-    """To its 34 highest binary digits."""
+    """Cuts x to its 34 highest binary digits."""
     shift = max(0, x.bit_length() - 34)
     return x >> shift << shift
 
@@ -162,14 +162,14 @@ class Bucket(Term):
         return Due(self.zero_due(born), False)
 
     def most(self):
-        """M: what may be owed as soon as it is charged; None if nobody knows."""
+        """M: the most that may be owed right after a charge; None if it is not known."""
         return ceil(self.limit * self.T) if self.count <= FORGIVEN else None
 
     def more_than_most(self, D, now):
         return self.most() is not None and ceil(D) - now > self.most()
 
     def step_back(self, s, now, zero):
-        """Whoever looks at a key notes that the clock has stepped back."""
+        """Any access to a key notes that the clock has stepped back."""
         if s.low is not None or s.lost or s.reserved or s.D <= zero.D or not self.more_than_most(s.D, now + STALE):
             return s
         H = ceil(s.D)
