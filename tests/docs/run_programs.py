@@ -9,8 +9,8 @@ include/weir.h that has a semicolon at the end of a line. C11, and warnings are 
   - A block with a main() is a program: it is compiled, linked with LIBWEIR, run in a directory of its
     own, and must exit with 0.
   - Any other block is a fragment: declarations, or statements as they stand in a function. It follows
-    the PRELUDE below, so it may use those headers and variables without a word, or declare its own. A
-    fragment is compiled, not run.
+    the PRELUDE below, so it may use those headers and variables, or declare its own. A fragment is
+    compiled, not run.
   - Where a page says that its fragments STAND_IN its program, they do: each is added to the program, after
     those before it; functions before main(), statements before weir_close(). They have no more headers and
     variables than a reader sees. The whole is then run, and must exit with 0.
