@@ -1,7 +1,7 @@
 # Completion of weir for bash. Source it, or install it as bash-completion/completions/weir.
 #
 # A limit is one quoted argument, so it is completed as text: the algorithm first, then the options
-# that this algorithm has. Inside an open quote readline closes the quote behind a lone match; where
+# that this algorithm has. Inside an open quote readline closes the quote after a single match; where
 # more must follow (a count, a value) a second match says what, and keeps the quote open.
 # Made by scripts/cli_docs.py: change src/cli/*_options.c or the template *.in instead.
 
@@ -10,7 +10,7 @@ _weir_algorithms='
     smooth-bursty smooth-warmup min-interval concurrency system breaker bbr vegas gradient aimd
     adaptive-rate'
 
-# The options of an algorithm; those that end in "=" want a value.
+# The options of an algorithm; those that end in "=" need a value.
 _weir_limit_options()
 {
     case $1 in
@@ -158,7 +158,7 @@ _weir_value()
     esac
 }
 
-# _weir_operand COMMAND N: what the argument may be that follows N others.
+# _weir_operand COMMAND N: what the argument after N others may be.
 _weir_operand()
 {
     case "$1 $2" in
@@ -192,7 +192,7 @@ _weir_offer()
     fi
 }
 
-# The text of a limit; $2 goes before what was not quoted.
+# The text of a limit; $2 is put before text that was not quoted.
 _weir_limit()
 {
     local text=$1 quote=$2 term head word algorithm option candidates=()
@@ -222,7 +222,7 @@ _weir_limit()
     _weir_offer "$head" "$word" "${candidates[@]}"
 }
 
-# The text of --traffic: the phase, then what a phase may carry.
+# The text of --traffic: the phase, then the settings that it may have.
 _weir_traffic()
 {
     local text=$1 quote=$2 phase word candidates=()
@@ -248,8 +248,8 @@ _weir_files()
     mapfile -t COMPREPLY < <(compgen -f -- "$1")
 }
 
-# _weir_complete WHAT WORD QUOTE: WHAT is <limit>, <traffic>, <file>, or words. The first that has
-# anything to offer does.
+# _weir_complete WHAT WORD QUOTE: WHAT is <limit>, <traffic>, <file>, or words. The first of them that
+# has a candidate offers its own.
 _weir_complete()
 {
     local what

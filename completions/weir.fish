@@ -1,6 +1,6 @@
 # Completion of weir for fish. Put it in a directory of $fish_complete_path.
 #
-# A limit is one argument, so it is completed as a whole: what stands already, and what may follow.
+# A limit is one argument, so it is completed as a whole: the text so far, and what may follow.
 # Made by scripts/cli_docs.py: change src/cli/*_options.c or the template *.in instead.
 
 function __weir_options_of
@@ -89,7 +89,7 @@ function __weir_limit
     set -l words (string split ' ' -- "$term")
     if test (count $words) -lt 2
         printf '%s\t%s\n' \
-            "$head"fixed-window\  'a counter that starts anew with each window' \
+            "$head"fixed-window\  'a counter that restarts with each window' \
             "$head"sliding-window\  'a ring of counters' \
             "$head"sliding-counter\  'this window, and the last one by its overlap' \
             "$head"sliding-log\  'the times of the last events; exact' \
@@ -99,10 +99,10 @@ function __weir_limit
             "$head"smooth-bursty\  'the next caller pays' \
             "$head"smooth-warmup\  'a slow start after a rest' \
             "$head"min-interval\  'at least this long between events' \
-            "$head"concurrency\  'so many at once' \
+            "$head"concurrency\  'at most N calls at once' \
             "$head"system\  'a gate for the whole process' \
             "$head"breaker\  'stops calls that fail' \
-            "$head"bbr\  'sheds what would only queue, while the machine is hot' \
+            "$head"bbr\  'sheds calls that would only queue, while the machine is overloaded' \
             "$head"vegas\  'a limit that follows the queue' \
             "$head"gradient\  'a limit that follows latency' \
             "$head"aimd\  'a limit that rises until calls fail' \
@@ -162,26 +162,26 @@ function __weir_words
     string match -q -- "$argv *" "$said "
 end
 
-# N COMMAND...: do just N arguments follow the command?
+# N COMMAND...: do exactly N arguments follow the command?
 function __weir_after
     test (count (__weir_said)) -eq (math $argv[1] + (count $argv) - 1); and __weir_words $argv[2..]
 end
 
 complete -c weir -f
 complete -c weir -n '__weir_after 0' -a sim -d 'Run a script of events, or made-up traffic, against a limit'
-complete -c weir -n '__weir_after 0' -a explain -d 'Tell in plain words what a limit will do'
+complete -c weir -n '__weir_after 0' -a explain -d 'Say in plain words what a limit will do'
 complete -c weir -n '__weir_after 0' -a serve -d 'Decide limits for other programs'
 complete -c weir -n '__weir_after 0' -a take -d 'Decide once, on a store that others share'
-complete -c weir -n '__weir_after 0' -a store -d 'Look into a file that processes share, convert it, reset it'
+complete -c weir -n '__weir_after 0' -a store -d 'Inspect, convert or reset a file that processes share'
 complete -c weir -n '__weir_after 0' -a version -d 'Print the version'
 complete -c weir -n '__weir_after 0' -a help -d 'Print this help, or the help of a command'
 complete -c weir -n '__weir_after 0' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0' -l version -d 'Print the version'
 complete -c weir -n '__weir_words sim' -l json -d 'Print one JSON object a line in place of tab-separated fields'
 complete -c weir -n '__weir_words sim' -l start -x -d 'When the clock starts and the limit is made'
-complete -c weir -n '__weir_words sim' -l traffic -x -a '(__weir_traffic)' -d 'Make the events by this text and read no script'
+complete -c weir -n '__weir_words sim' -l traffic -x -a '(__weir_traffic)' -d 'Make the events from this text instead of reading a script'
 complete -c weir -n '__weir_words sim' -l script -d 'Print the script that --traffic makes, and run nothing'
-complete -c weir -n '__weir_words sim' -l picture -d 'Draw what was granted and refused over time in place of listing it'
+complete -c weir -n '__weir_words sim' -l picture -d 'Draw what was granted and refused over time instead of listing it'
 complete -c weir -n '__weir_words sim' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 sim' -a '(__weir_limit)'
 complete -c weir -n '__weir_after 0 sim' -F
@@ -190,7 +190,7 @@ complete -c weir -n '__weir_words explain' -l json -d 'Print the same as one JSO
 complete -c weir -n '__weir_words explain' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 explain' -a '(__weir_limit)'
 complete -c weir -n '__weir_words serve' -l listen -x -d 'Address that accepts connections'
-complete -c weir -n '__weir_words serve' -l limit -x -d 'Limit that requests name by NAME'
+complete -c weir -n '__weir_words serve' -l limit -x -d 'Limit that requests call NAME'
 complete -c weir -n '__weir_words serve' -l store -x -a 'memory: file:/ redis:// redis+unix:/' -d 'Store of the keys'
 complete -c weir -n '__weir_words serve' -l max-keys -x -d 'Live keys that each store has room for'
 complete -c weir -n '__weir_words serve' -l full -x -a 'evict deny allow' -d 'What a new key gets when a store is full of live keys'
@@ -200,37 +200,37 @@ complete -c weir -n '__weir_words serve' -l max-request -x -d 'Size of one comma
 complete -c weir -n '__weir_words serve' -l max-key -x -d 'Size of a key'
 complete -c weir -n '__weir_words serve' -l max-output -x -d 'Replies that one client has not read yet'
 complete -c weir -n '__weir_words serve' -l max-buffered -x -d 'Memory for the buffers of all connections'
-complete -c weir -n '__weir_words serve' -l max-delayed -x -d 'Replies delayed by WAIT or wait=, in all connections'
+complete -c weir -n '__weir_words serve' -l max-delayed -x -d 'Most delayed (WAIT or wait=) replies of all connections together'
 complete -c weir -n '__weir_words serve' -l connection-part -x -a '1/16 1' -d 'Part of --max-buffered and of --max-delayed that one connection may use'
 complete -c weir -n '__weir_words serve' -l peer-part -x -a '1/4 1' -d 'Part of --max-buffered'
 complete -c weir -n '__weir_words serve' -l max-memory -x -d 'Memory for all stores and connections'
 complete -c weir -n '__weir_words serve' -l max-wait -x -a '1h forever' -d 'Longest time that a request may wait, or reserve ahead'
 complete -c weir -n '__weir_words serve' -l idle -x -d 'Time after which a silent connection is closed'
-complete -c weir -n '__weir_words serve' -l drain -x -d 'Time that SIGTERM gives delayed replies, and those that wait for a Redis'
+complete -c weir -n '__weir_words serve' -l drain -x -d 'Time that SIGTERM leaves for delayed replies'
 complete -c weir -n '__weir_words serve' -l literals -x -a 'on off' -d 'Whether a request may carry the text of a limit in place of a name'
 complete -c weir -n '__weir_words serve' -l literal-state -x -d 'State that one key of such a limit may take'
 complete -c weir -n '__weir_words serve' -l no-admin -d 'Clients may only take and look'
-complete -c weir -n '__weir_words serve' -l host -x -d 'Name that HTTP requests may have as Host, beside addresses and localhost'
-complete -c weir -n '__weir_words serve' -l ipv6-prefix -x -d 'Leading bits of an IPv6 address that /v1/auth takes for one client'
+complete -c weir -n '__weir_words serve' -l host -x -d 'Name that HTTP requests may have as Host'
+complete -c weir -n '__weir_words serve' -l ipv6-prefix -x -d 'Leading bits of an IPv6 address that identify one client for /v1/auth'
 complete -c weir -n '__weir_words serve' -l clock -x -a 'system manual' -d 'Clock of the daemon'
 complete -c weir -n '__weir_words serve' -l help -d 'Print the help'
 complete -c weir -n '__weir_words take' -l store -x -a 'memory: file:/ redis:// redis+unix:/' -d 'Store of the key'
-complete -c weir -n '__weir_words take' -l limit -x -d 'The limit of NAME'
+complete -c weir -n '__weir_words take' -l limit -x -d 'Define NAME, which a file then remembers'
 complete -c weir -n '__weir_words take' -l no-fallback -d 'Give no answer (status 3) if the store does not answer'
 complete -c weir -n '__weir_words take' -l max-keys -x -d 'Live keys that a file has room for, if this command makes the file'
 complete -c weir -n '__weir_words take' -l json -d 'Print the answer as one JSON object, with times in nanoseconds'
 complete -c weir -n '__weir_words take' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 take' -a '(__weir_limit)'
 complete -c weir -n '__weir_words take; and not __weir_after 0 take; and not __weir_after 1 take' -a 'cost= wait= wait=forever'
-complete -c weir -n '__weir_after 0 store' -a info -d 'Print what a state file holds, who uses it, and whether it is sound'
+complete -c weir -n '__weir_after 0 store' -a info -d 'Print what a state file contains'
 complete -c weir -n '__weir_after 0 store' -a convert -d 'Give a state file another size'
-complete -c weir -n '__weir_after 0 store' -a reset -d 'Make all keys of a state file as good as new'
+complete -c weir -n '__weir_after 0 store' -a reset -d 'Reset all keys of a state file'
 complete -c weir -n '__weir_words store' -l help -d 'Print the help'
 complete -c weir -n '__weir_words store info' -l json -d 'Print the same as one JSON object'
 complete -c weir -n '__weir_words store info' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 store info' -F
 complete -c weir -n '__weir_words store convert' -l max-keys -x -d 'Live keys that the file has room for'
-complete -c weir -n '__weir_words store convert' -l max-memory -x -d 'The most bytes that the whole file may take'
+complete -c weir -n '__weir_words store convert' -l max-memory -x -d 'Most bytes that the whole file may take'
 complete -c weir -n '__weir_words store convert' -l max-policies -x -d 'Policies that the file has room for'
 complete -c weir -n '__weir_words store convert' -l out -r -F -d 'Write the new file there, and leave FILE as it is'
 complete -c weir -n '__weir_words store convert' -l help -d 'Print the help'

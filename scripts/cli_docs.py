@@ -3,9 +3,9 @@
 
 `weir help --format=table` prints the table (src/cli/describe.c). Texts that are not in it (the
 grammar of limits, what a shell needs to complete the inside of a quoted argument) are in templates
-beside the files that are made: docs/man/weir.1.in, completions/weir.bash.in and so on. @name@ in a
-template is replaced by the part of that name. The files are written into FOLDER, which is the
-source tree unless told; tests/integration/cli_generated.py compares them with what is there.
+beside the generated files: docs/man/weir.1.in, completions/weir.bash.in and so on. The script
+replaces @name@ in a template by the part of that name, and writes the files into FOLDER (default:
+the source tree). tests/integration/cli_generated.py compares them with the files in the tree.
 """
 
 import os
@@ -19,7 +19,7 @@ GENERATED = "Made by scripts/cli_docs.py: change src/cli/*_options.c or the temp
 FILES = ["docs/man/weir.1", "completions/weir.bash", "completions/_weir", "completions/weir.fish"]
 
 ALGORITHMS = {
-    "fixed-window": "a counter that starts anew with each window",
+    "fixed-window": "a counter that restarts with each window",
     "sliding-window": "a ring of counters",
     "sliding-counter": "this window, and the last one by its overlap",
     "sliding-log": "the times of the last events; exact",
@@ -29,10 +29,10 @@ ALGORITHMS = {
     "smooth-bursty": "the next caller pays",
     "smooth-warmup": "a slow start after a rest",
     "min-interval": "at least this long between events",
-    "concurrency": "so many at once",
+    "concurrency": "at most N calls at once",
     "system": "a gate for the whole process",
     "breaker": "stops calls that fail",
-    "bbr": "sheds what would only queue, while the machine is hot",
+    "bbr": "sheds calls that would only queue, while the machine is overloaded",
     "vegas": "a limit that follows the queue",
     "gradient": "a limit that follows latency",
     "aimd": "a limit that rises until calls fail",
@@ -47,16 +47,16 @@ class Option:
     def __init__(self, name, value="", times="0", usual="", completes="", text="print the help"):
         self.name, self.value, self.times = name, value, int(times)
         self.usual, self.text = usual, text
-        self.words = value.replace("|", " ") if "|" in value else completes  # its value may be
+        self.words = value.replace("|", " ") if "|" in value else completes  # possible values
         self.named = name.endswith("=")  # cost=N, an operand
 
     def whole_text(self):
-        """As `weir COMMAND --help` has it."""
+        """The text as `weir COMMAND --help` prints it."""
         often = f"; may be given up to {self.times} times" if self.times > 1 else ""
         return self.text + often + (f" (default {self.usual})" if self.usual else "")
 
     def excludes(self):
-        """The options that do not go with this one."""
+        """The options that cannot be combined with this one."""
         return re.findall(r"--[\w-]+", "".join(re.findall(r"not with ([^;.]*)", self.text)))
 
 
@@ -74,7 +74,7 @@ class Command:
         return [option for option in self.options if not option.named]
 
     def after(self, n):
-        """What the argument may be that follows n others: words, <limit>, <file>."""
+        """What the argument after n others may be: words, <limit>, <file>."""
         words = []
         for name, completes, _ in self.operands[n:]:
             words += completes.split()
@@ -88,10 +88,10 @@ class Command:
 
 class Table:
     def __init__(self, weir):
-        told = subprocess.run([weir, "help", "--format=table"], capture_output=True, text=True,
+        text = subprocess.run([weir, "help", "--format=table"], capture_output=True, text=True,
                               check=True).stdout
-        self.commands, self.algorithms = [], []  # of an algorithm: name, amount or bare, options
-        for line in told.splitlines():
+        self.commands, self.algorithms = [], []  # an algorithm: name, "amount" or "bare", options
+        for line in text.splitlines():
             what, *fields = line.replace("\\n", "\n").split("\t")
             if what == "command":
                 self.commands.append(Command(*fields))
@@ -127,7 +127,7 @@ class Table:
         return self.find(f"{command.name} {word}".strip())
 
     def by_options(self):
-        """Algorithms that have the same options, together."""
+        """Groups the algorithms that have the same options."""
         groups = {}
         for name, _, options in self.algorithms:
             groups.setdefault(tuple(options), []).append(name)
@@ -165,7 +165,7 @@ def placeholder(text):
 
 
 def prose(text):
-    """One sentence a line, as roff wants it."""
+    """One sentence a line, as is usual in roff."""
     lines = [line for each in re.split(r"(?<=\w[.]) (?=[A-Z])", text)
              for line in textwrap.wrap(each, 72, break_on_hyphens=False, break_long_words=False)]
     return "\n".join(("\\&" if line[0] in ".'" else "") + roff(line) for line in lines)
@@ -206,7 +206,7 @@ def man_command(command):
 
 
 def man_usage(command):
-    """Its options one by one, unless there are many."""
+    """The usage; lists the options one by one if they are few."""
     options = [option for option in command.dashed() if option.name != "--help"]
     each = " ".join(f"[{option.name} {option.value}".rstrip() + "]" for option in options)
     usage = command.usage.replace("[OPTION...]", each) if len(options) < 8 else command.usage
@@ -228,7 +228,7 @@ def man(table):
 
 
 def bash_case(pattern, words):
-    """A short one in one line."""
+    """A case, on one line if it is short."""
     line = f"    {pattern}) echo '{' '.join(words)}' ;;" if words else f"    {pattern}) ;;"
     if len(line) <= 100:
         return line
@@ -304,7 +304,7 @@ def zsh_arguments(command):
 
 
 def zsh_help(table):
-    """The commands again, and those within one."""
+    """The arguments of `weir help`: a command, and a command within it."""
     lines = ['case "$CURRENT $words[2]" in']
     lines += [f"'3 {c.name}') _values part {' '.join(c.parts)} ;;" for c in table.groups if c.name]
     lines += [f"'2 '*) _values command {' '.join(table.root.parts)} ;;", "esac"]
@@ -312,7 +312,7 @@ def zsh_help(table):
 
 
 def zsh_menu(table, command, tag):
-    """The commands within a command, and the arguments of the one that is there."""
+    """The commands within a command, and the arguments of the one that is typed."""
     parts = [table.part(command, word) for word in command.parts]
     lines = [f"local -a {tag}s=("]
     lines += [f"    {zsh_quoted(f'{part.last()}:{zsh_escaped(part.summary)}')}" for part in parts]
@@ -351,17 +351,17 @@ FISH_HELPERS = {"<file>": "-F", "<limit>": "-a '(__weir_limit)'",
 
 def fish_line(condition, *rest, text=""):
     line = " ".join(["complete -c weir -n", f"'{condition}'", *rest])
-    said = sentence(short(text))[:-1].replace("'", "\\'") if text else ""
-    return f"{line} -d '{said}'" if said else line
+    shown = sentence(short(text))[:-1].replace("'", "\\'") if text else ""
+    return f"{line} -d '{shown}'" if shown else line
 
 
 def fish_words(words):
-    """What `complete` is told of a value or an argument."""
+    """The arguments of `complete` for a value or an operand."""
     return FISH_HELPERS.get(words) or f"-a '{words}'"
 
 
 def fish_groups(words):
-    """<limit> and <file> each by itself, plain words together."""
+    """<limit> and <file> separately, plain words together."""
     plain = " ".join(word for word in words if word not in FISH_HELPERS)
     return [word for word in words if word in FISH_HELPERS] + ([plain] if plain else [])
 
@@ -420,7 +420,7 @@ def fill(template, parts):
 
 
 def make(weir):
-    """What each of FILES should be."""
+    """The text of each of FILES."""
     table = Table(weir)
     made = {}
     for path, parts in zip(FILES, (man(table), bash(table), zsh(table), fish(table)), strict=True):

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Which tests a word names, and what must be built for them: `pick.py BUILD_DIR list|tests|targets [WORD...]`.
+"""Lists the tests that words name, or what must be built for them.
 
-A word is the name of a test (engine-pools), the first part of such names (engine), or a suite of meson's (c,
-threads, alone); a+b names the tests that both do. One that names nothing is an error. What meson is told about a build is in its meson-info.
+    pick.py BUILD_DIR list|tests|targets [WORD...]
+
+A word is the name of a test (engine-pools), the first part of such names (engine), or a suite of
+meson's (c, threads, alone); a+b names the tests that both a and b name. A word that names no test
+is an error. The script reads meson-info of the build.
 """
 
 import json
@@ -28,12 +31,12 @@ def is_named(test, word):
 def pick(tests, words):
     for word in words:
         if not any(is_named(test, word) for test in tests):
-            sys.exit(f"check: no suite and no test is called {word} (./check --list)")
+            sys.exit(f"check: no such suite or test: '{word}' (./check --list names them)")
     return [test for test in tests if any(is_named(test, word) for word in words)]
 
 
 def show(tests):
-    """A line for each suite: its name, and its tests."""
+    """Prints a line for each suite: its name and its tests."""
     suites = {}
     for test in tests:
         suites.setdefault(test["name"].split("-")[0], []).append(test["name"])
@@ -42,7 +45,7 @@ def show(tests):
 
 
 def targets(build, tests):
-    """What ninja calls the files that the tests need."""
+    """The ninja targets that the tests need."""
     files = {target["id"]: target["filename"] for target in info(build, "targets")}
     needed = {name for test in tests for target in test["depends"] for name in files[target]}
     return sorted(os.path.relpath(name, os.path.abspath(build)) for name in needed)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Adds up what test programs counted: `tally.py LOG...`, each a testlog.json of meson.
 
-A program ends its output with `NAME: N passed, M failed`. One that died before it could say so, or
-said nothing, counts as one failure. The last line printed is the sum.
+A program ends its output with `NAME: N passed, M failed`. One that does not print this line counts
+as one failure. The last line that the script prints is the sum.
 """
 
 import json
@@ -23,7 +23,8 @@ def main(logs):
                 if entry["result"] != "OK" and bad == 0:
                     bad = 1
                 passed, failed = passed + good, failed + bad
-                print(f"{entry['name']:<40} {good:>6} passed {bad:>4} failed  {entry['duration']:7.2f} s")
+                print(f"{entry['name']:<40} {good:>6} passed {bad:>4} failed  "
+                      f"{entry['duration']:7.2f} s")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 

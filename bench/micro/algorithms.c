@@ -1,9 +1,9 @@
-/* What each algorithm's decision costs: on one state without a table, and through the engine.
+/* Measures a decision of each algorithm: on one state without a table, and through the engine.
  *
  *     algorithms KEYS DECISIONS RUNS
  *
- * The clock is passed in. In the engine the keys are random, 16 bytes long, and asked often enough
- * before the clock runs that bursts are used up.
+ * The clock is passed in. In the engine the keys are random and 16 bytes long; before the
+ * measurement each gets enough requests to use up its burst.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,8 +57,8 @@ static void check_share(const struct bench_limit *row, struct bench_tally t, con
 {
     const double share = (double)t.granted / (double)bench_engine_timed(k);
 
-    /* Those that make callers wait grant all; the others, asked at random twice as often as they
-     * grant, about a half, more in one part of a window than in another. */
+    /* Algorithms that make callers wait grant everything. The others get twice as many requests as
+     * they grant, at random, and grant about half: more in one part of a window than in another. */
     must(share > 0.1 && (share < 0.9 || share == 1.0), row->name);
 }
 

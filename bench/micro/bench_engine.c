@@ -1,3 +1,4 @@
+/* Runs decisions on an engine with one policy, for the benchmarks. */
 #include "bench_engine.h"
 
 #include "stopwatch.h"

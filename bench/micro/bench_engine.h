@@ -6,11 +6,11 @@
 
 #include "keys.h"
 
-/* A key once touched stays alive for the whole benchmark, and has more left than is ever taken. */
+/* A key stays live for the whole benchmark after its first request, and never runs out. */
 #define LIMIT_LIVE "token-bucket 1/s burst=1000M"
 /* One event each, then refusals for longer than the benchmark lasts. */
 #define LIMIT_DENY "token-bucket 1/24h burst=1"
-/* A key is as good as new after a microsecond. */
+/* A key has fully recovered after a microsecond. */
 #define LIMIT_BRIEF "token-bucket 1M/s burst=10"
 
 enum { BATCH = 64 };
@@ -22,10 +22,10 @@ struct bench_engine {
     int64_t step_ns; /* how far the clock moves with each decision */
 };
 
-/* What came of a run of decisions: enough to see that the intended path was the one measured. */
+/* The outcome of a run of decisions: enough to check that the intended path was measured. */
 struct bench_tally {
     uint64_t granted;
-    int64_t remaining; /* the sum */
+    int64_t remaining; /* the sum of all */
 };
 
 void bench_engine_open(struct bench_engine *g, const char *store, uint64_t max_keys,
@@ -39,15 +39,15 @@ typedef struct bench_tally bench_engine_decide(struct bench_engine *g, const str
                                                size_t from, size_t to);
 bench_engine_decide bench_engine_single, bench_engine_batch;
 
-/* Keys first..first + count - 1 of this length, once each, in batches. */
+/* Decides keys first..first + count - 1 of this length, once each, in batches. */
 struct bench_tally bench_engine_fill(struct bench_engine *g, size_t key_len, uint64_t first,
                                      uint64_t count);
 
-/* Decides a whole array, the first third of it as a warm-up that is not timed: ns per decision. */
+/* Decides a whole array and returns the ns per decision; the first third is an untimed warm-up. */
 struct bench_tally bench_engine_measure(struct bench_engine *g, const struct keys *k,
                                         bench_engine_decide *decide, const char *bench,
                                         const char *scene, const char *who, int run);
-/* How many of an array are timed. */
+/* How many decisions on an array are timed. */
 size_t bench_engine_timed(const struct keys *k);
 
 /* The same for the yardsticks: the region's two, and reading the keys. */

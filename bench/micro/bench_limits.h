@@ -1,7 +1,7 @@
-/* The algorithms, each with a limit of a thousand events a second that is asked twice as often, so
- * that half of the asks are granted and half refused, about: traffic that is all of one kind would
- * flatter the branch predictor. The limits are small, so that a table of keys gets there soon. Those
- * that make everybody wait instead are asked as often as they grant. */
+/* The algorithms, each with a limit of a thousand events a second that gets twice as many requests,
+ * so that about half are granted and half refused: traffic of one kind only would flatter the
+ * branch predictor. The limits are small, so that a table of keys soon reaches that state.
+ * Algorithms that make callers wait instead get as many requests as they grant. */
 #ifndef WEIR_BENCH_MICRO_BENCH_LIMITS_H
 #define WEIR_BENCH_MICRO_BENCH_LIMITS_H
 
@@ -9,7 +9,7 @@
 
 static const struct bench_limit {
     const char *name, *limit;
-    int64_t step_ns; /* how far the clock moves between two asks of one key */
+    int64_t step_ns; /* how far the clock moves between two requests of one key */
 } BENCH_LIMITS[] = {
     {"fixed-window", "fixed-window 4/4ms", 500000},
     {"sliding-window", "sliding-window 4/4ms", 500000},

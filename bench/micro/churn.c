@@ -1,15 +1,15 @@
-/* Decisions that are not the everyday one: new keys, refusals, keys as good as new, a full table.
+/* Measures less common decisions: new keys, refusals, fully recovered keys, a full table.
  *
  *     churn KEYS RUNS
  *
  *     insert    every key is new; the table starts empty and grows, page faults included
- *     reuse     every key is new, and finds places of keys that are as good as new
- *     full      every key is new, all places are taken by live keys: one of them is evicted, or the key
- *               is counted in overflow cells
+ *     reuse     every key is new, and finds the places of keys that have fully recovered
+ *     full      every key is new, and live keys have all places: the store evicts one of them, or
+ *               counts the key in overflow cells
  *     denied    every key is found, and refused
- *     expired   every key is found, and is as good as new
+ *     expired   every key is found, and has fully recovered
  *
- * KEYS is max_keys; 16-byte keys. The yardsticks go over a region as large as the table.
+ * KEYS is max_keys; keys have 16 bytes. The yardsticks use a region as large as the table.
  */
 #include <stdio.h>
 
@@ -20,7 +20,7 @@
 enum { KEY_LEN = 16 };
 
 struct churn {
-    uint64_t max_keys, next; /* next: the number of a key that was not used yet */
+    uint64_t max_keys, next; /* next: the number of the next unused key */
     struct bench_engine reuse, full, denied, expired;
     struct keys k;
     uint64_t seed;
@@ -92,12 +92,12 @@ static void run_expired(struct churn *c, bench_engine_decide *decide, const char
     keys_random(&c->k, &c->seed, c->max_keys);
     t = bench_engine_measure(&c->expired, &c->k, decide, "churn", "expired", who, run);
     must(t.granted == bench_engine_timed(&c->k), "every decision was granted");
-    /* A batch may hold a key twice. */
-    must(t.remaining > (int64_t)t.granted * 9 * 99 / 100, "keys were as good as new");
+    /* A batch may contain a key twice. */
+    must(t.remaining > (int64_t)t.granted * 9 * 99 / 100, "keys had fully recovered");
 }
 
-/* A table full of keys that all became as good as new at the same time. While they came, the clock
- * stood still, or each would have taken the place of another. */
+/* A table full of keys that all recover fully at the same time. The clock stands still while they
+ * are added; else each would take the place of another. */
 static void open_passed(const struct churn *c, struct bench_engine *g, int64_t step_ns)
 {
     bench_engine_open(g, NULL, c->max_keys, LIMIT_BRIEF, 0);

@@ -1,10 +1,11 @@
-/* Decisions and nothing else, for an instruction counter.
+/* Makes decisions and does nothing else, for an instruction counter.
  *
  *     count NAME N     does N of what NAME names
  *     count --names    the names
  *
- * Run under callgrind with two values of N, the difference of the counts over the difference of the
- * Ns is what one takes; `loop` is what going through the keys takes, and part of the others.
+ * Run it under callgrind with two values of N: the difference of the counts over the difference of
+ * the Ns is the cost of one decision. `loop` is the cost of going through the keys, and part of the
+ * others.
  */
 #include <stdio.h>
 #include <string.h>

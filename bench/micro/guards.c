@@ -1,10 +1,11 @@
-/* What a guard costs: a call entered and exited, beside a decision of a token bucket.
+/* Measures guards: a call entered and exited, beside a decision of a token bucket.
  *
  *     guards KEYS CALLS RUNS
  *
- * The clock is passed in and moves by a microsecond within a call; every call is let in and succeeds, one
- * after the other. On one key, and on random ones of KEYS, 16 bytes long, that have all been called before.
- * Signals are told, so nothing is sampled.
+ * The clock is passed in and moves by a microsecond within a call; every call is granted and
+ * succeeds, one after the other. The calls are on one key, and on random ones of KEYS keys, 16
+ * bytes long, that have all been called before. The benchmark sets the signals, so the engine
+ * samples nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +66,7 @@ static void measure(const struct guard_limit *row, bench_engine_decide *decide, 
     struct bench_engine g;
 
     bench_engine_open(&g, NULL, keys, row->limit, STEP_NS);
-    must(weir_signals_set(g.w, &CALM) == 0, "signals can be told");
+    must(weir_signals_set(g.w, &CALM) == 0, "signals can be set");
     for (uint64_t first = 0; first < keys; first += k->count) {
         keys_serial(k, first);
         (void)decide(&g, k, 0, keys - first < k->count ? keys - first : k->count);

@@ -1,3 +1,4 @@
+/* Waits for an idle machine, by the ticks in /proc/stat. */
 #include "idle.h"
 
 #include <stdio.h>
@@ -6,7 +7,7 @@
 
 #include "stopwatch.h"
 
-enum { LOOKS_MOST = 300 }; /* in all runs of a program together */
+enum { LOOKS_MOST = 300 }; /* over all runs of a program */
 static const struct timespec LOOK = {.tv_nsec = 100000000};
 static const double BUSY_MOST = 0.12;
 
@@ -27,7 +28,7 @@ static struct cores cores_now(void)
     return (struct cores){user + nice + system, idle + wait};
 }
 
-/* The part of the next tenth of a second in which somebody else ran. */
+/* The part of the next tenth of a second in which other programs run. */
 static double busy_share(void)
 {
     const struct cores before = cores_now();
@@ -36,7 +37,7 @@ static double busy_share(void)
     (void)nanosleep(&LOOK, NULL);
     after = cores_now();
     if (after.busy + after.idle <= before.busy + before.idle)
-        return 0; /* a system that does not tell */
+        return 0; /* the system does not say */
     return (double)(after.busy - before.busy) /
            (double)(after.busy + after.idle - before.busy - before.idle);
 }
@@ -47,7 +48,7 @@ void idle_wait(const char *bench, const char *scene, int run)
     double busy;
     char what[128];
 
-    if (getenv("BENCH_URGENT")) /* nobody else runs while we do */
+    if (getenv("BENCH_URGENT")) /* real-time priority: no other program runs meanwhile */
         return;
     busy = busy_share();
     for (; looks < LOOKS_MOST && busy > BUSY_MOST; looks++)

@@ -1,3 +1,4 @@
+/* Makes arrays of keys. */
 #include "keys.h"
 
 #include <string.h>
@@ -6,8 +7,8 @@
 
 enum { DIGITS = 16 };
 
-/* An odd factor permutes the 64-bit numbers, so that different numbers stay different keys, and
- * neighbours share no prefix. */
+/* An odd factor permutes the 64-bit numbers: different numbers stay different keys, and neighbours
+ * share no prefix. */
 static void write_key(const struct keys *k, size_t i, uint64_t number)
 {
     static const char hex[] = "0123456789abcdef";

@@ -7,7 +7,7 @@
 
 #include "yardstick.h"
 
-/* `len` bytes each: 8 raw ones, or 16 hexadecimal digits behind as much padding as is asked for. */
+/* Keys of `len` bytes: 8 raw bytes, or 16 hexadecimal digits after padding. */
 struct keys {
     struct region memory;
     size_t len, count;
@@ -16,7 +16,7 @@ struct keys {
 void keys_open(struct keys *k, size_t len, size_t count);
 void keys_close(struct keys *k);
 
-/* Of the keys numbered 0 to population - 1, any; or those from `first` on. */
+/* Random keys of those numbered 0 to population - 1; or the keys from `first` on, in order. */
 void keys_random(struct keys *k, uint64_t *seed, uint64_t population);
 void keys_serial(struct keys *k, uint64_t first);
 
@@ -25,7 +25,7 @@ static inline const unsigned char *key_at(const struct keys *k, size_t i)
     return k->memory.bytes + i * k->len;
 }
 
-/* Reads keys from..to-1, all their bytes: what reading alone costs. */
+/* Reads all bytes of keys from..to-1: the cost of reading alone. */
 uint64_t keys_read(const struct keys *k, size_t from, size_t to);
 
 #endif

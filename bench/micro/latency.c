@@ -1,17 +1,18 @@
-/* What the unlucky wait: single decisions, each timed, alone and while somebody invents keys.
+/* Measures the tail: single decisions, each timed, alone and while another thread invents keys.
  *
  *     latency VICTIMS MAX-KEYS RUNS
  *
- *     before    the table holds the victims and nobody else; all is quiet
- *     growing   another thread invents keys as fast as it can, and the table grows
- *     evicting  it goes on doing so when the table is full: every invention evicts a live key, or is
- *               counted in overflow cells
+ *     before    only the victims are in the table; all is quiet growing   another thread invents
+ *     keys as fast as it can, and the table grows evicting  it continues when the table is full:
+ *     every new key evicts a live one, or is counted in
+ *               overflow cells
  *     after     the table is full of invented keys; all is quiet
- *     bully     quiet too, but another thread updates random memory of its own: what the machine's
- *               shared caches cost, without any of our locks
+ *     bully     quiet too, but another thread updates random memory of its own: the cost of the
+ *               machine's shared caches, without any of our locks
  *
- * Ticks of the time-stamp counter around each decision, less what an empty pair of ticks takes. "absent" is
- * the part of the victims' decisions on keys that had lost their places, "refused" that of refusals.
+ * The unit is ticks of the time-stamp counter around each decision, less those of an empty pair.
+ * "absent" is the part of the victims' decisions on keys that had lost their places, "refused" the
+ * part that was refused.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -29,7 +30,7 @@
 
 enum { KEY_LEN = 16, SAMPLES = 1000000, INVENTED = 1 << 14, GROWTH = 20 };
 
-/* Somebody else, at work until told to stop. */
+/* Another thread, which works until it is stopped. */
 struct other {
     void (*work)(struct other *o);
     struct bench_engine rig;
@@ -41,7 +42,8 @@ struct other {
     pthread_t thread;
 };
 
-/* Victims owe far more than invented keys, which owe one event: they keep their places. */
+/* Victims have used far more than invented keys, which have used one event: they keep their
+ * places. */
 static const char *const LIMIT_OWED = "token-bucket 1/s burst=1000";
 
 static uint32_t took[SAMPLES];
@@ -101,7 +103,7 @@ static void emit_percentiles(const char *scene, int run, struct lap l, double ti
     }
 }
 
-/* The median of an empty pair. */
+/* The median length of an empty pair. */
 static uint32_t empty_ticks(void)
 {
     for (size_t i = 0; i < SAMPLES; i++) {
@@ -173,7 +175,7 @@ static void other_start(struct other *o, void (*work)(struct other *o))
     }
 }
 
-/* How many it did. */
+/* How many operations it did. */
 static uint64_t other_stop(struct other *o)
 {
     atomic_store(&o->stop, true);
@@ -190,7 +192,7 @@ static void open_victims(struct bench_engine *g, struct other *o, uint64_t max_k
     o->next = victims;
 }
 
-/* A table so large that it grows for as long as we look. */
+/* A table so large that it grows during the whole measurement. */
 static void run_growing(const struct keys *k, struct other *o, uint64_t max_keys, uint64_t victims,
                         int run, double tick_ns)
 {

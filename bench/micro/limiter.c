@@ -1,10 +1,10 @@
-/* One limiter without keys, by one thread and by two.
+/* Measures one limiter without keys, by one thread and by two.
  *
  *     limiter RUNS
  *
- * `refused` asks a limit that grants next to nothing; `granted` one that grants everything, so that
+ * `refused` uses a limit that grants next to nothing; `granted` one that grants everything, so that
  * each decision changes the state. Beside them: the clocks that a limiter may read, and a
- * compare-and-swap on a word that nobody else, or another thread, hammers too.
+ * compare-and-swap on a word that one thread, or two, change.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,7 +18,8 @@
 
 enum { DECISIONS = 4000000 };
 
-/* A billion a second: more than two threads can ask, also of a clock that moves by STEP_NS. */
+/* A billion a second: more than two threads can request, also with a clock that moves by
+ * STEP_NS. */
 #define LIMIT_GRANTS  "token-bucket 1000M/s burst=1000M"
 #define LIMIT_REFUSES "token-bucket 100/s burst=1"
 enum { STEP_NS = 4 };

@@ -1,6 +1,8 @@
-/* The threads start together and stop together, so that all of the time measured is time in which
- * all were at it. That holds for the wall clock alone, and only if none lost its core meanwhile: a
- * sample in which one did is taken again, a few times. */
+/* Runs one or two threads, each on its core, and times their work.
+ *
+ * The threads start together and stop together, so that all of them work during all of the measured
+ * time. That holds for the wall clock alone, and only if no thread loses its core meanwhile: a
+ * sample in which one does is taken again, a few times. */
 #include "pinned_threads.h"
 
 #include <pthread.h>
@@ -64,7 +66,7 @@ static void *run_pinned(void *arg)
     return NULL;
 }
 
-/* ns per operation and thread, and the largest part of its time that a thread lost. */
+/* The ns per operation and thread, and the largest part of its time that a thread lost. */
 static double try_once(struct pinned_threads *c, double *lost)
 {
     struct pinned_thread m[PINNED_MOST] = {0};

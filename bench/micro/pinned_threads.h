@@ -5,13 +5,13 @@
 #include <pthread.h>
 #include <stdint.h>
 
-/* A thread that is on its core from its first instruction on: with real-time priority it might never get
- * there from a core where somebody spins until it does. */
+/* Starts a thread on its core from its first instruction on: with real-time priority it might never
+ * get there from a core on which another thread spins and waits for it. */
 void start_pinned(int core, pthread_t *thread, void *(*run)(void *), void *arg);
 
 enum { PINNED_MOST = 2 };
 
-/* Does `count` operations as thread `who`. Called again and again. */
+/* Does `count` operations as thread number `who`. Called again and again. */
 typedef void pinned_work(void *arg, int who, uint64_t count);
 
 /* Each thread works until the first has done `count` operations. Prints the ns of one operation in

@@ -14,8 +14,8 @@ import sys
 
 TABLE_CASES = ("100000 x 16", "1000000 x 16", "1000000 x 200", "10000000 x 16", "100000000 x 8")
 
-# What the goals were written for: a machine on which these yardsticks took so many nanoseconds. A
-# goal in nanoseconds is carried over to this machine by what the same yardstick takes here.
+# The goals were written for a machine on which these yardsticks took this many nanoseconds. A goal in
+# nanoseconds is scaled to this machine by what the same yardstick takes here.
 THEIR_READ, THEIR_TSC, THEIR_CAS = 185.0, 10.0, 12.6
 
 
@@ -241,7 +241,7 @@ def yardsticks(s):
     lines = [
         "## Yardsticks", "",
         "Over memory obtained as the table's is (anonymous, huge pages advised), as much of it as the "
-        "table of so many keys takes, in strides of 128 bytes. *Dependent read*: each read says where the "
+        "table takes for that number of keys, in strides of 128 bytes. *Dependent read*: each read says where the "
         "next one is. *Independent update*: an atomic addition at a random place that depends on none before; "
         "*asked for*, 64 places prefetched in advance. *Keys*: reading the keys in order, all their bytes.", "",
     ]
@@ -290,10 +290,10 @@ def decisions(s):
 def churn(s):
     scenes = (
         ("insert", "every key new, the table grows (page faults included)"),
-        ("reuse", "every key new, in the places of keys as good as new"),
+        ("reuse", "every key new, in the places of fully recovered keys"),
         ("full", "every key new, the table full of live keys: each evicts one"),
         ("denied", "every decision refused"),
-        ("expired", "every key found is as good as new"),
+        ("expired", "every key found has fully recovered"),
     )
     yard = ("churn", "yardsticks")
     rows = [(text, ns_cell(s, "churn", scene, "single"),
@@ -317,7 +317,7 @@ def attacker(s):
         ns_cell(s, "latency", scene, p),
         ratio_text(s.ratio(("latency", scene, p), ("latency", "before", p))))))
         for scene, text in scenes]
-    return ["## Somebody invents keys", "",
+    return ["## Another thread invents keys", "",
             "Single decisions on 10^5 live keys (the victims) in a table for 10^6, each timed with the "
             "time-stamp counter, less what an empty timing takes; meanwhile a thread on the other core "
             "takes one of each key it can think of, in batches of 64. The ratios are to the first row. The "
@@ -438,7 +438,7 @@ def peers(s):
     rows = [(name, f"{took}", bytes_, ratio_text(took / single), ratio_text(took / batch))
             for name, took, bytes_ in stated]
     return ["## For scale", "",
-            "What peers take at 10^6 string keys, **stated elsewhere and measured on another machine with two "
+            "What peers take at 10^6 string keys, **stated by others and measured on another machine with two "
             "virtual cores**: not measured here, so the ratios say no more than the order of magnitude. One limiter "
             "without keys, there: governor 9.7 ns, Guava 37 ns, x/time/rate 84 ns (by two threads: governor 49, "
             "Guava 110).", ""] + table(

@@ -1,10 +1,10 @@
-/* How much memory a live key takes, whatever its length.
+/* Measures how much memory a live key takes, whatever its length.
  *
  *     resident KEYS KEY-BYTES RUNS
  *
- * The growth of the process's resident memory from before the store was opened until all keys are in
- * it and alive, over the number of live keys. Each run is a process of its own, so that none finds
- * memory that an earlier one left behind.
+ * The figure is the growth of the process's resident memory, from before the store is opened until
+ * all keys are in it and live, over the number of live keys. Each run is a process of its own, so
+ * that none finds memory that an earlier one left behind.
  */
 #include <stdio.h>
 #include <sys/wait.h>
@@ -30,7 +30,7 @@ static void measure(uint64_t keys, size_t key_len, int run)
     char scene[64];
     struct bench_engine g;
 
-    /* Once with a small store, so that what a program needs to run at all is there already. */
+    /* First a small store, so that memory that every program needs is not counted. */
     bench_engine_open(&g, NULL, 1000, LIMIT_LIVE, 1);
     (void)bench_engine_fill(&g, key_len, 0, 1000);
     bench_engine_close(&g);

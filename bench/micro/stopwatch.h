@@ -1,13 +1,13 @@
 /* Time, places and lines of output: what every benchmark here needs.
  *
- * A lap has two lengths. The thread's own CPU time is what we report for one thread, so that a
- * neighbour who borrows the core is not charged to us; the difference to the wall clock says how
- * much was borrowed, and stands in the output as `lost`. Programs print samples, one per line:
+ * A lap has two lengths. For one thread we report the thread's own CPU time, so that the time of
+ * another program on the core does not count; the difference to the wall clock is that other time,
+ * and the output shows it as `lost`. Programs print samples, one per line:
  *
  *     BENCH  SCENE  CONTENDER  RUN  VALUE  LOST        separated by tabs
  *
- * The contenders of a ratio are measured one after the other within a run. Medians and ratios are
- * made of the samples by report.py, and nowhere else.
+ * The contenders of a ratio are measured one after the other within a run. Only report.py makes
+ * medians and ratios from the samples.
  */
 #ifndef WEIR_BENCH_STOPWATCH_H
 #define WEIR_BENCH_STOPWATCH_H
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Where the measured thread runs, and the other one. */
+/* The cores of the measured thread and of the other one. */
 enum { CORE_MAIN = 1, CORE_OTHER = 0 };
 
 struct lap {
@@ -54,7 +54,7 @@ static inline double lap_lost(struct lap l)
     return l.wall_ns > l.cpu_ns ? 1.0 - (double)l.cpu_ns / (double)l.wall_ns : 0.0;
 }
 
-/* A benchmark that does not do what it says must not print a number. */
+/* Ends the program: a benchmark that does not do what it says must not print a number. */
 static inline void must(int true_or_die, const char *what)
 {
     if (true_or_die)
@@ -63,7 +63,8 @@ static inline void must(int true_or_die, const char *what)
     exit(1);
 }
 
-/* Best effort: a machine with one core, or one that forbids it, measures all the same. */
+/* Best effort: on a machine with one core, or one that forbids it, the benchmark runs all the
+ * same. */
 static inline void pin(int core)
 {
     cpu_set_t set;
@@ -73,7 +74,7 @@ static inline void pin(int core)
     (void)sched_setaffinity(0, sizeof set, &set);
 }
 
-/* Whatever x depends on has to be computed. */
+/* Makes the compiler compute x. */
 static inline void keep(uint64_t x)
 {
     __asm__ volatile("" : : "r"(x) : "memory");
@@ -86,7 +87,7 @@ static inline void emit(const char *bench, const char *scene, const char *who, i
     (void)fflush(stdout);
 }
 
-/* ns per operation of a lap. */
+/* The ns per operation of a lap. */
 static inline void emit_lap(const char *bench, const char *scene, const char *who, int run,
                             struct lap l, uint64_t operations)
 {
@@ -112,7 +113,7 @@ static inline uint64_t random_next(uint64_t *seed)
     return x * UINT64_C(0x2545f4914f6cdd1d);
 }
 
-/* Below n, as good as evenly. */
+/* A random number below n, almost evenly distributed. */
 static inline uint64_t random_below(uint64_t *seed, uint64_t n)
 {
     return (uint64_t)((unsigned __int128)random_next(seed) * n >> 64);

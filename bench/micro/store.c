@@ -1,8 +1,9 @@
-/* The same decisions on a store in a file that processes share, and on a private one.
+/* Measures the same decisions on a store in a shared file, and on a private one.
  *
  *     store KEYS DECISIONS RUNS FILE...
  *
- * The files are made, and removed in the end. Live 16-byte keys at random, all granted.
+ * The benchmark makes the files, and removes them at the end. Keys are live, random and 16 bytes
+ * long; all decisions are grants.
  */
 #include <stdio.h>
 #include <string.h>

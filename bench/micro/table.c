@@ -1,9 +1,9 @@
-/* Decisions on live keys, at random: the main figures.
+/* Measures decisions on random live keys: the main figures.
  *
  *     table KEYS KEY-BYTES DECISIONS RUNS
  *
- * All keys are in the table and alive, and every decision is granted, so each of them finds its key,
- * judges it and writes it. The yardsticks go over a region as large as the table has become.
+ * All keys are in the table and live, and every decision is a grant, so each decision finds its
+ * key, checks it and writes it. The yardsticks use a region as large as the table has become.
  */
 #include <stdio.h>
 

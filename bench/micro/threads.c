@@ -1,10 +1,10 @@
-/* Two threads on one engine.
+/* Measures two threads on one engine.
  *
  *     threads KEYS RUNS
  *
- * Random live keys of 16 bytes, each thread with an array of its own; then all on one and the same
- * key. Beside them the yardsticks by one thread and by two, for two cores do not have twice the
- * memory of one.
+ * Keys are random, live and 16 bytes long, and each thread has an array of its own; then both
+ * threads use the same key. Beside them are the yardsticks by one thread and by two, because two
+ * cores do not have twice the memory bandwidth of one.
  */
 #include <stdio.h>
 

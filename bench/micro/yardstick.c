@@ -1,3 +1,4 @@
+/* Measures the machine itself: memory, clocks, compare-and-swap. */
 #include "yardstick.h"
 
 #include <string.h>
@@ -29,7 +30,8 @@ void region_open(struct region *r, size_t size)
     map = mmap(NULL, r->size + HUGE, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     must(map != MAP_FAILED, "there is memory for a yardstick's region");
-    /* Aligned, or the ends have no huge page; what is cut off stays mapped and costs nothing. */
+    /* Aligned, else the ends have no huge page; the part that is cut off stays mapped and costs
+     * nothing. */
     r->bytes = map + (HUGE - (uintptr_t)map % HUGE) % HUGE;
     (void)madvise(r->bytes, r->size, MADV_HUGEPAGE);
     memset(r->bytes, 0, r->size);
@@ -41,7 +43,7 @@ void region_close(struct region *r)
     r->bytes = NULL;
 }
 
-/* Sattolo's shuffle of the identity: one cycle through all. */
+/* Sattolo's shuffle of the identity: one cycle through all strides. */
 void chase_prepare(struct region *r, uint64_t *seed)
 {
     const uint64_t n = r->size / STRIDE;

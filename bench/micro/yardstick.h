@@ -1,4 +1,4 @@
-/* What the machine itself takes: the yardsticks that stand beside every figure. */
+/* The yardsticks beside every figure: what the machine itself takes. */
 #ifndef WEIR_BENCH_YARDSTICK_H
 #define WEIR_BENCH_YARDSTICK_H
 
@@ -24,9 +24,9 @@ enum { STRIDE = 128 };
 void chase_prepare(struct region *r, uint64_t *seed);
 uint64_t chase(const struct region *r, uint64_t from, uint64_t steps);
 
-/* The independent random locked update: one atomic addition in a random stride. `update` asks for 64
- * strides ahead of changing them, the best that a program can do; `update_blind` does not. Both leave
- * the chain whole. */
+/* The independent random locked update: one atomic addition in a random stride. `update` prefetches
+ * 64 strides before it changes them, the best that a program can do; `update_blind` does not. Both
+ * keep the chain intact. */
 void update(struct region *r, uint64_t *seed, uint64_t count);
 void update_blind(struct region *r, uint64_t *seed, uint64_t count);
 
@@ -36,7 +36,8 @@ void yardstick_read_clock(uint64_t count);
 /* The time-stamp counter now; nanoseconds where there is none. */
 uint64_t ticks(void);
 
-/* `count` compare-and-swaps, each of the value that the last one saw, whether they succeed or not. */
+/* `count` compare-and-swaps, each of the value that the last one saw, whether they succeed or
+ * not. */
 void swap(_Atomic uint64_t *word, uint64_t count);
 
 #endif

@@ -154,3 +154,25 @@ void weir__out_duration(struct weir__out *o, int64_t ns)
         rest %= UNITS[i].ns;
     }
 }
+
+const char *weir__duration_text(int64_t ns, char text[WEIR__DURATION_MAX])
+{
+    struct weir__out o = {text, WEIR__DURATION_MAX, 0};
+
+    weir__out_duration(&o, ns);
+    (void)weir__out_end(&o);
+    return text;
+}
+
+void weir__out_period(struct weir__out *o, int64_t ns)
+{
+    /* Neither a day, which would read as a calendar day, nor a nanosecond is a period by its bare
+     * name. */
+    for (int i = 1; i < UNIT_COUNT - 1; i++) {
+        if (UNITS[i].ns == ns) {
+            weir__out_text(o, UNITS[i].name);
+            return;
+        }
+    }
+    weir__out_duration(o, ns);
+}

@@ -78,4 +78,12 @@ bool weir__parse_unit(struct weir__slice s, int64_t *ns);
 /* Whole units from the largest down, so that it parses back: 1m30s, 1s500ms, 0s. */
 void weir__out_duration(struct weir__out *o, int64_t ns);
 
+/* The same in the caller's text, NUL-terminated, for printf. */
+#define WEIR__DURATION_MAX 48
+const char *weir__duration_text(int64_t ns, char text[WEIR__DURATION_MAX]);
+
+/* A period behind a slash: a bare unit where one is enough (10/s, 10/m), else a duration (10/500ms).
+ */
+void weir__out_period(struct weir__out *o, int64_t ns);
+
 #endif

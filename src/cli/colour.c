@@ -1,4 +1,4 @@
-/* Whether output is coloured: on a terminal, unless NO_COLOR or TERM=dumb says otherwise. */
+/* Decides whether output is coloured: on a terminal, unless NO_COLOR is set or TERM is dumb. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* The commands. Each gets its arguments without the program's and its own name, and returns the
- * exit status: 0 done, 1 failed, 2 usage; `take` has its own. */
+/* The commands. Each gets its arguments without the names of the program and of the command, and
+ * returns the exit status: 0 done, 1 failed, 2 usage; `take` has its own. */
 #ifndef WEIR_CLI_COMMANDS_H
 #define WEIR_CLI_COMMANDS_H
 
@@ -11,9 +11,10 @@ int store_command(int argc, char **argv);
 int serve_command(int argc, char **argv);
 int take_command(int argc, char **argv);
 
-/* Whether standard output is a terminal of someone who did not set NO_COLOR. */
+/* Whether standard output is a terminal that wants colours (colour.c). */
 bool cli_colour(void);
-/* An argument as a message may tell it: without what may be a password. Good until the next but one. */
+/* An argument as a message may quote it: without what may be a password. The text is valid for two
+ * calls: until the next but one. */
 const char *cli_redacted(const char *word);
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };

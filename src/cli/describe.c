@@ -1,9 +1,9 @@
-/* The table of commands and the grammar of limits for programs: `weir help --format=table`.
+/* Prints the table of commands and the grammar of limits for programs: `weir help --format=table`.
  *
  * scripts/cli_docs.py makes the man page and the completions from it. The command prints data and
- * not these files themselves: templates of roff and of three shells are shorter in a script, and an
- * installed weir does not need them. A record is a line; its fields are separated by tabs, and the
- * first says what it is; a new line within a field is written \n.
+ * not the files themselves: templates of roff and of three shells are shorter in a script, and an
+ * installed weir does not need them. A record is a line. Tabs separate its fields; the first field
+ * says what the record is. A newline within a field is written \n.
  */
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static void describe_command(const struct command *c)
         describe_command(*p);
 }
 
-/* What may be written of an option of a limit: "burst=", "initial=full", "shadow". */
+/* How an option of a limit may be written: "burst=", "initial=full", "shadow". */
 static void describe_words(const struct weir__option *o)
 {
     if (o->kind != WEIR__OPTION_ENUM)

@@ -1,4 +1,4 @@
-/* `weir explain`: a limit in plain words. */
+/* `weir explain`: describes a limit in plain words. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 static const struct heading {
     const char *name, *json;
-    void (*tell)(struct weir__out *o, const struct weir_term *t);
+    void (*print)(struct weir__out *o, const struct weir_term *t);
 } HEADINGS[] = {
     {"what", "what", weir__explain_what},
     {"options", "options", weir__explain_options},
@@ -22,20 +22,20 @@ static const struct heading {
 };
 enum { HEADING_COUNT = sizeof HEADINGS / sizeof HEADINGS[0], EXPLAIN_WIDTH = 100, NAME_WIDTH = 9 };
 
-/* Breakers and gates may have none. */
+/* Whether the term has a limit at all: a breaker or a gate may have none. */
 static bool explain_has_limit(const struct weir__meter *m)
 {
     return !weir__meter_guards(m) || m->term.algorithm == WEIR_CONCURRENCY ||
            m->limit < WEIR_COUNT_MAX;
 }
 
-/* Those that learn have another one soon. */
+/* Whether the limit changes as the term learns. */
 static bool limit_moves(const struct weir_term *t)
 {
     return t->algorithm >= WEIR_BBR;
 }
 
-/* In a store that was opened without a word, and has this limit alone. */
+/* Prints how many keys fit in a store that was opened with defaults and has only this limit. */
 static void print_room(uint64_t keys)
 {
     char line[128];
@@ -59,7 +59,7 @@ static void explain_print_term(const struct weir_term *t, uint64_t keys)
     for (int i = 0; i < HEADING_COUNT; i++) {
         struct weir__out o = {line, sizeof line, 0};
 
-        HEADINGS[i].tell(&o, t);
+        HEADINGS[i].print(&o, t);
         (void)weir__out_end(&o);
         help_entry(stdout, HEADINGS[i].name, line, NAME_WIDTH, EXPLAIN_WIDTH);
     }
@@ -72,27 +72,34 @@ static void explain_print_term(const struct weir_term *t, uint64_t keys)
         print_room(keys);
 }
 
-static void explain_print_term_json(const struct weir_term *t, uint64_t keys)
+static void explain_term_json(struct weir__json *j, const struct weir_term *t, uint64_t keys)
 {
     char line[1024];
     struct weir__meter m;
 
-    (void)printf("{\"algorithm\":\"%s\"", weir_algorithm_name(t->algorithm));
+    weir__json_open(j, '{');
+    weir__json_key(j, "algorithm");
+    weir__json_text(j, weir_algorithm_name(t->algorithm));
     for (int i = 0; i < HEADING_COUNT; i++) {
         struct weir__out o = {line, sizeof line, 0};
 
-        HEADINGS[i].tell(&o, t);
+        HEADINGS[i].print(&o, t);
         (void)weir__out_end(&o);
-        (void)printf(",\"%s\":", HEADINGS[i].json);
-        sim_json_string(stdout, weir__slice_of(line));
+        weir__json_key(j, HEADINGS[i].json);
+        weir__json_text(j, line);
     }
     weir__meter_init(&m, t, 0);
-    if (explain_has_limit(&m))
-        (void)printf(",\"limit\":%lld", (long long)m.limit);
-    (void)printf(",\"bytes_per_key\":%zu", weir__meter_state_size(&m));
-    if (t->algorithm != WEIR_SYSTEM)
-        (void)printf(",\"room\":%llu", (unsigned long long)keys);
-    (void)putchar('}');
+    if (explain_has_limit(&m)) {
+        weir__json_key(j, "limit");
+        weir__json_int(j, m.limit);
+    }
+    weir__json_key(j, "bytes_per_key");
+    weir__json_uint(j, weir__meter_state_size(&m));
+    if (t->algorithm != WEIR_SYSTEM) {
+        weir__json_key(j, "room");
+        weir__json_uint(j, keys);
+    }
+    weir__json_close(j, '}');
 }
 
 static bool has_guard(const struct weir_limit *l)
@@ -103,48 +110,64 @@ static bool has_guard(const struct weir_limit *l)
     return false;
 }
 
-/* What is to be known of several terms. */
+/* Prints how several terms work together. */
 static void print_together(const struct weir_limit *l)
 {
     (void)puts("\nAll must grant; if one refuses, none is charged.");
     if (has_guard(l))
-        (void)puts("Whatever the order here, they are asked so: system, rates, concurrency, "
-                   "breaker, adaptive ones.");
+        (void)puts(
+            "They decide in this order, however they are written: system, rates, concurrency, "
+            "breaker, adaptive ones.");
+}
+
+static void explain_print_json(const struct weir_limit *l, const char *text,
+                               const uint64_t keys[WEIR_TERMS_MAX])
+{
+    struct weir__json j = sim_json_to(stdout);
+
+    weir__json_open(&j, '{');
+    weir__json_key(&j, "limit");
+    weir__json_text(&j, text);
+    weir__json_key(&j, "terms");
+    weir__json_open(&j, '[');
+    for (int i = 0; i < l->n; i++)
+        explain_term_json(&j, &l->term[i], keys[i]);
+    weir__json_close(&j, ']');
+    weir__json_close(&j, '}');
+    (void)putchar('\n');
+}
+
+static void explain_print_plain(const struct weir_limit *l, char text[WEIR_LIMIT_TEXT_MAX],
+                                const uint64_t keys[WEIR_TERMS_MAX])
+{
+    (void)printf(cli_colour() ? "\033[1m%s\033[0m\n" : "%s\n", text);
+    for (int i = 0; i < l->n; i++) {
+        if (l->n > 1) {
+            const struct weir_limit one = {.n = 1, .term = {l->term[i]}};
+
+            (void)weir_limit_print(&one, text, WEIR_LIMIT_TEXT_MAX);
+            (void)printf("\n%s\n", text);
+        }
+        explain_print_term(&l->term[i], keys[i]);
+    }
+    if (l->n > 1)
+        print_together(l);
 }
 
 static void explain_print_limit(const struct weir_limit *l, bool json)
 {
-    const bool colour = cli_colour();
     char text[WEIR_LIMIT_TEXT_MAX];
     uint64_t keys[WEIR_TERMS_MAX];
 
     weir__foresee_keys(l, NULL, keys);
     (void)weir_limit_print(l, text, sizeof text);
     if (json)
-        (void)printf("{\"limit\":\"%s\",\"terms\":[", text); /* canonical text needs no escapes */
+        explain_print_json(l, text, keys);
     else
-        (void)printf(colour ? "\033[1m%s\033[0m\n" : "%s\n", text);
-    for (int i = 0; i < l->n; i++) {
-        if (json) {
-            (void)fputs(i > 0 ? "," : "", stdout);
-            explain_print_term_json(&l->term[i], keys[i]);
-            continue;
-        }
-        if (l->n > 1) {
-            const struct weir_limit one = {.n = 1, .term = {l->term[i]}};
-
-            (void)weir_limit_print(&one, text, sizeof text);
-            (void)printf("\n%s\n", text);
-        }
-        explain_print_term(&l->term[i], keys[i]);
-    }
-    if (json)
-        (void)fputs("]}\n", stdout);
-    else if (l->n > 1)
-        print_together(l);
+        explain_print_plain(l, text, keys);
 }
 
-/* Whether the text can be shown as it is: a terminal obeys what it does not print. */
+/* Whether the text can be shown as it is: a terminal obeys control characters. */
 static bool explain_is_printable(const char *text)
 {
     for (; *text; text++)
@@ -159,11 +182,11 @@ struct explain_options {
 
 const struct command EXPLAIN_COMMAND = {
     "explain",
-    "tell in plain words what a limit will do",
+    "say in plain words what a limit will do",
     "LIMIT [--json]",
-    .about = TEXTS("Tells in plain words what a limit will do: its defaults filled in, the worst "
-                   "case over any interval, how long a refused caller waits, what a key costs, and "
-                   "for how many keys a default store has room."),
+    .about = TEXTS("Says in plain words what a limit will do: its defaults filled in, the worst "
+                   "case over any interval, how long a refused caller waits, how much memory a key "
+                   "takes, and for how many keys a default store has room."),
     .operands =
         (const struct operand[]){{"LIMIT", "text of a limit, in quotes", COMPLETE_LIMIT}, {0}},
     .options =

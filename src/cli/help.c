@@ -6,7 +6,7 @@
 
 enum { HELP_WIDTH = 92, HELP_NAME_MOST = 24 };
 
-/* The text in lines of `columns`, each after the first indented; the cursor stands at `indent`. */
+/* Prints the text in lines of `columns`, all but the first indented; the cursor is at `indent`. */
 static void help_wrap(FILE *to, const char *text, int indent, int columns)
 {
     const size_t room = (size_t)(columns - indent);
@@ -91,7 +91,7 @@ static void help_parts(FILE *to, const struct command *c)
         help_entry(to, (*p)->name + skip, (*p)->summary, width, HELP_WIDTH);
 }
 
-/* Of a command that only holds others, but for weir itself, the usage is theirs. */
+/* A command that only groups others shows their usage; weir itself has its own. */
 static void help_usage(FILE *to, const struct command *c)
 {
     const char *before = "usage:";

@@ -1,4 +1,4 @@
-/* The `weir` command: finds the command that was named and runs it. */
+/* The program `weir`: finds the command that its arguments name, and runs it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,8 +27,7 @@ static const struct command HELP_COMMAND = {
     .operands =
         (const struct operand[]){
             {"COMMAND",
-             "name of a command; that of store may be followed by one of its own: help store info",
-             NULL},
+             "name of a command; behind store, one of its own may follow: help store info", NULL},
             {0}},
     .examples = TEXTS("weir help", "weir help serve", "weir help store convert"),
     .run = help_command,
@@ -42,7 +41,7 @@ static const struct command ROOT = {
                                              &TAKE_COMMAND, &STORE_COMMAND, &VERSION_COMMAND,
                                              &HELP_COMMAND, NULL},
     .about =
-        TEXTS("weir COMMAND --help tells more of a command. A limit is a line of text:",
+        TEXTS("weir COMMAND --help describes a command. A limit is a line of text:",
               "  100/s                                              a token bucket; bursts of 100\n"
               "  token-bucket 10/s burst=20                         refills 10 a second, holds 20\n"
               "  sliding-log 5/1m                                   exact: 5 in any minute\n"
@@ -56,7 +55,7 @@ static const struct command ROOT = {
               "  concurrency 10 queue=20 + breaker + 100/s          all must grant"),
     .statuses = TEXTS("0 done", "1 failed; take: denied",
                       "2 the command line, the limit or the script is wrong",
-                      "3 take: there is no answer, because the store did not give one",
+                      "3 take: no answer, because the store did not give one",
                       "130 take: a signal ended the wait"),
     .examples =
         TEXTS("weir explain 'token-bucket 10/s burst=20'",
@@ -75,7 +74,7 @@ static int version_command(int argc, char **argv)
 
 /* ---- Finding --------------------------------------------------------------------------------- */
 
-/* The last word of a command's name: "info" of "store info". */
+/* The last word of a command's name: "info" for "store info". */
 static const char *part_name(const void *parts, size_t i)
 {
     const struct command *const c = ((const struct command *const *)parts)[i];
@@ -158,7 +157,7 @@ static int help_command(int argc, char **argv)
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* Goes down to the command that the words name, and runs it. */
+/* Finds the command that the words name, and runs it. */
 static int command_run(int argc, char **argv)
 {
     const struct command *c = &ROOT, *part;
@@ -178,7 +177,7 @@ static int command_run(int argc, char **argv)
     return i < argc ? part_unknown(c, argv[i]) : part_missing(c);
 }
 
-/* Output that could not be written is a failure, whatever the command returned. */
+/* Output that cannot be written is a failure, whatever the command returns. */
 static int main_finish(int status)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))

@@ -1,7 +1,7 @@
-/* Reads command lines by the table of a command: one reader for all commands.
+/* Reads command lines by a command's table: one reader for all commands.
  *
  * `--name value` and `--name=value` are the same. Every message names the command, the option, the
- * word that is wrong and what was expected in its place.
+ * offending word and what was expected in its place.
  */
 #include "cli/options.h"
 
@@ -11,11 +11,11 @@
 #include "base/text.h"
 #include "cli/commands.h"
 
-/* One command line that is being read. */
+/* One command line while it is read. */
 struct options_reading {
     const struct command *command;
     void *to;
-    unsigned given[OPTIONS_MAX]; /* how often each option was */
+    unsigned given[OPTIONS_MAX]; /* how often each option was given */
 };
 
 /* ---- Messages -------------------------------------------------------------------------------- */
@@ -56,7 +56,7 @@ static const char *option_name(const void *options, size_t i)
     return ((const struct option *)options)[i].name;
 }
 
-/* Lists the options, unless there are more than one takes in at a glance. */
+/* Lists the options if they are few; a longer list is in --help. */
 static bool options_unknown(const struct command *c, const char *word)
 {
     size_t n = 0;
@@ -125,7 +125,7 @@ static bool option_parse_patience(struct weir__slice word, int64_t *ns)
     return true;
 }
 
-/* Which of the words of a|b|c it is. */
+/* Finds the word among a|b|c. */
 static bool option_parse_choice(const char *words, struct weir__slice word, int64_t *index)
 {
     struct weir__slice rest = weir__slice_of(words);
@@ -155,7 +155,7 @@ static bool option_parse(const struct option *o, struct weir__slice word, int64_
     return false;
 }
 
-/* The field has the size that its type has: a bool, an int or an enum, 64 bits. */
+/* Stores n in the option's field, whose size gives its type: a bool, an int or an enum, 64 bits. */
 static void option_store(const struct option *o, void *to, int64_t n)
 {
     void *const field = (char *)to + o->at;
@@ -207,7 +207,7 @@ static bool option_set(const struct options_reading *r, const struct option *o, 
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-/* The option that the word names, and the value that stands in the word, or NULL. */
+/* The option that the word names, and the value behind its '=', or NULL. */
 static const struct option *option_find(const struct command *c, char *word, char **value)
 {
     for (const struct option *o = c->options; o && o->name; o++) {
@@ -230,7 +230,7 @@ static bool option_may_come(struct options_reading *r, const struct option *o, c
         return true;
     options_blame(r->command, o, o->times > 1 ? value : NULL);
     if (o->times > 1)
-        (void)fprintf(stderr, "it may be given %u times at most\n", o->times);
+        (void)fprintf(stderr, "may be given at most %u times\n", o->times);
     else
         (void)fputs("is given twice\n", stderr);
     return false;
@@ -260,7 +260,7 @@ static bool options_is_option(const struct command *c, const char *word)
     return word[0] == '-' && word[1] != '\0' && (word[1] == '-' || !c->dash_words);
 }
 
-/* Behind the operands that must be there, those with a name may stand: cost=5. */
+/* Named operands may follow the required ones: cost=5. */
 static bool options_is_named(const struct command *c, char *word, int words)
 {
     char *value;

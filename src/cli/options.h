@@ -1,9 +1,9 @@
 /* Commands and their options as data.
  *
- * From these tables command lines are read (options.c), `--help` is printed (help.c), and the man
- * page and the completions of bash, zsh and fish are made (describe.c, scripts/cli_docs.py). Texts
- * are plain English; a paragraph that begins with a blank is printed as it stands. Each command has
- * its table beside the code that uses what was read: serve_options.c, sim_options.c and so on.
+ * options.c reads command lines by these tables, help.c prints `--help` from them, and describe.c
+ * with scripts/cli_docs.py makes the man page and the completions of bash, zsh and fish. A
+ * paragraph that begins with a blank is printed as it is. Each command has its table beside the
+ * code that uses the values: serve_options.c, sim_options.c and so on.
  */
 #ifndef WEIR_CLI_OPTIONS_H
 #define WEIR_CLI_OPTIONS_H
@@ -23,10 +23,10 @@ enum option_kind {
     OPTION_DURATION, /* 500ms, 1m30s, in ns                                   */
     OPTION_PATIENCE, /* a duration, or `forever`                              */
     OPTION_PART,     /* 1/16, as 16; 1 is all                                 */
-    OPTION_OTHER,    /* what its `set` reads                                  */
+    OPTION_OTHER,    /* its `set` reads the value                             */
 };
 
-/* What may stand behind an option or as an operand, for completions; or NULL. */
+/* What the value of an option, or an operand, may be: for completions. Or NULL. */
 #define COMPLETE_FILE    "<file>"
 #define COMPLETE_LIMIT   "<limit>"
 #define COMPLETE_TRAFFIC "<traffic>"
@@ -38,19 +38,19 @@ struct option {
     enum option_kind kind;
     size_t at, size; /* its field in the command's struct */
     int64_t least, most;
-    unsigned times;        /* it may be given; 0: the last one counts */
-    const char *expected;  /* behind "expected", in messages */
+    unsigned times;        /* how often it may be given; 0: any number, the last one counts */
+    const char *expected;  /* what follows "expected" in messages */
     const char *usual;     /* the default; NULL: none */
     const char *completes; /* words, or COMPLETE_* */
     const char *help;
-    /* OPTION_OTHER: reads the value. False: it is wrong, and *why says more than `expected` does,
-     * or is left empty. */
+    /* OPTION_OTHER: reads the value. False: the value is wrong; *why says more than `expected`, or
+     * stays empty. */
     bool (*set)(void *to, char *value, struct weir_diag *why);
 };
 #define OPTION_AT(type, field) \
     .at = offsetof(struct type, field), .size = sizeof(((struct type *)NULL)->field)
 #define OPTIONS_MAX 64 /* of one command */
-/* How many operands a command has, and what they are, in messages. */
+/* How many operands a command has, and how messages describe them. */
 #define OPERANDS(least, most, expected) \
     .words_least = (least), .words_most = (most), .words_expected = (expected)
 
@@ -67,34 +67,34 @@ struct command {
     const char *summary;
     const char *usage;                  /* what follows the name */
     const char *const *about;           /* paragraphs */
-    const struct operand *operands;     /* each list ends with one that is all zero */
-    const struct option *options;       /* --help is understood */
+    const struct operand *operands;     /* this list and the next end with an all-zero entry */
+    const struct option *options;       /* without --help, which every command has */
     const char *const *examples;        /* command lines */
     const char *const *statuses;        /* "0 done" */
     const struct command *const *parts; /* commands within this one */
     int words_least, words_most;        /* operands */
     bool dash_words;                    /* operands may begin with one dash: keys */
-    const char *words_expected;         /* behind "expected" */
+    const char *words_expected;         /* what follows "expected" in messages */
     int (*run)(int argc, char **argv);  /* returns the exit status */
 };
 
-/* Reads the options into *to and moves the operands to the front of argv. Returns how many operands
- * there are, or -1: the command line is wrong, and the user has been told. Behind "--" nothing is
+/* Reads the options into *to and moves the operands to the front of argv. Returns the number of
+ * operands, or -1: the command line is wrong, and a message has been printed. After "--" no word is
  * an option. */
 int options_read(const struct command *c, void *to, int argc, char **argv);
-/* Tells the user that this operand is one too many; returns false. */
+/* Prints that this operand is one too many; returns false. */
 bool options_unexpected(const struct command *c, const char *word);
 /* "; did you mean 'x'?" for a word that is nearly one of the names, or "". name() returns NULL
- * behind the last. The text is good until the next call. */
+ * after the last name. The text is valid until the next call. */
 const char *options_near(const char *word, const char *(*name)(const void *of, size_t i),
                          const void *of);
 
-/* The help of a command. */
+/* Prints the help of a command. */
 void help_print(const struct command *c, FILE *to);
-/* One entry of a list, in lines of `columns`: a name in a column of `width`, or on a line of its
- * own if it is longer, and the text beside it. */
+/* Prints one entry of a list in lines of `columns`: the name in a column of `width` (on a line of
+ * its own if it is longer), and the text beside it. */
 void help_entry(FILE *to, const char *name, const char *text, int width, int columns);
-/* The table and the grammar of limits, for programs. */
+/* Prints the table and the grammar of limits, for programs. */
 void describe_print(const struct command *root);
 
 extern const struct command SERVE_COMMAND, TAKE_COMMAND, SIM_COMMAND, EXPLAIN_COMMAND;

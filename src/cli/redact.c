@@ -1,4 +1,4 @@
-/* Arguments as messages tell them. */
+/* Hides what may be a password in an argument that a message quotes. */
 #include "base/text.h"
 #include "cli/commands.h"
 

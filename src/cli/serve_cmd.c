@@ -11,7 +11,7 @@ int serve_command(int argc, char **argv)
 
     if (options_read(&SERVE_COMMAND, &options, argc, argv) < 0)
         return EXIT_USAGE;
-    if (!options.store) { /* the list of processes does not show the environment's password */
+    if (!options.store) { /* unlike arguments, the environment keeps a password out of `ps` */
         options.store = getenv("WEIR_STORE");
         options.store_of_env = options.store != NULL;
     }

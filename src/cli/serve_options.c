@@ -1,4 +1,4 @@
-/* The options of `weir serve`: read into what the daemon is told (server/server.h). */
+/* The options of `weir serve`: the table that fills struct serve_options (server/server.h). */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,8 +70,8 @@ static const struct option OPTIONS[] = {
              "the machine) or unix:/path; port 0 is any free port"},
     {"--limit", "NAME='LIMIT'", OPTION_OTHER, .set = serve_add_limit, .times = SERVE_LIMITS_MAX,
      .expected = "NAME='LIMIT', as in api='token-bucket 10/s burst=20'",
-     .help = "limit that requests name by NAME; with store=URL in it, its keys are in that store; "
-             "rates only, because guards are entered and left, which takes the library"},
+     .help = "limit that requests call NAME; with store=URL in it, its keys are in that store; the "
+             "daemon has rates only: guards are entered and left, which needs the library"},
     {"--store", "URL", OPTION_TEXT, AT(store), .times = 1,
      .expected = "memory:, file:/path, redis://host:port or redis+unix:/path",
      .usual = "WEIR_STORE of the environment, or memory:", .completes = COMPLETE_STORE,
@@ -86,12 +86,12 @@ static const struct option OPTIONS[] = {
      .help = "what a new key gets when a store is full of live keys. evict: the place of another "
              "key, or none; the store remembers what keys without a place have used, so that no "
              "key is granted more than its limit. deny: a refusal. allow: a grant that is not "
-             "counted. A limit overrides it by full="},
+             "counted. full= in a limit overrides this option"},
     {"--threads", "N", OPTION_COUNT, AT(threads), .least = 1, .most = SERVE_THREADS_MAX,
      .expected = "1 to 256 threads", .usual = "the number of cores", .help = "worker threads"},
     {"--max-connections", "N", OPTION_COUNT, AT(max_connections), .least = 1, .most = 1000000,
      .expected = "1 to 1000000 connections", .usual = "10240; fewer if --max-memory is small",
-     .help = "open connections; the daemon closes one more at once"},
+     .help = "open connections; the daemon closes any further one at once"},
     {"--max-request", "BYTES", OPTION_BYTES, AT(max_request), .least = 1024,
      .most = INT64_C(1) << 30, .expected = "1KiB to 1GiB", .usual = "1MiB",
      .help = "size of one command or HTTP request"},
@@ -99,8 +99,8 @@ static const struct option OPTIONS[] = {
      .expected = "1 to 65536 bytes, or 64KiB", .usual = "64KiB", .help = "size of a key"},
     {"--max-output", "BYTES", OPTION_BYTES, AT(max_output), .least = 4096, .most = INT64_C(1) << 30,
      .expected = "4KiB to 1GiB", .usual = "1MiB",
-     .help = "replies that one client has not read yet; beyond it the daemon reads nothing more "
-             "from that client until it has read them"},
+     .help = "replies that one client has not read yet; above this size the daemon stops reading "
+             "from the client until it has read them"},
     {"--max-buffered", "BYTES", OPTION_BYTES, AT(max_buffered), .least = 65536,
      .most = INT64_C(1) << 40, .expected = "64KiB to 1024GiB",
      .usual = "256MiB, or a part of --max-memory",
@@ -108,8 +108,8 @@ static const struct option OPTIONS[] = {
              "delayed or not read yet, named reservations and batches"},
     {"--max-delayed", "N", OPTION_COUNT, AT(max_delayed), .least = 1, .most = 10000000,
      .expected = "1 to 10000000 replies", .usual = "10000",
-     .help = "replies delayed by WAIT or wait=, in all connections; replies that wait for a Redis "
-             "do not count"},
+     .help = "most delayed (WAIT or wait=) replies of all connections together; replies that wait "
+             "for a Redis do not count"},
     {"--connection-part", "1/N", OPTION_PART, AT(connection_part), .least = 1, .most = 1000000,
      .expected = "1/N, as in 1/16, or 1 for all of it", .usual = "1/16", .completes = "1/16 1",
      .help = "part of --max-buffered and of --max-delayed that one connection may use"},
@@ -126,29 +126,31 @@ static const struct option OPTIONS[] = {
     {"--max-wait", "DURATION", OPTION_PATIENCE, AT(max_wait_ns), .least = WEIR__NS_PER_MS,
      .most = WEIR_FOREVER, .expected = "a duration such as 1h, or forever", .usual = "1h",
      .completes = "1h forever",
-     .help = "longest time that a request may wait, or reserve ahead; forever: as long as the "
-             "request says"},
+     .help = "longest time that a request may wait, or reserve ahead; forever: no bound but the "
+             "request's own"},
     {"--idle", "DURATION", OPTION_DURATION, AT(idle_ns), .least = WEIR__NS_PER_MS,
      .most = DAYS(366), .expected = "a duration such as 5m", .usual = "5m",
      .help = "time after which a silent connection is closed"},
     {"--drain", "DURATION", OPTION_DURATION, AT(drain_ns), .least = WEIR__NS_PER_MS,
      .most = DAYS(1), .expected = "a duration such as 5s", .usual = "5s",
-     .help = "time that SIGTERM gives delayed replies, and those that wait for a Redis"},
+     .help = "time that SIGTERM leaves for delayed replies, and for replies that wait for a Redis"},
     {"--literals", "on|off", OPTION_CHOICE, AT(no_literals), .expected = "on or off", .usual = "on",
      .help = "whether a request may carry the text of a limit in place of a name"},
     {"--literal-state", "BYTES", OPTION_BYTES, AT(literal_state), .least = 16,
      .most = INT64_C(1) << 30, .expected = "16 bytes to 1GiB", .usual = "1KiB",
      .help = "state that one key of such a limit may take"},
     {"--no-admin", NULL, OPTION_FLAG, AT(no_admin),
-     .help = "clients may only take and look: WEIR.LIMIT SET and DEL, WEIR.RESET, WEIR.REFUND and "
-             "their HTTP routes are refused"},
+     .help =
+         "clients may only take and look: the daemon refuses WEIR.LIMIT SET and DEL, WEIR.RESET, "
+         "WEIR.REFUND and their HTTP routes"},
     {"--host", "NAME", OPTION_OTHER, .set = serve_add_host, .times = SERVE_HOSTS_MAX,
      .expected = "a name without a port, such as weir.internal",
-     .help = "name that HTTP requests may have as Host, beside addresses and localhost; other "
-             "names are refused on loopback addresses, and once this is given, on every address"},
+     .help =
+         "name that HTTP requests may have as Host, besides addresses and localhost; the daemon "
+         "refuses other names on loopback addresses, and with --host on every address"},
     {"--ipv6-prefix", "BITS", OPTION_COUNT, AT(ipv6_prefix), .least = 1, .most = 128,
      .expected = "1 to 128 bits", .usual = "64",
-     .help = "leading bits of an IPv6 address that /v1/auth takes for one client"},
+     .help = "leading bits of an IPv6 address that identify one client for /v1/auth"},
     {"--clock", "system|manual", OPTION_CHOICE, AT(manual_clock), .expected = "manual or system",
      .usual = "system",
      .help =
@@ -161,9 +163,9 @@ const struct command SERVE_COMMAND = {
     "decide limits for other programs: RESP and HTTP on one port",
     "[OPTION...]",
     .about = TEXTS("Decides limits for other programs, on one port, in RESP (any Redis client) and "
-                   "HTTP. docs/reference/serve.md tells the commands and routes.",
+                   "HTTP. docs/reference/serve.md describes the commands and routes.",
                    "Prints 'listening on ADDRESS' for each address once it accepts connections. "
-                   "SIGTERM or SIGINT ends the daemon: delayed replies are sent first (see "
+                   "SIGTERM or SIGINT ends the daemon: it sends delayed replies first (see "
                    "--drain); a second signal ends it at once."),
     .options = OPTIONS,
     .statuses = TEXTS("0 ended by a signal", "1 could not start", "2 the command line is wrong"),

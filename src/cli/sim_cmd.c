@@ -1,4 +1,4 @@
-/* `weir sim`: reads events from a script or makes them, runs them, tells what came of them. */
+/* `weir sim`: reads events from a script or makes them, runs them, and prints their outcomes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,13 +22,12 @@ struct sim {
     struct sim_world *world;
     struct sim_report report;
     struct chart chart;
-    int64_t line; /* of the script; 0: traffic */
+    int64_t line; /* number of the script's line; 0: traffic */
     int64_t events;
-    time_t began, told; /* for progress; real seconds */
+    time_t began, shown; /* of the progress line; real seconds */
 };
 
-/* ---- Running -----------------------------------------------------------------------------------
- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 static const char *source_of(const struct sim *s)
 {
@@ -47,7 +46,7 @@ static int sim_print_error(const struct sim *s, const struct sim_error *error)
     return EXIT_USAGE;
 }
 
-/* To a person only, and only when they have waited for two seconds. */
+/* Prints progress to a terminal, and only after two seconds. */
 static void sim_print_progress(struct sim *s)
 {
     time_t now;
@@ -57,9 +56,9 @@ static void sim_print_progress(struct sim *s)
     now = time(NULL);
     if (s->began == 0)
         s->began = now;
-    if (now - s->began >= 2 && now != s->told && isatty(STDERR_FILENO)) {
+    if (now - s->began >= 2 && now != s->shown && isatty(STDERR_FILENO)) {
         (void)fprintf(stderr, "\r%lld events\033[K", (long long)s->events);
-        s->told = now;
+        s->shown = now;
     }
 }
 
@@ -73,7 +72,7 @@ static void sim_print_outcome(struct sim *s, const struct sim_outcome *outcome)
     sim_print_progress(s);
 }
 
-/* Those who waited to enter and are decided by then. */
+/* Prints the waiters that are decided by then. */
 static void sim_print_decided(struct sim *s, int64_t until_ns)
 {
     struct sim_outcome outcome;
@@ -123,7 +122,7 @@ static int sim_open_failed(const struct sim *s, int error)
         (void)fputs("weir sim: if that is part of the limit, quote it: weir sim '100/s burst=3'\n",
                     stderr);
     if (s->options.limit_text && weir_limit_parse(&limit, s->options.limit_text, &why) != 0)
-        (void)fprintf(stderr, "weir sim: nor is it a limit: %s\n", why.text);
+        (void)fprintf(stderr, "weir sim: it is not a limit either: %s\n", why.text);
     return EXIT_USAGE;
 }
 
@@ -136,7 +135,7 @@ static int sim_line_too_long(struct sim *s)
     return sim_print_error(s, &error);
 }
 
-/* Runs the whole lines of *text (at the end of the input, all of it) and leaves the rest. */
+/* Runs the complete lines of *text (at the end of the input, all of it) and leaves the rest. */
 static int run_text(struct sim *s, struct weir__slice *text, bool end)
 {
     while (text->len > 0) {
@@ -158,8 +157,8 @@ static int run_text(struct sim *s, struct weir__slice *text, bool end)
     return EXIT_DONE;
 }
 
-/* Reads as input comes, so that a person who types sees answers. What is left of a line is at most
- * half of the buffer, or it is too long. */
+/* Reads input as it comes, so that a person who types sees outcomes. The rest of an unfinished line
+ * takes at most half of the buffer; a longer line is an error. */
 static int run_lines(struct sim *s, int from, char buffer[2 * SIM_LINE_MAX])
 {
     size_t have = 0;
@@ -181,13 +180,14 @@ static int run_lines(struct sim *s, int from, char buffer[2 * SIM_LINE_MAX])
     }
 }
 
-/* Time goes on until all who wait are decided, but for those who would wait for ever. */
+/* At the end of the script time goes on until every waiter is decided, except those that would wait
+ * for ever. */
 static void end_script(struct sim *s)
 {
     sim_print_decided(s, INT64_MAX);
     if (sim_world_waiting(s->world) > 0)
-        (void)fprintf(stderr, "weir sim: %s: note: %lld still wait to enter\n", source_of(s),
-                      (long long)sim_world_waiting(s->world));
+        (void)fprintf(stderr, "weir sim: %s: note: callers that still wait to enter: %lld\n",
+                      source_of(s), (long long)sim_world_waiting(s->world));
     if (s->options.picture_only)
         chart_draw(&s->chart, stdout, s->report.colour);
 }
@@ -241,7 +241,7 @@ static bool looks_at_cpu(const struct weir_limit *limit)
     return false;
 }
 
-/* What the guard decided, to the service and to whoever reads. */
+/* Prints what the guard decided, and passes it on to the service. */
 static bool sim_forward_outcome(struct sim *s, struct service *service,
                                 const struct sim_outcome *outcome, struct sim_error *error)
 {
@@ -252,8 +252,8 @@ static bool sim_forward_outcome(struct sim *s, struct service *service,
     return service_decided(service, outcome, error);
 }
 
-/* Something happens in the service. False: it was not for the guard, or was not answered yet; or, with
- * a message, it went wrong. */
+/* Lets the service make a step. False: the step is not for the guard, or the guard decides it
+ * later; or, with a message, an error. */
 static bool sim_step_service(struct sim *s, struct service *service, struct sim_outcome *outcome,
                              struct sim_error *error)
 {
@@ -267,7 +267,7 @@ static bool sim_step_service(struct sim *s, struct service *service, struct sim_
     return sim_world_apply(s->world, &event, outcome, error) && !outcome->queued;
 }
 
-/* The guard and the service take turns: whatever comes first happens. */
+/* The guard and the service take turns: the one whose next step is earlier makes it. */
 static int drive_service(struct sim *s, struct service *service)
 {
     struct sim_error error = {""};
@@ -288,7 +288,7 @@ static int drive_service(struct sim *s, struct service *service)
 
 static int run_service(struct sim *s, struct traffic *traffic)
 {
-    static struct summary summary; /* too large for the stack to be polite */
+    static struct summary summary; /* too large for the stack */
     struct service *service =
         service_open(&traffic->service, traffic, &summary, looks_at_cpu(&s->options.limit));
     int status;
@@ -304,7 +304,7 @@ static int run_service(struct sim *s, struct traffic *traffic)
 
 static int run_traffic(struct sim *s)
 {
-    static struct traffic traffic; /* too large for the stack to be polite */
+    static struct traffic traffic; /* too large for the stack */
     struct sim_event event;
     struct sim_error error;
 
@@ -336,7 +336,7 @@ static int sim_run(struct sim *s)
     if (s->options.has_limit && !sim_world_limit(s->world, &s->options.limit, &fresh, &error))
         return sim_print_error(s, &error);
     status = s->options.traffic_text ? run_traffic(s) : run_script(s);
-    if (s->told != 0)
+    if (s->shown != 0)
         (void)fputs("\r\033[K", stderr);
     return status;
 }

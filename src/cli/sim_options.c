@@ -1,4 +1,4 @@
-/* The options of `weir sim`, and which of its words is the limit and which the script. */
+/* The options of `weir sim`: its table, and which operand is the limit and which the script. */
 #include "cli/sim_options.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static bool sim_set_start(void *to, char *value, struct weir_diag *why)
 static const struct option OPTIONS[] = {
     {"--json", NULL, OPTION_FLAG, AT(json),
      .help = "print one JSON object a line in place of tab-separated fields, and no header; a "
-             "field without a meaning is null; not with --picture"},
+             "field without meaning is null; not with --picture"},
     {"--start", "DATE", OPTION_OTHER, .set = sim_set_start,
      .expected = "a date such as 2024-01-31, or 2024-01-31T12:00:00Z",
      .usual = "2024-01-01T00:00:00Z",
@@ -35,11 +35,11 @@ static const struct option OPTIONS[] = {
              "offset"},
     {"--traffic", "SPEC", OPTION_TEXT, AT(traffic_text), .times = 1,
      .expected = "phases, as in 'steady 50/s 10s; burst 200 at 59s'", .completes = COMPLETE_TRAFFIC,
-     .help = "make the events by this text and read no script"},
+     .help = "make the events from this text instead of reading a script"},
     {"--script", NULL, OPTION_FLAG, AT(print_script),
      .help = "print the script that --traffic makes, and run nothing"},
     {"--picture", NULL, OPTION_FLAG, AT(picture_only),
-     .help = "draw what was granted and refused over time in place of listing it; not with --json "
+     .help = "draw what was granted and refused over time instead of listing it; not with --json "
              "or --script"},
     {0},
 };
@@ -67,7 +67,7 @@ const struct command SIM_COMMAND = {
         "Traffic has phases: 'steady 50/s 10s; ramp 0..500/s 30s; poisson 80/s 1m seed=7; burst "
         "200 at 59s; pause 5s', each with key=NAME, keys=N, cost=N. With 'service 20ms workers=8 "
         "errors=0..30% queue=1000 timeout=1s' among them, a simulated service stands behind the "
-        "limit; --picture then tells what became of the calls, second by second."),
+        "limit; --picture then shows what became of the calls, second by second."),
     .operands =
         (const struct operand[]){
             {"LIMIT", "text of a limit, in quotes: the first word, if it is one", COMPLETE_LIMIT},
@@ -97,7 +97,8 @@ static bool sim_usage(const char *format, const char *word)
     return false;
 }
 
-/* Two words are a limit and a script; one is the limit if it is one, and else the script. */
+/* Two words are a limit and a script; a single word is the limit if it parses as one, else the
+ * script. */
 static bool sim_read_words(struct sim_options *o, int words, char **argv)
 {
     struct weir_diag why;
@@ -113,7 +114,7 @@ static bool sim_read_words(struct sim_options *o, int words, char **argv)
     return true;
 }
 
-/* Beside --traffic a lone word can only be meant as the limit, unless it is a file. */
+/* With --traffic a single word can only be meant as the limit, unless it names a file. */
 static bool sim_not_both(const struct sim_options *o)
 {
     const bool is_script = strcmp(o->script, "-") == 0 || access(o->script, F_OK) == 0;

@@ -8,7 +8,7 @@
 #include <weir.h>
 
 struct sim_options {
-    const char *limit_text; /* the first word, if it is no limit: perhaps it was meant as one */
+    const char *limit_text; /* the first word if it does not parse: it may be meant as a limit */
     const char *script;     /* a path, "-" or NULL */
     const char *traffic_text;
     struct weir_limit limit;
@@ -16,7 +16,7 @@ struct sim_options {
     int64_t start_ns;
 };
 
-/* False: the command line is wrong, and the user has been told. */
+/* False: the command line is wrong, and a message has been printed. */
 bool sim_options_read(struct sim_options *o, int argc, char **argv);
 
 #endif

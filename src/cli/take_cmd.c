@@ -1,7 +1,9 @@
-/* `weir take`: one decision on a store, for shells and for people who want to see what a fleet sees.
+/* `weir take`: one decision on a store, for shells and for people who want to see what a fleet
+ * sees.
  *
- * A limit's text has the keys that the daemon gives it: those of its canonical form. A name's keys are its
- * own, in the library, the daemon and here. A limit that a file has under that name is not changed.
+ * A limit given as text has the same keys as in the daemon: those of its canonical form. A limit
+ * given by name has the keys of that name, as in the library and the daemon. The command never
+ * changes a limit that a file already defines.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,8 +16,9 @@
 #include "cli/commands.h"
 #include "cli/take_options.h"
 #include "engine/embed.h"
+#include "sim/report.h"
 
-/* A denial is 1, as of grep and of test; that there is no answer must be told from it. */
+/* A denial is 1, as in grep and test; no answer at all must differ from it. */
 enum { EXIT_DENIED = 1, EXIT_NO_ANSWER = 3, EXIT_INTERRUPTED = 130 };
 
 static void take_print_error(const char *line)
@@ -23,7 +26,7 @@ static void take_print_error(const char *line)
     (void)fprintf(stderr, "weir take: %s\n", line);
 }
 
-/* Why the store is away. What is made of it the answer says, if there is to be one. */
+/* Prints why the store is down, without the part about fallbacks: the answer says that. */
 static void take_log(void *arg, const char *line)
 {
     const char *rest = strstr(line, "; limits fall back");
@@ -34,7 +37,7 @@ static void take_log(void *arg, const char *line)
 
 /* ---- The policy ------------------------------------------------------------------------------ */
 
-/* By the text, as the daemon does it. */
+/* The policy of a limit's text, as the daemon opens it. */
 static int take_open_anonymous(struct weir *w, const struct take_options *a, struct weir_policy **p,
                                struct weir_diag *why)
 {
@@ -48,26 +51,27 @@ static int take_open_named(struct weir *w, const struct take_options *a, struct 
                            struct weir_diag *why)
 {
     char text[WEIR_LIMIT_TEXT_MAX], asked[WEIR_LIMIT_TEXT_MAX];
-    struct weir_limit there;
+    struct weir_limit stored;
 
     *p = weir_policy_find(w, a->limit);
     if (!*p && a->text)
         return weir_policy_set(w, a->limit, a->text, p, why);
     if (!*p) {
-        (void)snprintf(why->text, sizeof why->text,
-                       "the store has no limit of that name: expected a limit's text, or --limit "
-                       "NAME='LIMIT'");
+        (void)snprintf(
+            why->text, sizeof why->text,
+            "the store has no limit with that name: expected the text of a limit, or --limit "
+            "NAME='LIMIT'");
         return WEIR_EINVAL;
     }
-    weir_policy_limit(*p, &there);
-    (void)weir_limit_print(&there, text, sizeof text);
+    weir_policy_limit(*p, &stored);
+    (void)weir_limit_print(&stored, text, sizeof text);
     if (!a->has_parsed)
         return 0;
     (void)weir_limit_print(&a->parsed, asked, sizeof asked);
     if (strcmp(text, asked) == 0)
         return 0;
     (void)snprintf(why->text, sizeof why->text,
-                   "the store has it as '%.400s', and to take does not change it", text);
+                   "the store defines it as '%.400s', and take does not change that", text);
     return WEIR_EINVAL;
 }
 
@@ -78,7 +82,7 @@ static void take_on_signal(int signum)
     (void)signum;
 }
 
-/* So that who is disturbed gives back what was reserved. */
+/* A signal then interrupts weir_wait, which gives its reservation back. */
 static void take_catch_signals(void)
 {
     const struct sigaction a = {.sa_handler = take_on_signal};
@@ -104,15 +108,13 @@ static int take_decide(struct weir *w, const struct take_options *a, struct weir
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
-/* In whole milliseconds, up: who waits so long is not refused again. */
+/* In milliseconds, rounded up: a caller that waits this long is not refused again. */
 static void print_time(const char *before, int64_t ns)
 {
-    char text[64];
-    struct weir__out o = {text, sizeof text, 0};
+    char text[WEIR__DURATION_MAX];
 
-    weir__out_duration(&o, weir__div_ceil(ns, WEIR__NS_PER_MS) * WEIR__NS_PER_MS);
-    (void)weir__out_end(&o);
-    (void)printf("%s%s", before, text);
+    (void)printf("%s%s", before,
+                 weir__duration_text(weir__div_ceil(ns, WEIR__NS_PER_MS) * WEIR__NS_PER_MS, text));
 }
 
 static void print_plain(const struct weir_verdict *v, bool fell_back)
@@ -129,7 +131,7 @@ static void print_plain(const struct weir_verdict *v, bool fell_back)
     if (v->allowed && v->wait_ns > 0)
         print_time(", act in ", v->wait_ns);
     if (!v->allowed && v->retry_after_ns < 0)
-        (void)fputs(", so much can never pass", stdout);
+        (void)fputs(", this cost can never pass", stdout);
     else if (!v->allowed)
         print_time(", retry in ", v->retry_after_ns);
     if (v->reset_after_ns > 0)
@@ -139,27 +141,39 @@ static void print_plain(const struct weir_verdict *v, bool fell_back)
 
 static void print_json(const struct weir_verdict *v, bool fell_back)
 {
-    (void)printf("{\"allowed\":%s,\"reason\":\"%s\",\"limit\":%" PRId64 ",\"remaining\":%" PRId64,
-                 v->allowed ? "true" : "false", weir_reason_name(v->reason), v->limit,
-                 v->remaining);
-    if (v->allowed)
-        (void)printf(",\"wait_ns\":%" PRId64 ",\"retry_after_ns\":null", v->wait_ns);
-    else
-        (void)printf(",\"wait_ns\":null,\"retry_after_ns\":%" PRId64, v->retry_after_ns);
-    (void)printf(",\"reset_after_ns\":%" PRId64 ",\"fallback\":%s}\n", v->reset_after_ns,
-                 fell_back ? "true" : "false");
+    struct weir__json j = sim_json_to(stdout);
+
+    weir__json_open(&j, '{');
+    weir__json_key(&j, "allowed");
+    weir__json_bool(&j, v->allowed);
+    weir__json_key(&j, "reason");
+    weir__json_text(&j, weir_reason_name(v->reason));
+    weir__json_key(&j, "limit");
+    weir__json_int(&j, v->limit);
+    weir__json_key(&j, "remaining");
+    weir__json_int(&j, v->remaining);
+    weir__json_key(&j, "wait_ns");
+    (v->allowed ? weir__json_int(&j, v->wait_ns) : weir__json_null(&j));
+    weir__json_key(&j, "retry_after_ns");
+    (v->allowed ? weir__json_null(&j) : weir__json_int(&j, v->retry_after_ns));
+    weir__json_key(&j, "reset_after_ns");
+    weir__json_int(&j, v->reset_after_ns);
+    weir__json_key(&j, "fallback");
+    weir__json_bool(&j, fell_back);
+    weir__json_close(&j, '}');
+    (void)putchar('\n');
 }
 
 static int take_print_verdict(struct weir *w, const struct take_options *a,
                               const struct weir_verdict *v)
 {
-    struct weir_remote_stats far;
+    struct weir_remote_stats remote;
     bool fell_back;
 
-    weir_remote_stats(w, &far);
-    fell_back = far.fell_back > 0 || v->reason == WEIR_FALLBACK;
+    weir_remote_stats(w, &remote);
+    fell_back = remote.fell_back > 0 || v->reason == WEIR_FALLBACK;
     if (fell_back && a->no_fallback) {
-        take_print_error("the store did not answer, and --no-fallback was said");
+        take_print_error("the store did not answer, and --no-fallback is given");
         return EXIT_NO_ANSWER;
     }
     (a->json ? print_json : print_plain)(v, fell_back);
@@ -172,8 +186,9 @@ static int take_fail(int error, const char *text)
     return error == WEIR_EINTR ? EXIT_INTERRUPTED : EXIT_NO_ANSWER;
 }
 
-/* The store is the command line's, or the environment's; what is secret in it is not told. */
-static int fail_to_open(int error, const char *said_by, const char *store,
+/* `source` is where the store's URL comes from: an option or the environment. The message hides its
+ * secrets. */
+static int fail_to_open(int error, const char *source, const char *store,
                         const struct weir_diag *why)
 {
     char shown[512];
@@ -181,7 +196,7 @@ static int fail_to_open(int error, const char *said_by, const char *store,
 
     weir__out_url(&o, store ? store : "memory:");
     (void)weir__out_end(&o);
-    (void)fprintf(stderr, "weir take: %s '%s': %s\n", said_by, shown, why->text);
+    (void)fprintf(stderr, "weir take: %s '%s': %s\n", source, shown, why->text);
     return error == WEIR_ESTORE || error == WEIR_EINVAL ? EXIT_USAGE : EXIT_NO_ANSWER;
 }
 

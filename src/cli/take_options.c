@@ -1,4 +1,4 @@
-/* The options of `weir take`, and the limit that its command line names. */
+/* The options of `weir take`: its table, and how it reads the limit. */
 #include "cli/take_options.h"
 
 #include <stdio.h>
@@ -30,8 +30,8 @@ static const struct option OPTIONS[] = {
      .expected = "a whole number, 0 or more", .usual = "1", .help = "how much to take at once"},
     {"wait=", "DURATION", OPTION_PATIENCE, AT(wait_ns), .most = INT64_MAX, .times = 1,
      .expected = "a duration such as 1.5s, or forever", .completes = "forever", .usual = "no wait",
-     .help = "wait for a grant for at most this long, or forever; what cannot be granted by then "
-             "is denied at once"},
+     .help = "wait for a grant for at most this long, or forever; a request that cannot be granted "
+             "by then is denied at once"},
     {"--store", "URL", OPTION_TEXT, AT(store), .times = 1,
      .expected = "memory:, file:/path, redis://host:port or redis+unix:/path",
      .usual = "WEIR_STORE of the environment, or memory:", .completes = COMPLETE_STORE,
@@ -40,8 +40,8 @@ static const struct option OPTIONS[] = {
              "with the command and only shows what an answer looks like"},
     {"--limit", "NAME='LIMIT'", OPTION_OTHER, .set = take_set_limit, .times = 1,
      .expected = "NAME='LIMIT', as in api='token-bucket 10/s burst=20'",
-     .help = "the limit of NAME; a file remembers it, and a file that has another limit of that "
-             "name is not changed"},
+     .help = "define NAME, which a file then remembers; if the store defines NAME otherwise, the "
+             "command fails and changes nothing"},
     {"--no-fallback", NULL, OPTION_FLAG, AT(no_fallback),
      .help = "give no answer (status 3) if the store does not answer, whatever fallback= in the "
              "limit says"},
@@ -60,8 +60,8 @@ const struct command TAKE_COMMAND = {
     .about = TEXTS(
         "Takes from a key under a limit, once, on a store that others share, and prints the "
         "decision. Times are printed in milliseconds, rounded up.",
-        "The text of a limit has the same keys here as in the daemon: those of its canonical form. "
-        "So has the name of a limit: the keys of a name are its own.",
+        "A limit given as text has the same keys as in the daemon: those of its canonical form. A "
+        "limit given by name has the keys of that name.",
         "While a Redis does not answer, the limit's fallback= decides; the answer says so, and "
         "standard error says why. The command remembers nothing, so fallback=local grants what a "
         "fresh key would be granted: in scripts, fallback=deny or --no-fallback is better."),
@@ -71,7 +71,7 @@ const struct command TAKE_COMMAND = {
                                  {0}},
     .options = OPTIONS,
     .statuses = TEXTS("0 allowed", "1 denied", "2 the command line is wrong",
-                      "3 there is no answer, because the store did not give one",
+                      "3 no answer, because the store did not give one",
                       "130 a signal ended the wait, and the reservation was given back"),
     .examples =
         TEXTS("weir take 'token-bucket 10/s burst=20' alice",
@@ -79,7 +79,7 @@ const struct command TAKE_COMMAND = {
               "weir take --store file:/run/shop/limits '1/10m' nightly-report && send-report",
               "weir take --store redis://10.0.0.5 'pacer 2/s' mail wait=30s && send-mail"),
     .words_least = 2,
-    .words_most = 4, /* more than two are wrong too, but a store's URL among them is told first */
+    .words_most = 4, /* more than two are wrong, but a misplaced URL has its own message */
     .dash_words = true,
     .words_expected = "a limit and a key, as in weir take 'token-bucket 10/s burst=20' alice, the "
                       "limit in quotes",
@@ -94,12 +94,11 @@ static bool is_url(const char *word)
            strncmp(word, "redis+unix:", 11) == 0;
 }
 
-/* The URL is not quoted: there may be a password in it. */
+/* The message does not quote the URL: it may contain a password. */
 static bool take_wrong_place(void)
 {
-    (void)fputs(
-        "weir take: a store's URL stands where the limit was expected: --store goes before it\n",
-        stderr);
+    (void)fputs("weir take: expected a limit, not the URL of a store: put --store before the URL\n",
+                stderr);
     return false;
 }
 
@@ -108,7 +107,7 @@ static bool take_is_text(const char *word)
     return strchr(word, ' ') || strchr(word, '/');
 }
 
-/* A limit with a guard in it is entered and left, which one command cannot do. */
+/* A limit with a guard is entered and left, which one command cannot do. */
 static bool is_takeable(const struct weir_limit *l)
 {
     for (int i = 0; i < l->n; i++)
@@ -130,7 +129,8 @@ static bool take_read_limit(struct take_options *o)
     if (o->name && strcmp(o->limit, o->name) == 0)
         text = o->text;
     else if (o->name) {
-        (void)fprintf(stderr, "weir take: --limit tells what '%s' is, but '%s' is asked for\n",
+        (void)fprintf(stderr,
+                      "weir take: --limit defines '%s', but the limit to take from is '%s'\n",
                       o->name, o->limit);
         return false;
     } else if (!take_is_text(text))
@@ -141,7 +141,7 @@ static bool take_read_limit(struct take_options *o)
         (void)fprintf(
             stderr, "weir take: %s\n",
             strstr(text, "store=")
-                ? "store= is a word of the daemon's limits: expected --store URL before the limit"
+                ? "store= is for limits of the daemon: expected --store URL before the limit"
                 : why.text);
         return false;
     }

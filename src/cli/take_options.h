@@ -11,16 +11,16 @@ struct take_options {
     const char *store; /* NULL: not given */
     const char *limit; /* a name or a limit's text */
     const char *key;
-    const char *name, *text; /* of --limit NAME=LIMIT, or NULL */
+    const char *name, *text; /* of --limit NAME='LIMIT', or NULL */
     int64_t cost, wait_ns;   /* -1: not given */
     int64_t max_keys;        /* 0: not given */
     bool json, no_fallback;
-    bool literal;             /* the limit is its text */
-    struct weir_limit parsed; /* of the text, if there is one here */
+    bool literal;             /* `limit` is the text of a limit */
+    struct weir_limit parsed; /* of that text, or of --limit's */
     bool has_parsed;
 };
 
-/* False: the command line is wrong, and the user has been told. */
+/* False: the command line is wrong, and a message has been printed. */
 bool take_options_read(struct take_options *o, int argc, char **argv);
 
 #endif

@@ -19,20 +19,11 @@ static void print_period(struct weir__out *o, const struct weir_term *t)
 {
     static const char *const CALENDAR[] = {
         [WEIR_DAY] = "day", [WEIR_WEEK] = "week", [WEIR_MONTH] = "month"};
-    static const char *const UNITS[] = {"h", "m", "s", "ms", "us"};
-    int64_t ns = 0;
 
-    if (t->calendar != WEIR_DURATION) {
+    if (t->calendar != WEIR_DURATION)
         weir__out_text(o, CALENDAR[t->calendar]);
-        return;
-    }
-    for (int i = 0; i < 5; i++) {
-        if (weir__parse_unit(weir__slice_of(UNITS[i]), &ns) && ns == t->period_ns) {
-            weir__out_text(o, UNITS[i]);
-            return;
-        }
-    }
-    weir__out_duration(o, t->period_ns);
+    else
+        weir__out_period(o, t->period_ns);
 }
 
 /* n parts of a whole that has so many, as a decimal. */

@@ -1,3 +1,4 @@
+/* A binary heap of what is to happen, in the order that agenda.h gives. */
 #include "sim/agenda.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@ static bool agenda_before(const struct agenda_item *a, const struct agenda_item 
 {
     if (a->time_ns != b->time_ns)
         return a->time_ns < b->time_ns;
-    return a->kind != b->kind ? a->kind < b->kind : a->noted < b->noted;
+    return a->kind != b->kind ? a->kind < b->kind : a->added < b->added;
 }
 
 bool agenda_add(struct agenda *a, struct agenda_item item)
@@ -22,7 +23,7 @@ bool agenda_add(struct agenda *a, struct agenda_item item)
         a->item = more;
         a->cap = cap;
     }
-    item.noted = a->noted++;
+    item.added = a->added++;
     for (; i > 0 && agenda_before(&item, &a->item[(i - 1) / 2]); i = (i - 1) / 2)
         a->item[i] = a->item[(i - 1) / 2];
     a->item[i] = item;

@@ -1,5 +1,6 @@
-/* What is to happen, and when: a heap of times, the earliest first. Of two things at one time the one
- * of the lower kind comes first, and of two of a kind the one that was noted first. */
+/* The agenda: what is to happen, and when. It is a heap of times, the earliest first. Of two items
+ * at one time the one of the lower kind comes first; of two of one kind, the one that was added
+ * first. */
 #ifndef WEIR_SIM_AGENDA_H
 #define WEIR_SIM_AGENDA_H
 
@@ -10,8 +11,8 @@
 struct agenda_item {
     int64_t time_ns;
     int kind;
-    uint64_t noted; /* the agenda's own count */
-    void *what;     /* the caller's, as is number */
+    uint64_t added; /* the agenda sets it: how many items came before */
+    void *what;     /* the caller's, and so is number */
     uint64_t number;
 };
 
@@ -19,12 +20,12 @@ struct agenda_item {
 struct agenda {
     struct agenda_item *item;
     size_t n, cap;
-    uint64_t noted;
+    uint64_t added;
 };
 
-/* False: out of memory, and nothing was noted. */
+/* False: out of memory, and the agenda is what it was. */
 bool agenda_add(struct agenda *a, struct agenda_item item);
-/* What comes first, or NULL. Good until the agenda changes. */
+/* The first item, or NULL. Valid until the agenda changes. */
 const struct agenda_item *agenda_first(const struct agenda *a);
 void agenda_drop_first(struct agenda *a);
 void agenda_free(struct agenda *a);

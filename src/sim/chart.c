@@ -1,3 +1,4 @@
+/* Draws the chart of a run as text. */
 #include "sim/chart.h"
 
 #include <string.h>
@@ -6,13 +7,14 @@
 
 enum { CHART_WIDTH = 56 };
 
-/* Rows that a person would choose, each a whole number of the one before. */
+/* A row grows by these factors: lengths that a person would choose, each a multiple of the one
+ * before. */
 static const int GROWTH[] = {5, 2, 5, 2, 5, 2,       /* 1ms to 1s   */
                              5, 2, 3, 2, 5, 2, 3, 2, /* to 1h       */
                              2, 3, 2, 2};            /* to a day, and then doubling */
 enum { GROWTHS = sizeof GROWTH / sizeof GROWTH[0] };
 
-/* Costs are anything up to INT64_MAX: sums stop there. */
+/* A cost may be INT64_MAX: sums stop there. */
 static void chart_row_add(struct chart_row *to, const struct chart_row *more)
 {
     to->granted = weir__add_sat(to->granted, more->granted);
@@ -21,7 +23,7 @@ static void chart_row_add(struct chart_row *to, const struct chart_row *more)
     to->shadowed = weir__add_sat(to->shadowed, more->shadowed);
 }
 
-/* Rows are joined, several into one, until the time fits. */
+/* Joins rows, several into one, until the time fits. */
 static void chart_make_room(struct chart *p, int64_t time_ns)
 {
     if (p->row_ns == 0)
@@ -41,7 +43,8 @@ static void chart_make_room(struct chart *p, int64_t time_ns)
 
 void chart_add(struct chart *p, const struct sim_outcome *o)
 {
-    /* A grant stands where it acts: that is what shaping does to traffic. wait_ns of a denial is 0. */
+    /* A grant is drawn where it acts: that is what shaping does to traffic. A denial's wait_ns is
+     * 0. */
     const int64_t at_ns = weir__add_sat(o->time_ns, o->verdict.wait_ns);
 
     if (o->verb != SIM_TAKE && o->verb != SIM_ENTER)
@@ -65,7 +68,7 @@ static void chart_bar(FILE *to, const char *colour, const char *mark, int64_t n)
     (void)fputs(*colour ? "\033[0m" : "", to);
 }
 
-/* The part of the bar that n of `most` take; never nothing for something. */
+/* How long the bar for n of `most` is; at least 1 unless n is 0. */
 static int64_t chart_bar_length(int64_t n, int64_t most)
 {
     return n == 0 ? 0 : weir__max(1, weir__mul_div(n, CHART_WIDTH, most));
@@ -74,15 +77,12 @@ static int64_t chart_bar_length(int64_t n, int64_t most)
 static void chart_draw_row(FILE *to, const struct chart_row *r, int64_t at_ns, int64_t most,
                            bool colour)
 {
-    char text[32];
-    struct weir__out o = {text, sizeof text - 1, 0};
+    char text[WEIR__DURATION_MAX];
     const int64_t at_once = chart_bar_length(r->granted - r->delayed, most);
     const int64_t delayed = chart_bar_length(r->delayed, most),
                   refused = chart_bar_length(r->refused, most);
 
-    weir__out_duration(&o, at_ns);
-    (void)weir__out_end(&o);
-    (void)fprintf(to, "%10s  ", text);
+    (void)fprintf(to, "%10s  ", weir__duration_text(at_ns, text));
     chart_bar(to, colour ? "\033[32m" : "", colour ? "█" : "#", at_once);
     chart_bar(to, colour ? "\033[33m" : "", colour ? "▓" : "+", delayed);
     chart_bar(to, colour ? "\033[31m" : "", colour ? "░" : ".", refused);
@@ -96,8 +96,7 @@ static void chart_draw_row(FILE *to, const struct chart_row *r, int64_t at_ns, i
 void chart_draw(const struct chart *p, FILE *to, bool colour)
 {
     struct chart_row all = {0};
-    char row[32], longest[32];
-    struct weir__out o = {row, sizeof row, 0}, l = {longest, sizeof longest, 0};
+    char row[WEIR__DURATION_MAX], longest[WEIR__DURATION_MAX];
     int64_t most = 1;
     int last = 0;
 
@@ -110,16 +109,13 @@ void chart_draw(const struct chart *p, FILE *to, bool colour)
     }
     for (int i = 0; i <= last && p->row_ns > 0; i++)
         chart_draw_row(to, &p->row[i], i * p->row_ns, most, colour);
-    weir__out_duration(&o, p->row_ns);
-    weir__out_duration(&l, p->longest_ns);
-    (void)weir__out_end(&o);
-    (void)weir__out_end(&l);
     (void)fprintf(to, "%s granted at once, %s granted after a wait, %s refused; a row is %s\n",
-                  colour ? "█" : "#", colour ? "▓" : "+", colour ? "░" : ".", row);
+                  colour ? "█" : "#", colour ? "▓" : "+", colour ? "░" : ".",
+                  weir__duration_text(p->row_ns, row));
     (void)fprintf(to,
                   "in all: %lld granted, %lld of them after a wait (at most %s), %lld refused\n",
-                  (long long)all.granted, (long long)all.delayed, longest, (long long)all.refused);
+                  (long long)all.granted, (long long)all.delayed,
+                  weir__duration_text(p->longest_ns, longest), (long long)all.refused);
     if (all.shadowed > 0)
-        (void)fprintf(to, "%lld would have been refused, but for shadow\n",
-                      (long long)all.shadowed);
+        (void)fprintf(to, "%lld would have been refused without shadow\n", (long long)all.shadowed);
 }

@@ -1,5 +1,5 @@
-/* A picture of a run, a row for each stretch of time: how much acts then (granted at once, or earlier
- * and made to wait), and how much is refused. */
+/* A chart of a run with a row for each stretch of time: how much acts in it (granted at once, or
+ * granted earlier and delayed), and how much is refused. */
 #ifndef WEIR_SIM_CHART_H
 #define WEIR_SIM_CHART_H
 
@@ -10,13 +10,13 @@
 #define CHART_ROWS 30
 
 struct chart {
-    int64_t row_ns; /* how long a row is; grows when the run outgrows the picture */
+    int64_t row_ns; /* how long a row is; grows when the run outgrows the chart */
     int grown;
-    int64_t longest_ns; /* wait of a grant */
+    int64_t longest_ns; /* the longest wait of a grant */
     struct chart_row {
         int64_t granted, refused;
-        int64_t delayed;  /* granted, but not at once                        */
-        int64_t shadowed; /* granted, where a shadow would have refused      */
+        int64_t delayed;  /* granted, but not at once                     */
+        int64_t shadowed; /* granted, but without shadow it would not be  */
     } row[CHART_ROWS];
 };
 

@@ -1,3 +1,4 @@
+/* The words of events: verbs, how a call ends, error messages. */
 #include "sim/events.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* Events: what a script says, what the world answers. They meet here and nowhere else. */
+/* Events, which a script or the traffic makes, and their outcomes, which the world makes. Nothing
+ * else passes between them. */
 #ifndef WEIR_SIM_EVENTS_H
 #define WEIR_SIM_EVENTS_H
 
@@ -13,9 +14,9 @@
 #define SIM_KEYS_MAX 4194304
 #define SIM_IDS_MAX  1048576
 #define SIM_LINE_MAX 131072
-#define SIM_START_NS INT64_C(1704067200000000000) /* 2024-01-01T00:00:00Z, unless told otherwise */
+#define SIM_START_NS INT64_C(1704067200000000000) /* 2024-01-01T00:00:00Z, the default */
 
-/* Those before SIM_RESET are answered with a verdict. */
+/* The outcome of a verb before SIM_RESET has a verdict. */
 enum sim_verb {
     SIM_TAKE,
     SIM_PEEK,
@@ -28,12 +29,12 @@ enum sim_verb {
     SIM_SIGNAL
 };
 
-#define SIM_SAME INT64_MIN /* a signal that a line does not name: it stays what it was */
+#define SIM_SAME INT64_MIN /* a signal that the line does not name stays what it was */
 
 /* One line of a script; the slices borrow from it. */
 struct sim_event {
     enum sim_verb verb;
-    bool timed; /* else it happens when the line before did */
+    bool timed; /* false: it happens at the time of the line before */
     int64_t time_ns;
     struct weir__slice key; /* cancel, exit: the id */
     int64_t cost;
@@ -41,22 +42,22 @@ struct sim_event {
     struct weir__slice id;
     struct weir__slice limit;
     enum weir_outcome how;       /* exit */
-    struct weir_signals signals; /* signal: those that are not SIM_SAME change */
+    struct weir_signals signals; /* signal: the ones that are not SIM_SAME change */
 };
 
 struct sim_outcome {
     enum sim_verb verb;
     int64_t time_ns; /* since the start */
     struct weir__slice key, id;
-    int64_t cost;             /* refund, cancel, exit: what was returned */
-    bool has_verdict;         /* take, peek, refund, cancel, enter, exit */
-    bool starts_fresh;        /* limit: keys could not keep their state */
-    bool queued;              /* enter: it waits, and will be decided later (sim_world_decided) */
-    struct weir__slice state; /* how the key's guards state; empty if there are none */
+    int64_t cost;      /* refund, cancel, exit: what the limit took back */
+    bool has_verdict;  /* take, peek, refund, cancel, enter, exit */
+    bool starts_fresh; /* limit: keys cannot keep their state */
+    bool queued;       /* enter: the caller waits; sim_world_decided tells the outcome later */
+    struct weir__slice state; /* of the key's guards; empty if it has none */
     struct weir_verdict verdict;
 };
 
-/* What went wrong, without the place. */
+/* What is wrong; the caller adds where. */
 struct sim_error {
     char text[640];
 };
@@ -67,9 +68,9 @@ bool sim_verb_parse(struct weir__slice word, enum sim_verb *verb);
 const char *sim_how_name(enum weir_outcome how);
 bool sim_how_parse(struct weir__slice word, enum weir_outcome *how);
 
-/* Writes the message; always false. */
+/* Writes the message, and always returns false. */
 bool sim_fail(struct sim_error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* "what 'word' ...": with the offending word, cut and made printable. Always false. */
+/* "what 'word' ...": with the offending word, cut and made printable. Always returns false. */
 bool sim_fail_word(struct sim_error *e, const char *before, struct weir__slice word,
                    const char *after);
 

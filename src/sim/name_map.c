@@ -1,3 +1,4 @@
+/* The map from names to values: open addressing with linear probing. */
 #include "sim/name_map.h"
 
 #include <stdlib.h>
@@ -5,7 +6,7 @@
 
 #include "base/hash.h"
 
-/* The simulation has no attackers and must be the same on every run. */
+/* A simulation has no attackers, and it must be the same in every run. */
 static const uint64_t SECRET[2] = {0, 0};
 
 static size_t sim_names_slot(const struct sim_names *m, struct weir__slice name, uint64_t hash)

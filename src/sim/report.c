@@ -1,4 +1,4 @@
-/* The lines that `weir sim` prints: one for each event, as text or JSON. */
+/* Prints the lines of `weir sim`: one for each outcome, as text or as JSON. */
 #include "sim/report.h"
 
 #include <stdlib.h>
@@ -61,54 +61,23 @@ static void put_number(FILE *to, int64_t n)
     (void)fwrite(digits, 1, o.len, to);
 }
 
-/* How many bytes a UTF-8 character of this first byte has; 0 if none starts so. */
-static size_t utf8_length(const char *at, size_t left)
+static void json_to_file(void *to, const char *at, size_t len)
 {
-    const unsigned char c = (unsigned char)*at;
-    const size_t n = c < 0x80                ? 1
-                     : c >= 0xc2 && c < 0xe0 ? 2
-                     : c >= 0xe0 && c < 0xf0 ? 3
-                     : c >= 0xf0 && c < 0xf5 ? 4
-                                             : 0;
-
-    if (n == 0 || n > left)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if (((unsigned char)at[i] & 0xc0) != 0x80)
-            return 0;
-    if ((c == 0xe0 && (unsigned char)at[1] < 0xa0) || (c == 0xed && (unsigned char)at[1] > 0x9f) ||
-        (c == 0xf0 && (unsigned char)at[1] < 0x90) || (c == 0xf4 && (unsigned char)at[1] > 0x8f))
-        return 0;
-    return n;
+    (void)fwrite(at, 1, len, to);
 }
 
-void sim_json_string(FILE *to, struct weir__slice s)
+struct weir__json sim_json_to(FILE *to)
 {
-    (void)putc('"', to);
-    for (size_t i = 0; i < s.len;) {
-        const size_t n = utf8_length(s.at + i, s.len - i);
-        const char c = s.at[i];
-
-        if (n == 0)
-            (void)fputs("\\ufffd", to);
-        else if (c == '"' || c == '\\')
-            (void)fprintf(to, "\\%c", c);
-        else if (n == 1 && (unsigned char)c < 0x20)
-            (void)fprintf(to, "\\u%04x", (unsigned)c);
-        else
-            (void)fwrite(s.at + i, 1, n, to);
-        i += n ? n : 1;
-    }
-    (void)putc('"', to);
+    return (struct weir__json){.put = json_to_file, .to = to};
 }
 
-static void put_json(FILE *to, const struct field *f)
+static void put_json(struct weir__json *j, const struct field *f)
 {
     switch (f->kind) {
-    case NOTHING: (void)fputs("null", to); break;
-    case NUMBER: put_number(to, f->number); break;
-    case WORD: sim_json_string(to, weir__slice_of(f->word)); break;
-    case BYTES: sim_json_string(to, f->bytes); break;
+    case NOTHING: weir__json_null(j); break;
+    case NUMBER: weir__json_int(j, f->number); break;
+    case WORD: weir__json_text(j, f->word); break;
+    case BYTES: weir__json_string(j, f->bytes); break;
     }
 }
 
@@ -131,6 +100,27 @@ void sim_report_begin(struct sim_report *r)
     (void)putc('\n', r->to);
 }
 
+static void report_json(FILE *to, const struct field f[FIELD_COUNT])
+{
+    struct weir__json j = sim_json_to(to);
+
+    weir__json_open(&j, '{');
+    for (int i = 0; i < FIELD_COUNT; i++) {
+        weir__json_key(&j, FIELDS[i]);
+        put_json(&j, &f[i]);
+    }
+    weir__json_close(&j, '}');
+}
+
+static void report_plain(FILE *to, const struct field f[FIELD_COUNT])
+{
+    for (int i = 0; i < FIELD_COUNT; i++) {
+        if (i > 0)
+            (void)putc('\t', to);
+        put_plain(to, &f[i]);
+    }
+}
+
 void sim_report_line(struct sim_report *r, const struct sim_outcome *outcome)
 {
     struct field f[FIELD_COUNT];
@@ -141,13 +131,6 @@ void sim_report_line(struct sim_report *r, const struct sim_outcome *outcome)
     fields_of(outcome, f);
     if (r->colour)
         (void)fputs(colour, r->to);
-    for (int i = 0; i < FIELD_COUNT; i++) {
-        if (r->json)
-            (void)fprintf(r->to, "%s\"%s\":", i == 0 ? "{" : ",", FIELDS[i]);
-        else if (i > 0)
-            (void)putc('\t', r->to);
-        (r->json ? put_json : put_plain)(r->to, &f[i]);
-    }
-    (void)fputs(r->json ? "}" : "", r->to);
+    (r->json ? report_json : report_plain)(r->to, f);
     (void)fputs(r->colour ? "\033[0m\n" : "\n", r->to);
 }

@@ -1,10 +1,11 @@
-/* How outcomes are told: a line of tab-separated fields, or a JSON object. docs/reference/sim.md.
- */
+/* How outcomes are printed: a line of tab-separated fields, or a JSON object a line.
+ * docs/reference/sim.md has the fields. */
 #ifndef WEIR_SIM_REPORT_H
 #define WEIR_SIM_REPORT_H
 
 #include <stdio.h>
 
+#include "base/json.h"
 #include "sim/events.h"
 
 struct sim_report {
@@ -15,7 +16,7 @@ struct sim_report {
 void sim_report_begin(struct sim_report *r);
 void sim_report_line(struct sim_report *r, const struct sim_outcome *outcome);
 
-/* A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
-void sim_json_string(FILE *to, struct weir__slice s);
+/* A JSON writer that writes to the file. */
+struct weir__json sim_json_to(FILE *to);
 
 #endif

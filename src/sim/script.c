@@ -1,3 +1,4 @@
+/* Reads the lines of a script: time, verb, key, options. */
 #include "sim/script.h"
 
 #include <string.h>
@@ -5,8 +6,7 @@
 #include "base/num.h"
 #include "limit/calendar.h"
 
-/* ---- Words -------------------------------------------------------------------------------------
- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 static bool has_id(const struct sim_event *e)
 {
@@ -89,10 +89,9 @@ static bool read_rest(struct weir__slice rest, struct sim_event *e, struct sim_e
     }
 }
 
-/* ---- Signals -----------------------------------------------------------------------------------
- */
+/* ---- Signals --------------------------------------------------------------------------------- */
 
-/* 85%, 3.5 (load), or none: no longer known. */
+/* 85%, 3.5 (load), or none: the level is no longer known. */
 static bool read_level(struct weir__slice text, bool share, int64_t *milli)
 {
     if (weir__slice_is(text, "none")) {
@@ -139,8 +138,7 @@ static bool read_signals(struct weir__slice rest, struct sim_event *e, struct si
     return true;
 }
 
-/* ---- Lines -------------------------------------------------------------------------------------
- */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 static bool script_read_time(struct weir__slice *rest, struct sim_event *e, struct sim_error *error)
 {
@@ -214,8 +212,7 @@ enum sim_line sim_script_parse(struct weir__slice line, struct sim_event *event,
     return read_event(text, event, error) ? SIM_LINE_EVENT : SIM_LINE_BAD;
 }
 
-/* ---- Dates -------------------------------------------------------------------------------------
- */
+/* ---- Dates ----------------------------------------------------------------------------------- */
 
 static bool script_read_digits(struct weir__slice *s, int n, int64_t *value)
 {

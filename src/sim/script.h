@@ -1,4 +1,5 @@
-/* The script of `weir sim`: a line of text to an event. docs/reference/sim.md has the grammar. */
+/* The script of `weir sim`: turns a line of text into an event. docs/reference/sim.md has the
+ * grammar. */
 #ifndef WEIR_SIM_SCRIPT_H
 #define WEIR_SIM_SCRIPT_H
 

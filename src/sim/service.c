@@ -1,3 +1,4 @@
+/* The simulated service: calls, workers, the queue before them, and the callers' patience. */
 #include "sim/service.h"
 
 #include <stdlib.h>
@@ -15,14 +16,15 @@ enum {
     SERVICE_FINISH,
     SERVICE_TIMEOUT,
     SERVICE_ARRIVE
-}; /* on the agenda; at one time in this order */
+}; /* kinds on the agenda; at one time they happen in this order */
 
-/* One call, from the asking until nobody works on it any more. Its place is its name. */
+/* One call, from the time its caller asks to enter until no worker has it any more. Its index is
+ * its name. */
 struct service_call {
     int64_t offered_ns;
-    uint64_t life;  /* how many calls had this place: so that old timeouts are known */
+    uint64_t life;  /* how many calls had this index before: an old timeout has another */
     bool abandoned; /* its caller has left */
-    size_t next;    /* in the queue, or of the free places */
+    size_t next;    /* in the queue, or in the list of free indices */
 };
 
 struct service {
@@ -70,8 +72,7 @@ void service_close(struct service *s)
     free(s);
 }
 
-/* ---- Calls and their names ---------------------------------------------------------------------
- */
+/* ---- Calls and their names ------------------------------------------------------------------- */
 
 static size_t call_open(struct service *s)
 {
@@ -122,10 +123,9 @@ static bool service_schedule(struct service *s, int64_t at_ns, int kind, size_t 
                                                        .number = s->call[i].life});
 }
 
-/* ---- Workers -----------------------------------------------------------------------------------
- */
+/* ---- Workers --------------------------------------------------------------------------------- */
 
-/* The workers' time up to now is counted before their number changes. */
+/* Counts the workers' time up to now; called before the number of busy ones changes. */
 static void count_busy(struct service *s)
 {
     if (s->signals_cpu)
@@ -146,7 +146,7 @@ static int64_t work_time(struct service *s)
 static bool start_work(struct service *s, size_t i)
 {
     count_busy(s);
-    if (s->sample_ns <= s->now_ns) /* nobody looked while all was idle */
+    if (s->sample_ns <= s->now_ns) /* no samples are taken while all workers are idle */
         s->sample_ns = s->now_ns - s->now_ns % SAMPLE_NS + SAMPLE_NS;
     s->busy++;
     return service_schedule(s, weir__add_sat(s->now_ns, work_time(s)), SERVICE_FINISH, i);
@@ -175,7 +175,7 @@ static void queue_up(struct service *s, size_t i)
     s->queued++;
 }
 
-/* Evenly from step to step while there is traffic, then the last. */
+/* Goes evenly from step to step while there is traffic, and then stays at the last. */
 static int64_t error_ratio(const struct service *s)
 {
     const int64_t steps = s->spec.errors - 1, all = s->traffic->end_ns;
@@ -195,8 +195,7 @@ static enum weir_outcome service_draw_result(struct service *s)
     return (int64_t)(sim_random(&s->random) % 100000) < error_ratio(s) ? WEIR_ERROR : WEIR_SUCCESS;
 }
 
-/* ---- What happens ------------------------------------------------------------------------------
- */
+/* ---- What happens ---------------------------------------------------------------------------- */
 
 /* The caller leaves the guard. */
 static bool service_leave(struct service *s, size_t i, enum weir_outcome how,
@@ -243,7 +242,7 @@ static bool service_finish(struct service *s, size_t i, struct sim_event *event,
 static bool service_time_out(struct service *s, size_t i, uint64_t life, struct sim_event *event)
 {
     if (s->call[i].life != life)
-        return false; /* it was done in time */
+        return false; /* the call ended in time */
     s->call[i].abandoned = true;
     return service_leave(s, i, WEIR_DROP, event);
 }
@@ -256,7 +255,7 @@ static bool service_offer(struct service *s, struct sim_event *event, struct sim
         return sim_fail(error, "out of memory");
     summary_offered(s->summary, s->now_ns);
     *event = s->arrival;
-    memcpy(s->key, event->key.at, event->key.len); /* the next one has another */
+    memcpy(s->key, event->key.at, event->key.len); /* traffic_next overwrites the original */
     event->key.at = s->key;
     event->id = id_of(s, i);
     s->more = traffic_next(s->traffic, &s->arrival, error);
@@ -281,7 +280,7 @@ static bool service_sample(struct service *s, struct sim_event *event)
     return true;
 }
 
-/* When the workers are looked at next; while all is idle, and that is known, never. */
+/* When the next sample is due; never while all workers are idle and the guard knows it. */
 static int64_t sample_due(const struct service *s)
 {
     const bool idle = s->busy == 0 && s->busy_ns == 0 && s->signaled_milli == 0;

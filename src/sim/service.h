@@ -1,8 +1,9 @@
 /* A simulated service behind a guard: workers, a queue before them, callers that lose patience.
  *
- * Traffic asks to enter; whoever may goes to the service, and leaves the guard when it is done. A caller
- * that times out leaves at once, but what it asked for stays where it is and is worked on all the same:
- * that is how overload eats a service. docs/reference/sim.md has the words. */
+ * The traffic's callers ask to enter; a caller that the guard grants goes to the service, and
+ * leaves the guard when its call is done. A caller that times out leaves at once, but its call
+ * stays in the queue and a worker spends its time on it all the same: that is how overload eats a
+ * service. docs/reference/sim.md has the grammar. */
 #ifndef WEIR_SIM_SERVICE_H
 #define WEIR_SIM_SERVICE_H
 
@@ -18,27 +19,27 @@ struct traffic;
 struct service_spec {
     int64_t time_ns, workers, queue, timeout_ns;
     int64_t jitter_milli;             /* of the time, either way, in thousandths */
-    int errors;                       /* how many: the ratio goes evenly from the one to the next */
+    int errors;                       /* steps: the ratio goes evenly from one to the next */
     int64_t error[SERVICE_STEPS_MAX]; /* in thousandths of a percent */
     uint64_t seed;
 };
 
-/* Reads what stands behind the word `service`. */
+/* Reads the text behind the word `service`. */
 bool service_spec_parse(struct service_spec *spec, struct weir__slice text,
                         struct sim_error *error);
 
 struct service;
 
-/* The traffic and the summary must outlive it; the summary is told all that happens. With
- * tells_cpu it makes a `signal` of how busy the workers are. NULL: out of memory. */
+/* The traffic and the summary must outlive the service, which adds to the summary all that happens.
+ * With tells_cpu it makes `signal` events of how busy the workers are. NULL: out of memory. */
 struct service *service_open(const struct service_spec *spec, struct traffic *traffic,
                              struct summary *summary, bool tells_cpu);
 void service_close(struct service *s);
 
-/* When something happens next, if the guard says nothing more; INT64_MAX: never. */
+/* When the service's next step is due if the guard decides nothing before; INT64_MAX: never. */
 int64_t service_due(const struct service *s);
-/* Lets it happen. True: *event is for the guard (it borrows from the service until the next call);
- * false: nothing for the guard, or, with a message, it cannot go on. */
+/* Makes that step. True: *event is for the guard (it borrows from the service until the next call).
+ * False: nothing is for the guard; or, with a message, the service cannot go on. */
 bool service_step(struct service *s, struct sim_event *event, struct sim_error *error);
 /* The guard has decided an enter. False: out of memory. */
 bool service_decided(struct service *s, const struct sim_outcome *outcome, struct sim_error *error);

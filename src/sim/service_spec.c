@@ -1,3 +1,4 @@
+/* Reads the text of a simulated service. */
 #include "sim/service.h"
 
 #include <stdio.h>
@@ -17,7 +18,7 @@ static bool without_percent(struct weir__slice *text)
     return true;
 }
 
-/* The text before the next "..", which is taken off. False: there is none, and it is all the text. */
+/* Cuts off the text before the next "..". False: there is none, and *head is all the text. */
 static bool cut_dots(struct weir__slice *text, struct weir__slice *head)
 {
     *head = *text;
@@ -86,7 +87,7 @@ static bool read_seed(struct service_spec *p, struct weir__slice value)
 static const struct setting {
     const char *name;
     bool (*read)(struct service_spec *p, struct weir__slice value);
-    const char *say; /* what is expected */
+    const char *expected;
 } SETTINGS[] = {
     {"workers", read_workers, "1 .. 1000000"},
     {"errors", read_errors, "a share such as 5% (0% .. 100%), or up to 8 such as 0..60..0%"},
@@ -109,7 +110,8 @@ static bool service_read_setting(struct service_spec *p, struct weir__slice word
     for (int i = 0; i < SETTING_COUNT; i++) {
         if (!weir__slice_is(name, SETTINGS[i].name))
             continue;
-        (void)snprintf(expected, sizeof expected, " is not valid; expected %s", SETTINGS[i].say);
+        (void)snprintf(expected, sizeof expected, " is not valid; expected %s",
+                       SETTINGS[i].expected);
         return SETTINGS[i].read(p, value) ||
                sim_fail_word(error, "traffic: service: ", word, expected);
     }

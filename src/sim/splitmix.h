@@ -1,4 +1,5 @@
-/* splitmix64: the same numbers from the same seed, everywhere. */
+/* The random numbers of simulations, splitmix64: the same seed gives the same numbers on every
+ * machine. */
 #ifndef WEIR_SIM_SPLITMIX_H
 #define WEIR_SIM_SPLITMIX_H
 

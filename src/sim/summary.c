@@ -1,11 +1,11 @@
+/* Counts what became of calls to a simulated service, and prints it. */
 #include "sim/summary.h"
 
 #include <string.h>
 
 #include "base/num.h"
 
-/* ---- Rows --------------------------------------------------------------------------------------
- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 static void summary_row_add(struct summary_row *to, const struct summary_row *more)
 {
@@ -20,7 +20,7 @@ static void summary_row_add(struct summary_row *to, const struct summary_row *mo
         memcpy(to->state, more->state, sizeof to->state);
 }
 
-/* The row of a time. Ten rows become one until it fits. */
+/* The row of a time. Joins rows, ten into one, until the time fits. */
 static struct summary_row *row_at(struct summary *s, int64_t at_ns)
 {
     s->row_ns = s->row_ns ? s->row_ns : WEIR__NS_PER_S;
@@ -37,8 +37,7 @@ static struct summary_row *row_at(struct summary *s, int64_t at_ns)
     return &s->row[at_ns / s->row_ns];
 }
 
-/* ---- What is told ------------------------------------------------------------------------------
- */
+/* ---- Counting -------------------------------------------------------------------------------- */
 
 void summary_offered(struct summary *s, int64_t at_ns)
 {
@@ -54,7 +53,7 @@ void summary_decided(struct summary *s, const struct sim_outcome *o)
         s->reason[o->verdict.reason]++;
 }
 
-/* Buckets a 128th of their value wide: the 7 bits below the highest. */
+/* Buckets are a 128th of their value wide: the 7 bits below the highest choose one. */
 static size_t summary_bucket(int64_t ns)
 {
     const int shift = ns < 256 ? 0 : 63 - __builtin_clzll((uint64_t)ns) - 7;
@@ -85,8 +84,7 @@ void summary_state(struct summary *s, const struct sim_outcome *o)
     row->state[len] = '\0';
 }
 
-/* ---- What is shown -----------------------------------------------------------------------------
- */
+/* ---- Printing -------------------------------------------------------------------------------- */
 
 static int64_t good_of(const struct summary *s)
 {
@@ -110,7 +108,7 @@ int64_t summary_latency(const struct summary *s, int64_t permille)
     return 0;
 }
 
-/* To three digits or so: 20ms, 1.25s, 734us. */
+/* Short, with about three digits: 20ms, 1.25s, 734us. */
 static const char *short_time(int64_t ns, char text[32])
 {
     const int64_t unit = ns >= WEIR__NS_PER_S    ? WEIR__NS_PER_S
@@ -133,17 +131,14 @@ static const char *short_time(int64_t ns, char text[32])
 static void summary_draw_row(const struct summary_row *r, int64_t at_ns, const char *state,
                              FILE *to)
 {
-    char at[32], mean[32] = "-";
-    struct weir__out o = {at, sizeof at, 0};
+    char at[WEIR__DURATION_MAX], mean[32] = "-";
 
-    weir__out_duration(&o, at_ns);
-    (void)weir__out_end(&o);
     if (r->good > 0)
         (void)short_time(r->latency_ns / r->good, mean);
-    (void)fprintf(to, "%8s %8lld %8lld %8lld %8lld %8lld %8lld %8s  %s\n", at,
-                  (long long)r->offered, (long long)r->granted, (long long)r->refused,
-                  (long long)r->good, (long long)r->errors, (long long)r->dropped, mean,
-                  *state ? state : "-");
+    (void)fprintf(to, "%8s %8lld %8lld %8lld %8lld %8lld %8lld %8s  %s\n",
+                  weir__duration_text(at_ns, at), (long long)r->offered, (long long)r->granted,
+                  (long long)r->refused, (long long)r->good, (long long)r->errors,
+                  (long long)r->dropped, mean, *state ? state : "-");
 }
 
 static void draw_refused(const struct summary *s, int64_t refused, FILE *to)
@@ -161,7 +156,7 @@ static void draw_refused(const struct summary *s, int64_t refused, FILE *to)
     (void)fputs(refused > 0 ? ")\n" : "\n", to);
 }
 
-/* n in end_ns, by the second, in tenths. */
+/* The rate of n in end_ns, in tenths a second. */
 static int64_t tenths_a_second(int64_t n, int64_t end_ns)
 {
     return end_ns > 0
@@ -169,7 +164,7 @@ static int64_t tenths_a_second(int64_t n, int64_t end_ns)
                : 0;
 }
 
-/* Whether somebody was decided in a later row than it came. */
+/* Whether a caller was decided in a later row than the one it came in. */
 static bool some_waited(const struct summary *s)
 {
     for (int i = 0; i < SUMMARY_ROWS; i++)
@@ -195,7 +190,7 @@ void summary_draw(const struct summary *s, FILE *to)
     }
     if (some_waited(s))
         (void)fputs(
-            "(who waits to enter is offered in one row, and granted or refused in a later one)\n",
+            "(a caller that waits to enter is offered in one row and decided in a later one)\n",
             to);
     rate = tenths_a_second(all.good, s->end_ns);
     (void)fprintf(to, "in all: %lld offered, %lld granted, ", (long long)all.offered,

@@ -1,6 +1,8 @@
-/* Whole numbers, and where not, the four IEEE operations alone: a logarithm or a power from a
- * library rounds differently from machine to machine, and a simulation that cannot be repeated
- * proves nothing. */
+/* Makes the events of phases of load.
+ *
+ * The arithmetic is on whole numbers, and where it cannot be, on the four IEEE operations alone: a
+ * logarithm or a power from a library rounds differently from machine to machine, and a simulation
+ * that cannot be repeated proves nothing. */
 #include "sim/traffic.h"
 
 #include <string.h>
@@ -8,11 +10,10 @@
 #include "base/num.h"
 #include "sim/splitmix.h"
 
-/* ---- When the k-th event of a phase comes ------------------------------------------------------
- */
+/* ---- When the k-th event of a phase comes ---------------------------------------------------- */
 
-/* A ramp from a to b events per period over d has had a t/p + (b - a) t^2/(2 d p) events by t.
- * The k-th comes at the least t for which that reaches k; it never falls, so halving finds it. */
+/* A ramp from a to b events per period p over d has had a t/p + (b - a) t^2/(2 d p) events by t.
+ * The k-th comes at the least t for which that reaches k. It never falls, so bisection finds t. */
 static int64_t ramp_time(const struct traffic_phase *p, int64_t k)
 {
     const double d = (double)(p->end_ns - p->start_ns), a = (double)p->from, b = (double)p->to;
@@ -77,14 +78,13 @@ static void phase_begin(struct traffic_phase *p)
         p->next_ns = -1;
 }
 
-/* ---- The text ----------------------------------------------------------------------------------
- */
+/* ---- The text -------------------------------------------------------------------------------- */
 
 static bool read_per(struct weir__slice s, int64_t *period_ns)
 {
     if (s.len == 0)
         return false;
-    s = (struct weir__slice){s.at + 1, s.len - 1}; /* over the / */
+    s = (struct weir__slice){s.at + 1, s.len - 1}; /* skip the / */
     return weir__parse_unit(s, period_ns) ||
            (weir__parse_duration(s, period_ns) == WEIR__NUMBER_OK && *period_ns > 0 &&
             *period_ns <= WEIR_PERIOD_MAX_NS);
@@ -175,7 +175,7 @@ static int64_t expected_of(const struct traffic_phase *p)
 static bool read_service(struct traffic *t, struct weir__slice rest, struct sim_error *error)
 {
     if (t->has_service)
-        return sim_fail(error, "traffic: there is one service at most");
+        return sim_fail(error, "traffic: expected one service at most");
     t->has_service = true;
     return service_spec_parse(&t->service, rest, error);
 }
@@ -246,8 +246,7 @@ bool traffic_parse(struct traffic *t, struct weir__slice text, struct sim_error 
     return true;
 }
 
-/* ---- Events ------------------------------------------------------------------------------------
- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static struct weir__slice traffic_key(struct traffic *t, const struct traffic_phase *p)
 {

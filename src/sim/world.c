@@ -1,3 +1,4 @@
+/* The simulated world: its clock, and the verbs that need no wait list. */
 #include "sim/world.h"
 
 #include <stdlib.h>
@@ -39,10 +40,9 @@ int64_t sim_world_waiting(const struct sim_world *w)
     return w->waiting;
 }
 
-/* ---- Verbs -------------------------------------------------------------------------------------
- */
+/* ---- Verbs ----------------------------------------------------------------------------------- */
 
-/* Remembers what a take is about to reserve. */
+/* Notes under the name what a take is about to reserve. */
 static struct sim_ticket *world_remember(struct sim_world *w, struct weir__slice id,
                                          struct weir__slice key, const struct sim_record *r,
                                          const struct weir__part part[], int n)
@@ -52,7 +52,7 @@ static struct sim_ticket *world_remember(struct sim_world *w, struct weir__slice
 
     if (!name || !(v = name->value ? name->value : malloc(sizeof *v)))
         return NULL;
-    *v = (struct sim_ticket){.kind = SIM_TICKET_TAKEN, .key = key, .birth = r->birth, .n = n};
+    *v = (struct sim_ticket){.kind = SIM_TICKET_TAKEN, .key = key, .serial = r->serial, .n = n};
     for (int i = 0; i < n; i++) {
         struct weir_verdict one;
 
@@ -92,7 +92,7 @@ static bool world_take(struct sim_world *w, const struct sim_event *event, struc
     if (w->revision->guards)
         return sim_fail(error,
                         "this limit has a guard, which is entered and left: use enter and exit "
-                        "(in --traffic, a service does)");
+                        "(in --traffic, add a service)");
     if (world_is_waiting(w, event->id))
         return sim_fail_word(error, "", event->id, " still waits to enter");
     if (event->id.len > 0 && !(v = world_remember(w, event->id, out->key, r, part, n)))
@@ -105,8 +105,8 @@ static bool world_take(struct sim_world *w, const struct sim_event *event, struc
     return true;
 }
 
-/* Gives back to every term what it takes back, and reports the most that any took: what a
- * reservation holds, or without one n events. */
+/* Gives back to every term as much as it takes back, and reports the most that any of them took:
+ * what a reservation has, or without one n events. */
 static bool world_give_back(struct sim_world *w, const struct sim_ticket *v, int64_t n,
                             struct sim_outcome *out, struct sim_error *error)
 {
@@ -124,7 +124,7 @@ static bool world_give_back(struct sim_world *w, const struct sim_ticket *v, int
 
         if (!v)
             back = weir__meter_refund(p->meter, p->state, n, p->ask.now_ns);
-        else if (i < v->n && v->act_ns >= p->ask.now_ns && v->birth == r->birth &&
+        else if (i < v->n && v->act_ns >= p->ask.now_ns && v->serial == r->serial &&
                  v->term[i].lineage == w->revision->layout->lineage[i])
             back = weir__meter_cancel(p->meter, p->state, v->term[i].cost,
                                       weir__max(v->term[i].act_ns, p->ask.now_ns), p->ask.now_ns);
@@ -158,10 +158,10 @@ static void world_reset(struct sim_world *w, struct weir__slice key)
     struct sim_name *n = sim_names_find(&w->keys, key);
     struct sim_record *r = n ? n->value : NULL;
 
-    if (r && r->line) { /* those who wait stay */
+    if (r && r->wait_list) { /* its waiters stay */
         memset(r->bytes, 0, r->layout->bytes);
-        r->birth = ++w->births;
-        sim__wait_list_wake(w, r->line);
+        r->serial = ++w->serials;
+        sim__wait_list_wake(w, r->wait_list);
     } else if (r) {
         free(r);
         n->value = NULL;
@@ -170,13 +170,13 @@ static void world_reset(struct sim_world *w, struct weir__slice key)
 
 static void world_set_signals(struct sim_world *w, const struct weir_signals *s)
 {
-    const int64_t said[] = {s->cpu_milli, s->memory_milli, s->load_milli, s->pressure_milli};
+    const int64_t given[] = {s->cpu_milli, s->memory_milli, s->load_milli, s->pressure_milli};
     int64_t *const kept[] = {&w->signals.cpu_milli, &w->signals.memory_milli,
                              &w->signals.load_milli, &w->signals.pressure_milli};
 
     for (int i = 0; i < 4; i++)
-        if (said[i] != SIM_SAME)
-            *kept[i] = said[i];
+        if (given[i] != SIM_SAME)
+            *kept[i] = given[i];
 }
 
 static bool world_change_limit(struct sim_world *w, const struct sim_event *event,

@@ -1,4 +1,4 @@
-/* The simulated world: a limit with its versions, keys with their states, reservations, calls in
+/* The simulated world: a limit with its revisions, keys with their states, reservations, calls in
  * flight, a clock. */
 #ifndef WEIR_SIM_WORLD_H
 #define WEIR_SIM_WORLD_H
@@ -7,31 +7,31 @@
 
 struct sim_world;
 
-/* Born at start_ns, with no limit yet. NULL if memory is out. */
+/* Its clock starts at start_ns, and it has no limit yet. NULL: out of memory. */
 struct sim_world *sim_world_open(int64_t start_ns);
 void sim_world_close(struct sim_world *w);
 
-/* Defines the limit, or changes it: the same as a `limit` event now. */
+/* Defines the limit, or changes it, as a `limit` event does. */
 bool sim_world_limit(struct sim_world *w, const struct weir_limit *limit, bool *starts_fresh,
                      struct sim_error *error);
 
-/* Runs one event. The outcome borrows from the event and the world until the next call. An enter that
- * must wait is `queued` and has no answer yet. Whatever sim_world_decided would have told by the
- * event's time and was not asked for is decided all the same, and not told. */
+/* Runs one event. The outcome borrows from the event and the world until the next call. An enter
+ * that must wait is `queued` and has no verdict yet. Waiters that are due by the event's time are
+ * decided first; the caller does not see those that it has not fetched by sim_world_decided. */
 bool sim_world_apply(struct sim_world *w, const struct sim_event *event,
                      struct sim_outcome *outcome, struct sim_error *error);
 
-/* The next enter of those that wait to be decided: now, or by the time until_ns (since the start)
- * without anything else happening; its outcome has the time. False: there is none. Call it before an
- * event, with the event's time, until it is false, and after it, so that all is told in its order. A
- * permit that comes back at a waiter's deadline is still in time. */
+/* Decides the next waiter that is due: now, or by the time until_ns (since the start) if no event
+ * comes before; its outcome has the time. False: none is due. To see all outcomes in their order,
+ * call it before each event, with the event's time, until it returns false, and again after the
+ * event. A permit that comes back at a waiter's deadline is still in time. */
 bool sim_world_decided(struct sim_world *w, int64_t until_ns, struct sim_outcome *outcome);
 
-/* How a guard stands, in words: the state column has one for each. */
+/* Prints the state of one guard in words, as in the state column. */
 void sim_state_print(struct weir__out *o, const struct weir_term *t, const struct weir_view *v,
                      int64_t waiting);
 
-/* The time since the start, and how many wait. */
+/* The time since the start, and how many callers wait to enter. */
 int64_t sim_world_time(const struct sim_world *w);
 int64_t sim_world_waiting(const struct sim_world *w);
 

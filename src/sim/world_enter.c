@@ -1,11 +1,10 @@
-/* To enter and to leave, as weir_enter and weir_exit do it: all terms or none, in the order of the
- * chain; those whose permits are all out may be waited for. */
+/* Entering and leaving, as weir_enter and weir_exit do it: all terms or none, in the order of the
+ * chain. A caller may wait for a term whose permits are all out. */
 #include <stdlib.h>
 
 #include "sim/world_internal.h"
 
-/* ---- The chain ---------------------------------------------------------------------------------
- */
+/* ---- The chain ------------------------------------------------------------------------------- */
 
 static int world_term_rank(const struct weir__part *p)
 {
@@ -19,7 +18,7 @@ static int world_term_rank(const struct weir__part *p)
                                          : 4;
 }
 
-/* The parts in the order in which they are asked; place[i] is where the i-th stood. */
+/* The parts in the order in which they decide; place[i] is the index that the i-th had. */
 static void chain_of(const struct weir__part part[], int n, struct weir__part chain[], int place[])
 {
     int filled = 0;
@@ -44,7 +43,7 @@ void sim__decide(const struct weir__part part[], int n, bool take, struct weir_v
         v->which = place[v->which];
 }
 
-/* Whether a term refuses only until somebody leaves, and lets callers wait for it. */
+/* Whether a term refuses only until a caller leaves, and lets others wait for that. */
 static bool can_be_waited_for(const struct weir__part *p, const struct weir_verdict *v)
 {
     return p->meter->term.algorithm == WEIR_CONCURRENCY && p->meter->term.queue > 0 &&
@@ -82,8 +81,9 @@ static bool would_enter(const struct weir__part *p, int64_t now_ns, int64_t *fre
     return v.allowed;
 }
 
-/* The earliest time at which a term would let it in though nobody left. When the key is as good as new
- * it would, and leases only end: halving finds it. INT64_MAX: they do not end. */
+/* The earliest time at which a term would admit the cost though no caller leaves. It would once the
+ * key has fully recovered, and leases only end: bisection finds the time. INT64_MAX: the leases do
+ * not end. */
 static int64_t world_lease_end(const struct weir__part *p)
 {
     int64_t lo = p->ask.now_ns, hi, unused;
@@ -116,7 +116,7 @@ int64_t sim__lease_end(struct sim_world *w, struct sim_record *r, int64_t cost)
 }
 
 void sim__charge(struct sim_world *w, struct sim_record *r, int64_t cost, int64_t patience_ns,
-                 struct sim_ticket *held, struct weir_verdict *v)
+                 struct sim_ticket *ticket, struct weir_verdict *v)
 {
     struct weir__part part[WEIR_TERMS_MAX];
     struct weir_verdict own[WEIR_TERMS_MAX] = {{0}};
@@ -126,15 +126,15 @@ void sim__charge(struct sim_world *w, struct sim_record *r, int64_t cost, int64_
         part[i].own = &own[i];
     sim__decide(part, n, true, v);
     w->random++;
-    *held = (struct sim_ticket){.kind = SIM_TICKET_ENTERED,
-                                .key = held->key,
-                                .birth = r->birth,
-                                .entered_ns = sim__now(w),
-                                .cost = cost,
-                                .n = v->allowed ? n : 0};
+    *ticket = (struct sim_ticket){.kind = SIM_TICKET_ENTERED,
+                                  .key = ticket->key,
+                                  .serial = r->serial,
+                                  .entered_ns = sim__now(w),
+                                  .cost = cost,
+                                  .n = v->allowed ? n : 0};
     for (int i = 0; i < n; i++) {
-        held->term[i].lineage = w->revision->layout->lineage[i];
-        held->term[i].cost = own[i].allowed ? cost : 0;
+        ticket->term[i].lineage = w->revision->layout->lineage[i];
+        ticket->term[i].cost = own[i].allowed ? cost : 0;
     }
 }
 
@@ -146,8 +146,8 @@ void sim__refuse(struct sim_world *w, struct sim_record *r, int64_t cost, enum w
 
     sim__decide(part, n, false, v);
     if (!v->allowed && v->reason != WEIR_LIMITED)
-        return;                                      /* something worse has come up meanwhile */
-    for (int i = n - 1; i >= 0 && v->allowed; i--) { /* others are before it in the line */
+        return;                                      /* a stronger reason has come up meanwhile */
+    for (int i = n - 1; i >= 0 && v->allowed; i--) { /* others wait before it */
         if (part[i].meter->term.algorithm != WEIR_CONCURRENCY || part[i].meter->term.queue == 0)
             continue;
         v->which = i;
@@ -158,33 +158,32 @@ void sim__refuse(struct sim_world *w, struct sim_record *r, int64_t cost, enum w
     v->reason = reason;
 }
 
-/* ---- Entering ----------------------------------------------------------------------------------
- */
+/* ---- Entering -------------------------------------------------------------------------------- */
 
-/* The place where what was entered is remembered; scratch, if it has no name. */
+/* The ticket that remembers the entered call; `scratch` if the call has no name. */
 static struct sim_ticket *world_ticket_of(struct sim_world *w, const struct sim_event *event,
                                           struct sim_ticket *scratch, struct sim_name **name,
                                           struct sim_error *error)
 {
-    struct sim_ticket *held;
+    struct sim_ticket *ticket;
 
     *name = NULL;
     if (event->id.len == 0)
         return scratch;
     *name = sim_names_make(&w->ids, event->id);
-    held = *name ? (*name)->value : NULL;
-    if (held && held->kind == SIM_TICKET_WAITING) {
+    ticket = *name ? (*name)->value : NULL;
+    if (ticket && ticket->kind == SIM_TICKET_WAITING) {
         (void)sim_fail_word(error, "", event->id, " still waits to enter");
         return NULL;
     }
-    if (*name && !held)
-        held = (*name)->value = calloc(1, sizeof *held);
-    if (!held)
+    if (*name && !ticket)
+        ticket = (*name)->value = calloc(1, sizeof *ticket);
+    if (!ticket)
         (void)sim_fail(error, "out of memory, or of names: at most %d are kept", SIM_IDS_MAX);
-    return held;
+    return ticket;
 }
 
-/* The caller waits, or is told at once that there is no room for it. */
+/* The caller waits, or is refused at once if it cannot or may not. */
 static bool world_wait_or_refuse(struct sim_world *w, const struct sim_event *event,
                                  struct sim_record *r, struct sim_name *name,
                                  struct sim_outcome *out, struct sim_error *error)
@@ -198,7 +197,7 @@ static bool world_wait_or_refuse(struct sim_world *w, const struct sim_event *ev
 
     if (event->patience_ns != WEIR_WAIT_DEFAULT)
         wait_ns = weir__min(wait_ns, event->patience_ns);
-    if (wait_ns == 0 || (r->line && r->line->length >= room)) {
+    if (wait_ns == 0 || (r->wait_list && r->wait_list->length >= room)) {
         sim__refuse(w, r, event->cost, wait_ns == 0 ? WEIR_LIMITED : WEIR_QUEUE_FULL,
                     &out->verdict);
         return true;
@@ -212,16 +211,17 @@ static bool world_wait_or_refuse(struct sim_world *w, const struct sim_event *ev
     return true;
 }
 
-/* Nobody overtakes those who wait. */
+/* Whether the caller must go behind waiters: no caller overtakes them. */
 static bool world_is_behind(const struct sim_world *w, const struct sim_record *r, int64_t cost)
 {
     int64_t unused;
 
-    return cost > 0 && r->line && r->line->length > 0 &&
+    return cost > 0 && r->wait_list && r->wait_list->length > 0 &&
            sim__wait_list_room(w->revision, &unused) > 0;
 }
 
-/* What would be refused though those in line went is refused at once, and counted nowhere. */
+/* Refuses at once, and counts nowhere, a caller that a term would refuse even if all waiters
+ * left. */
 static void refuse_behind(struct sim_world *w, const struct sim_event *event, struct sim_record *r,
                           struct weir_verdict *v)
 {
@@ -234,31 +234,30 @@ bool sim__enter(struct sim_world *w, const struct sim_event *event, struct sim_o
                 struct sim_error *error)
 {
     struct sim_record *r = sim__record(w, &out->key, true);
-    struct sim_ticket scratch = {0}, *held;
+    struct sim_ticket scratch = {0}, *ticket;
     enum sim__entry entry;
     struct sim_name *name;
     bool behind;
 
     if (!r)
         return sim_fail(error, "out of memory, or of keys: at most %d are kept", SIM_KEYS_MAX);
-    held = world_ticket_of(w, event, &scratch, &name, error);
-    if (!held)
+    ticket = world_ticket_of(w, event, &scratch, &name, error);
+    if (!ticket)
         return false;
-    *held = (struct sim_ticket){.kind = SIM_TICKET_ENTERED, .key = out->key};
+    *ticket = (struct sim_ticket){.kind = SIM_TICKET_ENTERED, .key = out->key};
     behind = world_is_behind(w, r, event->cost);
     entry = sim__peek_enter(w, r, event->cost, event->patience_ns);
     if (behind && entry == SIM__REFUSED)
         refuse_behind(w, event, r, &out->verdict);
     else if (!behind && entry != SIM__FULL)
-        sim__charge(w, r, event->cost, event->patience_ns, held, &out->verdict);
+        sim__charge(w, r, event->cost, event->patience_ns, ticket, &out->verdict);
     else if (!world_wait_or_refuse(w, event, r, name, out, error))
         return false;
     out->state = sim__guard_states(w, r);
     return true;
 }
 
-/* ---- Leaving -----------------------------------------------------------------------------------
- */
+/* ---- Leaving --------------------------------------------------------------------------------- */
 
 static void world_leave(struct sim_world *w, struct sim_record *r, const struct sim_ticket *h,
                         enum weir_outcome how)
@@ -269,7 +268,7 @@ static void world_leave(struct sim_world *w, struct sim_record *r, const struct 
         const struct weir__meter *m = &w->revision->meter[i];
         const bool shared = m->term.algorithm == WEIR_SYSTEM;
 
-        if (weir__meter_guards(m) && h->term[i].cost > 0 && (shared || h->birth == r->birth) &&
+        if (weir__meter_guards(m) && h->term[i].cost > 0 && (shared || h->serial == r->serial) &&
             h->term[i].lineage == w->revision->layout->lineage[i])
             weir__meter_leave(m, sim__state(w, r, i), &l);
     }
@@ -299,7 +298,7 @@ bool sim__exit(struct sim_world *w, const struct sim_event *event, struct sim_ou
     h->n = 0; /* once only */
     if (h->kind == SIM_TICKET_WAITING)
         sim__wait_list_leave(w, h->waiter);
-    sim__wait_list_wake(w, r->line);
+    sim__wait_list_wake(w, r->wait_list);
     sim__decide(part, sim__parts(w, r, 0, 0, part), false, &out->verdict);
     out->state = sim__guard_states(w, r);
     return true;

@@ -1,3 +1,4 @@
+/* The limit's revisions, and the states of keys as they pass from one to the next. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -5,10 +6,9 @@
 #include "sim/splitmix.h"
 #include "sim/world_internal.h"
 
-#define VERSIONS_KEPT 8
+#define REVISIONS_KEPT 8
 
-/* ---- Limits ------------------------------------------------------------------------------------
- */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 static void sim_revision_free(struct sim_revision *e)
 {
@@ -76,7 +76,7 @@ static bool same_layout(const struct sim_layout *a, const struct sim_layout *b)
     return true;
 }
 
-/* The newest layout, if it is the same; else a copy of this one joins them. */
+/* The newest layout if it is the same; else a copy of this one is added. */
 static const struct sim_layout *keep_layout(struct sim_world *w, const struct sim_layout *layout)
 {
     struct sim_layout *kept;
@@ -94,7 +94,7 @@ static const struct sim_layout *keep_layout(struct sim_world *w, const struct si
 
 static void forget_oldest(struct sim_revision *e)
 {
-    for (int i = 1; e && i < VERSIONS_KEPT; i++)
+    for (int i = 1; e && i < REVISIONS_KEPT; i++)
         e = e->older;
     if (!e || !e->older)
         return;
@@ -104,22 +104,22 @@ static void forget_oldest(struct sim_revision *e)
         e->meter[i].older = NULL;
 }
 
-static struct sim_record *record_open(const struct sim_layout *layout, uint64_t birth)
+static struct sim_record *record_open(const struct sim_layout *layout, uint64_t serial)
 {
     struct sim_record *r = calloc(1, sizeof *r + layout->bytes);
 
     if (r) {
         r->layout = layout;
-        r->birth = birth;
+        r->serial = serial;
     }
     return r;
 }
 
-/* The record under another layout: terms that went on keep their state, new ones are zero. */
+/* Moves the record to another layout: terms that continue keep their state, new ones are zero. */
 static struct sim_record *move_record(struct sim_record *old, const struct sim_layout *layout)
 {
     const struct sim_layout *from = old->layout;
-    struct sim_record *r = record_open(layout, old->birth);
+    struct sim_record *r = record_open(layout, old->serial);
 
     for (int i = 0; r && i < layout->n && i < from->n; i++) {
         const size_t both = from->size[i] < layout->size[i] ? from->size[i] : layout->size[i];
@@ -128,7 +128,7 @@ static struct sim_record *move_record(struct sim_record *old, const struct sim_l
             memcpy(r->bytes + layout->at[i], old->bytes + from->at[i], both);
     }
     if (r) {
-        r->line = old->line;
+        r->wait_list = old->wait_list;
         free(old);
     }
     return r;
@@ -142,7 +142,7 @@ static struct sim_record *shared_record(struct sim_world *w, const struct sim_la
                                               : move_record(w->common_record, layout);
 }
 
-/* To set the limit that is in force changes nothing, as in an engine. */
+/* Whether the limit is in force already: setting it again changes nothing, as in an engine. */
 static bool world_is_in_force(const struct sim_world *w, const struct weir_limit *limit)
 {
     const struct sim_revision *e = w->revision;
@@ -158,7 +158,7 @@ static bool world_is_in_force(const struct sim_world *w, const struct weir_limit
 bool sim_world_limit(struct sim_world *w, const struct weir_limit *limit, bool *starts_fresh,
                      struct sim_error *error)
 {
-    struct sim_record *nobody = NULL, *everyone;
+    struct sim_record *fresh = NULL, *common;
     struct sim_layout layout = {0};
     struct sim_revision *e;
 
@@ -176,22 +176,21 @@ bool sim_world_limit(struct sim_world *w, const struct weir_limit *limit, bool *
         }
     }
     e->layout = keep_layout(w, &layout);
-    if (!e->layout || !(nobody = record_open(e->layout, 0)) ||
-        !(everyone = shared_record(w, e->layout))) {
-        free(nobody);
+    if (!e->layout || !(fresh = record_open(e->layout, 0)) ||
+        !(common = shared_record(w, e->layout))) {
+        free(fresh);
         sim_revision_free(e);
         return sim_fail(error, "out of memory");
     }
     free(w->fresh_record);
-    w->fresh_record = nobody;
-    w->common_record = everyone;
+    w->fresh_record = fresh;
+    w->common_record = common;
     w->revision = e;
     forget_oldest(e);
     return true;
 }
 
-/* ---- Keys --------------------------------------------------------------------------------------
- */
+/* ---- Keys ------------------------------------------------------------------------------------ */
 
 struct sim_record *sim__record(struct sim_world *w, struct weir__slice *key, bool make)
 {
@@ -202,7 +201,7 @@ struct sim_record *sim__record(struct sim_world *w, struct weir__slice *key, boo
         return make ? NULL : w->fresh_record;
     *key = n->name;
     if (!r)
-        r = record_open(w->revision->layout, ++w->births);
+        r = record_open(w->revision->layout, ++w->serials);
     else if (r->layout != w->revision->layout)
         r = move_record(r, w->revision->layout);
     if (r)
@@ -224,8 +223,8 @@ int sim__parts(struct sim_world *w, struct sim_record *r, int64_t cost, int64_t 
 {
     const struct sim_revision *e = w->revision;
     const int64_t now = sim__now(w);
-    uint64_t random = w->random * SIM_RANDOM_STEP;
-    const uint64_t dice = sim_random(&random);
+    uint64_t seed = w->random * SIM_RANDOM_STEP;
+    const uint64_t random = sim_random(&seed);
 
     for (int i = 0; i < e->n; i++) {
         const int64_t own = weir__meter_patience(&e->meter[i]);
@@ -238,7 +237,7 @@ int sim__parts(struct sim_world *w, struct sim_record *r, int64_t cost, int64_t 
                     .now_ns = now,
                     .edge_ns = sim__edge(e, i, now),
                     .signals = &w->signals,
-                    .random = dice},
+                    .random = random},
         };
     }
     return e->n;

@@ -1,5 +1,5 @@
-/* How the guards of a key stand, in words. docs/reference/sim.md has the list: people read it, and
- * programs split it at its blanks. */
+/* Prints the states of a key's guards in words. docs/reference/sim.md has the list: people read it,
+ * and programs split it at its blanks. */
 #include "sim/world_internal.h"
 
 static void state_word(struct weir__out *o, size_t start, const char *text)
@@ -16,22 +16,6 @@ static void state_number(struct weir__out *o, size_t start, const char *name, in
     weir__out_int(o, value);
 }
 
-/* /s, /m, /500ms */
-static void state_period(struct weir__out *o, int64_t period_ns)
-{
-    static const char *const UNITS[] = {"h", "m", "s", "ms", "us"};
-    int64_t ns;
-
-    weir__out_text(o, "/");
-    for (int i = 0; i < 5; i++) {
-        if (weir__parse_unit(weir__slice_of(UNITS[i]), &ns) && ns == period_ns) {
-            weir__out_text(o, UNITS[i]);
-            return;
-        }
-    }
-    weir__out_duration(o, period_ns);
-}
-
 void sim_state_print(struct weir__out *o, const struct weir_term *t, const struct weir_view *v,
                      int64_t waiting)
 {
@@ -44,9 +28,11 @@ void sim_state_print(struct weir__out *o, const struct weir_term *t, const struc
     if (t->algorithm == WEIR_CONCURRENCY && t->queue > 0)
         state_number(o, start, "waiting=", waiting);
     state_number(o, start, "rate=", v->rate);
-    if (v->rate >= 0)
-        state_period(o, t->period_ns);
-    if (o->len == start) /* nothing to tell */
+    if (v->rate >= 0) {
+        weir__out_text(o, "/");
+        weir__out_period(o, t->period_ns);
+    }
+    if (o->len == start) /* the guard has nothing to show */
         weir__out_text(o, "-");
 }
 
@@ -62,7 +48,7 @@ struct weir__slice sim__guard_states(struct sim_world *w, struct sim_record *r)
             continue;
         weir__meter_view(&e->meter[i], sim__state(w, r, i), sim__now(w), &view);
         weir__out_text(&o, o.len > 0 ? " + " : "");
-        sim_state_print(&o, &e->meter[i].term, &view, r->line ? r->line->length : 0);
+        sim_state_print(&o, &e->meter[i].term, &view, r->wait_list ? r->wait_list->length : 0);
     }
     (void)weir__out_end(&o);
     return (struct weir__slice){w->state, o.len < sizeof w->state ? o.len : sizeof w->state - 1};

@@ -1,23 +1,23 @@
-/* Those who wait to enter: a queue for each key, first come first served.
+/* The callers that wait to enter: a wait list for each key, first come first served.
  *
- * The pure part of `concurrency` refuses when it is full; to wait is the business of whoever calls it.
- * Here the calls do not block: a waiter is put down, and sim_world_decided tells what became of it.
+ * The pure part of `concurrency` refuses when it is full; waiting is its caller's business. Here a
+ * call does not block: the world notes the waiter, and sim_world_decided tells its outcome later.
  *
  * Invariants:
- *   (1) Nobody overtakes: only the first of a queue may enter, and who comes while others wait goes
- *       behind them.
- *   (2) A queue is looked at when something may have changed for its first: somebody left, the one
- *       before it went, the limit changed, the key was reset, a lease ended.
- *   (3) A waiter is decided once: it enters, another term refuses it when its turn comes, its time is
- *       over, or it gives up. In the last two cases it leaves no trace.
- *   (4) A lease that ends at a time serves the queue before a deadline at that time refuses, and a
+ *   (1) No caller overtakes another: only the first waiter of a list may enter, and a caller that
+ *       comes while others wait goes behind them.
+ *   (2) The world checks a list when something may have changed for its first waiter: a caller
+ *       left, the waiter before it is gone, the limit changed, the key was reset, a lease ended.
+ *   (3) A waiter is decided once: it enters, another term refuses it when its turn comes, its time
+ *       is over, or it gives up. In the last two cases it leaves no trace.
+ *   (4) Where a lease and a deadline end at the same time, the lease serves the list first; a
  *       deadline refuses only when its time is past.
  */
 #include <stdlib.h>
 
 #include "sim/world_internal.h"
 
-enum { AGENDA_WAKE, AGENDA_DEADLINE }; /* on the agenda; at one time in this order */
+enum { AGENDA_WAKE, AGENDA_DEADLINE }; /* kinds; at one time they happen in this order */
 
 int64_t sim__wait_list_room(const struct sim_revision *e, int64_t *max_wait_ns)
 {
@@ -35,19 +35,18 @@ int64_t sim__wait_list_room(const struct sim_revision *e, int64_t *max_wait_ns)
     return room == INT64_MAX ? 0 : room;
 }
 
-/* ---- The queue itself --------------------------------------------------------------------------
- */
+/* ---- The list itself ------------------------------------------------------------------------- */
 
 static struct sim_wait_list *world_wait_list_of(struct sim_world *w, struct sim_record *r,
                                                 struct weir__slice key)
 {
-    struct sim_wait_list *q = r->line ? r->line : calloc(1, sizeof *q);
+    struct sim_wait_list *q = r->wait_list ? r->wait_list : calloc(1, sizeof *q);
 
-    if (q && !r->line) {
+    if (q && !r->wait_list) {
         q->key = key;
         q->wake_ns = INT64_MAX;
-        q->next = w->queues;
-        r->line = w->queues = q;
+        q->next = w->wait_lists;
+        r->wait_list = w->wait_lists = q;
     }
     return q;
 }
@@ -61,15 +60,15 @@ bool sim__wait_list_join(struct sim_world *w, struct sim_record *r, struct weir_
     if (!x)
         return false;
     *x = *like;
-    x->noted = x->deadline_ns <= WEIR__NOW_MAX - w->start_ns;
-    if (x->noted && !agenda_add(&w->agenda, (struct agenda_item){.time_ns = x->deadline_ns,
-                                                                 .kind = AGENDA_DEADLINE,
-                                                                 .what = x})) {
+    x->scheduled = x->deadline_ns <= WEIR__NOW_MAX - w->start_ns;
+    if (x->scheduled && !agenda_add(&w->agenda, (struct agenda_item){.time_ns = x->deadline_ns,
+                                                                     .kind = AGENDA_DEADLINE,
+                                                                     .what = x})) {
         free(x);
         return false;
     }
     x->waits = true;
-    x->line = q;
+    x->wait_list = q;
     x->next = NULL;
     x->before = q->last;
     *(q->last ? &q->last->next : &q->first) = x;
@@ -79,20 +78,20 @@ bool sim__wait_list_join(struct sim_world *w, struct sim_record *r, struct weir_
     if (x->name)
         ((struct sim_ticket *)x->name->value)->waiter = x;
     if (q->length == 1)
-        sim__wait_list_wake(w, q); /* to learn when a lease may end */
+        sim__wait_list_wake(w, q); /* to learn when a lease ends */
     return true;
 }
 
 static void world_wait_list_remove(struct sim_world *w, struct sim_waiter *x)
 {
-    struct sim_wait_list *q = x->line;
+    struct sim_wait_list *q = x->wait_list;
 
     *(x->before ? &x->before->next : &q->first) = x->next;
     *(x->next ? &x->next->before : &q->last) = x->before;
     x->waits = false;
     q->length--;
     w->waiting--;
-    sim__wait_list_wake(w, q); /* whoever is first now may ask for less */
+    sim__wait_list_wake(w, q); /* the waiter that is first now may have a lower cost */
 }
 
 void sim__wait_list_wake(struct sim_world *w, struct sim_wait_list *q)
@@ -107,7 +106,7 @@ void sim__wait_list_wake(struct sim_world *w, struct sim_wait_list *q)
 
 void sim__wait_list_wake_all(struct sim_world *w)
 {
-    for (struct sim_wait_list *q = w->queues; q; q = q->next)
+    for (struct sim_wait_list *q = w->wait_lists; q; q = q->next)
         sim__wait_list_wake(w, q);
 }
 
@@ -118,10 +117,10 @@ void sim__wait_list_leave(struct sim_world *w, struct sim_waiter *x)
     w->gave_up = x;
 }
 
-/* Once it is told; the agenda may still have it. */
+/* Called once its outcome is told; the agenda may still have its deadline, and frees it then. */
 static void world_waiter_free(struct sim_waiter *x)
 {
-    if (!x->noted)
+    if (!x->scheduled)
         free(x);
 }
 
@@ -136,12 +135,12 @@ void sim__wait_lists_free(struct sim_world *w)
         struct sim_waiter *x = i->kind == AGENDA_DEADLINE ? i->what : NULL;
 
         if (x)
-            x->noted = false;
+            x->scheduled = false;
         if (x && !x->waits)
             world_waiter_free(x);
     }
     agenda_free(&w->agenda);
-    for (struct sim_wait_list *q = w->queues, *next; q; q = next) {
+    for (struct sim_wait_list *q = w->wait_lists, *next; q; q = next) {
         next = q->next;
         for (struct sim_waiter *x = q->first, *after; x; x = after) {
             after = x->next;
@@ -151,16 +150,15 @@ void sim__wait_lists_free(struct sim_world *w)
     }
 }
 
-/* ---- Deciding ----------------------------------------------------------------------------------
- */
+/* ---- Deciding -------------------------------------------------------------------------------- */
 
-/* Fills the outcome of a waiter that has left its queue, and lets it go. */
+/* Fills the outcome of a waiter that has left its list, and frees the waiter. */
 static void world_fill_outcome(struct sim_world *w, struct sim_waiter *x, struct sim_record *r,
                                const struct weir_verdict *v, struct sim_outcome *out)
 {
     *out = (struct sim_outcome){.verb = SIM_ENTER,
                                 .time_ns = w->time_ns,
-                                .key = x->line->key,
+                                .key = x->wait_list->key,
                                 .id = x->name ? x->name->name : (struct weir__slice){"", 0},
                                 .cost = x->cost,
                                 .has_verdict = true,
@@ -169,7 +167,7 @@ static void world_fill_outcome(struct sim_world *w, struct sim_waiter *x, struct
     world_waiter_free(x);
 }
 
-/* The record of a key that somebody waits at: it is there, and a change of layout has moved it. */
+/* The record of a key that has waiters: it exists, and a change of layout moves it. */
 static struct sim_record *world_waiting_record(struct sim_world *w, const struct sim_wait_list *q)
 {
     struct weir__slice key = q->key;
@@ -180,22 +178,22 @@ static struct sim_record *world_waiting_record(struct sim_world *w, const struct
 
 static void world_refuse_waiter(struct sim_world *w, struct sim_waiter *x, struct sim_outcome *out)
 {
-    struct sim_record *r = world_waiting_record(w, x->line);
+    struct sim_record *r = world_waiting_record(w, x->wait_list);
     struct weir_verdict v;
 
     sim__refuse(w, r, x->cost, WEIR_LIMITED, &v);
     if (x->name)
         *(struct sim_ticket *)x->name->value =
-            (struct sim_ticket){.kind = SIM_TICKET_ENTERED, .key = x->line->key};
+            (struct sim_ticket){.kind = SIM_TICKET_ENTERED, .key = x->wait_list->key};
     world_fill_outcome(w, x, r, &v, out);
 }
 
-/* To look again at a queue whose first cannot enter yet, when a lease ends. */
+/* Checks the list again when a lease ends: its first waiter cannot enter yet. */
 static void world_wake_later(struct sim_world *w, struct sim_wait_list *q, int64_t at_ns)
 {
     if (at_ns >= q->wake_ns || at_ns > WEIR__NOW_MAX - w->start_ns)
         return;
-    /* Once more at the same time would be for ever: the clock may have stepped back. */
+    /* The same time again would loop for ever: the clock may have stepped back. */
     at_ns = weir__max(at_ns, w->time_ns + 1);
     if (agenda_add(&w->agenda,
                    (struct agenda_item){.time_ns = at_ns, .kind = AGENDA_WAKE, .what = q}))
@@ -209,12 +207,12 @@ static int64_t world_patience_left(const struct sim_world *w, const struct sim_w
     return weir__max(0, x->patience_ns - (w->time_ns - x->joined_ns));
 }
 
-/* Looks at the first of those that are to be looked at. True: its first is decided. */
+/* Checks the first of the lists that are ready. True: its first waiter is decided. */
 static bool world_serve(struct sim_world *w, struct sim_wait_list *q, struct sim_outcome *out)
 {
     struct sim_waiter *x = q->first;
     struct sim_record *r = world_waiting_record(w, q);
-    struct sim_ticket scratch, *held = x && x->name ? x->name->value : &scratch;
+    struct sim_ticket scratch, *ticket = x && x->name ? x->name->value : &scratch;
     struct weir_verdict v;
 
     q->ready = false;
@@ -226,13 +224,13 @@ static bool world_serve(struct sim_world *w, struct sim_wait_list *q, struct sim
         return false;
     }
     world_wait_list_remove(w, x);
-    sim__charge(w, r, x->cost, world_patience_left(w, x), held, &v);
-    held->key = q->key;
+    sim__charge(w, r, x->cost, world_patience_left(w, x), ticket, &v);
+    ticket->key = q->key;
     world_fill_outcome(w, x, r, &v, out);
     return true;
 }
 
-/* The first of the agenda happens. True: a waiter is decided. */
+/* Runs the first item of the agenda. True: a waiter is decided. */
 static bool world_run_next(struct sim_world *w, struct sim_outcome *out)
 {
     const struct agenda_item item = *agenda_first(&w->agenda);
@@ -247,7 +245,7 @@ static bool world_run_next(struct sim_world *w, struct sim_outcome *out)
         sim__wait_list_wake(w, q);
         return false;
     }
-    x->noted = false;
+    x->scheduled = false;
     if (!x->waits) {
         world_waiter_free(x);
         return false;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`weir store` as an operator meets it: `store_cli.py WEIR USE_FILE`.
+"""Tests `weir store` as an operator uses it: `store_cli.py WEIR USE_FILE`.
 
 USE_FILE uses state files as programs do (it is built from tests/cli). Each check is a row with a
 sentence.
@@ -24,12 +24,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 FAILED = []
 PASSED = 0
 
-# Where things lie in the header; src/engine/store/format.h.
+# Where the fields of the header are; src/engine/store/format.h.
 VERSION, BYTE_ORDER, MAX_KEYS, MAX_POLICIES = 8, 12, 24, 40
 DIRECTORY_AT, CHECKSUM, READY, BYTES, TABLE_0 = 80, 96, 104, 112, 120
-# Of 192-byte states; the clock. A region has 24 bytes, and there are 128.
+# The table of 192-byte states; the clock. A region has 24 bytes, and there are 128.
 LOG_TABLE, OFFSET_NS = TABLE_0 + 24 * 13, TABLE_0 + 24 * 128 + 40
-# How large its parts are; src/engine/store/store.h and edition.h.
+# How large its parts are; src/engine/store/format.h.
 RESETS_AT, DIRECTORY, RECORD, RECORD_HEAD, LIMIT_VERSION = 48, 4144, 64808, 152, 7184
 
 POLICIES = [("api", "token-bucket 10/h burst=20"), ("log", "sliding-log 20/1h"),
@@ -60,7 +60,7 @@ def use(*args, fails=False):
 
 
 def expect(sentence, args, status, out=None, err=None):
-    """out and err: a part of what must be printed there, or "" for nothing at all."""
+    """out and err: a part of what the command must print there, or "" for nothing."""
     done = weir(*args)
     good = done.returncode == status
     for wanted, got in ((out, done.stdout), (err, done.stderr)):
@@ -101,18 +101,18 @@ def word(path, at):
 
 
 def default_memory(keys, policies):
-    """What max_memory is unless told: 256 bytes a key, at least 64 MiB, and what the policies take."""
+    """The default of max_memory: 256 bytes a key, at least 64 MiB, and what policies take."""
     return max(256 * keys, 64 << 20) + DIRECTORY + policies * RECORD
 
 
 def footprint(path):
-    """What changes if anybody touches the file, or leaves another one beside it."""
+    """What changes if a process touches the file, or leaves another one beside it."""
     st = os.stat(path)
     return contents(path), st.st_ino, st.st_mtime_ns, sorted(os.listdir(os.path.dirname(path)))
 
 
 def make(path, keys=1000, policies=POLICIES, filled=100):
-    """A file with live keys under each policy: none becomes as good as new while a test runs."""
+    """A file with live keys under each policy: none recovers fully while a test runs."""
     use("make", path, keys, 0, 0)
     for name, limit in policies:
         use("set", path, name, limit)
@@ -121,7 +121,7 @@ def make(path, keys=1000, policies=POLICIES, filled=100):
 
 
 def answers(path, verb="peek", now=None, policies=POLICIES, n=30):
-    """What the keys would be told at a few times from now_ns on."""
+    """The verdicts for the keys at a few times from now_ns on."""
     now = info(path)["now_ns"] if now is None else now
     return "".join(use("ask", path, name, "k", n, cost, now + later, verb)
                    for later in (0, 10**9, 1000 * 10**9) for cost in (1, 15) for name, _ in policies)
@@ -159,7 +159,7 @@ USAGE = [
     ("--max-keys of too many", ["convert", "a", "--max-keys=3001M"], "'3001M': expected 1 to"),
     ("--max-policies of too many", ["convert", "a", "--max-policies", "65537"], "expected 1 to 65536"),
     ("--out without a name", ["convert", "a", "--out"], "--out needs a value: expected the name of a new file"),
-    ("reset where nobody can be asked", ["reset", "a"], "nobody can be asked here; expected --yes"),
+    ("reset without a terminal", ["reset", "a"], "no terminal to ask on; expected --yes"),
 ]
 
 
@@ -184,16 +184,16 @@ def help_is_there():
 def info_tells(folder):
     path = os.path.join(folder, "limits")
     use("make", path, 1000, 0, 16)
-    told = info(path)
-    check("a fresh file is sound", told["sound"] and told["version"] == told["current_version"], told)
-    check("a fresh file's numbers", (told["max_keys"], told["max_memory"], told["max_policies"]) == (1000, default_memory(1000, 16), 16), told)
-    check("its size is the file's", told["bytes"] == os.path.getsize(path), told)
-    check("a fresh file has no policy", told["policies"] == [], told)
+    shown = info(path)
+    check("a fresh file is sound", shown["sound"] and shown["version"] == shown["current_version"], shown)
+    check("a fresh file's numbers", (shown["max_keys"], shown["max_memory"], shown["max_policies"]) == (1000, default_memory(1000, 16), 16), shown)
+    check("its size is the file's", shown["bytes"] == os.path.getsize(path), shown)
+    check("a fresh file has no policy", shown["policies"] == [], shown)
     check("a fresh file has a table for 16 bytes",
-          [(t["state_bytes"], t["max_keys"], t["keys"], t["live_keys"]) for t in told["tables"]] == [(16, 1000, 0, 0)], told)
-    check("it was made just now", 0 <= time.time_ns() - told["made_ns"] < 60 * 10**9, told)
-    check("its time is now", abs(time.time_ns() - told["now_ns"]) < 60 * 10**9, told)
-    check("nobody uses it", told["processes"] == [] and told["seats_in_use"] == 0, told)
+          [(t["state_bytes"], t["max_keys"], t["keys"], t["live_keys"]) for t in shown["tables"]] == [(16, 1000, 0, 0)], shown)
+    check("it was made just now", 0 <= time.time_ns() - shown["made_ns"] < 60 * 10**9, shown)
+    check("its time is now", abs(time.time_ns() - shown["now_ns"]) < 60 * 10**9, shown)
+    check("no process uses it", shown["processes"] == [] and shown["seats_in_use"] == 0, shown)
 
     use("set", path, "api", "10/h")
     use("set", path, "api", "20/h")
@@ -206,14 +206,14 @@ def info_tells(folder):
     use("take", path, "brief", "k", 10, 1)
     time.sleep(0.01)
     before = footprint(path)
-    told = info(path)
-    check("policies are told in canonical text, with the versions kept",
-          [(p["name"], p["limit"], p["versions"]) for p in told["policies"]]
+    shown = info(path)
+    check("policies are printed in canonical text, with the versions kept",
+          [(p["name"], p["limit"], p["versions"]) for p in shown["policies"]]
           == [("api", "token-bucket 20/h", 2), ("log", "sliding-log 20/h", 1),
-              ("brief", "fixed-window 5/ms", 1)], told["policies"])
-    check("keys are told by size of state",
-          [(t["state_bytes"], t["keys"], t["live_keys"]) for t in told["tables"]] == [(16, 80, 70), (192, 30, 30)],
-          told["tables"])
+              ("brief", "fixed-window 5/ms", 1)], shown["policies"])
+    check("keys are counted by size of state",
+          [(t["state_bytes"], t["keys"], t["live_keys"]) for t in shown["tables"]] == [(16, 80, 70), (192, 30, 30)],
+          shown["tables"])
     lines = weir("info", path).stdout
     for wanted in ("version      3", "sound        yes", "max_keys     1000", "in use by    no process",
                    "3 policies", "  api\n    token-bucket 20/h\n", ", 2 versions kept"):
@@ -221,26 +221,26 @@ def info_tells(folder):
     check("people read the table", re.search(r"^ +16 +1000 +80 +70 +0$", lines, re.M), lines)
     check("to look changes nothing", footprint(path) == before)
     with held("hold", path, "api") as pid:
-        told = info(path)
-        check("who uses it is told", told["processes"] == [{"pid": pid, "seats": 1}] and told["seats_in_use"] == 1, told)
+        shown = info(path)
+        check("the process that uses it is printed", shown["processes"] == [{"pid": pid, "seats": 1}] and shown["seats_in_use"] == 1, shown)
         expect("people read it too", ["info", path], 0, f"in use by    process {pid}, 1 seat\n", "")
     use("cut", path, "api", "k3")
-    told = info(path)
-    check("a decision cut short is told", told["unfinished"] == 1 and told["recovered"] == 0, told)
+    shown = info(path)
+    check("an interrupted decision is counted", shown["unfinished"] == 1 and shown["recovered"] == 0, shown)
     use("take", path, "api", "k", 1, 0)
-    told = info(path)
-    check("and that it was undone", told["unfinished"] == 0 and told["recovered"] == 1, told)
+    shown = info(path)
+    check("and that it was undone", shown["unfinished"] == 0 and shown["recovered"] == 1, shown)
 
 
 def info_is_safe_in_use(folder):
-    """While processes decide and policies change, every look finds a sound file."""
+    """While processes decide and policies change, info always finds a sound file."""
     path = make(os.path.join(folder, "busy"))
     with contextlib.ExitStack() as stack:
         crowd = [stack.enter_context(subprocess.Popen(
             ["sh", "-c", 'while :; do "$0" take "$1" api k 5000 1; "$0" set "$1" "p$2" "1$2/h"; '
              '"$0" set "$1" "p$2" "2$2/h"; "$0" forget "$1" "p$2"; done', USE_FILE, path, str(i)],
             start_new_session=True, stderr=subprocess.DEVNULL)) for i in range(2)]
-        bad = [told for told in (info(path) for _ in range(60)) if not told["sound"]]
+        bad = [shown for shown in (info(path) for _ in range(60)) if not shown["sound"]]
         for process in crowd:
             os.killpg(process.pid, signal.SIGKILL)
     check("a file in use is sound whenever one looks", not bad, bad[:1])
@@ -274,7 +274,7 @@ def info_on_a_terminal(folder):
 
 
 def unsound_files(folder):
-    """(sentence, path, what is said): each told by info with status 1, in the words of weir_open."""
+    """(sentence, path, message): info prints each with status 1, as weir_open has it."""
     good = make(os.path.join(folder, "good"), policies=POLICIES[:2])
 
     def spoilt(name, *patches, cut=None):
@@ -331,11 +331,11 @@ def unsound_files(folder):
 def info_of_the_unsound(folder):
     for sentence, path, said in unsound_files(folder):
         expect(sentence, ["info", path], 1, "", said)
-        told = json.loads(weir("info", path, "--json").stdout)
-        check(f"{sentence}, for machines", told["sound"] is False and said in told["message"], told)
+        shown = json.loads(weir("info", path, "--json").stdout)
+        check(f"{sentence}, for machines", shown["sound"] is False and said in shown["message"], shown)
         if os.path.isfile(path):
             theirs = use("open", path, fails=True).split("use_file: ", 1)[1].strip()
-            check(f"{sentence}, as weir_open says it", told["message"] == theirs, theirs)
+            check(f"{sentence}, as weir_open says it", shown["message"] == theirs, theirs)
             before = footprint(path)
             expect(f"{sentence} is not converted", ["convert", path, "--max-keys", "5"], 1, "", said)
             expect(f"{sentence} is not reset", ["reset", path, "--yes"], 1, "", said)
@@ -343,7 +343,7 @@ def info_of_the_unsound(folder):
 
 
 def damage_inside(folder):
-    """The header is sound, so what can be told is told, and a reset may help."""
+    """The header is sound, so info prints what it can, and a reset may help."""
     good = make(os.path.join(folder, "inside"), policies=POLICIES[:2])
 
     def spoilt(name, at, data):
@@ -363,7 +363,7 @@ def damage_inside(folder):
     ]
     for sentence, path, said in rows:
         before = footprint(path)
-        expect(f"{sentence} is told", ["info", path], 1, "sound        no", said)
+        expect(f"{sentence} is reported", ["info", path], 1, "sound        no", said)
         expect(f"{sentence} is not converted", ["convert", path, "--max-keys", "5"], 1, "", said)
         if sentence != "a damaged table":
             expect(f"{sentence} is not reset while policies are to be kept", ["reset", path, "--yes"], 1, "", said)
@@ -376,8 +376,8 @@ def damage_inside(folder):
 
 def convert_changes_size(folder):
     path = make(os.path.join(folder, "sized"))
-    told = info(path)
-    now = told["now_ns"]
+    shown = info(path)
+    now = shown["now_ns"]
     before = answers(path, now=now)
     was = contents(path)
     for size, keys in (("1500", 1500), ("20k", 20000), ("501", 501), ("1M", 1000000), ("1000", 1000)):
@@ -387,20 +387,20 @@ def convert_changes_size(folder):
         check(f"to {size}: it is sound, and has room for them", again["sound"] and again["max_keys"] == keys, again)
         check(f"to {size}: max_memory follows", again["max_memory"] == default_memory(keys, 128), again)
         check(f"to {size}: policies and the day it was made stay",
-              (again["policies"], again["made_ns"]) == (told["policies"], told["made_ns"]), again)
+              (again["policies"], again["made_ns"]) == (shown["policies"], shown["made_ns"]), again)
         check(f"to {size}: answers are what they were", answers(path, now=now) == before)
         check(f"to {size}: the old file is kept", contents(path + ".bak") == old)
     use("set", path, "brief", "fixed-window 5/1ms")
     use("take", path, "brief", "k", 10, 1)
     keys = info(path)["tables"][0]["keys"]
-    expect("keys as good as new", ["convert", path, "--max-keys", "1100"], 0, "live keys    600 kept")
+    expect("keys that have fully recovered", ["convert", path, "--max-keys", "1100"], 0, "live keys    600 kept")
     check("are kept too while there is room", info(path)["tables"][0]["keys"] == keys)
     use("forget", path, "brief")
     expect("back again", ["convert", path, "--max-keys", "1000"], 0, "live keys    600 kept")
     check("there and back again is the same size", len(contents(path)) == len(was))
-    expect("max_memory that was chosen", ["convert", path, "--max-memory", "60M"], 0,
-           f"max_memory   {default_memory(1000, 128)} -> 60000000")
-    expect("stays", ["convert", path, "--max-keys", "1001"], 0, "max_memory   60000000\n")
+    expect("max_memory that was chosen", ["convert", path, "--max-memory", "60MiB"], 0,
+           f"max_memory   {default_memory(1000, 128)} -> 62914560")
+    expect("stays", ["convert", path, "--max-keys", "1001"], 0, "max_memory   62914560\n")
     expect("more policies", ["convert", path, "--max-policies", "500"], 0, "max_policies 128 -> 500")
     expect("as few as there are", ["convert", path, "--max-policies", "5"], 0, "policies     5 kept")
     check("and answers are what they were", answers(path, now=now) == before)
@@ -416,8 +416,8 @@ def convert_refuses(folder):
         ("too few bytes", ["--max-memory", "1"], "live keys of 16-byte states do not fit in room for 1; "
          "expected a larger --max-memory"),
         ("too few policies", ["--max-policies", "4"], "5 policies do not fit in 4; expected --max-policies 5 or more"),
-        ("a name that is taken", ["--out", path + ".txt"], f"{path}.txt is there already; expected a new name"),
-        ("its own name", ["--out", path], "is there already"),
+        ("a name that is taken", ["--out", path + ".txt"], f"{path}.txt already exists; expected a new name"),
+        ("its own name", ["--out", path], "already exists"),
         ("a folder that is not there", ["--out", os.path.join(folder, "no", "x")], "No such file or directory"),
     ]
     for sentence, args, said in rows:
@@ -427,7 +427,7 @@ def convert_refuses(folder):
     write(path + ".bak", b"my notes\n")
     before = footprint(path)
     expect("convert refuses to lose a file of another's", ["convert", path, "--max-keys", "2k"], 1, "",
-           "tight.bak is in the way, and not a state file")
+           "tight.bak exists and is not a state file")
     check("and left it alone", footprint(path) == before and contents(path + ".bak") == b"my notes\n")
     os.unlink(path + ".bak")
     for verb, args, said in (("hold", ["api"], "in use by process {}; nothing was changed"),
@@ -441,7 +441,7 @@ def convert_refuses(folder):
             check(f"a file in use is left alone ({verb})", contents(path) == before)
     done = subprocess.run(["sh", "-c", 'ulimit -f 100; exec "$0" store convert "$1" --max-keys 2M', WEIR, path],
                           capture_output=True, text=True, check=False, restore_signals=False)
-    check("a disk without room is told", done.returncode == 1 and "cannot allocate" in done.stderr, done.stderr)
+    check("a disk without room is reported", done.returncode == 1 and "cannot allocate" in done.stderr, done.stderr)
     check("and nothing was changed", contents(path) == before)
     check("nothing is left over", sorted(os.listdir(folder)) == ["tight", "tight.txt"], os.listdir(folder))
 
@@ -467,7 +467,7 @@ def convert_leaves_alone(folder):
 
 
 def convert_keeps_as_many_as_there_is_room_for(folder):
-    """Every live key of a table that is full to the brim, brought into one that it just fits in."""
+    """Copies every live key of a completely full table into one that it just fits in."""
     path = os.path.join(folder, "brim")
     use("make", path, 5000, 0, 2)
     use("set", path, "api", POLICIES[0][1])
@@ -486,7 +486,7 @@ def convert_keeps_as_many_as_there_is_room_for(folder):
 
 
 def convert_survives_kills(folder):
-    """kill -9 at random moments: the name is always that of a whole file, the old one or the new one."""
+    """kill -9 at random times: the name always belongs to a complete file, old or new."""
     path = os.path.join(folder, "killed")
     use("make", path, 100000, 0, 0)
     use("set", path, "api", POLICIES[0][1])
@@ -504,9 +504,9 @@ def convert_survives_kills(folder):
             process.kill()
             process.communicate()
             done += process.returncode == 0
-        told = info(path)
-        if not told["sound"] or told["max_keys"] not in sizes or live(path) != there:
-            bad.append(told)
+        shown = info(path)
+        if not shown["sound"] or shown["max_keys"] not in sizes or live(path) != there:
+            bad.append(shown)
     check("a kill at any moment leaves a whole file", not bad, bad[:1])
     check("some of them were in time", done < 60, done)
     check("and all answers are what they were", answers(path, now=now, policies=POLICIES[:1], n=500) == before)
@@ -516,33 +516,33 @@ def convert_survives_kills(folder):
 
 
 def convert_undoes(folder):
-    """Decisions cut short are undone on the way, small states and large ones."""
+    """A conversion undoes interrupted decisions, with small states and large ones."""
     path = make(os.path.join(folder, "whole"))
-    told = info(path)
-    before = answers(path, now=told["now_ns"])
+    shown = info(path)
+    before = answers(path, now=shown["now_ns"])
     use("cut", path, "api", "k3")
     check("info counts them", info(path)["unfinished"] == 1)
     expect("convert undoes them", ["convert", path, "--max-keys", "1100"], 0,
            "undone       1 decision of killed processes", "")
-    check("and counts them", info(path)["recovered"] == told["recovered"] + 1)
-    check("then answers are what they were", answers(path, now=told["now_ns"]) == before)
+    check("and counts them", info(path)["recovered"] == shown["recovered"] + 1)
+    check("then answers are what they were", answers(path, now=shown["now_ns"]) == before)
     use("cut", path, "log", "k3")
     expect("of large states too", ["convert", path, "--max-keys", "2k"], 0, "undone       1 decision", "")
-    check("with the same answers", answers(path, now=told["now_ns"]) == before)
+    check("with the same answers", answers(path, now=shown["now_ns"]) == before)
 
 
 # ---- reset ------------------------------------------------------------------------------------------
 
 def reset_starts_anew(folder):
     path = make(os.path.join(folder, "used"))
-    told = info(path)
-    expect("reset", ["reset", path, "--yes"], 0, f"live keys    {live(path)}, now as good as new\n  policies     5 kept\n", "")
+    shown = info(path)
+    expect("reset", ["reset", path, "--yes"], 0, f"live keys    {live(path)} reset\n  policies     5 kept\n", "")
     again = info(path)
     check("no key is left", all(t["keys"] == 0 for t in again["tables"]), again)
-    check("the policies stay", again["policies"] == told["policies"], again)
+    check("the policies stay", again["policies"] == shown["policies"], again)
     check("and so do the sizes", [(t["state_bytes"], t["max_keys"]) for t in again["tables"]]
-          == [(t["state_bytes"], t["max_keys"]) for t in told["tables"]], again)
-    check("all keys are as good as new", " 1 OK " in use("ask", path, "api", "k", 1, 20, again["now_ns"], "peek"))
+          == [(t["state_bytes"], t["max_keys"]) for t in shown["tables"]], again)
+    check("all keys are fresh", " 1 OK " in use("ask", path, "api", "k", 1, 20, again["now_ns"], "peek"))
     check("nothing is left over", os.listdir(folder) == ["used"], os.listdir(folder))
     use("take", path, "api", "k", 100, 3)
     expect("reset --all", ["reset", path, "--all", "--yes"], 0, "policies     5 forgotten", "")
@@ -562,10 +562,10 @@ def reset_asks(folder):
         check(f"reset asks, and {answer!r} is no", status == 1 and b"Go on? [y/N]" in out
               and b"nothing was changed" in out and footprint(path) == before, out)
     out, status = on_a_terminal(["reset", path, "--all"], "n\n")
-    check("it says what is at stake", f"{there}; policies to be forgotten: 5".encode() in out, out)
+    check("it says what is at stake", f"{there}; policies to forget: 5".encode() in out, out)
     with held("hold", path, "api"):
         out, status = on_a_terminal(["reset", path])
-        check("nobody is asked about a file in use", status == 1 and b"Go on?" not in out, out)
+        check("reset does not ask about a file in use", status == 1 and b"Go on?" not in out, out)
     out, status = on_a_terminal(["reset", path], "y\n")
     check("yes is yes", status == 0 and live(path) == 0, out)
 
@@ -585,7 +585,7 @@ def documented(page):
 
 
 def documentation_is_true(folder):
-    """docs/reference/store.md shows commands on the files that are made here."""
+    """Runs the commands of docs/reference/store.md on files that are made here."""
     use("make", os.path.join(folder, "limits"), 1000, 0, 0)
     for name, limit, keys in (("clients", "100/m", 3), ("logins", "sliding-log 5/1h", 2)):
         use("set", os.path.join(folder, "limits"), name, limit)

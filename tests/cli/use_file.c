@@ -1,14 +1,14 @@
-/* Uses a state file as programs do, for the tests of `weir store`.
+/* Uses a state file as a program does, for the tests of `weir store`.
  *
- *     use_file make FILE MAX_KEYS MAX_BYTES MAX_POLICIES   makes it; 0 is the default
- *     use_file set FILE NAME LIMIT                         sets a policy
- *     use_file forget FILE NAME
- *     use_file take FILE NAME PREFIX N COST                keys PREFIX0 ..., at the store's time
- *     use_file ask FILE NAME PREFIX N COST NOW_NS VERB     peeks or takes then, prints the answers
- *     use_file hold FILE NAME                              decides, says so, stays until it may go
- *     use_file enter FILE NAME PREFIX N                    enters keys, says so, stays until it may go
- *     use_file open FILE                                   only opens it, says so, and stays
- *     use_file cut FILE NAME KEY                           dies in the middle of a decision
+ *     use_file make FILE MAX_KEYS MAX_BYTES MAX_POLICIES   makes it; 0 is the default use_file set
+ *     FILE NAME LIMIT                         sets a policy use_file forget FILE NAME use_file take
+ *     FILE NAME PREFIX N COST                keys PREFIX0 ..., at the store's time use_file ask
+ *     FILE NAME PREFIX N COST NOW_NS VERB     peeks or takes at NOW_NS, prints the verdicts
+ *     use_file hold FILE NAME                              decides, prints a line, stays until
+ *     stdin ends use_file enter FILE NAME PREFIX N                    enters keys, prints a line,
+ *     stays until stdin ends use_file open FILE                                   only opens it,
+ *     prints a line, and stays use_file cut FILE NAME KEY                           dies in the
+ *     middle of a decision
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -131,7 +131,7 @@ static int use_ask(char **a)
     return 0;
 }
 
-/* Until standard input ends. */
+/* Waits until standard input ends. */
 static void use_stay(void)
 {
     (void)puts("ready");
@@ -161,7 +161,7 @@ static int use_hold(char **a)
     return 0;
 }
 
-/* Calls in flight, which end when it goes. */
+/* Calls in flight, which end with the process. */
 static int use_enter(char **a)
 {
     struct weir *w = open_old(a[0]);
@@ -188,35 +188,35 @@ static int use_enter(char **a)
     return 0;
 }
 
-/* Locks the buckets of the key, as who decides about several keys does. */
-static struct weir__state *lock_key(struct weir__table *t, struct weir__owner *seat,
+/* Locks the buckets of the key, as a decision about several keys does. */
+static struct weir__state *lock_key(struct weir__table *t, struct weir__owner *owner,
                                     uint64_t fingerprint, struct weir__access *h)
 {
     const int n = weir__table_candidates(t, fingerprint, h);
 
     for (int i = 0; i < n; i++) {
-        weir__journal_intend(seat, i, weir__bucket_lock(h->bucket[i]));
-        if (weir__lock_take(weir__bucket_lock(h->bucket[i]), seat) != 0)
+        weir__journal_intend(owner, i, weir__bucket_lock(h->bucket[i]));
+        if (weir__lock_take(weir__bucket_lock(h->bucket[i]), owner) != 0)
             return NULL;
     }
     return weir__table_search_locked(t, fingerprint, h);
 }
 
-/* As a kill between the note and the end of the decision would leave it. */
+/* Leaves the file as a kill between the journal entry and the end of the decision would. */
 static int use_cut(char **a)
 {
     struct weir *w = open_old(a[0]);
     struct weir_policy *p = policy_of(w, a[1]);
     const struct weir_request rq = weir_request_of(p, a[2], strlen(a[2]));
     struct weir__clause *c = &atomic_load(&p->revision)->clause[0];
-    struct weir__owner *seat = weir__store_owner(w->store);
+    struct weir__owner *owner = weir__store_owner(w->store);
     struct weir__access h;
     struct weir__state *state =
-        seat ? lock_key(c->table, seat, weir__fingerprint(c, &rq), &h) : NULL;
+        owner ? lock_key(c->table, owner, weir__fingerprint(c, &rq), &h) : NULL;
 
     if (!state)
         fail("no such key");
-    weir__table_note(c->table, seat, &h);
+    weir__table_note(c->table, owner, &h);
     state->fresh_ns = 1;
     _exit(0);
 }

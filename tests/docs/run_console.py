@@ -3,16 +3,16 @@
 
     run_console.py BINDIR [FILE...]
 
-BINDIR is the directory that holds the built `weir`; it goes first on PATH. Without a FILE, all of
-README.md and docs/**/*.md is read. In every block fenced as ```console
+BINDIR is the directory of the built `weir`; the script puts it first on PATH. Without a FILE, it reads
+README.md and docs/**/*.md. In every block fenced as ```console
 
     $ weir sim 'sliding-log 2/1m' <<'END'      a command begins with "$ "
     > 0s take k                                the rest of it with "> ", or a lone ">"
     > END
     #time_ns ...                               and what it prints follows, stdout and stderr alike
 
-Each block runs in a temporary directory of its own, so a file that one command makes is there for
-the next. The shell is sh, LC_ALL is C, standard input is empty. Blank lines at the end of an output
+Each block runs in a temporary directory of its own, so the next command finds a file that
+one command makes. The shell is sh, LC_ALL is C, standard input is empty. Blank lines at the end of an output
 do not count. Blocks fenced otherwise are never run. Commands that build or install (./run, ./check,
 git clone, apt, sudo) are skipped and not counted.
 

@@ -9,8 +9,8 @@ include/weir.h that has a semicolon at the end of a line. C11, and warnings are 
   - A block with a main() is a program: it is compiled, linked with LIBWEIR, run in a directory of its
     own, and must exit with 0.
   - Any other block is a fragment: declarations, or statements as they stand in a function. It follows
-    the PRELUDE below, so it may use those headers and variables without a word, or declare its own. A
-    fragment is compiled, not run.
+    the PRELUDE below, so it may use those headers and variables, or declare its own. A fragment is
+    compiled, not run.
   - Where a page says that its fragments STAND_IN its program, they do: each is added to the program, after
     those before it; functions before main(), statements before weir_close(). They have no more headers and
     variables than a reader sees. The whole is then run, and must exit with 0.
@@ -25,7 +25,7 @@ import sys
 import tempfile
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
-# Of a fragment one sees only a part: what it declares may be used in the part that is not shown.
+# The page shows only a part of a program: what a fragment declares may be used in the rest.
 UNUSED = [f"-Wno-unused-{what}" for what in ("variable", "but-set-variable", "function", "parameter")]
 PRELUDE = """\
 #define _POSIX_C_SOURCE 200809L
@@ -95,14 +95,14 @@ def blocks(source):
 
 
 class Story:
-    """A program and the fragments that stand in it."""
+    """A program and the fragments in it."""
 
     def __init__(self, place, text):
         head, main, body = re.split(r"^(?=int main\()|^(?=    weir_close\(w\);)", place + text, flags=re.MULTILINE)
         self.parts = {"functions": head, "statements": main}
         self.end = body
 
-    def told(self, kind=None, more=""):
+    def text_of(self, kind=None, more=""):
         return "".join(part + (more if name == kind else "") for name, part in self.parts.items()) + self.end
 
 
@@ -114,7 +114,7 @@ class Workshop:
         self.include = "-I" + os.path.join(os.path.abspath(source), "include")
 
     def run(self, *command):
-        """What went wrong, or "" if nothing did."""
+        """The error, or "" if there is none."""
         try:
             done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
         except subprocess.TimeoutExpired:
@@ -133,11 +133,11 @@ class Workshop:
         return self.run("cc", "-std=c11", *WARNINGS, *flags, self.include, path, *self.library, "-o",
                         "./program") or self.run("./program")
 
-    def told(self, story, place, text):
-        """The fragment joins the story."""
+    def join(self, story, place, text):
+        """Adds the fragment to the story; returns the error, or ""."""
         complaints = []
         for kind in story.parts:
-            path = self.write("story.c", story.told(kind, place + text))
+            path = self.write("story.c", story.text_of(kind, place + text))
             complaint = self.run("cc", "-std=c11", *WARNINGS, *UNUSED, self.include, "-c", path, "-o", "story.o")
             if not complaint:
                 story.parts[kind] += place + text
@@ -146,7 +146,7 @@ class Workshop:
         return "".join(complaints)
 
     def fragment(self, place, text):
-        """Declarations, or else statements; a fragment that is neither is told why it is not."""
+        """Tries declarations, then statements; for a fragment that is neither, returns why."""
         complaints = []
         for kind, before, after in (("declarations", "", ""),
                                     ("statements", "int fragment(void);\nint fragment(void)\n{\n", "return 0;\n}\n")):
@@ -159,7 +159,7 @@ class Workshop:
         return "".join(complaints)
 
     def block(self, name, line, text):
-        """The compiler is told where the text stands, and so are its readers."""
+        """Names the file and the line of the text, for the compiler's messages."""
         place = f'#line {line} "{name}"\n'
         return self.program(place, text) if MAIN.search(text) else self.fragment(place, text)
 
@@ -169,13 +169,13 @@ class Workshop:
         for line, text in found:
             place = f'#line {line} "{name}"\n'
             if story and not MAIN.search(text):
-                yield line, self.told(story, place, text)
+                yield line, self.join(story, place, text)
                 continue
             yield line, self.block(name, line, text)
             if STAND_IN in whole and MAIN.search(text):
                 story = Story(place, text)
         if story:
-            yield 0, self.program("", story.told(), *UNUSED)
+            yield 0, self.program("", story.text_of(), *UNUSED)
 
     def cplusplus(self):
         path = self.write("header.cc", "#include <weir.h>\nint main() { return weir_error_name(0) == nullptr; }\n")

@@ -1,8 +1,8 @@
-/* Whole connections: bytes in, bytes out, through the server's own loop.
+/* Fuzzes whole connections: bytes in, bytes out, through the server's own loop.
  *
- * The first byte says how the rest is cut into writes. The same bytes are sent once in one piece and
- * once cut, each to a server of its own whose clock stands still: both must say the same. (Where an
- * answer tells of bytes that came, or of the time of day, that is left out of the comparison.)
+ * The first byte says how the rest is cut into writes. The fuzzer sends the same bytes once in one
+ * piece and once cut, each to a server of its own whose clock stands still: both must reply the
+ * same. (The comparison leaves out counts of bytes and the time of day.)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static void conn_read(int fd, struct conn_output *h)
         h->len += (size_t)n;
 }
 
-/* Lets the server do all there is to do. */
+/* Runs the server until it has nothing more to do. */
 static void conn_step(struct server *s, int fd, struct conn_output *h)
 {
     size_t before;
@@ -102,7 +102,7 @@ static void conn_step(struct server *s, int fd, struct conn_output *h)
     } while (h->len != before);
 }
 
-/* One connection that sends the bytes, cut by `cut`: what it hears. */
+/* Sends the bytes, cut by `cut`, over one connection, and returns the replies. */
 static void conn_talk(const uint8_t *bytes, size_t len, unsigned cut, struct conn_output *h)
 {
     struct server *s = server_make();
@@ -123,7 +123,7 @@ static void conn_talk(const uint8_t *bytes, size_t len, unsigned cut, struct con
             some = 1 + dice % (cut * cut);
         n = send(pair[1], bytes + sent, some, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0)
-            break; /* it has hung up, or does not read */
+            break; /* the server has closed the connection, or does not read */
         sent += (size_t)n;
         conn_step(s, pair[1], h);
     }
@@ -133,7 +133,7 @@ static void conn_talk(const uint8_t *bytes, size_t len, unsigned cut, struct con
     server_free(s);
 }
 
-/* Blanks out what may differ. */
+/* Blanks out the parts that may differ. */
 static void forget_the_time(struct conn_output *h)
 {
     char *at = h->bytes;

@@ -1,5 +1,6 @@
-/* Fuzzes the HTTP reader: the same bytes, however they are cut, are the same requests and end in the same
- * refusal. The first byte says how many lengths of pieces follow; the rest is what the client sends. */
+/* Fuzzes the HTTP reader: the same bytes, however they are cut, give the same requests and the same
+ * error. The first byte says how many lengths of pieces follow; the rest is what the client
+ * sends. */
 #include <stdint.h>
 
 #include "http_talk.h"

@@ -1,5 +1,5 @@
-/* Fuzzes the grammar of limits: no text may crash it, and what it accepts must print to a text that
- * parses back to the same limit and prints the same. */
+/* Fuzzes the grammar of limits: no text may crash it, and a limit that it accepts must print to a
+ * text that parses back to the same limit and prints the same. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Fuzzes the reading of RESP: any bytes, cut anywhere. What the whole gives, every beginning of it gives
- * too or asks for more; a command lies within the bytes it took, within the most it may take, and reads
- * back when it is written as an array. */
+/* Fuzzes the RESP reader with any bytes, cut anywhere. Every prefix of the bytes gives the same
+ * result as the whole, or asks for more; a command lies within the bytes that it took and within
+ * the largest size, and reads back when it is written as an array. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 struct resp_result {
     long used;
     const char *why;
-    char *bytes; /* what the words borrow from: exactly as long as what was parsed */
+    char *bytes; /* the words borrow from it; exactly as long as the parsed text */
     struct resp_command c;
 };
 
@@ -85,7 +85,7 @@ static void check_written(const struct resp_command *c)
     free(bytes);
 }
 
-/* All the commands of a connection, each with all its beginnings; of a long one only the first. */
+/* All commands of a connection, each with all its prefixes; for a long one only the first few. */
 static void check_stream(const char *bytes, size_t len, size_t most)
 {
     enum { BEGINNINGS = 300 };
@@ -108,7 +108,7 @@ static void check_stream(const char *bytes, size_t len, size_t most)
     } while (used > 0 && len > 0);
 }
 
-/* Once it is known which protocol it is, more bytes do not change it. */
+/* Once the protocol is known, more bytes do not change it. */
 static void check_protocol(const char *bytes, size_t len)
 {
     const int http = resp_is_http(bytes, len);

@@ -1,5 +1,5 @@
 /* Fuzzes the script of `weir sim` through to the decisions: any bytes, any limits, any times.
- * Answers must keep law (d); the sanitizers see to the rest. */
+ * Verdicts must keep law (d); the sanitizers check the rest. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static void check(const struct sim_outcome *o)
         return;
     if (v->remaining < 0 || v->remaining > v->limit || v->reset_after_ns < 0 || v->wait_ns < 0)
         abort();
-    /* A guard may not know. */
+    /* A guard may not know retry_after_ns. */
     if (!v->allowed && v->retry_after_ns <= (o->state.len > 0 ? -1 : 0) && v->retry_after_ns != -1)
         abort();
     if (!v->allowed && v->reason == WEIR_OK)

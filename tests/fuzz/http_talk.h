@@ -1,8 +1,8 @@
-/* A client's bytes, cut into pieces, through the HTTP reader as a connection would feed them: what comes
- * out is told as text, so that two ways of cutting can be compared.
+/* Feeds a client's bytes, cut into pieces, to the HTTP reader as a connection would, and prints the
+ * result as text, so that a test can compare two ways of cutting.
  *
- * Every call gets the bytes in a block of their own and exact size: they move, as those of a connection
- * may, and a sanitizer sees a read past their end. */
+ * Every call gets the bytes in a block of their own and of exact size: they move, as those of a
+ * connection may, and a sanitizer sees a read past their end. */
 #ifndef WEIR_TESTS_HTTP_TALK_H
 #define WEIR_TESTS_HTTP_TALK_H
 
@@ -13,7 +13,7 @@
 #include "proto/http.h"
 
 struct talk {
-    FILE *told;
+    FILE *out;
     struct http_reader *kept;
     char *bytes;
     size_t len, most;
@@ -21,11 +21,11 @@ struct talk {
     bool over;
 };
 
-static void tell_slice(FILE *told, const char *what, struct weir__slice s)
+static void print_slice(FILE *out, const char *what, struct weir__slice s)
 {
-    (void)fprintf(told, " %s=%zu:", what, s.len);
+    (void)fprintf(out, " %s=%zu:", what, s.len);
     if (s.len > 0)
-        (void)fwrite(s.at, 1, s.len, told);
+        (void)fwrite(s.at, 1, s.len, out);
 }
 
 static void tell_request(struct talk *t, struct http_request *rq, size_t used)
@@ -35,21 +35,21 @@ static void tell_request(struct talk *t, struct http_request *rq, size_t used)
     struct http_param p;
     int read;
 
-    (void)fprintf(t->told, "%s used=%zu%s%s", METHODS[rq->method], used,
+    (void)fprintf(t->out, "%s used=%zu%s%s", METHODS[rq->method], used,
                   rq->keep_alive ? "" : " closes", rq->http_1_0 ? " 1.0" : "");
-    tell_slice(t->told, "method", rq->method_name);
-    tell_slice(t->told, "path", rq->path);
-    tell_slice(t->told, "query", rq->query);
+    print_slice(t->out, "method", rq->method_name);
+    print_slice(t->out, "path", rq->path);
+    print_slice(t->out, "query", rq->query);
     for (size_t i = 0; i < rq->fields; i++) {
-        tell_slice(t->told, "name", rq->field[i].name);
-        tell_slice(t->told, "value", rq->field[i].value);
+        print_slice(t->out, "name", rq->field[i].name);
+        print_slice(t->out, "value", rq->field[i].value);
     }
-    tell_slice(t->told, "body", rq->body);
+    print_slice(t->out, "body", rq->body);
     while ((read = http_param_next(&query, &p)) > 0) {
-        tell_slice(t->told, "param", p.name);
-        tell_slice(t->told, "is", p.value);
+        print_slice(t->out, "param", p.name);
+        print_slice(t->out, "is", p.value);
     }
-    (void)fprintf(t->told, "%s\n", read < 0 ? " badly encoded" : "");
+    (void)fprintf(t->out, "%s\n", read < 0 ? " badly encoded" : "");
 }
 
 static void replace(struct talk *t, const char *head, size_t head_len, const char *tail,
@@ -83,7 +83,7 @@ static void read_all(struct talk *t)
         case HTTP_MORE: break;
         case HTTP_CONTINUE: t->continues++; break;
         case HTTP_BAD:
-            (void)fprintf(t->told, "bad %d %s\n", status, why);
+            (void)fprintf(t->out, "bad %d %s\n", status, why);
             t->over = true;
             break;
         case HTTP_COMPLETE:
@@ -96,7 +96,8 @@ static void read_all(struct talk *t)
     } while (outcome == HTTP_COMPLETE && t->len > 0);
 }
 
-/* In pieces of the given lengths, over and over; none: in one. The text is the caller's to free. */
+/* Cuts the bytes into pieces of the given lengths, over and over; without lengths, into one. The
+ * caller frees the text. */
 static char *talk(const char *bytes, size_t len, size_t most, const unsigned char *cut, size_t cuts,
                   unsigned *continues)
 {
@@ -104,8 +105,8 @@ static char *talk(const char *bytes, size_t len, size_t most, const unsigned cha
     char *text = NULL;
     size_t size, at = 0;
 
-    t.told = open_memstream(&text, &size);
-    if (!t.told)
+    t.out = open_memstream(&text, &size);
+    if (!t.out)
         abort();
     for (size_t i = 0; at < len && !t.over; i++) {
         const size_t want = cuts > 0 ? (size_t)cut[i % cuts] + 1 : len;
@@ -116,8 +117,8 @@ static char *talk(const char *bytes, size_t len, size_t most, const unsigned cha
         read_all(&t);
     }
     if (!t.over && t.len > 0)
-        (void)fprintf(t.told, "more\n");
-    (void)fclose(t.told);
+        (void)fprintf(t.out, "more\n");
+    (void)fclose(t.out);
     http_reader_close(t.kept);
     free(t.bytes);
     if (continues)

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Runs a corpus through a replayer: `replay.py REPLAYER FOLDER`. The shell's own globbing would
-hide an empty folder, and an argument list has a limit."""
+"""Runs a corpus through a replayer: `replay.py REPLAYER FOLDER`.
+
+The shell's own globbing would hide an empty folder, and an argument list has a limit.
+"""
 
 import os
 import subprocess

@@ -58,7 +58,7 @@ def answers_are_lines():
     row("a grant of several", ["10/s", "alice", "cost=4"], ALLOWED, r"allowed: 6 of 10 left, all back in 400ms\n", "")
     row("what asks for nothing gets it", ["10/s", "alice", "cost=0"], ALLOWED, r"allowed: 10 of 10 left\n", "")
     row("what can never pass", ["10/s", "alice", "cost=11"], DENIED,
-        r"denied \(TOO_BIG\): 10 of 10 left, so much can never pass\n", "")
+        r"denied \(TOO_BIG\): 10 of 10 left, this cost can never pass\n", "")
     row("a key may be anything", ["10/s", "--", "--key"], ALLOWED, r"allowed: .*", "")
     row("an empty key is one", ["10/s", ""], ALLOWED, r"allowed: .*", "")
     row("words may stand before the options", ["10/s", "alice", "--json"], ALLOWED, r"\{.*\}\n", "")
@@ -83,8 +83,8 @@ def what_is_wrong_is_named():
         ("an unquoted limit", ["token-bucket", "10/s", "burst=20"], r"unexpected argument .*quotes\n"),
         ("a limit that is none", ["token-bucket 10/s brust=20", "alice"], r"column 19: unknown option 'brust'.*"),
         ("a guard", ["concurrency 10", "alice"], r"'concurrency' is a guard.*"),
-        ("a name that nobody has told", ["api", "alice"], r"limit 'api': the store has no limit of that name.*"),
-        ("another name than was told", ["--limit", "api=10/s", "web", "alice"], r"--limit tells what 'api' is.*"),
+        ("a name that nobody has told", ["api", "alice"], r"limit 'api': the store has no limit with that name.*"),
+        ("another name than was told", ["--limit", "api=10/s", "web", "alice"], r"--limit defines 'api', but.*"),
         ("--limit without a limit", ["--limit", "api", "api", "alice"], r"--limit 'api': expected NAME='LIMIT'.*"),
         ("two of them", ["--limit", "a=10/s", "--limit", "b=10/s", "a", "k"], r"--limit is given twice\n"),
         ("a cost that is none", ["10/s", "alice", "cost=-1"], r"cost '-1': expected a whole number.*"),
@@ -102,9 +102,9 @@ def what_is_wrong_is_named():
         ("a secret that is no option", ["--store", "redis+unix:/r?password=x@y&tmeout=1", "10/s", "alice"],
          r"--store '\*\*\*@\*\*\*': column \d+: that is no option.*"),
         ("two stores", ["--store", "memory:", "--store", "memory:", "10/s", "alice"], r"--store is given twice\n"),
-        ("a store without --store", ["redis://u:secret@h", "10/s", "alice"], r"a store's URL stands where the limit .*"),
-        ("and without a key", ["redis://u:secret@h", "10/s"], r"a store's URL stands where the limit .*"),
-        ("a store in a limit", ["10/s store=memory:", "alice"], r"store= is a word of the daemon's limits.*"),
+        ("a store without --store", ["redis://u:secret@h", "10/s", "alice"], r"expected a limit, not the URL of a store.*"),
+        ("and without a key", ["redis://u:secret@h", "10/s"], r"expected a limit, not the URL of a store.*"),
+        ("a store in a limit", ["10/s store=memory:", "alice"], r"store= is for limits of the daemon.*"),
     ]
     for sentence, words, err in rows:
         row(sentence, words, USAGE, "", "weir take: " + err)
@@ -135,7 +135,7 @@ def a_file_remembers():
         row("and the file knows it from then on", [*store, "api", "job"], ALLOWED, r"allowed: 0 of 2.*", "")
         row("to say it again is no change", [*store, "--limit", "api=2/h", "api", "job"], DENIED)
         row("to take changes no limit", [*store, "--limit", "api=3/h", "api", "job"], USAGE, "",
-            r"weir take: limit 'api': the store has it as 'token-bucket 2/h', and to take does not change it\n")
+            r"weir take: limit 'api': the store defines it as 'token-bucket 2/h', and take does not change that\n")
 
 
 def a_daemon_and_a_shell_share_a_file():
@@ -220,7 +220,7 @@ def a_redis_that_is_not_there():
     row("by fallback=allow", ["--store", url, "2/h fallback=allow", "job"], ALLOWED,
         r"allowed, by the limit's fallback: .*", r"weir take: .* is away: .*")
     row("--no-fallback is no answer", ["--store", url, "2/h", "job", "--no-fallback"], NO_ANSWER, "",
-        r"weir take: [^;]* is away: [^;\n]*\nweir take: the store did not answer, and --no-fallback was said\n")
+        r"weir take: [^;]* is away: [^;\n]*\nweir take: the store did not answer, and --no-fallback is given\n")
     told = json.loads(take("--store", url, "2/h", "job", "--json")[1])
     expect("JSON says so too", (told["allowed"], told["fallback"]), (True, True))
 

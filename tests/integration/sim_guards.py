@@ -47,7 +47,7 @@ SCRIPTS = [
      "'well' is not how a call ends"),
     ("a name that waits cannot be given again", QUEUE + "0s enter k as=b\n", 2, None, "line 4: 'b' still waits"),
     ("those who wait for ever are noted", "limit concurrency 1 queue=1 max-wait=forever\n0s enter k\n0s enter k\n",
-     0, "\tenter\tk", "standard input: note: 1 still wait to enter"),
+     0, "\tenter\tk", "standard input: note: callers that still wait to enter: 1"),
     ("time goes on for those who wait", QUEUE, 0, "1000000000\tenter\tk\t1\tdeny\tLIMITED", ""),
     ("a lease ends while nothing else happens",
      "limit concurrency 1 queue=1 max-wait=1m lease=7s\n0s enter k\n0s enter k\n", 0, "7000000000\tenter\tk\t1\tallow", ""),
@@ -61,7 +61,7 @@ SCRIPTS = [
 ]
 
 TRAFFIC = [
-    ("traffic on a guard needs a service", "concurrency 1", "steady 5/s 1s", "in --traffic, a service does"),
+    ("traffic on a guard needs a service", "concurrency 1", "steady 5/s 1s", "in --traffic, add a service"),
     ("one service is enough", "concurrency 1", "steady 5/s 1s; service 1ms; service 1ms", "one service at most"),
     ("a service has a time", "concurrency 1", "steady 5/s 1s; service fast", "expected 'service DURATION workers=N'"),
     ("its settings are checked", "concurrency 1", "steady 5/s 1s; service 1ms workers=0", "service: 'workers=0' is not valid; expected 1 .. 1000000"),

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Holds the layers apart.
+"""Checks that the layers stay apart.
 
     gate.py BUILD_DIR SOURCE_DIR
 
 What the linker proves: the objects of `base` and `algo` import nothing but memory and string
-helpers, libgcc's 128-bit arithmetic, assert, and symbols of their own and lower layers. No allocation, I/O, clock or lock can hide
-in them. They also hold no writable data.
+helpers, libgcc's 128-bit arithmetic, assert, and symbols of their own and lower layers. So they
+contain no allocation, I/O, clock or lock. They also have no writable data.
 
 What the text proves: a file includes only its own layer and lower ones.
 """
@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 
-# An arrow of the design: who may include whom.
+# Which layers each layer may include.
 ALLOWED = {
     "base": {"base"},
     "algo": {"base", "algo"},
@@ -35,31 +35,34 @@ EMBEDDED = {
     "cli": {"engine/embed.h", "engine/store/inspect.h"},
 }
 PURE = ("base", "algo")
-HARMLESS = re.compile(r"(mem(cpy|move|set|cmp|chr)|str(len|n?cmp|r?chr|str)|__[a-z]+ti[0-9]|__assert_fail"
-                      r"|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_)$")
+HARMLESS = re.compile(r"(mem(cpy|move|set|cmp|chr)|str(len|n?cmp|r?chr|str)|__[a-z]+ti[0-9]"
+                      r"|__assert_fail|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_)$")
+
+
+def output(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def imports(build, layer):
-    """(object, symbol) of everything the layer's archive needs from elsewhere."""
+    """(object, symbol) of every symbol that the layer's archive imports."""
     archive = os.path.join(build, "src", layer, f"libweir-{layer}.a")
-    listing = subprocess.run(["nm", "-u", "-A", archive], capture_output=True, text=True, check=True).stdout
+    listing = output("nm", "-u", "-A", archive)
     for line in listing.splitlines():
         place, symbol = line.rsplit(" ", 1)
         yield place.split(":")[1], symbol
 
 
 def defined(build, layer):
-    """The symbols that the layer's own archive offers."""
+    """The symbols that the layer's archive defines."""
     archive = os.path.join(build, "src", layer, f"libweir-{layer}.a")
-    listing = subprocess.run(["nm", "--defined-only", "-g", archive], capture_output=True, text=True,
-                             check=True).stdout
+    listing = output("nm", "--defined-only", "-g", archive)
     return {line.split()[-1] for line in listing.splitlines() if len(line.split()) == 3}
 
 
 def writable(build, layer):
-    """(object, symbol) of everything in .data or .bss; .data.rel.ro is constant once linked."""
+    """(object, symbol) of all of .data and .bss; .data.rel.ro is constant once linked."""
     archive = os.path.join(build, "src", layer, f"libweir-{layer}.a")
-    listing = subprocess.run(["objdump", "-t", archive], capture_output=True, text=True, check=True).stdout
+    listing = output("objdump", "-t", archive)
     where = ""
     for line in listing.splitlines():
         header = re.match(r"(\S+):\s+file format", line)
@@ -91,12 +94,13 @@ def main(build, source):
             if symbol not in ours and not HARMLESS.match(symbol):
                 faults.append(f"{layer}: {where} imports {symbol}: this layer is pure")
         for where, symbol in writable(build, layer):
-            faults.append(f"{layer}: {where} holds writable data {symbol}: this layer has no globals")
+            faults.append(f"{layer}: {where} has writable data {symbol}: this layer is pure")
     for layer, where, target in includes(source):
         checks += 1
         seen = ALLOWED.get(layer, set()) | EMBEDDED.get(layer, set())
         if target.split("/")[0] not in seen and target not in seen:
-            faults.append(f"{where} includes {target}: {layer} may see only {', '.join(sorted(seen))}")
+            allowed = ", ".join(sorted(seen))
+            faults.append(f"{where} includes {target}: {layer} may include only {allowed}")
     for fault in faults:
         print(fault)
     print(f"layers: {checks - len(faults)} passed, {len(faults)} failed")

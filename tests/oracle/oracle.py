@@ -1,29 +1,30 @@
 """A second implementation of the limits, in exact fractions.
 
-The idea: limits.md says what every algorithm answers, precisely enough to write it twice. This is the
-second time, for comparing: from the page alone, with fractions and plain lists where the library has
-128-bit integers and sixteen bytes, and with nothing clever. Read it beside limits.md, section by section.
+The idea: limits.md says what every algorithm decides, precisely enough to write it twice. This is the second
+implementation, for comparison: written from the page alone, with fractions and plain lists where the library
+has 128-bit integers and sixteen bytes, and with nothing clever. Read it beside limits.md, section by section.
 
 A term (one limit of a compound) is an object that never changes; a key's state is a value that is never
 modified in place, so that a peek is a take whose new state is dropped. Every algorithm has:
 
-    zero(born)                          the state of a key never touched
+    zero(created)                          the state of a fresh key
     decide(s, now, cost, patience)      (reason, wait, retry)
     charge(s, now, cost)                the state after a grant
-    deny(s, now, cost)                  the state after a refusal, if it carries count-denied
+    deny(s, now, cost)                  the state after a refusal under count-denied
     remaining(s, now)
     reset_after(s, now, zero)
     refund(s, now, n, zero)             (state, returned)
     cancel(s, now, cost, act, zero)     (state, returned)
     convert(s, old, at, old_zero)       the state that a term `old` wrote, after the change at time `at`
 
-Where the page leaves room, the reading taken here:
-(1) A live change pairs terms by position. One that starts fresh is born at the change; a bucket born full has D = 0.
+Where the page leaves room, the oracle reads it so:
+(1) A live change pairs terms by position. A term that starts fresh is created at the change; a bucket that is created
+    full has D = 0.
 (2) D, and a warmup's `stored` and `next`, are rounded up to their grid by a live change.
-(3) What a refund or a cancel returns is the most that one of the terms got back.
+(3) A refund or a cancel returns the most that one of the terms got back.
 (4) A reservation acts, in each term, when that term said so.
 (5) In a refused request, a count-denied term that would have granted at once is charged; otherwise it counts as refused.
-(6) A key whose state is the zero state is forgotten, and a bucket with it whether its reservations are known.
+(6) The store forgets a key whose state is the zero state; a bucket then forgets, too, whether its reservations are known.
 """
 
 import bisect
@@ -125,7 +126,7 @@ class Term:
         return s, 0
 
     def forget(self, s, zero):
-        """A bucket as good as new is new: it remembers nothing of its reservations."""
+        """A fully recovered bucket is fresh: it remembers nothing of its reservations."""
         return s
 
     def step_back(self, s, now, zero):
@@ -141,11 +142,11 @@ class Term:
 # than M when it was charged. `low`: the clock has stepped back, and this is the second due time; else None.
 Due = namedtuple("Due", "D lost reserved low", defaults=(False, None))
 FORGIVEN = 1 << 39                          # the largest count of a bucket that has room for a second due time
-STALE = 10 * 10**9                          # a clock may be read, and told so much later
+STALE = 10 * 10**9                          # how much later than its reading a time may be used
 
 
 def cut(x):
-    """To its 34 highest binary digits."""
+    """Cuts x to its 34 highest binary digits."""
     shift = max(0, x.bit_length() - 34)
     return x >> shift << shift
 
@@ -155,21 +156,21 @@ class Bucket(Term):
 
     patient_behind = True       # honours patience while the clock is behind
 
-    def zero_due(self, born):
+    def zero_due(self, created):
         return Fraction(0)
 
-    def zero(self, born):
-        return Due(self.zero_due(born), False)
+    def zero(self, created):
+        return Due(self.zero_due(created), False)
 
     def most(self):
-        """M: what may be owed as soon as it is charged; None if nobody knows."""
+        """M: the most that may be owed right after a charge; None if it is not known."""
         return ceil(self.limit * self.T) if self.count <= FORGIVEN else None
 
     def more_than_most(self, D, now):
         return self.most() is not None and ceil(D) - now > self.most()
 
     def step_back(self, s, now, zero):
-        """Whoever looks at a key notes that the clock has stepped back."""
+        """Any access to a key notes that the clock has stepped back."""
         if s.low is not None or s.lost or s.reserved or s.D <= zero.D or not self.more_than_most(s.D, now + STALE):
             return s
         H = ceil(s.D)
@@ -296,10 +297,10 @@ class TokenBucket(Bucket):
         self.initial = {"full": None, "empty": 0}.get(initial) if initial in ("full", "empty") \
             else parse_count(initial)
 
-    def zero_due(self, born):
+    def zero_due(self, created):
         if self.initial in (None, self.burst):
             return Fraction(0)
-        return born + (self.burst - self.initial) * self.T
+        return created + (self.burst - self.initial) * self.T
 
     patient_behind = False
 
@@ -367,8 +368,8 @@ class Pacer(Bucket):
         self.max_wait = FOREVER if longest == "forever" else parse_duration(longest)
         self.limit = 1 + self.slack
 
-    def zero_due(self, born):
-        return born + self.slack * self.T if self.slack else Fraction(0)
+    def zero_due(self, created):
+        return created + self.slack * self.T if self.slack else Fraction(0)
 
     def tests(self, D, now, cost, patience):
         """How far each of the two tests is passed: the wait, the queue."""
@@ -404,8 +405,8 @@ class SmoothBursty(Bucket):
         self.max_burst = parse_duration(o.get("max-burst", "1s"))
         self.limit = max(1, floor(self.max_burst / self.T))
 
-    def zero_due(self, born):
-        return Fraction(born + self.max_burst)
+    def zero_due(self, created):
+        return Fraction(created + self.max_burst)
 
     def most(self):
         return None
@@ -470,7 +471,7 @@ class FixedWindow(Term):
         winter = datetime(2024, 1, 1, tzinfo=self.zone)
         self.standard = (winter.utcoffset() - winter.dst()) // timedelta(seconds=1) * 10**9
 
-    def zero(self, born):
+    def zero(self, created):
         return None
 
     def edges(self, t):
@@ -554,7 +555,7 @@ class SlidingWindow(Term):
         self.per_slot = {"none": None, "even": -(-self.count // self.slots)}[per_slot] \
             if per_slot in ("none", "even") else parse_count(per_slot)
 
-    def zero(self, born):
+    def zero(self, created):
         return {}
 
     def current(self, s, now):
@@ -620,7 +621,7 @@ class SlidingWindow(Term):
 class SlidingCounter(Term):
     """State: the sums of windows, a dict from window number to a sum above 0."""
 
-    def zero(self, born):
+    def zero(self, created):
         return {}
 
     def window(self, s, now):
@@ -692,7 +693,7 @@ class SlidingLog(Term):
     def options(self, o):
         self.min_interval = parse_duration(o.get("min-interval", "0"))
 
-    def zero(self, born):
+    def zero(self, created):
         return Log([], None)
 
     def live(self, s, now):
@@ -762,7 +763,7 @@ class SmoothWarmup(Term):
         self.max = self.threshold + 2 * self.W / (self.T * (1 + self.cold))
         self.limit = max(1, floor(self.max))
 
-    def zero(self, born):
+    def zero(self, created):
         return Warm(self.max, Fraction(0))
 
     def area(self, stored):

@@ -5,6 +5,7 @@
 
 #include "base/digits.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/num.h"
 #include "base/text.h"
 
@@ -311,7 +312,102 @@ static void the_nearest_word_is_found_by_edits(void **state)
                      32);
 }
 
+static void a_period_is_a_bare_unit_where_one_is_enough(void **state)
+{
+    static const struct {
+        int64_t ns;
+        const char *text;
+    } ROWS[] = {
+        {WEIR__NS_PER_S, "s"},
+        {60 * WEIR__NS_PER_S, "m"},
+        {3600 * WEIR__NS_PER_S, "h"},
+        {WEIR__NS_PER_MS, "ms"},
+        {WEIR__NS_PER_US, "us"},
+        {1, "1ns"},
+        {500 * WEIR__NS_PER_MS, "500ms"},
+        {90 * WEIR__NS_PER_S, "1m30s"},
+        {86400 * WEIR__NS_PER_S, "24h"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        char text[32];
+        struct weir__out o = {text, sizeof text, 0};
+
+        weir__out_period(&o, ROWS[i].ns);
+        (void)weir__out_end(&o);
+        assert_string_equal(text, ROWS[i].text);
+    }
+}
+
+static void json_to_out(void *to, const char *at, size_t len)
+{
+    weir__out_bytes(to, at, len);
+}
+
+static void json_strings_are_escaped_and_valid_utf8(void **state)
+{
+    static const struct {
+        const char *bytes, *json;
+    } ROWS[] = {
+        {"", "\"\""},
+        {"alice", "\"alice\""},
+        {"a\"b\\c", "\"a\\\"b\\\\c\""},
+        {"\x01 \t\n\x1f\x7f", "\"\\u0001 \\u0009\\u000a\\u001f\x7f\""},
+        {"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "\"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\""},
+        {"\xff"
+         "a",
+         "\"\\ufffda\""},
+        {"\xc0\xaf", "\"\\ufffd\\ufffd\""},
+        {"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""},
+        {"cut \xe2\x82", "\"cut \\ufffd\\ufffd\""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        char text[96];
+        struct weir__out o = {text, sizeof text, 0};
+        struct weir__json j = {.put = json_to_out, .to = &o};
+
+        weir__json_text(&j, ROWS[i].bytes);
+        (void)weir__out_end(&o);
+        assert_string_equal(text, ROWS[i].json);
+    }
+}
+
+static void json_values_have_commas_between_them(void **state)
+{
+    char text[160];
+    struct weir__out o = {text, sizeof text, 0};
+    struct weir__json j = {.put = json_to_out, .to = &o};
+
+    (void)state;
+    weir__json_open(&j, '{');
+    weir__json_key(&j, "a");
+    weir__json_int(&j, INT64_MIN);
+    weir__json_key(&j, "b");
+    weir__json_open(&j, '[');
+    weir__json_uint(&j, UINT64_MAX);
+    weir__json_null(&j);
+    weir__json_open(&j, '{');
+    weir__json_close(&j, '}');
+    weir__json_open(&j, '[');
+    weir__json_close(&j, ']');
+    weir__json_close(&j, ']');
+    weir__json_key(&j, "c");
+    weir__json_bool(&j, true);
+    weir__json_key(&j, "d");
+    weir__json_bool(&j, false);
+    weir__json_close(&j, '}');
+    (void)weir__out_end(&o);
+    assert_string_equal(text, "{\"a\":-9223372036854775808,"
+                              "\"b\":[18446744073709551615,null,{},[]],\"c\":true,\"d\":false}");
+}
+
 static const struct CMUnitTest TESTS[] = {
+    cmocka_unit_test(a_period_is_a_bare_unit_where_one_is_enough),
+    cmocka_unit_test(json_strings_are_escaped_and_valid_utf8),
+    cmocka_unit_test(json_values_have_commas_between_them),
     cmocka_unit_test(durations_are_read_exactly_or_refused),
     cmocka_unit_test(counts_carry_k_and_M),
     cmocka_unit_test(printed_durations_parse_back),

@@ -78,7 +78,7 @@ static void an_agenda_is_in_order(void **state)
 
         assert_true(now.time_ns > last.time_ns ||
                     (now.time_ns == last.time_ns &&
-                     (now.kind > last.kind || (now.kind == last.kind && now.noted > last.noted))));
+                     (now.kind > last.kind || (now.kind == last.kind && now.added > last.added))));
         last = now;
         agenda_drop_first(&a);
     }

@@ -1,8 +1,9 @@
-/* Overflow cells go over from one file to another.
+/* Copies overflow cells from one file to another.
  *
- * A table that keeps its size keeps its cells where they are. In one of another size every limit gets cells
- * anew, one behind the other: as many as before if any of them is alive, for what they owe must not be
- * lost; else at most as many as a limit with a quarter of the table's keys would get.
+ * A table that keeps its size keeps its cells where they are. In a table of another size every
+ * limit gets new cells, one block after the other: as many as before if any of them is alive,
+ * because what they record must not be lost; else at most as many as a limit with a quarter of the
+ * table's keys would get.
  */
 #include "cli/store/store_cells.h"
 
@@ -12,14 +13,14 @@
 #include "cli/store/store_keys.h"
 #include "engine/store/inspect.h"
 
-/* Where the next cells of a table may begin. */
+/* Where the next cells of each table begin. */
 struct cursors {
     uint64_t at[WEIR__SIZE_CLASSES];
 };
 
 static bool keeps_size(const struct store_image *m, const struct store_image *made, uint32_t c)
 {
-    return atomic_load(&made->header.table[c].at) == 0 || /* damaged: it has none */
+    return atomic_load(&made->header.table[c].at) == 0 || /* damaged: there is no table */
            store_keys_same_layout(store_image_table(m, c), store_image_table(made, c));
 }
 
@@ -28,7 +29,7 @@ static struct weir__directory *store_cells_directory(const struct store_image *m
     return (struct weir__directory *)(void *)(m->base + m->header.directory_at);
 }
 
-/* Tells every version that is kept of the record, and has the scope, where the cells are now. */
+/* Writes the new place of the cells into every kept version of the record that has the scope. */
 static void store_cells_update_versions(struct weir__record *r, uint64_t scope,
                                         const struct weir__placing *p)
 {
@@ -55,10 +56,10 @@ static int store_cells_copy_term(const struct store_image *m, const struct store
     bool alive;
 
     if (!weir__cells_at(&old, from, p.cells_at, p.cells))
-        return weir__diag(why, WEIR_EFORMAT,
-                          "%s: damaged: the policy '%.*s' has no cells where it "
-                          "says",
-                          m->path, WEIR_NAME_MAX, r->name);
+        return weir__diag(
+            why, WEIR_EFORMAT,
+            "%s: damaged: the record of the policy '%.*s' names cells that do not exist", m->path,
+            WEIR_NAME_MAX, r->name);
     alive = keys && weir__cells_alive(&old, now_ns);
     if (!alive) {
         const uint64_t fresh = weir__cells_count(to, made->header.table[c].max_keys / 4);

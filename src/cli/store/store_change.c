@@ -1,3 +1,4 @@
+/* Writes a new state file from an old one, and puts it in place. */
 #include "cli/store/store_change.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include "cli/store/store_draft.h"
 #include "engine/store/inspect.h"
 
-/* Whether the name is free for the old file: nobody's, or that of an older state file. */
+/* Checks that the name is free for the old file: no file has it, or an older state file. */
 static int check_backup(const char *backup, struct weir_diag *why)
 {
     char magic[sizeof WEIR__FILE_MAGIC - 1] = {0};
@@ -25,10 +26,10 @@ static int check_backup(const char *backup, struct weir_diag *why)
     (void)close(fd);
     if (n == (ssize_t)sizeof magic && memcmp(magic, WEIR__FILE_MAGIC, sizeof magic) == 0)
         return 0;
-    return weir__diag(why, WEIR_EIO, "%s is in the way, and not a state file", backup);
+    return weir__diag(why, WEIR_EIO, "%s exists and is not a state file", backup);
 }
 
-/* The last word on whether the new file is sound is the engine's. */
+/* The engine opens the new file on trial: it has the last word on whether the file is sound. */
 static int try_open(int fd, struct weir_diag *why)
 {
     char store[64];
@@ -77,7 +78,7 @@ static int store_change_write_new(const struct store_image *m, const struct stor
     int error;
 
     if (faccessat(AT_FDCWD, out, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-        return weir__diag(why, WEIR_EIO, "%s is there already; expected a new name", out);
+        return weir__diag(why, WEIR_EIO, "%s already exists; expected a new name", out);
     error = store_change_make(m, p, out, &d, result, why);
     if (error)
         return error;
@@ -86,7 +87,7 @@ static int store_change_write_new(const struct store_image *m, const struct stor
     return error;
 }
 
-/* `path` is that of the file itself, and not of a link to it. */
+/* `path` names the file itself, and not a link to it. */
 static int store_change_write_over(const struct store_image *m, const struct store_plan *p,
                                    const char *path, const char *backup,
                                    struct store_result *result, struct weir_diag *why)

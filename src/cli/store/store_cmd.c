@@ -32,7 +32,7 @@ int store_info_run(const struct store_options *a)
     return error ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* Whether that is a Redis's URL, or was meant to be one. */
+/* Whether the word is the URL of a Redis, or was meant as one. */
 static bool is_remote(const char *file)
 {
     const char *const at = strrchr(file, '@');
@@ -41,7 +41,7 @@ static bool is_remote(const char *file)
            (file[0] != '/' && at && memchr(file, ':', (size_t)(at - file)));
 }
 
-/* Reads the command line of one of the commands, and runs it. */
+/* Reads the command line of a store command, and runs it. */
 static int store_run(const struct command *c, int (*run)(const struct store_options *), int argc,
                      char **argv)
 {
@@ -52,11 +52,10 @@ static int store_run(const struct command *c, int (*run)(const struct store_opti
     o.file = argv[0];
     if (*o.file && !is_remote(o.file))
         return run(&o);
-    (void)fprintf(
-        stderr, "weir %s: expected the path of a state file%s\n", c->name,
-        is_remote(o.file)
-            ? ": what a Redis holds its own tools tell (redis-cli --scan --pattern 'weir:*')"
-            : "");
+    (void)fprintf(stderr, "weir %s: expected the path of a state file%s\n", c->name,
+                  is_remote(o.file)
+                      ? "; for a Redis, use its own tools (redis-cli --scan --pattern 'weir:*')"
+                      : "");
     return EXIT_USAGE;
 }
 
@@ -82,13 +81,13 @@ static const struct operand FILE_OPERAND[] = {{"FILE", "path of the state file",
 
 const struct command STORE_INFO_COMMAND = {
     "store info",
-    "print what a state file holds, who uses it, and whether it is sound",
+    "print what a state file contains, which processes use it, and whether it is sound",
     "FILE [--json]",
-    .about = TEXTS("Prints what a state file holds: its version and sizes, when it was made and "
+    .about = TEXTS("Prints what a state file contains: its version and sizes, when it was made and "
                    "what its own time is, which processes use it, how many decisions of killed "
                    "processes were undone, its policies and their limits, how many keys there are "
-                   "for each size of state, and whether all of that is sound. Nothing is written "
-                   "and no lock is taken, so the command may be run while the file is in use."),
+                   "for each size of state, and whether all of that is sound. The command writes "
+                   "nothing and takes no lock, so it may run while the file is in use."),
     .operands = FILE_OPERAND,
     .options = (const struct option[]){{"--json", NULL, OPTION_FLAG, AT(json),
                                         .help = "print the same as one JSON object"},
@@ -105,11 +104,11 @@ static const struct option CONVERT_OPTIONS[] = {
     {"--max-keys", "N", OPTION_COUNT, AT(max_keys), .least = 1, .most = (int64_t)WEIR_MAX_KEYS_MOST,
      .expected = "1 to 3000000000 keys (k and M may follow)", .usual = "as before",
      .help = "live keys that the file has room for; k or M may follow the number"},
-    {"--max-memory", "N", OPTION_COUNT, AT(max_memory), .least = 1, .most = INT64_C(1) << 46,
-     .expected = "1 to 70368744177664 bytes (k and M may follow)",
-     .usual = "as chosen before, or else 256 for each of --max-keys, at least 64 MiB, and 64 KiB "
-              "for each of --max-policies",
-     .help = "the most bytes that the whole file may take"},
+    {"--max-memory", "BYTES", OPTION_BYTES, AT(max_memory), .least = 1, .most = INT64_C(1) << 46,
+     .expected = "1 to 70368744177664 bytes, such as 64MiB or 1GiB",
+     .usual = "as chosen before, or else 256 bytes for each of --max-keys, at least 64MiB, and "
+              "64KiB for each of --max-policies",
+     .help = "most bytes that the whole file may take"},
     {"--max-policies", "N", OPTION_COUNT, AT(max_policies), .least = 1, .most = WEIR_POLICIES_MOST,
      .expected = "1 to 65536 policies", .usual = "as before",
      .help = "policies that the file has room for"},
@@ -121,10 +120,10 @@ static const struct option CONVERT_OPTIONS[] = {
 const struct command STORE_CONVERT_COMMAND = {
     "store convert",
     "give a state file another size; live keys are kept",
-    "FILE [--max-keys N] [--max-memory N] [--max-policies N] [--out NEW]",
-    .about = TEXTS("Gives a state file another size. All live keys and all policies are kept, so "
-                   "that every key gets the answers that it would have got before. If they do not "
-                   "fit, or if another process has the file open, nothing is done.",
+    "FILE [--max-keys N] [--max-memory BYTES] [--max-policies N] [--out NEW]",
+    .about = TEXTS("Gives a state file another size. The new file keeps all live keys and all "
+                   "policies, so no decision changes. If they do not fit, or if another process "
+                   "has the file open, the command changes nothing.",
                    "The new file takes the place of the old one in one step; the old one is kept "
                    "as FILE.bak. A file that needs no change is left alone. A file of an older "
                    "version of the format cannot be converted."),
@@ -142,16 +141,16 @@ const struct command STORE_CONVERT_COMMAND = {
 
 const struct command STORE_RESET_COMMAND = {
     "store reset",
-    "make all keys of a state file as good as new",
+    "reset all keys of a state file",
     "FILE [--all] [--yes]",
-    .about = TEXTS("Makes all keys of a state file as good as new: nothing is used of any limit. "
-                   "The policies, the sizes and the secret stay. The command asks before it does "
-                   "so. No other process may have the file open."),
+    .about = TEXTS("Resets all keys of a state file: no key has used anything of any limit. The "
+                   "policies, the sizes and the secret stay. The command asks first. No other "
+                   "process may have the file open."),
     .operands = FILE_OPERAND,
     .options = (const struct option[]){{"--all", NULL, OPTION_FLAG, AT(all),
                                         .help = "forget the policies too"},
                                        {"--yes", NULL, OPTION_FLAG, AT(yes),
-                                        .help = "do not ask; needed where there is no terminal"},
+                                        .help = "do not ask; required without a terminal"},
                                        {0}},
     .statuses = TEXTS("0 done", "1 nothing was changed", "2 the command line is wrong"),
     .examples =
@@ -162,10 +161,10 @@ const struct command STORE_RESET_COMMAND = {
 
 const struct command STORE_COMMAND = {
     "store",
-    "look into a file that processes share, convert it, reset it",
+    "inspect, convert or reset a file that processes share",
     "COMMAND FILE [OPTION...]",
-    .about = TEXTS("Looks after a state file: the FILE that engines opened with the store "
-                   "file:FILE share. weir store COMMAND --help tells more of a command."),
+    .about = TEXTS("Inspects or changes a state file: the FILE that programs and daemons with the "
+                   "store file:FILE share. weir store COMMAND --help describes a command."),
     .parts = (const struct command *const[]){&STORE_INFO_COMMAND, &STORE_CONVERT_COMMAND,
                                              &STORE_RESET_COMMAND, NULL},
     .examples = TEXTS("weir store info /run/shop/limits",

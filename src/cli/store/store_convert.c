@@ -1,4 +1,4 @@
-/* `weir store convert`: the same store in a file of another size. */
+/* `weir store convert`: gives a state file another size. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -7,7 +7,7 @@
 #include "cli/store/store_info.h"
 #include "cli/store/store_options.h"
 
-/* The default of max_memory follows max_keys and max_policies; what was chosen stays. */
+/* The default of max_memory follows max_keys and max_policies; a chosen value stays. */
 static uint64_t memory_for(const struct store_image *m, const struct store_plan *p)
 {
     const struct weir_options was = {.max_keys = m->header.max_keys,

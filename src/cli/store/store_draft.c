@@ -1,3 +1,4 @@
+/* Makes a new file without a name, and gives it one when it is complete. */
 #include "cli/store/store_draft.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 
 #include "engine/store/inspect.h"
 
-/* "PATH" and "SUFFIX" in one; NULL if memory is out. */
+/* The path with the suffix; NULL: out of memory. */
 static char *store_draft_join(const char *path, const char *suffix)
 {
     char *text;
@@ -17,7 +18,7 @@ static char *store_draft_join(const char *path, const char *suffix)
     return asprintf(&text, "%s%s", path, suffix) < 0 ? NULL : text;
 }
 
-/* The directory that the path is in. */
+/* Opens the directory of the path. */
 static int open_folder(const char *path, int how)
 {
     const char *slash = strrchr(path, '/');
@@ -37,7 +38,7 @@ static int store_draft_make_file(struct store_draft *d, struct weir_diag *why)
 {
     d->fd = open_folder(d->path, O_TMPFILE | O_RDWR);
     if (d->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
-        (void)unlink(d->temporary); /* left over */
+        (void)unlink(d->temporary); /* of a process that was killed */
         d->fd = open(d->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         d->named = d->fd >= 0;
     }
@@ -88,7 +89,7 @@ void store_draft_close(struct store_draft *d)
 
 /* ---- Naming ---------------------------------------------------------------------------------- */
 
-/* So that the names are on the disk too. */
+/* Syncs the directory, so that the names are on the disk too. */
 static int sync_folder(const struct store_draft *d, struct weir_diag *why)
 {
     const int folder = open_folder(d->path, O_RDONLY | O_DIRECTORY);
@@ -125,7 +126,7 @@ static bool same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* A second name for the old file. One who was killed just here left it with both. */
+/* Gives the old file a second name. A process that was killed just here left it with both. */
 static int store_draft_keep_old(const struct store_draft *d, const char *backup,
                                 struct weir_diag *why)
 {
@@ -143,7 +144,7 @@ int store_draft_replace(struct store_draft *d, const char *backup, struct weir_d
     if (fsync(d->fd) != 0)
         return weir__diag_errno(why, WEIR_EIO, "cannot write %s", d->path);
     if (!d->named) {
-        (void)unlink(d->temporary); /* left over */
+        (void)unlink(d->temporary); /* of a process that was killed */
         if (link_to(d, d->temporary) != 0)
             return weir__diag_errno(why, WEIR_EIO, "cannot make %s", d->temporary);
         d->named = true;

@@ -1,8 +1,8 @@
-/* A file in the making, which gets its name when it is whole.
+/* A draft: a new file that gets its name when it is complete.
  *
- * It has no name until then, where the file system can do that, so a process that is killed leaves
- * nothing behind. Elsewhere, and for the moment in which it takes another's place, it is called
- * PATH.weir-new; one that is left over goes when the next is made.
+ * Until then it has no name, if the file system supports that, so a process that is killed leaves
+ * nothing behind. On other file systems, and for the instant in which it replaces another file, it
+ * is called PATH.weir-new; the next draft removes one that was left behind.
  */
 #ifndef WEIR_CLI_STORE_STORE_DRAFT_H
 #define WEIR_CLI_STORE_STORE_DRAFT_H
@@ -13,21 +13,21 @@
 
 struct store_draft {
     int fd;
-    char *path;      /* where it is to be */
+    char *path;      /* its final name */
     char *temporary; /* PATH.weir-new */
-    bool named;      /* it has that name already */
+    bool named;      /* it has the temporary name now */
 };
 
-/* `like` is a file whose owner and mode it gets. An error: nothing is left to close. */
+/* The draft gets the owner and the mode of `like`. On an error there is nothing to close. */
 int store_draft_open(struct store_draft *d, const char *path, const struct stat *like,
                      struct weir_diag *why);
-/* Forgets the file, unless it has got its name. */
+/* Closes the draft; the file is gone unless it has its final name. */
 void store_draft_close(struct store_draft *d);
 
-/* Gives it its name, which nobody may have: WEIR_EIO if one does. */
+/* Gives the file its final name. WEIR_EIO: another file has that name. */
 int store_draft_publish(struct store_draft *d, struct weir_diag *why);
-/* Puts it in the place of the file that has the name. That one is kept under the other name unless
- * `backup` is NULL. Whatever happens meanwhile, the name is that of one of the two, whole. */
+/* Replaces the file that has the final name. The old file is kept as `backup` unless that is NULL.
+ * Whenever the process is killed, the name belongs to one of the two files, complete. */
 int store_draft_replace(struct store_draft *d, const char *backup, struct weir_diag *why);
 
 #endif

@@ -19,7 +19,8 @@ union store_image_page {
     char bytes[WEIR__FILE_PAGE];
 };
 
-/* By reading, so that a short file cannot hurt; its length afterwards, for others may add to it. */
+/* Reads the header instead of mapping it, so that a short file does no harm. Takes the file's
+ * length afterwards: other processes may extend it meanwhile. */
 static int store_image_read_header(struct store_image *m, struct weir_diag *why)
 {
     union store_image_page p = {.bytes = {0}};
@@ -39,7 +40,7 @@ static int store_image_read_header(struct store_image *m, struct weir_diag *why)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Not blocking: the path may name a pipe. */
+/* Opens the file without blocking: the path may name a pipe. */
 static int store_image_begin(struct store_image *m, const char *path, int how,
                              struct weir_diag *why)
 {
@@ -55,8 +56,8 @@ static int store_image_begin(struct store_image *m, const char *path, int how,
     return error;
 }
 
-/* Finds out which tables are sound, and then keeps where their parts lie out of reach of those who use
- * the file meanwhile. */
+/* Checks which tables are sound, and then pins them: processes that use the file meanwhile cannot
+ * change where our mapping looks for their parts. */
 static bool pin_tables(struct store_image *m)
 {
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
@@ -101,7 +102,7 @@ static struct weir__journal *store_image_journal(const struct store_image *m, ui
     return (struct weir__journal *)(void *)(m->base + m->header.journals_at) + i;
 }
 
-/* What a journal may name: the tables that are sound. */
+/* What a journal may refer to: the sound tables. */
 static struct weir__mapped mapped_of(const struct store_image *m)
 {
     struct weir__mapped to = {.base = m->base};
@@ -144,7 +145,7 @@ int store_image_open_exclusive(struct store_image *m, const char *path, struct w
     if (!error)
         error = store_image_check_name(m, why);
     if (!error)
-        error = store_image_read_header(m, why); /* again: now nobody can change it */
+        error = store_image_read_header(m, why); /* again: now no process can change it */
     if (!error)
         error = store_image_map(m, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, why);
     if (!error)
@@ -158,7 +159,7 @@ void store_image_close(struct store_image *m)
 {
     if (m->base)
         (void)munmap(m->base, atomic_load(&m->header.bytes));
-    (void)close(m->fd); /* which drops the locks */
+    (void)close(m->fd); /* this drops the locks */
     m->base = NULL;
     m->fd = -1;
 }

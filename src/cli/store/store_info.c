@@ -1,3 +1,4 @@
+/* Gathers what a state file contains. */
 #include "cli/store/store_info.h"
 
 #include <stdlib.h>
@@ -5,7 +6,7 @@
 
 #include "cli/store/store_records.h"
 
-/* Keeps the first thing that is wrong. */
+/* Records the first error. */
 static void store_info_blame(struct store_info *info, int error, const struct weir_diag *why)
 {
     if (info->error)

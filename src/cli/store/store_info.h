@@ -1,4 +1,5 @@
-/* What a state file holds, gathered without disturbing anybody, and how it is told. */
+/* What a state file contains, gathered without disturbing the processes that use it, and
+ * printed. */
 #ifndef WEIR_CLI_STORE_STORE_INFO_H
 #define WEIR_CLI_STORE_STORE_INFO_H
 
@@ -10,7 +11,7 @@ struct store_policy {
     char name[WEIR_NAME_MAX];
     char *limit;       /* canonical text */
     int64_t since_ns;  /* since when it is in force */
-    uint32_t versions; /* that are kept */
+    uint32_t versions; /* how many are kept */
 };
 
 struct store_table {
@@ -21,10 +22,10 @@ struct store_table {
 
 struct store_info {
     const char *path;
-    int error;            /* the first thing that is wrong: a weir_error, or 0 */
-    struct weir_diag why; /* and the sentence for it */
+    int error;            /* the first error, or 0 */
+    struct weir_diag why; /* its message */
 
-    bool readable; /* the header is sound; else there is nothing below */
+    bool readable; /* the header is sound; else the fields below are empty */
     struct store_image image;
     int64_t now_ns;
     struct store_users users;
@@ -42,10 +43,10 @@ void store_info_close(struct store_info *info);
 void store_info_print(const struct store_info *info, bool colour);
 void store_info_print_json(const struct store_info *info);
 
-/* How many live keys there are, of all sizes. */
+/* The number of live keys in all tables. */
 uint64_t store_info_live(const struct store_info *info);
 
-/* A line of a report: what, and a sentence about it. */
+/* Prints a line of a report: a name and its value. */
 __attribute__((format(printf, 2, 3))) void store_print_line(const char *what, const char *format,
                                                             ...);
 

@@ -1,9 +1,12 @@
-/* A table that nobody else uses can be filled far: where both buckets of a key are full, a key of
- * theirs goes to its other bucket, or one of that bucket's keys first to its own, and so on. The
- * chain of moves is looked for breadth first and made only once it is found, so nothing is lost if
- * there is none. (An engine does less, for it decides under locks.)
+/* Counts the keys of a table, and copies them into a table of another size.
  *
- * This is the one file outside of the table's layer that reads its layout.
+ * A table that no other process uses can be filled almost completely: where both buckets of a key
+ * are full, one of their keys moves to its other bucket, or first one of that bucket's keys to its
+ * own other bucket, and so on. The search for such a chain of moves is breadth first, and no key
+ * moves before a chain is found, so nothing is lost if there is none. (An engine does less, because
+ * it decides under locks.)
+ *
+ * This is the only file outside of the table's layer that reads its layout.
  */
 #include "cli/store/store_keys.h"
 
@@ -11,7 +14,7 @@
 
 #include "engine/store/inspect.h"
 
-#define STEPS_MOST 512 /* buckets that are looked at for one key */
+#define STEPS_MOST 512 /* buckets that one search visits */
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
@@ -54,8 +57,8 @@ struct store_keys store_keys_count(const struct store_image *m, uint32_t size_cl
 
 /* ---- Finding a place ------------------------------------------------------------------------- */
 
-/* A bucket that was looked at, and the key that would come to it: that of `place` in the bucket of
- * step `from`. */
+/* A bucket that the search visits, and the key that would move into it: the one at `place` in the
+ * bucket of step `from`. */
 struct place_step {
     struct weir__bucket *bucket;
     int from;
@@ -76,7 +79,7 @@ static uint64_t empty_place(const struct weir__table *t, const struct weir__buck
     return i;
 }
 
-/* Each bucket once, or a chain could cross itself. */
+/* Adds each bucket once: else a chain could cross itself. */
 static void place_search_add(struct place_search *s, struct weir__bucket *b, int from,
                              uint64_t place)
 {
@@ -97,7 +100,7 @@ static struct weir__bucket *other_bucket(const struct weir__table *t, const stru
     return h.bucket[0] == b ? h.bucket[1] : h.bucket[0];
 }
 
-/* Moves the keys along the chain that ends at step i: its first bucket then has an empty place. */
+/* Moves the keys along the chain that ends at step i; its first bucket then has an empty place. */
 static struct place_step place_search_shift(struct weir__table *t, const struct place_search *s,
                                             int i)
 {
@@ -112,7 +115,7 @@ static struct place_step place_search_shift(struct weir__table *t, const struct 
     return (struct place_step){s->step[i].bucket, -1, empty};
 }
 
-/* An empty place for the key, made if there is none; its bucket is NULL if none can be made. */
+/* Finds an empty place for the key, or makes one. The bucket is NULL if that is impossible. */
 static struct place_step place_search_run(struct weir__table *t, struct place_search *s,
                                           uint64_t fingerprint)
 {
@@ -138,7 +141,7 @@ static struct place_step place_search_run(struct weir__table *t, struct place_se
     return (struct place_step){0};
 }
 
-/* ---- Bringing -------------------------------------------------------------------------------- */
+/* ---- Copying --------------------------------------------------------------------------------- */
 
 static bool store_keys_copy_key(struct weir__table *to, struct place_search *s,
                                 uint64_t fingerprint, const struct weir__state *state)
@@ -153,7 +156,7 @@ static bool store_keys_copy_key(struct weir__table *to, struct place_search *s,
     return true;
 }
 
-/* The live keys, or the others. WEIR_EFULL: one found no place, or there are max_keys already. */
+/* Copies the live keys, or the others. WEIR_EFULL: a key finds no place, or `to` has max_keys. */
 static int store_keys_copy_keys(const struct weir__table *from, int64_t now_ns, bool live,
                                 struct weir__table *to)
 {
@@ -181,8 +184,8 @@ bool store_keys_same_layout(const struct weir__table *from, const struct weir__t
            from->cells_bytes == to->cells_bytes;
 }
 
-/* A copy; locks that nobody is left to drop are dropped, and the keys counted. More limits may take as little
- * room for cells as fewer. */
+/* Copies the whole table, drops the locks of dead processes and counts the keys. `to` keeps its own
+ * number of limits: more limits may need no more room for cells than fewer. */
 static void store_keys_copy_whole(const struct weir__table *from, struct weir__table *to,
                                   uint64_t bytes)
 {
@@ -206,7 +209,7 @@ static void store_keys_copy_whole(const struct weir__table *from, struct weir__t
     atomic_store(&to->used, used);
 }
 
-/* What a table knows beside its keys. */
+/* Copies what a table counts besides its keys. */
 static void store_keys_copy_counters(const struct weir__table *from, struct weir__table *to)
 {
     atomic_store(&to->evicted, atomic_load(&from->evicted));

@@ -1,4 +1,4 @@
-/* What the command lines of `weir store info`, `convert` and `reset` say. */
+/* The options of `weir store info`, `convert` and `reset`. */
 #ifndef WEIR_CLI_STORE_STORE_OPTIONS_H
 #define WEIR_CLI_STORE_STORE_OPTIONS_H
 

@@ -1,4 +1,4 @@
-/* How `weir store` tells what it found: lines for people, one JSON object for machines. */
+/* Prints what `weir store info` finds: lines for people, one JSON object for programs. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ void store_print_line(const char *what, const char *format, ...)
     (void)putchar('\n');
 }
 
-/* In UTC, to the second. */
+/* The date in UTC, to the second. */
 static const char *date_of(int64_t ns, char out[DATE_MAX])
 {
     const time_t seconds = (time_t)(ns / WEIR__NS_PER_S);
@@ -34,7 +34,7 @@ static const char *date_of(int64_t ns, char out[DATE_MAX])
 
 /* ---- For people ------------------------------------------------------------------------------ */
 
-/* A name as it may be shown: a terminal obeys what it does not print. */
+/* Prints a name without control characters, which a terminal would obey. */
 static void print_name(const char *name)
 {
     for (; *name; name++)
@@ -57,7 +57,7 @@ static void print_users(const struct store_info *info)
             store_print_line(what, "process %ld, %" PRIu32 " seat%s", (long)u->user[i].pid,
                              u->user[i].lock_owners, s);
         else
-            store_print_line(what, "a process of another namespace, %" PRIu32 " seat%s",
+            store_print_line(what, "a process in another namespace, %" PRIu32 " seat%s",
                              u->user[i].lock_owners, s);
     }
     store_print_line("seats", "%" PRIu32 " of %" PRIu64 " in use", u->lock_owners,
@@ -85,7 +85,8 @@ static void print_header(const struct store_info *info)
     store_print_line("recovered", "%" PRIu64 " decision%s of killed processes", recovered,
                      recovered == 1 ? "" : "s");
     if (info->unfinished > 0)
-        store_print_line("unfinished", "%" PRIu64 " more, to be undone by the next who opens it",
+        store_print_line("unfinished",
+                         "%" PRIu64 " more, which the next process to open the file undoes",
                          info->unfinished);
 }
 
@@ -125,91 +126,114 @@ void store_info_print(const struct store_info *info, bool colour)
     print_tables(info);
 }
 
-/* ---- For machines ---------------------------------------------------------------------------- */
+/* ---- For programs ---------------------------------------------------------------------------- */
 
-static void put_string(const char *name, const char *text)
+static void put_text(struct weir__json *j, const char *name, const char *text)
 {
-    (void)printf("\"%s\":", name);
-    sim_json_string(stdout, weir__slice_of(text));
+    weir__json_key(j, name);
+    weir__json_text(j, text);
 }
 
-static void put_header(const struct store_info *info)
+static void put_count(struct weir__json *j, const char *name, uint64_t n)
+{
+    weir__json_key(j, name);
+    weir__json_uint(j, n);
+}
+
+static void put_time(struct weir__json *j, const char *name, int64_t ns)
+{
+    weir__json_key(j, name);
+    weir__json_int(j, ns);
+}
+
+static void put_header(struct weir__json *j, const struct store_info *info)
 {
     const struct weir__header *h = &info->image.header;
 
-    (void)printf(",\"version\":%" PRIu32 ",\"current_version\":%d", info->image.header.version,
-                 WEIR__FILE_VERSION);
-    (void)printf(",\"bytes\":%" PRIu64 ",\"max_keys\":%" PRIu64 ",\"max_memory\":%" PRIu64
-                 ",\"max_policies\":%" PRIu64,
-                 atomic_load(&h->bytes), h->max_keys, h->max_memory, h->max_policies);
-    (void)printf(",\"made_ns\":%" PRId64 ",\"now_ns\":%" PRId64, h->made_ns, info->now_ns);
-    (void)printf(",\"recovered\":%" PRIu64 ",\"unfinished\":%" PRIu64, atomic_load(&h->recovered),
-                 info->unfinished);
-    (void)printf(",\"seats\":%" PRIu64 ",\"seats_in_use\":%" PRIu32, h->lock_owners,
-                 info->users.lock_owners);
+    put_count(j, "version", h->version);
+    put_count(j, "current_version", WEIR__FILE_VERSION);
+    put_count(j, "bytes", atomic_load(&h->bytes));
+    put_count(j, "max_keys", h->max_keys);
+    put_count(j, "max_memory", h->max_memory);
+    put_count(j, "max_policies", h->max_policies);
+    put_time(j, "made_ns", h->made_ns);
+    put_time(j, "now_ns", info->now_ns);
+    put_count(j, "recovered", atomic_load(&h->recovered));
+    put_count(j, "unfinished", info->unfinished);
+    put_count(j, "seats", h->lock_owners);
+    put_count(j, "seats_in_use", info->users.lock_owners);
 }
 
-static void put_users(const struct store_info *info)
+static void put_users(struct weir__json *j, const struct store_info *info)
 {
-    (void)fputs(",\"processes\":[", stdout);
+    weir__json_key(j, "processes");
+    weir__json_open(j, '[');
     for (uint32_t i = 0; i < info->users.n; i++) {
         const struct store_user *u = &info->users.user[i];
 
-        (void)fputs(i > 0 ? "," : "", stdout);
-        if (u->pid > 0)
-            (void)printf("{\"pid\":%ld,\"seats\":%" PRIu32 "}", (long)u->pid, u->lock_owners);
-        else
-            (void)printf("{\"pid\":null,\"seats\":%" PRIu32 "}", u->lock_owners);
+        weir__json_open(j, '{');
+        weir__json_key(j, "pid");
+        (u->pid > 0 ? weir__json_int(j, u->pid) : weir__json_null(j));
+        put_count(j, "seats", u->lock_owners);
+        weir__json_close(j, '}');
     }
-    (void)fputs("]", stdout);
+    weir__json_close(j, ']');
 }
 
-static void store_put_policies(const struct store_info *info)
+static void store_put_policies(struct weir__json *j, const struct store_info *info)
 {
-    (void)fputs(",\"policies\":[", stdout);
+    weir__json_key(j, "policies");
+    weir__json_open(j, '[');
     for (uint64_t i = 0; i < info->policies; i++) {
         const struct store_policy *p = &info->policy[i];
 
-        (void)fputs(i > 0 ? ",{" : "{", stdout);
-        put_string("name", p->name);
-        (void)putchar(',');
-        put_string("limit", p->limit);
-        (void)printf(",\"since_ns\":%" PRId64 ",\"versions\":%" PRIu32 "}", p->since_ns,
-                     p->versions);
+        weir__json_open(j, '{');
+        put_text(j, "name", p->name);
+        put_text(j, "limit", p->limit);
+        put_time(j, "since_ns", p->since_ns);
+        put_count(j, "versions", p->versions);
+        weir__json_close(j, '}');
     }
-    (void)fputs("]", stdout);
+    weir__json_close(j, ']');
 }
 
-static void put_tables(const struct store_info *info)
+static void put_tables(struct weir__json *j, const struct store_info *info)
 {
-    (void)fputs(",\"tables\":[", stdout);
+    weir__json_key(j, "tables");
+    weir__json_open(j, '[');
     for (uint32_t i = 0; i < info->tables; i++) {
         const struct store_table *t = &info->table[i];
 
-        (void)printf("%s{\"state_bytes\":%zu,\"bytes\":%" PRIu64 ",\"max_keys\":%" PRIu64
-                     ",\"keys\":%" PRIu64 ",\"live_keys\":%" PRIu64 ",\"evicted\":%" PRIu64 "}",
-                     i > 0 ? "," : "", t->state_bytes, t->bytes, t->keys.room, t->keys.used,
-                     t->keys.live, t->keys.evicted);
+        weir__json_open(j, '{');
+        put_count(j, "state_bytes", t->state_bytes);
+        put_count(j, "bytes", t->bytes);
+        put_count(j, "max_keys", t->keys.room);
+        put_count(j, "keys", t->keys.used);
+        put_count(j, "live_keys", t->keys.live);
+        put_count(j, "evicted", t->keys.evicted);
+        weir__json_close(j, '}');
     }
-    (void)fputs("]", stdout);
+    weir__json_close(j, ']');
 }
 
 void store_info_print_json(const struct store_info *info)
 {
-    (void)putchar('{');
-    put_string("file", info->path);
-    (void)printf(",\"sound\":%s", info->error ? "false" : "true");
+    struct weir__json j = sim_json_to(stdout);
+
+    weir__json_open(&j, '{');
+    put_text(&j, "file", info->path);
+    weir__json_key(&j, "sound");
+    weir__json_bool(&j, !info->error);
     if (info->error) {
-        (void)putchar(',');
-        put_string("error", weir_error_name(info->error));
-        (void)putchar(',');
-        put_string("message", info->why.text);
+        put_text(&j, "error", weir_error_name(info->error));
+        put_text(&j, "message", info->why.text);
     }
     if (info->readable) {
-        put_header(info);
-        put_users(info);
-        store_put_policies(info);
-        put_tables(info);
+        put_header(&j, info);
+        put_users(&j, info);
+        store_put_policies(&j, info);
+        put_tables(&j, info);
     }
-    (void)puts("}");
+    weir__json_close(&j, '}');
+    (void)putchar('\n');
 }

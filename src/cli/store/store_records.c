@@ -1,4 +1,4 @@
-/* Copies of the policies of a state file. */
+/* Reads the policies of a state file, as copies. */
 #include "cli/store/store_records.h"
 
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static uint32_t generation_of(const struct store_image *m, uint64_t i)
     return atomic_load(&store_records_directory(m)->record[i].generation);
 }
 
-/* A policy may be changed while we look: then the copy is made anew. */
+/* Another process may change the policy meanwhile: then we copy it again. */
 static void store_records_copy(const struct store_image *m, uint64_t i, struct weir__record *r)
 {
     for (int tries = 0; tries < TRIES; tries++) {
@@ -87,7 +87,7 @@ int store_records_get(const struct store_image *m, uint64_t i, struct weir__reco
         return 0;
     store_records_copy(m, i, r);
     if (atomic_load(&r->tag) == 0)
-        return 0; /* forgotten just now */
+        return 0; /* removed just now */
     if (store_records_is_sound(r))
         return 1;
     return weir__diag(why, WEIR_EFORMAT,

@@ -1,4 +1,4 @@
-/* `weir store reset`: a clean start on purpose. */
+/* `weir store reset`: makes all keys of a state file fresh. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static int reset_fail(const char *text)
     return EXIT_FAILED;
 }
 
-/* What there is to lose. */
+/* What a reset would lose. */
 struct reset_counts {
     uint64_t live, policies;
 };
@@ -27,9 +27,8 @@ static bool reset_confirm(const struct store_options *a, const struct reset_coun
 {
     char answer[16] = "";
 
-    (void)printf("%s: live keys that become as good as new: %" PRIu64 "; policies %s: %" PRIu64
-                 ". Go on? [y/N] ",
-                 a->file, at->live, a->all ? "to be forgotten" : "kept", at->policies);
+    (void)printf("%s: live keys to reset: %" PRIu64 "; policies %s: %" PRIu64 ". Go on? [y/N] ",
+                 a->file, at->live, a->all ? "to forget" : "to keep", at->policies);
     (void)fflush(stdout);
     if (!fgets(answer, sizeof answer, stdin))
         return false;
@@ -37,7 +36,8 @@ static bool reset_confirm(const struct store_options *a, const struct reset_coun
     return strcmp(answer, "y") == 0 || strcmp(answer, "Y") == 0 || strcmp(answer, "yes") == 0;
 }
 
-/* Damage inside is no obstacle: what is to be kept is checked before anything is changed. */
+/* Damage in a table is no obstacle: store_change checks what it keeps before it changes
+ * anything. */
 static int reset_count(const struct store_options *a, struct reset_counts *at,
                        struct weir_diag *why)
 {
@@ -77,7 +77,7 @@ static int reset_file(const struct store_options *a, const struct reset_counts *
     if (error)
         return reset_fail(why.text);
     (void)printf("%s: reset\n", a->file);
-    store_print_line("live keys", "%" PRIu64 ", now as good as new", at->live);
+    store_print_line("live keys", "%" PRIu64 " reset", at->live);
     if (a->all)
         store_print_line("policies", "%" PRIu64 " forgotten", at->policies);
     else
@@ -91,7 +91,7 @@ int store_reset_run(const struct store_options *a)
     struct weir_diag why;
 
     if (!a->yes && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))) {
-        (void)fprintf(stderr, "weir store reset: nobody can be asked here; expected --yes\n");
+        (void)fprintf(stderr, "weir store reset: no terminal to ask on; expected --yes\n");
         return EXIT_USAGE;
     }
     if (reset_count(a, &at, &why) != 0)

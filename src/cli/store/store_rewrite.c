@@ -1,3 +1,4 @@
+/* Writes a new state file from the image of an old one. */
 #include "cli/store/store_rewrite.h"
 
 #include <errno.h>
@@ -21,11 +22,11 @@ struct store_plan store_plan_of(const struct store_image *m)
 
 static bool rewrite_has_table(const struct store_image *m, const struct store_plan *p, uint32_t c)
 {
-    /* Without policies the sizes they needed are not needed either; 16 bytes always are. */
+    /* Without policies the tables of their sizes are not needed; the one of 16 bytes always is. */
     return atomic_load(&m->header.table[c].at) != 0 && (p->keep_policies || c == 0);
 }
 
-/* A table is for as many keys as before, if nothing is said that changes that; else as a new one would be. */
+/* A table keeps its number of keys unless an option changes it; then it is made like a new one. */
 static struct weir__table_options table_options(const struct store_image *m,
                                                 const struct store_plan *p,
                                                 const struct weir__header *h, uint32_t c,
@@ -36,7 +37,7 @@ static struct weir__table_options table_options(const struct store_image *m,
     return weir__header_new_table(h, c, 0, end);
 }
 
-/* The new header. The secret, the time and what was counted stay. */
+/* Makes the new header. The secret, the time and the counters stay. */
 static void rewrite_fill_header(const struct store_image *m, const struct store_plan *p,
                                 struct weir__header *h)
 {
@@ -105,7 +106,7 @@ static int does_not_fit(const struct store_image *m, const struct weir__header *
                       m->path, live, weir__size_of_class(c), room, hint);
 }
 
-/* A table that keeps its size keeps its keys, however many. */
+/* A table that keeps its size keeps all its keys. */
 static int rewrite_check_keys(const struct store_image *m, const struct store_plan *p,
                               int64_t now_ns, struct weir_diag *why)
 {

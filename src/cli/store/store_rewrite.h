@@ -1,4 +1,4 @@
-/* A state file made anew out of an old one: of this version, and of any size. */
+/* Rewrites a state file: in this version of the format, and in any size. */
 #ifndef WEIR_CLI_STORE_STORE_REWRITE_H
 #define WEIR_CLI_STORE_STORE_REWRITE_H
 
@@ -12,18 +12,18 @@ struct store_plan {
 struct store_result {
     uint64_t bytes;      /* of the new file */
     uint64_t policies;   /* kept */
-    uint64_t live, idle; /* keys kept: live, and as good as new */
+    uint64_t live, idle; /* keys kept: live ones and fully recovered ones */
 };
 
 /* The plan that changes nothing. */
 struct store_plan store_plan_of(const struct store_image *m);
 
-/* Whether all that is to be kept is sound and has room: 0, or an error and *why says what has not.
- * Nothing is written. */
+/* Checks that all that the plan keeps is sound and has room: 0, or an error with *why. Writes
+ * nothing. */
 int store_rewrite_check(const struct store_image *m, const struct store_plan *p, int64_t now_ns,
                         struct weir_diag *why);
 
-/* Fills the empty file `fd` by a plan that has been checked. */
+/* Fills the empty file `fd` by a checked plan. */
 int store_rewrite(const struct store_image *m, const struct store_plan *p, int64_t now_ns, int fd,
                   struct store_result *result, struct weir_diag *why);
 

@@ -1,3 +1,4 @@
+/* Finds the processes that use a state file by the record locks they hold. */
 #include "cli/store/store_users.h"
 
 #include <errno.h>
@@ -7,9 +8,9 @@
 #include "base/text.h"
 #include "engine/store/inspect.h"
 
-#define NAMED_MOST 4 /* so many processes are named in a message */
+#define NAMED_MOST 4 /* processes that a message names */
 
-/* Whether somebody holds a lock there; len 0 is all that follows. */
+/* Whether a process holds a lock in the range; len 0 is everything from `start` on. */
 static bool store_users_find_lock(int fd, int64_t start, int64_t len, pid_t *pid)
 {
     struct flock l = {
@@ -21,7 +22,7 @@ static bool store_users_find_lock(int fd, int64_t start, int64_t len, pid_t *pid
     return true;
 }
 
-static void store_users_add(struct store_users *u, pid_t pid, uint32_t seats)
+static void store_users_add(struct store_users *u, pid_t pid, uint32_t owners)
 {
     uint32_t i = 0;
 
@@ -29,15 +30,15 @@ static void store_users_add(struct store_users *u, pid_t pid, uint32_t seats)
         i++;
     if (i == u->n)
         u->user[u->n++] = (struct store_user){.pid = pid};
-    u->user[i].lock_owners += seats;
-    u->lock_owners += seats;
+    u->user[i].lock_owners += owners;
+    u->lock_owners += owners;
 }
 
-bool store_users_owns(int fd, uint32_t seat)
+bool store_users_owns(int fd, uint32_t owner)
 {
     pid_t pid;
 
-    return store_users_find_lock(fd, WEIR__LOCK_OWNERS + seat, 1, &pid);
+    return store_users_find_lock(fd, WEIR__LOCK_OWNERS + owner, 1, &pid);
 }
 
 void store_users_find(int fd, struct store_users *u)
@@ -68,7 +69,7 @@ int store_users_check(int fd, const char *path, struct weir_diag *why)
         if (u.user[i].pid > 0)
             weir__out_int(&o, u.user[i].pid);
         else
-            weir__out_text(&o, "one of another namespace");
+            weir__out_text(&o, "one in another namespace");
     }
     weir__out_text(&o, u.n > NAMED_MOST ? ", ..." : "");
     (void)weir__out_end(&o);
@@ -76,11 +77,12 @@ int store_users_check(int fd, const char *path, struct weir_diag *why)
                       u.n > 1 ? "es" : "", text);
 }
 
-/* Whether somebody else has the file open who has not sat down yet: then no write lease can be had.
- * Only an owner of the file may ask, and not every file system answers; else we do not know. */
+/* Whether another process has the file open but no owner's lock yet: then the kernel grants us no
+ * write lease. Only the file's owner may ask for one, and not every file system supports it; in
+ * those cases we do not know, and answer false. */
 static bool store_users_is_open(int fd)
 {
-    (void)signal(SIGIO, SIG_IGN); /* which tells of those who come while we hold it */
+    (void)signal(SIGIO, SIG_IGN); /* sent if a process opens the file while we hold the lease */
     if (fcntl(fd, F_SETLEASE, F_WRLCK) != 0)
         return errno == EAGAIN;
     (void)fcntl(fd, F_SETLEASE, F_UNLCK);
