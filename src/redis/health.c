@@ -140,7 +140,7 @@ static void write_recovery(const struct weir__health *h, int64_t now_ns, char *l
     int n;
 
     write_span(now_ns - h->since_ns, span, sizeof span);
-    n = snprintf(line, cap, "%s is back after %s", h->shown, span);
+    n = snprintf(line, cap, "%s is up after %s", h->shown, span);
     if (h->counts && n > 0 && (size_t)n < cap)
         (void)snprintf(line + n, cap - (size_t)n, "; %llu decision%s fell back, %llu granted",
                        fell_back, fell_back == 1 ? "" : "s",
@@ -180,7 +180,7 @@ static void go_down_locked(struct weir__health *h, const char *why, int64_t now_
     h->allowed = allowed_so_far(h);
     (void)snprintf(h->why, sizeof h->why, "%s", why);
     write_share(h, share, sizeof share);
-    (void)snprintf(line, cap, "%s is away: %s; limits fall back (%s)", h->shown, h->why, share);
+    (void)snprintf(line, cap, "%s is down: %s; limits fall back (%s)", h->shown, h->why, share);
     atomic_fetch_add(&h->outages, 1);
 }
 
@@ -246,7 +246,7 @@ static void stay_down_locked(struct weir__health *h, const char *why, int64_t no
         return;
     (void)snprintf(h->why, sizeof h->why, "%s", why);
     h->logged_ns = now_ns;
-    (void)snprintf(line, cap, "%s is still away: %s", h->shown, h->why);
+    (void)snprintf(line, cap, "%s is still down: %s", h->shown, h->why);
 }
 
 void weir__health_probed(struct weir__health *h, bool good, const char *why)

@@ -134,7 +134,7 @@ static int monitor_command(struct weir__pipeline *lane, struct weir__command *c,
         if (weir__pipeline_submit(lane, &c, 1)) {
             weir__pipeline_await(lane, &c, 1);
         } else {
-            (void)snprintf(c->text, sizeof c->text, "too many calls wait");
+            (void)snprintf(c->text, sizeof c->text, "too many commands are waiting");
             c->error = WEIR_EIO;
         }
     }
@@ -173,7 +173,7 @@ static int send_heartbeat(struct weir__monitor *k, const char *what, int64_t dea
     (void)snprintf(key, sizeof key, "%s:nodes", k->address.prefix);
     error = monitor_command(k->lane, &c, word, 6);
     if (!error && c.n < 3) {
-        (void)snprintf(c.text, sizeof c.text, "a reply that is no heartbeat");
+        (void)snprintf(c.text, sizeof c.text, "the reply to a heartbeat is not valid");
         error = WEIR_EIO;
     }
     (void)snprintf(why, WHY, "%s", c.text);

@@ -197,7 +197,7 @@ static void decision_complete(struct weir__decision *a)
     }
     atomic_fetch_add_explicit(&a->redis->failed, 1, memory_order_relaxed);
     if (c->error == 0) {
-        weir__health_failed(&a->redis->health, "a reply that is no verdict");
+        weir__health_failed(&a->redis->health, "the reply is not a verdict");
         weir__monitor_wake(a->redis->monitor);
     }
     weir__decision_fall_back(a);

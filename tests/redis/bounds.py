@@ -36,11 +36,11 @@ class Fleet:
     def cut(self, i, mode="hole"):
         """Returns when the node has noticed."""
         self.proxies[i].turn(mode)
-        _, self.heard[i] = self.nodes[i].hears("is away", self.heard[i])
+        _, self.heard[i] = self.nodes[i].hears("is down", self.heard[i])
 
     def mend(self, i):
         self.proxies[i].turn("forward")
-        _, self.heard[i] = self.nodes[i].hears("is back", self.heard[i])
+        _, self.heard[i] = self.nodes[i].hears("is up", self.heard[i])
 
     def settles(self):
         """All are there, and asked by all."""
@@ -52,7 +52,7 @@ class Fleet:
 
     def departed(self, since_us, before_us):
         """How many had gone by then: a busy machine may have sent one away by itself."""
-        return sum(any(line["is"] == "log" and "is away" in line["line"] and since_us <= line["at_us"] < before_us
+        return sum(any(line["is"] == "log" and "is down" in line["line"] and since_us <= line["at_us"] < before_us
                        for line in node.lines) for node in self.nodes)
 
     def finish(self, name):
@@ -129,10 +129,10 @@ def lone_node(name, break_it, mend_it):
         fleet = Fleet(stack, f"token-bucket {rate}/s burst={burst}", nodes=1, threads=threads)
         fleet.settles()
         break_it(fleet)
-        alone_us, fleet.heard[0] = fleet.nodes[0].hears("is away")
+        alone_us, fleet.heard[0] = fleet.nodes[0].hears("is down")
         fleet.lasts(2_200_000)      # the shared bucket is full again by then, or forgotten
         mend_it(fleet)
-        fleet.nodes[0].hears("is back", fleet.heard[0])
+        fleet.nodes[0].hears("is up", fleet.heard[0])
         fleet.settles()
         fleet.lasts(300_000)
         whole = fleet.finish(name)[0]
@@ -159,11 +159,11 @@ def a_list_that_was_lost_is_not_believed():
         fleet = Fleet(stack, "token-bucket 60/s burst=30", counted=True)
         fleet.redis.kill()
         for i, node in enumerate(fleet.nodes):
-            _, fleet.heard[i] = node.hears("is away")
+            _, fleet.heard[i] = node.hears("is down")
         fleet.proxies[1].turn("hole")
         fleet.proxies[2].turn("hole")
         fleet.redis.start()
-        fleet.nodes[0].hears("is back", fleet.heard[0])
+        fleet.nodes[0].hears("is up", fleet.heard[0])
         until(lambda: fleet.redis.call("EXISTS", "weir:nodes") == 1, "the list begins anew")
         beats = set()
         def beat():

@@ -48,7 +48,7 @@ def it_is_full_to_the_brim():
         until(lambda: node.look()["recoveries"] > 0, "some have ended")
         end = now_us() + 8_000_000
         until(lambda: now_us() > end, "time passes")
-        told = [line for line in node.log() if "is away" in line]
+        told = [line for line in node.log() if "is down" in line]
         check("it refuses as one that is full", all("OOM" in line for line in told), told)
         check("a store that is full to the brim does not come and go", len(told) <= 5, (len(told), node.look()))
         redis.call("CONFIG", "SET", "maxmemory", 0)

@@ -49,10 +49,10 @@ class Front:
             return file.read()
 
     def departures(self):
-        return self.log().count("is away")
+        return self.log().count("is down")
 
     def away(self):
-        return self.departures() > self.log().count("is back")
+        return self.departures() > self.log().count("is up")
 
     def __enter__(self):
         return self

@@ -179,12 +179,12 @@ def killed_and_started_again():
         for one in (a, b):
             line = one.until("^log ", 5)
             check("whoever is idle hears of it by its heartbeat, with how it is shared out",
-                  re.fullmatch(rf"log redis://127.0.0.1:{redis.port} is away: .+; limits fall back \(local: 1/2 each\)",
+                  re.fullmatch(rf"log redis://127.0.0.1:{redis.port} is down: .+; limits fall back \(local: 1/2 each\)",
                                line), line)
         redis.start()
         for one in (a, b):
             line = one.until("^log ", 5)
-            good = re.fullmatch(r"log \S+ is back after [0-9.]+ m?s; 0 decisions fell back, 0 granted", line)
+            good = re.fullmatch(r"log \S+ is up after [0-9.]+ m?s; 0 decisions fell back, 0 granted", line)
             check("it is back", good, line)
         beats(redis, 3)
         check("a list that was lost has them not believe that they are alone",
@@ -199,9 +199,9 @@ def a_failed_call_has_it_looked_after_at_once():
         one.opened()
         began = time.monotonic()
         one.say("fail no answer in 50 ms")
-        line = one.until("^log .* is away")
-        check("whoever failed says why", "is away: no answer in 50 ms;" in line, line)
-        one.until("^log .* is back after")
+        line = one.until("^log .* is down")
+        check("whoever failed says why", "is down: no answer in 50 ms;" in line, line)
+        one.until("^log .* is up after")
         took = time.monotonic() - began
         check("a tenth of a second later it is back", 0.09 < took < 0.9, took)
 
@@ -211,7 +211,7 @@ def not_there_at_first():
     with Keeper(f"redis://127.0.0.1:{port}?timeout=100ms") as one:
         ms, there = one.opened()
         check("to open is no error, and takes no time", not there and ms < SLACK_MS, ms)
-        check("the log is told", any("is away: " in line and "refused" in line.lower() for line in one.seen), one.seen)
+        check("the log is told", any("is down: " in line and "refused" in line.lower() for line in one.seen), one.seen)
         check("births are not asked for", one.ask("born s", "^born ").split()[1] == "-1")
         took = one.close()
         check("it closes at once", took < SLACK_MS, took)
@@ -223,7 +223,7 @@ def one_that_stands_still():
         os.kill(redis.process.pid, signal.SIGSTOP)
         try:
             line = one.until("^log ", 5)
-            check("no answer is a reason", "is away: no answer" in line, line)
+            check("no answer is a reason", "is down: no answer" in line, line)
             with Keeper(url_of(redis, "timeout=50ms")) as other:
                 ms, there = other.opened()
                 check("to open waits for a timeout or so", not there and ms < 500 + SLACK_MS, ms)
@@ -231,7 +231,7 @@ def one_that_stands_still():
                 check("to close, for one at most", took <= 50 + SLACK_MS, took)
         finally:
             os.kill(redis.process.pid, signal.SIGCONT)
-        one.until("^log .* is back after", 5)
+        one.until("^log .* is up after", 5)
         os.kill(redis.process.pid, signal.SIGSTOP)
         try:
             took = one.close()              # whether it has heard of it or not
@@ -245,16 +245,16 @@ def a_wrong_password_is_told_and_a_right_one_is_not():
         with Keeper(url_of(redis, login=":sesame@")) as one:
             check("it is away", not one.opened()[1])
             line = [line for line in one.seen if line.startswith("log")][0]
-            check("the log says why", "is away: WRONGPASS" in line, line)
+            check("the log says why", "is down: WRONGPASS" in line, line)
             check("but not what was tried", "sesame" not in " ".join(one.seen), one.seen)
             redis.call("CONFIG", "SET", "requirepass", "sesame")
-            one.until("^log .* is back after", 5)
+            one.until("^log .* is up after", 5)
             redis.call("CONFIG", "SET", "requirepass", "secret")
         with Keeper(url_of(redis, login=":secret@")) as one:
             check("with the right one it is there", one.opened()[1], one.seen)
         with Keeper(url_of(redis)) as one:
             one.opened()
-            check("none at all is told too", any("is away: NOAUTH" in line for line in one.seen), one.seen)
+            check("none at all is told too", any("is down: NOAUTH" in line for line in one.seen), one.seen)
 
 
 def one_that_may_only_be_read_is_away():
@@ -262,11 +262,11 @@ def one_that_may_only_be_read_is_away():
         one.opened()
         redis.call("REPLICAOF", "127.0.0.1", free_port())
         line = one.until("^log ", 5)
-        check("the log says why", "is away: READONLY" in line, line)
+        check("the log says why", "is down: READONLY" in line, line)
         with Keeper(url_of(redis)) as other:
             check("so it is for who opens", not other.opened()[1])
         redis.call("REPLICAOF", "NO", "ONE")
-        one.until("^log .* is back after", 5)
+        one.until("^log .* is up after", 5)
 
 
 def one_that_is_full_is_away():
@@ -274,9 +274,9 @@ def one_that_is_full_is_away():
         one.opened()
         redis.call("CONFIG", "SET", "maxmemory", "1")
         line = one.until("^log ", 5)
-        check("the log says why", "is away: OOM" in line, line)
+        check("the log says why", "is down: OOM" in line, line)
         redis.call("CONFIG", "SET", "maxmemory", "0")
-        one.until("^log .* is back after", 5)
+        one.until("^log .* is up after", 5)
 
 
 def scripts_that_were_flushed_are_no_harm():
@@ -296,7 +296,7 @@ def what_is_no_heartbeat_is_no_store():
                 Keeper(url_of(server, "timeout=50ms")) as one:
             ms, there = one.opened()
             check(f"{name}: it is away", not there and ms <= 500 + SLACK_MS, (ms, one.seen))
-            check(f"{name}: and the log has a reason", any(" is away: " in line for line in one.seen), one.seen)
+            check(f"{name}: and the log has a reason", any(" is down: " in line for line in one.seen), one.seen)
             took = one.close()
             check(f"{name}: it closes", took <= 50 + SLACK_MS, took)
 
@@ -314,16 +314,16 @@ def a_name_is_resolved_and_all_its_places_are_tried():
         check("which is shown from then on", one.ask("address", "^address") == "address 127.0.0.1")
         redis.kill()
         line = one.until("^log ", 5)
-        check("the log calls it by its name", line.startswith(f"log redis://two:{redis.port} is away: "), line)
+        check("the log calls it by its name", line.startswith(f"log redis://two:{redis.port} is down: "), line)
         redis.start()
-        one.until("^log .* is back", 5)
+        one.until("^log .* is up", 5)
 
 
 def a_name_that_nobody_knows_is_told():
     with Keeper("redis://no-such-host.invalid:6379?timeout=100ms") as one:
         ms, there = one.opened()
         check("to open is no error", not there and ms <= 1000 + SLACK_MS, ms)
-        check("the log says why", any("is away: cannot find the host" in line or "is away: no answer" in line
+        check("the log says why", any("is down: cannot find the host" in line or "is down: no answer" in line
                                       for line in one.seen), one.seen)
         check("nobody is sent there", one.ask("address", "^address") == "address ")
         took = one.close()
@@ -335,9 +335,9 @@ def nobody_waits_for_a_slow_resolver():
         with Keeper(url_of(redis, "timeout=30ms", host="slow")) as one:
             ms, there = one.opened()
             check("to open waits for ten timeouts", not there and 290 <= ms <= 300 + SLACK_MS, ms)
-            check("and says so", any("is away: no answer in 300 ms" in line for line in one.seen), one.seen)
+            check("and says so", any("is down: no answer in 300 ms" in line for line in one.seen), one.seen)
             one.say("release")
-            one.until("^log .* is back after", 5)
+            one.until("^log .* is up after", 5)
             check("then it is found", one.ask("address", "^address") == "address 127.0.0.1")
             one.close()
         with Keeper(url_of(redis, "timeout=30ms", host="slow")) as one:
@@ -369,7 +369,7 @@ def who_asks_for_a_birth_waits_for_one_timeout_and_only_once():
         try:
             words = one.ask("born new", "^born").split()
             check("no answer costs one timeout", words[1] == "-1" and int(words[2]) <= 200 + SLACK_MS, words)
-            check("which is told", any(" is away: " in line for line in one.seen), one.seen)
+            check("which is told", any(" is down: " in line for line in one.seen), one.seen)
             words = one.ask("born new", "^born").split()
             check("and then nothing", words[1] == "-1" and int(words[2]) < 150, words)
         finally:

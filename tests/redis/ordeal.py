@@ -114,7 +114,7 @@ class Ordeal:
         """All that is granted from the moment they were alone: their shares, and when they are back no more than is
         left when what they granted is paid in; but who pays last may find that another has taken it, and who is back
         first has the whole rate while the other still has its share."""
-        backs = [node.hears("is back")[0] for node in self.sharers]
+        backs = [node.hears("is up")[0] for node in self.sharers]
         apart = RATE / NODES * (max(backs) - min(backs)) / 1e6
         worst = keeps_bucket(f"the return is no burst: {self.name}", alone, RATE,
                              BURST * (2 - 1 / NODES) + self.extra + NODES + apart)

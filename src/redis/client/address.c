@@ -129,7 +129,7 @@ static bool percent_decode(struct address_reader *r, struct weir__slice word, co
             return wrong(r, word.at + i,
                          "expected two hexadecimal digits after '%' (a '%' itself is %25)");
         if (c == '\0')
-            return wrong(r, word.at + i, "a NUL byte can be part of nothing here");
+            return wrong(r, word.at + i, "a NUL byte is not allowed here");
         if (len + 1 >= cap) {
             struct weir__out *o = address_complain(r, word.at);
 
@@ -234,7 +234,7 @@ static bool address_read_option(struct address_reader *r, struct weir__slice wor
     }
     r->seen |= 1u << i;
     if (value.len == 0) {
-        wrong_word(r, name, " needs a value, behind a '='");
+        wrong_word(r, name, " needs a value after '='");
         return false;
     }
     return read_value(r, (enum address_option)i, (struct weir__slice){value.at + 1, value.len - 1});
@@ -352,7 +352,7 @@ static bool read_remote(struct address_reader *r, struct weir__slice rest)
 
     if (at && at >= end)
         return wrong(r, rest.at,
-                     "an '@' stands behind a '/' or '?': within the password they are %2F and %3F");
+                     "an '@' follows a '/' or '?': in a password, write these as %2F and %3F");
     if (at && !read_user(r, between(rest.at, at)))
         return false;
     if (at)

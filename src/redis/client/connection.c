@@ -234,7 +234,7 @@ static bool write_handshake(struct weir__connection *l, const struct weir__addre
 void weir__connection_connect(struct weir__connection *l)
 {
     struct weir__address a = {0};
-    char why[WEIR__TRANSPORT_WHY] = "there is no memory to greet with";
+    char why[WEIR__TRANSPORT_WHY] = "out of memory: cannot write the handshake";
     bool wanted, good;
 
     if (weir__connection_state(l) != WEIR__CONNECTION_NONE)

@@ -133,7 +133,7 @@ static void resend_command(struct weir__connection *l)
     good = resend_locked(l, c);
     unlock_connection(l);
     if (!good)
-        weir__connection_break(l, "there is no memory to load a script");
+        weir__connection_break(l, "out of memory: cannot load a script");
 }
 
 static void read_load_reply(struct weir__connection *l, struct weir__command *c)
@@ -176,7 +176,7 @@ static void dispatch_reply(struct weir__connection *l, struct weir__commands *ov
     }
     c = oldest_command(l);
     if (!c)
-        weir__connection_break(l, "a reply that nobody asked for");
+        weir__connection_break(l, "Redis sent a reply without a request");
     else if (c->loads)
         read_load_reply(l, c);
     else if (needs_script(l, c))
@@ -199,7 +199,7 @@ static bool read_replies(struct weir__connection *l, struct weir__commands *over
     while (n > 0 && expects_replies(l) && (got = weir__transport_next_reply(&l->transport)) > 0)
         dispatch_reply(l, over);
     if (got < 0)
-        weir__connection_break(l, "what came is not a reply of a Redis");
+        weir__connection_break(l, "the reply is not valid RESP");
     return n >= WEIR__TRANSPORT_READ_MAX && expects_replies(l);
 }
 
@@ -238,7 +238,7 @@ static const char *timeout_text(const struct weir__connection *l)
 {
     switch ((enum weir__connection_state)weir__connection_state(l)) {
     case WEIR__CONNECTION_CONNECTING: return "no connection in time";
-    case WEIR__CONNECTION_HANDSHAKE: return "connected, but not greeted in time";
+    case WEIR__CONNECTION_HANDSHAKE: return "connected, but no reply to the handshake in time";
     case WEIR__CONNECTION_NONE:
     case WEIR__CONNECTION_OPEN:
     case WEIR__CONNECTION_BROKEN: break;

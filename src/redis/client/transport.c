@@ -41,7 +41,7 @@ bool weir__transport_open(struct weir__transport *w, const struct weir__address 
 
     if (!c || c->err) {
         (void)snprintf(why, WEIR__TRANSPORT_WHY, "cannot connect: %s",
-                       c ? c->errstr : "there is no memory");
+                       c ? c->errstr : "out of memory");
         if (c)
             redisFree(c);
         return false;

@@ -184,7 +184,7 @@ static int enforce_named(struct weir__local *l, const struct weir__local_limit *
     if (error || !rates)
         return error;
     (void)weir_limit_print(rates, text, sizeof text);
-    (void)snprintf(name, sizeof name, "%s debts", x->name);
+    (void)snprintf(name, sizeof name, "%s backlog", x->name);
     return weir_policy_set(l->engine, name, text, &pair->backlog, why);
 }
 

@@ -223,10 +223,10 @@ static int refuse_term(const struct weir_term *t, int place, struct weir_diag *w
     if (t->algorithm == WEIR_CONCURRENCY)
         return weir__diag(why, WEIR_EINVAL,
                           "term %d: %s needs a lease in a shared store, such as lease=60s: a "
-                          "machine that dies cannot leave",
+                          "machine that dies releases no permit",
                           place + 1, name);
     return weir__diag(why, WEIR_EINVAL,
-                      "term %d: %s looks at one process, and a shared store has many", place + 1,
+                      "term %d: %s measures one process: it cannot be in a shared store", place + 1,
                       name);
 }
 
