@@ -79,7 +79,7 @@ static void issue_ticket(struct weir__decision *a, struct weir_ticket *t)
 }
 
 /* The line before the permits of the first request's limit, and whether it is they that refuse. */
-static void note_wait_list(struct weir__decision *a, int refused, struct weir__receipt *memo)
+static void note_wait_list(struct weir__decision *a, int refused, struct weir__receipt *receipt)
 {
     const struct weir__revision *e;
     const struct weir_term *t = NULL;
@@ -88,20 +88,20 @@ static void note_wait_list(struct weir__decision *a, int refused, struct weir__r
     e = atomic_load_explicit(&a->rq[0].policy->revision, memory_order_acquire);
     if (refused >= 0 && a->index_of[refused] < e->n)
         t = &e->clause[a->index_of[refused]].meter.term;
-    memo->line = e->line;
-    memo->full =
+    receipt->line = e->line;
+    receipt->full =
         t && a->verdict.reason == WEIR_LIMITED && t->algorithm == WEIR_CONCURRENCY && t->queue > 0;
     weir__rcu_exit();
 }
 
 void weir__decision_issue_receipts(struct weir__decision *a, int refused)
 {
-    struct weir__receipt *memo = a->receipt;
+    struct weir__receipt *receipt = a->receipt;
 
-    if (memo->reservation)
-        issue_reservation(a, memo->reservation);
-    if (memo->ticket) {
-        note_wait_list(a, refused, memo);
-        issue_ticket(a, memo->ticket);
+    if (receipt->reservation)
+        issue_reservation(a, receipt->reservation);
+    if (receipt->ticket) {
+        note_wait_list(a, refused, receipt);
+        issue_ticket(a, receipt->ticket);
     }
 }

@@ -2,11 +2,11 @@
  *
  * The breaker is the one that limits are written with: one error opens it, and the time that it stays open
  * doubles from probe to probe. Callers only ever tell it of a failure: while it is closed their calls change
- * nothing in it, and while it is not they do not call.
+ * nothing in it, and while it is not they do not command.
  *
  * Invariants:
  *   (1) `away` is set just while the breaker is not closed.
- *   (2) A call that was on its way when the store went, and fails after that, decides nothing: only the
+ *   (2) A command that was on its way when the store went, and fails after that, decides nothing: only the
  *       keeper's probe does.
  *   (3) One line is said when it goes and one when it is back, by whoever turned it; in between, if the
  *       reason has changed, one in a while. Nothing is said under the lock.

@@ -59,7 +59,7 @@ static inline bool weir__health_is_down(const struct weir__health *h)
     return atomic_load_explicit(&h->down, memory_order_relaxed);
 }
 
-/* A caller's call failed. The first to say so turns everybody away, and is logged with the reason. */
+/* A caller's command failed. The first to say so turns everybody away, and is logged with the reason. */
 void weir__health_failed(struct weir__health *h, const char *why);
 /* The store refuses a request that it should have decided (an account that may not touch a key): it is there, but that
  * limit falls back. Logged, at most every 10 s. */

@@ -29,7 +29,7 @@ struct weir__redis_receipt {
     uint64_t id;
     int64_t until_ns; /* by the engine's clock */
     int64_t act_us;   /* when the reservation as a whole acts, by Redis's clock */
-    bool here;        /* granted by this node alone: what is given back is one of these */
+    bool local;       /* granted by this node alone: what is given back is one of these */
     struct weir_reservation reservation;
     struct weir_ticket ticket;
     char name[40]; /* the ticket's, as Redis has it */

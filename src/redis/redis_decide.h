@@ -1,6 +1,6 @@
 /* A decision on its way to a far store. Who can wait calls weir_take; this is for a loop that cannot.
  *
- * The loop has a lane of its own for each far store, watches its descriptor and deadline, and turns it
+ * The loop has a pipeline of its own for each far store, watches its descriptor and deadline, and turns it
  * (pipeline.h). What it asked is told from within weir__pipeline_step, weir__pipeline_await_all or weir__pipeline_close; or at
  * once, from within weir__decision_begin: keys that are listed, and all while the store is away. There is always an answer: if the store gives none it is the limit's fallback.
  */
@@ -17,8 +17,8 @@ struct weir__redis;
 
 /* One decision; the memory is the asker's, from begin until told. */
 struct weir__decision {
-    struct weir__command call; /* first */
-    void (*told)(struct weir__decision *a);
+    struct weir__command command; /* first */
+    void (*done)(struct weir__decision *a);
     void *arg;
     int error;
     struct weir_verdict verdict;
@@ -57,13 +57,13 @@ static inline void weir__decision_finish(struct weir__decision *a, int error)
 /* Settles it by the limits' fallback= (redis_fallback.c). It has been gathered. */
 void weir__decision_fall_back(struct weir__decision *a);
 
-/* A lane of the caller's own to the engine's far store; weir__pipeline_close ends it. NULL: the store is not far,
+/* A pipeline of the caller's own to the engine's far store; weir__pipeline_close ends it. NULL: the store is not far,
  * or there is no memory. */
 struct weir__pipeline *weir__redis_pipeline_open(struct weir *w);
 
 /* weir_take of n requests, each by itself: a[i] for rq[i], whose key and policy must last until it is told. told
  * and arg are filled in by the caller. What is sent goes out together. */
-void weir__decision_begin(struct weir *w, struct weir__pipeline *lane, struct weir__decision *a,
+void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline, struct weir__decision *a,
                           const struct weir_request *rq, size_t n, struct weir__now at);
 
 #endif

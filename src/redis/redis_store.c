@@ -10,7 +10,7 @@
  *       back.
  *   (2) A policy that anybody can find has a `far`: it is defined before it is shown, and forgotten when no reader can
  *       be at it any more.
- *   (3) Nothing is under way on the store's own lanes when its policies go (`end` before `forget`).
+ *   (3) Nothing is under way on the store's own pipelines when its policies go (`end` before `forget`).
  */
 #include "redis/redis_store.h"
 
@@ -129,17 +129,18 @@ static int redis_override(struct weir__remote *f, struct weir_policy *policy, co
 static void fetch_creation_time(struct weir__redis *r, struct weir__redis_policy *p)
 {
     const int64_t now_ns = weir__clock_now();
-    int64_t born_us = p->anonymous ? atomic_load(&r->created_us) : -1;
+    int64_t created_us = p->anonymous ? atomic_load(&r->created_us) : -1;
 
-    if (born_us < 0 && now_ns - p->tried_ns >= CREATION_RETRY_NS) {
+    if (created_us < 0 && now_ns - p->tried_ns >= CREATION_RETRY_NS) {
         /* A birth is kept for ever: those of limits that come with requests are one. */
-        born_us = weir__monitor_created_us(r->monitor, p->scope, p->anonymous ? 2 : p->scope_len);
+        created_us =
+            weir__monitor_created_us(r->monitor, p->scope, p->anonymous ? 2 : p->scope_len);
         p->tried_ns = now_ns;
     }
-    if (born_us >= 0 && p->anonymous)
-        atomic_store(&r->created_us, born_us);
-    if (born_us >= 0)
-        atomic_store_explicit(&p->created_us, born_us, memory_order_release);
+    if (created_us >= 0 && p->anonymous)
+        atomic_store(&r->created_us, created_us);
+    if (created_us >= 0)
+        atomic_store_explicit(&p->created_us, created_us, memory_order_release);
 }
 
 bool weir__redis_knows_creation(struct weir__redis *r, struct weir_policy *policy)
@@ -149,10 +150,10 @@ bool weir__redis_knows_creation(struct weir__redis *r, struct weir_policy *polic
     if (!atomic_load_explicit(&p->needs_creation_time, memory_order_relaxed) ||
         atomic_load_explicit(&p->created_us, memory_order_acquire) >= 0)
         return true;
-    (void)pthread_mutex_lock(&r->births);
+    (void)pthread_mutex_lock(&r->creation_lock);
     if (atomic_load(&p->created_us) < 0 && !weir__health_is_down(&r->health))
         fetch_creation_time(r, p);
-    (void)pthread_mutex_unlock(&r->births);
+    (void)pthread_mutex_unlock(&r->creation_lock);
     return atomic_load(&p->created_us) >= 0;
 }
 
@@ -250,10 +251,10 @@ struct weir__pipeline *weir__redis_pipeline(struct weir__redis *r)
     static __thread unsigned number; /* from 1 */
 
     if (r->address.connections == 1)
-        return r->lane[0];
+        return r->pipeline[0];
     if (number == 0)
         number = atomic_fetch_add(&threads, 1) + 1;
-    return r->lane[number % (unsigned)r->address.connections];
+    return r->pipeline[number % (unsigned)r->address.connections];
 }
 
 /* What Redis holds against one request, and not for a reason of its own: others may be answered. */
@@ -298,8 +299,8 @@ static void redis_end(struct weir__remote *f)
     struct weir__redis *r = weir__redis_of(f);
 
     for (int i = 0; i < r->address.connections; i++) {
-        weir__pipeline_close(r->lane[i]);
-        r->lane[i] = NULL;
+        weir__pipeline_close(r->pipeline[i]);
+        r->pipeline[i] = NULL;
     }
 }
 
@@ -315,23 +316,23 @@ static void redis_close(struct weir__remote *f)
     weir__receipts_close(r->receipts);
     weir__health_close(&r->health);
     (void)pthread_mutex_destroy(&r->lock);
-    (void)pthread_mutex_destroy(&r->births);
+    (void)pthread_mutex_destroy(&r->creation_lock);
     free(r);
 }
 
 static void redis_stats(struct weir__remote *f, struct weir_remote_stats *out)
 {
     struct weir__redis *r = weir__redis_of(f);
-    const struct weir__local_counts *here = weir__local_counts(r->local);
+    const struct weir__local_counts *counts = weir__local_counts(r->local);
 
     out->down = weir__health_is_down(&r->health);
     out->nodes = (uint64_t)weir__local_nodes_now(r->local);
     out->asked = atomic_load(&r->asked);
     out->failed = atomic_load(&r->failed);
     out->crowded = atomic_load(&r->crowded);
-    out->fell_back = atomic_load(&here->decided);
-    out->fell_back_allowed = atomic_load(&here->allowed);
-    out->drained = atomic_load(&here->drained);
+    out->fell_back = atomic_load(&counts->decided);
+    out->fell_back_allowed = atomic_load(&counts->allowed);
+    out->drained = atomic_load(&counts->drained);
     out->outages = atomic_load(&r->health.outages);
     out->recoveries = atomic_load(&r->health.recoveries);
 }
@@ -356,12 +357,12 @@ static void redis_forked(struct weir__remote *f)
     struct weir__redis *r = weir__redis_of(f);
 
     (void)pthread_mutex_init(&r->lock, NULL);
-    (void)pthread_mutex_init(&r->births, NULL);
+    (void)pthread_mutex_init(&r->creation_lock, NULL);
     redis_name_node(r); /* or its tickets were its parent's */
     weir__receipts_forked(r->receipts);
     weir__local_forked(r->local);
     for (int i = 0; i < r->address.connections; i++)
-        weir__pipeline_forked(r->lane[i]);
+        weir__pipeline_forked(r->pipeline[i]);
     weir__monitor_forked(r->monitor);
 }
 
@@ -398,7 +399,7 @@ static int open_parts(struct weir__redis *r, const struct weir_options *o, struc
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
     r->watch = (struct weir__pipeline_watch){pipeline_failed, pipeline_address, r};
     for (int i = 0; i < r->address.connections && !error; i++)
-        error = weir__pipeline_open(&r->lane[i], &r->watch);
+        error = weir__pipeline_open(&r->pipeline[i], &r->watch);
     if (!error)
         error = weir__monitor_open(&r->monitor, &job);
     return error ? weir__diag(why, error, "%s", weir_error_text(error)) : 0;
@@ -421,7 +422,7 @@ int weir__remote_open(struct weir__remote **f, struct weir *w, const struct weir
         return error;
     }
     (void)pthread_mutex_init(&r->lock, NULL);
-    (void)pthread_mutex_init(&r->births, NULL);
+    (void)pthread_mutex_init(&r->creation_lock, NULL);
     atomic_init(&r->created_us, -1);
     redis_name_node(r);
     error = open_parts(r, o, why);

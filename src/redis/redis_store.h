@@ -34,12 +34,12 @@ struct weir__redis {
     struct weir__monitor *monitor;
     struct weir__local *local;
     struct weir__pipeline_watch watch;
-    struct weir__pipeline *lane[16]; /* address.connections of them */
+    struct weir__pipeline *pipeline[16]; /* address.connections of them */
     struct weir__receipts *receipts;
-    pthread_mutex_t lock;       /* of defining */
-    pthread_mutex_t births;     /* of whoever asks for one */
-    _Atomic int64_t created_us; /* of all limits that come with requests; -1: not known yet */
-    char node[17];              /* who we are among those who share */
+    pthread_mutex_t lock;          /* of defining */
+    pthread_mutex_t creation_lock; /* of whoever asks for one */
+    _Atomic int64_t created_us;    /* of all limits that come with requests; -1: not known yet */
+    char node[17];                 /* who we are among those who share */
     _Atomic uint64_t tickets;
     _Atomic uint64_t asked, failed, crowded;
 };
@@ -51,7 +51,7 @@ struct weir__redis_policy {
     _Atomic bool needs_creation_time; /* its untouched keys depend on its birth, or have done so */
     int64_t here_ns;                  /* when it was first defined here, by this engine's clock */
     _Atomic int64_t created_us;       /* when anywhere, by Redis's; -1: not known yet */
-    int64_t tried_ns;                 /* when its birth was asked for last; under `births` */
+    int64_t tried_ns;                 /* when its birth was asked for last; under `creation_lock` */
     size_t scope_len;
     char scope[];
 };
@@ -71,7 +71,7 @@ static inline struct weir__slice weir__redis_scope(const struct weir__redis_poli
     return (struct weir__slice){p->scope, p->scope_len};
 }
 
-/* The lane of this thread: its calls stay in order. */
+/* The pipeline of this thread: its calls stay in order. */
 struct weir__pipeline *weir__redis_pipeline(struct weir__redis *r);
 
 /* Within a reader's section: the plan of the edition. NULL: there is none now, fall back. */
@@ -95,19 +95,19 @@ int weir__redis_exit(struct weir__remote *f, struct weir_ticket *t, enum weir_ou
 
 /* ---- Backlog (drain.c) ------------------------------------------------------------------------- */
 
-/* Ahead of a request for the key on the same lane: pays in what this node granted and still counts. Outside
+/* Ahead of a request for the key on the same pipeline: pays in what this node granted and still counts. Outside
  * of a reader's section. */
-void weir__redis_drain_backlog(struct weir__redis *r, struct weir__pipeline *lane,
+void weir__redis_drain_backlog(struct weir__redis *r, struct weir__pipeline *pipeline,
                                const struct weir_request *rq, struct weir__now at,
                                int64_t deadline_ns);
 
 /* ---- Deciding (redis_decide.c) ----------------------------------------------------------------- */
 
 int weir__redis_decide(struct weir__remote *f, const struct weir_request *rq, size_t n,
-                       enum weir__verb verb, struct weir__now at, struct weir__receipt *memo,
+                       enum weir__verb verb, struct weir__now at, struct weir__receipt *receipt,
                        struct weir_verdict *v);
 struct weir__decision;
-/* Of an asking that the store has answered: what its memo wants (decision_receipt.c). `refused` is the term that
+/* Of an asking that the store has answered: what its receipt wants (decision_receipt.c). `refused` is the term that
  * refused, as the script counts; or -1. */
 void weir__decision_issue_receipts(struct weir__decision *a, int refused);
 /* What is to be kept of a grant until then; NULL: no memory. */

@@ -10,11 +10,11 @@
 #include "os/clock.h"
 #include "redis/redis_store.h"
 
-/* ---- One call, waited for ---------------------------------------------------------------------- */
+/* ---- One command, waited for ---------------------------------------------------------------------- */
 
 /* A command is written into memory of its own: these are rare. */
 struct undo_command {
-    struct weir__command call; /* first */
+    struct weir__command command; /* first */
     char bytes[];
 };
 
@@ -23,23 +23,23 @@ static struct undo_command *undo_command_make(struct weir__redis *r, size_t room
     struct undo_command *e = calloc(1, sizeof *e + room);
 
     if (e) {
-        e->call.bytes = e->bytes;
-        e->call.deadline_ns = weir__add_sat(weir__clock_now(), r->address.timeout_ns);
+        e->command.bytes = e->bytes;
+        e->command.deadline_ns = weir__add_sat(weir__clock_now(), r->address.timeout_ns);
     }
     return e;
 }
 
 static int undo_command_run(struct weir__redis *r, struct undo_command *e)
 {
-    struct weir__pipeline *lane = weir__redis_pipeline(r);
-    struct weir__command *call = &e->call;
+    struct weir__pipeline *pipeline = weir__redis_pipeline(r);
+    struct weir__command *command = &e->command;
 
-    if (!weir__pipeline_submit(lane, &call, 1)) {
+    if (!weir__pipeline_submit(pipeline, &command, 1)) {
         atomic_fetch_add_explicit(&r->crowded, 1, memory_order_relaxed);
         return WEIR_EDOWN;
     }
-    weir__pipeline_await(lane, &call, 1);
-    if (e->call.error) {
+    weir__pipeline_await(pipeline, &command, 1);
+    if (e->command.error) {
         atomic_fetch_add_explicit(&r->failed, 1, memory_order_relaxed);
         return WEIR_EDOWN;
     }
@@ -82,8 +82,8 @@ static struct undo_command *undo_command_encode(struct weir__redis *r, const str
 
     if (!e)
         return NULL;
-    e->call.len = g->reset ? weir__plan_encode_reset(&ask, e->bytes, room)
-                           : weir__plan_encode(&ask, e->bytes, room, &e->call.script, &terms);
+    e->command.len = g->reset ? weir__plan_encode_reset(&ask, e->bytes, room)
+                              : weir__plan_encode(&ask, e->bytes, room, &e->command.script, &terms);
     return e;
 }
 
@@ -119,7 +119,7 @@ static int redis_undo_key(struct weir__redis *r, const struct weir_request *rq,
         return WEIR_ENOMEM;
     error = undo_command_run(r, e);
     if (!error && back)
-        *back = e->call.n > 9 ? e->call.number[9] : 0;
+        *back = e->command.n > 9 ? e->command.number[9] : 0;
     free(e);
     return error;
 }
@@ -214,8 +214,8 @@ static int redis_undo_part(struct weir__redis *r, const struct weir__redis_recei
     if (!same)
         return 0;
     error = e ? undo_command_run(r, e) : WEIR_ENOMEM;
-    if (!error && e->call.n > 9)
-        *back = e->call.number[9];
+    if (!error && e->command.n > 9)
+        *back = e->command.number[9];
     free(e);
     return error;
 }
@@ -254,7 +254,7 @@ int weir__redis_cancel(struct weir__remote *f, struct weir_reservation *r, bool 
 
     if (r->n > 0)
         k = weir__receipts_remove(redis->receipts, r->term[0].fingerprint);
-    if (k && k->here)
+    if (k && k->local)
         error = weir__local_cancel(redis->local, &k->reservation, at, &most);
     else if (k && r->act_ns >= at.now_ns && weir__health_is_down(&redis->health)) {
         r->term[0].fingerprint = weir__receipts_keep(redis->receipts, k); /* to be tried again */
@@ -297,7 +297,7 @@ int weir__redis_exit(struct weir__remote *f, struct weir_ticket *t, enum weir_ou
     struct weir__redis_receipt *k = weir__receipts_remove(r->receipts, t->term[0].fingerprint);
     int error = 0;
 
-    if (k && k->here) {
+    if (k && k->local) {
         error = weir__local_exit(r->local, &k->ticket, how, at);
         if (!error && !weir__health_is_down(&r->health))
             (void)exit_receipt(r, k,

@@ -2,25 +2,25 @@
  *
  * A link is one of
  *
- *     NONE -> REACHING -> GREETING -> OPEN      connect; AUTH, SELECT, CLIENT SETNAME; calls
- *           any of these -> BROKEN -> NONE      all calls fail, and the next one connects anew
+ *     NONE -> REACHING -> GREETING -> OPEN      connect; AUTH, SELECT, CLIENT SETNAME; commands
+ *           any of these -> BROKEN -> NONE      all commands fail, and the next one connects anew
  *
  * Two may be at it at the same time. The driver, of whom there is one at most, reads, times, connects and fails:
  * all steps but the one to BROKEN are its own. A writer, of whom there is also one at most, is whoever wants its
- * calls sent (or the driver) and found nobody writing: what others queue meanwhile it sends with the next write. So
+ * commands sent (or the driver) and found nobody writing: what others queue meanwhile it sends with the next write. So
  * nobody waits for anybody, and the more there are the fewer writes they need.
  *
- * NOSCRIPT: the script is loaded and the call sent again, both at the end of the line; a script that is on its way
- * already is not sent twice. That the load came first is told by the call itself (`loads`): it hears two replies.
+ * NOSCRIPT: the script is loaded and the command sent again, both at the end of the line; a script that is on its way
+ * already is not sent twice. That the load came first is told by the command itself (`loads`): it hears two replies.
  *
- * Deadlines: `soonest_ns` is no later than the soonest of all that wait, and may be too early, for when a call has
+ * Deadlines: `soonest_ns` is no later than the soonest of all that wait, and may be too early, for when a command has
  * ended nobody looks for the next one. That is looked for when the time has come.
  *
  * Invariants:
- *   (1) The order of the bytes sent (going, then out) is the order of the calls (asked, then fresh).
- *   (2) Before OPEN nothing is sent but the greeting: a call that were decided in another database, or as another
+ *   (1) The order of the bytes sent (going, then out) is the order of the commands (asked, then fresh).
+ *   (2) Before OPEN nothing is sent but the greeting: a command that were decided in another database, or as another
  *       user, would be worse than none.
- *   (3) A call is in one list: fresh or asked, until whoever drives puts it in the list of those that are over.
+ *   (3) A command is in one list: fresh or asked, until whoever drives puts it in the list of those that are over.
  *   (4) The connection is not closed while somebody writes to it.
  */
 #ifndef WEIR_REDIS_CLIENT_CONNECTION_H
@@ -51,11 +51,11 @@ struct weir__connection {
 
     /* Changed under the lock. */
     _Atomic int state;
-    struct weir__commands fresh; /* that the driver has not looked at */
-    struct weir__buffer out;     /* of all calls whose bytes are not in `going` */
-    size_t calls, bytes;         /* that wait, and theirs */
-    uint64_t turns;              /* calls ever queued */
-    unsigned epoch;              /* connections ever begun */
+    struct weir__commands queued; /* that the driver has not looked at */
+    struct weir__buffer out;      /* of all commands whose bytes are not in `going` */
+    size_t commands, bytes;       /* that wait, and theirs */
+    uint64_t submitted;           /* commands ever queued */
+    unsigned epoch;               /* connections ever begun */
     bool was_idle; /* none of those that wait has been sent: the driver is to look first
                                  whether the other side is still there */
     int64_t soonest_ns;
@@ -65,65 +65,65 @@ struct weir__connection {
 
     /* The writer's. */
     struct weir__buffer sending;
-    size_t gone; /* of it */
+    size_t sent_bytes; /* of it */
 
     /* The driver's. */
     struct weir__transport transport;
-    struct weir__commands asked;
+    struct weir__commands awaiting;
     int handshake_left;                    /* replies of the greeting that are to come */
     uint64_t loading;                      /* scripts whose load is under way, by bit */
     uint64_t refused_loads;                /* scripts whose last load was refused, by bit ... */
     char refused_why[WEIR__TRANSPORT_WHY]; /* ... and how, the last of them */
-    bool stale;                            /* to be closed as soon as no call waits */
+    bool stale;                            /* to be closed as soon as no command waits */
     int64_t read_ns;                       /* when it was read from */
     char failed[WEIR__TRANSPORT_WHY];      /* an error of Redis's own, heard in this step; or "" */
 };
 
-void weir__connection_init(struct weir__connection *l, const struct weir__pipeline_watch *watch);
-/* No call waits any more. */
-void weir__connection_clear(struct weir__connection *l);
-/* In the child of a fork, for which no call waits. `sound`: nobody drove. */
-void weir__connection_forked(struct weir__connection *l, bool sound);
+void weir__connection_init(struct weir__connection *conn, const struct weir__pipeline_watch *watch);
+/* No command waits any more. */
+void weir__connection_clear(struct weir__connection *conn);
+/* In the child of a fork, for which no command waits. `sound`: nobody drove. */
+void weir__connection_forked(struct weir__connection *conn, bool sound);
 
-static inline int weir__connection_state(const struct weir__connection *l)
+static inline int weir__connection_state(const struct weir__connection *conn)
 {
-    return atomic_load_explicit(&l->state, memory_order_acquire);
+    return atomic_load_explicit(&conn->state, memory_order_acquire);
 }
 
 /* ---- For everybody, under the lock (connection.c) ---------------------------------------------- */
 
 /* All n or none: false if there is no room. */
-bool weir__connection_queue_locked(struct weir__connection *l, struct weir__command *const *c,
+bool weir__connection_queue_locked(struct weir__connection *conn, struct weir__command *const *c,
                                    size_t n);
 /* Sends what it can, unless it is the driver's to do; drops the lock meanwhile. */
-void weir__connection_flush_locked(struct weir__connection *l);
+void weir__connection_flush_locked(struct weir__connection *conn);
 /* The descriptor, and what to poll it for. -1: there is nothing to poll: a step is due, or nobody waits. */
-int weir__connection_poll_locked(const struct weir__connection *l, short *events);
-/* Whether calls wait for the driver alone: to be sent, or to fail. */
-bool weir__connection_is_due_locked(const struct weir__connection *l);
+int weir__connection_poll_locked(const struct weir__connection *conn, short *events);
+/* Whether commands wait for the driver alone: to be sent, or to fail. */
+bool weir__connection_is_due_locked(const struct weir__connection *conn);
 /* The driver is to fail it. `why` has WEIR__TRANSPORT_WHY bytes. */
-void weir__connection_break_locked(struct weir__connection *l, const char *why);
+void weir__connection_break_locked(struct weir__connection *conn, const char *why);
 
 /* ---- For the driver, without the lock ---------------------------------------------------------- */
 
-/* connection.c: begins to connect, if a call waits and there is no connection. */
-void weir__connection_connect(struct weir__connection *l);
+/* connection.c: begins to connect, if a command waits and there is no connection. */
+void weir__connection_connect(struct weir__connection *conn);
 /* connection.c: sees whether it has been connected. */
-void weir__connection_check_connected(struct weir__connection *l);
+void weir__connection_check_connected(struct weir__connection *conn);
 /* connection.c: the greeting is over. */
-void weir__connection_handshake_done(struct weir__connection *l);
+void weir__connection_handshake_done(struct weir__connection *conn);
 /* connection.c: the next step fails it. */
-void weir__connection_break(struct weir__connection *l, const char *why);
-/* connection.c: closes the connection; appends all calls to `over`, without an answer. Whether there were any. */
-bool weir__connection_fail(struct weir__connection *l, const char *why,
+void weir__connection_break(struct weir__connection *conn, const char *why);
+/* connection.c: closes the connection; appends all commands to `over`, without an answer. Whether there were any. */
+bool weir__connection_fail(struct weir__connection *conn, const char *why,
                            struct weir__commands *over);
-/* connection.c: closes the connection, unless a call that has been sent waits. */
-void weir__connection_close_idle(struct weir__connection *l);
+/* connection.c: closes the connection, unless a command that has been sent waits. */
+void weir__connection_close_idle(struct weir__connection *conn);
 
-/* connection_read.c: calls were queued: connects, or sends them. */
-void weir__connection_send(struct weir__connection *l);
-/* connection_read.c: all that can be done without waiting. Appends the calls that are over, answered or not, to `over`. */
-void weir__connection_step(struct weir__connection *l, struct weir__commands *over);
+/* connection_read.c: commands were queued: connects, or sends them. */
+void weir__connection_send(struct weir__connection *conn);
+/* connection_read.c: all that can be done without waiting. Appends the commands that are over, answered or not, to `over`. */
+void weir__connection_step(struct weir__connection *conn, struct weir__commands *over);
 
 static inline void weir__commands_push(struct weir__commands *list, struct weir__command *c)
 {

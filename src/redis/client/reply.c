@@ -6,7 +6,7 @@
 
 #define KEPT_BYTES (128 * 1024) /* of an emptied buffer: pipelines come again */
 
-/* hiredis calls these as it reads, and takes NULL for a want of memory; to us it is what may not be said. */
+/* hiredis commands these as it reads, and takes NULL for a want of memory; to us it is what may not be said. */
 
 static struct weir__reply *reply_begin(const redisReadTask *task)
 {
@@ -85,9 +85,9 @@ static void *reply_bool(const redisReadTask *task, int truth)
 }
 #endif
 
-static void reply_free(void *heard)
+static void reply_free(void *reply)
 {
-    (void)heard; /* it is the connection's */
+    (void)reply; /* it is the connection's */
 }
 
 static redisReplyObjectFunctions functions = {

@@ -66,15 +66,15 @@ struct backlog_job {
 /* Within a reader's section. 0 or WEIR__STALE, or an error. */
 static int backlog_access(struct backlog_job *b, const struct weir_request *rq, int term)
 {
-    struct weir__owner *seat = weir__store_owner(b->w->store);
+    struct weir__owner *owner = weir__store_owner(b->w->store);
     struct weir__target to = {.policy = rq->policy, .revision = weir__policy_revision(rq->policy)};
     const struct weir__rescue rescue = weir__rescue_of(b->w);
     struct weir__revision *by;
     struct weir__key_access there;
-    bool settled;
+    bool fits;
     int error;
 
-    if (!to.revision || !seat)
+    if (!to.revision || !owner)
         return WEIR__STALE;
     if (term >= to.revision->n)
         return WEIR_EINVAL;
@@ -83,12 +83,12 @@ static int backlog_access(struct backlog_job *b, const struct weir_request *rq, 
     to.clause = &by->clause[term];
     weir__target_prefetch(&to, weir__fingerprint_at(to.clause, rq));
     weir__target_probe(&to);
-    error = weir__key_lock(&to, seat, b->at.now_ns, &there);
+    error = weir__key_lock(&to, owner, b->at.now_ns, &there);
     if (error)
         return error;
-    settled = b->run(b, &to, &there);
+    fits = b->run(b, &to, &there);
     weir__key_unlock(&there);
-    if (settled)
+    if (fits)
         return 0;
     weir__table_grow_now(to.clause->table, &rescue, b->at.now_ns);
     return WEIR__STALE;

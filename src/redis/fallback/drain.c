@@ -15,7 +15,7 @@
 #include "redis/redis_store.h"
 
 struct drain_command {
-    struct weir__command call; /* first */
+    struct weir__command command; /* first */
     struct weir__redis *redis;
     struct weir_request rq;
     struct weir__now at;
@@ -68,9 +68,9 @@ static struct drain_command *drain_command_encode(struct weir__redis *r,
     p = calloc(1, sizeof *p + room + whole->key.len);
     if (!p)
         return NULL;
-    p->call.len = weir__plan_encode(&ask, p->bytes, room, &p->call.script, &terms);
-    p->call.bytes = p->bytes;
-    p->call.done = drain_command_ended;
+    p->command.len = weir__plan_encode(&ask, p->bytes, room, &p->command.script, &terms);
+    p->command.bytes = p->bytes;
+    p->command.done = drain_command_ended;
     p->key_at = room;
     return p;
 }
@@ -94,7 +94,7 @@ static struct drain_command *drain_command_make(struct weir__redis *r,
     return p;
 }
 
-void weir__redis_drain_backlog(struct weir__redis *r, struct weir__pipeline *lane,
+void weir__redis_drain_backlog(struct weir__redis *r, struct weir__pipeline *pipeline,
                                const struct weir_request *rq, struct weir__now at,
                                int64_t deadline_ns)
 {
@@ -102,7 +102,7 @@ void weir__redis_drain_backlog(struct weir__redis *r, struct weir__pipeline *lan
     int64_t back[WEIR_TERMS_MAX] = {0};
     const int64_t owed = weir__local_backlog_drain(r->local, policy->local, rq, at, back);
     struct drain_command *p = owed > 0 ? drain_command_make(r, rq, back, at) : NULL;
-    struct weir__command *call;
+    struct weir__command *command;
 
     if (owed > 0 && !p)
         weir__local_backlog_restore(r->local, policy->local, rq, at, back);
@@ -116,10 +116,10 @@ void weir__redis_drain_backlog(struct weir__redis *r, struct weir__pipeline *lan
     p->at = at;
     memcpy(p->back, back, sizeof back);
     p->owed = owed;
-    call = &p->call;
-    call->deadline_ns = deadline_ns;
-    if (!weir__pipeline_submit(lane, &call, 1)) {
-        call->error = WEIR_EDOWN;
-        drain_command_ended(call);
+    command = &p->command;
+    command->deadline_ns = deadline_ns;
+    if (!weir__pipeline_submit(pipeline, &command, 1)) {
+        command->error = WEIR_EDOWN;
+        drain_command_ended(command);
     }
 }

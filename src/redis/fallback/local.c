@@ -198,7 +198,7 @@ static int64_t reported_of(const struct weir_term *t)
 
 /* What whoever decides reads of it. */
 static void local_limit_publish(struct weir__local_limit *x, const struct weir_limit *whole,
-                                enum weir__down_action away)
+                                enum weir__down_action down)
 {
     uint64_t shared = 0, owing = 0;
     int n_shared = 0, n_owing = 0, denies = -1;
@@ -217,7 +217,7 @@ static void local_limit_publish(struct weir__local_limit *x, const struct weir_l
     atomic_store(&x->backlog_terms, owing);
     atomic_store(&x->denies, denies);
     atomic_store(&x->reported, reported_of(&whole->term[0]));
-    atomic_store(&x->down, (int)away); /* last: by now there is a policy, if it needs one */
+    atomic_store(&x->down, (int)down); /* last: by now there is a policy, if it needs one */
 }
 
 /* The limit's share among so many is in force from now on. The caller holds the lock. */
@@ -226,10 +226,10 @@ static int enforce_locked(struct weir__local *l, struct weir__local_limit *x,
 {
     struct weir__local_policies pair = {NULL, NULL};
     struct weir_limit share, rates;
-    const enum weir__down_action away = weir__share_of(whole, nodes, &share);
+    const enum weir__down_action down = weir__share_of(whole, nodes, &share);
     int error = 0;
 
-    if (away == WEIR__DOWN_SHARE) {
+    if (down == WEIR__DOWN_SHARE) {
         const bool owes = weir__local_rates(&share, &rates);
 
         error = x->anonymous ? enforce_anonymous(l, x, &share, owes ? &rates : NULL, &pair, why)
@@ -241,7 +241,7 @@ static int enforce_locked(struct weir__local *l, struct weir__local_limit *x,
         atomic_store(&x->share, pair.share);
     if (pair.backlog)
         atomic_store(&x->backlog, pair.backlog);
-    local_limit_publish(x, whole, away);
+    local_limit_publish(x, whole, down);
     x->whole = *whole;
     return 0;
 }

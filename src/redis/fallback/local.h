@@ -38,11 +38,11 @@ int64_t weir__local_nodes_now(const struct weir__local *l);
 
 /* The answer of all n requests together, all or nothing; limit[i] is that of rq[i], whose policy is not
  * looked at. `which` as weir__decide_all says it. Reason FALLBACK where fallback=allow or deny spoke; retry_after_ns
- * of a deny is the time to the next probe or so (1 s). memo may be NULL; a reservation or ticket that it
+ * of a deny is the time to the next probe or so (1 s). receipt may be NULL; a reservation or ticket that it
  * fills is weir__local_cancel's and weir__local_exit's. */
 int weir__local_decide(struct weir__local *l, struct weir__local_limit *const *limit,
                        const struct weir_request *rq, size_t n, enum weir__verb verb,
-                       struct weir__now at, struct weir__receipt *memo, struct weir_verdict *v);
+                       struct weir__now at, struct weir__receipt *receipt, struct weir_verdict *v);
 int weir__local_cancel(struct weir__local *l, struct weir_reservation *r, struct weir__now at,
                        int64_t *back);
 int weir__local_exit(struct weir__local *l, struct weir_ticket *t, enum weir_outcome how,

@@ -40,7 +40,7 @@ static int first_denied(struct weir__local_limit *const *limit, const struct wei
 }
 
 static void local_deny(const struct weir__local_limit *x, int request, enum weir__verb verb,
-                       struct weir__receipt *memo, struct weir_verdict *v)
+                       struct weir__receipt *receipt, struct weir_verdict *v)
 {
     *v = (struct weir_verdict){.allowed = false,
                                .reason = WEIR_FALLBACK,
@@ -48,27 +48,27 @@ static void local_deny(const struct weir__local_limit *x, int request, enum weir
                                    verb_names_requests(verb) ? request : atomic_load(&x->denies),
                                .limit = atomic_load(&x->reported),
                                .retry_after_ns = RETRY_NS};
-    if (memo && memo->reservation)
-        *memo->reservation = (struct weir_reservation){0};
-    if (memo)
-        memo->full = false;
+    if (receipt && receipt->reservation)
+        *receipt->reservation = (struct weir_reservation){0};
+    if (receipt)
+        receipt->full = false;
 }
 
 /* Nobody counts it, so there is nothing to give back, and all of the limit is left. */
 static void local_allow(const struct weir__local_limit *x, struct weir__now at,
-                        struct weir__receipt *memo, struct weir_verdict *v)
+                        struct weir__receipt *receipt, struct weir_verdict *v)
 {
     *v = (struct weir_verdict){
         .allowed = true, .reason = WEIR_FALLBACK, .which = -1, .limit = atomic_load(&x->reported)};
     v->remaining = v->limit;
-    if (memo && memo->reservation)
-        *memo->reservation = (struct weir_reservation){.act_ns = at.now_ns};
-    if (memo && memo->ticket) {
-        memo->ticket->entered_ns = at.now_ns;
-        memo->ticket->n = 0;
+    if (receipt && receipt->reservation)
+        *receipt->reservation = (struct weir_reservation){.act_ns = at.now_ns};
+    if (receipt && receipt->ticket) {
+        receipt->ticket->entered_ns = at.now_ns;
+        receipt->ticket->n = 0;
     }
-    if (memo)
-        memo->full = false;
+    if (receipt)
+        receipt->full = false;
 }
 
 /* ---- Answers of shares ------------------------------------------------------------------------- */
@@ -88,7 +88,8 @@ static void gather_shares(struct weir__local_limit *const *limit, const struct w
 
 /* As the whole limits count them. */
 static void name_refusal(const struct weir__local_limit *x, const struct shares *s,
-                         enum weir__verb verb, struct weir__receipt *memo, struct weir_verdict *v)
+                         enum weir__verb verb, struct weir__receipt *receipt,
+                         struct weir_verdict *v)
 {
     const uint64_t terms = atomic_load_explicit(&x->shared, memory_order_relaxed);
 
@@ -96,15 +97,15 @@ static void name_refusal(const struct weir__local_limit *x, const struct shares 
         v->which = s->place[v->which < (int)s->n ? v->which : 0];
     else if (v->which >= 0)
         v->which = weir__local_term(terms, v->which);
-    if (memo && verb == WEIR__ENTER)
-        memo->line.term = weir__local_term(terms, memo->line.term);
+    if (receipt && verb == WEIR__ENTER)
+        receipt->line.term = weir__local_term(terms, receipt->line.term);
 }
 
 /* Debts refuse nothing: they are shadows. Where there are too many terms for both, those of the shares are all
  * that is remembered. */
 static int local_reserve(struct weir__local *l, struct weir__local_limit *const *limit,
                          struct shares *s, enum weir__verb verb, struct weir__now at,
-                         struct weir__receipt *memo, struct weir_verdict *v, bool *owes)
+                         struct weir__receipt *receipt, struct weir_verdict *v, bool *owes)
 {
     size_t n = s->n;
     int error;
@@ -114,21 +115,21 @@ static int local_reserve(struct weir__local *l, struct weir__local_limit *const 
         s->rq[n].policy = atomic_load_explicit(&limit[s->place[i]]->backlog, memory_order_acquire);
         n += s->rq[n].policy != NULL;
     }
-    error = n <= WEIR_TERMS_MAX ? weir__decide_all(l->engine, s->rq, n, verb, at, memo, v)
+    error = n <= WEIR_TERMS_MAX ? weir__decide_all(l->engine, s->rq, n, verb, at, receipt, v)
                                 : WEIR_EINVAL;
     *owes = error == 0;
-    return error == WEIR_EINVAL ? weir__decide_all(l->engine, s->rq, s->n, verb, at, memo, v)
+    return error == WEIR_EINVAL ? weir__decide_all(l->engine, s->rq, s->n, verb, at, receipt, v)
                                 : error;
 }
 
 static int local_engine_decide(struct weir__local *l, const struct shares *s, enum weir__verb verb,
-                               struct weir__now at, struct weir__receipt *memo,
+                               struct weir__now at, struct weir__receipt *receipt,
                                struct weir_verdict *v)
 {
-    assert(!weir__verb_enters(verb) || (memo && memo->ticket));
+    assert(!weir__verb_enters(verb) || (receipt && receipt->ticket));
     return s->n == 1 && !verb_names_requests(verb)
-               ? weir__decide(l->engine, s->rq, verb, at, memo, v)
-               : weir__decide_all(l->engine, s->rq, s->n, verb, at, memo, v);
+               ? weir__decide(l->engine, s->rq, verb, at, receipt, v)
+               : weir__decide_all(l->engine, s->rq, s->n, verb, at, receipt, v);
 }
 
 /* What the grant of a share leaves behind. */
@@ -143,7 +144,8 @@ static void local_record_backlog(struct weir__local *l, struct weir__local_limit
 
 static int local_answer_all(struct weir__local *l, struct weir__local_limit *const *limit,
                             const struct weir_request *rq, size_t n, enum weir__verb verb,
-                            struct weir__now at, struct weir__receipt *memo, struct weir_verdict *v)
+                            struct weir__now at, struct weir__receipt *receipt,
+                            struct weir_verdict *v)
 {
     const int refused = first_denied(limit, rq, n);
     struct shares s;
@@ -151,19 +153,20 @@ static int local_answer_all(struct weir__local *l, struct weir__local_limit *con
     int error;
 
     if (refused >= 0) {
-        local_deny(limit[refused], refused, verb, memo, v);
+        local_deny(limit[refused], refused, verb, receipt, v);
         return 0;
     }
     gather_shares(limit, rq, n, &s);
     if (s.n == 0) {
-        local_allow(limit[0], at, memo, v);
+        local_allow(limit[0], at, receipt, v);
         return 0;
     }
-    error = memo && memo->reservation ? local_reserve(l, limit, &s, verb, at, memo, v, &owes)
-                                      : local_engine_decide(l, &s, verb, at, memo, v);
+    error = receipt && receipt->reservation
+                ? local_reserve(l, limit, &s, verb, at, receipt, v, &owes)
+                : local_engine_decide(l, &s, verb, at, receipt, v);
     if (error)
         return error;
-    name_refusal(limit[s.place[0]], &s, verb, memo, v);
+    name_refusal(limit[s.place[0]], &s, verb, receipt, v);
     if (v->allowed && verb != WEIR__PEEK && v->reset_after_ns > 0)
         local_record_backlog(l, limit, &s, at, v, owes);
     return 0;
@@ -173,12 +176,12 @@ static int local_answer_all(struct weir__local *l, struct weir__local_limit *con
 
 int weir__local_decide(struct weir__local *l, struct weir__local_limit *const *limit,
                        const struct weir_request *rq, size_t n, enum weir__verb verb,
-                       struct weir__now at, struct weir__receipt *memo, struct weir_verdict *v)
+                       struct weir__now at, struct weir__receipt *receipt, struct weir_verdict *v)
 {
     int error;
 
     assert(n >= 1 && n <= WEIR_TERMS_MAX);
-    error = local_answer_all(l, limit, rq, n, verb, at, memo, v);
+    error = local_answer_all(l, limit, rq, n, verb, at, receipt, v);
     if (error || verb == WEIR__PEEK)
         return error;
     atomic_fetch_add_explicit(&l->counts.decided, 1, memory_order_relaxed);

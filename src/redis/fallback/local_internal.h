@@ -43,7 +43,7 @@ struct weir__local_limit {
     /* The rest under the engine's lock. */
     struct weir__local_limit *next, *before;
     struct weir_limit whole;
-    struct weir__local_key_override *own;
+    struct weir__local_key_override *overrides;
     bool anonymous;
     struct weir__local_anonymous
         *handle;   /* of an unlisted one: the newest; its policy is not always in force */

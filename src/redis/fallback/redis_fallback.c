@@ -16,7 +16,7 @@ static void keep_local_receipt(struct weir__decision *a, struct weir_reservation
 
     if (!k)
         return;
-    k->here = true;
+    k->local = true;
     if (r)
         k->reservation = *r;
     if (t)
@@ -44,28 +44,28 @@ void weir__decision_fall_back(struct weir__decision *a)
 {
     struct weir__local_limit *limit[WEIR_TERMS_MAX];
     struct weir_request rq[WEIR_TERMS_MAX];
-    struct weir__receipt *memo = a->receipt;
+    struct weir__receipt *receipt = a->receipt;
     int place[WEIR_TERMS_MAX];
     const size_t n = counted_requests(a, rq, place);
 
     for (size_t i = 0; i < n; i++)
         limit[i] = weir__redis_policy(rq[i].policy)->local;
     weir__decision_finish(
-        a, weir__local_decide(a->redis->local, limit, rq, n, a->verb, a->at, memo, &a->verdict));
+        a, weir__local_decide(a->redis->local, limit, rq, n, a->verb, a->at, receipt, &a->verdict));
     if (!a->error && a->verdict.which >= 0 && weir__decision_names_requests(a->verb))
         a->verdict.which = place[a->verdict.which];
-    if (a->error || !a->verdict.allowed || !memo)
+    if (a->error || !a->verdict.allowed || !receipt)
         return;
     memset(a->act_us, -1, sizeof a->act_us); /* nothing of it acts there */
-    if (memo->reservation && memo->reservation->n > 0) {
-        keep_local_receipt(a, memo->reservation, NULL);
-        memo->reservation->n = 1;
-        memo->reservation->term[0].policy = a->rq[0].policy;
+    if (receipt->reservation && receipt->reservation->n > 0) {
+        keep_local_receipt(a, receipt->reservation, NULL);
+        receipt->reservation->n = 1;
+        receipt->reservation->term[0].policy = a->rq[0].policy;
     }
-    if (memo->ticket && memo->ticket->n > 0) {
-        keep_local_receipt(a, NULL, memo->ticket);
-        memo->ticket->n = 1;
-        memo->ticket->term[0].policy = a->rq[0].policy;
-        memo->ticket->term[0].key = 0; /* whoever waits, is told */
+    if (receipt->ticket && receipt->ticket->n > 0) {
+        keep_local_receipt(a, NULL, receipt->ticket);
+        receipt->ticket->n = 1;
+        receipt->ticket->term[0].policy = a->rq[0].policy;
+        receipt->ticket->term[0].key = 0; /* whoever waits, is told */
     }
 }

@@ -7,7 +7,7 @@
  *
  * Invariants (of what weir__plan_encode sends, beside script/README.md):
  *   (1) Every number but cost, patience and max-wait is below 2^53.
- *   (2) Equal limits of equal births have equal plans, on every machine: no number depends on the process.
+ *   (2) Equal limits of equal creation_lock have equal plans, on every machine: no number depends on the process.
  *   (3) Two terms have one shape just if a state of one can be carried over to the other, and their
  *       place in the limit is the same.
  */
@@ -94,17 +94,17 @@ static void put_rate(int64_t *p, const struct weir_term *t)
 }
 
 /* p4, p5: born and n events, as zero - rem/C. */
-static void put_zero(int64_t *p, int64_t born_us, int64_t n)
+static void put_zero(int64_t *p, int64_t created_us, int64_t n)
 {
     const weir__u128 units = weir__wide(n) * weir__wide(p[0]); /* 93 bits */
     const weir__u128 C = weir__wide(p[1]);
     const weir__u128 us = (units + C - 1) / C;
 
-    if (us >= weir__wide(LIMIT - born_us)) { /* full after the end of time */
+    if (us >= weir__wide(LIMIT - created_us)) { /* full after the end of time */
         p[3] = LIMIT - 1;
         return;
     }
-    p[3] = born_us + (int64_t)us;
+    p[3] = created_us + (int64_t)us;
     p[4] = (int64_t)(us * C - units);
 }
 
@@ -133,24 +133,24 @@ static void put_clock(struct weir__plan_term *to, const struct weir_term *t)
 }
 
 /* What is paid for by time: a rate, and what may be owed. */
-static void put_bucket(int64_t *p, const struct weir_term *t, int64_t limit, int64_t born_us)
+static void put_bucket(int64_t *p, const struct weir_term *t, int64_t limit, int64_t created_us)
 {
     put_rate(p, t);
     p[2] = limit; /* of those that have one the burst, capacity, or 1 + slack */
     switch (t->algorithm) {
     case WEIR_TOKEN_BUCKET:
         if (t->initial < t->burst)
-            put_zero(p, born_us, t->burst - t->initial);
+            put_zero(p, created_us, t->burst - t->initial);
         return;
     case WEIR_LEAKY_BUCKET: p[5] = t->delay; return;
     case WEIR_PACER:
         if (t->burst > 1)
-            put_zero(p, born_us, t->burst - 1);
+            put_zero(p, created_us, t->burst - 1);
         p[5] = t->queue;
         p[6] = us_down(t->max_wait_ns);
         return;
     case WEIR_SMOOTH_BURSTY:
-        p[3] = weir__min(born_us + us_down(t->max_burst_ns), LIMIT - 1);
+        p[3] = weir__min(created_us + us_down(t->max_burst_ns), LIMIT - 1);
         p[5] = us_down(t->max_burst_ns);
         return;
     case WEIR_SMOOTH_WARMUP:
@@ -182,11 +182,11 @@ static void put_counter(int64_t *p, const struct weir_term *t, int64_t slots)
 }
 
 static void plan_put_numbers(struct weir__plan_term *to, const struct weir_term *t, int64_t limit,
-                             int64_t born_us)
+                             int64_t created_us)
 {
     switch (weir__script_bit(t->algorithm)) {
     case 1:
-    case 8: put_bucket(to->number, t, limit, born_us); return;
+    case 8: put_bucket(to->number, t, limit, created_us); return;
     default: put_counter(to->number, t, t->algorithm == WEIR_SLIDING_WINDOW ? t->slots : 1);
     }
     if (t->align == WEIR_ALIGN_CLOCK)
@@ -237,7 +237,7 @@ static bool can_be_shared(const struct weir_term *t)
 }
 
 static int plan_term_open(struct weir__plan_term *to, const struct weir_term *t, int place,
-                          int64_t born_us, struct weir_diag *why)
+                          int64_t created_us, struct weir_diag *why)
 {
     struct weir__meter m;
 
@@ -250,13 +250,13 @@ static int plan_term_open(struct weir__plan_term *to, const struct weir_term *t,
             return weir__diag(why, error, "term %d: tz=%.*s: %s", place + 1, WEIR_ZONE_MAX, t->tz,
                               weir_error_text(error));
     }
-    weir__meter_init(&m, t, born_us * WEIR__NS_PER_US);
+    weir__meter_init(&m, t, created_us * WEIR__NS_PER_US);
     to->kind =
         (int64_t)t->algorithm + (t->count_denied ? COUNT_DENIED : 0) + (t->shadow ? SHADOW : 0);
     to->patience_ns = weir__meter_patience(&m);
     to->calendar = t->calendar;
     put_shape(to, t, place);
-    plan_put_numbers(to, t, m.limit, born_us);
+    plan_put_numbers(to, t, m.limit, created_us);
     return 0;
 }
 
@@ -268,17 +268,17 @@ static bool term_needs_creation_time(const struct weir_term *t)
            (t->algorithm == WEIR_PACER && t->burst > 1) || t->algorithm == WEIR_SMOOTH_BURSTY;
 }
 
-int weir__plan_open(struct weir__plan **plan, const struct weir_limit *limit, int64_t born_us,
+int weir__plan_open(struct weir__plan **plan, const struct weir_limit *limit, int64_t created_us,
                     struct weir_diag *why)
 {
     struct weir__plan *p = calloc(1, sizeof *p + (size_t)limit->n * sizeof p->term[0]);
 
     if (!p)
         return weir__diag(why, WEIR_ENOMEM, "%s", weir_error_text(WEIR_ENOMEM));
-    born_us = weir__min(weir__max(0, born_us), WEIR__NOW_MAX / WEIR__NS_PER_US);
+    created_us = weir__min(weir__max(0, created_us), WEIR__NOW_MAX / WEIR__NS_PER_US);
     for (; p->n < limit->n; p->n++) {
         const struct weir_term *t = &limit->term[p->n];
-        const int error = plan_term_open(&p->term[p->n], t, p->n, born_us, why);
+        const int error = plan_term_open(&p->term[p->n], t, p->n, created_us, why);
 
         if (error) {
             weir__plan_close(p);

@@ -29,9 +29,9 @@ struct weir__plan {
     struct weir__plan_term term[];
 };
 
-/* born_us: when the limit was first defined, by Redis's clock. *why: a term that no script decides (a guard
+/* created_us: when the limit was first defined, by Redis's clock. *why: a term that no script decides (a guard
  * that looks at this process, concurrency without a lease). 0, WEIR_EINVAL, WEIR_ENOZONE or WEIR_ENOMEM. */
-int weir__plan_open(struct weir__plan **plan, const struct weir_limit *limit, int64_t born_us,
+int weir__plan_open(struct weir__plan **plan, const struct weir_limit *limit, int64_t created_us,
                     struct weir_diag *why);
 void weir__plan_close(struct weir__plan *plan);
 
