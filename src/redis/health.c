@@ -50,7 +50,7 @@ void weir__health_close(struct weir__health *h)
     (void)pthread_mutex_destroy(&h->lock);
 }
 
-/* ---- Under the lock ---------------------------------------------------------------------------- */
+/* ---- Under the lock -------------------------------------------------------------------------- */
 
 static int64_t health_now(const struct weir__health *h)
 {
@@ -99,7 +99,7 @@ void weir__health_forked(struct weir__health *h)
     atomic_store(&h->down, false);
 }
 
-/* ---- Lines ------------------------------------------------------------------------------------- */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 static void health_log(const struct weir__health *h, const char *line)
 {
@@ -147,7 +147,7 @@ static void write_recovery(const struct weir__health *h, int64_t now_ns, char *l
                        (unsigned long long)(allowed_so_far(h) - h->allowed));
 }
 
-/* ---- What callers and the keeper say ----------------------------------------------------------- */
+/* ---- What callers and the keeper say --------------------------------------------------------- */
 
 /* The code of an error that the store answered ("OOM command not allowed"); 0: the reason is no such error. */
 static size_t code_length(const char *why)

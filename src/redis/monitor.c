@@ -76,7 +76,7 @@ struct weir__monitor {
     bool listed;
 };
 
-/* ---- Where ------------------------------------------------------------------------------------- */
+/* ---- Where ----------------------------------------------------------------------------------- */
 
 void weir__monitor_address(struct weir__monitor *m, struct weir__address *a)
 {
@@ -117,7 +117,7 @@ static bool resolve_host(struct weir__monitor *m, char *why)
     return good;
 }
 
-/* ---- Calls ------------------------------------------------------------------------------------- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 /* 0, WEIR_EDOWN or WEIR_EIO; then c->text says why. */
 static int monitor_command(struct weir__pipeline *pipeline, struct weir__command *c,
@@ -226,7 +226,7 @@ int64_t weir__monitor_created_us(struct weir__monitor *m, const char *scope, siz
     return created_us;
 }
 
-/* ---- The thread -------------------------------------------------------------------------------- */
+/* ---- The thread ------------------------------------------------------------------------------ */
 
 /* The first look is over, whatever came of it: whoever opens need not wait any longer. */
 static void monitor_begin(struct weir__monitor *m)
@@ -310,7 +310,7 @@ bool weir__monitor_is_running(const struct weir__monitor *m)
     return atomic_load_explicit(&m->running, memory_order_relaxed);
 }
 
-/* ---- Life -------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static void monitor_address_of(void *arg, struct weir__address *a)
 {

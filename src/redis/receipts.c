@@ -50,7 +50,7 @@ void weir__receipts_forked(struct weir__receipts *m)
     (void)pthread_mutex_init(&m->lock, NULL);
 }
 
-/* ---- Room -------------------------------------------------------------------------------------- */
+/* ---- Room ------------------------------------------------------------------------------------ */
 
 static void receipts_sweep(struct weir__receipts *m, int64_t now_ns)
 {
@@ -92,7 +92,7 @@ bool weir__receipts_have_room(struct weir__receipts *m, int64_t now_ns)
     return room;
 }
 
-/* ---- Keepsakes --------------------------------------------------------------------------------- */
+/* ---- Keepsakes ------------------------------------------------------------------------------- */
 
 struct weir__redis_receipt *weir__redis_receipt_make(const struct weir_request *rq, size_t n)
 {

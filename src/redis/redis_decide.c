@@ -25,7 +25,7 @@
 
 #define IN_FLIGHT_MAX 64 /* decisions of weir_take_many that are on their way at once */
 
-/* ---- What is asked ----------------------------------------------------------------------------- */
+/* ---- What is asked --------------------------------------------------------------------------- */
 
 /* A request as the script gets it, while it is gathered. */
 struct command_parts {
@@ -100,7 +100,7 @@ static int gather_parts(struct weir__decision *a, struct command_parts *o)
     return 0;
 }
 
-/* ---- In bytes ---------------------------------------------------------------------------------- */
+/* ---- In bytes -------------------------------------------------------------------------------- */
 
 /* A ticket is the node's, and never named again. */
 static void name_ticket(struct weir__decision *a)
@@ -145,7 +145,7 @@ static int decision_encode(struct weir__decision *a, const struct command_parts 
     return 0;
 }
 
-/* ---- Answers that the store did not give ------------------------------------------------------- */
+/* ---- Answers that the store did not give ----------------------------------------------------- */
 
 static void decide_by_list(struct weir__decision *a, const struct command_parts *o)
 {
@@ -165,7 +165,7 @@ static void decide_by_list(struct weir__decision *a, const struct command_parts 
     weir__decision_finish(a, 0);
 }
 
-/* ---- The reply --------------------------------------------------------------------------------- */
+/* ---- The reply ------------------------------------------------------------------------------- */
 
 static void decision_apply_reply(struct weir__decision *a)
 {
@@ -203,7 +203,7 @@ static void decision_complete(struct weir__decision *a)
     weir__decision_fall_back(a);
 }
 
-/* ---- Asking ------------------------------------------------------------------------------------ */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 static bool all_creations_known(struct weir__decision *a)
 {
@@ -305,7 +305,7 @@ static void decisions_await(struct weir__pipeline *pipeline, struct weir__decisi
             decision_complete(&a[i]);
 }
 
-/* ---- For those who wait ------------------------------------------------------------------------ */
+/* ---- For those who wait ---------------------------------------------------------------------- */
 
 static bool wants_receipt(const struct weir__receipt *receipt)
 {
@@ -388,7 +388,7 @@ int weir__redis_take_many(struct weir__remote *f, const struct weir_request *rq,
     return error;
 }
 
-/* ---- For a loop -------------------------------------------------------------------------------- */
+/* ---- For a loop ------------------------------------------------------------------------------ */
 
 static void decision_replied(struct weir__command *c)
 {

@@ -28,7 +28,7 @@
 
 #define CREATION_RETRY_NS WEIR__NS_PER_S /* at most so often, by whoever needs it */
 
-/* ---- Policies ---------------------------------------------------------------------------------- */
+/* ---- Policies -------------------------------------------------------------------------------- */
 
 /* In a key a limit that came with a request is told from a named one: no name is written with "%%". */
 static struct weir__redis_policy *redis_policy_make(struct weir__slice scope, bool unlisted)
@@ -157,7 +157,7 @@ bool weir__redis_knows_creation(struct weir__redis *r, struct weir_policy *polic
     return atomic_load(&p->created_us) >= 0;
 }
 
-/* ---- Plans ------------------------------------------------------------------------------------- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 static void redis_plan_close(void *plan)
 {
@@ -243,7 +243,7 @@ const struct weir__plan *weir__redis_plan_for(struct weir__redis *r, const struc
     return weir__redis_plan(r, rq->policy, *by);
 }
 
-/* ---- Lanes ------------------------------------------------------------------------------------- */
+/* ---- Lanes ----------------------------------------------------------------------------------- */
 
 struct weir__pipeline *weir__redis_pipeline(struct weir__redis *r)
 {
@@ -292,7 +292,7 @@ static void nodes_changed(void *arg, int64_t nodes)
         weir__local_nodes(r->local, nodes);
 }
 
-/* ---- Life -------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static void redis_end(struct weir__remote *f)
 {

@@ -83,7 +83,7 @@ const struct weir__plan *weir__redis_plan_for(struct weir__redis *r, const struc
 /* Outside of one: whether the policy's birth is known, or need not be; may ask for it. */
 bool weir__redis_knows_creation(struct weir__redis *r, struct weir_policy *p);
 
-/* ---- Giving back (redis_undo.c) ---------------------------------------------------------------- */
+/* ---- Giving back (redis_undo.c) -------------------------------------------------------------- */
 
 int weir__redis_refund(struct weir__remote *f, const struct weir_request *rq, struct weir__now at,
                        int64_t *back);
@@ -93,7 +93,7 @@ int weir__redis_cancel(struct weir__remote *f, struct weir_reservation *r, bool 
 int weir__redis_exit(struct weir__remote *f, struct weir_ticket *t, enum weir_outcome how,
                      struct weir__now at);
 
-/* ---- Backlog (drain.c) ------------------------------------------------------------------------- */
+/* ---- Backlog (drain.c) ----------------------------------------------------------------------- */
 
 /* Ahead of a request for the key on the same pipeline: pays in what this node granted and still counts. Outside
  * of a reader's section. */
@@ -101,7 +101,7 @@ void weir__redis_drain_backlog(struct weir__redis *r, struct weir__pipeline *pip
                                const struct weir_request *rq, struct weir__now at,
                                int64_t deadline_ns);
 
-/* ---- Deciding (redis_decide.c) ----------------------------------------------------------------- */
+/* ---- Deciding (redis_decide.c) --------------------------------------------------------------- */
 
 int weir__redis_decide(struct weir__remote *f, const struct weir_request *rq, size_t n,
                        enum weir__verb verb, struct weir__now at, struct weir__receipt *receipt,

@@ -10,7 +10,7 @@
 #include "os/clock.h"
 #include "redis/redis_store.h"
 
-/* ---- One command, waited for ---------------------------------------------------------------------- */
+/* ---- One command, waited for ----------------------------------------------------------------- */
 
 /* A command is written into memory of its own: these are rare. */
 struct undo_command {
@@ -47,7 +47,7 @@ static int undo_command_run(struct weir__redis *r, struct undo_command *e)
     return 0;
 }
 
-/* ---- What is given back ------------------------------------------------------------------------ */
+/* ---- What is given back ---------------------------------------------------------------------- */
 
 struct redis_undo {
     enum weir__plan_verb verb;
@@ -143,7 +143,7 @@ int weir__redis_reset(struct weir__remote *f, const struct weir_request *rq, str
     return error;
 }
 
-/* ---- What was kept ----------------------------------------------------------------------------- */
+/* ---- What was kept --------------------------------------------------------------------------- */
 
 /* Within a reader's section: whether the part's terms are still those that granted it. */
 static bool is_same_part(const struct weir__redis_receipt_part *m, const struct weir__revision *by)
@@ -270,7 +270,7 @@ int weir__redis_cancel(struct weir__remote *f, struct weir_reservation *r, bool 
     return 0;
 }
 
-/* ---- Exits ------------------------------------------------------------------------------------- */
+/* ---- Exits ----------------------------------------------------------------------------------- */
 
 static int exit_receipt(struct weir__redis *r, struct weir__redis_receipt *k, struct weir__now at)
 {

@@ -1,10 +1,11 @@
+/* A connection: queues and sends commands, connects, and closes. The idea is in connection.h. */
 #include "redis/client/connection.h"
 
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 
-#define WRITES_MAX 8 /* one after the other, while others queue; then it is somebody else's turn */
+#define WRITES_MAX 8 /* in a row, while other threads queue; then the leader goes on */
 
 static void connection_set_state_locked(struct weir__connection *conn,
                                         enum weir__connection_state state)
@@ -22,7 +23,7 @@ static void connection_unlock(struct weir__connection *conn)
     (void)pthread_mutex_unlock(&conn->lock);
 }
 
-/* From one state to the next, unless it broke meanwhile. */
+/* From one state to the next, unless the connection broke meanwhile. */
 static void connection_advance(struct weir__connection *conn, enum weir__connection_state from,
                                enum weir__connection_state to)
 {
@@ -56,11 +57,11 @@ void weir__connection_forked(struct weir__connection *conn, bool sound)
 
     weir__transport_forked(&conn->transport, sound && !conn->writing);
     weir__connection_init(
-        conn, &watch); /* the buffers may have been in the midst of a change: they are left */
+        conn, &watch); /* another thread may have been changing the buffers: they leak */
     conn->epoch = epoch;
 }
 
-/* ---- Queued ------------------------------------------------------------------------------------ */
+/* ---- Queue ----------------------------------------------------------------------------------- */
 
 static void command_reset(struct weir__command *c, uint64_t sequence)
 {
@@ -114,9 +115,9 @@ void weir__connection_break(struct weir__connection *conn, const char *why)
     connection_unlock(conn);
 }
 
-/* ---- Sent -------------------------------------------------------------------------------------- */
+/* ---- Send ------------------------------------------------------------------------------------ */
 
-/* Whether there is something that may be sent. Nobody may be writing. */
+/* Whether there is something to send. No thread is writing. */
 static bool has_unsent_locked(const struct weir__connection *conn)
 {
     const int state = weir__connection_state(conn);
@@ -127,7 +128,7 @@ static bool has_unsent_locked(const struct weir__connection *conn)
            (conn->rest || conn->sent_bytes < conn->sending.len || conn->out.len > 0);
 }
 
-/* What waits becomes what is sent, and the buffer that was sent the next to wait in. */
+/* What waits in `out` is sent next; the buffer that was sent is the next `out`. */
 static void swap_buffers_locked(struct weir__connection *conn)
 {
     const struct weir__buffer sent = conn->sending;
@@ -136,7 +137,7 @@ static void swap_buffers_locked(struct weir__connection *conn)
     conn->out = sent;
 }
 
-/* One write, without the lock. False: it broke; why. */
+/* One write, without the lock. False: the connection broke, and why says how. */
 static bool write_once(struct weir__connection *conn, bool *rest, char *why)
 {
     const size_t left = conn->sending.len - conn->sent_bytes;
@@ -165,7 +166,7 @@ void weir__connection_flush_locked(struct weir__connection *conn)
     conn->writing = true;
     for (int i = 0; good && !rest && has_unsent_locked(conn); i++) {
         if (i == WRITES_MAX) {
-            conn->rest = true; /* as if the socket were full: the driver will be told, and go on */
+            conn->rest = true; /* as if the socket were full: the leader is woken, and goes on */
             break;
         }
         if (conn->sending.len == 0 && weir__connection_state(conn) == WEIR__CONNECTION_OPEN)
@@ -186,7 +187,7 @@ int weir__connection_poll_locked(const struct weir__connection *conn, short *eve
 
     if (state == WEIR__CONNECTION_NONE || state == WEIR__CONNECTION_BROKEN)
         return -1;
-    /* A greeting through TLS waits for what the other side says first, not for room. */
+    /* During a TLS handshake the peer speaks first: there is no point in polling for room. */
     if (state == WEIR__CONNECTION_CONNECTING)
         *events = POLLOUT;
     else if (conn->rest && !(state == WEIR__CONNECTION_HANDSHAKE && conn->transport.tls))
@@ -205,9 +206,9 @@ bool weir__connection_is_due_locked(const struct weir__connection *conn)
             (state == WEIR__CONNECTION_OPEN && conn->out.len > 0 && !conn->rest && !conn->writing));
 }
 
-/* ---- To connect and to greet ------------------------------------------------------------------- */
+/* ---- Connect and handshake ------------------------------------------------------------------- */
 
-/* As long as nothing is reached, `going` is the driver's. False: there is no memory. */
+/* While nothing is connected, `sending` is the leader's. False: out of memory. */
 static bool write_handshake(struct weir__connection *conn, const struct weir__address *a)
 {
     const char *const both[] = {"AUTH", a->user, a->password};
@@ -273,9 +274,9 @@ void weir__connection_handshake_done(struct weir__connection *conn)
     connection_advance(conn, WEIR__CONNECTION_HANDSHAKE, WEIR__CONNECTION_OPEN);
 }
 
-/* ---- To close ---------------------------------------------------------------------------------- */
+/* ---- Close ----------------------------------------------------------------------------------- */
 
-/* What is written meets an error, or is done, in no time. Drops the lock meanwhile. */
+/* The writer's send soon ends or fails, for it does not block. Drops the lock meanwhile. */
 static void await_writer_locked(struct weir__connection *conn)
 {
     while (conn->writing) {
@@ -287,7 +288,7 @@ static void await_writer_locked(struct weir__connection *conn)
 
 static void connection_close_locked(struct weir__connection *conn)
 {
-    connection_set_state_locked(conn, WEIR__CONNECTION_BROKEN); /* that nobody begins to write */
+    connection_set_state_locked(conn, WEIR__CONNECTION_BROKEN); /* no thread begins to write */
     await_writer_locked(conn);
     weir__transport_close(&conn->transport);
     weir__buffer_empty(&conn->sending);
@@ -314,7 +315,8 @@ bool weir__connection_fail(struct weir__connection *conn, const char *why,
         (void)snprintf(c->text, sizeof c->text, "%s", why);
     }
     connection_close_locked(
-        conn); /* whoever queues while this waits for a writer is the next connection's */
+        conn); /* commands that are queued while this waits for the writer are for the next
+                * connection */
     connection_unlock(conn);
     if (!doomed.first)
         return false;

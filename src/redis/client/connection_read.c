@@ -1,4 +1,5 @@
-/* The driver's side of a link: which reply is whose. The idea is in connection.h. */
+/* The leader's side of a connection: reads replies, assigns them to commands, checks deadlines. The
+ * idea is in connection.h. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,9 +8,9 @@
 #include "redis/client/connection.h"
 #include "redis/script/scripts.h"
 
-#define RESENDS_MAX 3                       /* of a command that meets NOSCRIPT */
+#define RESENDS_MAX 3                       /* of one command that meets NOSCRIPT */
 #define READS_MAX   64                      /* in one step */
-#define IDLE_NS     (100 * WEIR__NS_PER_MS) /* without a look */
+#define IDLE_NS     (100 * WEIR__NS_PER_MS) /* after which an idle connection is checked */
 
 static_assert(WEIR__SCRIPT_COUNT <= 64, "a bit of `loading` each");
 
@@ -30,7 +31,7 @@ static bool expects_replies(const struct weir__connection *conn)
     return state == WEIR__CONNECTION_HANDSHAKE || state == WEIR__CONNECTION_OPEN;
 }
 
-/* The command that the next reply is for; NULL: nobody's. */
+/* The command that the next reply is for; NULL: there is none. */
 static struct weir__command *oldest_command(struct weir__connection *conn)
 {
     if (!conn->awaiting.first) {
@@ -41,9 +42,10 @@ static struct weir__command *oldest_command(struct weir__connection *conn)
     return conn->awaiting.first;
 }
 
-/* ---- Errors ------------------------------------------------------------------------------------ */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
-/* An error reply that is no script's of ours: Redis's own state. The first of a step is told. */
+/* Notes an error reply about Redis's own state, not from one of our scripts. The first one of a
+ * step is reported. */
 static void note_failure(struct weir__connection *conn)
 {
     const struct weir__reply *h = &conn->transport.reply;
@@ -52,13 +54,13 @@ static void note_failure(struct weir__connection *conn)
         return;
     if (conn->failed[0] == '\0')
         (void)snprintf(conn->failed, sizeof conn->failed, "%s", h->text);
-    /* A replica now: the name may stand for another machine. */
+    /* It is a replica now: the name may have moved to another machine. */
     if (weir__reply_has_code(h, "READONLY") || weir__reply_has_code(h, "MASTERDOWN"))
         conn->stale = true;
 }
 
-/* A node of a cluster says where a key is instead of deciding: told as what it is, for to whoever set it up as
- * one Redis the code alone says nothing. */
+/* A cluster node replies with the place of a key instead of a decision. The message says so,
+ * because the code alone means nothing to an operator who set up one Redis. */
 static void explain_cluster_error(struct weir__reply *h)
 {
     static const char *const CODES[] = {"MOVED", "ASK", "CROSSSLOT", "CLUSTERDOWN"};
@@ -74,8 +76,8 @@ static void explain_cluster_error(struct weir__reply *h)
     }
 }
 
-/* The name is for people who look at Redis's list of clients: an account that may not set it is none the worse,
- * unless it is none at all. */
+/* The name is for people who read CLIENT LIST. An account that may not set it works all the
+ * same, unless the error says that there is no such account. */
 
 static void read_handshake_reply(struct weir__connection *conn)
 {
@@ -88,14 +90,14 @@ static void read_handshake_reply(struct weir__connection *conn)
         weir__connection_handshake_done(conn);
 }
 
-/* ---- NOSCRIPT ---------------------------------------------------------------------------------- */
+/* ---- NOSCRIPT -------------------------------------------------------------------------------- */
 
 static uint64_t script_bit_of(const struct weir__command *c)
 {
     return UINT64_C(1) << c->script;
 }
 
-/* Whether it was sent behind a load that was refused. */
+/* Whether the command was sent after a load that Redis refused. */
 static bool load_was_refused(const struct weir__connection *conn, const struct weir__command *c)
 {
     return c->repeats > 0 && conn->refused_loads & script_bit_of(c);
@@ -107,7 +109,7 @@ static bool needs_script(const struct weir__connection *conn, const struct weir_
            weir__reply_has_code(&conn->transport.reply, "NOSCRIPT");
 }
 
-/* False: there is no memory. The command waits all the same. */
+/* False: out of memory. The command waits all the same. */
 static bool resend_locked(struct weir__connection *conn, struct weir__command *c)
 {
     weir__commands_push(&conn->queued, c);
@@ -148,7 +150,7 @@ static void read_load_reply(struct weir__connection *conn, struct weir__command 
     note_failure(conn);
 }
 
-/* ---- Answers ----------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
 static void command_set_reply(struct weir__connection *conn, struct weir__command *c)
 {
@@ -162,7 +164,7 @@ static void command_set_reply(struct weir__connection *conn, struct weir__comman
     c->error = WEIR_EIO;
     note_failure(conn);
     if (load_was_refused(conn, c) && weir__reply_has_code(h, "NOSCRIPT"))
-        memcpy(c->text, conn->refused_why, sizeof c->text); /* says more */
+        memcpy(c->text, conn->refused_why, sizeof c->text); /* says more than NOSCRIPT */
 }
 
 static void dispatch_reply(struct weir__connection *conn, struct weir__commands *over)
@@ -187,7 +189,7 @@ static void dispatch_reply(struct weir__connection *conn, struct weir__commands 
     }
 }
 
-/* Of one read. Whether there may be more. */
+/* The replies of one read. Returns whether there may be more. */
 static bool read_replies(struct weir__connection *conn, struct weir__commands *over)
 {
     char why[WEIR__TRANSPORT_WHY] = "";
@@ -204,14 +206,15 @@ static bool read_replies(struct weir__connection *conn, struct weir__commands *o
     return n >= WEIR__TRANSPORT_READ_MAX && expects_replies(conn);
 }
 
-/* What has come is heard before anybody is found to be late, however much it is: but only so much at a time. */
+/* Replies that have arrived are read before any command is found to be late. READS_MAX bounds
+ * how much one step reads. */
 static void read_all_replies(struct weir__connection *conn, struct weir__commands *over)
 {
     for (int i = 0; i < READS_MAX && read_replies(conn, over); i++)
         continue;
 }
 
-/* ---- Time -------------------------------------------------------------------------------------- */
+/* ---- Deadlines ------------------------------------------------------------------------------- */
 
 static int64_t earliest_deadline(const struct weir__commands *list, int64_t soonest)
 {
@@ -220,7 +223,7 @@ static int64_t earliest_deadline(const struct weir__commands *list, int64_t soon
     return soonest;
 }
 
-/* Sends what is to be sent. Whether the time of a command that waits is over. */
+/* Sends what is queued. Returns whether the deadline of a waiting command has passed. */
 static bool flush_and_check_deadline(struct weir__connection *conn, int64_t now_ns)
 {
     bool late = false;
@@ -248,19 +251,20 @@ static const char *timeout_text(const struct weir__connection *conn)
     return "no answer in time";
 }
 
-/* ---- Public ------------------------------------------------------------------------------------ */
+/* ---- Public ---------------------------------------------------------------------------------- */
 
 static void fail_commands(struct weir__connection *conn, struct weir__commands *over)
 {
     char why[WEIR__TRANSPORT_WHY];
 
-    memcpy(why, conn->why, sizeof why); /* nobody changes it while the link is broken */
+    memcpy(why, conn->why, sizeof why); /* no thread changes it while the connection is broken */
     if (weir__connection_fail(conn, why, over))
         conn->watch.failed(conn->watch.arg, why);
-    weir__connection_connect(conn); /* for those who came meanwhile */
+    weir__connection_connect(conn); /* for commands that were queued meanwhile */
 }
 
-/* Of a connection that stood idle nobody may have noticed that it was closed, or that it spoke out of turn. */
+/* On an idle connection no thread has noticed a close, or a reply without a request: checks for
+ * both before it is used. */
 static void check_idle_connection(struct weir__connection *conn)
 {
     const int state = weir__connection_state(conn);

@@ -1,3 +1,5 @@
+/* Leader and followers of a pipeline: waiting, leading, and handing over. The idea is in
+ * leader.h. */
 #include "redis/client/leader.h"
 
 #include <fcntl.h>
@@ -7,8 +9,8 @@
 
 #include "os/clock.h"
 
-#define FOLLOWER_WAIT_NS (WEIR__NS_PER_S)      /* to the bell, at a time */
-#define LEADER_POLL_NS   (5 * WEIR__NS_PER_MS) /* of a driver who cannot be kicked */
+#define FOLLOWER_WAIT_NS (WEIR__NS_PER_S)      /* one sleep of a follower */
+#define LEADER_POLL_NS   (5 * WEIR__NS_PER_MS) /* for a leader without a wake pipe */
 
 static void leader_lock(struct weir__pipeline *pipeline)
 {
@@ -20,7 +22,7 @@ static void leader_unlock(struct weir__pipeline *pipeline)
     weir__pipeline_unlock(pipeline);
 }
 
-/* ---- The list of those who wait ---------------------------------------------------------------- */
+/* ---- The list of followers ------------------------------------------------------------------- */
 
 static void waiter_add_locked(struct weir__pipeline *pipeline, struct weir__pipeline_waiter *w)
 {
@@ -41,7 +43,7 @@ static void waiter_remove_locked(struct weir__pipeline *pipeline, struct weir__p
         w->next->before = w->before;
 }
 
-/* w waits for nothing any more; `me`, who drives, needs no bell. */
+/* w waits for nothing any more. `me`, the leader, needs no wakeup. */
 static void waiter_release_locked(struct weir__pipeline *pipeline, struct weir__pipeline_waiter *w,
                                   const struct weir__pipeline_waiter *me,
                                   struct weir__pipeline_waiter **freed)
@@ -65,7 +67,8 @@ static void waiters_wake(struct weir__pipeline_waiter *w)
     }
 }
 
-/* Whoever drove does not any more. Returns whom to ring, without the lock, or NULL. */
+/* The leader stops leading. Returns the follower to wake, without the lock, as the next leader;
+ * or NULL. */
 static struct weir__pipeline_waiter *leader_hand_over_locked(struct weir__pipeline *pipeline)
 {
     struct weir__pipeline_waiter *w = pipeline->waiters;
@@ -79,7 +82,7 @@ static struct weir__pipeline_waiter *leader_hand_over_locked(struct weir__pipeli
     return w;
 }
 
-/* ---- To finish commands --------------------------------------------------------------------------- */
+/* ---- Finish commands ------------------------------------------------------------------------- */
 
 static bool any_up_to(const struct weir__commands *list, uint64_t sequence)
 {
@@ -113,7 +116,7 @@ static void release_all_waiters_locked(struct weir__pipeline *pipeline,
     }
 }
 
-/* What is over is finished, but for those who are to be told: these are left in `over`. */
+/* Finishes the commands in `over`, except those with a `done` to call: these stay in `over`. */
 static void finish_commands_locked(struct weir__pipeline *pipeline, struct weir__commands *over,
                                    struct weir__pipeline_waiter *me,
                                    struct weir__pipeline_waiter **freed)
@@ -131,7 +134,8 @@ static void finish_commands_locked(struct weir__pipeline *pipeline, struct weir_
             weir__commands_push(&callbacks, c);
             continue;
         }
-        atomic_store_explicit(&c->finished, 1, memory_order_release); /* it may be gone now */
+        atomic_store_explicit(&c->finished, 1, memory_order_release); /* the caller may free it
+                                                                       * now */
         if (w && --w->left == 0)
             waiter_release_locked(pipeline, w, me, freed);
     }
@@ -169,7 +173,7 @@ void weir__leader_finish(struct weir__pipeline *pipeline, struct weir__commands 
     waiters_wake(freed);
 }
 
-/* ---- To drive ---------------------------------------------------------------------------------- */
+/* ---- Lead ------------------------------------------------------------------------------------ */
 
 void weir__leader_wake_open(struct weir__pipeline *pipeline)
 {
@@ -185,7 +189,7 @@ void weir__leader_wake_close(struct weir__pipeline *pipeline)
     }
 }
 
-/* What the driver does not know, if it polls. */
+/* Wakes the leader if it polls for the wrong events or for too long. */
 static void leader_wake_locked(struct weir__pipeline *pipeline)
 {
     const struct weir__connection *conn = &pipeline->connection;
@@ -205,7 +209,7 @@ static void leader_clear_wake(struct weir__pipeline *pipeline)
     leader_unlock(pipeline);
 }
 
-/* Until the link can go on, or the soonest deadline. */
+/* Polls until the connection is ready, or the soonest deadline. */
 static void leader_poll(struct weir__pipeline *pipeline)
 {
     struct pollfd p[2] = {{.events = POLLIN}, {.fd = pipeline->wake_pipe[0], .events = POLLIN}};
@@ -259,7 +263,8 @@ static void leader_run(struct weir__pipeline *pipeline, struct weir__pipeline_wa
     leader_resign(pipeline);
 }
 
-/* Joins those who wait, sends what is queued, and listens. The lock is held, and dropped. */
+/* Joins the followers, sends what is queued, and sleeps until woken. The caller holds the lock;
+ * it is dropped. */
 static void follower_wait_locked(struct weir__pipeline *pipeline, struct weir__pipeline_waiter *me)
 {
     waiter_add_locked(pipeline, me);
@@ -283,7 +288,7 @@ void weir__leader_wait_locked(struct weir__pipeline *pipeline, struct weir__pipe
     leader_run(pipeline, me);
 }
 
-/* Whether the caller drives from now on. */
+/* Whether the caller leads from now on. */
 static bool becomes_leader(struct weir__pipeline *pipeline)
 {
     bool begins;

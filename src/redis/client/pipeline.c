@@ -1,3 +1,5 @@
+/* A pipeline's interface: opens and closes, submits and awaits commands, steps for an event
+ * loop. */
 #include "redis/client/pipeline.h"
 
 #include <assert.h>
@@ -12,17 +14,17 @@ static bool command_is_finished(struct weir__command *c)
 
 int weir__pipeline_open(struct weir__pipeline **pipeline, const struct weir__pipeline_watch *watch)
 {
-    struct weir__pipeline *l = calloc(1, sizeof *l);
+    struct weir__pipeline *opened = calloc(1, sizeof *opened);
 
-    if (!l)
+    if (!opened)
         return WEIR_ENOMEM;
-    weir__connection_init(&conn->connection, watch);
-    weir__leader_wake_open(l);
-    if (conn->wake_pipe[0] < 0) {
-        free(l);
+    weir__connection_init(&opened->connection, watch);
+    weir__leader_wake_open(opened);
+    if (opened->wake_pipe[0] < 0) {
+        free(opened);
         return WEIR_EIO;
     }
-    *pipeline = l;
+    *pipeline = opened;
     return 0;
 }
 
@@ -42,7 +44,8 @@ void weir__pipeline_close(struct weir__pipeline *pipeline)
 void weir__pipeline_forked(struct weir__pipeline *pipeline)
 {
     weir__connection_forked(&pipeline->connection, !pipeline->has_leader);
-    weir__leader_wake_close(pipeline); /* to share it with the parent is to hear each other's */
+    weir__leader_wake_close(pipeline); /* a shared pipe would deliver the parent's wakeups to the
+                                        * child */
     weir__leader_wake_open(pipeline);
     pipeline->has_leader = pipeline->in_callbacks = pipeline->woken = false;
     pipeline->waiters = NULL;
@@ -98,7 +101,7 @@ void weir__pipeline_await_all(struct weir__pipeline *pipeline)
     (void)pthread_setcancelstate(state, NULL);
 }
 
-/* ---- For a loop -------------------------------------------------------------------------------- */
+/* ---- For an event loop ----------------------------------------------------------------------- */
 
 int weir__pipeline_fd(struct weir__pipeline *pipeline)
 {

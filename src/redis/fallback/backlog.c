@@ -52,7 +52,7 @@ bool weir__local_has_backlog(const struct weir__local *l, struct weir__now at)
     return atomic_load_explicit(&l->backlog_until_ns, memory_order_relaxed) > at.now_ns;
 }
 
-/* ---- One term ---------------------------------------------------------------------------------- */
+/* ---- One term -------------------------------------------------------------------------------- */
 
 /* What is done to a term's state; false: the table must grow first. */
 struct backlog_job {
@@ -118,7 +118,7 @@ static struct weir_verdict backlog_peek(const struct backlog_job *b, struct weir
     return v;
 }
 
-/* ---- Taking out -------------------------------------------------------------------------------- */
+/* ---- Taking out ------------------------------------------------------------------------------ */
 
 /* Whether what is owed, `ns` rounded up, is more than so many whole events of a bucket. Of smooth-warmup the
  * time until it is as good as new says nothing of the sort. */
@@ -200,7 +200,7 @@ int64_t weir__local_backlog_drain(struct weir__local *l, struct weir__local_limi
     return most;
 }
 
-/* ---- Putting back ------------------------------------------------------------------------------ */
+/* ---- Putting back ---------------------------------------------------------------------------- */
 
 /* As much as there is room for: what was granted meanwhile is charged already. */
 static void backlog_charge(const struct backlog_job *b, struct weir__clause *c,

@@ -25,7 +25,7 @@
 #include "os/diag.h"
 #include "redis/fallback/local_internal.h"
 
-/* ---- Life -------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 int weir__local_open(struct weir__local **out, const struct weir_options *o, int64_t nodes,
                      struct weir_diag *why)
@@ -88,7 +88,7 @@ void weir__local_forked(struct weir__local *l)
     (void)pthread_mutex_init(&l->lock, NULL);
 }
 
-/* ---- Debts ------------------------------------------------------------------------------------- */
+/* ---- Debts ----------------------------------------------------------------------------------- */
 
 /* They refuse nobody, and are charged each for itself. */
 bool weir__local_rates(const struct weir_limit *share, struct weir_limit *rates)
@@ -104,7 +104,7 @@ bool weir__local_rates(const struct weir_limit *share, struct weir_limit *rates)
     return rates->n > 0;
 }
 
-/* ---- Unlisted shares --------------------------------------------------------------------------- */
+/* ---- Unlisted shares ------------------------------------------------------------------------- */
 
 /* A token bucket that begins full knows its own rate (algo/rate.c): its keys go on at another one. */
 static bool is_by_rate(const struct weir_limit *share)
@@ -170,7 +170,7 @@ static int enforce_anonymous(struct weir__local *l, struct weir__local_limit *x,
     return 0;
 }
 
-/* ---- Shares in force --------------------------------------------------------------------------- */
+/* ---- Shares in force ------------------------------------------------------------------------- */
 
 static int enforce_named(struct weir__local *l, const struct weir__local_limit *x,
                          const struct weir_limit *share, const struct weir_limit *rates,
@@ -246,7 +246,7 @@ static int enforce_locked(struct weir__local *l, struct weir__local_limit *x,
     return 0;
 }
 
-/* ---- Limits ------------------------------------------------------------------------------------ */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 static struct weir__local_limit *local_limit_make(struct weir__local *l, struct weir__slice scope,
                                                   bool unlisted)
@@ -310,7 +310,7 @@ void weir__local_forget(struct weir__local *l, struct weir__local_limit *x)
     local_limit_free(x);
 }
 
-/* ---- Nodes ------------------------------------------------------------------------------------- */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
 void weir__local_nodes(struct weir__local *l, int64_t nodes)
 {
@@ -332,7 +332,7 @@ int64_t weir__local_nodes_now(const struct weir__local *l)
     return atomic_load_explicit(&l->counts.nodes, memory_order_relaxed);
 }
 
-/* ---- What it holds ----------------------------------------------------------------------------- */
+/* ---- What it holds --------------------------------------------------------------------------- */
 
 struct weir__local_counts *weir__local_counts(struct weir__local *l)
 {

@@ -27,7 +27,7 @@ static enum weir__down_action down_action_of(const struct weir__local_limit *x)
     return (enum weir__down_action)atomic_load_explicit(&x->down, memory_order_acquire);
 }
 
-/* ---- Answers without a share ------------------------------------------------------------------- */
+/* ---- Answers without a share ----------------------------------------------------------------- */
 
 /* The first request that is denied, or -1. Nothing is always granted. */
 static int first_denied(struct weir__local_limit *const *limit, const struct weir_request *rq,
@@ -71,7 +71,7 @@ static void local_allow(const struct weir__local_limit *x, struct weir__now at,
         receipt->full = false;
 }
 
-/* ---- Answers of shares ------------------------------------------------------------------------- */
+/* ---- Answers of shares ----------------------------------------------------------------------- */
 
 static void gather_shares(struct weir__local_limit *const *limit, const struct weir_request *rq,
                           size_t n, struct shares *s)
@@ -172,7 +172,7 @@ static int local_answer_all(struct weir__local *l, struct weir__local_limit *con
     return 0;
 }
 
-/* ---- For the store that is away ---------------------------------------------------------------- */
+/* ---- For the store that is away -------------------------------------------------------------- */
 
 int weir__local_decide(struct weir__local *l, struct weir__local_limit *const *limit,
                        const struct weir_request *rq, size_t n, enum weir__verb verb,

@@ -24,7 +24,7 @@
 enum { VERSION = 256, HEADER_BYTES = 24, TERM_BYTES = 80, SHA_LEN = 40 };
 enum { REPLY_FIELDS = 9 };
 
-/* ---- Words ------------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 /* *N or $N, and what ends a line. */
 static size_t count_size(size_t n)
@@ -55,7 +55,7 @@ static char *put_word(char *at, const void *bytes, size_t len)
     return put_bytes(put_bytes(put_count(at, '$', len), bytes, len), "\r\n", 2);
 }
 
-/* ---- Keys -------------------------------------------------------------------------------------- */
+/* ---- Keys ------------------------------------------------------------------------------------ */
 
 static bool term_is_named(const struct weir__plan_part *part, int i)
 {
@@ -111,7 +111,7 @@ static char *put_keys(char *at, const struct weir__plan_request *ask)
     return at;
 }
 
-/* ---- The blob ---------------------------------------------------------------------------------- */
+/* ---- The blob -------------------------------------------------------------------------------- */
 
 /* Little-endian, as the machines are that we build for. */
 static char *put_int64s(char *at, const int64_t *number, size_t n)
@@ -175,7 +175,7 @@ static char *put_blob(char *at, const struct weir__plan_request *ask, size_t ter
     return put_bytes(at, "\r\n", 2);
 }
 
-/* ---- Commands ---------------------------------------------------------------------------------- */
+/* ---- Commands -------------------------------------------------------------------------------- */
 
 static size_t words_of(const struct weir__plan_request *ask, struct key_sizes k)
 {
@@ -245,7 +245,7 @@ size_t weir__scope_encode(const char *name, size_t len, char *out, size_t cap)
     return weir__out_end(&o);
 }
 
-/* ---- Replies ----------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
 static int64_t reply_ns(int64_t us)
 {

@@ -54,7 +54,7 @@ unsigned weir__script_bit(enum weir_algorithm algorithm)
     return 0;
 }
 
-/* ---- Numbers ----------------------------------------------------------------------------------- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 static int64_t us_up(int64_t ns)
 {
@@ -193,7 +193,7 @@ static void plan_put_numbers(struct weir__plan_term *to, const struct weir_term 
         put_clock(to, t);
 }
 
-/* ---- Terms ------------------------------------------------------------------------------------- */
+/* ---- Terms ----------------------------------------------------------------------------------- */
 
 /* The place, a letter for the algorithm, and what else a state's layout depends on. */
 static void put_shape(struct weir__plan_term *to, const struct weir_term *t, int place)
@@ -260,7 +260,7 @@ static int plan_term_open(struct weir__plan_term *to, const struct weir_term *t,
     return 0;
 }
 
-/* ---- Plans ------------------------------------------------------------------------------------- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 static bool term_needs_creation_time(const struct weir_term *t)
 {
