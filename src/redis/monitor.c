@@ -1,20 +1,21 @@
-/* The thread that looks after a far store. What it does is in monitor.h.
+/* The monitor's thread. What it does is in monitor.h.
  *
- * While the store is there: a heartbeat each second. While it is away: a heartbeat whenever health says that
- * it is time for a probe, at another address if its name has several, each time resolved anew. Then it sleeps until
- * the next one, or until somebody rings.
+ * While the store is up, it sends a heartbeat each second. While the store is down, it sends a
+ * heartbeat whenever health says that a probe is due; it resolves the name again each time, and
+ * tries the next address if the name has several. Then it sleeps until the next one, or until it is
+ * woken.
  *
- * How many nodes there are is what the last heartbeat was told, but for one case. A store that comes back empty
- * has forgotten them all, and the first who is back would hear that it is alone. It can tell: it was on the list
- * a second ago, and now it is new there. From then on, for as long as a node stays on a list, it believes only
- * that there are more than it knew of.
+ * The number of nodes is the reply to the last heartbeat, with one exception. A store that restarts
+ * empty has lost the list, and the first node that reaches it would hear that it is alone. That
+ * node can tell: it was on the list a second ago, and now the reply says that it is new. From then
+ * on, for as long as a node stays on a list, it believes only numbers higher than the one it knew.
  *
  * Invariants:
- *   (1) The thread alone resolves, probes, and changes what is shown as the address.
- *   (2) Closing takes one timeout at most. A thread that is in the resolver, which nobody can hurry, is left there
- *       on its own: it touches nothing afterwards but what it frees.
- *   (3) No command is waited for longer than the address's timeout, and none is made for a birth while the store
- *       is away.
+ *   (1) Only the thread resolves, probes, and changes the current address.
+ *   (2) Closing takes at most one timeout. A thread that is in the resolver, which cannot be
+ *       interrupted, is left behind: afterwards it touches only the memory that it frees.
+ *   (3) No command is awaited longer than the address's timeout, and no creation time is fetched
+ *       while the store is down.
  */
 #include "redis/monitor.h"
 
@@ -36,11 +37,11 @@
 
 #define HEARTBEAT_NS WEIR__NS_PER_S
 #define LISTED_NS \
-    (600 * WEIR__NS_PER_S) /* so long a node stays on the list; script/heartbeat.lua */
-#define OPEN_WAIT 10       /* timeouts */
+    (600 * WEIR__NS_PER_S) /* how long a node stays on the list; see script/heartbeat.lua */
+#define OPEN_WAIT 10       /* how many timeouts open waits */
 #define WHY       WEIR__REPLY_TEXT
 
-/* The first to ask says when. */
+/* The first node that asks sets the time. */
 static const char CREATION_SCRIPT[] =
     "local born = redis.call('GET', KEYS[1])\n"
     "if not born then\n"
@@ -48,27 +49,27 @@ static const char CREATION_SCRIPT[] =
     "born = string.format('%d', time[1] * 1000000 + time[2])\n"
     "redis.call('SET', KEYS[1], born)\n"
     "end\n"
-    "redis.call('PEXPIRE', KEYS[1], 94867200000)\n" /* three years from the last look */
+    "redis.call('PEXPIRE', KEYS[1], 94867200000)\n" /* three years after the last read */
     "return tonumber(born)\n";
 
 struct weir__monitor {
     struct weir__monitor_options job;
     struct weir__address address;             /* as the URL has it */
-    bool named;                               /* its host is a name */
-    struct weir__pipeline *pipeline;          /* the thread's */
-    struct weir__pipeline *creation_pipeline; /* of those who ask for creation_lock */
+    bool named;                               /* its host is a name, not an IP address */
+    struct weir__pipeline *pipeline;          /* of the thread */
+    struct weir__pipeline *creation_pipeline; /* of callers that fetch creation times */
     char node[33];
 
-    pthread_mutex_t lock; /* of the thread's life, and of where */
+    pthread_mutex_t lock; /* for the thread's life and `resolved` */
     pthread_t thread;
     _Atomic bool running;
     bool resolving;
-    _Atomic bool orphan;      /* nobody joins it */
-    _Atomic bool stop, begun; /* begun: it has looked once */
-    int64_t stop_ns;          /* by then it must have ended */
+    _Atomic bool orphan;      /* no thread will join it */
+    _Atomic bool stop, begun; /* begun: the first heartbeat is over */
+    int64_t stop_ns;          /* the thread must have ended by then */
     struct weir__wakeup wakeup, first;
 
-    struct weir__resolved resolved; /* its name is, as far as it is known */
+    struct weir__resolved resolved; /* the addresses of the name, once known */
 
     /* The thread's own. */
     int64_t heartbeat_ns; /* when the next one is due */
@@ -76,14 +77,14 @@ struct weir__monitor {
     bool listed;
 };
 
-/* ---- Where ----------------------------------------------------------------------------------- */
+/* ---- Address --------------------------------------------------------------------------------- */
 
 void weir__monitor_address(struct weir__monitor *m, struct weir__address *a)
 {
     *a = m->address;
     if (!m->named)
         return;
-    /* Or nowhere: a name would have the caller wait for the resolver. */
+    /* Or "": with a name the caller would wait for the resolver. */
     (void)pthread_mutex_lock(&m->lock);
     weir__resolved_current(&m->resolved, a->host, sizeof a->host);
     (void)pthread_mutex_unlock(&m->lock);
@@ -96,7 +97,7 @@ static void use_next_ip(struct weir__monitor *m)
     (void)pthread_mutex_unlock(&m->lock);
 }
 
-/* False: there is no such host; or the keeper was closed meanwhile (orphan). */
+/* False: there is no such host; or the monitor was closed meanwhile (orphan). */
 static bool resolve_host(struct weir__monitor *m, char *why)
 {
     struct weir__ip_list found;
@@ -117,9 +118,9 @@ static bool resolve_host(struct weir__monitor *m, char *why)
     return good;
 }
 
-/* ---- Calls ----------------------------------------------------------------------------------- */
+/* ---- Commands -------------------------------------------------------------------------------- */
 
-/* 0, WEIR_EDOWN or WEIR_EIO; then c->text says why. */
+/* 0, WEIR_EDOWN or WEIR_EIO; for an error c->text says why. */
 static int monitor_command(struct weir__pipeline *pipeline, struct weir__command *c,
                            const char *const *word, int n)
 {
@@ -142,8 +143,7 @@ static int monitor_command(struct weir__pipeline *pipeline, struct weir__command
     return c->error;
 }
 
-/* After an error that the store itself answered: its next answer is to come from whoever is at the address by
- * then. */
+/* After an error reply: connects again, because another server may be at the address by now. */
 static void renew_pipeline(struct weir__monitor *m);
 
 static void note_nodes(struct weir__monitor *m, int64_t nodes, bool is_new)
@@ -161,7 +161,7 @@ static void note_nodes(struct weir__monitor *m, int64_t nodes, bool is_new)
     m->job.nodes(m->job.arg, nodes);
 }
 
-/* 0 or an error, and why. */
+/* 0, or an error and why. */
 static int send_heartbeat(struct weir__monitor *m, const char *what, int64_t deadline_ns, char *why)
 {
     const struct weir__script *script = &weir__scripts[WEIR__SCRIPT_HEARTBEAT];
@@ -184,7 +184,7 @@ static int send_heartbeat(struct weir__monitor *m, const char *what, int64_t dea
     return error;
 }
 
-/* Whether the store is there, at one of its places. */
+/* Whether the store answers at one of its addresses. */
 static bool probe_store(struct weir__monitor *m, bool anew, char *why)
 {
     int tries = 1;
@@ -228,14 +228,14 @@ int64_t weir__monitor_created_us(struct weir__monitor *m, const char *scope, siz
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
-/* The first look is over, whatever came of it: whoever opens need not wait any longer. */
+/* The first heartbeat has succeeded or failed: weir__monitor_open need not wait any longer. */
 static void monitor_begin(struct weir__monitor *m)
 {
     if (!atomic_exchange(&m->begun, true))
         weir__wakeup_signal(&m->first);
 }
 
-/* One turn: a heartbeat or a probe, if it is time. Returns when the next one may be. */
+/* One step: a heartbeat or a probe, if one is due. Returns when the next one may be. */
 static int64_t monitor_step(struct weir__monitor *m)
 {
     struct weir__health *h = m->job.health;
@@ -280,7 +280,8 @@ static void *monitor_run(void *arg)
     return NULL;
 }
 
-/* The program's signals are not for this thread. The caller holds the lock, or is alone. */
+/* The thread blocks all signals: they are for the program's threads. The caller holds the lock,
+ * or is alone. */
 static int monitor_start_locked(struct weir__monitor *m)
 {
     sigset_t all, old;
@@ -310,14 +311,14 @@ bool weir__monitor_is_running(const struct weir__monitor *m)
     return atomic_load_explicit(&m->running, memory_order_relaxed);
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Open and close -------------------------------------------------------------------------- */
 
 static void monitor_address_of(void *arg, struct weir__address *a)
 {
     weir__monitor_address(arg, a);
 }
 
-/* The thread says so itself. */
+/* The thread reports its own failures. */
 static void heartbeat_failed(void *arg, const char *why)
 {
     (void)arg;
@@ -343,7 +344,7 @@ static void renew_pipeline(struct weir__monitor *m)
     m->pipeline = pipeline;
 }
 
-/* A name that no other node has, nor any of its children. */
+/* A name that no other node has, nor any child of this process. */
 static void monitor_name_node(struct weir__monitor *m)
 {
     static const char DIGITS[] = "0123456789abcdef";
@@ -374,7 +375,7 @@ static int open_pipelines(struct weir__monitor *m)
     return error;
 }
 
-/* Whoever is not told in time that it is there takes it for away. */
+/* If the first heartbeat is not over in time, the store counts as down. */
 static void await_first_heartbeat(struct weir__monitor *m)
 {
     const int64_t wait_ns = weir__mul_sat(m->address.timeout_ns, OPEN_WAIT);
@@ -439,11 +440,11 @@ void weir__monitor_close(struct weir__monitor *m)
     pipelines[0] = m->pipeline;
     pipelines[1] = m->creation_pipeline;
     (void)pthread_mutex_unlock(&m->lock);
-    if (orphan) { /* what is left of it is the thread's, from here on */
+    if (orphan) { /* from here on the thread owns it */
         (void)pthread_detach(thread);
     } else if (running) {
         (void)pthread_join(thread, NULL);
-        pipelines[0] = m->pipeline; /* it may have got another one */
+        pipelines[0] = m->pipeline; /* the thread may have replaced it */
     }
     weir__pipeline_close(pipelines[0]);
     weir__pipeline_close(pipelines[1]);

@@ -1,15 +1,17 @@
-/* Decisions on a far store.
+/* Decisions of a Redis store.
  *
- * A request becomes one command, which names all terms of all its limits; its reply is the verdict. Around
- * that is what the store cannot know: which keys this process lists or gives limits of their own, what this
- * node granted while the store was away and has not paid in yet, and what to say when there is no answer.
+ * A request becomes one command that names all terms of all its limits, and the reply is the
+ * verdict. The rest of this file is what Redis cannot know: which keys this process has on its
+ * lists or gives an override, what this node granted while the store was down and has not charged
+ * there yet, and what to answer without a reply.
  *
  * Invariants:
- *   (1) Every asking is settled once, with an answer: by the store, by the lists, or by the fallback.
- *   (2) Terms are named to the script in the order in which the engine asks them (edition.h, chain), so that
- *       the first that refuses is the same.
- *   (3) What a key owes is paid before the key is asked for, on the same connection.
- *   (4) A limit is encoded within a reader's section, and nothing of it is held while the reply is waited for.
+ *   (1) Every decision ends once, with a result: by Redis, by a list, or by the fallback.
+ *   (2) The script gets the terms in the order in which the engine asks them (`chain` of a
+ *       revision), so that the first term that refuses is the same.
+ *   (3) A key's backlog is sent before the decision on that key, on the same connection.
+ *   (4) A limit is encoded within an RCU read section, and nothing of it is kept while the command
+ *       waits for its reply.
  */
 #include "redis/redis_decide.h"
 
@@ -23,18 +25,18 @@
 #include "os/clock.h"
 #include "redis/redis_store.h"
 
-#define IN_FLIGHT_MAX 64 /* decisions of weir_take_many that are on their way at once */
+#define IN_FLIGHT_MAX 64 /* decisions of weir_take_many that are under way at once */
 
-/* ---- What is asked --------------------------------------------------------------------------- */
+/* ---- The parts of a command ------------------------------------------------------------------ */
 
-/* A request as the script gets it, while it is gathered. */
+/* A command while its parts are gathered. */
 struct command_parts {
     struct weir__plan_part part[WEIR_TERMS_MAX];
-    int request[WEIR_TERMS_MAX]; /* of the command, by part */
+    int request[WEIR_TERMS_MAX]; /* by part: the number of the request */
     int n;
-    int listed;            /* the request whose key is denied, or -1 */
-    bool creation_unknown; /* some limit cannot be asked for now */
-    int64_t limit;         /* of the first, for answers that no limit gives */
+    int listed;            /* the request whose key is on a deny list, or -1 */
+    bool creation_unknown; /* some limit has no plan yet */
+    int64_t limit;         /* of the first request, for results without a limit */
 };
 
 static int64_t decision_now_us(struct weir__now at)
@@ -66,7 +68,7 @@ static int add_part(struct weir__decision *a, struct command_parts *o, int i,
     return 0;
 }
 
-/* Within a reader's section. WEIR__STALE: begin anew. */
+/* Within an RCU read section. WEIR__STALE: start again. */
 static int gather_parts(struct weir__decision *a, struct command_parts *o)
 {
     a->terms = 0;
@@ -82,7 +84,7 @@ static int gather_parts(struct weir__decision *a, struct command_parts *o)
         if (!e)
             return WEIR__STALE;
         if (e->guards && weir__verb_takes(a->verb))
-            return WEIR_EINVAL; /* it could never be left */
+            return WEIR_EINVAL; /* a take of a guard could never be released */
         if (i == 0)
             o->limit = e->clause[0].meter.limit;
         if (e->overrides)
@@ -100,9 +102,9 @@ static int gather_parts(struct weir__decision *a, struct command_parts *o)
     return 0;
 }
 
-/* ---- In bytes -------------------------------------------------------------------------------- */
+/* ---- Encode ---------------------------------------------------------------------------------- */
 
-/* A ticket is the node's, and never named again. */
+/* The name of a ticket has the node's name in it, and is used once. */
 static void name_ticket(struct weir__decision *a)
 {
     (void)snprintf(a->ticket, sizeof a->ticket, "%s:%llx", a->redis->node,
@@ -145,7 +147,7 @@ static int decision_encode(struct weir__decision *a, const struct command_parts 
     return 0;
 }
 
-/* ---- Answers that the store did not give ----------------------------------------------------- */
+/* ---- Results without a command --------------------------------------------------------------- */
 
 static void decide_by_list(struct weir__decision *a, const struct command_parts *o)
 {
@@ -180,7 +182,7 @@ static void decision_apply_reply(struct weir__decision *a)
         weir__decision_issue_receipts(a, refused);
 }
 
-/* The command has ended, one way or the other. */
+/* The command has ended, with a reply or without. */
 static void decision_complete(struct weir__decision *a)
 {
     const struct weir__command *c = &a->command;
@@ -203,7 +205,7 @@ static void decision_complete(struct weir__decision *a)
     weir__decision_fall_back(a);
 }
 
-/* ---- Asking ---------------------------------------------------------------------------------- */
+/* ---- Send ------------------------------------------------------------------------------------ */
 
 static bool all_creations_known(struct weir__decision *a)
 {
@@ -213,11 +215,11 @@ static bool all_creations_known(struct weir__decision *a)
     return true;
 }
 
-/* Outside of a reader's section: what the request says in bytes; or its answer, if there is no need or no
- * point to ask. */
+/* Outside an RCU read section: encodes the command; or decides, if there is no need or no point
+ * in sending it. */
 static int decision_prepare(struct weir__decision *a, struct weir__pipeline *pipeline, bool down)
 {
-    bool asked = false; /* for creation_lock that a change has made needful just now */
+    bool asked = false; /* a change may have made a creation time necessary just now */
     struct command_parts o;
     int error;
 
@@ -245,7 +247,7 @@ static int decision_prepare(struct weir__decision *a, struct weir__pipeline *pip
     return error;
 }
 
-/* Makes it ready to be sent; settled if that need not be. */
+/* Makes it ready to be sent, or decides it at once. */
 static void decision_start(struct weir__decision *a, struct weir__pipeline *pipeline)
 {
     struct weir__redis *r = a->redis;
@@ -268,7 +270,7 @@ static void decision_start(struct weir__decision *a, struct weir__pipeline *pipe
         weir__decision_finish(a, error);
 }
 
-/* Sends those that are not settled; false: there is no room, and then all are settled. */
+/* Sends the undecided ones. False: there was no room, and all of them fell back. */
 static bool decisions_send(struct weir__pipeline *pipeline, struct weir__decision *a, size_t n)
 {
     struct weir__command *command[IN_FLIGHT_MAX];
@@ -305,7 +307,7 @@ static void decisions_await(struct weir__pipeline *pipeline, struct weir__decisi
             decision_complete(&a[i]);
 }
 
-/* ---- For those who wait ---------------------------------------------------------------------- */
+/* ---- For threads that wait ------------------------------------------------------------------- */
 
 static bool wants_receipt(const struct weir__receipt *receipt)
 {
@@ -388,7 +390,7 @@ int weir__redis_take_many(struct weir__remote *f, const struct weir_request *rq,
     return error;
 }
 
-/* ---- For a loop ------------------------------------------------------------------------------ */
+/* ---- For an event loop ----------------------------------------------------------------------- */
 
 static void decision_replied(struct weir__command *c)
 {
@@ -420,7 +422,7 @@ void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline, struc
             waits[i] = !one->decided;
         }
         sent = decisions_send(pipeline, a + from, some);
-        for (size_t i = 0; i < some; i++) /* what was sent may have been told, and be gone */
+        for (size_t i = 0; i < some; i++) /* one that was sent may be done, and freed */
             if (!waits[i] || !sent)
                 a[from + i].done(&a[from + i]);
     }

@@ -1,4 +1,4 @@
-/* Without hiredis there is no store on another machine; the library says so and is whole otherwise. */
+/* Stands in for the Redis store in a library without hiredis: opening one is an error. */
 #include "engine/remote.h"
 #include "os/diag.h"
 
