@@ -1,16 +1,16 @@
-/* What a node that is by itself answers.
+/* Decisions of a node that is alone.
  *
- * A limit that denies refuses the whole request, one that allows has no say in it, and what is left is the
- * private engine's to decide, by the shares.
+ * A limit with fallback=deny refuses the whole request, and one with fallback=allow does not count.
+ * The private engine decides the rest, by the shares.
  */
 #include <assert.h>
 
 #include "redis/fallback/local_internal.h"
 
-#define RETRY_NS WEIR__NS_PER_S /* of a refusal: about when the store is looked for again */
+#define RETRY_NS WEIR__NS_PER_S /* after a refusal: about the time to the next probe */
 
-/* The requests that have a share, and their places among all; behind them, of a reservation, the same to what
- * they owe, so that to cancel it gives back to both. */
+/* The requests that have a share, and their places among all. For a reservation their backlog
+ * policies follow, so that a cancel undoes both. */
 struct shares {
     struct weir_request rq[2 * WEIR_TERMS_MAX];
     int place[WEIR_TERMS_MAX];
@@ -27,9 +27,9 @@ static enum weir__down_action down_action_of(const struct weir__local_limit *x)
     return (enum weir__down_action)atomic_load_explicit(&x->down, memory_order_acquire);
 }
 
-/* ---- Answers without a share ----------------------------------------------------------------- */
+/* ---- Decisions without a share --------------------------------------------------------------- */
 
-/* The first request that is denied, or -1. Nothing is always granted. */
+/* The first request that is denied, or -1. A cost of 0 is always granted. */
 static int first_denied(struct weir__local_limit *const *limit, const struct weir_request *rq,
                         size_t n)
 {
@@ -54,7 +54,7 @@ static void local_deny(const struct weir__local_limit *x, int request, enum weir
         receipt->full = false;
 }
 
-/* Nobody counts it, so there is nothing to give back, and all of the limit is left. */
+/* Nothing is counted, so there is nothing to undo, and the whole limit remains. */
 static void local_allow(const struct weir__local_limit *x, struct weir__now at,
                         struct weir__receipt *receipt, struct weir_verdict *v)
 {
@@ -71,7 +71,7 @@ static void local_allow(const struct weir__local_limit *x, struct weir__now at,
         receipt->full = false;
 }
 
-/* ---- Answers of shares ----------------------------------------------------------------------- */
+/* ---- Decisions of shares --------------------------------------------------------------------- */
 
 static void gather_shares(struct weir__local_limit *const *limit, const struct weir_request *rq,
                           size_t n, struct shares *s)
@@ -86,14 +86,14 @@ static void gather_shares(struct weir__local_limit *const *limit, const struct w
     }
 }
 
-/* As the whole limits count them. */
+/* Names the terms as the whole limit counts them. */
 static void name_refusal(const struct weir__local_limit *x, const struct shares *s,
                          enum weir__verb verb, struct weir__receipt *receipt,
                          struct weir_verdict *v)
 {
     const uint64_t terms = atomic_load_explicit(&x->shared, memory_order_relaxed);
 
-    if (v->which >= 0 && verb_names_requests(verb)) /* for a debt there may have been no room */
+    if (v->which >= 0 && verb_names_requests(verb)) /* a backlog policy may have had no room */
         v->which = s->place[v->which < (int)s->n ? v->which : 0];
     else if (v->which >= 0)
         v->which = weir__local_term(terms, v->which);
@@ -101,11 +101,11 @@ static void name_refusal(const struct weir__local_limit *x, const struct shares 
         receipt->line.term = weir__local_term(terms, receipt->line.term);
 }
 
-/* Debts refuse nothing: they are shadows. Where there are too many terms for both, those of the shares are all
- * that is remembered. */
+/* Backlog policies refuse nothing: they are shadows. If both together have too many terms, the
+ * reservation has those of the shares only. */
 static int local_reserve(struct weir__local *l, struct weir__local_limit *const *limit,
                          struct shares *s, enum weir__verb verb, struct weir__now at,
-                         struct weir__receipt *receipt, struct weir_verdict *v, bool *owes)
+                         struct weir__receipt *receipt, struct weir_verdict *v, bool *recorded)
 {
     size_t n = s->n;
     int error;
@@ -117,7 +117,7 @@ static int local_reserve(struct weir__local *l, struct weir__local_limit *const 
     }
     error = n <= WEIR_TERMS_MAX ? weir__decide_all(l->engine, s->rq, n, verb, at, receipt, v)
                                 : WEIR_EINVAL;
-    *owes = error == 0;
+    *recorded = error == 0;
     return error == WEIR_EINVAL ? weir__decide_all(l->engine, s->rq, s->n, verb, at, receipt, v)
                                 : error;
 }
@@ -132,12 +132,12 @@ static int local_engine_decide(struct weir__local *l, const struct shares *s, en
                : weir__decide_all(l->engine, s->rq, s->n, verb, at, receipt, v);
 }
 
-/* What the grant of a share leaves behind. */
+/* Records the grant of a share in the backlog. */
 static void local_record_backlog(struct weir__local *l, struct weir__local_limit *const *limit,
                                  const struct shares *s, struct weir__now at,
-                                 const struct weir_verdict *v, bool owes)
+                                 const struct weir_verdict *v, bool recorded)
 {
-    for (size_t i = 0; i < s->n && !owes; i++)
+    for (size_t i = 0; i < s->n && !recorded; i++)
         weir__local_backlog_record(l, limit[s->place[i]], &s->rq[i], at);
     weir__local_backlog_extend(l, weir__add_sat(at.now_ns, v->reset_after_ns));
 }
@@ -149,7 +149,7 @@ static int local_answer_all(struct weir__local *l, struct weir__local_limit *con
 {
     const int refused = first_denied(limit, rq, n);
     struct shares s;
-    bool owes = false;
+    bool recorded = false;
     int error;
 
     if (refused >= 0) {
@@ -162,17 +162,17 @@ static int local_answer_all(struct weir__local *l, struct weir__local_limit *con
         return 0;
     }
     error = receipt && receipt->reservation
-                ? local_reserve(l, limit, &s, verb, at, receipt, v, &owes)
+                ? local_reserve(l, limit, &s, verb, at, receipt, v, &recorded)
                 : local_engine_decide(l, &s, verb, at, receipt, v);
     if (error)
         return error;
     name_refusal(limit[s.place[0]], &s, verb, receipt, v);
     if (v->allowed && verb != WEIR__PEEK && v->reset_after_ns > 0)
-        local_record_backlog(l, limit, &s, at, v, owes);
+        local_record_backlog(l, limit, &s, at, v, recorded);
     return 0;
 }
 
-/* ---- For the store that is away -------------------------------------------------------------- */
+/* ---- Public ---------------------------------------------------------------------------------- */
 
 int weir__local_decide(struct weir__local *l, struct weir__local_limit *const *limit,
                        const struct weir_request *rq, size_t n, enum weir__verb verb,

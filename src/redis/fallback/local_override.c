@@ -1,8 +1,9 @@
-/* Keys with a limit of their own, at a node that is by itself: a share of that.
+/* Overrides on a node that decides alone: each key's override gets a share too.
  *
- * It falls back as the policy's limit does: the same terms have a share, so that its states have the policy's
- * shape. Where they have not (a count that is wide on one side only, another algorithm) it is out of force, and
- * the policy's own share holds: as in the engine itself.
+ * An override falls back as the policy's limit does: the same terms have a share, so its states
+ * have the policy's layout. If the layouts differ (a count that is wide in one of them only,
+ * another algorithm), the override is not in force here, and the policy's share decides: as in the
+ * engine.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static struct weir__local_key_override *local_override_make(const void *key, siz
     return override;
 }
 
-/* The key's limit, falling back as the policy's does. False: it does not go with that. */
+/* The key's limit, with the policy's fallback=. False: it does not match the policy's limit. */
 static bool local_override_whole(const struct weir__local_limit *x,
                                  const struct weir__local_key_override *override,
                                  struct weir_limit *whole)
@@ -58,7 +59,7 @@ static bool local_override_whole(const struct weir__local_limit *x,
     return true;
 }
 
-/* Only a want of memory is an error. No limit: it is taken away. */
+/* Only out of memory is an error. NULL for the limit: the override is removed. */
 static int local_override_set(struct weir__local *l, struct weir_policy *p, const void *key,
                               size_t key_len, const struct weir_limit *limit)
 {
@@ -73,7 +74,7 @@ static int local_override_set(struct weir__local *l, struct weir_policy *p, cons
     return error == WEIR_EINVAL ? 0 : error;
 }
 
-/* own NULL: no longer. The caller holds the lock. */
+/* override NULL: it is removed. The caller holds the lock. */
 static int local_override_enforce(struct weir__local *l, struct weir__local_limit *x,
                                   const void *key, size_t key_len,
                                   const struct weir__local_key_override *override)

@@ -1,13 +1,14 @@
-/* What is said when the store is away: the answer of this node's shares (local.h), and what must be kept of it so that
- * it can be given back. */
+/* Decisions while the store is down: by this node's shares (local.h), with a receipt if the caller
+ * can undo the grant. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "redis/redis_decide.h"
 #include "redis/redis_store.h"
 
-/* What this node granted alone is kept like the rest, so that all are given back in one way. It has the name that the
- * ticket would have had there: the store may have heard of it, though it did not answer. */
+/* A grant of this node alone has a receipt like any other, so that all are undone in the same
+ * way. It has the name that the ticket would have in Redis: Redis may have granted the ticket
+ * without a reply. */
 static void keep_local_receipt(struct weir__decision *a, struct weir_reservation *r,
                                struct weir_ticket *t)
 {
@@ -27,7 +28,7 @@ static void keep_local_receipt(struct weir__decision *a, struct weir_reservation
         t->term[0].fingerprint = weir__receipts_keep(a->redis->receipts, k);
 }
 
-/* The requests whose keys no list lets pass; their places among all. */
+/* The requests whose keys are not on an allow list, and their places among all. */
 static size_t counted_requests(const struct weir__decision *a, struct weir_request *rq, int *place)
 {
     size_t n = 0;
@@ -56,7 +57,7 @@ void weir__decision_fall_back(struct weir__decision *a)
         a->verdict.which = place[a->verdict.which];
     if (a->error || !a->verdict.allowed || !receipt)
         return;
-    memset(a->act_us, -1, sizeof a->act_us); /* nothing of it acts there */
+    memset(a->act_us, -1, sizeof a->act_us); /* none of its terms acts in Redis */
     if (receipt->reservation && receipt->reservation->n > 0) {
         keep_local_receipt(a, receipt->reservation, NULL);
         receipt->reservation->n = 1;
@@ -66,6 +67,6 @@ void weir__decision_fall_back(struct weir__decision *a)
         keep_local_receipt(a, NULL, receipt->ticket);
         receipt->ticket->n = 1;
         receipt->ticket->term[0].policy = a->rq[0].policy;
-        receipt->ticket->term[0].key = 0; /* whoever waits, is told */
+        receipt->ticket->term[0].key = 0; /* every caller that waits is woken */
     }
 }
