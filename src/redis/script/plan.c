@@ -1,15 +1,16 @@
-/* From a limit to the numbers of its scripts.
+/* Plans: from a limit to the numbers that its scripts need.
  *
- * The scripts count in microseconds, limits in nanoseconds. A rate loses nothing by that: T, the time of one
- * event, goes over as a fraction of microseconds in lowest terms. Other durations are rounded so that the limit
- * never becomes looser: what must pass before another event may act is rounded up; what is saved up, and
- * how long is waited, down.
+ * The scripts count in microseconds, limits in nanoseconds. A rate loses nothing by that: T, the
+ * time of one event, becomes a fraction of microseconds in lowest terms. Other durations are
+ * rounded so that the limit never becomes looser: the time that must pass before another event may
+ * act is rounded up; what is saved up, and how long a caller waits, is rounded down.
  *
- * Invariants (of what weir__plan_encode sends, beside script/README.md):
- *   (1) Every number but cost, patience and max-wait is below 2^53.
- *   (2) Equal limits of equal creation_lock have equal plans, on every machine: no number depends on the process.
- *   (3) Two terms have one shape just if a state of one can be carried over to the other, and their
- *       place in the limit is the same.
+ * Invariants (of what weir__plan_encode sends, besides script/README.md):
+ *   (1) Every number except cost, patience and max-wait is below 2^53.
+ *   (2) Equal limits with equal creation times have equal plans, on every machine: no number
+ *       depends on the process.
+ *   (3) Two terms have the same shape exactly if a state of one can be carried over to the other
+ *       and their place in the limit is the same.
  */
 #include "redis/script/plan.h"
 
@@ -88,19 +89,19 @@ static void put_ratio(int64_t *p, int64_t num, int64_t den)
 
 static void put_rate(int64_t *p, const struct weir_term *t)
 {
-    put_ratio(p, t->period_ns, t->count * WEIR__NS_PER_US); /* 10^15 at most */
+    put_ratio(p, t->period_ns, t->count * WEIR__NS_PER_US); /* at most 10^15 */
     if (p[0] >= LIMIT)
         put_ratio(p, us_up(t->period_ns), t->count);
 }
 
-/* p4, p5: born and n events, as zero - rem/C. */
+/* p4, p5: the creation time plus n events, as zero - rem/C. */
 static void put_zero(int64_t *p, int64_t created_us, int64_t n)
 {
     const weir__u128 units = weir__wide(n) * weir__wide(p[0]); /* 93 bits */
     const weir__u128 C = weir__wide(p[1]);
     const weir__u128 us = (units + C - 1) / C;
 
-    if (us >= weir__wide(LIMIT - created_us)) { /* full after the end of time */
+    if (us >= weir__wide(LIMIT - created_us)) { /* full only after the end of time */
         p[3] = LIMIT - 1;
         return;
     }
@@ -108,7 +109,7 @@ static void put_zero(int64_t *p, int64_t created_us, int64_t n)
     p[4] = (int64_t)(us * C - units);
 }
 
-/* The zone and the kind of window as one number: another is another window. */
+/* The zone and the kind of window as one number: another number is another window. */
 static int64_t calendar_number(const struct weir_term *t)
 {
     const uint64_t no_secret[2] = {0};
@@ -120,7 +121,8 @@ static int64_t calendar_number(const struct weir_term *t)
     return (int64_t)(weir__hash(text, 1 + len, no_secret) & ((UINT64_C(1) << HASH_BITS) - 1));
 }
 
-/* fixed-window, align=clock: where its windows end. The edges of a calendar come with each request. */
+/* fixed-window, align=clock: where its windows end. The edges of a calendar come with each
+ * request. */
 static void put_clock(struct weir__plan_term *to, const struct weir_term *t)
 {
     int64_t *const p = to->number;
@@ -132,11 +134,11 @@ static void put_clock(struct weir__plan_term *to, const struct weir_term *t)
         p[3] = (p[0] - ahead % p[0]) % p[0];
 }
 
-/* What is paid for by time: a rate, and what may be owed. */
+/* Algorithms that time pays for: a rate, and how much may be owed. */
 static void put_bucket(int64_t *p, const struct weir_term *t, int64_t limit, int64_t created_us)
 {
     put_rate(p, t);
-    p[2] = limit; /* of those that have one the burst, capacity, or 1 + slack */
+    p[2] = limit; /* the burst, capacity, or 1 + slack, where there is one */
     switch (t->algorithm) {
     case WEIR_TOKEN_BUCKET:
         if (t->initial < t->burst)
@@ -166,10 +168,10 @@ static void put_bucket(int64_t *p, const struct weir_term *t, int64_t limit, int
     }
 }
 
-/* What is counted. */
+/* Algorithms that count. */
 static void put_counter(int64_t *p, const struct weir_term *t, int64_t slots)
 {
-    p[0] = us_up(t->period_ns / slots); /* slots divide it */
+    p[0] = us_up(t->period_ns / slots); /* slots divide the period */
     p[1] = t->count;
     if (t->algorithm == WEIR_SLIDING_WINDOW) {
         p[2] = t->slots;
@@ -195,7 +197,7 @@ static void plan_put_numbers(struct weir__plan_term *to, const struct weir_term 
 
 /* ---- Terms ----------------------------------------------------------------------------------- */
 
-/* The place, a letter for the algorithm, and what else a state's layout depends on. */
+/* The term's place, a letter for the algorithm, and what else a state's layout depends on. */
 static void put_shape(struct weir__plan_term *to, const struct weir_term *t, int place)
 {
     static const char LETTERS[] = {
