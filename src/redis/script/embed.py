@@ -64,7 +64,8 @@ def source(folder):
     texts = [f"static const char {name.upper()}[] =\n{literal(piece(folder, name))};"
              for name in FILES]
     rows = [row(folder, mask) for mask in (*MASKS, BEAT)]
-    head = ["/* Made by embed.py from src/redis/script. */", '#include "redis/script/scripts.h"', ""]
+    head = ["/* Made by embed.py from src/redis/script. */",
+            '#include "redis/script/scripts.h"', ""]
     table = "const struct weir__script weir__scripts[WEIR__SCRIPT_COUNT] = {"
     return "\n".join([*head, *texts, "", table, *rows, "};", ""])
 
