@@ -44,7 +44,7 @@ class Fleet:
 
     def settles(self):
         """All are there, and asked by all."""
-        until(lambda: not any(node.look()["away"] for node in self.nodes), "all are back")
+        until(lambda: not any(node.look()["down"] for node in self.nodes), "all are back")
         seen = [node.look()["asked"] for node in self.nodes]
         until(lambda: all(node.look()["asked"] > was + 50 for node, was in zip(self.nodes, seen)), "all are answered")
 
@@ -57,8 +57,8 @@ class Fleet:
 
     def finish(self, name):
         wholes = [node.finish() for node in self.nodes]
-        expect(f"nobody is left without an answer: {name}", [w["errors"] for w in wholes], [{}] * len(wholes))
-        in_time(f"nobody waits longer than the timeout: {name}", wholes, TIMEOUT_US)
+        expect(f"no caller is left without an answer: {name}", [w["errors"] for w in wholes], [{}] * len(wholes))
+        in_time(f"no caller waits longer than the timeout: {name}", wholes, TIMEOUT_US)
         return wholes
 
 
@@ -123,7 +123,7 @@ def a_share_is_one_at_least():
 
 
 def lone_node(name, break_it, mend_it):
-    """With one node there is nobody else whose grants could come between: its return adds nothing at all."""
+    """With one node no other grants can come between: an outage adds nothing at all."""
     rate, burst, threads = 20, 40, 2
     with contextlib.ExitStack() as stack:
         fleet = Fleet(stack, f"token-bucket {rate}/s burst={burst}", nodes=1, threads=threads)
@@ -138,11 +138,11 @@ def lone_node(name, break_it, mend_it):
         whole = fleet.finish(name)[0]
     grants = [grant for grant in all_of([whole]) if grant[0] >= alone_us]
     worst = most_over(grants, rate)
-    say(f"        {name}, over its return: {worst:.1f} of {burst}; {whole['far']['drained']} paid in")
+    say(f"        {name}, over its return: {worst:.1f} of {burst}; {whole['remote']['drained']} drained")
     # A busy machine may have sent it away once more: then it has its share once more.
-    most = burst + threads if whole["far"]["outages"] == 1 else 2 * burst
-    check(f"the return of {name} is no burst", worst <= most, (worst, whole["far"]))
-    check(f"{name} paid in what it had granted", whole["far"]["drained"] > burst / 2, whole["far"])
+    most = burst + threads if whole["remote"]["outages"] == 1 else 2 * burst
+    check(f"the return of {name} is no burst", worst <= most, (worst, whole["remote"]))
+    check(f"{name} drained what it had granted", whole["remote"]["drained"] > burst / 2, whole["remote"])
 
 
 def a_lone_node_pays_all_it_granted():

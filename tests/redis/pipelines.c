@@ -1,4 +1,4 @@
-/* Lanes to a real Redis that is well. pipelines.py starts it. */
+/* Pipelines to a healthy Redis, which pipelines.py starts. */
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -68,7 +68,7 @@ void it_hears_every_kind_of_reply(void)
                                                   weir__pipeline_epoch(stage.pipeline) == 1);
 }
 
-/* ---- Many -------------------------------------------------------------------------------------- */
+/* ---- Many ------------------------------------------------------------------------------------ */
 
 static void *hammer(void *number)
 {
@@ -140,9 +140,9 @@ void pipelines_of_64_keep_their_order(void)
     CHECK("nothing failed", atomic_load(&stage.failures) == 0);
 }
 
-/* ---- Scripts ----------------------------------------------------------------------------------- */
+/* ---- Scripts --------------------------------------------------------------------------------- */
 
-/* A request of no version: the script of the mask refuses it, once it is there. */
+/* A request without a version: the script of the mask refuses it, once it is loaded. */
 static void make_scripted(struct test_command *a, unsigned mask)
 {
     char blob[24 + 80 + 1];
@@ -194,7 +194,7 @@ void scripts_that_are_flushed_are_loaded_again(void)
     CHECK("the connection is still the same", weir__pipeline_epoch(stage.pipeline) == 1);
 }
 
-/* pipelines.py logs us in as one who may not SCRIPT. */
+/* pipelines.py logs in with an account that may not use SCRIPT. */
 void a_script_that_may_not_be_loaded_is_an_error(void)
 {
     struct test_command a[4];
@@ -209,7 +209,7 @@ void a_script_that_may_not_be_loaded_is_an_error(void)
     CHECK("other calls pass", command_send(&a[0], LONG_MS, "PING", NULL) == 0);
 }
 
-/* ---- To greet ---------------------------------------------------------------------------------- */
+/* ---- To greet -------------------------------------------------------------------------------- */
 
 void a_greeting_that_is_refused_says_why(void)
 {
@@ -239,7 +239,7 @@ void the_greeting_logs_in_and_selects(void)
               strcmp(a.command.text, stage.address.user[0] ? stage.address.user : "default") == 0);
 }
 
-/* ---- A loop ------------------------------------------------------------------------------------ */
+/* ---- A loop ---------------------------------------------------------------------------------- */
 
 static int told, told_badly, chain, chained;
 
@@ -257,7 +257,7 @@ static void count_done(struct weir__command *c)
     free(c);
 }
 
-/* Until `enough` were told, as a loop would. */
+/* Until `enough` commands are done, as an event loop would. */
 static void loop_until(int enough)
 {
     while (told < enough) {
@@ -299,7 +299,7 @@ void a_loop_steps_it(void)
             const int before = told;
 
             weir__pipeline_flush(stage.pipeline);
-            CHECK("to send it tells nobody", told == before);
+            CHECK("to send finishes no command", told == before);
             CHECK("... and then it is sent", weir__pipeline_deadline(stage.pipeline) > 0);
         }
         loop_until(n - round % 7); /* some are left under way */
@@ -342,7 +342,7 @@ static void *await_all_mine(void *unused)
         weir__pipeline_await_all(stage.pipeline);
         good = good && atomic_load(&mine) == n;
     }
-    CHECK("all of one's own were told, whoever drove", good);
+    CHECK("all own commands are done, whichever thread led", good);
     return NULL;
 }
 
@@ -361,7 +361,7 @@ void what_nobody_awaits_is_finished(void)
     submit_with_done(-1);
 }
 
-/* ---- Threads that end, processes that begin ---------------------------------------------------- */
+/* ---- Threads that end, processes that begin -------------------------------------------------- */
 
 static void *wait_for_ever(void *unused)
 {
@@ -421,7 +421,7 @@ void a_child_has_a_connection_of_its_own(void)
     CHECK("the parent still is, through its old one", connection_number() == number);
 }
 
-/* ---- While others are at it -------------------------------------------------------------------- */
+/* ---- While others are at it ------------------------------------------------------------------ */
 
 static _Atomic bool enough;
 
@@ -477,7 +477,7 @@ static void fork_often(void)
 
 void children_begin_while_others_ask(void)
 {
-    if (!UNDER_ASAN) /* its allocator may be locked by a thread that the child has not */
+    if (!UNDER_ASAN) /* its allocator may be locked by a thread that the child does not have */
         beside_others(fork_often);
 }
 

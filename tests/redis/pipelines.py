@@ -114,7 +114,7 @@ def a_greeting_that_is_refused_says_why():
     with Redis("--requirepass", "right") as redis:
         play(name, port=redis.port, password="wrong")
         play(name, port=redis.port)
-        play(name, port=redis.port, user="nobody", password="right")
+        play(name, port=redis.port, user="unknown", password="right")
         play(name, port=redis.port, password="right", db=99)
         check("nothing was asked without a greeting", redis.call("EXISTS", "leak") == 0)
 
@@ -149,8 +149,8 @@ def a_cancelled_thread_leaves_a_pipeline_that_works():
 # ---- Servers that fail --------------------------------------------------------------------------
 
 
-def the_server_is_killed_and_comes_back():
-    with Redis() as redis, Scene("the_server_is_killed_and_comes_back", port=redis.port) as scene:
+def the_server_is_killed_and_comes_up():
+    with Redis() as redis, Scene("the_server_is_killed_and_comes_up", port=redis.port) as scene:
         scene.meets("kill")
         redis.kill()
         scene.go()
@@ -307,7 +307,7 @@ SCENES = [
     plainly("a_child_has_a_connection_of_its_own"),
     plainly("children_begin_while_others_ask"),
     plainly("signals_disturb_nobody"),
-    the_server_is_killed_and_comes_back,
+    the_server_is_killed_and_comes_up,
     the_server_stands_still,
     nobody_answers,
     a_sooner_deadline_is_kept,

@@ -1,4 +1,4 @@
-/* Lanes to servers that fail, each in its own way. pipelines.py sees to that. */
+/* Pipelines to servers that fail, each in its own way, which pipelines.py arranges. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #define TIMEOUT_MS 50
 #define THREADS    8
 
-/* ---- Threads that go on asking ----------------------------------------------------------------- */
+/* ---- Threads that go on asking --------------------------------------------------------------- */
 
 static _Atomic bool enough;
 static _Atomic int answered, unanswered, wrong;
@@ -34,7 +34,7 @@ static void *send_all_the_time(void *number)
         while (took > worst && !atomic_compare_exchange_weak(&worst_ns, &worst, took))
             continue;
         if (a.command.error)
-            (void)usleep(500); /* a caller would turn to something else */
+            (void)usleep(500); /* a caller would do something else */
     }
     return NULL;
 }
@@ -60,12 +60,12 @@ static void under_fire(void (*fire)(void))
     atomic_store(&enough, true);
     for (int i = 0; i < THREADS; i++)
         (void)pthread_join(thread[i], NULL);
-    CHECK("nobody got what another asked for", atomic_load(&wrong) == 0);
+    CHECK("no thread got another's reply", atomic_load(&wrong) == 0);
     CHECK("some got no answer", atomic_load(&unanswered) > 0);
     CHECK("it was told", atomic_load(&stage.failures) > 0);
     (void)printf("  %d answered, %d not, the longest wait %.1f ms\n", atomic_load(&answered),
                  atomic_load(&unanswered), (double)atomic_load(&worst_ns) / 1e6);
-    CHECK("nobody waited longer than its time",
+    CHECK("no thread waited past its deadline",
           atomic_load(&worst_ns) < TIMEOUT_MS * MS + SLACK_NS);
 }
 
@@ -104,7 +104,7 @@ void it_is_cut_again_and_again(void)
     CHECK("there were many connections", weir__pipeline_epoch(stage.pipeline) > 10);
 }
 
-/* ---- No answer --------------------------------------------------------------------------------- */
+/* ---- No answer ------------------------------------------------------------------------------- */
 
 static void *find_nobody(void *unused)
 {
@@ -118,7 +118,7 @@ static void *find_nobody(void *unused)
     for (int i = 0; i < 3; i++)
         CHECK("there is no answer",
               a[i].command.error == WEIR_EDOWN && a[i].command.text[0] != '\0');
-    CHECK("nobody waits longer than its time", now_ns() - began < TIMEOUT_MS * MS + SLACK_NS);
+    CHECK("no thread waits past its deadline", now_ns() - began < TIMEOUT_MS * MS + SLACK_NS);
     return NULL;
 }
 
@@ -148,15 +148,15 @@ void a_sooner_deadline_is_kept(void)
     meet("blocked");
     began = now_ns();
     CHECK("there is no answer", command_send(&b, TIMEOUT_MS, "PING", NULL) == WEIR_EDOWN);
-    CHECK("whoever drives keeps the sooner deadline",
-          now_ns() - began < TIMEOUT_MS * MS + SLACK_NS);
+    CHECK("the leader keeps the sooner deadline", now_ns() - began < TIMEOUT_MS * MS + SLACK_NS);
     (void)pthread_join(other, NULL);
     CHECK("others are answered", command_send(&b, LONG_MS, "PING", NULL) == 0);
 }
 
-/* ---- Answers that are none --------------------------------------------------------------------- */
+/* ---- Answers that are none ------------------------------------------------------------------- */
 
-/* Whoever answers greets well and answers the first word; what comes then is rubbish, another one each time. */
+/* The server completes the handshake and answers the first command; then comes garbage,
+ * different each time. */
 void what_is_no_reply_breaks_the_connection(void)
 {
     struct test_command a;
@@ -204,7 +204,7 @@ void it_is_cut_in_the_midst_of_a_reply(void)
     CHECK("some were cut, some were not", whole > 0 && cut > 0);
 }
 
-/* ---- Bounds ------------------------------------------------------------------------------------ */
+/* ---- Bounds ---------------------------------------------------------------------------------- */
 
 void there_is_room_for_so_many(void)
 {
@@ -230,7 +230,7 @@ void there_is_room_for_so_many(void)
     weir__pipeline_await(stage.pipeline, c, WEIR__PIPELINE_COMMANDS);
     for (int i = 0; i < WEIR__PIPELINE_COMMANDS; i++)
         good = good && atomic_load(&c[i]->finished) == 1 && c[i]->error == WEIR_EDOWN;
-    CHECK("all failed, for nobody answered", good);
+    CHECK("all failed: no server answered", good);
 
     for (int i = 0; i < 4; i++) {
         c[i]->bytes = bytes;
@@ -281,7 +281,7 @@ void large_commands_pass_through_a_narrow_pipe(void)
     CHECK("one connection was enough", weir__pipeline_epoch(stage.pipeline) == 1);
 }
 
-/* ---- A loop ------------------------------------------------------------------------------------ */
+/* ---- A loop ---------------------------------------------------------------------------------- */
 
 static int told, failed_down;
 
@@ -319,7 +319,7 @@ void a_loop_hears_of_failure(void)
     CHECK("nothing is left to wait for", weir__pipeline_deadline(stage.pipeline) == INT64_MAX);
 }
 
-/* ---- Connections that end ---------------------------------------------------------------------- */
+/* ---- Connections that end -------------------------------------------------------------------- */
 
 void a_connection_that_was_closed_while_idle_is_replaced(void)
 {
@@ -327,7 +327,7 @@ void a_connection_that_was_closed_while_idle_is_replaced(void)
 
     CHECK("it is greeted", command_send(&a, LONG_MS, "PING", NULL) == 0);
     meet("idle"); /* more than 100 ms, and the server closes it */
-    CHECK("nobody notices", command_send(&a, LONG_MS, "PING", NULL) == 0);
+    CHECK("no caller notices", command_send(&a, LONG_MS, "PING", NULL) == 0);
     CHECK("it is another connection", weir__pipeline_epoch(stage.pipeline) == 2);
     CHECK("nothing failed", atomic_load(&stage.failures) == 0);
 }

@@ -1,3 +1,4 @@
+/* The kit of the pipeline scenes. See pipelines_kit.h. */
 #include "pipelines_kit.h"
 
 #include <assert.h>
@@ -112,7 +113,7 @@ void in_threads(int n, void *(*f)(void *number))
         (void)pthread_join(thread[i], NULL);
 }
 
-/* ---- The stage --------------------------------------------------------------------------------- */
+/* ---- The stage ------------------------------------------------------------------------------- */
 
 static void note_failure(void *arg, const char *why)
 {

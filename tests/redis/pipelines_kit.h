@@ -1,7 +1,8 @@
-/* What the scenes of the pipelines share: a pipeline to a server that pipelines.py has started, commands, and counting.
+/* What the scenes of the pipelines share: a pipeline to a server that pipelines.py has started,
+ * commands, and counting.
  *
- * A scene and pipelines.py take turns: the scene says `ready` and waits, pipelines.py does something to the server and
- * says go. So nothing sleeps to let something else happen.
+ * A scene and pipelines.py take turns: the scene says `ready` and waits, pipelines.py does
+ * something to the server and says go. So nothing sleeps to let something else happen.
  */
 #ifndef WEIR_TESTS_REDIS_PIPELINES_KIT_H
 #define WEIR_TESTS_REDIS_PIPELINES_KIT_H

@@ -1,4 +1,5 @@
-/* How many calls a second a pipeline carries. pipelines.py --measure runs redis-benchmark beside it, and divides. */
+/* How many commands a second a pipeline carries. pipelines.py --measure runs redis-benchmark as
+ * well, and divides. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -100,7 +100,7 @@ static void write_one(const struct weir__plan *plan, char *field[FIELDS])
     part.scope = (struct weir__slice){
         scope, weir__scope_encode(field[SCOPE], strlen(field[SCOPE]), scope, sizeof scope)};
     room = weir__plan_encoded_size(&ask);
-    out = malloc(room); /* no byte more: a sanitizer sees who writes there */
+    out = malloc(room); /* no byte more: a sanitizer sees a write beyond it */
     len = out ? weir__plan_encode(&ask, out, room, &mask, &terms) : 0;
     if (len == 0 || len > room ||
         weir__plan_encode(&ask, small, sizeof small, &mask, &terms) != len)
