@@ -51,7 +51,7 @@ class Fleet:
         return now_us()
 
     def departed(self, since_us, before_us):
-        """How many had gone by then: a busy machine may have sent one away by itself."""
+        """How many had gone by then: on a busy machine one may have gone down by itself."""
         return sum(any(line["is"] == "log" and "is down" in line["line"] and since_us <= line["at_us"] < before_us
                        for line in node.lines) for node in self.nodes)
 
@@ -139,7 +139,7 @@ def lone_node(name, break_it, mend_it):
     grants = [grant for grant in all_of([whole]) if grant[0] >= alone_us]
     worst = most_over(grants, rate)
     say(f"        {name}, over its return: {worst:.1f} of {burst}; {whole['remote']['drained']} drained")
-    # A busy machine may have sent it away once more: then it has its share once more.
+    # On a busy machine it may have been down once more: then it has its share once more.
     most = burst + threads if whole["remote"]["outages"] == 1 else 2 * burst
     check(f"the return of {name} is no burst", worst <= most, (worst, whole["remote"]))
     check(f"{name} drained what it had granted", whole["remote"]["drained"] > burst / 2, whole["remote"])

@@ -39,7 +39,7 @@ def it_is_full():
 
 def it_is_full_to_the_brim():
     """It has room for a few keys whenever some have ended, and none a moment later. It does not come and go with
-    that: the times that it is left alone add up to more than 8 s after four departures."""
+    that: the times that it is left alone add up to more than 8 s after four outages."""
     with Redis() as redis, Hammer(redis.url(timeout="2s"), "token-bucket 5/s burst=5", threads=4, keys=200_000,
                                   pause=100) as node:
         memory = dict(line.split(":") for line in redis.call("INFO", "memory").decode().split() if ":" in line)
@@ -56,7 +56,7 @@ def it_is_full_to_the_brim():
         until(lambda: not node.look()["down"], "it is back")
         took = now_us() - began
         check("it is back in 10 s", took <= 10_000_000 + SLACK_US, took)
-        say(f"        full to the brim: {len(told)} departures, back after {took / 1e6:.1f} s")
+        say(f"        full to the brim: {len(told)} outages, up after {took / 1e6:.1f} s")
         expect("no caller is left without an answer: full to the brim", node.finish()["errors"], {})
 
 

@@ -48,7 +48,7 @@ class Front:
         with open(self.log_path, encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def departures(self):
+    def outages(self):
         return self.log().count("is down")
 
     def is_down(self):
@@ -169,7 +169,7 @@ def suffers(name, break_it, mend_it, *options, proxied=False, seconds=0.5):
         fleet = Fleet(stack, name, *options, proxied=proxied)
         fleet.goes_on()
         fleet.ends_phase("before")
-        fleet.comes_up()          # if a busy machine has sent it away
+        fleet.comes_up()          # if it was down on a busy machine
         seen = [front.outages() for front in fleet.fronts]
         break_it(fleet)
         fleet.goes_down(seen)

@@ -28,7 +28,7 @@ def most_over(grants, rate):
         place = bisect.bisect(ends, (end,))
         ends.insert(place, (end, cost))
         total = 0
-        for last, drained ends:
+        for last, paid in ends:
             total += paid
             worst = max(worst, total - per_us * (last - begin))
     return worst
@@ -39,7 +39,7 @@ def most_within(grants, span_us):
     ends, worst = [], 0
     for begin, end, _, cost in sorted(grants, reverse=True):
         bisect.insort(ends, (end, cost))
-        worst = max(worst, sum(paid for last, drained ends if last - begin < span_us / DRIFT))
+        worst = max(worst, sum(paid for last, paid in ends if last - begin < span_us / DRIFT))
         while ends and ends[-1][0] - begin > 2 * span_us:
             ends.pop()
     return worst

@@ -149,8 +149,8 @@ def a_cancelled_thread_leaves_a_pipeline_that_works():
 # ---- Servers that fail --------------------------------------------------------------------------
 
 
-def the_server_is_killed_and_comes_up():
-    with Redis() as redis, Scene("the_server_is_killed_and_comes_up", port=redis.port) as scene:
+def the_server_is_killed_and_comes_back():
+    with Redis() as redis, Scene("the_server_is_killed_and_comes_back", port=redis.port) as scene:
         scene.meets("kill")
         redis.kill()
         scene.go()
@@ -307,7 +307,7 @@ SCENES = [
     plainly("a_child_has_a_connection_of_its_own"),
     plainly("children_begin_while_others_ask"),
     plainly("signals_disturb_nobody"),
-    the_server_is_killed_and_comes_up,
+    the_server_is_killed_and_comes_back,
     the_server_stands_still,
     nobody_answers,
     a_sooner_deadline_is_kept,
@@ -336,7 +336,7 @@ def main():
         except Exception:           # pylint: disable=broad-except
             check(f"{scene.__name__} comes to its end", False, traceback.format_exc())
         print(f"{time.monotonic() - began:6.2f} s  {scene.__name__.replace('_', ' ')}", flush=True)
-    print(f"lanes: {PASSED} passed, {len(FAILED)} failed")
+    print(f"pipelines: {PASSED} passed, {len(FAILED)} failed")
     return 1 if FAILED or not PASSED else 0
 
 
