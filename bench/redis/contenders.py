@@ -125,7 +125,7 @@ class Far:
     # ---- redis-benchmark --------------------------------------------------------------------
 
     def benchmark(self, limit, clients=1, depth=1, seconds=0.25):
-        """The library's own words, from as many connections, so many at once in each."""
+        """The library's own words, from as many connections, `at once` in each."""
         words = self.words[limit.name]
         raw = next(i for i, w in enumerate(words) if b"\0" in w)
         path = os.path.join(self.redis.dir, f"{limit.name}.raw")

@@ -1,19 +1,19 @@
-/* A caller that never tires: many threads that ask a store for one key, and write down what they
- * were told.
+/* A load generator: many threads that take from one key of a store, and record what they saw.
  *
  *     remote_hammer URL LIMIT [NAME=VALUE...]
  *
- *     name=p       of the policy             key=k       asked for; keys=N: k0, k1, ... in turn, by all threads
+ *     name=p       the policy                key=k       the key; keys=N: k0, k1, ... in turn
  *     threads=1                              pause=0     microseconds between two calls of a thread
  *     verb=take    or many, all, wait, reserve, enter    cost=1, batch=16 (many)
  *     calls=0      by each thread; 0: until the end of stdin
- *     long=0       keys are filled up to so many bytes
- *     inside=FILE  enter: who is in, counted in a file that processes share; hold=0: microseconds to stay
+ *     long=0       keys are padded to that many bytes
+ *     inside=FILE  enter: counts the callers that are in, in a file that processes share
+ *     hold=0       enter: microseconds to stay in
  *
- * On stdout each line is a JSON object: {"is":"ready"}, {"is":"log"} for every line of the
- * library's log, {"is":"phase"} when a line was read from stdin, which names the phase that ends
- * with it; "look" only tells the counters; {"is":"end"} with all grants when stdin has ended. Times
- * are CLOCK_MONOTONIC, which all processes of a machine share.
+ * On stdout each line is a JSON object: {"is":"ready"}; {"is":"log"} for every line of the library's
+ * log; {"is":"phase"} when a line was read from stdin, which names the phase that ends with it;
+ * "look" prints the counters only; {"is":"end"} with all grants when stdin has ended. Times are
+ * CLOCK_MONOTONIC, which all processes of a machine share.
  */
 #include <errno.h>
 #include <fcntl.h>

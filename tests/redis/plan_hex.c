@@ -1,8 +1,9 @@
-/* What the client would send, for plan.py to read.
+/* Prints what the client would send, for plan.py to read.
  *
- *     plan_hex < LINES        a line is BORN_US, WALL_NS, NOW_US, VERB, COST, PATIENCE_NS, ACT_US, ACTS (of the
- *                             terms, with commas), ONLY, TICKET, SCOPE, KEY, LIMIT, with tabs between them; "-" is
- *                             none. Prints "MASK TERMS HEX", or "error" and why.
+ *     plan_hex < LINES        a line is BORN_US, WALL_NS, NOW_US, VERB, COST, PATIENCE_NS, ACT_US,
+ *                             ACTS (of the terms, with commas), ONLY, TICKET, SCOPE, KEY, LIMIT,
+ *                             with tabs between them; "-" is none. Prints "MASK TERMS HEX", or
+ *                             "error" and why.
  *     plan_hex --scripts      prints number, SHA-1, length and text (in hex) of every script
  */
 #include <stdio.h>
