@@ -10,10 +10,10 @@
  *     inside=FILE  enter: counts the callers that are in, in a file that processes share
  *     hold=0       enter: microseconds to stay in
  *
- * On stdout each line is a JSON object: {"is":"ready"}; {"is":"log"} for every line of the library's
- * log; {"is":"phase"} when a line was read from stdin, which names the phase that ends with it;
- * "look" prints the counters only; {"is":"end"} with all grants when stdin has ended. Times are
- * CLOCK_MONOTONIC, which all processes of a machine share.
+ * On stdout each line is a JSON object: {"is":"ready"}; {"is":"log"} for every line of the
+ * library's log; {"is":"phase"} when a line was read from stdin, which names the phase that ends
+ * with it; "look" prints the counters only; {"is":"end"} with all grants when stdin has ended.
+ * Times are CLOCK_MONOTONIC, which all processes of a machine share.
  */
 #include <errno.h>
 #include <fcntl.h>
