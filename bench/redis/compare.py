@@ -7,7 +7,7 @@ A sample is a line as the other benchmarks have it (bench/micro/stopwatch.h):
 
     BENCH  SCENE  CONTENDER  RUN  VALUE  LOST        separated by tabs
 
-The Redis has the first core, and whoever asks it the second. In each round every contender is measured once, one
+The Redis has the first core, and the client the second. In each round every contender is measured once, one
 after the other, in an order that turns from round to round. A sample that lost much of its time to others is taken
 again while the part has time to spare, and the one that lost least counts.
 

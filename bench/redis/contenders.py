@@ -9,7 +9,7 @@ A sample is a dictionary:
     rate                 decisions a second
     call_us              of a script call, by Redis's own account (INFO commandstats)
     server_ns            processor time of the Redis for a decision, kernel and all
-    client_ns            that of whoever asks
+    client_ns            that of the client
     p50_us, p99_us       of a call, from asking to answer; of a pipeline, for all of it
     lost                 the part of the time in which the Redis or its caller waited for a core
 """
@@ -53,7 +53,7 @@ def on_core(core, words):
 
 
 def schedule_of(pid):
-    """Of its first thread, in ns: (processor time, ready while somebody else had the core)."""
+    """Of its first thread, in ns: (processor time, ready while another process had the core)."""
     with open(f"/proc/{pid}/schedstat", encoding="ascii") as f:
         ran, waited, _ = f.read().split()
     return int(ran), int(waited)
@@ -86,7 +86,7 @@ class Far:
         self.weir_program = os.path.join(build, "weir")
         self.packages = flexible  # the folder with flexible.mjs and what it needs
         self.redis = servers.redis([self.server_core])
-        # Nobody gives up: a fallback is quick, and would count.
+        # No caller gives up: a fallback is fast, and would count.
         self.url = f"redis://{self.redis.address}?timeout=10s"
         self.guesses = {}
         self.words = {limit.name: self.learn(limit) for limit in limits}
@@ -125,7 +125,7 @@ class Far:
     # ---- redis-benchmark --------------------------------------------------------------------
 
     def benchmark(self, limit, clients=1, depth=1, seconds=0.25):
-        """The library's own words, from as many connections, so many at once in each."""
+        """The library's own words, from as many connections, `at once` in each."""
         words = self.words[limit.name]
         raw = next(i for i, w in enumerate(words) if b"\0" in w)
         path = os.path.join(self.redis.dir, f"{limit.name}.raw")

@@ -1,6 +1,6 @@
 // rate-limiter-flexible on Redis: flexible.mjs PORT PID CALLERS SECONDS WARM KEYS PIPELINING
 //
-// As remote_take has it: so many callers, each of whom asks, waits and asks again; keys of twelve digits, drawn at
+// As remote_take has it: a number of callers, each of which asks, waits and asks again; keys of twelve digits, drawn at
 // random. They are promises, for that is what callers are here. PIPELINING is 1 for ioredis's auto-pipelining, which
 // sends in one write what was asked in one turn of the loop. SECONDS 0: every key once, and no more.
 //

@@ -1,10 +1,12 @@
-/* For redis-benchmark (LD_PRELOAD): arguments of any bytes, and random keys in all of a pipeline.
+/* A library for redis-benchmark (LD_PRELOAD): arguments with any bytes, and random keys in a whole
+ * pipeline.
  *
- * A request of ours has a word of raw numbers, zeros among them. redis-benchmark 7.0 ends its arguments at the first
- * zero, and looks for __rand_int__ by strstr, which ends there too: of a pipeline only the first key were a random
- * one. So it is given another word of the same length, and when it first looks for the mark, in the bytes that it
- * has made ready to be sent again and again, that word is replaced by what stands in a file. From then on the mark
- * is looked for in all of these bytes. Nothing else of the program is changed.
+ * A request of weir has a word of raw numbers that contains zeros. redis-benchmark 7.0 ends its
+ * arguments at the first zero, and searches for __rand_int__ with strstr, which stops there too:
+ * only the first key of a pipeline would be random. So redis-benchmark gets another word of the
+ * same length. When it first searches for the mark, in the bytes that it sends again and again,
+ * that word is replaced by the contents of a file. From then on all of these bytes are searched for
+ * the mark. Nothing else in the program is changed.
  *
  *     REMOTE_WORD=QQQQ REMOTE_BYTES=/path LD_PRELOAD=libremote_needle.so redis-benchmark ... QQQQ
  */

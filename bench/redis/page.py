@@ -89,7 +89,7 @@ def how_measured(s):
     (busy, runs), (lost, samples) = s.disturbed()
     return [
         "## How it was measured", "",
-        "One Redis, without persistence, on one core; whoever asks it on the other; TCP over the loopback. Every "
+        "One Redis, without persistence, on one core; the client on the other; TCP over the loopback. Every "
         f"figure is a median of {s.runs()} runs or more; `±` is half the distance between the quartiles, where it "
         "reaches half a percent. In each round every contender is measured once, one after the other, in an order "
         "that turns, and a ratio is the median of the rounds' ratios.", "",
@@ -124,7 +124,7 @@ def throughput(s):
             "Thousand decisions a second: `weir_take` by threads, which share one connection; `weir_take_many` by one. "
             "redis-benchmark has as many connections as there are threads, with one request on the way in each; and, "
             "second, one connection with that many on the way, which is the same as a batch. The last two columns are "
-            "the processor time of whoever asks, for a decision, in nanoseconds: of the library with waiting, waking "
+            "the client's processor time for a decision, in nanoseconds: of the library with waiting, waking "
             "and reading for each other.", "",
             *table(("", "", "weir", "redis-benchmark", "", "on one connection", "", "weir's own, ns",
                     "redis-benchmark's, ns"), rows)]
@@ -158,7 +158,7 @@ def flexible(s):
                      *(cell(s, "flexible client", scene, who, scale=1e-3, digits=1) for who in ("weir", *both))))
     return ["## rate-limiter-flexible", "",
             "A fixed window of an hour on the same Redis: `RateLimiterRedis`, by as many promises at once; and with "
-            "ioredis's auto-pipelining. Thousand decisions a second, and microseconds of processor time of whoever "
+            "ioredis's auto-pipelining. Thousand decisions a second, and microseconds of processor time of the client that "
             "asks. (They are programs of two languages: this is what a caller gets, not which Lua is better; for that see "
             "the next table.)", "",
             *table(("", "weir", "flexible", "flexible, auto-pipelining", "weir x flexible", "weir x auto-pipelining",

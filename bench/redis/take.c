@@ -2,11 +2,12 @@
  *
  *     remote_take --store URL --limit TEXT [OPTION...]
  *
- * Closed loop: every thread asks, waits for the answer, and asks again; a batch is one weir_take_many. Keys are
- * twelve digits, drawn at random from those below --keys: the keys that redis-benchmark makes of __rand_int__.
+ * Closed loop: every thread sends a request, waits for the verdict, and sends the next; a batch is
+ * one weir_take_many. Keys are twelve digits, drawn at random from those below --keys: the keys
+ * that redis-benchmark makes of __rand_int__.
  *
- * It prints one line of name=value, and fails unless the store answered everything, and as --refused says: a
- * decision of the fallback is quick, and not what is measured here.
+ * It prints one line of name=value, and fails unless the store decided everything, and as --refused
+ * says: a decision of the fallback is fast, and not what is measured here.
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -31,7 +32,7 @@ struct take_plan {
     int core; /* -1: any */
     pid_t server;
     bool each;    /* every key once, and no more */
-    bool refused; /* what the answers are to be */
+    bool refused; /* the expected verdicts */
 };
 
 struct take_caller {
@@ -47,16 +48,17 @@ static struct weir_policy *policy;
 static struct take_caller caller[THREADS_MOST];
 static _Atomic bool began, ended;
 
-/* ---- Callers ----------------------------------------------------------------------------------- */
+/* ---- Callers --------------------------------------------------------------------------------- */
 
-/* What a caller asks with: one call. */
+/* The requests of one call. */
 struct request_batch {
     struct weir_request rq[BATCH_MOST];
     struct weir_verdict v[BATCH_MOST];
     char key[BATCH_MOST][KEY_DIGITS];
 };
 
-/* The key is written here and now, as a server has just read it: an array of all keys would be a trip to memory. */
+/* The key is written here and now, as by a server that has just read it: an array of all keys
+ * would cost a memory access. */
 static void batch_set(struct request_batch *a, size_t i, uint64_t key)
 {
     for (int k = KEY_DIGITS - 1; k >= 0; k--, key /= 10)
@@ -106,7 +108,7 @@ static void fill_keys(void)
     }
 }
 
-/* ---- The measurement --------------------------------------------------------------------------- */
+/* ---- The measurement ------------------------------------------------------------------------- */
 
 static void wait_for(double seconds)
 {
@@ -156,7 +158,7 @@ static void check(void)
     must(s.failed == 0 && s.crowded == 0 && s.fell_back == 0, "the store answered everything");
 }
 
-/* ---- What is printed --------------------------------------------------------------------------- */
+/* ---- What is printed ------------------------------------------------------------------------- */
 
 static void print_times(void)
 {
@@ -186,7 +188,7 @@ static void print(struct usage u, uint64_t count)
     print_times();
 }
 
-/* ---- What it is told --------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static void usage(void)
 {
@@ -253,7 +255,7 @@ static struct take_plan plan_of(int argc, char **argv)
     return p;
 }
 
-/* ---- All of it --------------------------------------------------------------------------------- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 static void open_engine(void)
 {

@@ -1,5 +1,5 @@
-/* What is remembered of a grant, so that it can be given back (redis_undo.c), and of a refusal, so that it can be
- * waited for. */
+/* Receipts of decisions: what is remembered of a grant, so that it can be undone (redis_undo.c),
+ * and of a refusal, so that a caller can wait for a permit. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "redis/redis_decide.h"
 #include "redis/redis_store.h"
 
-/* The scopes of the clauses, to see later that they are still the same. */
+/* The scopes of the terms, to check later that they have not changed. */
 static void note_scopes(struct weir__redis_receipt_part *part, const int64_t *act_us, int from,
                         const struct weir__decision *a, size_t request)
 {
@@ -50,13 +50,14 @@ static void issue_reservation(struct weir__decision *a, struct weir_reservation 
     struct weir__redis_receipt *k;
 
     *r = (struct weir_reservation){.act_ns = act_ns};
-    /* What acts at once cannot be cancelled a moment later, unless time stands still. */
+    /* A reservation that acts at once cannot be cancelled later, unless the caller controls the
+     * clock. */
     if (!a->verdict.allowed || (a->verdict.wait_ns == 0 && !a->at.given))
         return;
     k = weir__decision_make_receipt(a, act_ns);
     r->term[0].policy = a->rq[0].policy;
     r->term[0].fingerprint = k ? weir__receipts_keep(a->redis->receipts, k) : 0;
-    r->n = r->term[0].fingerprint ? a->terms : 0; /* of which the first says all */
+    r->n = r->term[0].fingerprint ? a->terms : 0; /* only the first one is used */
 }
 
 static void issue_ticket(struct weir__decision *a, struct weir_ticket *t)
@@ -78,8 +79,8 @@ static void issue_ticket(struct weir__decision *a, struct weir_ticket *t)
     t->term[0].fingerprint = weir__receipts_keep(a->redis->receipts, k);
 }
 
-/* The line before the permits of the first request's limit, and whether it is they that refuse. */
-static void note_wait_list(struct weir__decision *a, int refused, struct weir__receipt *memo)
+/* The wait list for the permits of the first request's limit, and whether the permits refused. */
+static void note_wait_list(struct weir__decision *a, int refused, struct weir__receipt *receipt)
 {
     const struct weir__revision *e;
     const struct weir_term *t = NULL;
@@ -88,20 +89,20 @@ static void note_wait_list(struct weir__decision *a, int refused, struct weir__r
     e = atomic_load_explicit(&a->rq[0].policy->revision, memory_order_acquire);
     if (refused >= 0 && a->index_of[refused] < e->n)
         t = &e->clause[a->index_of[refused]].meter.term;
-    memo->line = e->line;
-    memo->full =
+    receipt->line = e->line;
+    receipt->full =
         t && a->verdict.reason == WEIR_LIMITED && t->algorithm == WEIR_CONCURRENCY && t->queue > 0;
     weir__rcu_exit();
 }
 
 void weir__decision_issue_receipts(struct weir__decision *a, int refused)
 {
-    struct weir__receipt *memo = a->receipt;
+    struct weir__receipt *receipt = a->receipt;
 
-    if (memo->reservation)
-        issue_reservation(a, memo->reservation);
-    if (memo->ticket) {
-        note_wait_list(a, refused, memo);
-        issue_ticket(a, memo->ticket);
+    if (receipt->reservation)
+        issue_reservation(a, receipt->reservation);
+    if (receipt->ticket) {
+        note_wait_list(a, refused, receipt);
+        issue_ticket(a, receipt->ticket);
     }
 }

@@ -1,15 +1,16 @@
-/* Whether a store is there. The idea is in health.h.
+/* Whether a store is down or up. The idea is in health.h.
  *
- * The breaker is the one that limits are written with: one error opens it, and the time that it stays open
- * doubles from probe to probe. Callers only ever tell it of a failure: while it is closed their calls change
- * nothing in it, and while it is not they do not call.
+ * The breaker is the one of the limit grammar: one error opens it, and the time that it stays open
+ * doubles from probe to probe. Callers only report failures to it. While it is closed, their
+ * successes change nothing in it; while it is open, they send no command.
  *
  * Invariants:
- *   (1) `away` is set just while the breaker is not closed.
- *   (2) A call that was on its way when the store went, and fails after that, decides nothing: only the
- *       keeper's probe does.
- *   (3) One line is said when it goes and one when it is back, by whoever turned it; in between, if the
- *       reason has changed, one in a while. Nothing is said under the lock.
+ *   (1) `down` is set exactly while the breaker is not closed.
+ *   (2) A command that was already sent when the store went down, and fails after that, changes
+ *       nothing: only the monitor's probe does.
+ *   (3) The thread that changes the state writes one line when the store goes down and one when it
+ *       is up; in between there is a line now and then if the reason has changed. No line is
+ *       written under the lock.
  */
 #include "redis/health.h"
 
@@ -19,7 +20,8 @@
 #include "os/clock.h"
 #include "redis/fallback/local.h"
 
-/* probe-timeout is longer than any probe takes, all included: they are never given up but by their own timeout. */
+/* probe-timeout is longer than any probe takes with all its retries: only its own timeout ends a
+ * probe. */
 static const char BREAKER[] = "breaker errors=none count=1 window=1s buckets=1 open=100ms "
                               "open-max=2s growth=2 probes=1 probe-timeout=1h";
 
@@ -50,7 +52,7 @@ void weir__health_close(struct weir__health *h)
     (void)pthread_mutex_destroy(&h->lock);
 }
 
-/* ---- Under the lock ---------------------------------------------------------------------------- */
+/* ---- Under the lock -------------------------------------------------------------------------- */
 
 static int64_t health_now(const struct weir__health *h)
 {
@@ -90,8 +92,8 @@ static uint64_t allowed_so_far(const struct weir__health *h)
     return h->counts ? atomic_load(&h->counts->allowed) : 0;
 }
 
-/* The probe that would bring it back may be the parent's, and the child has nobody yet who looks: so it is taken
- * to be there, and whoever calls first finds out. */
+/* The outstanding probe may be the parent's, and the child has no monitor yet. So the child
+ * takes the store to be up, and its first command finds out. */
 void weir__health_forked(struct weir__health *h)
 {
     (void)pthread_mutex_init(&h->lock, NULL);
@@ -99,7 +101,7 @@ void weir__health_forked(struct weir__health *h)
     atomic_store(&h->down, false);
 }
 
-/* ---- Lines ------------------------------------------------------------------------------------- */
+/* ---- Log lines ------------------------------------------------------------------------------- */
 
 static void health_log(const struct weir__health *h, const char *line)
 {
@@ -107,7 +109,7 @@ static void health_log(const struct weir__health *h, const char *line)
         h->log.say(h->log.arg, line);
 }
 
-/* What is left of a limit, as far as its own fallback does not say otherwise. */
+/* What this node grants while the store is down, for limits with fallback=local. */
 static void write_share(const struct weir__health *h, char *out, size_t cap)
 {
     const int64_t nodes = h->counts ? atomic_load(&h->counts->nodes) : 1;
@@ -140,16 +142,16 @@ static void write_recovery(const struct weir__health *h, int64_t now_ns, char *l
     int n;
 
     write_span(now_ns - h->since_ns, span, sizeof span);
-    n = snprintf(line, cap, "%s is back after %s", h->shown, span);
+    n = snprintf(line, cap, "%s is up after %s", h->shown, span);
     if (h->counts && n > 0 && (size_t)n < cap)
         (void)snprintf(line + n, cap - (size_t)n, "; %llu decision%s fell back, %llu granted",
                        fell_back, fell_back == 1 ? "" : "s",
                        (unsigned long long)(allowed_so_far(h) - h->allowed));
 }
 
-/* ---- What callers and the keeper say ----------------------------------------------------------- */
+/* ---- Failures and probes --------------------------------------------------------------------- */
 
-/* The code of an error that the store answered ("OOM command not allowed"); 0: the reason is no such error. */
+/* The length of the code of a Redis error ("OOM command not allowed"); 0: not such an error. */
 static size_t code_length(const char *why)
 {
     const size_t n = strspn(why, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
@@ -157,7 +159,8 @@ static size_t code_length(const char *why)
     return why[n] == ' ' || why[n] == '\0' ? n : 0;
 }
 
-/* How long a store is left alone that goes now. The reason of its last departure is still in h->why. */
+/* How long the next probe of a store that goes down now waits. h->why is still the reason of the
+ * last outage. */
 static int64_t rest_locked(const struct weir__health *h, const char *why, int64_t now_ns)
 {
     const size_t n = code_length(why);
@@ -168,7 +171,7 @@ static int64_t rest_locked(const struct weir__health *h, const char *why, int64_
     return weir__min(4 * weir__max(WEIR__PROBE_FIRST_NS, h->rest_ns), WEIR__REST_MOST_NS);
 }
 
-/* Writes down that it went, and what there is to say of it. */
+/* Records that the store is down, and writes the line for the log. */
 static void go_down_locked(struct weir__health *h, const char *why, int64_t now_ns, char *line,
                            size_t cap)
 {
@@ -180,7 +183,7 @@ static void go_down_locked(struct weir__health *h, const char *why, int64_t now_
     h->allowed = allowed_so_far(h);
     (void)snprintf(h->why, sizeof h->why, "%s", why);
     write_share(h, share, sizeof share);
-    (void)snprintf(line, cap, "%s is away: %s; limits fall back (%s)", h->shown, h->why, share);
+    (void)snprintf(line, cap, "%s is down: %s; limits fall back (%s)", h->shown, h->why, share);
     atomic_fetch_add(&h->outages, 1);
 }
 
@@ -238,7 +241,7 @@ bool weir__health_may_probe(struct weir__health *h, int64_t now_ns, int64_t *nex
     return v.allowed;
 }
 
-/* Still away: the log is told of another reason, if it has not just been told of one. */
+/* Still down: logs another reason, unless one was logged a moment ago. */
 static void stay_down_locked(struct weir__health *h, const char *why, int64_t now_ns, char *line,
                              size_t cap)
 {
@@ -246,7 +249,7 @@ static void stay_down_locked(struct weir__health *h, const char *why, int64_t no
         return;
     (void)snprintf(h->why, sizeof h->why, "%s", why);
     h->logged_ns = now_ns;
-    (void)snprintf(line, cap, "%s is still away: %s", h->shown, h->why);
+    (void)snprintf(line, cap, "%s is still down: %s", h->shown, h->why);
 }
 
 void weir__health_probed(struct weir__health *h, bool good, const char *why)

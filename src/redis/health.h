@@ -1,14 +1,17 @@
-/* Whether a store is there: a breaker of ours, what its turns are called in the log, and counters.
+/* The health of a Redis store: a circuit breaker, its lines in the log, and counters.
  *
- * One failure is enough to open it: an absent store costs each caller who was on its way one timeout, and
- * nobody after them any. While it is open callers fall back without asking; the keeper alone probes (by a
- * heartbeat, which writes: a store that is full or read-only is not back). The time between probes grows from
- * WEIR__PROBE_FIRST_NS to WEIR__PROBE_MOST_NS.
+ * One failure opens the breaker, and the store is down. A store that stops answering costs one
+ * timeout for each caller that was already waiting, and nothing for callers after that. While the
+ * store is down, requests fall back without a command; only the monitor probes (with a heartbeat,
+ * which writes: a store that is full or read-only is not up). The time between probes grows from
+ * WEIR__PROBE_FIRST_NS to WEIR__PROBE_MOST_NS. A probe that succeeds closes the breaker: the store
+ * is up.
  *
- * A probe is one small write. A store that is full to the brim has room for it, and for a few decisions, whenever a
- * key of its expires: it would come and go ten times a second. So a store that refuses again for the same reason (the
- * code of its error: OOM, READONLY, ...) before it was back for WEIR__STEADY_NS is left alone before the next probe,
- * each time four times as long, up to WEIR__REST_MOST_NS.
+ * A probe is one small write. A store that is almost full has room for it, and for a few decisions,
+ * whenever one of its keys expires: it would go down and up ten times a second. So if a store
+ * refuses again for the same reason (its error code: OOM, READONLY, ...) before it was up for
+ * WEIR__STEADY_NS, the next probe waits longer, each time four times as long, at most
+ * WEIR__REST_MOST_NS.
  */
 #ifndef WEIR_REDIS_HEALTH_H
 #define WEIR_REDIS_HEALTH_H
@@ -31,8 +34,8 @@ struct weir__health {
     _Atomic bool down;
     pthread_mutex_t lock;
     struct weir_log log; /* say may be NULL */
-    char shown[300];     /* of the address */
-    /* What to tell of: set by the owner before it is used; NULL: nothing. */
+    char shown[300];     /* the address, without secrets */
+    /* The counts for the log: set by the owner before the first use; NULL: none. */
     const struct weir__local_counts *counts;
     const struct weir_clock *clock; /* for tests; NULL: weir__clock_now() */
     _Atomic uint64_t outages, recoveries, failures;
@@ -40,12 +43,12 @@ struct weir__health {
     /* The rest is under the lock: the breaker, ... */
     struct weir__meter breaker;
     _Alignas(16) unsigned char state[128];
-    int64_t probe_ns; /* when the probe went out */
-    int64_t rest_ns;  /* so long after it went there is no probe; 0: as the breaker says */
-    int64_t back_ns;  /* when it last came back; 0: it never went */
-    /* ... and what the log is to know. */
+    int64_t probe_ns; /* when the last probe was sent */
+    int64_t rest_ns;  /* no probe for this long after it went down; 0: the breaker decides */
+    int64_t back_ns;  /* when it last came up; 0: it was never down */
+    /* ... and what the log needs. */
     int64_t since_ns, logged_ns, refused_ns;
-    uint64_t decided, allowed; /* when it went */
+    uint64_t decided, allowed; /* the counts at the moment it went down */
     char why[160];
 };
 
@@ -59,14 +62,16 @@ static inline bool weir__health_is_down(const struct weir__health *h)
     return atomic_load_explicit(&h->down, memory_order_relaxed);
 }
 
-/* A caller's call failed. The first to say so turns everybody away, and is logged with the reason. */
+/* A caller's command failed. The first failure marks the store as down, and is logged with its
+ * reason. */
 void weir__health_failed(struct weir__health *h, const char *why);
-/* The store refuses a request that it should have decided (an account that may not touch a key): it is there, but that
- * limit falls back. Logged, at most every 10 s. */
+/* The store refused a request that it should have decided (an account that may not touch a key):
+ * the store is up, but that limit falls back. Logged at most every 10 s. */
 void weir__health_refused(struct weir__health *h, const char *why);
-/* The keeper: whether to probe now; else *next_ns is when to ask again. */
+/* For the monitor: whether to probe now; else *next_ns is when to ask again. */
 bool weir__health_may_probe(struct weir__health *h, int64_t now_ns, int64_t *next_ns);
-/* How the probe went; why: of a failure. A good one ends it: logged, with how long it took. */
+/* The result of the probe, and why it failed. A good one means that the store is up: logged,
+ * with the length of the outage. */
 void weir__health_probed(struct weir__health *h, bool good, const char *why);
 
 #endif

@@ -1,9 +1,11 @@
-/* The one thread of a far store: heartbeats, probes, names resolved anew, births of limits.
+/* The monitor: the background thread of a Redis store. It sends heartbeats, probes a store that is
+ * down, resolves host names, and fetches the creation times of limits.
  *
- * Once a second it says that this node is here (ZADD to PREFIX:nodes, Redis's time) and hears how many were
- * here in the last ten minutes: so many share a limit when the store is away (unless nodes= said so). A node
- * that closes takes itself off the list. When a call has failed it is the keeper that looks whether the store is
- * back. It has a lane of its own. Names are resolved by it alone, for that may take its time.
+ * Once a second a heartbeat announces this node (ZADD to PREFIX:nodes, by Redis's clock), and its
+ * reply is the number of nodes seen in the last ten minutes: that many share a limit while the
+ * store is down (unless the URL says nodes=). A node that closes removes itself from the list.
+ * After a failed command the monitor checks whether the store is up again. It has a pipeline of its
+ * own. Only the monitor resolves names, because that may take long.
  */
 #ifndef WEIR_REDIS_MONITOR_H
 #define WEIR_REDIS_MONITOR_H
@@ -16,31 +18,33 @@
 struct weir__monitor;
 
 struct weir__monitor_options {
-    const struct weir__address *address; /* as the URL has it; lasts */
+    const struct weir__address *address; /* from the URL; outlives the monitor */
     struct weir__health *health;
-    void (*nodes)(void *arg, int64_t nodes); /* heard by a heartbeat, when it differs */
+    void (*nodes)(void *arg, int64_t nodes); /* called when a heartbeat's reply has another
+                                              * number */
     void *arg;
 };
 
-/* Starts the thread, and waits for its first heartbeat, no longer than ten of its timeouts. An error only if there is no memory or
- * thread: an absent store is no error (health says so). */
-int weir__monitor_open(struct weir__monitor **k, const struct weir__monitor_options *job);
-/* Says goodbye to the store, if it is there, and ends the thread. */
-void weir__monitor_close(struct weir__monitor *k);
+/* Starts the thread, and waits for its first heartbeat, at most ten timeouts. An error only if
+ * there is no memory or no thread: a store that is down is no error (health says so). */
+int weir__monitor_open(struct weir__monitor **m, const struct weir__monitor_options *job);
+/* Removes this node from the store's list, if the store is up, and ends the thread. */
+void weir__monitor_close(struct weir__monitor *m);
 void weir__monitor_forked(
-    struct weir__monitor *k); /* in the child: no thread; it begins at the next hurry */
+    struct weir__monitor *m); /* in the child: there is no thread until weir__monitor_wake */
 
-/* Something failed: look now. */
-void weir__monitor_wake(struct weir__monitor *k);
-/* False after a fork: then whoever first wants something of the store had better hurry it, or the child is not
- * counted among the nodes. */
-bool weir__monitor_is_running(const struct weir__monitor *k);
+/* Probe or send a heartbeat now: something failed. Starts the thread if there is none. */
+void weir__monitor_wake(struct weir__monitor *m);
+/* False after a fork: then the first caller that uses the store wakes the monitor, or the child
+ * would not be counted among the nodes. */
+bool weir__monitor_is_running(const struct weir__monitor *m);
 
-/* The address with its name resolved, for lanes. */
-void weir__monitor_address(struct weir__monitor *k, struct weir__address *a);
+/* The address for pipelines, with its name resolved. */
+void weir__monitor_address(struct weir__monitor *m, struct weir__address *a);
 
-/* When the limit of that scope was born, by Redis's clock in us: the first to ask says so (SET NX of
- * PREFIX:{SCOPE}:born). Waits at most one timeout; -1: the store did not answer. */
-int64_t weir__monitor_created_us(struct weir__monitor *k, const char *scope, size_t len);
+/* When the limit with that scope was created, by Redis's clock in us: the first node that asks
+ * sets it (SET NX of PREFIX:{SCOPE}:born). Waits at most one timeout; -1: the store did not
+ * answer. */
+int64_t weir__monitor_created_us(struct weir__monitor *m, const char *scope, size_t len);
 
 #endif

@@ -1,3 +1,4 @@
+/* The table of receipts. See receipts.h. */
 #include "redis/receipts.h"
 
 #include <pthread.h>
@@ -6,15 +7,15 @@
 
 #define FIRST_PLACES 64 /* a power of two */
 
-/* By number, in the place that its lowest bits say; a number is given out for a free place. So to find one is
- * to look at one place. */
+/* The lowest bits of a receipt's number are its place in the table. A new number is chosen for a
+ * free place, so a lookup reads one place. */
 struct weir__receipts {
     pthread_mutex_t lock;
     struct weir__redis_receipt **place;
     size_t places, kept;
-    uint64_t turn;   /* of the numbers: the bits above the place */
-    size_t look;     /* where the next free place is looked for */
-    size_t sweep_at; /* how many there may be before those past their time are looked for */
+    uint64_t turn;   /* the bits of a number above the place: counts up */
+    size_t look;     /* where the search for the next free place begins */
+    size_t sweep_at; /* how many receipts there may be before expired ones are dropped */
 };
 
 struct weir__receipts *weir__receipts_open(void)
@@ -50,7 +51,7 @@ void weir__receipts_forked(struct weir__receipts *m)
     (void)pthread_mutex_init(&m->lock, NULL);
 }
 
-/* ---- Room -------------------------------------------------------------------------------------- */
+/* ---- Room ------------------------------------------------------------------------------------ */
 
 static void receipts_sweep(struct weir__receipts *m, int64_t now_ns)
 {
@@ -63,7 +64,7 @@ static void receipts_sweep(struct weir__receipts *m, int64_t now_ns)
     m->sweep_at = m->kept * 2 < FIRST_PLACES / 2 ? FIRST_PLACES / 2 : m->kept * 2;
 }
 
-/* Twice as many places; everybody's number says the place still, for it has more bits than that. */
+/* Doubles the places. Every number still names its place, for it has more bits than that. */
 static void receipts_grow(struct weir__receipts *m)
 {
     struct weir__redis_receipt **place = calloc(m->places * 2, sizeof *place);
@@ -92,7 +93,7 @@ bool weir__receipts_have_room(struct weir__receipts *m, int64_t now_ns)
     return room;
 }
 
-/* ---- Keepsakes --------------------------------------------------------------------------------- */
+/* ---- Receipts -------------------------------------------------------------------------------- */
 
 struct weir__redis_receipt *weir__redis_receipt_make(const struct weir_request *rq, size_t n)
 {
@@ -123,7 +124,7 @@ uint64_t weir__receipts_keep(struct weir__receipts *m, struct weir__redis_receip
     uint64_t id = 0;
 
     (void)pthread_mutex_lock(&m->lock);
-    if (m->kept < m->places) { /* who has asked for room finds one */
+    if (m->kept < m->places) { /* a caller that checked for room finds it */
         while (m->place[m->look])
             m->look = (m->look + 1) % m->places;
         id = k->id = ++m->turn * 2 * WEIR__RECEIPTS_MAX + m->look;

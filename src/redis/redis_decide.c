@@ -1,15 +1,17 @@
-/* Decisions on a far store.
+/* Decisions of a Redis store.
  *
- * A request becomes one command, which names all terms of all its limits; its reply is the verdict. Around
- * that is what the store cannot know: which keys this process lists or gives limits of their own, what this
- * node granted while the store was away and has not paid in yet, and what to say when there is no answer.
+ * A request becomes one command that names all terms of all its limits, and the reply is the
+ * verdict. The rest of this file is what Redis cannot know: which keys this process has on its
+ * lists or gives an override, what this node granted while the store was down and has not charged
+ * there yet, and what to answer without a reply.
  *
  * Invariants:
- *   (1) Every asking is settled once, with an answer: by the store, by the lists, or by the fallback.
- *   (2) Terms are named to the script in the order in which the engine asks them (edition.h, chain), so that
- *       the first that refuses is the same.
- *   (3) What a key owes is paid before the key is asked for, on the same connection.
- *   (4) A limit is encoded within a reader's section, and nothing of it is held while the reply is waited for.
+ *   (1) Every decision ends once, with a result: by Redis, by a list, or by the fallback.
+ *   (2) The script gets the terms in the order in which the engine asks them (`chain` of a
+ *       revision), so that the first term that refuses is the same.
+ *   (3) A key's backlog is sent before the decision on that key, on the same connection.
+ *   (4) A limit is encoded within an RCU read section, and nothing of it is kept while the command
+ *       waits for its reply.
  */
 #include "redis/redis_decide.h"
 
@@ -23,18 +25,18 @@
 #include "os/clock.h"
 #include "redis/redis_store.h"
 
-#define IN_FLIGHT_MAX 64 /* decisions of weir_take_many that are on their way at once */
+#define IN_FLIGHT_MAX 64 /* decisions of weir_take_many that are under way at once */
 
-/* ---- What is asked ----------------------------------------------------------------------------- */
+/* ---- The parts of a command ------------------------------------------------------------------ */
 
-/* A request as the script gets it, while it is gathered. */
+/* A command while its parts are gathered. */
 struct command_parts {
     struct weir__plan_part part[WEIR_TERMS_MAX];
-    int request[WEIR_TERMS_MAX]; /* of the call, by part */
+    int request[WEIR_TERMS_MAX]; /* by part: the number of the request */
     int n;
-    int listed;            /* the request whose key is denied, or -1 */
-    bool creation_unknown; /* some limit cannot be asked for now */
-    int64_t limit;         /* of the first, for answers that no limit gives */
+    int listed;            /* the request whose key is on a deny list, or -1 */
+    bool creation_unknown; /* some limit has no plan yet */
+    int64_t limit;         /* of the first request, for results without a limit */
 };
 
 static int64_t decision_now_us(struct weir__now at)
@@ -66,7 +68,7 @@ static int add_part(struct weir__decision *a, struct command_parts *o, int i,
     return 0;
 }
 
-/* Within a reader's section. WEIR__STALE: begin anew. */
+/* Within an RCU read section. WEIR__STALE: start again. */
 static int gather_parts(struct weir__decision *a, struct command_parts *o)
 {
     a->terms = 0;
@@ -82,7 +84,7 @@ static int gather_parts(struct weir__decision *a, struct command_parts *o)
         if (!e)
             return WEIR__STALE;
         if (e->guards && weir__verb_takes(a->verb))
-            return WEIR_EINVAL; /* it could never be left */
+            return WEIR_EINVAL; /* a take of a guard could never be released */
         if (i == 0)
             o->limit = e->clause[0].meter.limit;
         if (e->overrides)
@@ -100,9 +102,9 @@ static int gather_parts(struct weir__decision *a, struct command_parts *o)
     return 0;
 }
 
-/* ---- In bytes ---------------------------------------------------------------------------------- */
+/* ---- Encode ---------------------------------------------------------------------------------- */
 
-/* A ticket is the node's, and never named again. */
+/* The name of a ticket has the node's name in it, and is used once. */
 static void name_ticket(struct weir__decision *a)
 {
     (void)snprintf(a->ticket, sizeof a->ticket, "%s:%llx", a->redis->node,
@@ -131,21 +133,21 @@ static int decision_encode(struct weir__decision *a, const struct command_parts 
     int terms;
 
     a->bytes = a->small;
-    a->call.len = weir__plan_encode(&ask, a->bytes, cap, &a->call.script, &terms);
-    if (a->call.len > cap) {
-        cap = a->call.len;
+    a->command.len = weir__plan_encode(&ask, a->bytes, cap, &a->command.script, &terms);
+    if (a->command.len > cap) {
+        cap = a->command.len;
         a->bytes = malloc(cap);
         if (!a->bytes) {
             a->bytes = a->small;
             return WEIR_ENOMEM;
         }
-        a->call.len = weir__plan_encode(&ask, a->bytes, cap, &a->call.script, &terms);
+        a->command.len = weir__plan_encode(&ask, a->bytes, cap, &a->command.script, &terms);
     }
-    a->call.bytes = a->bytes;
+    a->command.bytes = a->bytes;
     return 0;
 }
 
-/* ---- Answers that the store did not give ------------------------------------------------------- */
+/* ---- Results without a command --------------------------------------------------------------- */
 
 static void decide_by_list(struct weir__decision *a, const struct command_parts *o)
 {
@@ -165,7 +167,7 @@ static void decide_by_list(struct weir__decision *a, const struct command_parts 
     weir__decision_finish(a, 0);
 }
 
-/* ---- The reply --------------------------------------------------------------------------------- */
+/* ---- The reply ------------------------------------------------------------------------------- */
 
 static void decision_apply_reply(struct weir__decision *a)
 {
@@ -180,10 +182,10 @@ static void decision_apply_reply(struct weir__decision *a)
         weir__decision_issue_receipts(a, refused);
 }
 
-/* The call has ended, one way or the other. */
+/* The command has ended, with a reply or without. */
 static void decision_complete(struct weir__decision *a)
 {
-    const struct weir__command *c = &a->call;
+    const struct weir__command *c = &a->command;
     const bool takes = a->verb != WEIR__PEEK;
     struct weir_verdict v;
 
@@ -197,13 +199,13 @@ static void decision_complete(struct weir__decision *a)
     }
     atomic_fetch_add_explicit(&a->redis->failed, 1, memory_order_relaxed);
     if (c->error == 0) {
-        weir__health_failed(&a->redis->health, "a reply that is no verdict");
+        weir__health_failed(&a->redis->health, "the reply is not a verdict");
         weir__monitor_wake(a->redis->monitor);
     }
     weir__decision_fall_back(a);
 }
 
-/* ---- Asking ------------------------------------------------------------------------------------ */
+/* ---- Send ------------------------------------------------------------------------------------ */
 
 static bool all_creations_known(struct weir__decision *a)
 {
@@ -213,21 +215,21 @@ static bool all_creations_known(struct weir__decision *a)
     return true;
 }
 
-/* Outside of a reader's section: what the request says in bytes; or its answer, if there is no need or no
- * point to ask. */
-static int decision_prepare(struct weir__decision *a, struct weir__pipeline *lane, bool away)
+/* Outside an RCU read section: encodes the command; or decides, if there is no need or no point
+ * in sending it. */
+static int decision_prepare(struct weir__decision *a, struct weir__pipeline *pipeline, bool down)
 {
-    bool asked = false; /* for births that a change has made needful just now */
+    bool asked = false; /* a change may have made a creation time necessary just now */
     struct command_parts o;
     int error;
 
     do {
         weir__rcu_enter();
         error = gather_parts(a, &o);
-        if (!error && o.listed < 0 && o.n > 0 && !away && !o.creation_unknown)
+        if (!error && o.listed < 0 && o.n > 0 && !down && !o.creation_unknown)
             error = decision_encode(a, &o);
         weir__rcu_exit();
-        if (!error && o.creation_unknown && !away && !asked) {
+        if (!error && o.creation_unknown && !down && !asked) {
             asked = true;
             error = all_creations_known(a) ? WEIR__STALE : 0;
         }
@@ -236,47 +238,48 @@ static int decision_prepare(struct weir__decision *a, struct weir__pipeline *lan
     } while (error == WEIR__STALE);
     if (!error && (o.listed >= 0 || o.n == 0))
         decide_by_list(a, &o);
-    else if (!error && (away || o.creation_unknown))
+    else if (!error && (down || o.creation_unknown))
         weir__decision_fall_back(a);
     else if (!error && weir__local_has_backlog(a->redis->local, a->at))
         for (int i = 0; i < o.n; i++)
-            weir__redis_drain_backlog(a->redis, lane, &a->rq[o.request[i]], a->at,
-                                      a->call.deadline_ns);
+            weir__redis_drain_backlog(a->redis, pipeline, &a->rq[o.request[i]], a->at,
+                                      a->command.deadline_ns);
     return error;
 }
 
-/* Makes it ready to be sent; settled if that need not be. */
-static void decision_start(struct weir__decision *a, struct weir__pipeline *lane)
+/* Makes it ready to be sent, or decides it at once. */
+static void decision_start(struct weir__decision *a, struct weir__pipeline *pipeline)
 {
     struct weir__redis *r = a->redis;
     int error;
 
     a->decided = false;
     a->bytes = a->small;
-    atomic_store_explicit(&a->call.finished, 0, memory_order_relaxed);
-    a->call.repeats = 0;
-    a->call.deadline_ns = weir__add_sat(weir__clock_now(), r->address.timeout_ns);
+    atomic_store_explicit(&a->command.finished, 0, memory_order_relaxed);
+    a->command.repeats = 0;
+    a->command.deadline_ns = weir__add_sat(weir__clock_now(), r->address.timeout_ns);
     a->ticket[0] = '\0';
     for (size_t i = 0; i < a->n; i++)
         if (weir__policy_guards(a->rq[i].policy) && a->ticket[0] == '\0')
             name_ticket(a);
     if (!weir__monitor_is_running(r->monitor))
         weir__monitor_wake(r->monitor); /* in a child of fork(), the first time */
-    error = decision_prepare(a, lane, weir__health_is_down(&r->health) || !all_creations_known(a));
+    error =
+        decision_prepare(a, pipeline, weir__health_is_down(&r->health) || !all_creations_known(a));
     if (error)
         weir__decision_finish(a, error);
 }
 
-/* Sends those that are not settled; false: there is no room, and then all are settled. */
-static bool decisions_send(struct weir__pipeline *lane, struct weir__decision *a, size_t n)
+/* Sends the undecided ones. False: there was no room, and all of them fell back. */
+static bool decisions_send(struct weir__pipeline *pipeline, struct weir__decision *a, size_t n)
 {
-    struct weir__command *call[IN_FLIGHT_MAX];
-    size_t calls = 0;
+    struct weir__command *command[IN_FLIGHT_MAX];
+    size_t commands = 0;
 
     for (size_t i = 0; i < n; i++)
         if (!a[i].decided)
-            call[calls++] = &a[i].call;
-    if (calls == 0 || weir__pipeline_submit(lane, call, calls))
+            command[commands++] = &a[i].command;
+    if (commands == 0 || weir__pipeline_submit(pipeline, command, commands))
         return true;
     for (size_t i = 0; i < n; i++)
         if (!a[i].decided) {
@@ -289,48 +292,48 @@ static bool decisions_send(struct weir__pipeline *lane, struct weir__decision *a
 }
 
 /* Waits for those that were sent. */
-static void decisions_await(struct weir__pipeline *lane, struct weir__decision *a, size_t n)
+static void decisions_await(struct weir__pipeline *pipeline, struct weir__decision *a, size_t n)
 {
-    struct weir__command *call[IN_FLIGHT_MAX];
-    size_t calls = 0;
+    struct weir__command *command[IN_FLIGHT_MAX];
+    size_t commands = 0;
 
     for (size_t i = 0; i < n; i++)
         if (!a[i].decided)
-            call[calls++] = &a[i].call;
-    if (calls > 0)
-        weir__pipeline_await(lane, call, calls);
+            command[commands++] = &a[i].command;
+    if (commands > 0)
+        weir__pipeline_await(pipeline, command, commands);
     for (size_t i = 0; i < n; i++)
         if (!a[i].decided)
             decision_complete(&a[i]);
 }
 
-/* ---- For those who wait ------------------------------------------------------------------------ */
+/* ---- For threads that wait ------------------------------------------------------------------- */
 
-static bool wants_receipt(const struct weir__receipt *memo)
+static bool wants_receipt(const struct weir__receipt *receipt)
 {
-    return memo && (memo->reservation || memo->ticket);
+    return receipt && (receipt->reservation || receipt->ticket);
 }
 
 int weir__redis_decide(struct weir__remote *f, const struct weir_request *rq, size_t n,
-                       enum weir__verb verb, struct weir__now at, struct weir__receipt *memo,
+                       enum weir__verb verb, struct weir__now at, struct weir__receipt *receipt,
                        struct weir_verdict *v)
 {
     struct weir__redis *r = weir__redis_of(f);
-    struct weir__pipeline *lane = weir__redis_pipeline(r);
+    struct weir__pipeline *pipeline = weir__redis_pipeline(r);
     struct weir__decision a;
 
-    if (wants_receipt(memo) && !weir__receipts_have_room(r->receipts, at.now_ns))
+    if (wants_receipt(receipt) && !weir__receipts_have_room(r->receipts, at.now_ns))
         return WEIR_EFULL;
     a.redis = r;
-    a.call.done = NULL;
+    a.command.done = NULL;
     a.rq = rq;
     a.n = n;
     a.verb = verb;
     a.at = at;
-    a.receipt = memo;
-    decision_start(&a, lane);
-    (void)decisions_send(lane, &a, 1);
-    decisions_await(lane, &a, 1);
+    a.receipt = receipt;
+    decision_start(&a, pipeline);
+    (void)decisions_send(pipeline, &a, 1);
+    decisions_await(pipeline, &a, 1);
     if (!a.error)
         *v = a.verdict;
     return a.error;
@@ -340,21 +343,21 @@ static int decisions_take(struct weir__redis *r, struct weir__decision *a,
                           const struct weir_request *rq, size_t n, struct weir__now at,
                           struct weir_verdict *v)
 {
-    struct weir__pipeline *lane = weir__redis_pipeline(r);
+    struct weir__pipeline *pipeline = weir__redis_pipeline(r);
     int error = 0;
 
     for (size_t i = 0; i < n; i++) {
         a[i].redis = r;
-        a[i].call.done = NULL;
+        a[i].command.done = NULL;
         a[i].rq = &rq[i];
         a[i].n = 1;
         a[i].verb = WEIR__TAKE;
         a[i].at = at;
         a[i].receipt = NULL;
-        decision_start(&a[i], lane);
+        decision_start(&a[i], pipeline);
     }
-    (void)decisions_send(lane, a, n);
-    decisions_await(lane, a, n);
+    (void)decisions_send(pipeline, a, n);
+    decisions_await(pipeline, a, n);
     for (size_t i = 0; i < n; i++) {
         v[i] = a[i].error ? (struct weir_verdict){.which = -1, .limit = -1} : a[i].verdict;
         error = error ? error : a[i].error;
@@ -387,17 +390,17 @@ int weir__redis_take_many(struct weir__remote *f, const struct weir_request *rq,
     return error;
 }
 
-/* ---- For a loop -------------------------------------------------------------------------------- */
+/* ---- For an event loop ----------------------------------------------------------------------- */
 
 static void decision_replied(struct weir__command *c)
 {
     struct weir__decision *a = (struct weir__decision *)c;
 
     decision_complete(a);
-    a->told(a);
+    a->done(a);
 }
 
-void weir__decision_begin(struct weir *w, struct weir__pipeline *lane, struct weir__decision *a,
+void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline, struct weir__decision *a,
                           const struct weir_request *rq, size_t n, struct weir__now at)
 {
     for (size_t from = 0; from < n; from += IN_FLIGHT_MAX) {
@@ -408,27 +411,27 @@ void weir__decision_begin(struct weir *w, struct weir__pipeline *lane, struct we
             struct weir__decision *one = &a[from + i];
 
             one->redis = weir__redis_of(w->remote);
-            one->call.done = decision_replied;
+            one->command.done = decision_replied;
             one->own = rq[from + i];
             one->rq = &one->own;
             one->n = 1;
             one->verb = WEIR__TAKE;
             one->at = at;
             one->receipt = NULL;
-            decision_start(one, lane);
+            decision_start(one, pipeline);
             waits[i] = !one->decided;
         }
-        sent = decisions_send(lane, a + from, some);
-        for (size_t i = 0; i < some; i++) /* what was sent may have been told, and be gone */
+        sent = decisions_send(pipeline, a + from, some);
+        for (size_t i = 0; i < some; i++) /* one that was sent may be done, and freed */
             if (!waits[i] || !sent)
-                a[from + i].told(&a[from + i]);
+                a[from + i].done(&a[from + i]);
     }
 }
 
 struct weir__pipeline *weir__redis_pipeline_open(struct weir *w)
 {
-    struct weir__pipeline *lane = NULL;
+    struct weir__pipeline *pipeline = NULL;
     struct weir__redis *r = w->remote ? weir__redis_of(w->remote) : NULL;
 
-    return r && weir__pipeline_open(&lane, &r->watch) == 0 ? lane : NULL;
+    return r && weir__pipeline_open(&pipeline, &r->watch) == 0 ? pipeline : NULL;
 }

@@ -1,8 +1,11 @@
-/* A decision on its way to a far store. Who can wait calls weir_take; this is for a loop that cannot.
+/* A decision of a Redis store for an event loop, which cannot wait. A thread that can wait calls
+ * weir_take.
  *
- * The loop has a lane of its own for each far store, watches its descriptor and deadline, and turns it
- * (pipeline.h). What it asked is told from within weir__pipeline_step, weir__pipeline_await_all or weir__pipeline_close; or at
- * once, from within weir__decision_begin: keys that are listed, and all while the store is away. There is always an answer: if the store gives none it is the limit's fallback.
+ * The loop has a pipeline of its own for each Redis store, polls its descriptor, and steps it when
+ * that is ready and at the deadline (pipeline.h). The result arrives through `done`: from within
+ * weir__pipeline_step, weir__pipeline_await_all or weir__pipeline_close; or at once, from within
+ * weir__decision_begin, for keys on an allow or deny list and for everything while the store is
+ * down. There is always a result: if the store gives none, it is the limit's fallback.
  */
 #ifndef WEIR_REDIS_REDIS_DECIDE_H
 #define WEIR_REDIS_REDIS_DECIDE_H
@@ -11,38 +14,38 @@
 #include "redis/client/pipeline.h"
 
 #define WEIR__DECISION_INLINE \
-    640 /* bytes of a request that need no allocation: one or two terms, a usual key */
+    640 /* bytes of a command that need no allocation: one or two terms, a usual key */
 
 struct weir__redis;
 
-/* One decision; the memory is the asker's, from begin until told. */
+/* One decision. The memory is the caller's, from begin until done. */
 struct weir__decision {
-    struct weir__command call; /* first */
-    void (*told)(struct weir__decision *a);
+    struct weir__command command; /* first */
+    void (*done)(struct weir__decision *a);
     void *arg;
     int error;
     struct weir_verdict verdict;
 
-    /* The rest is redis_decide.c's. */
+    /* The rest belongs to redis_decide.c. */
     struct weir__redis *redis;
     const struct weir_request *rq;
-    struct weir_request own; /* of a loop: its copy */
+    struct weir_request own; /* the loop's request, copied */
     size_t n;
     enum weir__verb verb;
     struct weir__now at;
     struct weir__receipt *receipt; /* or NULL */
-    bool decided;                  /* error and verdict are there */
+    bool decided;                  /* error and verdict are set */
     int terms;
-    unsigned char request_of[WEIR_TERMS_MAX]; /* by term as the script counts: the request ... */
+    unsigned char request_of[WEIR_TERMS_MAX]; /* by term in the script's order: the request ... */
     unsigned char index_of[WEIR_TERMS_MAX];   /* ... and the term of its limit */
     int64_t act_us[WEIR_TERMS_MAX], now_us;
-    int64_t lease_ns; /* how long a permit of its limits can last */
+    int64_t lease_ns; /* the longest lease of its limits */
     char ticket[40];
     char *bytes; /* small, or allocated */
     char small[WEIR__DECISION_INLINE];
 };
 
-/* Whether `which` of the verdict is a request, and not a term. */
+/* Whether `which` of the verdict is the number of a request, not of a term. */
 static inline bool weir__decision_names_requests(enum weir__verb verb)
 {
     return verb == WEIR__TAKE_ALL || verb == WEIR__ENTER_ALL;
@@ -54,16 +57,16 @@ static inline void weir__decision_finish(struct weir__decision *a, int error)
     a->decided = true;
 }
 
-/* Settles it by the limits' fallback= (redis_fallback.c). It has been gathered. */
+/* Decides it by the limits' fallback= (redis_fallback.c). Its terms are known already. */
 void weir__decision_fall_back(struct weir__decision *a);
 
-/* A lane of the caller's own to the engine's far store; weir__pipeline_close ends it. NULL: the store is not far,
- * or there is no memory. */
+/* Opens a pipeline for the caller alone to the engine's Redis; weir__pipeline_close closes it.
+ * NULL: the engine has no Redis, or there is no memory. */
 struct weir__pipeline *weir__redis_pipeline_open(struct weir *w);
 
-/* weir_take of n requests, each by itself: a[i] for rq[i], whose key and policy must last until it is told. told
- * and arg are filled in by the caller. What is sent goes out together. */
-void weir__decision_begin(struct weir *w, struct weir__pipeline *lane, struct weir__decision *a,
+/* weir_take of n requests, each by itself: a[i] decides rq[i], whose key and policy must last
+ * until it is done. The caller sets done and arg. Commands leave together. */
+void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline, struct weir__decision *a,
                           const struct weir_request *rq, size_t n, struct weir__now at);
 
 #endif

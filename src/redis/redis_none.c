@@ -1,4 +1,4 @@
-/* Without hiredis there is no store on another machine; the library says so and is whole otherwise. */
+/* Stands in for the Redis store in a library without hiredis: opening one is an error. */
 #include "engine/remote.h"
 #include "os/diag.h"
 
@@ -9,5 +9,5 @@ int weir__remote_open(struct weir__remote **f, struct weir *w, const struct weir
     (void)w;
     (void)o;
     return weir__diag(why, WEIR_ESTORE,
-                      "this weir was built without hiredis: it knows no redis:// stores");
+                      "this weir was built without hiredis: redis:// stores are not supported");
 }

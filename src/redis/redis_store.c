@@ -1,16 +1,18 @@
-/* The far store as the engine sees it: opened, told of policies, asked how it goes.
+/* The Redis store as the engine sees it: open, policies, plans, stats.
  *
- * What an untouched key has may depend on when its limit was born (a bucket that begins empty, slack, stored
- * permits), and all nodes must agree on that. So the birth of such a limit is kept in Redis, by Redis's clock, set by the
- * first who defines it. After a live change each node converts what an untouched key stands for as the engine does,
- * moved from its own clock to Redis's.
+ * The state of an untouched key may depend on when its limit was created (a bucket that begins
+ * empty, slack, stored permits), and all nodes must agree on that time. So the creation time of
+ * such a limit is kept in Redis, by Redis's clock; the first node that defines the limit sets it.
+ * After a live change each node converts the state of an untouched key as the engine does, from its
+ * own clock to Redis's.
  *
  * Invariants:
- *   (1) A plan is made only of a limit whose birth is known, or does not matter. Until then its requests fall
- *       back.
- *   (2) A policy that anybody can find has a `far`: it is defined before it is shown, and forgotten when no reader can
- *       be at it any more.
- *   (3) Nothing is under way on the store's own lanes when its policies go (`end` before `forget`).
+ *   (1) A plan is made only for a limit whose creation time is known, or not needed. Until then its
+ *       requests fall back.
+ *   (2) A policy that a caller can find has a `remote`: the policy is defined here before it is
+ *       published, and forgotten when no RCU reader can use it any more.
+ *   (3) Nothing is under way on the store's own pipelines when its policies are freed (`end` before
+ *       `forget`).
  */
 #include "redis/redis_store.h"
 
@@ -26,11 +28,12 @@
 #include "redis/redis_decide.h"
 #include "redis/script/scripts.h"
 
-#define CREATION_RETRY_NS WEIR__NS_PER_S /* at most so often, by whoever needs it */
+#define CREATION_RETRY_NS WEIR__NS_PER_S /* between two attempts of the callers that need it */
 
-/* ---- Policies ---------------------------------------------------------------------------------- */
+/* ---- Policies -------------------------------------------------------------------------------- */
 
-/* In a key a limit that came with a request is told from a named one: no name is written with "%%". */
+/* The scope of an anonymous limit begins with "%%". No name is encoded with that, so its keys
+ * cannot be those of a named limit. */
 static struct weir__redis_policy *redis_policy_make(struct weir__slice scope, bool unlisted)
 {
     const size_t mark = unlisted ? 2 : 0;
@@ -90,7 +93,8 @@ static int redis_define(struct weir__remote *f, struct weir_policy *policy,
     if (!policy->remote)
         p->here_ns = at.now_ns;
     if (at.given &&
-        atomic_load(&p->created_us) < 0) /* who names the time names that of its birth, too */
+        atomic_load(&p->created_us) < 0) /* a caller that sets the clock also sets the creation
+                                          * time */
         atomic_store(&p->created_us, at.now_ns / 1000);
     error = weir__local_define(r->local, &p->local, weir__redis_scope(p), limit, unlisted, why);
     if (!error)
@@ -125,21 +129,23 @@ static int redis_override(struct weir__remote *f, struct weir_policy *policy, co
     return weir__local_override(weir__redis_of(f)->local, p->local, key, key_len, limit);
 }
 
-/* One asks, and the others who need it wait for that: a timeout at most, for then the store is away. */
+/* One caller asks Redis, and others that need the time wait for it: at most a timeout, for then
+ * the store is down. */
 static void fetch_creation_time(struct weir__redis *r, struct weir__redis_policy *p)
 {
     const int64_t now_ns = weir__clock_now();
-    int64_t born_us = p->anonymous ? atomic_load(&r->created_us) : -1;
+    int64_t created_us = p->anonymous ? atomic_load(&r->created_us) : -1;
 
-    if (born_us < 0 && now_ns - p->tried_ns >= CREATION_RETRY_NS) {
-        /* A birth is kept for ever: those of limits that come with requests are one. */
-        born_us = weir__monitor_created_us(r->monitor, p->scope, p->anonymous ? 2 : p->scope_len);
+    if (created_us < 0 && now_ns - p->tried_ns >= CREATION_RETRY_NS) {
+        /* Redis keeps a creation time for years, so all anonymous limits share one. */
+        created_us =
+            weir__monitor_created_us(r->monitor, p->scope, p->anonymous ? 2 : p->scope_len);
         p->tried_ns = now_ns;
     }
-    if (born_us >= 0 && p->anonymous)
-        atomic_store(&r->created_us, born_us);
-    if (born_us >= 0)
-        atomic_store_explicit(&p->created_us, born_us, memory_order_release);
+    if (created_us >= 0 && p->anonymous)
+        atomic_store(&r->created_us, created_us);
+    if (created_us >= 0)
+        atomic_store_explicit(&p->created_us, created_us, memory_order_release);
 }
 
 bool weir__redis_knows_creation(struct weir__redis *r, struct weir_policy *policy)
@@ -149,22 +155,22 @@ bool weir__redis_knows_creation(struct weir__redis *r, struct weir_policy *polic
     if (!atomic_load_explicit(&p->needs_creation_time, memory_order_relaxed) ||
         atomic_load_explicit(&p->created_us, memory_order_acquire) >= 0)
         return true;
-    (void)pthread_mutex_lock(&r->births);
+    (void)pthread_mutex_lock(&r->creation_lock);
     if (atomic_load(&p->created_us) < 0 && !weir__health_is_down(&r->health))
         fetch_creation_time(r, p);
-    (void)pthread_mutex_unlock(&r->births);
+    (void)pthread_mutex_unlock(&r->creation_lock);
     return atomic_load(&p->created_us) >= 0;
 }
 
-/* ---- Plans ------------------------------------------------------------------------------------- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 static void redis_plan_close(void *plan)
 {
     weir__plan_close(plan);
 }
 
-/* What an untouched key stands for after the limit was changed: as the engine converts it, in Redis's time and
- * in us (zero - rem/C, zero rounded up). */
+/* The state of an untouched key after the limit was changed: converted as the engine does, in
+ * Redis's time and in us (zero - rem/C, zero rounded up). */
 static void carry_zero(struct weir__plan_term *t, const struct weir__meter *m, int64_t ahead_ns)
 {
     const __int128 unit = (__int128)1000 * m->term.count;
@@ -222,11 +228,11 @@ const struct weir__plan *weir__redis_plan(struct weir__redis *r, struct weir_pol
         return NULL;
     if (((struct weir__plan *)plan)->needs_creation_time && atomic_load(&policy->created_us) < 0) {
         atomic_store(&policy->needs_creation_time,
-                     true); /* whoever comes next asks for its birth */
+                     true); /* the next caller fetches its creation time */
         weir__plan_close(plan);
         return NULL;
     }
-    atomic_store(&e->plan_close, redis_plan_close); /* the same for all who come at once */
+    atomic_store(&e->plan_close, redis_plan_close); /* every thread stores the same */
     if (atomic_compare_exchange_strong(&e->plan, &none, plan))
         return plan;
     weir__plan_close(plan);
@@ -242,7 +248,7 @@ const struct weir__plan *weir__redis_plan_for(struct weir__redis *r, const struc
     return weir__redis_plan(r, rq->policy, *by);
 }
 
-/* ---- Lanes ------------------------------------------------------------------------------------- */
+/* ---- Pipelines ------------------------------------------------------------------------------- */
 
 struct weir__pipeline *weir__redis_pipeline(struct weir__redis *r)
 {
@@ -250,13 +256,13 @@ struct weir__pipeline *weir__redis_pipeline(struct weir__redis *r)
     static __thread unsigned number; /* from 1 */
 
     if (r->address.connections == 1)
-        return r->lane[0];
+        return r->pipeline[0];
     if (number == 0)
         number = atomic_fetch_add(&threads, 1) + 1;
-    return r->lane[number % (unsigned)r->address.connections];
+    return r->pipeline[number % (unsigned)r->address.connections];
 }
 
-/* What Redis holds against one request, and not for a reason of its own: others may be answered. */
+/* Errors of Redis about one request, not about its own state: other requests may succeed. */
 static bool is_request_error(const char *why)
 {
     return strncmp(why, "NOPERM", 6) == 0 ||
@@ -291,15 +297,15 @@ static void nodes_changed(void *arg, int64_t nodes)
         weir__local_nodes(r->local, nodes);
 }
 
-/* ---- Life -------------------------------------------------------------------------------------- */
+/* ---- Open and close -------------------------------------------------------------------------- */
 
 static void redis_end(struct weir__remote *f)
 {
     struct weir__redis *r = weir__redis_of(f);
 
     for (int i = 0; i < r->address.connections; i++) {
-        weir__pipeline_close(r->lane[i]);
-        r->lane[i] = NULL;
+        weir__pipeline_close(r->pipeline[i]);
+        r->pipeline[i] = NULL;
     }
 }
 
@@ -315,23 +321,23 @@ static void redis_close(struct weir__remote *f)
     weir__receipts_close(r->receipts);
     weir__health_close(&r->health);
     (void)pthread_mutex_destroy(&r->lock);
-    (void)pthread_mutex_destroy(&r->births);
+    (void)pthread_mutex_destroy(&r->creation_lock);
     free(r);
 }
 
 static void redis_stats(struct weir__remote *f, struct weir_remote_stats *out)
 {
     struct weir__redis *r = weir__redis_of(f);
-    const struct weir__local_counts *here = weir__local_counts(r->local);
+    const struct weir__local_counts *counts = weir__local_counts(r->local);
 
     out->down = weir__health_is_down(&r->health);
     out->nodes = (uint64_t)weir__local_nodes_now(r->local);
     out->asked = atomic_load(&r->asked);
     out->failed = atomic_load(&r->failed);
     out->crowded = atomic_load(&r->crowded);
-    out->fell_back = atomic_load(&here->decided);
-    out->fell_back_allowed = atomic_load(&here->allowed);
-    out->drained = atomic_load(&here->drained);
+    out->fell_back = atomic_load(&counts->decided);
+    out->fell_back_allowed = atomic_load(&counts->allowed);
+    out->drained = atomic_load(&counts->drained);
     out->outages = atomic_load(&r->health.outages);
     out->recoveries = atomic_load(&r->health.recoveries);
 }
@@ -341,7 +347,7 @@ static int redis_room(struct weir__remote *f, int64_t now_ns, struct weir_stats 
     return weir__local_room(weir__redis_of(f)->local, now_ns, out);
 }
 
-/* Sixteen letters that no other node has. */
+/* A name of sixteen characters that no other node has. */
 static void redis_name_node(struct weir__redis *r)
 {
     static const char DIGITS[] = "0123456789abcdef";
@@ -356,12 +362,12 @@ static void redis_forked(struct weir__remote *f)
     struct weir__redis *r = weir__redis_of(f);
 
     (void)pthread_mutex_init(&r->lock, NULL);
-    (void)pthread_mutex_init(&r->births, NULL);
-    redis_name_node(r); /* or its tickets were its parent's */
+    (void)pthread_mutex_init(&r->creation_lock, NULL);
+    redis_name_node(r); /* otherwise its tickets could have its parent's names */
     weir__receipts_forked(r->receipts);
     weir__local_forked(r->local);
     for (int i = 0; i < r->address.connections; i++)
-        weir__pipeline_forked(r->lane[i]);
+        weir__pipeline_forked(r->pipeline[i]);
     weir__monitor_forked(r->monitor);
 }
 
@@ -398,7 +404,7 @@ static int open_parts(struct weir__redis *r, const struct weir_options *o, struc
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
     r->watch = (struct weir__pipeline_watch){pipeline_failed, pipeline_address, r};
     for (int i = 0; i < r->address.connections && !error; i++)
-        error = weir__pipeline_open(&r->lane[i], &r->watch);
+        error = weir__pipeline_open(&r->pipeline[i], &r->watch);
     if (!error)
         error = weir__monitor_open(&r->monitor, &job);
     return error ? weir__diag(why, error, "%s", weir_error_text(error)) : 0;
@@ -421,7 +427,7 @@ int weir__remote_open(struct weir__remote **f, struct weir *w, const struct weir
         return error;
     }
     (void)pthread_mutex_init(&r->lock, NULL);
-    (void)pthread_mutex_init(&r->births, NULL);
+    (void)pthread_mutex_init(&r->creation_lock, NULL);
     atomic_init(&r->created_us, -1);
     redis_name_node(r);
     error = open_parts(r, o, why);

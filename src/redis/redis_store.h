@@ -1,16 +1,20 @@
-/* A store on a Redis: what its parts share.
+/* A store on a Redis, as the files of this folder share it.
  *
- *     redis_store.c       open, close, policies, stats: the far store as the engine sees it (engine/remote.h)
- *     redis_decide.c      decisions: asked there, or answered here when the store is away
- *     redis_fallback.c    what is said then
- *     drain.c             the backlog: what this node granted alone, paid in later
- *     decision_receipt.c  what a grant leaves behind, so that it can be given back
- *     redis_undo.c        giving back: refund, cancel, exit, reset
- *     receipts.c          what reservations and tickets must remember until then
- *     plan.c              a limit as the scripts want it; encode.c requests in bytes
- *     pipeline.c          a pipelined connection that many share; connection.c the connection
- *     health.c            whether the store is there; monitor.c the thread that looks after it
- *     local.c             what this node grants by itself meanwhile; share.c how much that is
+ * A decision is one script call on a pipeline. While the store is down, this node grants its share
+ * of each limit by itself, and records what it granted in a backlog; when the store is up again,
+ * the backlog of a key is charged there before the key's next decision.
+ *
+ *     redis_store.c       open, close, policies, stats: the store as the engine sees it (remote.h)
+ *     redis_decide.c      decisions: by Redis, or by the fallback while the store is down
+ *     redis_undo.c        undo: refund, cancel, exit, reset
+ *     decision_receipt.c  the receipt that a grant leaves, so that it can be undone
+ *     receipts.c          all receipts of reservations and tickets
+ *     health.c            whether the store is down or up
+ *     monitor.c           the background thread: heartbeats and probes
+ *     script/             plan.c: a limit as the scripts want it; encode.c: a command in bytes; Lua
+ *     client/             pipeline.c: a connection that many threads share; connection.c, leader.c
+ *     fallback/           redis_fallback.c: decisions while the store is down; local.c: this node's
+ *                         shares; share.c: how large they are; backlog.c, drain.c: the backlog
  */
 #ifndef WEIR_REDIS_REDIS_STORE_H
 #define WEIR_REDIS_REDIS_STORE_H
@@ -34,24 +38,27 @@ struct weir__redis {
     struct weir__monitor *monitor;
     struct weir__local *local;
     struct weir__pipeline_watch watch;
-    struct weir__pipeline *lane[16]; /* address.connections of them */
+    struct weir__pipeline *pipeline[16]; /* address.connections of them */
     struct weir__receipts *receipts;
-    pthread_mutex_t lock;       /* of defining */
-    pthread_mutex_t births;     /* of whoever asks for one */
-    _Atomic int64_t created_us; /* of all limits that come with requests; -1: not known yet */
-    char node[17];              /* who we are among those who share */
+    pthread_mutex_t lock;          /* held while a policy is defined */
+    pthread_mutex_t creation_lock; /* held while a creation time is fetched */
+    _Atomic int64_t created_us;    /* of all anonymous limits; -1: not known yet */
+    char node[17];                 /* this node's name, in its tickets */
     _Atomic uint64_t tickets;
     _Atomic uint64_t asked, failed, crowded;
 };
 
-/* What is known of a policy. */
+/* A policy's part in this store. */
 struct weir__redis_policy {
     struct weir__local_limit *local;
     bool anonymous;                   /* it came with a request: its scope begins with "%%" */
-    _Atomic bool needs_creation_time; /* its untouched keys depend on its birth, or have done so */
+    _Atomic bool needs_creation_time; /* its untouched keys depend, or have depended, on
+                                       * created_us */
     int64_t here_ns;                  /* when it was first defined here, by this engine's clock */
-    _Atomic int64_t created_us;       /* when anywhere, by Redis's; -1: not known yet */
-    int64_t tried_ns;                 /* when its birth was asked for last; under `births` */
+    _Atomic int64_t created_us;       /* when it was first defined on any node, by Redis's clock;
+                                       * -1: unknown */
+    int64_t tried_ns;                 /* when its creation time was last asked for; under
+                                       * `creation_lock` */
     size_t scope_len;
     char scope[];
 };
@@ -71,19 +78,20 @@ static inline struct weir__slice weir__redis_scope(const struct weir__redis_poli
     return (struct weir__slice){p->scope, p->scope_len};
 }
 
-/* The lane of this thread: its calls stay in order. */
+/* The pipeline of this thread: its commands stay in order. */
 struct weir__pipeline *weir__redis_pipeline(struct weir__redis *r);
 
-/* Within a reader's section: the plan of the edition. NULL: there is none now, fall back. */
+/* Within an RCU read section: the revision's plan. NULL: there is none now; fall back. */
 const struct weir__plan *weir__redis_plan(struct weir__redis *r, struct weir_policy *p,
                                           struct weir__revision *e);
-/* The same of the limit that judges the key of the request: its own, if it has one. */
+/* The same for the limit that decides the request's key: the key's override, if it has one. */
 const struct weir__plan *weir__redis_plan_for(struct weir__redis *r, const struct weir_request *rq,
                                               struct weir__revision **by);
-/* Outside of one: whether the policy's birth is known, or need not be; may ask for it. */
+/* Outside an RCU read section: whether the policy's creation time is known, or not needed. May
+ * ask Redis for it. */
 bool weir__redis_knows_creation(struct weir__redis *r, struct weir_policy *p);
 
-/* ---- Giving back (redis_undo.c) ---------------------------------------------------------------- */
+/* ---- Undo (redis_undo.c) --------------------------------------------------------------------- */
 
 int weir__redis_refund(struct weir__remote *f, const struct weir_request *rq, struct weir__now at,
                        int64_t *back);
@@ -93,24 +101,24 @@ int weir__redis_cancel(struct weir__remote *f, struct weir_reservation *r, bool 
 int weir__redis_exit(struct weir__remote *f, struct weir_ticket *t, enum weir_outcome how,
                      struct weir__now at);
 
-/* ---- Backlog (drain.c) ------------------------------------------------------------------------- */
+/* ---- Backlog (drain.c) ----------------------------------------------------------------------- */
 
-/* Ahead of a request for the key on the same lane: pays in what this node granted and still counts. Outside
- * of a reader's section. */
-void weir__redis_drain_backlog(struct weir__redis *r, struct weir__pipeline *lane,
+/* Sends the backlog of the request's key (what this node granted alone and still counts) ahead
+ * of the request, on the same pipeline. Outside an RCU read section. */
+void weir__redis_drain_backlog(struct weir__redis *r, struct weir__pipeline *pipeline,
                                const struct weir_request *rq, struct weir__now at,
                                int64_t deadline_ns);
 
-/* ---- Deciding (redis_decide.c) ----------------------------------------------------------------- */
+/* ---- Decide (redis_decide.c) ----------------------------------------------------------------- */
 
 int weir__redis_decide(struct weir__remote *f, const struct weir_request *rq, size_t n,
-                       enum weir__verb verb, struct weir__now at, struct weir__receipt *memo,
+                       enum weir__verb verb, struct weir__now at, struct weir__receipt *receipt,
                        struct weir_verdict *v);
 struct weir__decision;
-/* Of an asking that the store has answered: what its memo wants (decision_receipt.c). `refused` is the term that
- * refused, as the script counts; or -1. */
+/* After the store has decided: issues the reservation or ticket that the caller asked for
+ * (decision_receipt.c). `refused` is the term that refused, in the script's order; or -1. */
 void weir__decision_issue_receipts(struct weir__decision *a, int refused);
-/* What is to be kept of a grant until then; NULL: no memory. */
+/* The receipt of a grant, kept until then; NULL: out of memory. */
 struct weir__redis_receipt *weir__decision_make_receipt(struct weir__decision *a, int64_t until_ns);
 int weir__redis_take_many(struct weir__remote *f, const struct weir_request *rq, size_t n,
                           struct weir__now at, struct weir_verdict *v);

@@ -1,8 +1,10 @@
-/* Giving back on a far store: refund, reset, cancel, exit.
+/* Undo on a Redis store: refund, reset, cancel, exit.
  *
- * These have no fallback: what is given back to nobody is lost, which is on the safe side. So they say
- * WEIR_EDOWN, and change nothing here either. While the store is known to be away, cancel can be tried again; one that
- * was sent and not answered cannot, for it may have been heard. An exit always can: a ticket is given back once.
+ * These have no fallback. An undo that does not reach Redis is lost: the limit stays stricter,
+ * never looser. So they return WEIR_EDOWN, and change nothing on this node either. While the store
+ * is known to be down, a cancel can be tried again; one that was sent and not answered cannot,
+ * because Redis may have done it. An exit can always be tried again: a ticket is released only
+ * once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +12,11 @@
 #include "os/clock.h"
 #include "redis/redis_store.h"
 
-/* ---- One call, waited for ---------------------------------------------------------------------- */
+/* ---- One command ----------------------------------------------------------------------------- */
 
-/* A command is written into memory of its own: these are rare. */
+/* Each command has memory of its own: undo is rare. */
 struct undo_command {
-    struct weir__command call; /* first */
+    struct weir__command command; /* first */
     char bytes[];
 };
 
@@ -23,23 +25,23 @@ static struct undo_command *undo_command_make(struct weir__redis *r, size_t room
     struct undo_command *e = calloc(1, sizeof *e + room);
 
     if (e) {
-        e->call.bytes = e->bytes;
-        e->call.deadline_ns = weir__add_sat(weir__clock_now(), r->address.timeout_ns);
+        e->command.bytes = e->bytes;
+        e->command.deadline_ns = weir__add_sat(weir__clock_now(), r->address.timeout_ns);
     }
     return e;
 }
 
 static int undo_command_run(struct weir__redis *r, struct undo_command *e)
 {
-    struct weir__pipeline *lane = weir__redis_pipeline(r);
-    struct weir__command *call = &e->call;
+    struct weir__pipeline *pipeline = weir__redis_pipeline(r);
+    struct weir__command *command = &e->command;
 
-    if (!weir__pipeline_submit(lane, &call, 1)) {
+    if (!weir__pipeline_submit(pipeline, &command, 1)) {
         atomic_fetch_add_explicit(&r->crowded, 1, memory_order_relaxed);
         return WEIR_EDOWN;
     }
-    weir__pipeline_await(lane, &call, 1);
-    if (e->call.error) {
+    weir__pipeline_await(pipeline, &command, 1);
+    if (e->command.error) {
         atomic_fetch_add_explicit(&r->failed, 1, memory_order_relaxed);
         return WEIR_EDOWN;
     }
@@ -47,7 +49,7 @@ static int undo_command_run(struct weir__redis *r, struct undo_command *e)
     return 0;
 }
 
-/* ---- What is given back ------------------------------------------------------------------------ */
+/* ---- Undo of one key ------------------------------------------------------------------------- */
 
 struct redis_undo {
     enum weir__plan_verb verb;
@@ -71,7 +73,7 @@ static struct weir__plan_request undo_plan_request(struct weir__redis *r,
                                        .n = n};
 }
 
-/* Within a reader's section. NULL: no memory. */
+/* Within an RCU read section. NULL: out of memory. */
 static struct undo_command *undo_command_encode(struct weir__redis *r, const struct redis_undo *g,
                                                 const struct weir__plan_part *part, int n)
 {
@@ -82,8 +84,8 @@ static struct undo_command *undo_command_encode(struct weir__redis *r, const str
 
     if (!e)
         return NULL;
-    e->call.len = g->reset ? weir__plan_encode_reset(&ask, e->bytes, room)
-                           : weir__plan_encode(&ask, e->bytes, room, &e->call.script, &terms);
+    e->command.len = g->reset ? weir__plan_encode_reset(&ask, e->bytes, room)
+                              : weir__plan_encode(&ask, e->bytes, room, &e->command.script, &terms);
     return e;
 }
 
@@ -104,7 +106,7 @@ static struct undo_command *undo_command_for(struct weir__redis *r, const struct
     return e;
 }
 
-/* To one key; *back unless NULL. */
+/* For one key; sets *back unless it is NULL. */
 static int redis_undo_key(struct weir__redis *r, const struct weir_request *rq,
                           const struct redis_undo *g, int64_t *back)
 {
@@ -119,7 +121,7 @@ static int redis_undo_key(struct weir__redis *r, const struct weir_request *rq,
         return WEIR_ENOMEM;
     error = undo_command_run(r, e);
     if (!error && back)
-        *back = e->call.n > 9 ? e->call.number[9] : 0;
+        *back = e->command.n > 9 ? e->command.number[9] : 0;
     free(e);
     return error;
 }
@@ -127,7 +129,7 @@ static int redis_undo_key(struct weir__redis *r, const struct weir_request *rq,
 int weir__redis_refund(struct weir__remote *f, const struct weir_request *rq, struct weir__now at,
                        int64_t *back)
 {
-    /* A ticket that nobody has: permits are given back by those who have them. */
+    /* No ticket has this name: a refund releases no permits; the owner of a ticket does. */
     const struct redis_undo g = {WEIR__PLAN_REFUND, at, 0, weir__slice_of("-"), false};
 
     return redis_undo_key(weir__redis_of(f), rq, &g, back);
@@ -138,14 +140,14 @@ int weir__redis_reset(struct weir__remote *f, const struct weir_request *rq, str
     const struct redis_undo g = {WEIR__PLAN_REFUND, at, 0, {NULL, 0}, true};
     const int error = redis_undo_key(weir__redis_of(f), rq, &g, NULL);
 
-    if (!error) /* a reset that failed has changed nothing here either */
+    if (!error) /* a failed reset has changed nothing here either */
         weir__local_reset(weir__redis_of(f)->local, weir__redis_policy(rq->policy)->local, rq, at);
     return error;
 }
 
-/* ---- What was kept ----------------------------------------------------------------------------- */
+/* ---- Undo by receipt ------------------------------------------------------------------------- */
 
-/* Within a reader's section: whether the part's terms are still those that granted it. */
+/* Within an RCU read section: whether the part's terms are still those that granted it. */
 static bool is_same_part(const struct weir__redis_receipt_part *m, const struct weir__revision *by)
 {
     if (m->n != by->n || atomic_load(&m->policy->record->resets) != m->resets)
@@ -156,7 +158,7 @@ static bool is_same_part(const struct weir__redis_receipt_part *m, const struct 
     return true;
 }
 
-/* The terms of a kind, as the script counts them. */
+/* The terms of a kind, as bits in the script's order. */
 static unsigned terms_that(const struct weir__revision *by,
                            bool (*is)(const struct weir__meter *meter))
 {
@@ -173,7 +175,7 @@ static bool has_permits(const struct weir__meter *m)
     return m->term.algorithm == WEIR_CONCURRENCY;
 }
 
-/* A window knows no cancel; but who was promised nothing can give back what it took. */
+/* A window has no cancel; but a reservation that made no promise can return what it took. */
 static bool is_window(const struct weir__meter *m)
 {
     return !m->algo->cancel && !m->algo->default_patience && !weir__meter_guards(m);
@@ -185,7 +187,7 @@ static bool is_any(const struct weir__meter *m)
     return true;
 }
 
-/* What is given back of one part, and to which of its terms. */
+/* Undoes one part, for those of its terms that `to` selects. */
 static int redis_undo_part(struct weir__redis *r, const struct weir__redis_receipt_part *m,
                            const struct redis_undo *g, bool (*to)(const struct weir__meter *meter),
                            int64_t *back)
@@ -214,8 +216,8 @@ static int redis_undo_part(struct weir__redis *r, const struct weir__redis_recei
     if (!same)
         return 0;
     error = e ? undo_command_run(r, e) : WEIR_ENOMEM;
-    if (!error && e->call.n > 9)
-        *back = e->call.number[9];
+    if (!error && e->command.n > 9)
+        *back = e->command.number[9];
     free(e);
     return error;
 }
@@ -238,7 +240,7 @@ static int cancel_receipt(struct weir__redis *r, struct weir__redis_receipt *k, 
             error = redis_undo_part(r, &k->part[i], &refund, is_window, &more);
         if (error)
             return error;
-        k->part[i].cost = 0; /* once only, also if a later one fails and this is tried again */
+        k->part[i].cost = 0; /* only once, even if a later part fails and the caller tries again */
         *back = weir__max(*back, weir__max(one, more));
     }
     return 0;
@@ -254,23 +256,24 @@ int weir__redis_cancel(struct weir__remote *f, struct weir_reservation *r, bool 
 
     if (r->n > 0)
         k = weir__receipts_remove(redis->receipts, r->term[0].fingerprint);
-    if (k && k->here)
+    if (k && k->local)
         error = weir__local_cancel(redis->local, &k->reservation, at, &most);
     else if (k && r->act_ns >= at.now_ns && weir__health_is_down(&redis->health)) {
-        r->term[0].fingerprint = weir__receipts_keep(redis->receipts, k); /* to be tried again */
+        r->term[0].fingerprint = weir__receipts_keep(redis->receipts, k); /* the caller may try
+                                                                           * again */
         return WEIR_EDOWN;
     } else if (k && r->act_ns >= at.now_ns)
         error = cancel_receipt(redis, k, withdraw, at, &most);
     free(k);
     r->n = 0;
-    if (error) /* nobody knows what was given back: it cannot be tried again */
+    if (error) /* Redis may have done a part of it: it cannot be tried again */
         return error;
     if (back)
         *back = most;
     return 0;
 }
 
-/* ---- Exits ------------------------------------------------------------------------------------- */
+/* ---- Exits ----------------------------------------------------------------------------------- */
 
 static int exit_receipt(struct weir__redis *r, struct weir__redis_receipt *k, struct weir__now at)
 {
@@ -297,11 +300,12 @@ int weir__redis_exit(struct weir__remote *f, struct weir_ticket *t, enum weir_ou
     struct weir__redis_receipt *k = weir__receipts_remove(r->receipts, t->term[0].fingerprint);
     int error = 0;
 
-    if (k && k->here) {
+    if (k && k->local) {
         error = weir__local_exit(r->local, &k->ticket, how, at);
         if (!error && !weir__health_is_down(&r->health))
             (void)exit_receipt(r, k,
-                               at); /* its answer was lost, perhaps: else nobody has that ticket */
+                               at); /* Redis may have granted it without a reply; if not, no such
+                                     * ticket exists */
     } else if (k)
         error = weir__health_is_down(&r->health) ? WEIR_EDOWN : exit_receipt(r, k, at);
     if (error) {

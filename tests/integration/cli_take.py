@@ -212,15 +212,15 @@ def a_redis_that_is_not_there():
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         url = f"redis://user:secret@127.0.0.1:{nobody.getsockname()[1]}"    # accepts, and never says a word
         row("a silent one: the fallback answers, and says so", ["--store", url, "2/h", "job"], ALLOWED,
-            r"allowed, by the limit's fallback: 1 of 2 left.*", r"weir take: redis://127\.0\.0\.1:\d+ is away: .*")
+            r"allowed, by the limit's fallback: 1 of 2 left.*", r"weir take: redis://127\.0\.0\.1:\d+ is down: .*")
     row("an absent one", ["--store", url, "2/h", "job"], ALLOWED,
-        r"allowed, by the limit's fallback: 1 of 2 left.*", r"weir take: redis://127\.0\.0\.1:\d+ is away: .*")
+        r"allowed, by the limit's fallback: 1 of 2 left.*", r"weir take: redis://127\.0\.0\.1:\d+ is down: .*")
     row("by fallback=deny", ["--store", url, "2/h fallback=deny", "job"], DENIED,
-        r"denied, by the limit's fallback: .*", r"weir take: .* is away: .*")
+        r"denied, by the limit's fallback: .*", r"weir take: .* is down: .*")
     row("by fallback=allow", ["--store", url, "2/h fallback=allow", "job"], ALLOWED,
-        r"allowed, by the limit's fallback: .*", r"weir take: .* is away: .*")
+        r"allowed, by the limit's fallback: .*", r"weir take: .* is down: .*")
     row("--no-fallback is no answer", ["--store", url, "2/h", "job", "--no-fallback"], NO_ANSWER, "",
-        r"weir take: [^;]* is away: [^;\n]*\nweir take: the store did not answer, and --no-fallback is given\n")
+        r"weir take: [^;]* is down: [^;\n]*\nweir take: the store did not answer, and --no-fallback is given\n")
     told = json.loads(take("--store", url, "2/h", "job", "--json")[1])
     expect("JSON says so too", (told["allowed"], told["fallback"]), (True, True))
 
@@ -230,9 +230,9 @@ def a_wrong_password_is_told():
         redis.call("CONFIG", "SET", "requirepass", "right")
         row("the right one", ["--store", redis.url(password="right"), "2/h", "job"], ALLOWED, r"allowed: 1 of 2.*", "")
         row("a wrong one", ["--store", redis.url(password="wrong"), "2/h", "job"], ALLOWED,
-            r"allowed, by the limit's fallback: .*", r"weir take: [^\n]*is away: [^\n]*(WRONGPASS|invalid)[^\n]*\n")
+            r"allowed, by the limit's fallback: .*", r"weir take: [^\n]*is down: [^\n]*(WRONGPASS|invalid)[^\n]*\n")
         row("none", ["--store", redis.url(), "2/h", "job"], ALLOWED,
-            r"allowed, by the limit's fallback: .*", r"weir take: [^\n]*is away: [^\n]*NOAUTH[^\n]*\n")
+            r"allowed, by the limit's fallback: .*", r"weir take: [^\n]*is down: [^\n]*NOAUTH[^\n]*\n")
         check("no password is told", "wrong" not in take("--store", redis.url(password="wrong"), "2/h", "k")[2])
 
 

@@ -238,7 +238,7 @@ def a_node_of_a_cluster_is_told():
         with on(one.url(), "--limit", "api=5/10h fallback=deny") as daemon, daemon.resp() as c:
             expect("it decides nothing", c.ask("WEIR.TAKE", "api", "k")[0], 0)
             check("and is told as what it is", until(lambda: re.search(
-                r"is away: a node of a Redis Cluster, which weir does not follow yet \(MOVED \d+ 127\.0\.0\.1:\d+\);",
+                r"is down: a node of a Redis Cluster, which weir does not follow yet \(MOVED \d+ 127\.0\.0\.1:\d+\);",
                 daemon.log())), daemon.log())
 
 
@@ -275,7 +275,7 @@ def secrets_are_not_told():
         with on(redis.url(password="Sesame", timeout=PATIENT), *flags) as daemon, daemon.resp() as c, daemon.http() as h:
             expect("a right password", c.ask("WEIR.TAKE", "a", "k")[2], 4)
             c.ask("WEIR.TAKE", "b", "k")
-            check("a wrong one is logged", until(lambda: re.search(r"is away: .*(WRONGPASS|invalid)", daemon.log())),
+            check("a wrong one is logged", until(lambda: re.search(r"is down: .*(WRONGPASS|invalid)", daemon.log())),
                   daemon.log())
             told = str(c.ask("INFO")) + str(c.ask("WEIR.LIMIT", "LIST")) + str(h.ask("GET", "/v1/limits")) + \
                 str(h.ask("GET", "/v1/stores")) + daemon.log()
@@ -312,11 +312,11 @@ def redis_goes_and_comes_back():
         told = store_of(c)
         check("it is told", told["down"] == "1" and int(told["fell_back"]) > 200 and told["outages"] == "1", told)
         check("and logged once, with the time", until(lambda: len(re.findall(
-            r"^weir: 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z redis://127\.0\.0\.1:\d+ is away: ",
+            r"^weir: 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z redis://127\.0\.0\.1:\d+ is down: ",
             daemon.log(), re.MULTILINE)) == 1), daemon.log())
         redis.start()
         check("it is back", until(lambda: store_of(c)["down"] == "0"), c.info())
-        check("which is logged", until(lambda: " is back" in daemon.log()), daemon.log())
+        check("which is logged", until(lambda: " is up" in daemon.log()), daemon.log())
         expect("what was granted meanwhile is paid in", c.ask("WEIR.TAKE", "api", "k", 1)[:3], [1, 100, 94])
         check("and counted", int(store_of(c)["drained"]) >= 5, store_of(c))
 

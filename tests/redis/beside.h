@@ -1,4 +1,4 @@
-/* A second way into the Redis of a test, to see what stands there. */
+/* A second connection to the Redis of a test, to see what it stores. */
 #ifndef WEIR_TESTS_REDIS_BESIDE_H
 #define WEIR_TESTS_REDIS_BESIDE_H
 
@@ -31,7 +31,7 @@ static inline void beside_close(void)
     redisFree(beside);
 }
 
-/* An integer reply; how many, of an array; -3 of anything else. */
+/* An integer reply; the length of an array; -3 for anything else. */
 static inline long long beside_number(const char *format, ...)
 {
     long long n = -3;
@@ -55,7 +55,7 @@ static inline bool beside_has(const char *key)
     return beside_number("EXISTS %s", key) == 1;
 }
 
-/* An engine on it that waits for an answer as long as it takes. `more`: options of the URL, or "". */
+/* An engine on it with a long timeout. `more`: options of the URL, or "". */
 static inline struct weir *open_there(const char *more)
 {
     struct weir_options o = {0};
@@ -91,7 +91,7 @@ static inline struct weir_verdict take_now(struct weir *w, struct weir_policy *p
     return v;
 }
 
-/* As many of so many as are granted. */
+/* How many of that many takes are granted. */
 static inline int granted(struct weir *w, struct weir_policy *p, const char *key, int calls)
 {
     int n = 0;

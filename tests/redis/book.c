@@ -1,3 +1,4 @@
+/* The record of what callers saw. See book.h. */
 #include "book.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ void book_init(struct call_book *b)
     (void)pthread_mutex_init(&b->lock, NULL);
 }
 
-/* ---- Writing ----------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static int bucket_of(int64_t ns)
 {
@@ -82,7 +83,7 @@ void book_time(struct call_book *b, int64_t begin_ns, int64_t end_ns)
     (void)pthread_mutex_unlock(&b->lock);
 }
 
-/* ---- Telling ----------------------------------------------------------------------------------- */
+/* ---- Telling --------------------------------------------------------------------------------- */
 
 static void add(struct book_tally *to, const struct book_tally *from)
 {

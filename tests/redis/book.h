@@ -1,5 +1,6 @@
-/* What callers saw, written down while they call: grants with their times, refusals, errors, and how long each call
- * took. Each thread has a book; a phase is what was written since the last one was told. */
+/* A record of what callers saw, written while they call: grants with their times, refusals,
+ * errors, and how long each call took. Each thread has a book; a phase is what was written since
+ * the last one was printed. */
 #ifndef WEIR_TESTS_REDIS_BOOK_H
 #define WEIR_TESTS_REDIS_BOOK_H
 
@@ -13,8 +14,8 @@
 #define BOOK_ERRORS  16
 #define BOOK_REASONS 16
 
-/* A grant happened at some moment between these two, by CLOCK_MONOTONIC. `limit` is what the verdict said: it tells
- * a share from the whole. */
+/* A grant happened between these two times, by CLOCK_MONOTONIC. `limit` is from the verdict: it
+ * distinguishes a share from the whole. */
 struct grant {
     int64_t begin_ns, end_ns, limit, cost;
 };
@@ -37,10 +38,10 @@ struct call_book {
 int64_t book_now(void);
 
 void book_init(struct call_book *b);
-/* One call: what it returned, and its verdict if that was 0. */
+/* One call: its return value, and its verdict if that was 0. */
 void book_write(struct call_book *b, int error, const struct weir_verdict *v, int64_t cost,
                 int64_t begin_ns, int64_t end_ns);
-/* How long it took, once for all that was written of it. */
+/* How long the call took, once for everything that was written about it. */
 void book_time(struct call_book *b, int64_t begin_ns, int64_t end_ns);
 
 /* Adds the books' phases, or their wholes, and begins another phase. */

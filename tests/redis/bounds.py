@@ -36,29 +36,29 @@ class Fleet:
     def cut(self, i, mode="hole"):
         """Returns when the node has noticed."""
         self.proxies[i].turn(mode)
-        _, self.heard[i] = self.nodes[i].hears("is away", self.heard[i])
+        _, self.heard[i] = self.nodes[i].hears("is down", self.heard[i])
 
     def mend(self, i):
         self.proxies[i].turn("forward")
-        _, self.heard[i] = self.nodes[i].hears("is back", self.heard[i])
+        _, self.heard[i] = self.nodes[i].hears("is up", self.heard[i])
 
     def settles(self):
         """All are there, and asked by all."""
-        until(lambda: not any(node.look()["away"] for node in self.nodes), "all are back")
+        until(lambda: not any(node.look()["down"] for node in self.nodes), "all are back")
         seen = [node.look()["asked"] for node in self.nodes]
         until(lambda: all(node.look()["asked"] > was + 50 for node, was in zip(self.nodes, seen)), "all are answered")
 
         return now_us()
 
     def departed(self, since_us, before_us):
-        """How many had gone by then: a busy machine may have sent one away by itself."""
-        return sum(any(line["is"] == "log" and "is away" in line["line"] and since_us <= line["at_us"] < before_us
+        """How many had gone by then: on a busy machine one may have gone down by itself."""
+        return sum(any(line["is"] == "log" and "is down" in line["line"] and since_us <= line["at_us"] < before_us
                        for line in node.lines) for node in self.nodes)
 
     def finish(self, name):
         wholes = [node.finish() for node in self.nodes]
-        expect(f"nobody is left without an answer: {name}", [w["errors"] for w in wholes], [{}] * len(wholes))
-        in_time(f"nobody waits longer than the timeout: {name}", wholes, TIMEOUT_US)
+        expect(f"no caller is left without an answer: {name}", [w["errors"] for w in wholes], [{}] * len(wholes))
+        in_time(f"no caller waits longer than the timeout: {name}", wholes, TIMEOUT_US)
         return wholes
 
 
@@ -123,26 +123,26 @@ def a_share_is_one_at_least():
 
 
 def lone_node(name, break_it, mend_it):
-    """With one node there is nobody else whose grants could come between: its return adds nothing at all."""
+    """With one node no other grants can come between: an outage adds nothing at all."""
     rate, burst, threads = 20, 40, 2
     with contextlib.ExitStack() as stack:
         fleet = Fleet(stack, f"token-bucket {rate}/s burst={burst}", nodes=1, threads=threads)
         fleet.settles()
         break_it(fleet)
-        alone_us, fleet.heard[0] = fleet.nodes[0].hears("is away")
+        alone_us, fleet.heard[0] = fleet.nodes[0].hears("is down")
         fleet.lasts(2_200_000)      # the shared bucket is full again by then, or forgotten
         mend_it(fleet)
-        fleet.nodes[0].hears("is back", fleet.heard[0])
+        fleet.nodes[0].hears("is up", fleet.heard[0])
         fleet.settles()
         fleet.lasts(300_000)
         whole = fleet.finish(name)[0]
     grants = [grant for grant in all_of([whole]) if grant[0] >= alone_us]
     worst = most_over(grants, rate)
-    say(f"        {name}, over its return: {worst:.1f} of {burst}; {whole['far']['drained']} paid in")
-    # A busy machine may have sent it away once more: then it has its share once more.
-    most = burst + threads if whole["far"]["outages"] == 1 else 2 * burst
-    check(f"the return of {name} is no burst", worst <= most, (worst, whole["far"]))
-    check(f"{name} paid in what it had granted", whole["far"]["drained"] > burst / 2, whole["far"])
+    say(f"        {name}, over its return: {worst:.1f} of {burst}; {whole['remote']['drained']} drained")
+    # On a busy machine it may have been down once more: then it has its share once more.
+    most = burst + threads if whole["remote"]["outages"] == 1 else 2 * burst
+    check(f"the return of {name} is no burst", worst <= most, (worst, whole["remote"]))
+    check(f"{name} drained what it had granted", whole["remote"]["drained"] > burst / 2, whole["remote"])
 
 
 def a_lone_node_pays_all_it_granted():
@@ -159,11 +159,11 @@ def a_list_that_was_lost_is_not_believed():
         fleet = Fleet(stack, "token-bucket 60/s burst=30", counted=True)
         fleet.redis.kill()
         for i, node in enumerate(fleet.nodes):
-            _, fleet.heard[i] = node.hears("is away")
+            _, fleet.heard[i] = node.hears("is down")
         fleet.proxies[1].turn("hole")
         fleet.proxies[2].turn("hole")
         fleet.redis.start()
-        fleet.nodes[0].hears("is back", fleet.heard[0])
+        fleet.nodes[0].hears("is up", fleet.heard[0])
         until(lambda: fleet.redis.call("EXISTS", "weir:nodes") == 1, "the list begins anew")
         beats = set()
         def beat():

@@ -1,5 +1,6 @@
-/* Waits on a store that does not answer: nobody listens there, or somebody who never says a word. Each
- * keeps its deadline, a timeout or two later at most, and hears signals. Needs no Redis. */
+/* Waits on a store that does not answer: no server listens at the port, or a server that never
+ * replies. Each wait keeps its deadline, at most a timeout or two later, and notices signals.
+ * Needs no Redis. */
 #include "../unit/check.h"
 
 #include <arpa/inet.h>
@@ -30,7 +31,7 @@ static int64_t mono_ns(void)
     return t.tv_sec * SECOND + t.tv_nsec;
 }
 
-/* A port of our own: one who listens and never answers, or nobody. */
+/* A port of our own: a server that listens and never replies, or no server. */
 static int silent_port(bool listens, int *fd)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -67,7 +68,7 @@ static struct weir_policy *policy(struct weir *w, const char *limit)
     return p;
 }
 
-/* Two who listen to nothing, and each kind of fallback. */
+/* Two stores that are down, and each kind of fallback. */
 static void a_wait_on_a_store_that_is_down_keeps_its_deadline(void **state)
 {
     static const struct {
@@ -130,7 +131,7 @@ static void an_entry_on_a_store_that_is_down_keeps_its_deadline(void **state)
         }
 }
 
-/* ---- Signals ----------------------------------------------------------------------------------- */
+/* ---- Signals --------------------------------------------------------------------------------- */
 
 static void on_signal(int number)
 {
@@ -167,7 +168,7 @@ static void a_wait_on_a_store_that_is_down_hears_signals(void **state)
     (void)state;
     assert_int_equal(sigaction(SIGUSR1, &heard, NULL), 0);
     assert_int_equal(pthread_create(&thread, NULL, wait_forever, &me), 0);
-    while (!back) { /* one that comes while a question is under way is not heard: it sleeps later */
+    while (!back) { /* a signal during a command is not noticed: it sleeps later */
         (void)nanosleep(&(struct timespec){0, SIGNALS_MS * MS}, NULL);
         (void)pthread_kill(thread, SIGUSR1);
     }

@@ -39,7 +39,7 @@ def it_is_full():
 
 def it_is_full_to_the_brim():
     """It has room for a few keys whenever some have ended, and none a moment later. It does not come and go with
-    that: the times that it is left alone add up to more than 8 s after four departures."""
+    that: the times that it is left alone add up to more than 8 s after four outages."""
     with Redis() as redis, Hammer(redis.url(timeout="2s"), "token-bucket 5/s burst=5", threads=4, keys=200_000,
                                   pause=100) as node:
         memory = dict(line.split(":") for line in redis.call("INFO", "memory").decode().split() if ":" in line)
@@ -48,16 +48,16 @@ def it_is_full_to_the_brim():
         until(lambda: node.look()["recoveries"] > 0, "some have ended")
         end = now_us() + 8_000_000
         until(lambda: now_us() > end, "time passes")
-        told = [line for line in node.log() if "is away" in line]
+        told = [line for line in node.log() if "is down" in line]
         check("it refuses as one that is full", all("OOM" in line for line in told), told)
         check("a store that is full to the brim does not come and go", len(told) <= 5, (len(told), node.look()))
         redis.call("CONFIG", "SET", "maxmemory", 0)
         began = now_us()
-        until(lambda: not node.look()["away"], "it is back")
+        until(lambda: not node.look()["down"], "it is back")
         took = now_us() - began
         check("it is back in 10 s", took <= 10_000_000 + SLACK_US, took)
-        say(f"        full to the brim: {len(told)} departures, back after {took / 1e6:.1f} s")
-        expect("nobody is left without an answer: full to the brim", node.finish()["errors"], {})
+        say(f"        full to the brim: {len(told)} outages, up after {took / 1e6:.1f} s")
+        expect("no caller is left without an answer: full to the brim", node.finish()["errors"], {})
 
 
 def it_becomes_a_replica():
@@ -79,15 +79,15 @@ def its_password_is_wrong_from_the_start():
         redis = stack.enter_context(Redis())
         redis.call("CONFIG", "SET", "requirepass", "right")
         o = Ordeal(stack, redis, "wrong password", password="wrong%40")
-        until(lambda: all(node.look()["away"] for node in o.nodes), "all have noticed")
-        o.away_us = now_us()
+        until(lambda: all(node.look()["down"] for node in o.nodes), "all have noticed")
+        o.down_us = now_us()
         lines = " ".join(o.sharers[0].log())
         check("the log says why", "WRONGPASS" in lines or "password" in lines.lower(), lines)
         check("but not the password", "wrong@" not in lines and "wrong%40" not in lines, lines)
         o.falls_back()
         o.ends_phase("broken")
         redis.call("CONFIG", "SET", "requirepass", "wrong@")
-        o.comes_back()
+        o.comes_up()
         o.ends_phase("mending")
         o.works()
         o.ends_phase("after")
@@ -104,7 +104,7 @@ def its_scripts_are_flushed():
         o.works()
         o.ends_phase("flushed")
         lines = " ".join(line for node in o.nodes for line in node.log())
-        check("one flush sends nobody away", "NOSCRIPT" not in lines, lines)
+        check("one flush makes no store down", "NOSCRIPT" not in lines, lines)
         end = now_us() + 500_000
         flushes = 0
         while now_us() < end:
@@ -120,11 +120,11 @@ def its_scripts_are_flushed():
 
 
 def it_is_busy():
-    """With a script of somebody else's that does not end."""
+    """With another client's script that does not end."""
     with ordeal("busy", "--busy-reply-threshold", "10") as o:
-        somebody = Client(o.redis.port)
-        suffers(o, lambda: somebody.send("EVAL", "while true do end", 0), lambda: o.redis.call("SCRIPT", "KILL"))
-        somebody.close()
+        other = Client(o.redis.port)
+        suffers(o, lambda: other.send("EVAL", "while true do end", 0), lambda: o.redis.call("SCRIPT", "KILL"))
+        other.close()
 
 
 def it_forbids():
@@ -151,7 +151,7 @@ def its_connections_are_killed_all_the_time():
         while now_us() < end:
             kills += o.redis.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         o.ends_phase("storm")
-        o.comes_back()
+        o.comes_up()
         o.works()
         o.ends_phase("after")
         o.table()
@@ -172,7 +172,7 @@ def it_is_not_there_at_the_start():
                     until(lambda: node.look()["fell_back"] > 20, "it falls back")
                     proxy.turn("forward")
                     until(lambda: node.look()["asked"] > 20, "it is there")
-                    in_time(f"nobody waits longer than the timeout: {mode} at the start", [node.finish()], TIMEOUT_US)
+                    in_time(f"no caller waits longer than the timeout: {mode} at the start", [node.finish()], TIMEOUT_US)
                     proxy.turn(mode)
             proxy.turn("forward")
 
@@ -251,19 +251,19 @@ def every_verb_while_it_comes_and_goes():
         nodes = enterers + others
         for mode in ("reset", "hole", "rubbish", "reset", "broken", "hole"):
             proxy.turn(mode)
-            until(lambda: all(n.look()["away"] for n in nodes), f"all have noticed: {mode}")
+            until(lambda: all(n.look()["down"] for n in nodes), f"all have noticed: {mode}")
             proxy.turn("forward")
-            until(lambda: not any(n.look()["away"] for n in nodes), f"all are back: {mode}")
+            until(lambda: not any(n.look()["down"] for n in nodes), f"all are back: {mode}")
         for n in enterers:
             n.phase("storm")
-        end = now_us() + 1_200_000  # the lease of what nobody knew it had
+        end = now_us() + 1_200_000  # the lease of permits whose reply was lost
         until(lambda: now_us() > end, "time passes")
         for n in enterers:
             check("permits are given again", n.phase("after")["grants_by"].get("OK", 0) > 20, n.lines[-1])
         wholes = [n.finish() for n in nodes]
     say("\n".join(f"        {name}: {n.command[3][5:]:8} {w['granted']:6} granted {w['denied']:6} denied  "
                   f"worst {w['worst_us'] / 1000:6.1f} ms  {w['errors']}" for n, w in zip(nodes, wholes)))
-    in_time(f"nobody waits longer than the timeout: {name}", wholes, TIMEOUT_US)
+    in_time(f"no caller waits longer than the timeout: {name}", wholes, TIMEOUT_US)
     most = max(w["inside_most"] for w in wholes[:NODES])
     check(f"of the permits there are no more than the bound: {name}", permits <= most <= permits * 2, most)
     for n, whole in zip(nodes, wholes):

@@ -142,7 +142,7 @@ class Redis:
         self.options, self.environment = options, environment
         self.process, self.password, self.client = None, None, None
         for _ in range(20):
-            # Below the ports that connections get by themselves, so that nobody has it while the server is down.
+            # Below the ports that connections get by themselves, so that no other program has it while the server is down.
             self.port = random.SystemRandom().randrange(10000, 32000)
             if self.start():
                 return
@@ -293,7 +293,7 @@ class Hammer:
         return self.order(name)
 
     def look(self):
-        return self.order("look")["far"]
+        return self.order("look")["remote"]
 
     def log(self, since=0):
         with self.came:

@@ -48,11 +48,11 @@ class Front:
         with open(self.log_path, encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def departures(self):
-        return self.log().count("is away")
+    def outages(self):
+        return self.log().count("is down")
 
-    def away(self):
-        return self.departures() > self.log().count("is back")
+    def is_down(self):
+        return self.outages() > self.log().count("is up")
 
     def __enter__(self):
         return self
@@ -137,11 +137,11 @@ class Fleet:
         seen = [caller.calls for caller in self.callers]
         until(lambda: all(caller.calls >= was + calls for caller, was in zip(self.callers, seen)), "all are answered")
 
-    def goes_away(self, seen):
-        until(lambda: all(front.departures() > was for front, was in zip(self.fronts, seen)), "the daemons say so")
+    def goes_down(self, seen):
+        until(lambda: all(front.outages() > was for front, was in zip(self.fronts, seen)), "the daemons say so")
 
-    def comes_back(self):
-        until(lambda: not any(front.away() for front in self.fronts), "the daemons say so")
+    def comes_up(self):
+        until(lambda: not any(front.is_down() for front in self.fronts), "the daemons say so")
 
     def ends_phase(self, name):
         told = {limit: [c.phase() for c in self.callers if c.limit == limit] for limit in LIMITS}
@@ -155,8 +155,8 @@ class Fleet:
         wholes = {limit: [c.finish() for c in self.callers if c.limit == limit] for limit in LIMITS}
         say("\n".join([f"        {self.name}", *self.rows]))
         everybody = [whole for some in wholes.values() for whole in some]
-        in_time(f"nobody waits longer than the timeout: {self.name}", everybody, TIMEOUT_US)
-        expect(f"nobody is left without an answer: {self.name}", [w["errors"] for w in everybody if w["errors"]], [])
+        in_time(f"no caller waits longer than the timeout: {self.name}", everybody, TIMEOUT_US)
+        expect(f"no caller is left without an answer: {self.name}", [w["errors"] for w in everybody if w["errors"]], [])
         keeps_bucket(f"what all were granted is within the bound: {self.name}", all_of(wholes["local"]), RATE * 2,
                      BURST * 2)
         keeps_bucket(f"what the store granted is within the limit: {self.name}",
@@ -169,17 +169,17 @@ def suffers(name, break_it, mend_it, *options, proxied=False, seconds=0.5):
         fleet = Fleet(stack, name, *options, proxied=proxied)
         fleet.goes_on()
         fleet.ends_phase("before")
-        fleet.comes_back()          # if a busy machine has sent it away
-        seen = [front.departures() for front in fleet.fronts]
+        fleet.comes_up()          # if it was down on a busy machine
+        seen = [front.outages() for front in fleet.fronts]
         break_it(fleet)
-        fleet.goes_away(seen)
+        fleet.goes_down(seen)
         fleet.ends_phase("breaking")
         end = now_us() + int(seconds * 1e6)
         fleet.goes_on()
         until(lambda: now_us() > end, "time passes")
         told = fleet.ends_phase("broken")
         mend_it(fleet)
-        fleet.comes_back()
+        fleet.comes_up()
         fleet.ends_phase("mending")
         fleet.goes_on()
         after = fleet.ends_phase("after")

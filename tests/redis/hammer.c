@@ -1,18 +1,19 @@
-/* A caller that never tires: many threads that ask a store for one key, and write down what they were told.
+/* A load generator: many threads that take from one key of a store, and record what they saw.
  *
  *     remote_hammer URL LIMIT [NAME=VALUE...]
  *
- *     name=p       of the policy             key=k       asked for; keys=N: k0, k1, ... in turn, by all threads
+ *     name=p       the policy                key=k       the key; keys=N: k0, k1, ... in turn
  *     threads=1                              pause=0     microseconds between two calls of a thread
  *     verb=take    or many, all, wait, reserve, enter    cost=1, batch=16 (many)
  *     calls=0      by each thread; 0: until the end of stdin
- *     long=0       keys are filled up to so many bytes
- *     inside=FILE  enter: who is in, counted in a file that processes share; hold=0: microseconds to stay
+ *     long=0       keys are padded to that many bytes
+ *     inside=FILE  enter: counts the callers that are in, in a file that processes share
+ *     hold=0       enter: microseconds to stay in
  *
- * On stdout each line is a JSON object: {"is":"ready"}, {"is":"log"} for every line of the library's log,
- * {"is":"phase"} when a line was read from stdin, which names the phase that ends with it; "look" only tells the
- * counters; {"is":"end"} with all grants when stdin has ended. Times are CLOCK_MONOTONIC, which all processes of a
- * machine share.
+ * On stdout each line is a JSON object: {"is":"ready"}; {"is":"log"} for every line of the
+ * library's log; {"is":"phase"} when a line was read from stdin, which names the phase that ends
+ * with it; "look" prints the counters only; {"is":"end"} with all grants when stdin has ended.
+ * Times are CLOCK_MONOTONIC, which all processes of a machine share.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +51,7 @@ static _Atomic bool over;
 static _Atomic int64_t lag_ns, lag_most_ns; /* of the phase, and of all */
 static pthread_mutex_t out_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- Lines ------------------------------------------------------------------------------------- */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 static void print_text(const char *text)
 {
@@ -70,7 +71,7 @@ static void print_remote(void)
     struct weir_remote_stats s;
 
     weir_remote_stats(engine, &s);
-    (void)printf(",\"far\":{\"far\":%s,\"away\":%s", s.remote ? "true" : "false",
+    (void)printf(",\"remote\":{\"remote\":%s,\"down\":%s", s.remote ? "true" : "false",
                  s.down ? "true" : "false");
 #define NUMBER(x) (void)printf(",\"" #x "\":%llu", (unsigned long long)s.x)
     NUMBER(nodes);
@@ -140,7 +141,7 @@ static void report_end(void)
     end_line();
 }
 
-/* ---- Calls ------------------------------------------------------------------------------------- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 static void rest(int64_t us)
 {
@@ -194,7 +195,7 @@ static void call_many(struct call_book *b, uint64_t turn)
     book_time(b, begin, end);
 }
 
-/* Of two keys, the second of which nobody is refused for. */
+/* Two keys; the second one is never refused. */
 static void call_all(struct call_book *b, uint64_t turn)
 {
     struct weir_request rq[2] = {request(0, turn), request(1, turn)};
@@ -211,7 +212,7 @@ static void call_all(struct call_book *b, uint64_t turn)
     book_time(b, begin, end);
 }
 
-/* Whoever waits is not measured: it may be long. */
+/* A wait is not measured: it may be long. */
 static void call_wait(struct call_book *b, uint64_t turn)
 {
     const struct weir_request rq = request(0, turn);
@@ -222,7 +223,7 @@ static void call_wait(struct call_book *b, uint64_t turn)
     book_write(b, error, &v, rq.cost, begin, book_now());
 }
 
-/* Every other reservation is cancelled at once, and is no grant then. */
+/* Every other reservation is cancelled at once, and then does not count as a grant. */
 static void call_reserve(struct call_book *b, uint64_t turn)
 {
     const struct weir_request rq = request(0, turn);
@@ -304,7 +305,7 @@ static void *hammer(void *arg)
     return NULL;
 }
 
-/* How late this machine wakes whoever sleeps: what no caller can be blamed for. */
+/* How late this machine wakes a sleeping thread: callers are not to blame for that. */
 static void *watch_lag(void *arg)
 {
     (void)arg;
@@ -322,7 +323,7 @@ static void *watch_lag(void *arg)
     return NULL;
 }
 
-/* ---- What is chosen ---------------------------------------------------------------------------- */
+/* ---- What is chosen -------------------------------------------------------------------------- */
 
 static bool choose(const char *word)
 {
@@ -398,7 +399,7 @@ static bool open_all(void)
     return true;
 }
 
-/* ---- All --------------------------------------------------------------------------------------- */
+/* ---- All ------------------------------------------------------------------------------------- */
 
 static void obey(void)
 {

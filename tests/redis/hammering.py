@@ -11,7 +11,7 @@ from fleet_kit import Hammer, Redis, check, expect, now_us, play, say, until
 from laws import all_of, keeps_bucket, most_in_clock_windows, most_within
 
 THREADS = 4
-PATIENT = {"timeout": "5s"}         # nobody falls back here: that is another test
+PATIENT = {"timeout": "5s"}         # no request falls back here: that is another test
 ENOUGH_US = 1_100_000
 
 
@@ -32,8 +32,8 @@ def hammered(limit, processes, **words):
     for whole in wholes:
         expect(f"no errors: {name}", whole["errors"], {})
         expect(f"all was answered by the store: {name}",
-               [whole["far"][x] for x in ("failed", "crowded", "fell_back", "outages")], [0, 0, 0, 0])
-        check(f"all is counted: {name}", whole["far"]["asked"] >= whole["calls"], whole["far"])
+               [whole["remote"][x] for x in ("failed", "crowded", "fell_back", "outages")], [0, 0, 0, 0])
+        check(f"all is counted: {name}", whole["remote"]["asked"] >= whole["calls"], whole["remote"])
     grants = all_of(wholes)
     seconds = (max(g[1] for g in grants) - min(g[0] for g in grants)) / 1e6
     asked = sum(whole["calls"] for whole in wholes)
@@ -102,7 +102,7 @@ def permits_of_the_dead_expire():
         dead.process.wait()
         with Hammer(url, limit, verb="enter", pause=1000) as heir:
             until(lambda: heir.look()["asked"] >= 10, "it asks")
-            expect("while the lease lasts nobody else comes in", heir.phase("before")["granted"], 0)
+            expect("while the lease lasts no other caller enters", heir.phase("before")["granted"], 0)
             until(lambda: heir.phase("wait")["granted"] > 0, "the lease ends")
             first = heir.finish()["grants"][0][0]
         check("the lease was not shorter than it is", first >= inside_us - 200_000 + 800_000 - 200_000,
@@ -116,7 +116,7 @@ def waiters_of_all_processes_get_what_there_is():
     late_s = max(w["lag_us"] for w in wholes) / 1e6 + 0.005     # by how much one may be woken too late
     keeps_bucket(f"no two act too near: {name}", [(g[1], g[1], g[2], g[3]) for g in grants], 200, 2 + 200 * late_s)
     check(f"turns are used: {name}", len(grants) >= 0.7 * 200 * (seconds - 0.2), len(grants))
-    expect(f"nobody fails: {name}", [w["errors"] for w in wholes], [{}, {}])
+    expect(f"no call fails: {name}", [w["errors"] for w in wholes], [{}, {}])
 
 
 SCENES = [buckets_hold, buckets_hold_in_batches, buckets_hold_beside_other_keys,

@@ -63,7 +63,7 @@ def keeps_bucket(sentence, grants, rate, burst):
 
 
 def in_time(sentence, told, timeout_us):
-    """Nobody waited longer than the timeout, but for what the machine itself was late by."""
+    """No caller waited longer than the timeout, except for the machine's own delay."""
     worst = max(tell["worst_us"] for tell in told)
     lag = max(tell["lag_us"] for tell in told)
     check(sentence, worst <= timeout_us + SLACK_US + 3 * lag, f"{worst} us, where the machine was late by {lag} us")

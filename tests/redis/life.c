@@ -1,4 +1,5 @@
-/* Engines on a Redis come and go, and processes fork: nothing is left behind, and everybody goes on.
+/* Engines on a Redis open and close, and processes fork: nothing is left behind, and all of them go
+ * on.
  *
  *     remote_life redis+unix:/path
  */
@@ -36,7 +37,7 @@ static void assert_threads(int wanted)
     assert_int_equal(entries("/proc/self/task"), wanted);
 }
 
-/* ---- Opening and closing ----------------------------------------------------------------------- */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 static void a_thousand_engines_leave_nothing_behind(void **state)
 {
@@ -100,7 +101,7 @@ static void engines_of_one_process_are_nodes_each(void **state)
     assert_int_equal(beside_number("EXISTS weir:nodes"), 0);
 }
 
-/* ---- Forks ------------------------------------------------------------------------------------- */
+/* ---- Forks ----------------------------------------------------------------------------------- */
 
 /* What a child does is its exit status; one that hangs is killed. */
 static int child_of(int (*does)(struct weir *w, struct weir_policy *p), struct weir *w,
@@ -164,7 +165,7 @@ static void a_child_goes_on_with_what_its_parent_opened(void **state)
     assert_int_equal(child_of(grandchild, w, p), 0);
     assert_true(beside_number("ZCARD weir:nodes") >= 1); /* the children have not taken it off */
     weir_close(w);
-    (void)flush(NULL); /* those who did not say goodbye */
+    (void)flush(NULL); /* nodes that did not say goodbye */
 }
 
 static int leave_alone(struct weir *w, struct weir_policy *p)
@@ -221,7 +222,7 @@ static void children_of_a_busy_parent_go_on(void **state)
     struct weir_remote_stats s;
 
     (void)state;
-    if (UNDER_ASAN) /* its allocator may be locked by a thread that the child has not */
+    if (UNDER_ASAN) /* its allocator may be locked by a thread that the child does not have */
         skip();
     shared = open_there("");
     busy = policy(shared, "busy", "token-bucket 1000000000/1h");

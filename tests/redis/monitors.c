@@ -1,14 +1,15 @@
-/* A keeper by itself, told what to do line by line: keepers URL. What it says comes out as lines, too:
+/* A monitor by itself, which a test commands line by line: monitors URL. It prints lines:
  *
- *     opened MS away|there     when weir__monitor_open has returned
+ *     opened MS down|up        when weir__monitor_open has returned
  *     log LINE                 of health
- *     nodes N                  heard by a heartbeat
+ *     nodes N                  from a heartbeat's reply
  *
- * and the answers to `born SCOPE`, `address`, `fail WHY` (a caller's call has), `fork`, `close`. At the end of
- * the input, unless it was closed, it goes without a word, as if it had been killed.
+ * and the replies to `born SCOPE`, `address`, `fail WHY` (a caller's command has failed), `fork`,
+ * `close`. At the end of the input, unless it was closed, it exits at once, as if it had been
+ * killed.
  *
- * The resolver is ours: whoever asks it for "slow" waits until `release`, and "two" is at two places, at the first
- * of which nobody listens.
+ * The resolver is the test's own: a lookup of "slow" waits until `release`, and "two" has two
+ * addresses; no server listens at the first one.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -61,7 +62,7 @@ static int threads(void)
     return n - 2; /* . and .. */
 }
 
-static int threads_at_first; /* but for the keeper's: a sanitizer has its own */
+static int threads_at_first; /* without the monitor's: a sanitizer has its own */
 
 static void monitor_log(void *arg, const char *line)
 {
@@ -91,7 +92,7 @@ static void close_all(void)
     printf("%sclosed %lld\n", who, ms_since(from_ns));
 }
 
-/* Another node from here on, that is until it has been counted. */
+/* Another node from here on; returns once it has been counted. */
 static void be_a_child(void)
 {
     who = "child ";
@@ -103,7 +104,7 @@ static void be_a_child(void)
         (void)weir__clock_sleep(weir__clock_now() + 5 * WEIR__NS_PER_MS);
     printf("child runs %d\n", weir__monitor_is_running(monitor));
     close_all();
-    _exit(0); /* what the parent's threads were at is not the child's to free */
+    _exit(0); /* the child must not free what the parent's threads were using */
 }
 
 static void obey(char *line)
@@ -158,7 +159,7 @@ int main(int argc, char **argv)
     if (weir__monitor_open(&monitor, &job) != 0)
         return 1;
     threads_at_first = threads() - 1;
-    printf("opened %lld %s\n", ms_since(from_ns), weir__health_is_down(&health) ? "away" : "there");
+    printf("opened %lld %s\n", ms_since(from_ns), weir__health_is_down(&health) ? "down" : "up");
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = '\0';
         obey(line);

@@ -1,4 +1,4 @@
-"""Keepers on a real Redis: who is counted, what makes a store away, and what brings it back.
+"""Monitors on a real Redis: which nodes count, and what makes a store down or up.
 
     monitors.py PATH_TO_KEEPERS [SCENE...]
 
@@ -77,9 +77,9 @@ class Keeper:
         return self.until(pattern)
 
     def opened(self):
-        """How long it took, and whether the store is there."""
+        """How long it took, and whether the store is up."""
         words = self.until("^opened ").split()
-        return int(words[1]), words[2] == "there"
+        return int(words[1]), words[2] == "up"
 
     def close(self):
         """How long that took."""
@@ -125,7 +125,7 @@ def three_count_each_other():
         for one in (a, b, c):
             if "nodes 3" not in one.seen:
                 one.until("^nodes 3$")
-        check("nobody was told of more", not any("nodes 4" in one.seen for one in (a, b, c)))
+        check("no node heard of more", not any("nodes 4" in one.seen for one in (a, b, c)))
         c.close()
         check("the first hears that one has left", a.until("^nodes ") == "nodes 2")
         check("the second too", b.until("^nodes ") == "nodes 2")
@@ -133,7 +133,7 @@ def three_count_each_other():
         b.process.wait()
         beats(redis, 3)
         check("one that was killed is still counted", len(scores(redis)) == 2, scores(redis))
-        check("and nobody was told otherwise", a.lines.empty(), list(a.lines.queue))
+        check("and no node heard otherwise", a.lines.empty(), list(a.lines.queue))
         name = [name for name, score in scores(redis).items() if score == min(scores(redis).values())][0]
         redis.call("ZADD", "weir:nodes", "XX", int(time.time() * 10**6) - 601 * 10**6, name)
         check("until it has not been heard of for ten minutes", a.until("^nodes ") == "nodes 1")
@@ -178,13 +178,13 @@ def killed_and_started_again():
         redis.kill()
         for one in (a, b):
             line = one.until("^log ", 5)
-            check("whoever is idle hears of it by its heartbeat, with how it is shared out",
-                  re.fullmatch(rf"log redis://127.0.0.1:{redis.port} is away: .+; limits fall back \(local: 1/2 each\)",
+            check("an idle node notices by its heartbeat, and logs its share",
+                  re.fullmatch(rf"log redis://127.0.0.1:{redis.port} is down: .+; limits fall back \(local: 1/2 each\)",
                                line), line)
         redis.start()
         for one in (a, b):
             line = one.until("^log ", 5)
-            good = re.fullmatch(r"log \S+ is back after [0-9.]+ m?s; 0 decisions fell back, 0 granted", line)
+            good = re.fullmatch(r"log \S+ is up after [0-9.]+ m?s; 0 decisions fell back, 0 granted", line)
             check("it is back", good, line)
         beats(redis, 3)
         check("a list that was lost has them not believe that they are alone",
@@ -199,9 +199,9 @@ def a_failed_call_has_it_looked_after_at_once():
         one.opened()
         began = time.monotonic()
         one.say("fail no answer in 50 ms")
-        line = one.until("^log .* is away")
-        check("whoever failed says why", "is away: no answer in 50 ms;" in line, line)
-        one.until("^log .* is back after")
+        line = one.until("^log .* is down")
+        check("the caller that failed says why", "is down: no answer in 50 ms;" in line, line)
+        one.until("^log .* is up after")
         took = time.monotonic() - began
         check("a tenth of a second later it is back", 0.09 < took < 0.9, took)
 
@@ -211,7 +211,7 @@ def not_there_at_first():
     with Keeper(f"redis://127.0.0.1:{port}?timeout=100ms") as one:
         ms, there = one.opened()
         check("to open is no error, and takes no time", not there and ms < SLACK_MS, ms)
-        check("the log is told", any("is away: " in line and "refused" in line.lower() for line in one.seen), one.seen)
+        check("the log is told", any("is down: " in line and "refused" in line.lower() for line in one.seen), one.seen)
         check("births are not asked for", one.ask("born s", "^born ").split()[1] == "-1")
         took = one.close()
         check("it closes at once", took < SLACK_MS, took)
@@ -223,7 +223,7 @@ def one_that_stands_still():
         os.kill(redis.process.pid, signal.SIGSTOP)
         try:
             line = one.until("^log ", 5)
-            check("no answer is a reason", "is away: no answer" in line, line)
+            check("no answer is a reason", "is down: no answer" in line, line)
             with Keeper(url_of(redis, "timeout=50ms")) as other:
                 ms, there = other.opened()
                 check("to open waits for a timeout or so", not there and ms < 500 + SLACK_MS, ms)
@@ -231,7 +231,7 @@ def one_that_stands_still():
                 check("to close, for one at most", took <= 50 + SLACK_MS, took)
         finally:
             os.kill(redis.process.pid, signal.SIGCONT)
-        one.until("^log .* is back after", 5)
+        one.until("^log .* is up after", 5)
         os.kill(redis.process.pid, signal.SIGSTOP)
         try:
             took = one.close()              # whether it has heard of it or not
@@ -243,40 +243,40 @@ def one_that_stands_still():
 def a_wrong_password_is_told_and_a_right_one_is_not():
     with Redis("--requirepass", "secret") as redis:
         with Keeper(url_of(redis, login=":sesame@")) as one:
-            check("it is away", not one.opened()[1])
+            check("it is down", not one.opened()[1])
             line = [line for line in one.seen if line.startswith("log")][0]
-            check("the log says why", "is away: WRONGPASS" in line, line)
+            check("the log says why", "is down: WRONGPASS" in line, line)
             check("but not what was tried", "sesame" not in " ".join(one.seen), one.seen)
             redis.call("CONFIG", "SET", "requirepass", "sesame")
-            one.until("^log .* is back after", 5)
+            one.until("^log .* is up after", 5)
             redis.call("CONFIG", "SET", "requirepass", "secret")
         with Keeper(url_of(redis, login=":secret@")) as one:
             check("with the right one it is there", one.opened()[1], one.seen)
         with Keeper(url_of(redis)) as one:
             one.opened()
-            check("none at all is told too", any("is away: NOAUTH" in line for line in one.seen), one.seen)
+            check("none at all is told too", any("is down: NOAUTH" in line for line in one.seen), one.seen)
 
 
-def one_that_may_only_be_read_is_away():
+def one_that_may_only_be_read_is_down():
     with Redis() as redis, Keeper(url_of(redis)) as one:
         one.opened()
         redis.call("REPLICAOF", "127.0.0.1", free_port())
         line = one.until("^log ", 5)
-        check("the log says why", "is away: READONLY" in line, line)
+        check("the log says why", "is down: READONLY" in line, line)
         with Keeper(url_of(redis)) as other:
             check("so it is for who opens", not other.opened()[1])
         redis.call("REPLICAOF", "NO", "ONE")
-        one.until("^log .* is back after", 5)
+        one.until("^log .* is up after", 5)
 
 
-def one_that_is_full_is_away():
+def one_that_is_full_is_down():
     with Redis("--maxmemory-policy", "noeviction") as redis, Keeper(url_of(redis)) as one:
         one.opened()
         redis.call("CONFIG", "SET", "maxmemory", "1")
         line = one.until("^log ", 5)
-        check("the log says why", "is away: OOM" in line, line)
+        check("the log says why", "is down: OOM" in line, line)
         redis.call("CONFIG", "SET", "maxmemory", "0")
-        one.until("^log .* is back after", 5)
+        one.until("^log .* is up after", 5)
 
 
 def scripts_that_were_flushed_are_no_harm():
@@ -295,8 +295,8 @@ def what_is_no_heartbeat_is_no_store():
         with Fake(lambda words, state, answer=answer: answer) as server, \
                 Keeper(url_of(server, "timeout=50ms")) as one:
             ms, there = one.opened()
-            check(f"{name}: it is away", not there and ms <= 500 + SLACK_MS, (ms, one.seen))
-            check(f"{name}: and the log has a reason", any(" is away: " in line for line in one.seen), one.seen)
+            check(f"{name}: it is down", not there and ms <= 500 + SLACK_MS, (ms, one.seen))
+            check(f"{name}: and the log has a reason", any(" is down: " in line for line in one.seen), one.seen)
             took = one.close()
             check(f"{name}: it closes", took <= 50 + SLACK_MS, took)
 
@@ -310,22 +310,22 @@ def a_name_is_resolved_and_all_its_places_are_tried():
         check("it is found", there, (ms, one.seen))
         check("and shown as a number", one.ask("address", "^address") == "address 127.0.0.1")
     with Redis() as redis, Keeper(url_of(redis, host="two")) as one:
-        check("if nobody is at the first place, it is at the second", one.opened()[1], one.seen)
+        check("if the first address does not answer, the second is used", one.opened()[1], one.seen)
         check("which is shown from then on", one.ask("address", "^address") == "address 127.0.0.1")
         redis.kill()
         line = one.until("^log ", 5)
-        check("the log calls it by its name", line.startswith(f"log redis://two:{redis.port} is away: "), line)
+        check("the log calls it by its name", line.startswith(f"log redis://two:{redis.port} is down: "), line)
         redis.start()
-        one.until("^log .* is back", 5)
+        one.until("^log .* is up", 5)
 
 
 def a_name_that_nobody_knows_is_told():
     with Keeper("redis://no-such-host.invalid:6379?timeout=100ms") as one:
         ms, there = one.opened()
         check("to open is no error", not there and ms <= 1000 + SLACK_MS, ms)
-        check("the log says why", any("is away: cannot find the host" in line or "is away: no answer" in line
+        check("the log says why", any("is down: cannot find the host" in line or "is down: no answer" in line
                                       for line in one.seen), one.seen)
-        check("nobody is sent there", one.ask("address", "^address") == "address ")
+        check("no caller gets that address", one.ask("address", "^address") == "address ")
         took = one.close()
         check("to close waits for no resolver", took <= 100 + SLACK_MS, took)
 
@@ -335,9 +335,9 @@ def nobody_waits_for_a_slow_resolver():
         with Keeper(url_of(redis, "timeout=30ms", host="slow")) as one:
             ms, there = one.opened()
             check("to open waits for ten timeouts", not there and 290 <= ms <= 300 + SLACK_MS, ms)
-            check("and says so", any("is away: no answer in 300 ms" in line for line in one.seen), one.seen)
+            check("and says so", any("is down: no answer in 300 ms" in line for line in one.seen), one.seen)
             one.say("release")
-            one.until("^log .* is back after", 5)
+            one.until("^log .* is up after", 5)
             check("then it is found", one.ask("address", "^address") == "address 127.0.0.1")
             one.close()
         with Keeper(url_of(redis, "timeout=30ms", host="slow")) as one:
@@ -369,7 +369,7 @@ def who_asks_for_a_birth_waits_for_one_timeout_and_only_once():
         try:
             words = one.ask("born new", "^born").split()
             check("no answer costs one timeout", words[1] == "-1" and int(words[2]) <= 200 + SLACK_MS, words)
-            check("which is told", any(" is away: " in line for line in one.seen), one.seen)
+            check("which is told", any(" is down: " in line for line in one.seen), one.seen)
             words = one.ask("born new", "^born").split()
             check("and then nothing", words[1] == "-1" and int(words[2]) < 150, words)
         finally:
@@ -379,7 +379,7 @@ def who_asks_for_a_birth_waits_for_one_timeout_and_only_once():
 SCENES = (three_count_each_other, a_number_that_is_told_is_not_counted, a_child_is_another_node,
           another_prefix_is_another_fleet, killed_and_started_again, a_failed_call_has_it_looked_after_at_once,
           not_there_at_first, one_that_stands_still, a_wrong_password_is_told_and_a_right_one_is_not,
-          one_that_may_only_be_read_is_away, one_that_is_full_is_away, scripts_that_were_flushed_are_no_harm,
+          one_that_may_only_be_read_is_down, one_that_is_full_is_down, scripts_that_were_flushed_are_no_harm,
           what_is_no_heartbeat_is_no_store, a_name_is_resolved_and_all_its_places_are_tried,
           a_name_that_nobody_knows_is_told, nobody_waits_for_a_slow_resolver,
           the_first_to_ask_says_when_a_limit_was_born, who_asks_for_a_birth_waits_for_one_timeout_and_only_once)

@@ -1,6 +1,6 @@
 """Runs a program with a Redis of its own: on_redis.py [--account=PAGE] PROGRAM ARGUMENT..., where `@` stands for its URL.
 
-The server listens on a Unix socket in a directory that goes away with it. With --account there is a user as the ACL
+The server listens on a Unix socket in a directory that is removed with it. With --account there is a user as the ACL
 SETUSER of that page makes it (it may also write under the prefixes that tests use, and select), and one more argument:
 what the URL needs to have for it.
 """

@@ -1,6 +1,6 @@
 """An ordeal: four nodes ask while their Redis is broken, and mended, and what each saw is written down.
 
-Two share a limit with fallback=local; a third has one with fallback=allow, a fourth one with fallback=deny. Nobody
+Two share a limit with fallback=local; a third has one with fallback=allow, a fourth one with fallback=deny. No node
 crashes, hangs, fails, or waits longer than the timeout; what is granted stays within the bound, twice the limit with
 both nodes cut off; and then the limit is the shared one again.
 """
@@ -34,7 +34,7 @@ class Ordeal:
         self.phases = []
         self.extra = 0              # events beyond the limit that Redis itself has forgotten about
         self.believed = True        # no answer was taken for that to another question
-        self.away_us = None
+        self.down_us = None
 
     # ---- Steps -------------------------------------------------------------------------------------
 
@@ -50,11 +50,11 @@ class Ordeal:
 
     def breaks(self, break_it):
         """Broken, and everybody has noticed."""
-        until(lambda: not any(node.look()["away"] for node in self.nodes), "none is away by itself")
+        until(lambda: not any(node.look()["down"] for node in self.nodes), "none is down by itself")
         seen = [node.look()["outages"] for node in self.nodes]
         break_it()
         until(lambda: all(node.look()["outages"] > was for node, was in zip(self.nodes, seen)), "all have noticed")
-        self.away_us = now_us()
+        self.down_us = now_us()
 
     def falls_back(self, seconds=0.5):
         """It stays broken, and all are answered all the same."""
@@ -63,8 +63,8 @@ class Ordeal:
         until(lambda: all(node.look()["fell_back"] >= was + 50 for node, was in zip(self.nodes, seen)),
               "all fall back")
 
-    def comes_back(self):
-        until(lambda: not any(node.look()["away"] for node in self.nodes), "all are back")
+    def comes_up(self):
+        until(lambda: not any(node.look()["down"] for node in self.nodes), "all are back")
 
     def ends_phase(self, name):
         told = [node.phase(name) for node in self.nodes]
@@ -83,17 +83,17 @@ class Ordeal:
         say("\n".join(rows))
 
     def holds(self, departs=True):
-        until(lambda: not any(node.look()["away"] for node in self.nodes), f"all are back: {self.name}")
+        until(lambda: not any(node.look()["down"] for node in self.nodes), f"all are back: {self.name}")
         wholes = [node.finish() for node in self.nodes]
-        in_time(f"nobody waits longer than the timeout: {self.name}", wholes, TIMEOUT_US)
-        expect(f"nobody is left without an answer: {self.name}", [w["errors"] for w in wholes], [{}] * 4)
+        in_time(f"no caller waits longer than the timeout: {self.name}", wholes, TIMEOUT_US)
+        expect(f"no caller is left without an answer: {self.name}", [w["errors"] for w in wholes], [{}] * 4)
         self.holds_bounds(wholes)
         self.holds_fallbacks(wholes)
         for node, whole in zip(self.nodes, wholes):
-            far = whole["far"]
-            check(f"who went has come back: {self.name}", far["outages"] - far["recoveries"] in (0, 1),
-                  (far, node.log()))
-            check(f"the store was away: {self.name}", far["outages"] > 0 or not departs, (far, node.log()))
+            remote = whole["remote"]
+            check(f"who went has come back: {self.name}", remote["outages"] - remote["recoveries"] in (0, 1),
+                  (remote, node.log()))
+            check(f"the store was down: {self.name}", remote["outages"] > 0 or not departs, (remote, node.log()))
 
     def holds_bounds(self, wholes):
         grants = all_of(wholes[:NODES])
@@ -107,14 +107,14 @@ class Ordeal:
                          BURST * 2 + self.extra)
             keeps_bucket(f"what the store granted is within the limit: {self.name}",
                          [g for g in grants if g[2] == BURST], RATE, BURST + self.extra)
-        if self.believed and self.away_us and all(whole["far"]["outages"] == 1 for whole in wholes[:NODES]):
-            self.holds_return([g for g in grants if g[0] >= self.away_us])
+        if self.believed and self.down_us and all(whole["remote"]["outages"] == 1 for whole in wholes[:NODES]):
+            self.holds_return([g for g in grants if g[0] >= self.down_us])
 
     def holds_return(self, alone):
         """All that is granted from the moment they were alone: their shares, and when they are back no more than is
-        left when what they granted is paid in; but who pays last may find that another has taken it, and who is back
+        left when what they granted is drained; but who pays last may find that another has taken it, and who is back
         first has the whole rate while the other still has its share."""
-        backs = [node.hears("is back")[0] for node in self.sharers]
+        backs = [node.hears("is up")[0] for node in self.sharers]
         apart = RATE / NODES * (max(backs) - min(backs)) / 1e6
         worst = keeps_bucket(f"the return is no burst: {self.name}", alone, RATE,
                              BURST * (2 - 1 / NODES) + self.extra + NODES + apart)
@@ -122,7 +122,7 @@ class Ordeal:
 
     def holds_fallbacks(self, wholes):
         allowing, denying = wholes[NODES:]
-        expect(f"fallback=allow refuses nobody by itself: {self.name}", allowing["denials_by"].get("FALLBACK", 0), 0)
+        expect(f"fallback=allow refuses nothing by itself: {self.name}", allowing["denials_by"].get("FALLBACK", 0), 0)
         expect(f"fallback=deny grants nothing by itself: {self.name}", denying["grants_by"].get("FALLBACK", 0), 0)
         if self.believed:
             keeps_bucket(f"fallback=deny stays within the limit: {self.name}", all_of([denying]), RATE,
@@ -137,7 +137,7 @@ class Ordeal:
                       told[3]["granted"] == 0 and told[3]["denials_by"].get("FALLBACK", 0) > 0, told[3])
             if name == "after":
                 check(f"the shared limit is back: {self.name}",
-                      sum(t["granted"] for t in told[:NODES]) > 0 and all(t["far"]["asked"] > 0 for t in told), told)
+                      sum(t["granted"] for t in told[:NODES]) > 0 and all(t["remote"]["asked"] > 0 for t in told), told)
 
 
 @contextlib.contextmanager
@@ -159,7 +159,7 @@ def suffers(o, break_it, mend_it, seconds=0.5):
     o.falls_back(seconds)
     o.ends_phase("broken")
     mend_it()
-    o.comes_back()
+    o.comes_up()
     o.ends_phase("mending")
     o.works()
     o.ends_phase("after")

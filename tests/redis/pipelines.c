@@ -1,4 +1,4 @@
-/* Lanes to a real Redis that is well. pipelines.py starts it. */
+/* Pipelines to a healthy Redis, which pipelines.py starts. */
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -26,8 +26,8 @@ void it_answers_one_after_the_other(void)
     bool good = true;
 
     for (int i = 1; i <= 1000; i++)
-        good = good && command_send(&a, LONG_MS, "INCR", "alone", NULL) == 0 && a.call.n == 1 &&
-               a.call.number[0] == i;
+        good = good && command_send(&a, LONG_MS, "INCR", "alone", NULL) == 0 && a.command.n == 1 &&
+               a.command.number[0] == i;
     CHECK("each INCR is answered by its number", good);
     CHECK("nothing failed", atomic_load(&stage.failures) == 0);
 }
@@ -37,37 +37,38 @@ void it_hears_every_kind_of_reply(void)
     struct test_command a;
 
     CHECK("PING is answered", command_send(&a, LONG_MS, "PING", NULL) == 0);
-    CHECK("... by a status", strcmp(a.call.text, "PONG") == 0 && a.call.n == 0);
+    CHECK("... by a status", strcmp(a.command.text, "PONG") == 0 && a.command.n == 0);
     CHECK("a string is heard", command_send(&a, LONG_MS, "ECHO", "hello", NULL) == 0);
-    CHECK("... as it is", strcmp(a.call.text, "hello") == 0 && a.call.n == 0);
+    CHECK("... as it is", strcmp(a.command.text, "hello") == 0 && a.command.n == 0);
     CHECK("nil is heard", command_send(&a, LONG_MS, "GET", "nothing", NULL) == 0);
-    CHECK("... as nothing", a.call.text[0] == '\0' && a.call.n == 0);
+    CHECK("... as nothing", a.command.text[0] == '\0' && a.command.n == 0);
     CHECK("an array is heard",
           command_send(&a, LONG_MS, "EVAL", "return {1,-2,9007199254740992}", "0", NULL) == 0);
-    CHECK("... all of it", a.call.n == 3 && a.call.number[0] == 1 && a.call.number[1] == -2 &&
-                               a.call.number[2] == INT64_C(9007199254740992));
+    CHECK("... all of it", a.command.n == 3 && a.command.number[0] == 1 &&
+                               a.command.number[1] == -2 &&
+                               a.command.number[2] == INT64_C(9007199254740992));
     CHECK("an empty array is heard",
           command_send(&a, LONG_MS, "EVAL", "return {}", "0", NULL) == 0);
-    CHECK("... as nothing", a.call.n == 0);
+    CHECK("... as nothing", a.command.n == 0);
     CHECK("what is longer than the place for it is cut",
           command_send(&a, LONG_MS, "EVAL", "return string.rep('x', 60000)", "0", NULL) == 0 &&
-              strlen(a.call.text) == WEIR__REPLY_TEXT - 1);
+              strlen(a.command.text) == WEIR__REPLY_TEXT - 1);
     CHECK("nothing failed so far", atomic_load(&stage.failures) == 0);
     CHECK("an error is an error",
           command_send(&a, LONG_MS, "EVAL", "return redis.error_reply('WEIRFORM no')", "0", NULL) ==
               WEIR_EIO);
-    CHECK("... with its text", strncmp(a.call.text, "WEIRFORM no", 11) == 0);
+    CHECK("... with its text", strncmp(a.command.text, "WEIRFORM no", 11) == 0);
     CHECK("... and a script's own is no failure", atomic_load(&stage.failures) == 0);
     CHECK("one of Redis's is an error",
           command_send(&a, LONG_MS, "EVAL", "return redis.error_reply('OOM no')", "0", NULL) ==
               WEIR_EIO);
     CHECK("... and a failure",
           atomic_load(&stage.failures) == 1 && strncmp(stage.last_failure, "OOM no", 6) == 0);
-    CHECK("the connection is still the same",
-          command_send(&a, LONG_MS, "PING", NULL) == 0 && weir__pipeline_epoch(stage.lane) == 1);
+    CHECK("the connection is still the same", command_send(&a, LONG_MS, "PING", NULL) == 0 &&
+                                                  weir__pipeline_epoch(stage.pipeline) == 1);
 }
 
-/* ---- Many -------------------------------------------------------------------------------------- */
+/* ---- Many ------------------------------------------------------------------------------------ */
 
 static void *hammer(void *number)
 {
@@ -81,10 +82,10 @@ static void *hammer(void *number)
         if (i % 2 == 0) {
             (void)snprintf(mark, sizeof mark, "%d of %d", i, me);
             good = command_send(&a, LONG_MS, "ECHO", mark, NULL) == 0 &&
-                   strcmp(a.call.text, mark) == 0;
+                   strcmp(a.command.text, mark) == 0;
         } else {
-            good = command_send(&a, LONG_MS, "INCRBY", key, "3", NULL) == 0 && a.call.n == 1 &&
-                   a.call.number[0] == (i + 1) / 2 * 3;
+            good = command_send(&a, LONG_MS, "INCRBY", key, "3", NULL) == 0 && a.command.n == 1 &&
+                   a.command.number[0] == (i + 1) / 2 * 3;
         }
     }
     CHECK("a thread among others gets its own answers", good);
@@ -94,7 +95,7 @@ static void *hammer(void *number)
 void eight_threads_each_get_their_own(void)
 {
     in_threads(THREADS, hammer);
-    CHECK("one connection was enough", weir__pipeline_epoch(stage.lane) == 1);
+    CHECK("one connection was enough", weir__pipeline_epoch(stage.pipeline) == 1);
     CHECK("nothing failed", atomic_load(&stage.failures) == 0);
 }
 
@@ -117,9 +118,9 @@ static void *pipe64(void *number)
         command_await(a, 64);
         for (int i = 0; i < 64; i++) {
             (void)snprintf(mark, sizeof mark, "%d %d %d", me, round, i);
-            good = good && a[i].call.error == 0 &&
-                   (i % 3 == 0 ? a[i].call.number[0] == round * 22 + i / 3 + 1
-                               : strcmp(a[i].call.text, mark) == 0);
+            good = good && a[i].command.error == 0 &&
+                   (i % 3 == 0 ? a[i].command.number[0] == round * 22 + i / 3 + 1
+                               : strcmp(a[i].command.text, mark) == 0);
         }
     }
     CHECK("a pipeline's answers are in its order", good);
@@ -139,9 +140,9 @@ void pipelines_of_64_keep_their_order(void)
     CHECK("nothing failed", atomic_load(&stage.failures) == 0);
 }
 
-/* ---- Scripts ----------------------------------------------------------------------------------- */
+/* ---- Scripts --------------------------------------------------------------------------------- */
 
-/* A request of no version: the script of the mask refuses it, once it is there. */
+/* A request without a version: the script of the mask refuses it, once it is loaded. */
 static void make_scripted(struct test_command *a, unsigned mask)
 {
     char blob[24 + 80 + 1];
@@ -149,12 +150,12 @@ static void make_scripted(struct test_command *a, unsigned mask)
     memset(blob, 'x', sizeof blob - 1);
     blob[sizeof blob - 1] = '\0';
     command_make(a, LONG_MS, "EVALSHA", weir__scripts[mask].sha, "1", "k", blob, NULL);
-    a->call.script = mask;
+    a->command.script = mask;
 }
 
 static bool was_decided(const struct test_command *a)
 {
-    return a->call.error == WEIR_EIO && strncmp(a->call.text, "WEIR", 4) == 0;
+    return a->command.error == WEIR_EIO && strncmp(a->command.text, "WEIR", 4) == 0;
 }
 
 static void *flushed(void *number)
@@ -170,9 +171,9 @@ static void *flushed(void *number)
             command_make(&a[7], LONG_MS, "SCRIPT", "FLUSH", NULL);
         command_await(a, 16);
         for (int i = 0; i < 16; i++)
-            good = good && (was_decided(&a[i]) || (i == 7 && me == 0 && a[i].call.error == 0));
+            good = good && (was_decided(&a[i]) || (i == 7 && me == 0 && a[i].command.error == 0));
     }
-    CHECK("every call was decided by its script", good);
+    CHECK("every command was decided by its script", good);
     free(a);
     return NULL;
 }
@@ -184,16 +185,16 @@ void scripts_that_are_flushed_are_loaded_again(void)
     make_scripted(&a, 1);
     command_await(&a, 1);
     CHECK("a script that is not there is loaded", was_decided(&a));
-    CHECK("... at the first try", a.call.repeats == 1);
+    CHECK("... at the first try", a.command.repeats == 1);
     make_scripted(&a, 1);
     command_await(&a, 1);
-    CHECK("... once", was_decided(&a) && a.call.repeats == 0);
+    CHECK("... once", was_decided(&a) && a.command.repeats == 0);
     in_threads(4, flushed);
     CHECK("nothing failed", atomic_load(&stage.failures) == 0);
-    CHECK("the connection is still the same", weir__pipeline_epoch(stage.lane) == 1);
+    CHECK("the connection is still the same", weir__pipeline_epoch(stage.pipeline) == 1);
 }
 
-/* pipelines.py logs us in as one who may not SCRIPT. */
+/* pipelines.py logs in with an account that may not use SCRIPT. */
 void a_script_that_may_not_be_loaded_is_an_error(void)
 {
     struct test_command a[4];
@@ -203,25 +204,25 @@ void a_script_that_may_not_be_loaded_is_an_error(void)
     command_await(a, 4);
     for (int i = 0; i < 4; i++)
         CHECK("the error is what the load met",
-              a[i].call.error == WEIR_EIO && strncmp(a[i].call.text, "NOPERM", 6) == 0);
+              a[i].command.error == WEIR_EIO && strncmp(a[i].command.text, "NOPERM", 6) == 0);
     CHECK("it is a failure", atomic_load(&stage.failures) > 0);
     CHECK("other calls pass", command_send(&a[0], LONG_MS, "PING", NULL) == 0);
 }
 
-/* ---- To greet ---------------------------------------------------------------------------------- */
+/* ---- To greet -------------------------------------------------------------------------------- */
 
 void a_greeting_that_is_refused_says_why(void)
 {
     struct test_command a;
 
     CHECK("there is no answer", command_send(&a, LONG_MS, "INCR", "leak", NULL) == WEIR_EDOWN);
-    CHECK("it says why", strncmp(a.call.text, "WRONGPASS", 9) == 0 ||
-                             strncmp(a.call.text, "NOAUTH", 6) == 0 ||
-                             strncmp(a.call.text, "ERR", 3) == 0);
+    CHECK("it says why", strncmp(a.command.text, "WRONGPASS", 9) == 0 ||
+                             strncmp(a.command.text, "NOAUTH", 6) == 0 ||
+                             strncmp(a.command.text, "ERR", 3) == 0);
     CHECK("it is a failure",
-          atomic_load(&stage.failures) == 1 && strcmp(stage.last_failure, a.call.text) == 0);
+          atomic_load(&stage.failures) == 1 && strcmp(stage.last_failure, a.command.text) == 0);
     (void)command_send(&a, LONG_MS, "INCR", "leak", NULL);
-    CHECK("the next call tries again", weir__pipeline_epoch(stage.lane) == 2);
+    CHECK("the next command tries again", weir__pipeline_epoch(stage.pipeline) == 2);
 }
 
 void the_greeting_logs_in_and_selects(void)
@@ -229,16 +230,16 @@ void the_greeting_logs_in_and_selects(void)
     struct test_command a;
 
     CHECK("it is answered", command_send(&a, LONG_MS, "CLIENT", "GETNAME", NULL) == 0);
-    CHECK("the connection has a name", strcmp(a.call.text, "weir") == 0);
+    CHECK("the connection has a name", strcmp(a.command.text, "weir") == 0);
     CHECK("what was kept in that database is there",
           command_send(&a, LONG_MS, "GET", "where", NULL) == 0);
-    CHECK("... and only there", strcmp(a.call.text, "here") == 0);
+    CHECK("... and only there", strcmp(a.command.text, "here") == 0);
     CHECK("the user is the one",
           command_send(&a, LONG_MS, "ACL", "WHOAMI", NULL) == 0 &&
-              strcmp(a.call.text, stage.address.user[0] ? stage.address.user : "default") == 0);
+              strcmp(a.command.text, stage.address.user[0] ? stage.address.user : "default") == 0);
 }
 
-/* ---- A loop ------------------------------------------------------------------------------------ */
+/* ---- A loop ---------------------------------------------------------------------------------- */
 
 static int told, told_badly, chain, chained;
 
@@ -256,29 +257,29 @@ static void count_done(struct weir__command *c)
     free(c);
 }
 
-/* Until `enough` were told, as a loop would. */
+/* Until `enough` commands are done, as an event loop would. */
 static void loop_until(int enough)
 {
     while (told < enough) {
-        struct pollfd p = {.fd = weir__pipeline_fd(stage.lane),
-                           .events = weir__pipeline_events(stage.lane)};
-        const int64_t left = weir__pipeline_deadline(stage.lane) - now_ns();
+        struct pollfd p = {.fd = weir__pipeline_fd(stage.pipeline),
+                           .events = weir__pipeline_events(stage.pipeline)};
+        const int64_t left = weir__pipeline_deadline(stage.pipeline) - now_ns();
 
         if (left > 0)
             (void)poll(&p, 1, left > 60000 * MS ? 60000 : (int)(left / MS + 1));
-        weir__pipeline_step(stage.lane);
+        weir__pipeline_step(stage.pipeline);
     }
 }
 
 static void submit_with_done(int number)
 {
     struct test_command *a = calloc(1, sizeof *a);
-    struct weir__command *c = &a->call;
+    struct weir__command *c = &a->command;
 
     command_make(a, LONG_MS, "INCR", "loop", NULL);
     c->done = count_done;
     c->arg = (void *)(intptr_t)number;
-    if (!weir__pipeline_submit(stage.lane, &c, 1))
+    if (!weir__pipeline_submit(stage.pipeline, &c, 1))
         exit(7);
 }
 
@@ -286,18 +287,20 @@ void a_loop_steps_it(void)
 {
     int n = 0;
 
-    CHECK("before the first call there is nothing to wait for",
-          weir__pipeline_fd(stage.lane) == -1 && weir__pipeline_deadline(stage.lane) == INT64_MAX);
+    CHECK("before the first command there is nothing to wait for",
+          weir__pipeline_fd(stage.pipeline) == -1 &&
+              weir__pipeline_deadline(stage.pipeline) == INT64_MAX);
     for (int round = 0; round < 500; round++) {
         for (int i = 0; i < round % 64 + 1; i++)
             submit_with_done(++n);
-        CHECK("what was submitted is due", weir__pipeline_deadline(stage.lane) == 0 || round == 0);
+        CHECK("what was submitted is due",
+              weir__pipeline_deadline(stage.pipeline) == 0 || round == 0);
         if (round % 3 == 1) {
             const int before = told;
 
-            weir__pipeline_flush(stage.lane);
-            CHECK("to send it tells nobody", told == before);
-            CHECK("... and then it is sent", weir__pipeline_deadline(stage.lane) > 0);
+            weir__pipeline_flush(stage.pipeline);
+            CHECK("to send finishes no command", told == before);
+            CHECK("... and then it is sent", weir__pipeline_deadline(stage.pipeline) > 0);
         }
         loop_until(n - round % 7); /* some are left under way */
     }
@@ -308,8 +311,8 @@ void a_loop_steps_it(void)
     submit_with_done(chained);
     loop_until(n + 101);
     CHECK("one that is told may ask the next", told_badly == 0 && told == n + 101);
-    CHECK("nothing is left to wait for", weir__pipeline_deadline(stage.lane) == INT64_MAX);
-    CHECK("one connection was enough", weir__pipeline_epoch(stage.lane) == 1);
+    CHECK("nothing is left to wait for", weir__pipeline_deadline(stage.pipeline) == INT64_MAX);
+    CHECK("one connection was enough", weir__pipeline_epoch(stage.pipeline) == 1);
 }
 
 static void count_mine(struct weir__command *c)
@@ -328,18 +331,18 @@ static void *await_all_mine(void *unused)
     for (int round = 0; round < 300; round++) {
         for (int i = 0; i < round % 5; i++, n++) {
             struct test_command *a = calloc(1, sizeof *a);
-            struct weir__command *c = &a->call;
+            struct weir__command *c = &a->command;
 
             command_make(a, LONG_MS, "PING", NULL);
             c->done = count_mine;
             c->arg = (void *)&mine;
-            if (!weir__pipeline_submit(stage.lane, &c, 1))
+            if (!weir__pipeline_submit(stage.pipeline, &c, 1))
                 exit(7);
         }
-        weir__pipeline_await_all(stage.lane);
+        weir__pipeline_await_all(stage.pipeline);
         good = good && atomic_load(&mine) == n;
     }
-    CHECK("all of one's own were told, whoever drove", good);
+    CHECK("all own commands are done, whichever thread led", good);
     return NULL;
 }
 
@@ -347,18 +350,18 @@ void what_nobody_awaits_is_finished(void)
 {
     int n = 0;
 
-    weir__pipeline_await_all(stage.lane);
+    weir__pipeline_await_all(stage.pipeline);
     for (int round = 0; round < 200; round++) {
         for (int i = 0; i < 10; i++)
             submit_with_done(++n);
-        weir__pipeline_await_all(stage.lane);
+        weir__pipeline_await_all(stage.pipeline);
         CHECK("all that was submitted was told", told == n && told_badly == 0);
     }
     in_threads(THREADS, await_all_mine);
     submit_with_done(-1);
 }
 
-/* ---- Threads that end, processes that begin ---------------------------------------------------- */
+/* ---- Threads that end, processes that begin -------------------------------------------------- */
 
 static void *wait_for_ever(void *unused)
 {
@@ -381,14 +384,14 @@ void a_cancelled_thread_leaves_a_pipeline_that_works(void)
     (void)pthread_cancel(one);
     (void)pthread_cancel(two);
     meet("cancelled"); /* pipelines.py pushes */
-    while (!atomic_load(&a[0].call.finished) && !atomic_load(&a[1].call.finished))
+    while (!atomic_load(&a[0].command.finished) && !atomic_load(&a[1].command.finished))
         (void)sched_yield();
     meet("one");
     (void)pthread_join(one, NULL);
     (void)pthread_join(two, NULL);
-    CHECK("their calls were answered all the same", a[0].call.error == 0 && a[1].call.error == 0 &&
-                                                        strlen(a[0].call.text) == 3 &&
-                                                        strlen(a[1].call.text) == 3);
+    CHECK("their calls were answered all the same",
+          a[0].command.error == 0 && a[1].command.error == 0 && strlen(a[0].command.text) == 3 &&
+              strlen(a[1].command.text) == 3);
     CHECK("others are answered", command_send(&a[0], LONG_MS, "PING", NULL) == 0);
 }
 
@@ -397,7 +400,7 @@ static int64_t connection_number(void)
 {
     struct test_command a;
 
-    return command_send(&a, LONG_MS, "CLIENT", "ID", NULL) == 0 ? a.call.number[0] : -1;
+    return command_send(&a, LONG_MS, "CLIENT", "ID", NULL) == 0 ? a.command.number[0] : -1;
 }
 
 void a_child_has_a_connection_of_its_own(void)
@@ -409,7 +412,7 @@ void a_child_has_a_connection_of_its_own(void)
     CHECK("the parent is answered", number > 0);
     child = fork();
     if (child == 0) {
-        weir__pipeline_forked(stage.lane);
+        weir__pipeline_forked(stage.pipeline);
         _exit(connection_number() > number ? 0 : 1);
     }
     (void)waitpid(child, &status, 0);
@@ -418,7 +421,7 @@ void a_child_has_a_connection_of_its_own(void)
     CHECK("the parent still is, through its old one", connection_number() == number);
 }
 
-/* ---- While others are at it -------------------------------------------------------------------- */
+/* ---- While others are at it ------------------------------------------------------------------ */
 
 static _Atomic bool enough;
 
@@ -430,7 +433,8 @@ static void *send_until_enough(void *number)
 
     for (int i = 0; good && !atomic_load(&enough); i++) {
         (void)snprintf(mark, sizeof mark, "%d of %d", i, (int)(intptr_t)number);
-        good = command_send(&a, LONG_MS, "ECHO", mark, NULL) == 0 && strcmp(a.call.text, mark) == 0;
+        good =
+            command_send(&a, LONG_MS, "ECHO", mark, NULL) == 0 && strcmp(a.command.text, mark) == 0;
     }
     CHECK("all are answered", good);
     return NULL;
@@ -447,7 +451,7 @@ static void beside_others(void (*what)(void))
     for (int i = 0; i < 4; i++)
         (void)pthread_join(thread[i], NULL);
     CHECK("nothing failed", atomic_load(&stage.failures) == 0);
-    CHECK("one connection was enough", weir__pipeline_epoch(stage.lane) == 1);
+    CHECK("one connection was enough", weir__pipeline_epoch(stage.pipeline) == 1);
 }
 
 static void fork_often(void)
@@ -459,9 +463,9 @@ static void fork_often(void)
         const pid_t child = fork();
 
         if (child == 0) {
-            weir__pipeline_forked(stage.lane);
+            weir__pipeline_forked(stage.pipeline);
             _exit(command_send(&a, LONG_MS, "ECHO", "child", NULL) == 0 &&
-                          strcmp(a.call.text, "child") == 0
+                          strcmp(a.command.text, "child") == 0
                       ? 0
                       : 1);
         }
@@ -473,7 +477,7 @@ static void fork_often(void)
 
 void children_begin_while_others_ask(void)
 {
-    if (!UNDER_ASAN) /* its allocator may be locked by a thread that the child has not */
+    if (!UNDER_ASAN) /* its allocator may be locked by a thread that the child does not have */
         beside_others(fork_often);
 }
 

@@ -114,7 +114,7 @@ def a_greeting_that_is_refused_says_why():
     with Redis("--requirepass", "right") as redis:
         play(name, port=redis.port, password="wrong")
         play(name, port=redis.port)
-        play(name, port=redis.port, user="nobody", password="right")
+        play(name, port=redis.port, user="unknown", password="right")
         play(name, port=redis.port, password="right", db=99)
         check("nothing was asked without a greeting", redis.call("EXISTS", "leak") == 0)
 
@@ -336,7 +336,7 @@ def main():
         except Exception:           # pylint: disable=broad-except
             check(f"{scene.__name__} comes to its end", False, traceback.format_exc())
         print(f"{time.monotonic() - began:6.2f} s  {scene.__name__.replace('_', ' ')}", flush=True)
-    print(f"lanes: {PASSED} passed, {len(FAILED)} failed")
+    print(f"pipelines: {PASSED} passed, {len(FAILED)} failed")
     return 1 if FAILED or not PASSED else 0
 
 

@@ -1,4 +1,4 @@
-/* Lanes to servers that fail, each in its own way. pipelines.py sees to that. */
+/* Pipelines to servers that fail, each in its own way, which pipelines.py arranges. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #define TIMEOUT_MS 50
 #define THREADS    8
 
-/* ---- Threads that go on asking ----------------------------------------------------------------- */
+/* ---- Threads that go on asking --------------------------------------------------------------- */
 
 static _Atomic bool enough;
 static _Atomic int answered, unanswered, wrong;
@@ -27,14 +27,14 @@ static void *send_all_the_time(void *number)
 
         (void)snprintf(mark, sizeof mark, "%d of %d", i, (int)(intptr_t)number);
         if (command_send(&a, TIMEOUT_MS, "ECHO", mark, NULL) == 0)
-            atomic_fetch_add(strcmp(a.call.text, mark) == 0 ? &answered : &wrong, 1);
+            atomic_fetch_add(strcmp(a.command.text, mark) == 0 ? &answered : &wrong, 1);
         else
-            atomic_fetch_add(a.call.error == WEIR_EDOWN ? &unanswered : &wrong, 1);
+            atomic_fetch_add(a.command.error == WEIR_EDOWN ? &unanswered : &wrong, 1);
         took = now_ns() - began;
         while (took > worst && !atomic_compare_exchange_weak(&worst_ns, &worst, took))
             continue;
-        if (a.call.error)
-            (void)usleep(500); /* a caller would turn to something else */
+        if (a.command.error)
+            (void)usleep(500); /* a caller would do something else */
     }
     return NULL;
 }
@@ -60,12 +60,12 @@ static void under_fire(void (*fire)(void))
     atomic_store(&enough, true);
     for (int i = 0; i < THREADS; i++)
         (void)pthread_join(thread[i], NULL);
-    CHECK("nobody got what another asked for", atomic_load(&wrong) == 0);
+    CHECK("no thread got another's reply", atomic_load(&wrong) == 0);
     CHECK("some got no answer", atomic_load(&unanswered) > 0);
     CHECK("it was told", atomic_load(&stage.failures) > 0);
     (void)printf("  %d answered, %d not, the longest wait %.1f ms\n", atomic_load(&answered),
                  atomic_load(&unanswered), (double)atomic_load(&worst_ns) / 1e6);
-    CHECK("nobody waited longer than its time",
+    CHECK("no thread waited past its deadline",
           atomic_load(&worst_ns) < TIMEOUT_MS * MS + SLACK_NS);
 }
 
@@ -101,10 +101,10 @@ static void cut(void)
 void it_is_cut_again_and_again(void)
 {
     under_fire(cut);
-    CHECK("there were many connections", weir__pipeline_epoch(stage.lane) > 10);
+    CHECK("there were many connections", weir__pipeline_epoch(stage.pipeline) > 10);
 }
 
-/* ---- No answer --------------------------------------------------------------------------------- */
+/* ---- No answer ------------------------------------------------------------------------------- */
 
 static void *find_nobody(void *unused)
 {
@@ -116,8 +116,9 @@ static void *find_nobody(void *unused)
         command_make(&a[i], TIMEOUT_MS, "PING", NULL);
     command_await(a, 3);
     for (int i = 0; i < 3; i++)
-        CHECK("there is no answer", a[i].call.error == WEIR_EDOWN && a[i].call.text[0] != '\0');
-    CHECK("nobody waits longer than its time", now_ns() - began < TIMEOUT_MS * MS + SLACK_NS);
+        CHECK("there is no answer",
+              a[i].command.error == WEIR_EDOWN && a[i].command.text[0] != '\0');
+    CHECK("no thread waits past its deadline", now_ns() - began < TIMEOUT_MS * MS + SLACK_NS);
     return NULL;
 }
 
@@ -147,15 +148,15 @@ void a_sooner_deadline_is_kept(void)
     meet("blocked");
     began = now_ns();
     CHECK("there is no answer", command_send(&b, TIMEOUT_MS, "PING", NULL) == WEIR_EDOWN);
-    CHECK("whoever drives keeps the sooner deadline",
-          now_ns() - began < TIMEOUT_MS * MS + SLACK_NS);
+    CHECK("the leader keeps the sooner deadline", now_ns() - began < TIMEOUT_MS * MS + SLACK_NS);
     (void)pthread_join(other, NULL);
     CHECK("others are answered", command_send(&b, LONG_MS, "PING", NULL) == 0);
 }
 
-/* ---- Answers that are none --------------------------------------------------------------------- */
+/* ---- Answers that are none ------------------------------------------------------------------- */
 
-/* Whoever answers greets well and answers the first word; what comes then is rubbish, another one each time. */
+/* The server completes the handshake and answers the first command; then comes garbage,
+ * different each time. */
 void what_is_no_reply_breaks_the_connection(void)
 {
     struct test_command a;
@@ -163,15 +164,15 @@ void what_is_no_reply_breaks_the_connection(void)
     int sort = 0;
 
     for (;;) {
-        const unsigned before = weir__pipeline_epoch(stage.lane);
+        const unsigned before = weir__pipeline_epoch(stage.pipeline);
 
         CHECK("a reply is a reply", command_send(&a, LONG_MS, "first", NULL) == 0);
-        if (strcmp(a.call.text, "no more") == 0)
+        if (strcmp(a.command.text, "no more") == 0)
             break;
-        CHECK("it is another connection", weir__pipeline_epoch(stage.lane) == before + 1);
-        (void)snprintf(word, sizeof word, "%s: this is no reply", a.call.text);
-        check_that(command_send(&a, LONG_MS, "second", NULL) == WEIR_EDOWN, word, a.call.text);
-        CHECK("it is known at once", !strstr(a.call.text, "in time"));
+        CHECK("it is another connection", weir__pipeline_epoch(stage.pipeline) == before + 1);
+        (void)snprintf(word, sizeof word, "%s: this is no reply", a.command.text);
+        check_that(command_send(&a, LONG_MS, "second", NULL) == WEIR_EDOWN, word, a.command.text);
+        CHECK("it is known at once", !strstr(a.command.text, "in time"));
         sort++;
     }
     CHECK("there was something to be heard", sort > 10);
@@ -189,20 +190,21 @@ void it_is_cut_in_the_midst_of_a_reply(void)
             command_make(&a[k], LONG_MS, "EVAL", "return {1000001,2,3,4}", "0", NULL);
         command_await(a, 3);
         for (int k = 0; k < 3; k++) {
-            const struct weir__command *c = &a[k].call;
+            const struct weir__command *c = &a[k].command;
             const bool good = c->error == 0 && c->n == 4 && c->number[0] == 1000001 &&
                               c->number[1] == 2 && c->number[2] == 3 && c->number[3] == 4;
 
             whole += good;
             cut += c->error == WEIR_EDOWN;
             CHECK("an answer is whole, or none", good || c->error == WEIR_EDOWN);
-            CHECK("none follows one that is missing", !good || k == 0 || a[k - 1].call.error == 0);
+            CHECK("none follows one that is missing",
+                  !good || k == 0 || a[k - 1].command.error == 0);
         }
     }
     CHECK("some were cut, some were not", whole > 0 && cut > 0);
 }
 
-/* ---- Bounds ------------------------------------------------------------------------------------ */
+/* ---- Bounds ---------------------------------------------------------------------------------- */
 
 void there_is_room_for_so_many(void)
 {
@@ -214,31 +216,32 @@ void there_is_room_for_so_many(void)
 
     for (int i = 0; i <= WEIR__PIPELINE_COMMANDS; i++) {
         command_make(&a[i], 500, "PING", NULL);
-        c[i] = &a[i].call;
+        c[i] = &a[i].command;
     }
     CHECK("one more than all is too many",
-          !weir__pipeline_submit(stage.lane, c, WEIR__PIPELINE_COMMANDS + 1));
+          !weir__pipeline_submit(stage.pipeline, c, WEIR__PIPELINE_COMMANDS + 1));
     CHECK("all but one find room",
-          weir__pipeline_submit(stage.lane, c, WEIR__PIPELINE_COMMANDS - 1));
+          weir__pipeline_submit(stage.pipeline, c, WEIR__PIPELINE_COMMANDS - 1));
     CHECK("... not two more",
-          !weir__pipeline_submit(stage.lane, c + WEIR__PIPELINE_COMMANDS - 1, 2));
-    CHECK("... but one", weir__pipeline_submit(stage.lane, c + WEIR__PIPELINE_COMMANDS - 1, 1));
-    CHECK("... and then none", !weir__pipeline_submit(stage.lane, c + WEIR__PIPELINE_COMMANDS, 1));
-    weir__pipeline_await(stage.lane, c, WEIR__PIPELINE_COMMANDS);
+          !weir__pipeline_submit(stage.pipeline, c + WEIR__PIPELINE_COMMANDS - 1, 2));
+    CHECK("... but one", weir__pipeline_submit(stage.pipeline, c + WEIR__PIPELINE_COMMANDS - 1, 1));
+    CHECK("... and then none",
+          !weir__pipeline_submit(stage.pipeline, c + WEIR__PIPELINE_COMMANDS, 1));
+    weir__pipeline_await(stage.pipeline, c, WEIR__PIPELINE_COMMANDS);
     for (int i = 0; i < WEIR__PIPELINE_COMMANDS; i++)
         good = good && atomic_load(&c[i]->finished) == 1 && c[i]->error == WEIR_EDOWN;
-    CHECK("all failed, for nobody answered", good);
+    CHECK("all failed: no server answered", good);
 
     for (int i = 0; i < 4; i++) {
         c[i]->bytes = bytes;
         c[i]->len = large;
         c[i]->deadline_ns = now_ns() + 500 * MS;
     }
-    CHECK("three large ones find room", weir__pipeline_submit(stage.lane, c, 3));
-    CHECK("... a fourth does not", !weir__pipeline_submit(stage.lane, c + 3, 1));
-    weir__pipeline_await(stage.lane, c, 3);
-    CHECK("there is room again", weir__pipeline_submit(stage.lane, c, 3));
-    weir__pipeline_await(stage.lane, c, 3);
+    CHECK("three large ones find room", weir__pipeline_submit(stage.pipeline, c, 3));
+    CHECK("... a fourth does not", !weir__pipeline_submit(stage.pipeline, c + 3, 1));
+    weir__pipeline_await(stage.pipeline, c, 3);
+    CHECK("there is room again", weir__pipeline_submit(stage.pipeline, c, 3));
+    weir__pipeline_await(stage.pipeline, c, 3);
     free(bytes);
     free(c);
     free(a);
@@ -258,13 +261,13 @@ static void *large_and_small(void *number)
         memset(bytes + len, 'x', size);
         memcpy(bytes + len + size, "\r\n", 2);
         command_make(&a, LONG_MS, "PING", NULL);
-        a.call.bytes = bytes;
-        a.call.len = (size_t)len + size + 2;
+        a.command.bytes = bytes;
+        a.command.len = (size_t)len + size + 2;
         command_await(&a, 1);
-        good = a.call.error == 0 && strcmp(a.call.text, "OK") == 0;
+        good = a.command.error == 0 && strcmp(a.command.text, "OK") == 0;
         (void)snprintf(mark, sizeof mark, "%d %d", me, round);
         good = good && command_send(&a, LONG_MS, "ECHO", mark, NULL) == 0 &&
-               strcmp(a.call.text, mark) == 0;
+               strcmp(a.command.text, mark) == 0;
     }
     CHECK("commands larger than a socket's buffer arrive whole", good);
     free(bytes);
@@ -275,10 +278,10 @@ void large_commands_pass_through_a_narrow_pipe(void)
 {
     in_threads(6, large_and_small);
     CHECK("nothing failed", atomic_load(&stage.failures) == 0);
-    CHECK("one connection was enough", weir__pipeline_epoch(stage.lane) == 1);
+    CHECK("one connection was enough", weir__pipeline_epoch(stage.pipeline) == 1);
 }
 
-/* ---- A loop ------------------------------------------------------------------------------------ */
+/* ---- A loop ---------------------------------------------------------------------------------- */
 
 static int told, failed_down;
 
@@ -297,26 +300,26 @@ void a_loop_hears_of_failure(void)
 
     for (int i = 0; i < 8; i++) {
         command_make(&a[i], TIMEOUT_MS, "PING", NULL);
-        a[i].call.done = count_failed;
-        c[i] = &a[i].call;
+        a[i].command.done = count_failed;
+        c[i] = &a[i].command;
     }
-    CHECK("there is room", weir__pipeline_submit(stage.lane, c, 8));
+    CHECK("there is room", weir__pipeline_submit(stage.pipeline, c, 8));
     for (; told < 8 && turns < 1000; turns++) {
-        struct pollfd p = {.fd = weir__pipeline_fd(stage.lane),
-                           .events = weir__pipeline_events(stage.lane)};
-        const int64_t left = weir__pipeline_deadline(stage.lane) - now_ns();
+        struct pollfd p = {.fd = weir__pipeline_fd(stage.pipeline),
+                           .events = weir__pipeline_events(stage.pipeline)};
+        const int64_t left = weir__pipeline_deadline(stage.pipeline) - now_ns();
 
         if (left > 0)
             (void)poll(&p, 1, (int)(left / MS + 1));
-        weir__pipeline_step(stage.lane);
+        weir__pipeline_step(stage.pipeline);
     }
     CHECK("all are told that there is no answer", told == 8 && failed_down == 8);
     CHECK("... in time", now_ns() - began < TIMEOUT_MS * MS + SLACK_NS);
     CHECK("the loop does not spin", turns < 20);
-    CHECK("nothing is left to wait for", weir__pipeline_deadline(stage.lane) == INT64_MAX);
+    CHECK("nothing is left to wait for", weir__pipeline_deadline(stage.pipeline) == INT64_MAX);
 }
 
-/* ---- Connections that end ---------------------------------------------------------------------- */
+/* ---- Connections that end -------------------------------------------------------------------- */
 
 void a_connection_that_was_closed_while_idle_is_replaced(void)
 {
@@ -324,8 +327,8 @@ void a_connection_that_was_closed_while_idle_is_replaced(void)
 
     CHECK("it is greeted", command_send(&a, LONG_MS, "PING", NULL) == 0);
     meet("idle"); /* more than 100 ms, and the server closes it */
-    CHECK("nobody notices", command_send(&a, LONG_MS, "PING", NULL) == 0);
-    CHECK("it is another connection", weir__pipeline_epoch(stage.lane) == 2);
+    CHECK("no caller notices", command_send(&a, LONG_MS, "PING", NULL) == 0);
+    CHECK("it is another connection", weir__pipeline_epoch(stage.pipeline) == 2);
     CHECK("nothing failed", atomic_load(&stage.failures) == 0);
 }
 
@@ -335,9 +338,9 @@ void a_replica_is_left(void)
 
     CHECK("to write to a replica is an error",
           command_send(&a, LONG_MS, "SET", "x", "1", NULL) == WEIR_EIO &&
-              strncmp(a.call.text, "READONLY", 8) == 0);
+              strncmp(a.command.text, "READONLY", 8) == 0);
     CHECK("it was told", atomic_load(&stage.failures) == 1);
     meet("promote");
     CHECK("the next is answered", command_send(&a, LONG_MS, "SET", "x", "1", NULL) == 0);
-    CHECK("... on another connection", weir__pipeline_epoch(stage.lane) == 2);
+    CHECK("... on another connection", weir__pipeline_epoch(stage.pipeline) == 2);
 }

@@ -1,3 +1,4 @@
+/* The kit of the pipeline scenes. See pipelines_kit.h. */
 #include "pipelines_kit.h"
 
 #include <assert.h>
@@ -49,11 +50,11 @@ static void make(struct test_command *a, int timeout_ms, va_list words)
         at += (size_t)snprintf(a->bytes + at, sizeof a->bytes - at, "$%zu\r\n%s\r\n",
                                strlen(word[i]), word[i]);
     assert(at < sizeof a->bytes);
-    a->call.bytes = a->bytes;
-    a->call.len = at;
-    a->call.script = 0;
-    a->call.done = NULL;
-    a->call.deadline_ns = now_ns() + timeout_ms * MS;
+    a->command.bytes = a->bytes;
+    a->command.len = at;
+    a->command.script = 0;
+    a->command.done = NULL;
+    a->command.deadline_ns = now_ns() + timeout_ms * MS;
 }
 
 void command_make(struct test_command *a, int timeout_ms, ...)
@@ -73,7 +74,7 @@ int command_send(struct test_command *a, int timeout_ms, ...)
     make(a, timeout_ms, words);
     va_end(words);
     command_await(a, 1);
-    return a->call.error;
+    return a->command.error;
 }
 
 bool command_submit(struct test_command *a, size_t n)
@@ -82,8 +83,8 @@ bool command_submit(struct test_command *a, size_t n)
 
     assert(n <= 64);
     for (size_t i = 0; i < n; i++)
-        c[i] = &a[i].call;
-    return weir__pipeline_submit(stage.lane, c, n);
+        c[i] = &a[i].command;
+    return weir__pipeline_submit(stage.pipeline, c, n);
 }
 
 void command_await(struct test_command *a, size_t n)
@@ -93,8 +94,8 @@ void command_await(struct test_command *a, size_t n)
     if (!command_submit(a, n))
         exit(3);
     for (size_t i = 0; i < n; i++)
-        c[i] = &a[i].call;
-    weir__pipeline_await(stage.lane, c, n);
+        c[i] = &a[i].command;
+    weir__pipeline_await(stage.pipeline, c, n);
     for (size_t i = 0; i < n; i++)
         if (atomic_load(&c[i]->finished) != 1)
             exit(4);
@@ -112,7 +113,7 @@ void in_threads(int n, void *(*f)(void *number))
         (void)pthread_join(thread[i], NULL);
 }
 
-/* ---- The stage --------------------------------------------------------------------------------- */
+/* ---- The stage ------------------------------------------------------------------------------- */
 
 static void note_failure(void *arg, const char *why)
 {
@@ -199,10 +200,10 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], SCENES[i].name) != 0)
             continue;
         found = true;
-        if (weir__pipeline_open(&stage.lane, &watch) != 0)
+        if (weir__pipeline_open(&stage.pipeline, &watch) != 0)
             return 6;
         SCENES[i].play();
-        weir__pipeline_close(stage.lane);
+        weir__pipeline_close(stage.pipeline);
     }
     (void)printf("counted %d %d\n", passed, failed);
     return failed > 0 || !found;

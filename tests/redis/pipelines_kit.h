@@ -1,7 +1,8 @@
-/* What the scenes of the lanes share: a lane to a server that pipelines.py has started, commands, and counting.
+/* What the scenes of the pipelines share: a pipeline to a server that pipelines.py has started,
+ * commands, and counting.
  *
- * A scene and pipelines.py take turns: the scene says `ready` and waits, pipelines.py does something to the server and
- * says go. So nothing sleeps to let something else happen.
+ * A scene and pipelines.py take turns: the scene says `ready` and waits, pipelines.py does
+ * something to the server and says go. So nothing sleeps to let something else happen.
  */
 #ifndef WEIR_TESTS_REDIS_PIPELINES_KIT_H
 #define WEIR_TESTS_REDIS_PIPELINES_KIT_H
@@ -24,15 +25,15 @@
 
 struct pipeline_stage {
     struct weir__address address;
-    struct weir__pipeline *lane;
+    struct weir__pipeline *pipeline;
     _Atomic int failures;
     pthread_mutex_t lock;
     char last_failure[WEIR__REPLY_TEXT];
 };
 
-/* A call with its bytes. */
+/* A command with its bytes. */
 struct test_command {
-    struct weir__command call;
+    struct weir__command command;
     char bytes[480];
 };
 
@@ -44,7 +45,7 @@ void check_that(bool holds, const char *sentence, const char *detail);
 
 /* The words of a command, the last followed by NULL. */
 void command_make(struct test_command *a, int timeout_ms, ...);
-/* Makes, submits, awaits. Returns the call's error. */
+/* Makes, submits, awaits. Returns the command's error. */
 int command_send(struct test_command *a, int timeout_ms, ...);
 /* A submit that must find room, and an await. */
 void command_await(struct test_command *a, size_t n);

@@ -1,4 +1,5 @@
-/* How many calls a second a lane carries. pipelines.py --measure runs redis-benchmark beside it, and divides. */
+/* How many commands a second a pipeline carries. pipelines.py --measure runs redis-benchmark as
+ * well, and divides. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +16,13 @@ static size_t len;
 
 static void *pace(void *unused)
 {
-    struct weir__command *call = calloc((size_t)batch, sizeof *call);
+    struct weir__command *command = calloc((size_t)batch, sizeof *command);
     struct weir__command **c = calloc((size_t)batch, sizeof *c);
     long n = 0;
 
     (void)unused;
     for (int i = 0; i < batch; i++) {
-        c[i] = &call[i];
+        c[i] = &command[i];
         c[i]->bytes = bytes;
         c[i]->len = len;
     }
@@ -30,16 +31,16 @@ static void *pace(void *unused)
 
         for (int i = 0; i < batch; i++)
             c[i]->deadline_ns = deadline;
-        if (!weir__pipeline_submit(stage.lane, c, (size_t)batch))
+        if (!weir__pipeline_submit(stage.pipeline, c, (size_t)batch))
             exit(8);
-        weir__pipeline_await(stage.lane, c, (size_t)batch);
+        weir__pipeline_await(stage.pipeline, c, (size_t)batch);
         for (int i = 0; i < batch; i++)
             atomic_fetch_add(&bad, c[i]->error != 0);
         n += batch;
     }
     atomic_fetch_add(&done, n);
     free(c);
-    free(call);
+    free(command);
     return NULL;
 }
 
@@ -67,5 +68,5 @@ void measure(void)
         (void)printf("pace %.0f\n", (double)atomic_load(&done) * 1e9 / (double)(now_ns() - began));
         (void)fflush(stdout);
     }
-    CHECK("no call failed", atomic_load(&bad) == 0);
+    CHECK("no command failed", atomic_load(&bad) == 0);
 }

@@ -1,4 +1,4 @@
-"""Calls a second through a lane, beside redis-benchmark with the same command in the same run.
+"""Commands a second through a pipeline, compared with redis-benchmark with the same command in the same run.
 
 Rounds alternate, so that what else the machine does falls on both; what is printed is the middle of each, and the
 middle of the rounds' ratios.
@@ -26,11 +26,11 @@ def peer(redis, threads, batch, words, rate):
     return float(re.findall(r"([0-9.]+) requests per second", text)[-1])
 
 
-def ours(lane, threads, batch, words):
+def ours(pipeline, threads, batch, words):
     encoded = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
-    lane.stdin.write(f"{threads} {batch} {ROUND_MS} {encoded.hex()}\n")
-    lane.stdin.flush()
-    return float(lane.stdout.readline().split()[1])
+    pipeline.stdin.write(f"{threads} {batch} {ROUND_MS} {encoded.hex()}\n")
+    pipeline.stdin.flush()
+    return float(pipeline.stdout.readline().split()[1])
 
 
 def measure(program):
@@ -39,17 +39,17 @@ def measure(program):
         request = "".join(f"\\{byte}" for byte in blob(TAKE, -1, [BUCKET]))
         sha = redis.call("SCRIPT", "LOAD", f'local ARGV = {{"{request}"}} ' + script_text(1))
         take = [b"EVALSHA", sha, b"1", b"weir:{a:b}:0t"]
-        print(f"{'':24}{'threads':>8}{'at once':>8}{'lane/s':>10}{'redis-benchmark/s':>19}{'ratio':>7}")
+        print(f"{'':24}{'threads':>8}{'at once':>8}{'weir/s':>10}{'redis-benchmark/s':>19}{'ratio':>7}")
         for name, words in (("INCR", [b"INCR", b"counter"]), ("token-bucket, a script", take)):
             with subprocess.Popen([program, "measure", f"port={redis.port}"], stdin=subprocess.PIPE,
-                                  stdout=subprocess.PIPE, text=True) as lane:
+                                  stdout=subprocess.PIPE, text=True) as pipeline:
                 for threads, batch in SHAPES:
-                    rate = ours(lane, threads, batch, words)    # to get warm
-                    rounds = [(ours(lane, threads, batch, words), peer(redis, threads, batch, words, rate))
+                    rate = ours(pipeline, threads, batch, words)    # to get warm
+                    rounds = [(ours(pipeline, threads, batch, words), peer(redis, threads, batch, words, rate))
                               for _ in range(ROUNDS)]
                     mine, theirs = (statistics.median(one) for one in zip(*rounds))
                     ratio = statistics.median(a / b for a, b in rounds)
                     print(f"{name:24}{threads:8}{batch:8}{mine:10.0f}{theirs:19.0f}{ratio:7.2f}", flush=True)
-                lane.stdin.close()
-                print("  " + lane.stdout.read().strip())
+                pipeline.stdin.close()
+                print("  " + pipeline.stdout.read().strip())
     return 0

@@ -358,10 +358,10 @@ def redis_answers_the_client_as_it_answers_the_tests():
 
 def what_no_script_decides_is_refused_by_name():
     rows = [("concurrency 5", "term 1: concurrency needs a lease"),
-            ("10/s + breaker", "term 2: breaker looks at one process"),
-            ("system cpu=80%", "term 1: system looks at one process"), ("bbr", "bbr looks"), ("vegas", "vegas looks"),
-            ("gradient", "gradient looks"), ("aimd", "aimd looks"),
-            ("adaptive-rate 1k/s min=100 max=10k", "adaptive-rate looks")]
+            ("10/s + breaker", "term 2: breaker measures one process"),
+            ("system cpu=80%", "term 1: system measures one process"), ("bbr", "bbr measures"), ("vegas", "vegas measures"),
+            ("gradient", "gradient measures"), ("aimd", "aimd measures"),
+            ("adaptive-rate 1k/s min=100 max=10k", "adaptive-rate measures")]
     for (text, words), sent in zip(rows, written([Asked(text) for text, _ in rows])):
         check(f"{text} is refused", words in (sent.error or ""), sent.error)
     sent, = written([Asked("concurrency 5 lease=1500ns + 10/s", ticket="t")])

@@ -1,8 +1,9 @@
-/* What the client would send, for plan.py to read.
+/* Prints what the client would send, for plan.py to read.
  *
- *     plan_hex < LINES        a line is BORN_US, WALL_NS, NOW_US, VERB, COST, PATIENCE_NS, ACT_US, ACTS (of the
- *                             terms, with commas), ONLY, TICKET, SCOPE, KEY, LIMIT, with tabs between them; "-" is
- *                             none. Prints "MASK TERMS HEX", or "error" and why.
+ *     plan_hex < LINES        a line is BORN_US, WALL_NS, NOW_US, VERB, COST, PATIENCE_NS, ACT_US,
+ *                             ACTS (of the terms, with commas), ONLY, TICKET, SCOPE, KEY, LIMIT,
+ *                             with tabs between them; "-" is none. Prints "MASK TERMS HEX", or
+ *                             "error" and why.
  *     plan_hex --scripts      prints number, SHA-1, length and text (in hex) of every script
  */
 #include <stdio.h>
@@ -100,7 +101,7 @@ static void write_one(const struct weir__plan *plan, char *field[FIELDS])
     part.scope = (struct weir__slice){
         scope, weir__scope_encode(field[SCOPE], strlen(field[SCOPE]), scope, sizeof scope)};
     room = weir__plan_encoded_size(&ask);
-    out = malloc(room); /* no byte more: a sanitizer sees who writes there */
+    out = malloc(room); /* no byte more: a sanitizer sees a write beyond it */
     len = out ? weir__plan_encode(&ask, out, room, &mask, &terms) : 0;
     if (len == 0 || len > room ||
         weir__plan_encode(&ask, small, sizeof small, &mask, &terms) != len)

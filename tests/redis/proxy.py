@@ -5,13 +5,13 @@ Prints the port it listens on. Each line on stdin is how to go on, and is said b
     forward     as if it were not there
     hole        nothing goes through, either way; connections stand, new ones seem to succeed. What was sent
                 meanwhile arrives when it is over, as on a network that was cut and mended
-    reset       all connections are reset, and so is whoever comes
+    reset       all connections are reset, new ones too
     rubbish     answers are replaced by bytes that are no protocol
     broken      half of an answer, then the connection ends
     double      every answer comes twice
-    unasked     an answer comes before anybody asked
+    unasked     a reply comes before any request
     trickle     answers come a byte at a time, each byte a little later
-    huge        answers announce more than anybody could hold
+    huge        replies announce more bytes than a client can hold
     deep        answers are arrays in arrays in arrays
     other       answers are sound, but to another question: a status, a string, nil, too few integers, an error
 """

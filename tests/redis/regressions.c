@@ -1,9 +1,10 @@
-/* What was once wrong on a Redis, and is not to be so again: each test is a fault that somebody saw.
+/* Faults that were once seen on a Redis, one test for each.
  *
  *     remote_regressions redis+unix:/path PID redis+unix:/other
  *
- * PID is the server at the first, which is paused and woken here: a store that is silent in the middle of something is
- * where nearly all of these were found. The server at the other knows no AUTH.
+ * PID is the server at the first URL, which the tests pause and wake: nearly all of these faults
+ * were found with a store that stopped answering in the middle of something. The server at the
+ * other URL does not support AUTH.
  */
 #include "beside.h"
 
@@ -17,7 +18,7 @@
 static pid_t server;
 static const char *gated_url; /* where there is no AUTH */
 
-/* ---- What was logged --------------------------------------------------------------------------- */
+/* ---- What was logged ------------------------------------------------------------------------- */
 
 static struct {
     pthread_mutex_t lock;
@@ -57,7 +58,7 @@ static bool logged(const char *words)
     return so;
 }
 
-/* ---- A store that comes and goes --------------------------------------------------------------- */
+/* ---- A store that comes and goes ------------------------------------------------------------- */
 
 /* A signal to stop is not obeyed at once. */
 static void pause_store(void)
@@ -115,7 +116,7 @@ static struct weir *open_logged(const char *url, const char *options)
     return w;
 }
 
-/* An engine that soon gives up, and is the only one: its share is the whole. */
+/* An engine with a short timeout that is the only node: its share is the whole limit. */
 static struct weir *open_brief(void)
 {
     return open_logged(beside_url, "timeout=200ms&nodes=1");
@@ -130,9 +131,9 @@ static void pause_until_down(struct weir *w)
     await_down(w, true);
 }
 
-/* ---- Births ------------------------------------------------------------------------------------ */
+/* ---- Births ---------------------------------------------------------------------------------- */
 
-/* Until the store itself answers. */
+/* Until the store itself decides. */
 static struct weir_verdict take_there(struct weir *w, struct weir_policy *p, const char *key)
 {
     const int64_t end = mono_ns() + PATIENCE;
@@ -242,12 +243,13 @@ static void who_comes_during_a_creation_waits_for_it(void **state)
     (void)pthread_join(changer, NULL);
     print_message("  %d of %d fell back\n", atomic_load(&c.fell), TAKERS * TAKES);
     assert_int_equal(atomic_load(&c.errors), 0);
-    /* The limit is seen a moment before it is known to age: that costs a caller one answer at most. */
+    /* The limit is seen a moment before its creation time is known to matter: that costs a
+     * caller at most one decision. */
     assert_int_equal(atomic_load(&c.fell), 0);
     weir_close(c.w);
 }
 
-/* ---- Policies ---------------------------------------------------------------------------------- */
+/* ---- Policies -------------------------------------------------------------------------------- */
 
 enum { NAMES = 1000 };
 
@@ -308,9 +310,10 @@ static void a_policy_can_be_used_as_soon_as_it_is_found(void **state)
     weir_close(s.w);
 }
 
-/* ---- Debts ------------------------------------------------------------------------------------- */
+/* ---- Debts ----------------------------------------------------------------------------------- */
 
-/* Redis has the script of two terms, and that of one no more: a payment must load it, an asking of both need not. */
+/* Redis has the script of two terms, but no longer that of one: a drain must load it, a decision
+ * of both need not. */
 static void leave_the_script_of_both(void)
 {
     struct weir *w = open_there("");
@@ -360,7 +363,7 @@ static void an_engine_is_closed_though_a_drain_is_never_answered(void **state)
     wake_store();
 }
 
-/* ---- Giving back ------------------------------------------------------------------------------- */
+/* ---- Giving back ----------------------------------------------------------------------------- */
 
 static int64_t reset_after(struct weir *w, struct weir_policy *p, const char *key)
 {
@@ -371,7 +374,7 @@ static int64_t reset_after(struct weir *w, struct weir_policy *p, const char *ke
     return v.reset_after_ns;
 }
 
-/* Nine turns that others have, and behind them five. */
+/* Nine reservations of others, and five behind them. */
 static void reserve_nine_and_five(struct weir *w, struct weir_policy *p, struct weir_reservation *r)
 {
     struct weir_request rq = request_for(p, "k", 1, WEIR_FOREVER);
@@ -400,7 +403,7 @@ static void a_cancel_that_was_not_answered_gives_back_once(void **state)
     wake_store();
     await_down(w, false);
     while (reset_after(w, p, "k") > 10 * MINUTE &&
-           mono_ns() < end) /* it was heard late, or never */
+           mono_ns() < end) /* Redis read it late, or never */
         nap(5 * MS);
     print_message("  %s\n", reset_after(w, p, "k") > 10 * MINUTE ? "never heard" : "heard late");
     assert_int_equal(weir_cancel(w, &r, &back), 0);
@@ -423,7 +426,7 @@ static void a_reset_in_an_outage_is_an_error_and_grants_nothing_anew(void **stat
     weir_close(w);
 }
 
-/* ---- What the log and the others see of an error ----------------------------------------------- */
+/* ---- What the log and the others see of an error --------------------------------------------- */
 
 static void a_password_is_not_logged_where_auth_is_unknown(void **state)
 {
@@ -463,9 +466,9 @@ static void a_limit_that_may_not_be_asked_for_leaves_the_others_alone(void **sta
     weir_close(w);
 }
 
-/* ---- Tickets ----------------------------------------------------------------------------------- */
+/* ---- Tickets --------------------------------------------------------------------------------- */
 
-/* So many come and do not leave that whatever is past its time is forgotten. */
+/* That many enter and do not leave that expired receipts are dropped. */
 static void enter_and_stay(struct weir *w, struct weir_policy *p, int times)
 {
     const struct weir_request rq = request_for(p, "crowd", 1, 0);
@@ -558,7 +561,7 @@ static void tickets_of_an_outage_that_are_lost_end_with_their_leases(void **stat
     weir_close(w);
 }
 
-/* ------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 
 static int begin_anew(void **state)
 {

@@ -1,7 +1,7 @@
 """Runs a program with a Redis that it may pause, and one that knows no AUTH: regressions.py PROGRAM.
 
 The program is given the URL of the first, its process, and the URL of the second. Both listen on Unix sockets in a
-directory that goes away with them.
+directory that is removed with them.
 """
 
 import contextlib

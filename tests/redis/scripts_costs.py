@@ -1,7 +1,7 @@
 """What a decision costs Redis, family by family, beside the two smallest limiters one could write.
 
 The figure is the processor time of Redis's main thread for one call, all included (reading the request,
-writing the reply), from INFO cpu; the least of many rounds, for whoever else runs only adds to it.
+writing the reply), from INFO cpu; the least of many rounds, for other programs only add to it.
 """
 
 from scripts_redis import script_text

@@ -77,7 +77,7 @@ def who_pays_is_refused_by_nobody(redis):
     expect("nor do they need a ticket",
            redis.script(16, ["{m}0"], blob(PAY, NOW, [(CONCURRENCY, 1, 0, [60 * 10**6, 2])])),
            [1, 0, -1, 2, 2, 0, 0, 0, NOW, 0])
-    expect("nobody waits: a pacer takes what would act now",
+    expect("no caller waits: a pacer charges what would act now",
            ask(redis, PAY, "q", PACER, [10**6, 1, 2, 0, 0, 100, FOREVER], 50)[4:10], [0, 0, 0, 2 * 10**6, NOW, 2])
     redis.call("CONFIG", "SET", "maxmemory", 1)
     try:

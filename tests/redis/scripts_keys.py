@@ -82,10 +82,10 @@ def several_terms_are_all_or_nothing(redis):
     expect("all grant", several(redis, TAKE, keys, terms), [1, 0, -1, 1, 0, 0, 0, 60 * 10**6, NOW, NOW, NOW, NOW])
     before = [redis.call("GET", key) for key in keys]
     expect("the second refuses", several(redis, TAKE, keys, terms), [0, 1, 1, 1, 0, 0, 60 * 10**6, 60 * 10**6, NOW])
-    expect("and nobody is charged", [redis.call("GET", key) for key in keys], before)
+    expect("and nothing is charged", [redis.call("GET", key) for key in keys], before)
     terms[1] = (FIXED + SHADOW, *terms[1][1:])
     reply = several(redis, TAKE, keys, terms)
-    expect("a shadow refuses nobody, and says why it would have", reply[:3] + reply[9:], [1, 1, -1, NOW, -1, NOW])
+    expect("a shadow refuses nothing, and says why it would have", reply[:3] + reply[9:], [1, 1, -1, NOW, -1, NOW])
 
 
 def a_key_named_twice_sees_its_first_charge(redis):
@@ -123,7 +123,7 @@ def tickets_enter_and_leave(redis):
     def leave(ticket, now=NOW, cost=1):
         return ask(redis, REFUND, "c", CONCURRENCY, [1000, 2], cost, now=now, ticket=ticket)[9]
     expect("two enter", [enter("a")[:5], enter("b")[:5]], [[1, 0, -1, 2, 1], [1, 0, -1, 2, 0]])
-    expect("the third is refused; until when, nobody knows", enter("c")[:7], [0, 1, 0, 2, 0, 0, 0])
+    expect("the third is refused; until when is not known", enter("c")[:7], [0, 1, 0, 2, 0, 0, 0])
     expect("more than there are never fit", enter("d", cost=3)[:7], [0, 2, 0, 2, 0, 0, -1])
     expect("a ticket enters once, and renews its lease", enter("a", NOW + 500)[:8], [1, 0, -1, 2, 0, 0, 0, 1000])
     expect("who leaves makes place", [leave("b"), enter("c")[0]], [1, 1])
@@ -144,7 +144,7 @@ def tickets_enter_and_leave(redis):
     terms = [(CONCURRENCY, 1, 0, [1000, 1]), (TOKEN, 1, 0, [10**6, 1, 1])]
     expect("with a rate: both grant", several(redis, TAKE, ["{e}c", "{e}t"], terms)[:1], [1])
     expect("with a rate: the rate refuses", several(redis, TAKE, ["{e}c", "{e}t"], terms, NOW + 1000)[:3], [0, 1, 1])
-    expect("with a rate: and nobody has entered", redis.call("ZCOUNT", "{e}c", NOW + 1001, "+inf"), 0)
+    expect("with a rate: and no caller has entered", redis.call("ZCOUNT", "{e}c", NOW + 1001, "+inf"), 0)
 
 
 def another_algorithm_starts_fresh(redis):

@@ -35,7 +35,7 @@ def granted(redis, limit, skews, name):
         until(lambda: all(node.look()["asked"] >= asked for node in nodes), "all have asked enough")
         wholes = [node.finish() for node in nodes]
     for whole in wholes:
-        expect(f"all was answered by the store: {limit}", [whole["far"]["failed"], whole["far"]["fell_back"]], [0, 0])
+        expect(f"all was answered by the store: {limit}", [whole["remote"]["failed"], whole["remote"]["fell_back"]], [0, 0])
         expect(f"no errors: {limit}", whole["errors"], {})
     return wholes
 

@@ -1,5 +1,6 @@
-/* A wall clock that is off: preloaded into a program, it adds SKEW_SECONDS to whatever asks for the time of day.
- * CLOCK_MONOTONIC and its like stay as they are: they count from nowhere in particular, on any machine. */
+/* A wall clock that is off: preloaded into a program, it adds SKEW_SECONDS to whatever asks for the
+ * time of day. CLOCK_MONOTONIC and its like stay as they are: they count from nowhere in
+ * particular, on any machine. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/time.h>

@@ -1,13 +1,15 @@
-/* The library on a Redis that tells its own time: every algorithm and every verb, and what then stands in Redis.
+/* The library on a Redis with its own clock: every algorithm and every verb, and what Redis then
+ * stores.
  *
  *     remote_smoke redis+unix:/path
  *
- * Times are real here, so what is checked is not the arithmetic (the vectors do that, with times that are injected)
- * but that a caller who does as it is told gets what it was told.
+ * Times are real here, so the test does not check the arithmetic (the vectors do that, with
+ * injected times) but that a caller that waits as long as a verdict says gets what the verdict
+ * promised.
  */
 #include "beside.h"
 
-/* ---- Algorithms -------------------------------------------------------------------------------- */
+/* ---- Algorithms ------------------------------------------------------------------------------ */
 
 static void every_algorithm_grants_its_limit_and_no_more(void **state)
 {
@@ -100,7 +102,7 @@ static void whoever_comes_back_when_told_is_let_in(void **state)
     weir_close(w);
 }
 
-/* ---- What stands there ------------------------------------------------------------------------- */
+/* ---- What stands there ----------------------------------------------------------------------- */
 
 static void a_key_ends_when_it_is_as_good_as_new(void **state)
 {
@@ -135,7 +137,7 @@ static void a_key_ends_when_it_is_as_good_as_new(void **state)
         assert_int_equal(weir_peek(w, &nothing, &v), 0);
         assert_int_equal(v.reset_after_ns, 0);
         assert_int_equal(v.remaining, v.limit);
-        /* In the millisecond after which it is as good as new. */
+        /* In the millisecond after which it has fully recovered. */
         while (beside_has(ROWS[i].key))
             assert_true(mono_ns() - begin < (ROWS[i].life_ms + 2) * MS + SECOND / 4);
     }
@@ -190,7 +192,7 @@ static void what_is_given_back_is_gone(void **state)
     weir_close(w);
 }
 
-/* ---- Verbs ------------------------------------------------------------------------------------- */
+/* ---- Verbs ----------------------------------------------------------------------------------- */
 
 static void reservations_are_cancelled(void **state)
 {
@@ -317,7 +319,7 @@ static void permits_are_taken_and_given_back(void **state)
     struct weir_verdict v;
 
     (void)state;
-    assert_int_equal(weir_take(w, &rq, &v), WEIR_EINVAL); /* what could never be left */
+    assert_int_equal(weir_take(w, &rq, &v), WEIR_EINVAL); /* a guard could never be released */
     assert_int_equal(weir_enter(w, &rq, &a, &v), 0);
     assert_true(v.allowed && v.remaining == 1);
     assert_int_equal(weir_enter(w, &rq, &b, &v), 0);
@@ -378,7 +380,7 @@ static void permits_of_several_at_once(void **state)
     weir_close(w);
 }
 
-/* ---- Limits ------------------------------------------------------------------------------------ */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 static void limits_change_and_keys_go_on(void **state)
 {
@@ -410,7 +412,7 @@ static void some_keys_are_treated_otherwise(void **state)
     assert_int_equal(weir_override_set(w, p, "rich", 4, "token-bucket 9/1h", NULL), 0);
     assert_int_equal(granted(w, p, "friend", 100), 100);
     assert_int_equal(granted(w, p, "rich", 100), 9);
-    assert_int_equal(granted(w, p, "anybody", 100), 2);
+    assert_int_equal(granted(w, p, "anyone", 100), 2);
     v = take_now(w, p, "foe", 1);
     assert_true(!v.allowed && v.reason == WEIR_LISTED && v.retry_after_ns == -1);
     assert_int_equal(beside_number("KEYS weir:{lists:f*"), 0);
@@ -445,7 +447,7 @@ static void what_cannot_be_shared_is_refused_with_a_reason(void **state)
     weir_close(w);
 }
 
-/* ---- Keys and costs ---------------------------------------------------------------------------- */
+/* ---- Keys and costs -------------------------------------------------------------------------- */
 
 static void keys_are_any_bytes(void **state)
 {
@@ -554,7 +556,7 @@ static void costs_and_limits_may_be_extreme(void **state)
     weir_close(w);
 }
 
-/* ---- Stores ------------------------------------------------------------------------------------ */
+/* ---- Stores ---------------------------------------------------------------------------------- */
 
 static void engines_share_what_has_one_prefix_and_one_database(void **state)
 {

@@ -1,9 +1,10 @@
-/* Runs the vectors through the library on a Redis, with the times injected: `remote_vectors URL FILE...`. Every
- * case has an engine, and keys, of its own.
+/* Runs the vectors through the library on a Redis, with injected times: `remote_vectors URL
+ * FILE...`. Every case has its own engine and keys.
  *
- * A live change reaches a key there when somebody touches it. So each key that the case has named is looked at
- * when the limit changes; and what another algorithm has left behind is taken away, which elsewhere is
- * forgotten and there would be found again if the first came back. */
+ * In Redis a live change reaches a key with the next request for it. So each key of the case is
+ * peeked when the limit changes. And keys of another algorithm are deleted: other stores forget
+ * them, but Redis would find them again if the first algorithm came back.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

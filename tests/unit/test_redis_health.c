@@ -79,7 +79,7 @@ static void one_failure_turns_everybody_away(void **state)
     weir__health_failed(&b.h, "no answer in 50 ms");
     assert_true(weir__health_is_down(&b.h));
     assert_int_equal(b.lines, 1);
-    assert_string_equal(b.line[0], "redis://10.0.0.5:6379 is away: no answer in 50 ms; limits fall "
+    assert_string_equal(b.line[0], "redis://10.0.0.5:6379 is down: no answer in 50 ms; limits fall "
                                    "back (local: 1/3 each)");
     weir__health_failed(&b.h, "no answer in 50 ms"); /* who was on its way */
     assert_int_equal(b.lines, 1);
@@ -128,7 +128,7 @@ static void a_good_probe_brings_it_back_and_the_next_time_begins_anew(void **sta
     weir__health_probed(&b.h, true, NULL);
     assert_false(weir__health_is_down(&b.h));
     assert_int_equal(b.lines, 2);
-    assert_string_equal(b.line[1], "redis://10.0.0.5:6379 is back after 5.2 s; 1234 decisions fell "
+    assert_string_equal(b.line[1], "redis://10.0.0.5:6379 is up after 5.2 s; 1234 decisions fell "
                                    "back, 1200 granted");
     assert_int_equal(atomic_load(&b.h.recoveries), 1);
     weir__health_failed(&b.h, "gone again");
@@ -207,7 +207,7 @@ static void a_new_reason_is_told_but_not_all_the_time(void **state)
     (void)await_probe(&b);
     weir__health_probed(&b.h, false, "WRONGPASS invalid username-password pair");
     assert_int_equal(b.lines, 2);
-    assert_string_equal(b.line[1], "redis://10.0.0.5:6379 is still away: WRONGPASS invalid "
+    assert_string_equal(b.line[1], "redis://10.0.0.5:6379 is still down: WRONGPASS invalid "
                                    "username-password pair");
     b.now_ns += 20 * S;
     (void)await_probe(&b);
@@ -237,7 +237,7 @@ static void how_long_it_was_away_reads_well(void **state)
         b.now_ns = T0 + ROWS[i].ns;
         assert_int_equal(await_probe(&b), 0);
         weir__health_probed(&b.h, true, NULL);
-        (void)snprintf(wanted, sizeof wanted, "redis://10.0.0.5:6379 is back after %s",
+        (void)snprintf(wanted, sizeof wanted, "redis://10.0.0.5:6379 is up after %s",
                        ROWS[i].said);
         assert_string_equal(b.line[1], wanted);
         weir__health_close(&b.h);
@@ -253,7 +253,7 @@ static void a_lone_node_has_all_of_it_and_nobody_need_listen(void **state)
     atomic_store(&b.counts.nodes, 1);
     weir__health_failed(&b.h, "gone");
     assert_string_equal(b.line[0],
-                        "redis://10.0.0.5:6379 is away: gone; limits fall back (local: all of it)");
+                        "redis://10.0.0.5:6379 is down: gone; limits fall back (local: all of it)");
     weir__health_close(&b.h);
     assert_int_equal(weir__health_open(&b.h, "redis://h:1", NULL), 0);
     weir__health_failed(&b.h, "gone");

@@ -108,7 +108,7 @@ static void what_cannot_be_shared_is_refused(void **state)
         weir_limit_parse(&limit, "fixed-window 1/day tz=Europe/Berlin + breaker", NULL), 0);
     assert_int_equal(weir__plan_open(&plan, &limit, 0, &why), WEIR_EINVAL);
     assert_string_equal(why.text,
-                        "term 2: breaker looks at one process, and a shared store has many");
+                        "term 2: breaker measures one process: it cannot be in a shared store");
     assert_int_equal(weir__plan_open(&plan, &limit, 0, NULL), WEIR_EINVAL);
     memcpy(limit.term[0].tz, "Mars/Olympus", sizeof "Mars/Olympus");
     assert_int_equal(weir__plan_open(&plan, &limit, 0, &why), WEIR_ENOZONE);

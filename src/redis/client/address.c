@@ -1,10 +1,12 @@
-/* A store's URL, read from left to right.
+/* The parser of store URLs, which reads from left to right.
  *
- * Each part is looked at where it stands, so that a complaint can name it, its column and what would have been
- * right. But a URL has a password in it, and messages end in logs. A password that was not encoded ('/', '?' or
- * '@' in it) looks like other parts of the URL, so it is not enough to keep quiet about what was read as one:
+ * Each part is checked where it stands, so an error can name it, its column and what was expected.
+ * But a URL contains a password, and messages end up in logs. A password that was not encoded (with
+ * '/', '?' or '@' in it) looks like other parts of the URL, so it is not enough to hide the part
+ * that was read as the password:
  *
- *   (1) No byte before the last '@' of a redis:// is ever quoted, and none behind an option that is not known.
+ *   (1) No byte before the last '@' of a redis:// URL is ever quoted, and none after an unknown
+ *       option.
  *   (2) Where an '@' may have been forgotten (host, port, database) only numbers are quoted.
  */
 #include "redis/client/address.h"
@@ -34,13 +36,13 @@ static const char *const OPTION_NAMES[] = {[TIMEOUT] = "timeout",
 struct address_reader {
     struct weir__address *a;
     const char *url;
-    const char *secret; /* from here on nothing is quoted: invariant (1) */
+    const char *secret; /* nothing is quoted from here on: invariant (1) */
     struct weir_diag *why;
     struct weir__out out; /* the message */
-    unsigned seen;        /* options, a bit each */
+    unsigned seen;        /* the options read so far, one bit each */
 };
 
-/* ---- Complaints -------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 static struct weir__out *address_complain(struct address_reader *r, const char *at)
 {
@@ -58,7 +60,8 @@ static bool wrong(struct address_reader *r, const char *at, const char *text)
     return false;
 }
 
-/* 'WORD' TEXT; or "that TEXT", if nobody may know the word. Not for what stands before an '@'. */
+/* Writes 'WORD' TEXT; or "that TEXT", if the word may be secret. Not for what stands before an
+ * '@'. */
 static struct weir__out *wrong_word(struct address_reader *r, struct weir__slice word,
                                     const char *text)
 {
@@ -72,7 +75,7 @@ static struct weir__out *wrong_word(struct address_reader *r, struct weir__slice
     return o;
 }
 
-/* ---- Words ------------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 static struct weir__slice between(const char *from, const char *to)
 {
@@ -87,7 +90,7 @@ static bool consists_of(struct weir__slice word, const char *chars)
     return true;
 }
 
-/* As wrong_word, of a word that may be a password which stands where it should not: only digits are told. */
+/* As wrong_word, for a word that may be a misplaced password: quotes digits only. */
 static struct weir__out *wrong_place(struct address_reader *r, struct weir__slice word,
                                      const char *text)
 {
@@ -96,7 +99,7 @@ static struct weir__out *wrong_place(struct address_reader *r, struct weir__slic
     return wrong_word(r, word, text);
 }
 
-/* A number in low..high; `what` it is no proper one of. */
+/* A number in low..high; the error says it is no `what`. */
 static bool address_read_number(struct address_reader *r, struct weir__slice word, const char *what,
                                 int64_t low, int64_t high, int64_t *value)
 {
@@ -113,7 +116,7 @@ static bool address_read_number(struct address_reader *r, struct weir__slice wor
     return false;
 }
 
-/* %XX decoded; never quoted, for it may be secret. */
+/* Decodes %XX. Its errors quote nothing: the word may be secret. */
 static bool percent_decode(struct address_reader *r, struct weir__slice word, const char *what,
                            char *out, size_t cap)
 {
@@ -129,7 +132,7 @@ static bool percent_decode(struct address_reader *r, struct weir__slice word, co
             return wrong(r, word.at + i,
                          "expected two hexadecimal digits after '%' (a '%' itself is %25)");
         if (c == '\0')
-            return wrong(r, word.at + i, "a NUL byte can be part of nothing here");
+            return wrong(r, word.at + i, "a NUL byte is not allowed here");
         if (len + 1 >= cap) {
             struct weir__out *o = address_complain(r, word.at);
 
@@ -146,7 +149,7 @@ static bool percent_decode(struct address_reader *r, struct weir__slice word, co
     return true;
 }
 
-/* ---- Options ----------------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static bool address_unknown_option(struct address_reader *r, struct weir__slice name, int known)
 {
@@ -155,7 +158,7 @@ static bool address_unknown_option(struct address_reader *r, struct weir__slice 
     struct weir__out *o;
 
     if (!named)
-        r->secret = name.at; /* not even the name */
+        r->secret = name.at; /* the name is not quoted either */
     o = wrong_word(r, name, " is no option: expected ");
     for (int i = 0; i < known; i++) {
         weir__out_text(o, i == 0 ? "" : i + 1 < known ? ", " : " or ");
@@ -234,7 +237,7 @@ static bool address_read_option(struct address_reader *r, struct weir__slice wor
     }
     r->seen |= 1u << i;
     if (value.len == 0) {
-        wrong_word(r, name, " needs a value, behind a '='");
+        wrong_word(r, name, " needs a value after '='");
         return false;
     }
     return read_value(r, (enum address_option)i, (struct weir__slice){value.at + 1, value.len - 1});
@@ -251,7 +254,7 @@ static bool address_read_options(struct address_reader *r, struct weir__slice re
     return true;
 }
 
-/* ---- Where it is ------------------------------------------------------------------------------- */
+/* ---- Host and database ----------------------------------------------------------------------- */
 
 /* USER:PASSWORD */
 static bool read_user(struct address_reader *r, struct weir__slice who)
@@ -267,7 +270,7 @@ static bool read_user(struct address_reader *r, struct weir__slice who)
                           a->password, sizeof a->password);
 }
 
-/* Behind the '[': of fe80::1%25eth0 the part before the '%' is the address. */
+/* After the '['. In fe80::1%25eth0 the part before the '%' is the address. */
 static bool read_v6(struct address_reader *r, struct weir__slice word)
 {
     char *host = r->a->host, *zone;
@@ -337,13 +340,13 @@ static bool address_read_host(struct address_reader *r, struct weir__slice where
     return read_v6(r, between(where.at + 1, close)) && read_port(r, between(close + 1, end));
 }
 
-/* /DB, or nothing; a '/' alone is what URLs end in. */
+/* /DB, or nothing; many URLs end in a lone '/'. */
 static bool read_db(struct address_reader *r, struct weir__slice word)
 {
     return word.len <= 1 || read_value(r, DB, (struct weir__slice){word.at + 1, word.len - 1});
 }
 
-/* Behind the "://". */
+/* After the "://". */
 static bool read_remote(struct address_reader *r, struct weir__slice rest)
 {
     const char *const at = memrchr(rest.at, '@', rest.len);
@@ -352,7 +355,7 @@ static bool read_remote(struct address_reader *r, struct weir__slice rest)
 
     if (at && at >= end)
         return wrong(r, rest.at,
-                     "an '@' stands behind a '/' or '?': within the password they are %2F and %3F");
+                     "an '@' follows a '/' or '?': in a password, write these as %2F and %3F");
     if (at && !read_user(r, between(rest.at, at)))
         return false;
     if (at)
@@ -362,13 +365,13 @@ static bool read_remote(struct address_reader *r, struct weir__slice rest)
     return address_read_host(r, where) && read_db(r, path) && address_read_options(r, rest);
 }
 
-/* Behind the "redis+unix:". */
+/* After the "redis+unix:". */
 static bool read_local(struct address_reader *r, struct weir__slice rest)
 {
     char path[PATH_MOST + 1];
     struct weir__slice word;
 
-    if (rest.len > 2 && memcmp(rest.at, "///", 3) == 0) /* as if a host could stand there */
+    if (rest.len > 2 && memcmp(rest.at, "///", 3) == 0) /* an empty host, as in file:///path */
         rest = between(rest.at + 2, rest.at + rest.len);
     word = weir__slice_cut(&rest, '?');
     if (word.len < 2 || word.at[0] != '/' || word.at[1] == '/')
@@ -383,7 +386,7 @@ static bool read_local(struct address_reader *r, struct weir__slice rest)
     return true;
 }
 
-/* ---- The whole --------------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static bool skip_prefix(struct weir__slice *s, const char *with)
 {
@@ -415,7 +418,7 @@ static bool read_url(struct address_reader *r)
     return read_remote(r, rest);
 }
 
-/* What the others need of it: where, not who. */
+/* The URL for messages: the place, without the user and the password. */
 static void address_print(struct weir__address *a)
 {
     struct weir__out o = {a->shown, sizeof a->shown, 0};

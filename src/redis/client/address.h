@@ -1,11 +1,12 @@
-/* Where a Redis is, and how it is to be used: what a store's URL says.
+/* The address of a Redis: what a store's URL says.
  *
  *     redis://[[user]:password@]host[:port][/db][?option&...]
  *     redis+unix:/path/of/socket[?option&...]
  *
- * Options: timeout=50ms (1ms..60s), connections=1 (1..16), nodes=N (1..65536; not said: counted through
- * heartbeats), prefix=weir (what all keys begin with: 1 to 32 letters, digits, '-', '_', '.'), and for
- * redis+unix also db=N, user=U, password=P. User, password and path may have %XX. host may be [v6].
+ * Options: timeout=50ms (1ms..60s); connections=1 (1..16); nodes=N (1..65536; without it heartbeats
+ * count the nodes); prefix=weir (what all keys begin with: 1 to 32 letters, digits, '-', '_', '.');
+ * for redis+unix also db=N, user=U, password=P. User, password and path may contain %XX. An IPv6
+ * host is written in brackets: [::1].
  */
 #ifndef WEIR_REDIS_CLIENT_ADDRESS_H
 #define WEIR_REDIS_CLIENT_ADDRESS_H
@@ -18,18 +19,19 @@ struct weir__address {
     bool local;                    /* a Unix socket: host is its path */
     bool tls;                      /* rediss:// */
     char host[256];                /* a name, a numeric address (without brackets), or a path */
-    char name[256];                /* the host as the URL has it, whatever it was resolved to */
+    char name[256];                /* the host as the URL has it, before it is resolved */
     int port, db;                  /* 6379, 0 */
     char user[128], password[512]; /* "": none */
-    int64_t timeout_ns;            /* of one decision, to the last */
-    int connections;               /* 1 unless told */
-    int64_t nodes;                 /* 0: counted */
+    int64_t timeout_ns;            /* for one decision, including the connect and the handshake */
+    int connections;               /* default: 1 */
+    int64_t nodes;                 /* 0: heartbeats count them */
     char prefix[33];
     char shown[300]; /* the URL without its secrets, for messages and logs */
 };
 
-/* 0; or WEIR_ESTORE, and *why names the word, what was expected, and the column. A rediss:// is an error
- * where hiredis has no TLS, and says so. The password is in no message. */
+/* Returns 0; or WEIR_ESTORE, and *why names the offending word, what was expected, and the
+ * column. If hiredis has no TLS, rediss:// is an error that says so. No message contains the
+ * password. */
 int weir__address_parse(struct weir__address *a, const char *url, struct weir_diag *why);
 
 #endif

@@ -1,3 +1,4 @@
+/* A growing buffer, and Redis commands written into it. */
 #include "redis/client/buffer.h"
 
 #include <assert.h>

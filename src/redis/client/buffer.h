@@ -1,4 +1,4 @@
-/* Bytes that are to be sent: a buffer that grows, and commands in it as Redis reads them. */
+/* Bytes to send: a buffer that grows, and Redis commands written into it. */
 #ifndef WEIR_REDIS_CLIENT_BUFFER_H
 #define WEIR_REDIS_CLIENT_BUFFER_H
 
@@ -7,23 +7,24 @@
 
 struct weir__script;
 
-/* Zero is an empty one. */
+/* All-zero is an empty buffer. */
 struct weir__buffer {
     char *at;
     size_t len, cap;
 };
 
-/* False: there is no memory, and it is as it was. */
+/* Makes room for `more` bytes. False: out of memory, and the buffer is unchanged. */
 bool weir__buffer_reserve(struct weir__buffer *b, size_t more);
-/* There must be room. */
+/* The caller has reserved the room. */
 void weir__buffer_append(struct weir__buffer *b, const char *at, size_t len);
-/* Empties it; one that has grown large is given back. */
+/* Empties the buffer. A buffer that has grown large returns its memory. */
 void weir__buffer_empty(struct weir__buffer *b);
 void weir__buffer_close(struct weir__buffer *b);
 
-/* A command of n words. False: there is no memory; it may have got a part of it. */
+/* Appends a command of n words. False: out of memory; a part of the command may be in the
+ * buffer. */
 bool weir__buffer_command(struct weir__buffer *b, const char *const *word, int n);
-/* SCRIPT LOAD. False: there is no memory, and it is as it was. */
+/* Appends SCRIPT LOAD. False: out of memory, and the buffer is unchanged. */
 bool weir__buffer_script_load(struct weir__buffer *b, const struct weir__script *s);
 
 #endif

@@ -1,214 +1,215 @@
+/* A connection: queues and sends commands, connects, and closes. The idea is in connection.h. */
 #include "redis/client/connection.h"
 
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 
-#define WRITES_MAX 8 /* one after the other, while others queue; then it is somebody else's turn */
+#define WRITES_MAX 8 /* in a row, while other threads queue; then the leader goes on */
 
-static void connection_set_state_locked(struct weir__connection *l,
+static void connection_set_state_locked(struct weir__connection *conn,
                                         enum weir__connection_state state)
 {
-    atomic_store_explicit(&l->state, state, memory_order_release);
+    atomic_store_explicit(&conn->state, state, memory_order_release);
 }
 
-static void connection_lock(struct weir__connection *l)
+static void connection_lock(struct weir__connection *conn)
 {
-    (void)pthread_mutex_lock(&l->lock);
+    (void)pthread_mutex_lock(&conn->lock);
 }
 
-static void connection_unlock(struct weir__connection *l)
+static void connection_unlock(struct weir__connection *conn)
 {
-    (void)pthread_mutex_unlock(&l->lock);
+    (void)pthread_mutex_unlock(&conn->lock);
 }
 
-/* From one state to the next, unless it broke meanwhile. */
-static void connection_advance(struct weir__connection *l, enum weir__connection_state from,
+/* From one state to the next, unless the connection broke meanwhile. */
+static void connection_advance(struct weir__connection *conn, enum weir__connection_state from,
                                enum weir__connection_state to)
 {
-    connection_lock(l);
-    if (weir__connection_state(l) == (int)from)
-        connection_set_state_locked(l, to);
-    connection_unlock(l);
+    connection_lock(conn);
+    if (weir__connection_state(conn) == (int)from)
+        connection_set_state_locked(conn, to);
+    connection_unlock(conn);
 }
 
-void weir__connection_init(struct weir__connection *l, const struct weir__pipeline_watch *watch)
+void weir__connection_init(struct weir__connection *conn, const struct weir__pipeline_watch *watch)
 {
-    *l = (struct weir__connection){.watch = *watch, .soonest_ns = INT64_MAX};
-    (void)pthread_mutex_init(&l->lock, NULL);
-    weir__transport_init(&l->transport);
+    *conn = (struct weir__connection){.watch = *watch, .soonest_ns = INT64_MAX};
+    (void)pthread_mutex_init(&conn->lock, NULL);
+    weir__transport_init(&conn->transport);
 }
 
-void weir__connection_clear(struct weir__connection *l)
+void weir__connection_clear(struct weir__connection *conn)
 {
-    weir__transport_close(&l->transport);
-    weir__buffer_close(&l->out);
-    weir__buffer_close(&l->sending);
-    (void)pthread_mutex_destroy(&l->transport.tls_lock);
-    (void)pthread_mutex_destroy(&l->lock);
+    weir__transport_close(&conn->transport);
+    weir__buffer_close(&conn->out);
+    weir__buffer_close(&conn->sending);
+    (void)pthread_mutex_destroy(&conn->transport.tls_lock);
+    (void)pthread_mutex_destroy(&conn->lock);
 }
 
-void weir__connection_forked(struct weir__connection *l, bool sound)
+void weir__connection_forked(struct weir__connection *conn, bool sound)
 {
-    const struct weir__pipeline_watch watch = l->watch;
+    const struct weir__pipeline_watch watch = conn->watch;
 
-    const unsigned epoch = l->epoch + 1;
+    const unsigned epoch = conn->epoch + 1;
 
-    weir__transport_forked(&l->transport, sound && !l->writing);
+    weir__transport_forked(&conn->transport, sound && !conn->writing);
     weir__connection_init(
-        l, &watch); /* the buffers may have been in the midst of a change: they are left */
-    l->epoch = epoch;
+        conn, &watch); /* another thread may have been changing the buffers: they leak */
+    conn->epoch = epoch;
 }
 
-/* ---- Queued ------------------------------------------------------------------------------------ */
+/* ---- Queue ----------------------------------------------------------------------------------- */
 
-static void command_reset(struct weir__command *c, uint64_t turn)
+static void command_reset(struct weir__command *c, uint64_t sequence)
 {
     atomic_store_explicit(&c->finished, 0, memory_order_relaxed);
     c->error = 0;
     c->n = 0;
     c->text[0] = '\0';
     c->waiter = NULL;
-    c->turn = turn;
+    c->sequence = sequence;
     c->repeats = 0;
     c->loads = false;
 }
 
-bool weir__connection_queue_locked(struct weir__connection *l, struct weir__command *const *c,
+bool weir__connection_queue_locked(struct weir__connection *conn, struct weir__command *const *c,
                                    size_t n)
 {
     size_t bytes = 0;
 
     for (size_t i = 0; i < n && bytes <= WEIR__PIPELINE_BYTES; i++)
         bytes += c[i]->len;
-    if (n > WEIR__PIPELINE_COMMANDS - l->calls || bytes > WEIR__PIPELINE_BYTES - l->bytes ||
-        !weir__buffer_reserve(&l->out, bytes))
+    if (n > WEIR__PIPELINE_COMMANDS - conn->commands ||
+        bytes > WEIR__PIPELINE_BYTES - conn->bytes || !weir__buffer_reserve(&conn->out, bytes))
         return false;
-    l->was_idle = l->was_idle || l->calls == 0;
+    conn->was_idle = conn->was_idle || conn->commands == 0;
     for (size_t i = 0; i < n; i++) {
-        command_reset(c[i], ++l->turns);
-        weir__buffer_append(&l->out, c[i]->bytes, c[i]->len);
-        weir__commands_push(&l->fresh, c[i]);
-        if (c[i]->deadline_ns < l->soonest_ns)
-            l->soonest_ns = c[i]->deadline_ns;
+        command_reset(c[i], ++conn->submitted);
+        weir__buffer_append(&conn->out, c[i]->bytes, c[i]->len);
+        weir__commands_push(&conn->queued, c[i]);
+        if (c[i]->deadline_ns < conn->soonest_ns)
+            conn->soonest_ns = c[i]->deadline_ns;
     }
-    l->calls += n;
-    l->bytes += bytes;
+    conn->commands += n;
+    conn->bytes += bytes;
     return true;
 }
 
-void weir__connection_break_locked(struct weir__connection *l, const char *why)
+void weir__connection_break_locked(struct weir__connection *conn, const char *why)
 {
-    const int state = weir__connection_state(l);
+    const int state = weir__connection_state(conn);
 
     if (state == WEIR__CONNECTION_NONE || state == WEIR__CONNECTION_BROKEN)
         return;
-    (void)snprintf(l->why, sizeof l->why, "%s", why);
-    connection_set_state_locked(l, WEIR__CONNECTION_BROKEN);
+    (void)snprintf(conn->why, sizeof conn->why, "%s", why);
+    connection_set_state_locked(conn, WEIR__CONNECTION_BROKEN);
 }
 
-void weir__connection_break(struct weir__connection *l, const char *why)
+void weir__connection_break(struct weir__connection *conn, const char *why)
 {
-    connection_lock(l);
-    weir__connection_break_locked(l, why);
-    connection_unlock(l);
+    connection_lock(conn);
+    weir__connection_break_locked(conn, why);
+    connection_unlock(conn);
 }
 
-/* ---- Sent -------------------------------------------------------------------------------------- */
+/* ---- Send ------------------------------------------------------------------------------------ */
 
-/* Whether there is something that may be sent. Nobody may be writing. */
-static bool has_unsent_locked(const struct weir__connection *l)
+/* Whether there is something to send. No thread is writing. */
+static bool has_unsent_locked(const struct weir__connection *conn)
 {
-    const int state = weir__connection_state(l);
+    const int state = weir__connection_state(conn);
 
     if (state == WEIR__CONNECTION_HANDSHAKE)
-        return l->rest || l->gone < l->sending.len;
+        return conn->rest || conn->sent_bytes < conn->sending.len;
     return state == WEIR__CONNECTION_OPEN &&
-           (l->rest || l->gone < l->sending.len || l->out.len > 0);
+           (conn->rest || conn->sent_bytes < conn->sending.len || conn->out.len > 0);
 }
 
-/* What waits becomes what is sent, and the buffer that was sent the next to wait in. */
-static void swap_buffers_locked(struct weir__connection *l)
+/* What waits in `out` is sent next; the buffer that was sent is the next `out`. */
+static void swap_buffers_locked(struct weir__connection *conn)
 {
-    const struct weir__buffer sent = l->sending;
+    const struct weir__buffer sent = conn->sending;
 
-    l->sending = l->out;
-    l->out = sent;
+    conn->sending = conn->out;
+    conn->out = sent;
 }
 
-/* One write, without the lock. False: it broke; why. */
-static bool write_once(struct weir__connection *l, bool *rest, char *why)
+/* One write, without the lock. False: the connection broke, and why says how. */
+static bool write_once(struct weir__connection *conn, bool *rest, char *why)
 {
-    const size_t left = l->sending.len - l->gone;
-    const long n = weir__transport_send(&l->transport, left > 0 ? l->sending.at + l->gone : "",
-                                        left, rest, why);
+    const size_t left = conn->sending.len - conn->sent_bytes;
+    const long n = weir__transport_send(
+        &conn->transport, left > 0 ? conn->sending.at + conn->sent_bytes : "", left, rest, why);
 
     if (n < 0)
         return false;
-    l->gone += (size_t)n;
-    if (l->gone < l->sending.len) {
+    conn->sent_bytes += (size_t)n;
+    if (conn->sent_bytes < conn->sending.len) {
         *rest = true;
         return true;
     }
-    l->gone = 0;
-    weir__buffer_empty(&l->sending);
+    conn->sent_bytes = 0;
+    weir__buffer_empty(&conn->sending);
     return true;
 }
 
-void weir__connection_flush_locked(struct weir__connection *l)
+void weir__connection_flush_locked(struct weir__connection *conn)
 {
     char why[WEIR__TRANSPORT_WHY] = "";
     bool rest = false, good = true;
 
-    if (l->writing || l->was_idle)
+    if (conn->writing || conn->was_idle)
         return;
-    l->writing = true;
-    for (int i = 0; good && !rest && has_unsent_locked(l); i++) {
+    conn->writing = true;
+    for (int i = 0; good && !rest && has_unsent_locked(conn); i++) {
         if (i == WRITES_MAX) {
-            l->rest = true; /* as if the socket were full: the driver will be told, and go on */
+            conn->rest = true; /* as if the socket were full: the leader is woken, and goes on */
             break;
         }
-        if (l->sending.len == 0 && weir__connection_state(l) == WEIR__CONNECTION_OPEN)
-            swap_buffers_locked(l);
-        connection_unlock(l);
-        good = write_once(l, &rest, why);
-        connection_lock(l);
-        l->rest = rest;
+        if (conn->sending.len == 0 && weir__connection_state(conn) == WEIR__CONNECTION_OPEN)
+            swap_buffers_locked(conn);
+        connection_unlock(conn);
+        good = write_once(conn, &rest, why);
+        connection_lock(conn);
+        conn->rest = rest;
     }
-    l->writing = false;
+    conn->writing = false;
     if (!good)
-        weir__connection_break_locked(l, why);
+        weir__connection_break_locked(conn, why);
 }
 
-int weir__connection_poll_locked(const struct weir__connection *l, short *events)
+int weir__connection_poll_locked(const struct weir__connection *conn, short *events)
 {
-    const int state = weir__connection_state(l);
+    const int state = weir__connection_state(conn);
 
     if (state == WEIR__CONNECTION_NONE || state == WEIR__CONNECTION_BROKEN)
         return -1;
-    /* A greeting through TLS waits for what the other side says first, not for room. */
+    /* During a TLS handshake the peer speaks first: there is no point in polling for room. */
     if (state == WEIR__CONNECTION_CONNECTING)
         *events = POLLOUT;
-    else if (l->rest && !(state == WEIR__CONNECTION_HANDSHAKE && l->transport.tls))
+    else if (conn->rest && !(state == WEIR__CONNECTION_HANDSHAKE && conn->transport.tls))
         *events = POLLIN | POLLOUT;
     else
         *events = POLLIN;
-    return l->transport.fd;
+    return conn->transport.fd;
 }
 
-bool weir__connection_is_due_locked(const struct weir__connection *l)
+bool weir__connection_is_due_locked(const struct weir__connection *conn)
 {
-    const int state = weir__connection_state(l);
+    const int state = weir__connection_state(conn);
 
-    return l->calls > 0 &&
+    return conn->commands > 0 &&
            (state == WEIR__CONNECTION_NONE || state == WEIR__CONNECTION_BROKEN ||
-            (state == WEIR__CONNECTION_OPEN && l->out.len > 0 && !l->rest && !l->writing));
+            (state == WEIR__CONNECTION_OPEN && conn->out.len > 0 && !conn->rest && !conn->writing));
 }
 
-/* ---- To connect and to greet ------------------------------------------------------------------- */
+/* ---- Connect and handshake ------------------------------------------------------------------- */
 
-/* As long as nothing is reached, `going` is the driver's. False: there is no memory. */
-static bool write_handshake(struct weir__connection *l, const struct weir__address *a)
+/* While nothing is connected, `sending` is the leader's. False: out of memory. */
+static bool write_handshake(struct weir__connection *conn, const struct weir__address *a)
 {
     const char *const both[] = {"AUTH", a->user, a->password};
     const char *const one[] = {"AUTH", a->password};
@@ -217,114 +218,116 @@ static bool write_handshake(struct weir__connection *l, const struct weir__addre
     const char *const select[] = {"SELECT", db};
     bool good = true;
 
-    l->handshake_left = 1;
+    conn->handshake_left = 1;
     if (a->user[0] != '\0' || a->password[0] != '\0') {
-        good = a->user[0] != '\0' ? weir__buffer_command(&l->sending, both, 3)
-                                  : weir__buffer_command(&l->sending, one, 2);
-        l->handshake_left++;
+        good = a->user[0] != '\0' ? weir__buffer_command(&conn->sending, both, 3)
+                                  : weir__buffer_command(&conn->sending, one, 2);
+        conn->handshake_left++;
     }
     if (a->db != 0) {
         (void)snprintf(db, sizeof db, "%d", a->db);
-        good = good && weir__buffer_command(&l->sending, select, 2);
-        l->handshake_left++;
+        good = good && weir__buffer_command(&conn->sending, select, 2);
+        conn->handshake_left++;
     }
-    return good && weir__buffer_command(&l->sending, name, 3);
+    return good && weir__buffer_command(&conn->sending, name, 3);
 }
 
-void weir__connection_connect(struct weir__connection *l)
+void weir__connection_connect(struct weir__connection *conn)
 {
     struct weir__address a = {0};
-    char why[WEIR__TRANSPORT_WHY] = "there is no memory to greet with";
+    char why[WEIR__TRANSPORT_WHY] = "out of memory: cannot write the handshake";
     bool wanted, good;
 
-    if (weir__connection_state(l) != WEIR__CONNECTION_NONE)
+    if (weir__connection_state(conn) != WEIR__CONNECTION_NONE)
         return;
-    connection_lock(l);
-    wanted = l->fresh.first != NULL;
-    connection_unlock(l);
+    connection_lock(conn);
+    wanted = conn->queued.first != NULL;
+    connection_unlock(conn);
     if (!wanted)
         return;
-    l->watch.address(l->watch.arg, &a);
-    good = write_handshake(l, &a) && weir__transport_open(&l->transport, &a, why);
-    connection_lock(l);
-    l->epoch++;
-    connection_set_state_locked(l, WEIR__CONNECTION_CONNECTING);
+    conn->watch.address(conn->watch.arg, &a);
+    good = write_handshake(conn, &a) && weir__transport_open(&conn->transport, &a, why);
+    connection_lock(conn);
+    conn->epoch++;
+    connection_set_state_locked(conn, WEIR__CONNECTION_CONNECTING);
     if (!good)
-        weir__connection_break_locked(l, why);
-    connection_unlock(l);
+        weir__connection_break_locked(conn, why);
+    connection_unlock(conn);
 }
 
-void weir__connection_check_connected(struct weir__connection *l)
+void weir__connection_check_connected(struct weir__connection *conn)
 {
     char why[WEIR__TRANSPORT_WHY] = "";
     int reached;
 
-    if (weir__connection_state(l) != WEIR__CONNECTION_CONNECTING)
+    if (weir__connection_state(conn) != WEIR__CONNECTION_CONNECTING)
         return;
-    reached = weir__transport_is_connected(&l->transport, why);
+    reached = weir__transport_is_connected(&conn->transport, why);
     if (reached > 0)
-        connection_advance(l, WEIR__CONNECTION_CONNECTING, WEIR__CONNECTION_HANDSHAKE);
+        connection_advance(conn, WEIR__CONNECTION_CONNECTING, WEIR__CONNECTION_HANDSHAKE);
     else if (reached < 0)
-        weir__connection_break(l, why);
+        weir__connection_break(conn, why);
 }
 
-void weir__connection_handshake_done(struct weir__connection *l)
+void weir__connection_handshake_done(struct weir__connection *conn)
 {
-    connection_advance(l, WEIR__CONNECTION_HANDSHAKE, WEIR__CONNECTION_OPEN);
+    connection_advance(conn, WEIR__CONNECTION_HANDSHAKE, WEIR__CONNECTION_OPEN);
 }
 
-/* ---- To close ---------------------------------------------------------------------------------- */
+/* ---- Close ----------------------------------------------------------------------------------- */
 
-/* What is written meets an error, or is done, in no time. Drops the lock meanwhile. */
-static void await_writer_locked(struct weir__connection *l)
+/* The writer's send soon ends or fails, for it does not block. Drops the lock meanwhile. */
+static void await_writer_locked(struct weir__connection *conn)
 {
-    while (l->writing) {
-        connection_unlock(l);
+    while (conn->writing) {
+        connection_unlock(conn);
         (void)sched_yield();
-        connection_lock(l);
+        connection_lock(conn);
     }
 }
 
-static void connection_close_locked(struct weir__connection *l)
+static void connection_close_locked(struct weir__connection *conn)
 {
-    connection_set_state_locked(l, WEIR__CONNECTION_BROKEN); /* that nobody begins to write */
-    await_writer_locked(l);
-    weir__transport_close(&l->transport);
-    weir__buffer_empty(&l->sending);
-    l->gone = 0;
-    l->rest = l->stale = false;
-    l->handshake_left = 0;
-    l->loading = l->refused_loads = 0;
-    connection_set_state_locked(l, WEIR__CONNECTION_NONE);
+    connection_set_state_locked(conn, WEIR__CONNECTION_BROKEN); /* no thread begins to write */
+    await_writer_locked(conn);
+    weir__transport_close(&conn->transport);
+    weir__buffer_empty(&conn->sending);
+    conn->sent_bytes = 0;
+    conn->rest = conn->stale = false;
+    conn->handshake_left = 0;
+    conn->loading = conn->refused_loads = 0;
+    connection_set_state_locked(conn, WEIR__CONNECTION_NONE);
 }
 
-bool weir__connection_fail(struct weir__connection *l, const char *why, struct weir__commands *over)
+bool weir__connection_fail(struct weir__connection *conn, const char *why,
+                           struct weir__commands *over)
 {
     struct weir__commands doomed = {0};
 
-    connection_lock(l);
-    weir__commands_join(&doomed, &l->asked);
-    weir__commands_join(&doomed, &l->fresh);
-    weir__buffer_empty(&l->out);
-    l->soonest_ns = INT64_MAX;
+    connection_lock(conn);
+    weir__commands_join(&doomed, &conn->awaiting);
+    weir__commands_join(&doomed, &conn->queued);
+    weir__buffer_empty(&conn->out);
+    conn->soonest_ns = INT64_MAX;
     for (struct weir__command *c = doomed.first; c; c = c->next) {
         c->error = WEIR_EDOWN;
         c->n = 0;
         (void)snprintf(c->text, sizeof c->text, "%s", why);
     }
     connection_close_locked(
-        l); /* whoever queues while this waits for a writer is the next connection's */
-    connection_unlock(l);
+        conn); /* commands that are queued while this waits for the writer are for the next
+                * connection */
+    connection_unlock(conn);
     if (!doomed.first)
         return false;
     weir__commands_join(over, &doomed);
     return true;
 }
 
-void weir__connection_close_idle(struct weir__connection *l)
+void weir__connection_close_idle(struct weir__connection *conn)
 {
-    connection_lock(l);
-    if (!l->asked.first && (!l->fresh.first || l->was_idle))
-        connection_close_locked(l);
-    connection_unlock(l);
+    connection_lock(conn);
+    if (!conn->awaiting.first && (!conn->queued.first || conn->was_idle))
+        connection_close_locked(conn);
+    connection_unlock(conn);
 }

@@ -1,27 +1,34 @@
-/* Calls on their way through one connection: which reply is whose, and what becomes of those without one.
+/* One connection to Redis and the commands on it: which reply belongs to which command, and what
+ * happens to the commands that get no reply.
  *
- * A link is one of
+ * A connection is in one of these states:
  *
- *     NONE -> REACHING -> GREETING -> OPEN      connect; AUTH, SELECT, CLIENT SETNAME; calls
- *           any of these -> BROKEN -> NONE      all calls fail, and the next one connects anew
+ *     NONE -> CONNECTING -> HANDSHAKE -> OPEN   connect; AUTH, SELECT, CLIENT SETNAME; commands
+ *           any of these -> BROKEN -> NONE      all commands fail; the next one connects again
  *
- * Two may be at it at the same time. The driver, of whom there is one at most, reads, times, connects and fails:
- * all steps but the one to BROKEN are its own. A writer, of whom there is also one at most, is whoever wants its
- * calls sent (or the driver) and found nobody writing: what others queue meanwhile it sends with the next write. So
- * nobody waits for anybody, and the more there are the fewer writes they need.
+ * Two threads may work on it at the same time: one leader and one writer. The leader (leader.h)
+ * reads replies, checks deadlines, connects, and fails commands; it makes every change of state
+ * except the one to BROKEN. The writer is any thread that wants its commands sent (the leader
+ * included) and finds no other thread writing. It also sends, with its next write, what other
+ * threads queue meanwhile. So no thread waits for another to write, and the more threads there are,
+ * the fewer writes each needs.
  *
- * NOSCRIPT: the script is loaded and the call sent again, both at the end of the line; a script that is on its way
- * already is not sent twice. That the load came first is told by the call itself (`loads`): it hears two replies.
+ * NOSCRIPT: the leader loads the script and sends the command again, both at the end of the queue.
+ * It does not send a script whose load is already on its way. A command whose load went just ahead
+ * of it says so (`loads`), and gets two replies.
  *
- * Deadlines: `soonest_ns` is no later than the soonest of all that wait, and may be too early, for when a call has
- * ended nobody looks for the next one. That is looked for when the time has come.
+ * Deadlines: `soonest_ns` is never later than the soonest deadline of all waiting commands. It may
+ * be too early, because a command that ends does not search for the next deadline. The leader
+ * searches for it when `soonest_ns` is reached.
  *
  * Invariants:
- *   (1) The order of the bytes sent (going, then out) is the order of the calls (asked, then fresh).
- *   (2) Before OPEN nothing is sent but the greeting: a call that were decided in another database, or as another
- *       user, would be worse than none.
- *   (3) A call is in one list: fresh or asked, until whoever drives puts it in the list of those that are over.
- *   (4) The connection is not closed while somebody writes to it.
+ *   (1) The order of the bytes (`sending`, then `out`) is the order of the commands (`awaiting`,
+ *       then `queued`).
+ *   (2) Before OPEN only the handshake is sent: a decision in another database, or as another user,
+ *       would be worse than no decision.
+ *   (3) A command is in one list: `queued` or `awaiting`, until the leader moves it to the list of
+ *       finished commands.
+ *   (4) The connection is not closed while a thread writes to it.
  */
 #ifndef WEIR_REDIS_CLIENT_CONNECTION_H
 #define WEIR_REDIS_CLIENT_CONNECTION_H
@@ -51,79 +58,81 @@ struct weir__connection {
 
     /* Changed under the lock. */
     _Atomic int state;
-    struct weir__commands fresh; /* that the driver has not looked at */
-    struct weir__buffer out;     /* of all calls whose bytes are not in `going` */
-    size_t calls, bytes;         /* that wait, and theirs */
-    uint64_t turns;              /* calls ever queued */
-    unsigned epoch;              /* connections ever begun */
-    bool was_idle; /* none of those that wait has been sent: the driver is to look first
-                                 whether the other side is still there */
+    struct weir__commands queued; /* commands that the leader has not taken yet */
+    struct weir__buffer out;      /* the bytes that are not in `sending` yet */
+    size_t commands, bytes;       /* commands that wait for a reply, and the size of all of them */
+    uint64_t submitted;           /* how many commands were ever queued */
+    unsigned epoch;               /* how many connections were ever begun */
+    bool was_idle; /* no command waited before: the leader first checks for a close */
     int64_t soonest_ns;
-    bool writing; /* somebody is at `going` */
-    bool rest;    /* the socket did not take all of it */
+    bool writing; /* a thread uses `sending` */
+    bool rest;    /* the socket did not take all of `sending` */
     char why[WEIR__TRANSPORT_WHY];
 
-    /* The writer's. */
+    /* Used by the writer. */
     struct weir__buffer sending;
-    size_t gone; /* of it */
+    size_t sent_bytes; /* how much of `sending` is sent */
 
-    /* The driver's. */
+    /* Used by the leader. */
     struct weir__transport transport;
-    struct weir__commands asked;
-    int handshake_left;                    /* replies of the greeting that are to come */
-    uint64_t loading;                      /* scripts whose load is under way, by bit */
-    uint64_t refused_loads;                /* scripts whose last load was refused, by bit ... */
-    char refused_why[WEIR__TRANSPORT_WHY]; /* ... and how, the last of them */
-    bool stale;                            /* to be closed as soon as no call waits */
-    int64_t read_ns;                       /* when it was read from */
-    char failed[WEIR__TRANSPORT_WHY];      /* an error of Redis's own, heard in this step; or "" */
+    struct weir__commands awaiting;
+    int handshake_left;                    /* replies to the handshake that are still missing */
+    uint64_t loading;                      /* scripts with a load on its way, by bit */
+    uint64_t refused_loads;                /* scripts whose last load Redis refused, by bit ... */
+    char refused_why[WEIR__TRANSPORT_WHY]; /* ... and its last reason */
+    bool stale;                            /* close it as soon as no command waits */
+    int64_t read_ns;                       /* time of the last read */
+    char failed[WEIR__TRANSPORT_WHY];      /* Redis's own error in this step; or "" */
 };
 
-void weir__connection_init(struct weir__connection *l, const struct weir__pipeline_watch *watch);
-/* No call waits any more. */
-void weir__connection_clear(struct weir__connection *l);
-/* In the child of a fork, for which no call waits. `sound`: nobody drove. */
-void weir__connection_forked(struct weir__connection *l, bool sound);
+void weir__connection_init(struct weir__connection *conn, const struct weir__pipeline_watch *watch);
+/* The caller makes sure that no command waits any more. */
+void weir__connection_clear(struct weir__connection *conn);
+/* In the child of a fork, where no command waits. `sound`: there was no leader at the fork. */
+void weir__connection_forked(struct weir__connection *conn, bool sound);
 
-static inline int weir__connection_state(const struct weir__connection *l)
+static inline int weir__connection_state(const struct weir__connection *conn)
 {
-    return atomic_load_explicit(&l->state, memory_order_acquire);
+    return atomic_load_explicit(&conn->state, memory_order_acquire);
 }
 
-/* ---- For everybody, under the lock (connection.c) ---------------------------------------------- */
+/* ---- For every thread, under the lock (connection.c) ----------------------------------------- */
 
-/* All n or none: false if there is no room. */
-bool weir__connection_queue_locked(struct weir__connection *l, struct weir__command *const *c,
+/* Queues all n commands, or none. False: there is no room. */
+bool weir__connection_queue_locked(struct weir__connection *conn, struct weir__command *const *c,
                                    size_t n);
-/* Sends what it can, unless it is the driver's to do; drops the lock meanwhile. */
-void weir__connection_flush_locked(struct weir__connection *l);
-/* The descriptor, and what to poll it for. -1: there is nothing to poll: a step is due, or nobody waits. */
-int weir__connection_poll_locked(const struct weir__connection *l, short *events);
-/* Whether calls wait for the driver alone: to be sent, or to fail. */
-bool weir__connection_is_due_locked(const struct weir__connection *l);
-/* The driver is to fail it. `why` has WEIR__TRANSPORT_WHY bytes. */
-void weir__connection_break_locked(struct weir__connection *l, const char *why);
+/* Sends what the socket takes, unless the leader has to look first. Drops the lock meanwhile. */
+void weir__connection_flush_locked(struct weir__connection *conn);
+/* Returns the descriptor, and the events to poll it for. -1: there is nothing to poll, because a
+ * step is due or no command waits. */
+int weir__connection_poll_locked(const struct weir__connection *conn, short *events);
+/* Whether commands wait for the leader alone: to be sent, or to fail. */
+bool weir__connection_is_due_locked(const struct weir__connection *conn);
+/* Marks the connection as broken: the leader fails it. `why` has WEIR__TRANSPORT_WHY bytes. */
+void weir__connection_break_locked(struct weir__connection *conn, const char *why);
 
-/* ---- For the driver, without the lock ---------------------------------------------------------- */
+/* ---- For the leader, without the lock -------------------------------------------------------- */
 
-/* connection.c: begins to connect, if a call waits and there is no connection. */
-void weir__connection_connect(struct weir__connection *l);
-/* connection.c: sees whether it has been connected. */
-void weir__connection_check_connected(struct weir__connection *l);
-/* connection.c: the greeting is over. */
-void weir__connection_handshake_done(struct weir__connection *l);
-/* connection.c: the next step fails it. */
-void weir__connection_break(struct weir__connection *l, const char *why);
-/* connection.c: closes the connection; appends all calls to `over`, without an answer. Whether there were any. */
-bool weir__connection_fail(struct weir__connection *l, const char *why,
+/* connection.c: begins to connect, if a command waits and there is no connection. */
+void weir__connection_connect(struct weir__connection *conn);
+/* connection.c: checks whether the connect has succeeded or failed. */
+void weir__connection_check_connected(struct weir__connection *conn);
+/* connection.c: the handshake is complete. */
+void weir__connection_handshake_done(struct weir__connection *conn);
+/* connection.c: marks it as broken; the next step fails it. */
+void weir__connection_break(struct weir__connection *conn, const char *why);
+/* connection.c: closes the connection, and appends all commands to `over`, without a reply.
+ * Returns whether there were any. */
+bool weir__connection_fail(struct weir__connection *conn, const char *why,
                            struct weir__commands *over);
-/* connection.c: closes the connection, unless a call that has been sent waits. */
-void weir__connection_close_idle(struct weir__connection *l);
+/* connection.c: closes the connection, unless a command that was sent waits for its reply. */
+void weir__connection_close_idle(struct weir__connection *conn);
 
-/* connection_read.c: calls were queued: connects, or sends them. */
-void weir__connection_send(struct weir__connection *l);
-/* connection_read.c: all that can be done without waiting. Appends the calls that are over, answered or not, to `over`. */
-void weir__connection_step(struct weir__connection *l, struct weir__commands *over);
+/* connection_read.c: sends the queued commands; connects first if necessary. */
+void weir__connection_send(struct weir__connection *conn);
+/* connection_read.c: does everything that is possible without waiting. Appends the finished
+ * commands, with or without a reply, to `over`. */
+void weir__connection_step(struct weir__connection *conn, struct weir__commands *over);
 
 static inline void weir__commands_push(struct weir__commands *list, struct weir__command *c)
 {
@@ -147,7 +156,7 @@ static inline struct weir__command *weir__commands_pop(struct weir__commands *li
     return c;
 }
 
-/* All of b behind a; b is empty then. */
+/* Appends all of b to a, and empties b. */
 static inline void weir__commands_join(struct weir__commands *a, struct weir__commands *b)
 {
     if (!b->first)

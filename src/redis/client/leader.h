@@ -1,20 +1,25 @@
-/* Those who share a lane: who drives the link, and how the others hear of it.
+/* Leader and followers: which of the threads that share a pipeline reads for all of them.
  *
- * `driven` says that somebody drives. Who awaits its calls and finds nobody driving drives, until all of them are
- * finished; then one of those who still wait is rung, and drives from there. So there is no thread between a lone
- * caller and its answer: it writes, polls and reads itself. The newest is chosen, for its answer comes last: it
- * will read for all the others, and hand on least often.
+ * No thread is dedicated to a pipeline. A thread that waits for its commands and finds no leader
+ * becomes the leader (`has_leader`): it polls the connection and reads the replies of all threads,
+ * until its own commands are finished. The others are followers: each sleeps until the leader wakes
+ * it. A leader that is done wakes one follower, which leads from there. So a lone caller has no
+ * other thread between itself and its reply: it writes, polls and reads by itself. The leader
+ * chooses the newest follower, whose replies come last: that one reads for all the others, and the
+ * lead changes hands least often.
  *
- * A driver that polls is not disturbed by others who write, but for three things that it must hear of: the socket
- * took only a part, so that it is to be polled for room as well; a deadline that is sooner than the one it polls
- * until; the link broke. For those there is a pipe (`kick`).
+ * Threads that write do not disturb a leader that polls, with three exceptions: the socket took
+ * only a part of the bytes, so the leader must also poll for room; a command has an earlier
+ * deadline than the one that the leader polls until; the connection broke. For these there is a
+ * pipe (`wake_pipe`).
  *
  * Invariants:
- *   (1) While a call is awaited there is a driver, or one has been rung to be it.
- *   (2) A waiter is in the list until it is rung, and is rung once. It leaves when it has heard, and only then: so
- *       its bell, on its stack, is there for whoever rings.
- *   (3) `finished` of a call without a `done` is set under the lock, so that who is about to await it sees it.
- *   (4) No thread is cancelled in here: the lane would stay without a driver.
+ *   (1) While a thread waits for a command there is a leader, or a follower that was woken to lead.
+ *   (2) A follower is in the list until it is woken, and it is woken once. It returns only after
+ *       that. So its wakeup, which is on its stack, still exists when the leader signals it.
+ *   (3) `finished` of a command without a `done` is set under the lock, so a thread that is about
+ *       to wait for the command sees it.
+ *   (4) No thread can be cancelled in here: the pipeline would be left without a leader.
  */
 #ifndef WEIR_REDIS_CLIENT_LEADER_H
 #define WEIR_REDIS_CLIENT_LEADER_H
@@ -25,48 +30,50 @@
 struct weir__pipeline_waiter {
     struct weir__wakeup wakeup;
     struct weir__pipeline_waiter *before, *next;
-    size_t left;     /* calls that it waits for; 1 if it settles */
-    uint64_t settle; /* it waits for all calls up to this one; 0: it does not */
-    bool leads;      /* what it was rung for: to drive, or else because it is over */
+    size_t left;    /* commands that it waits for; 1 if it waits for all */
+    uint64_t up_to; /* it waits for all commands up to this one; 0: only for its own */
+    bool leads;     /* why it was woken: to lead; else because its commands are finished */
 };
 
 struct weir__pipeline {
     struct weir__connection connection;
 
-    /* Under the link's lock. */
+    /* Under the connection's lock. */
     bool has_leader;
-    bool in_callbacks; /* calls' `done` are being called */
+    bool in_callbacks; /* the leader is calling the commands' `done` */
     bool woken;
     struct weir__pipeline_waiter *waiters; /* the newest first */
-    int all_waiters;                       /* of those who wait or drive */
-    int64_t until_ns;                      /* the driver polls until then ... */
+    int all_waiters;                       /* threads that wait for all commands (await_all) */
+    int64_t until_ns;                      /* the leader polls until then ... */
     short events;                          /* ... and for these */
 
     int wake_pipe[2]; /* -1: there is none */
 };
 
-static inline void weir__pipeline_lock(struct weir__pipeline *lane)
+static inline void weir__pipeline_lock(struct weir__pipeline *pipeline)
 {
-    (void)pthread_mutex_lock(&lane->connection.lock);
+    (void)pthread_mutex_lock(&pipeline->connection.lock);
 }
 
-static inline void weir__pipeline_unlock(struct weir__pipeline *lane)
+static inline void weir__pipeline_unlock(struct weir__pipeline *pipeline)
 {
-    (void)pthread_mutex_unlock(&lane->connection.lock);
+    (void)pthread_mutex_unlock(&pipeline->connection.lock);
 }
 
-/* The pipe; if there can be none, a driver looks every few milliseconds. */
-void weir__leader_wake_open(struct weir__pipeline *lane);
-void weir__leader_wake_close(struct weir__pipeline *lane);
+/* Opens the wake pipe. If that fails, a leader looks every few milliseconds instead. */
+void weir__leader_wake_open(struct weir__pipeline *pipeline);
+void weir__leader_wake_close(struct weir__pipeline *pipeline);
 
-/* Until what `me` waits for is there. The lock is held, and dropped. */
-void weir__leader_wait_locked(struct weir__pipeline *lane, struct weir__pipeline_waiter *me);
-/* Sends what is queued, unless somebody else drives. */
-void weir__leader_flush(struct weir__pipeline *lane);
-/* Drives, without waiting, unless somebody else does. */
-void weir__leader_step(struct weir__pipeline *lane);
-/* These are over: whoever waits for them is told. `me` drives, or is NULL. */
-void weir__leader_finish(struct weir__pipeline *lane, struct weir__commands *over,
+/* Waits until the commands of `me` are finished, as leader or follower. The caller holds the
+ * lock; it is dropped. */
+void weir__leader_wait_locked(struct weir__pipeline *pipeline, struct weir__pipeline_waiter *me);
+/* Sends what is queued, unless another thread leads. */
+void weir__leader_flush(struct weir__pipeline *pipeline);
+/* Leads for one step, without waiting, unless another thread leads. */
+void weir__leader_step(struct weir__pipeline *pipeline);
+/* These commands are over: calls their `done`, and wakes the threads that wait for them. `me` is
+ * the leader, or NULL. */
+void weir__leader_finish(struct weir__pipeline *pipeline, struct weir__commands *over,
                          struct weir__pipeline_waiter *me);
 
 #endif

@@ -1,3 +1,5 @@
+/* A pipeline's interface: opens and closes, submits and awaits commands, steps for an event
+ * loop. */
 #include "redis/client/pipeline.h"
 
 #include <assert.h>
@@ -10,62 +12,64 @@ static bool command_is_finished(struct weir__command *c)
     return atomic_load_explicit(&c->finished, memory_order_acquire) != 0;
 }
 
-int weir__pipeline_open(struct weir__pipeline **lane, const struct weir__pipeline_watch *watch)
+int weir__pipeline_open(struct weir__pipeline **pipeline, const struct weir__pipeline_watch *watch)
 {
-    struct weir__pipeline *l = calloc(1, sizeof *l);
+    struct weir__pipeline *opened = calloc(1, sizeof *opened);
 
-    if (!l)
+    if (!opened)
         return WEIR_ENOMEM;
-    weir__connection_init(&l->connection, watch);
-    weir__leader_wake_open(l);
-    if (l->wake_pipe[0] < 0) {
-        free(l);
+    weir__connection_init(&opened->connection, watch);
+    weir__leader_wake_open(opened);
+    if (opened->wake_pipe[0] < 0) {
+        free(opened);
         return WEIR_EIO;
     }
-    *lane = l;
+    *pipeline = opened;
     return 0;
 }
 
-void weir__pipeline_close(struct weir__pipeline *lane)
+void weir__pipeline_close(struct weir__pipeline *pipeline)
 {
     struct weir__commands over = {0};
 
-    if (!lane)
+    if (!pipeline)
         return;
-    (void)weir__connection_fail(&lane->connection, "the store is being closed", &over);
-    weir__leader_finish(lane, &over, NULL);
-    weir__connection_clear(&lane->connection);
-    weir__leader_wake_close(lane);
-    free(lane);
+    (void)weir__connection_fail(&pipeline->connection, "the store is being closed", &over);
+    weir__leader_finish(pipeline, &over, NULL);
+    weir__connection_clear(&pipeline->connection);
+    weir__leader_wake_close(pipeline);
+    free(pipeline);
 }
 
-void weir__pipeline_forked(struct weir__pipeline *lane)
+void weir__pipeline_forked(struct weir__pipeline *pipeline)
 {
-    weir__connection_forked(&lane->connection, !lane->has_leader);
-    weir__leader_wake_close(lane); /* to share it with the parent is to hear each other's */
-    weir__leader_wake_open(lane);
-    lane->has_leader = lane->in_callbacks = lane->woken = false;
-    lane->waiters = NULL;
-    lane->all_waiters = 0;
+    weir__connection_forked(&pipeline->connection, !pipeline->has_leader);
+    weir__leader_wake_close(pipeline); /* a shared pipe would deliver the parent's wakeups to the
+                                        * child */
+    weir__leader_wake_open(pipeline);
+    pipeline->has_leader = pipeline->in_callbacks = pipeline->woken = false;
+    pipeline->waiters = NULL;
+    pipeline->all_waiters = 0;
 }
 
-bool weir__pipeline_submit(struct weir__pipeline *lane, struct weir__command *const *c, size_t n)
+bool weir__pipeline_submit(struct weir__pipeline *pipeline, struct weir__command *const *c,
+                           size_t n)
 {
     bool room;
 
-    weir__pipeline_lock(lane);
-    room = weir__connection_queue_locked(&lane->connection, c, n);
-    weir__pipeline_unlock(lane);
+    weir__pipeline_lock(pipeline);
+    room = weir__connection_queue_locked(&pipeline->connection, c, n);
+    weir__pipeline_unlock(pipeline);
     return room;
 }
 
-void weir__pipeline_await(struct weir__pipeline *lane, struct weir__command *const *c, size_t n)
+void weir__pipeline_await(struct weir__pipeline *pipeline, struct weir__command *const *c, size_t n)
 {
     struct weir__pipeline_waiter me = {0};
     int state;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-    weir__pipeline_lock(lane);
+    weir__pipeline_lock(pipeline);
     for (size_t i = 0; i < n; i++) {
         assert(!c[i]->done);
         if (!command_is_finished(c[i])) {
@@ -74,86 +78,87 @@ void weir__pipeline_await(struct weir__pipeline *lane, struct weir__command *con
         }
     }
     if (me.left > 0)
-        weir__leader_wait_locked(lane, &me);
+        weir__leader_wait_locked(pipeline, &me);
     else
-        weir__pipeline_unlock(lane);
+        weir__pipeline_unlock(pipeline);
     (void)pthread_setcancelstate(state, NULL);
 }
 
-void weir__pipeline_await_all(struct weir__pipeline *lane)
+void weir__pipeline_await_all(struct weir__pipeline *pipeline)
 {
     struct weir__pipeline_waiter me = {.left = 1};
     int state;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-    weir__pipeline_lock(lane);
-    me.settle = lane->connection.turns;
-    if (lane->connection.calls > 0 || lane->in_callbacks) {
-        lane->all_waiters++;
-        weir__leader_wait_locked(lane, &me);
+    weir__pipeline_lock(pipeline);
+    me.up_to = pipeline->connection.submitted;
+    if (pipeline->connection.commands > 0 || pipeline->in_callbacks) {
+        pipeline->all_waiters++;
+        weir__leader_wait_locked(pipeline, &me);
     } else {
-        weir__pipeline_unlock(lane);
+        weir__pipeline_unlock(pipeline);
     }
     (void)pthread_setcancelstate(state, NULL);
 }
 
-/* ---- For a loop -------------------------------------------------------------------------------- */
+/* ---- For an event loop ----------------------------------------------------------------------- */
 
-int weir__pipeline_fd(struct weir__pipeline *lane)
+int weir__pipeline_fd(struct weir__pipeline *pipeline)
 {
     short events;
     int fd;
 
-    weir__pipeline_lock(lane);
-    fd = weir__connection_poll_locked(&lane->connection, &events);
-    weir__pipeline_unlock(lane);
+    weir__pipeline_lock(pipeline);
+    fd = weir__connection_poll_locked(&pipeline->connection, &events);
+    weir__pipeline_unlock(pipeline);
     return fd;
 }
 
-short weir__pipeline_events(struct weir__pipeline *lane)
+short weir__pipeline_events(struct weir__pipeline *pipeline)
 {
     short events = 0;
 
-    weir__pipeline_lock(lane);
-    (void)weir__connection_poll_locked(&lane->connection, &events);
-    weir__pipeline_unlock(lane);
+    weir__pipeline_lock(pipeline);
+    (void)weir__connection_poll_locked(&pipeline->connection, &events);
+    weir__pipeline_unlock(pipeline);
     return events;
 }
 
-unsigned weir__pipeline_epoch(struct weir__pipeline *lane)
+unsigned weir__pipeline_epoch(struct weir__pipeline *pipeline)
 {
     unsigned epoch;
 
-    weir__pipeline_lock(lane);
-    epoch = lane->connection.epoch;
-    weir__pipeline_unlock(lane);
+    weir__pipeline_lock(pipeline);
+    epoch = pipeline->connection.epoch;
+    weir__pipeline_unlock(pipeline);
     return epoch;
 }
 
-int64_t weir__pipeline_deadline(struct weir__pipeline *lane)
+int64_t weir__pipeline_deadline(struct weir__pipeline *pipeline)
 {
     int64_t ns;
 
-    weir__pipeline_lock(lane);
-    ns = weir__connection_is_due_locked(&lane->connection) ? 0 : lane->connection.soonest_ns;
-    weir__pipeline_unlock(lane);
+    weir__pipeline_lock(pipeline);
+    ns =
+        weir__connection_is_due_locked(&pipeline->connection) ? 0 : pipeline->connection.soonest_ns;
+    weir__pipeline_unlock(pipeline);
     return ns;
 }
 
-void weir__pipeline_flush(struct weir__pipeline *lane)
+void weir__pipeline_flush(struct weir__pipeline *pipeline)
 {
     int state;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-    weir__leader_flush(lane);
+    weir__leader_flush(pipeline);
     (void)pthread_setcancelstate(state, NULL);
 }
 
-void weir__pipeline_step(struct weir__pipeline *lane)
+void weir__pipeline_step(struct weir__pipeline *pipeline)
 {
     int state;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-    weir__leader_step(lane);
+    weir__leader_step(pipeline);
     (void)pthread_setcancelstate(state, NULL);
 }

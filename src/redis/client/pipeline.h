@@ -1,21 +1,26 @@
-/* A pipelined connection that many callers share.
+/* A pipeline: one connection to Redis that many callers share.
  *
- * Any thread submits calls; each waits for its own answer only. No thread belongs to a lane: whoever waits
- * and finds nobody reading reads for all, until its own answer is there, and then hands that on. A lane of
- * a loop's own (the daemon's workers) is driven by that loop instead: fd, events, deadline, turn.
+ * Any thread submits commands, and each waits for its own replies only. Commands of all threads
+ * leave together, and replies come back in the same order. No thread is dedicated to a pipeline:
+ * one of the waiting threads is the leader and reads for all of them, until its own replies are
+ * there; then another one leads (leader.h). A daemon's worker has a pipeline of its own, which its
+ * event loop drives instead: fd, events, deadline, step.
  *
- * When a call is not answered by its deadline, or the connection breaks, or says what it may not,
- * all calls of the lane fail at once (WEIR_EDOWN) and the connection is closed: what would come from it later
- * is nobody's. The next call opens another; to be reached, greeted (AUTH, SELECT) and answered takes no
- * longer than that call's deadline allows.
+ * If a command has no reply by its deadline, or the connection breaks, or the peer violates the
+ * protocol, all commands of the pipeline fail at once (WEIR_EDOWN) and the connection is closed: a
+ * reply that came later could not be assigned to a command. The next command opens another
+ * connection. Connect, handshake (AUTH, SELECT) and reply together must meet that command's
+ * deadline.
  *
  * Invariants:
- *   (1) Calls are sent and answered in the order they were submitted, but for those that are sent again
- *       (NOSCRIPT: the script is loaded and the call repeated; it had charged nobody).
- *   (2) A call's `done` is called once, by whoever drives the lane, without the lane's lock. After that
- *       the lane does not touch the call.
- *   (3) At most WEIR__PIPELINE_COMMANDS calls and WEIR__PIPELINE_BYTES bytes wait in a lane; more are refused.
- *   (4) Nobody waits past its deadline, whatever the other side does or does not.
+ *   (1) Commands are sent and answered in the order in which they were submitted. The exception is
+ *       a command that is sent again (NOSCRIPT: the script is loaded and the command repeated; it
+ *       had charged nothing).
+ *   (2) A command's `done` is called once, by the leader, without the pipeline's lock. After that
+ *       the pipeline does not touch the command.
+ *   (3) At most WEIR__PIPELINE_COMMANDS commands and WEIR__PIPELINE_BYTES bytes wait in a pipeline;
+ *       it refuses more.
+ *   (4) No caller waits past its deadline, whatever the peer does.
  */
 #ifndef WEIR_REDIS_CLIENT_PIPELINE_H
 #define WEIR_REDIS_CLIENT_PIPELINE_H
@@ -32,70 +37,75 @@
 #define WEIR__REPLY_NUMBERS     32
 #define WEIR__REPLY_TEXT        160
 
-/* One question and its answer. The memory is the caller's, from submit until done. */
+/* One command and its reply. The memory is the caller's, from submit until done. */
 struct weir__command {
     const char *bytes; /* the command, as RESP; must last until done */
     size_t len;
-    unsigned script;     /* the script that it names (scripts.h), for NOSCRIPT; 0: none */
+    unsigned script;     /* the script that it calls (scripts.h), for NOSCRIPT; 0: none */
     int64_t deadline_ns; /* by weir__clock_now() */
-    /* Quick; may submit, but wait for nothing; may free the call. Or NULL: then, and only then, it may be
-     * awaited. */
+    /* Called once the command is finished. Must be quick; may submit but not wait; may free the
+     * command. NULL: a thread may await the command, and only then. */
     void (*done)(struct weir__command *c);
-    void *arg; /* of whoever submits */
+    void *arg; /* for the caller's use */
 
-    /* The answer. */
+    /* The reply. */
     _Atomic int finished; /* set last */
     int error;            /* 0; WEIR_EDOWN: no reply; WEIR_EIO: an error reply */
-    int n;                /* integers of the reply (an array's, or the one) */
+    int n;                /* how many integers the reply has (an array of them, or one) */
     int64_t number[WEIR__REPLY_NUMBERS];
     char text
         [WEIR__REPLY_TEXT]; /* why there is no reply; or the error, status or string of the reply */
 
-    /* The lane's. */
+    /* Used by the pipeline. */
     struct weir__command *next;
-    struct weir__pipeline_waiter *waiter; /* whoever awaits it, or NULL */
-    uint64_t turn;                        /* the how-manieth of the lane */
+    struct weir__pipeline_waiter *waiter; /* the thread that awaits it, or NULL */
+    uint64_t sequence;                    /* its number in the order of submission, from 1 */
     int repeats;
-    bool loads; /* its script was sent just ahead: that is answered first */
+    bool loads; /* its script's load went just ahead: the first reply is for that */
 };
 
-/* What a lane says of its connection's health, to whoever keeps it. Called without the lane's lock. */
+/* What a pipeline asks of its owner, and reports to it. Called without the pipeline's lock. */
 struct weir__pipeline_watch {
-    /* A call was not answered, or with an error that is Redis's own (OOM, READONLY, LOADING, ...). */
+    /* A command got no reply, or an error about Redis itself (OOM, READONLY, LOADING, ...). */
     void (*failed)(void *arg, const char *why);
-    /* The address to connect to: copies it. It may change (a name that resolves anew). */
+    /* Copies the address to connect to. It may change when a name is resolved again. */
     void (*address)(void *arg, struct weir__address *a);
     void *arg;
 };
 
 struct weir__pipeline;
 
-int weir__pipeline_open(struct weir__pipeline **lane, const struct weir__pipeline_watch *watch);
-/* Calls that wait fail first. Nobody else may use it any more. */
-void weir__pipeline_close(struct weir__pipeline *lane);
-/* After fork(), in the child: the connection is the parent's; forgets it without a word. */
-void weir__pipeline_forked(struct weir__pipeline *lane);
+int weir__pipeline_open(struct weir__pipeline **pipeline, const struct weir__pipeline_watch *watch);
+/* Fails the commands that still wait. No other thread may use the pipeline any more. */
+void weir__pipeline_close(struct weir__pipeline *pipeline);
+/* After fork(), in the child: the connection is the parent's, and is dropped without sending
+ * anything. */
+void weir__pipeline_forked(struct weir__pipeline *pipeline);
 
-/* All n or none: false if there is no room. Only queues: they are sent with the next await, settle or turn of
- * anybody, together with all that was submitted until then. */
-bool weir__pipeline_submit(struct weir__pipeline *lane, struct weir__command *const *c, size_t n);
-/* Until all n are finished; no longer than their deadlines. */
-void weir__pipeline_await(struct weir__pipeline *lane, struct weir__command *const *c, size_t n);
-/* Until all that was submitted is finished. */
-void weir__pipeline_await_all(struct weir__pipeline *lane);
+/* Queues all n commands, or none. False: there is no room. They are sent with the next await,
+ * await_all, flush or step of any thread, together with everything that was submitted until
+ * then. */
+bool weir__pipeline_submit(struct weir__pipeline *pipeline, struct weir__command *const *c,
+                           size_t n);
+/* Waits until all n are finished; no longer than their deadlines. */
+void weir__pipeline_await(struct weir__pipeline *pipeline, struct weir__command *const *c,
+                          size_t n);
+/* Waits until everything that was submitted is finished. */
+void weir__pipeline_await_all(struct weir__pipeline *pipeline);
 
-/* For a loop, which turns the lane when it has submitted what it has, when the descriptor is ready, and at the
- * deadline. The descriptor changes with the connection: ask after every turn. -1: none, and then nothing is to be
- * waited for but the deadline. The epoch is another for every connection, though its descriptor may have the same
- * number. */
-int weir__pipeline_fd(struct weir__pipeline *lane);
-unsigned weir__pipeline_epoch(struct weir__pipeline *lane);
-short weir__pipeline_events(struct weir__pipeline *lane); /* POLLIN, POLLOUT */
-/* When to turn it at the latest: the soonest of all calls' (or a little before); 0: now; INT64_MAX: none waits. */
-int64_t weir__pipeline_deadline(struct weir__pipeline *lane);
-/* Sends what was submitted, as far as that goes at once; finishes nothing. */
-void weir__pipeline_flush(struct weir__pipeline *lane);
-/* Reads, writes, finishes calls, and fails those whose time is over. Never waits. */
-void weir__pipeline_step(struct weir__pipeline *lane);
+/* For an event loop, which steps the pipeline after it has submitted, when the descriptor is
+ * ready, and at the deadline. The descriptor changes with the connection: ask again after every
+ * step. -1: there is none; then the loop waits for the deadline only. The epoch differs from
+ * connection to connection, even if the descriptor has the same number. */
+int weir__pipeline_fd(struct weir__pipeline *pipeline);
+unsigned weir__pipeline_epoch(struct weir__pipeline *pipeline);
+short weir__pipeline_events(struct weir__pipeline *pipeline); /* POLLIN, POLLOUT */
+/* When to step at the latest: the soonest deadline (or a little before); 0: now; INT64_MAX:
+ * nothing waits. */
+int64_t weir__pipeline_deadline(struct weir__pipeline *pipeline);
+/* Sends what was submitted, as much as the socket takes; finishes nothing. */
+void weir__pipeline_flush(struct weir__pipeline *pipeline);
+/* Reads, writes, finishes commands, and fails those past their deadline. Never waits. */
+void weir__pipeline_step(struct weir__pipeline *pipeline);
 
 #endif

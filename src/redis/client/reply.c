@@ -1,12 +1,14 @@
+/* Builds a reply from what hiredis's reader parses. See reply.h. */
 #include "redis/client/reply.h"
 
 #include <string.h>
 
 #include <hiredis/hiredis.h>
 
-#define KEPT_BYTES (128 * 1024) /* of an emptied buffer: pipelines come again */
+#define KEPT_BYTES (128 * 1024) /* that an emptied buffer keeps, for the next pipeline */
 
-/* hiredis calls these as it reads, and takes NULL for a want of memory; to us it is what may not be said. */
+/* hiredis calls these as it parses. A NULL means out of memory to hiredis; here it rejects a
+ * reply that weir does not accept. */
 
 static struct weir__reply *reply_begin(const redisReadTask *task)
 {
@@ -20,7 +22,8 @@ static struct weir__reply *reply_begin(const redisReadTask *task)
     return h;
 }
 
-/* Redis says an unknown command again with its arguments, a password or keys among them: not to the log. */
+/* Redis repeats the arguments of an unknown command, which may include a password or keys: they
+ * are cut off, so that no log contains them. */
 static void cut_arguments(char *text)
 {
     char *at = strstr(text, ", with args");
@@ -51,7 +54,7 @@ static void *reply_integer(const redisReadTask *task, long long number)
 
     if (!task->parent)
         h = reply_begin(task);
-    h->number[task->parent ? task->idx : 0] = number; /* hear_array has seen to its length */
+    h->number[task->parent ? task->idx : 0] = number; /* reply_array has checked its length */
     h->n++;
     return h;
 }
@@ -85,9 +88,9 @@ static void *reply_bool(const redisReadTask *task, int truth)
 }
 #endif
 
-static void reply_free(void *heard)
+static void reply_free(void *reply)
 {
-    (void)heard; /* it is the connection's */
+    (void)reply; /* it belongs to the connection */
 }
 
 static redisReplyObjectFunctions functions = {
@@ -117,7 +120,7 @@ int weir__reply_next(struct redisReader *r)
         return -1;
     if (reply)
         return 1;
-    /* A string that was announced, or a line that has no end, waits for the rest of it. */
+    /* The rest of an announced string, or of a line without an end, is still missing. */
     return r->len - r->pos > WEIR__REPLY_STRING_MAX + 64 ? -1 : 0;
 }
 

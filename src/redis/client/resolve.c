@@ -1,3 +1,4 @@
+/* Resolves host names, and remembers which address is current. */
 #include "redis/client/resolve.h"
 
 #include <arpa/inet.h>
@@ -51,7 +52,7 @@ bool weir__resolve(const char *host, struct weir__ip_list *places, char *why, si
     return places->n > 0;
 }
 
-/* ---- Which of them ----------------------------------------------------------------------------- */
+/* ---- The current address --------------------------------------------------------------------- */
 
 void weir__resolved_current(const struct weir__resolved *w, char *host, size_t cap)
 {

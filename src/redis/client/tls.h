@@ -1,4 +1,5 @@
-/* TLS on a connection of hiredis. tls_openssl.c has it, where hiredis does (since 1.0); tls_none.c refuses. */
+/* TLS on a hiredis connection. tls_openssl.c implements it where hiredis has TLS (since 1.0);
+ * tls_none.c refuses. */
 #ifndef WEIR_REDIS_CLIENT_TLS_H
 #define WEIR_REDIS_CLIENT_TLS_H
 
@@ -7,12 +8,13 @@
 
 struct redisContext;
 
-/* Begins the handshake on a connection that has been made; what is read and written later completes it. The other
- * side must prove that it is `name`, by a certificate that this machine trusts. False: why says why not. */
+/* Begins the handshake on an established connection; later reads and writes complete it. The
+ * peer must prove that it is `name`, by a certificate that this machine trusts. False: why says
+ * why not. */
 bool weir__tls_begin(struct redisContext *c, const char *name, char *why, size_t cap);
 
-/* redisBufferRead and redisBufferWrite, but no SIGPIPE is raised: to read is to write as well, as long as hands are
- * shaken. Not both at once. */
+/* redisBufferRead and redisBufferWrite, without SIGPIPE: during the handshake a read also
+ * writes. The caller never runs both at once. */
 int weir__tls_read(struct redisContext *c);
 int weir__tls_write(struct redisContext *c, int *done);
 

@@ -1,4 +1,4 @@
-/* There is no TLS in this hiredis. address.c refuses rediss:// before anybody gets here. */
+/* TLS for a hiredis without it: always fails. address.c refuses rediss:// before this is called. */
 #include <stdio.h>
 
 #include <hiredis/hiredis.h>

@@ -1,8 +1,9 @@
 /* TLS by hiredis and OpenSSL.
  *
- * hiredis could make its own context, but that trusts nobody unless it is told where certificates are, and then
- * anybody whom they vouch for, whatever its name. So the context is ours: the machine's own certificates, and the
- * name must be the one that the store's URL has.
+ * hiredis can create its own OpenSSL context, but that context trusts no certificate until it gets
+ * a path, and then accepts any peer with a trusted certificate, whatever its name. So the context
+ * is ours: it trusts the machine's certificates, and the peer's name must be the one in the store's
+ * URL.
  */
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -18,7 +19,7 @@
 #include "redis/client/tls.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static SSL_CTX *context; /* as long as the process lives */
+static SSL_CTX *context; /* lives as long as the process */
 
 static void tls_prepare(void)
 {
@@ -48,7 +49,7 @@ static bool tls_expect_name(SSL *ssl, const char *name)
     return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-/* Whether SIGPIPE waited already; if not, one that waits at the end is ours. */
+/* Whether a SIGPIPE was pending before; if not, one that is pending at the end is ours. */
 struct sigpipe_block {
     sigset_t before;
     bool waited;
@@ -101,7 +102,7 @@ bool weir__tls_begin(struct redisContext *c, const char *name, char *why, size_t
     return good;
 }
 
-/* OpenSSL takes an old error of this thread for its own: they are cleared. */
+/* OpenSSL takes an old error of this thread for its own, so the errors are cleared first. */
 
 int weir__tls_read(struct redisContext *c)
 {

@@ -1,3 +1,4 @@
+/* The transport of a connection: connects, sends bytes and reads replies without waiting. */
 #include "redis/client/transport.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@ static void describe_errno(char *why, const char *what, int number)
     char text[100];
 
     (void)snprintf(why, WEIR__TRANSPORT_WHY, "%s: %s", what,
-                   strerror_r(number, text, sizeof text)); /* GNU's: it may be elsewhere */
+                   strerror_r(number, text, sizeof text)); /* GNU's: it may not use `text` */
 }
 
 static void describe_hiredis(char *why, const redisContext *c)
@@ -32,7 +33,7 @@ void weir__transport_init(struct weir__transport *w)
     (void)pthread_mutex_init(&w->tls_lock, NULL);
 }
 
-/* ---- To connect ------------------------------------------------------------------------------- */
+/* ---- Connect --------------------------------------------------------------------------------- */
 
 bool weir__transport_open(struct weir__transport *w, const struct weir__address *a, char *why)
 {
@@ -41,14 +42,14 @@ bool weir__transport_open(struct weir__transport *w, const struct weir__address 
 
     if (!c || c->err) {
         (void)snprintf(why, WEIR__TRANSPORT_WHY, "cannot connect: %s",
-                       c ? c->errstr : "there is no memory");
+                       c ? c->errstr : "out of memory");
         if (c)
             redisFree(c);
         return false;
     }
     (void)fcntl(c->fd, F_SETFD, FD_CLOEXEC);
     if (!a->local)
-        (void)redisEnableKeepAlive(c); /* TCP_NODELAY is hiredis's own wish */
+        (void)redisEnableKeepAlive(c); /* hiredis sets TCP_NODELAY itself */
     weir__reply_init(&w->reply, c->reader);
     w->hiredis = c;
     w->fd = c->fd;
@@ -84,7 +85,7 @@ void weir__transport_close(struct weir__transport *w)
 
 void weir__transport_forked(struct weir__transport *w, bool sound)
 {
-    /* What another thread of the parent was changing cannot be freed: it is left. */
+    /* What another thread of the parent was changing cannot be freed: it leaks. */
     if (sound)
         weir__transport_close(w);
     else if (w->fd >= 0)
@@ -92,7 +93,7 @@ void weir__transport_forked(struct weir__transport *w, bool sound)
     weir__transport_init(w);
 }
 
-/* ---- Out -------------------------------------------------------------------------------------- */
+/* ---- Send ------------------------------------------------------------------------------------ */
 
 static long transport_send_plain(struct weir__transport *w, const char *at, size_t len, char *why)
 {
@@ -113,7 +114,7 @@ static long transport_send_plain(struct weir__transport *w, const char *at, size
     return (long)sent;
 }
 
-/* hiredis keeps what it has taken until it is sent. */
+/* hiredis keeps the bytes that it has taken until they are sent. */
 static long transport_send_tls(struct weir__transport *w, const char *at, size_t len, bool *rest,
                                char *why)
 {
@@ -143,7 +144,7 @@ long weir__transport_send(struct weir__transport *w, const char *at, size_t len,
     return n;
 }
 
-/* ---- In --------------------------------------------------------------------------------------- */
+/* ---- Read ------------------------------------------------------------------------------------ */
 
 static int transport_read_tls(struct weir__transport *w)
 {

@@ -1,18 +1,21 @@
-/* What a node granted by itself, and is to pay in now that the store is back.
+/* The backlog: what this node granted alone while the store was down, and must charge in Redis now.
  *
- * Whatever a share grants is charged a second time, to a policy of the same rates that decides nothing. Its
- * states are the debts: a window's events that still count, what a bucket has not refilled yet. To settle is
- * to read one off, rounded up to whole events, and to forget it: once, for it is done under the key's lock, and
- * who comes second finds nothing. The share itself goes on as it is, so that a store which comes and goes does
- * not have it granted anew each time.
+ * Whatever a share grants is charged a second time, to a policy with the same rates that decides
+ * nothing. The states of that policy are the backlog: the events of a window that still count, what
+ * a bucket has not refilled yet. To drain a key is to read its state, rounded up to whole events,
+ * and to forget it. That happens once, because it happens under the key's lock: a second thread
+ * finds nothing. The share itself goes on as it is, so a store that goes down and up again and
+ * again does not give this node a fresh share each time.
  *
- * Permits are no debts. Who entered here leaves here, and no other node can have its place; so for as long as
- * they stay in (a lease at most) there may be this node's share of them more than the limit.
+ * Permits are not in the backlog. A caller that entered by the share leaves by the share, and no
+ * other node can have its permit. So while such callers stay in (at most a lease), there may be
+ * more of them than the limit, by this node's share.
  *
  * Invariants:
- *   (1) Nothing waits here for anybody but a key's holder: debts may be settled within a reader's section, where
- *       requests are written. A limit that is being changed at this moment is left for the next time.
- *   (2) owes_until_ns never falls. It is kept in steps, so that grants do not all write it.
+ *   (1) A thread waits here for nothing but a key's lock, so a backlog may be drained within an RCU
+ *       read section, where commands are encoded. A limit that is being changed is left for the
+ *       next time.
+ *   (2) backlog_until_ns never decreases. It moves in steps, so that not every grant writes it.
  */
 #include <sched.h>
 #include <string.h>
@@ -26,7 +29,8 @@
 #define STEP_NS (100 * WEIR__NS_PER_MS)
 #define TRIES   100
 
-/* A debt that there is no room for is no more than what the share has granted: it is there already. */
+/* If there is no room for it, nothing is lost but the charge: the share has counted the grant
+ * already. */
 void weir__local_backlog_record(struct weir__local *l, struct weir__local_limit *x,
                                 const struct weir_request *rq, struct weir__now at)
 {
@@ -52,29 +56,29 @@ bool weir__local_has_backlog(const struct weir__local *l, struct weir__now at)
     return atomic_load_explicit(&l->backlog_until_ns, memory_order_relaxed) > at.now_ns;
 }
 
-/* ---- One term ---------------------------------------------------------------------------------- */
+/* ---- One term -------------------------------------------------------------------------------- */
 
-/* What is done to a term's state; false: the table must grow first. */
+/* What is done to a term's state. False: the table must grow first. */
 struct backlog_job {
     struct weir *w;
     struct weir__now at;
     bool (*run)(struct backlog_job *b, const struct weir__target *to,
                 struct weir__key_access *there);
-    int64_t events; /* that were taken out, or are to be put back */
+    int64_t events; /* that were drained, or are to be restored */
 };
 
-/* Within a reader's section. 0 or WEIR__STALE, or an error. */
+/* Within an RCU read section. 0 or WEIR__STALE, or an error. */
 static int backlog_access(struct backlog_job *b, const struct weir_request *rq, int term)
 {
-    struct weir__owner *seat = weir__store_owner(b->w->store);
+    struct weir__owner *owner = weir__store_owner(b->w->store);
     struct weir__target to = {.policy = rq->policy, .revision = weir__policy_revision(rq->policy)};
     const struct weir__rescue rescue = weir__rescue_of(b->w);
     struct weir__revision *by;
     struct weir__key_access there;
-    bool settled;
+    bool fits;
     int error;
 
-    if (!to.revision || !seat)
+    if (!to.revision || !owner)
         return WEIR__STALE;
     if (term >= to.revision->n)
         return WEIR_EINVAL;
@@ -83,12 +87,12 @@ static int backlog_access(struct backlog_job *b, const struct weir_request *rq, 
     to.clause = &by->clause[term];
     weir__target_prefetch(&to, weir__fingerprint_at(to.clause, rq));
     weir__target_probe(&to);
-    error = weir__key_lock(&to, seat, b->at.now_ns, &there);
+    error = weir__key_lock(&to, owner, b->at.now_ns, &there);
     if (error)
         return error;
-    settled = b->run(b, &to, &there);
+    fits = b->run(b, &to, &there);
     weir__key_unlock(&there);
-    if (settled)
+    if (fits)
         return 0;
     weir__table_grow_now(to.clause->table, &rescue, b->at.now_ns);
     return WEIR__STALE;
@@ -118,10 +122,10 @@ static struct weir_verdict backlog_peek(const struct backlog_job *b, struct weir
     return v;
 }
 
-/* ---- Taking out -------------------------------------------------------------------------------- */
+/* ---- Drain ----------------------------------------------------------------------------------- */
 
-/* Whether what is owed, `ns` rounded up, is more than so many whole events of a bucket. Of smooth-warmup the
- * time until it is as good as new says nothing of the sort. */
+/* Whether the backlog of a bucket, which takes `ns` (rounded up) to refill, is more than that
+ * many whole events. For smooth-warmup the time until the key has fully recovered does not say. */
 static bool is_more(const struct weir_term *t, int64_t ns, int64_t events)
 {
     switch (t->algorithm) {
@@ -159,7 +163,7 @@ static bool backlog_take_out(struct backlog_job *b, const struct weir__target *t
     return true;
 }
 
-/* The i-th term that owes, as the whole counts them; -1: there are no more. */
+/* The i-th term with a backlog, as a term of the whole limit; -1: there are no more. */
 static int backlog_term(uint64_t terms, int i)
 {
     /* The terms ascend, so only the first can be 0. */
@@ -179,30 +183,30 @@ static bool has_backlog(const struct weir__local_limit *x, const struct weir_req
 
 int64_t weir__local_backlog_drain(struct weir__local *l, struct weir__local_limit *x,
                                   const struct weir_request *rq, struct weir__now at,
-                                  int64_t back[WEIR_TERMS_MAX])
+                                  int64_t events[WEIR_TERMS_MAX])
 {
     struct backlog_job b = {.w = l->engine, .at = at, .run = backlog_take_out};
     struct weir_request mine;
     uint64_t terms;
     int64_t most = 0;
 
-    if (back)
-        memset(back, 0, WEIR_TERMS_MAX * sizeof back[0]);
+    if (events)
+        memset(events, 0, WEIR_TERMS_MAX * sizeof events[0]);
     if (!has_backlog(x, rq, &mine, &terms))
         return 0;
     for (int i = 0; backlog_term(terms, i) >= 0; i++) {
         if (backlog_run(&b, &mine, i) != 0)
             continue;
-        if (back)
-            back[backlog_term(terms, i)] = b.events;
+        if (events)
+            events[backlog_term(terms, i)] = b.events;
         most = weir__max(most, b.events);
     }
     return most;
 }
 
-/* ---- Putting back ------------------------------------------------------------------------------ */
+/* ---- Restore --------------------------------------------------------------------------------- */
 
-/* As much as there is room for: what was granted meanwhile is charged already. */
+/* At most what fits: what was granted meanwhile is charged already. */
 static void backlog_charge(const struct backlog_job *b, struct weir__clause *c,
                            struct weir__state *s)
 {
@@ -226,7 +230,8 @@ static bool backlog_put_back(struct backlog_job *b, const struct weir__target *t
             weir__table_make(t, there->owner, to->fingerprint, b->at.now_ns, WEIR__MOVE_ALWAYS,
                              (struct weir__spared){0}, &there->hold, &free_ns);
     if (!there->state)
-        return free_ns != WEIR__GROW_FIRST; /* the store is full of others: it is forgotten */
+        return free_ns != WEIR__GROW_FIRST; /* the table is full of other keys: the backlog is
+                                             * dropped */
     backlog_charge(b, to->clause, there->state);
     if (there->state->fresh_ns == 0)
         weir__table_forget(t, &there->hold);
@@ -235,7 +240,7 @@ static bool backlog_put_back(struct backlog_job *b, const struct weir__target *t
 
 void weir__local_backlog_restore(struct weir__local *l, struct weir__local_limit *x,
                                  const struct weir_request *rq, struct weir__now at,
-                                 const int64_t back[WEIR_TERMS_MAX])
+                                 const int64_t events[WEIR_TERMS_MAX])
 {
     struct weir_request mine;
     uint64_t terms;
@@ -246,7 +251,7 @@ void weir__local_backlog_restore(struct weir__local *l, struct weir__local_limit
         struct backlog_job b = {.w = l->engine,
                                 .at = at,
                                 .run = backlog_put_back,
-                                .events = back[backlog_term(terms, i)]};
+                                .events = events[backlog_term(terms, i)]};
 
         if (b.events > 0)
             (void)backlog_run(&b, &mine, i);

@@ -1,13 +1,15 @@
-/* Debts: what this node granted while the store was away, paid in when a key is asked for again.
+/* Draining the backlog: what this node granted alone is charged in Redis before the next decision
+ * on that key.
  *
- * A payment goes ahead of the asking on the same connection. Nobody waits for its answer; if there is none, the
- * debt stands as it stood.
+ * The drain command goes ahead of the decision on the same connection. No caller waits for its
+ * reply. If there is none, the backlog is restored.
  *
  * Invariants:
- *   (1) A payment outlives its asking only if its script had to be loaded first. It has a copy of the key, and looks
- *       whether its policy is still there.
- *   (2) What is owed is taken out here before it is paid there, so it is paid once, whoever asks.
- *   (3) No more counts as paid than was owed, whatever the reply says.
+ *   (1) A drain command outlives the decision only if its script had to be loaded first. It has its
+ *       own copy of the key, and checks that its policy still exists.
+ *   (2) The backlog is taken out here before it is charged there, so it is charged once, whichever
+ *       thread decides.
+ *   (3) No more counts as drained than the backlog was, whatever the reply says.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +17,13 @@
 #include "redis/redis_store.h"
 
 struct drain_command {
-    struct weir__command call; /* first */
+    struct weir__command command; /* first */
     struct weir__redis *redis;
     struct weir_request rq;
     struct weir__now at;
-    int64_t back[WEIR_TERMS_MAX]; /* what is owed, by the terms of the limit */
-    int64_t owed;                 /* the most of them */
-    size_t key_at;                /* the key's copy, in bytes */
+    int64_t events[WEIR_TERMS_MAX]; /* the backlog, by term of the limit */
+    int64_t most;                   /* the largest of them */
+    size_t key_at;                  /* where in `bytes` the copy of the key is */
     char bytes[];
 };
 
@@ -29,22 +31,22 @@ static void drain_command_ended(struct weir__command *c)
 {
     struct drain_command *p = (struct drain_command *)c;
 
-    weir__rcu_enter(); /* the policy may be forgotten, but not under our hands */
+    weir__rcu_enter(); /* the policy may be removed, but not while this reads it */
     if (c->error && weir__policy_is_here(p->redis->remote.engine, p->rq.policy))
         weir__local_backlog_restore(p->redis->local, weir__redis_policy(p->rq.policy)->local,
-                                    &p->rq, p->at, p->back);
+                                    &p->rq, p->at, p->events);
     else if (!c->error && c->n > 9 && c->number[9] > 0)
         atomic_fetch_add_explicit(&weir__local_counts(p->redis->local)->drained,
-                                  (uint64_t)weir__min(c->number[9], p->owed), memory_order_relaxed);
+                                  (uint64_t)weir__min(c->number[9], p->most), memory_order_relaxed);
     weir__rcu_exit();
     free(p);
 }
 
-/* Each term is a part of its own, for each is owed something else. The script counts them as the engine asks
- * them. */
+/* Each term is a part of its own, because each has its own backlog. The script's order is that
+ * in which the engine asks the terms. */
 static struct drain_command *drain_command_encode(struct weir__redis *r,
                                                   const struct weir__plan_part *whole,
-                                                  const unsigned char *chain, const int64_t *back,
+                                                  const unsigned char *chain, const int64_t *events,
                                                   struct weir__now at)
 {
     struct weir__plan_part part[WEIR_TERMS_MAX];
@@ -62,23 +64,23 @@ static struct drain_command *drain_command_encode(struct weir__redis *r,
     for (int i = 0; i < ask.n; i++) {
         part[i] = *whole;
         part[i].only = 1u << i;
-        part[i].cost = back[chain[i]];
+        part[i].cost = events[chain[i]];
     }
     room = weir__plan_encoded_size(&ask);
     p = calloc(1, sizeof *p + room + whole->key.len);
     if (!p)
         return NULL;
-    p->call.len = weir__plan_encode(&ask, p->bytes, room, &p->call.script, &terms);
-    p->call.bytes = p->bytes;
-    p->call.done = drain_command_ended;
+    p->command.len = weir__plan_encode(&ask, p->bytes, room, &p->command.script, &terms);
+    p->command.bytes = p->bytes;
+    p->command.done = drain_command_ended;
     p->key_at = room;
     return p;
 }
 
 /* By the limit that is in force now. NULL: there is none, or no memory. */
 static struct drain_command *drain_command_make(struct weir__redis *r,
-                                                const struct weir_request *rq, const int64_t *back,
-                                                struct weir__now at)
+                                                const struct weir_request *rq,
+                                                const int64_t *events, struct weir__now at)
 {
     const struct weir__redis_policy *policy = weir__redis_policy(rq->policy);
     struct weir__plan_part part = {.scope = weir__redis_scope(policy),
@@ -89,23 +91,23 @@ static struct drain_command *drain_command_make(struct weir__redis *r,
     weir__rcu_enter();
     part.plan = weir__redis_plan_for(r, rq, &by);
     if (part.plan)
-        p = drain_command_encode(r, &part, by->chain, back, at);
+        p = drain_command_encode(r, &part, by->chain, events, at);
     weir__rcu_exit();
     return p;
 }
 
-void weir__redis_drain_backlog(struct weir__redis *r, struct weir__pipeline *lane,
+void weir__redis_drain_backlog(struct weir__redis *r, struct weir__pipeline *pipeline,
                                const struct weir_request *rq, struct weir__now at,
                                int64_t deadline_ns)
 {
     const struct weir__redis_policy *policy = weir__redis_policy(rq->policy);
-    int64_t back[WEIR_TERMS_MAX] = {0};
-    const int64_t owed = weir__local_backlog_drain(r->local, policy->local, rq, at, back);
-    struct drain_command *p = owed > 0 ? drain_command_make(r, rq, back, at) : NULL;
-    struct weir__command *call;
+    int64_t events[WEIR_TERMS_MAX] = {0};
+    const int64_t most = weir__local_backlog_drain(r->local, policy->local, rq, at, events);
+    struct drain_command *p = most > 0 ? drain_command_make(r, rq, events, at) : NULL;
+    struct weir__command *command;
 
-    if (owed > 0 && !p)
-        weir__local_backlog_restore(r->local, policy->local, rq, at, back);
+    if (most > 0 && !p)
+        weir__local_backlog_restore(r->local, policy->local, rq, at, events);
     if (!p)
         return;
     p->redis = r;
@@ -114,12 +116,12 @@ void weir__redis_drain_backlog(struct weir__redis *r, struct weir__pipeline *lan
     if (rq->key_len > 0)
         memcpy(p->bytes + p->key_at, rq->key, rq->key_len);
     p->at = at;
-    memcpy(p->back, back, sizeof back);
-    p->owed = owed;
-    call = &p->call;
-    call->deadline_ns = deadline_ns;
-    if (!weir__pipeline_submit(lane, &call, 1)) {
-        call->error = WEIR_EDOWN;
-        drain_command_ended(call);
+    memcpy(p->events, events, sizeof events);
+    p->most = most;
+    command = &p->command;
+    command->deadline_ns = deadline_ns;
+    if (!weir__pipeline_submit(pipeline, &command, 1)) {
+        command->error = WEIR_EDOWN;
+        drain_command_ended(command);
     }
 }

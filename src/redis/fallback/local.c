@@ -1,19 +1,20 @@
-/* The limits of a node that is by itself: a private engine with policies for each share.
+/* The local limits of a node that decides alone: a private engine with policies for each share.
  *
- * A share is a limit like any other, so what the engine can do to limits it can do to shares: another number
- * of nodes is a live change (limits.md), and what was used stays used. It is never given back when the store
- * returns: however often that comes and goes, this node by itself grants no more than its share.
+ * A share is a limit like any other, so the engine can change it like any other: another number of
+ * nodes is a live change (limits.md), and what was used stays used. It is not reset when the store
+ * is up again: however often the store goes down, this node alone grants no more than its share.
  *
- * What is still to be paid in is a second policy of the same limit: charged with whatever the share grants, and
- * emptied when it is paid (backlog.c).
+ * The backlog is a second policy of the same limit: charged with whatever the share grants, and
+ * emptied when it is drained (backlog.c).
  *
  * Invariants:
- *   (1) The lock is for those who define. Who decides takes none: it reads a few words of the limit, each by
- *       itself. While a limit is being changed it may be told the old share's answer and the new one's term.
- *   (2) The policies, once there, stay until the limit is forgotten, also while it has no share.
+ *   (1) The lock is for threads that define limits. A thread that decides takes no lock: it reads a
+ *       few fields of the limit, each atomically. While a limit is being changed, it may get the
+ *       verdict of the old share with the term numbers of the new one.
+ *   (2) The policies, once made, stay until the limit is forgotten, even while it has no share.
  *
- * Not carried over, when the number of nodes changes: what has another layout then, which is sliding-log and
- * permits with a lease, and unlisted limits other than a full token bucket.
+ * When the number of nodes changes, states with another layout start fresh: sliding-log, permits
+ * with a lease, and anonymous limits other than a full token bucket.
  */
 #include "redis/fallback/local.h"
 
@@ -25,7 +26,7 @@
 #include "os/diag.h"
 #include "redis/fallback/local_internal.h"
 
-/* ---- Life -------------------------------------------------------------------------------------- */
+/* ---- Open and close -------------------------------------------------------------------------- */
 
 int weir__local_open(struct weir__local **out, const struct weir_options *o, int64_t nodes,
                      struct weir_diag *why)
@@ -41,7 +42,8 @@ int weir__local_open(struct weir__local **out, const struct weir_options *o, int
     mine.log = NULL;
     mine.max_policies =
         mine.max_policies > WEIR_POLICIES_MOST / 2 ? WEIR_POLICIES_MOST : 2 * mine.max_policies;
-    /* The far engine has none of max_memory: all of it is for keys here, and for as many more policies. */
+    /* The Redis engine itself uses none of max_memory: all of it is for the keys here, and there
+     * are twice as many policies. */
     if (mine.max_memory > 0)
         mine.max_memory +=
             weir__directory_size(mine.max_policies) - weir__directory_size(o->max_policies);
@@ -59,10 +61,10 @@ int weir__local_open(struct weir__local **out, const struct weir_options *o, int
 static void local_limit_free(struct weir__local_limit *x)
 {
     weir__local_overrides_free(x);
-    while (x->handle) {
-        struct weir__local_anonymous *h = x->handle;
+    while (x->pairs) {
+        struct weir__local_anonymous *h = x->pairs;
 
-        x->handle = h->older;
+        x->pairs = h->older;
         free(h);
     }
     free(x);
@@ -88,9 +90,9 @@ void weir__local_forked(struct weir__local *l)
     (void)pthread_mutex_init(&l->lock, NULL);
 }
 
-/* ---- Debts ------------------------------------------------------------------------------------- */
+/* ---- Backlog policies ------------------------------------------------------------------------ */
 
-/* They refuse nobody, and are charged each for itself. */
+/* They are shadows: they refuse nothing, and each term is charged by itself. */
 bool weir__local_rates(const struct weir_limit *share, struct weir_limit *rates)
 {
     *rates = (struct weir_limit){.n = 0};
@@ -104,16 +106,18 @@ bool weir__local_rates(const struct weir_limit *share, struct weir_limit *rates)
     return rates->n > 0;
 }
 
-/* ---- Unlisted shares --------------------------------------------------------------------------- */
+/* ---- Anonymous shares ------------------------------------------------------------------------ */
 
-/* A token bucket that begins full knows its own rate (algo/rate.c): its keys go on at another one. */
+/* A token bucket that begins full stores its own rate (algo/rate.c): its keys go on with another
+ * one. */
 static bool is_by_rate(const struct weir_limit *share)
 {
     return share->n == 1 && share->term[0].algorithm == WEIR_TOKEN_BUCKET &&
            share->term[0].initial == share->term[0].burst;
 }
 
-/* Whose the keys of an unlisted limit are: its scope's; of another share, unless by rate, they are others. */
+/* An anonymous limit's keys belong to its scope. Another share has other keys, unless it is by
+ * rate. */
 static int open_anonymous(struct weir__local *l, const struct weir__local_limit *x, char kind,
                           const struct weir_limit *limit, struct weir_policy **policy,
                           struct weir_diag *why)
@@ -145,7 +149,7 @@ static int enforce_anonymous(struct weir__local *l, struct weir__local_limit *x,
                              const struct weir_limit *share, const struct weir_limit *rates,
                              struct weir__local_policies *pair, struct weir_diag *why)
 {
-    struct weir__local_anonymous *h = x->handle;
+    struct weir__local_anonymous *h = x->pairs;
     int error;
 
     while (h && memcmp(&h->share, share, sizeof *share) != 0)
@@ -165,12 +169,12 @@ static int enforce_anonymous(struct weir__local *l, struct weir__local_limit *x,
         free(h);
         return error;
     }
-    *h = (struct weir__local_anonymous){x->handle, *pair, *share};
-    x->handle = h;
+    *h = (struct weir__local_anonymous){x->pairs, *pair, *share};
+    x->pairs = h;
     return 0;
 }
 
-/* ---- Shares in force --------------------------------------------------------------------------- */
+/* ---- Shares in force ------------------------------------------------------------------------- */
 
 static int enforce_named(struct weir__local *l, const struct weir__local_limit *x,
                          const struct weir_limit *share, const struct weir_limit *rates,
@@ -184,7 +188,7 @@ static int enforce_named(struct weir__local *l, const struct weir__local_limit *
     if (error || !rates)
         return error;
     (void)weir_limit_print(rates, text, sizeof text);
-    (void)snprintf(name, sizeof name, "%s debts", x->name);
+    (void)snprintf(name, sizeof name, "%s backlog", x->name);
     return weir_policy_set(l->engine, name, text, &pair->backlog, why);
 }
 
@@ -196,12 +200,12 @@ static int64_t reported_of(const struct weir_term *t)
     return m.limit;
 }
 
-/* What whoever decides reads of it. */
+/* Publishes what deciding threads read. */
 static void local_limit_publish(struct weir__local_limit *x, const struct weir_limit *whole,
-                                enum weir__down_action away)
+                                enum weir__down_action down)
 {
-    uint64_t shared = 0, owing = 0;
-    int n_shared = 0, n_owing = 0, denies = -1;
+    uint64_t shared = 0, backlog = 0;
+    int n_shared = 0, n_backlog = 0, denies = -1;
 
     for (int i = 0; i < whole->n; i++) {
         const struct weir_term *t = &whole->term[i];
@@ -211,29 +215,30 @@ static void local_limit_publish(struct weir__local_limit *x, const struct weir_l
         if (weir__share_keeps(t))
             shared |= (uint64_t)i << (4 * n_shared++);
         if (weir__share_keeps(t) && t->algorithm < WEIR_FIRST_GUARD)
-            owing |= (uint64_t)i << (4 * n_owing++);
+            backlog |= (uint64_t)i << (4 * n_backlog++);
     }
     atomic_store(&x->shared, shared);
-    atomic_store(&x->backlog_terms, owing);
+    atomic_store(&x->backlog_terms, backlog);
     atomic_store(&x->denies, denies);
     atomic_store(&x->reported, reported_of(&whole->term[0]));
-    atomic_store(&x->down, (int)away); /* last: by now there is a policy, if it needs one */
+    atomic_store(&x->down, (int)down); /* last: by now there is a policy, if it needs one */
 }
 
-/* The limit's share among so many is in force from now on. The caller holds the lock. */
+/* Puts the limit's share among that many nodes into force. The caller holds the lock. */
 static int enforce_locked(struct weir__local *l, struct weir__local_limit *x,
                           const struct weir_limit *whole, int64_t nodes, struct weir_diag *why)
 {
     struct weir__local_policies pair = {NULL, NULL};
     struct weir_limit share, rates;
-    const enum weir__down_action away = weir__share_of(whole, nodes, &share);
+    const enum weir__down_action down = weir__share_of(whole, nodes, &share);
     int error = 0;
 
-    if (away == WEIR__DOWN_SHARE) {
-        const bool owes = weir__local_rates(&share, &rates);
+    if (down == WEIR__DOWN_SHARE) {
+        const bool has_rates = weir__local_rates(&share, &rates);
 
-        error = x->anonymous ? enforce_anonymous(l, x, &share, owes ? &rates : NULL, &pair, why)
-                             : enforce_named(l, x, &share, owes ? &rates : NULL, &pair, why);
+        error = x->anonymous
+                    ? enforce_anonymous(l, x, &share, has_rates ? &rates : NULL, &pair, why)
+                    : enforce_named(l, x, &share, has_rates ? &rates : NULL, &pair, why);
     }
     if (error)
         return error;
@@ -241,22 +246,22 @@ static int enforce_locked(struct weir__local *l, struct weir__local_limit *x,
         atomic_store(&x->share, pair.share);
     if (pair.backlog)
         atomic_store(&x->backlog, pair.backlog);
-    local_limit_publish(x, whole, away);
+    local_limit_publish(x, whole, down);
     x->whole = *whole;
     return 0;
 }
 
-/* ---- Limits ------------------------------------------------------------------------------------ */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 static struct weir__local_limit *local_limit_make(struct weir__local *l, struct weir__slice scope,
-                                                  bool unlisted)
+                                                  bool anonymous)
 {
     struct weir__local_limit *x = calloc(1, sizeof *x + scope.len);
 
     if (!x)
         return NULL;
     (void)snprintf(x->name, sizeof x->name, "%llu", (unsigned long long)++l->names);
-    x->anonymous = unlisted;
+    x->anonymous = anonymous;
     x->scope_len = scope.len;
     if (scope.len > 0)
         memcpy(x->scope, scope.at, scope.len);
@@ -272,17 +277,17 @@ static void local_limit_add(struct weir__local *l, struct weir__local_limit *x)
 }
 
 int weir__local_define(struct weir__local *l, struct weir__local_limit **limit,
-                       struct weir__slice scope, const struct weir_limit *whole, bool unlisted,
+                       struct weir__slice scope, const struct weir_limit *whole, bool anonymous,
                        struct weir_diag *why)
 {
     struct weir__local_limit *x;
     int error;
 
     (void)pthread_mutex_lock(&l->lock);
-    x = *limit ? *limit : local_limit_make(l, scope, unlisted);
+    x = *limit ? *limit : local_limit_make(l, scope, anonymous);
     error = x ? enforce_locked(l, x, whole, weir__local_nodes_now(l), why)
               : weir__diag(why, WEIR_ENOMEM, "out of memory");
-    if (!error && !*limit) /* else it stays as it is, for others may look */
+    if (!error && !*limit) /* otherwise it stays as it is: other threads may use it */
         local_limit_add(l, *limit = x);
     if (!error)
         weir__local_overrides_enforce(l, x);
@@ -301,7 +306,7 @@ void weir__local_forget(struct weir__local *l, struct weir__local_limit *x)
     if (x->next)
         x->next->before = x->before;
     (void)pthread_mutex_unlock(&l->lock);
-    for (struct weir__local_anonymous *h = x->handle; h; h = h->older)
+    for (struct weir__local_anonymous *h = x->pairs; h; h = h->older)
         close_anonymous(l, &h->pair);
     if (!x->anonymous && atomic_load(&x->share))
         (void)weir_policy_forget(l->engine, atomic_load(&x->share));
@@ -310,7 +315,7 @@ void weir__local_forget(struct weir__local *l, struct weir__local_limit *x)
     local_limit_free(x);
 }
 
-/* ---- Nodes ------------------------------------------------------------------------------------- */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
 void weir__local_nodes(struct weir__local *l, int64_t nodes)
 {
@@ -319,7 +324,7 @@ void weir__local_nodes(struct weir__local *l, int64_t nodes)
     if (nodes != weir__local_nodes_now(l)) {
         atomic_store(&l->counts.nodes, nodes);
         for (struct weir__local_limit *x = l->first; x; x = x->next) {
-            /* One that there is no memory for keeps the share it has. */
+            /* One without memory for the change keeps its share. */
             (void)enforce_locked(l, x, &x->whole, nodes, NULL);
             weir__local_overrides_enforce(l, x);
         }
@@ -332,7 +337,7 @@ int64_t weir__local_nodes_now(const struct weir__local *l)
     return atomic_load_explicit(&l->counts.nodes, memory_order_relaxed);
 }
 
-/* ---- What it holds ----------------------------------------------------------------------------- */
+/* ---- Stats ----------------------------------------------------------------------------------- */
 
 struct weir__local_counts *weir__local_counts(struct weir__local *l)
 {

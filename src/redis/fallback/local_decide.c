@@ -1,16 +1,16 @@
-/* What a node that is by itself answers.
+/* Decisions of a node that is alone.
  *
- * A limit that denies refuses the whole request, one that allows has no say in it, and what is left is the
- * private engine's to decide, by the shares.
+ * A limit with fallback=deny refuses the whole request, and one with fallback=allow does not count.
+ * The private engine decides the rest, by the shares.
  */
 #include <assert.h>
 
 #include "redis/fallback/local_internal.h"
 
-#define RETRY_NS WEIR__NS_PER_S /* of a refusal: about when the store is looked for again */
+#define RETRY_NS WEIR__NS_PER_S /* after a refusal: about the time to the next probe */
 
-/* The requests that have a share, and their places among all; behind them, of a reservation, the same to what
- * they owe, so that to cancel it gives back to both. */
+/* The requests that have a share, and their places among all. For a reservation their backlog
+ * policies follow, so that a cancel undoes both. */
 struct shares {
     struct weir_request rq[2 * WEIR_TERMS_MAX];
     int place[WEIR_TERMS_MAX];
@@ -27,9 +27,9 @@ static enum weir__down_action down_action_of(const struct weir__local_limit *x)
     return (enum weir__down_action)atomic_load_explicit(&x->down, memory_order_acquire);
 }
 
-/* ---- Answers without a share ------------------------------------------------------------------- */
+/* ---- Decisions without a share --------------------------------------------------------------- */
 
-/* The first request that is denied, or -1. Nothing is always granted. */
+/* The first request that is denied, or -1. A cost of 0 is always granted. */
 static int first_denied(struct weir__local_limit *const *limit, const struct weir_request *rq,
                         size_t n)
 {
@@ -40,7 +40,7 @@ static int first_denied(struct weir__local_limit *const *limit, const struct wei
 }
 
 static void local_deny(const struct weir__local_limit *x, int request, enum weir__verb verb,
-                       struct weir__receipt *memo, struct weir_verdict *v)
+                       struct weir__receipt *receipt, struct weir_verdict *v)
 {
     *v = (struct weir_verdict){.allowed = false,
                                .reason = WEIR_FALLBACK,
@@ -48,30 +48,30 @@ static void local_deny(const struct weir__local_limit *x, int request, enum weir
                                    verb_names_requests(verb) ? request : atomic_load(&x->denies),
                                .limit = atomic_load(&x->reported),
                                .retry_after_ns = RETRY_NS};
-    if (memo && memo->reservation)
-        *memo->reservation = (struct weir_reservation){0};
-    if (memo)
-        memo->full = false;
+    if (receipt && receipt->reservation)
+        *receipt->reservation = (struct weir_reservation){0};
+    if (receipt)
+        receipt->full = false;
 }
 
-/* Nobody counts it, so there is nothing to give back, and all of the limit is left. */
+/* Nothing is counted, so there is nothing to undo, and the whole limit remains. */
 static void local_allow(const struct weir__local_limit *x, struct weir__now at,
-                        struct weir__receipt *memo, struct weir_verdict *v)
+                        struct weir__receipt *receipt, struct weir_verdict *v)
 {
     *v = (struct weir_verdict){
         .allowed = true, .reason = WEIR_FALLBACK, .which = -1, .limit = atomic_load(&x->reported)};
     v->remaining = v->limit;
-    if (memo && memo->reservation)
-        *memo->reservation = (struct weir_reservation){.act_ns = at.now_ns};
-    if (memo && memo->ticket) {
-        memo->ticket->entered_ns = at.now_ns;
-        memo->ticket->n = 0;
+    if (receipt && receipt->reservation)
+        *receipt->reservation = (struct weir_reservation){.act_ns = at.now_ns};
+    if (receipt && receipt->ticket) {
+        receipt->ticket->entered_ns = at.now_ns;
+        receipt->ticket->n = 0;
     }
-    if (memo)
-        memo->full = false;
+    if (receipt)
+        receipt->full = false;
 }
 
-/* ---- Answers of shares ------------------------------------------------------------------------- */
+/* ---- Decisions of shares --------------------------------------------------------------------- */
 
 static void gather_shares(struct weir__local_limit *const *limit, const struct weir_request *rq,
                           size_t n, struct shares *s)
@@ -86,25 +86,26 @@ static void gather_shares(struct weir__local_limit *const *limit, const struct w
     }
 }
 
-/* As the whole limits count them. */
+/* Names the terms as the whole limit counts them. */
 static void name_refusal(const struct weir__local_limit *x, const struct shares *s,
-                         enum weir__verb verb, struct weir__receipt *memo, struct weir_verdict *v)
+                         enum weir__verb verb, struct weir__receipt *receipt,
+                         struct weir_verdict *v)
 {
     const uint64_t terms = atomic_load_explicit(&x->shared, memory_order_relaxed);
 
-    if (v->which >= 0 && verb_names_requests(verb)) /* for a debt there may have been no room */
+    if (v->which >= 0 && verb_names_requests(verb)) /* a backlog policy may have had no room */
         v->which = s->place[v->which < (int)s->n ? v->which : 0];
     else if (v->which >= 0)
         v->which = weir__local_term(terms, v->which);
-    if (memo && verb == WEIR__ENTER)
-        memo->line.term = weir__local_term(terms, memo->line.term);
+    if (receipt && verb == WEIR__ENTER)
+        receipt->line.term = weir__local_term(terms, receipt->line.term);
 }
 
-/* Debts refuse nothing: they are shadows. Where there are too many terms for both, those of the shares are all
- * that is remembered. */
+/* Backlog policies refuse nothing: they are shadows. If both together have too many terms, the
+ * reservation has those of the shares only. */
 static int local_reserve(struct weir__local *l, struct weir__local_limit *const *limit,
                          struct shares *s, enum weir__verb verb, struct weir__now at,
-                         struct weir__receipt *memo, struct weir_verdict *v, bool *owes)
+                         struct weir__receipt *receipt, struct weir_verdict *v, bool *recorded)
 {
     size_t n = s->n;
     int error;
@@ -114,71 +115,73 @@ static int local_reserve(struct weir__local *l, struct weir__local_limit *const 
         s->rq[n].policy = atomic_load_explicit(&limit[s->place[i]]->backlog, memory_order_acquire);
         n += s->rq[n].policy != NULL;
     }
-    error = n <= WEIR_TERMS_MAX ? weir__decide_all(l->engine, s->rq, n, verb, at, memo, v)
+    error = n <= WEIR_TERMS_MAX ? weir__decide_all(l->engine, s->rq, n, verb, at, receipt, v)
                                 : WEIR_EINVAL;
-    *owes = error == 0;
-    return error == WEIR_EINVAL ? weir__decide_all(l->engine, s->rq, s->n, verb, at, memo, v)
+    *recorded = error == 0;
+    return error == WEIR_EINVAL ? weir__decide_all(l->engine, s->rq, s->n, verb, at, receipt, v)
                                 : error;
 }
 
 static int local_engine_decide(struct weir__local *l, const struct shares *s, enum weir__verb verb,
-                               struct weir__now at, struct weir__receipt *memo,
+                               struct weir__now at, struct weir__receipt *receipt,
                                struct weir_verdict *v)
 {
-    assert(!weir__verb_enters(verb) || (memo && memo->ticket));
+    assert(!weir__verb_enters(verb) || (receipt && receipt->ticket));
     return s->n == 1 && !verb_names_requests(verb)
-               ? weir__decide(l->engine, s->rq, verb, at, memo, v)
-               : weir__decide_all(l->engine, s->rq, s->n, verb, at, memo, v);
+               ? weir__decide(l->engine, s->rq, verb, at, receipt, v)
+               : weir__decide_all(l->engine, s->rq, s->n, verb, at, receipt, v);
 }
 
-/* What the grant of a share leaves behind. */
+/* Records the grant of a share in the backlog. */
 static void local_record_backlog(struct weir__local *l, struct weir__local_limit *const *limit,
                                  const struct shares *s, struct weir__now at,
-                                 const struct weir_verdict *v, bool owes)
+                                 const struct weir_verdict *v, bool recorded)
 {
-    for (size_t i = 0; i < s->n && !owes; i++)
+    for (size_t i = 0; i < s->n && !recorded; i++)
         weir__local_backlog_record(l, limit[s->place[i]], &s->rq[i], at);
     weir__local_backlog_extend(l, weir__add_sat(at.now_ns, v->reset_after_ns));
 }
 
 static int local_answer_all(struct weir__local *l, struct weir__local_limit *const *limit,
                             const struct weir_request *rq, size_t n, enum weir__verb verb,
-                            struct weir__now at, struct weir__receipt *memo, struct weir_verdict *v)
+                            struct weir__now at, struct weir__receipt *receipt,
+                            struct weir_verdict *v)
 {
     const int refused = first_denied(limit, rq, n);
     struct shares s;
-    bool owes = false;
+    bool recorded = false;
     int error;
 
     if (refused >= 0) {
-        local_deny(limit[refused], refused, verb, memo, v);
+        local_deny(limit[refused], refused, verb, receipt, v);
         return 0;
     }
     gather_shares(limit, rq, n, &s);
     if (s.n == 0) {
-        local_allow(limit[0], at, memo, v);
+        local_allow(limit[0], at, receipt, v);
         return 0;
     }
-    error = memo && memo->reservation ? local_reserve(l, limit, &s, verb, at, memo, v, &owes)
-                                      : local_engine_decide(l, &s, verb, at, memo, v);
+    error = receipt && receipt->reservation
+                ? local_reserve(l, limit, &s, verb, at, receipt, v, &recorded)
+                : local_engine_decide(l, &s, verb, at, receipt, v);
     if (error)
         return error;
-    name_refusal(limit[s.place[0]], &s, verb, memo, v);
+    name_refusal(limit[s.place[0]], &s, verb, receipt, v);
     if (v->allowed && verb != WEIR__PEEK && v->reset_after_ns > 0)
-        local_record_backlog(l, limit, &s, at, v, owes);
+        local_record_backlog(l, limit, &s, at, v, recorded);
     return 0;
 }
 
-/* ---- For the store that is away ---------------------------------------------------------------- */
+/* ---- Public ---------------------------------------------------------------------------------- */
 
 int weir__local_decide(struct weir__local *l, struct weir__local_limit *const *limit,
                        const struct weir_request *rq, size_t n, enum weir__verb verb,
-                       struct weir__now at, struct weir__receipt *memo, struct weir_verdict *v)
+                       struct weir__now at, struct weir__receipt *receipt, struct weir_verdict *v)
 {
     int error;
 
     assert(n >= 1 && n <= WEIR_TERMS_MAX);
-    error = local_answer_all(l, limit, rq, n, verb, at, memo, v);
+    error = local_answer_all(l, limit, rq, n, verb, at, receipt, v);
     if (error || verb == WEIR__PEEK)
         return error;
     atomic_fetch_add_explicit(&l->counts.decided, 1, memory_order_relaxed);

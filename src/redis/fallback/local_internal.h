@@ -1,5 +1,5 @@
-/* What local.c (which limits there are), local_override.c (which keys have their own), local_decide.c (what they
- * answer) and backlog.c (what is to be paid in afterwards) share. */
+/* What local.c (the limits), local_override.c (the overrides of keys), local_decide.c (the
+ * decisions) and backlog.c (the backlog) share. */
 #ifndef WEIR_REDIS_FALLBACK_LOCAL_INTERNAL_H
 #define WEIR_REDIS_FALLBACK_LOCAL_INTERNAL_H
 
@@ -8,7 +8,7 @@
 
 #include "redis/fallback/local.h"
 
-/* A limit of a key's own, whole. */
+/* The override of a key, undivided. */
 struct weir__local_key_override {
     struct weir__local_key_override *next;
     size_t key_len;
@@ -17,14 +17,14 @@ struct weir__local_key_override {
     unsigned char key[];
 };
 
-/* A limit in force here, twice: what decides, and what is still to be paid in of what it granted, which is
- * the rates of the same. NULL: no such terms. */
+/* A limit in force here, as two policies: the share, which decides, and the backlog, which has
+ * the rates of the share. NULL: there are no such terms. */
 struct weir__local_policies {
     struct weir_policy *share, *backlog;
 };
 
-/* The pair that an unlisted limit has had, perhaps for another number of nodes. Whoever decides may still be at
- * it, so it stays. */
+/* A pair that an anonymous limit has or had, perhaps for another number of nodes. It is kept,
+ * because a deciding thread may still use it. */
 struct weir__local_anonymous {
     struct weir__local_anonymous *older;
     struct weir__local_policies pair;
@@ -32,22 +32,23 @@ struct weir__local_anonymous {
 };
 
 struct weir__local_limit {
-    /* Read by whoever decides, at any time. */
+    /* Read by deciding threads at any time. */
     struct weir_policy *_Atomic share, *_Atomic backlog; /* NULL: it never had one */
     _Atomic int down;                                    /* enum weir__down_action */
-    _Atomic int denies;       /* the first term that does, where one does */
-    _Atomic int64_t reported; /* the limit of the whole */
-    /* The terms of the share and of the backlog, as the whole counts them: four bits each, from the lowest. */
+    _Atomic int denies;       /* the first term that denies, if one does */
+    _Atomic int64_t reported; /* `limit` in verdicts: that of the whole */
+    /* The terms of the share and of the backlog, as numbers in the whole limit: four bits each,
+     * from the lowest. */
     _Atomic uint64_t shared, backlog_terms;
 
-    /* The rest under the engine's lock. */
+    /* The rest is under the engine's lock. */
     struct weir__local_limit *next, *before;
     struct weir_limit whole;
-    struct weir__local_key_override *own;
+    struct weir__local_key_override *overrides;
     bool anonymous;
     struct weir__local_anonymous
-        *handle;   /* of an unlisted one: the newest; its policy is not always in force */
-    char name[24]; /* of the policy, else: a number */
+        *pairs;    /* of an anonymous limit, newest first; not always in force */
+    char name[24]; /* of the policy, unless anonymous: a number */
     size_t scope_len;
     char scope[];
 };
@@ -66,17 +67,17 @@ static inline int weir__local_term(uint64_t terms, int i)
     return (int)(terms >> (4 * i) & 15);
 }
 
-/* The terms of a share that can be owed. False: it has none. */
+/* The terms of a share that can have a backlog. False: there are none. */
 bool weir__local_rates(const struct weir_limit *share, struct weir_limit *rates);
 
-/* All its keys' own limits, as far as there is memory. The caller holds the lock. */
+/* Puts all overrides into force, as far as there is memory. The caller holds the lock. */
 void weir__local_overrides_enforce(struct weir__local *l, struct weir__local_limit *x);
 void weir__local_overrides_free(struct weir__local_limit *x);
 
-/* The request was granted by its share: it is owed. */
+/* The share has granted the request: adds it to the backlog. */
 void weir__local_backlog_record(struct weir__local *l, struct weir__local_limit *x,
                                 const struct weir_request *rq, struct weir__now at);
-/* What was granted counts until then. */
+/* The backlog lasts at least until then. */
 void weir__local_backlog_extend(struct weir__local *l, int64_t until_ns);
 
 #endif

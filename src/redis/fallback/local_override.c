@@ -1,8 +1,9 @@
-/* Keys with a limit of their own, at a node that is by itself: a share of that.
+/* Overrides on a node that decides alone: each key's override gets a share too.
  *
- * It falls back as the policy's limit does: the same terms have a share, so that its states have the policy's
- * shape. Where they have not (a count that is wide on one side only, another algorithm) it is out of force, and
- * the policy's own share holds: as in the engine itself.
+ * An override falls back as the policy's limit does: the same terms have a share, so its states
+ * have the policy's layout. If the layouts differ (a count that is wide in one of them only,
+ * another algorithm), the override is not in force here, and the policy's share decides: as in the
+ * engine.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 static struct weir__local_key_override **local_override_find(struct weir__local_limit *x,
                                                              const void *key, size_t len)
 {
-    struct weir__local_key_override **at = &x->own;
+    struct weir__local_key_override **at = &x->overrides;
 
     while (*at && ((*at)->key_len != len || (len > 0 && memcmp((*at)->key, key, len) != 0)))
         at = &(*at)->next;
@@ -23,42 +24,42 @@ static struct weir__local_key_override *local_override_make(const void *key, siz
                                                             const struct weir_limit *limit)
 {
     const size_t bytes = (size_t)limit->n * sizeof limit->term[0];
-    struct weir__local_key_override *own = calloc(1, sizeof *own + len);
+    struct weir__local_key_override *override = calloc(1, sizeof *override + len);
 
-    if (own)
-        own->term = malloc(bytes);
-    if (!own || !own->term) {
-        free(own);
+    if (override)
+        override->term = malloc(bytes);
+    if (!override || !override->term) {
+        free(override);
         return NULL;
     }
-    own->key_len = len;
+    override->key_len = len;
     if (len > 0)
-        memcpy(own->key, key, len);
-    own->n = limit->n;
-    memcpy(own->term, limit->term, bytes);
-    return own;
+        memcpy(override->key, key, len);
+    override->n = limit->n;
+    memcpy(override->term, limit->term, bytes);
+    return override;
 }
 
-/* The key's limit, falling back as the policy's does. False: it does not go with that. */
+/* The key's limit, with the policy's fallback=. False: it does not match the policy's limit. */
 static bool local_override_whole(const struct weir__local_limit *x,
-                                 const struct weir__local_key_override *own,
+                                 const struct weir__local_key_override *override,
                                  struct weir_limit *whole)
 {
-    if (own->n != x->whole.n)
+    if (override->n != x->whole.n)
         return false;
-    *whole = (struct weir_limit){.n = own->n};
-    for (int i = 0; i < own->n; i++) {
-        whole->term[i] = own->term[i];
+    *whole = (struct weir_limit){.n = override->n};
+    for (int i = 0; i < override->n; i++) {
+        whole->term[i] = override->term[i];
         whole->term[i].fallback = x->whole.term[i].fallback;
         if (!weir__share_keeps(&x->whole.term[i]))
             whole->term[i].shadow = x->whole.term[i].shadow;
-        if (own->term[i].algorithm != x->whole.term[i].algorithm)
+        if (override->term[i].algorithm != x->whole.term[i].algorithm)
             return false;
     }
     return true;
 }
 
-/* Only a want of memory is an error. No limit: it is taken away. */
+/* Only out of memory is an error. NULL for the limit: the override is removed. */
 static int local_override_set(struct weir__local *l, struct weir_policy *p, const void *key,
                               size_t key_len, const struct weir_limit *limit)
 {
@@ -73,10 +74,10 @@ static int local_override_set(struct weir__local *l, struct weir_policy *p, cons
     return error == WEIR_EINVAL ? 0 : error;
 }
 
-/* own NULL: no longer. The caller holds the lock. */
+/* override NULL: it is removed. The caller holds the lock. */
 static int local_override_enforce(struct weir__local *l, struct weir__local_limit *x,
                                   const void *key, size_t key_len,
-                                  const struct weir__local_key_override *own)
+                                  const struct weir__local_key_override *override)
 {
     struct weir_limit whole, share, rates;
     bool has_share, has_rates;
@@ -84,7 +85,7 @@ static int local_override_enforce(struct weir__local *l, struct weir__local_limi
 
     if (x->anonymous)
         return 0;
-    has_share = own && local_override_whole(x, own, &whole) &&
+    has_share = override && local_override_whole(x, override, &whole) &&
                 weir__share_of(&whole, weir__local_nodes_now(l), &share) == WEIR__DOWN_SHARE;
     has_rates = has_share && weir__local_rates(&share, &rates);
     error = local_override_set(l, atomic_load(&x->share), key, key_len, has_share ? &share : NULL);
@@ -97,22 +98,23 @@ static int local_override_enforce(struct weir__local *l, struct weir__local_limi
 int weir__local_override(struct weir__local *l, struct weir__local_limit *x, const void *key,
                          size_t key_len, const struct weir_limit *whole)
 {
-    struct weir__local_key_override *own = whole ? local_override_make(key, key_len, whole) : NULL;
+    struct weir__local_key_override *override =
+        whole ? local_override_make(key, key_len, whole) : NULL;
     struct weir__local_key_override **at, *old;
     int error;
 
-    if (whole && !own)
+    if (whole && !override)
         return WEIR_ENOMEM;
     (void)pthread_mutex_lock(&l->lock);
     at = local_override_find(x, key, key_len);
     old = *at;
     if (old)
         *at = old->next;
-    if (own) {
-        own->next = x->own;
-        x->own = own;
+    if (override) {
+        override->next = x->overrides;
+        x->overrides = override;
     }
-    error = own || old ? local_override_enforce(l, x, key, key_len, own) : 0;
+    error = override || old ? local_override_enforce(l, x, key, key_len, override) : 0;
     (void)pthread_mutex_unlock(&l->lock);
     if (old)
         free(old->term);
@@ -122,17 +124,18 @@ int weir__local_override(struct weir__local *l, struct weir__local_limit *x, con
 
 void weir__local_overrides_enforce(struct weir__local *l, struct weir__local_limit *x)
 {
-    for (const struct weir__local_key_override *own = x->own; own; own = own->next)
-        (void)local_override_enforce(l, x, own->key, own->key_len, own);
+    for (const struct weir__local_key_override *override = x->overrides; override;
+         override = override->next)
+        (void)local_override_enforce(l, x, override->key, override->key_len, override);
 }
 
 void weir__local_overrides_free(struct weir__local_limit *x)
 {
-    while (x->own) {
-        struct weir__local_key_override *own = x->own;
+    while (x->overrides) {
+        struct weir__local_key_override *override = x->overrides;
 
-        x->own = own->next;
-        free(own->term);
-        free(own);
+        x->overrides = override->next;
+        free(override->term);
+        free(override);
     }
 }

@@ -1,13 +1,14 @@
-/* What is said when the store is away: the answer of this node's shares (local.h), and what must be kept of it so that
- * it can be given back. */
+/* Decisions while the store is down: by this node's shares (local.h), with a receipt if the caller
+ * can undo the grant. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "redis/redis_decide.h"
 #include "redis/redis_store.h"
 
-/* What this node granted alone is kept like the rest, so that all are given back in one way. It has the name that the
- * ticket would have had there: the store may have heard of it, though it did not answer. */
+/* A grant of this node alone has a receipt like any other, so that all are undone in the same
+ * way. It has the name that the ticket would have in Redis: Redis may have granted the ticket
+ * without a reply. */
 static void keep_local_receipt(struct weir__decision *a, struct weir_reservation *r,
                                struct weir_ticket *t)
 {
@@ -16,7 +17,7 @@ static void keep_local_receipt(struct weir__decision *a, struct weir_reservation
 
     if (!k)
         return;
-    k->here = true;
+    k->local = true;
     if (r)
         k->reservation = *r;
     if (t)
@@ -27,7 +28,7 @@ static void keep_local_receipt(struct weir__decision *a, struct weir_reservation
         t->term[0].fingerprint = weir__receipts_keep(a->redis->receipts, k);
 }
 
-/* The requests whose keys no list lets pass; their places among all. */
+/* The requests whose keys are not on an allow list, and their places among all. */
 static size_t counted_requests(const struct weir__decision *a, struct weir_request *rq, int *place)
 {
     size_t n = 0;
@@ -44,28 +45,28 @@ void weir__decision_fall_back(struct weir__decision *a)
 {
     struct weir__local_limit *limit[WEIR_TERMS_MAX];
     struct weir_request rq[WEIR_TERMS_MAX];
-    struct weir__receipt *memo = a->receipt;
+    struct weir__receipt *receipt = a->receipt;
     int place[WEIR_TERMS_MAX];
     const size_t n = counted_requests(a, rq, place);
 
     for (size_t i = 0; i < n; i++)
         limit[i] = weir__redis_policy(rq[i].policy)->local;
     weir__decision_finish(
-        a, weir__local_decide(a->redis->local, limit, rq, n, a->verb, a->at, memo, &a->verdict));
+        a, weir__local_decide(a->redis->local, limit, rq, n, a->verb, a->at, receipt, &a->verdict));
     if (!a->error && a->verdict.which >= 0 && weir__decision_names_requests(a->verb))
         a->verdict.which = place[a->verdict.which];
-    if (a->error || !a->verdict.allowed || !memo)
+    if (a->error || !a->verdict.allowed || !receipt)
         return;
-    memset(a->act_us, -1, sizeof a->act_us); /* nothing of it acts there */
-    if (memo->reservation && memo->reservation->n > 0) {
-        keep_local_receipt(a, memo->reservation, NULL);
-        memo->reservation->n = 1;
-        memo->reservation->term[0].policy = a->rq[0].policy;
+    memset(a->act_us, -1, sizeof a->act_us); /* none of its terms acts in Redis */
+    if (receipt->reservation && receipt->reservation->n > 0) {
+        keep_local_receipt(a, receipt->reservation, NULL);
+        receipt->reservation->n = 1;
+        receipt->reservation->term[0].policy = a->rq[0].policy;
     }
-    if (memo->ticket && memo->ticket->n > 0) {
-        keep_local_receipt(a, NULL, memo->ticket);
-        memo->ticket->n = 1;
-        memo->ticket->term[0].policy = a->rq[0].policy;
-        memo->ticket->term[0].key = 0; /* whoever waits, is told */
+    if (receipt->ticket && receipt->ticket->n > 0) {
+        keep_local_receipt(a, NULL, receipt->ticket);
+        receipt->ticket->n = 1;
+        receipt->ticket->term[0].policy = a->rq[0].policy;
+        receipt->ticket->term[0].key = 0; /* every caller that waits is woken */
     }
 }

@@ -1,13 +1,14 @@
-/* How a limit is divided. What is promised is in share.h.
+/* Shares: how a limit is divided among nodes. share.h says what is promised.
  *
- * A rate is count/period, so its n-th part is count/(n x period): exact, whatever n is. What may be used at
- * once (burst, capacity, slack, queue) is so many events, and is divided rounding down; so is the count of a
- * window, which is both. A `smooth` limit's store is a length of time, in which a share at an n-th of the rate
- * stores an n-th as it is. Two events of a min-interval lie n intervals apart, on each node.
+ * A rate is count/period, so its n-th part is count/(n x period): exact for every n. What may be
+ * used at once (burst, capacity, slack, queue) is a number of events, and is divided rounding down.
+ * So is the count of a window, which is both. The store of a `smooth` limit is a length of time, in
+ * which a share at an n-th of the rate stores an n-th without a change. Two events of a min-
+ * interval are n intervals apart, on each node.
  *
- * What does not divide: n nodes may each grant one event at the same moment, where the whole limit knows
- * only one (pacer, min-interval, a burst of less than n); and where the last event is not yet paid for
- * (smooth ones) each node has a last one.
+ * What cannot be divided: n nodes may each grant one event at the same time, where the whole limit
+ * grants only one (pacer, min-interval, a burst of less than n); and where the last event is not
+ * paid for yet (the smooth algorithms), each node has a last event.
  */
 #include "redis/fallback/share.h"
 
@@ -26,13 +27,14 @@ static int64_t share_gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* So many events among so many; one each at least. */
+/* A node's part of that many events; at least one. */
 static int64_t share_part(int64_t events, int64_t nodes)
 {
     return weir__max(1, events / nodes);
 }
 
-/* The n-th part of a rate. The longest period there is takes the rest by rounding its count down. */
+/* The n-th part of a rate. If the period would be too long, the longest period is used, and the
+ * count is rounded down. */
 static void divide_rate(struct weir_term *t, int64_t nodes)
 {
     const int64_t common = share_gcd(t->count, nodes), by = nodes / common;
@@ -42,13 +44,13 @@ static void divide_rate(struct weir_term *t, int64_t nodes)
         t->period_ns *= by;
         return;
     }
-    /* 40 and 55 bits, over 55 and 17: what is left is no more than count. */
+    /* 40 and 55 bits, over 55 and 17: the result is at most the old count. */
     t->count = weir__max(1, (int64_t)(weir__wide(t->count) * weir__wide(WEIR_PERIOD_MAX_NS) /
                                       (weir__wide(t->period_ns) * weir__wide(nodes))));
     t->period_ns = WEIR_PERIOD_MAX_NS;
 }
 
-/* A rate that was rounded down may take longer to refill a burst than any limit may. */
+/* After rounding down, the rate may take longer to refill the burst than a limit may. */
 static int64_t most_that_drain(const struct weir_term *t)
 {
     const weir__u128 most =
@@ -99,7 +101,7 @@ static void divide_term(struct weir_term *t, int64_t nodes)
         if (t->queue > 0)
             t->queue = share_part(t->queue, nodes);
         return;
-    /* They look at this process: there is nothing to divide. No shared store has them. */
+    /* They measure this process: there is nothing to divide, and a shared store refuses them. */
     case WEIR_SYSTEM:
     case WEIR_BREAKER:
     case WEIR_BBR:

@@ -1,18 +1,19 @@
--- concurrency: how many are in flight at once, each with a lease.
+-- concurrency: how many callers are in flight at once, each with a lease.
 --
--- A ticket is a member of a sorted set, by the time at which its lease ends; one that costs more
--- than 1 has a member for each permit. Entering (take) counts who is alive and adds the ticket,
--- leaving (refund, cancel) takes it away. A holder that was killed gives its permits back when its
--- lease ends. To enter with a ticket that is in already renews its lease and counts nothing twice:
--- a request whose answer was lost can be repeated, and a long call can hold on to its place.
+-- A ticket is a member of a sorted set, scored by the time at which its lease ends; a ticket that
+-- costs more than 1 has a member for each permit. Entering (take) counts the live tickets and adds
+-- one; leaving (refund, cancel) removes it. The permits of a caller that was killed return when its
+-- lease ends. Entering with a ticket that is already in renews its lease and counts nothing twice:
+-- a request whose reply was lost can be repeated, and a long call can keep its permit.
 --
--- Nobody can say when another leaves, so retry_us of a refusal is 0: not known.
+-- The script cannot know when another caller leaves, so retry_us of a refusal is 0: not known.
 --
 -- Invariants:
---   (1) Never more than count tickets alive, but after a live change to a lower count: then nobody
---       enters until enough have left. A lease is as long as the limit was when it began.
---   (2) Whoever enters drops those whose lease is over: the set has at most as many members as were
---       alive at once. The key ends with its last lease.
+--   (1) There are never more than count live tickets, except after a live change to a lower count:
+--       then no caller enters until enough have left. A lease is as long as the limit said when it
+--       began.
+--   (2) Every enter drops the tickets whose lease is over: the set has at most as many members as
+--       were live at once. The key expires with its last lease.
 if has[10] then
   local ticket = ARGV[2]
 

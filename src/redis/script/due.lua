@@ -1,32 +1,33 @@
 -- The due time: token-bucket, leaky-bucket, pacer, smooth-bursty, min-interval (src/algo/due.h).
 --
--- A key has one number, the instant D at which all its events so far will have been paid for. T is
--- P/C us in lowest terms, and D a whole number of us less a remainder in 1/C. Here D is what it is
--- ahead of `now` in units of 1/C us: `owed`, an exact integer, 0 if D is past. An event is P units,
--- a bucket of B is full at B x P, and every test of the five is a comparison of such integers. A
--- unit finer than 1/C is never needed: all that is added is a multiple of it, and clocks are whole.
+-- A key has one number, the time D at which all its events so far will have been paid for. T is P/C
+-- us in lowest terms, and D is a whole number of us less a remainder in 1/C. Here D is stored as
+-- its distance from `now` in units of 1/C us: `owed`, an exact integer, 0 if D is past. An event is
+-- P units, a bucket of B is full at B x P, and every test of the five algorithms compares such
+-- integers. A finer unit than 1/C is never needed: everything that is added is a multiple of it,
+-- and clocks are whole.
 --
 -- State, 41 bytes: a byte (64 + the algorithm, 16 more if blurred, 32 more if reserved, both if
--- behind) and five doubles: D rounded up to us, what that added in 1/C, and P, C and B
--- (smooth-bursty: max-burst) of the limit that wrote it; then one more of a leaky-bucket (delay)
--- and of a pacer (t.most), and one more of a key whose clock has stepped back (`behind`;
--- src/algo/due.c): the second due time, in whole us, as D then is.
+-- behind) and five doubles: D rounded up to us, what that added in 1/C, and P, C and B (smooth-
+-- bursty: max-burst) of the limit that wrote it. A leaky-bucket (delay) and a pacer (t.most) have
+-- one more; and so has a key whose clock has stepped back (`behind`; src/algo/due.c): the second
+-- due time, in whole us, as D then is.
 --
 -- Invariants:
---   (1) A key is written only if D is after both now and what no key stands for (`zero`); one that
---       is not is read as if it were not there.
+--   (1) A key is written only if D is after both now and the due time of an untouched key (`zero`);
+--       a key with an earlier D is read as if it did not exist.
 --   (2) D ends at 2^53 us. A reservation that would get there is decided as with patience 0.
 --   (3) blurred: the act time of the last reservation is no longer known (src/algo/due.h).
---   (4) A state of other numbers is converted when it is touched, and then written whatever the
---       verdict: else a refused key would go on paying at the old rate. So is one that finds that
---       the clock has stepped back.
---   (5) t.most is what may be owed in us as soon as it is charged; nil if nobody knows.
+--   (4) A state with other numbers is converted when it is touched, and then written whatever the
+--       verdict: otherwise a refused key would go on paying at the old rate. So is a state that
+--       finds that the clock has stepped back.
+--   (5) t.most is the most that can be owed just after a charge, in us; nil if it is not known.
 if has[4] or has[5] or has[6] or has[7] or has[9] then
   local function width_of(t)
     return t.algo == 7 and t[6] or t[3]
   end
 
-  -- What else of the limit a state says: nil, if nothing.
+  -- The other number of the limit that a state contains; nil if there is none.
   local function extra_of(t)
     if t.algo == 5 then
       return t[6]
@@ -34,7 +35,7 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
     return t.algo == 6 and t.most or nil
   end
 
-  -- Units as us, rounded up; anything beyond the end of time is that.
+  -- Units as us, rounded up; anything beyond the end of time is the end of time.
   local function us_of(t, units)
     local us = div_up(units, t[2])
 
@@ -46,8 +47,8 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
     return less(bound, units) and us_of(t, sub(units, bound)) or 0
   end
 
-  -- A state of other numbers of the same algorithm: the events owed carry over. Of smooth-bursty
-  -- the ticket stays, and else the share of the store that is filled.
+  -- A state with other numbers of the same algorithm: the events owed carry over. For smooth-bursty
+  -- the ticket stays; otherwise the filled share of the store carries over.
   local function carried(t, owed, P, C, width, delay)
     if t.algo ~= 7 then
       local past = t.algo == 5 and delay or width
@@ -65,7 +66,7 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
     return div_up(mul(owed, wide), burst), false
   end
 
-  -- Units as whole us, which is what both due times of a key that is behind are.
+  -- Units as whole us: both due times of a key that is behind have that form.
   local function whole(t, units)
     return mul(us_of(t, units), t[2])
   end
@@ -92,9 +93,9 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
     return math.min(us_of(t, mul(t[3] + t[6], t[1])), 4611686018427387, most + t[7])
   end
 
-  local STALE = 10000000 -- so much is no step back: in the library a caller's clock may be stale
+  local STALE = 10000000 -- less is no step back: in the library a caller's clock may be stale
 
-  -- The key as it stands, and by a clock that may have stepped back.
+  -- The key's state, checked for a clock that has stepped back.
   local function noted(t, s)
     if not t.most or s.behind or s.blurred or s.reserved or not less(t.zero, s.owed) or
        us_of(t, s.owed) <= t.most + STALE then
@@ -192,7 +193,7 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
       return patience > 0 and less(mul(LIMIT - 1 - now, t[2]), after) and 0 or patience
     end
 
-    -- count-denied: a refused event fills the bucket, and runs up no debt.
+    -- count-denied: a refused event fills the bucket, and adds nothing beyond that.
     local function filled(t, owed, price)
       local after = add(owed, price)
 
@@ -200,8 +201,8 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
       return less(owed, after) and after or owed
     end
 
-    -- Each returns the reason (0: granted), the wait, the time to retry after, and what is owed
-    -- then.
+    -- Each returns the reason (0: granted), the wait, the time to retry after, and what is then
+    -- owed.
     local judge = {}
 
     if has[4] then
@@ -247,8 +248,8 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
     end
 
     if has[6] then
-      -- How long the turn is waited for; by how much that is too long, for caller and limit; by how
-      -- much it is further back than the queue reaches. All end with time.
+      -- How long the caller must wait; by how much that is too long, for the caller and for the
+      -- limit; by how much it is beyond the queue. All end at the end of time.
       local function schedule(t, owed, price, patience)
         local after = add(owed, price)
         local reach, longest = mul(t[3] + t[6], t[1]), mul(4611686018427387, t[2]) -- 2^62 ns
@@ -284,7 +285,7 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
         local after, last = add(owed, price), mul(LIMIT - now, t[2])
         local wait = beyond(t, owed, t.full)
 
-        if not less(after, last) then -- the bill does not fit into time
+        if not less(after, last) then -- it would be paid after the end of time
           return 2, 0, -1, owed
         end
         if wait <= patience then
@@ -312,13 +313,14 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
       end
     end
 
-    -- By the second due time; a token bucket reserves nothing by that. What is granted moves both.
+    -- By the second due time, by which a token bucket reserves nothing. A grant moves both due
+    -- times.
     local function decide_behind(t, s, price, patience)
       local waits = t.algo == 4 and 0 or patience
       local reason, wait, retry, low = judge[t.algo](t, s.low, price, waits)
       local counts, after = t.counts, s
 
-      local by_d = t.algo == 4 and patience > 0 -- waits for D, as if nothing had happened
+      local by_d = t.algo == 4 and patience > 0 -- waits for D, as without a step back
       local first, long, then_, owed = 1, 0, 0, nil
 
       if reason > 0 and by_d then
@@ -407,8 +409,8 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
       return events, after
     end
 
-    -- What later reservations stand on: the events between this act time and the last one's, which
-    -- is D - B x T. Act times are rounded up; of what that may hide the most is taken.
+    -- What later reservations depend on: the events between this act time and the last one's, which
+    -- is D - B x T. Act times are rounded up; this takes the most that the rounding may hide.
     local function depended_on(t, s, since)
       local last, this = add(s.owed, t[2]), add(t.full, mul(since, t[2]))
 
@@ -438,9 +440,9 @@ if has[4] or has[5] or has[6] or has[7] or has[9] then
       return back, after
     end
 
-    -- All or nothing: who came later was told to wait for its water (src/algo/leaky_bucket.c). One
-    -- who waits must surely be the last: `own` is what its water is due, read back from the level.
-    -- Of one who acts now, surely nobody may wait.
+    -- All or nothing: later callers wait for their water because of it (src/algo/leaky_bucket.c). A
+    -- caller that waits must surely be the last one: `own` is when its water is due, read back from
+    -- the level. After a caller that acts now, surely no caller may wait.
     local function cancel_delayed(t, s, since)
       local below = mul(t[6], t[1])
 

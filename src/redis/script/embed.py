@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Puts the scripts of src/redis/script into the library: `embed.py LUA_FOLDER OUT.c`.
+"""Embeds the scripts of src/redis/script in the library: `embed.py LUA_FOLDER OUT.c`.
 
-This is where it is said which files a script is made of, in which order; the tests of the scripts ask here too
-(`script`), so that what they prove is what is sent. Whoever connects to a Redis that does not know a script
-sends all of it: comments, indents and empty lines stay behind.
+This file defines which files a script consists of, and in which order. The tests of the scripts ask
+here too (`script`), so that they test what is sent. A client that connects to a Redis without a
+script sends all of it, so comments, indents and empty lines are left out.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ def parts(mask):
 def stripped(text):
     """The same program, in fewer bytes. Each file stays on lines of its own."""
     if re.search(r"--\[=*\[", text) or re.search(r"\[=*\[", TOKEN.sub("''", text)):
-        raise SystemExit("embed.py: the scripts have no long brackets, for this knows none")
+        raise SystemExit("embed.py: long brackets ([[ ]]) are not supported")
     text = TOKEN.sub(lambda found: "" if found[0].startswith("--") else found[0], text)
     lines = [line.strip() for line in text.split("\n")]
     return "".join(line + "\n" for line in lines if line)
@@ -46,23 +46,28 @@ def script(folder, mask):
 
 
 def literal(text):
-    return "\n".join('    "' + line.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t") + '\\n"'
-                     for line in text.splitlines()) or '    ""'
+    def quoted(line):
+        return line.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t")
+
+    return "\n".join(f'    "{quoted(line)}\\n"' for line in text.splitlines()) or '    ""'
 
 
 def row(folder, mask):
     text = script(folder, mask)
     pieces = ", ".join("{%s, sizeof %s - 1}" % (name, name) for name in map(str.upper, parts(mask)))
-    return '    [%d] = {"%s", {%s, {NULL, 0}}, %d},' % (mask, hashlib.sha1(text.encode()).hexdigest(), pieces,
-                                                      len(text))
+    sha = hashlib.sha1(text.encode()).hexdigest()
+    return '    [%d] = {"%s", {%s, {NULL, 0}}, %d},' % (mask, sha, pieces, len(text))
 
 
 def source(folder):
     """The whole of scripts.c."""
-    texts = [f"static const char {name.upper()}[] =\n{literal(piece(folder, name))};" for name in FILES]
+    texts = [f"static const char {name.upper()}[] =\n{literal(piece(folder, name))};"
+             for name in FILES]
     rows = [row(folder, mask) for mask in (*MASKS, BEAT)]
-    return "\n".join(["/* Made by embed.py from src/redis/script. */", '#include "redis/script/scripts.h"', "",
-                      *texts, "", "const struct weir__script weir__scripts[WEIR__SCRIPT_COUNT] = {", *rows, "};", ""])
+    head = ["/* Made by embed.py from src/redis/script. */",
+            '#include "redis/script/scripts.h"', ""]
+    table = "const struct weir__script weir__scripts[WEIR__SCRIPT_COUNT] = {"
+    return "\n".join([*head, *texts, "", table, *rows, "};", ""])
 
 
 if __name__ == "__main__":

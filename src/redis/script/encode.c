@@ -1,16 +1,16 @@
-/* Requests in bytes, and replies in verdicts.
+/* Encoding of requests as Redis commands, and decoding of replies into verdicts.
  *
- * A request's length is reckoned first and then written without looking at its end again: the two walk over the
- * same words.
+ * The size of a command is computed first, and then the command is written without checking for the
+ * end: both walk over the same words.
  *
  * A key in Redis is PREFIX:{SCOPE:KEY}:SHAPE.
  *
  * Invariants:
- *   (1) No two (scope, key, shape) are one key in Redis, whatever bytes they have: neither prefix nor scope has
- *       a ':' or a brace, and a shape has none, so the first ":{", the ':' after it and the last "}:" are
- *       where they were put.
- *   (2) All terms of a key lie in one slot of a cluster: what stands between the first '{' and the '}' after it
- *       is the same in all of them, and is not empty.
+ *   (1) No two (scope, key, shape) are one key in Redis, whatever bytes they contain: neither
+ *       prefix nor scope contains a ':' or a brace, and a shape contains none either, so the first
+ *       ":{", the ':' after it and the last "}:" are the ones written here.
+ *   (2) All terms of a key are in one slot of a cluster: what stands between the first '{' and the
+ *       '}' after it is the same in all of them, and not empty.
  */
 #include <assert.h>
 #include <string.h>
@@ -24,9 +24,9 @@
 enum { VERSION = 256, HEADER_BYTES = 24, TERM_BYTES = 80, SHA_LEN = 40 };
 enum { REPLY_FIELDS = 9 };
 
-/* ---- Words ------------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
-/* *N or $N, and what ends a line. */
+/* *N or $N, and the end of the line. */
 static size_t count_size(size_t n)
 {
     return 1 + (size_t)weir__digits_of(n) + 2;
@@ -55,7 +55,7 @@ static char *put_word(char *at, const void *bytes, size_t len)
     return put_bytes(put_bytes(put_count(at, '$', len), bytes, len), "\r\n", 2);
 }
 
-/* ---- Keys -------------------------------------------------------------------------------------- */
+/* ---- Keys ------------------------------------------------------------------------------------ */
 
 static bool term_is_named(const struct weir__plan_part *part, int i)
 {
@@ -81,7 +81,7 @@ static char *put_key(char *at, const struct weir__plan_request *ask,
     return put_bytes(put_bytes(at, shape, strlen(shape)), "\r\n", 2);
 }
 
-/* How many keys, and what they take. */
+/* How many keys there are, and their size. */
 struct key_sizes {
     size_t n, size;
     unsigned mask;
@@ -111,16 +111,17 @@ static char *put_keys(char *at, const struct weir__plan_request *ask)
     return at;
 }
 
-/* ---- The blob ---------------------------------------------------------------------------------- */
+/* ---- The blob -------------------------------------------------------------------------------- */
 
-/* Little-endian, as the machines are that we build for. */
+/* Little-endian, like the machines that weir is built for. */
 static char *put_int64s(char *at, const int64_t *number, size_t n)
 {
     return put_bytes(at, number, n * sizeof *number);
 }
 
-/* The start of the window of now, its end, the end of the next. A window that holds the beginning of time
- * starts there; and so does one of more than two of its lengths, which some zone may have had once. */
+/* The start of the current window, its end, and the end of the next. A window that contains the
+ * beginning of time starts there; so does one that is longer than two windows, which some time
+ * zone may once have had. */
 static void put_edges(const struct weir__plan_term *t, int64_t wall_ns, int64_t *edge)
 {
     const struct weir_term window = {.calendar = t->calendar};
@@ -175,7 +176,7 @@ static char *put_blob(char *at, const struct weir__plan_request *ask, size_t ter
     return put_bytes(at, "\r\n", 2);
 }
 
-/* ---- Commands ---------------------------------------------------------------------------------- */
+/* ---- Commands -------------------------------------------------------------------------------- */
 
 static size_t words_of(const struct weir__plan_request *ask, struct key_sizes k)
 {
@@ -245,7 +246,7 @@ size_t weir__scope_encode(const char *name, size_t len, char *out, size_t cap)
     return weir__out_end(&o);
 }
 
-/* ---- Replies ----------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
 static int64_t reply_ns(int64_t us)
 {

@@ -1,12 +1,12 @@
--- The heartbeat: this node is here, and how many are.
+-- The heartbeat: announces this node, and returns how many nodes there are.
 --
--- KEYS[1] is a sorted set of the nodes by when they were last heard of, in us of Redis's clock;
--- ARGV the node's name, and 'beat' or 'bye'. The reply is {nodes, now_us, new}: how many were heard
--- of in the last ten minutes; new is 1 if this node was not among them.
+-- KEYS[1] is a sorted set of the nodes by the time they were last seen, in us of Redis's clock;
+-- ARGV is the node's name, and 'beat' or 'bye'. The reply is {nodes, now_us, new}: how many were
+-- seen in the last ten minutes; new is 1 if this node was not among them.
 --
--- It is also the probe of a store that was away, so it must be refused by one that is full or
--- read-only: the first thing it does is a write that needs memory. (Redis lets a script that has
--- written go on writing, full or not.)
+-- It is also the probe of a store that was down, so a store that is full or read-only must refuse
+-- it: the first thing it does is a write that needs memory. (Redis lets a script that has written
+-- go on writing, full or not.)
 local TEN_MINUTES = 600000000
 local time = redis.call('TIME')
 local now, new = time[1] * 1000000 + time[2], 0

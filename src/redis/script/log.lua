@@ -1,20 +1,20 @@
--- sliding-log: the times of the last events, exactly (src/algo/sliding_log.c).
+-- sliding-log: the exact times of the last events (src/algo/sliding_log.c).
 --
--- The usual log in Redis is a sorted set; a member of one takes 70 bytes and more, and what a
--- request of cost 1000 logs are 1000 members. This is the ring of the C: a string of 8 bytes an
--- event, of which a decision reads and writes a few (GETRANGE, SETRANGE). Its oldest live entry is
--- found by halving.
+-- The usual log in Redis is a sorted set; a member takes 70 bytes and more, and a request of cost
+-- 1000 adds 1000 members. This is the ring of the C code: a string with 8 bytes for each event, of
+-- which a decision reads and writes a few (GETRANGE, SETRANGE). A binary search finds the oldest
+-- live entry.
 --
 -- State: a byte (67) and doubles: the period and min-interval of the limit that wrote it, its
 -- count, the newest time, where the oldest entry is, and how many there are; then count entries, as
 -- far as they have been used.
 --
 -- Invariants:
---   (1) At most count entries, in order: an event under a clock that stepped back is logged at the
---       newest time. The string has at most 49 + 8 x count bytes.
---   (2) An entry lives while now < time + period. What dies is skipped; whatever changes the log
---       drops what min-interval has no use for either.
---   (3) Of a state in memory the last `added` entries are not in Redis yet: all of the time
+--   (1) There are at most count entries, in order: an event under a clock that stepped back is
+--       logged at the newest time. The string has at most 49 + 8 x count bytes.
+--   (2) An entry lives while now < time + period. Dead entries are skipped; every change of the log
+--       also drops entries that min-interval does not need.
+--   (3) The last `added` entries of a state in memory are not in Redis yet: all have the time
 --       `newest`.
 if has[3] then
   local HEAD = 49
@@ -37,8 +37,8 @@ if has[3] then
     return (struct.unpack('<d', redis.call('GETRANGE', t.key, at, at + 7)))
   end
 
-  -- Of the entries from the i-th on, how many are at least that old. Few have died since the last
-  -- look, as a rule: leaps from the oldest on, then halving.
+  -- How many of the entries from the i-th on are at least that old. As a rule few have died since
+  -- the last call: leaps from the oldest on, then a binary search.
   local function dead(t, s, i, age)
     local low, high, n = 0, 1, s.len - i
 
@@ -58,7 +58,7 @@ if has[3] then
     return low
   end
 
-  -- Drops what matters no more, and counts who lives.
+  -- Drops entries that no longer matter, and counts the live ones.
   local function viewed(t, s)
     local gone = dead(t, s, 0, lives(t))
 
@@ -75,7 +75,7 @@ if has[3] then
   end
 
   local function load(t)
-    local raw = read('GETRANGE', t.key, 0, 303) -- of most logs that is all
+    local raw = read('GETRANGE', t.key, 0, 303) -- most logs are not longer
     local s = {raw = '', first = 0, len = 0, live = 0, added = 0, newest = -1}
 
     if not raw or #raw < HEAD then
@@ -92,7 +92,7 @@ if has[3] then
     if period == t[1] and interval == t[3] then
       return viewed(t, s)
     end
-    -- Those who live by the old period stay; the newest time too where min-interval counts from it.
+    -- Entries that live by the old period stay; so does the newest time if min-interval needs it.
     viewed({key = t.key, [1] = period, [2] = count, [3] = interval}, s)
     if s.live == 0 and (t[3] == 0 or interval_left(newest, interval) == 0) then
       s.newest = -1

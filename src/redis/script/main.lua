@@ -1,18 +1,19 @@
 -- All or nothing: every term is asked, then every term is charged (src/algo/decide.c).
 --
--- A state is a table that nobody changes: to decide is to return another one. So a peek is a take
--- that writes nothing, and a key that is named twice is asked the second time as the first left it.
+-- A state is a table that no function changes: deciding returns another one. So a peek is a take
+-- that writes nothing, and a key that is named twice is asked the second time as the first time
+-- left it.
 --
 -- Invariants:
---   (1) A refused request charges no term, but those that asked for it (count-denied).
---   (2) The answer is the strictest: the first refusal is named, with the longest time to retry of
---       all that refuse and of those that granted but have counted it; the least remaining; the
+--   (1) A refused request charges no term except those with count-denied.
+--   (2) The result is the strictest: the first refusal is named, with the longest retry time of all
+--       terms that refuse and of those that granted but have counted it; the least remaining; the
 --       longest wait and reset.
---   (3) A shadow is asked and charged like any other; it refuses nothing and delays nobody. What it
---       would have said is the reason of a grant.
---   (4) What was converted is written, whatever else happens (due.lua, invariant 4).
---   (5) Who pays (verb 5) is refused by nobody: each term takes as much of its cost as it would
---       grant at once, and no term looks at what the others took. Permits cannot be paid.
+--   (3) A shadow is asked and charged like any other term; it refuses nothing and delays no caller.
+--       What it would have said is the reason of a grant.
+--   (4) A converted state is written, whatever else happens (due.lua, invariant 4).
+--   (5) No term refuses a drain (verb 5): each charges as much of its cost as it would grant at
+--       once, and none looks at what the others charged. Permits cannot be drained.
 local n, verb = #terms, head % 256
 
 for i = 1, n do
@@ -21,7 +22,7 @@ for i = 1, n do
   end
 end
 
-if n == 1 and verb < 3 and not terms[1].shadow then -- the same as below, of one
+if n == 1 and verb < 3 and not terms[1].shadow then -- the same as below, for one term
   local t, row = terms[1], rows[terms[1].algo]
   local was = row.load(t)
   local reason, wait, retry, is = 0, 0, 0, was
@@ -43,10 +44,10 @@ if n == 1 and verb < 3 and not terms[1].shadow then -- the same as below, of one
   return {1, 0, -1, t.limit, remaining, wait, 0, reset, now, verb == 1 and now + wait or nil}
 end
 
-local returned = 0 -- or paid
-local states, first, after = {}, {}, {} -- by key: as it was, whose it is, as it will be
+local returned = 0 -- or drained
+local states, first, after = {}, {}, {} -- by key: before, its first term, after
 local reasons, waits, retries, ends = {}, {}, {}, {} -- by term; ends: the states that are reported
-local counted = {} -- by term that granted and counted what another refused: when it grants again
+local counted = {} -- by term that granted and counted what another refused: its retry
 
 for i = 1, n do
   local t = terms[i]
@@ -55,7 +56,7 @@ for i = 1, n do
   if first[t.key] and first[t.key].algo ~= t.algo then
     return redis.error_reply('WEIRKEY one key, two algorithms')
   end
-  local state = row.load(t) -- for the second of a key too: it derives the term's own numbers
+  local state = row.load(t) -- for a key's second term too: load derives the term's numbers
 
   if first[t.key] then
     first[t.key].again = true
@@ -86,8 +87,8 @@ if verb == 5 then
 elseif decides then
   local refused = false
 
-  -- How long until a term that has counted a request in vain grants the same again; a caller who
-  -- waits does not knock twice, so nothing is counted then.
+  -- How long until a term that has counted a refused request grants the same again; a caller that
+  -- waits does not ask twice, so nothing is counted then.
   local function again(t, s)
     t.counts = false
     local reason, _, retry = rows[t.algo].decide(t, s, t.patience)
@@ -113,7 +114,7 @@ elseif decides then
     local t = terms[i]
     local counts, decide, _ = t.counts and t.cost > 0, rows[t.algo].decide
 
-    -- Who would have granted it stands as it was, or has counted it: nobody will wait for it.
+    -- A term that would have granted stays unchanged, or has counted it: no caller waits for it.
     if reasons[i] == 0 then
       ends[i], waits[i] = states[t.key], 0
       if counts then

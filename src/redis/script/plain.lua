@@ -1,16 +1,17 @@
--- Buckets and fixed windows, take, no options: what nearly every request is.
+-- The fast path: buckets and fixed windows, take, no options, which is nearly every request.
 --
--- The answers are those of due.lua, window.lua and main.lua, where they are explained. This is the
--- same in one loop and without a function, for numbers that need no limbs and states that these
--- very limits wrote; it takes a third of the time. Whatever else it meets (plain = false) it leaves
--- to the files below, and nothing has happened.
+-- The results are those of due.lua, window.lua and main.lua, where they are explained. This is the
+-- same in one loop and without a function, for numbers that need no limbs and for states that the
+-- same limits wrote; it takes a third of the time. It leaves everything else (plain = false) to the
+-- files below, and has then changed nothing.
 --
 -- A bucket is counted from now in units of 1/C us (T is P/C us, so an event is P units). (-x) % C
 -- is what x lacks to a multiple of C, so (x + (-x) % C) / C rounds up. All numbers are below 2^52:
 -- then D' is below 2^53, the end of time, and every step is exact.
 --
--- A refused request is told how all terms stand; a granted one, how they stand once charged. So
--- there are two of `remaining` and `reset`: the first of them before, the second after.
+-- The reply to a refused request describes all terms as they are; the reply to a granted one, as
+-- they are once charged. So there are two of `remaining` and `reset`: the first before, the second
+-- after.
 if head == 257 and #ARGV[1] == 24 + 80 * #KEYS and now <= 4503599627370496 then
   local n, i, plain = #KEYS, 0, true
   local raws = n > 1 and redis.call('MGET', unpack(KEYS))
@@ -68,7 +69,7 @@ if head == 257 and #ARGV[1] == 24 + 80 * #KEYS and now <= 4503599627370496 then
       local width = kind == 7 and p6 or p3
       local full = width * (kind == 7 and C or P)
       local reach = kind == 6 and (p3 + p6) * P or 0
-      local most = (full + (-full) % C) / C -- what may be owed as soon as it is charged (due.lua)
+      local most = (full + (-full) % C) / C -- the most that can be owed (due.lua)
       local extra = kind == 5 and p6 or nil
 
       if kind == 6 then

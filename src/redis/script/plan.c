@@ -1,15 +1,16 @@
-/* From a limit to the numbers of its scripts.
+/* Plans: from a limit to the numbers that its scripts need.
  *
- * The scripts count in microseconds, limits in nanoseconds. A rate loses nothing by that: T, the time of one
- * event, goes over as a fraction of microseconds in lowest terms. Other durations are rounded so that the limit
- * never becomes looser: what must pass before another event may act is rounded up; what is saved up, and
- * how long is waited, down.
+ * The scripts count in microseconds, limits in nanoseconds. A rate loses nothing by that: T, the
+ * time of one event, becomes a fraction of microseconds in lowest terms. Other durations are
+ * rounded so that the limit never becomes looser: the time that must pass before another event may
+ * act is rounded up; what is saved up, and how long a caller waits, is rounded down.
  *
- * Invariants (of what weir__plan_encode sends, beside script/README.md):
- *   (1) Every number but cost, patience and max-wait is below 2^53.
- *   (2) Equal limits of equal births have equal plans, on every machine: no number depends on the process.
- *   (3) Two terms have one shape just if a state of one can be carried over to the other, and their
- *       place in the limit is the same.
+ * Invariants (of what weir__plan_encode sends, besides script/README.md):
+ *   (1) Every number except cost, patience and max-wait is below 2^53.
+ *   (2) Equal limits with equal creation times have equal plans, on every machine: no number
+ *       depends on the process.
+ *   (3) Two terms have the same shape exactly if a state of one can be carried over to the other
+ *       and their place in the limit is the same.
  */
 #include "redis/script/plan.h"
 
@@ -54,7 +55,7 @@ unsigned weir__script_bit(enum weir_algorithm algorithm)
     return 0;
 }
 
-/* ---- Numbers ----------------------------------------------------------------------------------- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 static int64_t us_up(int64_t ns)
 {
@@ -88,27 +89,27 @@ static void put_ratio(int64_t *p, int64_t num, int64_t den)
 
 static void put_rate(int64_t *p, const struct weir_term *t)
 {
-    put_ratio(p, t->period_ns, t->count * WEIR__NS_PER_US); /* 10^15 at most */
+    put_ratio(p, t->period_ns, t->count * WEIR__NS_PER_US); /* at most 10^15 */
     if (p[0] >= LIMIT)
         put_ratio(p, us_up(t->period_ns), t->count);
 }
 
-/* p4, p5: born and n events, as zero - rem/C. */
-static void put_zero(int64_t *p, int64_t born_us, int64_t n)
+/* p4, p5: the creation time plus n events, as zero - rem/C. */
+static void put_zero(int64_t *p, int64_t created_us, int64_t n)
 {
     const weir__u128 units = weir__wide(n) * weir__wide(p[0]); /* 93 bits */
     const weir__u128 C = weir__wide(p[1]);
     const weir__u128 us = (units + C - 1) / C;
 
-    if (us >= weir__wide(LIMIT - born_us)) { /* full after the end of time */
+    if (us >= weir__wide(LIMIT - created_us)) { /* full only after the end of time */
         p[3] = LIMIT - 1;
         return;
     }
-    p[3] = born_us + (int64_t)us;
+    p[3] = created_us + (int64_t)us;
     p[4] = (int64_t)(us * C - units);
 }
 
-/* The zone and the kind of window as one number: another is another window. */
+/* The zone and the kind of window as one number: another number is another window. */
 static int64_t calendar_number(const struct weir_term *t)
 {
     const uint64_t no_secret[2] = {0};
@@ -120,7 +121,8 @@ static int64_t calendar_number(const struct weir_term *t)
     return (int64_t)(weir__hash(text, 1 + len, no_secret) & ((UINT64_C(1) << HASH_BITS) - 1));
 }
 
-/* fixed-window, align=clock: where its windows end. The edges of a calendar come with each request. */
+/* fixed-window, align=clock: where its windows end. The edges of a calendar come with each
+ * request. */
 static void put_clock(struct weir__plan_term *to, const struct weir_term *t)
 {
     int64_t *const p = to->number;
@@ -132,25 +134,25 @@ static void put_clock(struct weir__plan_term *to, const struct weir_term *t)
         p[3] = (p[0] - ahead % p[0]) % p[0];
 }
 
-/* What is paid for by time: a rate, and what may be owed. */
-static void put_bucket(int64_t *p, const struct weir_term *t, int64_t limit, int64_t born_us)
+/* Algorithms that time pays for: a rate, and how much may be owed. */
+static void put_bucket(int64_t *p, const struct weir_term *t, int64_t limit, int64_t created_us)
 {
     put_rate(p, t);
-    p[2] = limit; /* of those that have one the burst, capacity, or 1 + slack */
+    p[2] = limit; /* the burst, capacity, or 1 + slack, where there is one */
     switch (t->algorithm) {
     case WEIR_TOKEN_BUCKET:
         if (t->initial < t->burst)
-            put_zero(p, born_us, t->burst - t->initial);
+            put_zero(p, created_us, t->burst - t->initial);
         return;
     case WEIR_LEAKY_BUCKET: p[5] = t->delay; return;
     case WEIR_PACER:
         if (t->burst > 1)
-            put_zero(p, born_us, t->burst - 1);
+            put_zero(p, created_us, t->burst - 1);
         p[5] = t->queue;
         p[6] = us_down(t->max_wait_ns);
         return;
     case WEIR_SMOOTH_BURSTY:
-        p[3] = weir__min(born_us + us_down(t->max_burst_ns), LIMIT - 1);
+        p[3] = weir__min(created_us + us_down(t->max_burst_ns), LIMIT - 1);
         p[5] = us_down(t->max_burst_ns);
         return;
     case WEIR_SMOOTH_WARMUP:
@@ -166,10 +168,10 @@ static void put_bucket(int64_t *p, const struct weir_term *t, int64_t limit, int
     }
 }
 
-/* What is counted. */
+/* Algorithms that count. */
 static void put_counter(int64_t *p, const struct weir_term *t, int64_t slots)
 {
-    p[0] = us_up(t->period_ns / slots); /* slots divide it */
+    p[0] = us_up(t->period_ns / slots); /* slots divide the period */
     p[1] = t->count;
     if (t->algorithm == WEIR_SLIDING_WINDOW) {
         p[2] = t->slots;
@@ -182,20 +184,20 @@ static void put_counter(int64_t *p, const struct weir_term *t, int64_t slots)
 }
 
 static void plan_put_numbers(struct weir__plan_term *to, const struct weir_term *t, int64_t limit,
-                             int64_t born_us)
+                             int64_t created_us)
 {
     switch (weir__script_bit(t->algorithm)) {
     case 1:
-    case 8: put_bucket(to->number, t, limit, born_us); return;
+    case 8: put_bucket(to->number, t, limit, created_us); return;
     default: put_counter(to->number, t, t->algorithm == WEIR_SLIDING_WINDOW ? t->slots : 1);
     }
     if (t->align == WEIR_ALIGN_CLOCK)
         put_clock(to, t);
 }
 
-/* ---- Terms ------------------------------------------------------------------------------------- */
+/* ---- Terms ----------------------------------------------------------------------------------- */
 
-/* The place, a letter for the algorithm, and what else a state's layout depends on. */
+/* The term's place, a letter for the algorithm, and what else a state's layout depends on. */
 static void put_shape(struct weir__plan_term *to, const struct weir_term *t, int place)
 {
     static const char LETTERS[] = {
@@ -223,10 +225,10 @@ static int refuse_term(const struct weir_term *t, int place, struct weir_diag *w
     if (t->algorithm == WEIR_CONCURRENCY)
         return weir__diag(why, WEIR_EINVAL,
                           "term %d: %s needs a lease in a shared store, such as lease=60s: a "
-                          "machine that dies cannot leave",
+                          "machine that dies releases no permit",
                           place + 1, name);
     return weir__diag(why, WEIR_EINVAL,
-                      "term %d: %s looks at one process, and a shared store has many", place + 1,
+                      "term %d: %s measures one process: it cannot be in a shared store", place + 1,
                       name);
 }
 
@@ -237,7 +239,7 @@ static bool can_be_shared(const struct weir_term *t)
 }
 
 static int plan_term_open(struct weir__plan_term *to, const struct weir_term *t, int place,
-                          int64_t born_us, struct weir_diag *why)
+                          int64_t created_us, struct weir_diag *why)
 {
     struct weir__meter m;
 
@@ -250,17 +252,17 @@ static int plan_term_open(struct weir__plan_term *to, const struct weir_term *t,
             return weir__diag(why, error, "term %d: tz=%.*s: %s", place + 1, WEIR_ZONE_MAX, t->tz,
                               weir_error_text(error));
     }
-    weir__meter_init(&m, t, born_us * WEIR__NS_PER_US);
+    weir__meter_init(&m, t, created_us * WEIR__NS_PER_US);
     to->kind =
         (int64_t)t->algorithm + (t->count_denied ? COUNT_DENIED : 0) + (t->shadow ? SHADOW : 0);
     to->patience_ns = weir__meter_patience(&m);
     to->calendar = t->calendar;
     put_shape(to, t, place);
-    plan_put_numbers(to, t, m.limit, born_us);
+    plan_put_numbers(to, t, m.limit, created_us);
     return 0;
 }
 
-/* ---- Plans ------------------------------------------------------------------------------------- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 static bool term_needs_creation_time(const struct weir_term *t)
 {
@@ -268,17 +270,17 @@ static bool term_needs_creation_time(const struct weir_term *t)
            (t->algorithm == WEIR_PACER && t->burst > 1) || t->algorithm == WEIR_SMOOTH_BURSTY;
 }
 
-int weir__plan_open(struct weir__plan **plan, const struct weir_limit *limit, int64_t born_us,
+int weir__plan_open(struct weir__plan **plan, const struct weir_limit *limit, int64_t created_us,
                     struct weir_diag *why)
 {
     struct weir__plan *p = calloc(1, sizeof *p + (size_t)limit->n * sizeof p->term[0]);
 
     if (!p)
         return weir__diag(why, WEIR_ENOMEM, "%s", weir_error_text(WEIR_ENOMEM));
-    born_us = weir__min(weir__max(0, born_us), WEIR__NOW_MAX / WEIR__NS_PER_US);
+    created_us = weir__min(weir__max(0, created_us), WEIR__NOW_MAX / WEIR__NS_PER_US);
     for (; p->n < limit->n; p->n++) {
         const struct weir_term *t = &limit->term[p->n];
-        const int error = plan_term_open(&p->term[p->n], t, p->n, born_us, why);
+        const int error = plan_term_open(&p->term[p->n], t, p->n, created_us, why);
 
         if (error) {
             weir__plan_close(p);

@@ -1,7 +1,8 @@
-/* A limit as the scripts want it, and requests in bytes. No I/O here, no clock.
+/* A plan: a limit as the scripts want it. And the encoding of requests by it. No I/O here, no
+ * clock.
  *
- * A plan is made once from a limit: which script decides it, and the numbers that every request carries
- * (script/README.md). A request is then a few of them, with what the caller asks.
+ * A plan is made once for a limit: which script decides it, and the numbers that every request
+ * carries (script/README.md). A request is one or more plans, each with a key and a cost.
  */
 #ifndef WEIR_REDIS_SCRIPT_PLAN_H
 #define WEIR_REDIS_SCRIPT_PLAN_H
@@ -11,12 +12,12 @@
 #include "base/text.h"
 #include "limit/zone.h"
 
-#define WEIR__SHAPE_MAX 12 /* bytes of a term's shape, its NUL included: "0t", "1w10", "15l65536" */
+#define WEIR__SHAPE_MAX 12 /* bytes of a term's shape, with its NUL: "0t", "1w10", "15l65536" */
 
 struct weir__plan_term {
     int64_t kind, number[7];
-    int64_t patience_ns;     /* of a caller who does not say */
-    struct weir__zone *zone; /* of a calendar window in a zone; owned; NULL: UTC or none */
+    int64_t patience_ns;     /* for a request without its own */
+    struct weir__zone *zone; /* of a calendar window with a time zone; owned; NULL: UTC or none */
     enum weir_calendar calendar;
     char shape[WEIR__SHAPE_MAX];
 };
@@ -24,14 +25,15 @@ struct weir__plan_term {
 struct weir__plan {
     unsigned mask;
     int n;
-    bool tickets;             /* some term is concurrency */
-    bool needs_creation_time; /* some term's untouched keys depend on when the limit was born */
+    bool tickets;             /* at least one term is concurrency */
+    bool needs_creation_time; /* the untouched keys of a term depend on the creation time */
     struct weir__plan_term term[];
 };
 
-/* born_us: when the limit was first defined, by Redis's clock. *why: a term that no script decides (a guard
- * that looks at this process, concurrency without a lease). 0, WEIR_EINVAL, WEIR_ENOZONE or WEIR_ENOMEM. */
-int weir__plan_open(struct weir__plan **plan, const struct weir_limit *limit, int64_t born_us,
+/* created_us: when the limit was first defined, by Redis's clock. *why names a term that no
+ * script decides (a guard that measures this process, concurrency without a lease). Returns 0,
+ * WEIR_EINVAL, WEIR_ENOZONE or WEIR_ENOMEM. */
+int weir__plan_open(struct weir__plan **plan, const struct weir_limit *limit, int64_t created_us,
                     struct weir_diag *why);
 void weir__plan_close(struct weir__plan *plan);
 
@@ -40,47 +42,50 @@ enum weir__plan_verb {
     WEIR__PLAN_PEEK,
     WEIR__PLAN_REFUND,
     WEIR__PLAN_CANCEL,
-    WEIR__PLAN_DRAIN /* takes as much of the cost as there is; never refuses */
+    WEIR__PLAN_DRAIN /* charges as much of the cost as fits; never refuses */
 };
 
 /* One request to one limit. */
 struct weir__plan_part {
     const struct weir__plan *plan;
-    struct weir__slice scope; /* whose keys; as it stands in Redis's key (see weir__scope_encode) */
+    struct weir__slice scope; /* of the keys; as written in Redis's key (see weir__scope_encode) */
     struct weir__slice key;
     int64_t cost, patience_ns; /* as in struct weir_request */
-    /* Of a cancel: each term's act time as the take replied it; -1: it granted nothing. Of an exit
-     * (refund of permits): only the terms whose bit is set are named. Else NULL and 0. */
+    /* For a cancel: each term's act time from the take's reply; -1: it granted nothing. For an
+     * exit (refund of permits): only the terms whose bit is set in `only` are named. Otherwise
+     * NULL and 0. */
     const int64_t *act_us;
     unsigned only; /* 0: all terms */
 };
 
 struct weir__plan_request {
     enum weir__plan_verb verb;
-    int64_t now_us;  /* -1: Redis's own */
+    int64_t now_us;  /* -1: Redis's clock */
     int64_t wall_ns; /* the caller's calendar, for windows of a day, week, month */
-    int64_t act_us;  /* of a cancel */
-    struct weir__slice prefix, ticket; /* ticket: {NULL, 0} if no term has one */
+    int64_t act_us;  /* for a cancel */
+    struct weir__slice prefix, ticket; /* ticket: {NULL, 0} if no term needs one */
     const struct weir__plan_part *part;
     int n;
 };
 
-/* Writes the command (EVALSHA ..., as RESP) and returns its length, as snprintf does: nothing useful was
- * written if that is above cap. *mask is the script's. *terms is how many terms it names. */
+/* Writes the command (EVALSHA ..., as RESP) and returns its length, as snprintf does: if that is
+ * above cap, the output is incomplete. *mask is the script's number, *terms the number of terms
+ * that it names. */
 size_t weir__plan_encode(const struct weir__plan_request *ask, char *out, size_t cap,
                          unsigned *mask, int *terms);
-/* An upper bound of that length. */
+/* An upper bound for that length. */
 size_t weir__plan_encoded_size(const struct weir__plan_request *ask);
 
 /* DEL of all keys of the parts. */
 size_t weir__plan_encode_reset(const struct weir__plan_request *ask, char *out, size_t cap);
 
-/* A name as it stands in a key: ':', '{', '}', '%' and control bytes as %XX, so that no two (name, key) are
- * one Redis key. As snprintf. */
+/* A name as written in a key: ':', '{', '}', '%' and control bytes as %XX, so that no two (name,
+ * key) are one Redis key. Returns as snprintf does. */
 size_t weir__scope_encode(const char *name, size_t len, char *out, size_t cap);
 
-/* The reply's integers to a verdict: false if they are not what a take or peek of that many terms
- * answers. act_us[i], unless NULL, is each term's act time (take that was granted). `now_us` may be NULL. */
+/* Decodes the reply's integers into a verdict. False: they are not the reply to a take or peek
+ * of that many terms. act_us[i], unless NULL, is each term's act time (if a take was granted).
+ * now_us may be NULL. */
 bool weir__plan_decode(const int64_t *number, int count, int terms, bool take,
                        struct weir_verdict *v, int64_t *act_us, int64_t *now_us);
 

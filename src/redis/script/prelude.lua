@@ -4,21 +4,21 @@
 -- and a double has 53. So an integer is either a plain number, below 2^53, or a table of limbs:
 -- digits of base 2^24, the lowest first, the highest not 0. Two digits make a product below 2^48,
 -- which with two carries is far below 2^53: no step is ever rounded. An integer is a table only if
--- it does not fit in a number, so that each has one form; and what stays small never pays for the
--- large: functions on limbs are not even made before they are needed.
+-- it does not fit in a number, so each has one form; and small numbers never pay for large ones:
+-- functions on limbs are not even created before they are needed.
 --
 -- Invariants:
---   (1) Every integer is at least 0. sub(a, b) is for b <= a.
+--   (1) Every integer is at least 0. sub(a, b) requires b <= a.
 --   (2) A number plus or times another is exact if the result is below 2^53, and not below it
 --       otherwise: 2^53 is itself a double, and rounding never passes one. That is the test for
 --       limbs.
---   (3) A % b and (a - a % b) / b are exact for numbers: the quotient's distance from the next
---       whole number is at least 1/b, more than it can have been rounded by.
---   (4) Of limbs, div guesses the quotient in doubles a little too low (by 2^-46, where the guess
---       is good to 2^-48), takes that many away exactly, and guesses again. So r never falls below
---       0, and what is left in the end is the remainder whatever the guesses were.
+--   (3) a % b and (a - a % b) / b are exact for numbers: the quotient's distance from the next
+--       whole number is at least 1/b, more than the rounding can be.
+--   (4) For limbs, div guesses the quotient in doubles a little too low (by 2^-46, where the guess
+--       is good to 2^-48), subtracts that many exactly, and guesses again. So r never falls below
+--       0, and what is left in the end is the remainder, whatever the guesses were.
 local LIMIT = 9007199254740992
-local decides = head % 256 ~= 3 and head % 256 ~= 4 -- take, peek, pay; else refund and cancel
+local decides = head % 256 ~= 3 and head % 256 ~= 4 -- take, peek, drain; else refund and cancel
 local rows, terms, has = {}, {}, {}
 local add, sub, mul, div, less, large
 
@@ -49,7 +49,7 @@ local function up(a, b)
   return r == 0 and a / b or (a - r) / b + 1
 end
 
--- What a command that reads says; nil if the key is another algorithm's, of another type.
+-- The result of a command that reads; nil if the key belongs to another algorithm, of another type.
 local function read(...)
   local got = redis.pcall(...)
 
@@ -59,10 +59,10 @@ local function read(...)
   if string.find(got.err, 'WRONGTYPE', 1, true) then
     return nil
   end
-  return redis.call(...) -- to fail as it did
+  return redis.call(...) -- fails with the same error
 end
 
--- Writes the state of a key that is as good as new `left` us from now.
+-- Writes the state of a key that has fully recovered `left` us from now.
 local function put(key, state, left)
   if left <= 0 then
     redis.call('DEL', key)
@@ -91,7 +91,7 @@ if has[2] or has[4] or has[5] or has[6] or has[7] or has[8] or has[9] then
       return t
     end
 
-    -- The one form of it; t is used up.
+    -- Its only form; t is used up.
     local function normalized(t)
       local n = #t
 

@@ -1,5 +1,5 @@
-/* The scripts of src/redis/script as they are sent: made when weir is built (embed.py), with their names
- * (SHA-1) reckoned there. script/README.md is the contract. */
+/* The scripts of src/redis/script as they are sent: embed.py generates them when weir is built,
+ * with their SHA-1 names. script/README.md is the contract. */
 #ifndef WEIR_REDIS_SCRIPT_SCRIPTS_H
 #define WEIR_REDIS_SCRIPT_SCRIPTS_H
 
@@ -7,10 +7,11 @@
 
 #include <weir.h>
 
-/* Masks 1..31 are the parts of a request (script/README.md); then come the scripts that are alone. */
+/* 1..31 are masks of the parts that a request needs (script/README.md); after them come the
+ * scripts that stand alone. */
 enum { WEIR__SCRIPT_HEARTBEAT = 32, WEIR__SCRIPT_COUNT = 33 };
 
-/* The pieces that, one behind the other, are the script; ended by one whose text is NULL. */
+/* A script is its pieces, concatenated; the last piece has the text NULL. */
 struct weir__piece {
     const char *text;
     size_t len;
@@ -20,12 +21,12 @@ struct weir__piece {
 struct weir__script {
     char sha[41];
     struct weir__piece piece[WEIR__PIECES_MOST];
-    size_t len; /* of all pieces */
+    size_t len; /* of all pieces together */
 };
 
-extern const struct weir__script weir__scripts[WEIR__SCRIPT_COUNT]; /* [0] is none */
+extern const struct weir__script weir__scripts[WEIR__SCRIPT_COUNT]; /* [0] is not a script */
 
-/* The bit of the part that decides such terms; 0: no script can. */
+/* The bit of the part that decides terms of this algorithm; 0: no script does. */
 unsigned weir__script_bit(enum weir_algorithm algorithm);
 
 #endif

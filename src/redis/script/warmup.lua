@@ -1,10 +1,10 @@
 -- smooth-warmup: prepay with a cold start (src/algo/smooth_warmup.c, where the curve is drawn).
 --
 -- State: `stored` permits, and `next`, the next free time. The curve is rounded to nanoseconds, as
--- in the C, and so times here are in units of 1/C ns, T being 1000 P/C ns; `ahead` is how many of
--- them next is after now, 0 if it is past. Permits are counted in units so small that all is whole:
--- a permit is `price` of them, a nanosecond of idleness earns `gain`, with cold = N/D in lowest
--- terms
+-- in the C code, so times here are in units of 1/C ns, T being 1000 P/C ns; `ahead` is how many of
+-- them next is after now, 0 if it is past. Permits are counted in units so small that all of them
+-- are whole: a permit is `price` of them, a nanosecond of idleness earns `gain`, with cold = N/D in
+-- lowest terms
 --
 --     price = 2000 P (D + N)    gain = C (5D + N)    max = W gain    threshold = W C (D + N)
 --
@@ -15,8 +15,8 @@
 -- lowest first.
 --
 -- Invariants:
---   (1) 0 <= stored <= max; no key stands for max.
---   (2) The key is as good as new when the store is full: next + (max - stored)/gain.
+--   (1) 0 <= stored <= max; an untouched key has max.
+--   (2) The key has fully recovered when the store is full: next + (max - stored)/gain.
 if has[8] then
   local DIGIT = 281474976710656
 
@@ -30,7 +30,7 @@ if has[8] then
     return t
   end
 
-  -- The store at now: what idleness earned is put in.
+  -- The store at now, with what idleness has earned.
   local function brought_up(t, stored, us, ns, rem)
     -- next = us - ns/1000 - rem/(1000 C)
     local before = add(mul(ns, t.C), rem)
@@ -60,7 +60,7 @@ if has[8] then
     if P == t[1] and C == t[2] and W == t[4] and N == t[5] and D == t[6] then
       return brought_up(t, stored, us, ns, rem)
     end
-    -- The share of the store that is filled carries over; the ticket stays.
+    -- The filled share of the store carries over; the ticket stays.
     local old = prepare({}, P, C, W, N, D)
     local s = brought_up(old, stored, us, ns, rem)
 
@@ -116,7 +116,7 @@ if has[8] then
     return {stored = stored, ahead = add(add(s.ahead, mul(events, t.step)), mul(extra, t.C))}
   end
 
-  -- Whether there is such a time: the store must fill before time ends.
+  -- Whether there is such a time: the store must fill before the end of time.
   local function fits(t, s)
     return now + us_of(t, s.ahead) < LIMIT - t[4]
   end
@@ -140,7 +140,7 @@ if has[8] then
     return 1, 0, fits(t, after) and wait - patience or -1, s
   end
 
-  -- At the stable rate: what warming up cost is not given back.
+  -- At the stable rate: the cost of warming up is not returned.
   local function refund(t, s)
     local events = exact_cost(t)
     local units = mul(events, t.step)

@@ -1,19 +1,19 @@
--- Counters of windows: fixed-window, sliding-window, sliding-counter (src/algo/*.c of these names).
+-- Window counters: fixed-window, sliding-window, sliding-counter (src/algo/*.c of these names).
 --
 -- States: a byte (64 + the algorithm) and doubles,
 --     fixed-window     when the open window ends, what is used of it, and of the limit that wrote
 --                      it the period and a mark: 0 for align=first, else 1 + p7
 --     sliding-window   the slot's length, slots, the newest slot, the sum of the counters; then
---                      these, of 4 bytes where count is below 2^32, else 8 (the byte is 81 then),
---                      the newest last, as many as are needed
---     sliding-counter  the period, the window, what is counted in it and in the one before
+--                      the counters, of 4 bytes where count is below 2^32, else 8 (the byte is 81
+--                      then), the newest last, as many as are needed
+--     sliding-counter  the period, the window, the counts of this window and of the one before
 --
 -- Invariants:
 --   (1) Counters stop at 2^40 - 1 (a slot of 4 bytes at 2^32 - 1). Only count-denied gets there.
---   (2) A clock that steps back stands in the newest window: nothing is reopened.
---   (3) Windows and slots are cut by Redis's clock. Of a calendar the client hands in three edges,
---       and the first that is not past is the one: how long a day is nobody here knows, but which
---       of the days it is Redis's clock says, not the client's.
+--   (2) A clock that steps back stays in the newest window: no window is reopened.
+--   (3) Windows and slots are cut by Redis's clock. For a calendar the client sends three edges,
+--       and the first that is not past is used: the script does not know how long a day is, but
+--       Redis's clock, not the client's, says which day it is.
 local MOST = 1099511627775
 
 if has[0] then
@@ -21,19 +21,19 @@ if has[0] then
     return t[3] == 0 and 0 or 1 + t[7]
   end
 
-  -- Where a window of now ends.
+  -- Where the current window ends.
   local function edge_of(t)
     local edge = t[3] == 1 and t[4] or t[4] > now and t[4] or t[5] > now and t[5] or t[6]
 
     if t[3] == 0 then
       return now + t[1]
     end
-    -- Every period has an edge; or the client's clock is more than a window behind, and any will
-    -- do.
+    -- Every period has an edge; or the client's clock is more than a window behind, and any edge
+    -- will do.
     return edge > now and t[3] == 2 and edge or now - (now - edge) % t[1] + t[1]
   end
 
-  -- What was used in a window that is open stays used, no longer than the new limit would keep it.
+  -- What was used in an open window stays used, but no longer than the new limit would keep it.
   local function carried(t, ends, used, period, mark)
     if ends <= now then
       ends, used = 0, 0
@@ -98,7 +98,7 @@ if has[0] then
 end
 
 if has[1] then
-  -- The i-th to the j-th of the counters that are kept, the oldest being the first.
+  -- The i-th to the j-th of the stored counters; the oldest is the first.
   local function counters(s, i, j)
     local out = {}
 
@@ -120,13 +120,13 @@ if has[1] then
             width = wide and 8 or 4, most = wide and MOST or 4294967295}
   end
 
-  -- Which slot it is, what the window that ends with it holds, and what of that the slot itself.
+  -- The current slot, the sum of the window that ends with it, and the slot's own count.
   local function viewed(t, s, len)
     local gone
 
     s.slot = math.max((now - now % len) / len, s.newest)
     s.used, s.here = 0, 0
-    gone = s.slot - t[3] - (s.newest - s.n) -- of the counters that are kept
+    gone = s.slot - t[3] - (s.newest - s.n) -- of the stored counters
     if gone < s.n then
       s.used = s.sum
       for _, count in ipairs(counters(s, 1, gone)) do
@@ -196,7 +196,7 @@ if has[1] then
     return math.max(0, room(t, s)), left_of(t, s)
   end
 
-  -- `more` events in the slot of the view; what has left its window goes.
+  -- Adds `more` events to the current slot; drops the slots that have left its window.
   local function charged(t, s, more)
     local new, kept = empty(t), math.max(s.newest - s.n + 1, s.slot - t[3] + 1)
     local last = struct.pack('<' .. s.form, s.here + more)
@@ -242,7 +242,7 @@ if has[1] then
     return reason, 0, reason == 1 and retry_after(t, s) or reason == 2 and -1 or 0, s
   end
 
-  -- From the newest slots of the window. Older ones stay as they are, should the clock step back.
+  -- Takes from the newest slots of the window. Older ones stay, in case the clock steps back.
   local function refund(t, s)
     local back, new = math.min(t.cost, s.used), empty(t)
     local left, parts, first = back, {}, math.max(1, s.slot - t[3] - (s.newest - s.n) + 1)
@@ -311,7 +311,7 @@ if has[2] then
             cur = math.min(weight(s.prev, s.since, period) + s.cur, MOST)}
   end
 
-  -- From when on what is counted weighs nothing: the least e with n x (period - e) < period.
+  -- From when on n counted events weigh nothing: the least e with n x (period - e) < period.
   local function fresh(t, s)
     local n = s.cur > 0 and s.cur or s.prev
 
@@ -324,7 +324,7 @@ if has[2] then
   local function save(t, s)
     local window, cur, prev = s.window, s.cur, s.prev
 
-    if cur == 0 then -- for every later moment that says the same
+    if cur == 0 then -- the result is the same at every later time
       window, cur, prev = window - 1, prev, 0
     end
     put(t.key, struct.pack('<Bdddd', 66, t[1], window, cur, prev), fresh(t, s) - now)

@@ -110,7 +110,7 @@ void remote_request_begin(struct remote_request *a)
                                     .cost = a->op.cost,
                                     .patience_ns = a->op.patience_ns};
 
-    a->decision.told = remote_request_done;
+    a->decision.done = remote_request_done;
     l->due = true;
     remote_count(l->worker, a, 1);
     weir__decision_begin(l->store->engine, l->pipeline, &a->decision, &rq, 1,
