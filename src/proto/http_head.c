@@ -113,7 +113,7 @@ static int split_request_line(struct weir__slice line, struct http_request *rq, 
         return http_head_refuse(why, 400, "the request line is not 'METHOD target HTTP/1.1'");
     rq->http_1_0 = weir__slice_is(version, "HTTP/1.0");
     if (!rq->http_1_0 && !weir__slice_is(version, "HTTP/1.1"))
-        return http_head_refuse(why, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+        return http_head_refuse(why, 505, "unsupported HTTP version: use HTTP/1.0 or HTTP/1.1");
     if (target.len == 0 || !split_target(target, rq))
         return http_head_refuse(why, 400, "the request's target is malformed");
     return 0;
@@ -150,7 +150,7 @@ static int note_field(const struct http_field *f, struct http_framing *framing, 
         if (!http_is(f->name, "transfer-encoding"))
             break;
         if (framing->has_coding)
-            return http_head_refuse(why, 400, "Transfer-Encoding stands there twice");
+            return http_head_refuse(why, 400, "Transfer-Encoding is given twice");
         framing->has_coding = true;
         framing->chunked = http_is(f->value, "chunked");
         break;
@@ -192,9 +192,9 @@ static int split_fields(struct weir__slice rest, struct http_request *rq,
     if (status != 0)
         return status;
     if (rest.len > 0)
-        return http_head_refuse(why, 400, "the head goes on behind its empty line");
+        return http_head_refuse(why, 400, "the head continues after its empty line");
     if (hosts > 1 || (hosts == 0 && !rq->http_1_0))
-        return http_head_refuse(why, 400, "there must be one Host field");
+        return http_head_refuse(why, 400, "expected exactly one Host field");
     return 0;
 }
 

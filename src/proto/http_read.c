@@ -112,17 +112,17 @@ static int refuse_bytes(struct http_reader *r, llhttp_errno_t error)
     switch (error) {
     case HPE_INVALID_METHOD:
         if (could_be_method(r, llhttp_get_error_pos(&r->parser)))
-            return http_reader_refuse(r, 501, "the method is not known here");
+            return http_reader_refuse(r, 501, "unknown method");
         return http_reader_refuse(r, 400, "the request does not begin with a method");
     case HPE_INVALID_VERSION:
     case HPE_PAUSED_H2_UPGRADE:
-        return http_reader_refuse(r, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+        return http_reader_refuse(r, 505, "unsupported HTTP version: use HTTP/1.0 or HTTP/1.1");
     case HPE_INVALID_URL: return http_reader_refuse(r, 400, "the request's target is malformed");
     case HPE_INVALID_CONTENT_LENGTH:
         return http_reader_refuse(r, 400, "Content-Length must be one number");
     case HPE_UNEXPECTED_CONTENT_LENGTH:
-        return http_reader_refuse(r, 400,
-                                  "Content-Length stands there twice, or beside Transfer-Encoding");
+        return http_reader_refuse(
+            r, 400, "Content-Length is given twice, or together with Transfer-Encoding");
     case HPE_INVALID_TRANSFER_ENCODING:
         return http_reader_refuse(r, 400, "the last transfer coding must be chunked");
     case HPE_INVALID_CHUNK_SIZE:
@@ -164,12 +164,12 @@ static int http_reader_agree(struct http_reader *r, const struct http_request *r
         return http_reader_refuse(r, 400, "HTTP/1.0 has no Transfer-Encoding");
     if (coding && !f->chunked)
         return p->flags & F_CHUNKED
-                   ? http_reader_refuse(r, 501, "chunked is the only transfer coding known")
+                   ? http_reader_refuse(r, 501, "unsupported transfer coding: use chunked")
                    : http_reader_refuse(r, 400, "the last transfer coding must be chunked");
     if (length && f->length > r->most - r->head)
         return http_reader_refuse(r, 413, "the request is too large");
     if (p->method == HTTP_CONNECT)
-        return http_reader_refuse(r, 501, "this is no proxy");
+        return http_reader_refuse(r, 501, "CONNECT is not supported: weir is not a proxy");
     return 0;
 }
 
