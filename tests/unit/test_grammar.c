@@ -1,3 +1,4 @@
+/* Unit tests of the grammar of limits: texts, canonical forms and messages. */
 #include "check.h"
 
 #include <string.h>
