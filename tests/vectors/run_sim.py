@@ -164,7 +164,8 @@ def waits_until(event, expect):
 
 def pairs(script, rows):
     """Each row with the line that it answers. Rows come in the order of decisions: the row of an
-    enter that waited is known by its time and key, and the waiters of a key are served in their order."""
+    enter that waited is known by its time and key, and the waiters of a key
+    are served in their order."""
     rest, waiting = list(script), []
     for cells in rows:
         while rest and waits_until(*rest[0][1:]) is not None:
@@ -209,8 +210,8 @@ def run(weir, case):
         at = case.script[last] if case.script else (case.line, "", None)
         said = done.stderr.decode("utf-8", "replace").strip().replace("\n", "; ")
         failures.append(f"{case.path}:{at[0]}: {case.name}: {at[1]}: expected "
-                        f"{len(case.script)} lines and exit status 0, got {len(rows)} and {done.returncode}: "
-                        f"{said or '(silence)'}")
+                        f"{len(case.script)} lines and exit status 0, got {len(rows)} and "
+                        f"{done.returncode}: {said or '(silence)'}")
     return failures
 
 
