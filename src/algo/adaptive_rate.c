@@ -1,56 +1,57 @@
-/* A token bucket whose rate follows what it hears: quickly down, slowly up.
+/* A token bucket whose rate follows the outcomes of calls: quickly down, slowly up.
  *
- * The rate that the other side can bear is rarely known and never constant. So this begins at the
- * rate that is written and moves between min and max, by what became of the calls, once a second:
+ * The rate that the other side can bear is rarely known and never constant. So the bucket begins at
+ * the configured rate and moves it between min and max, by the outcomes of calls, once a second:
  *
  *     more than `errors` of the second's calls failed,
  *     or took longer than `target`                         rate = rate x 7/10
- *     none of that, and calls there were                   rate = rate + count/20
+ *     neither, and there were calls                   rate = rate + count/20
  *     no calls                                             count/20 towards count
  *
  *      rate  /|                   a saw with a steep edge: trouble costs much more than another
  *           / |  /|  /|           second of a rate that is a little too low
  *          /  |/  |/  |
  *
- * A call that entered before the rate was last lowered tells nothing of the rate that is: without that
- * rule those still under way would lower it again and again, for one and the same trouble.
+ * A call that entered before the rate was last lowered says nothing about the current rate: without
+ * that rule the calls still under way would lower it again and again, for one and the same trouble.
  *
- * A DROP (refused further down, or timed out) is a plain sign of overload: it lowers the rate at once,
- * and then the second is not judged again. Above the written rate it only rises while half of it is
- * used: a rate that nobody tries says nothing about a higher one. A second is the beat whatever the
- * limit's period is: with 1000/h an hour would be too late, with 10/ms a millisecond tells nothing. 7/10
- * is what AWS's clients lower theirs by; a twentieth regains that in six to nine seconds.
+ * A DROP (refused further down, or timed out) is a plain sign of overload: it lowers the rate at
+ * once, and then the second is not judged again. Above the configured rate it only rises while half
+ * of it is used: an unused rate says nothing about a higher one. The rate is judged every second,
+ * whatever the limit's period is: with 1000/h an hour would be too late, with 10/ms a millisecond
+ * says nothing. 7/10 is what AWS's clients lower theirs by; a twentieth regains that in six to nine
+ * seconds.
  *
- * The bucket is a due time as in due.h, but T = period/rate changes with the rate. What it holds is a
- * time, burst x period / count, whatever the rate; so in events it holds burst x rate / count (one at
- * least), and the limit that is reported is, with the default burst, the rate. When the rate changes D
- * stays: a bucket that is half empty is half empty at any rate. Were it the events owed that stay, each
- * way down and up again would leave some in the bucket that nobody put there.
+ * The bucket is a due time as in due.h, but T = period/rate changes with the rate. Its capacity is
+ * a time, burst x period / count, at every rate; so in events it holds burst x rate / count (at
+ * least one), and with the default burst the reported limit is the rate. When the rate changes, D
+ * stays: a bucket that is half empty is half empty at any rate. If the events owed stayed instead,
+ * each way down and up again would leave some in the bucket that no caller put there.
  *
  * Invariants:
  *   (1) min <= rate <= max.
  *   (2) Over any interval of length t at most (burst/count x period + t) x max/period events pass:
  *       each takes at least period/max of a time that only passing time gives back.
- *   (3) From fresh_ns on the bucket is full and the rate is the written one again, for idle seconds
- *       bring it back by themselves: what was learned is forgotten at the pace it is learned.
- *   (4) A clock that steps back finds more owed, and begins its second anew; so does it with a rate that
- *       was lowered in what is now the future.
- *   (5) A refusal changes nothing, but with count-denied, where it fills the bucket.
+ *   (3) From fresh_ns on the bucket is full and the rate is the configured one again, for idle
+ *       seconds bring it back by themselves: the bucket forgets at the pace at which it learns.
+ *   (4) A clock that steps back finds more owed, and starts its second again; a rate that was
+ *       lowered in what is now the future counts as lowered now.
+ *   (5) A refusal changes nothing, except with count-denied, where it fills the bucket.
  */
 #include "algo/algo.h"
 
-#define STEPS 20 /* from nothing to the written rate */
+#define STEPS 20 /* from zero to the configured rate */
 
 struct adaptive_state {
     struct weir__state head; /* its 40 bits are the due time's remainder */
     int64_t due_ns;
     int64_t rate;       /* events a period */
     int64_t lowered_ns; /* when it last fell */
-    int64_t second;     /* the one that is counted, since the epoch */
+    int64_t second;     /* the current one, counted since the epoch */
     uint32_t calls;     /* that ended in it */
     uint32_t bad;       /* of those */
     uint32_t events;    /* that entered in it */
-    uint32_t dropped;   /* 1: it has lowered the rate already */
+    uint32_t dropped;   /* 1: a drop has lowered the rate already */
 };
 static_assert(sizeof(struct adaptive_state) == 64, "as the reference says");
 
@@ -113,7 +114,8 @@ static void adaptive_set_rate(const struct weir__meter *m, struct adaptive_state
     if (rate < x->rate)
         x->lowered_ns = at_ns;
     x->rate = rate;
-    x->head.word = weir__state_word(0, m->version); /* a remainder is of a rate: rounded up */
+    x->head.word =
+        weir__state_word(0, m->version); /* a remainder belongs to its rate: rounded up */
 }
 
 /* ---- The rate ------------------------------------------------------------------------------- */
@@ -136,7 +138,7 @@ static bool adaptive_is_used(const struct weir__meter *m, const struct adaptive_
            weir__wide(x->rate) * weir__wide(WEIR__NS_PER_S);
 }
 
-/* The rate after so many seconds in which nothing entered or ended. */
+/* The rate after that many idle seconds, in which no call entered or ended. */
 static int64_t adaptive_drifted(const struct weir__meter *m, int64_t rate, int64_t seconds)
 {
     const int64_t far = weir__mul_sat(seconds, adaptive_step(m));
@@ -145,7 +147,7 @@ static int64_t adaptive_drifted(const struct weir__meter *m, int64_t rate, int64
                                 : rate - weir__min(far, rate - m->term.count);
 }
 
-/* Whether nothing entered or ended in the second: somebody was refused, or the limit was set. */
+/* Whether no call entered or ended in the second: a call was refused, or the limit was set. */
 static bool adaptive_is_idle(const struct adaptive_state *x)
 {
     return x->calls == 0 && x->events == 0;
@@ -295,7 +297,7 @@ static void adaptive_view(const struct weir__meter *m, const struct weir__state 
     *out = (struct weir_view){WEIR_CLOSED, -1, -1, adaptive_load(m, s, now_ns).rate};
 }
 
-/* What was learned stays, as far as the new bounds allow, if it is still counted in the same period. */
+/* The learned rate stays, as far as the new bounds allow, if the period is the same. */
 static void adaptive_change(const struct weir__meter *from, const struct weir__meter *to,
                             struct weir__state *s)
 {

@@ -5,14 +5,14 @@
  *     else, and at least half of the limit is in use        limit = limit + 1
  *
  *      limit   /|   /|   /|
- *             / | /  | /  |     up by one a call, down by a tenth: a saw around what is good
+ *             / | /  | /  |     up by one a call, down by a tenth: a saw around the best limit
  *            /  |/   |/   |
  *
- * It looks at nothing but the bad news, so it has to go and find it: the limit climbs until calls
- * are dropped or too slow, again and again. vegas and gradient hear the queue growing before.
+ * It reacts to bad news only, so it has to provoke some: the limit climbs until calls are dropped
+ * or too slow, again and again. vegas and gradient notice the growing queue earlier.
  *
- * A limit of which less than half is used is not tried by its use, and stays: otherwise idle hours
- * would raise it to the moon. What is in use is counted as the call ends, that call included.
+ * A limit of which less than half is in use is not tested by its use, and stays: otherwise idle
+ * hours would raise it without end. Use is counted as a call ends, that call included.
  *
  * An ERROR is not a success, so it raises nothing; only one slower than the timeout is a sign of
  * overload.
@@ -25,7 +25,7 @@
 #include "algo/flight.h"
 
 struct aimd_state {
-    struct weir__state head; /* its 40 bits are what is in flight */
+    struct weir__state head; /* its 40 bits count the permits in flight */
     int64_t limit;
 };
 static_assert(sizeof(struct aimd_state) == 24, "as the reference says");
@@ -94,7 +94,7 @@ static void aimd_view(const struct weir__meter *m, const struct weir__state *s, 
     weir__flight_view(&x.head, x.limit, out);
 }
 
-/* What is in flight stays so; what was learned stays as far as the new bounds allow. */
+/* Permits in flight stay; the learned limit stays as far as the new bounds allow. */
 static void aimd_change(const struct weir__meter *from, const struct weir__meter *to,
                         struct weir__state *s)
 {

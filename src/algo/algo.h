@@ -1,24 +1,27 @@
-/* What every algorithm has in common: the meter it reads, the state it writes, the row it fills.
+/* What every algorithm has in common: the meter it reads, the state it writes, the row of functions
+ * it fills.
  *
- * A *meter* is one term of a limit made ready to decide by: its numbers derived once, its version,
- * and what the zero state stands for. A *state* is the plain bytes of one key. Algorithms are
- * functions of (meter, state, ask): no allocation, no I/O, no clock, no lock, no global, no float.
+ * A *meter* is one term of a limit, ready to decide by: its numbers derived once, its version, and
+ * what the zero state stands for. A *state* is the plain bytes of one key. Algorithms are functions
+ * of (meter, state, attempt): no allocation, no I/O, no clock, no lock, no global, no float.
  *
  * Invariants of every state:
- *   (1) It begins with fresh_ns, the time from which the key is as good as new: from then on,
- *       forgetting it changes no answer. Whoever stores states judges them by this word alone.
- *   (2) fresh_ns == 0 is a key untouched since its limit was born; the bytes behind it then mean
+ *   (1) It begins with fresh_ns, the time from which the key is fully recovered: from then on,
+ *       forgetting it changes no answer. A store judges a state by this word alone.
+ *   (2) fresh_ns == 0 is a key untouched since its limit was created; the bytes after it then mean
  *       nothing. All-zero memory is therefore a valid new key. A touched key never has 0 there.
  *   (3) The low 23 bits of the second word hold the version of the limit that wrote it. Versions
- *       are numbered from 1: a touched state with 0 there is of a version that nobody knows, and
- *       owes its whole limit (weir__meter_owe_all).
+ *       are numbered from 1: a touched state with 0 there is of an unknown version, and owes its
+ *       whole limit (weir__meter_owe_all).
  *   (4) It holds no pointer and no padding, so that the same bytes live on the heap, in a file and
  *       in a snapshot.
- *   (5) In a file that others share a state may hold any bytes. Whatever they are, no verb reads or writes
- *       beyond the state, overflows, or grants a cost above the limit: numbers out of range are read as
- *       the nearest that can be, and where that leaves a choice, as what refuses.
- *   (6) A key that somebody is in has a fresh_ns beyond the end of time (weir__never_ns): nobody may
- *       forget it, and which of those times it is tells the ones who are in from later ones.
+ *   (5) In a file shared with other processes a state may hold any bytes. For any bytes at all, no
+ *       verb reads or writes beyond the state, overflows, or grants a cost above the limit: numbers
+ *       out of range are read as the nearest possible value, and where that leaves a choice, as the
+ *       one that refuses.
+ *   (6) A key with calls in flight has a fresh_ns beyond the end of time (weir__never_ns), so that
+ *       no store forgets it; which of those times it is distinguishes the calls in flight from
+ *       later ones.
  */
 #ifndef WEIR_ALGO_ALGO_H
 #define WEIR_ALGO_ALGO_H
@@ -33,7 +36,7 @@
 
 #define WEIR__VERSION_MASK ((UINT64_C(1) << 23) - 1)
 #define WEIR__VERSION_MOST \
-    ((UINT32_C(1) << 22) - 1)                  /* versions are numbered 1 to this, and around */
+    ((UINT32_C(1) << 22) - 1)                  /* versions are numbered 1 to this, then wrap */
 #define WEIR__VERSION_RATE (UINT32_C(1) << 22) /* the field names a rate; see rate.c */
 #define WEIR__STATE_FLAG   (UINT64_C(1) << 23) /* the algorithm's own */
 #define WEIR__PART_SHIFT   24
@@ -63,12 +66,12 @@ static inline uint64_t weir__state_word(int64_t part, uint32_t version)
     return (uint64_t)part << WEIR__PART_SHIFT | version;
 }
 
-/* Times that never come, for keys that may not be forgotten; which of them, dice say. */
+/* Times that never come, for keys that may not be forgotten. The random bits say which of them. */
 #define WEIR__NEVER_NS (INT64_MAX - WEIR__COUNTER_MAX)
 
-static inline int64_t weir__never_ns(uint64_t dice)
+static inline int64_t weir__never_ns(uint64_t random)
 {
-    return INT64_MAX - (int64_t)(dice >> WEIR__PART_SHIFT);
+    return INT64_MAX - (int64_t)(random >> WEIR__PART_SHIFT);
 }
 
 /* One request. */
@@ -77,7 +80,7 @@ struct weir__attempt {
     int64_t patience_ns; /* 0..WEIR_FOREVER; WEIR_WAIT_DEFAULT is resolved before it gets here */
     int64_t now_ns;      /* 0..2^62 */
     int64_t edge_ns;     /* fixed-window, align=clock: when the window that holds now ends */
-    const struct weir_signals *signals; /* guards: NULL is nothing known */
+    const struct weir_signals *signals; /* guards: NULL if nothing is known */
     uint64_t random;                    /* guards: 64 random bits */
 };
 
@@ -111,9 +114,9 @@ struct weir__meter {
     const struct weir__algo *algo;
     struct weir_term term;
     int64_t limit; /* the limit reported */
-    int64_t shape; /* how a state is laid out, where the algorithm knows several ways */
+    int64_t shape; /* the layout of a state, where the algorithm has several */
     uint32_t version;
-    uint32_t since; /* the first version from which on states could be carried over to this one */
+    uint32_t since; /* the first version whose states can be carried over to this one */
     int64_t created_ns;
     int64_t changed_ns;              /* when this version began                                  */
     int64_t changed_edge_ns;         /* align=clock: the end of the window that holds changed_ns */
@@ -125,11 +128,11 @@ struct weir__meter {
     struct weir__span delay;   /* leaky-bucket: what may be owed before delays begin             */
     struct weir__span backlog; /* pacer: full and the queue                                      */
     struct weir__due zero;     /* the due time that the zero state stands for                    */
-    /* What a bucket may owe as soon as it is charged, unless it is marked; one found to owe so much more
-     * that no caller's clock can be that stale (step_ns) has met a clock that stepped back. INT64_MAX:
-     * nobody knows (due.h). */
+    /* most_ns: the most that a bucket owes right after a charge, unless it is marked. A bucket that
+     * owes more than step_ns, more than any stale clock explains, has met a clock that stepped
+     * back. INT64_MAX: there is no such bound (due.h). */
     int64_t most_ns, step_ns;
-    uint64_t mark; /* the bit of the word that says so; or 0 */
+    uint64_t mark; /* the bit of the word that marks it; or 0 */
 
     int64_t slot_ns; /* sliding-window, sliding-counter */
 
@@ -139,34 +142,34 @@ struct weir__meter {
     } warm;
 };
 
-/* What the buckets of due.h differ in: deciding by *d and, where it is charged, moving it (cost > 0;
- * fills allowed, reason, wait and retry); and `remaining` for a due time at now. */
+/* Where the buckets of due.h differ. The judge decides by *d and, if it charges, moves it (cost >
+ * 0; it fills allowed, reason, wait and retry); the other is `remaining` for a due time at now. */
 typedef void weir__due_judge(const struct weir__meter *m, struct weir__due *d,
                              const struct weir__attempt *a, struct weir_verdict *v);
 typedef int64_t weir__due_remaining(const struct weir__meter *m, struct weir__due d,
                                     int64_t now_ns);
 
-/* An algorithm, as everything above sees it. */
+/* An algorithm, as the layers above see it. */
 struct weir__algo {
     /* Derives the meter's numbers from its term. Called with the rest of the meter filled in. */
     void (*prepare)(struct weir__meter *m);
-    size_t state_bytes; /* of every state; or state_size says, where it depends on the limit */
+    size_t state_bytes; /* of every state, unless state_size says otherwise */
     size_t (*state_size)(const struct weir__meter *m);
-    /* How long a caller waits who does not say. NULL: not at all. */
+    /* How long a caller waits by default. NULL: not at all. */
     int64_t (*default_patience)(const struct weir__meter *m);
-    /* The state is of the meter's version (weir__meter_take and its like see to it). */
+    /* The state is of the meter's version (weir__meter_take and its like ensure that). */
     void (*take)(const struct weir__meter *m, struct weir__state *s, const struct weir__attempt *a,
                  struct weir_verdict *v);
     void (*peek)(const struct weir__meter *m, const struct weir__state *s,
                  const struct weir__attempt *a, struct weir_verdict *v);
-    /* How long until the ask is granted, had it been counted now; 0 if it then would be at once. For
-     * states too large to be tried on a copy (decide.c); else NULL. */
+    /* How long until the attempt would be granted if it were counted now; 0 if it would be granted
+     * at once even then. For states too large to be tried on a copy (decide.c); else NULL. */
     int64_t (*again)(const struct weir__meter *m, const struct weir__state *s,
                      const struct weir__attempt *a);
     /* Returns how many events were given back. */
     int64_t (*refund)(const struct weir__meter *m, struct weir__state *s, int64_t n,
                       int64_t now_ns);
-    /* NULL: cancel returns 0. The act time is not past. */
+    /* NULL: cancel returns 0. The caller has checked that the act time is not past. */
     int64_t (*cancel)(const struct weir__meter *m, struct weir__state *s, int64_t cost,
                       int64_t act_ns, int64_t now_ns);
     /* Rewrites a touched state of `from` for `to`, which follows it. NULL: starts fresh. Only
@@ -176,29 +179,30 @@ struct weir__algo {
     /* Converts what the zero state stands for; NULL: it stands for nothing. */
     void (*change_zero)(const struct weir__meter *from, struct weir__meter *to);
     /* Makes `into` refuse whatever either would refuse; both are of the meter's version. The caller
-     * marks it (weir__meter_join does both). NULL: states of this algorithm cannot be joined (guards). */
+     * marks it (weir__meter_join does both). NULL: states of this algorithm cannot be joined
+     * (guards). */
     void (*join)(const struct weir__meter *m, struct weir__state *into,
                  const struct weir__state *from, int64_t now_ns);
-    /* How much of its limit a key owes, in 1/1024 of the most that may be owed without being held to
-     * a place (0: nothing; 1024: all of it; more: beyond, such a key must not be evicted: far
-     * reservations, huge prepaid costs). Reads only the 16-byte head and the meter, so it is safe on
-     * a head that was read without a lock. NULL where join is NULL. */
+    /* How much of its limit a key owes, in 1/1024 of the most that an evictable key may owe (0:
+     * nothing; 1024: all of it; more: the key must not be evicted, for it has reservations far
+     * ahead or a huge prepaid cost). Reads only the 16-byte head and the meter, so it is safe on a
+     * head that was read without a lock. NULL where join is NULL. */
     uint32_t (*share)(const struct weir__meter *m, struct weir__state head, int64_t now_ns);
-    /* weir__meter_owe_all; what the state says beside its fresh_ns means nothing. NULL where join is. */
+    /* See weir__meter_owe_all; only the fresh_ns of the state has a meaning. NULL where join is. */
     void (*owe_all)(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
                     int64_t edge_ns);
-    /* Guards only. take is to enter, peek what entering would say (reason OPEN, OVERLOAD, LIMITED; 0 as
-     * retry_after_ns where nobody can know); refund is not theirs (0). A lease is found again by its
-     * entered_ns: leases of one limit that began together are alike. */
+    /* Guards only. For them take enters, peek says what entering would say (reason OPEN, OVERLOAD,
+     * LIMITED; retry_after_ns is 0 where it cannot be known), and refund returns 0. A lease is
+     * found again by its entered_ns: leases of one limit that began together are alike. */
     void (*leave)(const struct weir__meter *m, struct weir__state *s,
                   const struct weir__leaving *l);
     void (*view)(const struct weir__meter *m, const struct weir__state *s, int64_t now_ns,
                  struct weir_view *out);
-    /* Guards that count who is in: a number that stays while anybody is, and is another one (but for a
-     * chance of one in 2^40) for those who come when all have left or were forgotten. NULL: they do not
-     * count. */
+    /* Guards that count calls in flight: a number that stays the same while any call is in flight,
+     * and differs (but for a chance of one in 2^40) for the calls that enter after all have left or
+     * were forgotten. NULL: the guard does not count them. */
     uint64_t (*birth)(const struct weir__meter *m, const struct weir__state *s);
-    bool enters_unseen; /* to enter an untouched key leaves it so */
+    bool enters_unseen; /* entering an untouched key leaves it untouched */
     /* The buckets of due.h only, for their common peek; their takes have it inlined. */
     weir__due_judge *judge;
     weir__due_remaining *remaining;
@@ -206,18 +210,20 @@ struct weir__algo {
 
 /* ---- Meters -------------------------------------------------------------------------------- */
 
-/* A first version, born at born_ns. The term has passed weir_limit_parse. */
-void weir__meter_init(struct weir__meter *m, const struct weir_term *term, int64_t born_ns);
+/* A first version, created at created_ns. The term has passed weir_limit_parse. */
+void weir__meter_init(struct weir__meter *m, const struct weir_term *term, int64_t created_ns);
 
 /* The version after `older`, from changed_ns on. `older` must outlive m. */
 void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
                         const struct weir__meter *older, int64_t changed_ns);
 
-/* A token bucket that has no versions: its states say at which rate they were written, and one of
- * another rate is carried over when it is touched (rate.c). */
-void weir__meter_init_by_rate(struct weir__meter *m, const struct weir_term *term, int64_t born_ns);
+/* A token bucket that has no versions: its states say at which rate they were written, and a state
+ * of another rate is carried over when it is touched (rate.c). */
+void weir__meter_init_by_rate(struct weir__meter *m, const struct weir_term *term,
+                              int64_t created_ns);
 
-/* What of a meter its term and its older version do not tell: enough to make it anew elsewhere. */
+/* The part of a meter that does not follow from its term and its older version: enough to make the
+ * meter again in another process. */
 struct weir__past {
     uint32_t version, since;
     int64_t created_ns, changed_ns, changed_edge_ns;
@@ -229,8 +235,8 @@ struct weir__past weir__meter_past(const struct weir__meter *m);
 void weir__meter_revive(struct weir__meter *m, const struct weir_term *term,
                         const struct weir__past *past, const struct weir__meter *older);
 
-/* Gives the version another number: for stores that number the versions of all limits in one row.
- * Numbers grow from one version to the next, and wrap. */
+/* Gives the version another number: for stores that number the versions of all limits in one
+ * sequence. Numbers grow from one version to the next, and wrap. */
 void weir__meter_number(struct weir__meter *m, uint32_t version);
 
 /* Whether keys keep their state from m->older to m. */
@@ -241,13 +247,13 @@ int64_t weir__meter_patience(const struct weir__meter *m);
 
 /* ---- The verbs, on one state --------------------------------------------------------------- */
 
-/* The state as this version would have written it: of another version, and touched before. */
+/* Rewrites a touched state of another version as this version would have written it. */
 void weir__meter_bring_up(const struct weir__meter *m, struct weir__state *s, int64_t now_ns);
 /* The same for a meter by rate. */
 void weir__meter_bring_up_by_rate(const struct weir__meter *m, struct weir__state *s,
                                   int64_t now_ns);
 
-/* A bucket's part of weir__meter_mark_copied, where its state says more than when it is due (due_join.c). */
+/* A bucket's part of weir__meter_mark_copied, for a state with a mark (due_join.c). */
 void weir__due_mark_copied(const struct weir__meter *m, struct weir__state *s);
 /* Notes in a bucket's state that the clock has stepped back (due.c). */
 void weir__due_step_back(const struct weir__meter *m, struct weir__state *s, int64_t now_ns);
@@ -285,35 +291,36 @@ int64_t weir__meter_refund(const struct weir__meter *m, struct weir__state *s, i
                            int64_t now_ns);
 int64_t weir__meter_cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
                            int64_t act_ns, int64_t now_ns);
-/* ---- States of one limit, joined (join.c) ------------------------------------------------------ */
+/* ---- States of one limit, joined (join.c) ---------------------------------------------------- */
 
 /* Makes `into` refuse whatever either would refuse, at any later time and after every sequence of
- * asks that it grants (smooth-warmup: by its rate alone, see there). Both are brought up to the
+ * requests that it grants (smooth-warmup: by its rate alone, see there). Both are brought up to the
  * meter's version first, in place. The result is marked as a copy. Not for guards. */
 void weir__meter_join(const struct weir__meter *m, struct weir__state *into,
                       struct weir__state *from, int64_t now_ns);
-/* Marks a state as one that holds what other keys owe too: a key that is in no place starts from a
- * copy of a cell. What the mark means is said where it matters: due.h (cancel returns nothing),
- * fixed_window.c (a charge moves the end), sliding_log.c (no refund). It passes when the state is as
- * good as new; a live change carries it over. Does nothing to an untouched state. */
+/* Marks a state that includes what other keys owe: a key without a place starts from a copy of a
+ * cell. Each algorithm says what the mark means: due.h (cancel returns nothing), fixed_window.c (a
+ * charge moves the end), sliding_log.c (no refund). The mark ends when the state is fully
+ * recovered; a live change carries it over. An untouched state stays as it is. */
 void weir__meter_mark_copied(const struct weir__meter *m, struct weir__state *s);
-/* The share that a key owes (see the row's `share`); 0 if untouched or as good as new at now. Of a
- * guard that somebody may be in: UINT32_MAX. */
+/* The share that a key owes (see the row's `share`); 0 if it is untouched or fully recovered at
+ * now. UINT32_MAX for a guard that may have calls in flight. */
 uint32_t weir__meter_share(const struct weir__meter *m, const struct weir__state *s,
                            int64_t now_ns);
-/* For a state of a revision that nobody knows any more: it owes its whole limit at now, and never
- * less than it already said: fresh_ns does not move back. edge_ns is the end of the clock window
- * that holds now, or 0 if that is not known or there is none. A guard's state is reset. */
+/* For a state of a revision that is no longer known: it owes its whole limit at now, and never less
+ * than it already did: fresh_ns does not move back. edge_ns is the end of the clock window that
+ * holds now, or 0 if that is not known or there is none. A guard's state is reset. */
 void weir__meter_owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
                          int64_t edge_ns);
 
-/* Guards: the call ends; how the guard stands. Both bring the state up to the meter's version. */
+/* Guards: leave ends a call, view shows the state of the guard. Both bring the state up to the
+ * meter's version. */
 void weir__meter_leave(const struct weir__meter *m, struct weir__state *s,
                        const struct weir__leaving *l);
 void weir__meter_view(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
                       struct weir_view *out);
 
-/* `case WEIR__GUARDS:` in switches that are about rates alone, and the other way round. */
+/* `case WEIR__GUARDS:` in switches about rates alone, and the reverse. */
 #define WEIR__RATES            \
     WEIR_FIXED_WINDOW:         \
     case WEIR_SLIDING_WINDOW:  \
@@ -352,10 +359,10 @@ struct weir__part {
     const struct weir__meter *meter;
     struct weir__state *state;
     struct weir__attempt ask;
-    /* Where a request names one state several times: a copy of it, shared by all parts that name it, on
-     * which they are tried one after the other. Else NULL. */
+    /* If a request names one state several times: a copy of it, shared by all parts that name it,
+     * on which they are tried one after the other. Else NULL. */
     struct weir__state *trial;
-    struct weir_verdict *own; /* the term's own answer when it was charged goes here; or NULL */
+    struct weir_verdict *own; /* receives the term's own answer when it is charged; or NULL */
 };
 
 /* All or nothing over n parts. */

@@ -5,47 +5,50 @@
  *     limit = floor(most passed in a bucket x least mean latency of a bucket / bucket's length)
  *
  *     passed     |  7| 12| 15| 14|...       15 x 8 ms / 100 ms: 1.2, so 1 at once; more than that
- *     latency ms |  9|  8| 11| 30|...       only waits. The bucket of now is not full and not counted
+ *     latency ms |  9|  8| 11| 30|...       only waits. The current bucket does not count
  *
- * TCP BBR measures a path so. The limit holds only when it is needed: while the processor, memory or
- * load is at its threshold or above (hot), and for `cooling` after the first drop of an episode, so
- * that what was shed does not come back at once and heat the machine again. Later drops do not
- * prolong it. An episode ends when a call comes that finds the machine cool and the cooling over, and
- * when the cooling is over and no call has found the machine hot for a window: only calls look.
+ * TCP BBR measures a path in the same way. The limit applies only when it is needed: while the
+ * processor, memory or load is at its threshold or above (hot), and for `cooling` after the first
+ * drop of an episode, so that the calls that were shed do not come back at once and heat the
+ * machine again. Later drops do not prolong it. An episode ends when a call finds the machine cool
+ * and the cooling over, and when the cooling is over and no call has found the machine hot for a
+ * window: only calls look at it.
  *
- * Whoever asks is not counted: it is refused if `limit` is passed by those already inside. So limit
- * + 1 may be in flight, and with one in flight a second always enters. This one more than the limit
- * is what it grows by: a limit that admitted exactly itself would measure exactly itself, for ever.
+ * The entering call is not counted: it is refused if the calls in flight already exceed `limit`. So
+ * limit + 1 may be in flight, and with one in flight a second always enters. This extra call lets
+ * the limit grow: a limit that admitted exactly itself would measure exactly itself, for ever.
  *
  * It must not grow for ever either. In a long episode the window holds nothing but the episode: its
- * least latency has the queue in it that the limit let in, and makes room for it and one more. TCP
- * BBR drains its queue now and then to see the path without it, and so does this. Once an episode is
- * older than half a window, every window has a lull: for a twentieth of its buckets half of the limit
- * is in force. The machine may look cool for that long; so it sheds in the lull whatever the signals
- * say, and a new episode begins, with its cooling, where the lull ends. kratos has no lulls.
+ * least latency includes the queue that the limit let in, and makes room for that queue and one
+ * more. TCP BBR drains its queue now and then to see the path without it, and this limit does the
+ * same. Once an episode is older than half a window, every window has a lull: for a twentieth of
+ * its buckets, half of the limit applies. The machine may look cool for that long; so the limit
+ * sheds in the lull whatever the signals say, and a new episode begins, with its cooling, where the
+ * lull ends. kratos has no lulls.
  *
  *     |<- L ->|<- L ->|<--- cooling --->|       A lull of an overload that is over would shed on a
- *     |  hot  |  lull |                         cool machine. So there is one only where a call found
- *         ^ seen here, or in the lull           it hot in the lull or as long before it as it lasts.
+ *     |  hot  |  lull |                         cool machine. So there is one only if a call found
+ *         ^ seen here, or in the lull           it hot in the lull, or within L before it.
  *
  * Latencies are whole milliseconds, rounded up call by call, and the mean of a bucket is rounded up
- * too, as kratos does: a service quicker than that may queue for a millisecond. Where kratos divides
+ * too, as kratos does: a service faster than that may queue for a millisecond. Where kratos divides
  * a second by the bucket and drops the rest (none are left of buckets longer than a second, and its
- * limit is 0), this divides last. An empty window has the limit 1.
+ * limit is 0), weir divides last. An empty window has the limit 1.
  *
- * What passed is what ended in SUCCESS or ERROR. A DROP was not done; it only leaves.
+ * Calls that passed are those that ended in SUCCESS or ERROR. A DROP was not executed; it only
+ * leaves.
  *
  * Invariants:
  *   (1) limit >= 1, and a call that finds none or one in flight is never refused (but TOO_BIG).
- *   (2) `limit` is that of the bucket `newest`: it changes only as a bucket ends, so it is reckoned
- *       once a bucket and not once a call.
- *   (3) Buckets roll as rolling.h says. A call that ends late, by a clock that stepped back, counts in
- *       none of them, and a cooling that began in what is now the future begins anew; what was seen
- *       in the future was seen now.
+ *   (2) `limit` is that of the bucket `newest`: it changes only as a bucket ends, so it is computed
+ *       once per bucket and not once per call.
+ *   (3) Buckets roll as rolling.h says. A call that ends late, by a clock that stepped back, counts
+ *       in none of them, and a cooling that began in what is now the future begins again; what was
+ *       seen in the future counts as seen now.
  *   (4) With nothing in flight, fresh_ns is when the window is empty and the cooling over. Then an
  *       episode that no cool call has ended is over too.
- *   (5) A call that finds the machine cool is refused for at most 2L + cooling after one that found it
- *       hot, whoever comes in between.
+ *   (5) A call that finds the machine cool is refused for at most 2L + cooling after one that found
+ *       it hot, whatever calls come in between.
  *   (6) Those of flight.h.
  */
 #include "algo/bbr.h"
@@ -56,16 +59,16 @@
 #define NEVER       INT64_C(-1)
 #define TOOK_MAX_MS (INT64_C(1) << 31) /* 24 days: the sum of a bucket fits 63 bits */
 #define PASSES_MAX  ((int64_t)UINT32_MAX)
-#define LULL_SHARE  20 /* one in so many buckets of a window */
+#define LULL_SHARE  20 /* one in this many buckets of a window */
 
 struct bbr_bucket {
     uint32_t passed;
-    uint32_t timed;   /* of those, whose latency is known */
+    uint32_t timed;   /* those of them with a known latency */
     uint64_t took_ms; /* in all */
 };
 
 struct bbr_state {
-    struct weir__state head; /* its 40 bits are what is in flight */
+    struct weir__state head; /* its 40 bits count the permits in flight */
     int64_t dropped_ns;      /* the episode's first drop, or NEVER */
     int64_t hot_ns;          /* when a call last found the machine hot, or NEVER */
     int64_t newest;
@@ -130,7 +133,7 @@ static int64_t bbr_mean_ms(const struct bbr_bucket *at)
     return weir__min(weir__div_ceil(took_ms, weir__max(1, at->timed)), TOOK_MAX_MS);
 }
 
-/* Of the buckets that are over when `slot` is the one of now. */
+/* The figures of the buckets that are complete when `slot` is the current one. */
 static struct weir__bbr_figures bbr_reckon(const struct weir__meter *m, const struct bbr_state *b,
                                            int64_t slot)
 {
@@ -159,7 +162,7 @@ static int64_t bbr_lull_slots(const struct weir__meter *m)
     return weir__max(1, m->term.slots / LULL_SHARE);
 }
 
-/* Whether the slot is in a lull of the episode that began and was last seen going on so. */
+/* Whether the slot is in a lull of the episode, given when it began and was last seen. */
 static bool bbr_is_lull(const struct weir__meter *m, int64_t slot, int64_t dropped_ns,
                         int64_t hot_ns)
 {
@@ -170,7 +173,8 @@ static bool bbr_is_lull(const struct weir__meter *m, int64_t slot, int64_t dropp
            hot_ns >= (slot - at - slots) * m->slot_ns;
 }
 
-/* The episode as it goes on at `slot`: the end of a lull is the first drop of another. */
+/* The first drop of the episode at `slot`: the end of a lull is the first drop of the next
+ * episode. */
 static int64_t bbr_dropped_at(const struct weir__meter *m, const struct bbr_state *b, int64_t slot,
                               int64_t hot_ns)
 {
@@ -188,7 +192,7 @@ static bool bbr_is_cooling(const struct weir__meter *m, const struct bbr_look *w
     return w->dropped_ns != NEVER && now_ns - w->dropped_ns <= m->term.cooling_ns;
 }
 
-/* What a call finds; `hot` if it finds the machine so. */
+/* What a call finds; `hot` if it finds the machine hot. */
 static struct bbr_look bbr_look_at(const struct weir__meter *m, const struct weir__state *s,
                                    int64_t now_ns, bool hot)
 {
@@ -217,7 +221,7 @@ static struct bbr_look bbr_look_at(const struct weir__meter *m, const struct wei
     return w;
 }
 
-/* Makes the state what the look saw. */
+/* Writes what the look saw into the state. */
 static void bbr_write(const struct weir__meter *m, struct weir__state *s, const struct bbr_look *w)
 {
     struct bbr_state *b = (struct bbr_state *)s;
@@ -258,7 +262,7 @@ static bool bbr_is_hot(const struct weir__meter *m, const struct weir_signals *n
 
 /* ---- The row ------------------------------------------------------------------------------- */
 
-/* Decides, and leaves in *w what of the episode is to be remembered. */
+/* Decides, and leaves in *w what is to be recorded about the episode. */
 static void bbr_decide(const struct weir__meter *m, struct bbr_look *w, int64_t fresh_ns,
                        const struct weir__attempt *a, struct weir_verdict *v)
 {
@@ -341,8 +345,8 @@ static void bbr_view(const struct weir__meter *m, const struct weir__state *s, i
                               w.held, -1};
 }
 
-/* What is in flight and the episode stay; so does the window, where its buckets are as long as they
- * were. No key becomes as good as new later than it said. */
+/* Permits in flight and the episode stay; so does the window, if the length of its buckets stays.
+ * No key recovers later than it said. */
 static void bbr_change(const struct weir__meter *from, const struct weir__meter *to,
                        struct weir__state *s)
 {

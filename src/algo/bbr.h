@@ -1,4 +1,4 @@
-/* What a bbr limit reckons with, for those who want to see more than its limit. */
+/* The numbers that a bbr limit is computed from, for views that show more than the limit. */
 #ifndef WEIR_ALGO_BBR_H
 #define WEIR_ALGO_BBR_H
 

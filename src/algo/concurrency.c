@@ -1,33 +1,35 @@
 /* In flight at once: a semaphore for each key. nginx's limit_conn, Tomcat's maxThreads, a bulkhead.
  *
- * Entering takes permits, leaving returns them; who finds too few is refused. How long anybody stays
- * is not its concern, so nobody can say when the next one may enter: retry_after is 0, not known. A
- * queue in front of it (queue=, max-wait=) is carried out above, where there are threads to wait.
+ * Entering takes permits, leaving returns them; a caller that finds too few is refused. The guard
+ * does not know how long calls stay, so it cannot say when the next one may enter: retry_after is
+ * 0, not known. A queue in front of it (queue=, max-wait=) is the engine's part, which has threads
+ * that can wait.
  *
  *     concurrency 3                 enter enter enter ENTER       exit  enter
  *     in flight                       1     2     3   refused      2      3
  *
- * Whoever never returns a permit (its process was killed, its code path forgot) has it for ever. With
- * `lease` a permit ends by itself: its time of entry is kept, and it no longer counts once it is a
- * lease old. One that is returned after that is no longer there and nothing happens; the call itself
- * may well still be running, which is what the lease was to be longer than.
+ * A caller that never returns a permit (its process was killed, or its code path forgot) keeps it
+ * for ever. With `lease` a permit expires by itself: its time of entry is kept, and it no longer
+ * counts once it is a lease old. Returning it after that does nothing. The call itself may well
+ * still be running: a lease should be longer than any call.
  *
  * Invariants:
- *   (1) Permits in flight, leases that ended apart, never exceed count but by a live change to a lower
- *       one; then nobody enters until enough have left.
- *   (2) Without a lease the 40 bits beside the version are the number in flight, and fresh_ns is a time
- *       that never comes while there are any.
- *   (3) With a lease they are where the ring of entries begins and how long it is. Entries are in
- *       order of time, whatever the clock did, so that those that ended are the first ones, and one
- *       is found by halving. fresh_ns is when the newest ends.
- *   (4) A permit is known by its time of entry. Those that entered at the same moment end at the same
- *       moment, so it does not matter which of them is returned.
- *   (5) Nothing is returned twice: what is not in flight is not taken away.
- *   (6) Those who are in are numbered: by fresh_ns, or in front of the ring, as the first of them threw.
+ *   (1) Permits in flight, expired leases apart, never exceed count except after a live change to a
+ *       lower one; then no call enters until enough have left.
+ *   (2) Without a lease the 40 bits beside the version are the number in flight, and fresh_ns is a
+ *       time that never comes while there are any.
+ *   (3) With a lease they say where the ring of entries begins and how long it is. Entries are in
+ *       order of time, whatever the clock did, so that the expired ones come first, and a binary
+ *       search finds one. fresh_ns is when the newest ends.
+ *   (4) A permit is known by its time of entry. Permits that entered at the same time expire at the
+ *       same time, so it does not matter which of them is returned.
+ *   (5) Nothing is returned twice: only permits in flight are subtracted.
+ *   (6) The calls in flight have a number, drawn at random by the first of them: in fresh_ns, or in
+ *       front of the ring.
  */
 #include "algo/algo.h"
 
-/* Of the 40 bits: where the first entry is, and how many there are. */
+/* The 40 bits hold the position of the first entry and the number of entries. */
 #define LEN_BITS 20
 
 static_assert(WEIR_LOG_COUNT_MAX < 1 << LEN_BITS, "a ring's length fits");
@@ -61,7 +63,7 @@ struct ring {
     int64_t first, len;
 };
 
-/* What lies behind the head. */
+/* What follows the head. */
 struct leases {
     uint64_t birth;
     int64_t entered_ns[];
@@ -126,7 +128,8 @@ static void concurrency_write(const struct weir__meter *m, struct weir__state *s
     s->word = weir__state_word(r.first << LEN_BITS | r.len, m->version);
 }
 
-/* Makes room for n entries before the i-th and fills it. At the end, unless the clock stepped back. */
+/* Makes room for n entries before the i-th and fills it. That is at the end, unless the clock
+ * stepped back. */
 static void concurrency_insert(const struct weir__meter *m, struct weir__state *s, struct ring *r,
                                int64_t n, int64_t time_ns)
 {
@@ -139,8 +142,8 @@ static void concurrency_insert(const struct weir__meter *m, struct weir__state *
     r->len += n;
 }
 
-/* Takes up to n entries of that time out, and closes the gap from its shorter side: the oldest are
- * the first to leave, as a rule. */
+/* Removes up to n entries of that time, and closes the gap from its shorter side: usually the
+ * oldest leave first. */
 static void concurrency_remove(const struct weir__meter *m, struct weir__state *s, struct ring *r,
                                int64_t n, int64_t time_ns)
 {
@@ -169,7 +172,7 @@ static int64_t concurrency_in_flight(const struct weir__meter *m, const struct w
     return s->fresh_ns == 0 ? 0 : weir__state_part(s);
 }
 
-/* How long the key is not as good as new, were so many in flight. */
+/* How long until the key is fully recovered, with that many permits in flight. */
 static int64_t concurrency_reset_after(const struct weir__meter *m, const struct weir__state *s,
                                        int64_t held, bool entered, int64_t now_ns)
 {
@@ -258,7 +261,8 @@ static uint64_t concurrency_birth(const struct weir__meter *m, const struct weir
                                   : (uint64_t)s->fresh_ns;
 }
 
-/* Who is in flight stays so; a lease is as long as the new limit says, from the time of entry. */
+/* Calls in flight stay in flight; a lease is as long as the new limit says, from the time of
+ * entry. */
 static void concurrency_change(const struct weir__meter *from, const struct weir__meter *to,
                                struct weir__state *s)
 {

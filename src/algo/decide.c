@@ -1,22 +1,24 @@
 /* Several meters, one answer: all or nothing.
  *
- * Every term is asked first, charging nothing; only if all grant is each charged. The states are
- * different ones, or tried in turn on one copy, so what was granted in the asking is granted in the
- * charging.
+ * The request first peeks at every term, which charges nothing; only if all grant, each is charged.
+ * The terms have different states, or are tried in turn on one copy, so that a term which grants
+ * when it is peeked at also grants when it is charged.
  *
  * Invariants:
- *   (1) A refused request charges no term, but those that asked for it (count-denied).
- *   (2) The answer is the strictest: the first refusal is named, with the longest retry_after of
- *       all that refuse and of those that granted but have counted it (count-denied), so that the
- *       same request passes then and not before; the least remaining; the longest wait and reset.
- *   (3) A shadow term is asked and charged like any other; it refuses nothing and delays nobody.
- *       What it would have said is the reason of a grant.
+ *   (1) A refused request charges no term except those with count-denied.
+ *   (2) The answer is the strictest: it names the first term that refuses, with the longest
+ *       retry_after of all terms that refuse and of those that granted but counted the request
+ *       (count-denied), so that the same request passes then and not before; the least remaining;
+ *       the longest wait and reset.
+ *   (3) A shadow term is peeked at and charged like any other; it refuses nothing and delays no
+ *       caller. What it would have said becomes the reason of a grant.
  */
 #include "algo/algo.h"
 
 #include <string.h>
 
-/* States up to this size are tried on a copy. Larger ones that count what is denied have `again`. */
+/* States up to this size are tried on a copy. Larger ones whose algorithm can count denied events
+ * have `again`. */
 #define TRIAL_BYTES 64
 
 static bool decide_blocks(const struct weir__part *p, const struct weir_verdict *v)
@@ -46,7 +48,7 @@ static void decide_merge(struct weir_verdict *all, const struct weir_verdict *on
     } else if (refuses) {
         all->retry_after_ns = decide_later(all->retry_after_ns, one->retry_after_ns);
     } else if (all->allowed) {
-        if (!p->meter->term.shadow) /* a dry run delays nobody either */
+        if (!p->meter->term.shadow) /* a dry run delays no caller either */
             all->wait_ns = weir__max(all->wait_ns, one->wait_ns);
         if (all->reason == WEIR_OK)
             all->reason = one->reason; /* a shadow's refusal */
@@ -60,7 +62,7 @@ static void decide_merge(struct weir_verdict *all, const struct weir_verdict *on
 static const struct weir_verdict NOTHING_YET = {
     .allowed = true, .reason = WEIR_OK, .which = -1, .remaining = INT64_MAX};
 
-/* What a term says of a request that another refused: as it stands, or having counted it. */
+/* What a term says about a request that another term refused: as it is, or after counting it. */
 static void decide_peek_refused(const struct weir__part *p, struct weir_verdict *one)
 {
     struct weir__attempt ask = p->ask;
@@ -77,9 +79,9 @@ static void decide_peek_refused(const struct weir__part *p, struct weir_verdict 
     one->reason = WEIR_OK;
 }
 
-/* How long after `later_ns` from now a term grants what was just refused, as the refusal left it: if it
- * counts what is denied, having counted this. The meter that is asked then counts nothing: a caller
- * who waits has not knocked twice. */
+/* How long after `later_ns` from now a term grants the request that was just refused, in the state
+ * after the refusal: with count-denied, the term has counted it. The second attempt is not counted:
+ * a caller that waits has not tried twice. */
 static int64_t decide_wait_after(const struct weir__part *p, int64_t later_ns)
 {
     const size_t size = weir__meter_state_size(p->meter);
@@ -91,7 +93,7 @@ static int64_t decide_wait_after(const struct weir__part *p, int64_t later_ns)
 
     assert(size <= TRIAL_BYTES);
     memcpy(copy, p->state, p->state->fresh_ns == 0 ? sizeof *trial : size);
-    ask.patience_ns = 0; /* nobody will wait for it */
+    ask.patience_ns = 0; /* the caller will not wait for it */
     if (p->meter->term.count_denied)
         weir__meter_take(p->meter, trial, &ask, &v);
     uncounted.term.count_denied = false;
@@ -101,18 +103,18 @@ static int64_t decide_wait_after(const struct weir__part *p, int64_t later_ns)
     return v.allowed ? 0 : v.retry_after_ns;
 }
 
-/* The same from now on, of a term that would grant it. */
+/* The same from now on, for a term that would grant it. */
 static int64_t decide_again_after(const struct weir__part *p)
 {
     if (p->meter->algo->again)
         return p->meter->algo->again(p->meter, p->state, &p->ask);
     if (weir__meter_state_size(p->meter) > TRIAL_BYTES)
-        return 0; /* preset=sre: it drops by chance, and knows no time */
+        return 0; /* preset=sre drops at random, and knows no time */
     return decide_wait_after(p, 0);
 }
 
-/* A key whose clock has stepped back may grant something before the clock has caught up and refuse it
- * just after (due.c). So the time at which all grant is the first that suits every such term. */
+/* A key whose clock has stepped back may grant something before the clock has caught up and refuse
+ * it just after (due.c). So the result is the first time at which every such term grants. */
 static int64_t until_all_grant(const struct weir__part *part, int n, int64_t retry_ns)
 {
     int64_t before_ns;
@@ -142,7 +144,7 @@ void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict
     *v = NOTHING_YET;
     for (int i = 0; i < n; i++) {
         weir__meter_touch(part[i].meter, part[i].state,
-                          part[i].ask.now_ns); /* though it be tried on a copy */
+                          part[i].ask.now_ns); /* even if it is tried on a copy */
         if (part[i].trial)
             weir__meter_take(part[i].meter, part[i].trial, &part[i].ask, &each[i]);
         else
@@ -154,7 +156,7 @@ void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict
         return;
     *v = NOTHING_YET;
     for (int i = 0; i < n; i++) {
-        /* What was refused on trial stands: the state itself knows nothing of the charges before. */
+        /* A refusal on the trial copy stands: the state itself lacks the charges before it. */
         if (!part[i].trial || each[i].allowed)
             decide_peek_refused(&part[i], &each[i]);
         decide_merge(v, &each[i], &part[i], i);
@@ -164,7 +166,8 @@ void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict
     v->retry_after_ns = until_all_grant(part, n, decide_later(v->retry_after_ns, again_ns));
 }
 
-/* Whether it is a guard that refuses this: it is told, for it may note it (bbr cools from there). */
+/* Whether this part is a guard that refuses the request. Its take is then called, for the guard may
+ * record the refusal (bbr starts cooling at it). */
 static bool decide_refuses(const struct weir__part *p)
 {
     struct weir_verdict one;
@@ -190,7 +193,7 @@ void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict
         struct weir_verdict one;
 
         if (!v->allowed)
-            ask.patience_ns = 0; /* nobody will wait for it */
+            ask.patience_ns = 0; /* the caller will not wait for it */
         if (!v->allowed && !part[i].meter->term.count_denied && !decide_refuses(&part[i]))
             continue;
         weir__meter_take(part[i].meter, part[i].state, &ask, &one);

@@ -1,35 +1,36 @@
-/* The due time: what the five buckets share beside the decision itself. The idea is in due.h.
+/* The due time: what the five buckets share besides the decision itself. The idea is in due.h.
  *
  * A clock that steps back. A bucket that was charged at t owes at most M (most_ns: its burst, its
- * capacity, its queue), so that D <= t + M. One that is found to owe more has met a clock that is
- * before t: a little before it, one that was read by a thread which then had to wait, and such a
- * caller gets what it would have got (no less is owed than is); more than ten seconds before it, one
- * that stepped back. To wait until that clock has caught up would lock the key for the whole step; to set D
- * back to now + M would give it a burst each time the clock goes to and fro, and callers whose clocks
- * differ go to and fro all the time. So D stays, and the key gets a second due time for the clock as
- * it is now, L = now + M: an empty bucket, and never less than it owes.
+ * capacity, its queue), so that D <= t + M. A bucket that owes more has met a clock that is before
+ * t. If it is a little before t, a thread read it and then had to wait, and that caller gets the
+ * answer it would have got (the key owes no less than it does). If it is more than ten seconds
+ * before t, the clock stepped back. Waiting until that clock has caught up would lock the key for
+ * the whole step; setting D back to now + M would grant a burst each time the clock goes back and
+ * forth, and with callers whose clocks differ it does so all the time. So D stays, and the key gets
+ * a second due time for the clock as it is now, L = now + M: an empty bucket, and never less than
+ * the key owes.
  *
- *     now < D - M     decided by L; what is granted moves both
- *     else            the clock has caught up: decided by D; what is granted ends it
+ *     now < D - M     L decides; a grant moves both
+ *     else            the clock has caught up: D decides; a grant ends L
  *
  *     token-bucket 1/s burst=10, all taken at 3600 s (D = 3610); then the clock says 0:
  *     0 s  deny, retry in 1 s (L = 10)      1 s  allow (L = 11, D = 3611)      3601 s  deny
  *
  * Invariants:
- *   (6) L never moves back while there is one. A second step back, before the first was caught up,
- *       waits for L; a clock that goes to and fro gains nothing.
- *   (7) All that is granted is in D. So over the highest that the clock has been everything keeps the
- *       bound, but for what was granted since the last step back; and that keeps it over the clock
- *       since then.
- *   (8) L is no further ahead of the clock than M: who waits for more than that waits for D, as if the
- *       clock had not stepped back, and that ends it (reserved). So D
- *       grows no faster than the clock, and one who reads D by a clock that never stepped back finds
- *       it at most M ahead: however many callers differ by however much, as long as there are but two
- *       clocks and both run, the bound holds in the time that really passes.
+ *   (6) L never moves back while it exists. A second step back, before the clock has caught up with
+ *       the first, waits for L; a clock that goes back and forth gains nothing.
+ *   (7) D includes all grants. So measured by the highest time that the clock has shown, all grants
+ *       keep the bound, except those since the last step back; and those keep it measured by the
+ *       clock since then.
+ *   (8) L is no further ahead of the clock than M: a caller that waits for more waits for D, as if
+ *       the clock had not stepped back, and that ends L (reserved). So D grows no faster than the
+ *       clock, and a caller that reads D by a clock that never stepped back finds it at most M
+ *       ahead: however many callers there are and however much their clocks differ, as long as
+ *       there are only two clocks and both run, the bound holds in real time.
  *   (9) Where a bucket may owe without bound (reservations of a token bucket, reserved), a step
- *       cannot be told from a debt, and is waited out.
- *  (10) D is then a whole number and L is D less a number of 34 binary digits, rounded down: there is
- *       no room for more. Both are later than they should be, never earlier.
+ *       cannot be distinguished from a debt, and the key waits it out.
+ *  (10) D is then a whole number and L is D less a number of 34 binary digits, rounded down: there
+ *       is no room for more. Both are later than they should be, never earlier.
  */
 #include "algo/due.h"
 
@@ -56,8 +57,8 @@ uint64_t weir__due_behind_word(const struct weir__meter *m, int64_t behind_ns)
     return weir__state_word(code, m->version) | WEIR__STATE_FLAG | m->mark;
 }
 
-/* In a file anybody may have written the digits: what is too much to be is nothing, and the step is waited
- * out. */
+/* In a file any process may have written the digits: a value that is too large counts as 0, and the
+ * key waits out the step. */
 static int64_t due_behind_of(int64_t digits, int64_t shift)
 {
     return shift <= 63 - BEHIND_BITS && digits <= INT64_MAX >> shift ? digits << shift : 0;
@@ -101,7 +102,7 @@ struct weir__span weir__due_price_of(const struct weir__meter *m, int64_t n)
     return (struct weir__span){(int64_t)ns, (int64_t)(units % weir__wide(count))};
 }
 
-/* The second due time, where that decides; else D. */
+/* The second due time if that decides, else D. */
 static struct weir__due due_for(const struct weir__meter *m, struct weir__due d, int64_t now_ns)
 {
     const bool behind = d.behind_ns > 0 && d.ns - now_ns > m->most_ns;
@@ -109,8 +110,8 @@ static struct weir__due due_for(const struct weir__meter *m, struct weir__due d,
     return weir__due_at(behind ? d.ns - d.behind_ns : d.ns);
 }
 
-/* By the second due time. A reservation of a token bucket would bring it further ahead than M: it is
- * not made by that. Those of the others are within it. */
+/* Decides by the second due time. A reservation of a token bucket would move it further ahead than
+ * M, so it is not made here. Reservations of the others stay within M. */
 static void due_judge_behind(const struct weir__meter *m, struct weir__due *low,
                              const struct weir__attempt *a, struct weir_verdict *v)
 {
@@ -122,13 +123,14 @@ static void due_judge_behind(const struct weir__meter *m, struct weir__due *low,
     assert(!v->allowed || low->ns - a->now_ns <= m->most_ns);
 }
 
-/* A token bucket whose caller waits long enough for D reserves by that, as if nothing had happened. */
+/* A token bucket whose caller waits long enough for D reserves by D, as if the clock had not
+ * stepped back. */
 static bool due_reserves_by_d(const struct weir__meter *m, const struct weir__attempt *a)
 {
     return m->term.algorithm == WEIR_TOKEN_BUCKET && a->patience_ns > 0;
 }
 
-/* A refused one may pass by the second due time; or once the clock has caught up, by D. */
+/* A refused event may pass by the second due time, or by D once the clock has caught up. */
 static int64_t due_retry_behind(const struct weir__meter *m, struct weir__due d,
                                 const struct weir__attempt *a)
 {
@@ -205,7 +207,7 @@ struct weir__due weir__due_fill(const struct weir__meter *m, struct weir__due d,
 
     if (weir__due_after(charged, brim))
         charged = brim;
-    charged.blurred = d.blurred && d.ns > now_ns; /* that passes with D, and not before */
+    charged.blurred = d.blurred && d.ns > now_ns; /* it lasts until D has passed */
     return weir__due_after(charged, d) ? charged : d;
 }
 
@@ -237,7 +239,7 @@ static bool due_waits(const struct weir__meter *m, struct weir__due d, int64_t n
     return weir__due_sub(m, d, leaks ? m->delay : m->full).ns > now_ns;
 }
 
-/* Of a key that is behind: both due times are lowered alike. */
+/* For a key that is behind: both due times are lowered alike. */
 static int64_t due_refund_behind(const struct weir__meter *m, struct weir__state *s,
                                  struct weir__due d, int64_t n, int64_t now_ns)
 {
@@ -272,7 +274,7 @@ int64_t weir__due_refund(const struct weir__meter *m, struct weir__state *s, int
 }
 
 /* Later reservations stand on the events between this one's act time and the last one's: those
- * cannot be returned, for they were promised away. With act rounded up by less than 1 ns, their
+ * cannot be returned, for they are promised to others. With act rounded up by less than 1 ns, their
  * number lies in [x, x + rate); we take the greatest whole number there, or x rounded up. */
 static int64_t events_depended_on(const struct weir__meter *m, struct weir__due last,
                                   int64_t act_ns)
@@ -300,8 +302,8 @@ int64_t weir__due_cancel(const struct weir__meter *m, struct weir__state *s, int
     const int64_t depended = events_depended_on(m, last, act_ns);
     int64_t events;
 
-    /* Of a cost above the bucket (a pacer's), a bucketful stands before the act time and the rest
-     * behind the one before it: that part only the last reservation may return. */
+    /* If a cost is above the bucket (a pacer's), a bucketful stands before its act time and the
+     * rest behind the reservation before it: only the last reservation may return that part. */
     if (depended > 0)
         cost = weir__min(cost, m->limit);
     if (d.blurred || depended >= cost)
@@ -344,11 +346,12 @@ static struct weir__due due_carried_over(const struct weir__meter *from,
                                     weir__wide(from->term.period_ns), big);
     after = weir__due_of_units(to, units, at);
     after.blurred = d.blurred || due_waits(from, d, at);
-    after.reserved = d.reserved || after.ns - at > to->most_ns; /* more than the new limit lets */
+    after.reserved = d.reserved || after.ns - at > to->most_ns; /* more than the new limit allows */
     return after;
 }
 
-/* Both due times of a key that is behind carry over; if the new limit has no room for two, the later. */
+/* Both due times of a key that is behind carry over; if the new limit has no room for two, only the
+ * later one. */
 static struct weir__due due_carried(const struct weir__meter *from, const struct weir__meter *to,
                                     struct weir__due d)
 {

@@ -1,8 +1,8 @@
 /* The due time: one word that is a bucket.
  *
  * Every event takes T = period/count. Give a key the instant D at which all its events so far will
- * have been paid for, and that is the whole bucket: what it owes at `now` is (D - now)/T events if
- * D is ahead, nothing if it is not. An event moves D on by T; a bucket of B holds a caller back
+ * have been paid for, and that is the whole bucket: at `now` the key owes (D - now)/T events if D
+ * is ahead, and nothing if it is not. An event moves D by T; a bucket of B holds a caller back
  * while D is more than B x T ahead. This is GCRA, and D its theoretical arrival time.
  *
  * token-bucket, leaky-bucket, pacer, smooth-bursty and min-interval are this word read in five
@@ -14,26 +14,27 @@
  *       so lose nothing, in a year or in ten.
  *   (2) ns is D rounded up. An instant `t`, a whole number, is at or after D just if t >= ns: every
  *       comparison with a clock, and every wait, needs ns alone, and waits come out rounded up.
- *   (3) ns is also the state's fresh_ns: once D is past, the key owes nothing, and the bucket is as
- *       good as new.
+ *   (3) ns is also the state's fresh_ns: once D is past, the key owes nothing, and the bucket is
+ *       fully recovered.
  *   (4) D never moves back but by refund and cancel. A clock that steps back finds more owed, never
- *       less: it mints nothing. Where more is owed than could be, a second due time is kept for the
- *       clock as it now is; see due.c.
- *   (5) ns saturates at INT64_MAX. A reservation that would reach it is not made: it is asked again
- *       as now or not at all. An event that need not wait is granted, at most one nanosecond of
- * 2^62 too cheap.
+ *       less, so no extra events are granted. If a key owes more than is possible, it gets a second
+ *       due time for the clock as it is now; see due.c.
+ *   (5) ns saturates at INT64_MAX. A reservation that would reach it is not made: it is decided
+ *       again as "now or not at all". An event that need not wait is granted, at most one
+ *       nanosecond of 2^62 too cheap.
  *
  *   (6) States join to the later D, for every answer, and every move of D by a grant, a refund, a
  *       denial that counts or a live change, keeps the order of two due times. The join is blurred:
- *       which reservations of whom stand before D is not known.
+ *       it is not known which keys' reservations stand before D.
  *
- * `blurred`: the act time of the last reservation is D - B x T (of a leaky bucket, whose events wait
- * for those before them, D less the last cost and its delay), until something other than a grant
- * moves D while reservations wait (a cancel out of the middle, a refund, a live change, a join). Then it is
- * no longer known, and cancel returns nothing rather than what another depends on; see due.c.
+ * `blurred`: the act time of the last reservation is D - B x T (of a leaky bucket, whose events
+ * wait for those before them, D less the last cost and its delay), until something other than a
+ * grant moves D while reservations wait (a cancel out of the middle, a refund, a live change, a
+ * join). Then it is no longer known, and cancel returns nothing rather than events on which another
+ * caller depends; see due.c.
  *
- * How the word of a state says what else is known of D, where the meter has a mark (its count leaves
- * room for that bit beside the remainder):
+ * How the word of a state says what else is known about D, where the meter has a mark (its count
+ * leaves room for that bit beside the remainder):
  *
  *     flag  mark
  *      -     -    D was no further ahead than most_ns when it was written
@@ -49,10 +50,10 @@
 /* The highest bit of the 40 beside the version, and the counts whose remainders leave it free. */
 #define WEIR__DUE_MARK      (UINT64_C(1) << 63)
 #define WEIR__DUE_COUNT_MAX (INT64_C(1) << 39)
-/* A caller may have read its clock and then been kept waiting: so much is no step back. */
+/* A caller may have read its clock and then waited: up to this much is not a step back. */
 #define WEIR__DUE_STALE_NS (10 * WEIR__NS_PER_S)
 
-/* What may be owed as soon as it is charged: `most`, and no more than least_ns. */
+/* Sets the most that a bucket owes right after a charge: `most`, and no more than least_ns. */
 static inline void weir__due_bound(struct weir__meter *m, struct weir__span most, int64_t least_ns)
 {
     if (m->term.count > WEIR__DUE_COUNT_MAX)
@@ -90,7 +91,7 @@ static inline struct weir__due weir__due_add(const struct weir__meter *m, struct
     return d;
 }
 
-/* May go below zero, where no clock is. */
+/* The result may be below zero, which no clock shows. */
 static inline struct weir__due weir__due_sub(const struct weir__meter *m, struct weir__due d,
                                              struct weir__span s)
 {
@@ -99,20 +100,19 @@ static inline struct weir__due weir__due_sub(const struct weir__meter *m, struct
         d.rem -= m->term.count;
         d.ns--;
     }
-    d.ns -= s.ns; /* of a D >= 0 any span, of one >= -2^62 one up to 2^62: no overflow */
+    d.ns -= s.ns; /* no overflow: any span if D >= 0, up to 2^62 if D >= -2^62 */
     return d;
 }
 
-/* How long after now an event may act that would move the due time from base on by price, the
- * bucket being full; at most 0 if at once. Subtracting first keeps this exact where D' would
- * saturate. */
+/* How long after now an event may act that moves the due time from base by price; at most 0 if it
+ * may act at once. Subtracting first keeps this exact where D' would saturate. */
 static inline int64_t weir__due_wait(const struct weir__meter *m, struct weir__due base,
                                      struct weir__span price, int64_t now_ns)
 {
     return weir__due_add(m, weir__due_sub(m, base, m->full), price).ns - now_ns;
 }
 
-/* How long a caller may be made to wait whose grant would move the due time to `after`. */
+/* How long a caller may wait if its grant moves the due time to `after`. */
 static inline int64_t weir__due_patience(struct weir__due after, int64_t patience_ns)
 {
     return after.ns < INT64_MAX ? patience_ns : 0; /* invariant (5) */
@@ -126,9 +126,9 @@ static inline struct weir__span weir__due_price(const struct weir__meter *m, int
     return n == 1 ? m->step : weir__due_price_of(m, n);
 }
 
-/* floor(units / period), without a division, which would take as long as all the rest of a decision. The
- * inverse is below 1/period by less than period/2^64 of it, so the product, of units below 2^63, is too low
- * by less than one half: it is right, or one too few. */
+/* floor(units / period), without a division, which would take as long as all the rest of a
+ * decision. The inverse is below 1/period by less than period/2^64 of it, so for units below 2^63
+ * the product is too low by less than one half: it is right, or one too few. */
 static inline int64_t weir__due_periods(const struct weir__meter *m, int64_t units)
 {
     const int64_t guess = (int64_t)((weir__wide(units) * m->per_period) >> 64);
@@ -178,8 +178,8 @@ static inline int64_t weir__due_room(const struct weir__meter *m, struct weir__d
     return left.ns < 0 ? 0 : weir__due_events(m, left);
 }
 
-/* The remainder. One written at a rate so near that it has the same code (rate.c) may be more than ours
- * can be: then D is rounded up. */
+/* The remainder. A state written at a rate so near that it has the same code (rate.c) may hold a
+ * remainder that is too large for this rate: then D is rounded up. */
 static inline int64_t weir__due_rem(const struct weir__meter *m, const struct weir__state *s)
 {
     const int64_t rem = weir__state_part(s);
@@ -187,7 +187,7 @@ static inline int64_t weir__due_rem(const struct weir__meter *m, const struct we
     return rem < m->term.count ? rem : 0;
 }
 
-/* One that is reserved, or behind. */
+/* Loads a D that is reserved, or behind. */
 struct weir__due weir__due_load_marked(const struct weir__meter *m, const struct weir__state *s);
 
 static inline struct weir__due weir__due_load(const struct weir__meter *m,
@@ -205,7 +205,7 @@ static inline struct weir__due weir__due_load(const struct weir__meter *m,
 /* The word of a D that is behind. */
 uint64_t weir__due_behind_word(const struct weir__meter *m, int64_t behind_ns);
 
-/* Writes D, or zero if D is not after what zero stands for. */
+/* Writes D, or zero if D is not after the due time that zero stands for. */
 static inline void weir__due_store(const struct weir__meter *m, struct weir__state *s,
                                    struct weir__due d)
 {
@@ -256,14 +256,14 @@ static inline void weir__due_take(const struct weir__meter *m, struct weir__stat
     weir__due_store(m, s, after);
 }
 
-/* peek for all of them, by the judge and the remaining of their row. */
+/* The peek of all buckets, by the judge and the remaining of their row. */
 void weir__due_peek(const struct weir__meter *m, const struct weir__state *s,
                     const struct weir__attempt *a, struct weir_verdict *v);
 
-/* The default patience of those whose callers wait. */
+/* The default patience of algorithms whose callers wait. */
 int64_t weir__wait_forever(const struct weir__meter *m);
 
-/* count-denied: a refused event fills the bucket, and runs up no debt. */
+/* count-denied: a refused event fills the bucket, and no further. */
 struct weir__due weir__due_fill(const struct weir__meter *m, struct weir__due d, int64_t cost,
                                 int64_t now_ns);
 
@@ -285,11 +285,11 @@ void weir__due_join(const struct weir__meter *m, struct weir__state *into,
 uint32_t weir__due_share(const struct weir__meter *m, struct weir__state head, int64_t now_ns);
 void weir__due_owe_all(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
                        int64_t edge_ns);
-/* D no earlier than it says, nor than `ahead` from now; blurred. */
+/* Moves D to `ahead` from now, unless it is later already; blurred. */
 void weir__due_owe(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
                    struct weir__span ahead);
 
-/* D in units of 1/count after an instant not later than it, and back (rounding up, saturating). */
+/* D in units of 1/count since a time not after it, and back (rounding up, saturating). */
 weir__u128 weir__due_units(const struct weir__meter *m, struct weir__due d, int64_t since_ns);
 struct weir__due weir__due_of_units(const struct weir__meter *m, weir__u128 units,
                                     int64_t since_ns);

@@ -1,7 +1,8 @@
-/* The due time of several keys is the latest: a caller who waits for that waits for all. See due.h, (6). */
+/* Joining due times. The due time of several keys is the latest of theirs: a caller that waits for
+ * that one waits for all. See due.h, (6). */
 #include "algo/due.h"
 
-/* An untouched key is the due time that zero stands for, so it joins like any other. */
+/* An untouched key has the due time that zero stands for, so it joins like any other. */
 void weir__due_join(const struct weir__meter *m, struct weir__state *into,
                     const struct weir__state *from, int64_t now_ns)
 {
@@ -12,8 +13,7 @@ void weir__due_join(const struct weir__meter *m, struct weir__state *into,
     if (weir__due_after(other, d))
         d = other;
     d.blurred = true;
-    d.behind_ns =
-        0; /* of two clocks that stepped back, nobody knows which: the step is waited out */
+    d.behind_ns = 0; /* two keys, two clocks: the key waits out the step */
     weir__due_store(m, into, d);
 }
 
@@ -39,7 +39,7 @@ void weir__due_owe(const struct weir__meter *m, struct weir__state *s, int64_t n
     struct weir__due d = weir__due_add(m, weir__due_at(now_ns), ahead);
 
     if (s->fresh_ns > d.ns || (s->fresh_ns == d.ns && d.rem > 0))
-        d = weir__due_at(s->fresh_ns); /* its remainder is of another count: rounded up */
+        d = weir__due_at(s->fresh_ns); /* its remainder belongs to another count: rounded up */
     d.blurred = true;
     weir__due_store(m, s, d);
 }

@@ -5,10 +5,10 @@
  * millionths they are exact, and 10^12, the largest limit, fits 63 bits. A product with a ratio of
  * latencies is rounded to the nearest: off by half a millionth of a call.
  *
- * A mean latency is kept in 1/65536 ns. Of samples up to 2^42 ns (73 minutes; longer ones count as
- * that) ten add up to less than 2^62. Every step rounds to the nearest and is off by 2^-17 ns at
+ * A mean latency is kept in 1/65536 ns. Ten samples of up to 2^42 ns (73 minutes; longer ones count
+ * as that) add up to less than 2^62. Every step rounds to the nearest and is off by 2^-17 ns at
  * most; the step then shrinks old errors by (window - 1)/(window + 1), so that they never add up to
- * more than (window + 1)/2 of one: of a window of 600, 0.003 ns. A clock has no such digits.
+ * more than (window + 1)/2 of one: for a window of 600, 0.003 ns. No clock is that precise.
  */
 #ifndef WEIR_ALGO_FIXED_H
 #define WEIR_ALGO_FIXED_H
@@ -22,7 +22,7 @@
 #define WEIR__LATENCY_MAX_NS  (INT64_C(1) << 42)
 #define WEIR__AVERAGE_WARM_UP 10 /* samples of which the plain mean is taken */
 
-/* a / b to the nearest, halves away from zero; b > 0. */
+/* a / b to the nearest, with halves rounded outwards, from zero; b > 0. */
 static inline int64_t weir__div_round(int64_t a, int64_t b)
 {
     return (a < 0 ? a - b / 2 : a + b / 2) / b;
@@ -45,7 +45,7 @@ static inline int64_t weir__latency(int64_t ns)
 
 /* A moving mean: the plain one of the first samples, then each new sample weighs 2/(window + 1). */
 struct weir__average {
-    int64_t value; /* of the latencies: their sum as long as it warms up, then their mean */
+    int64_t value; /* while it warms up the sum of the latencies, then their mean */
     int64_t samples;
 };
 
@@ -54,7 +54,7 @@ static inline bool weir__average_is_warm(const struct weir__average *a)
     return a->samples >= WEIR__AVERAGE_WARM_UP;
 }
 
-/* Brings a damaged one into its range. */
+/* Brings a damaged mean into its range. */
 static inline void weir__average_mend(struct weir__average *a)
 {
     const int64_t longest = WEIR__LATENCY_MAX_NS << WEIR__LATENCY_BITS;

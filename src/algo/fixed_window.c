@@ -1,11 +1,11 @@
-/* The counter: so many events per window, and a new window starts from nothing.
+/* The counter: at most `count` events per window, and each new window starts at zero.
  *
  * State is when the open window ends, and how much of it is used. With align=first a window opens
  * with its first event (gubernator, limitador, Redis INCR + EXPIRE). With align=clock windows tile
- * time, and whoever calls hands in the edge of the one that holds now: days, weeks and months have
+ * time, and the caller passes in the end of the one that holds now: days, weeks and months have
  * lengths that only a calendar knows, and this file knows no calendar.
  *
- * What it forgets: the moment before the edge. 200 per minute admits 200 requests at 0:59 and
+ * What it forgets: the events just before the edge. 200 per minute admits 200 requests at 0:59 and
  * another 200 at 1:00, so 400 within a second:
  *
  *     0:00                          0:59 |1:00
@@ -16,21 +16,22 @@
  *
  * Invariants:
  *   (1) A window admits at most count; any interval of one window's length at most 2 x count.
- *   (2) The window that is open stays open until its end, whatever the clock does: one that steps
- *       back does not reopen an older window with a fresh count.
+ *   (2) An open window stays open until its end, whatever the clock does: a clock that steps back
+ *       does not reopen an older window with a fresh count.
  *   (3) fresh_ns is the window's end. A clock window that holds nothing is forgotten at once; one
- *       that a first event opened stays, for its end is part of what was answered.
- *   (4) Keys join to the later end and the larger count of the windows that are open. That alone would
- *       not do: where the first of two windows has ended, its key opens another, which outlasts the
- *       join. So while a window is a copy each charge moves its end to where a window opened now would
- *       end: it then ends no sooner, and holds no less, than the window of any key that was joined.
+ *       that a first event opened stays, for its end is part of earlier answers.
+ *   (4) Keys join to the later end and the larger count of the windows that are open. That alone
+ *       would not do: where the first of two windows has ended, its key opens another, which
+ *       outlasts the join. So while a window is a copy each charge moves its end to where a window
+ *       opened now would end: it then ends no sooner, and holds no less, than the window of any key
+ *       that was joined.
  */
 #include "algo/algo.h"
 
 struct fixed_window_view {
     int64_t end_ns; /* 0: none is open */
     int64_t used;
-    bool copied; /* of several keys: invariant (4) */
+    bool copied; /* joined from several keys: invariant (4) */
 };
 
 static void fixed_window_prepare(struct weir__meter *m)
@@ -119,8 +120,8 @@ static int64_t fixed_window_refund(const struct weir__meter *m, struct weir__sta
     return back;
 }
 
-/* What was used in a window that is open at the change stays used, no longer than the new limit
- * would have kept an event of that moment. */
+/* Usage in a window that is open at the change stays, no longer than the new limit would keep an
+ * event of that time. */
 static void fixed_window_change(const struct weir__meter *from, const struct weir__meter *to,
                                 struct weir__state *s)
 {
@@ -137,7 +138,7 @@ static void fixed_window_change(const struct weir__meter *from, const struct wei
         w.end_ns = weir__min(w.end_ns, at + to->term.period_ns);
     else if (from->term.align == WEIR_ALIGN_FIRST)
         w.end_ns = weir__add_sat(w.end_ns, to->term.period_ns - from->term.period_ns);
-    else /* where a clock window began is not kept: at the change, at the latest */
+    else /* the start of a clock window is not kept: at the latest, the change */
         w.end_ns = at + to->term.period_ns;
     fixed_window_store(to, s, w);
 }

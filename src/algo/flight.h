@@ -2,22 +2,24 @@
  *
  * Invariants:
  *   (1) The 40 bits beside the version are the permits in flight. While there are any, fresh_ns is
- *       the time that never comes which the first of them threw: nobody may forget the key.
- *   (2) From fresh_ns on the key is read as a new one, whether its bytes are still there or not. So
- *       forgetting it changes no answer, and what was learned fades by a rule and not by accident.
- *   (3) A call that would be alone passes, whatever it costs (TOO_BIG apart). A limit that has sunk
- *       below what callers ask for would otherwise see no call again, and never learn better.
- *   (4) Who returns more than is in flight returns what there is. To a key that is as good as new it
- *       returns and teaches nothing.
- *   (5) Time taken is never negative, and 0 stands for not known: a clock that stepped back under a
- *       call says nothing of how long the call took.
+ *       one of the times that never come, drawn at random by the first of them: no store forgets
+ *       the key.
+ *   (2) From fresh_ns on the key is read as a new one, whether its bytes are still stored or not.
+ *       So forgetting it changes no answer, and what the key has learned fades by a rule and not by
+ *       accident.
+ *   (3) A call that would be alone passes, whatever it costs (TOO_BIG apart). Otherwise a limit
+ *       that has sunk below what callers ask for would never see a call again, and never rise.
+ *   (4) A caller that returns more than is in flight returns what is in flight. A fully recovered
+ *       key gets nothing back and learns nothing.
+ *   (5) Time taken is never negative, and 0 stands for not known: a clock that stepped back during
+ *       a call does not say how long the call took.
  */
 #ifndef WEIR_ALGO_FLIGHT_H
 #define WEIR_ALGO_FLIGHT_H
 
 #include "algo/algo.h"
 
-/* vegas, gradient, aimd: what they have learned is forgotten after so long without a call. */
+/* vegas, gradient, aimd: after this long without a call they forget what they have learned. */
 #define WEIR__IDLE_NS (INT64_C(600) * WEIR__NS_PER_S)
 
 static inline bool weir__flight_is_new(const struct weir__state *s, int64_t now_ns)
@@ -30,14 +32,14 @@ static inline int64_t weir__flight_within(const struct weir__meter *m, int64_t l
     return weir__max(weir__max(1, m->term.least), weir__min(limit, m->term.most));
 }
 
-/* vegas, gradient, aimd. The meter's limit is the one that a new key starts with. */
+/* vegas, gradient, aimd. The meter's limit is the initial limit of a new key. */
 static inline void weir__flight_prepare(struct weir__meter *m)
 {
     m->limit = weir__flight_within(m, m->term.initial);
 }
 
-/* The answer of a limit that is in force: true if `cost` enters. `s` is the state as it is at now
- * (all zero: a new key). */
+/* The answer of the current limit: true if `cost` enters. `s` is the state as it is at now (all
+ * zero: a new key). */
 static inline bool weir__flight_judge(const struct weir__meter *m, const struct weir__state *s,
                                       int64_t limit, const struct weir__attempt *a,
                                       struct weir_verdict *v)
@@ -59,7 +61,7 @@ static inline bool weir__flight_judge(const struct weir__meter *m, const struct 
     return allowed;
 }
 
-/* held + cost <= WEIR__COUNTER_MAX: whoever judged saw to it. */
+/* The judge has checked that the permits in flight and cost together are <= WEIR__COUNTER_MAX. */
 static inline void weir__flight_enter(const struct weir__meter *m, struct weir__state *s,
                                       const struct weir__attempt *a)
 {
@@ -70,7 +72,7 @@ static inline void weir__flight_enter(const struct weir__meter *m, struct weir__
     s->word = weir__state_word(held + a->cost, m->version);
 }
 
-/* Gives the permits back; with the last of them the key is as good as new from fresh_ns on. */
+/* Gives the permits back; with the last of them the key is fully recovered from fresh_ns on. */
 static inline void weir__flight_leave(const struct weir__meter *m, struct weir__state *s,
                                       int64_t cost, int64_t fresh_ns)
 {

@@ -1,30 +1,30 @@
-/* The latency of this call against the latency of late. Netflix's Gradient2Limit.
+/* The latency of this call against the recent latency. Netflix's Gradient2Limit.
  *
- * Vegas needs to know how long a call takes without load. This one asks only whether calls take
+ * Vegas needs to know how long a call takes without load. This one only compares whether calls take
  * longer than they used to: `long` is a moving mean over the last 600 calls or so.
  *
  *     g     = 1.5 x long / took, but 0.5 at least and 1 at most
  *     limit = 0.8 x limit + 0.2 x (limit x g + 4)
  *
- * Up to half again as long as usual is no matter: g is 1, and the limit grows by 0.8 a call. Beyond
- * that it shrinks by up to a tenth a call. The 4 is the queue it is content with: with it the limit
- * can grow again from the smallest.
+ * Up to half again as long as usual is fine: g is 1, and the limit grows by 0.8 a call. Beyond that
+ * it shrinks by up to a tenth a call. The 4 is the queue that it accepts: it lets the limit grow
+ * again from the smallest.
  *
- * `Long` is the plain mean of the first 10 calls. Where it stands above twice what the call took it
- * belongs to a bad time that is over, and sinks by a twentieth with each such call.
+ * `Long` is the plain mean of the first 10 calls. If it is above twice what the call took, it
+ * belongs to a bad time that is over, and each such call lowers it by a twentieth.
  *
- * Gradient2Limit looks at latency alone. Where a service refuses at once what it cannot do, latency
- * is at its best when things are worst; so here a DROP takes a tenth off the limit (the 0.9 of
- * Netflix's older GradientLimit), and its time, like an ERROR's, is not a latency.
+ * Gradient2Limit looks at latency alone. If a service refuses at once what it cannot do, latency is
+ * best when things are worst; so here a DROP takes a tenth off the limit (the 0.9 of Netflix's
+ * older GradientLimit), and its time, like an ERROR's, is not a latency.
  *
- * A limit of which less than half is in use stays. What is in use is counted as the call ends, that
- * call included.
+ * A limit of which less than half is in use stays. Use is counted as a call ends, that call
+ * included.
  *
  * Doubles become fixed point (fixed.h). A step of the limit is off by less than a millionth of a
- * call, against a limit in doubles; what is compared with it, and shown, are whole calls.
+ * call, against a limit in doubles; comparisons and views use whole calls.
  *
  * Invariants:
- *   (1) max(1, min) <= limit <= max, and what is in flight is held against its whole part.
+ *   (1) max(1, min) <= limit <= max, and the permits in flight are compared with its whole part.
  *   (2) A refusal changes nothing.
  *   (3) Those of flight.h.
  */
@@ -35,7 +35,7 @@
 #define QUEUE       (4 * WEIR__MILLIONTHS)
 
 struct gradient_state {
-    struct weir__state head;      /* its 40 bits are what is in flight */
+    struct weir__state head;      /* its 40 bits count the permits in flight */
     int64_t limit;                /* in millionths */
     struct weir__average average; /* `long` */
 };
@@ -98,7 +98,7 @@ static void gradient_learn(const struct weir__meter *m, struct gradient_state *x
     const int64_t usual = weir__average_add(&x->average, LONG_WINDOW, took);
     const int64_t held = weir__state_part(&x->head);
 
-    /* While it warms up the mean is made anew from all samples, and cannot be lowered. */
+    /* While it warms up, the mean is computed from all samples, and cannot be lowered. */
     if (usual > 2 * took && weir__average_is_warm(&x->average))
         x->average.value = weir__div_round(x->average.value * 19, 20); /* < 2^58 x 19 */
     if (held * 2 * WEIR__MILLIONTHS < x->limit)                        /* held < 2^40 */
@@ -131,7 +131,7 @@ static void gradient_view(const struct weir__meter *m, const struct weir__state 
     weir__flight_view(&x.head, x.limit / WEIR__MILLIONTHS, out);
 }
 
-/* What is in flight stays so; what was learned stays as far as the new bounds allow. */
+/* Permits in flight stay; the learned limit stays as far as the new bounds allow. */
 static void gradient_change(const struct weir__meter *from, const struct weir__meter *to,
                             struct weir__state *s)
 {

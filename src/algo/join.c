@@ -1,9 +1,9 @@
-/* States of one limit, joined: what binds several keys at once.
+/* States of one limit, joined: one state that binds several keys at once.
  *
- * A key that must give up its place is joined into a state that it shares with others, and goes on
- * from a copy of that when it comes again. It must not have gained by it. So the join of two states
- * refuses whatever either would refuse, now and later, and after every sequence of asks that it
- * grants: it is an upper bound of both, in the order
+ * A key that must give up its place is joined into a state that it shares with other keys, and
+ * continues from a copy of that state when it returns. It must not gain by that. So the join of two
+ * states refuses whatever either would refuse, now and later, and after every sequence of requests
+ * that it grants: it is an upper bound of both, in the order
  *
  *     A <= J   whatever J grants A grants, with no longer a wait, and then still A <= J
  *
@@ -11,15 +11,15 @@
  * denials that count and live changes keep it.
  *
  * Invariants:
- *   (1) The join is commutative, associative and idempotent: in which order keys were joined, and how
- *       often, is not to be seen.
+ *   (1) The join is commutative, associative and idempotent: the order in which keys were joined,
+ *       and how often, makes no difference.
  *   (2) An untouched key joins as what it stands for: a bucket that began empty binds as such.
- *   (3) A join is marked as a copy: some of what it owes is not its key's own, and may not be given
- *       back to it where that would make it owe less than its own. The mark passes when the state is
- *       as good as new.
- *   (4) Time does not step back between joins: `now` is that of the last or later. What has ended by
- *       now binds nobody and is not joined.
- *   (5) A state whose version nobody knows binds as one that owes its whole limit.
+ *   (3) A join is marked as a copy: part of what it owes belongs to other keys, and may not be
+ *       given back to its key where that would leave less than the key's own debt. The mark ends
+ *       when the state is fully recovered.
+ *   (4) Time does not step back between joins: `now` is that of the last join or later. What has
+ *       ended by now binds no key and is not joined.
+ *   (5) A state of an unknown version binds as one that owes its whole limit.
  */
 #include "algo/algo.h"
 
@@ -37,7 +37,7 @@ void weir__meter_mark_copied(const struct weir__meter *m, struct weir__state *s)
 {
     if (s->fresh_ns == 0 || !m->algo->join)
         return;
-    if (s->word & m->mark) /* a bucket's flag means another thing then (due.h) */
+    if (s->word & m->mark) /* then a bucket's flag has another meaning (due.h) */
         weir__due_mark_copied(m, s);
     else
         s->word |= WEIR__STATE_FLAG;

@@ -15,11 +15,11 @@
  *
  * Invariants:
  *   (1) The level never passes capacity, whatever the patience: capacity is the queue.
- *   (2) An event's delay is paid by those before it (the level *before* it), so events of unit cost
- *       leave one T apart.
+ *   (2) An event's delay depends on the events before it (the level *before* it), so events of unit
+ *       cost leave one T apart.
  *   (3) Over any interval of length t, at most capacity + t/T events are admitted.
- *   (4) Keys join to the higher level (due.h): an event finds as much water before it as under either,
- *       or more.
+ *   (4) Keys join to the higher level (due.h): an event finds at least as much water before it as
+ *       under either key.
  */
 #include "algo/due.h"
 
@@ -39,7 +39,7 @@ static int64_t leaky_bucket_delay(const struct weir__meter *m, struct weir__due 
     return weir__max(0, weir__due_sub(m, d, m->delay).ns - now_ns);
 }
 
-/* How far the event would stand over the brim; at most 0 if it fits. */
+/* By how much the event would overflow the bucket; at most 0 if it fits. */
 static int64_t leaky_bucket_overflow(const struct weir__meter *m, struct weir__due d,
                                      const struct weir__attempt *a)
 {
@@ -89,9 +89,9 @@ static int64_t leaky_bucket_patience(const struct weir__meter *m)
     return m->term.delay == WEIR_NONE ? 0 : WEIR_FOREVER;
 }
 
-/* One who waits is the last if the delay that his water was due, read back from the level, is his
- * own. Act times are rounded up, in which events of less than a nanosecond hide: so one event less
- * must have been due a nanosecond sooner. */
+/* A waiter is the last if the delay that its water was due, read back from the level, is its own.
+ * Act times are rounded up, which hides events of less than a nanosecond: so with one event less
+ * the delay must have been a nanosecond shorter. */
 static bool leaky_bucket_is_last(const struct weir__meter *m, struct weir__due d, int64_t cost,
                                  int64_t act_ns)
 {
@@ -101,15 +101,15 @@ static bool leaky_bucket_is_last(const struct weir__meter *m, struct weir__due d
     return own.ns == act_ns && weir__due_sub(m, own, m->step).ns < act_ns;
 }
 
-/* Whoever waits found the level above N, and has added an event at least. */
+/* A waiter found the level above N, and has added at least one event. */
 static bool leaky_bucket_has_waiters(const struct weir__meter *m, struct weir__due d,
                                      int64_t now_ns)
 {
     return weir__due_sub(m, weir__due_sub(m, d, m->delay), m->step).ns > now_ns;
 }
 
-/* Whoever came later was told to wait for this one's water to leave, so it is all or nothing: all to
- * one who still waits and is the last, or who acts this very instant while nobody waits. */
+/* Later callers wait for this one's water to leave, so a cancel returns all or nothing: all to a
+ * caller that still waits and is the last, or that acts right now while no caller waits. */
 static int64_t leaky_bucket_cancel(const struct weir__meter *m, struct weir__state *s, int64_t cost,
                                    int64_t act_ns, int64_t now_ns)
 {

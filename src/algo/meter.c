@@ -1,16 +1,17 @@
-/* Meters: one term made ready to decide by, and the states that older versions of it wrote.
+/* Meters: one term, ready to decide by, and the states that its older versions wrote.
  *
- * Rows, not switches: everything above reaches an algorithm through the table below.
+ * There are rows, not switches: the layers above reach an algorithm through the table below.
  *
  * Invariants of a live change:
  *   (1) A state is converted at its first touch, one version at a time, each at the time of that
- *       change. What happened before the change counted under the old limit.
+ *       change. Events before the change count under the old limit.
  *   (2) What the zero state stands for is converted with it. So a key that was forgotten under the
  *       old limit and one that was not are the same key under the new one.
- *   (3) A state is carried over only if every version since it was written was of the same algorithm
- *       and layout. If its own version is no longer kept, it is read as the oldest kept one's.
- *   (4) A state of another algorithm or layout starts fresh, where the version that wrote it is kept
- *       and says so. One of a version that nobody knows is forgiven nothing: it owes its whole limit.
+ *   (3) A state is carried over only if every version since it was written was of the same
+ *       algorithm and layout. If its own version is no longer kept, it is read as the oldest kept
+ *       one's.
+ *   (4) A state of another algorithm or layout starts fresh, if the version that wrote it is kept
+ *       and says so. A state of an unknown version is forgiven nothing: it owes its whole limit.
  */
 #include "algo/algo.h"
 
@@ -35,13 +36,13 @@ static const struct weir__algo *const ALGORITHMS[] = {
     [WEIR_ADAPTIVE_RATE] = &weir__adaptive_rate,
 };
 
-static void meter_init(struct weir__meter *m, const struct weir_term *term, int64_t born_ns)
+static void meter_init(struct weir__meter *m, const struct weir_term *term, int64_t created_ns)
 {
     *m = (struct weir__meter){.algo = ALGORITHMS[term->algorithm],
                               .term = *term,
                               .version = 1,
-                              .created_ns = born_ns,
-                              .changed_ns = born_ns,
+                              .created_ns = created_ns,
+                              .changed_ns = created_ns,
                               .most_ns = INT64_MAX,
                               .step_ns = INT64_MAX};
     if (term->count > 0) /* not every guard has a rate */
@@ -51,10 +52,10 @@ static void meter_init(struct weir__meter *m, const struct weir_term *term, int6
     m->algo->prepare(m);
 }
 
-void weir__meter_init(struct weir__meter *m, const struct weir_term *term, int64_t born_ns)
+void weir__meter_init(struct weir__meter *m, const struct weir_term *term, int64_t created_ns)
 {
-    assert(born_ns >= 0 && born_ns <= WEIR__NOW_MAX);
-    meter_init(m, term, born_ns);
+    assert(created_ns >= 0 && created_ns <= WEIR__NOW_MAX);
+    meter_init(m, term, created_ns);
 }
 
 void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
@@ -62,7 +63,7 @@ void weir__meter_change(struct weir__meter *m, const struct weir_term *term,
 {
     const bool same = older->algo == ALGORITHMS[term->algorithm];
 
-    /* Another algorithm is another limit: it is born now. */
+    /* Another algorithm is another limit: it is created now. */
     meter_init(m, term, same ? older->created_ns : changed_ns);
     m->version = older->version == WEIR__VERSION_MOST ? 1 : older->version + 1;
     m->changed_ns = changed_ns;
@@ -88,7 +89,7 @@ void weir__meter_revive(struct weir__meter *m, const struct weir_term *term,
     m->changed_edge_ns = past->changed_edge_ns;
     m->zero = (struct weir__due){.ns = past->zero_ns, .rem = past->zero_rem};
     m->older = older;
-    if (!weir__meter_keeps(m)) /* a store that is damaged: its states cannot be carried over */
+    if (!weir__meter_keeps(m)) /* a damaged store: its states cannot be carried over */
         m->older = NULL;
 }
 
@@ -116,8 +117,8 @@ int64_t weir__meter_patience(const struct weir__meter *m)
     return m->algo->default_patience ? m->algo->default_patience(m) : 0;
 }
 
-/* Whether the state was written by one of the versions that could be carried over: versions count
- * up and wrap, so it is their distance that tells. */
+/* Whether the state was written by a version that can be carried over. Versions count up and wrap,
+ * so their distance decides. */
 static bool meter_carries_over(const struct weir__meter *m, const struct weir__state *s)
 {
     const uint32_t version = weir__state_version(s);
@@ -127,7 +128,7 @@ static bool meter_carries_over(const struct weir__meter *m, const struct weir__s
            age <= ((m->version - m->since) & WEIR__VERSION_MOST);
 }
 
-/* Whether it was written by a version before the algorithm or the layout became another. */
+/* Whether the state was written before the algorithm or the layout changed. */
 static bool is_of_another_limit(const struct weir__meter *m, const struct weir__state *s)
 {
     for (const struct weir__meter *o = m->older; o; o = o->older)

@@ -1,13 +1,13 @@
-/* At least this long between events. rolling-rate-limiter's minDifference.
+/* A minimum time between events. rolling-rate-limiter's minDifference.
  *
  * The due time (due.h) of one event: an event passes if the one before it is an interval old, and
- * nobody may queue. An event exactly one interval after another passes.
+ * no caller may queue. An event exactly one interval after another passes.
  *
- *     min-interval 100ms, asked at 0, 99, 100 ms:  allow, deny (retry in 1 ms), allow
+ *     min-interval 100ms, requests at 0, 99, 100 ms:  allow, deny (retry in 1 ms), allow
  *
  * Invariants:
  *   (1) Two granted events are never nearer than the interval, whatever the clock does.
- *   (2) A cost above 1 never fits: an event is an event.
+ *   (2) A cost above 1 never fits: an event is one event.
  *   (3) Keys join to the later event (due.h): an interval after that is one after both.
  */
 #include "algo/due.h"

@@ -5,19 +5,21 @@
  *     wait = D' - (1 + slack) x T - now,   D' = max(D, now) + cost x T
  *
  * which is a token bucket of 1 + slack whose callers wait by default. An event of cost c takes c
- * turns and acts with the last of them. `slack` turns that nobody took may be caught up, never
- * twice: they accrue from birth, so that a fresh pacer starts at its pace and not with a burst.
+ * turns and acts with the last of them. Up to `slack` unused turns may be made up, never twice:
+ * they accrue from the creation of the limit, so that a fresh pacer starts at its pace and not with
+ * a burst.
  *
  *     pacer 10/s, three at once:                 wait 0, 100, 200 ms
  *     pacer 10/s slack=2, idle, four at once:    wait 0, 0, 0, 100 ms
  *
  * Invariants:
- *   (1) Over any interval of length t, at most 1 + slack + t/T events act (or, where the first costs
- *       more than 1 + slack, its cost + t/T: it acts once, with the last of its turns).
- *   (2) No more than `queue` turns are ever waited for: ceil(wait / T) events stand in the queue,
+ *   (1) Over any interval of length t, at most 1 + slack + t/T events act (or, where the first
+ *       costs more than 1 + slack, its cost + t/T: it acts once, with the last of its turns).
+ *   (2) Callers never wait for more than `queue` turns: ceil(wait / T) events stand in the queue,
  *       so the bound on how many is the bound wait <= queue x T. No wait passes max-wait.
- *   (3) A refused event leaves no gap: the turn it did not get is the next one's.
- *   (4) Keys join to the later turn (due.h): whoever gets a turn there gets one no later under either.
+ *   (3) A refused event leaves no gap: the next event gets its turn.
+ *   (4) Keys join to the later turn (due.h): a caller that gets a turn there gets one no later
+ *       under either key.
  */
 #include "algo/due.h"
 
@@ -40,8 +42,8 @@ static void pacer_prepare(struct weir__meter *m)
 struct pacer_turn {
     struct weir__due after;
     int64_t wait_ns; /* may be below 0: there is slack */
-    int64_t late_ns; /* longer than the caller and the limit will wait, by this much */
-    int64_t over_ns; /* further back than the queue reaches, by this much            */
+    int64_t late_ns; /* by how much the wait passes the caller's or the limit's bound */
+    int64_t over_ns; /* by how much the wait passes the end of the queue              */
 };
 
 static struct pacer_turn pacer_turn_of(const struct weir__meter *m, struct weir__due d,

@@ -1,23 +1,25 @@
 /* Buckets whose parameters come with every request.
  *
- * Some callers name the limit in each request (redis-cell's CL.THROTTLE does), so that a key can meet
- * as many limits as it meets requests, and nobody numbers them. A state then cannot say which version
- * wrote it. It says at which rate: the time of one event, T, as a floating-point number of 22 bits, in
- * the place of the version.
+ * Some callers name the limit in each request (redis-cell's CL.THROTTLE does), so a key can meet a
+ * new limit with every request, and no store numbers them. A state then cannot say which version
+ * wrote it. It says the rate at which it was written: the time of one event, T, as a floating-point
+ * number of 22 bits, in the place of the version.
  *
- * A request of the same rate finds its own code there, and the state is exact as ever. One of another
- * rate is a live change at that instant: the events owed carry over, T of the old rate being read from
+ * A request of the same rate finds its own code there, and the state is exact. A request of another
+ * rate is a live change at that time: the events owed carry over, with T of the old rate read from
  * the code. So 10/s -> 20/s neither forgets nor doubles what was used, where a bare due time would
  * (it is redis-cell's issue 54).
  *
  * Invariants:
- *   (1) The code is T to one part in 2^14. Both rates of a change are read from their codes, so that going
- *       to and fro between two rates leaves what is owed as it was, to a nanosecond, however often: an error
- *       of one part in 2^14, either way, does not add up.
- *   (2) Rates that have the same code differ by less than that, and a state of one is read as the other's as
- *       it is; the remainder is cut to what the other's count allows: less than a nanosecond.
- *   (3) A state that names no rate owes its whole limit. No rate has the code 2^22 (that T would be below
- *       the least): it is the number of texts, whose limit never changes, and says nothing of a rate.
+ *   (1) The code is T to one part in 2^14. Both rates of a change are read from their codes, so
+ *       that changing back and forth between two rates, however often, leaves what is owed as it
+ *       was, to a nanosecond: an error of one part in 2^14, either way, does not add up.
+ *   (2) Rates that have the same code differ by less than that, and a state of one is read
+ *       unchanged as a state of the other; the remainder is cut to what the other's count allows:
+ *       less than a nanosecond.
+ *   (3) A state that names no rate owes its whole limit. No rate has the code 2^22 (that T would be
+ *       below the least): it stands for limits given as text, which never change, and says nothing
+ *       about a rate.
  *   (4) The burst is in no state: it is what the request says.
  */
 #include "algo/due.h"
@@ -53,7 +55,7 @@ static bool rate_is_code(uint32_t code)
     return (code & ~WEIR__VERSION_RATE) >> (MANTISSA_BITS - 1) <= EXPONENT_MOST;
 }
 
-/* The rate of a code, as a pair again: 2^a events in m x 2^b ns. */
+/* The rate of a code, as a pair: 2^a events in m x 2^b ns. */
 static void rate_of_code(uint32_t code, struct weir_term *t)
 {
     const uint32_t low = (UINT32_C(1) << (MANTISSA_BITS - 1)) - 1;
@@ -64,12 +66,13 @@ static void rate_of_code(uint32_t code, struct weir_term *t)
     t->period_ns = exponent < 0 ? mantissa : mantissa << exponent;
 }
 
-void weir__meter_init_by_rate(struct weir__meter *m, const struct weir_term *term, int64_t born_ns)
+void weir__meter_init_by_rate(struct weir__meter *m, const struct weir_term *term,
+                              int64_t created_ns)
 {
     assert(term->algorithm == WEIR_TOKEN_BUCKET && term->initial == term->burst);
-    weir__meter_init(m, term, born_ns);
+    weir__meter_init(m, term, created_ns);
     m->version = m->since = rate_code(term);
-    /* A state may owe another request's burst, so nobody can tell whether the clock stepped back. */
+    /* A state may owe another request's burst, so a step back of the clock cannot be recognized. */
     m->most_ns = m->step_ns = INT64_MAX;
     m->mark = 0;
 }
@@ -83,7 +86,7 @@ void weir__meter_bring_up_by_rate(const struct weir__meter *m, struct weir__stat
         weir__meter_owe_all(m, s, now_ns, 0);
         return;
     }
-    if (!rate_is_code(weir__state_version(s))) { /* damaged: what is owed stays owed */
+    if (!rate_is_code(weir__state_version(s))) { /* damaged: the debt stays */
         s->word = 0;
         return;
     }

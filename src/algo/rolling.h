@@ -1,4 +1,4 @@
-/* A ring of buckets that time rolls over: which bucket is now, and which are gone.
+/* A ring of buckets over time: which bucket is the current one, and which have left.
  *
  *     slots = 4, newest = 6                       the ring:  4 5 6 3
  *     now is in slot 8                             becomes:  8 5 6 7   (7 and 8 zeroed)
@@ -7,13 +7,13 @@
  * number of the newest.
  *
  * Invariants:
- *   (1) The ring holds the slots (newest - slots, newest]; those that nothing was added to are zero.
- *   (2) A clock that steps back by less than the ring is long stands in the newest slot; what comes
- *       from then is late (weir__rolling_is_late), and its owner leaves it out: added to the newest
- *       slot it would make that a slot of twice the length. One that steps back further starts an
- *       empty ring where it is.
- *   (3) A number that no clock can have led to is damage, and read as the nearest that one can
- *       (weir__rolling_newest). Whatever a number is, its place is within the ring (weir__rolling_place).
+ *   (1) The ring holds the slots (newest - slots, newest]; slots without events are zero.
+ *   (2) A clock that steps back by less than the ring is long stands in the newest slot; an event
+ *       from that time is late (weir__rolling_is_late), and the owner leaves it out: added to the
+ *       newest slot, it would make that slot twice as long. A clock that steps back further starts
+ *       an empty ring at its own time.
+ *   (3) A number that no clock can have produced is damage, and is read as the nearest possible one
+ *       (weir__rolling_newest). The place of any number is within the ring (weir__rolling_place).
  */
 #ifndef WEIR_ALGO_ROLLING_H
 #define WEIR_ALGO_ROLLING_H
@@ -25,7 +25,7 @@
 
 #include "base/num.h"
 
-/* The newest slot, as a state says it. */
+/* The newest slot, from the number in a state. */
 static inline int64_t weir__rolling_newest(int64_t newest, int64_t slot_ns, int64_t slots)
 {
     return weir__clamp(newest, 0, WEIR__NOW_MAX / slot_ns + slots);
@@ -53,7 +53,7 @@ static inline bool weir__rolling_holds(int64_t one, int64_t slot, int64_t slots)
     return one >= 0 && one <= slot && slot - one < slots;
 }
 
-/* Zeroes what the way from `newest` to `slot` passes. */
+/* Zeroes the slots after `newest` up to `slot`. */
 static inline void weir__rolling_roll(void *ring, size_t bytes, int64_t newest, int64_t slot,
                                       int64_t slots)
 {

@@ -12,24 +12,24 @@
  *
  * Windows are cut from the epoch. The state keeps `cur` and `prev` and, instead of the window, the
  * time from which `used` is 0: that lies in the window after the one that holds `cur` (there the
- * weight of `cur` sinks below 1), so the window can be read back from it. See (2).
+ * weight of `cur` drops below 1), so the window can be read back from it. See (2).
  *
  * Invariants:
  *   (1) Any window cut from the epoch admits at most count; any interval of one period's length
  *       at most 2 x count.
  *   (2) A touched state has cur > 0. If all of cur is refunded, prev becomes cur, one window back:
- *       for every later moment that says the same. Hence fresh_ns = (w + 1) x period + e, with e in
+ *       at every later time that says the same. Hence fresh_ns = (w + 1) x period + e, with e in
  *       1..period the least with cur x (period - e) < period, and w = (fresh_ns - 1)/period - 1.
  *   (3) A clock that steps back stands at the start of the newest window.
  *   (4) With no event, `used` never rises: within a window the weight sinks, and at an edge
  *       floor(prev x 0) + cur becomes floor(cur x 1) + 0. So retry_after can be solved for.
- *   (5) Keys join to the larger cur and the larger prev. `used` rises with both, a grant adds to cur
- *       alone, and a refund of n leaves the larger pair the larger: prev less its weight rises with
- *       prev. (The larger of the sums cur + prev would not do: a refund takes from cur first, and of
- *       prev only what it weighs.)
- *   (6) Two states stand in different windows only if the clock has stepped back since one was written.
- *       Their join stands in the later one, and the other's cur and prev move on with it: what is counted
- *       in them is then as old as it was, and not older.
+ *   (5) Keys join to the larger cur and the larger prev. `used` rises with both, a grant adds to
+ *       cur alone, and a refund of n leaves the larger pair the larger: prev less its weight rises
+ *       with prev. (The larger of the sums cur + prev would not do: a refund takes from cur first,
+ *       and of prev only what it weighs.)
+ *   (6) Two states stand in different windows only if the clock has stepped back since one was
+ *       written. Their join stands in the later one, and the other's cur and prev move on with it:
+ *       what is counted in them is then as old as it was, and not older.
  */
 #include "algo/algo.h"
 
@@ -54,7 +54,7 @@ static void sliding_counter_prepare(struct weir__meter *m)
 /* The window that cur belongs to; -2 if there is none. */
 static int64_t sliding_counter_newest(const struct weir__meter *m, const struct weir__state *s)
 {
-    /* No later than there can be: in a file anybody may have written it. */
+    /* No later than possible: in a file any process may have written it. */
     const int64_t fresh_ns = weir__min(s->fresh_ns, WEIR__NOW_MAX + 2 * m->slot_ns);
 
     return fresh_ns == 0 ? -2 : (fresh_ns - 1) / m->slot_ns - 1;
@@ -195,8 +195,8 @@ static int64_t sliding_counter_refund(const struct weir__meter *m, struct weir__
     return from_cur + from_prev;
 }
 
-/* With the same windows nothing moves. With others, what is used at the change is taken to have
- * happened then: it is neither forgotten nor doubled, and where it truly was is not known. */
+/* With the same windows nothing moves. With others, the usage at the change counts as if it had
+ * happened then: it is neither forgotten nor doubled, and its true times are not known. */
 static void sliding_counter_change(const struct weir__meter *from, const struct weir__meter *to,
                                    struct weir__state *s)
 {
@@ -221,7 +221,7 @@ static void sliding_counter_join(const struct weir__meter *m, struct weir__state
     sliding_counter_store(m, into, w);
 }
 
-/* What the head does not tell, prev, is left out: it sinks anyway. */
+/* prev, which is not in the head, is left out: its weight only sinks. */
 static uint32_t sliding_counter_share(const struct weir__meter *m, struct weir__state head,
                                       int64_t now_ns)
 {
@@ -235,12 +235,12 @@ static uint32_t sliding_counter_share(const struct weir__meter *m, struct weir__
     return weir__in_1024ths(weir__min(weir__max(owed, 1), m->limit), m->limit);
 }
 
-/* All of it in the window of now, or in the first one that keeps fresh_ns from moving back; and in the
- * window before, for a refund may leave only what is there. */
+/* Fills the current window, or the first one that keeps fresh_ns from moving back; and the window
+ * before it, for a refund may leave only what is there. */
 static void sliding_counter_owe_all(const struct weir__meter *m, struct weir__state *s,
                                     int64_t now_ns, int64_t edge_ns)
 {
-    const int64_t last = INT64_MAX / m->slot_ns - 2; /* of which fresh_of is a time */
+    const int64_t last = INT64_MAX / m->slot_ns - 2; /* the last whose fresh_of fits */
     struct sliding_counter_view w = {
         .window = weir__max(now_ns / m->slot_ns, sliding_counter_newest(m, s)),
         .cur = m->limit,

@@ -4,32 +4,33 @@
  * entries that are still alive leave room for it. Exact, at 8 bytes for every event of the limit:
  * for limits that are small, or that must be right to the event.
  *
- *     sliding-log 5/1m, asked 20 times, once a second:  allow x 5, deny x 15; the next at 1:00
+ *     sliding-log 5/1m, 20 requests, one a second:  allow x 5, deny x 15; the next at 1:00
  *
- * With count-denied a refused event is logged too and pushes out the oldest: a caller who keeps
- * knocking stays out, as with a sorted set that every attempt is added to.
+ * With count-denied a refused event is logged too and pushes out the oldest: a caller that keeps
+ * trying stays refused, as with a sorted set to which every attempt is added.
  *
  * Invariants:
- *   (1) Never more than `count` entries; so any interval (t, t + period] whatever holds at most
- *       count granted events.
+ *   (1) Never more than `count` entries; so every interval (t, t + period] holds at most count
+ *       granted events.
  *   (2) Entries are in order: an event under a clock that stepped back is logged at the newest
  *       time.
  *   (3) An entry lives while now < time + period: one exactly a period old is gone.
- *   (4) Dead entries are skipped, not swept: a search in an ordered ring finds the oldest live
- *       one. An entry is kept as long as it matters: while it lives, or min-interval counts from it
- *       should the newer ones be refunded. Whatever changes the log drops the others for good.
+ *   (4) Dead entries are skipped, not swept: a search in an ordered ring finds the oldest live one.
+ *       An entry is kept as long as it matters: while it lives, or min-interval counts from it
+ *       should the newer ones be refunded. Every change of the log drops the others for good.
  *   (5) fresh_ns is newest + max(period, min-interval), so the newest time can be read back from
- *       it. min-interval parts events (requests), not units of cost.
- *   (6) Keys join, for each k, to the later of their k-th newest times, and to the later newest. How
- *       many live and when the k-th leaves follows from these; a grant puts the same before both, and
- *       a refund drops as many from both: so what is later stays later. (The union of two logs would
- *       bind both too, but five keys of one event would make a full log of five.) With a min-interval
- *       a copy takes no refund: what it gave back could be another key's event, and the interval would
- *       no longer count from its own, which is dead but newer.
+ *       it. min-interval separates events (requests), not units of cost.
+ *   (6) Keys join, for each k, to the later of their k-th newest times, and to the later newest.
+ *       How many live and when the k-th leaves follows from these; a grant puts the same before
+ *       both, and a refund drops as many from both: so what is later stays later. (The union of two
+ *       logs would bind both too, but five keys of one event would make a full log of five.) With a
+ *       min-interval a copy takes no refund: the refunded entry could be another key's event, and
+ *       the interval would no longer count from the key's own, which is dead but newer.
  */
 #include "algo/algo.h"
 
-/* Of the 40 bits beside the version: where the oldest entry is, and how many there are. */
+/* The 40 bits beside the version hold the position of the oldest entry and the number of
+ * entries. */
 #define LEN_BITS 20
 
 struct sliding_log_view {
@@ -67,8 +68,8 @@ static int64_t sliding_log_lives_ns(const struct weir__meter *m)
     return weir__max(m->term.period_ns, m->term.min_interval_ns);
 }
 
-/* Of `len` entries from `first` on, how many come before the first that is younger than age. Since
- * the last look few have died, as a rule: leaps from the oldest on, then halving. */
+/* How many of the `len` entries from `first` on come before the first that is younger than age.
+ * Usually few have died since the last look, so it leaps ahead from the oldest, then halves. */
 static int64_t sliding_log_older_than(const struct weir__meter *m, const struct weir__state *s,
                                       int64_t first, int64_t len, int64_t age_ns, int64_t now_ns)
 {
@@ -119,8 +120,8 @@ static int64_t interval_left(const struct weir__meter *m, int64_t newest_ns, int
                : weir__max(0, newest_ns + m->term.min_interval_ns - now_ns);
 }
 
-/* How long until `cost` more fit, were the log's live entries followed by `logged` of this moment
- * (and the oldest pushed out, if that is too many). */
+/* How long until `cost` more fit if `logged` entries of this time followed the live entries (and
+ * pushed out the oldest, if that is too many). */
 static int64_t sliding_log_retry_after(const struct weir__meter *m, const struct weir__state *s,
                                        const struct sliding_log_view *w,
                                        const struct weir__attempt *a, int64_t logged)
@@ -164,7 +165,8 @@ static int64_t sliding_log_decide(const struct weir__meter *m, const struct weir
     return logged;
 }
 
-/* Whether the log is of several keys: invariant (6). Once it is as good as new it is nobody's. */
+/* Whether the log was joined from several keys: invariant (6). A fully recovered log belongs to no
+ * key. */
 static bool sliding_log_is_copied(const struct weir__state *s, int64_t now_ns)
 {
     return weir__state_is_copied(s) && s->fresh_ns > now_ns;
@@ -230,7 +232,7 @@ static void sliding_log_change(const struct weir__meter *from, const struct weir
 {
     const struct sliding_log_view w = sliding_log_load(from, s, to->changed_ns);
 
-    /* The newest time outlives its entry where a min-interval still counts from it. */
+    /* The newest time outlives its entry if a min-interval still counts from it. */
     if (w.live == 0 &&
         (to->term.min_interval_ns == 0 || interval_left(from, w.newest_ns, to->changed_ns) == 0))
         weir__state_reset(s);
@@ -265,7 +267,7 @@ static void sliding_log_join(const struct weir__meter *m, struct weir__state *in
     sliding_log_write(m, into, (last_a - len + 1) % m->term.count, len, newest_ns, true);
 }
 
-/* By how many entries there are, though some of them may be dead: at most what is owed. */
+/* Counts all entries, though some may be dead: never less than what is owed. */
 static uint32_t sliding_log_share(const struct weir__meter *m, struct weir__state head,
                                   int64_t now_ns)
 {

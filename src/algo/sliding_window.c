@@ -1,7 +1,7 @@
 /* A ring of counters: the window is cut into slots, and slides by a slot at a time. Sentinel's
  * LeapArray, kratos.
  *
- *     10 per second in 100 ms slots: the window is the slot of now and the nine before it
+ *     10 per second in 100 ms slots: the window is the current slot and the nine before it
  *
  *      |  |  |  |  |  |  |  |  |  |  |  |
  *          [5  5  .  .  .  .  .  .  .  .]        one more is refused until the first 5 leave
@@ -21,17 +21,18 @@
  *   (3) The ring is reused without clearing it all: slots between the old newest and the new one
  *       are zeroed as they are passed. Slots outside (newest - slots, newest] do not exist.
  *   (4) The 40 bits beside the version are the sum of the ring.
- *   (5) A clock that steps back stands in the newest slot: no event is ever older, counted from where
- *       its ring stands, than it is in time that really passed.
+ *   (5) A clock that steps back stands in the newest slot: counted from the position of its ring,
+ *       no event is ever older than it is in real time.
  *   (6) Keys join to the larger of their sums from each slot on. Every answer is made of these sums
- *       (of the window, of the newest slot); a grant adds to those of its slot and before, a refund of
- *       n takes n from each, down to 0, and a live change moves slots without changing their order:
- *       so what is larger stays larger. (The larger of each slot would bind both too, but add up the
- *       slots of strangers.)
- *   (7) Two rings stand in different slots only if the clock has stepped back since one was written.
- *       Their join stands in the later one, and the events of the other move on by the difference: they
- *       are as old as they were. Left in their slots they would be too old: of per-slot=2, two in the
- *       slot of now would not be in the slot that the join counts in.
+ *       (of the window, of the newest slot); a grant adds to those of its slot and before, a refund
+ *       of n takes n from each, down to 0, and a live change moves slots without changing their
+ *       order: so what is larger stays larger. (The larger of each slot would bind both too, but
+ *       add up the slots of unrelated keys.)
+ *   (7) Two rings stand in different slots only if the clock has stepped back since one was
+ *       written. Their join stands in the later one, and the events of the other move on by the
+ *       difference: they are as old as they were. Left in their slots they would be too old: with
+ *       per-slot=2, two events in the current slot would not be in the slot in which the join
+ *       counts.
  */
 #include "algo/algo.h"
 
@@ -103,7 +104,7 @@ static struct sliding_window_view sliding_window_load(const struct weir__meter *
     for (int64_t gone = newest - m->term.slots + 1; gone <= w.slot - m->term.slots; gone++)
         w.sum -= gone < 0 ? 0 : sliding_window_get(m, s, gone);
     w.in_slot = w.slot == newest ? sliding_window_get(m, s, newest) : 0;
-    w.sum = weir__max(w.sum, w.in_slot); /* as it is, but in a damaged state */
+    w.sum = weir__max(w.sum, w.in_slot); /* true, except in a damaged state */
     return w;
 }
 
@@ -117,7 +118,8 @@ static int64_t sliding_window_room(const struct weir__meter *m, const struct sli
     return weir__min(in_window, m->term.per_slot - w->in_slot);
 }
 
-/* What of a cost the counters can still hold: all of it, but for count-denied gone wild. */
+/* The part of a cost that the counters can still hold: all of it, except after very many denied
+ * events that counted. */
 static int64_t sliding_window_countable(const struct weir__meter *m,
                                         const struct sliding_window_view *w, int64_t cost)
 {
@@ -250,7 +252,7 @@ static int64_t sliding_window_refund(const struct weir__meter *m, struct weir__s
 }
 
 /* Each slot's events move to the new slot that holds the old one's last nanosecond (or the change
- * itself, if the old slot was not over): there they leave no earlier than they would have. */
+ * itself, if the old slot had not ended): there they leave no earlier than they would have. */
 static void sliding_window_change(const struct weir__meter *from, const struct weir__meter *to,
                                   struct weir__state *s)
 {
@@ -282,7 +284,7 @@ static int64_t sliding_window_count_in(const struct weir__meter *m, const struct
     return weir__clamp(sliding_window_get(m, s, slot), 0, WEIR__COUNTER_MAX);
 }
 
-/* Makes the ring one that stands so many slots later, each of its events with it. */
+/* Moves the ring, and each of its events with it, to a later slot. */
 static void sliding_window_move_on(const struct weir__meter *m, struct weir__state *s, int64_t by)
 {
     const int64_t newest = sliding_window_newest(m, s), slots = m->term.slots;
@@ -297,8 +299,8 @@ static void sliding_window_move_on(const struct weir__meter *m, struct weir__sta
     sliding_window_write(m, s, newest + by, weir__state_part(s));
 }
 
-/* From the newest slot back, so that a slot is read before it is written. Each ring is read as it stands
- * at now, and the one that stands earlier is moved on: invariant (7). */
+/* From the newest slot back, so that a slot is read before it is written. Each ring is read as it
+ * stands at now, and the one that stands earlier is moved on: invariant (7). */
 static void sliding_window_join(const struct weir__meter *m, struct weir__state *into,
                                 const struct weir__state *from, int64_t now_ns)
 {
@@ -311,7 +313,7 @@ static void sliding_window_join(const struct weir__meter *m, struct weir__state 
     sliding_window_move_on(m, into, last - slot_a);
     newest_a = sliding_window_newest(m, into);
     for (int64_t ago = 0; ago < m->term.slots && ago <= last; ago++) {
-        /* No more than a head can hold: in a file anybody may have written the ring. */
+        /* No more than a head can hold: in a file any process may have written the ring. */
         a = weir__min(a + sliding_window_count_in(m, into, newest_a, last - ago),
                       WEIR__COUNTER_MAX);
         b = weir__min(b + sliding_window_count_in(m, from, newest_b, slot_b - ago),
@@ -327,7 +329,7 @@ static void sliding_window_join(const struct weir__meter *m, struct weir__state 
         sliding_window_write(m, into, newest, sum);
 }
 
-/* The head's sum has slots in it that may have left: at most what is owed. */
+/* The head's sum may include slots that have left: never less than what is owed. */
 static uint32_t sliding_window_share(const struct weir__meter *m, struct weir__state head,
                                      int64_t now_ns)
 {
@@ -336,7 +338,7 @@ static uint32_t sliding_window_share(const struct weir__meter *m, struct weir__s
     return weir__in_1024ths(weir__min(weir__state_part(&head), m->limit), m->limit);
 }
 
-/* All of it in the slot of now, or in the one that fresh_ns tells of, if that is later. */
+/* Fills the current slot, or the one that fresh_ns implies if that is later. */
 static void sliding_window_owe_all(const struct weir__meter *m, struct weir__state *s,
                                    int64_t now_ns, int64_t edge_ns)
 {

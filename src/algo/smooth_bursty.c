@@ -1,11 +1,12 @@
 /* Prepay: the next caller pays for this one. Guava's SmoothBursty.
  *
- * Guava keeps stored permits, which idleness earns up to max-burst's worth, and the next free
+ * Guava keeps stored permits, which idle time earns up to max-burst's worth, and the next free
  * ticket. A caller waits for the ticket, never for its own cost: it takes what is stored, and the
- * rest is charged to the ticket, which whoever comes next will wait for.
+ * rest is charged to the ticket, which the next caller will wait for.
  *
  * Both numbers are one due time (due.h): D is when the store will be full again. What is stored at
- * `now` is what D is short of max-burst ahead; a ticket in the future is what D is beyond it:
+ * `now` is by how much D is less than max-burst ahead; a ticket in the future is by how much it is
+ * more:
  *
  *     next = D - max-burst            stored = (max-burst - (D - now)) / T, where that is positive
  *     wait = max(0, next - now)       D' = max(D, now) + cost x T
@@ -19,8 +20,8 @@
  *   (1) Any cost passes once the ticket is due: there is no cost too big, only a longer wait for
  *       the next caller (and the end of time, 2^63 ns).
  *   (2) Over any interval of length t, what acts is at most max-burst/T + t/T events, and the cost
- *       of the last one, which nobody has paid for yet.
- *   (3) The store is empty at birth and fills from then.
+ *       of the last one, which no caller has paid for yet.
+ *   (3) The store is empty when the limit is created, and fills from then on.
  *   (4) Keys join to the later D (due.h): the later ticket and the emptier store.
  */
 #include "algo/due.h"
@@ -47,7 +48,7 @@ static inline void smooth_bursty_judge(const struct weir__meter *m, struct weir_
     int64_t wait = ticket_in(m, *d, a->now_ns);
     bool never = false;
 
-    if (after.ns == INT64_MAX) { /* the bill does not fit into time, and later it will not either */
+    if (after.ns == INT64_MAX) { /* the bill passes the end of time, and later it would too */
         weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
         return;
     }
@@ -64,7 +65,7 @@ static inline void smooth_bursty_judge(const struct weir__meter *m, struct weir_
             *d = anew;
         wait = ticket_in(m, *d, a->now_ns);
         if (weir__due_add(m, *d, price).ns == INT64_MAX)
-            never = true; /* having counted, the same bill no longer fits */
+            never = true; /* once it is counted, the same bill no longer fits */
     }
     weir__verdict_refuse(v, WEIR_LIMITED, never ? -1 : wait - a->patience_ns);
 }
@@ -124,8 +125,8 @@ static void smooth_bursty_change_zero(const struct weir__meter *from, struct wei
     to->zero = smooth_bursty_rescaled(from, to, from->zero);
 }
 
-/* An empty store, and one event beyond it, that the next caller pays for: no more is owed but by a
- * larger cost or by callers who wait. */
+/* An empty store, and one event beyond it, which the next caller pays for: only a larger cost, or
+ * callers that wait, can owe more. */
 static struct weir__span smooth_bursty_most_owed(const struct weir__meter *m)
 {
     return (struct weir__span){m->full.ns + m->step.ns, m->step.rem};

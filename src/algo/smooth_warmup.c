@@ -1,8 +1,8 @@
 /* Prepay with a cold start. Guava's SmoothWarmingUp.
  *
  * As in smooth_bursty.c a caller waits for the next free ticket and leaves the bill to the next.
- * But here stored permits are dear: a service that idled is cold, and the more is stored the longer
- * each stored permit takes, from T at the threshold up to cold x T at the most.
+ * But here stored permits are expensive: a service that was idle is cold, and the more is stored,
+ * the longer each stored permit takes, from T at the threshold up to cold x T at the most.
  *
  *           time per permit
  *     cold T |            /
@@ -14,14 +14,14 @@
  *
  *     threshold = W/(2T)      max = threshold + 2W/(T(1 + cold))      one permit stored per W/max
  *
- * Arithmetic. Permits are counted in units so small that all is whole: a permit is `price` units,
- * a nanosecond of idleness earns `gain` units, with price/gain = W/max =
- * 2T(1 + cold)/(5 + cold). Then max is W x gain units, and threshold is price x W/(2T).
- * The bill is cost x T and the area above T. In x, the stored permits above the threshold measured
- * by the time they took to store, that area is K x^2, K = (cold - 1)(5 + cold)^2 / (16 W (1 +
- * cold)): T has cancelled out. The area is not rational in any useful unit, so G(x) = ceil(K x^2)
- * is rounded. But the bill of a step is G(before) - G(after): the roundings telescope, and warming
- * up takes what it should to the nanosecond however many steps it is taken in.
+ * Arithmetic. Permits are counted in units so small that every number is whole: a permit is `price`
+ * units, a nanosecond of idle time earns `gain` units, with price/gain = W/max = 2T(1 + cold)/(5 +
+ * cold). Then max is W x gain units, and threshold is price x W/(2T). The bill is cost x T and the
+ * area above T. In x, the stored permits above the threshold measured by the time they took to
+ * store, that area is K x^2, K = (cold - 1)(5 + cold)^2 / (16 W (1 + cold)): T has cancelled out.
+ * The area is not rational in any useful unit, so G(x) = ceil(K x^2) is rounded. But the bill of a
+ * step is G(before) - G(after): the roundings telescope, and warming up takes what it should to the
+ * nanosecond however many steps it is taken in.
  *
  * Invariants:
  *   (1) 0 <= stored <= max; zero stands for max: a key never seen is cold.
@@ -29,12 +29,13 @@
  *       interval of length t at most t/T events act, and the cost of the last one, not yet paid
  *       for.
  *   (3) fresh_ns is when the store will be full: next + (max - stored) x W/max.
- *   (4) A clock that steps back finds the ticket further away and stores nothing.
- *   (5) Keys join to the later ticket, and to the more that either will have stored when that ticket is
- *       due; an untouched key counts, being cold. The later ticket keeps the rate, (2): a bill moves it
- *       by cost x T at least, whatever is stored. The warm-up it does not keep: a key pays more while
- *       it is cold and so is warm sooner, and one that was warmer may be the colder later. No pair of
- *       ticket and store binds both in that; so of warming up a join only promises the next bill.
+ *   (4) A clock that steps back finds the ticket further ahead and stores nothing.
+ *   (5) Keys join to the later ticket, and to the larger of what they will have stored when that
+ *       ticket is due; an untouched key counts too, for it is cold. The later ticket keeps the
+ *       rate, (2): a bill moves it by cost x T at least, whatever is stored. The join does not keep
+ *       the warm-up: a key pays more while it is cold and so is warm sooner, and a key that was
+ *       warmer may be the colder one later. No pair of ticket and store binds both keys in that, so
+ *       for the warm-up a join only promises the next bill.
  */
 #include "algo/due.h"
 
@@ -62,13 +63,14 @@ static void smooth_warmup_prepare(struct weir__meter *m)
     m->limit = weir__max(1, (int64_t)(m->warm.max / m->warm.price));
 }
 
-/* What idling stores from `next` until a time that is not before it; that becomes next. */
+/* Adds what idle time stores from `next` until a time not before it; that time becomes next. */
 static void smooth_warmup_idle_until(const struct weir__meter *m, struct weir__warmth *t,
                                      struct weir__due then)
 {
     const weir__u128 room = m->warm.max - t->stored;
     const int64_t idle_ns = then.ns - t->next.ns;
-    /* gain is count x (5000 + cold), so what both were rounded up by earns a whole number too */
+    /* gain is count x (5000 + cold), so the amount by which both were rounded up earns a whole
+     * number too */
     const weir__u128 part = weir__wide(5000 + m->term.cold_milli);
     weir__u128 earned = room;
 
@@ -139,7 +141,8 @@ static int64_t smooth_warmup_area(const struct weir__meter *m, weir__u128 stored
 static struct weir__warmth smooth_warmup_charged(const struct weir__meter *m, struct weir__warmth t,
                                                  int64_t cost)
 {
-    /* No store holds more than 10^12 permits; up to 2^53 the product fits, price being below 2^74. */
+    /* No store holds more than 10^12 permits; up to 2^53 the product fits, price being below
+     * 2^74. */
     const bool empties = cost >> 53 != 0 || weir__wide(cost) * m->warm.price > t.stored;
     const weir__u128 after = empties ? 0 : t.stored - weir__wide(cost) * m->warm.price;
     const int64_t extra = smooth_warmup_area(m, t.stored) - smooth_warmup_area(m, after);
@@ -150,7 +153,7 @@ static struct weir__warmth smooth_warmup_charged(const struct weir__meter *m, st
     return t;
 }
 
-/* Whether there is such a time: the store must fill before time ends. */
+/* Whether the times fit: the store must fill before the end of time. */
 static bool smooth_warmup_fits(const struct weir__meter *m, const struct weir__warmth *t)
 {
     return t->next.ns < INT64_MAX - m->term.warmup_ns;
@@ -162,7 +165,7 @@ static struct weir__warmth smooth_warmup_judge(const struct weir__meter *m, stru
                                                struct weir_verdict *v)
 {
     const struct weir__warmth after = smooth_warmup_charged(m, t, a->cost);
-    const int64_t wait = t.next.ns - a->now_ns; /* >= 0: load saw to it */
+    const int64_t wait = t.next.ns - a->now_ns; /* >= 0: load ensures that */
     struct weir__warmth again = after;          /* the same bill, once more */
 
     if (!smooth_warmup_fits(m, &after)) {
@@ -218,7 +221,7 @@ static void smooth_warmup_peek(const struct weir__meter *m, const struct weir__s
     (void)smooth_warmup_decide(m, smooth_warmup_load(m, s, a->now_ns), a, v);
 }
 
-/* At the stable rate: what warming up cost is not given back. */
+/* Refunds at the stable rate: the cost of warming up is not given back. */
 static int64_t smooth_warmup_refund(const struct weir__meter *m, struct weir__state *s, int64_t n,
                                     int64_t now_ns)
 {
@@ -266,8 +269,8 @@ static void smooth_warmup_join(const struct weir__meter *m, struct weir__state *
         smooth_warmup_store(m, into, &a);
 }
 
-/* All of the store, and one event at the coldest: no more is owed but by a larger cost or by callers
- * who wait. */
+/* All of the store, and one event at the coldest: only a larger cost, or callers that wait, can owe
+ * more. */
 static uint32_t smooth_warmup_share(const struct weir__meter *m, struct weir__state head,
                                     int64_t now_ns)
 {
@@ -278,7 +281,7 @@ static uint32_t smooth_warmup_share(const struct weir__meter *m, struct weir__st
     return weir__in_1024ths(head.fresh_ns - now_ns, m->term.warmup_ns + coldest);
 }
 
-/* A ticket an event away, and no earlier than it can have been; and cold. */
+/* Sets the ticket one event ahead, and no earlier than it can have been; and the key is cold. */
 static void smooth_warmup_owe_all(const struct weir__meter *m, struct weir__state *s,
                                   int64_t now_ns, int64_t edge_ns)
 {

@@ -1,30 +1,31 @@
-/* The gate of a whole process: nobody enters while the machine, or the service as a whole, has more than
- * it can do. Sentinel's system rules.
+/* The gate of a whole process: no call enters while the machine, or the service as a whole, is
+ * overloaded. Sentinel's system rules.
  *
- * Each bound that is given is looked at; passing one is enough to be refused:
+ * The gate checks each bound that is given; a call that passes one of them is refused:
  *
  *     cpu, load, memory, pressure     what was sampled last is over the bound       OVERLOAD
  *     rt                              the mean time of the calls that ended in
  *                                     the last second is over it                    OVERLOAD
- *     inflight                        so many are inside                            LIMITED
+ *     inflight                        that many are inside                            LIMITED
  *     rate                            more than that many enter                     LIMITED
  *
- * "Over" is more than, not as much as, so that cpu=100% is never over. A signal that is not known is
- * not over anything.
+ * "Over" means more than, not equal to, so that cpu=100% is never over. An unknown signal is never
+ * over its bound.
  *
  * The rate is a token bucket that holds one period's worth (due.h), not a count of the last second:
- * its bound holds in every interval, and it can say when the next one may enter. Of the rest nobody
- * knows when it passes.
+ * its bound holds in every interval, and it can say when the next call may enter. For the other
+ * bounds that time is not known.
  *
- * The mean is taken over ten slots of 100 ms (rolling.h), the one of now included: what a call of now
- * would meet. When nobody ends, after a second nothing is known, and who comes may enter: so it heals
- * from a bad second without calls from outside.
+ * The mean is taken over ten slots of 100 ms (rolling.h), the current one included: what a call
+ * would meet now. If no call ends for a second, nothing is known and the next caller may enter: so
+ * the gate recovers from a bad second without help.
  *
  * Invariants:
  *   (1) Permits inside never exceed inflight.
- *   (2) Those of flight.h about permits: the 40 bits beside the version count them, and while there are
- *       any, nobody may forget the key.
- *   (3) With nobody inside, the key is as good as new when the bucket is full and the slots are empty.
+ *   (2) Those of flight.h about permits: the 40 bits beside the version count them, and while there
+ *       are any, no store forgets the key.
+ *   (3) With no call inside, the key is fully recovered when the bucket is full and the slots are
+ *       empty.
  *   (4) A refusal changes nothing.
  */
 #include "algo/due.h"
@@ -40,7 +41,7 @@ struct system_slot {
 };
 
 struct system_gate {
-    struct weir__state head; /* its 40 bits are what is in flight */
+    struct weir__state head; /* its 40 bits count the permits in flight */
     int64_t due_ns, due_rem; /* of the rate's bucket */
     int64_t newest;
     struct system_slot ring[SLOTS];
@@ -62,7 +63,7 @@ static void system_prepare(struct weir__meter *m)
 
 /* ---- The state ------------------------------------------------------------------------------ */
 
-/* With what is out of range brought into it. */
+/* The state, with every number brought into its range. */
 static struct system_gate system_as_kept(const struct weir__meter *m, const struct weir__state *s)
 {
     struct system_gate g = *(const struct system_gate *)s;
@@ -131,7 +132,7 @@ static bool system_is_overloaded(const struct weir__meter *m, const struct syste
     return t->target_ns != WEIR_NONE && system_mean_ns(g, a->now_ns) > t->target_ns;
 }
 
-/* How many more the bounds on numbers would let in. */
+/* How many more calls inflight and rate would let in. */
 static int64_t system_room(const struct weir__meter *m, const struct system_gate *g, int64_t now_ns)
 {
     const int64_t held = weir__state_part(&g->head);
@@ -162,7 +163,7 @@ static void system_refuse_number(const struct weir__meter *m, const struct syste
             weir__max(0, weir__due_wait(m, base, weir__due_price(m, a->cost), a->now_ns)));
 }
 
-/* Decides; what entered is in *g then. */
+/* Decides; a call that enters is then counted in *g. */
 static void system_decide(const struct weir__meter *m, struct system_gate *g,
                           const struct weir__attempt *a, struct weir_verdict *v)
 {
@@ -249,8 +250,8 @@ static void system_view(const struct weir__meter *m, const struct weir__state *s
     *out = (struct weir_view){WEIR_CLOSED, m->term.most, weir__state_part(&g.head), -1};
 }
 
-/* Who is inside stays so, and so do the times of the calls. Events owed to the rate are carried over as
- * a token bucket's are. */
+/* Calls inside stay inside, and the times of calls are kept. Events owed to the rate carry over as
+ * those of a token bucket do. */
 static void system_change(const struct weir__meter *from, const struct weir__meter *to,
                           struct weir__state *s)
 {

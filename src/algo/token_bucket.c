@@ -6,8 +6,8 @@
  *
  *     wait = D' - burst x T - now,   D' = max(D, now) + c x T
  *
- * and is granted if that is no longer than its patience. With patience it is a reservation: the
- * tokens are taken now, from the future, and whoever comes next waits behind it.
+ * and is granted if that is no longer than its patience. With patience it is a reservation: it
+ * takes tokens now, from the future, and the next caller waits behind it.
  *
  *     token-bucket 10/s burst=5, ten asked at once:   allow x 5, deny x 5 (retry in 100 ms)
  *     one more after 100 ms:                          allow
@@ -16,10 +16,11 @@
  *   (1) Over any interval of length t, at most burst + t/T events act, whatever the gaps between
  *       them: idleness fills the bucket and no more.
  *   (2) A cost above burst never fits, however long one waits.
- *   (3) `initial` tokens are there at birth and the rest accrue from then, for every key alike: a
- *       key first seen late finds what it would have found had it been forgotten.
- *   (4) Keys join to the emptier bucket (due.h): from there every ask waits as long as under either,
- *       or longer, and leaves it the emptier.
+ *   (3) Every key has `initial` tokens when the limit is created, and gains the rest from then on:
+ *       a key first seen later finds what it would have found had it been seen before and
+ *       forgotten.
+ *   (4) Keys join to the emptier bucket (due.h): there every request waits at least as long as
+ *       under either key, and leaves it the emptier.
  */
 #include "algo/due.h"
 
@@ -59,9 +60,10 @@ static inline void token_bucket_judge(const struct weir__meter *m, struct weir__
         weir__verdict_refuse(v, WEIR_TOO_BIG, -1);
 }
 
-/* One event from a bucket in use, now or not at all: what nearly every request is. The same answer as
- * below, in a third of the instructions: there is no price to work out, no wait, no edge of time.
- * With `left` = full - (D' - now), it fits just if left >= 0; refused, it can pass when left is 0. */
+/* One event from a bucket in use, now or not at all, which is nearly every request. It gives the
+ * same answer as the general code below, in a third of the instructions: there is no price to
+ * compute, no wait, no edge of time. With `left` = full - (D' - now), it fits just if left >= 0;
+ * refused, it can pass when left is 0. */
 static inline bool token_bucket_take_one(const struct weir__meter *m, struct weir__state *s,
                                          const struct weir__attempt *a, struct weir_verdict *v)
 {

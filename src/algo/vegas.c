@@ -1,4 +1,4 @@
-/* The queue, guessed from the latency. Netflix's VegasLimit, after TCP Vegas.
+/* The queue, estimated from the latency. Netflix's VegasLimit, after TCP Vegas.
  *
  * A call that meets no queue takes `no load`; one that takes longer has waited. By Little's law, of
  * `limit` calls that take `took`, limit x no load / took are being worked on. The others queue:
@@ -13,24 +13,24 @@
  *     queue >  6d                limit - d        too long: down
  *     a call was dropped         limit - d
  *
- * `No load` is the least latency seen. That would be for ever, and a service that has become slower
- * for good would look like one long queue; so every 15 to 30 x limit calls the next latency is taken
- * for `no load`, whatever it is (a probe). How many exactly is thrown by dice, so that many clients
- * of one service do not all probe at once and measure each other. Dice come with those who enter;
- * the last throw before a probe sets the distance to the next.
+ * `No load` is the least latency seen. Kept for ever, it would make a service that has become
+ * slower for good look like one long queue; so every 15 to 30 x limit calls the next latency
+ * becomes `no load`, whatever it is (a probe). The exact number is random, so that many clients of
+ * one service do not all probe at once and measure each other. Each call that enters brings random
+ * bits; the last ones before a probe set the distance to the next.
  *
- * A limit of which less than half is in use stays: its queue would say nothing about it. What is in
- * use is counted as the call ends, that call included.
+ * A limit of which less than half is in use stays: its queue would say nothing about it. Use is
+ * counted as a call ends, that call included.
  *
- * A DROP lowers the limit and an ERROR teaches nothing; the time neither took is a latency: what is
- * refused further down comes back at once, and would pass for a service without load.
+ * A DROP lowers the limit and an ERROR changes nothing; the time of neither counts as a latency: a
+ * call that is refused further down comes back at once, and would look like a service without load.
  *
  * All of it is whole numbers: with Netflix's default smoothing of 1 no limit has a fraction.
  *
  * Invariants:
  *   (1) max(1, min) <= limit <= max.
  *   (2) A refusal changes nothing.
- *   (3) A probe is never more than 30 x limit latencies away, whatever the dice said.
+ *   (3) A probe is never more than 30 x limit latencies ahead, whatever the random bits are.
  *   (4) Those of flight.h.
  */
 #include "algo/fixed.h"
@@ -40,18 +40,18 @@
 #define JITTER_ONE  UINT32_C(65536) /* jitter is one half of this at least, and less than it */
 
 struct vegas_state {
-    struct weir__state head; /* its 40 bits are what is in flight */
+    struct weir__state head; /* its 40 bits count the permits in flight */
     int64_t limit;
     int64_t no_load_ns; /* 0: not known yet */
     int64_t samples;    /* since the last probe */
     uint32_t jitter;    /* of the distance to the next one */
-    uint32_t random;    /* the last throw: 16 bits */
+    uint32_t random;    /* the last random bits: 16 of them */
 };
 static_assert(sizeof(struct vegas_state) == 48, "as the reference says");
 
-static uint32_t vegas_jitter(uint32_t dice)
+static uint32_t vegas_jitter(uint32_t random)
 {
-    return (JITTER_ONE + dice) / 2;
+    return (JITTER_ONE + random) / 2;
 }
 
 static struct vegas_state vegas_load(const struct weir__meter *m, const struct weir__state *s,
@@ -156,7 +156,7 @@ static void vegas_view(const struct weir__meter *m, const struct weir__state *s,
     weir__flight_view(&x.head, x.limit, out);
 }
 
-/* What is in flight stays so; what was learned stays as far as the new bounds allow. */
+/* Permits in flight stay; the learned limit stays as far as the new bounds allow. */
 static void vegas_change(const struct weir__meter *from, const struct weir__meter *to,
                          struct weir__state *s)
 {

@@ -1,6 +1,7 @@
-/* Digits, one way and the other.
+/* Digits: writing integers in decimal, and reading hexadecimal digits.
  *
- * Here rather than in a .c: answers are mostly numbers, and each would be a call.
+ * These are here rather than in a .c file because replies are mostly numbers, and each would be a
+ * call.
  */
 #ifndef WEIR_BASE_DIGITS_H
 #define WEIR_BASE_DIGITS_H
@@ -25,8 +26,8 @@ static inline int weir__digits_of(uint64_t value)
     }
 }
 
-/* Writes the value at `at`, and returns its end. From the last digit to the first, two at a time,
- * right where they belong. */
+/* Writes the value at `at`, and returns its end. It writes from the last digit to the first, two at
+ * a time, each in its final position. */
 static inline char *weir__put_digits(char *at, uint64_t value)
 {
     static const char PAIRS[] = "00010203040506070809101112131415161718192021222324"
@@ -56,7 +57,7 @@ static inline char *weir__put_int(char *at, int64_t value)
     return weir__put_digits(at + 1, 0 - (uint64_t)value);
 }
 
-/* Of a hexadecimal digit its value, else -1. */
+/* The value of a hexadecimal digit, or -1. */
 static inline int weir__hex_of(char c)
 {
     const char lower = (char)(c | 0x20);

@@ -1,4 +1,4 @@
-/* One list of errors and one of reasons; names and texts come from them. And how guards stand. */
+/* Names and texts of errors, reasons and guard states, from the lists in weir.h. */
 #include <weir.h>
 
 const char *weir_error_name(int error)
@@ -34,9 +34,9 @@ const char *weir_reason_name(enum weir_reason reason)
     return "?";
 }
 
-const char *weir_guard_state_name(enum weir_guard_state stand)
+const char *weir_guard_state_name(enum weir_guard_state state)
 {
-    switch (stand) {
+    switch (state) {
     case WEIR_CLOSED: return "closed";
     case WEIR_HALF_OPEN: return "half-open";
     case WEIR_OPENED: return "open";

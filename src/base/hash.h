@@ -1,5 +1,5 @@
-/* SipHash-1-3: keys come from attackers, and a table keyed by a secret gives them nothing to aim
- * at. In a header, for it is a third of a decision and is inlined there.
+/* SipHash-1-3. Attackers may choose the keys, and a table hashed with a secret gives them nothing
+ * to aim at. It is in a header because it is a third of a decision, and is inlined there.
  */
 #ifndef WEIR_BASE_HASH_H
 #define WEIR_BASE_HASH_H
@@ -38,8 +38,9 @@ static inline void weir__sip_absorb(struct weir__sip *s, uint64_t word)
     s->v0 ^= word;
 }
 
-/* The last 0..7 bytes, the first of them lowest, without reading beyond them: by loads that overlap
- * rather than a copy of unknown length, which is a call. `len` is that of the whole text. */
+/* The last 0..7 bytes, the first of them lowest, without reading beyond them. It uses overlapping
+ * loads rather than a copy of variable length, which is a call. `len` is the length of the whole
+ * text. */
 static inline uint64_t weir__sip_tail(const unsigned char *at, size_t left, size_t len)
 {
     uint64_t word;
@@ -60,7 +61,7 @@ static inline uint64_t weir__sip_tail(const unsigned char *at, size_t left, size
            (uint64_t)at[left - 1] << (8 * (left - 1));
 }
 
-/* Little-endian machines only: x86-64 and arm64 are what we build for. */
+/* Little-endian machines only: weir is built for x86-64 and arm64. */
 static inline uint64_t weir__hash(const void *bytes, size_t len, const uint64_t secret[2])
 {
     const unsigned char *at = bytes;

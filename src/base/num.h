@@ -1,7 +1,7 @@
-/* Whole numbers: the checked and the wide.
+/* Integer arithmetic: checked, saturating and 128 bits wide.
  *
  * Limits are accepted up to 10^12 events in 366 days, so products of a time and a count need up to
- * 103 bits and live in 128; the fast paths try 64 bits first, for a 128-bit division is a call.
+ * 103 bits and use 128; the fast paths try 64 bits first, because a 128-bit division is a call.
  */
 #ifndef WEIR_BASE_NUM_H
 #define WEIR_BASE_NUM_H
@@ -42,7 +42,7 @@ static inline int64_t weir__add_sat(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
-/* a - b, or the end of the range that it would pass. */
+/* a - b, or INT64_MIN or INT64_MAX if that overflows. */
 static inline int64_t weir__sub_sat(int64_t a, int64_t b)
 {
     int64_t difference;
@@ -81,8 +81,8 @@ static inline int64_t weir__mul_div(int64_t a, int64_t b, int64_t d)
     return (int64_t)(weir__wide(a) * weir__wide(b) / weir__wide(d));
 }
 
-/* min(ceil(a * b / d), limit) with a product of up to 256 bits. Slow (a shift and a subtraction for
- * each bit): for live changes, not for decisions. d > 0. */
+/* min(ceil(a * b / d), limit) with a product of up to 256 bits. It is slow (a shift and a
+ * subtraction for each bit): for live changes, not for decisions. d > 0. */
 weir__u128 weir__wide_mul_div_ceil(weir__u128 a, weir__u128 b, weir__u128 d, weir__u128 limit);
 
 #endif

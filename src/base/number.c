@@ -1,7 +1,7 @@
-/* Numbers and durations, both ways, exactly.
+/* Parsing and printing numbers and durations, exactly.
  *
  * A decimal is a whole number of units and a fraction of one: 1.5s is 1500000000 ns, and 1.5ns is
- * refused, for no rounding that we could choose is the one the writer meant.
+ * refused, because no choice of rounding is certain to be what the writer meant.
  */
 #include "base/num.h"
 #include "base/text.h"
@@ -11,7 +11,7 @@ struct unit {
     int64_t ns;
 };
 
-/* Largest first, the canonical name of a size first. */
+/* Largest first; of several names for a size, the canonical one first. */
 static const struct unit UNITS[] = {
     {"d", 86400 * WEIR__NS_PER_S}, {"h", 3600 * WEIR__NS_PER_S},
     {"m", 60 * WEIR__NS_PER_S},    {"min", 60 * WEIR__NS_PER_S},
@@ -62,7 +62,7 @@ enum weir__number weir__parse_decimal(struct weir__slice s, int64_t unit, int64_
         if (!is_digit(s.at[i]))
             return WEIR__NUMBER_BAD;
         if (s.at[i] == '0' && part % 10 != 0)
-            continue; /* 1.500000s: the zeros past the last place say nothing */
+            continue; /* 1.500000s: zeros past the last place change nothing */
         if (part % 10 != 0)
             return WEIR__NUMBER_FINE;
         part /= 10;
@@ -143,7 +143,7 @@ void weir__out_duration(struct weir__out *o, int64_t ns)
 
     if (ns == 0)
         weir__out_text(o, "0s");
-    /* Days have no unit of their own here: 24h says plainly that it is no calendar day. */
+    /* Days are printed as hours: 24h makes plain that it is not a calendar day. */
     for (int i = 1; i < UNIT_COUNT && rest > 0; i++) {
         const int64_t n = rest / UNITS[i].ns;
 

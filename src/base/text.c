@@ -1,3 +1,4 @@
+/* Slices, the bounded writer, and store URLs with their secrets hidden. */
 #include "base/text.h"
 
 #include <string.h>
@@ -124,7 +125,7 @@ void weir__out_grouped(struct weir__out *o, uint64_t value)
     }
 }
 
-/* Whether the word may be a URL, and have a password in it. */
+/* Whether the word may be a URL that contains a password. */
 static bool looks_secret(struct weir__slice word)
 {
     bool colon = false;
@@ -162,7 +163,7 @@ static void out_printable(struct weir__out *o, const char *at, size_t len)
                         1);
 }
 
-/* ---- URLs -------------------------------------------------------------------------------------- */
+/* ---- URLs ------------------------------------------------------------------------------------ */
 
 #define HIDDEN  "***"
 #define DIGITS  "0123456789"
@@ -176,7 +177,7 @@ static bool slice_made_of(struct weir__slice s, const char *chars)
     return true;
 }
 
-/* The slice if it is made of these, or what stands for it. */
+/* Writes the slice if it consists of these characters, else *** in its place. */
 static void out_only(struct weir__out *o, struct weir__slice s, const char *chars)
 {
     if (slice_made_of(s, chars))
@@ -185,8 +186,8 @@ static void out_only(struct weir__out *o, struct weir__slice s, const char *char
         weir__out_text(o, HIDDEN);
 }
 
-/* From the '?' on. From the first option on that is not known to be harmless nothing is told but its name: a
- * password with a '&' in it looks like several. */
+/* Writes the options, from the '?' on. From the first option that is not known to be harmless, only
+ * its name is shown: a password that contains a '&' looks like several options. */
 static void out_options(struct weir__out *o, struct weir__slice rest)
 {
     static const char *const HARMLESS[] = {"timeout", "connections", "nodes", "prefix", "db"};
@@ -212,7 +213,7 @@ static void out_options(struct weir__out *o, struct weir__slice rest)
     }
 }
 
-/* HOST:PORT, or [HOST]:PORT. A port of other than digits may be a password that lacks its '@'. */
+/* HOST:PORT, or [HOST]:PORT. A port that is not a number may be a password without its '@'. */
 static void out_where(struct weir__out *o, struct weir__slice where)
 {
     struct weir__slice host = where;
@@ -229,7 +230,7 @@ static void out_where(struct weir__out *o, struct weir__slice where)
     out_only(o, where, ":" DIGITS);
 }
 
-/* What stands behind "redis://", or behind the '@' there. */
+/* Writes what follows "redis://", or the '@' after it. */
 static void out_remote(struct weir__out *o, struct weir__slice rest)
 {
     const char *const end = rest.at + rest.len;
@@ -275,7 +276,7 @@ void weir__out_url(struct weir__out *o, const char *url)
     }
 }
 
-/* Where something secret may begin; NULL: nowhere. */
+/* Where a secret may begin; NULL if there is none. */
 static const char *text_secret_of(const char *text)
 {
     const char *const store = strstr(text, "store=");

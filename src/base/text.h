@@ -1,7 +1,7 @@
 /* Text: slices that borrow, a bounded writer, and numbers and durations both ways.
  *
- * Parsers keep nothing and stop at the end they were given; a writer never writes past its buffer
- * and knows how long the whole would have been.
+ * Parsers keep no state and stop at the given end; a writer never writes past its buffer and knows
+ * how long the whole text would have been.
  */
 #ifndef WEIR_BASE_TEXT_H
 #define WEIR_BASE_TEXT_H
@@ -19,21 +19,21 @@ struct weir__slice weir__slice_of(const char *text);
 bool weir__slice_is(struct weir__slice s, const char *text);
 bool weir__slice_equal(struct weir__slice a, struct weir__slice b);
 
-/* Up to the first of `stop` (or the end); the rest, from that byte on, is left in *s. */
+/* Returns the part up to the first `stop` (or the end); *s keeps the rest, from that byte on. */
 struct weir__slice weir__slice_cut(struct weir__slice *s, char stop);
 
-/* Without the blanks and line ends around it. */
+/* The slice without the blanks and line ends around it. */
 struct weir__slice weir__slice_trim(struct weir__slice s);
 
-/* The next word and what follows it, blanks (space, tab, CR) skipped before and not after. */
+/* Takes the next word off *s. Skips blanks (space, tab, CR) before it, not after. */
 struct weir__slice weir__slice_word(struct weir__slice *s);
 
-/* How many edits make a into b: for "did you mean". Words over 32 bytes are never near. */
+/* How many edits turn a into b, for "did you mean". Words over 32 bytes are never close. */
 int weir__slice_distance(struct weir__slice a, struct weir__slice b);
 
 struct weir__out {
     char *at;
-    size_t cap, len; /* len may pass cap: what the whole would take */
+    size_t cap, len; /* len may pass cap: the length of the whole text */
 };
 
 void weir__out_bytes(struct weir__out *o, const char *at, size_t len);
@@ -41,13 +41,15 @@ void weir__out_text(struct weir__out *o, const char *text);
 void weir__out_int(struct weir__out *o, int64_t value);
 /* For people: 1,234,567. */
 void weir__out_grouped(struct weir__out *o, uint64_t value);
-/* Up to 40 bytes of a user's word, quoted; what does not print becomes '?'. A URL is not shown. */
+/* Up to 40 bytes of a user's word, quoted; unprintable bytes become '?'. A URL is not shown. */
 void weir__out_quoted(struct weir__out *o, struct weir__slice word);
-/* A store's URL as it may be told, for messages end in logs: a file's path whole; of all else *** for whatever
- * stands before an '@', is where a port or a database belongs and is no number, and behind the first option
- * that is not known to be harmless. What does not print becomes '?'. */
+/* A store's URL without its secrets, because messages end up in logs. A file's path is shown whole;
+ * in any other URL, *** replaces everything before an '@', a port or database that is not a number,
+ * and everything after the first option that is not known to be harmless. Unprintable bytes become
+ * '?'. */
 void weir__out_url(struct weir__out *o, const char *url);
-/* A limit's text, or any other argument, as it may be told: up to what may be a URL, or store=, in it. */
+/* A limit's text, or any other argument, without its secrets: up to the first part that may be a
+ * URL, or store=. */
 void weir__out_limit(struct weir__out *o, const char *text);
 /* NUL-terminates within cap; returns the whole length. */
 size_t weir__out_end(struct weir__out *o);

@@ -1,8 +1,8 @@
 /* Calendar arithmetic.
  *
- * The end of a local day is the first moment at which the local clock shows the next date. Between
- * a moment and that one the offset may change, forwards (a day of 23 hours, or midnight that does
- * not exist) or back (25 hours, or midnight twice); walking from change to change gets all of them
+ * The end of a local day is the first time at which the local clock shows the next date. Between
+ * now and that time the offset may change, forwards (a day of 23 hours, or a midnight that does not
+ * exist) or back (25 hours, or midnight twice); walking from change to change gets all of them
  * right.
  */
 #include "limit/calendar.h"
@@ -59,7 +59,7 @@ static int64_t next_start(enum weir_calendar calendar, int64_t today)
     return today + 1;
 }
 
-/* The first moment after at_s at which the local clock shows local_s or later. */
+/* The first time after at_s at which the local clock shows local_s or later. */
 static int64_t first_showing(const struct weir__zone *zone, int64_t at_s, int64_t local_s)
 {
     for (;;) {

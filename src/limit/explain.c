@@ -1,3 +1,4 @@
+/* Rates in plain words: what a term does, its worst case, and when a refused caller may retry. */
 #include "limit/explain.h"
 
 #include "algo/algo.h"
@@ -31,16 +32,32 @@ static void explain_rate(struct weir__out *o, const struct weir_term *t)
     explain_period(o, t);
 }
 
-/* One event each T, rounded up to a whole ns and said so if it was. */
+static bool each_is_rounded(const struct weir_term *t)
+{
+    return t->count <= t->period_ns && t->period_ns % t->count != 0;
+}
+
+/* The time that one event costs, rounded up to a whole ns. */
+static void explain_interval(struct weir__out *o, const struct weir_term *t)
+{
+    if (t->count > t->period_ns)
+        explain_text(o, "1ns or less");
+    else
+        explain_span(o, weir__div_ceil(t->period_ns, t->count));
+}
+
+/* "100ms", or "about 333ms333us334ns" if it was rounded. */
 static void explain_each(struct weir__out *o, const struct weir_term *t)
 {
-    if (t->count > t->period_ns) {
-        explain_text(o, "fraction of a nanosecond");
-        return;
-    }
-    if (t->period_ns % t->count != 0)
-        explain_text(o, "about ");
-    explain_span(o, weir__div_ceil(t->period_ns, t->count));
+    explain_text(o, each_is_rounded(t) ? "about " : "");
+    explain_interval(o, t);
+}
+
+/* "every 100ms", or "about every 333ms333us334ns". */
+static void explain_every(struct weir__out *o, const struct weir_term *t)
+{
+    explain_text(o, each_is_rounded(t) ? "about every " : "every ");
+    explain_interval(o, t);
 }
 
 static int64_t explain_time_of(const struct weir_term *t, int64_t n)
@@ -57,12 +74,12 @@ static void what_fixed(struct weir__out *o, const struct weir_term *t)
     explain_text(o, " in each ");
     explain_period(o, t);
     if (t->align == WEIR_ALIGN_FIRST) {
-        explain_text(o, "; a window opens with its first event and starts from nothing");
+        explain_text(o, "; a window opens with its first event and starts at zero");
         return;
     }
-    explain_text(o, ", cut by the clock in ");
+    explain_text(o, ", aligned to the clock in ");
     explain_text(o, t->tz);
-    explain_text(o, "; each starts from nothing");
+    explain_text(o, "; each window starts at zero");
 }
 
 static void what_sliding(struct weir__out *o, const struct weir_term *t)
@@ -70,7 +87,7 @@ static void what_sliding(struct weir__out *o, const struct weir_term *t)
     explain_events(o, t->count);
     explain_text(o, " in a window of ");
     explain_period(o, t);
-    explain_text(o, " that moves on by ");
+    explain_text(o, " that advances by ");
     explain_span(o, t->period_ns / t->slots);
     explain_text(o, " at a time (");
     explain_number(o, t->slots);
@@ -84,11 +101,11 @@ static void what_sliding(struct weir__out *o, const struct weir_term *t)
 
 static void what_log(struct weir__out *o, const struct weir_term *t)
 {
-    explain_text(o, "exactly ");
+    explain_text(o, "at most ");
     explain_events(o, t->count);
     explain_text(o, " in any ");
     explain_period(o, t);
-    explain_text(o, ", by the times of the last ones");
+    explain_text(o, ", exactly: the time of each is kept");
     if (t->min_interval_ns > 0) {
         explain_text(o, "; at least ");
         explain_span(o, t->min_interval_ns);
@@ -103,19 +120,19 @@ static void what_leaky(struct weir__out *o, const struct weir_term *t)
     explain_text(o, " that leaks ");
     explain_rate(o, t);
     if (t->delay == WEIR_NONE) {
-        explain_text(o, "; what fits passes at once");
+        explain_text(o, "; an event that fits passes at once");
         return;
     }
     explain_text(o, "; an event that finds more than ");
     explain_number(o, t->delay);
-    explain_text(o, " in it waits until they have leaked");
+    explain_text(o, " in it waits until the excess has leaked");
 }
 
 static void what_pacer(struct weir__out *o, const struct weir_term *t)
 {
-    explain_text(o, "one event each ");
-    explain_each(o, t);
-    explain_text(o, ", in turn; up to ");
+    explain_text(o, "one event ");
+    explain_every(o, t);
+    explain_text(o, ", in order of arrival; up to ");
     explain_number(o, t->queue);
     explain_text(o, " wait");
     if (t->max_wait_ns != WEIR_FOREVER) {
@@ -125,7 +142,7 @@ static void what_pacer(struct weir__out *o, const struct weir_term *t)
     if (t->burst > 1) {
         explain_text(o, "; up to ");
         explain_number(o, t->burst - 1);
-        explain_text(o, " missed turns may be caught up");
+        explain_text(o, " missed turns may be made up");
     }
 }
 
@@ -136,33 +153,33 @@ void weir__explain_what(struct weir__out *o, const struct weir_term *t)
     case WEIR_SLIDING_WINDOW: what_sliding(o, t); break;
     case WEIR_SLIDING_COUNTER:
         explain_rate(o, t);
-        explain_text(
-            o, ", counted in this window and, weighted by how much of it is still covered, the one "
-               "before");
+        explain_text(o, ": the count of this window plus that of the one before, weighted by how "
+                        "much of it is still covered");
         break;
     case WEIR_SLIDING_LOG: what_log(o, t); break;
     case WEIR_TOKEN_BUCKET:
-        explain_text(o, "a token each ");
-        explain_each(o, t);
+        explain_text(o, "a token ");
+        explain_every(o, t);
         explain_text(o, " (");
         explain_rate(o, t);
-        explain_text(o, "), up to ");
+        explain_text(o, "), at most ");
         explain_number(o, t->burst);
-        explain_text(o, " kept; an event takes one");
+        explain_text(o, " kept; each event takes one");
         break;
     case WEIR_LEAKY_BUCKET: what_leaky(o, t); break;
     case WEIR_PACER: what_pacer(o, t); break;
     case WEIR_SMOOTH_BURSTY:
         explain_rate(o, t);
-        explain_text(o, ", paid for by the next caller; idleness stores up to ");
+        explain_text(o, "; the cost of a call delays the next caller; idle time stores up to ");
         explain_span(o, t->max_burst_ns);
         explain_text(o, " worth of permits");
         break;
     case WEIR_SMOOTH_WARMUP:
         explain_text(o, "up to ");
         explain_rate(o, t);
-        explain_text(
-            o, ", paid for by the next caller; after idleness it starts slower and warms up over ");
+        explain_text(o,
+                     "; the cost of a call delays the next caller; after idle time the rate starts "
+                     "lower and warms up over ");
         explain_span(o, t->warmup_ns);
         break;
     case WEIR_MIN_INTERVAL:
@@ -178,20 +195,45 @@ void weir__explain_what(struct weir__out *o, const struct weir_term *t)
         explain_text(o, "; shadow: it refuses nothing");
 }
 
-/* "B and then RATE": the bound of the buckets. */
+/* "t seconds", or "t x 500ms" where no unit is as long as the period. */
+static void explain_t_periods(struct weir__out *o, int64_t period_ns)
+{
+    static const struct {
+        const char *name;
+        int64_t ns;
+    } UNITS[] = {{"days", 86400 * WEIR__NS_PER_S},  {"hours", 3600 * WEIR__NS_PER_S},
+                 {"minutes", 60 * WEIR__NS_PER_S},  {"seconds", WEIR__NS_PER_S},
+                 {"milliseconds", WEIR__NS_PER_MS}, {"microseconds", WEIR__NS_PER_US}};
+
+    for (size_t i = 0; i < sizeof UNITS / sizeof UNITS[0]; i++) {
+        if (UNITS[i].ns == period_ns) {
+            explain_text(o, "t ");
+            explain_text(o, UNITS[i].name);
+            return;
+        }
+    }
+    explain_text(o, "t x ");
+    explain_span(o, period_ns);
+}
+
+/* "in t seconds: 20 + 10 t; in any 1s: 30": the bound of the buckets. */
 static void worst_bucket(struct weir__out *o, const struct weir_term *t, int64_t burst)
 {
-    explain_text(o, "in any interval of length t: ");
-    explain_number(o, burst);
-    explain_text(o, " + t x ");
-    explain_rate(o, t);
-    explain_text(o, "; in any ");
+    explain_text(o, "in ");
+    explain_t_periods(o, t->period_ns);
+    explain_text(o, ": ");
+    if (burst > 0) {
+        explain_number(o, burst);
+        explain_text(o, " + ");
+    }
+    explain_number(o, t->count);
+    explain_text(o, " t; in any ");
     explain_period(o, t);
     explain_text(o, ": ");
     explain_number(o, burst + t->count);
 }
 
-/* A shadow decides as the others do, but nobody hears of it. */
+/* A shadow term decides like any other, but its refusals do not reach the caller. */
 static void explain_shadowed(struct weir__out *o, const struct weir_term *t, const char *what)
 {
     if (!t->shadow)
@@ -202,10 +244,10 @@ static void explain_shadowed(struct weir__out *o, const struct weir_term *t, con
 
 void weir__explain_worst(struct weir__out *o, const struct weir_term *t)
 {
-    explain_shadowed(o, t, "whatever comes");
+    explain_shadowed(o, t, "no bound");
     switch (t->algorithm) {
     case WEIR_FIXED_WINDOW:
-        /* the event that opens a window of its own is not at its end */
+        /* The event that opens a window stands at its start, not at its end. */
         explain_number(o, 2 * t->count - (t->align == WEIR_ALIGN_FIRST));
         explain_text(o, " in an instant: one window at its end, the next at its start");
         break;
@@ -217,15 +259,17 @@ void weir__explain_worst(struct weir__out *o, const struct weir_term *t)
             explain_text(o, "; ");
         }
         explain_number(o, t->count + (t->per_slot == WEIR_NONE ? t->count : t->per_slot));
-        explain_text(o, " in a window's length that no slot's edge begins");
+        explain_text(o, " in any ");
+        explain_span(o, t->period_ns);
+        explain_text(o, " that does not start at the edge of a slot");
         break;
     case WEIR_SLIDING_COUNTER:
         explain_number(o, 2 * t->count);
         explain_text(o, " in any ");
         explain_period(o, t);
-        explain_text(o, ", if all of a window comes at its end; ");
+        explain_text(o, " if the events of a window all come at its end; ");
         explain_number(o, t->count);
-        explain_text(o, " if arrivals are even");
+        explain_text(o, " if they come evenly");
         break;
     case WEIR_SLIDING_LOG:
         explain_number(o, t->count);
@@ -242,36 +286,39 @@ void weir__explain_worst(struct weir__out *o, const struct weir_term *t)
             weir__mul_div(t->max_burst_ns, t->count, t->period_ns) +
                 (weir__wide(t->max_burst_ns) * weir__wide(t->count) % weir__wide(t->period_ns) !=
                  0));
-        explain_text(o, "; and the last event's own cost, whatever it is");
+        explain_text(o, "; plus the cost of the last event, however large");
         break;
     case WEIR_SMOOTH_WARMUP:
         worst_bucket(o, t, 0);
-        explain_text(o, "; and the last event's own cost, whatever it is");
+        explain_text(o, "; plus the cost of the last event, however large");
         break;
-    case WEIR_MIN_INTERVAL: explain_text(o, "1 in any interval shorter than that"); break;
+    case WEIR_MIN_INTERVAL:
+        explain_text(o, "1 in any interval shorter than ");
+        explain_span(o, t->period_ns);
+        break;
     case WEIR__GUARDS: weir__explain_guard_worst(o, t); break;
     }
 }
 
 void weir__explain_refused(struct weir__out *o, const struct weir_term *t)
 {
-    explain_shadowed(o, t, "nobody is");
+    explain_shadowed(o, t, "never");
     switch (t->algorithm) {
     case WEIR_FIXED_WINDOW:
-        explain_text(o, "until the window ends: up to ");
+        explain_text(o, "retry when the window ends, after at most ");
         explain_text(o, t->calendar == WEIR_DURATION ? "" : "a ");
         explain_period(o, t);
         break;
     case WEIR_SLIDING_WINDOW:
-        explain_text(o, "until enough slots have left: up to ");
+        explain_text(o, "retry when enough slots have left the window, after at most ");
         explain_span(o, t->period_ns);
         break;
     case WEIR_SLIDING_COUNTER:
-        explain_text(o, "until the weight of the past has sunk: up to ");
+        explain_text(o, "retry when the weighted count has dropped, after at most ");
         explain_span(o, weir__mul_sat(t->period_ns, 2));
         break;
     case WEIR_SLIDING_LOG:
-        explain_text(o, "until the oldest events are ");
+        explain_text(o, "retry when the oldest events are ");
         explain_span(o, t->period_ns);
         explain_text(o, " old");
         if (t->min_interval_ns > 0) {
@@ -281,8 +328,9 @@ void weir__explain_refused(struct weir__out *o, const struct weir_term *t)
         break;
     case WEIR_TOKEN_BUCKET:
     case WEIR_LEAKY_BUCKET:
+        explain_text(o, "retry after ");
         explain_each(o, t);
-        explain_text(o, " for one event");
+        explain_text(o, " for one");
         if (t->burst > 1) {
             explain_text(o, ", ");
             explain_span(o, explain_time_of(t, t->burst));
@@ -290,7 +338,7 @@ void weir__explain_refused(struct weir__out *o, const struct weir_term *t)
             explain_number(o, t->burst);
         }
         if (t->algorithm == WEIR_LEAKY_BUCKET && t->delay != WEIR_NONE) {
-            explain_text(o, "; an admitted one waits up to ");
+            explain_text(o, "; an admitted event waits up to ");
             explain_span(o, explain_time_of(t, weir__max(0, t->burst - 1 - t->delay)));
         }
         break;
@@ -298,18 +346,18 @@ void weir__explain_refused(struct weir__out *o, const struct weir_term *t)
         explain_text(o, "callers wait for their turn, up to ");
         explain_span(
             o, weir__min(weir__min(explain_time_of(t, t->queue), WEIR__SPAN_MAX), t->max_wait_ns));
-        explain_text(o, "; refused beyond that, until a place is free (");
+        explain_text(o, "; beyond that they are refused: retry when a place is free (");
         explain_each(o, t);
         explain_text(o, ")");
         break;
     case WEIR_SMOOTH_BURSTY:
     case WEIR_SMOOTH_WARMUP:
-        explain_text(o, "callers wait for what the ones before took (");
+        explain_text(o, "callers wait out the cost of the calls before them (");
         explain_each(o, t);
         explain_text(o, " for one event); refused only if they will not wait that long");
         break;
     case WEIR_MIN_INTERVAL:
-        explain_text(o, "up to ");
+        explain_text(o, "retry after at most ");
         explain_span(o, t->period_ns);
         break;
     case WEIR__GUARDS: weir__explain_guard_refused(o, t); break;

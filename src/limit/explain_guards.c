@@ -1,11 +1,11 @@
-/* Guards in plain words. */
+/* Guards in plain words: what a term does, its worst case, and when a refused caller may retry. */
 #include "limit/explain.h"
 
 #include "algo/algo.h"
 #include "limit/explain_words.h"
 #include "limit/options.h"
 
-/* Joins what is listed: nothing before the first, then commas. */
+/* Writes `join` before every entry of a list but the first. */
 static void explain_next(struct weir__out *o, bool *first, const char *join)
 {
     explain_text(o, *first ? "" : join);
@@ -33,18 +33,18 @@ static void what_concurrency(struct weir__out *o, const struct weir_term *t)
     explain_number(o, t->count);
     explain_text(o, " in flight at once");
     if (t->queue > 0 && t->max_wait_ns == 0) {
-        explain_text(o, "; max-wait=0: nobody waits, so the queue is of no use");
+        explain_text(o, "; max-wait=0: no caller waits, so the queue has no effect");
     } else if (t->queue > 0) {
         explain_text(o, "; up to ");
         explain_number(o, t->queue);
-        explain_text(o, t->queue == 1 ? " waits" : " wait in line, first come first served");
+        explain_text(o, t->queue == 1 ? " waits" : " wait, first come first served");
         if (t->max_wait_ns != WEIR_FOREVER) {
             explain_text(o, ", none longer than ");
             explain_span(o, t->max_wait_ns);
         }
     }
     if (t->lease_ns != WEIR_NONE) {
-        explain_text(o, "; a permit that nobody returns ends after ");
+        explain_text(o, "; a permit that is not returned expires after ");
         explain_span(o, t->lease_ns);
     }
 }
@@ -85,9 +85,9 @@ static void what_sre(struct weir__out *o, const struct weir_term *t)
     weir__out_percent(o, t->errors_milli);
     explain_text(o, " of the calls of the last ");
     explain_span(o, t->window_ns);
-    explain_text(o, " fail (and there were ");
+    explain_text(o, " fail (of at least ");
     explain_number(o, t->volume);
-    explain_text(o, "), it refuses at random as many as are too many");
+    explain_text(o, "), it refuses calls at random, in proportion to the excess");
 }
 
 static void explain_of_many(struct weir__out *o, const struct weir_term *t)
@@ -129,7 +129,7 @@ static void opens_when(struct weir__out *o, const struct weir_term *t)
     if (t->error_count != WEIR_NONE) {
         explain_next(o, &first, " or ");
         explain_number(o, t->error_count);
-        if (t->preset == WEIR_PRESET_SENTINEL) /* more than that, and it has a volume */
+        if (t->preset == WEIR_PRESET_SENTINEL) /* more than that, and a volume applies */
             explain_of_many(o, t);
         explain_text(o, " fail");
     }
@@ -145,10 +145,10 @@ static void what_breaker(struct weir__out *o, const struct weir_term *t)
         explain_span(o, t->open_ns);
         explain_text(o, " it lets ");
         explain_number(o, t->probes);
-        explain_text(o, t->probes == 1 ? " call try, and closes if it succeeds"
-                                       : " calls try, and closes if they succeed");
+        explain_text(o, t->probes == 1 ? " probe through, and closes if it succeeds"
+                                       : " probes through, and closes if they succeed");
         if (t->open_most_ns > t->open_ns && t->growth_milli > 1000) {
-            explain_text(o, "; each time it opens again it stays so ");
+            explain_text(o, "; each time it opens again it stays open ");
             weir__out_milli(o, t->growth_milli);
             explain_text(o, " times as long, up to ");
             explain_span(o, t->open_most_ns);
@@ -172,13 +172,13 @@ static void what_bbr(struct weir__out *o, const struct weir_term *t)
     explain_over(o, &first, "cpu is at ", t->cpu_milli, true);
     explain_over(o, &first, "memory is at ", t->memory_milli, true);
     explain_over(o, &first, "the load average is at ", t->load_milli, false);
-    explain_text(o, " or more, no more in flight than the best of the last ");
+    explain_text(o, " or more, at most as many in flight as the best of the last ");
     explain_span(o, t->window_ns);
-    explain_text(o, " carried (its throughput times its least latency)");
+    explain_text(o, " carried (its throughput times its lowest latency)");
     if (t->cooling_ns > 0) {
         explain_text(o, "; and for ");
         explain_span(o, t->cooling_ns);
-        explain_text(o, " from the first that it refused");
+        explain_text(o, " after the first refusal");
     }
 }
 
@@ -192,17 +192,15 @@ static void what_limits(struct weir__out *o, const struct weir_term *t)
     explain_number(o, t->most);
     switch (t->algorithm) {
     case WEIR_VEGAS:
-        explain_text(o,
-                     ": up while calls take no longer than the quickest did, down as they queue");
+        explain_text(o, ": up while calls are as fast as the fastest, down as they queue");
         break;
     case WEIR_GRADIENT:
-        explain_text(o, ": down as calls take longer than they have in the long run, else up");
+        explain_text(o, ": down as calls take longer than their long-term average, otherwise up");
         break;
     case WEIR_AIMD:
-        explain_text(
-            o,
-            ": up by one while it is used, down by a tenth when a call is dropped or takes longer "
-            "than ");
+        explain_text(o, ": up by one while it is in use, down by a tenth when a call is dropped or "
+                        "takes longer "
+                        "than ");
         explain_span(o, t->target_ns);
         break;
     default: break; /* these three have limits */
@@ -226,9 +224,9 @@ static void what_adaptive_rate(struct weir__out *o, const struct weir_term *t)
         explain_text(o, " or took longer than ");
         explain_span(o, t->target_ns);
     }
-    explain_text(o, ", and at once when one is dropped; up by a twentieth of ");
+    explain_text(o, ", and at once when a call is dropped; up by a twentieth of ");
     explain_number(o, t->count);
-    explain_text(o, " after one that went well");
+    explain_text(o, " after a second that went well");
 }
 
 void weir__explain_guard(struct weir__out *o, const struct weir_term *t)
@@ -264,7 +262,7 @@ static void worst_system(struct weir__out *o, const struct weir_term *t)
         explain_span(o, t->period_ns);
     }
     if (first)
-        explain_text(o, "as many as come in before the next sample of what it looks at");
+        explain_text(o, "as many as arrive before the next sample of its signals");
 }
 
 static void worst_adaptive_rate(struct weir__out *o, const struct weir_term *t)
@@ -284,8 +282,7 @@ void weir__explain_guard_worst(struct weir__out *o, const struct weir_term *t)
     switch (t->algorithm) {
     case WEIR_CONCURRENCY:
         explain_number(o, t->count);
-        explain_text(o,
-                     " at once, however long each takes; how many in a second is not its concern");
+        explain_text(o, " at once, however long each takes; no bound per second");
         return;
     case WEIR_SYSTEM: worst_system(o, t); return;
     case WEIR_BREAKER:
@@ -294,9 +291,9 @@ void weir__explain_guard_worst(struct weir__out *o, const struct weir_term *t)
         else if (t->preset == WEIR_PRESET_SRE)
             explain_text(o, "all, while few enough fail");
         else
-            explain_text(o, "all while closed, none while open, in between the probes");
+            explain_text(o, "all while closed, none while open, only the probes while half-open");
         return;
-    case WEIR_BBR: explain_text(o, "all, while the system is well"); return;
+    case WEIR_BBR: explain_text(o, "all, while the system is below its thresholds"); return;
     case WEIR_VEGAS:
     case WEIR_GRADIENT:
     case WEIR_AIMD:
@@ -315,20 +312,21 @@ static void refused_breaker(struct weir__out *o, const struct weir_term *t)
 {
     if (t->forced != WEIR_FORCED_NOT) {
         explain_text(o,
-                     t->forced == WEIR_FORCED_OPEN ? "until it is no longer forced" : "nobody is");
+                     t->forced == WEIR_FORCED_OPEN ? "retry when it is no longer forced" : "never");
         return;
     }
     if (t->preset == WEIR_PRESET_SRE) {
-        explain_text(o, "any later call may pass: it is decided by chance");
+        explain_text(o, "retry at any time: each call is decided at random");
         return;
     }
-    explain_text(o, "while it is open: ");
+    explain_text(o, "while open: retry after at most ");
     explain_span(o, t->open_ns);
     if (t->open_most_ns > t->open_ns && t->growth_milli > 1000) {
-        explain_text(o, ", later up to ");
+        explain_text(o, " (up to ");
         explain_span(o, t->open_most_ns);
+        explain_text(o, " after it has opened again)");
     }
-    explain_text(o, "; while it is tried, until the probes are back, at most ");
+    explain_text(o, "; while half-open: when the probes have ended, after at most ");
     explain_span(o, t->probe_ns);
 }
 
@@ -337,15 +335,15 @@ void weir__explain_guard_refused(struct weir__out *o, const struct weir_term *t)
     switch (t->algorithm) {
     case WEIR_CONCURRENCY:
         if (t->queue == 0 || t->max_wait_ns == 0)
-            explain_text(o, "until somebody leaves");
+            explain_text(o, "retry when a permit is free");
         else
             explain_text(
-                o, "who finds the line full, or has stood in it too long: until somebody leaves");
+                o, "if the queue is full, or the wait in it too long: retry when a permit is free");
         return;
     case WEIR_SYSTEM:
-        explain_text(o, "until what it looks at is no longer over its bound");
+        explain_text(o, "retry when no signal is over its bound");
         if (t->count > 0) {
-            explain_text(o, "; for the rate, ");
+            explain_text(o, "; for the rate, after ");
             explain_span(o, weir__div_ceil(t->period_ns, t->count));
         }
         return;
@@ -353,11 +351,11 @@ void weir__explain_guard_refused(struct weir__out *o, const struct weir_term *t)
     case WEIR_BBR:
     case WEIR_VEGAS:
     case WEIR_GRADIENT:
-    case WEIR_AIMD: explain_text(o, "until somebody leaves, or the limit has risen"); return;
+    case WEIR_AIMD: explain_text(o, "retry when a call has left or the limit has risen"); return;
     case WEIR_ADAPTIVE_RATE:
-        explain_text(o, "for one event ");
+        explain_text(o, "retry after ");
         explain_span(o, weir__div_ceil(t->period_ns, t->most));
-        explain_text(o, " at the highest rate, ");
+        explain_text(o, " for one at the highest rate, ");
         explain_span(o, weir__div_ceil(t->period_ns, t->least));
         explain_text(o, " at the lowest");
         return;

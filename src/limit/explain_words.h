@@ -1,4 +1,4 @@
-/* Short names for what sentences are made of, for the files that write limits in plain words. */
+/* Short names for the parts of a sentence, for the files that write limits in plain words. */
 #ifndef WEIR_LIMIT_EXPLAIN_WORDS_H
 #define WEIR_LIMIT_EXPLAIN_WORDS_H
 

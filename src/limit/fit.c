@@ -1,8 +1,8 @@
 /* Whether the numbers of a term fit together, once all of them are known.
  *
- * Each by itself was held against its own range as it was read. Here the ones that depend on each
- * other meet: what is wrong is told at the option that was given, or else at the rate. Words that
- * stand for a number (full, even) become it.
+ * The grammar checked each number against its own range as it read it. Here the numbers that depend
+ * on each other are checked together: a message points at the option that was given, or else at the
+ * rate. Words that stand for a number (full, even) are replaced by it.
  */
 #include <string.h>
 
@@ -58,7 +58,7 @@ static bool check_fixed_window(struct weir__parser *p, struct weir_term *t,
         return weir__contradiction(
             p, weir__position(at, 1), WEIR_ESYNTAX,
             "tz needs align=clock: a window that starts with its first event "
-            "knows no time zone");
+            "has no time zone");
     if (!at->option[1] && t->align == WEIR_ALIGN_CLOCK)
         memcpy(t->tz, "UTC", 4);
     return true;

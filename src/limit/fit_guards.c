@@ -1,4 +1,5 @@
-/* Whether the numbers of a guard fit together. Indices are places in the tables of guard_options.c. */
+/* Whether the numbers of a guard fit together. Indices are positions in the tables of
+ * guard_options.c. */
 #include "algo/algo.h"
 #include "limit/grammar.h"
 #include "limit/options.h"
@@ -39,7 +40,7 @@ static bool check_concurrency(struct weir__parser *p, const struct weir_term *t,
 {
     if (t->queue == 0 && t->max_wait_ns > 0)
         return fit_refuse(p, fit_near(t, at, "max-wait"),
-                          "max-wait needs queue=: without one nobody waits");
+                          "max-wait needs queue=: without a queue no caller waits");
     if (t->lease_ns != WEIR_NONE && t->count > WEIR_LOG_COUNT_MAX)
         return fit_out_of_range(p, fit_near(t, at, "lease"),
                                 "with a lease the count is at most 65536");
@@ -53,7 +54,7 @@ static bool check_system(struct weir__parser *p, const struct weir_term *t,
                      t->pressure_milli > 0 || t->target_ns > 0 || t->most > 0 || t->count > 0;
 
     return any ? true
-               : fit_refuse(p, at->amount, "system needs something to look at, such as cpu=80%");
+               : fit_refuse(p, at->amount, "system needs at least one signal, such as cpu=80%");
 }
 
 static bool check_bbr(struct weir__parser *p, const struct weir_term *t,
@@ -84,7 +85,7 @@ static bool check_adaptive_rate(struct weir__parser *p, const struct weir_term *
                           "adaptive-rate needs min= and max=, such as min=100 max=10k");
     if (t->count < t->least || t->count > t->most)
         return fit_out_of_range(p, fit_near(t, at, t->count < t->least ? "min" : "max"),
-                                "the rate to begin with must lie within min and max");
+                                "the initial rate must lie within min and max");
     if (!weir__drains(t, t->burst))
         return fit_out_of_range(p, fit_near(t, at, "burst"),
                                 "that many events take more than 146 years to drain at this rate");
@@ -101,8 +102,8 @@ static bool check_sre(struct weir__parser *p, const struct weir_term *t,
     for (size_t i = 0; i < sizeof NOT_ITS / sizeof NOT_ITS[0]; i++)
         if (fit_given(t, at, NOT_ITS[i]))
             return fit_refuse(p, fit_given(t, at, NOT_ITS[i]),
-                              "preset=sre throttles by the share of errors: it has errors, volume, "
-                              "window, buckets and forced");
+                              "preset=sre throttles by the share of errors: it takes only errors, "
+                              "volume, window, buckets and forced");
     if (t->window_ns == WEIR_NONE)
         return fit_refuse(p, fit_near(t, at, "window"),
                           "preset=sre needs a window of time, such as 3s");
@@ -122,7 +123,7 @@ static bool check_window(struct weir__parser *p, struct weir_term *t,
         return fit_refuse(p, fit_given(t, at, "buckets"),
                           "buckets needs a window of time: a window of calls has none");
     if (t->preset == WEIR_PRESET_RESILIENCE4J)
-        t->volume = weir__min(t->volume, t->window_calls); /* so does it */
+        t->volume = weir__min(t->volume, t->window_calls); /* as resilience4j does */
     if (t->volume > t->window_calls)
         return fit_out_of_range(p, fit_near(t, at, "volume"),
                                 "volume may not exceed the window of calls");
@@ -138,7 +139,7 @@ static bool check_breaker(struct weir__parser *p, struct weir_term *t,
         return check_sre(p, t, at);
     if (t->errors_milli == WEIR_NONE && t->slow_milli == WEIR_NONE && t->error_count == WEIR_NONE)
         return fit_refuse(p, fit_near(t, at, "errors"),
-                          "nothing would open it: give errors=, slow= or count=");
+                          "the breaker would never open: give errors=, slow= or count=");
     if (t->open_most_ns < t->open_ns)
         return fit_out_of_range(p, fit_near(t, at, "open-max"),
                                 "open-max may not be less than open");
@@ -156,8 +157,7 @@ bool weir__guard_fits(struct weir__parser *p, struct weir_term *t, const struct 
     if (at->common[0] && !counts_refused(t))
         return fit_refuse(
             p, at->common[0],
-            "count-denied means nothing here: what is refused is not in flight and has no "
-            "outcome");
+            "count-denied does not apply here: a refused call is not in flight and has no outcome");
     switch (t->algorithm) {
     case WEIR_CONCURRENCY: return check_concurrency(p, t, at);
     case WEIR_SYSTEM: return check_system(p, t, at);

@@ -1,9 +1,9 @@
 /* Text to limit.
  *
- * One pass over the words. A word is looked at where it stands, so that every complaint can name it
- * and its column, and say what would have been right. What a term leaves out is filled in when its
- * last word has been read; then the numbers are held against each other. A text that is refused
- * changes nothing.
+ * The parser passes over the words once. It reads each word in place, so that every message can
+ * name the word and its column, and say what was expected. After the last word of a term, the
+ * parser fills in the options that were left out and checks the numbers against each other. A text
+ * that is refused changes nothing.
  */
 #include <weir.h>
 
@@ -13,7 +13,7 @@
 #include "limit/grammar.h"
 #include "limit/options.h"
 
-#define TERMS_THAT_FIT 8 /* into a canonical text, whatever they are */
+#define TERMS_THAT_FIT 8 /* into a canonical text, with any options */
 
 static void next_word(struct weir__parser *p)
 {
@@ -49,12 +49,12 @@ static void suggest(struct suggest *g, struct weir__slice word, const char *name
 {
     const int distance = weir__slice_distance(word, weir__slice_of(name));
 
-    /* Of a short word two edits leave nothing. */
+    /* In a short word, two edits would change everything. */
     if (distance <= 2 && 2 * (size_t)distance <= word.len && distance < g->distance)
         *g = (struct suggest){name, distance};
 }
 
-/* "circuit-breaker" is far from "breaker", but has it within. */
+/* "circuit-breaker" is many edits from "breaker", but contains it. */
 static void suggest_within(struct suggest *g, struct weir__slice word, const char *name)
 {
     const struct weir__slice part = weir__slice_of(name);
@@ -158,7 +158,8 @@ static bool read_amount(struct weir__parser *p, struct weir_term *t)
     return read;
 }
 
-/* Which other algorithms have the option: a better hint than a list. False: none has. */
+/* Lists the other algorithms that have the option: a better hint than a list of options. False if
+ * none has it. */
 static bool list_owners(struct weir__out *o, struct weir__slice name)
 {
     const char *join = "; it belongs to ";
@@ -183,7 +184,7 @@ static bool is_algorithm(struct weir__slice word)
     return false;
 }
 
-/* Whether a word where an option should be is the start of another limit. */
+/* Whether a word that stands where an option should be begins another limit. */
 static bool begins_a_limit(struct weir__slice word)
 {
     return is_algorithm(word) ||
@@ -217,7 +218,7 @@ static bool grammar_unknown_option(struct weir__parser *p, const struct weir_ter
     return false;
 }
 
-/* Where it is noted that the option was given. */
+/* The entry that records where the option was given. */
 static const char **grammar_noted(struct weir__positions *at, const struct weir_term *t,
                                   const struct weir__option *x)
 {
@@ -308,14 +309,14 @@ static bool read_term(struct weir__parser *p, struct weir_term *t)
     return weir__term_fits(p, t, &at);
 }
 
-/* A text may be shorter than its canonical form, and that has to fit too. Only guards have so many
- * options that it could not. */
+/* The canonical form may be longer than the text, and has to fit too. Only guards have enough
+ * options for it not to fit. */
 static bool prints_short(struct weir__parser *p, const struct weir_limit *l)
 {
     if (l->n <= TERMS_THAT_FIT || weir_limit_print(l, NULL, 0) < WEIR_LIMIT_TEXT_MAX)
         return true;
     weir__out_text(weir__complain(p, WEIR_ERANGE, p->text.at),
-                   "in its canonical form the limit has more than 4095 bytes");
+                   "the canonical form of the limit is longer than 4095 bytes");
     return false;
 }
 

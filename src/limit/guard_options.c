@@ -1,7 +1,7 @@
-/* The options of the guards, and what they are when they are not given.
+/* The options of the guards and their defaults.
  *
- * A breaker's preset decides what its other options are when they are left out: those of the library
- * that it is named after. Where a library has no such thing, it is ours.
+ * A breaker's preset decides the defaults of its other options: they are those of the library that
+ * the preset is named after. Where that library has no such option, the default is weir's own.
  */
 #include "algo/algo.h"
 #include "base/num.h"
@@ -109,7 +109,7 @@ const struct weir__option weir__bbr_options[] = {
     LOAD,
     {"window", WEIR__OPTION_DURATION, AT(window_ns), WEIR_PERIOD_MIN_NS, WEIR_PERIOD_MAX_NS,
      WEIR__EXPECT_PERIOD, NO_WORDS},
-    /* That of now does not count, so one would be none. */
+    /* The current bucket does not count, so a single bucket would leave none. */
     {"buckets", WEIR__OPTION_COUNT, AT(slots), 2, WEIR_SLOTS_MAX, "2 .. 1000", NO_WORDS},
     {"cooling", WEIR__OPTION_DURATION, AT(cooling_ns), 0, WEIR_PERIOD_MAX_NS, WEIR__EXPECT_SPAN,
      NO_WORDS},
@@ -163,7 +163,7 @@ static const struct preset {
     [WEIR_PRESET_SRE] = {400, WEIR_NONE, 0, 100, 3 * WEIR__NS_PER_S, 0, 10, 0, 0, 0, 0},
 };
 
-/* resilience4j keeps a sum for each second. */
+/* resilience4j keeps one sum per second. */
 static int64_t default_buckets(const struct weir_term *t)
 {
     if (t->window_ns == WEIR_NONE)
@@ -177,7 +177,7 @@ static int64_t default_errors(const struct weir_term *t)
 {
     const bool other = t->slow_milli > 0 || t->error_count > 0;
 
-    /* A rule of Sentinel's is about one of the three. */
+    /* A Sentinel rule is about one of the three. */
     return t->preset == WEIR_PRESET_SENTINEL && other ? WEIR_NONE : PRESETS[t->preset].errors_milli;
 }
 
@@ -211,7 +211,7 @@ static void fill_breaker(const struct weir__option *o, struct weir_term *t)
     case AT(open_most_ns): t->open_most_ns = weir__max(t->open_ns, p->open_most_ns); break;
     case AT(growth_milli): t->growth_milli = p->growth_milli; break;
     case AT(probes): t->probes = p->probes; break;
-    /* Longer than most calls, lest one that is late be taken for lost again and again. */
+    /* Longer than most calls take, so that a slow probe is not counted as lost again and again. */
     case AT(probe_ns): t->probe_ns = sre ? 0 : weir__max(t->open_ns, 10 * WEIR__NS_PER_S); break;
     case AT(forced): t->forced = WEIR_FORCED_NOT; break;
     }

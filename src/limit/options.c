@@ -1,3 +1,4 @@
+/* The options of the rates, and those that every algorithm has: ranges, words and defaults. */
 #include "limit/options.h"
 
 #include <string.h>
@@ -68,7 +69,7 @@ static const struct weir__option LEAKY_BUCKET[] = {
     {.name = NULL},
 };
 
-/* slack is kept as burst = 1 + slack; weir__option_get and _set see to that. */
+/* slack is stored as burst = 1 + slack; weir__option_get and _set convert it. */
 static const struct weir__option PACER[] = {
     {"slack",
      WEIR__OPTION_COUNT,
@@ -236,7 +237,8 @@ void weir__option_set(const struct weir__option *o, struct weir_term *t, int64_t
     const int word = (int)value;
     const int64_t wide = is_slack(o) ? value + 1 : value;
 
-    if (o->kind == WEIR__OPTION_RATE) { /* none: there is no other value by itself */
+    if (o->kind ==
+        WEIR__OPTION_RATE) { /* "none": the only value of a rate that is a single number */
         t->count = t->period_ns = 0;
         return;
     }
@@ -313,12 +315,13 @@ bool weir__option_applies(const struct weir__option *o, const struct weir_term *
         return false;
     if (t->algorithm == WEIR_BREAKER && t->preset == WEIR_PRESET_SRE && o->at == AT(error_count))
         return false;
-    /* No buckets in a window of calls; no open and no probes for a throttle. */
+    /* A window of calls has no buckets; a throttle has no open time and no probes. */
     return t->algorithm != WEIR_BREAKER || !zero || o->kind == WEIR__OPTION_ENUM ||
            o->at == AT(volume);
 }
 
-/* Whether a refused event can count too: of a guard's, only that of a rate (fit_guards.c). */
+/* Whether a refused event can count too. Among guards, only adaptive-rate counts them, and a
+ * breaker with preset=sre (fit_guards.c). */
 static bool counts_denied(unsigned algorithm)
 {
     return algorithm < WEIR_FIRST_GUARD || algorithm == WEIR_ADAPTIVE_RATE;

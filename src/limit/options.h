@@ -16,7 +16,7 @@ enum weir__option_kind {
     WEIR__OPTION_MILLI,    /* int64_t, in thousandths        */
     WEIR__OPTION_PERCENT,  /* int64_t, in thousandths: 12.5% */
     WEIR__OPTION_SHARE,    /* slow=: a percentage and a time */
-    WEIR__OPTION_WINDOW,   /* of a breaker: time, or calls   */
+    WEIR__OPTION_WINDOW,   /* breaker: time, or calls        */
     WEIR__OPTION_RATE,     /* count and period_ns            */
     WEIR__OPTION_ENUM,     /* int, one of the words          */
     WEIR__OPTION_FLAG,     /* int, no value                  */
@@ -65,12 +65,12 @@ const struct weir__option *weir__options_of(unsigned algorithm);
 /* The option of that name for the algorithm, its own or a common one; NULL if it has none. */
 const struct weir__option *weir__option_find(unsigned algorithm, struct weir__slice name);
 
-/* Makes the option what it is when it is not given. The count and period are known by then, and the
- * options before it. */
+/* Gives the option its default. The caller has set the count, the period and the options before
+ * it. */
 void weir__option_fill(const struct weir__option *o, struct weir_term *t);
 bool weir__option_is_default(const struct weir__option *o, const struct weir_term *t);
 
-/* Whether the option says anything, as the others stand. */
+/* Whether the option has a meaning, given the values of the others. */
 bool weir__option_applies(const struct weir__option *o, const struct weir_term *t);
 
 int64_t weir__option_get(const struct weir__option *o, const struct weir_term *t);
@@ -79,11 +79,11 @@ void weir__option_set(const struct weir__option *o, struct weir_term *t, int64_t
 /* 2.5 for 2500; 12.5% for 125 (print.c). */
 void weir__out_milli(struct weir__out *o, int64_t milli);
 void weir__out_percent(struct weir__out *o, int64_t milli);
-/* "burst=20", or the name alone of a flag (print.c). */
+/* "burst=20", or for a flag its name alone (print.c). */
 void weir__option_print(struct weir__out *o, const struct weir__option *x,
                         const struct weir_term *t);
 
-/* The guards' (guard_options.c). */
+/* The options of the guards (guard_options.c). */
 extern const struct weir__option weir__concurrency_options[], weir__system_options[],
     weir__breaker_options[], weir__bbr_options[], weir__vegas_options[], weir__aimd_options[],
     weir__adaptive_rate_options[];

@@ -26,7 +26,7 @@ static void print_period(struct weir__out *o, const struct weir_term *t)
         weir__out_period(o, t->period_ns);
 }
 
-/* n parts of a whole that has so many, as a decimal. */
+/* n / parts as a decimal; parts is a power of ten. */
 static void print_parts(struct weir__out *o, int64_t n, int64_t parts)
 {
     weir__out_int(o, n / parts);

@@ -1,6 +1,6 @@
 /* Values: the numbers, shares, durations and words that a limit's text gives.
  *
- * What is wrong with one is told at the value, with what would have been right.
+ * A message about a wrong value points at the value and says what was expected.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #define DAYS_NS          (86400 * WEIR__NS_PER_S)
 #define WINDOW_CALLS_MAX INT64_C(65536)
 
-/* What a word has that should stand between words; NULL: nothing. */
+/* What the writer should have put between words, if the word contains a separator; else NULL. */
 static const char *separator_in(struct weir__slice word)
 {
     if (word.len == 0)
@@ -21,7 +21,7 @@ static const char *separator_in(struct weir__slice word)
     if (memchr(word.at, '+', word.len))
         return "a space before and after the + between limits";
     if (memchr(word.at, ',', word.len) || memchr(word.at, ';', word.len))
-        return "blanks between options, and ' + ' between limits";
+        return "spaces between options, and ' + ' between limits";
     return NULL;
 }
 
@@ -50,8 +50,7 @@ bool weir__read_count(struct weir__parser *p, struct weir_term *t, struct weir__
     if (read == WEIR__NUMBER_OK && t->count >= 1 && t->count <= most)
         return true;
     if (read == WEIR__NUMBER_FINE)
-        return bad_number(p, word, "count", read,
-                          "a whole number; 3/2s is one and a half a second");
+        return bad_number(p, word, "count", read, "a whole number; for 1.5 per second write 3/2s");
     return bad_number(p, word, "count", read,
                       log ? "1 .. 65536, such as 5" : "1 .. 1000000000000, such as 10, 5k or 2M");
 }
@@ -106,9 +105,9 @@ bool weir__read_rate(struct weir__parser *p, struct weir_term *t, struct weir__s
     return weir__read_count(p, t, count) && read_period(p, t, period);
 }
 
-/* ---- Options ----------------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
-/* Of what kind the fault is. */
+/* The middle of the message: what is wrong with the value. */
 static const char *value_fault_text(const struct weir__option *x, struct weir__slice value,
                                     int error)
 {
@@ -152,7 +151,7 @@ static bool read_zone(struct weir__parser *p, const struct weir__option *x, stru
     return error == 0 ? true : bad_value(p, x, value, error);
 }
 
-/* 0, or the error that a number is: read wrongly, or not within its bounds. */
+/* WEIR_ESYNTAX if no number could be read, WEIR_ERANGE if it is outside its bounds, else 0. */
 static int value_fault(enum weir__number read, int64_t n, int64_t lo, int64_t hi)
 {
     if (read == WEIR__NUMBER_BAD || read == WEIR__NUMBER_FINE)

@@ -2,7 +2,7 @@
  * all time after the last of them.
  *
  * The file is the system's, but its name is the user's, and either may be damaged: every length is
- * checked against the bytes that are there, and a name may not climb out of the directory.
+ * checked against the size of the file, and a name may not lead out of the directory.
  */
 #include "limit/zone.h"
 
@@ -273,7 +273,7 @@ static int zone_parse(struct weir__zone **zone, struct zone_bytes b)
     struct weir__zone *z;
 
     if (!zone_read_header(b, &c) || !zone_skip_bytes(&b, 44 + body_bytes(&c, 4)))
-        return WEIR_ENOZONE; /* the old part, in 32 bits, is passed over */
+        return WEIR_ENOZONE; /* the first part, with 32-bit times, is skipped */
     if (!zone_read_header(b, &c) || !zone_skip_bytes(&b, 44) || c.time > CHANGES_MAX ||
         c.type == 0 || c.leap > 0 ||
         b.len < body_bytes(&c, 8)) /* zones that count leap seconds are not UTC's */

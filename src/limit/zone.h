@@ -15,13 +15,13 @@ struct weir__zone;
 int weir__zone_load(struct weir__zone **zone, const char *name);
 void weir__zone_free(struct weir__zone *zone);
 
-/* Seconds east of UTC at a moment (seconds since the epoch). */
+/* Seconds east of UTC at at_s (seconds since the epoch). */
 int64_t weir__zone_offset(const struct weir__zone *zone, int64_t at_s);
 
-/* The next moment after at_s at which the offset changes, or INT64_MAX. */
+/* The next time after at_s at which the offset changes, or INT64_MAX. */
 int64_t weir__zone_next_change(const struct weir__zone *zone, int64_t at_s);
 
-/* The offset that is standard today, whatever the season. */
+/* The zone's current standard offset, in every season. */
 int64_t weir__zone_standard(const struct weir__zone *zone);
 
 #endif

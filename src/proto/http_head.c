@@ -1,17 +1,17 @@
 /* The head of a request, split into lines.
  *
- * llhttp has read the head before we do: every byte is of a kind that may stand where it stands,
- * and the body's framing is known. It reports pieces, though, and over the years it has skipped
- * some: folded lines, fields behind a lone CR, fields without a name. A field that one reader sees
- * and another does not is how requests are smuggled. So the head is split here once more, by the
- * plainest rules there are, and http_read.c refuses what the two readings do not agree on.
+ * llhttp has read the head first: every byte is allowed where it stands, and the body's framing is
+ * known. But it reports pieces, and over the years it has skipped some: folded lines, fields after
+ * a lone CR, fields without a name. A field that one reader sees and another does not is how
+ * requests are smuggled. So the head is split here once more, by the plainest possible rules, and
+ * http_read.c refuses a request on which the two readings differ.
  *
  * Invariants:
  *   (1) Lines end with CRLF, and neither byte stands anywhere else: no folding, no lone CR or LF.
  *   (2) The lines are the whole head: a request line, fields, one empty line, and nothing is
  *       skipped.
  *   (3) A field's name is followed by its colon at once and is not empty.
- *   (4) Content-Length, Transfer-Encoding and Host stand there at most once; Host exactly once in
+ *   (4) Content-Length, Transfer-Encoding and Host appear at most once; Host exactly once in
  *       HTTP/1.1.
  */
 #include "proto/http_head.h"
@@ -71,7 +71,7 @@ static bool next_line(struct weir__slice *rest, struct weir__slice *line)
 }
 
 /* "/path?query", "http://host/path?query" (which proxies send, and which a server must understand),
- * "*" or, for CONNECT, which nobody here answers, "host:port". */
+ * "*" or, for CONNECT, which the daemon does not support, "host:port". */
 static bool split_target(struct weir__slice target, struct http_request *rq)
 {
     static const char ROOT[] = "/";
@@ -113,7 +113,7 @@ static int split_request_line(struct weir__slice line, struct http_request *rq, 
         return http_head_refuse(why, 400, "the request line is not 'METHOD target HTTP/1.1'");
     rq->http_1_0 = weir__slice_is(version, "HTTP/1.0");
     if (!rq->http_1_0 && !weir__slice_is(version, "HTTP/1.1"))
-        return http_head_refuse(why, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+        return http_head_refuse(why, 505, "unsupported HTTP version: use HTTP/1.0 or HTTP/1.1");
     if (target.len == 0 || !split_target(target, rq))
         return http_head_refuse(why, 400, "the request's target is malformed");
     return 0;
@@ -129,7 +129,7 @@ static bool http_head_length(struct weir__slice digits, uint64_t *length)
     return true;
 }
 
-/* The few fields that say how the request is to be read; they are known by their lengths first. */
+/* Notes the few fields that say how to read the request; it compares their lengths first. */
 static int note_field(const struct http_field *f, struct http_framing *framing, unsigned *hosts,
                       const char **why)
 {
@@ -150,7 +150,7 @@ static int note_field(const struct http_field *f, struct http_framing *framing, 
         if (!http_is(f->name, "transfer-encoding"))
             break;
         if (framing->has_coding)
-            return http_head_refuse(why, 400, "Transfer-Encoding stands there twice");
+            return http_head_refuse(why, 400, "Transfer-Encoding is given twice");
         framing->has_coding = true;
         framing->chunked = http_is(f->value, "chunked");
         break;
@@ -192,9 +192,9 @@ static int split_fields(struct weir__slice rest, struct http_request *rq,
     if (status != 0)
         return status;
     if (rest.len > 0)
-        return http_head_refuse(why, 400, "the head goes on behind its empty line");
+        return http_head_refuse(why, 400, "the head continues after its empty line");
     if (hosts > 1 || (hosts == 0 && !rq->http_1_0))
-        return http_head_refuse(why, 400, "there must be one Host field");
+        return http_head_refuse(why, 400, "expected exactly one Host field");
     return 0;
 }
 

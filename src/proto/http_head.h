@@ -4,7 +4,7 @@
 
 #include "proto/http.h"
 
-/* What the head says of the body and the connection; the readers must agree on it. */
+/* What the head says about the body and the connection; both readers must agree on it. */
 struct http_framing {
     bool has_length, has_coding; /* Content-Length, Transfer-Encoding */
     bool chunked;                /* the coding is "chunked" and nothing else */

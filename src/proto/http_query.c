@@ -1,10 +1,10 @@
-/* Queries, taken apart and decoded where they stand: what is decoded is never longer than what was
- * written. Keys are any bytes, so any bytes may come out, NUL included. */
+/* Queries, split and decoded in place: a decoded word is never longer than the encoded one. Keys
+ * are any bytes, so the result may contain any bytes, NUL included. */
 #include "proto/http.h"
 
 #include "base/digits.h"
 
-/* The first byte that does not stand for itself, or the end. */
+/* The position of the first encoded byte, or the end. */
 static size_t http_plain_prefix(const char *at, size_t len, bool plus)
 {
     size_t i = 0;

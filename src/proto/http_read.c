@@ -1,22 +1,22 @@
-/* Requests from bytes.
+/* HTTP requests from bytes.
  *
- * llhttp reads the head and pauses behind it. Then the head is split once more (http_head.c) and
- * what the two readings say must agree: whoever stands before us may have read the bytes in a third
- * way, and whatever is ambiguous is refused rather than guessed at. A body of known length needs no
+ * llhttp reads the head and pauses after it. Then the head is split once more (http_head.c), and
+ * the two readings must agree: a proxy in front of the daemon may have read the bytes in a third
+ * way, so an ambiguous request is refused rather than guessed at. A body of known length needs no
  * reading, only counting; a body in chunks goes back to llhttp, and its data is moved together as
  * it is read.
  *
  * Invariants:
- *   (1) llhttp is given every byte once, and none behind the place where the answer is known; what
- *       is refused, and why, depends on the bytes before that place and not on how they came.
+ *   (1) llhttp gets every byte once, and none after the point where the answer is known; what is
+ *       refused, and why, depends on the bytes before that point and not on how they arrived.
  *   (2) No lenient flag of llhttp is ever set, and it is built strict.
  *   (3) A head is at most HTTP_HEAD_MAX bytes and a request at most `most`; a length that would
  *       pass that is refused when it is announced.
  *   (4) Where a request begins nothing is allocated; a request that comes in one piece never
  *       allocates.
- *   (5) Chunks are moved towards the front only, over bytes that llhttp has already had.
- *   (6) An upgrade that a client would like is not looked at: there is nothing to upgrade to, and a
- *       server may go on as if it had not been asked.
+ *   (5) Chunks are moved towards the front only, over bytes that llhttp has already read.
+ *   (6) A client's request to upgrade is ignored: there is nothing to upgrade to, and a server may
+ *       ignore it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +27,9 @@
 
 struct http_reader {
     llhttp_t parser;
-    size_t fed;              /* bytes that llhttp has had */
-    size_t head;             /* bytes of the head; 0 until it is there */
-    size_t body_len, expect; /* bytes of the body: those there, and (if not chunked) all */
+    size_t fed;              /* bytes that llhttp has read */
+    size_t head;             /* bytes of the head; 0 until it is complete */
+    size_t body_len, expect; /* bytes of the body: received, and (if not chunked) expected */
     size_t most;
     char *bytes; /* of the current call */
     bool chunked, whole;
@@ -93,7 +93,7 @@ static bool is_token(char c)
            c == '_';
 }
 
-/* A word that could be a method, as far as llhttp has read it, is one that we do not know. */
+/* If the word could be a method, as far as llhttp has read it, it is an unknown one. */
 static bool could_be_method(const struct http_reader *r, const char *stop)
 {
     const char *at = r->bytes;
@@ -112,17 +112,17 @@ static int refuse_bytes(struct http_reader *r, llhttp_errno_t error)
     switch (error) {
     case HPE_INVALID_METHOD:
         if (could_be_method(r, llhttp_get_error_pos(&r->parser)))
-            return http_reader_refuse(r, 501, "the method is not known here");
+            return http_reader_refuse(r, 501, "unknown method");
         return http_reader_refuse(r, 400, "the request does not begin with a method");
     case HPE_INVALID_VERSION:
     case HPE_PAUSED_H2_UPGRADE:
-        return http_reader_refuse(r, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+        return http_reader_refuse(r, 505, "unsupported HTTP version: use HTTP/1.0 or HTTP/1.1");
     case HPE_INVALID_URL: return http_reader_refuse(r, 400, "the request's target is malformed");
     case HPE_INVALID_CONTENT_LENGTH:
         return http_reader_refuse(r, 400, "Content-Length must be one number");
     case HPE_UNEXPECTED_CONTENT_LENGTH:
-        return http_reader_refuse(r, 400,
-                                  "Content-Length stands there twice, or beside Transfer-Encoding");
+        return http_reader_refuse(
+            r, 400, "Content-Length is given twice, or together with Transfer-Encoding");
     case HPE_INVALID_TRANSFER_ENCODING:
         return http_reader_refuse(r, 400, "the last transfer coding must be chunked");
     case HPE_INVALID_CHUNK_SIZE:
@@ -132,7 +132,7 @@ static int refuse_bytes(struct http_reader *r, llhttp_errno_t error)
     }
 }
 
-/* The head has used up its room. */
+/* The head is too large. */
 static int refuse_head(struct http_reader *r)
 {
     size_t at = 0;
@@ -146,7 +146,7 @@ static int refuse_head(struct http_reader *r)
 
 /* ---- The head -------------------------------------------------------------------------------- */
 
-/* Where the two readings of a head differ, one of them was meant to be fooled. */
+/* If the two readings of a head differ, the client may be smuggling a request. */
 static int http_reader_agree(struct http_reader *r, const struct http_request *rq,
                              const struct http_framing *f)
 {
@@ -164,12 +164,12 @@ static int http_reader_agree(struct http_reader *r, const struct http_request *r
         return http_reader_refuse(r, 400, "HTTP/1.0 has no Transfer-Encoding");
     if (coding && !f->chunked)
         return p->flags & F_CHUNKED
-                   ? http_reader_refuse(r, 501, "chunked is the only transfer coding known")
+                   ? http_reader_refuse(r, 501, "unsupported transfer coding: use chunked")
                    : http_reader_refuse(r, 400, "the last transfer coding must be chunked");
     if (length && f->length > r->most - r->head)
         return http_reader_refuse(r, 413, "the request is too large");
     if (p->method == HTTP_CONNECT)
-        return http_reader_refuse(r, 501, "this is no proxy");
+        return http_reader_refuse(r, 501, "CONNECT is not supported: weir is not a proxy");
     return 0;
 }
 
@@ -185,7 +185,7 @@ static enum http_method method_of(const llhttp_t *p)
     }
 }
 
-/* What llhttp knows beside the lines. */
+/* Adds what llhttp knows besides the lines. */
 static void http_reader_describe(const struct http_reader *r, struct http_request *rq)
 {
     const llhttp_t *p = &r->parser;
@@ -197,7 +197,7 @@ static void http_reader_describe(const struct http_reader *r, struct http_reques
     rq->body = (struct weir__slice){r->bytes + r->head, r->body_len};
 }
 
-/* Not 0: refused. r->head is 0 as long as there is no whole head. */
+/* Not 0: refused. r->head is 0 until the head is complete. */
 static int http_reader_head(struct http_reader *r, size_t len, struct http_request *rq,
                             struct http_framing *framing)
 {
@@ -229,7 +229,7 @@ static int read_chunks(struct http_reader *r, size_t len)
     const size_t end = len < r->most ? len : r->most;
     llhttp_errno_t error = HPE_OK;
 
-    llhttp_resume(&r->parser); /* if it still pauses behind the head */
+    llhttp_resume(&r->parser); /* if it still pauses after the head */
     if (end > r->fed)
         error = llhttp_execute(&r->parser, r->bytes + r->fed, end - r->fed);
     if (error == HPE_PAUSED && r->whole) {

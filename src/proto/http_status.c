@@ -1,3 +1,4 @@
+/* The status lines of HTTP replies. */
 #include "proto/http.h"
 
 const char *http_status_text(int status)

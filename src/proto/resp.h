@@ -1,11 +1,11 @@
-/* RESP: what Redis's clients speak. Bytes to commands, and answers to bytes.
+/* RESP, the protocol of Redis clients: bytes to commands, and replies to bytes.
  *
- * A parser keeps nothing: it is given what has arrived so far, and says how much of it was a
- * command, that there is not enough yet, or what is wrong. What it returns borrows from the bytes.
- * Bytes that come later change no answer but RESP_MORE.
+ * A parser keeps no state: it gets what has arrived so far, and says how much of it was a command,
+ * that the command is not complete yet, or what is wrong. What it returns borrows from the bytes.
+ * Bytes that come later change no result but RESP_MORE.
  *
  * Writers write at `at` and return the end; each says how much room it needs at most. RESP2 and
- * RESP3 differ only in what they call maps and nothing.
+ * RESP3 differ only in how they write maps and null.
  */
 #ifndef WEIR_PROTO_RESP_H
 #define WEIR_PROTO_RESP_H
@@ -20,16 +20,16 @@
 #define RESP_LINE_MAX  (64 * 1024) /* bytes of an inline command, its end included */
 
 struct resp_command {
-    size_t n; /* 0: an empty line or array, which nobody answers */
+    size_t n; /* 0: an empty line or array, which gets no reply */
     struct weir__slice word[RESP_WORDS_MAX];
     char message[48]; /* room for a *why that quotes a byte */
 };
 
-/* How a reading ended, if not with a command. RESP_EPROTOCOL: the bytes are no RESP, and *why
- * ("Protocol error: ...", good as long as *c) says what was expected. Nothing after them can be
+/* How a parse ended, if not with a command. RESP_EPROTOCOL: the bytes are not RESP, and *why
+ * ("Protocol error: ...", valid as long as *c) says what was expected. Nothing after them can be
  * trusted, so the connection must end. */
 enum resp_error {
-    RESP_MORE = 0, /* not all of it is there yet */
+    RESP_MORE = 0, /* the command is not complete yet */
     RESP_EPROTOCOL = -1
 };
 
@@ -39,13 +39,13 @@ enum resp_error {
  * `most` bounds the bytes of one command: a longer one is refused as soon as a length says so, and
  * `most` bytes are never too few, so a buffer of that size always makes progress.
  *
- * An inline command's quotes and escapes are taken out in place once its line is complete: a line
- * that was answered must not be parsed again. RESP_MORE has changed nothing. */
+ * An inline command's quotes and escapes are removed in place once its line is complete: a line
+ * that was parsed must not be parsed again. RESP_MORE has changed nothing. */
 long resp_parse(char *bytes, size_t len, size_t most, struct resp_command *c, const char **why);
 
 /* Whether the bytes are the beginning of an HTTP/1 request (a line that ends in " HTTP/1.x") rather
- * than a command: 1 yes, 0 no, -1 not known before the line has ended. Empty lines before it are neither: no
- * command, and of a request none either (RFC 9112, 2.2). */
+ * than a command: 1 yes, 0 no, -1 not known before the line has ended. Empty lines before it are
+ * part of neither a command nor a request (RFC 9112, 2.2). */
 int resp_is_http(const char *bytes, size_t len);
 
 /* ---- Writers --------------------------------------------------------------------------------- */
@@ -57,11 +57,11 @@ char *resp_array(char *at, size_t n);           /* *2\r\n               RESP_INT
 char *resp_map(char *at, size_t n, bool resp3); /* %2\r\n, or *4\r\n of RESP2: n pairs follow */
 char *resp_null(char *at, bool resp3);          /* _\r\n, or $-1\r\n   RESP_INT_ROOM */
 char *resp_bulk(char *at, const void *bytes, size_t len); /* RESP_INT_ROOM + len + 2 */
-char *resp_text(char *at, const char *text);              /* the same of a C string */
-/* +OK\r\n. The text is ours and has no line end. strlen + 3. */
+char *resp_text(char *at, const char *text);              /* the same for a C string */
+/* +OK\r\n. The text comes from weir itself and has no line end. strlen + 3. */
 char *resp_simple(char *at, const char *text);
-/* -ERR what\r\n of "ERR what"; line ends become blanks, other bytes that do not print '?'.
- * strlen + 3. */
+/* "ERR what" becomes -ERR what\r\n; line ends become spaces, other unprintable bytes '?'. strlen +
+ * 3. */
 char *resp_error(char *at, const char *text);
 
 #endif

@@ -1,22 +1,22 @@
-/* RESP, the reading half.
+/* RESP, the reading half: bytes to commands.
  *
  * A client sends a command as an array of strings, each announced by its length:
  *
  *     *2\r\n  $4\r\nECHO\r\n  $2\r\nhi\r\n
  *
- * or, by hand, as a line of words: `ECHO "hi"`. An array is read from left to right and no byte of
- * a string is looked at, so a command costs as much as it has words (about 4 ns each: read_short).
- * A line is first searched for its end.
+ * or, by hand, as a line of words: `ECHO "hi"`. An array is read from left to right without looking
+ * at the bytes of its strings, so a command costs as much as it has words (about 4 ns each:
+ * read_short). A line is first searched for its end.
  *
  * Invariants:
- *   (1) The first byte that cannot be is refused, whatever follows it: a length that is too big at
- *       its last digit so far, not when the string it announces has come.
- *   (2) So an answer other than RESP_MORE is the answer for every continuation of the bytes.
- *   (3) No command is longer than `most` bytes, and RESP_MORE is said only of fewer. Bytes behind
- *       the first `most` are not looked at.
- *   (4) Lengths are digits without sign, blank or leading zero, as Redis writes and wants them.
- *   (5) An inline word is never longer than what it was written as, so it is put together in its
- *       own place: the writing end is never ahead of the reading one.
+ *   (1) The first impossible byte is refused, whatever follows it: a length that is too big is
+ *       refused at its last digit so far, not when the string that it announces has arrived.
+ *   (2) So a result other than RESP_MORE is the result for every continuation of the bytes.
+ *   (3) No command is longer than `most` bytes, and RESP_MORE is returned only for fewer. Bytes
+ *       after the first `most` are not read.
+ *   (4) Lengths are digits without sign, blank or leading zero, as Redis writes and expects them.
+ *   (5) An inline word is never longer than its written form, so it is put together in place: the
+ *       write position is never ahead of the read position.
  */
 #include "proto/resp.h"
 
@@ -107,8 +107,8 @@ static inline enum resp_outcome read_bulk(struct resp_reader *r, struct weir__sl
     return read_line_end(r, "Protocol error: expected CRLF after a bulk string");
 }
 
-/* A bulk string of 1 to 99 bytes that is all there, as nearly all words are. False: it is not, or
- * something is wrong with it; nothing has been read. */
+/* Reads a complete bulk string of 1 to 99 bytes, as nearly all words are. False if it is
+ * incomplete, longer or wrong; then nothing has been read. */
 static inline bool read_short(struct resp_reader *r, struct weir__slice *word)
 {
     const char *const p = r->bytes + r->at;
@@ -157,8 +157,8 @@ static enum resp_outcome read_integer(struct resp_reader *r, struct weir__slice 
     return read_line_end(r, WHY);
 }
 
-/* `+OK\r\n`: up to the first byte of a line end. Bounded like a line, for unlike a bulk string it
- * is searched again whenever more has come. */
+/* `+OK\r\n`: up to the first byte of a line end. Bounded like a line, because unlike a bulk string
+ * it is searched again whenever more bytes arrive. */
 static enum resp_outcome read_simple(struct resp_reader *r, struct weir__slice *word)
 {
     const char *const start = r->bytes + r->at;
@@ -187,7 +187,7 @@ static enum resp_outcome refuse_kind(struct resp_reader *r, struct resp_command 
     return resp_refuse(r, c->message);
 }
 
-/* A word that is no bulk string; at least its first byte is there. */
+/* Reads a word that is not a bulk string; at least its first byte has arrived. */
 static enum resp_outcome read_other(struct resp_reader *r, struct resp_command *c,
                                     struct weir__slice *word)
 {
@@ -224,13 +224,13 @@ static enum resp_outcome read_array(struct resp_reader *r, struct resp_command *
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-/* A \r is one: the one before the \n needs no other care. */
+/* A \r counts as blank: the one before the \n needs no special case. */
 static bool resp_is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* What stands behind a backslash between double quotes; *at is moved behind it. */
+/* The character that an escape between double quotes stands for; *at moves past it. */
 static char escaped(char **at, const char *end)
 {
     const char c = *(*at)++;
@@ -253,8 +253,8 @@ static char escaped(char **at, const char *end)
     }
 }
 
-/* From behind a quote to behind its twin, what is between written at *out. NULL: there is no twin,
- * or the word goes on behind it. */
+/* Reads from after a quote to after its closing quote, and writes what is between at *out. NULL if
+ * there is no closing quote, or if the word continues after it. */
 static char *unquote(char *at, const char *end, char quote, char **out)
 {
     while (at < end && *at != quote) {
@@ -271,7 +271,7 @@ static char *unquote(char *at, const char *end, char quote, char **out)
     return at + 1;
 }
 
-/* The word at `at`: where it ends, or NULL. As in Redis a quote may open within a word. */
+/* Reads the word at `at`: returns its end, or NULL. As in Redis, a quote may open within a word. */
 static char *read_word(char *at, const char *end, struct weir__slice *word)
 {
     char *out = at;
@@ -332,7 +332,7 @@ int resp_is_http(const char *bytes, size_t len)
 {
     static const char VERSION[] = " HTTP/1."; /* and a digit */
     const size_t tail = sizeof VERSION;
-    const bool whole = len >= RESP_LINE_MAX; /* no more is looked at */
+    const bool whole = len >= RESP_LINE_MAX; /* no more is read */
     const char *end;
     size_t line;
 

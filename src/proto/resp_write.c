@@ -1,4 +1,4 @@
-/* RESP, the writing half: a byte that tells the kind, a number or text, and \r\n. */
+/* RESP, the writing half: a byte for the kind, a number or text, and \r\n. */
 #include "proto/resp.h"
 
 #include <assert.h>
@@ -47,7 +47,7 @@ char *resp_null(char *at, bool resp3)
 char *resp_bulk(char *at, const void *bytes, size_t len)
 {
     at = put_head(at, '$', len);
-    if (len > 0) /* nothing may come as NULL, which memcpy may not be given */
+    if (len > 0) /* an empty string may be NULL, which memcpy must not get */
         memcpy(at, bytes, len);
     return put_line_end(at + len);
 }

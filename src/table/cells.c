@@ -1,15 +1,16 @@
-/* Overflow cells in a table's memory: where they lie, which are a key's, and their locks. */
+/* Overflow cells in a table's memory: where they lie, which ones belong to a key, and their
+ * locks. */
 #include "table/cells.h"
 
 #include <string.h>
 
 #include "table/layout.h"
 
-#define LARGE_STATE 1024 /* bytes; limits of larger ones need not have WEIR__CELLS_LEAST cells */
+#define LARGE_STATE 1024 /* bytes; limits with larger states may have fewer cells than the least */
 #define LEAST_LARGE 4
 #define LITTLE_ROOM (UINT64_C(64) << 10)
 
-/* ---- Sizes ------------------------------------------------------------------------------------- */
+/* ---- Sizes ----------------------------------------------------------------------------------- */
 
 static uint64_t least_cells(uint64_t state_bytes)
 {
@@ -36,8 +37,9 @@ uint64_t weir__cells_bytes(const struct weir__table *t, uint64_t cells)
     return cells_bytes_of(cells, t->state_bytes);
 }
 
-/* The n-th limit gets an n-th of what the first gets: twice the first's is enough for four. The least for
- * every limit after those is beside it, as long as it is little or a quarter of the places' own bytes. */
+/* The n-th limit gets an n-th of what the first gets: twice the first's share is enough for four.
+ * Every limit after those gets the least on top of that, as long as that is little or a quarter of
+ * the bytes of the places. */
 uint64_t weir__cells_room(uint64_t places, uint64_t state_bytes, uint64_t limits)
 {
     const uint64_t least = limits * cells_bytes_of(least_cells(state_bytes), state_bytes);
@@ -59,7 +61,7 @@ bool weir__cells_at(struct weir__cells *c, struct weir__table *t, uint64_t at, u
     return true;
 }
 
-/* Whoever decided by these cells for another limit has let go of them once each lock was free. */
+/* Once each lock was free, no decision for another limit uses these cells any more. */
 static int cells_wait_for_users(struct weir__table *t, struct weir__owner *s)
 {
     for (int i = 0; i < WEIR__CELL_LOCKS; i++) {
@@ -74,7 +76,7 @@ static int cells_wait_for_users(struct weir__table *t, struct weir__owner *s)
     return 0;
 }
 
-/* Of so many bytes of cells, those that may not be zero. */
+/* How many of the first `bytes` bytes of these cells may not be zero. */
 static uint64_t ever_used(const struct weir__cells *c, uint64_t bytes)
 {
     struct weir__table *t = c->table;
@@ -102,11 +104,12 @@ int weir__cells_reset(const struct weir__cells *c, struct weir__owner *s)
     return 0;
 }
 
-/* ---- Which cells ------------------------------------------------------------------------------- */
+/* ---- Which cells ----------------------------------------------------------------------------- */
 
 void weir__cells_of(const struct weir__cells *c, uint64_t fingerprint, uint64_t number[2])
 {
-    /* Other bits than those that name the buckets: keys that share a bucket need not share a cell. */
+    /* These are other bits than those that select the buckets: keys that share a bucket need not
+     * share a cell. */
     const uint64_t h = (fingerprint ^ fingerprint >> 29) * UINT64_C(0x9e3779b97f4a7c15);
 
     number[0] = (h >> 32) * c->n >> 32;
@@ -120,7 +123,8 @@ static struct weir__state *cell_at(const struct weir__cells *c, uint64_t number)
     return (struct weir__state *)(void *)((char *)(c->head + 1) + number * c->table->state_bytes);
 }
 
-/* The one read of a cell without its lock: it ranks who gives up a place, and decides nothing. */
+/* The only read of a cell without its lock: it ranks the keys that could give up a place, and
+ * decides nothing. */
 __attribute__((no_sanitize("thread"))) struct weir__state weir__cell_glance(
     const struct weir__cells *c, uint64_t number)
 {
@@ -138,7 +142,7 @@ void weir__cells_prefetch(const struct weir__cells *c, uint64_t fingerprint)
     __builtin_prefetch(cell_at(c, number[1]));
 }
 
-/* ---- Locks ------------------------------------------------------------------------------------- */
+/* ---- Locks ----------------------------------------------------------------------------------- */
 
 static struct weir__lock *cell_lock_of(struct weir__table *t, const struct weir__state *cell)
 {
@@ -248,7 +252,7 @@ bool weir__cells_try(struct weir__cell_locks *held, const struct weir__cell_pair
     return false;
 }
 
-/* ---- Changing ---------------------------------------------------------------------------------- */
+/* ---- Changing -------------------------------------------------------------------------------- */
 
 void weir__cell_note(const struct weir__cell_pair *p, int i, const struct weir__owner *s)
 {

@@ -1,16 +1,18 @@
-/* Moving keys out of the way.
+/* Moving keys to their other bucket, to make room for a newcomer.
  *
- * A newcomer whose two buckets are full of live keys need not evict one: each of those keys has another
- * bucket, and can go there if it has room, or if room can be made there in the same way. Two such
- * steps are enough: up to a load of 80% one key in 100,000 finds no place (tests/engine/eviction.c).
+ * A newcomer whose two buckets are full of live keys need not evict one: each of those keys has
+ * another bucket, and can go there if it has room, or if room can be made there in the same way.
+ * Two such steps are enough: up to a load of 80% one key in 100,000 finds no place
+ * (tests/engine/eviction.c).
  *
  * Invariants:
- *   (1) Who displaces holds the buckets of a newcomer, and only tries the locks of others.
- *   (2) A key that moves is in one of its two buckets before and after, both locked: nobody ever
- *       fails to find it who looks under the locks.
- *   (3) Where it has been in vain for long (the table is as large as it may be, and full of live keys)
- *       it is only tried now and then: an attacker would make everybody pay for it. But whoever would be
- *       told that the store is full is told so only after a try: it is told the same every time.
+ *   (1) The caller holds the locks of the newcomer's buckets, and only tries the locks of others.
+ *   (2) A key that moves is in one of its two buckets before and after, both locked: a search under
+ *       the locks always finds it.
+ *   (3) Where it has been in vain for long (the table is at its largest, and full of live keys) it
+ *       is only tried now and then: otherwise an attacker would make every caller pay for it. But a
+ *       caller gets the answer that the store is full only after a try, so it gets the same answer
+ *       every time.
  */
 #include <string.h>
 
@@ -20,7 +22,8 @@
 #define NOW_AND_THEN 64
 #define EMPTY_ONLY   0 /* the time at which only empty places are free */
 
-/* Tries to lock the other bucket of a key; NULL if it is the same one, taken, or no longer the key's.
+/* Tries to lock the other bucket of a key; NULL if it is the same bucket, locked, or no longer the
+ * key's.
  */
 static struct weir__bucket *displace_try_other(struct weir__table *t, const struct weir__bucket *at,
                                                uint64_t fingerprint)
@@ -31,7 +34,7 @@ static struct weir__bucket *displace_try_other(struct weir__table *t, const stru
     if (fingerprint == 0 || weir__table_candidates(t, fingerprint, &h) < 2)
         return NULL;
     if (h.bucket[0] != at && h.bucket[1] != at)
-        return NULL; /* a child of fork has it so; see grow.c */
+        return NULL; /* this can happen in a child of fork; see grow.c */
     other = h.bucket[0] == at ? h.bucket[1] : h.bucket[0];
     if (!weir__lock_try(&other->lock, &weir__owner_private))
         return NULL;
@@ -41,7 +44,7 @@ static struct weir__bucket *displace_try_other(struct weir__table *t, const stru
     return NULL;
 }
 
-/* Whether a place of the bucket can be made free; if `moves`, it is. */
+/* Whether a place of the bucket can be made free; if `moves`, it makes it free. */
 static bool displace_make_room(struct weir__table *t, struct weir__bucket *b, int64_t now_ns,
                                struct weir__spared spared, int deeper, bool moves)
 {

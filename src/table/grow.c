@@ -1,37 +1,38 @@
-/* Growth, in place and without a pause.
+/* Growing a table, in place and without a pause.
  *
- * A hash h names the place h / 2^32 between 0 and 1; of n buckets the i-th covers i/n to (i+1)/n. To
- * grow from n to m buckets, a quarter more, buckets are moved one by one from the last to the first:
- * the keys of bucket i belong between i x m/n and (i+1) x m/n, which is i or later, where everything
- * has moved away already. The buckets before the sweep are still those of the old size.
+ * A hash h names the point h / 2^32 between 0 and 1; the i-th of n buckets covers i/n to (i+1)/n.
+ * To grow from n to m buckets, a quarter more, buckets are moved one by one from the last to the
+ * first: the keys of bucket i belong between i x m/n and (i+1) x m/n, which is i or later, where
+ * everything has already moved on. The buckets before the sweep are still those of the old size.
  *
  *     old  |  0  |  1  |  2  |  3  |
  *     new  | 0  | 1  | 2  | 3  | 4  |         moved: the part to the right of the sweep
  *
- * So the load is even, but for the step between what has moved and what has not. (Linear hashing
+ * So the load is even, except for the step between what has moved and what has not. (Linear hashing
  * splits a bucket into two instead: those not yet split are twice as full as the others, and no two
  * choices make up for that.) The memory in use grows with the table, from one end.
  *
  * Invariants:
- *   (1) A bucket is moved by the holder of `growing`, who also holds the bucket and those that its keys
- *       go to; he says so in `growth` before he lets go of any.
- *   (2) Where a new bucket is too full, room is made in it (displace.c). If that fails, as a rule
- *       because somebody else is at the buckets, nothing is moved, and the next newcomer tries again;
- *       after many failures in a row keys of the bucket lose their places: what they owe is kept in their
- *       limits' cells. If that cannot be done either (calls in flight), the table stays as it is.
- *   (3) Keys as good as new are not moved.
+ *   (1) The thread that moves a bucket holds `growing`, the bucket, and those that its keys go to;
+ *       it records the move in `growth` before it unlocks any.
+ *   (2) Where a new bucket is too full, room is made in it (displace.c). If that fails, usually
+ *       because another thread has locked the buckets, nothing is moved, and the next newcomer
+ *       tries again; after many failures in a row keys of the bucket lose their places, and what
+ *       they owe goes into their limits' cells. If that cannot be done either (calls in flight),
+ *       the table stays as it is.
+ *   (3) Fully recovered keys are not moved.
  *   (4) A newcomer moves two buckets. From one size to the next there are as many newcomers as
- *       buckets, so the table is through before it is due again. A newcomer who finds no place in a
- *       table that can still grow does not evict, but makes it grow.
- *   (5) A child of fork may begin while its parent's thread was between saying so and moving: keys that
- *       are then found in a bucket where they do not belong any more cannot be found by name, and go to
+ *       buckets, so the table has finished before it is due again. A newcomer that finds no place
+ *       in a table that can still grow does not evict, but makes it grow.
+ *   (5) A child of fork may start while a thread of its parent was between recording a move and
+ *       making it: keys in a bucket where they no longer belong cannot be found by name, and go to
  *       their cells.
  */
 #include <string.h>
 
 #include "table/layout.h"
 
-#define DUE_PERCENT       80 /* of the places, and the next size is due */
+#define DUE_PERCENT       80 /* of the places in use make the next size due */
 #define DUE_PERCENT_SMALL 60 /* in a small table, where chance weighs more and memory less */
 #define SMALL             4096
 #define AT_ONCE           2
@@ -40,7 +41,8 @@
 #define TARGETS           3 /* buckets that the keys of one can go to */
 #define DEEPEST           3
 
-/* One growth: of what, when, and who keeps what keys owe that lose their places. */
+/* One step of growth: the table, the time, and the function that keeps what keys owe that lose
+ * their places. */
 struct growth {
     struct weir__table *table;
     const struct weir__rescue *rescue;
@@ -65,7 +67,8 @@ static void grow_publish_moved(struct weir__table *t, uint64_t sweep)
     atomic_store_explicit(&t->growth, step << WEIR__SWEEP_BITS | sweep, memory_order_release);
 }
 
-/* The new number of a key in the i-th bucket: by its first hash if that is why it is there. */
+/* The new number of a key in the i-th bucket: by its first hash if it is there because of that
+ * one. */
 static uint64_t grow_new_number(struct weir__bucket_map m, uint64_t fingerprint, uint64_t i)
 {
     const uint64_t first = weir__first_hash(fingerprint);
@@ -73,7 +76,7 @@ static uint64_t grow_new_number(struct weir__bucket_map m, uint64_t fingerprint,
     return (first * m.old >> 32 == i ? first : weir__second_hash(fingerprint)) * m.new >> 32;
 }
 
-/* The buckets where the keys of bucket i go, locked; itself is held already. */
+/* The buckets where the keys of bucket i go, locked; bucket i is locked already. */
 struct targets {
     struct weir__bucket *bucket[TARGETS];
     uint64_t from; /* the number of the first */
@@ -123,7 +126,7 @@ static uint64_t count_free(const struct weir__table *t, const struct weir__bucke
     return n;
 }
 
-/* Whether `to` has, or is given, `wanted` free places. */
+/* Whether `to` has `wanted` free places, if need be by making room. */
 static bool grow_has_room(struct weir__table *t, struct weir__bucket *to, uint64_t wanted,
                           int64_t now_ns)
 {
@@ -152,7 +155,8 @@ static bool grow_all_have_room(struct weir__table *t, struct weir__bucket_map m,
     return true;
 }
 
-/* Room for all keys of the bucket where they go; if need be by sending some to their other bucket. */
+/* Makes room for all keys of the bucket where they go; if need be it sends some to their other
+ * bucket. */
 static bool grow_make_ready(struct weir__table *t, struct weir__bucket_map m, uint64_t i,
                             struct weir__bucket *b, const struct targets *to, int64_t now_ns)
 {
@@ -180,8 +184,8 @@ static bool grow_keep(const struct growth *g, struct weir__bucket *b, uint64_t p
     return true;
 }
 
-/* Takes the keys out of a bucket that do not belong there, see (5): nobody finds them any more, and no other
- * bucket can have them. */
+/* Removes the keys that do not belong in the bucket, see (5): no search finds them any more, and no
+ * other bucket can hold them. */
 static void grow_drop_strays(const struct growth *g, struct weir__bucket_map m, uint64_t number,
                              struct weir__bucket *b)
 {
@@ -195,7 +199,7 @@ static void grow_drop_strays(const struct growth *g, struct weir__bucket_map m, 
     }
 }
 
-/* Room for all keys of the bucket, at the price of some of their places. */
+/* Makes room for the keys of the bucket, at the price of some of their places. */
 static bool grow_clear_out(const struct growth *g, struct weir__bucket_map m, uint64_t i,
                            struct weir__bucket *b, const struct targets *to)
 {

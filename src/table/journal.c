@@ -1,14 +1,14 @@
-/* Undoing what a dead seat had begun, in a file that anybody who shares it can write.
+/* Undoing what a dead owner had begun, in a file that every process that shares it can write.
  *
- * A journal lies in the shared memory, so its words are claims. Each is held against what this process has
- * mapped: an undo writes to the states, fingerprints and locks of mapped tables and nowhere else, and to
- * an entry only if the dead seat's number is on its bucket.
+ * A journal lies in the shared memory, so its words are only claims. Each is checked against what
+ * this process has mapped: an undo writes to the states, fingerprints and locks of mapped tables
+ * and nowhere else, and to an entry only if the lock of its bucket shows the dead owner's number.
  */
 #include "table/journal.h"
 
 #include "table/layout.h"
 
-/* The mapped table that the offset lies in, and how far from its start; NULL: in none. */
+/* The mapped table that contains the offset, and the distance from its start; NULL if none does. */
 static struct weir__table *table_around(const struct weir__mapped *m, uint64_t at, uint64_t *within)
 {
     for (int i = 0; i < m->tables; i++) {
@@ -30,8 +30,8 @@ struct weir__lock *weir__mapped_lock(const struct weir__mapped *m, uint64_t at)
     return t ? weir__table_lock_at(t, within) : NULL;
 }
 
-/* Where the note's entry was saved: in the journal itself, or beside its table. NULL: where no note of
- * this journal is saved. */
+/* Where the note's entry was saved: in the journal itself, or beside its table. NULL if no note of
+ * this journal can be saved there. */
 static const char *journal_saved_of(const struct weir__mapped *m, const struct weir__journal *j,
                                     const struct weir__note *n, const struct weir__table *t)
 {
@@ -53,7 +53,8 @@ static bool lock_is_held_by(const struct weir__lock *l, uint32_t number)
     return atomic_load_explicit(&l->holder, memory_order_acquire) == number;
 }
 
-/* Puts back what the note says, if it is of an entry or of a cell that the seat of that number holds. */
+/* Restores what the note says, if it names an entry or a cell that the owner with that number has
+ * locked. */
 static void journal_restore(const struct weir__mapped *m, const struct weir__journal *j,
                             const struct weir__note *n, uint32_t number)
 {
@@ -83,7 +84,7 @@ bool weir__journal_undo(struct weir__journal *j, uint32_t number, const struct w
     bool held = false;
 
     for (uint64_t i = notes <= WEIR__JOURNAL_NOTES ? notes : 0; i > 0; i--) {
-        /* A copy: others may write over what has been found to be true. */
+        /* A copy: other processes may change the note after it has been checked. */
         const struct weir__note n = *(volatile const struct weir__note *)&j->note[i - 1];
 
         journal_restore(m, j, &n, number);

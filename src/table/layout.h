@@ -1,5 +1,5 @@
-/* How a table lies in memory: for the files of this layer, for what decisions inline of it (fast.h),
- * and for `weir store`, which reads tables that it has not made. */
+/* The layout of a table in memory: for the files of this layer, for the parts that decisions inline
+ * (probe.h), and for `weir store`, which reads tables that it has not made. */
 #ifndef WEIR_TABLE_LAYOUT_H
 #define WEIR_TABLE_LAYOUT_H
 
@@ -10,7 +10,7 @@
 #define WEIR__TABLE_PAGE   4096
 #define WEIR__TABLE_HEADER (4 * WEIR__TABLE_PAGE)
 #define WEIR__TABLE_LINE   64
-#define WEIR__FULL_PERCENT 70  /* of the places: so many are max_keys */
+#define WEIR__FULL_PERCENT 70  /* of the places are max_keys */
 #define WEIR__SIZES        128 /* that a table grows through; see grow.c */
 #define WEIR__PLACES_USUAL 5   /* of a bucket of 16-byte states */
 #define WEIR__STRETCHES    256
@@ -19,43 +19,44 @@
 struct weir__bucket {
     struct weir__lock lock;
     uint32_t spare;
-    /* [places], and behind them the states. Written under the lock; looked at without it by those who
-     * want to know which bucket to lock. */
+    /* [places]; the states follow them. Written under the lock; a search reads them without it, to
+     * know which bucket to lock. */
     _Atomic uint64_t fingerprint[];
 };
 static_assert(sizeof(struct weir__bucket) == 8, "a lock and a spare word");
 
-/* Of the one version that it names. Read without a lock, by those who look for a place. */
+/* How much later the states of one version are fresh. Read without a lock, by a search for a
+ * place. */
 struct weir__stretch {
     _Atomic uint64_t version; /* 0: none */
     _Atomic int64_t since_ns, extra_ns, times;
 };
 
-/* The first page says where everything lies, and is all that addresses are reckoned from. Of a shared
- * table it never changes: there every process has a page of its own over it (weir__table_pin), so that
- * nobody who can write the file can send another process astray. */
+/* The first page says where everything lies, and all addresses are computed from it alone. In a
+ * shared table it never changes: every process maps a page of its own over it (weir__table_pin), so
+ * that a process that can write the file cannot mislead another one. */
 struct weir__table {
     uint64_t state_bytes, bucket_bytes, places, states_at; /* places: in one bucket */
     uint64_t max_keys, buckets_max, saved_at;              /* saved_at: from the header; 0 none */
     uint64_t shared;                                       /* with other processes */
     uint64_t limits, cells_at, cells_bytes; /* the overflow cells of all limits; from the header */
     _Atomic uint64_t growth;                /* how far it has grown; see grow.c */
-    uint64_t size[WEIR__SIZES];             /* in buckets; the last one again and again */
+    uint64_t size[WEIR__SIZES];             /* in buckets; the last size fills the rest */
     char rest_of_page[WEIR__TABLE_PAGE - (12 + WEIR__SIZES) * 8];
 
     _Atomic uint64_t used; /* here the second page begins */
     _Atomic uint64_t evicted;
     struct weir__lock growing, saving;
-    uint32_t failures;      /* in a row, to move a bucket; of the holder of `growing` */
-    _Atomic uint32_t stuck; /* a bucket cannot be moved: for now the table is as large as it gets */
+    uint32_t failures;          /* in a row, to move a bucket; under `growing` */
+    _Atomic uint32_t stuck;     /* a bucket cannot be moved: for now the table cannot grow */
     _Atomic uint32_t in_vain;   /* since a key could last be moved out of the way */
     _Atomic uint32_t stretches; /* whether there are any */
     _Atomic uint32_t moved;     /* how often a key went to its other bucket */
 
     _Alignas(WEIR__TABLE_LINE) struct weir__stretch stretch[WEIR__STRETCHES]; /* by version */
     struct weir__lock cell_lock[WEIR__CELL_LOCKS];
-    /* Of a private table: how much of the room for cells was ever a limit's. What lies behind is zero, and
-     * is better not looked at: memory that nobody has touched takes none. */
+    /* Private tables: how much of the room for cells a limit has ever used. What follows is zero,
+     * and should not be read: untouched memory takes no room. */
     uint64_t cells_used;
 };
 static_assert(offsetof(struct weir__table, used) == WEIR__TABLE_PAGE, "a page of its own");
@@ -77,8 +78,8 @@ static inline uint64_t weir__bucket_get(const struct weir__bucket *b, uint64_t p
     return atomic_load_explicit(&b->fingerprint[place], memory_order_relaxed);
 }
 
-/* Which place holds the fingerprint; `places` if none. It looks at all of them, for where it is cannot
- * be foretold: to stop there would cost a mispredicted branch. */
+/* Which place holds the fingerprint; `places` if none. It looks at all of them, for the position
+ * cannot be predicted: stopping there would cost a mispredicted branch. */
 static inline uint64_t weir__bucket_find(const struct weir__table *t, const struct weir__bucket *b,
                                          uint64_t fingerprint)
 {
@@ -101,9 +102,9 @@ static inline void weir__bucket_put(struct weir__bucket *b, uint64_t place, uint
     atomic_store_explicit(&b->fingerprint[place], fingerprint, memory_order_relaxed);
 }
 
-/* Where keys are: a hash names a place between 0 and 1, and so, in a table of n buckets, the bucket
- * that covers it. While the table grows from one size to the next, buckets from `sweep` on have been
- * moved, those before have not (grow.c). */
+/* Where keys are: a hash names a point between 0 and 1, and so, in a table of n buckets, the bucket
+ * that covers it. While the table grows from one size to the next, buckets from `sweep` on have
+ * been moved, those before have not (grow.c). */
 struct weir__bucket_map {
     uint64_t old, new, sweep;
 };
@@ -145,8 +146,8 @@ static inline uint64_t weir__second_hash(uint64_t fingerprint)
     return fingerprint >> 32;
 }
 
-/* Where the next note of a decision saves a state that is too large for the journal, under the table's
- * saving lock; NULL if the states are not. */
+/* Where the next note of a decision saves a state that is too large for the journal, under the
+ * table's saving lock; NULL if the states fit. */
 static inline void *weir__table_saved(struct weir__table *t, const struct weir__owner *s)
 {
     if (!t->saved_at)
@@ -154,11 +155,12 @@ static inline void *weir__table_saved(struct weir__table *t, const struct weir__
     return (char *)t + t->saved_at + weir__journal_next(s->journal) * t->state_bytes;
 }
 
-/* From when on the place may be taken: an empty one always. The caller holds the bucket. */
+/* The time from which the place may be taken; an empty one always may. The caller has locked the
+ * bucket. */
 int64_t weir__place_free_from(const struct weir__table *t, const struct weir__bucket *b,
                               uint64_t place);
 
-/* The free place of a bucket that the caller holds, or `places`. */
+/* The free place of a bucket that the caller has locked, or `places`. */
 static inline uint64_t weir__free_place(const struct weir__table *t, const struct weir__bucket *b,
                                         int64_t now_ns)
 {
@@ -169,8 +171,9 @@ static inline uint64_t weir__free_place(const struct weir__table *t, const struc
     return i;
 }
 
-/* Makes a place free in a bucket that the caller holds, by moving a key to its other bucket; `deeper`
- * times by making one free there first (displace.c). The lock of other buckets is only tried. */
+/* Makes a place free in a bucket that the caller has locked, by moving a key to its other bucket;
+ * up to `deeper` times by making one free there first (displace.c). The locks of other buckets are
+ * only tried. */
 bool weir__bucket_make_room(struct weir__table *t, struct weir__bucket *b, int64_t now_ns,
                             struct weir__spared spared, int deeper);
 
@@ -201,20 +204,20 @@ static inline bool weir__table_can_grow(const struct weir__table *t)
 /* Whether moving keys, or growing, may still help a newcomer. */
 bool weir__table_can_move(const struct weir__table *t);
 
-/* The same in one of the two buckets of a newcomer. `now_and_then`: it will evict a key if that fails, and so it
- * is not always tried. */
+/* The same in one of the two buckets of a newcomer. `now_and_then`: the newcomer will evict a key
+ * if that fails, so it is not always tried. */
 bool weir__table_displace(struct weir__table *t, const struct weir__access *h, int64_t now_ns,
                           struct weir__spared spared, bool now_and_then);
-/* For a peek, at a time that is not now for sure: moves a key only if that costs no other its place. True
- * if it could not, and the call above would. */
+/* For a peek, whose time is not certainly now: moves a key only if that costs no other key its
+ * place. True if it could not, and the call above would. */
 bool weir__table_can_displace(struct weir__table *t, const struct weir__access *h, int64_t now_ns,
                               struct weir__spared spared);
 
-/* Moves an entry to a free place. The caller holds both buckets. */
+/* Moves an entry to a free place. The caller has locked both buckets. */
 static inline void weir__entry_move(struct weir__table *t, struct weir__bucket *from,
                                     uint64_t from_place, struct weir__bucket *to, uint64_t to_place)
 {
-    if (weir__bucket_get(to, to_place) != 0) /* a key as good as new makes way */
+    if (weir__bucket_get(to, to_place) != 0) /* a fully recovered key gives way */
         atomic_fetch_sub_explicit(&t->used, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&t->moved, 1, memory_order_relaxed);
     memcpy(weir__state_at(t, to, to_place), weir__state_at(t, from, from_place), t->state_bytes);

@@ -1,8 +1,9 @@
-/* Places for newcomers: which one a key gets that is not there yet.
+/* Places for newcomers: which place a key gets that is not in the table yet.
  *
- * Empty places and places of keys as good as new are free. If neither bucket has one, a private table
- * that is not full tries to move a key to its other bucket (displace.c). Else whoever knows the limits
- * chooses among the live keys that stand there, or lets the newcomer go without.
+ * Empty places and places of fully recovered keys are free. If neither bucket has one, a private
+ * table that is not full tries to move a key to its other bucket (displace.c). Otherwise the
+ * caller, which knows the limits, chooses among the live keys in these places, or leaves the
+ * newcomer without one.
  */
 #include <string.h>
 
@@ -10,10 +11,10 @@
 
 #define ROOM_KEPT 2
 
-/* ---- When a place is free ---------------------------------------------------------------------- */
+/* ---- When a place is free -------------------------------------------------------------------- */
 
-/* One entry for each version modulo 256. Versions that share one replace each other; only those of the change
- * under way matter (engine/policy/live_change.c). */
+/* One entry for each version modulo 256. Versions that share an entry replace each other; only
+ * those of the change under way matter (engine/policy/live_change.c). */
 void weir__table_stretch(struct weir__table *t, uint32_t version, int64_t since_ns,
                          int64_t extra_ns, int64_t times)
 {
@@ -60,18 +61,18 @@ int64_t weir__place_free_from(const struct weir__table *t, const struct weir__bu
     return place_stretched(t, s);
 }
 
-/* ---- The best place ---------------------------------------------------------------------------- */
+/* ---- The best place -------------------------------------------------------------------------- */
 
-/* What a bucket has to offer to a newcomer. */
+/* The best place that a bucket offers to a newcomer. */
 struct offer {
     struct weir__bucket *bucket;
     uint64_t place, live; /* live: how many places are held by live keys */
-    int64_t free_ns;      /* from when on the place is free; WEIR__NEVER_NS or later: never */
+    int64_t free_ns;      /* when the place is free; WEIR__NEVER_NS or later: never */
     bool empty;
 };
 
-/* A place whose key is as good as new rather than an empty one, so that a table does not grow while
- * it could be reused; else the one nearest to being as good as new. */
+/* Prefers a place whose key is fully recovered to an empty one, so that a table does not grow while
+ * places can be reused; else takes the key that is nearest to recovery. */
 static struct offer place_offer_of(const struct weir__table *t, struct weir__bucket *b,
                                    int64_t now_ns, struct weir__spared spared)
 {
@@ -95,10 +96,11 @@ static struct offer place_offer_of(const struct weir__table *t, struct weir__buc
     return best;
 }
 
-/* The first bucket while it has room (a key that is there is found by one look at memory), then the
- * second; of full ones, the key nearest to fresh. Where no key can be moved out of the way, some room is
- * kept in each, and beyond that the one with fewer live keys is taken: 80% of the keys are in their
- * first bucket then, and in a table filled with max_keys one in 800 has no place. */
+/* Takes the first bucket while it has room (a key there is found with one access to memory), then
+ * the second; if both are full, the key nearest to recovery. Where no key can be moved out of the
+ * way, some room is kept in each, and beyond that the bucket with fewer live keys is taken: then
+ * 80% of the keys are in their first bucket, and in a table filled with max_keys one in 800 has no
+ * place. */
 static struct offer place_best_of(const struct weir__table *t, const struct weir__access *h,
                                   int64_t now_ns, bool moves, struct weir__spared spared)
 {
@@ -114,7 +116,7 @@ static struct offer place_best_of(const struct weir__table *t, const struct weir
     return second.free_ns < first.free_ns ? second : first;
 }
 
-/* ---- Making ------------------------------------------------------------------------------------ */
+/* ---- Making ---------------------------------------------------------------------------------- */
 
 void weir__table_note(struct weir__table *t, const struct weir__owner *s,
                       const struct weir__access *h)
@@ -144,7 +146,7 @@ bool weir__table_has_place(struct weir__table *t, int64_t now_ns, enum weir__mov
     return true;
 }
 
-/* The newcomer's entry, in a place that has been noted and is nobody's any more. */
+/* Writes the newcomer's entry into a place that has been noted and belongs to no key any more. */
 static struct weir__state *place_occupy(struct weir__table *t, uint64_t fingerprint,
                                         const struct weir__access *h)
 {
@@ -182,7 +184,7 @@ struct weir__state *weir__table_make(struct weir__table *t, const struct weir__o
     return place_occupy(t, fingerprint, h);
 }
 
-/* ---- Live keys in the way ---------------------------------------------------------------------- */
+/* ---- Live keys in the way -------------------------------------------------------------------- */
 
 int weir__table_occupants(const struct weir__table *t, const struct weir__access *h,
                           struct weir__spared spared, struct weir__occupant *out)

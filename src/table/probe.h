@@ -1,9 +1,10 @@
-/* What a decision on a key that is there needs of the table, to be inlined where decisions are made.
+/* The fast path to a key that is in the table, inlined where decisions are made.
  *
- * Nearly all decisions find their key, most of them in its first bucket, and nobody at it. They go in
- * three steps, so that a batch can do each for all of its keys before the next for any: aim (memory is
- * asked for the bucket), look (where in it is the key? if it is not there, memory is asked for its
- * second bucket), and seize (lock, and see that it is still so). Everything else is weir__table_find's.
+ * Nearly all decisions find their key, most of them in its first bucket, with its lock free. A
+ * decision takes three steps, so that a batch can take each for all of its keys before the next for
+ * any: aim (prefetch the bucket), look (find the key in it; if it is not there, prefetch its second
+ * bucket), and lock (then check that the key is still there). weir__table_find handles everything
+ * else.
  */
 #ifndef WEIR_TABLE_PROBE_H
 #define WEIR_TABLE_PROBE_H
@@ -12,7 +13,7 @@
 
 struct weir__probe {
     struct weir__bucket *bucket, *second;
-    uint64_t place; /* `places`: not there */
+    uint64_t place; /* `places`: not found */
 };
 
 static inline void weir__bucket_prefetch(const struct weir__bucket *b)
@@ -39,8 +40,8 @@ static inline void weir__table_probe_first(const struct weir__table *t, uint64_t
         weir__bucket_prefetch(g->second);
 }
 
-/* In the second bucket, unless the first has an empty place: then it is for weir__table_find to bring
- * the key home. */
+/* Looks in the second bucket, unless the first has an empty place: then weir__table_find moves the
+ * key to its first bucket. */
 static inline void weir__table_probe_second(const struct weir__table *t, uint64_t fingerprint,
                                             struct weir__probe *g)
 {
@@ -50,8 +51,8 @@ static inline void weir__table_probe_second(const struct weir__table *t, uint64_
     g->bucket = g->second;
 }
 
-/* The key's state, its bucket locked, if the guess was right and the lock is free. Else NULL, and
- * nothing is held: ask weir__table_find. */
+/* The key's state, with its bucket locked, if the probe was right and the lock is free. Else NULL,
+ * and nothing is locked: call weir__table_find. */
 static inline struct weir__state *weir__table_probe_lock(struct weir__table *t,
                                                          struct weir__owner *s,
                                                          uint64_t fingerprint,

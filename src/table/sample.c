@@ -1,9 +1,9 @@
-/* Looking at some buckets of a table, to estimate what is true of all. */
+/* Sampling some buckets of a table, to estimate figures for all of them. */
 #include "table/sample.h"
 
 #include "table/layout.h"
 
-/* ---- How many are alive ----------------------------------------------------------------------- */
+/* ---- How many are alive ---------------------------------------------------------------------- */
 
 void weir__table_sample(struct weir__table *t, struct weir__owner *s, int64_t now_ns, uint64_t most,
                         uint64_t *seen, uint64_t *live)
@@ -25,9 +25,10 @@ void weir__table_sample(struct weir__table *t, struct weir__owner *s, int64_t no
     }
 }
 
-/* ---- A survey ---------------------------------------------------------------------------------- */
+/* ---- A survey -------------------------------------------------------------------------------- */
 
-/* A bucket far from the last one; of a small table one after the other, so that none is left out. */
+/* A bucket far from the last one; in a small table one after the other, so that none is left
+ * out. */
 static uint64_t sample_bucket(const struct weir__table *t, uint64_t step)
 {
     const uint64_t all = weir__table_buckets(t);
@@ -37,7 +38,7 @@ static uint64_t sample_bucket(const struct weir__table *t, uint64_t step)
     return ((step * UINT64_C(0x9e3779b97f4a7c15)) >> 32) * all >> 32;
 }
 
-/* A read without the bucket's lock: it is counted, and decides nothing. */
+/* A read without the bucket's lock: the result is only counted, and decides nothing. */
 __attribute__((no_sanitize("thread"))) static struct weir__state sample_glance(
     const volatile struct weir__state *s)
 {

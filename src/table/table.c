@@ -11,7 +11,7 @@
 #define PLACES_LEAST  4
 #define BUCKET_SMALL  256 /* bytes; states that allow it have buckets no larger */
 
-/* ---- Sizes ------------------------------------------------------------------------------------- */
+/* ---- Sizes ----------------------------------------------------------------------------------- */
 
 struct shape {
     uint64_t bucket_bytes, places, buckets_max;
@@ -22,7 +22,7 @@ static uint64_t round_up(uint64_t n, uint64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* The number of places that wastes the fewest bytes a place, in a bucket of few lines. */
+/* The number of places that wastes the fewest bytes per place, in a bucket of few cache lines. */
 static struct shape table_shape_of(uint64_t state_bytes, uint64_t max_keys)
 {
     const uint64_t entry = sizeof(uint64_t) + state_bytes, head = sizeof(struct weir__bucket);
@@ -64,7 +64,7 @@ size_t weir__table_size(const struct weir__table_options *o)
     return table_parts_of(o, table_shape_of(o->state_bytes, o->max_keys)).bytes;
 }
 
-/* The size grows with the keys, so the answer is found by halving. */
+/* The size grows with the keys, so a binary search finds the answer. */
 uint64_t weir__table_keys_in(const struct weir__table_options *o, uint64_t bytes)
 {
     uint64_t fits = 0, too_many = o->max_keys + 1;
@@ -81,7 +81,7 @@ uint64_t weir__table_keys_in(const struct weir__table_options *o, uint64_t bytes
     return fits;
 }
 
-/* The sizes that it grows through: a quarter more each time. */
+/* The sizes through which the table grows: a quarter more each time. */
 static void list_sizes(struct weir__table *t)
 {
     uint64_t n = t->shared || t->buckets_max < FIRST_BUCKETS ? t->buckets_max : FIRST_BUCKETS;
@@ -133,9 +133,10 @@ bool weir__table_is_sound(const struct weir__table *t, const struct weir__table_
            t->cells_at == p.cells_at && t->cells_bytes == p.cells_bytes;
 }
 
-/* ---- What a journal may name --------------------------------------------------------------------- */
+/* ---- What a journal may name ----------------------------------------------------------------- */
 
-/* The bucket that the offset lies in; *within is how far. NULL: in none. */
+/* The bucket that contains the offset; *within is the distance from its start. NULL if none
+ * does. */
 static struct weir__bucket *bucket_around(const struct weir__table *t, uint64_t at,
                                           uint64_t *within)
 {
@@ -160,15 +161,15 @@ struct weir__lock *weir__table_lock_at(struct weir__table *t, uint64_t at)
     return b && within == offsetof(struct weir__bucket, lock) ? &b->lock : NULL;
 }
 
-bool weir__table_state_at(struct weir__table *t, uint64_t at, struct weir__access *hold)
+bool weir__table_state_at(struct weir__table *t, uint64_t at, struct weir__access *access)
 {
     uint64_t within;
 
-    *hold = (struct weir__access){.in = bucket_around(t, at, &within)};
-    if (!hold->in || within < t->states_at || (within - t->states_at) % t->state_bytes != 0)
+    *access = (struct weir__access){.in = bucket_around(t, at, &within)};
+    if (!access->in || within < t->states_at || (within - t->states_at) % t->state_bytes != 0)
         return false;
-    hold->place = (within - t->states_at) / t->state_bytes;
-    return hold->place < t->places;
+    access->place = (within - t->states_at) / t->state_bytes;
+    return access->place < t->places;
 }
 
 bool weir__table_saves_at(const struct weir__table *t, uint64_t at)
@@ -177,7 +178,7 @@ bool weir__table_saves_at(const struct weir__table *t, uint64_t at)
            (at - t->saved_at) / t->state_bytes < WEIR__JOURNAL_NOTES;
 }
 
-/* ---- Where a key may be ------------------------------------------------------------------------ */
+/* ---- Where a key may be ---------------------------------------------------------------------- */
 
 void weir__table_prefetch(const struct weir__table *t, uint64_t fingerprint)
 {
@@ -201,7 +202,7 @@ struct weir__lock *weir__table_saving(struct weir__table *t)
     return t->saved_at ? &t->saving : NULL;
 }
 
-/* The key's buckets in the order of their numbers; the second is NULL if they are one. */
+/* The key's buckets in the order of their numbers; the second is NULL if both are the same. */
 int weir__table_candidates(const struct weir__table *t, uint64_t fingerprint,
                            struct weir__access *h)
 {
@@ -227,7 +228,7 @@ bool weir__table_is_current(const struct weir__table *t, uint64_t fingerprint,
     return now.number[0] == h->number[0] && now.number[1] == h->number[1];
 }
 
-/* ---- Finding ----------------------------------------------------------------------------------- */
+/* ---- Finding --------------------------------------------------------------------------------- */
 
 static bool table_look_in(const struct weir__table *t, struct weir__bucket *b, uint64_t fingerprint,
                           struct weir__access *h)
@@ -237,7 +238,7 @@ static bool table_look_in(const struct weir__table *t, struct weir__bucket *b, u
     return h->place < t->places;
 }
 
-/* Without the locks only a guess. */
+/* Without the locks the result is only a guess. */
 static struct weir__state *table_search(const struct weir__table *t, uint64_t fingerprint,
                                         struct weir__access *h)
 {
@@ -262,8 +263,8 @@ struct weir__state *weir__table_search_locked(const struct weir__table *t, uint6
     return table_search(t, fingerprint, h);
 }
 
-/* Looks for the key without a lock, locks the bucket where it seems to be and looks again. *state is
- * NULL, and nothing is held, if it was not there or is no longer. */
+/* Looks for the key without a lock, locks the bucket where it seems to be and looks again. *state
+ * is NULL, and nothing is locked, if it was not there or is no longer. */
 static int table_lock_where_found(struct weir__table *t, struct weir__owner *s,
                                   uint64_t fingerprint, struct weir__access *h,
                                   struct weir__state **state)
@@ -312,8 +313,9 @@ static int table_lock_both(struct weir__table *t, struct weir__owner *s, uint64_
     }
 }
 
-/* A key that was found in its second bucket goes to its first, if that has room again: from then on it
- * is found by one look at memory. The caller holds the bucket where it is; *h and the state follow. */
+/* A key that was found in its second bucket moves to its first, if that has room again: from then
+ * on one access to memory finds it. The caller has locked the bucket where it is; *h and the state
+ * follow. */
 static struct weir__state *table_move_home(struct weir__table *t, uint64_t fingerprint,
                                            int64_t now_ns, struct weir__access *h)
 {
@@ -359,7 +361,7 @@ void weir__table_unlock(const struct weir__access *h)
     weir__lock_drop(&h->bucket[0]->lock);
 }
 
-/* ---- Looking on -------------------------------------------------------------------------------- */
+/* ---- Looking on ------------------------------------------------------------------------------ */
 struct weir__table_stats weir__table_stats(const struct weir__table *t)
 {
     const uint64_t n = weir__table_buckets(t);

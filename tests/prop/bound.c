@@ -1,8 +1,8 @@
 /* What each algorithm promises over every interval, checked event against event.
  *
- * For every pair of events in the ledger the sum from the one to the other is held against the
+ * For every pair of events in the ledger the sum from the one to the other is compared with the
  * promise of the algorithm's essay. An interval that starts or ends between events holds no more
- * than one that starts and ends on them, so pairs are all there is to try.
+ * than one that starts and ends on them, so trying all pairs is enough.
  *
  * Waits are rounded up to whole nanoseconds. An event that waited may so act up to a nanosecond
  * after its exact turn, and the next one at its exact turn: an interval that starts with such an
@@ -19,7 +19,7 @@
 
 #define DAY (INT64_C(86400) * WEIR__NS_PER_S)
 
-/* ---- Buckets: so many, and the rate -------------------------------------------------------- */
+/* ---- Buckets: a stock, and the rate -------------------------------------------------------- */
 
 static int by_act(const void *a, const void *b)
 {
@@ -101,7 +101,7 @@ static void check_rate(struct prop_case *c, const struct prop_ledger *l,
     }
 }
 
-/* What accrues from birth is not there before. */
+/* What accrues from the creation of the limit is not there before. */
 static void check_birth(struct prop_case *c, const struct prop_ledger *l, weir__u128 stock,
                         bool last_is_free)
 {
@@ -133,7 +133,7 @@ static void check_token_bucket(struct prop_case *c, const struct prop_ledger *l)
 
 /* Admitted: capacity and the rate. With a delay they leave at the rate too: but for the last one,
  * which waits for those before it and not for itself; and with it no more than capacity and the
- * rate. Whoever cancels changes none of that for those who still wait. */
+ * rate. A cancel changes none of that for the callers that still wait. */
 static void check_leaky_bucket(struct prop_case *c, const struct prop_ledger *l)
 {
     const struct weir_term *t = &c->m->term;
@@ -178,7 +178,7 @@ static void check_spacing(struct prop_case *c, const struct prop_ledger *l, int6
                     l->event[i - 1].at_ns, l->event[i].at_ns, gap_ns);
 }
 
-/* ---- Windows: so many in a length of time -------------------------------------------------- */
+/* ---- Windows: a count in a length of time -------------------------------------------------- */
 
 /* The sum over every [t, t + length) is at most `most`. */
 static void check_length(struct prop_case *c, const struct prop_ledger *l, int64_t length_ns,

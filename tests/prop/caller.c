@@ -33,7 +33,7 @@ int64_t prop_patience(struct prop_case *c)
     }
 }
 
-/* How far to the next moment that may matter. */
+/* How long until the next time that may matter. */
 static int64_t stride(struct prop_case *c)
 {
     struct prop_rng *r = &c->rng;

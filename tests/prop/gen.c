@@ -1,4 +1,4 @@
-/* Chance: numbers, and limits that the door lets in. */
+/* Random numbers, and random limits that the grammar accepts. */
 #include "prop.h"
 
 #include <stdarg.h>
@@ -229,7 +229,7 @@ static void write_own(struct draft *d, enum weir_algorithm algorithm)
     }
 }
 
-/* Some drafts the door refuses, rightly (a burst too long to refill, too many stored permits). */
+/* The grammar rightly refuses some drafts (a burst too long to refill, too many stored permits). */
 void prop_term(struct prop_rng *r, enum weir_algorithm algorithm, enum prop_flavor flavor,
                struct weir_term *term, char text[PROP_TEXT])
 {

@@ -1,3 +1,4 @@
+/* Runs the laws of all guards, and what callers do in them; see guards.h. */
 #include "guards.h"
 
 #include <signal.h>
@@ -17,13 +18,13 @@ static const struct guards_law LAWS[] = {
     {"never-stuck", "time and good probes close it from wherever it stands", law_never_stuck, 2000},
     {"rate", "the rate is within its bounds, and so is what it lets in", law_rate, 1000},
     {"chaos", "whatever the clock does, what holds for every guard holds", law_chaos, 3000},
-    {"adaptive", "a limit that moves stays in its bounds, and nobody passes it", law_adaptive,
+    {"adaptive", "a limit that moves stays in its bounds, and no call passes it", law_adaptive,
      6000},
     {"recovery", "who is well again gets its limit back", law_recovery, 6000},
 };
 enum { LAW_COUNT = sizeof LAWS / sizeof LAWS[0] };
 
-/* What an assertion or a sanitizer interrupts can still be named. */
+/* The current case, so that one interrupted by an assertion or a sanitizer can be named. */
 static struct guards_case trial;
 
 /* ---- Chance -------------------------------------------------------------------------------- */
@@ -216,7 +217,7 @@ void check_same_limit(struct guards_case *t)
                   "under the same limit it looks otherwise");
 }
 
-/* Everybody does anything at any time. */
+/* Every caller does anything at any time. */
 void law_chaos(struct guards_case *t)
 {
     static const enum weir_algorithm all[] = {WEIR_CONCURRENCY, WEIR_SYSTEM, WEIR_BREAKER,

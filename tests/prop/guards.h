@@ -3,8 +3,8 @@
  *     guards [--law NAME] [--seed N] [--cases N]
  *
  * A case is a law and a seed: the seed decides the limit, every call and every step of the clock.
- * Whatever fails is repeated by `guards --law NAME --seed N`. Limits are made as text and go through
- * weir_limit_parse: only what the door lets in is tried.
+ * `guards --law NAME --seed N` repeats a failure. Limits are made as text and go through
+ * weir_limit_parse: only limits that the grammar accepts are tried.
  */
 #ifndef WEIR_TESTS_PROP_GUARDS_H
 #define WEIR_TESTS_PROP_GUARDS_H
@@ -35,7 +35,7 @@ struct guards_law {
 
 struct guards_call {
     int64_t entered_ns, cost;
-    uint64_t birth; /* of those it entered with; 0: they have none */
+    uint64_t birth; /* of the calls it entered with; 0: they have none */
 };
 
 struct guards_case {
@@ -50,8 +50,8 @@ struct guards_case {
     } key, before;
     struct weir_signals signals;
     int64_t now_ns, latest_ns; /* latest: that was looked at by check_same_limit */
-    int64_t held;              /* guards_adaptive.c: what is in flight ...                     */
-    uint64_t last;             /* ... the birth of those who are, or were ...                  */
+    int64_t held;              /* guards_adaptive.c: the permits in flight ...                 */
+    uint64_t last;             /* ... the birth of the calls that are, or were, in flight ...  */
     int64_t hot_ns; /* ... and when a call that bbr noticed last found it hot; -1: none did */
     struct guards_call call[CALLS];
     int calls, step;
@@ -69,32 +69,34 @@ int64_t guards_any_size(struct guards_case *t, int64_t lo, int64_t hi);
 
 /* ---- Limits (guards_text.c) ---------------------------------------------------------------- */
 
-/* A random limit of the guard. `usual`: as people would have it, and with windows of seconds. */
+/* A random limit of the guard. `usual`: as people would write it, and with windows of seconds. */
 void guards_draft(struct guards_case *t, enum weir_algorithm algorithm, bool usual);
-/* The limit of t->term, which t->text says, and an untouched key; the bytes behind its zero head are nobody's. */
+/* The limit of t->term, which t->text says, and an untouched key; the bytes after its zero head
+ * mean nothing. */
 void guards_open_limit(struct guards_case *t, int64_t now_ns);
 
 /* ---- What callers do (guards.c) ------------------------------------------------------------ */
 
 void guards_expect(struct guards_case *t, bool holds, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* On a little, or to anywhere from 0 to 2^62, either way. */
+/* Moves the clock a little, or to anywhere from 0 to 2^62, either way. */
 void guards_jump_clock(struct guards_case *t);
 struct weir_view guards_view(struct guards_case *t);
-/* Of those who are in; 0 where nobody counts them. */
+/* The birth of the calls in flight; 0 if the guard does not count them. */
 uint64_t guards_birth(const struct guards_case *t);
 /* What entering at some time would say, on a copy. */
 struct weir_verdict guards_peek(struct guards_case *t, int64_t cost, int64_t now_ns, uint64_t dice);
-/* Enters, and notes the call if it may. What holds for every guard is checked: peek is the answer of
- * take and changes nothing, and so does what does not enter, unless it counts. */
+/* Enters, and notes the call if it may. What holds for every guard is checked: peek gives the
+ * answer of take and changes nothing, and a call that does not enter changes nothing unless it
+ * counts. */
 struct weir_verdict guards_enter(struct guards_case *t, int64_t cost, uint64_t dice);
 /* The i-th call ends. */
 void guards_leave(struct guards_case *t, int i, enum weir_outcome how);
 void guards_leave_now(struct guards_case *t, enum weir_outcome how);
 /* From fresh_ns on, an untouched key gives the same answers. */
 void check_forgotten(struct guards_case *t);
-/* The same limit once more: nothing is other than it was. (But that a clock has stepped back is noted, by
- * a change as by a caller: then it is not looked at.) */
+/* Sets the same limit once more: nothing may change. (A change, like a caller, notes that a clock
+ * has stepped back: then this is not checked.) */
 void check_same_limit(struct guards_case *t);
 
 /* ---- The laws ------------------------------------------------------------------------------ */

@@ -1,12 +1,13 @@
-/* What is in flight under a limit that moves: bbr, vegas, gradient and aimd. The seed decides which (modulo
- * 4). Limits are made as terms, for there is more that the algorithms bear than the grammar lets in.
+/* Permits in flight under a limit that moves: bbr, vegas, gradient and aimd. The seed decides which
+ * (modulo 4). Limits are made as terms, because the algorithms accept more than the grammar does.
  *
- *   adaptive  callers enter and leave as they like, under a clock that jumps both ways, with latencies
- *             from 0 to 2^62. After each step: the limit is within its bounds; what is in flight is what
- *             entered and did not leave, and nobody made it pass the limit; with one in flight bbr drops
- *             nobody, and on a cool machine nobody later than two lulls and a cooling after it was last
- *             seen hot.
- *   recovery  from wherever that led, a service whose latency is good gets its limit back.
+ *   adaptive  callers enter and leave as they like, under a clock that jumps both ways, with
+ *   latencies
+ *             from 0 to 2^62. After each step: the limit is within its bounds; the calls in flight
+ *             are those that entered and did not leave, and no call made them pass the limit; with
+ *             one in flight bbr drops no call, and on a cool machine none later than two lulls and
+ *             a cooling after it was last seen hot.
+ *   recovery  from any resulting state, a service whose latency is good gets its limit back.
  */
 #include "guards.h"
 
@@ -128,7 +129,7 @@ static void check_refusal(struct guards_case *t, int64_t cost, const struct weir
     }
     guards_expect(t, v->reason == WEIR_OVERLOAD && v->retry_after_ns == 0,
                   "not OVERLOAD, unknown when");
-    guards_expect(t, t->held > 0, "refused, and nobody is in flight");
+    guards_expect(t, t->held > 0, "refused, and no call is in flight");
     guards_expect(t, !is_bbr(t) || cost > 1 || t->held > 1, "dropped with one in flight");
     guards_expect(t, !is_bbr(t) || cost > 1 || t->held > v->limit, "dropped within the limit");
     guards_expect(t,
@@ -213,7 +214,7 @@ void law_adaptive(struct guards_case *t)
 
 /* ---- Recovery ------------------------------------------------------------------------------ */
 
-/* Nobody is in flight any more, and the clock has room ahead. */
+/* No call is in flight any more, and the clock has room ahead. */
 static void calm_down(struct guards_case *t)
 {
     while (t->calls > 0)
@@ -247,8 +248,8 @@ static void recover_learner(struct guards_case *t)
                   t->m.term.most);
 }
 
-/* So many workers, each of which calls again as soon as its call has ended. No two calls take as long:
- * two that end together in every bucket but one in fifty teach a window of twenty little. */
+/* Several workers, each of which calls again as soon as its call has ended. No two calls take as
+ * long: two that end together in every bucket but one in fifty teach a window of twenty little. */
 struct adaptive_crowd {
     int64_t began_ns[20], end_ns[20];
     int workers, most; /* how many there are, and that were busy at once */
@@ -279,7 +280,7 @@ static void tick(struct guards_case *t, struct adaptive_crowd *c, int64_t took_n
     c->most = busy > c->most ? busy : c->most;
 }
 
-/* Hot all the time, and yet all the workers are let in at last (but not in a lull). */
+/* The machine is hot all the time, and yet all the workers enter in the end (but not in a lull). */
 static void recover_bbr(struct guards_case *t)
 {
     const int64_t took_ns = guards_range(t, 1, 60) * MS;

@@ -4,11 +4,11 @@
 #define ENDED 4096
 #define DAY   (86400 * SEC)
 
-/* As it would be written by somebody with all the time and memory there is. */
+/* The breaker, written as if time and memory were unlimited. */
 struct breaker_model {
     enum weir_guard_state state;
     int64_t until_ns, since_ns, open_ns;
-    int64_t granted, good, bad, slow; /* of the probes; good and bad are back */
+    int64_t granted, good, bad, slow; /* of the probes; good and bad have ended */
     struct {
         int64_t at_ns;
         bool error, slow;
@@ -197,7 +197,7 @@ static int64_t probes_out(const struct guards_case *t)
     return weir__state_part(&t->key.s) & UINT32_MAX;
 }
 
-/* To a moment that may matter, or a little on. */
+/* Moves to a time that may matter, or a little further. */
 static void move_on(struct guards_case *t)
 {
     const int64_t slot = t->m.slot_ns > 0 ? t->m.slot_ns : 100 * MS;
@@ -217,7 +217,7 @@ static void move_on(struct guards_case *t)
 
 void law_breaker(struct guards_case *t)
 {
-    const int64_t sick = guards_range(t, 1, 5); /* of six calls so many fail */
+    const int64_t sick = guards_range(t, 1, 5); /* how many of six calls fail */
 
     do
         guards_draft(t, WEIR_BREAKER, true);
@@ -270,7 +270,7 @@ static void get_lost(struct guards_case *t)
     }
 }
 
-/* The calls that are out never come back. Whoever comes is let in soon, and does well. */
+/* The calls in flight never end. A new caller enters soon, and succeeds. */
 void law_never_stuck(struct guards_case *t)
 {
     int64_t waited = 0, tries = 0;

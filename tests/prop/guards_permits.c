@@ -9,7 +9,7 @@ static bool is_in(const struct guards_case *t, int i)
     return t->m.term.lease_ns <= 0 || t->now_ns < t->call[i].entered_ns + t->m.term.lease_ns;
 }
 
-/* Who is in flight at now by the list. */
+/* How many calls are in flight at now by the list. */
 static int64_t listed(const struct guards_case *t)
 {
     int64_t held = 0;
@@ -54,7 +54,7 @@ static void try_to_enter(struct guards_case *t, int64_t most, bool sure)
                       "too big has another name");
 }
 
-/* Once all have left, nothing is left: no permit was lost, and none appeared. */
+/* Once all calls have left, no permit is left: none was lost, and none appeared. */
 static void check_empty(struct guards_case *t)
 {
     while (t->calls > 0)
@@ -91,7 +91,7 @@ void law_permits(struct guards_case *t)
     }
     check_empty(t);
     if (t->m.term.lease_ns == WEIR_NONE)
-        guards_expect(t, t->key.s.fresh_ns == 0, "nobody is in flight, and the key is kept");
+        guards_expect(t, t->key.s.fresh_ns == 0, "no call is in flight, and the key is kept");
 }
 
 void law_gate(struct guards_case *t)

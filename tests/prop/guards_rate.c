@@ -1,4 +1,4 @@
-/* adaptive-rate: the rate within its bounds, and what it lets in within the highest rate's bound. */
+/* adaptive-rate: the rate stays in its bounds, and grants within the bound of the highest rate. */
 #include "guards.h"
 
 #define STEPS 400

@@ -151,7 +151,7 @@ static void put_adaptive_rate(struct pen *p)
         put_int(p, "burst", size(p, 50, WEIR_COUNT_MAX));
 }
 
-/* Those of others are in adaptive.c; here only their text. */
+/* Their limits are in guards_adaptive.c; this is only their text. */
 static void put_limits(struct pen *p, enum weir_algorithm algorithm)
 {
     put(p, "%s", weir_algorithm_name(algorithm));
@@ -189,7 +189,7 @@ static void put_any(struct pen *p, enum weir_algorithm algorithm)
     }
 }
 
-/* Some drafts the door refuses, rightly. */
+/* The grammar rightly refuses some drafts. */
 void guards_draft(struct guards_case *t, enum weir_algorithm algorithm, bool usual)
 {
     struct weir_limit limit;

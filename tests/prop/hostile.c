@@ -1,10 +1,10 @@
 /* States of any bytes: what others who share a file may write into it.
  *
- * A *case* is a random limit (with or without an older version), a state that was used for a while or
- * never, and words that are then written over it: 0, -1, the ends of the range, powers of two, times near
- * now, or any. Then every verb is tried. Under the sanitizers nothing may overflow or leave the state,
- * which is as large as it must be and not a byte larger; in every build the answers must be possible ones,
- * and no cost above the limit may be granted.
+ * A *case* is a random limit (with or without an older version), a state that was used for a while
+ * or never, and words that are then written over it: 0, -1, the ends of the range, powers of two,
+ * times near now, or any. Then every verb is tried. Under the sanitizers nothing may overflow or
+ * leave the state, which is as large as it must be and not a byte larger; in every build the
+ * answers must be possible ones, and no cost above the limit may be granted.
  *
  *     prop_hostile [--cases N] [--seed N]
  */

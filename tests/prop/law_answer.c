@@ -5,8 +5,8 @@
  *     peek is the answer that take gives; cost 0 is granted and changes nothing;
  * (g) all of that for the largest and smallest of everything, and no overflow.
  *
- * One walk serves them all: random asks, refunds, cancels and live changes under a clock that also
- * steps back, and at each take the law's own look at what was and what is. */
+ * One walk serves them all: random requests, refunds, cancels and live changes under a clock that
+ * also steps back, and at each take the law's own look at what was and what is. */
 #include "prop.h"
 
 #include <inttypes.h>
@@ -24,7 +24,7 @@ struct taken {
 
 typedef void look(struct prop_case *c, const struct taken *t);
 
-/* A touch converts a state to the newest version; what comes after is the law's. */
+/* A touch converts a state to the newest version; what comes after belongs to the law. */
 static struct taken take(struct prop_case *c)
 {
     const int64_t cost = prop_cost(c), patience = prop_patience(c);

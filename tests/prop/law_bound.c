@@ -1,7 +1,7 @@
 /* (a) The bound holds over every interval, whatever the gaps: for what was not refunded, and for
  *     what is left when reservations were cancelled, out of the middle too.
- * (f) A clock that steps back mints nothing: the same bound, with the clock's steps undone; and in the
- *     time that really passes, where callers' clocks differ. */
+ * (f) A clock that steps back grants nothing extra: the same bound holds with the clock's steps
+ * undone, and in real time where callers' clocks differ. */
 #include "prop.h"
 
 #include <inttypes.h>
@@ -21,8 +21,9 @@ static bool counts(const struct prop_case *c)
     return c->m->mark != 0 && c->m->term.count_denied;
 }
 
-/* Somebody has asked, whatever came of it: a key that is behind goes by the clock since that stepped
- * back, any other by the highest that it was charged at. What was refunded is forgotten, its time too. */
+/* A caller has made a request, granted or not: a key that is behind goes by the clock since it
+ * stepped back, any other by the highest time at which it was charged. A refunded event is
+ * forgotten, its time too. */
 static void bound_pass(struct prop_ledger *l, const struct prop_case *c, bool charged)
 {
     const bool by_low = goes_by_low(c);
@@ -88,7 +89,8 @@ static void shrink(struct prop_ledger *l, int64_t n, int64_t now_ns)
     }
 }
 
-/* A refused ask waits for nothing; a granted one no longer than it said, or than the limit lets. */
+/* A refused request waits for nothing; a granted one no longer than it said, or than the limit
+ * allows. */
 static void check_wait(struct prop_case *c, const struct weir_verdict *v, int64_t patience_ns)
 {
     const struct weir_term *t = &c->m->term;
@@ -116,8 +118,8 @@ static void bound_take(struct prop_case *c, struct prop_ledger *l, int64_t cost,
         bound_add(l, c, cost, v.wait_ns);
 }
 
-/* One who waits while the key goes by one clock may act when it goes by another: no reading of time
- * covers both. */
+/* A caller that waits while the key goes by one clock may act when it goes by another: no reading
+ * of time covers both. */
 static void take_any(struct prop_case *c, struct prop_ledger *l)
 {
     const int64_t cost = prop_cost(c), patience = prop_patience(c);
@@ -139,8 +141,8 @@ static void bound_refund(struct prop_case *c, struct prop_ledger *l)
     shrink(l, back < n ? back + 1 : back, c->now_ns);
 }
 
-/* Any reservation that has not acted, out of the middle too. What a refund has touched is its
- * caller's no more. Returns its cost. */
+/* Any reservation that has not acted, out of the middle too. An event that a refund has touched no
+ * longer belongs to its caller. Returns its cost. */
 static int64_t bound_cancel(struct prop_case *c, struct prop_ledger *l, int i)
 {
     const struct prop_event e = l->event[i];
@@ -165,8 +167,8 @@ static int64_t bound_crowd_cost(struct prop_case *c)
     }
 }
 
-/* Takes one after the other as soon as each fits: what was minted, in parts of an event even, is
- * spent before the bound is looked at. */
+/* Takes one after the other as soon as each fits: anything granted in excess, even a part of an
+ * event, is spent before the bound is checked. */
 static void drain(struct prop_case *c, struct prop_ledger *l)
 {
     for (int n = 0; n < 4; n++) {
@@ -177,7 +179,7 @@ static void drain(struct prop_case *c, struct prop_ledger *l)
     }
 }
 
-/* Several who wait, some of whom give up, others who come for what they left, and again. */
+/* Several callers wait, some give up, others come for what they left, and again. */
 static void bound_crowd(struct prop_case *c, struct prop_ledger *l)
 {
     for (int again = 0; again < 2; again++) {
@@ -206,8 +208,8 @@ static void run(struct prop_case *c, bool back)
     bool refunds;
 
     prop_open(c, PROP_ANY, 1);
-    /* A window whose newest events are refunded knows no more that the clock had been there; and of a
-     * key that goes by two clocks nobody can say by which of them an event is given back. */
+    /* A window whose newest events are refunded no longer knows that the clock had been there; and
+     * for a key that goes by two clocks it is undefined by which of them an event is given back. */
     refunds =
         prop_odds(&c->rng, 3) && (!back || (c->algorithm >= WEIR_TOKEN_BUCKET && c->m->mark == 0));
     /* A clock that ran through all of time twice has no reading that fits. */
@@ -233,8 +235,8 @@ void prop_law_clock(struct prop_case *c)
     run(c, true);
 }
 
-/* What was granted between any two events, in the time that really passes: a bucketful, the rate, and
- * once what the later clock is ahead of the earlier one, a bucketful at most. */
+/* What was granted between any two events, in real time: a bucketful, the rate, and once the lead
+ * of the later clock over the earlier one, a bucketful at most. */
 static void check_skew(struct prop_case *c, const struct prop_ledger *l, int64_t skew_ns)
 {
     const weir__u128 period = weir__wide(c->m->term.period_ns);
@@ -256,7 +258,7 @@ static void check_skew(struct prop_case *c, const struct prop_ledger *l, int64_t
     }
 }
 
-/* Two callers, whose clocks both run and differ by anything, who ask in any order. */
+/* Two callers, whose clocks both run and differ by anything, make requests in any order. */
 void prop_law_skew(struct prop_case *c)
 {
     const int64_t late = INT64_C(1) << 60;

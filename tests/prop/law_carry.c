@@ -35,7 +35,7 @@ static bool prepays(const struct prop_case *c)
     return c->algorithm == WEIR_SMOOTH_BURSTY || c->algorithm == WEIR_SMOOTH_WARMUP;
 }
 
-/* The door is often closed to a comparison; try a few drafts for one. */
+/* Few drafts can be compared; this tries several. */
 static bool open_pair(struct prop_case *c)
 {
     for (int i = 0; i < 100; i++) {

@@ -1,8 +1,8 @@
 /* Keys that lose their places and come back, time and again, gain nothing by it.
  *
- * Three keys, two cells that all of them share. A key that loses its place is joined into both cells;
- * when it comes again it starts from a copy of either, marked. Each key keeps its truth beside, and
- * whatever it is granted, its truth must grant.
+ * Three keys, two cells that all of them share. A key that loses its place is joined into both
+ * cells; when it comes again it starts from a copy of either, marked. Each key also keeps its
+ * truth, and whatever the key is granted, its truth must grant.
  */
 #include "shared.h"
 

@@ -33,7 +33,7 @@ static int64_t counter_ns(const struct weir_term *t, int64_t n)
     return window == 0 ? 0 : window * t->period_ns + weir__mul_div(k, t->period_ns, t->count) + 1;
 }
 
-/* When the n-th event acts, from 0, for a caller who takes all there is as soon as it is there. */
+/* When the n-th event acts, from 0, for a caller that takes every event as soon as it may. */
 static int64_t expected_ns(const struct weir_term *t, int64_t n)
 {
     switch ((enum weir_algorithm)t->algorithm) {
@@ -71,8 +71,9 @@ static void write_limit(struct prop_case *c, char *text, size_t cap)
                  r.period, option ? option : "");
 }
 
-/* Half of those who may wait do so; the others come back when they are told to. A bucket that holds
- * one event cannot keep the part of a nanosecond by which its caller is late, so these hold two. */
+/* Half of the callers that may wait do so; the others come back after retry_after. A bucket that
+ * holds one event cannot keep the part of a nanosecond by which its caller is late, so these hold
+ * two. */
 static int64_t patience(struct prop_case *c)
 {
     switch (c->algorithm) {

@@ -1,5 +1,5 @@
-/* (e) Forgetting a key that is as good as new changes no later answer, and reset_after is the least
- *     time after which that is so. Across a live change too. */
+/* (e) Forgetting a fully recovered key changes no later answer, and reset_after is the least time
+ * after which that holds. It holds across a live change too. */
 #include "prop.h"
 
 #include <inttypes.h>
@@ -75,7 +75,8 @@ static void compare(struct prop_case *c)
     free(twin);
 }
 
-/* Moves on to when the key says that it is as good as new: by its first word or by its answer. */
+/* Moves on to the time at which the key says that it is fully recovered: by its first word or by
+ * its answer. */
 static bool wait_until_fresh(struct prop_case *c)
 {
     const int64_t reset = prop_peek_at(c, c->now_ns, 0, 0).reset_after_ns;
@@ -115,7 +116,8 @@ void prop_law_change(struct prop_case *c)
 
 /* ---- The least such time ------------------------------------------------------------------- */
 
-/* Whether one ask shows a nanosecond too early: by remaining, or by what the next one waits. */
+/* Whether one request shows a nanosecond too early: by remaining, or by the wait of the next
+ * one. */
 static bool differs(struct prop_case *c, int64_t now_ns)
 {
     struct weir__state *twin = prop_state_new(c);
@@ -140,8 +142,8 @@ static bool differs(struct prop_case *c, int64_t now_ns)
     return found;
 }
 
-/* Where no single ask need show it: what a slot's own bound hides, stores that are cold or hold a
- * part of a nanosecond, a window that is open and empty, a key of which little was there at birth.
+/* Where no single request need show it: what a slot's own bound hides, stores that are cold or hold
+ * a part of a nanosecond, a window that is open and empty, a key that began with little.
  */
 static bool shows(const struct prop_case *c, int64_t early_ns)
 {

@@ -1,4 +1,4 @@
-/* States of one limit join: in any order, and so that nobody who is joined gains by it. */
+/* States of one limit join: in any order, and so that no joined key gains by it. */
 #include "shared.h"
 
 #include <inttypes.h>
@@ -160,7 +160,7 @@ void prop_law_join(struct prop_case *c)
     free_all(s, STATES);
 }
 
-/* ---- Nobody gains --------------------------------------------------------------------------- */
+/* ---- No key gains --------------------------------------------------------------------------- */
 
 static void follow(struct prop_shared *p, struct weir__state *s, struct weir__state *const *truth,
                    int n)
@@ -178,8 +178,8 @@ static void follow(struct prop_shared *p, struct weir__state *s, struct weir__st
     }
 }
 
-/* When it is made, a join refuses no more than the strictest of the joined, and waits no longer. Only of
- * sliding-counter it may: there no state binds both and no more. */
+/* When it is made, a join refuses no more than the strictest of the joined, and waits no longer.
+ * Only sliding-counter may: it has no state that binds both and no more. */
 static void expect_tight(struct prop_shared *p, struct weir__state *s,
                          struct weir__state *const *truth, int n)
 {
@@ -204,7 +204,7 @@ static void expect_tight(struct prop_shared *p, struct weir__state *s,
                 "it waits %" PRId64 ", the last of all %" PRId64, v.wait_ns, wait_ns);
 }
 
-/* smooth-warmup's truths are of another kind: there the keys of the chain law are the proof. */
+/* smooth-warmup's truths are of another kind: the chain law covers it. */
 void prop_law_binds(struct prop_case *c)
 {
     struct weir__state *s[STATES], *joined;
@@ -222,7 +222,8 @@ void prop_law_binds(struct prop_case *c)
     free_all(s, STATES);
 }
 
-/* A bucket that has noted the step keeps its due times rounded up (due.h): it may be the stricter by that. */
+/* A bucket that has noted the step keeps its due times rounded up (due.h): it may be the stricter
+ * by that. */
 static bool any_behind(const struct prop_case *c, struct weir__state *const *s, int n)
 {
     for (int i = 0; i < n; i++)
@@ -231,9 +232,9 @@ static bool any_behind(const struct prop_case *c, struct weir__state *const *s, 
     return false;
 }
 
-/* The same where the clock steps back, by some periods, after half of the keys were charged. Nothing is
- * given back, nor charged for a denial: what a state that is ahead of the clock then owes is more than
- * its key does, and the ledger of tests/engine is the judge. */
+/* The same where the clock steps back, by some periods, after half of the keys were charged.
+ * Nothing is given back, nor charged for a denial: what a state that is ahead of the clock then
+ * owes is more than its key does, and the ledger of tests/engine checks that. */
 void prop_law_binds_back(struct prop_case *c)
 {
     struct weir__state *s[4], *joined;
@@ -257,7 +258,7 @@ void prop_law_binds_back(struct prop_case *c)
     free_all(s, 4);
 }
 
-/* ---- Of a version that nobody knows --------------------------------------------------------- */
+/* ---- Of an unknown version --------------------------------------------------------- */
 
 static void expect_all_owed(struct prop_shared *p, struct weir__state *s)
 {
@@ -272,7 +273,8 @@ static void expect_all_owed(struct prop_shared *p, struct weir__state *s)
                 "it owes all: no share");
 }
 
-/* Of a first version, which no denial raised above its limit: owing all, it refuses what it would. */
+/* Of a first version, which no denial raised above its limit: owing all, it refuses what it
+ * would. */
 void prop_law_owes(struct prop_case *c)
 {
     struct weir__state *s, *truth;

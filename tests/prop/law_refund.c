@@ -1,11 +1,11 @@
-/* Refund gives back no more than was taken, and what was taken an instant ago in full. */
+/* Refund gives back no more than was taken, and what was just taken in full. */
 #include "prop.h"
 
 #include <inttypes.h>
 
 #define STEPS 40
 
-/* What warming up cost is not given back. */
+/* The cost of warming up is not given back. */
 static bool restores(const struct prop_case *c)
 {
     return c->algorithm != WEIR_SMOOTH_WARMUP || c->m->term.cold_milli == 1000;

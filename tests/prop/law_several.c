@@ -9,7 +9,7 @@
 #define TERMS 4
 #define STEPS 30
 
-/* Each term is a case of its own, with the clock and the dice of the first. */
+/* Each term is a case of its own, with the clock and the random numbers of the first. */
 struct several {
     struct prop_case *all;
     struct prop_case one[TERMS];
@@ -75,7 +75,7 @@ static int each_alone(struct several *x, int64_t cost, int64_t patience_ns)
 }
 
 /* A term is charged as it would have been alone if all grant; if it counts what is denied, as it
- * would have been by one who waits for nothing. */
+ * would have been for a caller that does not wait. */
 static void check_states(struct several *x, bool allowed)
 {
     for (int i = 0; i < x->n; i++) {
@@ -104,7 +104,8 @@ static void check_retry(struct several *x, const struct weir_verdict *v, int64_t
     prop_expect(x->all, !later.allowed, "allowed one nanosecond before %" PRId64, at);
 }
 
-/* Whoever looks at a key notes in it that the clock has stepped back; what comes after is the law's. */
+/* Looking at a key notes in it that the clock has stepped back; what comes after belongs to the
+ * law. */
 static void look_at_all(struct several *x)
 {
     struct weir_verdict v;

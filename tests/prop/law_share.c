@@ -1,5 +1,5 @@
-/* The share that a key owes: nothing of a new one, all of one that is used up, and more only of one that
- * waits or has prepaid; and with time it does not grow. */
+/* The share that a key owes: nothing for a new key, all for one that is used up, and more only for
+ * one with waiters or a prepaid cost; and it does not grow with time. */
 #include "prop.h"
 
 #include <inttypes.h>
@@ -11,8 +11,8 @@ static bool prepays(const struct prop_case *c)
     return c->algorithm == WEIR_SMOOTH_BURSTY || c->algorithm == WEIR_SMOOTH_WARMUP;
 }
 
-/* Where one event more is refused just if all but a part of one is owed, and the head tells all. A bucket
- * that refills within nanoseconds rounds to them. */
+/* Limits where one more event is refused exactly if all but a part of one is owed, and the head
+ * says everything. A bucket that refills within nanoseconds rounds to them. */
 static bool is_plain(const struct weir__meter *m)
 {
     const struct weir_term *t = &m->term;
@@ -43,7 +43,7 @@ static void expect_share(struct prop_case *c, int64_t cost)
 
     prop_expect(c, owes == (share > 0), "fresh at %" PRId64 ", share %u", c->state->fresh_ns,
                 share);
-    prop_expect(c, share <= 1024, "nobody waits, and the share is %u", share);
+    prop_expect(c, share <= 1024, "no caller waits, and the share is %u", share);
     if (v.reason == WEIR_LIMITED && cost == 1 && c->state->fresh_ns != 0 && is_plain(c->m))
         prop_expect(
             c, share >= (weir__wide(1024) * weir__wide(c->m->limit - 1)) / weir__wide(c->m->limit),

@@ -4,7 +4,8 @@
  *
  * Without --seed it replays the seeds of FILE, then tries thousands of cases from a base seed that
  * never changes, so that a build is judged alike everywhere. `--seed N` runs the case of that seed
- * (with --cases, so many from there on). A seed also picks the algorithm: seed modulo their number.
+ * (with --cases, that many from there on). A seed also picks the algorithm: seed modulo their
+ * number.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +17,7 @@
 #include "prop.h"
 
 #define BASE_SEED 1000000
-/* Of smooth-warmup a join keeps the rate, not the warm-up (src/algo/smooth_warmup.c). */
+/* For smooth-warmup a join keeps the rate, not the warm-up (src/algo/smooth_warmup.c). */
 #define ALL_BUT_WARMUP (((1u << PROP_ALGORITHMS) - 1) & ~(1u << WEIR_SMOOTH_WARMUP))
 
 const struct prop_law PROP_LAWS[] = {
@@ -61,7 +62,7 @@ struct prop_tally {
     bool ran[64][PROP_ALGORITHMS], failed[64][PROP_ALGORITHMS];
 };
 
-/* What an assertion or a sanitizer interrupts can still be named. */
+/* The current case, so that one interrupted by an assertion or a sanitizer can be named. */
 static const struct prop_case *current;
 
 static void show(const struct prop_case *c)

@@ -1,13 +1,13 @@
 /* Property tests: the laws of the algorithms, tried on random limits and random callers.
  *
- * A *case* is a law, a seed and nothing else: the seed decides the algorithm, the limit, every ask
- * and every step of the clock. Whatever fails is repeated by `prop --law NAME --seed N`, and its
- * line goes to seeds.txt for good. Two draws never stand in one expression: the order of arguments
- * and initializers is the compiler's, and a seed must mean the same to all of them.
+ * A *case* is a law, a seed and nothing else: the seed decides the algorithm, the limit, every
+ * request and every step of the clock. `prop --law NAME --seed N` repeats a failure, and its line
+ * goes to seeds.txt for good. Two draws never stand in one expression: the order of arguments and
+ * initializers is the compiler's, and a seed must mean the same to all of them.
  *
- * The limits are made as text and go through weir_limit_parse: only what the door lets in is tried.
- * The arithmetic of the laws is exact (128 bits); nothing here is a float, and nothing is shared
- * with the algorithms but the state's first word and the calendar.
+ * The limits are made as text and go through weir_limit_parse: only limits that the grammar accepts
+ * are tried. The arithmetic of the laws is exact (128 bits); nothing here is a float, and nothing
+ * is shared with the algorithms but the state's first word and the calendar.
  */
 #ifndef WEIR_TESTS_PROP_H
 #define WEIR_TESTS_PROP_H
@@ -24,7 +24,7 @@
 #define PROP_VERSIONS   4
 #define PROP_STEPS      128
 #define PROP_TEXT       512
-#define PROP_FOREVER_NS WEIR__NOW_MAX /* the last moment there is */
+#define PROP_FOREVER_NS WEIR__NOW_MAX /* the last time there is */
 
 /* ---- Chance (gen.c) ------------------------------------------------------------------------ */
 
@@ -88,9 +88,9 @@ struct prop_case {
     char text[PROP_VERSIONS][PROP_TEXT];
     struct weir_term term[PROP_VERSIONS];
     int versions;                /* that there are          */
-    const struct weir__meter *m; /* the one that holds now  */
+    const struct weir__meter *m; /* the current one         */
     struct weir__state *state;
-    struct weir__state *spare, *before; /* copies, for whoever needs one      */
+    struct weir__state *spare, *before; /* copies, for laws that need one     */
     size_t size;                        /* of the states: the largest that any version needs */
 
     int64_t now_ns;
@@ -120,7 +120,7 @@ void prop_open(struct prop_case *c, enum prop_flavor flavor, int versions);
 void prop_open_text(struct prop_case *c, const char *text, int64_t born_ns);
 void prop_close(struct prop_case *c);
 
-/* Notes that something must hold; the first that does not is what the case failed of. */
+/* Notes that something must hold; the first that does not is why the case failed. */
 void prop_expect(struct prop_case *c, bool holds, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void prop_show(const struct prop_case *c);
@@ -148,7 +148,7 @@ bool prop_same(const struct weir_verdict *a, const struct weir_verdict *b);
 
 int64_t prop_cost(struct prop_case *c);
 int64_t prop_patience(struct prop_case *c);
-/* Moves the clock on, to some moment that may matter; `back`: or back. */
+/* Moves the clock on, to some time that may matter; with `back`, perhaps back. */
 void prop_move(struct prop_case *c, bool back);
 
 /* ---- The bound of every algorithm (bound.c) ------------------------------------------------ */
@@ -164,10 +164,10 @@ struct prop_event {
     bool rounded;      /* it waited, and waits are rounded up by less than a nanosecond  */
 };
 
-/* What was granted and not given back, and the time in which the bound must hold. That is the clock's,
- * or that of the newest event before it if the clock stepped back: a state knows no other time than
- * that of what it granted. A bucket that has noted that the clock stepped back (algo/due.c) lets time
- * pass there too: what the clock runs through since then. */
+/* What was granted and not given back, and the time in which the bound must hold. That is the
+ * clock's, or that of the newest event before it if the clock stepped back: a state knows no other
+ * time than that of what it granted. A bucket that has noted that the clock stepped back
+ * (algo/due.c) lets time pass there too: what the clock runs through since then. */
 struct prop_ledger {
     struct prop_event event[PROP_STEPS];
     int n;

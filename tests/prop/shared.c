@@ -17,8 +17,9 @@ static int64_t like_period(struct prop_case *c)
     return prop_range(&c->rng, weir__max(WEIR_PERIOD_MIN_NS, period / 3), most);
 }
 
-/* Most changes at random would start fresh or outlast all that is owed: rings and logs are made as long
- * as the first one's, and periods alike. What the door refuses stays as it was. */
+/* Most changes at random would start fresh or outlast all that is owed: rings and logs are made as
+ * long as the first one's, and periods alike. A version that the grammar refuses stays as it
+ * was. */
 static void keep_alike(struct prop_case *c, int i)
 {
     const struct weir_term *first = &c->term[0];
@@ -123,7 +124,8 @@ void prop_shared_note(struct prop_shared *p, enum prop_verb verb, int64_t which)
     prop_note(p->c, &step);
 }
 
-/* A due time at the end of time is up to a nanosecond too cheap (due.h), and a change may stretch it. */
+/* A due time at the end of time is up to a nanosecond too cheap (due.h), and a change may stretch
+ * it. */
 static void note_end(struct prop_shared *p, const struct weir__state *s)
 {
     p->ended = p->ended || s->fresh_ns == INT64_MAX;
@@ -169,7 +171,7 @@ static bool counts_in_full(const struct weir__meter *m)
     return m->term.algorithm != WEIR_SLIDING_WINDOW || m->term.count < INT64_C(1) << 24;
 }
 
-/* A refused request is counted as one that nobody waits for. What never fits a prepaid ticket is not
+/* A refused request is counted as one without patience. What never fits a prepaid ticket is not
  * counted, and for the truth, whose ticket is earlier, it may still fit. */
 static void deny_truth(struct prop_shared *p, struct weir__state *truth, struct weir__attempt ask,
                        enum weir_reason why)
@@ -213,7 +215,7 @@ struct weir_verdict prop_shared_take(struct prop_shared *p, struct weir__state *
     return v;
 }
 
-/* A due time gives back parts of events, of which it does not tell. */
+/* A due time gives back parts of events, which it does not report. */
 static bool counts_events(const struct weir__meter *m)
 {
     return m->term.algorithm == WEIR_FIXED_WINDOW || m->term.algorithm == WEIR_SLIDING_WINDOW ||

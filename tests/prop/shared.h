@@ -1,13 +1,14 @@
 /* Keys that share states: what a join must bind, followed step by step (shared.c).
  *
- * A *truth* is a key that gave up nothing: an own state, charged with just what was granted to it
- * elsewhere. Where several keys were joined each keeps its truth beside, and the law is that whatever the
- * join grants the truth grants, with no longer a wait.
+ * A *truth* is a key that never lost its place: a state of its own, charged with exactly what the
+ * join granted to that key. Where several keys were joined, each also keeps its truth, and the law
+ * is that whatever the join grants, the truth grants, with no longer a wait.
  *
- * Of smooth-warmup only the rate is promised: its truth is the same rate without a store
+ * For smooth-warmup only the rate is promised: its truth is the same rate without a store
  * (smooth-bursty max-burst=0), which prepays alike.
  *
- * Denials that count are counted by the truth too, as decide.c has terms count what another refused.
+ * Denials that count are counted by the truth too, as decide.c has terms count what another
+ * refused.
  */
 #ifndef WEIR_TESTS_SHARED_H
 #define WEIR_TESTS_SHARED_H
@@ -28,7 +29,7 @@ void prop_shared_change(struct prop_shared *p);
 void prop_shared_move(struct prop_shared *p);
 
 struct weir__attempt prop_shared_ask(struct prop_shared *p, int64_t cost, int64_t patience_ns);
-/* Any take, refund, cancel or reset, on a state that nobody follows. */
+/* Any take, refund, cancel or reset, on a state without truths. */
 void prop_shared_disturb(struct prop_shared *p, struct weir__state *s);
 
 /* What `s` answers to a take; each of the n truths must grant what it grants. */

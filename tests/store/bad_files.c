@@ -27,7 +27,7 @@ static void sign(struct image *i)
     trial_header(i)->checksum = weir__header_checksum(trial_header(i));
 }
 
-/* ---- Other files ------------------------------------------------------------------------------- */
+/* ---- Other files ----------------------------------------------------------------------------- */
 
 static void opens_a_sound_file(void **state)
 {
@@ -96,7 +96,7 @@ static void refuses_what_is_not_a_file(void **state)
     trial_refused(&t, WEIR_EFORMAT, "/pipe", "not a regular file");
 }
 
-/* ---- Versions ---------------------------------------------------------------------------------- */
+/* ---- Versions -------------------------------------------------------------------------------- */
 
 static void refuses_another_version(void **state)
 {
@@ -157,7 +157,7 @@ static void refuses_another_layout(void **state)
     refuses_image(&image, WEIR_EVERSION, "another build");
 }
 
-/* ---- Damage ------------------------------------------------------------------------------------ */
+/* ---- Damage ---------------------------------------------------------------------------------- */
 
 static void refuses_a_half_written_file(void **state)
 {
@@ -230,7 +230,8 @@ static void refuses_a_header_that_contradicts_itself(void **state)
         }
 }
 
-/* What the header says of its tables no checksum covers: here, that the second is where the first is. */
+/* No checksum covers what the header says about its tables: here, that the second is where the
+ * first is. */
 static void refuses_a_table_in_the_place_of_another(void **state)
 {
     struct image image = trial_copy();

@@ -1,6 +1,6 @@
-/* Damage that an open cannot see, or that comes later: in the part of the header that changes, in the
- * directory, in journals and in tables. What was damaged may be lost, or answered with an error; nobody
- * crashes, and nobody hangs.
+/* Damage that an open cannot see, or that comes later: in the part of the header that changes, in
+ * the directory, in journals and in tables. Damaged data may be lost, or answered with an error; no
+ * process crashes, and none hangs.
  */
 #include "trial.h"
 
@@ -25,7 +25,7 @@ static void scribble(void *at, size_t n)
         ((char *)at)[i] = (char)roll();
 }
 
-/* ---- In a child -------------------------------------------------------------------------------- */
+/* ---- In a child ------------------------------------------------------------------------------ */
 
 /* Every kind of decision, on many keys. Errors are answers here. */
 static void decide_a_lot(struct weir *w, struct weir_policy *p)
@@ -82,7 +82,7 @@ static struct trial try_image(const struct image *i)
     return trial_run(open_and_use, (void *)(uintptr_t) "damaged");
 }
 
-/* ---- The header -------------------------------------------------------------------------------- */
+/* ---- The header ------------------------------------------------------------------------------ */
 
 /* In one child, as there are many of them: its report says where it was when it died. */
 static void try_every_byte(struct trial *t, void *arg)
@@ -113,8 +113,9 @@ static void a_changed_byte_of_the_header_crashes_nobody(void **state)
     trial_ended(&t);
 }
 
-/* Who is killed between allocating a table and saying so loses room in the file. However much that is, a
- * table behind it is not mapped over what lies behind the file's own addresses. */
+/* A process that is killed between allocating a table and recording it loses room in the file.
+ * However much that is, a table after it is not mapped over what follows the file's own
+ * addresses. */
 static void a_file_longer_than_it_can_be_crashes_nobody(void **state)
 {
     static const uint64_t sizes[] = {UINT64_C(1) << 30, UINT64_C(5) << 30};
@@ -136,7 +137,7 @@ static void a_file_longer_than_it_can_be_crashes_nobody(void **state)
     }
 }
 
-/* ---- The directory ----------------------------------------------------------------------------- */
+/* ---- The directory --------------------------------------------------------------------------- */
 
 static struct weir__directory *directory_of(struct image *i)
 {
@@ -209,7 +210,7 @@ static void a_directory_of_garbage_crashes_nobody(void **state)
     }
 }
 
-/* ---- Tables ------------------------------------------------------------------------------------ */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 static char *table_of(struct image *i)
 {
@@ -237,7 +238,8 @@ static void buckets_of_garbage_crash_nobody(void **state)
     }
 }
 
-/* As a machine that loses power leaves them: the page with the lock was written, the journal was not. */
+/* As a machine that loses power leaves them: the page with the lock was written, the journal was
+ * not. */
 static void a_lock_that_nobody_holds_is_nobodys(void **state)
 {
     static const uint32_t holders[] = {
@@ -274,7 +276,7 @@ static void a_changed_byte_of_a_tables_header_crashes_nobody(void **state)
     }
 }
 
-/* ---- Journals ---------------------------------------------------------------------------------- */
+/* ---- Journals -------------------------------------------------------------------------------- */
 
 static void journals_of_garbage_crash_nobody(void **state)
 {
@@ -303,8 +305,8 @@ static void journals_of_garbage_crash_nobody(void **state)
     }
 }
 
-/* What a dead holder's journal names need not be a lock: only locks are dropped, whatever word it is that
- * happens to be his number. */
+/* What a dead owner's journal names need not be a lock: only locks are dropped, even if another
+ * word happens to equal its number. */
 static void a_journal_that_names_no_lock_drops_nothing(void **state)
 {
     struct image image = trial_copy();
@@ -340,8 +342,8 @@ static void look_at_used(struct trial *t, void *name)
     weir_close(w);
 }
 
-/* Notes of an entry whose bucket he does not hold are of a decision that is over: to undo it would forgive
- * what was charged since. */
+/* Notes of an entry whose bucket the owner has not locked belong to a decision that is over:
+ * undoing it would forgive what was charged since. */
 static void a_stale_note_gives_nothing_back(void **state)
 {
     struct image image = trial_copy();
@@ -372,7 +374,7 @@ static void a_stale_note_gives_nothing_back(void **state)
     image_free(&image);
 }
 
-/* ---- Where tables are -------------------------------------------------------------------------- */
+/* ---- Where tables are ------------------------------------------------------------------------ */
 
 /* A region that a header may be made to name, in place of one of a table. */
 static const struct astray {
@@ -417,7 +419,7 @@ static void a_table_that_is_elsewhere_is_refused(void **state)
     }
 }
 
-/* What /proc/self/maps says of the file, and of all else that is mapped from files. */
+/* What /proc/self/maps says about the file, and about everything else that is mapped from files. */
 struct maps {
     int n;
     char line[256][160];
@@ -465,7 +467,7 @@ static void live_open(struct live *l)
     folder_path(path, "live");
     l->file = image_open(path);
     l->header = (struct weir__header *)(void *)l->file.at;
-    (void)trial_take(l->w, l->p, "used"); /* it has a seat now */
+    (void)trial_take(l->w, l->p, "used"); /* it is an owner now */
 }
 
 static int take_of(struct live *l)
@@ -483,7 +485,7 @@ static void *take_elsewhere(void *arg)
     return (void *)(intptr_t)take_of(l);
 }
 
-/* A thread without a seat yet, which therefore looks at the header again. */
+/* A thread that is no owner yet, and therefore reads the header again. */
 static int take_by_a_newcomer(struct live *l)
 {
     pthread_t thread;
@@ -494,8 +496,8 @@ static int take_by_a_newcomer(struct live *l)
     return (int)(intptr_t)error;
 }
 
-/* A region in the live header, and a dead holder's number in the buckets, so that
- * whoever comes maps what the header says. Nothing of a file may be mapped anywhere else then. */
+/* A region in the live header, and a dead owner's number in the buckets, so that the next caller
+ * maps what the header says. Nothing of a file may be mapped anywhere else then. */
 static void follow_the_header(struct trial *t, void *arg)
 {
     static struct maps before, after;
@@ -536,7 +538,7 @@ static void a_live_header_moves_nothing(void **state)
     }
 }
 
-/* Every word that addresses in a table are reckoned from, while it is in use. */
+/* Every word from which addresses in a table are computed, while it is in use. */
 static void bend_the_table(struct trial *t, void *arg)
 {
     static const uint64_t words[] = {0,    1,         8, UINT64_MAX, INT64_MAX, UINT64_C(1) << 40,
@@ -570,7 +572,7 @@ static void a_table_in_use_cannot_be_bent(void **state)
         fail_msg("word %d: ended %d, %s", t.at, t.ended, weir_error_name(t.error));
 }
 
-/* ---- A seat in use ----------------------------------------------------------------------------- */
+/* ---- An owner in use ------------------------------------------------------------------------- */
 
 static void miscount(struct trial *t, void *arg)
 {
@@ -600,7 +602,7 @@ static void a_count_of_notes_that_cannot_be_crashes_nobody(void **state)
     trial_ended(&t);
 }
 
-/* ---- The clock --------------------------------------------------------------------------------- */
+/* ---- The clock ------------------------------------------------------------------------------- */
 
 static const int64_t NO_TIMES[] = {INT64_MIN,     INT64_MIN + 1,    INT64_MAX,
                                    INT64_MAX - 1, INT64_C(1) << 62, -(INT64_C(1) << 62)};
@@ -655,10 +657,10 @@ static void a_clock_that_is_damaged_later_crashes_nobody(void **state)
     trial_ended(&t);
 }
 
-/* ---- Terms that no text gives ------------------------------------------------------------------ */
+/* ---- Terms that no text gives ---------------------------------------------------------------- */
 
-/* Numbers that would divide by zero, run out of a state, or never end, under a check word that is right:
- * whoever can write the file can write that too. */
+/* Numbers that would divide by zero, run out of a state, or never end, under a correct check word:
+ * a process that can write the file can write that too. */
 static const struct forged {
     const char *what;
     size_t at; /* in the term */
@@ -745,7 +747,7 @@ static void a_past_that_cannot_be_is_refused(void **state)
     }
 }
 
-/* Also of an unfinished name: it is nobody's. */
+/* Also for an unfinished name: it belongs to no policy. */
 static void a_name_without_an_end_is_nobodys(void **state)
 {
     struct image image = trial_copy();
@@ -758,7 +760,7 @@ static void a_name_without_an_end_is_nobodys(void **state)
     image_free(&image);
 }
 
-/* Whoever asks for one policy after the other comes to an end. */
+/* A caller that asks for one policy after the other comes to an end. */
 static void two_policies_of_one_name_are_one(void **state)
 {
     struct image image = trial_copy();

@@ -1,17 +1,18 @@
-/* Random damage: words and bytes written anywhere into a state file, while it is closed and while processes
- * use it: `damage_random [--trials N] [--seed N] [--only closed|live]`.
+/* Random damage: words and bytes written anywhere into a state file, while it is closed and while
+ * processes use it: `damage_random [--trials N] [--seed N] [--only closed|live]`.
  *
- * A trial is one write. The file has a policy of every kind of state and keys under each. Closed, it gets a
- * few writes and is then opened, used and closed. Live, a writer hits it again and again while children
- * take, peek, refund, reset, set policies and enter guards; every other round the writer also kills one
- * of them now and then.
+ * A trial is one write. The file has a policy of every kind of state and keys under each. Closed,
+ * it gets a few writes and is then opened, used and closed. Live, a writer hits it again and again
+ * while children take, peek, refund, reset, set policies and enter guards; every other round the
+ * writer also kills one of them now and then.
  *
  * Checked:
- *   (1) Nobody dies of a signal, and nobody hangs: every child ends within its time.
+ *   (1) No process dies of a signal, and none hangs: every child ends within its time.
  *   (2) No cost above a limit is ever granted.
- *   (3) The keys of the policy "law" are never granted more than it says. Their buckets and the policy's
- *       record are the one thing that is spared, for what they hold is what the promise is about. (Not
- *       checked where children are killed: what a dead one had saved may be damaged too.)
+ *   (3) The keys of the policy "law" are never granted more than it says. Their buckets and the
+ *       policy's record are the one thing that is spared, for what they hold is what the promise is
+ *       about. (Not checked where children are killed: what a dead one had saved may be damaged
+ *       too.)
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -41,7 +42,7 @@
 #define CHILDREN   2
 #define AT_ONCE    12  /* writes to a closed file */
 #define IN_A_ROUND 400 /* writes to one in use */
-#define IN_A_CHILD 100 /* closed files that one child opens: a fork takes longer than all else */
+#define IN_A_CHILD 100 /* closed files that one child opens: a fork takes longest */
 
 static const struct {
     const char *name, *limit;
@@ -100,7 +101,7 @@ static void must(bool good, const char *what)
     exit(2);
 }
 
-/* ---- The file that is damaged ------------------------------------------------------------------ */
+/* ---- The file that is damaged ---------------------------------------------------------------- */
 
 static struct weir_request request_of(struct weir_policy *p, int key, char text[16])
 {
@@ -157,7 +158,7 @@ static void save(void)
     image_close(&f);
 }
 
-/* In a child, for to close a descriptor of a file loses the locks of whoever has it open. */
+/* In a child, because closing a descriptor of a file drops all locks of the process on it. */
 static void make_file(void)
 {
     const struct weir_options o = {.store = store, .max_keys = 300, .max_policies = 20};
@@ -180,7 +181,7 @@ static void make_file(void)
     weir_close(w);
 }
 
-/* ---- Writes ------------------------------------------------------------------------------------ */
+/* ---- Writes ---------------------------------------------------------------------------------- */
 
 static uint64_t a_word(void)
 {
@@ -246,7 +247,7 @@ static void write_one(char *at)
     }
 }
 
-/* ---- Use --------------------------------------------------------------------------------------- */
+/* ---- Use ------------------------------------------------------------------------------------- */
 
 struct damage_user {
     struct weir *w;
@@ -349,7 +350,7 @@ static bool open_it(struct damage_user *u, uint64_t seed)
     return weir_open(&u->w, &o, NULL) == 0;
 }
 
-/* ---- Children ---------------------------------------------------------------------------------- */
+/* ---- Children -------------------------------------------------------------------------------- */
 
 static pid_t begin(void (*does)(uint64_t), uint64_t arg)
 {
@@ -394,7 +395,7 @@ static void forget_grants(void)
     atomic_store(&board->stop, 0);
 }
 
-/* ---- Closed ------------------------------------------------------------------------------------ */
+/* ---- Closed ---------------------------------------------------------------------------------- */
 
 static void damage_and_open(uint64_t seed)
 {
@@ -431,7 +432,7 @@ static bool closed(uint64_t trials, uint64_t seed)
     return good;
 }
 
-/* ---- Live -------------------------------------------------------------------------------------- */
+/* ---- Live ------------------------------------------------------------------------------------ */
 
 static void use_until_told(uint64_t seed)
 {
@@ -448,7 +449,7 @@ static void use_until_told(uint64_t seed)
     }
 }
 
-/* The writer's file stays open: to close it would drop nobody's locks but its own, and it has none. */
+/* The writer's file stays open: closing it would drop only its own locks, and it has none. */
 static bool live_round(struct image_file *f, uint64_t seed, bool kills)
 {
     pid_t child[CHILDREN];

@@ -1,3 +1,4 @@
+/* A directory for one test program, removed when it exits. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* A directory of the test's own, which goes away with it and with all that is in it. */
+/* A directory for one test program, removed with everything in it when the program exits. */
 #ifndef WEIR_TESTS_FOLDER_H
 #define WEIR_TESTS_FOLDER_H
 

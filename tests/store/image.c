@@ -1,3 +1,4 @@
+/* The bytes of a file: read, kept, and put back while other processes have it mapped. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,18 +1,18 @@
-/* A process is killed at every instruction of what it does that could matter, and the others must not
+/* A process is killed at every instruction that could matter, and the other processes must not
  * notice: `kill_each [--seed N] [--points N] [--all] [--only TEXT]`.
  *
- * For each scene a rehearsal finds after which instructions the shared memory has changed. A process is
- * then killed after each of these, and after others in between, every so many, beginning where the
- * seed says: so that runs with other seeds try others. What it leaves behind is looked at by two: a
- * witness that had the file open and a seat at it all the time, and one that opens it afresh (a copy
- * of it, made before the witness has touched anything). Every other time an heir has taken the dead
- * one's seat before that, and lives.
+ * For each scene a rehearsal finds after which instructions the shared memory has changed. A
+ * process is then killed after each of these, and after others in between at a regular distance,
+ * beginning where the seed says, so that runs with other seeds try others. Two processes look at
+ * what it leaves behind: a witness that had the file open and was an owner all the time, and one
+ * that opens it afresh (a copy of it, made before the witness has touched anything). Every other
+ * time an heir has taken over the dead owner's number before that, and lives.
  *
  * Checked, for both:
  *   (1) Every key of every policy answers a peek and then a take with 0, within a second.
- *   (2) All keys together stand as they did before the deed or as they do after it (a batch: after the
- *       first so many of its requests). So no other key is touched, an eviction has happened as a whole
- *       or not, and three keys are charged together or not at all.
+ *   (2) All keys together stand as they did before the deed or as they do after it (a batch: after
+ *       some of its first requests). So no other key is touched, an eviction has happened as a
+ *       whole or not, and three keys are charged together or not at all.
  *   (3) Both find the same.
  *   (4) Policies can be set afterwards, also one that needs a new table.
  */
@@ -56,7 +56,7 @@ static void take_a_seat(struct scene_store *b)
         (void)weir_peek_at(b->w, &rq, PROBE_NOW, &v);
 }
 
-/* ---- Before the killing ------------------------------------------------------------------------ */
+/* ---- Before the killing ---------------------------------------------------------------------- */
 
 static uint64_t evicted(struct weir *w)
 {
@@ -127,9 +127,9 @@ static bool rehearse(struct kill_run *r)
     return true;
 }
 
-/* ---- A kill ------------------------------------------------------------------------------------ */
+/* ---- A kill ---------------------------------------------------------------------------------- */
 
-/* Somebody who takes a seat and then waits for a word, or for the end. */
+/* A process that becomes an owner and then waits for a word, or for the end. */
 static pid_t seat_one(struct kill_run *r, void (*then)(struct kill_run *), int *go)
 {
     int ready[2], start[2];
@@ -180,7 +180,7 @@ static void kill_victim(struct kill_run *r, size_t k)
         (void)kill_complain(r, k, "victim", "died of something else");
 }
 
-/* The witness and the one who opens the file look at the same time. */
+/* The witness and the process that opens the file look at the same time. */
 static void look_at_what_is_left(struct kill_run *r, size_t k, pid_t seated, int go)
 {
     struct kill_shared *s = r->shared;
@@ -222,7 +222,7 @@ static void kill_at(struct kill_run *r, size_t k)
     }
 }
 
-/* ---- Scenes ------------------------------------------------------------------------------------ */
+/* ---- Scenes ---------------------------------------------------------------------------------- */
 
 static bool play(struct kill_run *r)
 {
@@ -260,7 +260,7 @@ static bool run_scene(const struct scene *s, struct step_trace *trace, struct ki
     return good;
 }
 
-/* ---- The program ------------------------------------------------------------------------------- */
+/* ---- The program ----------------------------------------------------------------------------- */
 
 static void read_options(int argc, char **argv)
 {

@@ -1,10 +1,11 @@
-/* Those who are killed while they open a file.
+/* Processes that are killed while they open a file.
  *
- * Who makes a file works on one without a name until it is whole; so a kill leaves either nothing or a
- * file that is good. The instructions from the naming on are tried one by one; the hundred thousands
- * before that at random times.
+ * A process that makes a file works on one without a name until it is whole; so a kill leaves
+ * either nothing or a file that is good. The instructions from the naming on are tried one by one;
+ * the hundred thousands before that at random times.
  *
- * Who opens a file after a reboot sets its time anew, and undoes what dead ones left behind.
+ * A process that opens a file after a reboot sets its time again, and undoes what dead owners left
+ * behind.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@
 
 #define STEPS 12000 /* that are tried from where it becomes interesting */
 
-/* ---- Making ------------------------------------------------------------------------------------ */
+/* ---- Making ---------------------------------------------------------------------------------- */
 
 static int make(void *run)
 {
@@ -138,7 +139,7 @@ bool kill_those_who_make(struct step_trace *trace, struct kill_shared *shared,
     return kill_run_points(&r, o, kill_maker_at);
 }
 
-/* ---- Opening ----------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static int open_copy(void *run)
 {

@@ -1,13 +1,13 @@
 /* Workers hammer one file and are killed at random, thousands of times a minute:
  * `kill_random [--seconds N] [--seed N]`.
  *
- * Checked while it goes on, by workers that are not killed: no call takes longer than a second and no
- * key is busy for longer; no error but WEIR_EBUSY; keys that nobody uses stay exactly as they are.
- * Checked at the end, of every key that was used:
+ * Checked while it goes on, by workers that are not killed: no call takes longer than a second and
+ * no key is busy for longer; no error but WEIR_EBUSY; unused keys stay exactly as they are. Checked
+ * at the end, of every key that was used:
  *   (1) No grant is lost that a worker lived to report: used >= reported.
- *   (2) None is charged that nobody asked for: used <= reported + those in flight at a kill.
- *   (3) A limit that denies never grants more than its law: reported <= burst + elapsed / T; and kills
- *       cost at most what was in flight.
+ *   (2) No event is charged without a request: used <= reported + those in flight at a kill.
+ *   (3) A limit that denies never grants more than its law: reported <= burst + elapsed / T; and
+ *       kills cost at most what was in flight.
  *   (4) Two keys that are always taken together have been used equally often.
  *   (5) No live key was evicted.
  */
@@ -49,7 +49,7 @@ static int wait_for(pid_t child)
     return status;
 }
 
-/* ---- Killing ----------------------------------------------------------------------------------- */
+/* ---- Killing --------------------------------------------------------------------------------- */
 
 static void start(int slot)
 {
@@ -103,7 +103,7 @@ static void kill_and_kill(int64_t until_ns)
             soak_wrong(board, "a survivor did not survive");
 }
 
-/* ---- Before and after -------------------------------------------------------------------------- */
+/* ---- Before and after ------------------------------------------------------------------------ */
 
 static void charge_calm(void)
 {

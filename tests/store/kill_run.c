@@ -1,3 +1,4 @@
+/* One scene, killed again and again, and how what it left behind is judged. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 
 #include "kill_run.h"
 
-#define HANG_S     20  /* after which one who looks is taken for stuck */
+#define HANG_S     20  /* after which an examiner counts as stuck */
 #define COMPLAINTS 3   /* that are printed, of each scene */
 #define NEAR       100 /* points that are stepped through to die at exactly that one */
 
@@ -30,7 +31,7 @@ pid_t kill_fork(void (*does)(struct kill_run *r), struct kill_run *r)
     return child;
 }
 
-/* ---- Examining --------------------------------------------------------------------------------- */
+/* ---- Examining ------------------------------------------------------------------------------- */
 
 void kill_examine(struct weir *w, struct probe *p)
 {
@@ -56,7 +57,7 @@ void kill_examine_copy(struct kill_run *r)
         kill_examine(w, p);
 }
 
-/* ---- Judging ----------------------------------------------------------------------------------- */
+/* ---- Judging --------------------------------------------------------------------------------- */
 
 int kill_outcome_of(const struct kill_run *r, const struct probe *p)
 {
@@ -94,7 +95,7 @@ bool kill_judge(struct kill_run *r, size_t k, const char *who, struct probe *p, 
     return kill_complain(r, k, who, text);
 }
 
-/* ---- Points ------------------------------------------------------------------------------------ */
+/* ---- Points ---------------------------------------------------------------------------------- */
 
 /* Between two changes of the file one point is as good as another: one that can be run to. */
 static size_t near_anchor(const struct step_trace *t, size_t k)

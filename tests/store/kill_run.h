@@ -42,7 +42,7 @@ void kill_examine(struct weir *w, struct probe *p);
 /* The same, of the copy, opened for it. */
 void kill_examine_copy(struct kill_run *r);
 
-/* Whether the one who examined came to an end and found one of the outcomes. */
+/* Whether the examiner came to an end and found one of the outcomes. */
 bool kill_judge(struct kill_run *r, size_t k, const char *who, struct probe *p, int status);
 int kill_outcome_of(const struct kill_run *r, const struct probe *p);
 /* False; and prints the first few. */
@@ -52,7 +52,7 @@ bool kill_complain(struct kill_run *r, size_t k, const char *who, const char *wh
 bool kill_run_points(struct kill_run *r, const struct kill_options *o,
                      void (*kill_at)(struct kill_run *, size_t));
 
-/* kill_open.c: those who open a file. */
+/* kill_open.c: processes that open a file. */
 bool kill_those_who_make(struct step_trace *trace, struct kill_shared *shared,
                          const struct kill_options *o);
 bool kill_those_who_open(struct step_trace *trace, struct kill_shared *shared,

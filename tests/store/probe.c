@@ -1,3 +1,4 @@
+/* Looking at every key of a small store, and comparing two looks. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -36,7 +37,7 @@ struct weir_request probe_request(struct weir *w, enum probe_policy p, int key)
                                  p == PROBE_PACER || p == PROBE_WARM ? WEIR_FOREVER : 0};
 }
 
-/* ---- Asking ------------------------------------------------------------------------------------ */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 typedef int question(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                      struct weir_verdict *v);
@@ -76,7 +77,7 @@ static void ask(struct weir *w, question *q, const struct weir_request *rq, int6
         complain(p, name, rq->key, "no answer within a second");
 }
 
-/* ---- Looking ----------------------------------------------------------------------------------- */
+/* ---- Looking --------------------------------------------------------------------------------- */
 
 static uint64_t stir(uint64_t sum, int64_t n)
 {
@@ -138,7 +139,7 @@ void probe_use(struct weir *w, struct probe *p)
         }
 }
 
-/* ---- Comparing --------------------------------------------------------------------------------- */
+/* ---- Comparing ------------------------------------------------------------------------------- */
 
 bool probe_same(const struct probe *a, const struct probe *b)
 {

@@ -1,5 +1,5 @@
-/* How every key of a small store stands, in a form that can be compared: for each key of each policy a
- * number made of what peeks answer, at several times and for several costs.
+/* How every key of a small store stands, in a form that can be compared: for each key of each
+ * policy a number made of what peeks answer, at several times and for several costs.
  */
 #ifndef WEIR_TESTS_PROBE_H
 #define WEIR_TESTS_PROBE_H

@@ -1,3 +1,4 @@
+/* The scenes: what a process may be doing when it is killed, and what comes before. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #define MAX_KEYS 16
 #define LONG     20000 /* points of a decision, at most */
 
-/* ---- Deeds ------------------------------------------------------------------------------------- */
+/* ---- Deeds ----------------------------------------------------------------------------------- */
 
 static int take(struct scene_store *b, int parts)
 {
@@ -114,7 +115,7 @@ static int forget(struct scene_store *b, int parts)
     return 0;
 }
 
-/* ---- What comes before ------------------------------------------------------------------------- */
+/* ---- What comes before ----------------------------------------------------------------------- */
 
 static void must(int error, const char *what)
 {
@@ -213,7 +214,7 @@ static int take_three_late(struct scene_store *b, const struct step_deed *d, str
     _exit(0);
 }
 
-/* Leaves three keys half charged, by one who had `seats` seats before that of his own. */
+/* Leaves three keys half charged, by an owner that comes after `seats` others. */
 static void die_amid(struct scene_store *b, int seats)
 {
     const struct step_deed d = {
@@ -245,7 +246,7 @@ static void die_in_a_later_seat(struct scene_store *b)
     die_amid(b, 2);
 }
 
-/* ---- Scenes ------------------------------------------------------------------------------------ */
+/* ---- Scenes ---------------------------------------------------------------------------------- */
 
 #define NEW PROBE_NEW
 #define ONE(p)           \
@@ -344,7 +345,7 @@ const struct scene scenes[] = {
 };
 const int scenes_count = (int)(sizeof scenes / sizeof *scenes);
 
-/* ---- Setting a scene --------------------------------------------------------------------------- */
+/* ---- Setting a scene ------------------------------------------------------------------------- */
 
 /* Key k<i> has been asked i + 1 times in the last five seconds; those that shape
  * are reserved ahead. */

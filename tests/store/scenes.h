@@ -17,7 +17,7 @@ struct scene_store {
     char store[FOLDER_PATH], path[FOLDER_PATH];
     struct image_file file;
     struct weir_request rq[SCENE_REQUESTS];
-    struct weir_request wide[WEIR_TERMS_MAX]; /* as much as one call may ask for */
+    struct weir_request wide[WEIR_TERMS_MAX]; /* the most that one call may request */
     size_t wides;
     struct weir_reservation reservation;
 };
@@ -35,7 +35,7 @@ struct scene {
     uint64_t max_keys;                      /* 0: enough */
     int charged;   /* keys of each policy that are in use beforehand; 0: three */
     bool evicts;   /* a live key makes place */
-    bool unseated; /* nobody has made a decision yet, and taken a seat */
+    bool unseated; /* no process has decided yet, and become an owner */
 };
 
 extern const struct scene scenes[];

@@ -1,5 +1,5 @@
-/* Processes that share a file share its time, over reboots too, and its law: nobody is granted more than
- * one of them alone would be.
+/* Processes that share a file share its time, over reboots too, and its law: together they are
+ * granted no more than one of them alone would be.
  */
 #include "trial.h"
 
@@ -34,7 +34,7 @@ static struct yard *yard_open(void)
     return y;
 }
 
-/* ---- Reboots ----------------------------------------------------------------------------------- */
+/* ---- Reboots --------------------------------------------------------------------------------- */
 
 static int64_t wall_ns(void)
 {
@@ -106,12 +106,12 @@ static void all_who_open_a_file_have_its_time(void **state)
     weir_close(w);
 }
 
-/* ---- Policies ---------------------------------------------------------------------------------- */
+/* ---- Policies -------------------------------------------------------------------------------- */
 
 #define CHANGING_NS (SECOND / 4)
 
-/* All versions of a record while others read them, as if each were being written over: of its bytes the
- * one that does most harm changes to and fro. */
+/* All versions of a record while others read them, as if each were being written over: of its bytes
+ * the one that does most harm changes to and fro. */
 static void change_and_change(const char *name)
 {
     char path[FOLDER_PATH];
@@ -158,7 +158,7 @@ static void a_policy_may_change_while_others_read_it(void **state)
     weir_close(w);
 }
 
-/* ---- Holders that stand still ------------------------------------------------------------------ */
+/* ---- Holders that stand still ---------------------------------------------------------------- */
 
 /* The lock of the bucket that a key is in, of the file's first table. */
 static struct weir__lock *lock_of(const char *name, uint64_t fingerprint)
@@ -177,7 +177,7 @@ static struct weir__lock *lock_of(const char *name, uint64_t fingerprint)
     return NULL;
 }
 
-/* A process that stands still, and has the seat after ours. */
+/* A process that stands still, and is the owner after ours. */
 static pid_t stop_one(struct weir *w, struct weir_policy *p)
 {
     const pid_t child = fork();
@@ -256,7 +256,7 @@ static void a_batch_that_failed_says_which_were_not_decided(void **state)
     weir_close(w);
 }
 
-/* ---- The law ----------------------------------------------------------------------------------- */
+/* ---- The law --------------------------------------------------------------------------------- */
 
 /* Asks at a time that every call moves on. */
 static int take_and_take(struct yard *y, const char *name, int self, int keys)

@@ -11,7 +11,7 @@
 
 #define ROUNDS (UNDER_ASAN ? 40 : 200)
 
-/* Which process holds the byte of a seat; 0: none. */
+/* Which process holds the byte of an owner; 0: none. */
 static pid_t holder_of(const char *name, uint32_t seat)
 {
     struct flock l = {
@@ -38,7 +38,7 @@ static pid_t holder_of(const char *name, uint32_t seat)
     return holder;
 }
 
-/* ---- Coming in --------------------------------------------------------------------------------- */
+/* ---- Coming in ------------------------------------------------------------------------------- */
 
 static void all_who_make_a_file_at_once_share_it(void **state)
 {
@@ -89,7 +89,7 @@ static void one_process_may_open_a_file_twice(void **state)
     assert_int_equal(holder_of("twice", 0), 0);
 }
 
-/* ---- Locks ------------------------------------------------------------------------------------- */
+/* ---- Locks ----------------------------------------------------------------------------------- */
 
 /* A process that holds the lock of the file's header. */
 static pid_t hold_header(const char *name)
@@ -151,7 +151,7 @@ static void a_policy_that_cannot_be_forgotten_stays_in_force(void **state)
     weir_close(w);
 }
 
-/* ---- Seats ------------------------------------------------------------------------------------- */
+/* ---- Owners ---------------------------------------------------------------------------------- */
 
 #define CROWD (WEIR__FILE_OWNERS + 20)
 
@@ -205,7 +205,7 @@ static void threads_beyond_the_seats_are_told_so(void **state)
     c.w = trial_engine("crowd", &c.p, "fixed-window 1000000/1h");
     come_and_go(&c, CROWD);
     assert_int_equal(c.other, 0);
-    assert_int_equal(c.full, CROWD - (WEIR__FILE_OWNERS - 1)); /* one is whose who set the limit */
+    assert_int_equal(c.full, CROWD - (WEIR__FILE_OWNERS - 1)); /* one set the limit */
     assert_true(trial_take(c.w, c.p, "key"));
     assert_int_equal(trial_used(c.w, c.p, "key"), WEIR__FILE_OWNERS);
     weir_close(c.w);
@@ -239,10 +239,10 @@ static void threads_that_end_make_room_for_other_processes(void **state)
     weir_close(c.w);
 }
 
-/* ---- fork -------------------------------------------------------------------------------------- */
+/* ---- fork ------------------------------------------------------------------------------------ */
 
-/* To change a policy is to allocate, and the sanitizers' allocators, unlike libc's, leave a child with
- * the locks of its parent's threads: there the threads only decide. */
+/* To change a policy is to allocate, and the sanitizers' allocators, unlike libc's, leave a child
+ * with the locks of its parent's threads: there the threads only decide. */
 #define CHANGES (!UNDER_ASAN && !UNDER_TSAN)
 
 struct busy {
@@ -264,7 +264,8 @@ static void *take_and_change(void *busy)
     return NULL;
 }
 
-/* What a child does with what its parent opened, while the parent's threads were in the midst of it. */
+/* What a child does with what its parent opened, while the parent's threads were in the midst of
+ * it. */
 static int go_on(struct busy *b)
 {
     (void)alarm(TRIAL_HANG_S);
@@ -314,7 +315,7 @@ static void a_child_goes_on_whatever_its_parents_threads_did(void **state)
     weir_close(b.w);
 }
 
-/* With a store of its own, which holds what the parent's held at that instant. */
+/* With a store of its own, which contains what the parent's contained at that time. */
 static void a_child_goes_on_with_a_private_store(void **state)
 {
     struct busy b = {0};

@@ -1,3 +1,4 @@
+/* Workers that use one file without pause, and their books. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ struct soak_worker_thread {
     int64_t busy_since; /* 0: not */
 };
 
-/* ---- Books ------------------------------------------------------------------------------------- */
+/* ---- Books ----------------------------------------------------------------------------------- */
 
 void soak_wrong(struct soak_board *b, const char *format, ...)
 {
@@ -111,7 +112,7 @@ struct weir *soak_open_store(const char *store, struct soak_board *b,
     return w;
 }
 
-/* ---- Calls ------------------------------------------------------------------------------------- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 static uint64_t soak_roll(struct soak_worker_thread *k, uint64_t sides)
 {
@@ -124,7 +125,7 @@ static int64_t soak_tick(struct soak_board *b)
     return atomic_fetch_add_explicit(&b->now_ns, TICK_NS, memory_order_relaxed);
 }
 
-/* Busy is an answer for a while: whoever holds the key may have lost the processor. */
+/* Busy is an answer for a while: the thread that holds the key may have lost the processor. */
 static bool is_answer(struct soak_worker_thread *k, int error, int64_t begun_ns)
 {
     const int64_t now = soak_real_ns(), took = now - begun_ns;
@@ -190,8 +191,8 @@ static void soak_take_pair(struct soak_worker_thread *k)
         report(k, i, id[i], &v, answered);
 }
 
-/* A batch that fails stops where it was: what came before is decided, and nobody says how much. So none
- * of its grants are told, and all of them may have been. */
+/* A batch that fails stops where it was: what came before is decided, and the caller does not learn
+ * how much. So none of its grants are reported, and all of them may have happened. */
 static void soak_take_batch(struct soak_worker_thread *k)
 {
     const int64_t begun = soak_real_ns();
@@ -201,7 +202,7 @@ static void soak_take_batch(struct soak_worker_thread *k)
     char key[IN_FLIGHT][16];
 
     for (int i = 0; i < IN_FLIGHT; i++) {
-        id[i] = (int)soak_roll(k, ID_OWN); /* not TIGHT, nobody's own */
+        id[i] = (int)soak_roll(k, ID_OWN); /* not TIGHT, not a worker's own */
         if (id[i] >= ID_PAIR_A && id[i] < ID_BOTH)
             id[i] = ID_SHARED;
         rq[i] = soak_request(k->policy, id[i], key[i]);
@@ -238,11 +239,11 @@ static void look_at_calm(struct soak_worker_thread *k)
     rq.cost = 0;
     if (is_answer(k, weir_peek_at(k->w, &rq, soak_tick(k->b), &v), begun) &&
         v.limit - v.remaining != 1 + i)
-        soak_wrong(k->b, "a key that nobody uses has %lld used and not %d",
+        soak_wrong(k->b, "an unused key has %lld used and not %d",
                    (long long)(v.limit - v.remaining), 1 + i);
 }
 
-/* ---- A worker ---------------------------------------------------------------------------------- */
+/* ---- A worker -------------------------------------------------------------------------------- */
 
 static void do_something(struct soak_worker_thread *k)
 {

@@ -1,8 +1,8 @@
 /* Workers that hammer one file, and the books that are kept beside it.
  *
- * The books lie in memory that outlives the workers. Before a call a worker writes what it is about to
- * take; after a grant it reports it; then it strikes out the first. So what a killed worker had in
- * flight is known, and every key's use is known but for that.
+ * The books lie in memory that outlives the workers. Before a call a worker writes what it is about
+ * to take; after a grant it reports it; then it strikes out the first. So what a killed worker had
+ * in flight is known, and every key's use is known but for that.
  */
 #ifndef WEIR_TESTS_STORE_SOAK_H
 #define WEIR_TESTS_STORE_SOAK_H
@@ -69,7 +69,7 @@ enum soak_policy soak_policy_of(int id);
 struct weir_request soak_request(struct weir_policy *const policy[POLICIES], int id, char key[16]);
 struct weir_request soak_idle_request(struct weir_policy *const policy[POLICIES], int i,
                                       char key[16]);
-/* Opens the store and finds or sets all policies; NULL, and it is told as wrong. */
+/* Opens the store and finds or sets all policies; NULL, and the failure is reported. */
 struct weir *soak_open_store(const char *store, struct soak_board *b,
                              struct weir_policy *policy[POLICIES]);
 

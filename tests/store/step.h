@@ -1,13 +1,13 @@
-/* A process that is killed at any instruction of its own that one cares to name.
+/* A process that is killed at any given instruction of its own.
  *
  * First a rehearsal: a child does the deed one instruction at a time and writes down where it was
  * after each, and whether the memory that is watched had changed. Then, as often as wanted, another
- * child does the same deed and dies at the k-th of them. Both are forked from the same parent, so that
- * they take the same steps.
+ * child does the same deed and dies at the k-th of them. Both are forked from the same parent, so
+ * that they take the same steps.
  *
- * Nobody traces anybody: the process sets its own trap flag. To step through everything once more for
- * every k would take minutes, so a victim runs freely up to the last instruction before its k-th that
- * it passes only once (where it has put a breakpoint), and steps from there.
+ * No process traces another: the process sets its own trap flag. Stepping through everything again
+ * for every k would take minutes, so a victim runs freely up to the last instruction before its
+ * k-th that it passes only once (where it has put a breakpoint), and steps from there.
  */
 #ifndef WEIR_TESTS_STEP_H
 #define WEIR_TESTS_STEP_H
@@ -55,7 +55,8 @@ void step_trace_close(struct step_trace *t);
 void step_rehearse(const struct step_deed *d, struct step_trace *t);
 /* In the parent, afterwards: what a victim can run to. */
 void step_index(struct step_trace *t);
-/* In another child: does the deed and dies by SIGKILL at point k. Returns if that was never reached. */
+/* In another child: does the deed and dies by SIGKILL at point k. Returns if that was never
+ * reached. */
 void step_die_at(const struct step_deed *d, const struct step_trace *t, size_t k);
 
 #endif

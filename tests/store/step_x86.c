@@ -1,5 +1,5 @@
-/* The trap flag: with it set, the processor traps after every instruction. The kernel clears it while
- * the signal is handled and sets it again when that returns. */
+/* The trap flag: with it set, the processor traps after every instruction. The kernel clears it
+ * while the signal is handled and sets it again when that returns. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 extern const char __executable_start[], etext[]; /* the linker's: where our own code lies */
 
-/* Whoever steps is a process of its own, with one thread. */
+/* The stepping process has one thread. */
 static struct {
     const struct step_deed *deed;
     struct step_trace *trace; /* NULL: to die at `target` */
@@ -27,7 +27,7 @@ static struct {
     unsigned char covered;   /* what stood where the breakpoint is */
 } now;
 
-/* ---- Breakpoints ------------------------------------------------------------------------------- */
+/* ---- Breakpoints ----------------------------------------------------------------------------- */
 
 static bool poke(uintptr_t at, unsigned char byte)
 {
@@ -58,11 +58,12 @@ static bool pass_breakpoint(void)
     return true;
 }
 
-/* ---- Points ------------------------------------------------------------------------------------ */
+/* ---- Points ---------------------------------------------------------------------------------- */
 
-/* Whether the instruction there may have changed what is watched: false only if it certainly has not,
- * which is so for most of them. It writes to a register, to nothing, or to the stack, which is not
- * watched. To compare only after the others finds the same changes in a fraction of the time. */
+/* Whether the instruction there may have changed what is watched: false only if it certainly has
+ * not, which is so for most of them. It writes to a register, to nothing, or to the stack, which is
+ * not watched. To compare only after the others finds the same changes in a fraction of the
+ * time. */
 static bool may_store(uintptr_t at)
 {
     const unsigned char *code = (const unsigned char *)at;
@@ -134,9 +135,9 @@ static void on_trap(int sig, siginfo_t *info, void *context)
         regs[REG_EFL] &= ~TRAP_FLAG;
 }
 
-/* ---- Doing it ---------------------------------------------------------------------------------- */
+/* ---- Doing it -------------------------------------------------------------------------------- */
 
-/* The stack is used below the red zone: what is there may be somebody's. */
+/* The stack is used below the red zone: what is there may be in use. */
 static void trap_flag_on(void)
 {
     __asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\t"
@@ -208,7 +209,7 @@ void step_die_at(const struct step_deed *d, const struct step_trace *t, size_t k
     (void)act_in_steps();
 }
 
-/* ---- Anchors ----------------------------------------------------------------------------------- */
+/* ---- Anchors --------------------------------------------------------------------------------- */
 
 static int by_address(const void *a, const void *b)
 {

@@ -1,9 +1,11 @@
-/* A worker that is stopped in the midst of a decision: who needs the keys it holds is told so after 10 ms,
- * as their limit's fallback says; all other keys go on; and all is well when it goes on. And one that
- * is stopped in the midst of a change: who must read the new limit is not kept waiting either.
+/* A worker that is stopped in the middle of a decision: a caller that needs the keys it has locked
+ * gets the answer of their limit's fallback after 10 ms; all other keys work; and all is well when
+ * it continues. And a worker that is stopped in the middle of a change: a caller that must read the
+ * new limit does not wait either.
  *
- * The states are large, so that one who takes them holds their locks for most of the time: of a shared
- * table of states too large for a journal, the lock of the place where they are saved is everybody's.
+ * The states are large, so that a caller that takes them holds their locks for most of the time: in
+ * a shared table of states too large for a journal, all callers share the lock of the place where
+ * they are saved.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -162,7 +164,7 @@ bool stopped_worker(void)
     return good;
 }
 
-/* ---- One who changes a limit ------------------------------------------------------------------- */
+/* ---- One who changes a limit ----------------------------------------------------------------- */
 
 #define SETTER_TRIES 300
 #define ASKERS       4
@@ -233,7 +235,7 @@ static bool stop_setter(struct weir *w, struct weir_policy *policy, pid_t setter
         (void)kill(setter, SIGCONT);
     }
     (void)printf("  %s\n",
-                 caught ? "stopped in the midst of a change" : "nobody waits for a change");
+                 caught ? "stopped in the middle of a change" : "no caller waits for a change");
     return good;
 }
 

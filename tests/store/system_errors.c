@@ -1,5 +1,5 @@
-/* What the system refuses: no directory, no permission, no room, no address space. Each is an error with a
- * message that names the file and says why, and leaves nothing behind.
+/* What the system refuses: no directory, no permission, no room, no address space. Each is an error
+ * with a message that names the file and says why, and leaves nothing behind.
  */
 #include "trial.h"
 
@@ -34,7 +34,7 @@ static void open_path(struct trial *t, void *path)
     open_store(t, store, 20);
 }
 
-/* ---- Paths ------------------------------------------------------------------------------------- */
+/* ---- Paths ----------------------------------------------------------------------------------- */
 
 static void refuses_a_path_without_its_directory(void **state)
 {
@@ -91,9 +91,9 @@ static void refuses_a_store_without_a_path(void **state)
     trial_refused(&t, WEIR_ESTORE, "file:", "expected");
 }
 
-/* ---- Permissions ------------------------------------------------------------------------------- */
+/* ---- Permissions ----------------------------------------------------------------------------- */
 
-/* As somebody whom permissions bind. */
+/* As a user whom permissions bind. */
 static void open_as_nobody(struct trial *t, void *path)
 {
     if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0))
@@ -132,7 +132,7 @@ static void refuses_a_file_that_cannot_be_written(void **state)
     assert_true(trial_is("guarded file", i->at, i->bytes));
 }
 
-/* ---- File systems ------------------------------------------------------------------------------ */
+/* ---- File systems ---------------------------------------------------------------------------- */
 
 struct disk {
     const char *path;
@@ -140,7 +140,8 @@ struct disk {
     const char *data;
 };
 
-/* A file system of our own over the path, which nobody else sees. False: we may not do that. */
+/* A file system of our own over the path, which no other process sees. False: we may not do
+ * that. */
 static bool mount_own(const struct disk *d)
 {
     return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
@@ -262,9 +263,9 @@ static void a_table_that_finds_no_room_is_an_error_and_no_more(void **state)
     assert_int_equal(t.at, 0);
 }
 
-/* ---- No /proc ---------------------------------------------------------------------------------- */
+/* ---- No /proc -------------------------------------------------------------------------------- */
 
-/* Makes a file, and opens it again as one that saw the time an hour ahead, in a boot nobody can name. */
+/* Makes a file, and opens it again as one that saw the time an hour ahead, in an unknown boot. */
 static void open_without_proc(struct trial *t, void *path)
 {
     const struct disk d = {"/proc", 0, ""};
@@ -304,7 +305,7 @@ static void without_proc_files_are_made_and_time_goes_on(void **state)
     assert_int_equal(folder_count(), files + 1);
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------ */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void open_without_room(struct trial *t, void *path)
 {

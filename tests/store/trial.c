@@ -1,3 +1,4 @@
+/* What the tests of faults share: files with given bytes, and opens in a child. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -70,7 +71,7 @@ void trial_refused(const struct trial *t, int error, const char *name, const cha
                  weir_error_name(t->error), t->text);
 }
 
-/* ---- Files ------------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 void trial_write(const char *name, const void *bytes, size_t n)
 {
@@ -170,7 +171,7 @@ struct weir *trial_store(const char *name, const struct image *i)
     return w;
 }
 
-/* ---- Processes --------------------------------------------------------------------------------- */
+/* ---- Processes ------------------------------------------------------------------------------- */
 
 void *trial_shared(size_t bytes)
 {
@@ -187,7 +188,7 @@ void trial_meet(_Atomic int *gate, int n)
         (void)sched_yield();
 }
 
-/* ---- Engines ----------------------------------------------------------------------------------- */
+/* ---- Engines --------------------------------------------------------------------------------- */
 
 struct weir *trial_engine(const char *name, struct weir_policy **p, const char *limit)
 {

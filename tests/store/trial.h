@@ -1,5 +1,5 @@
-/* What the tests of faults share: files with given bytes, and opens that may end badly and so happen in
- * a child. */
+/* What the tests of faults share: files with given bytes, and opens that may end badly and so
+ * happen in a child. */
 #ifndef WEIR_TESTS_TRIAL_H
 #define WEIR_TESTS_TRIAL_H
 
@@ -39,8 +39,8 @@ void trial_ended(const struct trial *t);
 /* Fails unless it was refused so, and the message says which file and has this in it. */
 void trial_refused(const struct trial *t, int error, const char *name, const char *part);
 
-/* A sound file of one policy "p", "fixed-window 10/1h", whose key "used" has used 3 at T0; made once and
- * kept in memory. */
+/* A sound file of one policy "p", "fixed-window 10/1h", whose key "used" has used 3 at T0; made
+ * once and kept in memory. */
 const struct image *trial_sound(void);
 /* The header in an image. */
 struct weir__header *trial_header(const struct image *i);
@@ -52,7 +52,8 @@ bool trial_is(const char *name, const void *bytes, size_t n);
 /* Writes the image, and opens the store, in this process. */
 struct weir *trial_store(const char *name, const struct image *i);
 
-/* An engine over the file, in this process, with the policy "p" if it is asked for; NULL: it cannot be. */
+/* An engine over the file, in this process, with the policy "p" if it is asked for; NULL: it cannot
+ * be. */
 struct weir *trial_engine(const char *name, struct weir_policy **p, const char *limit);
 /* Takes 1 at T0: whether there was an answer. What is used at T0; -1: no answer. */
 bool trial_take(struct weir *w, struct weir_policy *p, const char *key);
@@ -60,8 +61,8 @@ int64_t trial_used(struct weir *w, struct weir_policy *p, const char *key);
 /* Waits for the child; fails unless it exits with 0. */
 void trial_went_well(pid_t child);
 
-/* Zeroed memory for what processes share beside a file; and a gate in it that lets n of them pass at
- * once. */
+/* Zeroed memory for what processes share beside a file; and a gate in it that lets n of them pass
+ * at once. */
 void *trial_shared(size_t bytes);
 void trial_meet(_Atomic int *gate, int n);
 

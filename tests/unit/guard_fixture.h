@@ -1,5 +1,5 @@
-/* One key of a limit that looks at what is in flight, for the unit tests: a limit, the state, and what
- * comes with whoever enters. */
+/* One key of a limit that looks at what is in flight, for the unit tests: a limit, the state, and
+ * what comes with each call. */
 #ifndef WEIR_TESTS_UNIT_GUARD_FIXTURE_H
 #define WEIR_TESTS_UNIT_GUARD_FIXTURE_H
 

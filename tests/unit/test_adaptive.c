@@ -1,6 +1,7 @@
-/* The limits that find themselves: vegas, gradient, aimd. CL.. are the vectors of concurrency-limits,
- * played through enter and leave. CL06, partitions of a limit, has no counterpart: a share of a limit
- * that may be overdrawn while the whole has room is not a limit that can be written. */
+/* The limits that find themselves: vegas, gradient, aimd. CL.. are the vectors of
+ * concurrency-limits, played through enter and leave. CL06, partitions of a limit, has no
+ * counterpart: a share of a limit that may be overdrawn while the whole has room is not a limit
+ * that can be written. */
 #include "guard_fixture.h"
 
 #include "algo/fixed.h"
@@ -40,8 +41,8 @@ static void cl01_vegas_follows_the_queue(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct guard_fixture *b = open_limit(WEIR_VEGAS, 10, 1, 20);
 
-        /* The source has 11 and 14 in flight of a limit of 10; ten are as many as enter here, and as
-         * good: all that is asked is whether they are half of the limit. */
+        /* The source has 11 and 14 in flight of a limit of 10; ten are as many as enter here, and
+         * as good: all that is asked is whether they are half of the limit. */
         assert_int_equal(sample(b, 10, 10 * MS, WEIR_SUCCESS), 10);
         assert_int_equal(sample(b, 10, rows[i].took_ms * MS, WEIR_SUCCESS), rows[i].limit);
     }

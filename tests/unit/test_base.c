@@ -1,3 +1,4 @@
+/* Unit tests of base: numbers, durations, slices, the writer and hidden secrets. */
 #include "check.h"
 
 #include <limits.h>

@@ -82,8 +82,9 @@ static void ae01_the_most_passed_in_a_bucket(void **state)
     assert_int_equal(most_passed(b, T0 + SEC), 1000);
 }
 
-/* The source keeps what it reckoned for one bucket from when it was asked, so that at 100 ms it still
- * says 1 because somebody asked at 50 ms. Here to look changes nothing: at 100 ms it is 100. */
+/* The source keeps what it reckoned for one bucket from when it was asked, so that at 100 ms it
+ * still says 1 because a caller asked at 50 ms. Here a look changes nothing: at 100 ms it is
+ * 100. */
 static void ae02_the_bucket_of_now_is_not_counted(void **state)
 {
     struct guard_fixture *b = open_guard_fixture("bbr window=1s buckets=10");
@@ -428,8 +429,8 @@ static void an_episode_shorter_than_half_a_window_has_none(void **state)
     assert_true(enters(b, T0 + 10 * SEC));
 }
 
-/* Two stay inside; one is dropped at `first`, another at `last` (if it is later), both hot. Then the
- * machine is cool, and nobody enters until 10 s, where there would be a lull. */
+/* Two stay inside; one is dropped at `first`, another at `last` (if it is later), both hot. Then
+ * the machine is cool, and no call enters until 10 s, where there would be a lull. */
 static struct guard_fixture *left_alone(const char *limit, int64_t first, int64_t last)
 {
     struct guard_fixture *b = open_guard_fixture(limit);

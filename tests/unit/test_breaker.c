@@ -265,7 +265,7 @@ static void a_window_of_calls_knows_no_time_but_a_day(void **state)
     assert_false(enters(b, T0 + 2 * DAY - 1));
 }
 
-/* Whoever comes within a day finds it as it is; after that, closed. */
+/* A caller within a day finds it as it is; after that, closed. */
 static void what_nobody_asks_for_is_forgotten_after_a_day(void **state)
 {
     struct guard_fixture *b =

@@ -1,3 +1,4 @@
+/* Unit tests of calendar windows and time zones. */
 #include "check.h"
 
 #include <stdlib.h>

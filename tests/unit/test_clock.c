@@ -1,3 +1,4 @@
+/* Unit tests of the clock. */
 #include "check.h"
 
 #include <errno.h>

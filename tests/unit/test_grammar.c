@@ -1,3 +1,4 @@
+/* Unit tests of the grammar of limits: texts, canonical forms and messages. */
 #include "check.h"
 
 #include <string.h>
@@ -170,7 +171,7 @@ static void refused_texts_say_what_and_where(void **state)
         {"10/s 20", WEIR_ESYNTAX, 6, "unknown option '20'"},
         {"10/s bu=3", WEIR_ESYNTAX, 6, "unknown option 'bu' for token-bucket " TB_OPTIONS},
         {"10/s burst=5, shadow", WEIR_ESYNTAX, 12,
-         "burst='5,' is not valid; expected blanks between options, and ' + ' between limits"},
+         "burst='5,' is not valid; expected spaces between options, and ' + ' between limits"},
         {"10/s initial=11", WEIR_ERANGE, 6, "initial may not exceed burst"},
         {"10/s burst=1k initial=1001", WEIR_ERANGE, 15, "initial may not exceed burst"},
         {"10/s fallback=maybe", WEIR_ESYNTAX, 15,
@@ -209,10 +210,10 @@ static void refused_texts_say_what_and_where(void **state)
         {"concurrency + 10/s", WEIR_ESYNTAX, 13, "expected a count after concurrency"},
         {"concurrency 10 max-wait=1s", WEIR_ESYNTAX, 16, "max-wait needs queue="},
         {"concurrency 65537 lease=1s", WEIR_ERANGE, 19, "with a lease the count is at most 65536"},
-        {"concurrency 10 count-denied", WEIR_ESYNTAX, 16, "count-denied means nothing here"},
-        {"breaker count-denied", WEIR_ESYNTAX, 9, "count-denied means nothing here"},
-        {"system", WEIR_ESYNTAX, 1, "system needs something to look at, such as cpu=80%"},
-        {"10/s + system shadow", WEIR_ESYNTAX, 8, "system needs something to look at"},
+        {"concurrency 10 count-denied", WEIR_ESYNTAX, 16, "count-denied does not apply here"},
+        {"breaker count-denied", WEIR_ESYNTAX, 9, "count-denied does not apply here"},
+        {"system", WEIR_ESYNTAX, 1, "system needs at least one signal, such as cpu=80%"},
+        {"10/s + system shadow", WEIR_ESYNTAX, 8, "system needs at least one signal"},
         {"system cpu=80", WEIR_ESYNTAX, 12,
          "cpu='80' has no %; expected none or a share such as 80% or 12.5% (0.1% .. 100%)"},
         {"breaker errors=0.5", WEIR_ESYNTAX, 16, "errors='0.5' has no %; expected none or a share"},
@@ -241,7 +242,7 @@ static void refused_texts_say_what_and_where(void **state)
         {"breaker open=5", WEIR_ESYNTAX, 14,
          "open='5' has no unit; expected a duration such as 5s or 100ms (1us .. 366 days)"},
         {"breaker errors=none", WEIR_ESYNTAX, 9,
-         "nothing would open it: give errors=, slow= or count="},
+         "the breaker would never open: give errors=, slow= or count="},
         {"breaker slow=50%", WEIR_ESYNTAX, 14,
          "expected none or a share and a duration, such as 50%/200ms"},
         {"breaker slow=50%/0s", WEIR_ERANGE, 14, "slow='50%/0s' is out of range"},

@@ -22,7 +22,7 @@ static void as_many_as_may_are_in_flight_and_who_leaves_makes_room(void **state)
     v = enter(b, 1, T0 + 3);
     assert_false(v.allowed);
     assert_int_equal(v.reason, WEIR_LIMITED);
-    assert_int_equal(v.retry_after_ns, 0); /* nobody knows */
+    assert_int_equal(v.retry_after_ns, 0); /* not known */
     leave(b, 1, T0 + 1, T0 + 4, WEIR_ERROR);
     assert_true(enters(b, T0 + 4));
     assert_false(enters(b, T0 + 5));
@@ -56,7 +56,7 @@ static void a_key_is_kept_while_somebody_is_in_flight_and_forgotten_with_the_las
     assert_int_equal(b->key.s.fresh_ns, NEVER);
     leave(b, 1, T0, T0, WEIR_SUCCESS);
     assert_int_equal(b->key.s.fresh_ns, 0);
-    leave(b, 1, T0, T0, WEIR_SUCCESS); /* nobody is there to leave */
+    leave(b, 1, T0, T0, WEIR_SUCCESS); /* no call is in flight */
     assert_int_equal(b->key.s.fresh_ns, 0);
 }
 

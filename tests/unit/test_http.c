@@ -1,3 +1,4 @@
+/* Unit tests of the HTTP reader. */
 #include "check.h"
 
 #include "../fuzz/http_talk.h"

@@ -1,3 +1,4 @@
+/* Unit tests of limiters. */
 #include "check.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* Unit tests of limiters whose callers wait. */
 #include "check.h"
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* Buckets by rate (algo/rate.c), and the policies that no store lists (engine/policy/anonymous.h). */
+/* Buckets by rate (algo/rate.c), and the policies that no store lists
+ * (engine/policy/anonymous.h). */
 #include "check.h"
 
 #include <pthread.h>
@@ -154,7 +155,7 @@ static void rates_so_near_that_they_share_a_code_do_no_harm(void **state)
     }
 }
 
-/* ---- In an engine ------------------------------------------------------------------------------ */
+/* ---- In an engine ---------------------------------------------------------------------------- */
 
 static struct weir_policy *open_anonymous(struct weir *w, const char *text, const char *keys_of,
                                           bool by_rate)

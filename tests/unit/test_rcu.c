@@ -1,3 +1,4 @@
+/* Unit tests of safe memory reclamation. */
 #include "check.h"
 
 #include <pthread.h>

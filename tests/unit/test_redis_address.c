@@ -1,4 +1,4 @@
-/* Stores' URLs: what they say, what is wrong with them, and what nobody hears. */
+/* Stores' URLs: what they say, what is wrong with them, and which parts stay secret. */
 #include "check.h"
 
 #include <string.h>

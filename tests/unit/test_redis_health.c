@@ -1,4 +1,5 @@
-/* Whether a store is there: one failure turns all away, probes bring them back, and the log is told. */
+/* Whether a store is there: one failure turns all away, probes bring them back, and the log is
+ * told. */
 #include "check.h"
 
 #include <pthread.h>

@@ -200,7 +200,7 @@ static void several_requests_are_all_or_nothing(void **state)
     assert_int_equal(weir__local_decide(l, limit, rq, 3, WEIR__TAKE_ALL, at(), NULL, &v), 0);
     assert_false(v.allowed);
     assert_int_equal(v.which, 2);
-    assert_int_equal(left(l, limit[1], "b"), 3); /* nobody was charged */
+    assert_int_equal(left(l, limit[1], "b"), 3); /* no key was charged */
     define(l, &limit[1], "10/s fallback=deny");
     assert_int_equal(weir__local_decide(l, limit, rq, 3, WEIR__TAKE_ALL, at(), NULL, &v), 0);
     assert_false(v.allowed);
@@ -303,7 +303,7 @@ static void who_enters_here_leaves_here(void **state)
     define(l, &limit, "concurrency 4 lease=1m fallback=allow");
     assert_int_equal(weir__local_decide(l, &limit, &rq, 1, WEIR__ENTER, at(), &memo, &v), 0);
     assert_true(v.allowed);
-    assert_int_equal(second.n, 0); /* nobody counts it */
+    assert_int_equal(second.n, 0); /* no node counts it */
     weir__local_close(l);
 }
 
@@ -691,8 +691,8 @@ static void run_trial(struct share_trial *t, const char *text, int64_t step_ns)
     free(t->state);
 }
 
-/* Any nodes cut off at any time, however often: no interval holds more than the whole and the shares of all,
- * which is twice the limit. */
+/* Any nodes cut off at any time, however often: no interval holds more than the whole and the
+ * shares of all, which is twice the limit. */
 static void a_store_that_comes_and_goes_mints_nothing(void **state)
 {
     struct share_trial *t = malloc(sizeof *t);
@@ -716,7 +716,8 @@ static void a_store_that_comes_and_goes_mints_nothing(void **state)
     free(t);
 }
 
-/* What all nodes granted while the store was away is paid in: then they share what is left of it. */
+/* What all nodes granted while the store was away is paid in: then they share what is left of
+ * it. */
 static void when_all_are_back_there_is_no_second_burst(void **state)
 {
     struct share_trial *t = calloc(1, sizeof *t);
@@ -740,7 +741,7 @@ static void when_all_are_back_there_is_no_second_burst(void **state)
             granted++;
         drain_to(t, i);
     }
-    /* The first took what the two others had not paid in yet; then nobody had anything left. */
+    /* The first took what the two others had not paid in yet; then none had anything left. */
     assert_int_equal(granted, 21 + 30 - 7);
     for (int i = 0; i < NODES; i++)
         weir__local_close(t->node[i]);
@@ -769,7 +770,7 @@ static void *take_often(void *arg)
         assert_int_equal(
             weir__local_decide(c->l, &c->limit[i % 2], &rq, 1, WEIR__TAKE, at(), NULL, &v), 0);
         if (i % 7 == 0) {
-            weir__rcu_enter(); /* as whoever writes a request does */
+            weir__rcu_enter(); /* as the writer of a request does */
             (void)weir__local_backlog_drain(c->l, c->limit[i % 2], &rq, at(), back);
             weir__local_backlog_restore(c->l, c->limit[i % 2], &rq, at(), back);
             weir__rcu_exit();

@@ -1,4 +1,5 @@
-/* Plans: what a limit is to the scripts, and their replies to us. tests/redis/plan.py has the numbers. */
+/* Plans: what a limit is to the scripts, and their replies to us. tests/redis/plan.py has the
+ * numbers. */
 #include "check.h"
 
 #include <stdlib.h>
@@ -288,7 +289,7 @@ static void no_two_scopes_and_keys_are_one(void **state)
     weir__plan_close(plan);
 }
 
-/* ---- Replies ----------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
 static void replies_are_verdicts(void **state)
 {
@@ -348,11 +349,11 @@ static void what_is_no_reply_is_no_verdict(void **state)
     assert_true(acts[0] == 5 && acts[1] == 5 && now == 5);
     {
         const int64_t no_reason[] = {0, 0, 0, 1, 1, 0, 1, 1, 1},
-                      nobody[] = {0, 1, -1, 1, 1, 0, 1, 1, 1},
+                      no_term[] = {0, 1, -1, 1, 1, 0, 1, 1, 1},
                       third[] = {0, 1, 2, 1, 1, 0, 1, 1, 1};
 
         assert_false(weir__plan_decode(no_reason, 9, 2, true, &v, NULL, NULL));
-        assert_false(weir__plan_decode(nobody, 9, 2, true, &v, NULL, NULL));
+        assert_false(weir__plan_decode(no_term, 9, 2, true, &v, NULL, NULL));
         assert_false(weir__plan_decode(third, 9, 2, true, &v, NULL, NULL));
     }
 }

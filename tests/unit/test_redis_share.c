@@ -64,7 +64,7 @@ static const struct {
     {"token-bucket 9/s fallback=allow", 3, "allow"},
     {"token-bucket 9/s fallback=allow + fixed-window 300/day fallback=deny", 3, "deny"},
     {"token-bucket 9/s + fixed-window 300/day fallback=deny", 3, "deny"},
-    /* A shadow refuses nobody, whatever its fallback is. */
+    /* A shadow refuses no call, whatever its fallback is. */
     {"token-bucket 9/s + fixed-window 300/day fallback=deny shadow", 3, "token-bucket 3/s"},
     {"fixed-window 300/day fallback=deny shadow", 3, "allow"},
 };
@@ -243,7 +243,8 @@ static void take(struct fleet *f)
         f->event[f->n++] = (struct granted){f->now_ns, ask.cost, ask.edge_ns, node};
 }
 
-/* The sum from the i-th to the j-th event; of each node but its last one, if that is not paid for yet. */
+/* The sum from the i-th to the j-th event; of each node but its last one, if that is not paid for
+ * yet. */
 static weir__u128 sum_of(const struct fleet *f, int i, int j, bool last_is_free)
 {
     bool seen[NODES] = {false};

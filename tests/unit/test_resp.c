@@ -1,3 +1,4 @@
+/* Unit tests of the RESP reader and writer. */
 #include "check.h"
 
 #include <stdlib.h>

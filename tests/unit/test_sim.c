@@ -1,3 +1,4 @@
+/* Unit tests of the simulation: scripts, traffic and reports. */
 #include "check.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Unit tests of guards in the simulation. */
 #include "check.h"
 
 #include <string.h>
@@ -247,7 +248,7 @@ static void a_live_change_serves_the_queue(void **state)
     decided(w, 1000000000, "b", true, 1000000000);
     nobody_is_decided(w, 1000000000);
     (void)apply(w, "2s limit concurrency 2");
-    decided(w, 2000000000, "c", false, 2000000000); /* nobody waits any more */
+    decided(w, 2000000000, "c", false, 2000000000); /* no caller waits any more */
     (void)apply(w, "3s exit a");
     assert_string_equal(text_of(apply(w, "3s exit b").state), "limit=2 inflight=0");
     sim_world_close(w);
@@ -306,11 +307,11 @@ static void all_or_nothing_and_in_the_order_of_the_chain(void **state)
     sim_world_close(w);
 }
 
-/* ---- At random --------------------------------------------------------------------------------- */
+/* ---- At random ------------------------------------------------------------------------------- */
 
 #define CALLS 400
 
-/* Random callers of one key: they wait, give up, leave. Whoever entered is in `inside`. */
+/* Random callers of one key: they wait, give up, leave. `inside` lists the calls that entered. */
 struct guard_scene {
     struct sim_world *w;
     uint64_t random;
@@ -405,7 +406,7 @@ static void in_flight_never_passes_the_limit_and_no_permit_is_lost(void **state)
     }
 }
 
-/* ---- The service ------------------------------------------------------------------------------- */
+/* ---- The service ----------------------------------------------------------------------------- */
 
 static void a_service_is_read_as_written(void **state)
 {

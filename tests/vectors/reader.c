@@ -1,3 +1,4 @@
+/* Reads vectors and compares a subject's answers with them; see reader.h. */
 #include "reader.h"
 
 #include <stdio.h>
@@ -125,7 +126,7 @@ static void check(struct vector_run *r, struct weir__slice expected, const struc
     }
 }
 
-/* Those who waited and are decided by then. */
+/* Checks the waiters that are decided by then. */
 static void check_decided(struct vector_run *r, int64_t until_ns)
 {
     const int line = r->line;
@@ -137,7 +138,7 @@ static void check_decided(struct vector_run *r, int64_t until_ns)
         while (e < r->expected + r->waiting && !weir__slice_is(o.id, e->id))
             e++;
         if (e == r->expected + r->waiting) {
-            vector_complain(r, "nobody waits as", o.id, 0);
+            vector_complain(r, "no caller waits as", o.id, 0);
             continue;
         }
         r->line = e->line;

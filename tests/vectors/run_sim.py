@@ -4,7 +4,7 @@
     run_sim.py PATH_TO_WEIR FILE...      run every case of these .vec files
     run_sim.py --coverage DIR            check that every vector known to us is accounted for
 
-The format is told in README.md. Each case is a script of its own: the expectations are taken
+README.md describes the format. Each case is a script of its own: the expectations are taken
 off, `*N` is written out, the script goes to `weir sim -` on standard input, and the lines that
 come back are compared, field by field, with what was expected. Every expectation that fails is
 printed with its file and line; a case passes when none of its expectations fails.
@@ -41,7 +41,7 @@ class Case:
     def __init__(self, name, words, path, line):
         self.name, self.words, self.path, self.line = name, words, path, line
         self.start = None
-        self.script = []                    # (line number, text without expectation, Expect or None)
+        self.script = []  # (line number, text without expectation, Expect or None)
 
 
 class Expect:
@@ -163,8 +163,9 @@ def waits_until(event, expect):
 
 
 def pairs(script, rows):
-    """Each row with the line that it answers. Rows come in the order of decisions: one of an enter that
-    waited is known by its time and key, and those who wait at a key are served in their order."""
+    """Each row with the line that it answers. Rows come in the order of decisions: the row of an
+    enter that waited is known by its time and key, and the waiters of a key
+    are served in their order."""
     rest, waiting = list(script), []
     for cells in rows:
         while rest and waits_until(*rest[0][1:]) is not None:
@@ -205,10 +206,12 @@ def run(weir, case):
             failures += [f"{here}: expected {wanted}, got {got}"
                          for wanted, got in expect.failures(row)]
     if len(rows) != len(case.script) or done.returncode != 0:
-        at = case.script[min(len(rows), len(case.script) - 1)] if case.script else (case.line, "", None)
+        last = min(len(rows), len(case.script) - 1)
+        at = case.script[last] if case.script else (case.line, "", None)
         said = done.stderr.decode("utf-8", "replace").strip().replace("\n", "; ")
-        failures.append(f"{case.path}:{at[0]}: {case.name}: {at[1]}: expected {len(case.script)} lines and "
-                        f"exit status 0, got {len(rows)} and {done.returncode}: {said or '(silence)'}")
+        failures.append(f"{case.path}:{at[0]}: {case.name}: {at[1]}: expected "
+                        f"{len(case.script)} lines and exit status 0, got {len(rows)} and "
+                        f"{done.returncode}: {said or '(silence)'}")
     return failures
 
 
@@ -250,7 +253,8 @@ def coverage(directory):
         print(f"missing: {vector} is neither a case nor in NOT-RESTATED.md")
     both = sum(vector in restated for vector in ids)
     print(f"vectors known: {len(ids)}, of which {both} are restated and "
-          f"{len(ids) - both - len(missing)} are not, for the reasons listed; {len(missing)} missing")
+          f"{len(ids) - both - len(missing)} are not, for the reasons listed; "
+          f"{len(missing)} missing")
     return 1 if missing or len(names) != len(set(names)) else 0
 
 

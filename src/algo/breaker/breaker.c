@@ -1,4 +1,4 @@
-/* The circuit breaker: stop calling what does not answer.
+/* The circuit breaker: stop calling a service that does not answer.
  *
  *               too many fail                 the time is up
  *     CLOSED  ----------------->   OPEN   ------------------->  HALF-OPEN
@@ -7,32 +7,34 @@
  *       |                           +----- or is not back in time     |
  *       +----------------------------------- the probes succeed ------+
  *
- * Closed, every call passes and what became of it goes into a rolling window. When the window says
- * that too many failed or were slow, the breaker opens: for `open` nobody is let through, so that the
- * other side can recover and the callers do not wait for nothing. Then `probes` calls may try. If all
- * are well it closes and the window starts from nothing; if one is not, it opens again, for `growth`
- * times as long as before (to `open-max` at most). Closing brings the time back to `open`.
+ * While the breaker is closed, every call passes and its outcome goes into a rolling window. When
+ * the window says that too many failed or were slow, the breaker opens: for `open` no call passes,
+ * so that the other side can recover and the callers do not wait in vain. Then `probes` calls may
+ * pass. If all of them succeed it closes and the window starts at zero; if one fails, it opens
+ * again, for `growth` times as long as before (to `open-max` at most). Closing brings the time back
+ * to `open`.
  *
- * A probe that never comes back would leave it half-open for ever (and does, in Sentinel and in
- * resilience4j as they are set up by default). Here the probes have `probe-timeout`: then they count
- * as failed. So from every state, time alone leads to a moment where a caller is let in.
+ * A probe that never ends would leave it half-open for ever (and does, in Sentinel and in
+ * resilience4j with their defaults). Here probes that have not ended within `probe-timeout` count
+ * as failed. So from every state, time alone leads to a caller being let in.
  *
- * What fails is ERROR and DROP, and what is slow took longer than it may; IGNORE tells nothing and gives
- * a probe's turn back. What is too many is the presets' business (breaker_presets.c). One thing is as in
- * none of their libraries: there any call that ends while the breaker is half-open decides, here only one
- * that entered since.
+ * ERROR and DROP are failures, and a slow call took longer than it may; IGNORE says nothing and
+ * gives a probe's turn back. The presets say how many are too many (breaker_presets.c). One thing
+ * differs from all of their libraries: there any call that ends while the breaker is half-open
+ * decides, here only one that entered since.
  *
  * A call is one call, whatever its cost.
  *
  * Invariants:
- *   (1) A closed breaker with an empty window is a key never seen: closing resets the state (but that
- *       Hystrix counts the probe that closed it).
+ *   (1) A closed breaker with an empty window is a key never seen: closing resets the state (except
+ *       that Hystrix counts the probe that closed it).
  *   (2) Entering a closed breaker changes nothing. There is nothing in flight to be lost.
- *   (3) What time alone does not end (open, half-open, a window of calls) is forgotten after a day on
- *       which nobody came: nobody may fill a store for ever with keys that are never asked for again.
- *   (4) Half-open, no more than `probes` are let in before the outcome is known.
- *   (5) A clock that steps back: an opening that has not begun yet begins now, and so do the probes'
- *       times. Nobody waits for more than the opening's own length because of it.
+ *   (3) A state that time alone does not end (open, half-open, a window of calls) is forgotten
+ *       after a day without a call: no caller may fill a store for ever with keys that are never
+ *       used again.
+ *   (4) While it is half-open, no more than `probes` calls enter before the outcome is known.
+ *   (5) A clock that steps back: an opening that has not begun yet begins now, and so do the
+ *       probes' times. No caller waits for more than the opening's own length because of it.
  */
 #include "algo/breaker/breaker.h"
 
@@ -69,7 +71,7 @@ static int64_t breaker_grown(const struct weir_term *t, int64_t open_ns)
     return weir__min(weir__mul_div(open_ns, t->growth_milli, 1000), t->open_most_ns);
 }
 
-/* What is none of the three is damage, and read as open. */
+/* Any other value than the three is damage, and is read as open. */
 static enum weir_guard_state breaker_stand(const struct weir__state *s)
 {
     const int64_t stand = weir__state_part(s) >> STAND_SHIFT;
@@ -101,7 +103,7 @@ static struct breaker_look breaker_look_at(const struct weir__meter *m, const st
     return w;
 }
 
-/* Open or half-open: from when on nobody remembers it. If no probe comes back it opens once more. */
+/* Open or half-open: when the key is forgotten. If no probe ends in time, it opens once more. */
 static int64_t breaker_forgotten_ns(const struct weir__meter *m, const struct breaker_look *w)
 {
     const int64_t again_ns =
@@ -110,7 +112,8 @@ static int64_t breaker_forgotten_ns(const struct weir__meter *m, const struct br
     return w->mark_ns + again_ns + WEIR__BREAKER_IDLE_NS;
 }
 
-/* Writes how it stands. Open and half-open, the window is not used, and the sum counts probes. */
+/* Writes the state. While it is open or half-open, the window is not used, and the sum counts
+ * probes. */
 static void breaker_write(const struct weir__meter *m, struct weir__state *s,
                           const struct breaker_look *w, int64_t now_ns)
 {
@@ -151,7 +154,7 @@ static void breaker_enter_or_wait(const struct weir__meter *m, struct breaker_lo
     weir__verdict_grant(v, 0);
 }
 
-/* A call is one call, whatever its cost: where one is let in, any is. */
+/* A call is one call, whatever its cost: where one may enter, any cost may. */
 static int64_t breaker_remaining(const struct weir__meter *m, const struct breaker_look *w,
                                  int64_t now_ns)
 {
@@ -177,7 +180,8 @@ static struct weir__tally breaker_tally(const struct weir__meter *m, const struc
                      : weir__breaker_window_tally(m, (const struct weir__breaker *)s, now_ns);
 }
 
-/* Decides, and leaves in *w how it stands then. True if a throttle is to count what it refused. */
+/* Decides, and leaves the resulting state in *w. True if a throttle is to count the call that it
+ * refused. */
 static bool breaker_decide(const struct weir__meter *m, const struct weir__state *s,
                            struct breaker_look *w, const struct weir__attempt *a,
                            struct weir_verdict *v)
@@ -234,7 +238,7 @@ static void breaker_leave_closed(const struct weir__meter *m, struct weir__state
     breaker_write(m, s, w, now_ns);
 }
 
-/* The window starts from nothing; Hystrix then counts the call that closed it in the new one. */
+/* The window starts at zero; Hystrix then counts the call that closed it in the new one. */
 static void breaker_close(const struct weir__meter *m, struct weir__state *s, int64_t now_ns,
                           bool error, bool slow)
 {
@@ -254,7 +258,7 @@ static void breaker_leave_half_open(const struct weir__meter *m, struct weir__st
     struct weir__breaker *b = (struct weir__breaker *)s;
     int how;
 
-    if (l->entered_ns < w->mark_ns) /* it is of the time before */
+    if (l->entered_ns < w->mark_ns) /* it entered before that */
         return;
     if (l->how == WEIR_IGNORE) {
         w->granted = weir__max(b->sum.calls, w->granted - 1);
@@ -329,7 +333,7 @@ static void breaker_view(const struct weir__meter *m, const struct weir__state *
     case WEIR_FORCED_NOT: out->state = w.state; break;
     case WEIR_FORCED_OPEN: out->state = WEIR_OPENED; return;
     case WEIR_FORCED_CLOSED: out->state = WEIR_CLOSED; return;
-    /* What it would be, if it were asked. */
+    /* The state that it would have if it decided. */
     case WEIR_FORCED_METRICS:
         out->state = weir__breaker_trips(&m->term, n) ? WEIR_OPENED : WEIR_CLOSED;
         break;
@@ -338,7 +342,7 @@ static void breaker_view(const struct weir__meter *m, const struct weir__state *
         out->state = weir__sre_throttles(m, n) ? WEIR_HALF_OPEN : WEIR_CLOSED;
 }
 
-/* How it stands, it stands. A window whose buckets were of another length starts from nothing. */
+/* The breaker keeps its state. A window whose buckets had another length starts at zero. */
 static void breaker_change(const struct weir__meter *from, const struct weir__meter *to,
                            struct weir__state *s)
 {

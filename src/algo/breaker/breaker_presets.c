@@ -1,5 +1,5 @@
-/* What is too much for a breaker: the comparisons of the libraries that its presets are named after,
- * where these differ by one.
+/* When a breaker opens: the comparisons of the libraries that its presets are named after, where
+ * these differ by one.
  *
  *                   opens on                           volume   leaves OPEN        probes
  *     (none)        share >= errors, count >= N        shares   now >= until       all must be well
@@ -9,10 +9,10 @@
  *                   (a slow share of 100%: >=)
  *     sre           no states: breaker_sre.c
  *
- * And of hystrix alone the probe that closes it is counted in the window that begins with that.
+ * With hystrix alone, the probe that closes the breaker counts in the window that begins then.
  *
- * Shares are compared by cross multiplication, so that 3 of 8 is 37.5% and not nearly that. Hystrix judges
- * on a timer every 500 ms; this judges as a call ends.
+ * Shares are compared by cross multiplication, so that 3 of 8 is exactly 37.5%. Hystrix judges on a
+ * timer every 500 ms; weir judges as a call ends.
  */
 #include "algo/breaker/breaker.h"
 
@@ -38,7 +38,7 @@ static bool breaker_lags(const struct weir_term *t, struct weir__tally n)
 {
     if (t->slow_milli == WEIR_NONE)
         return false;
-    if (t->slow_milli == 1000) /* more than all cannot be */
+    if (t->slow_milli == 1000) /* there is no more than all */
         return n.slow == n.calls;
     return breaker_too_many(t, n.slow, n.calls, t->slow_milli);
 }
@@ -60,7 +60,7 @@ bool weir__breaker_trips(const struct weir_term *t, struct weir__tally n)
            breaker_counts(t, n);
 }
 
-/* Whether a probe of that outcome failed, by what the breaker looks at. */
+/* Whether a probe with that outcome failed, by the criteria that the breaker uses. */
 static bool breaker_is_bad(const struct weir_term *t, bool error, bool slow)
 {
     const bool minds_errors = t->errors_milli != WEIR_NONE || t->error_count != WEIR_NONE;

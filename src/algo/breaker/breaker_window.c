@@ -1,23 +1,24 @@
-/* The rolling windows of a breaker: what became of the calls of the last ten seconds, or of the last
- * hundred.
+/* The rolling windows of a breaker: the outcomes of the calls of the last ten seconds, or of the
+ * last hundred calls.
  *
- * A window of time is a ring of tallies, one for each bucket (rolling.h). Hystrix and the SRE throttle
- * have ten of them, resilience4j one a second, Sentinel a single one, which starts from nothing at
- * every edge. Buckets are cut from the epoch.
+ * A window of time is a ring of tallies, one for each bucket (rolling.h). Hystrix and the SRE
+ * throttle have ten of them, resilience4j one a second, Sentinel a single one, which starts at zero
+ * at every edge. Buckets are aligned to the epoch.
  *
  *      |  20|  20|  18|  ..|  12|        calls
  *      |   1|   0|   9|  ..|  12|        of those, errors: 22 of 70
  *
- * A window of calls is a ring of two bits for each: failed, slow. It knows no time; what is in it
- * stays until as many newer calls have pushed it out, or none came for a day.
+ * A window of calls is a ring of two bits for each: failed, slow. It knows no time; an entry stays
+ * until newer calls have pushed it out, or no call came for a day.
  *
  * Invariants:
- *   (1) `sum` is the sum of the ring, so that a look at it adds nothing up: it takes away what has left
- *       since.
+ *   (1) `sum` is the sum of the ring, so that a look need not add up the ring: it subtracts what
+ *       has left since.
  *   (2) A call that ends late, by a clock that stepped back, counts in the newest bucket: a breaker
- *       that looked away until the clock has caught up would be worse than a bucket that lasts longer.
- *   (3) Counters stop at 2^32 - 1 calls in a window. No ratio is wrong by that; the window is then one
- *       of the first four thousand million.
+ *       that ignored calls until the clock has caught up would be worse than a bucket that lasts
+ *       longer.
+ *   (3) Counters stop at 2^32 - 1 calls in a window. No ratio is wrong because of that; the window
+ *       then covers its first four thousand million calls.
  */
 #include "algo/breaker/breaker.h"
 
