@@ -157,8 +157,8 @@ enum weir__family {
     WEIR__FAMILY_CONCURRENCY = 16,
 };
 
-/* What one of n machines may grant alone is an n-th of the limit: of its rate and burst, of its count in a
- * window, of its rate, of how often its interval passes, or of those who are in at once. */
+/* What one of n machines may grant alone is an n-th of the limit: of its rate and burst, of its
+ * count in a window, of its rate, of how often its interval passes, or of the calls in flight. */
 enum weir__division {
     WEIR__DIVIDE_NOTHING,
     WEIR__DIVIDE_BUCKET,

@@ -3,9 +3,9 @@
 
     recipes.py SOURCE_DIR
 
-Every path and every identifier that stands there in `backticks` exists. Every file of src opens with
-a comment. Every folder of src has a README.md, which names all of its files, and a meson.build, and at
-most 32 files of C. No struct tag and no external function is defined twice.
+Every path and every identifier that stands there in `backticks` exists. Every file of src opens
+with a comment. Every folder of src has a README.md, which names all of its files, and a
+meson.build, and at most 32 files of C. No struct tag and no external function is defined twice.
 """
 
 import os
@@ -13,6 +13,7 @@ import re
 import sys
 
 FILES_MOST = 32
+LEFT_OUT = ("build", ".git", "node_modules", "__pycache__")
 # Files that open without a comment: none may be added, and the number only falls.
 UNOPENED_MOST = 43
 # Defined once for each platform or each build option: the build takes one of them.
@@ -26,7 +27,7 @@ def listed(source):
     """The tree's files, without what was built there."""
     names = []
     for folder, folders, files in os.walk(source):
-        folders[:] = [f for f in folders if f not in ("build", ".git", "node_modules", "__pycache__")]
+        folders[:] = [f for f in folders if f not in LEFT_OUT]
         names += [os.path.relpath(os.path.join(folder, f), source) for f in files]
     return names
 
@@ -63,7 +64,7 @@ def is_path(span):
 
 
 def path_exists(names, page, path):
-    """Beside the page, from the root, from src or tests; a bare name anywhere. * is any characters."""
+    """Beside the page, from the root, src or tests; a bare name anywhere. * is any characters."""
     wanted = ".*".join(re.escape(p) for p in path.rstrip("/").split("*"))
     bases = "|".join(re.escape(b) for b in ("", "src/", "tests/", os.path.dirname(page) + "/"))
     whole = re.compile(f"({bases}){wanted}(/.*)?" if "/" in path else f"(.*/)?{wanted}(/.*)?")
@@ -114,7 +115,7 @@ def check_folders(source, names):
         for needed in ("README.md", "meson.build"):
             yield None if f"{folder}/{needed}" in names else f"{folder} has no {needed}"
         yield (None if len(files) <= FILES_MOST else
-               f"{folder} has {len(files)} files of C, at most {FILES_MOST} are easy to find one's way in")
+               f"{folder} has {len(files)} files of C, at most {FILES_MOST} may be in one folder")
         if f"{folder}/README.md" in names:
             told = text_of(source, f"{folder}/README.md")
             for file in sorted(files):
