@@ -149,14 +149,39 @@ typedef void weir__due_judge(const struct weir__meter *m, struct weir__due *d,
 typedef int64_t weir__due_remaining(const struct weir__meter *m, struct weir__due d,
                                     int64_t now_ns);
 
+/* Algorithms of one family keep their states alike, so a Redis decides them by the same part of its
+ * script. The number is that part's bit. */
+enum weir__family {
+    WEIR__FAMILY_LOCAL = 0, /* it looks at one process: no store of several machines has it */
+    WEIR__FAMILY_DUE = 1,
+    WEIR__FAMILY_WINDOW = 2,
+    WEIR__FAMILY_LOG = 4,
+    WEIR__FAMILY_WARMUP = 8,
+    WEIR__FAMILY_CONCURRENCY = 16,
+};
+
+/* What one of n machines may grant alone is an n-th of the limit: of its rate and burst, of its
+ * count in a window, of its rate, of how often its interval passes, or of the calls in flight. */
+enum weir__division {
+    WEIR__DIVIDE_NOTHING,
+    WEIR__DIVIDE_BUCKET,
+    WEIR__DIVIDE_WINDOW,
+    WEIR__DIVIDE_RATE,
+    WEIR__DIVIDE_INTERVAL,
+    WEIR__DIVIDE_CONCURRENCY,
+};
+
 /* An algorithm, as the layers above see it. */
 struct weir__algo {
+    enum weir__family family;
+    enum weir__division division;
+    char letter; /* names the layout of its states in the keys of a Redis; 0: FAMILY_LOCAL */
     /* Derives the meter's numbers from its term. Called with the rest of the meter filled in. */
     void (*prepare)(struct weir__meter *m);
     size_t state_bytes; /* of every state, unless state_size says otherwise */
     size_t (*state_size)(const struct weir__meter *m);
     /* How long a caller waits by default. NULL: not at all. */
-    int64_t (*default_patience)(const struct weir__meter *m);
+    int64_t (*default_patience)(const struct weir_term *t);
     /* The state is of the meter's version (weir__meter_take and its like ensure that). */
     void (*take)(const struct weir__meter *m, struct weir__state *s, const struct weir__attempt *a,
                  struct weir_verdict *v);
@@ -208,6 +233,9 @@ struct weir__algo {
     weir__due_remaining *remaining;
 };
 
+/* The row of an algorithm (meter.c). */
+const struct weir__algo *weir__algo_of(enum weir_algorithm algorithm);
+
 /* ---- Meters -------------------------------------------------------------------------------- */
 
 /* A first version, created at created_ns. The term has passed weir_limit_parse. */
@@ -244,6 +272,8 @@ bool weir__meter_keeps(const struct weir__meter *m);
 
 size_t weir__meter_state_size(const struct weir__meter *m);
 int64_t weir__meter_patience(const struct weir__meter *m);
+/* The same, of a term that no meter was made of. */
+int64_t weir__term_patience(const struct weir_term *t);
 
 /* ---- The verbs, on one state --------------------------------------------------------------- */
 

@@ -52,9 +52,9 @@ static size_t concurrency_state_size(const struct weir__meter *m)
     return sizeof(struct weir__state) + sizeof(int64_t) * (size_t)words;
 }
 
-static int64_t concurrency_patience(const struct weir__meter *m)
+static int64_t concurrency_patience(const struct weir_term *t)
 {
-    return m->term.queue > 0 ? m->term.max_wait_ns : 0;
+    return t->queue > 0 ? t->max_wait_ns : 0;
 }
 
 /* ---- The ring ------------------------------------------------------------------------------- */
@@ -273,6 +273,9 @@ static void concurrency_change(const struct weir__meter *from, const struct weir
 }
 
 const struct weir__algo weir__concurrency = {
+    .family = WEIR__FAMILY_CONCURRENCY,
+    .division = WEIR__DIVIDE_CONCURRENCY,
+    .letter = 'n',
     .prepare = concurrency_prepare,
     .state_size = concurrency_state_size,
     .default_patience = concurrency_patience,

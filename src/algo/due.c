@@ -192,9 +192,9 @@ void weir__due_peek(const struct weir__meter *m, const struct weir__state *s,
     (void)weir__due_decide(m, weir__due_load(m, s), a, v, m->algo->judge, m->algo->remaining);
 }
 
-int64_t weir__wait_forever(const struct weir__meter *m)
+int64_t weir__wait_forever(const struct weir_term *t)
 {
-    (void)m;
+    (void)t;
     return WEIR_FOREVER;
 }
 

@@ -261,7 +261,7 @@ void weir__due_peek(const struct weir__meter *m, const struct weir__state *s,
                     const struct weir__attempt *a, struct weir_verdict *v);
 
 /* The default patience of algorithms whose callers wait. */
-int64_t weir__wait_forever(const struct weir__meter *m);
+int64_t weir__wait_forever(const struct weir_term *t);
 
 /* count-denied: a refused event fills the bucket, and no further. */
 struct weir__due weir__due_fill(const struct weir__meter *m, struct weir__due d, int64_t cost,

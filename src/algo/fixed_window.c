@@ -181,6 +181,9 @@ static void fixed_window_owe_all(const struct weir__meter *m, struct weir__state
 }
 
 const struct weir__algo weir__fixed_window = {
+    .family = WEIR__FAMILY_WINDOW,
+    .division = WEIR__DIVIDE_WINDOW,
+    .letter = 'f',
     .prepare = fixed_window_prepare,
     .state_bytes = sizeof(struct weir__state),
     .take = fixed_window_take,

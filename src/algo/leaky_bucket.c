@@ -84,9 +84,9 @@ static void leaky_bucket_take(const struct weir__meter *m, struct weir__state *s
     weir__due_take(m, s, a, v, leaky_bucket_judge, leaky_bucket_remaining);
 }
 
-static int64_t leaky_bucket_patience(const struct weir__meter *m)
+static int64_t leaky_bucket_patience(const struct weir_term *t)
 {
-    return m->term.delay == WEIR_NONE ? 0 : WEIR_FOREVER;
+    return t->delay == WEIR_NONE ? 0 : WEIR_FOREVER;
 }
 
 /* A waiter is the last if the delay that its water was due, read back from the level, is its own.
@@ -128,6 +128,9 @@ static int64_t leaky_bucket_cancel(const struct weir__meter *m, struct weir__sta
 }
 
 const struct weir__algo weir__leaky_bucket = {
+    .family = WEIR__FAMILY_DUE,
+    .division = WEIR__DIVIDE_BUCKET,
+    .letter = 'b',
     .prepare = leaky_bucket_prepare,
     .state_bytes = sizeof(struct weir__state),
     .default_patience = leaky_bucket_patience,

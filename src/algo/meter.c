@@ -36,6 +36,11 @@ static const struct weir__algo *const ALGORITHMS[] = {
     [WEIR_ADAPTIVE_RATE] = &weir__adaptive_rate,
 };
 
+const struct weir__algo *weir__algo_of(enum weir_algorithm algorithm)
+{
+    return ALGORITHMS[algorithm];
+}
+
 static void meter_init(struct weir__meter *m, const struct weir_term *term, int64_t created_ns)
 {
     *m = (struct weir__meter){.algo = ALGORITHMS[term->algorithm],
@@ -114,7 +119,14 @@ size_t weir__meter_state_size(const struct weir__meter *m)
 
 int64_t weir__meter_patience(const struct weir__meter *m)
 {
-    return m->algo->default_patience ? m->algo->default_patience(m) : 0;
+    return weir__term_patience(&m->term);
+}
+
+int64_t weir__term_patience(const struct weir_term *t)
+{
+    const struct weir__algo *algo = weir__algo_of(t->algorithm);
+
+    return algo->default_patience ? algo->default_patience(t) : 0;
 }
 
 /* Whether the state was written by a version that can be carried over. Versions count up and wrap,

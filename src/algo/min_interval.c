@@ -49,6 +49,9 @@ static void min_interval_take(const struct weir__meter *m, struct weir__state *s
 }
 
 const struct weir__algo weir__min_interval = {
+    .family = WEIR__FAMILY_DUE,
+    .division = WEIR__DIVIDE_INTERVAL,
+    .letter = 'i',
     .prepare = min_interval_prepare,
     .state_bytes = sizeof(struct weir__state),
     .take = min_interval_take,

@@ -100,6 +100,9 @@ static void pacer_take(const struct weir__meter *m, struct weir__state *s,
 }
 
 const struct weir__algo weir__pacer = {
+    .family = WEIR__FAMILY_DUE,
+    .division = WEIR__DIVIDE_BUCKET,
+    .letter = 'p',
     .prepare = pacer_prepare,
     .state_bytes = sizeof(struct weir__state),
     .default_patience = weir__wait_forever,

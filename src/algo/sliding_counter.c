@@ -254,6 +254,9 @@ static void sliding_counter_owe_all(const struct weir__meter *m, struct weir__st
 }
 
 const struct weir__algo weir__sliding_counter = {
+    .family = WEIR__FAMILY_WINDOW,
+    .division = WEIR__DIVIDE_WINDOW,
+    .letter = 'c',
     .prepare = sliding_counter_prepare,
     .state_bytes = sizeof(struct counter_state),
     .take = sliding_counter_take,

@@ -290,6 +290,9 @@ static void sliding_log_owe_all(const struct weir__meter *m, struct weir__state 
 }
 
 const struct weir__algo weir__sliding_log = {
+    .family = WEIR__FAMILY_LOG,
+    .division = WEIR__DIVIDE_WINDOW,
+    .letter = 'l',
     .prepare = sliding_log_prepare,
     .state_size = sliding_log_state_size,
     .take = sliding_log_take,

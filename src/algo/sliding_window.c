@@ -352,6 +352,9 @@ static void sliding_window_owe_all(const struct weir__meter *m, struct weir__sta
 }
 
 const struct weir__algo weir__sliding_window = {
+    .family = WEIR__FAMILY_WINDOW,
+    .division = WEIR__DIVIDE_WINDOW,
+    .letter = 'w',
     .prepare = sliding_window_prepare,
     .state_size = sliding_window_state_size,
     .take = sliding_window_take,

@@ -150,6 +150,9 @@ static void smooth_bursty_owe_all(const struct weir__meter *m, struct weir__stat
 }
 
 const struct weir__algo weir__smooth_bursty = {
+    .family = WEIR__FAMILY_DUE,
+    .division = WEIR__DIVIDE_RATE,
+    .letter = 's',
     .prepare = smooth_bursty_prepare,
     .state_bytes = sizeof(struct weir__state),
     .default_patience = weir__wait_forever,

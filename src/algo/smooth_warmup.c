@@ -295,6 +295,9 @@ static void smooth_warmup_owe_all(const struct weir__meter *m, struct weir__stat
 }
 
 const struct weir__algo weir__smooth_warmup = {
+    .family = WEIR__FAMILY_WARMUP,
+    .division = WEIR__DIVIDE_RATE,
+    .letter = 'u',
     .prepare = smooth_warmup_prepare,
     .state_bytes = sizeof(struct warmup_state),
     .default_patience = weir__wait_forever,

@@ -107,6 +107,9 @@ static void token_bucket_take(const struct weir__meter *m, struct weir__state *s
 }
 
 const struct weir__algo weir__token_bucket = {
+    .family = WEIR__FAMILY_DUE,
+    .division = WEIR__DIVIDE_BUCKET,
+    .letter = 't',
     .prepare = token_bucket_prepare,
     .state_bytes = sizeof(struct weir__state),
     .take = token_bucket_take,

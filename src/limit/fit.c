@@ -95,7 +95,7 @@ static bool check_bucket(struct weir__parser *p, struct weir_term *t,
     return true;
 }
 
-static bool check_smooth(struct weir__parser *p, const struct weir_term *t,
+static bool check_smooth(struct weir__parser *p, struct weir_term *t,
                          const struct weir__positions *at)
 {
     const bool warm = t->algorithm == WEIR_SMOOTH_WARMUP;
@@ -115,20 +115,23 @@ static bool check_smooth(struct weir__parser *p, const struct weir_term *t,
     return true;
 }
 
+typedef bool check_term(struct weir__parser *p, struct weir_term *t,
+                        const struct weir__positions *at);
+
+/* What the options of a rate's own must have in common. NULL: nothing. */
+static check_term *const CHECKS[WEIR_FIRST_GUARD] = {
+    [WEIR_FIXED_WINDOW] = check_fixed_window,
+    [WEIR_SLIDING_WINDOW] = check_sliding_window,
+    [WEIR_TOKEN_BUCKET] = check_bucket,
+    [WEIR_LEAKY_BUCKET] = check_bucket,
+    [WEIR_PACER] = check_bucket,
+    [WEIR_SMOOTH_BURSTY] = check_smooth,
+    [WEIR_SMOOTH_WARMUP] = check_smooth,
+};
+
 bool weir__term_fits(struct weir__parser *p, struct weir_term *t, const struct weir__positions *at)
 {
-    switch (t->algorithm) {
-    case WEIR_FIXED_WINDOW: return check_fixed_window(p, t, at);
-    case WEIR_SLIDING_WINDOW: return check_sliding_window(p, t, at);
-    case WEIR_TOKEN_BUCKET:
-    case WEIR_LEAKY_BUCKET:
-    case WEIR_PACER: return check_bucket(p, t, at);
-    case WEIR_SMOOTH_BURSTY:
-    case WEIR_SMOOTH_WARMUP: return check_smooth(p, t, at);
-    case WEIR_SLIDING_COUNTER:
-    case WEIR_SLIDING_LOG:
-    case WEIR_MIN_INTERVAL: return true;
-    case WEIR__GUARDS: return weir__guard_fits(p, t, at);
-    }
-    return true;
+    if (t->algorithm >= WEIR_FIRST_GUARD)
+        return weir__guard_fits(p, t, at);
+    return !CHECKS[t->algorithm] || CHECKS[t->algorithm](p, t, at);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/algo.h"
 #include "base/num.h"
 #include "redis/script/plan.h"
 #include "redis/script/scripts.h"
@@ -29,6 +30,22 @@ static struct weir__plan_request ask_of(const struct weir__plan_part *part, int 
                                        .prefix = weir__slice_of("weir"),
                                        .part = part,
                                        .n = n};
+}
+
+/* The columns of a row that default to nothing: a new rate that forgets one would not be shared, or not
+ * be divided among the machines that share it. */
+static void every_rate_has_a_family_a_division_and_a_letter_of_its_own(void **state)
+{
+    (void)state;
+    for (int i = 0; i <= WEIR_CONCURRENCY; i++) {
+        const struct weir__algo *row = weir__algo_of((enum weir_algorithm)i);
+
+        assert_int_not_equal(row->family, WEIR__FAMILY_LOCAL);
+        assert_int_not_equal(row->division, WEIR__DIVIDE_NOTHING);
+        assert_true(row->letter >= 'a' && row->letter <= 'z');
+        for (int j = 0; j < i; j++)
+            assert_int_not_equal(weir__algo_of((enum weir_algorithm)j)->letter, row->letter);
+    }
 }
 
 static void plans_say_what_they_need(void **state)
@@ -359,6 +376,7 @@ static void what_is_no_reply_is_no_verdict(void **state)
 }
 
 static const struct CMUnitTest TESTS[] = {
+    cmocka_unit_test(every_rate_has_a_family_a_division_and_a_letter_of_its_own),
     cmocka_unit_test(plans_say_what_they_need),
     cmocka_unit_test(the_number_of_a_calendar_stays),
     cmocka_unit_test(what_cannot_be_shared_is_refused),

@@ -128,22 +128,9 @@ static struct weir_verdict backlog_peek(const struct backlog_job *b, struct weir
  * many whole events. For smooth-warmup the time until the key has fully recovered does not say. */
 static bool is_more(const struct weir_term *t, int64_t ns, int64_t events)
 {
-    switch (t->algorithm) {
-    case WEIR_TOKEN_BUCKET:
-    case WEIR_LEAKY_BUCKET:
-    case WEIR_PACER:
-    case WEIR_SMOOTH_BURSTY:
-    case WEIR_MIN_INTERVAL:
-        return ns > 0 && weir__wide(ns - 1) * weir__wide(t->count) >=
-                             weir__wide(events) * weir__wide(t->period_ns);
-    case WEIR_FIXED_WINDOW:
-    case WEIR_SLIDING_WINDOW:
-    case WEIR_SLIDING_COUNTER:
-    case WEIR_SLIDING_LOG:
-    case WEIR_SMOOTH_WARMUP:
-    case WEIR__GUARDS: break;
-    }
-    return false;
+    return weir__algo_of(t->algorithm)->family == WEIR__FAMILY_DUE && ns > 0 &&
+           weir__wide(ns - 1) * weir__wide(t->count) >=
+               weir__wide(events) * weir__wide(t->period_ns);
 }
 
 static bool backlog_take_out(struct backlog_job *b, const struct weir__target *to,

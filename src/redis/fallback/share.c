@@ -14,6 +14,7 @@
 
 #include <assert.h>
 
+#include "algo/algo.h"
 #include "base/num.h"
 
 static int64_t share_gcd(int64_t a, int64_t b)
@@ -83,32 +84,19 @@ static void divide_window(struct weir_term *t, int64_t nodes)
 
 static void divide_term(struct weir_term *t, int64_t nodes)
 {
-    switch (t->algorithm) {
-    case WEIR_FIXED_WINDOW:
-    case WEIR_SLIDING_WINDOW:
-    case WEIR_SLIDING_COUNTER:
-    case WEIR_SLIDING_LOG: divide_window(t, nodes); return;
-    case WEIR_TOKEN_BUCKET:
-    case WEIR_LEAKY_BUCKET:
-    case WEIR_PACER: divide_bucket(t, nodes); return;
-    case WEIR_SMOOTH_BURSTY:
-    case WEIR_SMOOTH_WARMUP: divide_rate(t, nodes); return;
-    case WEIR_MIN_INTERVAL:
+    switch (weir__algo_of(t->algorithm)->division) {
+    case WEIR__DIVIDE_WINDOW: divide_window(t, nodes); return;
+    case WEIR__DIVIDE_BUCKET: divide_bucket(t, nodes); return;
+    case WEIR__DIVIDE_RATE: divide_rate(t, nodes); return;
+    case WEIR__DIVIDE_INTERVAL:
         t->period_ns = weir__min(weir__mul_sat(t->period_ns, nodes), WEIR_PERIOD_MAX_NS);
         return;
-    case WEIR_CONCURRENCY:
+    case WEIR__DIVIDE_CONCURRENCY:
         t->count = share_part(t->count, nodes);
         if (t->queue > 0)
             t->queue = share_part(t->queue, nodes);
         return;
-    /* They measure this process: there is nothing to divide, and a shared store refuses them. */
-    case WEIR_SYSTEM:
-    case WEIR_BREAKER:
-    case WEIR_BBR:
-    case WEIR_VEGAS:
-    case WEIR_GRADIENT:
-    case WEIR_AIMD:
-    case WEIR_ADAPTIVE_RATE: return;
+    case WEIR__DIVIDE_NOTHING: return; /* it looks at this process; no shared store has it */
     }
 }
 

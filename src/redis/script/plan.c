@@ -32,27 +32,7 @@ enum { ALIGN_CLOCK = 1, ALIGN_CALENDAR = 2 };
 
 unsigned weir__script_bit(enum weir_algorithm algorithm)
 {
-    switch (algorithm) {
-    case WEIR_TOKEN_BUCKET:
-    case WEIR_LEAKY_BUCKET:
-    case WEIR_PACER:
-    case WEIR_SMOOTH_BURSTY:
-    case WEIR_MIN_INTERVAL: return 1;
-    case WEIR_FIXED_WINDOW:
-    case WEIR_SLIDING_WINDOW:
-    case WEIR_SLIDING_COUNTER: return 2;
-    case WEIR_SLIDING_LOG: return 4;
-    case WEIR_SMOOTH_WARMUP: return 8;
-    case WEIR_CONCURRENCY: return 16;
-    case WEIR_SYSTEM:
-    case WEIR_BREAKER:
-    case WEIR_BBR:
-    case WEIR_VEGAS:
-    case WEIR_GRADIENT:
-    case WEIR_AIMD:
-    case WEIR_ADAPTIVE_RATE: break;
-    }
-    return 0;
+    return weir__algo_of(algorithm)->family;
 }
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
@@ -139,32 +119,23 @@ static void put_bucket(int64_t *p, const struct weir_term *t, int64_t limit, int
 {
     put_rate(p, t);
     p[2] = limit; /* the burst, capacity, or 1 + slack, where there is one */
-    switch (t->algorithm) {
-    case WEIR_TOKEN_BUCKET:
-        if (t->initial < t->burst)
-            put_zero(p, created_us, t->burst - t->initial);
-        return;
-    case WEIR_LEAKY_BUCKET: p[5] = t->delay; return;
-    case WEIR_PACER:
+    if (t->algorithm == WEIR_TOKEN_BUCKET && t->initial < t->burst)
+        put_zero(p, created_us, t->burst - t->initial);
+    if (t->algorithm == WEIR_LEAKY_BUCKET)
+        p[5] = t->delay;
+    if (t->algorithm == WEIR_PACER) {
         if (t->burst > 1)
             put_zero(p, created_us, t->burst - 1);
         p[5] = t->queue;
         p[6] = us_down(t->max_wait_ns);
-        return;
-    case WEIR_SMOOTH_BURSTY:
+    }
+    if (t->algorithm == WEIR_SMOOTH_BURSTY) {
         p[3] = weir__min(created_us + us_down(t->max_burst_ns), LIMIT - 1);
         p[5] = us_down(t->max_burst_ns);
-        return;
-    case WEIR_SMOOTH_WARMUP:
+    }
+    if (t->algorithm == WEIR_SMOOTH_WARMUP) {
         p[3] = us_up(t->warmup_ns);
         put_ratio(p + 4, t->cold_milli, 1000);
-        return;
-    case WEIR_MIN_INTERVAL:
-    case WEIR_FIXED_WINDOW:
-    case WEIR_SLIDING_WINDOW:
-    case WEIR_SLIDING_COUNTER:
-    case WEIR_SLIDING_LOG:
-    case WEIR__GUARDS: return;
     }
 }
 
@@ -186,10 +157,15 @@ static void put_counter(int64_t *p, const struct weir_term *t, int64_t slots)
 static void plan_put_numbers(struct weir__plan_term *to, const struct weir_term *t, int64_t limit,
                              int64_t created_us)
 {
-    switch (weir__script_bit(t->algorithm)) {
-    case 1:
-    case 8: put_bucket(to->number, t, limit, created_us); return;
-    default: put_counter(to->number, t, t->algorithm == WEIR_SLIDING_WINDOW ? t->slots : 1);
+    switch (weir__algo_of(t->algorithm)->family) {
+    case WEIR__FAMILY_DUE:
+    case WEIR__FAMILY_WARMUP: put_bucket(to->number, t, limit, created_us); return;
+    case WEIR__FAMILY_WINDOW:
+    case WEIR__FAMILY_LOG:
+    case WEIR__FAMILY_CONCURRENCY:
+        put_counter(to->number, t, t->algorithm == WEIR_SLIDING_WINDOW ? t->slots : 1);
+        break;
+    case WEIR__FAMILY_LOCAL: return;
     }
     if (t->align == WEIR_ALIGN_CLOCK)
         put_clock(to, t);
@@ -200,16 +176,10 @@ static void plan_put_numbers(struct weir__plan_term *to, const struct weir_term 
 /* The term's place, a letter for the algorithm, and what else a state's layout depends on. */
 static void put_shape(struct weir__plan_term *to, const struct weir_term *t, int place)
 {
-    static const char LETTERS[] = {
-        [WEIR_FIXED_WINDOW] = 'f', [WEIR_SLIDING_WINDOW] = 'w', [WEIR_SLIDING_COUNTER] = 'c',
-        [WEIR_SLIDING_LOG] = 'l',  [WEIR_TOKEN_BUCKET] = 't',   [WEIR_LEAKY_BUCKET] = 'b',
-        [WEIR_PACER] = 'p',        [WEIR_SMOOTH_BURSTY] = 's',  [WEIR_SMOOTH_WARMUP] = 'u',
-        [WEIR_MIN_INTERVAL] = 'i', [WEIR_CONCURRENCY] = 'n',
-    };
     char *at = weir__put_int(to->shape, place);
     const bool wide = t->algorithm == WEIR_SLIDING_WINDOW && t->count > UINT32_MAX;
 
-    *at++ = wide ? 'W' : LETTERS[t->algorithm];
+    *at++ = wide ? 'W' : weir__algo_of(t->algorithm)->letter;
     if (t->algorithm == WEIR_SLIDING_WINDOW)
         at = weir__put_int(at, t->slots);
     if (t->algorithm == WEIR_SLIDING_LOG)

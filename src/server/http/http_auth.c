@@ -26,6 +26,8 @@
 
 #include <string.h>
 
+#include "algo/algo.h"
+
 static struct weir__slice last_of(struct weir__slice list)
 {
     const char *comma = list.len > 0 ? memrchr(list.at, ',', list.len) : NULL;
@@ -76,31 +78,9 @@ static void http_reply_auth(struct conn *c, const struct limit_op *q, int error,
 /* Whether those who ask without a word of patience may be told to wait. */
 static bool makes_wait(const struct weir_limit *l)
 {
-    for (int i = 0; i < l->n; i++) {
-        switch (l->term[i].algorithm) {
-        case WEIR_PACER:
-        case WEIR_SMOOTH_BURSTY:
-        case WEIR_SMOOTH_WARMUP: return true;
-        case WEIR_LEAKY_BUCKET:
-            if (l->term[i].delay != WEIR_NONE)
-                return true;
-            break;
-        case WEIR_FIXED_WINDOW:
-        case WEIR_SLIDING_WINDOW:
-        case WEIR_SLIDING_COUNTER:
-        case WEIR_SLIDING_LOG:
-        case WEIR_TOKEN_BUCKET:
-        case WEIR_MIN_INTERVAL:
-        case WEIR_CONCURRENCY: /* the daemon has no guards (limits.c) */
-        case WEIR_SYSTEM:
-        case WEIR_BREAKER:
-        case WEIR_BBR:
-        case WEIR_VEGAS:
-        case WEIR_GRADIENT:
-        case WEIR_AIMD:
-        case WEIR_ADAPTIVE_RATE: break;
-        }
-    }
+    for (int i = 0; i < l->n; i++)
+        if (weir__term_patience(&l->term[i]) > 0)
+            return true;
     return false;
 }
 
