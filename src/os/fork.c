@@ -1,3 +1,4 @@
+/* Locks that survive a fork; see fork.h. */
 #include "os/fork.h"
 
 #include <pthread.h>
