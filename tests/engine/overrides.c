@@ -272,12 +272,14 @@ static void another_shape_is_refused(void **state)
         {"10/s + breaker", "10/s + concurrency 3", WEIR_EINVAL,
          "term 2 of the key's own limit is concurrency, that of the policy 'p' is breaker"},
         {"10/s + sliding-log 10/s", "10/s + sliding-log 100/s", WEIR_EINVAL,
-         "term 2: a key takes 816 bytes under its own sliding-log, and 96 under that of the "
-         "policy"},
+         "term 2: the state of a key takes 816 bytes under its own sliding-log and 96 under that "
+         "of the policy"},
         {"sliding-window 10/s slots=10", "sliding-window 10/s slots=5", WEIR_EINVAL, "term 1: "},
         {"concurrency 3", "concurrency 9 lease=1s", WEIR_EINVAL, "under its own concurrency"},
-        {"concurrency 3 lease=1s", "concurrency 9 lease=1s", WEIR_EINVAL, "must keep its form"},
-        {"system rate=1/h + 10/s", "system rate=9/h + 10/s", WEIR_EINVAL, "one for all keys"},
+        {"concurrency 3 lease=1s", "concurrency 9 lease=1s", WEIR_EINVAL,
+         "must have the same layout"},
+        {"system rate=1/h + 10/s", "system rate=9/h + 10/s", WEIR_EINVAL,
+         "system has one state for all keys"},
         {"10/s", "10/", WEIR_ESYNTAX, "column 4"},
         {"10/s", "pacer 10/s", WEIR_EINVAL, "is pacer"},
     };
