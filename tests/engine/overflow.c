@@ -169,11 +169,11 @@ static void more_keys_than_there_is_room_for_are_refused(void **state)
 
     (void)state;
     (void)backend_policy(w, "a", "10/h keys=600", T0);
-    refused_for_want_of(w, "b", "10/h keys=500", "keys=500", "asked for 600");
+    refused_for_want_of(w, "b", "10/h keys=500", "keys=500", "reserved 600");
     refused_for_want_of(w, "b", "10/h keys=1001", "keys=1001", "room for 1000 keys of 16 bytes");
-    refused_for_want_of(w, "b", "10/h keys=200 + 5/m keys=201", "keys=401", "asked for 600");
+    refused_for_want_of(w, "b", "10/h keys=200 + 5/m keys=201", "keys=401", "reserved 600");
     (void)backend_policy(w, "b", "10/h keys=200 + 5/m keys=200", T0);
-    refused_for_want_of(w, "a", "10/h keys=601", "keys=601", "asked for 400");
+    refused_for_want_of(w, "a", "10/h keys=601", "keys=601", "reserved 400");
     (void)backend_policy(w, "a", "10/h keys=1", T0); /* its own old share does not count */
     (void)backend_policy(w, "b", "10/h keys=999", T0);
     assert_int_equal(weir_policy_forget(w, weir_policy_find(w, "b")), 0);
