@@ -62,16 +62,16 @@
  *
  * Rules that hold throughout:
  *   - Times are nanoseconds in int64_t, in 0..2^62, counted from the Unix epoch.
- *   - A function that can fail returns 0, or a negative weir_error and leaves its results
- *     untouched (but for `why`). A denial is an answer, not an error.
- *   - X() is X_at() at the engine's own time. Use one of the two on a key, not both: to a state, a
- *     time that steps back is a clock that stepped back (which mints nothing).
- *   - The caller owns what it passes in; nothing here keeps a pointer it was given. What an open
- *     returned, its close frees.
- *   - All functions may be called from any thread at any time, but for close and forget: nobody may
- *     use what they free, then or later. A decision allocates nothing.
- *   - After fork() a child may go on using what its parent opened: private stores are then two,
- *     shared files stay one.
+ *   - A function that can fail returns 0, or a negative weir_error. After an error its results are
+ *     untouched, except `why`. A denial is an answer, not an error.
+ *   - X() is X_at() at the engine's own time. Use only one of the two on a key. A time that is
+ *     earlier than the last one counts as a clock that jumped back: no extra requests are granted.
+ *   - The caller owns what it passes in: no function keeps a pointer that it was given. A close
+ *     function frees what its open function returned.
+ *   - Any thread may call any function at any time. The exceptions are close and forget: once one
+ *     of them is called, no thread may use what it frees. A decision allocates nothing.
+ *   - After fork() a child may go on using what its parent opened: a private store then becomes
+ *     two independent ones, a shared file stays one.
  */
 #ifndef WEIR_H
 #define WEIR_H
@@ -94,20 +94,20 @@ extern "C" {
 
 /* ---- Errors -------------------------------------------------------------------------------- */
 
-#define WEIR_ERRORS(X)                                                   \
-    X(WEIR_EINVAL, -1, "an argument is outside its documented range")    \
-    X(WEIR_ESYNTAX, -2, "the text is not a limit")                       \
-    X(WEIR_ERANGE, -3, "a number of the limit is outside its range")     \
-    X(WEIR_ENOZONE, -4, "no such time zone")                             \
-    X(WEIR_ENOMEM, -5, "out of memory")                                  \
-    X(WEIR_ESTORE, -6, "no such kind of store")                          \
-    X(WEIR_EFORMAT, -7, "the file is not a sound state file")            \
-    X(WEIR_EVERSION, -8, "the file is of another version")               \
-    X(WEIR_EIO, -9, "the system refused")                                \
-    X(WEIR_EBUSY, -10, "the key is held by a process that stands still") \
-    X(WEIR_EFULL, -11, "there are as many as may be")                    \
-    X(WEIR_EINTR, -12, "a signal ended the wait")                        \
-    X(WEIR_EGONE, -13, "the policy was forgotten")                       \
+#define WEIR_ERRORS(X)                                                \
+    X(WEIR_EINVAL, -1, "an argument is outside its documented range") \
+    X(WEIR_ESYNTAX, -2, "the text is not a valid limit")              \
+    X(WEIR_ERANGE, -3, "a number in the limit is outside its range")  \
+    X(WEIR_ENOZONE, -4, "no such time zone")                          \
+    X(WEIR_ENOMEM, -5, "out of memory")                               \
+    X(WEIR_ESTORE, -6, "no such kind of store")                       \
+    X(WEIR_EFORMAT, -7, "the file is not a valid state file")         \
+    X(WEIR_EVERSION, -8, "the file has another format version")       \
+    X(WEIR_EIO, -9, "a system call failed")                           \
+    X(WEIR_EBUSY, -10, "a stopped process holds the lock of the key") \
+    X(WEIR_EFULL, -11, "no room: the maximum is reached")             \
+    X(WEIR_EINTR, -12, "a signal ended the wait")                     \
+    X(WEIR_EGONE, -13, "the policy was forgotten")                    \
     X(WEIR_EDOWN, -14, "the store does not answer")
 
 enum weir_error {
@@ -116,7 +116,7 @@ enum weir_error {
 #undef X
 };
 
-/* "WEIR_EINVAL", and the sentence for it. Never NULL. */
+/* The name of an error ("WEIR_EINVAL"), and its sentence from the list above. Never NULL. */
 WEIR_API const char *weir_error_name(int error);
 WEIR_API const char *weir_error_text(int error);
 
@@ -126,9 +126,9 @@ WEIR_API const char *weir_error_text(int error);
     X(OK)         /* granted                                                                 */  \
     X(LIMITED)    /* refused now; retry_after_ns says when the same request can pass         */  \
     X(TOO_BIG)    /* refused for ever: the cost can never fit                                 */ \
-    X(QUEUE_FULL) /* refused: as many are waiting as may                                      */ \
-    X(OPEN)       /* refused: a breaker is open, or its probes are out                        */ \
-    X(OVERLOAD)   /* refused: the system, or what it calls, has more than it can do           */ \
+    X(QUEUE_FULL) /* refused: the queue is full                                               */ \
+    X(OPEN)       /* refused: a breaker is open, or all its probes are in flight              */ \
+    X(OVERLOAD)   /* refused: the system, or a service that it calls, is overloaded           */ \
     X(LISTED)     /* refused: the key is on the policy's deny list                            */ \
     X(FULL)       /* not counted: the store is full of live keys (weir_options.full)          */ \
     X(FALLBACK)   /* not counted: the store did not answer (the limit's fallback=)            */
@@ -144,22 +144,24 @@ WEIR_API const char *weir_reason_name(enum weir_reason reason); /* "OK", "LIMITE
 struct weir_verdict {
     bool allowed;
     enum weir_reason reason;
-    int which;              /* of several: the first that refused, else -1. A term of the limit,
-                               or in weir_take_all a request                                      */
-    int64_t limit;          /* the most that could ever be granted at once; WEIR_COUNT_MAX: there
-                               is no such number, as of a breaker                                 */
+    int which;              /* the index of the first term that refused (in weir_take_all: of the
+                               first request), from 0; -1 if none did                             */
+    int64_t limit;          /* the most that could ever be granted at once; WEIR_COUNT_MAX if
+                               there is no such number, as for a breaker                          */
     int64_t remaining;      /* the largest cost that patience 0 would grant now; 0..limit         */
-    int64_t wait_ns;        /* granted: act only after this long                                  */
-    int64_t retry_after_ns; /* refused: the same cost and patience can pass then; -1 never; 0, of
-                               guards: nobody can know                                            */
-    int64_t reset_after_ns; /* the least time after which forgetting the key changes no answer    */
-    bool
-        overflow; /* the key has no place in a full store, and was judged by what keys without one owe
-                      together: it may be refused early, and retry_after_ns is a bound, not exact */
+    int64_t wait_ns;        /* granted: the caller may act only after this time                   */
+    int64_t retry_after_ns; /* refused: the same cost and patience can pass after this time; -1:
+                               never; 0: not known (guards only)                                  */
+    int64_t reset_after_ns; /* time until the key has fully recovered: forgetting it then changes
+                               no answer                                                          */
+    bool overflow;          /* the key has no place in a full store: it was judged by the common
+                               debt of all keys without a place, so it may be refused early, and
+                               retry_after_ns is a bound, not exact                               */
 };
 
-/* How long a caller will wait. 0 is now or not at all; a duration, in ns, grants if the wait is no
- * longer; FOREVER is a reservation; DEFAULT waits as the limit itself would have it. */
+/* Patience: how long a caller is willing to wait. 0: the request passes now or not at all. A
+ * duration, in ns: the request passes if its wait is no longer. FOREVER: a reservation, however
+ * long the wait. DEFAULT: what the limit itself says. */
 #define WEIR_FOREVER      INT64_MAX
 #define WEIR_WAIT_DEFAULT INT64_C(-1)
 
@@ -191,11 +193,11 @@ enum weir_algorithm {
 #undef X
 };
 
-/* From here on they are guards: they are entered and left (weir_enter), and look at what is running
- * and how it goes. Those before are rates. */
+/* The algorithms from this one on are guards: a caller enters and exits them (weir_enter), and they
+ * look at the calls in flight and their outcomes. The algorithms before it are rates. */
 #define WEIR_FIRST_GUARD WEIR_CONCURRENCY
 
-/* breaker: whose comparisons it follows. */
+/* breaker: the library whose comparisons it follows. */
 enum weir_preset {
     WEIR_PRESET_NONE,
     WEIR_PRESET_HYSTRIX,
@@ -203,7 +205,7 @@ enum weir_preset {
     WEIR_PRESET_SENTINEL,
     WEIR_PRESET_SRE
 };
-/* breaker: what it does whatever happens. */
+/* breaker: the state that it keeps, whatever the outcomes of calls are. */
 enum weir_forced { WEIR_FORCED_NOT, WEIR_FORCED_OPEN, WEIR_FORCED_CLOSED, WEIR_FORCED_METRICS };
 
 enum weir_calendar { WEIR_DURATION, WEIR_DAY, WEIR_WEEK, WEIR_MONTH };
@@ -220,55 +222,55 @@ enum weir_fallback { WEIR_FALLBACK_LOCAL, WEIR_FALLBACK_ALLOW, WEIR_FALLBACK_DEN
 #define WEIR_ZONE_MAX       48   /* bytes of a time zone's name, its NUL included              */
 #define WEIR_LIMIT_TEXT_MAX 4096 /* bytes that hold any canonical limit, its NUL included      */
 
-/* One term of a limit. Filled by weir_limit_parse, defaults included: fields that the algorithm
- * does not use are zero, so that equal limits are equal bytes. */
+/* One term of a limit. weir_limit_parse fills it, defaults included: fields that the algorithm does
+ * not use are zero, so equal limits are equal bytes. */
 struct weir_term {
     enum weir_algorithm algorithm;
     enum weir_calendar calendar;
     enum weir_align align;
     enum weir_fallback fallback;
-    int full; /* full=: 1 + an enum weir_full; 0: as the store does */
+    int full; /* full=: 1 + an enum weir_full; 0: the store's own setting */
     int shadow;
     int count_denied;
-    int64_t count;           /* events ... (min-interval: 1; concurrency: permits; other guards: 0,
-                                or a rate)                                                        */
-    int64_t period_ns;       /* ... in this long (a calendar month: 31 days)                      */
+    int64_t count;           /* events in each period (min-interval: 1; concurrency: permits; other
+                                guards: 0, or a rate)                                             */
+    int64_t period_ns;       /* the period (a calendar month: 31 days)                            */
     int64_t slots;           /* sliding-window; bbr, breaker: buckets                             */
     int64_t per_slot;        /* sliding-window: events in one slot, or WEIR_NONE                  */
     int64_t min_interval_ns; /* sliding-log                                                       */
     int64_t burst;           /* token-bucket, adaptive-rate; leaky: capacity; pacer: 1 + slack    */
-    int64_t initial;         /* token-bucket: tokens at birth; vegas, gradient, aimd: the limit   */
+    int64_t initial;         /* token-bucket: tokens of a fresh key; vegas, gradient, aimd: limit */
     int64_t delay;           /* leaky-bucket: events before delays begin, or WEIR_NONE            */
-    int64_t queue;           /* pacer, concurrency: how many may be waiting                       */
+    int64_t queue;           /* pacer, concurrency: the most requests that may wait               */
     int64_t max_wait_ns;     /* pacer, concurrency: WEIR_FOREVER or a bound                       */
     int64_t max_burst_ns;    /* smooth-bursty: how much idleness is stored                        */
     int64_t warmup_ns;       /* smooth-warmup                                                     */
     int64_t cold_milli;      /* smooth-warmup: 3000 is cold=3                                     */
     char tz[WEIR_ZONE_MAX];  /* fixed-window with align=clock                                     */
 
-    /* Guards. Ratios and thresholds are in thousandths; WEIR_NONE is one that is not looked at. */
-    int64_t lease_ns;       /* concurrency: how long a permit lasts that nobody returns           */
+    /* Guards. Ratios and thresholds are in thousandths; WEIR_NONE turns a threshold off. */
+    int64_t lease_ns;       /* concurrency: a permit that is not returned expires after this      */
     int64_t cpu_milli;      /* bbr, system                                                        */
     int64_t memory_milli;   /* bbr, system                                                        */
-    int64_t load_milli;     /* bbr, system: the load average of a minute, times 1000              */
-    int64_t pressure_milli; /* system: PSI, the share of time that some task waited               */
-    int64_t window_ns;      /* bbr, breaker: WEIR_NONE where a count of calls is the window       */
+    int64_t load_milli;     /* bbr, system: the one-minute load average, times 1000               */
+    int64_t pressure_milli; /* system: PSI, the share of time in which some task waited           */
+    int64_t window_ns;      /* bbr, breaker: WEIR_NONE if the window is a number of calls         */
     int64_t window_calls;   /* breaker                                                            */
     int64_t cooling_ns;     /* bbr                                                                */
-    int64_t least;          /* vegas, gradient, aimd: the limit; adaptive-rate: events a period   */
-    int64_t most;           /* the same; system: in flight                                        */
-    int64_t target_ns;      /* adaptive-rate, aimd, system (rt): the latency that is still good   */
-    int64_t errors_milli;   /* breaker; adaptive-rate: the share of errors that is borne          */
-    int64_t slow_milli;     /* breaker: so many take longer ...                                   */
-    int64_t slow_ns;        /* ... than this                                                      */
+    int64_t least;          /* vegas, gradient, aimd: lowest limit; adaptive-rate: lowest rate    */
+    int64_t most;           /* the same: highest; system: the most calls in flight                */
+    int64_t target_ns;      /* adaptive-rate, aimd, system (rt): the highest good latency         */
+    int64_t errors_milli;   /* breaker; adaptive-rate: the share of errors that is tolerated      */
+    int64_t slow_milli;     /* breaker: the share of slow calls that opens it                     */
+    int64_t slow_ns;        /* breaker: a call that takes longer than this is slow                */
     int64_t error_count;    /* breaker                                                            */
-    int64_t volume;         /* breaker: calls before a share opens it                             */
-    int64_t open_ns;        /* breaker: how long it is open, the first time                       */
-    int64_t open_most_ns;   /* breaker: and as it grows                                           */
-    int64_t growth_milli;   /* breaker: by how much, from one opening to the next                 */
-    int64_t probes;         /* breaker: half-open, how many may try                               */
-    int64_t probe_ns;       /* breaker: half-open, how long they may take before it opens again   */
-    int64_t keys;           /* keys=: how many are to have room; 0: a part like the others'       */
+    int64_t volume;         /* breaker: fewer calls than this never open it by a share            */
+    int64_t open_ns;        /* breaker: how long it stays open the first time                     */
+    int64_t open_most_ns;   /* breaker: the longest that it stays open, as the time grows         */
+    int64_t growth_milli;   /* breaker: the factor from one opening to the next, times 1000       */
+    int64_t probes;         /* breaker: the calls that a half-open breaker lets in                */
+    int64_t probe_ns;       /* breaker: if probes take longer than this, it opens again           */
+    int64_t keys;           /* keys=: the keys to make room for; 0: an equal part of the store    */
     enum weir_preset preset;
     enum weir_forced forced;
 };
@@ -284,12 +286,12 @@ struct weir_diag {
     char text[512];
 };
 
-/* Text to limit. 0 and *limit filled, or an error, *limit untouched and *why filled. `why` may be
- * NULL. A tz= other than UTC is looked up under /usr/share/zoneinfo. */
+/* Parses a limit. Returns 0 and fills *limit; or returns an error, leaves *limit untouched and
+ * fills *why. `why` may be NULL. A tz= other than UTC is looked up under /usr/share/zoneinfo. */
 WEIR_API int weir_limit_parse(struct weir_limit *limit, const char *text, struct weir_diag *why);
 
-/* Limit to canonical text: always NUL-terminated if cap > 0; returns the full length, as snprintf
- * does. weir_limit_parse of the text gives the same limit. */
+/* Prints a limit as canonical text, always NUL-terminated if cap > 0. Returns the full length, as
+ * snprintf does. weir_limit_parse of the text gives the same limit. */
 WEIR_API size_t weir_limit_print(const struct weir_limit *limit, char *out, size_t cap);
 
 /* The name of an algorithm, as limits write it. */
@@ -297,22 +299,22 @@ WEIR_API const char *weir_algorithm_name(enum weir_algorithm algorithm);
 
 /* ---- One limiter, without keys ------------------------------------------------------------- */
 
-/* A limit and the state of its only key: no table, no lock where the state fits in 16 bytes. Its
- * clock is weir_now(NULL). Patience and costs are as in a request (below). Rates only: guards need an
- * engine. */
+/* A limit and the state of its only key. It has no table, and no lock if the state fits in 16
+ * bytes. Its clock is weir_now(NULL). Patience and cost are as in a request (below). A limiter
+ * takes rates only: guards need an engine. */
 struct weir_limiter;
 
 WEIR_API int weir_limiter_open(struct weir_limiter **limiter, const char *limit,
                                struct weir_diag *why);
 WEIR_API void weir_limiter_close(struct weir_limiter *limiter);
 
-/* Another limit from now on; what was used stays used. */
+/* Changes the limit from now on. Usage carries over. */
 WEIR_API int weir_limiter_change(struct weir_limiter *limiter, const char *limit,
                                  struct weir_diag *why);
 WEIR_API int weir_limiter_change_at(struct weir_limiter *limiter, const char *limit, int64_t now_ns,
                                     struct weir_diag *why);
 
-/* Takes 1, now or not at all. The quickest question there is. */
+/* Takes 1, now or not at all. This is the fastest decision in weir. */
 WEIR_API bool weir_limiter_allow(struct weir_limiter *limiter);
 WEIR_API bool weir_limiter_allow_at(struct weir_limiter *limiter, int64_t now_ns);
 
@@ -325,51 +327,52 @@ WEIR_API int weir_limiter_peek(struct weir_limiter *limiter, int64_t cost, int64
 WEIR_API int weir_limiter_peek_at(struct weir_limiter *limiter, int64_t cost, int64_t patience_ns,
                                   int64_t now_ns, struct weir_verdict *v);
 
-/* Gives back up to `cost` of what is charged; *back, unless NULL, says how much that was. */
+/* Gives back up to `cost` of what was charged. *back, unless NULL, receives the amount. */
 WEIR_API int weir_limiter_refund(struct weir_limiter *limiter, int64_t cost, int64_t *back);
 WEIR_API int weir_limiter_refund_at(struct weir_limiter *limiter, int64_t cost, int64_t now_ns,
                                     int64_t *back);
 
-/* Gives back a reservation of `cost` that was to act at act_ns, as far as no later one depends on
- * it. A limit of several terms gives back nothing here: weir_reserve can. */
+/* Gives back a reservation of `cost` that was to act at act_ns, as far as no later reservation
+ * depends on it. A limit of several terms gives back nothing here: use an engine's weir_reserve and
+ * weir_cancel for those. */
 WEIR_API int weir_limiter_cancel(struct weir_limiter *limiter, int64_t cost, int64_t act_ns,
                                  int64_t *back);
 WEIR_API int weir_limiter_cancel_at(struct weir_limiter *limiter, int64_t cost, int64_t act_ns,
                                     int64_t now_ns, int64_t *back);
 
-/* As good as new. */
+/* Makes the limiter fresh: all that was charged is forgotten. */
 WEIR_API void weir_limiter_reset(struct weir_limiter *limiter);
 
-/* Blocks until its turn; as weir_wait. */
+/* Blocks until the request is granted and may act; see weir_wait. */
 WEIR_API int weir_limiter_wait(struct weir_limiter *limiter, int64_t cost, int64_t deadline_ns,
                                struct weir_verdict *v);
 
-/* ---- What guards are told and tell --------------------------------------------------------- */
+/* ---- What guards take in and report -------------------------------------------------------- */
 
-/* How a call that was entered went. */
+/* The outcome of a call that was entered. */
 enum weir_outcome {
     WEIR_SUCCESS,
     WEIR_ERROR,
-    WEIR_DROP,  /* it was refused or timed out further down: a sign of overload */
-    WEIR_IGNORE /* it tells nothing: the permit goes back, nothing is learned */
+    WEIR_DROP,  /* a service further down refused it or timed out: a sign of overload */
+    WEIR_IGNORE /* the guard returns the permit and learns nothing from the call */
 };
 
-/* What the system is doing, in thousandths; WEIR_NONE: not known, and then nothing is over it. */
+/* The load of the system, in thousandths. WEIR_NONE: not known; no threshold is then exceeded. */
 struct weir_signals {
     int64_t cpu_milli, memory_milli, load_milli, pressure_milli;
 };
 
-/* How a guard stands. Only a breaker opens, and only bbr cools; all others are CLOSED always. (OPENED is
- * how a breaker stands, WEIR_OPEN is why it refused.) */
+/* The state of a guard. Only a breaker opens, and only bbr cools; every other guard is always
+ * CLOSED. (OPENED is the state of a breaker, WEIR_OPEN is the reason of its refusals.) */
 enum weir_guard_state { WEIR_CLOSED, WEIR_HALF_OPEN, WEIR_OPENED, WEIR_COOLING };
 /* "closed", "half-open", "open", "cooling" */
 WEIR_API const char *weir_guard_state_name(enum weir_guard_state stand);
 
 struct weir_view {
     enum weir_guard_state state;
-    int64_t limit;     /* in flight at most now; -1: this guard has none */
-    int64_t in_flight; /* -1: not counted                                */
-    int64_t rate;      /* adaptive-rate: events a period now; else -1    */
+    int64_t limit;     /* the most calls in flight now; -1: this guard has no such limit */
+    int64_t in_flight; /* calls in flight; -1: this guard does not count them            */
+    int64_t rate;      /* adaptive-rate: events in each period now; other guards: -1     */
 };
 
 /* ---- Engines ------------------------------------------------------------------------------- */
@@ -377,29 +380,30 @@ struct weir_view {
 /* A store of keys, and the policies on them. */
 struct weir;
 
-/* What a newcomer gets when all places its key could have are taken by live keys. Keys that somebody has
- * entered (weir_enter) are evicted by nobody, nor are those of guards that have learned: where they take
- * all places a newcomer is refused, or with ALLOW let in, reason FULL. A closed breaker needs no place to be
- * entered; one that finds none when a call ends learns nothing from it, and stays closed. */
+/* What a newcomer (a key that has no place yet) gets when live keys take all the places that it
+ * could have. A key with calls in flight (weir_enter) is never evicted, nor is a key of a guard
+ * that has learned. If such keys take all its places, a newcomer is refused, or with ALLOW let in,
+ * reason FULL. A caller can enter a closed breaker without a place; a breaker that finds no place
+ * when a call ends learns nothing from that call, and stays closed. */
 enum weir_full {
-    WEIR_FULL_EVICT, /* the place of another key, or none; what keys without a place owe is kept, so
-                        nobody is granted more than its limit (docs/guide/store.md)           */
-    WEIR_FULL_DENY,  /* a refusal, reason FULL; retry_after_ns says when a place may be free  */
-    WEIR_FULL_ALLOW  /* a grant, reason FULL, that nobody counts: beyond the limit, then      */
+    WEIR_FULL_EVICT, /* the place of another key, or none; the store keeps the debt of keys without
+                        a place, so no key is granted more than its limit (docs/guide/store.md) */
+    WEIR_FULL_DENY,  /* a refusal, reason FULL; retry_after_ns says when a place may be free    */
+    WEIR_FULL_ALLOW  /* a grant, reason FULL, that is not counted: it may exceed the limit      */
 };
 
-/* Where time comes from, if not from weir_now(NULL): a clock of the caller's, who calls it `now`.
- * Nanoseconds since the Unix epoch. */
+/* A clock of the caller's own, used in place of weir_now(NULL). Times are nanoseconds since the
+ * Unix epoch. */
 struct weir_clock {
     int64_t (*now)(void *arg);
-    /* Returns at until_ns or a little later; not 0 if the sleeper was disturbed, and weir_wait gives
-     * up. NULL: the difference is slept through in real time. */
+    /* Returns 0 at until_ns or a little later; or returns non-zero if something interrupted the
+     * sleep, and weir_wait then gives up. NULL: the waiter sleeps the difference in real time. */
     int (*sleep)(void *arg, int64_t until_ns);
     void *arg;
 };
 
-/* Whom an engine tells what its operators should know: that its store is away, or back. One line, without
- * a newline; by any thread, so quickly. */
+/* Receives what operators should know: the store is down, or up again. Each call passes one line,
+ * without a newline. Any thread may make the call, so it must return quickly. */
 struct weir_log {
     void (*say)(void *arg, const char *line);
     void *arg;
@@ -412,30 +416,34 @@ struct weir_log {
 #define WEIR_POLICIES_DEFAULT 128
 #define WEIR_POLICIES_MOST    65536
 
-/* All zero is the default of everything. */
+/* A field that is zero has its default. */
 struct weir_options {
-    /* "memory:" (NULL too) is private to this process and its threads. "file:/path" is shared by
-     * all processes that open it and outlives them; it is made if it is not there, its directory is
-     * not. The path is absolute. "redis://[[user]:password@]host[:port][/db][?option&...]" and
-     * "redis+unix:/path" are shared by machines (docs/guide/fleet.md); see weir_remote_stats below. */
+    /* "memory:" (the default) is private to this process and its threads. "file:/path" is shared by
+     * all processes that open it, and outlives them; weir_open creates the file if it does not
+     * exist, but not its directory. The path is absolute.
+     * "redis://[[user]:password@]host[:port][/db][?option&...]" and "redis+unix:/path" are shared
+     * by machines (docs/guide/fleet.md); see weir_remote_stats below. */
     const char *store;
-    /* How many live keys there is room for. A private store takes address space for them at once,
-     * and memory as keys come; a file takes it all at once. Keys are not stored, so their length
-     * does not matter. 1,000,000 unless told. An existing file keeps what it was made with. */
+    /* The number of live keys that the store has room for; default: 1,000,000. A private store
+     * takes address space for all of them at once, and memory as keys come; a file takes all its
+     * space at once. Keys are not stored, so their length does not matter. An existing file keeps
+     * the number that it was created with. */
     uint64_t max_keys;
-    /* States come in sizes: most algorithms' take 16 bytes, sliding-counter's 24, smooth-warmup's
-     * 40, sliding-window's 4 or 8 a slot and sliding-log's 8 an event more, guards' as their pages in
-     * docs/algorithms say. Each size that is in use has a table of its own, for max_keys keys or for
-     * as many as fit in half of what is left of max_memory when it is made. All that the store ever
-     * takes, tables, overflow cells and policies, is within max_memory: 256 bytes a key of max_keys, at
-     * least 64 MiB, and 64 KiB a policy unless told. */
+    /* The most memory that the store ever takes: tables, overflow cells and policies. Default: 256
+     * bytes for each key of max_keys, at least 64 MiB, plus 64 KiB for each policy.
+     *
+     * States come in sizes: 16 bytes for most algorithms, 24 for sliding-counter, 40 for
+     * smooth-warmup; sliding-window adds 4 or 8 bytes for each slot, sliding-log 8 for each event;
+     * for guards see their pages in docs/algorithms. Each size in use has its own table, which has
+     * room for max_keys keys, or for those that fit in half of what is left of max_memory when the
+     * table is created. */
     uint64_t max_memory;
-    uint32_t max_policies; /* 128 unless told                                              */
+    uint32_t max_policies; /* default: 128                                                 */
     enum weir_full full;
-    const struct weir_clock *clock; /* copied; NULL is the engine's own                    */
-    const struct weir_log *log;     /* copied; NULL: nobody is told                        */
-    /* Keys are hashed under a secret so that nobody can choose keys that meet. Zero: a random one
-     * (a file keeps its own). Not zero: this one. */
+    const struct weir_clock *clock; /* copied; NULL: the engine's own clock                */
+    const struct weir_log *log;     /* copied; NULL: no log                                */
+    /* The secret under which keys are hashed, so that a client cannot choose keys that collide.
+     * Zero: a random one (a file keeps its own). */
     uint64_t secret[2];
 };
 
@@ -443,22 +451,22 @@ struct weir_options {
 WEIR_API int weir_open(struct weir **w, const struct weir_options *options, struct weir_diag *why);
 WEIR_API void weir_close(struct weir *w);
 
-/* The time of this engine's clock; of the process's own clock if w is NULL. It counts from the Unix
- * epoch, never goes back and does not follow steps of the wall clock. */
+/* The time of this engine's clock; if w is NULL, the time of the process's own clock. That clock
+ * counts from the Unix epoch, never goes back, and does not follow jumps of the wall clock. */
 WEIR_API int64_t weir_now(const struct weir *w);
 
 /* ---- Policies ------------------------------------------------------------------------------ */
 
-/* A policy is a limit in force: a name, a limit, and the keys used under it. Every policy has keys
- * of its own: "alice" under one is not "alice" under another. */
+/* A policy is a limit in force: a name, a limit, and the keys used under it. Every policy has its
+ * own keys: "alice" under one policy is not "alice" under another. */
 struct weir_policy;
 
-/* Defines the policy, or changes its limit: keys keep their state (limits.md, Live change), unless
- * the new limit has another algorithm or ring size, whose keys start fresh (in a Redis: are those of that
- * form, while the others stay until they end). To set the limit that is
- * in force already changes nothing. In a file the policies are shared: a change made by one
- * process is at once in force in all. The handle stays good until weir_policy_forget or weir_close;
- * `policy` and `why` may be NULL. */
+/* Defines the policy, or changes its limit. Keys keep their state (limits.md, Live change), unless
+ * the new limit has another algorithm or ring size: then all keys start fresh. (A Redis keeps the
+ * keys of each such form until they expire, so a limit that returns to a form finds the keys of
+ * that form.) Setting the limit that is already in force changes nothing. Processes that share a
+ * file share its policies: a change by one process is in force in all of them at once. The handle
+ * stays valid until weir_policy_forget or weir_close. `policy` and `why` may be NULL. */
 WEIR_API int weir_policy_set(struct weir *w, const char *name, const char *limit,
                              struct weir_policy **policy, struct weir_diag *why);
 WEIR_API int weir_policy_set_at(struct weir *w, const char *name, const char *limit, int64_t now_ns,
@@ -469,12 +477,13 @@ WEIR_API struct weir_policy *weir_policy_find(struct weir *w, const char *name);
 WEIR_API const char *weir_policy_name(const struct weir_policy *policy);
 /* The limit in force now. */
 WEIR_API void weir_policy_limit(struct weir_policy *policy, struct weir_limit *limit);
-/* Ends the policy and frees the handle. Its keys fade as they become as good as new; a policy that
- * gets the same name later has new ones (but in a Redis, where it finds those that are left). After an error (WEIR_EBUSY: the file is locked by a process
- * that stands still) the policy is still in force and the handle still good. */
+/* Ends the policy and frees the handle. Its keys leave the store as they fully recover. A later
+ * policy of the same name has fresh keys (except in a Redis, where it finds the keys that are
+ * left). After an error (WEIR_EBUSY: a stopped process holds the lock of the file) the policy is
+ * still in force and the handle still valid. */
 WEIR_API int weir_policy_forget(struct weir *w, struct weir_policy *policy);
-/* The policy after this one, in no order that means anything; the first after NULL; NULL after the
- * last. */
+/* The policy after this one, in no particular order. NULL gives the first; after the last comes
+ * NULL. */
 WEIR_API struct weir_policy *weir_policy_next(struct weir *w, const struct weir_policy *after);
 
 /* ---- Decisions ----------------------------------------------------------------------------- */
@@ -487,7 +496,7 @@ struct weir_request {
     int64_t patience_ns; /* 0, a duration, WEIR_FOREVER or WEIR_WAIT_DEFAULT                   */
 };
 
-/* A request of cost 1 that waits as its limit would have it. */
+/* A request of cost 1 with the limit's default patience. */
 static inline struct weir_request weir_request_of(struct weir_policy *policy, const void *key,
                                                   size_t key_len)
 {
@@ -497,42 +506,45 @@ static inline struct weir_request weir_request_of(struct weir_policy *policy, co
 }
 
 /* Takes `cost` from the key if the limit grants it, else takes nothing. A grant with a wait_ns is a
- * reservation: act only then. */
+ * reservation: the caller acts only after that time. */
 WEIR_API int weir_take(struct weir *w, const struct weir_request *rq, struct weir_verdict *v);
 WEIR_API int weir_take_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                           struct weir_verdict *v);
 
-/* What weir_take would answer, without taking; or weir_enter, without waiting. FULL too, if there would be
- * no place for the key. (Of a limit of several terms, in a private store that evicts and is full of calls in
- * flight, only a take finds out whether keys can be moved so that there is a place for each.) */
+/* Answers what weir_take would answer, without taking; for guards, what weir_enter would answer
+ * without waiting. The answer is FULL if the key would get no place. (One exception: for a limit of
+ * several terms, in a private store that evicts and is full of calls in flight, only a take finds
+ * out whether keys can be moved to make a place for each term.) */
 WEIR_API int weir_peek(struct weir *w, const struct weir_request *rq, struct weir_verdict *v);
 WEIR_API int weir_peek_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                           struct weir_verdict *v);
 
-/* n requests, decided one by one in order: v[i] answers rq[i]. Much faster than n calls, for their
- * trips to memory overlap; 16 to 64 at a time is a good number. If one of the requests is malformed
- * (WEIR_EINVAL) none is decided, and v is untouched. After any other error some may have been: v[i]
- * answers those, and of the others says that limit is -1. */
+/* Decides n requests one by one, in order: v[i] answers rq[i]. This is much faster than n calls,
+ * because the memory accesses overlap; 16 to 64 at a time is a good number. If one request is
+ * malformed (WEIR_EINVAL), none is decided and v is untouched. After any other error some requests
+ * may have been decided: v[i] answers those, and v[i].limit is -1 for the others. */
 WEIR_API int weir_take_many(struct weir *w, const struct weir_request *rq, size_t n,
                             struct weir_verdict *v);
 WEIR_API int weir_take_many_at(struct weir *w, const struct weir_request *rq, size_t n,
                                int64_t now_ns, struct weir_verdict *v);
 
-/* 1 to 16 requests, all or nothing, as one: if one is refused none is charged. Counted are the
- * terms of their limits, at most 16 in all. The same key twice sees its first charge. */
+/* Decides 1 to 16 requests as one, all or nothing: if one is refused, none is charged. Their limits
+ * may have at most 16 terms in all. If a key appears twice, the second request sees the charge of
+ * the first. */
 WEIR_API int weir_take_all(struct weir *w, const struct weir_request *rq, size_t n,
                            struct weir_verdict *v);
 WEIR_API int weir_take_all_at(struct weir *w, const struct weir_request *rq, size_t n,
                               int64_t now_ns, struct weir_verdict *v);
 
-/* Gives back up to rq->cost of what the key is charged; *back, unless NULL, says how much: of
- * several terms, the most that any took back. The terms are given back one by one: if one fails
- * (WEIR_EBUSY), those before it have been given back, so do not repeat it. */
+/* Gives back up to rq->cost of what the key was charged. *back, unless NULL, receives the amount;
+ * with several terms, the largest amount of any term. Terms are refunded one by one: if one fails
+ * (WEIR_EBUSY), the terms before it are already refunded, so the caller must not repeat the
+ * call. */
 WEIR_API int weir_refund(struct weir *w, const struct weir_request *rq, int64_t *back);
 WEIR_API int weir_refund_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                             int64_t *back);
 
-/* What weir_reserve took, so that it can be cancelled. Plain bytes, the caller's. */
+/* What weir_reserve took, so that it can be cancelled. The caller owns it; it is plain bytes. */
 struct weir_reservation {
     int64_t act_ns; /* when the caller may act */
     int n;          /* 0 once it is cancelled, or if it was refused */
@@ -544,46 +556,47 @@ struct weir_reservation {
     } term[WEIR_TERMS_MAX];
 };
 
-/* weir_take_all, and *r remembers what it took. */
+/* Does weir_take_all, and records in *r what it took. */
 WEIR_API int weir_reserve(struct weir *w, const struct weir_request *rq, size_t n,
                           struct weir_reservation *r, struct weir_verdict *v);
 WEIR_API int weir_reserve_at(struct weir *w, const struct weir_request *rq, size_t n,
                              int64_t now_ns, struct weir_reservation *r, struct weir_verdict *v);
 
-/* Gives back what no later reservation depends on; nothing once it has acted, and nothing the second
- * time, or after a reset of any key of the policy. After an error it may be called again: what was
- * given back already is not given back twice. */
+/* Gives back the part of the reservation that no later reservation depends on. It gives back
+ * nothing once act_ns has passed, nothing the second time, and nothing after a reset of any key of
+ * the policy. After an error the caller may call it again: nothing is given back twice. */
 WEIR_API int weir_cancel(struct weir *w, struct weir_reservation *r, int64_t *back);
 WEIR_API int weir_cancel_at(struct weir *w, struct weir_reservation *r, int64_t now_ns,
                             int64_t *back);
 
-/* Blocks until the request is granted and its turn has come, at most until deadline_ns on the
- * engine's clock (WEIR_FOREVER: as long as it takes). A request that cannot pass by then is refused
- * at once. rq->patience_ns is not looked at. Waiters for one key are served in the order
- * they came (within one process). One that a signal disturbs gives back what it took and returns
- * WEIR_EINTR. In the twin, time starts at now_ns and passes as it does.
+/* Blocks until the request is granted and may act, at most until deadline_ns on the engine's clock
+ * (WEIR_FOREVER: without a limit). A request that cannot pass by then is refused at once.
+ * rq->patience_ns is ignored. Waiters for one key are served in the order in which they came
+ * (within one process). A waiter that a signal interrupts gives back what it took and returns
+ * WEIR_EINTR. In weir_wait_at, time starts at now_ns and passes at the speed of the engine's clock.
  *
- * The deadline holds whatever the store does: one that is full of calls in flight is asked again before it,
- * not after; one that does not answer makes a waiter late by what two questions take, which are under way
- * when the deadline comes: twice the timeout of a Redis, twice 10 ms where a process stands still that
- * holds the key in a file. A signal is heard by who sleeps; one that comes while a question is under way
- * does not end it. A thread that waits is not cancelled before it returns. */
+ * The deadline holds whatever the store does. If the store is full of calls in flight, the waiter
+ * asks again before the deadline, not after it. If the store does not answer, a waiter may be late
+ * by the time of the two requests that are under way when the deadline comes: twice the timeout of
+ * a Redis, or twice 10 ms if a stopped process holds the lock of the key in a file. A signal
+ * interrupts only a waiter that sleeps; it does not end a request that is under way. A waiting
+ * thread is not a cancellation point: pthread_cancel takes effect after the call returns. */
 WEIR_API int weir_wait(struct weir *w, const struct weir_request *rq, int64_t deadline_ns,
                        struct weir_verdict *v);
 WEIR_API int weir_wait_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                           int64_t deadline_ns, struct weir_verdict *v);
 
-/* Makes the key as good as new. A key without a place (verdict.overflow) is given one for that.
- * WEIR_EFULL, and nothing is forgiven, if no place can be had because calls in flight or keys that
- * owe more than their whole limit hold them all: try again later. Calls that have entered the key
- * are forgotten: their weir_exit returns nothing and teaches nothing. `system`, which is one for
- * all keys, stays as it is. */
+/* Makes the key fresh. A key without a place (verdict.overflow) is given one for that. If it can
+ * get none, because calls in flight or keys that owe more than their whole limit hold them all, the
+ * call returns WEIR_EFULL and forgives nothing: try again later. Calls that have entered the key
+ * are forgotten: their weir_exit returns no permit, and guards learn nothing from it. `system`,
+ * which has one state for all keys, does not change. */
 WEIR_API int weir_reset(struct weir *w, const struct weir_request *rq);
 WEIR_API int weir_reset_at(struct weir *w, const struct weir_request *rq, int64_t now_ns);
 
-/* A key of several parts (tenant, user, path) as one: each part behind its length, so that ("ab",
- * "c") and ("a", "bc") differ. Writes at most cap bytes and returns the whole length, as snprintf
- * does; 9 bytes a part beside the parts are always enough. */
+/* Joins several parts (tenant, user, path) into one key. It writes each part after its length, so
+ * ("ab", "c") and ("a", "bc") differ. Writes at most cap bytes and returns the whole length, as
+ * snprintf does. A buffer that has room for the parts and 9 more bytes for each is large enough. */
 struct weir_bytes {
     const void *at;
     size_t len;
@@ -593,16 +606,16 @@ WEIR_API size_t weir_key_join(void *out, size_t cap, const struct weir_bytes *pa
 /* ---- What an engine holds ------------------------------------------------------------------ */
 
 struct weir_stats {
-    uint64_t max_keys;  /* live keys of 16-byte states that there is room for               */
-    uint64_t keys;      /* places in use, by live keys and by keys as good as new            */
-    uint64_t live_keys; /* of them alive; in tables for more than a million, an estimate    */
-    uint64_t bytes;     /* of memory in use, or of the file                                 */
-    uint64_t max_bytes; /* what it may become with the policies there are                   */
-    uint64_t evicted;   /* live keys that made place for others                             */
-    uint64_t refused_full, allowed_full; /* requests answered FULL, by this engine          */
-    uint64_t overflow_decisions; /* of this engine, on keys without a place (overflow) ...  */
-    uint64_t overflow_refusals;  /* ... and of them refusals                                */
-    uint64_t busy;      /* requests that met a holder who stood still                       */
+    uint64_t max_keys;  /* room: the number of live keys with 16-byte states                */
+    uint64_t keys;      /* places in use, by live keys and by fully recovered ones          */
+    uint64_t live_keys; /* places of live keys; an estimate in tables for over a million    */
+    uint64_t bytes;     /* memory in use, or the size of the file                           */
+    uint64_t max_bytes; /* the most that `bytes` may become with the present policies       */
+    uint64_t evicted;   /* live keys whose place went to others                             */
+    uint64_t refused_full, allowed_full; /* requests that this engine answered FULL         */
+    uint64_t overflow_decisions; /* by this engine, on keys without a place (overflow)      */
+    uint64_t overflow_refusals;  /* the refusals among them                                 */
+    uint64_t busy;      /* requests that found the lock held by a stopped process           */
     uint64_t recovered; /* decisions of killed processes that were undone                   */
     uint32_t policies, max_policies;
 };
@@ -610,14 +623,15 @@ struct weir_stats {
 WEIR_API int weir_stats(struct weir *w, struct weir_stats *stats);
 WEIR_API int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats);
 
-/* The same of one policy, all terms of its limit together; in a file, of all processes that share it. What
- * is counted begins anew when a limit gets another algorithm. Of a policy in a Redis all is 0. */
+/* The same for one policy, all terms of its limit together; in a file, for all processes that share
+ * it. The counters start again at 0 when the limit gets another algorithm. For a policy in a Redis
+ * every field is 0. */
 struct weir_policy_stats {
-    uint64_t keys;        /* live keys that there is room for: the least of its terms       */
-    uint64_t state_bytes; /* of one key                                                     */
+    uint64_t keys;        /* room: the number of live keys, the least of its terms          */
+    uint64_t state_bytes; /* the size of one key's states                                   */
     uint64_t evicted;     /* live keys whose place went to others; see verdict.overflow     */
-    uint64_t overflow_decisions; /* on keys without a place: of each term one ...           */
-    uint64_t overflow_refusals;  /* ... and of them refusals                                */
+    uint64_t overflow_decisions; /* on keys without a place; each term counts one           */
+    uint64_t overflow_refusals;  /* the refusals among them                                 */
 };
 
 WEIR_API int weir_policy_stats(struct weir *w, struct weir_policy *policy,
@@ -625,28 +639,31 @@ WEIR_API int weir_policy_stats(struct weir *w, struct weir_policy *policy,
 
 /* ---- Stores on other machines -------------------------------------------------------------- */
 
-/* An engine whose store is a Redis decides there: one round trip a decision, by Redis's own clock, in
- * whole microseconds. While the store is away every limit does what its fallback= says; nobody waits longer
- * than the timeout, and only those who were on their way when it went. docs/guide/fleet.md has the bounds.
- * Beside rates such a store can have `concurrency` with a lease; other guards look at one process. */
+/* An engine whose store is a Redis decides there: each decision takes one round trip, and uses
+ * Redis's own clock, in whole microseconds. While the store is down every limit does what its
+ * fallback= says. No caller waits longer than the timeout, and only callers whose request was under
+ * way when the store went down wait at all. docs/guide/fleet.md has the bounds. Beside rates such a
+ * store supports `concurrency` with a lease; every other guard looks at one process. */
 struct weir_remote_stats {
-    bool remote;                  /* whether the store is such a one; if not, all is 0 */
-    bool down;                    /* now */
-    uint64_t nodes;               /* that share a limit when it is away: told or counted */
-    uint64_t asked;               /* requests that the store answered                   */
-    uint64_t failed;              /* requests that were sent and not answered           */
-    uint64_t crowded;             /* not sent: as many were waiting as may              */
-    uint64_t fell_back;           /* answered by fallback=; of them ...                 */
-    uint64_t fell_back_allowed;   /* ... granted                                  */
-    uint64_t drained;             /* events that were granted so, and paid in after     */
-    uint64_t outages, recoveries; /* how often the store went, and came back    */
+    bool remote;                  /* the store is a Redis; if false, every field is 0      */
+    bool down;                    /* the store is down now                                 */
+    uint64_t nodes;               /* nodes that share a limit while it is down: as the URL
+                                     says, or as counted                                   */
+    uint64_t asked;               /* requests that the store answered                      */
+    uint64_t failed;              /* requests that were sent and not answered              */
+    uint64_t crowded;             /* requests not sent: too many others were waiting       */
+    uint64_t fell_back;           /* requests that fallback= answered                      */
+    uint64_t fell_back_allowed;   /* the grants among them                                 */
+    uint64_t drained;             /* events granted by fallback= and charged to the store
+                                     later                                                 */
+    uint64_t outages, recoveries; /* how often the store went down, and came up            */
 };
 WEIR_API void weir_remote_stats(struct weir *w, struct weir_remote_stats *stats);
 
 /* ---- Guards -------------------------------------------------------------------------------- */
 
-/* A rate looks at how much came; a guard looks at what is running and how it goes. So a call is entered,
- * and when it has ended it is exited with its outcome:
+/* A rate counts requests; a guard looks at the calls in flight and their outcomes. So the caller
+ * enters before the call, and exits with its outcome after it:
  *
  *     #include <stdio.h>
  *     #include <weir.h>
@@ -684,17 +701,19 @@ WEIR_API void weir_remote_stats(struct weir *w, struct weir_remote_stats *stats)
  *         return 0;
  *     }
  *
- * The limit may join guards and rates: `system` is asked first, then rates, `concurrency`, `breaker`, and
- * the adaptive ones; all or nothing, and `which` is the term as it was written. Every key has states of
- * its own, but for `system`, which has one for all keys. weir_take and its like refuse a policy that has
- * a guard with WEIR_EINVAL, for what they took could never be left; weir_peek and weir_reset do not.
+ * A limit may join guards and rates: the engine asks `system` first, then rates, `concurrency`,
+ * `breaker` and the adaptive guards, all or nothing. `which` is the index of the term in the text
+ * of the limit. Every key has its own states, except for `system`, which has one state for all
+ * keys. weir_take, weir_take_many, weir_take_all, weir_reserve and weir_wait refuse a policy with a
+ * guard (WEIR_EINVAL), because what they take could never be exited; weir_peek and weir_reset
+ * accept it.
  */
 
-/* What was entered, so that it can be exited. Plain bytes, the caller's. */
+/* What was entered, so that it can be exited. The caller owns it; it is plain bytes. */
 struct weir_ticket {
     int64_t entered_ns;
     uint64_t forgotten;
-    int n; /* how many guards are still to be left; 0 once it was exited, or if it was refused */
+    int n; /* guards still to exit; 0 once the ticket was exited, or if the entry was refused */
     struct {
         struct weir_policy *policy;
         uint64_t scope, fingerprint, key, birth;
@@ -703,39 +722,42 @@ struct weir_ticket {
     } term[WEIR_TERMS_MAX];
 };
 
-/* Enters, now or not at all; but where `concurrency` has a queue, waits in it while all permits are out:
- * as long as its max-wait says, or rq->patience_ns if that is less. Callers for one key are let in in the
- * order they came (within one process); one for whom the queue has no place is refused at once with
- * QUEUE_FULL, one whom waiting would not help is told so at once too, and one whose time is over is refused
- * with LIMITED. One that a signal disturbs returns WEIR_EINTR. Whoever is not let in leaves no trace.
+/* Enters, now or not at all. But if `concurrency` has a queue, the caller waits in it while all
+ * permits are in use: for max-wait, or for rq->patience_ns if that is less. Callers for one key
+ * enter in the order in which they came (within one process). A caller that finds the queue full is
+ * refused at once with QUEUE_FULL; a caller that waiting would not help is refused at once too; a
+ * caller whose time is over is refused with LIMITED. If a signal interrupts the wait, the call
+ * returns WEIR_EINTR. A caller that does not enter leaves no trace.
  *
- * cost is how many permits are taken, usually 1. A rate's patience is as in weir_take: a grant with a
- * wait_ns is to be acted on only then, and the guards count the time from the entry on. A retry_after_ns
- * of 0 is not known: it depends on others. In the twin, time starts at now_ns and passes as it does. */
+ * cost is the number of permits to take, usually 1. The patience of a rate is as in weir_take:
+ * after a grant with a wait_ns the caller acts only then, and the guards count the time from the
+ * entry on. A retry_after_ns of 0 means not known: it depends on other callers. In weir_enter_at,
+ * time starts at now_ns and passes at the speed of the engine's clock. */
 WEIR_API int weir_enter(struct weir *w, const struct weir_request *rq, struct weir_ticket *t,
                         struct weir_verdict *v);
 WEIR_API int weir_enter_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                            struct weir_ticket *t, struct weir_verdict *v);
 
-/* 1 to 16 requests, all or nothing, as weir_take_all: say, connections of a client and of the whole
- * server. Nobody waits here; nor is anybody let in before those who wait in weir_enter: LIMITED. */
+/* Enters 1 to 16 requests, all or nothing, as weir_take_all does: for example the connections of
+ * one client and those of the whole server. This call never waits, and does not overtake callers
+ * that wait in weir_enter: it is refused with LIMITED while there are any. */
 WEIR_API int weir_enter_all(struct weir *w, const struct weir_request *rq, size_t n,
                             struct weir_ticket *t, struct weir_verdict *v);
 WEIR_API int weir_enter_all_at(struct weir *w, const struct weir_request *rq, size_t n,
                                int64_t now_ns, struct weir_ticket *t, struct weir_verdict *v);
 
-/* Ends the ticket; a second time does nothing. Any thread may do it. Harmless too is a ticket that was
- * refused, one whose lease has expired, one whose policy was changed or forgotten meanwhile, and one whose
- * key was reset: it takes nothing from those who came after. After an error (WEIR_EBUSY) it may be tried
- * again. */
+/* Ends the ticket; a second call does nothing. Any thread may make the call. It is harmless too for
+ * a ticket that was refused, whose lease has expired, whose policy was changed or forgotten in the
+ * meantime, or whose key was reset: it takes nothing from later callers. After an error
+ * (WEIR_EBUSY) the caller may try again. */
 WEIR_API int weir_exit(struct weir *w, struct weir_ticket *t, enum weir_outcome how);
 WEIR_API int weir_exit_at(struct weir *w, struct weir_ticket *t, enum weir_outcome how,
                           int64_t now_ns);
 
-/* A call through a guard: enters, calls `run`, and exits with the outcome that it returns. `fallback`,
- * unless NULL, is called if the guard refused (v->allowed is false), and if `run` returned WEIR_ERROR or
- * WEIR_DROP. Both get `arg`. `v` may be NULL. After an error neither was called, unless weir_exit itself
- * failed.
+/* Makes a call through a guard: enters, calls `run`, and exits with the outcome that `run` returns.
+ * weir_run calls `fallback`, unless it is NULL, if the guard refused (v->allowed is false) or if
+ * `run` returned WEIR_ERROR or WEIR_DROP. Both get `arg`. `v` may be NULL. If weir_run returns an
+ * error, neither was called, unless the error came from weir_exit.
  *
  *     static enum weir_outcome fetch(void *page)
  *     {
@@ -762,42 +784,46 @@ WEIR_API int weir_run(struct weir *w, const struct weir_request *rq,
                       void (*fallback)(void *arg, const struct weir_verdict *v), void *arg,
                       struct weir_verdict *v);
 
-/* How the guard that is the term-th of the limit, from 0, stands for the key of the request. WEIR_EINVAL if
- * there is no such term, or it is a rate. When an open breaker may be tried says weir_peek, by
- * retry_after_ns. Nobody is called when a guard changes: who wants to know looks. */
+/* The state of one guard for the key of the request. `term` is the index of the guard in the limit,
+ * from 0; WEIR_EINVAL if there is no such term, or if it is a rate. For an open breaker,
+ * retry_after_ns of weir_peek says when it lets a call in again. There is no callback for changes:
+ * a program that needs them polls this function. */
 WEIR_API int weir_guard_view(struct weir *w, const struct weir_request *rq, int term,
                              struct weir_view *view);
 WEIR_API int weir_guard_view_at(struct weir *w, const struct weir_request *rq, int term,
                                 int64_t now_ns, struct weir_view *view);
 
-/* What `system` and `bbr` are told of the system. What is WEIR_NONE here is sampled (so is everything at
- * first); what is not, is believed: for tests, and for those who know better. Twice a second a thread of
- * the engine reads the container's processor time and memory relative to its quota (cgroup v1 and v2), or
- * the machine's, the load average and the pressure; it is started by the first policy that asks, and ends
- * with weir_close. Processor time is smoothed: a sample weighs a twentieth. */
+/* Sets the load that `system` and `bbr` see. The engine samples each field that is WEIR_NONE (at
+ * first: all of them) and uses the given value for the others: for tests, and for programs with
+ * better sources. To sample, a thread of the engine reads twice a second the processor time and
+ * memory of the container relative to its quota (cgroup v1 and v2), or those of the machine, the
+ * load average and the pressure. The first policy that needs the thread starts it; weir_close ends
+ * it. Processor time is smoothed: each sample has a weight of one twentieth. */
 WEIR_API int weir_signals_set(struct weir *w, const struct weir_signals *signals);
-/* What they are told now. */
+/* The load that they see now. */
 WEIR_API void weir_signals_get(struct weir *w, struct weir_signals *signals);
 
-/* ---- Keys that a policy treats otherwise --------------------------------------------------- */
+/* ---- Lists and overrides: keys with their own rules ---------------------------------------- */
 
-/* Keys on the deny list are refused with LISTED, for ever; keys on the allow list pass everything but
- * `system`, uncounted. Who is on both is denied. To set a list replaces it, at once and whole, under
- * everybody who decides; n = 0 empties it. At most a million keys, of which 8 bytes each are kept. Lists
- * hold for all verbs, and in this process: others that share a file have their own. */
+/* Keys on the deny list are refused with LISTED, for ever. Keys on the allow list pass every term
+ * but `system`, uncounted. A key on both is denied. Setting a list replaces it as a whole, at once,
+ * while other threads decide; n = 0 empties it. A list has at most a million keys, and keeps 8
+ * bytes for each. Lists apply to every kind of decision, and to this process only: another process
+ * that shares the file has its own lists. */
 enum weir_list { WEIR_LIST_DENY, WEIR_LIST_ALLOW };
 #define WEIR_LIST_MOST 1000000
 
 WEIR_API int weir_list_set(struct weir *w, struct weir_policy *policy, enum weir_list which,
                            const struct weir_bytes *keys, size_t n);
 
-/* A limit of a key's own, in place of the policy's: "this customer has ten times as much". It must have
- * the algorithms of the policy's limit, in the same order, and states of the same size: another rate,
- * burst, queue, threshold or number of permits; not another count of a sliding-log or of a concurrency
- * with a lease, nor other slots, buckets or window of calls, of which states are made; and `system`, which
- * is one for all keys, as it is there. The key's state
- * goes on, as in a live change of the policy (limits.md). NULL takes it away. At most 4096 in a policy; in
- * this process, as lists. While the policy's own limit has another shape it is out of force. */
+/* Sets an override: a key's own limit, in place of the policy's ("this customer gets ten times as
+ * much"). It must have the algorithms of the policy's limit, in the same order, and states of the
+ * same size. It may change a rate, burst, queue, threshold or number of permits. It may not change
+ * what sizes a state: the count of a sliding-log or of a concurrency with a lease, slots, buckets,
+ * or a window of calls. Nor may it change `system`, which has one state for all keys. The key keeps
+ * its state, as in a live change of the policy (limits.md). A NULL limit removes the override. A
+ * policy has at most 4096 overrides; like lists, they apply to this process only. While the
+ * policy's own limit has another shape, the override is not in force. */
 #define WEIR_OVERRIDES_MOST 4096
 
 WEIR_API int weir_override_set(struct weir *w, struct weir_policy *policy, const void *key,
@@ -808,9 +834,9 @@ WEIR_API int weir_override_set_at(struct weir *w, struct weir_policy *policy, co
 
 /* ---- Pools --------------------------------------------------------------------------------- */
 
-/* Worker threads behind a bounded queue. A pool keeps what is slow apart: its work has so many threads
- * and no more, so many tasks may wait, and the next is refused at once. Work may also leave at a
- * constant pace.
+/* Worker threads behind a bounded queue. A pool isolates slow work: it has a fixed number of
+ * threads, a fixed number of tasks may wait, and the pool refuses the next task at once. Tasks may
+ * also start at a constant pace.
  *
  *     #include <stdio.h>
  *     #include <weir.h>
@@ -850,65 +876,71 @@ struct weir_pool;
 
 #define WEIR_POOL_QUEUE_DEFAULT 100
 
-/* All zero is the default of everything. */
+/* A field that is zero has its default. */
 struct weir_pool_options {
-    int threads;      /* as many as there are processors, unless told                           */
-    int64_t queue;    /* how many may wait for a thread: 100 unless told; WEIR_NONE: nobody     */
-    const char *pace; /* a pacer, such as "pacer 50/s": tasks begin at this pace; NULL: at once.
-                         How many may wait is said by `queue`, not by the pacer's own options   */
+    int threads;      /* default: the number of processors                                      */
+    int64_t queue;    /* the most tasks that may wait for a thread; default: 100; WEIR_NONE: 0  */
+    const char *pace; /* a pacer, such as "pacer 50/s": tasks start at this pace; NULL: at once.
+                         `queue` sets how many may wait, not the pacer's own options            */
 };
 
-/* What a pool does for its caller. `arg` must last until `run` has returned or `cancelled` was called;
- * one of the two becomes of every task that was let in. Of one that was refused with QUEUE_FULL neither
- * does: its `arg` is still the caller's. All but `run` may be NULL. */
+/* A task for a pool. `arg` must stay valid until `run` has returned or `cancelled` was called; one
+ * of the two happens to every task that the pool accepted. Neither happens to a task that was
+ * refused with QUEUE_FULL: its `arg` still belongs to the caller. Every field but `run` may be
+ * NULL. */
 struct weir_task {
-    void *(*run)(void *arg); /* by a worker; returns the result                                  */
+    void *(*run)(void *arg); /* a worker calls it; it returns the result                         */
     void *arg;
-    /* It will never run: the pool was stopped, or its caller went before it began. The last that is
-     * heard of it. Called by whoever stops the pool, or by the caller. */
+    /* The task will never run, because the pool was stopped or its caller gave up before it
+     * started. The thread that stops the pool calls it, or the caller that gave up. It is the last
+     * call for this task. */
     void (*cancelled)(void *arg);
-    /* By a worker: a result that nobody waits for (any more). */
+    /* A worker calls it with a result that no caller waits for (any more). */
     void (*discard)(void *result);
-    /* By the caller of weir_pool_call, if it gets no result (before `cancelled`); it may be that `run`
-     * is still at it. What it returns is the result then. */
+    /* The caller of weir_pool_call calls it if it gets no result (before `cancelled`); `run` may
+     * still be running. It returns the result to use. */
     void *(*fallback)(void *arg, const struct weir_verdict *v);
 };
 
-/* `options` and `why` may be NULL. The threads have the signal mask of the caller. */
+/* `options` and `why` may be NULL. The threads inherit the signal mask of the caller. */
 WEIR_API int weir_pool_open(struct weir_pool **pool, const struct weir_pool_options *options,
                             struct weir_diag *why);
-/* Stops it, ends the threads and frees it. NULL is fine. After fork() a pool is its parent's: in the
- * child it refuses everything, and is only closed. */
+/* Stops the pool, ends its threads and frees it. NULL is allowed. After fork() a pool belongs to
+ * the parent: in the child it refuses every task, and can only be closed. */
 WEIR_API void weir_pool_close(struct weir_pool *pool);
 
-/* At once, whatever the workers do: granted, and the task will run; or refused with QUEUE_FULL
- * (retry_after_ns is 0; once the pool lets nobody in any more, -1). At most `threads` + `queue` tasks are
- * in a pool, running or waiting; they begin in the order they came. `v` may be NULL. */
+/* Answers at once, whatever the workers do: granted, and the task will run; or refused with
+ * QUEUE_FULL (retry_after_ns is 0, or -1 once the pool is draining or stopped). At most `threads` +
+ * `queue` tasks are in a pool, running or waiting; they start in the order in which they came. `v`
+ * may be NULL. */
 WEIR_API int weir_pool_submit(struct weir_pool *pool, const struct weir_task *task,
                               struct weir_verdict *v);
 
-/* The same, and waits for the result, at most for timeout_ns (WEIR_FOREVER: as long as it takes). Who was
- * let in and gets no result is refused with OVERLOAD: its time is over, and a task that has not begun is
- * taken back (`cancelled`), of one that has the result is discarded; or the pool was stopped before it
- * began (`cancelled`; retry_after_ns is -1). *result is the task's, or the fallback's, or NULL. A task must
- * not wait for another of its own pool: all workers may be waiting so. `result` and `v` may be NULL. */
+/* Submits the task and waits for its result, at most for timeout_ns (WEIR_FOREVER: without a
+ * limit). A caller whose task was accepted but that gets no result is refused with OVERLOAD, for
+ * one of two reasons. Its time is over: a task that has not started is withdrawn (`cancelled`), and
+ * the result of one that has started is discarded. Or the pool was stopped before the task started
+ * (`cancelled`; retry_after_ns is -1). *result is the task's result, or the fallback's, or NULL. A
+ * task must not wait for another task of its own pool: all workers could then be waiting. `result`
+ * and `v` may be NULL. */
 WEIR_API int weir_pool_call(struct weir_pool *pool, const struct weir_task *task,
                             int64_t timeout_ns, void **result, struct weir_verdict *v);
 
-/* Lets nobody in any more, and waits until all who are in have run, at most for timeout_ns. Returns how
- * many are left. */
+/* Refuses new tasks from now on, and waits until the accepted tasks have run, at most for
+ * timeout_ns. Returns the number of tasks that are left. */
 WEIR_API size_t weir_pool_drain(struct weir_pool *pool, int64_t timeout_ns);
-/* Lets nobody in any more, cancels all who wait, and waits until those who run have ended. Returns how
- * many were cancelled. Neither of the two may be called by a task of the pool itself. */
+/* Refuses new tasks from now on, cancels the waiting ones, and waits until the running ones have
+ * ended. Returns the number of cancelled tasks. A task of the pool itself may call neither
+ * function. */
 WEIR_API size_t weir_pool_stop(struct weir_pool *pool);
 
 struct weir_pool_stats {
-    uint64_t threads, queue;  /* as it was opened           */
-    uint64_t queued, running; /* now                        */
-    uint64_t submitted;       /* let in so far; of them ... */
-    uint64_t ran, cancelled;  /* ... these have ended       */
-    uint64_t late;            /* ran, but the caller had gone before */
-    uint64_t refused;         /* not let in                 */
+    uint64_t threads, queue;  /* as given to weir_pool_open                          */
+    uint64_t queued, running; /* tasks now                                           */
+    uint64_t submitted;       /* tasks accepted so far                               */
+    uint64_t ran, cancelled;  /* accepted tasks that have ended                      */
+    uint64_t late;            /* tasks that ran, but whose caller had given up before */
+    uint64_t refused;         /* tasks that were not accepted                        */
 };
 WEIR_API void weir_pool_stats(struct weir_pool *pool, struct weir_pool_stats *stats);
 

@@ -1,3 +1,4 @@
+/* Opening and closing an engine, its time, and its statistics. */
 #include "engine/engine.h"
 
 #include <stdlib.h>
@@ -14,11 +15,10 @@
 #include "os/random.h"
 #include "table/sample.h"
 
-#define NAMES_BYTES \
-    (UINT64_C(256) << 20)     /* of address space: for one key of every size of states */
-#define SAMPLE_BUCKETS 300000 /* are counted for weir_stats: all of a table for a million keys */
+#define NAMES_BYTES    (UINT64_C(256) << 20) /* address space for one key of every size of state */
+#define SAMPLE_BUCKETS 300000 /* counted for weir_stats: all of a table for a million keys */
 
-/* ---- Open and close ---------------------------------------------------------------------------- */
+/* ---- Open and close ------------------------------------------------------------------------ */
 
 static pthread_mutex_t engines_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct weir *engines;
@@ -39,7 +39,7 @@ static void engine_before_fork(void)
 {
     (void)pthread_mutex_lock(&engines_lock);
     for (struct weir *w = engines; w; w = w->next)
-        (void)pthread_mutex_lock(&w->load.lock); /* what is injected is copied whole */
+        (void)pthread_mutex_lock(&w->load.lock); /* so that fork copies complete injected values */
 }
 
 static void engine_after_fork_parent(void)
@@ -49,7 +49,8 @@ static void engine_after_fork_parent(void)
     (void)pthread_mutex_unlock(&engines_lock);
 }
 
-/* The threads of the parent are not here, and what they had locked nobody will unlock. */
+/* The parent's threads do not exist in the child, so no thread would release the locks they
+ * held. */
 static void engine_after_fork_child(void)
 {
     weir__owner_private.number++;
@@ -92,12 +93,12 @@ static void engine_list_remove(const struct weir *w)
     (void)pthread_mutex_unlock(&engines_lock);
 }
 
-/* The first to open a store says when it was made. */
+/* The first engine that opens a store sets the time of its creation. */
 static void engine_mark_created(struct weir *w)
 {
-    int64_t unborn = 0;
+    int64_t unset = 0;
 
-    (void)atomic_compare_exchange_strong(&w->store->directory->created_ns, &unborn,
+    (void)atomic_compare_exchange_strong(&w->store->directory->created_ns, &unset,
                                          weir__max(1, weir_now(w)));
 }
 
@@ -111,7 +112,8 @@ bool weir__url_is_remote(const char *url)
     return false;
 }
 
-/* The private store of an engine whose keys are elsewhere: its policies are here, and no key ever is. */
+/* The options for the private store of an engine with a remote store: it has the policies, and
+ * never a key. */
 static struct weir_options names_only_options(const struct weir_options *o)
 {
     struct weir_options names = *o;
@@ -195,14 +197,14 @@ void weir_close(struct weir *w)
     free(w);
 }
 
-/* ---- Time -------------------------------------------------------------------------------------- */
+/* ---- Time ---------------------------------------------------------------------------------- */
 
 struct weir__now weir__now_of(const struct weir *w)
 {
     int64_t now;
 
     if (w->clock.now)
-        return weir__now_at(w->clock.now(w->clock.arg)); /* given, by whoever gave the clock */
+        return weir__now_at(w->clock.now(w->clock.arg)); /* given: the caller provided the clock */
     now = weir__clock_now();
     if (w->store->file)
         weir__file_stamp(w->store->file, now + w->store->ahead_ns);
@@ -214,15 +216,15 @@ int64_t weir_now(const struct weir *w)
     return w ? weir__now_of(w).now_ns : weir__clock_now();
 }
 
-/* ---- Stats ------------------------------------------------------------------------------------- */
+/* ---- Stats --------------------------------------------------------------------------------- */
 
-static void stats_add_table(struct weir__table *t, struct weir__owner *seat, int64_t now_ns,
+static void stats_add_table(struct weir__table *t, struct weir__owner *owner, int64_t now_ns,
                             struct weir_stats *stats)
 {
     const struct weir__table_stats of = weir__table_stats(t);
     uint64_t seen = 0, live = 0;
 
-    weir__table_sample(t, seat, now_ns, SAMPLE_BUCKETS, &seen, &live);
+    weir__table_sample(t, owner, now_ns, SAMPLE_BUCKETS, &seen, &live);
     stats->keys += of.used;
     stats->evicted += of.evicted;
     stats->live_keys += seen == of.places || seen == 0
@@ -235,11 +237,11 @@ static void stats_add_table(struct weir__table *t, struct weir__owner *seat, int
 int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)
 {
     const struct weir__directory *d = w->store->directory;
-    struct weir__owner *seat = weir__store_owner(w->store);
+    struct weir__owner *owner = weir__store_owner(w->store);
 
     if (!weir__now_fits(now_ns))
         return WEIR_EINVAL;
-    if (!seat)
+    if (!owner)
         return weir__store_no_owner(w->store);
     *stats = (struct weir_stats){
         .max_keys = weir__store_class_keys(w->store, 0),
@@ -259,9 +261,9 @@ int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)
         struct weir__table *t = atomic_load(&w->store->table[c]);
 
         if (t)
-            stats_add_table(t, seat, now_ns, stats);
+            stats_add_table(t, owner, now_ns, stats);
     }
-    stats->bytes = weir__store_bytes(w->store); /* with what looking at the tables has touched */
+    stats->bytes = weir__store_bytes(w->store); /* includes the pages that the count has touched */
     return 0;
 }
 

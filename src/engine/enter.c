@@ -1,21 +1,23 @@
-/* To enter what is guarded, and to exit.
+/* Entering and exiting guards.
  *
- * To enter is a decision like any other (take.c, several.c) whose grant is remembered in a ticket; to
- * exit is to find each guard's state again and to tell it how the call went.
+ * An entry is a decision like any other (take.c, transaction.c) whose grant is recorded in a
+ * ticket. An exit finds each guard's state again and reports the outcome of the call to it.
  *
- * Where a limit has permits and a queue before them, a caller who finds them all out waits: in line,
- * behind those who came before it for the same key, of whom only the first asks. Whoever exits rings
- * for the first. What rings nobody is looked for: the end of a lease at its time, and what other
- * processes do to a shared file every few milliseconds.
+ * If a limit has permits with a queue, a caller that finds all permits in use waits: in the wait
+ * list, behind the callers that came before it for the same key. Only the first of them asks. A
+ * caller that exits wakes the first. Two events wake no waiter, so the first waiter looks for them
+ * itself: the end of a lease at its time, and changes that other processes make to a shared file
+ * every few milliseconds.
  *
  * Invariants:
- *   (1) Nobody overtakes: who comes while others wait for the same key goes behind them.
- *   (2) A waiter has taken nothing. So whoever leaves the line without entering leaves no trace.
- *   (3) A ticket is ended term by term, and each term once. If one cannot be reached (WEIR_EBUSY) it
- *       stays in the ticket, and a second exit goes on from there.
- *   (4) A term whose keys have started fresh since (another algorithm, a policy forgotten) is not left:
- *       what was entered is no longer counted anywhere. Nor is a key that was reset since: those who are
- *       in now are others (ticket.h).
+ *   (1) No caller overtakes: one that comes while others wait for the same key goes behind them.
+ *   (2) A waiter has taken nothing. So a waiter that leaves the list without entering leaves no
+ *       trace.
+ *   (3) A ticket is ended term by term, and each term once. A term that cannot be reached
+ *       (WEIR_EBUSY) stays in the ticket, and a second exit continues there.
+ *   (4) A term is not exited if its keys have started fresh since (another algorithm, a policy
+ *       forgotten): the entry is no longer counted. Nor is a key that was reset since: the calls
+ *       that it now counts are others (ticket.h).
  */
 #include "engine/key_access.h"
 #include "engine/policy/overrides.h"
@@ -25,29 +27,29 @@
 #include "engine/wait.h"
 #include "engine/wait_list.h"
 
-/* ---- Refusing those who wait ------------------------------------------------------------------- */
+/* ---- Refusing a waiter --------------------------------------------------------------------- */
 
-/* As the limit stands, but for the reason: nobody may wait (any more). Something worse may have come up
- * meanwhile. */
+/* Refuses a caller that may not wait (any more): the verdict is that of a peek, with this reason,
+ * unless the peek now has a more serious one. */
 static int enter_refuse(struct weir *w, const struct weir_request *rq,
-                        const struct weir__receipt *memo, struct weir__now now,
+                        const struct weir__receipt *receipt, struct weir__now now,
                         enum weir_reason reason, struct weir_verdict *v)
 {
     const int error = weir__decide(w, rq, WEIR__PEEK, now, NULL, v);
 
     if (error || (!v->allowed && v->reason != WEIR_LIMITED))
         return error;
-    if (v->allowed) { /* others are before it in the line */
+    if (v->allowed) { /* other waiters are before it */
         weir__verdict_refuse(v, reason, 0);
-        v->which = memo->line.term;
+        v->which = receipt->line.term;
     }
     v->reason = reason;
     return 0;
 }
 
-/* ---- Waiting ----------------------------------------------------------------------------------- */
+/* ---- Waiting ------------------------------------------------------------------------------- */
 
-/* One who wants to enter. */
+/* A caller that wants to enter. */
 struct enter_waiter {
     struct weir *w;
     const struct weir_request *rq;
@@ -56,8 +58,8 @@ struct enter_waiter {
     int64_t deadline_ns;
 };
 
-/* The first time at which it would be let in though nobody left. Leases only end, so halving finds
- * it. */
+/* The first time at which the caller could enter even if no other caller exits. Leases only end, so
+ * a binary search finds it. */
 static int64_t enter_lease_end(const struct enter_waiter *x, int64_t now_ns, int64_t lease_ns)
 {
     int64_t lo = now_ns + 1, hi = weir__min(weir__add_sat(now_ns, lease_ns), WEIR__NOW_MAX);
@@ -76,65 +78,66 @@ static int64_t enter_lease_end(const struct enter_waiter *x, int64_t now_ns, int
     return hi;
 }
 
-/* Until it is rung for, or should look by itself. 0 or WEIR_EINTR. */
-static int enter_sleep(struct enter_waiter *x, const struct weir__receipt *memo, int64_t now_ns,
+/* Sleeps until the waiter is woken, or should look again by itself. 0 or WEIR_EINTR. */
+static int enter_sleep(struct enter_waiter *x, const struct weir__receipt *receipt, int64_t now_ns,
                        bool first)
 {
     const bool shared = x->w->store->file || x->w->remote;
     const bool unheard = x->w->clock.now != NULL || (first && shared);
     int64_t until_ns = x->deadline_ns, left_ns;
 
-    if (first && memo->line.lease_ns > 0 && now_ns < WEIR__NOW_MAX && !x->w->remote)
-        until_ns = weir__min(until_ns, enter_lease_end(x, now_ns, memo->line.lease_ns));
+    if (first && receipt->line.lease_ns > 0 && now_ns < WEIR__NOW_MAX && !x->w->remote)
+        until_ns = weir__min(until_ns, enter_lease_end(x, now_ns, receipt->line.lease_ns));
     if (x->w->clock.sleep)
         return weir__timeline_sleep(&x->time, weir__min(until_ns, now_ns + WEIR__POLL_EVERY_NS));
-    left_ns = until_ns - weir__max(0, now_ns); /* the clock of a caller may have stepped back */
+    left_ns = until_ns - weir__max(0, now_ns); /* a caller's clock may have jumped back */
     return weir__wakeup_wait(&x->line.wakeup,
                              weir__min(left_ns, unheard ? WEIR__POLL_EVERY_NS : INT64_MAX))
                ? WEIR_EINTR
                : 0;
 }
 
-/* In line. 0 and *v is the answer, or an error. */
-static int enter_await(struct enter_waiter *x, struct weir__receipt *memo, struct weir_verdict *v)
+/* Waits in the list. Returns 0, and *v is the answer; or an error. */
+static int enter_await(struct enter_waiter *x, struct weir__receipt *receipt,
+                       struct weir_verdict *v)
 {
     for (;;) {
         const struct weir__now now = weir__timeline_now(&x->time);
         const bool first = weir__wait_list_is_first(x->w, &x->line);
-        int error = first ? weir__decide(x->w, x->rq, WEIR__ENTER, now, memo, v) : 0;
+        int error = first ? weir__decide(x->w, x->rq, WEIR__ENTER, now, receipt, v) : 0;
 
-        if (error || (first && (v->allowed || !memo->full)))
+        if (error || (first && (v->allowed || !receipt->full)))
             return error;
         if (now.now_ns >= x->deadline_ns)
-            return enter_refuse(x->w, x->rq, memo, now, WEIR_LIMITED, v);
-        error = enter_sleep(x, memo, now.now_ns, first);
+            return enter_refuse(x->w, x->rq, receipt, now, WEIR_LIMITED, v);
+        error = enter_sleep(x, receipt, now.now_ns, first);
         if (error)
             return error;
     }
 }
 
-static int enter_wait(struct enter_waiter *x, struct weir__receipt *memo, struct weir__now now,
+static int enter_wait(struct enter_waiter *x, struct weir__receipt *receipt, struct weir__now now,
                       struct weir_verdict *v)
 {
-    int64_t wait_ns = memo->line.max_wait_ns;
+    int64_t wait_ns = receipt->line.max_wait_ns;
     int error;
 
     if (x->rq->patience_ns != WEIR_WAIT_DEFAULT)
         wait_ns = weir__min(wait_ns, x->rq->patience_ns);
     if (wait_ns == 0)
-        return enter_refuse(x->w, x->rq, memo, now, WEIR_LIMITED, v);
+        return enter_refuse(x->w, x->rq, receipt, now, WEIR_LIMITED, v);
     x->deadline_ns = weir__add_sat(now.now_ns, wait_ns);
-    if (!weir__wait_list_join(x->w, &x->line, memo->line.room))
-        return enter_refuse(x->w, x->rq, memo, now, WEIR_QUEUE_FULL, v);
-    error = enter_await(x, memo, v);
+    if (!weir__wait_list_join(x->w, &x->line, receipt->line.room))
+        return enter_refuse(x->w, x->rq, receipt, now, WEIR_QUEUE_FULL, v);
+    error = enter_await(x, receipt, v);
     weir__wait_list_leave(x->w, &x->line);
     return error;
 }
 
-/* ---- Entering ---------------------------------------------------------------------------------- */
+/* ---- Entering ------------------------------------------------------------------------------ */
 
-/* Whether others wait for the same key; then the memo has what their line is like. */
-static bool enter_is_behind(struct enter_waiter *x, struct weir__receipt *memo)
+/* Whether others wait for the same key; the receipt then has their wait options. */
+static bool enter_is_behind(struct enter_waiter *x, struct weir__receipt *receipt)
 {
     struct weir__revision *e;
 
@@ -143,9 +146,9 @@ static bool enter_is_behind(struct enter_waiter *x, struct weir__receipt *memo)
         return false;
     weir__rcu_enter();
     e = atomic_load_explicit(&x->rq->policy->revision, memory_order_acquire);
-    memo->line = weir__revision_for(e, weir__key_hash(x->w->store, x->rq))->line;
+    receipt->line = weir__revision_for(e, weir__key_hash(x->w->store, x->rq))->line;
     weir__rcu_exit();
-    return memo->line.room > 0;
+    return receipt->line.room > 0;
 }
 
 static void enter_set_key(struct enter_waiter *x)
@@ -154,41 +157,42 @@ static void enter_set_key(struct enter_waiter *x)
     x->line.key = weir__wait_list_key(x->rq->policy, weir__key_hash(x->w->store, x->rq));
 }
 
-/* Who comes while others wait: in line behind them, unless it would be refused though they went. */
-static int enter_peek_behind(struct enter_waiter *x, struct weir__receipt *memo,
+/* For a caller that comes while others wait: it goes behind them, unless it would be refused even
+ * without them. */
+static int enter_peek_behind(struct enter_waiter *x, struct weir__receipt *receipt,
                              struct weir__now now, struct weir_verdict *v)
 {
     struct weir__receipt would = {0};
     const int error = weir__decide(x->w, x->rq, WEIR__PEEK, now, &would, v);
 
-    memo->full = !error && (v->allowed || would.full);
+    receipt->full = !error && (v->allowed || would.full);
     return error;
 }
 
-static int enter_decide_or_wait(struct enter_waiter *x, struct weir__receipt *memo,
+static int enter_decide_or_wait(struct enter_waiter *x, struct weir__receipt *receipt,
                                 struct weir__now now, struct weir_verdict *v)
 {
     int error;
 
     enter_set_key(x);
-    error = enter_is_behind(x, memo) ? enter_peek_behind(x, memo, now, v)
-                                     : weir__decide(x->w, x->rq, WEIR__ENTER, now, memo, v);
-    return error || !memo->full ? error : enter_wait(x, memo, now, v);
+    error = enter_is_behind(x, receipt) ? enter_peek_behind(x, receipt, now, v)
+                                        : weir__decide(x->w, x->rq, WEIR__ENTER, now, receipt, v);
+    return error || !receipt->full ? error : enter_wait(x, receipt, now, v);
 }
 
-/* Apart, so that those who need not wait have a small frame. */
+/* Not inlined, so that a caller that need not wait has a small stack frame. */
 __attribute__((noinline)) static int enter_in_order(struct weir *w, const struct weir_request *rq,
                                                     struct weir__now now,
-                                                    struct weir__receipt *memo,
+                                                    struct weir__receipt *receipt,
                                                     struct weir_verdict *v)
 {
     struct enter_waiter x = {
         .w = w, .rq = rq, .time = {w, now.now_ns - weir__now_of(w).now_ns, now.given}};
     int cancelable, error;
 
-    /* A thread that is cancelled must not leave its place in the line behind. */
+    /* A thread that is cancelled must not leave its waiter in the list. */
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
-    error = enter_decide_or_wait(&x, memo, now, v);
+    error = enter_decide_or_wait(&x, receipt, now, v);
     (void)pthread_setcancelstate(cancelable, NULL);
     return error;
 }
@@ -196,7 +200,7 @@ __attribute__((noinline)) static int enter_in_order(struct weir *w, const struct
 int weir__enter(struct weir *w, const struct weir_request *rq, struct weir__now now,
                 struct weir_ticket *t, struct weir_reservation *r, struct weir_verdict *out)
 {
-    struct weir__receipt memo = {.ticket = t, .reservation = r};
+    struct weir__receipt receipt = {.ticket = t, .reservation = r};
     struct weir_verdict v;
     int error;
 
@@ -205,16 +209,16 @@ int weir__enter(struct weir *w, const struct weir_request *rq, struct weir__now 
     if (__builtin_expect(atomic_load_explicit(&w->load.missing, memory_order_relaxed), 0))
         (void)weir__load_want(&w->load);
     if (atomic_load_explicit(&w->waiting, memory_order_relaxed) == 0) {
-        error = weir__decide(w, rq, WEIR__ENTER, now, &memo, &v);
-        if (!error && memo.full && rq->patience_ns != 0)
-            error = enter_in_order(w, rq, now, &memo, &v);
+        error = weir__decide(w, rq, WEIR__ENTER, now, &receipt, &v);
+        if (!error && receipt.full && rq->patience_ns != 0)
+            error = enter_in_order(w, rq, now, &receipt, &v);
     } else {
-        error = enter_in_order(w, rq, now, &memo, &v);
+        error = enter_in_order(w, rq, now, &receipt, &v);
     }
     if (error)
         return error;
     if (!v.allowed || v.reason == WEIR_FALLBACK)
-        t->n = 0; /* nobody has counted it */
+        t->n = 0; /* the entry was not counted */
     *out = v;
     return 0;
 }
@@ -231,7 +235,7 @@ int weir_enter(struct weir *w, const struct weir_request *rq, struct weir_ticket
     return weir__enter(w, rq, weir__now_of(w), t, NULL, v);
 }
 
-/* The first of several requests that others wait for, or -1. */
+/* The first of the requests whose key others wait for, or -1. */
 static int enter_first_behind(struct weir *w, const struct weir_request *rq, size_t n)
 {
     struct weir__receipt unused;
@@ -251,16 +255,16 @@ static int enter_first_behind(struct weir *w, const struct weir_request *rq, siz
 static int enter_all(struct weir *w, const struct weir_request *rq, size_t n, struct weir__now now,
                      struct weir_ticket *t, struct weir_verdict *v)
 {
-    struct weir__receipt memo = {.ticket = t};
+    struct weir__receipt receipt = {.ticket = t};
     const int behind = atomic_load_explicit(&w->waiting, memory_order_relaxed) == 0
                            ? -1
                            : enter_first_behind(w, rq, n);
     int error;
 
     if (behind < 0)
-        error = weir__decide_all(w, rq, n, WEIR__ENTER_ALL, now, &memo, v);
+        error = weir__decide_all(w, rq, n, WEIR__ENTER_ALL, now, &receipt, v);
     else
-        error = enter_refuse(w, &rq[behind], &memo, now, WEIR_LIMITED, v);
+        error = enter_refuse(w, &rq[behind], &receipt, now, WEIR_LIMITED, v);
     if (!error && behind >= 0)
         v->which = behind;
     if (!error && !v->allowed)
@@ -280,11 +284,11 @@ int weir_enter_all(struct weir *w, const struct weir_request *rq, size_t n, stru
     return enter_all(w, rq, n, weir__now_of(w), t, v);
 }
 
-/* ---- Exiting ----------------------------------------------------------------------------------- */
+/* ---- Exiting ------------------------------------------------------------------------------- */
 
-/* A key that is not there: entering a breaker that is closed changes nothing, but how the call went may
- * be its first memory. Where the store is full of others nothing is learned. False if the table must grow
- * first. */
+/* Exits a key that has no place: entering a closed breaker changes nothing, but the outcome of the
+ * call may be the first that it records. If the store is full of other keys, the breaker learns
+ * nothing. False if the table must grow first. */
 static bool exit_absent(struct weir *w, const struct weir__target *to, struct weir__key_access *at,
                         const struct weir__leaving *l)
 {
@@ -294,7 +298,7 @@ static bool exit_absent(struct weir *w, const struct weir__target *to, struct we
                                                 to->fingerprint, &at->hold, &ask);
     int64_t free_ns;
 
-    n.owes = UINT32_MAX; /* what a guard learns is kept in a place or not at all */
+    n.owes = UINT32_MAX; /* a guard needs a place to record what it learns */
     at->state = weir__newcomer_place(&n, &held, &free_ns);
     if (at->state) {
         weir__meter_leave(&to->clause->meter, at->state, l);
@@ -306,19 +310,19 @@ static bool exit_absent(struct weir *w, const struct weir__target *to, struct we
     return at->state || free_ns != WEIR__GROW_FIRST;
 }
 
-static int exit_key(struct weir *w, struct weir__target *to, struct weir__owner *seat,
+static int exit_key(struct weir *w, struct weir__target *to, struct weir__owner *owner,
                     uint64_t birth, const struct weir__leaving *l)
 {
     const struct weir__rescue rescue = weir__rescue_of(w);
     bool settled = true, grows;
     struct weir__key_access at;
-    const int error = weir__key_lock(to, seat, l->now_ns, &at);
+    const int error = weir__key_lock(to, owner, l->now_ns, &at);
 
     if (error)
         return error;
     grows = !at.state;
     if (weir__ticket_is_void(to->policy, to->clause, to->fingerprint, at.state, birth))
-        grows = false; /* it is no longer in */
+        grows = false; /* the call is no longer counted */
     else if (at.state)
         weir__meter_leave(&to->clause->meter, at.state, l);
     else if (l->how != WEIR_IGNORE)
@@ -331,9 +335,9 @@ static int exit_key(struct weir *w, struct weir__target *to, struct weir__owner 
     return settled ? 0 : WEIR__STALE;
 }
 
-/* Within a reader's section: the i-th term of a ticket, if its key is still the same. Its place is kept
- * even if it is as good as new: it will soon be wanted again. */
-static int exit_term(struct weir *w, struct weir__owner *seat, const struct weir_ticket *t, int i,
+/* Exits the i-th term of a ticket, if its key is still the same. The key keeps its place even if it
+ * has fully recovered, because it will soon be used again. The caller is inside an RCU section. */
+static int exit_term(struct weir *w, struct weir__owner *owner, const struct weir_ticket *t, int i,
                      struct weir__leaving *l)
 {
     struct weir__target to = {.policy = t->term[i].policy};
@@ -342,7 +346,7 @@ static int exit_term(struct weir *w, struct weir__owner *seat, const struct weir
 
     if (atomic_load_explicit(&w->forgotten, memory_order_acquire) != t->forgotten &&
         !weir__policy_is_here(w, to.policy))
-        return 0; /* forgotten, and its keys with it */
+        return 0; /* the policy was forgotten, and its keys with it */
     to.revision = weir__policy_revision(to.policy);
     if (!to.revision)
         return WEIR__STALE;
@@ -353,7 +357,7 @@ static int exit_term(struct weir *w, struct weir__owner *seat, const struct weir
     l->cost = t->term[i].cost;
     weir__target_prefetch(&to, t->term[i].fingerprint);
     weir__target_probe(&to);
-    return exit_key(w, &to, seat, t->term[i].birth, l);
+    return exit_key(w, &to, owner, t->term[i].birth, l);
 }
 
 static void exit_wake_next(struct weir *w, const struct weir_policy *p, uint64_t key)
@@ -363,14 +367,14 @@ static void exit_wake_next(struct weir *w, const struct weir_policy *p, uint64_t
     if (key != 0)
         weir__wait_list_wake(w, weir__wait_list_key(p, key));
     else
-        weir__wait_list_wake_all(w, p); /* it entered before there was a line */
+        weir__wait_list_wake_all(w, p); /* the call entered before others waited */
 }
 
 static int exit_terms(struct weir *w, struct weir_ticket *t, struct weir__leaving *l)
 {
-    struct weir__owner *seat = weir__store_owner(w->store);
+    struct weir__owner *owner = weir__store_owner(w->store);
 
-    if (!seat)
+    if (!owner)
         return weir__store_no_owner(w->store);
     for (; t->n > 0; t->n--) {
         const int i = t->n - 1;
@@ -378,7 +382,7 @@ static int exit_terms(struct weir *w, struct weir_ticket *t, struct weir__leavin
 
         do {
             weir__rcu_enter();
-            error = exit_term(w, seat, t, i, l);
+            error = exit_term(w, owner, t, i, l);
             weir__rcu_exit();
             if (error == WEIR__STALE)
                 error = weir__policy_refresh(t->term[i].policy) ?: WEIR__STALE;
@@ -390,7 +394,7 @@ static int exit_terms(struct weir *w, struct weir_ticket *t, struct weir__leavin
     return 0;
 }
 
-/* A far store ends the ticket as a whole; here are those who wait. */
+/* A remote store ends the ticket as a whole; the waiters are in this process. */
 static int exit_remote(struct weir *w, struct weir_ticket *t, enum weir_outcome how,
                        struct weir__now at)
 {

@@ -1,8 +1,8 @@
-/* Answers that no limit gave: the store is full, or it does not answer. */
+/* The answers when no limit can decide: the store is full, or it does not answer. */
 #include "engine/store/overflow.h"
 
 #define RETRY_BUSY_NS (10 * WEIR__NS_PER_MS)
-#define RETRY_HELD_NS WEIR__NS_PER_S /* all places are held by calls in flight: nobody knows */
+#define RETRY_HELD_NS WEIR__NS_PER_S /* if calls in flight hold all places: a guess */
 
 void weir__fallback_full(struct weir *w, const struct weir__clause *c, int64_t wait_ns,
                          bool counted, struct weir_verdict *v)
@@ -21,8 +21,8 @@ void weir__fallback_full(struct weir *w, const struct weir__clause *c, int64_t w
                                .retry_after_ns = allow ? 0 : weir__max(1, wait_ns)};
 }
 
-/* The strictest fallback of a limit's terms: an error is stricter than a grant, a refusal is the
- * strictest. There is no share of a file that one could fall back to: local is an error. */
+/* The strictest fallback of a limit's terms: an error is stricter than a grant, and a refusal is
+ * the strictest. A file has no shares to fall back to, so `local` is an error. */
 static enum weir_fallback fallback_strictest(const struct weir__revision *e)
 {
     enum weir_fallback all = WEIR_FALLBACK_ALLOW;

@@ -1,14 +1,15 @@
-/* What is built on entering and exiting: a call through a guard, how a guard stands, and what the system
- * is doing. */
+/* Built on entering and exiting: a call through a guard (weir_run), the state of a guard, and the
+ * load of the system. */
 #include "engine/key_access.h"
 #include "engine/policy/overrides.h"
 #include "engine/wait.h"
 #include "engine/wait_list.h"
 
-/* ---- A call through a guard -------------------------------------------------------------------- */
+/* ---- A call through a guard ---------------------------------------------------------------- */
 
-/* A grant may be for later (a pacer's). 0, or WEIR_EINTR, and what was entered is left and what was taken
- * given back. A thread is not cancelled meanwhile: who would do that for it? */
+/* Sleeps until the grant may act (a pacer's grant may be for later). Returns 0; or WEIR_EINTR,
+ * after exiting what was entered and giving back what was taken. The thread cannot be cancelled
+ * meanwhile, because no other thread would do that for it. */
 static int guard_sleep(struct weir *w, struct weir_ticket *t, struct weir_reservation *r,
                        const struct weir_verdict *v)
 {
@@ -46,7 +47,7 @@ int weir_run(struct weir *w, const struct weir_request *rq, enum weir_outcome (*
     if (error)
         return error;
     if (own.allowed) {
-        own.wait_ns = 0; /* it is over */
+        own.wait_ns = 0; /* the wait is over */
         how = run(arg);
         error = weir_exit(w, &t, how);
     }
@@ -57,28 +58,28 @@ int weir_run(struct weir *w, const struct weir_request *rq, enum weir_outcome (*
     return error;
 }
 
-/* ---- How a guard stands ------------------------------------------------------------------------ */
+/* ---- The state of a guard ------------------------------------------------------------------ */
 
-/* Within a reader's section. */
+/* The caller is inside an RCU section. */
 static int guard_view(struct weir *w, const struct weir_request *rq, int term, int64_t now_ns,
                       struct weir_view *out)
 {
     struct weir__target to = {.policy = rq->policy, .revision = weir__policy_revision(rq->policy)};
-    struct weir__owner *seat = weir__store_owner(w->store);
+    struct weir__owner *owner = weir__store_owner(w->store);
     struct weir__state none = {0};
     struct weir__revision *by;
     struct weir__key_access at;
     int error;
 
-    if (!to.revision || !seat)
-        return seat ? WEIR__STALE : weir__store_no_owner(w->store);
+    if (!to.revision || !owner)
+        return owner ? WEIR__STALE : weir__store_no_owner(w->store);
     if (term >= to.revision->n || !weir__meter_guards(&to.revision->clause[term].meter))
         return WEIR_EINVAL;
     by = weir__revision_for(to.revision, weir__key_hash(w->store, rq));
     to.clause = weir__clause_of(to.revision, by, (uint32_t)term);
     weir__target_prefetch(&to, weir__fingerprint_at(to.clause, rq));
     weir__target_probe(&to);
-    error = weir__key_lock(&to, seat, WEIR__PEEK_TIME, &at);
+    error = weir__key_lock(&to, owner, WEIR__PEEK_TIME, &at);
     if (error)
         return error;
     weir__meter_view(&to.clause->meter, at.state ? at.state : &none, now_ns, out);
@@ -108,7 +109,7 @@ int weir_guard_view(struct weir *w, const struct weir_request *rq, int term, str
     return weir_guard_view_at(w, rq, term, weir_now(w), out);
 }
 
-/* ---- What the system is doing ------------------------------------------------------------------ */
+/* ---- The load of the system ---------------------------------------------------------------- */
 
 static bool is_signal(int64_t milli)
 {

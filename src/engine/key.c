@@ -1,9 +1,10 @@
+/* Joining several parts into one key. */
 #include <string.h>
 
 #include <weir.h>
 
-/* Seven bits a byte, the low ones first; the eighth says that more follow. At most nine bytes hold any
- * length there is. */
+/* Writes the length with seven bits in each byte, the low ones first; the eighth bit says that more
+ * bytes follow. Nine bytes are enough for the length of any object. */
 static size_t key_put_length(unsigned char out[10], size_t len)
 {
     size_t n = 0;

@@ -1,7 +1,8 @@
-/* A way to one key of one term, and back.
+/* Access to one key of one term.
  *
- * Set out (memory is asked for the key's bucket), look (where in it is the key?), come (lock, and see
- * that the limit is still the one in force), leave. Inline, for all decisions go this way.
+ * The steps: target (prefetch the key's bucket), probe (where in the bucket is the key?), lock (and
+ * check that the limit is still in force), unlock. Inline, because every decision takes these
+ * steps.
  */
 #ifndef WEIR_ENGINE_KEY_ACCESS_H
 #define WEIR_ENGINE_KEY_ACCESS_H
@@ -9,21 +10,21 @@
 #include "engine/engine.h"
 #include "table/probe.h"
 
-/* Where to. */
+/* The key to access. */
 struct weir__target {
     struct weir_policy *policy;
-    struct weir__revision *revision; /* that must be in force when it is there */
+    struct weir__revision *revision; /* it must still be in force once the key is locked */
     struct weir__clause *clause;
     uint64_t fingerprint;
     struct weir__probe probe; /* where the key seems to be */
 };
 
-/* There: the key's place under its locks. */
+/* A key that is locked, and its place. */
 struct weir__key_access {
     struct weir__owner *owner;
-    struct weir__lock *saving; /* held too, or NULL */
+    struct weir__lock *saving; /* also held, or NULL */
     struct weir__access hold;
-    struct weir__state *state; /* NULL: the key is not there */
+    struct weir__state *state; /* NULL: the key has no place */
 };
 
 static inline void weir__target_prefetch(struct weir__target *to, uint64_t fingerprint)
@@ -45,28 +46,28 @@ static inline void weir__key_unlock(const struct weir__key_access *at)
         weir__lock_drop(at->saving);
 }
 
-/* The time of one who asks what will be: the table, which puts keys in places that are free now, must not
- * take it for now. */
+/* The time for a peek, which may ask about the future: the table uses places that are free now, and
+ * must not take the time of a peek for now. */
 #define WEIR__PEEK_TIME 0
 
-/* Locks the key. 0, WEIR__STALE or an error; and only after 0 there is something to leave. */
-static inline int weir__key_lock(struct weir__target *to, struct weir__owner *seat, int64_t now_ns,
+/* Locks the key. Returns 0, WEIR__STALE or an error; only after 0 is there something to unlock. */
+static inline int weir__key_lock(struct weir__target *to, struct weir__owner *owner, int64_t now_ns,
                                  struct weir__key_access *at)
 {
     struct weir__table *t = to->clause->table;
     int error;
 
-    at->owner = seat;
-    at->saving = seat->journal ? weir__table_saving(t) : NULL;
+    at->owner = owner;
+    at->saving = owner->journal ? weir__table_saving(t) : NULL;
     if (at->saving) {
-        weir__journal_intend(seat, 2, at->saving);
-        error = weir__lock_take(at->saving, seat);
+        weir__journal_intend(owner, 2, at->saving);
+        error = weir__lock_take(at->saving, owner);
         if (error)
             return error;
     }
-    at->state = weir__table_probe_lock(t, seat, to->fingerprint, &to->probe, &at->hold);
+    at->state = weir__table_probe_lock(t, owner, to->fingerprint, &to->probe, &at->hold);
     error =
-        at->state ? 0 : weir__table_find(t, seat, to->fingerprint, now_ns, &at->hold, &at->state);
+        at->state ? 0 : weir__table_find(t, owner, to->fingerprint, now_ns, &at->hold, &at->state);
     if (error) {
         if (at->saving)
             weir__lock_drop(at->saving);
@@ -77,7 +78,7 @@ static inline int weir__key_lock(struct weir__target *to, struct weir__owner *se
         return WEIR__STALE;
     }
     if (at->state)
-        weir__table_note_fast(t, seat, &at->hold);
+        weir__table_note_fast(t, owner, &at->hold);
     return 0;
 }
 

@@ -1,12 +1,12 @@
-/* Stores that are elsewhere: where the engine meets the layer above it.
+/* Remote stores: the interface between the engine and the layer above it.
  *
- * An engine whose store is on another machine has a `far`. It still has a small private store of its own,
- * for the policies' names, limits, lists and overrides are each process's own; but its keys are far away,
- * and every decision on them goes through these functions. So nothing in the engine knows Redis, and the
- * layer above (src/redis) knows nothing of tables.
+ * An engine whose store is on another machine has a `remote`. It still has a small private store,
+ * because the names, limits, lists and overrides of policies belong to each process; but its keys
+ * are in the remote store, and every decision on them goes through these functions. So nothing in
+ * the engine knows Redis, and the layer above (src/redis) knows nothing of tables.
  *
- * `at.given` says whether the caller named the time (X_at, or a clock of its own). Then it is that time at
- * which the far store decides, too; else it is the far store's own.
+ * `at.given` says whether the caller gave the time (X_at, or its own clock). If so, the remote
+ * store decides at that time too; else it uses its own clock.
  */
 #ifndef WEIR_ENGINE_REMOTE_H
 #define WEIR_ENGINE_REMOTE_H
@@ -15,22 +15,23 @@
 #include "engine/engine.h"
 
 struct weir__remote_ops {
-    /* Nothing is under way any more: what was asked and not answered has failed. Before the policies are
-     * forgotten. */
+    /* Ends all requests that are under way: a request without a reply has failed. Called before the
+     * policies are forgotten. */
     void (*end)(struct weir__remote *f);
     void (*close)(struct weir__remote *f);
-    /* Whether the store can have such a limit; an error, and *why, if not. */
+    /* Returns 0 if the store supports such a limit; else an error, and fills *why. */
     int (*check)(struct weir__remote *f, const struct weir_limit *limit, struct weir_diag *why);
-    /* The policy has (another) limit, and its keys are those of `scope`. An unlisted one (unlisted.h) gets no
-     * other. */
+    /* Gives the policy its (next) limit; its keys are those of `scope`. An anonymous policy
+     * (anonymous.h) has only one limit in its life. */
     int (*define)(struct weir__remote *f, struct weir_policy *p, const struct weir_limit *limit,
                   struct weir__slice scope, bool anonymous, struct weir__now at,
                   struct weir_diag *why);
-    /* The policy can be asked for from now on: what the store must say of it first is asked for. May wait. */
+    /* The policy is ready for decisions: fetches what the store must first say about it. May
+     * wait. */
     void (*created)(struct weir__remote *f, struct weir_policy *p);
-    /* Nobody uses the policy any more. */
+    /* No thread uses the policy any more. */
     void (*forget)(struct weir__remote *f, struct weir_policy *p);
-    /* A key of the policy has a limit of its own; NULL: no longer. */
+    /* Gives a key of the policy an override; NULL removes it. */
     int (*override)(struct weir__remote *f, struct weir_policy *p, const void *key, size_t key_len,
                     const struct weir_limit *limit);
 
@@ -49,15 +50,16 @@ struct weir__remote_ops {
     int (*exit)(struct weir__remote *f, struct weir_ticket *t, enum weir_outcome how,
                 struct weir__now at);
     void (*stats)(struct weir__remote *f, struct weir_remote_stats *stats);
-    /* What this process keeps for when the store is away. */
+    /* Adds the memory and keys that this process keeps for the time when the store is down. */
     int (*room)(struct weir__remote *f, int64_t now_ns, struct weir_stats *stats);
-    /* After fork(), in the child: nothing that the parent's threads held can be waited for. */
+    /* Called in the child after fork(): it must not wait for anything that the parent's threads
+     * held. */
     void (*forked)(struct weir__remote *f);
 };
 
 struct weir__remote {
     const struct weir__remote_ops *ops;
-    struct weir *engine; /* whose far this is */
+    struct weir *engine; /* the engine that has this remote */
 };
 
 /* Defined by src/redis. The options are filled. */

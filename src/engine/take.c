@@ -1,12 +1,13 @@
 /* Decisions on one key, and batches of them.
  *
- * A decision: hash the key, ask for its buckets, lock, see that the limit is still the one in force,
- * decide in place, unlock. A key that is not there stands for an untouched one; it gets a place only
- * when it is charged, so that refusals and peeks cost no memory.
+ * The steps of a decision: hash the key, prefetch its buckets, lock, check that the limit is still
+ * in force, decide in place, unlock. A key without a place is judged as an untouched one; it gets a
+ * place only when it is charged, so refusals and peeks cost no memory.
  *
- * A batch does each step for all before the next for any, so that the trips to memory overlap.
+ * A batch does each step for all its requests before the next step for any, so that the memory
+ * accesses overlap.
  *
- * Limits of several terms, shadows, and policies that treat some keys otherwise are several.c's.
+ * transaction.c decides limits of several terms, shadows, and policies with lists or overrides.
  */
 #include <assert.h>
 #include <string.h>
@@ -21,19 +22,20 @@
 
 #define BATCH 64
 
-/* ---- Newcomers --------------------------------------------------------------------------------- */
+/* ---- Newcomers ----------------------------------------------------------------------------- */
 
-/* Whether the ask charges an untouched key that would be told v. */
+/* Whether the request charges an untouched key whose verdict is v. */
 static bool take_charges(const struct weir__meter *m, const struct weir__attempt *ask,
                          const struct weir_verdict *v)
 {
     return ask->cost > 0 && (v->allowed || m->term.count_denied) && !m->algo->enters_unseen;
 }
 
-/* Where the locks of cells stand in a journal, behind those of a lone key's buckets (visit.h). */
+/* The position of the cells' locks in a journal, after those of a lone key's buckets
+ * (key_access.h). */
 #define CELL_LOCKS_FIRST 3
 
-/* Charges a key that has no place and was told that it may pass. */
+/* Charges a key that has no place and whose request was granted. */
 static int charge_new(struct weir__newcomer *n, struct weir__key_access *at,
                       struct weir__cell_locks *held, struct weir_verdict *v)
 {
@@ -55,7 +57,7 @@ static int charge_new(struct weir__newcomer *n, struct weir__key_access *at,
         error = weir__newcomer_lock(n, held);
         if (error)
             return error;
-        weir__newcomer_weigh(n); /* its cells may owe by now */
+        weir__newcomer_weigh(n); /* its cells may have a debt by now */
     }
     if (weir__newcomer_overflows(n)) {
         struct weir__state *cell = weir__newcomer_cell(n);
@@ -68,8 +70,9 @@ static int charge_new(struct weir__newcomer *n, struct weir__key_access *at,
     return 0;
 }
 
-/* A key that is not there: it is judged by its cells, or as an untouched one if it owes nothing there; and
- * gets a place if it is charged. WEIR__STALE: the table must grow first, or the limit has changed. */
+/* Takes from a key without a place: it is judged by its cells, or as an untouched key if it owes
+ * nothing there, and gets a place if it is charged. WEIR__STALE: the table must grow first, or the
+ * limit has changed. */
 static int take_new(struct weir *w, const struct weir__target *to, struct weir__key_access *at,
                     const struct weir__attempt *ask, struct weir_verdict *v)
 {
@@ -120,9 +123,9 @@ static int peek_new(struct weir *w, const struct weir__target *to, struct weir__
     return error;
 }
 
-/* ---- One decision ------------------------------------------------------------------------------ */
+/* ---- One decision -------------------------------------------------------------------------- */
 
-/* The table has room to grow: for this newcomer now, or for the next. */
+/* Lets the table grow, if it can: for this newcomer now, or for the next. */
 static void take_grow_table(struct weir *w, struct weir__table *t, bool now, int64_t now_ns)
 {
     const struct weir__rescue rescue = weir__rescue_of(w);
@@ -133,7 +136,7 @@ static void take_grow_table(struct weir *w, struct weir__table *t, bool now, int
         weir__table_grow(t, &rescue, now_ns);
 }
 
-/* Ends the visit of a key that was not there. */
+/* Finishes the access to a key that has no place. */
 __attribute__((noinline)) static int take_absent(struct weir *w, const struct weir__target *to,
                                                  struct weir__key_access *at,
                                                  const struct weir__attempt *ask, uint64_t *birth,
@@ -149,14 +152,14 @@ __attribute__((noinline)) static int take_absent(struct weir *w, const struct we
     return error;
 }
 
-/* `birth`, unless NULL, is for the ticket of who entered. Newcomers are apart: what they need is no burden
- * to the decision on a key that has its place. */
-static inline int take_lone(struct weir *w, struct weir__target *to, struct weir__owner *seat,
+/* Decides on one key of one term. `birth`, unless NULL, is for the ticket of an entry. The code for
+ * newcomers is separate, so that it does not slow the decision on a key that has a place. */
+static inline int take_lone(struct weir *w, struct weir__target *to, struct weir__owner *owner,
                             const struct weir__attempt *ask, uint64_t *birth,
                             struct weir_verdict *v)
 {
     struct weir__key_access at;
-    const int error = weir__key_lock(to, seat, ask->now_ns, &at);
+    const int error = weir__key_lock(to, owner, ask->now_ns, &at);
 
     if (error)
         return error;
@@ -171,21 +174,21 @@ static inline int take_lone(struct weir *w, struct weir__target *to, struct weir
     return 0;
 }
 
-static inline int take_plain(struct weir *w, struct weir__target *to, struct weir__owner *seat,
+static inline int take_plain(struct weir *w, struct weir__target *to, struct weir__owner *owner,
                              const struct weir_request *rq, struct weir__now now,
                              struct weir_verdict *v)
 {
     const struct weir__attempt ask =
         weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
 
-    return take_lone(w, to, seat, &ask, NULL, v);
+    return take_lone(w, to, owner, &ask, NULL, v);
 }
 
-static int peek_lone(struct weir *w, struct weir__target *to, struct weir__owner *seat,
+static int peek_lone(struct weir *w, struct weir__target *to, struct weir__owner *owner,
                      const struct weir__attempt *ask, struct weir_verdict *v)
 {
     struct weir__key_access at;
-    int error = weir__key_lock(to, seat, WEIR__PEEK_TIME, &at);
+    int error = weir__key_lock(to, owner, WEIR__PEEK_TIME, &at);
 
     if (error)
         return error;
@@ -201,7 +204,8 @@ static int peek_lone(struct weir *w, struct weir__target *to, struct weir__owner
     return error;
 }
 
-/* Within a reader's section: where the request goes, if its limit is a plain one. */
+/* Finds the target of a request, if its limit is a plain one. The caller is inside an RCU
+ * section. */
 static inline int find_target(const struct weir_request *rq, struct weir__target *to)
 {
     to->policy = rq->policy;
@@ -214,37 +218,37 @@ static inline int find_target(const struct weir_request *rq, struct weir__target
     return 0;
 }
 
-/* Whether a lone guard that refused may be waited for. */
-static void take_note_wait_options(const struct weir__target *to, struct weir__receipt *memo,
+/* Records in the receipt whether a caller may wait for a lone guard that refused. */
+static void take_note_wait_options(const struct weir__target *to, struct weir__receipt *receipt,
                                    const struct weir_verdict *v)
 {
-    memo->line = to->revision->line;
-    memo->full = !v->allowed && v->reason == WEIR_LIMITED && memo->line.room > 0;
+    receipt->line = to->revision->line;
+    receipt->full = !v->allowed && v->reason == WEIR_LIMITED && receipt->line.room > 0;
 }
 
-/* What its ticket remembers. */
+/* Records the entry in its ticket. */
 static void take_note_ticket(const struct weir__target *to, const struct weir_request *rq,
                              const struct weir__attempt *ask, uint64_t birth,
-                             struct weir__receipt *memo, const struct weir_verdict *v)
+                             struct weir__receipt *receipt, const struct weir_verdict *v)
 {
     const struct weir__wait_options *line = &to->revision->line;
 
-    take_note_wait_options(to, memo, v);
+    take_note_wait_options(to, receipt, v);
     if (!v->allowed)
         return;
-    weir__ticket_begin(memo->ticket, to->policy->engine, ask->now_ns);
+    weir__ticket_begin(receipt->ticket, to->policy->engine, ask->now_ns);
     if (ask->cost > 0 && v->reason != WEIR_FULL && to->revision->guards)
-        weir__ticket_add(memo->ticket, to->policy, to->clause, 0, to->fingerprint,
+        weir__ticket_add(receipt->ticket, to->policy, to->clause, 0, to->fingerprint,
                          line->room > 0 ? weir__key_hash(to->policy->store, rq) : 0, birth,
                          ask->cost);
 }
 
 /* The same for a limit that is not plain: a lone guard, or several terms. */
 __attribute__((noinline)) static int take_decide_guard(struct weir *w, struct weir__target *to,
-                                                       struct weir__owner *seat,
+                                                       struct weir__owner *owner,
                                                        const struct weir_request *rq,
                                                        enum weir__verb verb, struct weir__now now,
-                                                       struct weir__receipt *memo,
+                                                       struct weir__receipt *receipt,
                                                        struct weir_verdict *v)
 {
     const struct weir_signals signals = weir__load_shown(&w->load);
@@ -253,53 +257,53 @@ __attribute__((noinline)) static int take_decide_guard(struct weir *w, struct we
     int error;
 
     if (verb == WEIR__TAKE && to->revision->guards)
-        return WEIR_EINVAL; /* it could never be left */
-    if (!to->revision->lone || (memo && memo->reservation && !to->revision->guards))
-        return weir__transaction_decide(w, rq, 1, verb, now, memo, v);
+        return WEIR_EINVAL; /* the guard could never be exited */
+    if (!to->revision->lone || (receipt && receipt->reservation && !to->revision->guards))
+        return weir__transaction_decide(w, rq, 1, verb, now, receipt, v);
     weir__target_prefetch(to, weir__fingerprint_at(to->clause, rq));
     ask = weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
     ask.signals = &signals;
     ask.random = weir__random_next(w->store->secret);
     weir__target_probe(to);
     if (verb == WEIR__PEEK) {
-        error = peek_lone(w, to, seat, &ask, v);
-        if (!error && memo)
-            take_note_wait_options(to, memo, v);
+        error = peek_lone(w, to, owner, &ask, v);
+        if (!error && receipt)
+            take_note_wait_options(to, receipt, v);
         return error;
     }
-    error = take_lone(w, to, seat, &ask, &birth, v);
+    error = take_lone(w, to, owner, &ask, &birth, v);
     if (!error)
-        take_note_ticket(to, rq, &ask, birth, memo, v);
+        take_note_ticket(to, rq, &ask, birth, receipt, v);
     return error;
 }
 
 static inline int take_decide_once(struct weir *w, const struct weir_request *rq,
                                    enum weir__verb verb, struct weir__now now,
-                                   struct weir__receipt *memo, struct weir_verdict *v)
+                                   struct weir__receipt *receipt, struct weir_verdict *v)
 {
-    struct weir__owner *seat = weir__store_owner(w->store);
+    struct weir__owner *owner = weir__store_owner(w->store);
     struct weir__attempt ask;
     struct weir__target to;
     int error;
 
     assert(rq->policy->store == w->store);
-    if (!seat)
+    if (!owner)
         return weir__store_no_owner(w->store);
     error = find_target(rq, &to);
     if (error)
         return error;
     if (!to.revision->plain || verb == WEIR__ENTER)
-        return take_decide_guard(w, &to, seat, rq, verb, now, memo, v);
-    weir__bucket_prefetch(to.probe.second); /* alone, it has hands free for both */
+        return take_decide_guard(w, &to, owner, rq, verb, now, receipt, v);
+    weir__bucket_prefetch(to.probe.second); /* a single decision can prefetch both */
     weir__target_probe(&to);
     if (verb == WEIR__TAKE)
-        return take_plain(w, &to, seat, rq, now, v);
+        return take_plain(w, &to, owner, rq, now, v);
     ask = weir__clause_ask(to.clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
-    return peek_lone(w, &to, seat, &ask, v);
+    return peek_lone(w, &to, owner, &ask, v);
 }
 
 static inline int take_decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
-                              struct weir__now now, struct weir__receipt *memo,
+                              struct weir__now now, struct weir__receipt *receipt,
                               struct weir_verdict *v)
 {
     int error;
@@ -307,10 +311,10 @@ static inline int take_decide(struct weir *w, const struct weir_request *rq, enu
     if (!weir__request_fits(rq) || !weir__now_fits(now.now_ns))
         return WEIR_EINVAL;
     if (__builtin_expect(w->remote != NULL, 0))
-        return w->remote->ops->decide(w->remote, rq, 1, verb, now, memo, v);
+        return w->remote->ops->decide(w->remote, rq, 1, verb, now, receipt, v);
     do {
         weir__rcu_enter();
-        error = take_decide_once(w, rq, verb, now, memo, v);
+        error = take_decide_once(w, rq, verb, now, receipt, v);
         weir__rcu_exit();
         if (error == WEIR__STALE)
             error = weir__policy_refresh(rq->policy) ?: WEIR__STALE;
@@ -319,9 +323,9 @@ static inline int take_decide(struct weir *w, const struct weir_request *rq, enu
 }
 
 int weir__decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
-                 struct weir__now now, struct weir__receipt *memo, struct weir_verdict *v)
+                 struct weir__now now, struct weir__receipt *receipt, struct weir_verdict *v)
 {
-    return take_decide(w, rq, verb, now, memo, v);
+    return take_decide(w, rq, verb, now, receipt, v);
 }
 
 int weir_take_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
@@ -346,11 +350,12 @@ int weir_peek(struct weir *w, const struct weir_request *rq, struct weir_verdict
     return weir__decide(w, rq, WEIR__PEEK, weir__now_of(w), NULL, v);
 }
 
-/* ---- Batches ----------------------------------------------------------------------------------- */
+/* ---- Batches ------------------------------------------------------------------------------- */
 
-/* Within a reader's section. Those that a change, a full bucket or an error stopped are left to
- * `answer`; and with one of them all that follow, for they may want the same key. */
-static void take_batch(struct weir *w, struct weir__owner *seat, const struct weir_request *rq,
+/* Decides a batch. A request that a change, a full bucket or an error stopped is left to `answer`,
+ * and so are all that follow it, because they may use the same key. The caller is inside an RCU
+ * section. */
+static void take_batch(struct weir *w, struct weir__owner *owner, const struct weir_request *rq,
                        size_t n, struct weir__now now, struct weir_verdict *v, bool *left_over)
 {
     struct weir__target to[BATCH];
@@ -366,7 +371,7 @@ static void take_batch(struct weir *w, struct weir__owner *seat, const struct we
     for (size_t i = 0; i < n; i++) {
         stopped = stopped || !to[i].revision;
         if (!left_over[i] && !stopped)
-            stopped = take_plain(w, &to[i], seat, &rq[i], now, &v[i]) != 0;
+            stopped = take_plain(w, &to[i], owner, &rq[i], now, &v[i]) != 0;
         left_over[i] = left_over[i] || stopped;
     }
 }
@@ -380,16 +385,16 @@ static void mark_undecided(struct weir_verdict *v, size_t n)
 static int take_chunk(struct weir *w, const struct weir_request *rq, size_t n, struct weir__now now,
                       struct weir_verdict *v)
 {
-    struct weir__owner *seat = weir__store_owner(w->store);
+    struct weir__owner *owner = weir__store_owner(w->store);
     bool left_over[BATCH];
     int error = 0;
 
-    if (!seat) {
+    if (!owner) {
         mark_undecided(v, n);
         return weir__store_no_owner(w->store);
     }
     weir__rcu_enter();
-    take_batch(w, seat, rq, n, now, v, left_over);
+    take_batch(w, owner, rq, n, now, v, left_over);
     weir__rcu_exit();
     for (size_t i = 0; i < n; i++) {
         if (left_over[i] && !error)
@@ -433,11 +438,11 @@ int weir_take_many(struct weir *w, const struct weir_request *rq, size_t n, stru
     return weir__take_many(w, rq, n, weir__now_of(w), v);
 }
 
-/* ---- Giving back ------------------------------------------------------------------------------- */
+/* ---- Giving back --------------------------------------------------------------------------- */
 
 enum undo_kind { UNDO_REFUND, UNDO_CANCEL, UNDO_WITHDRAW, UNDO_RESET };
 
-/* What is given back to one term of a key, and how much it took. */
+/* What to give back to one term of a key, and how much the term accepted. */
 struct undo {
     enum undo_kind how;
     int64_t cost, act_ns, now_ns, back;
@@ -451,8 +456,8 @@ static int64_t undo_withdraw(const struct weir__meter *m, struct weir__state *s,
                : weir__meter_refund(m, s, g->cost, g->now_ns);
 }
 
-/* A key that has no place, but owes in its cells what others owe too, is given one, as good as new: from
- * there it goes on until it loses that place. */
+/* Resets a key without a place. Its debt is in cells that it shares with other keys, so it gets a
+ * fresh state in a place, which counts until the key loses that place. */
 static int undo_reset_absent(struct weir *w, const struct weir__target *to,
                              struct weir__key_access *at, int64_t now_ns)
 {
@@ -464,7 +469,7 @@ static int undo_reset_absent(struct weir *w, const struct weir__target *to,
 
     if (!weir__cells_alive(&to->clause->cells, now_ns))
         return 0;
-    n.owes = UINT32_MAX; /* it must have a place */
+    n.owes = UINT32_MAX; /* the key needs a place */
     n.ignores_parts = true;
     at->state = weir__newcomer_place(&n, &held, &free_ns);
     weir__journal_commit(at->owner);
@@ -474,13 +479,13 @@ static int undo_reset_absent(struct weir *w, const struct weir__target *to,
     return free_ns == WEIR__GROW_FIRST ? WEIR__STALE : WEIR_EFULL;
 }
 
-/* Within a reader's section. */
-static int undo_key(struct weir *w, struct weir__target *to, struct weir__owner *seat,
+/* The caller is inside an RCU section. */
+static int undo_key(struct weir *w, struct weir__target *to, struct weir__owner *owner,
                     struct undo *g)
 {
     const struct weir__meter *m = &to->clause->meter;
     struct weir__key_access at;
-    int error = weir__key_lock(to, seat, g->now_ns, &at);
+    int error = weir__key_lock(to, owner, g->now_ns, &at);
 
     if (error)
         return error;
@@ -496,7 +501,7 @@ static int undo_key(struct weir *w, struct weir__target *to, struct weir__owner 
         case UNDO_WITHDRAW: g->back = undo_withdraw(m, at.state, g); break;
         case UNDO_RESET: weir__state_reset(at.state); break;
         }
-        /* While its cells owe, a key that owes nothing is known by its place. */
+        /* While its cells have a debt, only its place shows that the key itself owes nothing. */
         if (at.state->fresh_ns == 0 && !weir__cells_alive(&to->clause->cells, g->now_ns))
             weir__table_forget(to->clause->table, &at.hold);
     } else if (g->how == UNDO_RESET) {
@@ -508,13 +513,13 @@ static int undo_key(struct weir *w, struct weir__target *to, struct weir__owner 
     return error;
 }
 
-/* The gate of the whole process is no key's to reset. */
+/* A reset of a key does not apply to `system`, which has one state for the whole process. */
 static bool undo_applies(const struct weir__clause *c, const struct undo *g)
 {
     return g->how != UNDO_RESET || c->meter.term.algorithm != WEIR_SYSTEM;
 }
 
-/* The clause that judges the key: its own, if it has one. */
+/* The clause that judges the key: that of its override, if it has one. */
 static struct weir__clause *undo_clause(struct weir__revision *e, const struct weir_request *rq,
                                         int term)
 {
@@ -525,16 +530,16 @@ static struct weir__clause *undo_clause(struct weir__revision *e, const struct w
     return weir__clause_of(e, by, (uint32_t)term);
 }
 
-/* One term of a request, begun anew as often as the limit is changed under it. *n is how many terms
- * the limit has. */
+/* Undoes one term of a request, and starts again each time the limit is changed in the meantime. *n
+ * is the number of terms of the limit. */
 static int undo_term(struct weir *w, const struct weir_request *rq, int term, struct undo *g,
                      int *n)
 {
-    struct weir__owner *seat = weir__store_owner(w->store);
+    struct weir__owner *owner = weir__store_owner(w->store);
     int error;
 
     assert(rq->policy->store == w->store);
-    if (!seat)
+    if (!owner)
         return weir__store_no_owner(w->store);
     do {
         struct weir__target to = {.policy = rq->policy};
@@ -549,7 +554,7 @@ static int undo_term(struct weir *w, const struct weir_request *rq, int term, st
             weir__target_prefetch(&to, weir__fingerprint_at(to.clause, rq));
             weir__target_probe(&to);
             if (undo_applies(to.clause, g))
-                error = undo_key(w, &to, seat, g);
+                error = undo_key(w, &to, owner, g);
         }
         weir__rcu_exit();
         if (error == WEIR__STALE)
@@ -601,7 +606,7 @@ static int undo_reset(struct weir *w, const struct weir_request *rq, struct weir
 
     if (!weir__request_fits(rq) || !weir__now_fits(at.now_ns))
         return WEIR_EINVAL;
-    atomic_fetch_add(&rq->policy->record->resets, 1); /* reservations made so far are void */
+    atomic_fetch_add(&rq->policy->record->resets, 1); /* this voids earlier reservations */
     error = w->remote ? w->remote->ops->reset(w->remote, rq, at)
                       : undo_request(w, rq, (struct undo){UNDO_RESET, 0, 0, at.now_ns, 0}, NULL);
     if (!error)
@@ -619,10 +624,11 @@ int weir_reset(struct weir *w, const struct weir_request *rq)
     return undo_reset(w, rq, weir__now_of(w));
 }
 
-/* ---- Cancelling -------------------------------------------------------------------------------- */
+/* ---- Cancelling ---------------------------------------------------------------------------- */
 
-/* Within a reader's section: the i-th term of a reservation, if its key is still the same. */
-static int undo_cancel_term(struct weir *w, struct weir__owner *seat,
+/* Cancels the i-th term of a reservation, if its key is still the same. The caller is inside an RCU
+ * section. */
+static int undo_cancel_term(struct weir *w, struct weir__owner *owner,
                             const struct weir_reservation *r, int i, struct undo *g)
 {
     struct weir__target to = {.policy = r->term[i].policy, .fingerprint = r->term[i].fingerprint};
@@ -642,33 +648,33 @@ static int undo_cancel_term(struct weir *w, struct weir__owner *seat,
     weir__target_probe(&to);
     g->cost = r->term[i].cost;
     g->act_ns = weir__max(r->term[i].act_ns, g->now_ns);
-    return undo_key(w, &to, seat, g);
+    return undo_key(w, &to, owner, g);
 }
 
 static int undo_cancel_all(struct weir *w, struct weir_reservation *r, enum undo_kind how,
                            int64_t now_ns, int64_t *back)
 {
-    struct weir__owner *seat = weir__store_owner(w->store);
+    struct weir__owner *owner = weir__store_owner(w->store);
     struct undo g = {.how = how, .now_ns = now_ns};
     int64_t most = 0;
 
-    if (!seat)
+    if (!owner)
         return weir__store_no_owner(w->store);
     for (int i = 0; i < r->n && r->act_ns >= now_ns; i++) {
         int error;
 
         if (!weir__policy_is_here(w, r->term[i].policy))
-            continue; /* forgotten, and its keys with it */
+            continue; /* the policy was forgotten, and its keys with it */
         do {
             weir__rcu_enter();
-            error = undo_cancel_term(w, seat, r, i, &g);
+            error = undo_cancel_term(w, owner, r, i, &g);
             weir__rcu_exit();
             if (error == WEIR__STALE)
                 error = weir__policy_refresh(r->term[i].policy) ?: WEIR__STALE;
         } while (error == WEIR__STALE);
         if (error)
             return error;
-        r->term[i].cost = 0; /* once only, also if a later term fails and this is called again */
+        r->term[i].cost = 0; /* only once, even if a later term fails and the caller tries again */
         most = weir__max(most, g.back);
     }
     r->n = 0;

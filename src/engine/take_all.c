@@ -1,4 +1,5 @@
-/* weir_take_all and weir_reserve: several requests decided as one, again if a limit changed meanwhile. */
+/* weir_take_all and weir_reserve: several requests decided as one, and again if a limit changed in
+ * the meantime. */
 #include "engine/engine.h"
 #include "engine/remote.h"
 
@@ -13,9 +14,9 @@ static int take_all_refresh(const struct weir_request *rq, size_t n)
     return WEIR__STALE;
 }
 
-/* The strictest of the policies' fallbacks answers. */
+/* Answers by the strictest fallback of all the policies. */
 static int take_all_fall_back(struct weir *w, const struct weir_request *rq, size_t n, int error,
-                              struct weir__receipt *memo, struct weir_verdict *v)
+                              struct weir__receipt *receipt, struct weir_verdict *v)
 {
     struct weir_verdict one = {.allowed = true};
 
@@ -27,15 +28,15 @@ static int take_all_fall_back(struct weir *w, const struct weir_request *rq, siz
         one.which = one.allowed ? -1 : (int)i;
     }
     *v = one;
-    if (memo && memo->reservation)
-        *memo->reservation = (struct weir_reservation){0};
-    if (memo && memo->ticket)
-        memo->ticket->n = 0; /* nobody has counted it */
+    if (receipt && receipt->reservation)
+        *receipt->reservation = (struct weir_reservation){0};
+    if (receipt && receipt->ticket)
+        receipt->ticket->n = 0; /* the entry was not counted */
     return 0;
 }
 
 int weir__decide_all(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
-                     struct weir__now at, struct weir__receipt *memo, struct weir_verdict *v)
+                     struct weir__now at, struct weir__receipt *receipt, struct weir_verdict *v)
 {
     int error;
 
@@ -45,15 +46,15 @@ int weir__decide_all(struct weir *w, const struct weir_request *rq, size_t n, en
         if (!weir__request_fits(&rq[i]))
             return WEIR_EINVAL;
     if (w->remote)
-        return w->remote->ops->decide(w->remote, rq, n, verb, at, memo, v);
+        return w->remote->ops->decide(w->remote, rq, n, verb, at, receipt, v);
     do {
         weir__rcu_enter();
-        error = weir__transaction_decide(w, rq, n, verb, at, memo, v);
+        error = weir__transaction_decide(w, rq, n, verb, at, receipt, v);
         weir__rcu_exit();
         if (error == WEIR__STALE)
             error = take_all_refresh(rq, n);
     } while (error == WEIR__STALE);
-    return error ? take_all_fall_back(w, rq, n, error, memo, v) : 0;
+    return error ? take_all_fall_back(w, rq, n, error, receipt, v) : 0;
 }
 
 int weir_take_all_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
@@ -70,15 +71,15 @@ int weir_take_all(struct weir *w, const struct weir_request *rq, size_t n, struc
 int weir_reserve_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
                     struct weir_reservation *r, struct weir_verdict *v)
 {
-    struct weir__receipt memo = {.reservation = r};
+    struct weir__receipt receipt = {.reservation = r};
 
-    return weir__decide_all(w, rq, n, WEIR__TAKE_ALL, weir__now_at(now_ns), &memo, v);
+    return weir__decide_all(w, rq, n, WEIR__TAKE_ALL, weir__now_at(now_ns), &receipt, v);
 }
 
 int weir_reserve(struct weir *w, const struct weir_request *rq, size_t n,
                  struct weir_reservation *r, struct weir_verdict *v)
 {
-    struct weir__receipt memo = {.reservation = r};
+    struct weir__receipt receipt = {.reservation = r};
 
-    return weir__decide_all(w, rq, n, WEIR__TAKE_ALL, weir__now_of(w), &memo, v);
+    return weir__decide_all(w, rq, n, WEIR__TAKE_ALL, weir__now_of(w), &receipt, v);
 }

@@ -1,12 +1,12 @@
-/* What a ticket remembers of an entry: enough to find each guard's state again, and the first who waits
- * for it. */
+/* The contents of a ticket: what weir_exit needs to find each guard's state again, and the first
+ * waiter for it. */
 #ifndef WEIR_ENGINE_TICKET_H
 #define WEIR_ENGINE_TICKET_H
 
 #include "engine/engine.h"
 #include "engine/wait_list.h"
 
-/* An entry without terms yet. */
+/* Starts a ticket for an entry, without terms yet. */
 static inline void weir__ticket_begin(struct weir_ticket *t, const struct weir *w, int64_t now_ns)
 {
     t->entered_ns = now_ns;
@@ -14,8 +14,8 @@ static inline void weir__ticket_begin(struct weir_ticket *t, const struct weir *
     t->n = 0;
 }
 
-/* What tells those who entered before the key was reset from those who came after. Read under the key's
- * lock; `s` is the state that was entered, or NULL where there is none. */
+/* A mark that distinguishes calls that entered before a reset of the key from later ones. The
+ * caller holds the key's lock; `s` is the state that was entered, or NULL if there is none. */
 static inline uint64_t weir__ticket_birth(const struct weir_policy *p, const struct weir__clause *c,
                                           uint64_t fingerprint, const struct weir__state *s)
 {
@@ -26,7 +26,8 @@ static inline uint64_t weir__ticket_birth(const struct weir_policy *p, const str
     return weir__resets_count(p->store->directory, fingerprint);
 }
 
-/* Whether the key was reset since `birth` was read; or, of one that counts who is in, evicted. */
+/* Whether the key was reset since `birth` was read; or, for a guard that counts calls in flight,
+ * evicted. */
 static inline bool weir__ticket_is_void(const struct weir_policy *p, const struct weir__clause *c,
                                         uint64_t fingerprint, const struct weir__state *s,
                                         uint64_t birth)
@@ -38,7 +39,8 @@ static inline bool weir__ticket_is_void(const struct weir_policy *p, const struc
     return weir__resets_since(p->store->directory, fingerprint, birth);
 }
 
-/* `key` is its hash where somebody may wait for it, or it may have a limit of its own; else 0. */
+/* Adds a term. `key` is the key's hash if callers may wait for it or if it may have an override;
+ * else 0. */
 static inline void weir__ticket_add(struct weir_ticket *t, struct weir_policy *p,
                                     const struct weir__clause *c, uint32_t index,
                                     uint64_t fingerprint, uint64_t key, uint64_t birth,

@@ -1,20 +1,22 @@
-/* Several keys in one request, all or nothing, whoever else is at them.
+/* A transaction: several keys decided as one, all or nothing, while other threads use the same
+ * keys.
  *
- * All candidate buckets of all keys are sorted, deduplicated and locked in that order, so that no two
- * requests wait for each other in a ring. Then all terms are asked and, if none refuses, charged
- * (algo/decide.c). A limit of several terms is such a request of one key, and so is a shadow, and one
- * whose policy treats some keys otherwise (lists.h).
+ * All candidate buckets of all keys are sorted, deduplicated and locked in that order, so that no
+ * two transactions deadlock. Then all terms are asked and, if none refuses, charged
+ * (algo/decide.c). A limit of several terms is a transaction on one key; so is a shadow, and a
+ * request whose policy has lists or overrides (overrides.h).
  *
  * Invariants:
- *   (1) The locks are taken in the order of their addresses. The single path (table.c) takes its
- *       second lock in that order too, or only tries it.
- *   (2) Places for newcomers are made before anything is charged; if one cannot be had by a key that cannot
- *       do without (overflow.h), nothing is. No key of the request is evicted for another of it.
- *       A newcomer that is judged by its cells is judged on a copy; if it gets no place, the copy is joined
- *       into its cells when all has been charged.
- *   (3) The same key twice under the same term is one state: the second sees the first's charge. It is
- *       tried on a copy, so that a refusal leaves no trace.
- *   (4) Terms are asked in the order of the chain (edition.c), and named as they were written.
+ *   (1) The locks are taken in the order of their addresses. The path for a single key (table.c)
+ *       takes its second lock in that order too, or only tries it.
+ *   (2) Newcomers get their places before anything is charged. If a key that needs a place
+ *       (overflow.h) gets none, nothing is charged. No key of the transaction is evicted for
+ *       another key of it. A newcomer that is judged by its cells is judged on a copy; if it gets
+ *       no place, the copy is joined into its cells after everything has been charged.
+ *   (3) The same key twice under the same term is one state: the second request sees the charge of
+ *       the first. It is tried on a copy, so that a refusal leaves no trace.
+ *   (4) Terms are asked in the order of the chain (revision.c), and reported by their index in the
+ *       text.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -34,13 +36,13 @@ struct item {
     struct weir__revision *revision;
     struct weir__clause *clause;
     uint64_t fingerprint, key; /* key: its hash, or 0; see ticket.h */
-    uint32_t index;            /* of the term in its limit */
-    int request;               /* of the request in the call */
-    int first;                 /* the item that has the same state; itself, if it is the first */
-    bool repeated;             /* others have the same state */
+    uint32_t index;            /* index of the term in its limit */
+    int request;               /* index of the request in the call */
+    int first;                 /* the first item with the same state; possibly this one */
+    bool repeated;             /* other items have the same state */
     bool found, made;
-    bool overflows; /* it gets no place, and is charged in its cells */
-    int newcomer;   /* of the call's, if it is one and the first of its state; else -1 */
+    bool overflows; /* the key gets no place, and is charged in its cells */
+    int newcomer;   /* index of the newcomer, if this is the first item of one; else -1 */
     struct weir__access hold;
     struct weir_verdict own;
 };
@@ -53,7 +55,7 @@ struct transaction {
     struct weir_signals signals;
     int n;
     int listed;                     /* the request whose key is denied, or -1 */
-    struct weir__wait_options line; /* of a single request */
+    struct weir__wait_options line; /* for a single request */
     struct item item[WEIR_TERMS_MAX];
     struct weir__part part[WEIR_TERMS_MAX];
     uint64_t fingerprint[WEIR_TERMS_MAX];
@@ -62,16 +64,16 @@ struct transaction {
     struct weir__newcomer newcomer[WEIR_TERMS_MAX];
     int newcomers;
     struct weir__cell_locks cells;
-    /* What stands for keys that are not there: untouched, or what their cells owe. Large ones are in the
-     * scratch. */
+    /* The states by which keys without a place are judged: untouched, or the debt of their cells.
+     * Large ones are in the scratch memory. */
     _Alignas(16) unsigned char start[WEIR_TERMS_MAX][WEIR__SAVED_INLINE];
     _Alignas(16) unsigned char trial[WEIR_TERMS_MAX][WEIR__SAVED_INLINE];
-    bool scratch;                /* the engine's scratch is locked */
+    bool scratch;                /* the engine's scratch memory is locked */
     char *scratch_at;            /* what is left of it */
-    struct weir__table *cramped; /* must grow, and then all begins anew; or NULL */
+    struct weir__table *cramped; /* it must grow before the transaction starts again; or NULL */
 };
 
-/* ---- Gathering --------------------------------------------------------------------------------- */
+/* ---- Gathering ----------------------------------------------------------------------------- */
 
 static void item_find_twin(struct transaction *c, int i)
 {
@@ -114,7 +116,8 @@ static void gather_term(struct transaction *c, const struct weir_request *rq, in
     c->n++;
 }
 
-/* The terms of one request, by the clauses of `by`: the edition in force, or a key's own. */
+/* Gathers the terms of one request, by the clauses of `by`: the revision in force, or an
+ * override. */
 static int gather_request(struct transaction *c, const struct weir_request *rq, int i,
                           struct weir__revision *e, struct weir__revision *by, uint64_t key,
                           bool allowed)
@@ -142,7 +145,7 @@ static int transaction_gather(struct transaction *c, const struct weir_request *
         if (!e)
             return WEIR__STALE;
         if (e->guards && weir__verb_takes(c->verb))
-            return WEIR_EINVAL; /* it could never be left */
+            return WEIR_EINVAL; /* the guard could never be exited */
         if (e->overrides || e->line.room > 0)
             key = weir__key_hash(c->w->store, &rq[i]);
         if (weir__revision_lists(e, WEIR_LIST_DENY, key)) {
@@ -157,7 +160,7 @@ static int transaction_gather(struct transaction *c, const struct weir_request *
     return 0;
 }
 
-/* ---- Locking ----------------------------------------------------------------------------------- */
+/* ---- Locking ------------------------------------------------------------------------------- */
 
 static void add_lock(struct transaction *c, struct weir__lock *l)
 {
@@ -210,7 +213,8 @@ static bool still_in_force(const struct transaction *c)
     return true;
 }
 
-/* Locks every bucket that may hold one of the keys; again if a table has grown meanwhile. */
+/* Locks every bucket that may hold one of the keys, and starts again if a table has grown in the
+ * meantime. */
 static int transaction_lock_all(struct transaction *c)
 {
     for (;;) {
@@ -241,14 +245,14 @@ static int transaction_lock_all(struct transaction *c)
     return WEIR__STALE;
 }
 
-/* ---- Scratch ----------------------------------------------------------------------------------- */
+/* ---- Scratch ------------------------------------------------------------------------------- */
 
 static size_t item_size(const struct item *it)
 {
     return weir__size_of_class((uint32_t)it->clause->placing.size_class);
 }
 
-/* How many copies of its state the item may need: to be tried on, and to start from. */
+/* The number of copies of its state that the item may need: one to try on, one to start from. */
 static size_t copies_of(const struct transaction *c, int i)
 {
     const struct item *it = &c->item[i];
@@ -258,7 +262,8 @@ static size_t copies_of(const struct transaction *c, int i)
     return (size_t)it->repeated + weir__cells_alive(&it->clause->cells, c->now.now_ns);
 }
 
-/* Before the buckets are locked: room for copies of large states, if there will be any. */
+/* Locks room for copies of large states, if there will be any. Called before the buckets are
+ * locked. */
 static int lock_scratch(struct transaction *c)
 {
     size_t bytes = 0;
@@ -270,7 +275,7 @@ static int lock_scratch(struct transaction *c)
         return 0;
     (void)pthread_mutex_lock(&c->w->scratch_lock);
     c->scratch = true;
-    if (bytes > c->w->scratch_bytes) { /* once for the largest such request */
+    if (bytes > c->w->scratch_bytes) { /* it grows only for the largest request so far */
         void *more = realloc(c->w->scratch, bytes);
 
         if (!more)
@@ -288,7 +293,8 @@ static void unlock_scratch(struct transaction *c)
         (void)pthread_mutex_unlock(&c->w->scratch_lock);
 }
 
-/* Room for a copy of the item's state: `own` if it is small. NULL: there is none, begin anew. */
+/* Room for a copy of the item's state: `own` if the state is small. NULL: there is none, and the
+ * transaction starts again. */
 static void *room_for(struct transaction *c, const struct item *it, void *own)
 {
     const size_t bytes = item_size(it);
@@ -302,9 +308,9 @@ static void *room_for(struct transaction *c, const struct item *it, void *own)
     return at;
 }
 
-/* ---- States ------------------------------------------------------------------------------------ */
+/* ---- States -------------------------------------------------------------------------------- */
 
-/* Those that are not there, with what binds them. */
+/* Finds the keys without a place, and the cells that judge them. */
 static int find_newcomers(struct transaction *c)
 {
     c->cells = (struct weir__cell_locks){.owner = c->owner, .first = c->locks};
@@ -325,7 +331,7 @@ static int find_newcomers(struct transaction *c)
     return weir__newcomers_bind(c->newcomer, c->newcomers, weir__verb_charges(c->verb), &c->cells);
 }
 
-/* What a newcomer is judged by. */
+/* The state by which a newcomer is judged. */
 static struct weir__state *start_of(struct transaction *c, int i)
 {
     const struct weir__newcomer *n = &c->newcomer[c->item[i].newcomer];
@@ -343,7 +349,7 @@ static struct weir__state *start_of(struct transaction *c, int i)
     return s;
 }
 
-/* 0, or WEIR__STALE: a limit has begun to judge by cells since the scratch was measured. */
+/* 0, or WEIR__STALE: a limit has begun to judge by cells since the scratch memory was sized. */
 static int find_states(struct transaction *c)
 {
     for (int i = 0; i < c->n; i++) {
@@ -393,9 +399,9 @@ static void copy_trials(struct transaction *c)
     }
 }
 
-/* ---- Deciding ---------------------------------------------------------------------------------- */
+/* ---- Deciding ------------------------------------------------------------------------------ */
 
-/* Of an untouched key. */
+/* Whether the i-th item charges an untouched key. */
 static bool is_charged(const struct transaction *c, int i, bool allowed)
 {
     const struct weir__meter *m = c->part[i].meter;
@@ -403,7 +409,7 @@ static bool is_charged(const struct transaction *c, int i, bool allowed)
     return c->part[i].ask.cost > 0 && (allowed || m->term.count_denied) && !m->algo->enters_unseen;
 }
 
-/* Gives back the places that were made for those who were not charged after all. */
+/* Gives back the places of newcomers that were not charged after all. */
 static void forget_unused(struct transaction *c, bool all)
 {
     for (int i = 0; i < c->n; i++)
@@ -413,8 +419,8 @@ static void forget_unused(struct transaction *c, bool all)
         }
 }
 
-/* What the key of the i-th item would owe. One that is named several times must have a place: what all of
- * its asks together make it owe is not known before it is charged. */
+/* Computes the debt of the i-th item's key if it were charged. A key that appears several times
+ * must have a place, because its total debt is not known before it is charged. */
 static void item_weigh(struct transaction *c, int i)
 {
     struct weir__newcomer *n = &c->newcomer[c->item[i].newcomer];
@@ -425,7 +431,8 @@ static void item_weigh(struct transaction *c, int i)
         weir__newcomer_weigh(n);
 }
 
-/* A place for the i-th item, which will be charged and has none; or it does without. False: it cannot. */
+/* Makes a place for the i-th item, which will be charged and has none, or lets it overflow into its
+ * cells. False: neither is possible. */
 static bool make_place(struct transaction *c, int i, int64_t *free_ns)
 {
     struct item *it = &c->item[i];
@@ -435,8 +442,8 @@ static bool make_place(struct transaction *c, int i, int64_t *free_ns)
     item_weigh(c, i);
     s = weir__newcomer_place(n, &c->cells, free_ns);
     if (s) {
-        /* Whoever gave up a place for another of this call may have been joined into this one's cell: it goes
-         * on from what it was judged by. */
+        /* A key that gave up its place for another item may have been joined into this item's cell:
+         * so the item starts from the state by which it was judged. */
         if (n->base)
             memcpy(s, c->part[i].state, weir__meter_state_size(&n->clause->meter));
         it->made = true;
@@ -444,14 +451,15 @@ static bool make_place(struct transaction *c, int i, int64_t *free_ns)
         return true;
     }
     it->overflows = *free_ns != WEIR__GROW_FIRST && n->locked && weir__newcomer_overflows(n);
-    /* A large state that owes nothing has no copy: it is charged in the cell, which owes nothing either. */
+    /* A large state that owes nothing has no copy: it is charged in the cell, which owes nothing
+     * either. */
     if (it->overflows && !n->base && item_size(it) > WEIR__SAVED_INLINE)
         c->part[i].state = weir__newcomer_cell(n);
     return it->overflows;
 }
 
-/* Places for all who will be charged and have none. False: the store is full, and *v says so; or a table
- * must grow first. */
+/* Makes places for all items that will be charged and have none. False: the store is full, and *v
+ * says so; or a table must grow first. */
 static bool make_places(struct transaction *c, struct weir_verdict *v)
 {
     const bool allowed = v->allowed;
@@ -477,7 +485,7 @@ static bool make_places(struct transaction *c, struct weir_verdict *v)
     return true;
 }
 
-/* Those who were charged and have no place: their cells keep it. */
+/* Records the charges of keys without a place in their cells. */
 static void keep_overflowing(struct transaction *c)
 {
     for (int i = 0; i < c->n; i++) {
@@ -492,7 +500,7 @@ static void keep_overflowing(struct transaction *c)
     }
 }
 
-/* What a peek says of newcomers for whom the store has no place. */
+/* The verdict of a peek if the store has no place for a newcomer. */
 static void peek_places(struct transaction *c, struct weir_verdict *v)
 {
     struct weir__access promised[WEIR_TERMS_MAX];
@@ -520,10 +528,10 @@ static void peek_places(struct transaction *c, struct weir_verdict *v)
         }
         if (first->hold.in)
             promised[spared.promises++] = first->hold;
-        first->made = true; /* so that its twins ask for no other */
+        first->made = true; /* so that items with the same state make no other place */
     }
     for (int i = 0; i < c->n; i++)
-        c->item[i].made = false; /* nothing was */
+        c->item[i].made = false; /* no place was made */
 }
 
 static void transaction_report_overflow(struct transaction *c, struct weir_verdict *v)
@@ -548,7 +556,7 @@ static int transaction_decide(struct transaction *c, enum weir__verb verb, struc
     if (verb == WEIR__PEEK) {
         peek_places(c, v);
     } else if (make_places(c, v)) {
-        copy_trials(c); /* the asking has used them up */
+        copy_trials(c); /* asking has changed the copies */
         weir__decide_take(c->part, c->n, v);
         v->overflow = false;
         keep_overflowing(c);
@@ -563,7 +571,7 @@ static void transaction_note_reservation(const struct transaction *c, const stru
                                          struct weir_reservation *r)
 {
     *r = (struct weir_reservation){.act_ns = weir__add_sat(c->now.now_ns, v->wait_ns)};
-    /* A grant that nobody counted (FULL) has nothing to give back. */
+    /* A grant that was not counted (FULL) has nothing to give back. */
     if (!v->allowed || v->reason == WEIR_FULL)
         return;
     r->n = c->n;
@@ -581,7 +589,7 @@ static void transaction_note_reservation(const struct transaction *c, const stru
     }
 }
 
-/* A guard's own grant is to be left; a shadow that refused took nothing. */
+/* Records the guards that granted, which must be exited; a shadow that refused took nothing. */
 static void transaction_note_ticket(const struct transaction *c, const struct weir_verdict *v,
                                     struct weir_ticket *t)
 {
@@ -599,7 +607,8 @@ static void transaction_note_ticket(const struct transaction *c, const struct we
     }
 }
 
-/* Whether all who refuse would let it in once somebody leaves, and let callers wait for that. */
+/* Whether every term that refuses would let the caller in once another caller exits, and lets
+ * callers wait for that. */
 static bool may_be_waited_for(const struct transaction *c, const struct weir_verdict *v)
 {
     if (v->allowed || v->reason != WEIR_LIMITED || c->line.room == 0)
@@ -617,20 +626,20 @@ static bool may_be_waited_for(const struct transaction *c, const struct weir_ver
 }
 
 static void transaction_note(const struct transaction *c, const struct weir_verdict *v,
-                             struct weir__receipt *memo)
+                             struct weir__receipt *receipt)
 {
-    if (memo->reservation)
-        transaction_note_reservation(c, v, memo->reservation);
-    if (memo->ticket)
-        transaction_note_ticket(c, v, memo->ticket);
+    if (receipt->reservation)
+        transaction_note_reservation(c, v, receipt->reservation);
+    if (receipt->ticket)
+        transaction_note_ticket(c, v, receipt->ticket);
     if (c->verb == WEIR__ENTER || c->verb == WEIR__PEEK) {
-        memo->full = may_be_waited_for(c, v);
-        memo->line = c->line;
+        receipt->full = may_be_waited_for(c, v);
+        receipt->line = c->line;
     }
 }
 
 static int transaction_run(struct transaction *c, struct weir_verdict *v,
-                           struct weir__receipt *memo)
+                           struct weir__receipt *receipt)
 {
     const struct weir__rescue rescue = weir__rescue_of(c->w);
     int error = lock_scratch(c);
@@ -642,8 +651,8 @@ static int transaction_run(struct transaction *c, struct weir_verdict *v,
         return error;
     }
     error = transaction_decide(c, c->verb, v);
-    if (!error && memo && !c->cramped)
-        transaction_note(c, v, memo);
+    if (!error && receipt && !c->cramped)
+        transaction_note(c, v, receipt);
     weir__journal_commit(c->owner);
     weir__cells_unlock(&c->cells);
     transaction_unlock(c, c->locks);
@@ -658,9 +667,9 @@ static int transaction_run(struct transaction *c, struct weir_verdict *v,
     return error;
 }
 
-/* What is said where no term has a say: the key is denied, or allowed. */
+/* The verdict for a key on a list, which no term judges: denied or allowed. */
 static void transaction_listed_verdict(const struct transaction *c, const struct weir_request *rq,
-                                       struct weir__receipt *memo, struct weir_verdict *v)
+                                       struct weir__receipt *receipt, struct weir_verdict *v)
 {
     const struct weir_policy *p = rq[c->listed < 0 ? 0 : c->listed].policy;
     const struct weir__revision *e = atomic_load_explicit(&p->revision, memory_order_acquire);
@@ -672,8 +681,8 @@ static void transaction_listed_verdict(const struct transaction *c, const struct
                                .limit = limit,
                                .remaining = c->listed < 0 ? limit : 0,
                                .retry_after_ns = c->listed < 0 ? 0 : -1};
-    if (memo)
-        transaction_note(c, v, memo);
+    if (receipt)
+        transaction_note(c, v, receipt);
 }
 
 static int transaction_begin(struct transaction *c, struct weir *w, enum weir__verb verb,
@@ -695,8 +704,8 @@ static int transaction_begin(struct transaction *c, struct weir *w, enum weir__v
 }
 
 int weir__transaction_decide(struct weir *w, const struct weir_request *rq, size_t n,
-                             enum weir__verb verb, struct weir__now at, struct weir__receipt *memo,
-                             struct weir_verdict *v)
+                             enum weir__verb verb, struct weir__now at,
+                             struct weir__receipt *receipt, struct weir_verdict *v)
 {
     const bool all = verb == WEIR__TAKE_ALL || verb == WEIR__ENTER_ALL;
     struct transaction c;
@@ -707,19 +716,19 @@ int weir__transaction_decide(struct weir *w, const struct weir_request *rq, size
     if (error)
         return error;
     if (c.listed >= 0 || c.n == 0) {
-        transaction_listed_verdict(&c, rq, memo, v);
+        transaction_listed_verdict(&c, rq, receipt, v);
         v->which = all ? c.listed : -1;
         return 0;
     }
-    error = transaction_run(&c, v, memo);
+    error = transaction_run(&c, v, receipt);
     if (!error && v->which >= 0)
         v->which = all ? c.item[v->which].request : (int)c.item[v->which].index;
     return error;
 }
 
-/* ---- Another limit for one key ----------------------------------------------------------------- */
+/* ---- A new override for one key ------------------------------------------------------------ */
 
-/* What `from` wrote, as `to` would have written it now. */
+/* Converts a state that `from` wrote to what `to` would have written. */
 static void transaction_rewrite_state(const struct transaction *c, struct weir__state *s,
                                       const struct weir__clause *from, struct weir__clause *to)
 {
@@ -739,8 +748,8 @@ static void transaction_rewrite_state(const struct transaction *c, struct weir__
     s->word = (s->word & ~WEIR__VERSION_MASK) | after.version;
 }
 
-/* If a key has no place, but its cells owe, it must have one: no cells know the limit that it has from now
- * on. */
+/* Makes a place for a key that has none but whose cells have a debt: no cells know the limit that
+ * it has from now on. */
 static int transaction_place_absent(struct transaction *c)
 {
     for (int i = 0; i < c->newcomers; i++) {

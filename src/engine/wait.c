@@ -1,16 +1,17 @@
-/* Waiting for one's turn.
+/* Waiting until a request may pass (weir_wait).
  *
- * A limit that can promise the future (buckets, pacers) is asked once, with all the patience there is:
- * what it grants is a reservation, and the rest is sleep. A window cannot promise: whoever is refused
- * sleeps until it may pass, and asks again. Those who do so for the same key stand in a queue, and
- * only the first of them asks; so they are served in the order they came.
+ * A waiter asks a limit that can promise the future (buckets, pacers) once, with all its patience:
+ * the grant is a reservation, and the waiter sleeps until it may act. A window cannot promise: a
+ * waiter that it refuses sleeps until the request may pass, and asks again. Such waiters for the
+ * same key are in a wait list, and only the first of them asks; so they are served in the order in
+ * which they came.
  *
  * Invariants:
- *   (1) Whoever leaves without acting gives back what it took.
- *   (2) Nobody sleeps who cannot be served by its deadline, as things stand.
- *   (3) A waiter is in its queue exactly while it has no grant.
- *   (4) Between two questions of a waiter there is always a sleep, which a signal can end, and none of
- *       them lasts beyond its deadline. So nobody who waits spins, whatever the store answers.
+ *   (1) A waiter that leaves without acting gives back what it took.
+ *   (2) A waiter that cannot be served by its deadline, as things are now, does not sleep.
+ *   (3) A waiter is in its wait list exactly while it has no grant.
+ *   (4) Between two requests of a waiter there is always a sleep, which a signal can end, and which
+ *       does not last beyond its deadline. So no waiter spins, whatever the store answers.
  */
 #include "engine/wait.h"
 
@@ -20,11 +21,12 @@
 #include "engine/wait_list.h"
 #include "os/clock.h"
 
-/* Between a refusal that a peek refutes and the next question: the first time, and at most. */
+/* The pause between a refusal that a peek contradicts and the next request: the first, the
+ * longest. */
 #define REFUTED_NS     WEIR__NS_PER_MS
 #define REFUTED_MAX_NS WEIR__NS_PER_S
 
-/* ---- Time -------------------------------------------------------------------------------------- */
+/* ---- Time ---------------------------------------------------------------------------------- */
 
 struct weir__now weir__timeline_now(const struct weir__timeline *t)
 {
@@ -36,7 +38,7 @@ struct weir__now weir__timeline_now(const struct weir__timeline *t)
     return m;
 }
 
-/* The clock of a caller may step back, and be before the beginning of time then. */
+/* A caller's clock may jump back, even to before the epoch. */
 int weir__timeline_sleep(const struct weir__timeline *t, int64_t until_ns)
 {
     const struct weir_clock *clock = &t->w->clock;
@@ -56,7 +58,7 @@ int weir__timeline_sleep(const struct weir__timeline *t, int64_t until_ns)
 
 /* ---- Turns --------------------------------------------------------------------------------- */
 
-/* Until nobody is before us, or the deadline has passed: 0; or WEIR_EINTR. */
+/* Waits until the waiter is the first, or its deadline has passed. Returns 0, or WEIR_EINTR. */
 static int wait_until_first(struct weir *w, struct weir__key_waiter *me,
                             const struct weir__timeline *t, int64_t deadline_ns)
 {
@@ -70,7 +72,7 @@ static int wait_until_first(struct weir *w, struct weir__key_waiter *me,
     }
 }
 
-/* ---- Asking ------------------------------------------------------------------------------------ */
+/* ---- Asking -------------------------------------------------------------------------------- */
 
 void weir__retry_plan(struct weir__retry *again, const struct weir_verdict *without, int64_t now_ns,
                       int64_t deadline_ns)
@@ -87,7 +89,7 @@ void weir__retry_plan(struct weir__retry *again, const struct weir_verdict *with
     again->refuted = refuted ? again->refuted + 1 : 0;
 }
 
-/* Asks with all the patience there is; without a reservation, only what the answer would be. */
+/* Asks with all the patience that is left; if r is NULL, only peeks. */
 static int wait_decide(struct weir *w, const struct weir_request *rq,
                        const struct weir__timeline *t, int64_t deadline_ns,
                        struct weir_reservation *r, struct weir_verdict *v,
@@ -95,7 +97,7 @@ static int wait_decide(struct weir *w, const struct weir_request *rq,
 {
     const struct weir__now at = weir__timeline_now(t);
     const int64_t now = at.now_ns;
-    struct weir__receipt memo = {.reservation = r};
+    struct weir__receipt receipt = {.reservation = r};
     struct weir_request patient = *rq;
     struct weir_verdict without;
     int error;
@@ -105,7 +107,7 @@ static int wait_decide(struct weir *w, const struct weir_request *rq,
         return WEIR_EINVAL;
     patient.patience_ns =
         deadline_ns == WEIR_FOREVER ? WEIR_FOREVER : weir__max(0, deadline_ns - now);
-    error = r ? weir__decide_all(w, &patient, 1, WEIR__TAKE_ALL, at, &memo, v)
+    error = r ? weir__decide_all(w, &patient, 1, WEIR__TAKE_ALL, at, &receipt, v)
               : weir__decide(w, &patient, WEIR__PEEK, at, NULL, v);
     if (error || v->allowed)
         return error;
@@ -116,7 +118,7 @@ static int wait_decide(struct weir *w, const struct weir_request *rq,
     return error;
 }
 
-/* Asks until it is granted or hopeless; others for the same key wait meanwhile. */
+/* Asks until the request is granted or hopeless; other waiters for the same key wait meanwhile. */
 static int wait_in_order(struct weir *w, const struct weir_request *rq,
                          const struct weir__timeline *t, int64_t deadline_ns,
                          struct weir_reservation *r, struct weir_verdict *v)
@@ -127,7 +129,7 @@ static int wait_in_order(struct weir *w, const struct weir_request *rq,
     int error = wait_decide(w, rq, t, deadline_ns, NULL, v, &again);
 
     if (error || (!v->allowed && again.at_ns < 0))
-        return error; /* the hopeless do not stand in line */
+        return error; /* a hopeless request does not join the wait list */
     (void)weir__wait_list_join(w, &me, INT64_MAX);
     error = wait_until_first(w, &me, t, deadline_ns);
     for (again = (struct weir__retry){0}; !error && again.at_ns >= 0;) {
@@ -147,7 +149,7 @@ static int wait_uncancelled(struct weir *w, const struct weir_request *rq, struc
     struct weir_verdict granted;
     int error;
 
-    asked.patience_ns = 0; /* not looked at */
+    asked.patience_ns = 0; /* the caller's is ignored */
     if (!weir__request_fits(&asked) || deadline_ns < 0)
         return WEIR_EINVAL;
     error = wait_in_order(w, &asked, &t, deadline_ns, &r, &granted);
@@ -160,7 +162,7 @@ static int wait_uncancelled(struct weir *w, const struct weir_request *rq, struc
             return error;
         }
     }
-    granted.wait_ns = 0; /* it is over */
+    granted.wait_ns = 0; /* the wait is over */
     *v = granted;
     return 0;
 }
@@ -170,7 +172,7 @@ static int wait_request(struct weir *w, const struct weir_request *rq, struct we
 {
     int cancelable, error;
 
-    /* A thread that is cancelled must not leave its place in the line behind. */
+    /* A thread that is cancelled must not leave its waiter in the list. */
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     error = wait_uncancelled(w, rq, t, deadline_ns, v);
     (void)pthread_setcancelstate(cancelable, NULL);

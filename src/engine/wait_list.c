@@ -1,3 +1,4 @@
+/* Wait lists: waiters for keys, in the order in which they came; see wait_list.h. */
 #include "engine/wait_list.h"
 
 static struct weir__key_waiter *wait_list_first(const struct weir__wait_list *q, uint64_t key)

@@ -1,15 +1,15 @@
-/* Those who wait for a key, in the order they came, within this process.
+/* The wait lists of an engine: waiters for keys, in the order in which they came, in this process.
  *
- * A waiter is its owner's, on its stack, and in the queue from join to leave. The keys of an engine
- * share a few queues; each waiter says which key it is for.
+ * A waiter is a struct on the stack of its thread, and is in a list from join to leave. The keys of
+ * an engine share a few lists; each waiter names its key.
  *
  * Invariants:
- *   (1) Who joined earlier for the same key comes first, unless it left.
- *   (2) Who becomes the first for its key is rung for. A ring is never lost: one that comes before the
- *       waiter pauses is heard when it does.
- *   (3) The engine's count of waiters is not 0 while there is one. Who frees something looks at it
- *       afterwards, and a waiter looks for something free after it has joined: one of the two sees the
- *       other.
+ *   (1) A waiter that joined earlier for the same key comes first, unless it left.
+ *   (2) A waiter that becomes the first for its key is woken. A wakeup is never lost: one that
+ *       comes before the waiter pauses ends its next pause.
+ *   (3) The engine's count of waiters is not 0 while there is one. A thread that frees a permit
+ *       looks at the count afterwards, and a waiter looks for a free permit after it has joined:
+ *       one of the two sees the other.
  */
 #ifndef WEIR_ENGINE_WAIT_LIST_H
 #define WEIR_ENGINE_WAIT_LIST_H
@@ -21,7 +21,7 @@ struct weir__key_waiter {
     uint64_t key; /* weir__wait_list_key */
     struct weir_policy *policy;
     struct weir__key_waiter *next;
-    struct weir__wakeup wakeup; /* rung when it should look again */
+    struct weir__wakeup wakeup; /* signaled when it should look again */
 };
 
 /* The hash of a request's key, under the store's own secret. */
@@ -40,14 +40,14 @@ static inline struct weir__wait_list *weir__wait_list_of(struct weir *w, uint64_
     return &w->queue[key % WEIR__WAIT_LISTS];
 }
 
-/* Joins, unless as many as `room` wait for the same key. */
+/* Joins, unless `room` waiters for the same key are in the list. */
 bool weir__wait_list_join(struct weir *w, struct weir__key_waiter *me, int64_t room);
 void weir__wait_list_leave(struct weir *w, struct weir__key_waiter *me);
 bool weir__wait_list_is_first(struct weir *w, const struct weir__key_waiter *me);
-/* Whether anybody waits for the key. */
+/* Whether there is a waiter for the key. */
 bool weir__wait_list_has(struct weir *w, uint64_t key);
 
-/* Something has changed that the first for the key should know; or all who wait under the policy. */
+/* Something has changed: wakes the first waiter for the key; or all waiters of the policy. */
 void weir__wait_list_wake(struct weir *w, uint64_t key);
 void weir__wait_list_wake_all(struct weir *w, const struct weir_policy *p);
 

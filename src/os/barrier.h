@@ -1,5 +1,6 @@
-/* A memory barrier that one thread imposes on all others of its process, so that they need none.
- * Linux has membarrier(2); barrier_none.c is for where nothing of the kind is known. */
+/* A memory barrier that one thread imposes on all other threads of its process, so that they need
+ * none. On Linux it is membarrier(2) (barrier_linux.c); barrier_none.c is for systems without
+ * one. */
 #ifndef WEIR_OS_BARRIER_H
 #define WEIR_OS_BARRIER_H
 

@@ -1,3 +1,4 @@
+/* The barrier for all threads of the process, by membarrier(2). */
 #include "os/barrier.h"
 
 #include <linux/membarrier.h>
@@ -26,12 +27,12 @@ void weir__barrier_everywhere(void)
 
     if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0)
         return;
-    /* The process has not said yet that it will use it. That may take some milliseconds, which a
-     * decision must not be made to wait: hence here and not at the start. */
+    /* The process has not registered for it yet. Registering may take some milliseconds, and a
+     * decision must not wait for that: so it happens here and not at the start. */
     if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
         membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0)
         return;
-    /* A filter has come between, after weir__barrier_known. No processor keeps a store to itself
-     * for this long. */
+    /* A system call filter was installed after weir__barrier_known. No processor keeps a store to
+     * itself for as long as this sleep. */
     (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &while_stores_drain, NULL);
 }

@@ -1,4 +1,4 @@
-/* No way to impose a barrier on others: each thread has its own. */
+/* The barrier on systems that cannot impose one on other threads: each thread has its own. */
 #include "os/barrier.h"
 
 bool weir__barrier_known(void)

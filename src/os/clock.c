@@ -1,15 +1,16 @@
-/* The process's clock, away from the quick reading. The idea is in clock.h and line.h.
+/* The slow paths of the process's clock. The idea is in clock.h and tick_line.h.
  *
- * A line is replaced while others read it. It stands in two places: `turn` is odd while the one
- * that everybody reads is written, and then the other is whole. So a thread that loses the
- * processor, or a parent that forks, in the middle of it keeps nobody from a line; the next to draw
- * one finds out by the turn which place is whole.
+ * A thread replaces a line while others read it, so the line is kept in two copies. `turn` is odd
+ * while a thread writes the copy that all threads read; the other copy, the spare, is then
+ * complete. So a thread that loses the processor, or a parent that forks, in the middle of a
+ * replacement leaves every reader a complete line; the thread that draws the next line finds the
+ * complete copy by the turn.
  *
- * What a reading hands out when the line has ended and another thread is drawing the next:
+ * When the line has ended and another thread is drawing the next, a reading returns
  *
  *     the later of the line's end, and the true time less what a line may stray
  *
- * which is no earlier than anything handed out before, and no later than anything after.
+ * which is no earlier than any time returned before, and no later than any time returned after.
  */
 #include "os/clock.h"
 
@@ -20,23 +21,23 @@
 
 #define CALIBRATE_NS \
     (20 * WEIR__NS_PER_MS)         /* the first line is drawn from two samples this far apart */
-#define AGAIN_NS   WEIR__NS_PER_MS /* if they were not sure enough */
-#define TEND_NS    WEIR__NS_PER_S  /* how often what has no line is looked after */
-#define STEP_NS    WEIR__NS_PER_MS /* from where on a difference of clocks is a step of one */
-#define SKEW_TICKS 10000           /* by which one processor may read behind another */
+#define AGAIN_NS   WEIR__NS_PER_MS /* the retry, if the samples were not exact enough */
+#define TEND_NS    WEIR__NS_PER_S  /* how often a clock without a counter is tended */
+#define STEP_NS    WEIR__NS_PER_MS /* a larger difference is a jump of the wall clock */
+#define SKEW_TICKS 10000           /* one processor may read this far behind another */
 #define TRIES      4
 
 struct weir__clock weir__clock;
 
-static struct weir__clock_line spare; /* the line, whole, while turn is odd */
+static struct weir__clock_line spare; /* the complete copy of the line while turn is odd */
 
 static _Atomic int64_t offset_ns; /* 0: the clock has not been set */
 static _Atomic int source = CLOCK_BOOTTIME;
-static _Atomic int64_t wall_ahead_ns; /* of the clock */
-static _Atomic int64_t tend_at_ns;    /* without a line: when to look after it */
-static _Atomic int64_t tender;        /* who does: a process, or 0 */
+static _Atomic int64_t wall_ahead_ns; /* the wall clock's lead over this clock */
+static _Atomic int64_t tend_at_ns;    /* without a line: when to tend the clock next */
+static _Atomic int64_t tender;        /* the process whose thread tends the clock now, or 0 */
 
-/* The tender's own. */
+/* Only the tender uses these. */
 static struct weir__tick_sample last;
 static enum { NEW, NO_COUNTER, COUNTER } kind;
 
@@ -60,7 +61,7 @@ static int64_t clock_read_source(void)
     return clock_read((clockid_t)atomic_load_explicit(&source, memory_order_relaxed));
 }
 
-/* How far the wall clock is ahead of our source: of a few readings, the one that took least. */
+/* The wall clock's lead over our source, by the fastest of a few readings. */
 static int64_t wall_ahead_of_source(void)
 {
     int64_t ahead = 0, least = INT64_MAX;
@@ -78,7 +79,7 @@ static int64_t wall_ahead_of_source(void)
     return ahead;
 }
 
-/* Sets the clock; if several do, one of them has. */
+/* Sets the clock. If several threads do so at once, the first one wins. */
 static int64_t clock_set(void)
 {
     struct timespec t;
@@ -87,7 +88,7 @@ static int64_t clock_set(void)
     if (clock_gettime(CLOCK_BOOTTIME, &t) != 0)
         atomic_store_explicit(&source, CLOCK_MONOTONIC, memory_order_relaxed);
     mine = wall_ahead_of_source();
-    mine += mine == 0; /* 0 is not set, and a nanosecond nothing */
+    mine += mine == 0; /* 0 means not set, and a nanosecond does not matter */
     return atomic_compare_exchange_strong(&offset_ns, &others, mine) ? mine : others;
 }
 
@@ -108,8 +109,9 @@ int64_t weir__clock_wall(int64_t now_ns)
     return now_ns + atomic_load_explicit(&wall_ahead_ns, memory_order_relaxed);
 }
 
-/* But for its steps the wall clock goes as our source does: smaller differences are those of two
- * readings, and a calendar that jittered by them would have windows of some nanoseconds. */
+/* Apart from its jumps the wall clock runs at the speed of our source. Smaller differences are
+ * noise of the two readings; a calendar that followed them would have windows of a few
+ * nanoseconds. */
 static void follow_wall(void)
 {
     const int64_t ahead = wall_ahead_of_source() - weir__clock_offset();
@@ -134,7 +136,7 @@ static struct weir__tick_sample clock_sample(void)
     return best;
 }
 
-/* ---- The line in its two places ------------------------------------------------------------ */
+/* ---- The two copies of the line ------------------------------------------------------------ */
 
 static struct weir__tick_line clock_load_line(const struct weir__clock_line *l)
 {
@@ -156,7 +158,7 @@ static void clock_store_line(struct weir__clock_line *to, const struct weir__tic
     atomic_store_explicit(&to->ns, l->ns, memory_order_release);
 }
 
-/* The line that serves, and whose turn it is. */
+/* The current line, and its turn. */
 static struct weir__tick_line clock_read_line(uint64_t *turn)
 {
     for (;;) {
@@ -169,7 +171,8 @@ static struct weir__tick_line clock_read_line(uint64_t *turn)
     }
 }
 
-/* The tender only. An odd turn was left by one who did not live to end it: the spare is whole. */
+/* Only the tender calls it. If the turn is odd, the last tender died (in a fork) before it was
+ * done, and the spare is complete. */
 static void clock_publish_line(const struct weir__tick_line *l)
 {
     uint64_t turn;
@@ -183,9 +186,10 @@ static void clock_publish_line(const struct weir__tick_line *l)
     atomic_store_explicit(&weir__clock.turn, turn + 1, memory_order_release);
 }
 
-/* ---- Looking after it ---------------------------------------------------------------------- */
+/* ---- Tending the clock --------------------------------------------------------------------- */
 
-/* False if another does it. One of another process is the thread that did when we were forked. */
+/* Makes the caller the tender; false if another thread of this process is. A tender of another
+ * process is a thread of the parent, and does not exist here. */
 static bool clock_try_tend(void)
 {
     const int64_t self = getpid();
@@ -216,7 +220,7 @@ static void clock_draw(const struct weir__tick_line *l)
     const struct weir__tick_line next =
         had ? weir__tick_line_next(l, &last, &now) : weir__tick_line_first(l, &last, &now);
 
-    if (!had && next.span == 0) { /* the longer it is since the last sample, the surer */
+    if (!had && next.span == 0) { /* the longer since the last sample, the more exact */
         clock_tend_in(now.ns, AGAIN_NS);
         return;
     }
@@ -258,8 +262,9 @@ static bool clock_tended(int64_t now_ns)
     return now_ns < atomic_load_explicit(&tend_at_ns, memory_order_relaxed);
 }
 
-/* The true time, while no line serves: that of this turn, for whoever draws a line begins it a
- * little ahead of the truth of then. False: look again. */
+/* The true time, while there is no line. It counts only if the turn has not changed, because a
+ * thread that draws a line starts it a little ahead of the true time. False: the caller tries
+ * again. */
 static bool clock_read_without(const struct weir__tick_line *none, uint64_t turn, int64_t *now_ns)
 {
     *now_ns = clock_true_now();
@@ -272,7 +277,7 @@ static bool clock_read_without(const struct weir__tick_line *none, uint64_t turn
     return clock_is_turn(turn);
 }
 
-/* The line has ended. False: there is another. */
+/* The time after the end of the line. False: there is a new line, and the caller reads that. */
 static bool clock_read_beyond(const struct weir__tick_line *l, uint64_t turn, int64_t *now_ns)
 {
     *now_ns = clock_true_now();
@@ -297,7 +302,7 @@ int64_t weir__clock_now_slowly(void)
         if (on < l.span)
             return weir__tick_line_at(l.ns, l.rate, on);
         if (l.span > 0 && l.from - weir__ticks() < SKEW_TICKS)
-            return l.ns; /* a processor that is a little behind the one that drew the line */
+            return l.ns; /* this processor is a little behind the one that drew the line */
         if (l.span > 0 ? clock_read_beyond(&l, turn, &now) : clock_read_without(&l, turn, &now))
             return now;
     }
@@ -311,7 +316,7 @@ static struct timespec timespec_of(int64_t ns)
                              .tv_nsec = (long)(ns % WEIR__NS_PER_S)};
 }
 
-/* By the source's own clock or, should it know no sleep, by one that does. */
+/* Sleeps by the clock of our source, or by CLOCK_MONOTONIC if the source supports no sleep. */
 static int sleep_once(int64_t now_ns, int64_t until_ns)
 {
     const int id = atomic_load_explicit(&source, memory_order_relaxed);

@@ -1,20 +1,20 @@
 /* The process's clock: nanoseconds since the Unix epoch, monotonic.
  *
- * It is set by the wall clock at first use and from then on advances with CLOCK_BOOTTIME, through
- * suspends and past every step of the wall clock. Where the processor has a counter to be trusted
- * (ticks.h), the time is read from a line through it (line.h), in about the time that reading the
- * counter takes; about once a second whoever notices draws the next line. Until the first line is
- * drawn, some 20 ms after first use, and where there is no counter, each reading is a
- * clock_gettime.
+ * The wall clock sets it at first use; from then on it advances with CLOCK_BOOTTIME, through
+ * suspends and past every jump of the wall clock. If the processor has a counter that can be
+ * trusted (ticks.h), the time is read from a line through that counter (tick_line.h), in about the
+ * time that reading the counter takes. About once a second the first thread that finds the line at
+ * its end draws the next one. Until the first line is drawn, about 20 ms after first use, and on
+ * processors without a counter, each reading is a clock_gettime.
  *
  * Invariants:
  *   (1) It never goes back: in one thread, and between threads whose readings are ordered. The
- *       processor may take a reading ahead of a load before it, one that must fetch its line from
- *       another; who needs a time no earlier than what it has just learned from another thread
- *       waits for that load first (LFENCE on x86).
- *   (2) Nobody waits for anybody: lines are drawn by whoever gets the lock at the first try, and
- *       whoever does not reads the system's clock.
- *   (3) Nothing is written by a reading, nor is an instruction locked.
+ *       processor may read the counter ahead of an earlier load that must fetch its cache line from
+ *       another processor. A thread that needs a time no earlier than what it has just learned from
+ *       another thread waits for that load first (LFENCE on x86).
+ *   (2) No thread waits for another: a thread that gets the lock at the first try draws the line,
+ *       and a thread that does not reads the system's clock.
+ *   (3) A reading writes nothing and uses no locked instruction.
  *   (4) It survives fork(): the child goes on with the same time, whatever the parent's threads
  *       were doing.
  */
@@ -29,7 +29,7 @@
 #include "os/tick_line.h"
 #include "os/ticks.h"
 
-/* The line that serves. `turn` is odd while it is being replaced. */
+/* The current line. `turn` is odd while a thread replaces it. */
 struct weir__clock {
     alignas(64) _Atomic uint64_t turn;
     struct weir__clock_line {
@@ -42,11 +42,11 @@ extern struct weir__clock weir__clock;
 
 int64_t weir__clock_now_slowly(void);
 
-/* The time by the line that serves; false if it does not. */
+/* The time by the current line; false if the line has ended or is being replaced. */
 static inline bool weir__clock_try(int64_t *now_ns)
 {
-    /* Acquire and release order every load after the one before and every store before the one
-     * after, which is all that the turns need; on x86 they are plain moves. */
+    /* Acquire orders every load after the load before it, release every store before the store
+     * after it. The turns need no more; on x86 both are plain moves. */
     const struct weir__clock_line *l = &weir__clock.line;
     const uint64_t turn = atomic_load_explicit(&weir__clock.turn, memory_order_acquire);
     const uint64_t from = atomic_load_explicit(&l->from, memory_order_acquire);
@@ -67,14 +67,15 @@ static inline int64_t weir__clock_now(void)
     return __builtin_expect(weir__clock_try(&now), 1) ? now : weir__clock_now_slowly();
 }
 
-/* What to add to CLOCK_BOOTTIME for this clock: the same as long as the process lives. */
+/* The difference of this clock and CLOCK_BOOTTIME. It never changes while the process lives. */
 int64_t weir__clock_offset(void);
 
-/* What the wall clock shows at a time that this clock showed just now, as of a second ago at most:
- * for calendars. */
+/* The wall clock's time for a recent time of this clock, by a difference that is at most a second
+ * old. Calendars need it. */
 int64_t weir__clock_wall(int64_t now_ns);
 
-/* Sleeps until the clock shows until_ns or a little later: 0; or EINTR if a signal ended it. */
+/* Sleeps until the clock shows until_ns or a little later. Returns 0, or EINTR if a signal ended
+ * the sleep. */
 int weir__clock_sleep(int64_t until_ns);
 
 #endif

@@ -1,3 +1,4 @@
+/* Filling a weir_diag: an error code with a sentence; see diag.h. */
 #include "os/diag.h"
 
 #include <errno.h>

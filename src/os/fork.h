@@ -1,10 +1,10 @@
-/* Locks (os/lock.h) that outlive a fork.
+/* Locks (os/lock.h) that survive a fork.
  *
- * fork() copies a lock that another thread holds, but not the thread. So the seat by which the
- * locks of this process are taken has another number in every generation: one who finds a lock held
- * by the seat of an older generation knows that its holder is not here, and drops it. What the lock
- * guards is then as the holder left it, in the midst of a change perhaps: no worse than stale,
- * where its users write so that it is.
+ * fork() copies a lock that another thread holds, but not the thread. So the owner by which this
+ * process takes its locks has another number in every generation: a thread that finds a lock held
+ * by the owner of an older generation knows that the holder does not exist in this process, and
+ * drops the lock. The data that the lock guards is then as the holder left it, perhaps in the
+ * middle of a change: users of such a lock write their data so that it is then no worse than stale.
  */
 #ifndef WEIR_OS_FORK_H
 #define WEIR_OS_FORK_H
@@ -13,10 +13,10 @@
 
 #include "os/lock.h"
 
-/* Everybody's seat in this process. Its number is the generation. */
+/* The owner for all threads of this process. Its number is the generation. */
 extern struct weir__owner weir__owner_process;
 
-/* Before the first lock is taken by it. */
+/* Must be called before a lock is first taken by weir__owner_process. */
 void weir__fork_prepare(void);
 
 /* What a module does around a fork; each may be NULL. */

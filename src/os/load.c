@@ -1,8 +1,9 @@
-/* The smoothing, and the thread. The idea is in sampler.h.
+/* The smoothing of load samples, and the sampler thread. The idea is in load.h.
  *
- * The mean is kratos's: a sample every half second, of which each weighs a twentieth, so that one
- * busy second does not look like an overload and sixteen do: 1 - 0.95^32 is more than 80%. kratos cuts the fraction off at each step,
- * and a processor that is always busy comes to 981 thousandths; here nothing is cut that shows.
+ * The mean is that of kratos: a sample every half second, each with a weight of one twentieth, so
+ * that one busy second does not look like an overload and sixteen do: 1 - 0.95^32 is more than 80%.
+ * kratos drops the fraction at each step, so a processor that is always busy reaches only 981
+ * thousandths; here the loss is too small to show.
  */
 #include "os/load.h"
 
@@ -10,11 +11,11 @@
 #include <time.h>
 
 #define SCALE     (INT64_C(1) << 20)
-#define WEIGHT    20                     /* a sample's is one in so many */
-#define STEPS_MAX 1000                   /* by then nothing is left of what was before */
-#define LEAST_NS  (10 * WEIR__NS_PER_MS) /* readings nearer than this tell nothing */
+#define WEIGHT    20                     /* a sample has a weight of one in this many */
+#define STEPS_MAX 1000                   /* after these, no trace of the old mean is left */
+#define LEAST_NS  (10 * WEIR__NS_PER_MS) /* readings closer than this are not compared */
 
-/* ---- Smoothing --------------------------------------------------------------------------------- */
+/* ---- Smoothing ----------------------------------------------------------------------------- */
 
 void weir__mean_add(struct weir__mean *m, int64_t milli, int64_t steps)
 {
@@ -40,7 +41,7 @@ int64_t weir__usage_between(const struct weir__reading *before, const struct wei
                                      (weir__wide(elapsed_ns) * weir__wide(now->cores_milli))));
 }
 
-/* ---- What is shown ----------------------------------------------------------------------------- */
+/* ---- What is shown ------------------------------------------------------------------------- */
 
 static int64_t load_either(int64_t injected, int64_t sampled)
 {
@@ -79,7 +80,7 @@ static void load_update(struct weir__load *s, const struct weir__reading *r, int
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- The thread -------------------------------------------------------------------------------- */
+/* ---- The thread ---------------------------------------------------------------------------- */
 
 static int64_t load_monotonic_ns(void)
 {
@@ -89,7 +90,7 @@ static int64_t load_monotonic_ns(void)
     return (int64_t)t.tv_sec * WEIR__NS_PER_S + t.tv_nsec;
 }
 
-/* A sample that comes late stands for as many as were missed. */
+/* A late sample also stands for the samples that were missed. */
 static int64_t steps_in(int64_t elapsed_ns)
 {
     return weir__max(1, (elapsed_ns + WEIR__LOAD_SAMPLE_NS / 2) / WEIR__LOAD_SAMPLE_NS);
@@ -124,7 +125,8 @@ static void *load_sample_loop(void *arg)
     return NULL;
 }
 
-/* The program's signals are not for this thread. The caller holds the lock. */
+/* Starts the thread if it is needed, with all signals blocked: they are for the program's own
+ * threads. The caller holds the lock. */
 static int load_start_locked(struct weir__load *s)
 {
     sigset_t all, old;
@@ -140,11 +142,11 @@ static int load_start_locked(struct weir__load *s)
     error = pthread_create(&s->thread, NULL, load_sample_loop, s);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     s->running = error == 0;
-    atomic_store(&s->missing, false); /* one that cannot be started is not tried at each decision */
+    atomic_store(&s->missing, false); /* after a failure, decisions do not try again and again */
     return error == 0 ? 0 : WEIR_EIO;
 }
 
-/* ---- For the engine ---------------------------------------------------------------------------- */
+/* ---- For the engine ------------------------------------------------------------------------ */
 
 static const struct weir_signals NOTHING = {WEIR_NONE, WEIR_NONE, WEIR_NONE, WEIR_NONE};
 

@@ -1,24 +1,25 @@
-/* What Linux says of this process's machine and container.
+/* Reads the load of this process's machine and container on Linux.
  *
- * A service is bounded by its container, not by its host: at a quota of two processors, two that are
- * busy are all there is, whatever sixty others do. So the control group that bounds us is looked for,
- * from our own up to the root, and its numbers are read: version 2 where it is mounted
- * (cpu.stat, cpu.max, cpuset.cpus.effective, memory.current, memory.max, cpu.pressure), else version 1
- * (cpuacct.usage, cpu.cfs_quota_us, cpuset.cpus, memory.usage_in_bytes, memory.limit_in_bytes). Where
- * no group bounds us, the machine does: /proc/stat and /proc/meminfo.
+ * A service is bounded by its container, not by its host: with a quota of two processors, a service
+ * that keeps two busy has no more, whatever sixty others do. So this file looks for the control
+ * group that bounds us, from our own up to the root, and reads its numbers: version 2 where it is
+ * mounted (cpu.stat, cpu.max, cpuset.cpus.effective, memory.current, memory.max, cpu.pressure),
+ * else version 1 (cpuacct.usage, cpu.cfs_quota_us, cpuset.cpus, memory.usage_in_bytes,
+ * memory.limit_in_bytes). If no group bounds us, the machine does: /proc/stat and /proc/meminfo.
  *
  * Invariants:
- *   (1) Of several groups on our way to the root, that with the least quota counts, and the usage that
- *       is set against a quota is that of the same group: what our neighbours in it use is gone too.
- *       So it is with a set of processors: it belongs to the highest group that has no other ones.
- *   (2) Of memory the fullest group on our way counts, relative to its own limit: there the kernel kills
- *       first. A limit of as much as the machine has, or more, bounds nobody.
- *   (3) A controller that our group does not have (systemd gives few to a session) bounds us by the
- *       nearest group above that has it.
- *   (4) A path that /proc/self/cgroup names and that is not there is a container's that sees only its
- *       own part: then the mount itself is ours.
- *   (5) Page cache that nobody has touched for long is no memory in use: it goes when asked.
- *   (6) A file that is missing, or says what we do not understand, is a number that is not known.
+ *   (1) Among the groups on our way to the root, the one with the lowest quota counts. The usage
+ *       that is compared with a quota is that of the same group, because what our neighbours in the
+ *       group use is not left for us. A set of processors works the same way: it belongs to the
+ *       highest group that has exactly these processors.
+ *   (2) For memory, the fullest group on our way counts, relative to its own limit: the kernel
+ *       kills there first. A limit that is at least the machine's memory bounds no group.
+ *   (3) If our group lacks a controller (systemd gives few to a session), the nearest group above
+ *       that has it bounds us.
+ *   (4) If /proc/self/cgroup names a path that does not exist, we are in a container that sees only
+ *       its own part of the hierarchy: then the mount itself is our group.
+ *   (5) Inactive page cache does not count as memory in use: the kernel frees it on demand.
+ *   (6) A file that is missing, or that we do not understand, gives a number that is not known.
  */
 #include "os/load.h"
 
@@ -33,9 +34,9 @@
 #define NO_LIMIT_BYTES (INT64_C(1) << 60)     /* version 1 says "none" by a number near 2^63 */
 #define LEVELS_MAX     64
 
-/* ---- Files ------------------------------------------------------------------------------------- */
+/* ---- Files --------------------------------------------------------------------------------- */
 
-/* The whole file, NUL-terminated and cut at cap - 1; false if there is none. */
+/* Reads the whole file, NUL-terminated and cut at cap - 1; false if there is none. */
 static bool load_read_text(const char *dir, const char *name, char *text, size_t cap)
 {
     char path[WEIR__GAUGE_PATH + 64];
@@ -62,7 +63,7 @@ static bool load_file_exists(const char *dir, const char *name)
     return load_read_text(dir, name, byte, sizeof byte);
 }
 
-/* A whole number from here on; -1 if there is none, or it is too large. *end is behind it. */
+/* The whole number at `at`; -1 if there is none, or if it is too large. *end points behind it. */
 static int64_t number_at(const char *at, const char **end)
 {
     int64_t n = 0;
@@ -96,7 +97,7 @@ static int64_t thousandths_at(const char *at)
     return whole * 1000 + part;
 }
 
-/* What follows a name at the beginning of a line; NULL if no line begins so. */
+/* The text after the name at the start of a line; NULL if no line starts with the name. */
 static const char *line_after(const char *text, const char *name)
 {
     const size_t len = strlen(name);
@@ -126,7 +127,7 @@ static int64_t read_line_number(const char *dir, const char *name, const char *l
     return at ? number_at(at, NULL) : -1;
 }
 
-/* ---- Quotas ------------------------------------------------------------------------------------ */
+/* ---- Quotas -------------------------------------------------------------------------------- */
 
 static int64_t quota_of(int64_t quota_us, int64_t period_us)
 {
@@ -135,7 +136,7 @@ static int64_t quota_of(int64_t quota_us, int64_t period_us)
     return weir__max(1, quota_us * 1000 / period_us);
 }
 
-/* In thousandths of a processor; INT64_MAX: none. */
+/* The quota in thousandths of a processor; INT64_MAX: none. */
 static int64_t read_quota(const struct weir__gauge *g, const char *dir)
 {
     char text[64];
@@ -151,7 +152,7 @@ static int64_t read_quota(const struct weir__gauge *g, const char *dir)
     return quota_us < 0 ? INT64_MAX : quota_of(quota_us, number_at(rest, NULL));
 }
 
-/* How many processors a list such as 0-3,7 names; 0 if it names none. */
+/* The number of processors in a list such as 0-3,7. */
 static int64_t count_list(const char *at)
 {
     int64_t n = 0;
@@ -168,7 +169,7 @@ static int64_t count_list(const char *at)
     }
 }
 
-/* In thousandths of a processor; INT64_MAX: not known. */
+/* The set of processors, in thousandths of a processor; INT64_MAX: not known. */
 static int64_t read_cpuset(const struct weir__gauge *g, const char *dir)
 {
     char text[4096];
@@ -181,7 +182,7 @@ static int64_t read_cpuset(const struct weir__gauge *g, const char *dir)
     return n > 0 ? n * 1000 : INT64_MAX;
 }
 
-/* INT64_MAX: none. */
+/* The limit in bytes; INT64_MAX: none. */
 static int64_t read_memory_limit(const struct weir__gauge *g, const char *dir)
 {
     const int64_t bytes =
@@ -190,9 +191,9 @@ static int64_t read_memory_limit(const struct weir__gauge *g, const char *dir)
     return bytes <= 0 || bytes >= NO_LIMIT_BYTES ? INT64_MAX : bytes;
 }
 
-/* ---- Finding the groups ------------------------------------------------------------------------ */
+/* ---- Finding the groups -------------------------------------------------------------------- */
 
-/* Whether a list such as cpu,cpuacct has the word. */
+/* Whether a list such as cpu,cpuacct contains the word. */
 static bool list_has(const char *list, size_t len, const char *word)
 {
     const size_t n = strlen(word);
@@ -204,8 +205,8 @@ static bool list_has(const char *list, size_t len, const char *word)
     return false;
 }
 
-/* Our path in the hierarchy of a controller ("" of the unified one), from /proc/self/cgroup: lines of
- * "number:controllers:path". Also the controllers, which the mount may be named after. */
+/* Our path in the hierarchy of a controller ("" for the unified one), from /proc/self/cgroup: lines
+ * of "number:controllers:path". Also the controllers, because the mount may be named after them. */
 static bool find_path(const struct weir__gauge *g, const char *controller, char *mount, char *path)
 {
     char text[TEXT_MAX];
@@ -244,8 +245,9 @@ static bool cgroup_climb(char *dir, const char *root)
     return true;
 }
 
-/* The group of that path under the mount, or the nearest above, that has the file. Where there is no
- * such group it is the mount (invariant 4), and not one in it that happens to be named as ours is. */
+/* The group of that path under the mount, or the nearest group above it, that has the file. If the
+ * path does not exist, the search starts at the mount (invariant 4), and not at a group in it that
+ * happens to have our name. */
 static bool find_group_dir(char *out, const char *root, const char *mount, const char *path,
                            const char *file)
 {
@@ -286,8 +288,8 @@ static const char *usage_file(const struct weir__gauge *g)
     return g->unified ? "cpu.stat" : "cpuacct.usage";
 }
 
-/* From our own group on up, to that with the least quota. Under version 1 usage is counted in a
- * hierarchy of its own, which has the same groups. */
+/* Finds the group with the lowest quota, from our own group upwards. Version 1 counts usage in
+ * another hierarchy, which has the same groups. */
 static void find_quota(struct weir__gauge *g)
 {
     char quota[WEIR__GAUGE_PATH], usage[WEIR__GAUGE_PATH];
@@ -308,7 +310,7 @@ static void find_quota(struct weir__gauge *g)
     }
 }
 
-/* From the group whose processors are ours up to the last that has no more of them. */
+/* Finds the highest group that has exactly our processors, from our own group upwards. */
 static void find_cpuset(struct weir__gauge *g)
 {
     const int64_t own = read_cpuset(g, g->cpuset);
@@ -341,9 +343,9 @@ void weir__gauge_find(struct weir__gauge *g, const char *proc, const char *cgrou
     find_cpuset(g);
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------- */
+/* ---- Reading ------------------------------------------------------------------------------- */
 
-/* Ticks that were not idle, of all processors, and how many there are. */
+/* The busy time of all processors, and their number. */
 static bool read_machine(const struct weir__gauge *g, int64_t *used_ns, int64_t *cores_milli)
 {
     char text[STAT_MAX];
@@ -351,7 +353,7 @@ static bool read_machine(const struct weir__gauge *g, int64_t *used_ns, int64_t 
         load_read_text(g->proc, "stat", text, sizeof text) ? line_after(text, "cpu ") : NULL;
     int64_t busy = 0;
 
-    /* user nice system idle iowait irq softirq steal; what guests use is in user already. */
+    /* user nice system idle iowait irq softirq steal; user already includes the time of guests. */
     for (int field = 0; at && field < 8; field++) {
         const int64_t ticks = number_at(at, &at);
 
@@ -411,7 +413,7 @@ static int64_t read_group_memory(const struct weir__gauge *g, const char *dir, i
     return load_share(used - weir__max(0, weir__min(idle, used)), limit);
 }
 
-/* Whether a limit below `total` bounds us; then *milli is how full the fullest group is. */
+/* Whether a limit below `total` bounds us; *milli is then the share in use of the fullest group. */
 static bool read_container_memory(const struct weir__gauge *g, int64_t total, int64_t *milli)
 {
     char dir[WEIR__GAUGE_PATH];
@@ -452,7 +454,7 @@ static int64_t read_load(const struct weir__gauge *g)
     return milli < 0 ? WEIR_NONE : milli;
 }
 
-/* "some avg10=24.34 ...": per cent, of which a thousandth is a tenth. */
+/* Reads "some avg10=24.34 ...", which is per cent, and returns thousandths: 243. */
 static int64_t read_pressure(const struct weir__gauge *g)
 {
     char text[512];

@@ -1,4 +1,4 @@
-/* Where nothing can be read nothing is known: signals are what the caller injects. */
+/* The load on systems where it cannot be read: only values that the caller injects are known. */
 #include "os/load.h"
 
 void weir__gauge_find(struct weir__gauge *g, const char *proc, const char *cgroup)

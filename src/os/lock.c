@@ -1,3 +1,4 @@
+/* Waiting for a lock of four bytes; see lock.h. */
 #include "os/lock.h"
 
 #include <sched.h>
@@ -7,7 +8,8 @@
 static int lock_yield(struct weir__owner *s, struct weir__lock *l, uint32_t holder, unsigned looks)
 {
     (void)looks;
-    /* A child of fork has another number: the holder is its parent's thread, and not here. */
+    /* After fork() the child has another number: a holder with an old one is a thread of the
+     * parent, and does not exist here. */
     if (holder != s->number)
         (void)atomic_compare_exchange_strong(&l->holder, &holder, 0);
     else

@@ -1,9 +1,9 @@
-/* A lock of four bytes, for critical sections of nanoseconds, and the seat of whoever takes it.
+/* A lock of four bytes, for critical sections of nanoseconds, and the owner that takes it.
  *
- * The lock word is 0, or the number of the seat that holds it. Whoever finds it taken spins for a
- * while, which is nearly always enough, and then asks its seat what to do about a holder that takes
- * so long: in a private table he has lost the processor and will be back; in a shared one he may
- * be stopped, or dead.
+ * The lock word is 0, or the number of the owner that holds the lock. A thread that finds the lock
+ * taken spins for a while, which is nearly always enough, and then asks its owner what to do about
+ * the slow holder: in a private table the holder has lost the processor and will be back; in a
+ * shared table it may be stopped, or dead.
  */
 #ifndef WEIR_OS_LOCK_H
 #define WEIR_OS_LOCK_H
@@ -20,24 +20,24 @@ struct weir__lock {
 
 struct weir__owner {
     uint32_t number;               /* not 0 */
-    struct weir__journal *journal; /* of a shared table: what a successor needs; else NULL */
-    char *base;                    /* of a shared table: what the journal's offsets count from */
-    /* `l` has been held by `holder` for long; `looks` counts from 0. Returns 0 to go on waiting, or
-     * an error to give up. */
+    struct weir__journal *journal; /* shared table: what a successor needs; else NULL */
+    char *base;                    /* shared table: the origin of the journal's offsets */
+    /* `holder` has held `l` for a long time; `looks` counts the calls from 0. Returns 0 to go on
+     * waiting, or an error to give up. */
     int (*stuck)(struct weir__owner *s, struct weir__lock *l, uint32_t holder, unsigned looks);
 };
 
-/* The seat of everybody in a private table. */
+/* The owner for all threads in private tables. */
 extern struct weir__owner weir__owner_private;
 
-/* Waits until the lock looks free: 0, or the error of the seat's patience. */
+/* Waits until the lock looks free. Returns 0, or the error with which `stuck` gave up. */
 int weir__lock_wait(struct weir__lock *l, struct weir__owner *s);
 
 static inline bool weir__lock_try(struct weir__lock *l, const struct weir__owner *s)
 {
-    uint32_t nobody = 0;
+    uint32_t unheld = 0;
 
-    return atomic_compare_exchange_strong_explicit(&l->holder, &nobody, s->number,
+    return atomic_compare_exchange_strong_explicit(&l->holder, &unheld, s->number,
                                                    memory_order_acquire, memory_order_relaxed);
 }
 

@@ -1,7 +1,7 @@
-/* Random numbers: 64 bits a call, from a generator of each thread's own (splitmix64).
+/* Random numbers: 64 bits for each call, from a generator that each thread has (splitmix64).
  *
- * The generator is seeded from a secret of the caller's, so that an attacker cannot predict it, and again in
- * the child of a fork, so that parent and child draw different numbers. */
+ * The generator is seeded from a secret of the caller, so that an attacker cannot predict it. The
+ * child of a fork seeds it again, so that parent and child draw different numbers. */
 #ifndef WEIR_OS_RANDOM_H
 #define WEIR_OS_RANDOM_H
 
@@ -9,7 +9,7 @@
 
 struct weir__random {
     uint64_t state;
-    uint32_t generation; /* of processes; 0: not seeded */
+    uint32_t generation; /* the process generation (fork.h) of the seed; 0: not seeded */
 };
 
 extern __thread struct weir__random weir__random_self __attribute__((tls_model("initial-exec")));

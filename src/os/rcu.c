@@ -1,9 +1,9 @@
-/* Grace periods: the threads' records, and waiting for them. The idea is in readers.h.
+/* RCU: the records of the threads, and waiting for readers. The idea is in rcu.h.
  *
- * Records stand in a list that only grows, as long as the most threads there ever were at once. A
- * thread for which there is no memory joins the crowd: a counter of all such threads inside. It is
- * slower, and who waits for it waits until there are none at all; it is for the day when a thread
- * could be started and 64 bytes could not be had.
+ * Records are in a list that only grows; its length is the largest number of threads that ever
+ * existed at once. A thread for whose record there is no memory is counted in `unregistered` while
+ * it is inside. That is slower, and a writer waits until this counter is 0; it is for the rare case
+ * that the system can start a thread but has no 64 bytes for it.
  */
 #include "os/rcu.h"
 
@@ -17,9 +17,9 @@
 #include "os/barrier.h"
 #include "os/fork.h"
 
-#define LOOKS_QUICK 100                    /* a reader is inside for nanoseconds ... */
-#define LOOKS_YIELD 200                    /* ... unless it has lost the processor ... */
-#define LOOK_NS     (50 * WEIR__NS_PER_US) /* ... for longer */
+#define LOOKS_QUICK 100                    /* a reader is inside for nanoseconds: look at once */
+#define LOOKS_YIELD 200                    /* it may have lost the processor: yield */
+#define LOOK_NS     (50 * WEIR__NS_PER_US) /* it has lost the processor for longer: sleep */
 
 __thread struct weir__rcu_reader *weir__rcu_self __attribute__((tls_model("initial-exec")));
 
@@ -29,11 +29,11 @@ static _Atomic unsigned unregistered; /* threads inside without a record */
 static _Atomic(struct weir__rcu_reader *) records;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
-static bool ready; /* threads can be told from dead ones */
+static bool ready; /* the key exists, so the end of a thread is noticed */
 static bool fenced;
 
 #if defined( \
-    __SANITIZE_THREAD__) /* gcc warns that the sanitizer makes nothing of fences: nor need it */
+    __SANITIZE_THREAD__) /* gcc warns that the sanitizer ignores fences; it need not see these */
 #pragma GCC diagnostic ignored "-Wtsan"
 #endif
 
@@ -53,14 +53,14 @@ static void rcu_reader_release(struct weir__rcu_reader *r)
 {
     const uint64_t visits = atomic_load_explicit(&r->visits, memory_order_relaxed);
 
-    if (rcu_is_inside(visits)) /* it died there */
+    if (rcu_is_inside(visits)) /* the thread ended while it was inside */
         atomic_store_explicit(&r->visits, (visits | WEIR__RCU_DEPTH) + 1, memory_order_release);
     atomic_store_explicit(&r->taken, false, memory_order_release);
 }
 
 static void rcu_thread_ends(void *record)
 {
-    weir__rcu_self = NULL; /* a destructor after this one may still come in */
+    weir__rcu_self = NULL; /* a destructor that runs after this one may still enter */
     rcu_reader_release(record);
 }
 
@@ -109,7 +109,7 @@ static struct weir__rcu_reader *rcu_reader_make(void)
     return r;
 }
 
-/* NULL: there is none to be had. */
+/* A record for this thread, reused or new. NULL: there is no memory for one. */
 static struct weir__rcu_reader *rcu_reader_acquire(void)
 {
     struct weir__rcu_reader *r;
@@ -163,7 +163,7 @@ static void rcu_wait_for(const struct weir__rcu_reader *r)
     uint64_t visits = seen;
     unsigned looks = 0;
 
-    /* One that has left may be inside again: it has been out. */
+    /* A reader that has exited may be inside again: it has been outside, which is enough. */
     while (rcu_is_inside(seen) && visits / WEIR__RCU_LEFT == seen / WEIR__RCU_LEFT) {
         rcu_back_off(&looks);
         visits = atomic_load_explicit(&r->visits, memory_order_acquire);

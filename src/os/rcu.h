@@ -1,25 +1,27 @@
-/* Grace periods, for what is replaced rarely and read always.
+/* RCU: safe memory reclamation for data that is rarely replaced and constantly read (the idea of
+ * liburcu, reduced to what weir needs).
  *
- * A reader says when it enters and when it exits, in a word of its own; whoever has replaced
- * something waits until all who might still see the old one have been out, and then frees it:
+ * A reader records in its own word when it enters and when it exits. A writer that has replaced
+ * something waits for a grace period, until every reader that might still see the old version has
+ * been outside, and then frees it:
  *
- *     weir__rcu_enter();                        new = ...;
+ *     weir__rcu_enter();                            new = ...;
  *     e = load(&shown);                             old = exchange(&shown, new);
  *     ... read *e ...                               weir__rcu_synchronize();
- *     weir__rcu_exit();                         free(old);
+ *     weir__rcu_exit();                             free(old);
  *
- * The order that this stands on is between the reader's own word and its load of `shown`, and a
- * processor may swap just these two. A barrier in between would cost more than all the rest, so the
- * one who waits imposes it on everybody (barrier.h); only where that cannot be done, each reader
- * has one of its own.
+ * This depends on the order of two accesses, the store to the reader's own word and its load of
+ * `shown`, and a processor may swap just these two. A barrier between them would cost more than all
+ * the rest, so the writer imposes it on all threads (barrier.h); only on systems where that cannot
+ * be done, each reader executes its own.
  *
  * Invariants:
- *   (1) weir__rcu_synchronize returns after every reader that was inside when it was called has been
- *       outside. Readers that enter later see what was published before the call.
- *   (2) Entering and exiting never fail, never wait, and lock no instruction. They nest.
- *   (3) One place for the whole process. A reader inside must not wait for anything that may itself
- *       wait for readers, and may not call weir__rcu_synchronize.
- *   (4) After fork() the child has one thread: the others' words no longer count.
+ *   (1) weir__rcu_synchronize returns after every reader that was inside when it was called has
+ *       been outside. Readers that enter later see what was published before the call.
+ *   (2) Entering and exiting never fail, never wait, and use no locked instruction. They nest.
+ *   (3) There is one RCU domain for the whole process. A reader inside must not wait for anything
+ *       that may itself wait for readers, and must not call weir__rcu_synchronize.
+ *   (4) After fork() the child has one thread: the words of the other threads no longer count.
  */
 #ifndef WEIR_OS_RCU_H
 #define WEIR_OS_RCU_H
@@ -30,10 +32,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One thread's. It outlives the thread and goes to another. */
+/* The record of one thread. It outlives the thread, and another thread reuses it. */
 struct weir__rcu_reader {
-    alignas(64) _Atomic uint64_t visits; /* how deep inside, and above that how often it has left */
-    bool fenced;                         /* it needs a barrier of its own */
+    alignas(64) _Atomic uint64_t visits; /* low 16 bits: the depth inside; above: exits so far */
+    bool fenced;                         /* the reader executes its own barrier */
     _Atomic bool taken;
     struct weir__rcu_reader *next;
 };
@@ -41,7 +43,7 @@ struct weir__rcu_reader {
 #define WEIR__RCU_DEPTH UINT64_C(0xffff)
 #define WEIR__RCU_LEFT  UINT64_C(0x10000)
 
-/* NULL: none yet, or there was no memory for one. */
+/* This thread's record. NULL: none yet, or there was no memory for one. */
 extern __thread struct weir__rcu_reader *weir__rcu_self __attribute__((tls_model("initial-exec")));
 
 void weir__rcu_enter_slowly(void);
@@ -57,7 +59,7 @@ static inline void weir__rcu_enter(void)
         weir__rcu_enter_slowly();
         return;
     }
-    /* Nobody else writes it: no addition that would have to be locked. */
+    /* No other thread writes it, so no locked addition is needed. */
     visits = atomic_load_explicit(&r->visits, memory_order_relaxed);
     atomic_store_explicit(&r->visits, visits + 1, memory_order_relaxed);
     if (__builtin_expect(r->fenced, 0))
@@ -80,7 +82,7 @@ static inline void weir__rcu_exit(void)
     atomic_store_explicit(&r->visits, visits, memory_order_release);
 }
 
-/* Not from inside. */
+/* Waits for a grace period. The caller must not be inside. */
 void weir__rcu_synchronize(void);
 
 #endif

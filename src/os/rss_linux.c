@@ -1,4 +1,4 @@
-/* Resident memory, by mincore(2). */
+/* The resident part of the process's memory, by mincore(2). */
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,22 +1,23 @@
-/* How one line follows another.
+/* Lines: how one follows another. The idea is in tick_line.h.
  *
  * Invariants:
- *   (1) No line begins below the end of the one before it, in time, and none hands out a time below
- *       its own beginning.
- *   (2) A line is at most WEIR__TICK_LINE_STRAY_NS behind the truth while it serves: it begins at most
- *       half of that behind, and a rate that is off by more than a thousandth is not believed.
- *   (3) It may be ahead: then it runs slower, at half the rate at the least, until it is not.
+ *   (1) No line starts at a time below the end of the line before it, and none returns a time below
+ *       its own start.
+ *   (2) A line is at most WEIR__TICK_LINE_STRAY_NS behind the true time while it serves: it starts
+ *       at most half of that behind, and a rate that is off by more than a thousandth is rejected.
+ *   (3) A line may be ahead of the true time: it then runs slower, at no less than half the rate,
+ *       until it is not.
  */
 #include "os/tick_line.h"
 
 #define SPAN_NS    WEIR__NS_PER_S
 #define LAG_MAX_NS (WEIR__TICK_LINE_STRAY_NS / 2)
 #define LEAD_NS    (2 * WEIR__NS_PER_US) /* lasts 40 ms for a rate that is 50 millionths too low */
-#define SURE       4096                  /* times longer than it is unsure must a measurement be */
-#define DEVIATION  1024                  /* the part of a rate that is too far off               */
-#define LATE       16                    /* the part of a span after which nobody goes on from it */
+#define SURE       4096 /* a measurement must be this many times longer than its uncertainty */
+#define DEVIATION  1024 /* a rate that is off by one part in this many is rejected */
+#define LATE       16 /* a line that ended longer ago than one part in this many is not continued */
 
-/* 0 if there is none to tell. */
+/* The rate between two samples; 0 if they give none. */
 static uint64_t tick_rate_between(const struct weir__tick_sample *a,
                                   const struct weir__tick_sample *b)
 {
@@ -24,7 +25,7 @@ static uint64_t tick_rate_between(const struct weir__tick_sample *a,
 
     if (b->ticks <= a->ticks || b->ns <= a->ns || a->width + b->width >= ticks / SURE)
         return 0;
-    /* Above 1 GHz with some to spare, so that a rate that is bent still fits in 64 bits. */
+    /* The counter must run at 1 GHz and a little more, so that a corrected rate fits in 64 bits. */
     if ((uint64_t)(b->ns - a->ns) > ticks - ticks / 64)
         return 0;
     return (uint64_t)((weir__wide(b->ns - a->ns) << 64) / ticks);
@@ -37,7 +38,7 @@ static bool tick_rate_kept(uint64_t measured, uint64_t before)
     return off < before / DEVIATION;
 }
 
-/* The rate that makes up within a span for what is missing or, below zero, too much. */
+/* The rate that corrects a lag (or, below zero, a lead) within one span. */
 static uint64_t tick_rate_bent(uint64_t rate, int64_t lag_ns)
 {
     const int64_t ns = weir__max(-SPAN_NS / 2, weir__min(LAG_MAX_NS, lag_ns));
@@ -74,7 +75,7 @@ struct weir__tick_line weir__tick_line_next(const struct weir__tick_line *l,
                                             const struct weir__tick_sample *now)
 {
     const uint64_t rate = tick_rate_between(before, now);
-    const uint64_t late = now->ticks - (l->from + l->span); /* huge if it has gone back */
+    const uint64_t late = now->ticks - (l->from + l->span); /* huge if the counter has gone back */
     const int64_t end_ns = weir__tick_line_end(l);
 
     if (rate == 0 || !tick_rate_kept(rate, l->measured))

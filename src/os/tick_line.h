@@ -1,9 +1,9 @@
-/* A stretch of time, as a straight line through a counter: what clock.c disciplines.
+/* A line: a stretch of time as a linear function of a counter. clock.c keeps the lines true.
  *
- * A line serves the ticks [from, from + span) and no others, and the line after it begins no lower
- * than it ends. So however late a thread still reads by an old line, and however early another
- * reads by a new one, no time is handed out that goes back: the lines themselves forbid it, and no
- * thread need wait for another or fence its readings.
+ * A line serves the ticks [from, from + span) and no others, and the next line starts no lower than
+ * it ends. So however late one thread still reads by an old line, and however early another reads
+ * by a new one, the time never goes back: the lines themselves prevent it, and no thread needs to
+ * wait for another or to fence its readings.
  *
  * Pure: time and ticks are arguments.
  */
@@ -15,20 +15,20 @@
 
 #include "base/num.h"
 
-/* How far behind the truth a line may fall while it serves. */
+/* The most that a line may be behind the true time while it serves. */
 #define WEIR__TICK_LINE_STRAY_NS (2 * WEIR__NS_PER_MS)
 
 struct weir__tick_line {
-    uint64_t from, span; /* ticks; span 0: there is no line, and no time below ns */
+    uint64_t from, span; /* ticks; span 0: no line, and no reading may be below ns */
     int64_t ns;          /* the time at `from`                                    */
     uint64_t rate;       /* nanoseconds in a tick, x 2^64                         */
-    uint64_t measured;   /* the counter's own rate; `rate` also makes up for an error */
+    uint64_t measured;   /* the counter's own rate; `rate` also corrects an error */
 };
 
-/* A counter and the true time, read as one. */
+/* The counter and the true time, read together. */
 struct weir__tick_sample {
     uint64_t ticks;
-    uint64_t width; /* ticks that the reading took: how sure it is */
+    uint64_t width; /* ticks that the reading took: its uncertainty */
     int64_t ns;
 };
 
@@ -37,29 +37,30 @@ static inline int64_t weir__tick_line_at(int64_t ns, uint64_t rate, uint64_t tic
     return ns + (int64_t)(uint64_t)((weir__u128)ticks_on * rate >> 64);
 }
 
-/* The time that it ends at, and that the next one may begin at. */
+/* The time at which the line ends, and at which the next line may start. */
 static inline int64_t weir__tick_line_end(const struct weir__tick_line *l)
 {
     return weir__tick_line_at(l->ns, l->rate, l->span);
 }
 
-/* No line serves, and time goes on from ns. */
+/* No line: time goes on from ns, without a counter. */
 static inline struct weir__tick_line weir__tick_line_none(int64_t ns)
 {
     return (struct weir__tick_line){.ns = ns};
 }
 
-/* The first line after none, from two samples. None again if they tell no rate: too near for how
- * unsure they are, or a counter of less than 1 GHz. It begins a little ahead of the truth: whoever
- * reads the true time while it begins must not be seen to overtake it. */
+/* The first line after none, from two samples. Returns none again if they give no rate: the samples
+ * are too close for their uncertainty, or the counter runs at less than 1 GHz. The line starts a
+ * little ahead of the true time, so that a thread that reads the true time while the line starts
+ * does not overtake it. */
 struct weir__tick_line weir__tick_line_first(const struct weir__tick_line *none,
                                              const struct weir__tick_sample *before,
                                              const struct weir__tick_sample *now);
 
-/* The line after l, which has ended (or from which the counter has gone back), from a sample of a
- * while ago and one of now. It goes on where l ended and works off within a second what was wrong;
- * if l ended a while ago, or lags far behind, it begins anew at the truth, but never below l's end.
- * None if the counter has not kept its rate. */
+/* The line after l, from an older sample and one of now. l has ended, or the counter has gone back.
+ * The new line continues where l ended and corrects the error of l within a second. If l ended a
+ * while ago, or lags far behind, the new line starts at the true time, but never below the end of
+ * l. Returns none if the counter has not kept its rate. */
 struct weir__tick_line weir__tick_line_next(const struct weir__tick_line *l,
                                             const struct weir__tick_sample *before,
                                             const struct weir__tick_sample *now);

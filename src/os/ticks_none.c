@@ -1,4 +1,4 @@
-/* No counter that we know how to read: the clock is the system's. */
+/* The time counter on processors whose counter weir cannot read: the clock is then the system's. */
 #include "os/ticks.h"
 
 bool weir__ticks_usable(void)

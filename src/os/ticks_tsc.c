@@ -1,9 +1,9 @@
-/* The time-stamp counter of x86-64.
+/* The time-stamp counter of x86-64, and whether it can be trusted.
  *
- * That it is invariant the processor says itself. Whether it is the same in all of them, and
- * whether the firmware or a hypervisor has tampered with it, the kernel watches for as long as it
- * runs: a counter that it has caught is no longer among the clock sources on offer. Which of them
- * is in use says nothing: a virtual machine may well prefer its hypervisor's.
+ * The processor itself says that the counter is invariant. The kernel watches, for as long as it
+ * runs, whether the counter is the same on all processors and whether the firmware or a hypervisor
+ * has changed it: it removes a faulty counter from the list of available clock sources. The source
+ * in use says nothing: a virtual machine may prefer that of its hypervisor.
  */
 #include "os/ticks.h"
 
@@ -23,7 +23,7 @@ static bool tsc_is_invariant(void)
     return __get_cpuid(POWER_LEAF, &a, &b, &c, &d) != 0 && (d & INVARIANT_BIT) != 0;
 }
 
-/* A process can be forbidden to read it, and is then killed for trying. */
+/* The kernel can forbid a process to read the counter, and kills it for trying. */
 static bool tsc_is_readable(void)
 {
     int mode = PR_TSC_SIGSEGV;
@@ -39,7 +39,7 @@ static bool tsc_is_trusted(void)
                         O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
-        return false; /* a sandbox: then nobody vouches for it */
+        return false; /* a sandbox hides the list: do not trust the counter */
     n = read(fd, names + 1, sizeof names - 3);
     (void)close(fd);
     if (n <= 0)

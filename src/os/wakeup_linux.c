@@ -1,3 +1,4 @@
+/* A wakeup with a futex behind it. */
 #include "os/wakeup.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@ static int wakeup_wait_once(struct weir__wakeup *b, int64_t ns)
     const struct timespec left = {.tv_sec = (time_t)(ns / WEIR__NS_PER_S),
                                   .tv_nsec = (long)(ns % WEIR__NS_PER_S)};
 
-    /* With a time to wait, the kernel never goes on waiting after a signal's handler. */
+    /* A futex wait with a timeout always returns after a signal handler. */
     if (ns > 0 && atomic_load(&b->signaled) == 0 &&
         syscall(SYS_futex, &b->signaled, FUTEX_WAIT_PRIVATE, 0, &left, NULL, 0) != 0)
         return errno;

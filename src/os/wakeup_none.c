@@ -1,3 +1,4 @@
+/* A wakeup for systems without a futex: the waiter looks every millisecond. */
 #include "os/wakeup.h"
 
 #include <errno.h>

@@ -1,11 +1,12 @@
-/* A random walk over the public calls, in a store that is far too small: every call returns when it should.
+/* A random walk over the public calls, in a store that is far too small: every call returns when it
+ * should.
  *
  *     engine_api_soak [memory:|file: [SEED [MS [MAX_KEYS]]]]
  *
- * Four threads do whatever comes to their minds: take, wait, enter and forget to exit, change limits under
- * each other, and are disturbed by signals meanwhile. Each says what it does and for how long it may; a
- * watchdog ends the program when one is overdue. What the answers are worth is for other tests; here they
- * only have to be possible.
+ * Four threads do whatever comes to their minds: take, wait, enter and forget to exit, change
+ * limits under each other, and are disturbed by signals meanwhile. Each says what it does and for
+ * how long it may; a watchdog ends the program when one is overdue. What the answers are worth is
+ * for other tests; here they only have to be possible.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -107,7 +108,7 @@ static uint64_t roll(struct api_soak_thread *me, uint64_t n)
     return (x ^ x >> 31) % n;
 }
 
-/* ---- What is said of a call -------------------------------------------------------------------- */
+/* ---- What is said of a call ---------------------------------------------------------------- */
 
 static void begin(struct api_soak_thread *me, const char *what, int64_t may_take_ns)
 {
@@ -138,8 +139,8 @@ static void end(struct api_soak_thread *me, int error)
         fail(me, "spins: ms of processor time", used_ns / MS);
     me->disturbed += error == WEIR_EINTR;
     me->errors += error != 0 && error != WEIR_EINTR;
-    /* EINVAL: a rate was asked of a policy that another walker has just made a guard, or the like. EBUSY: a
-     * thread of ours lost the processor in the midst of a decision, for a second. */
+    /* EINVAL: a rate was asked of a policy that another walker has just made a guard, or the like.
+     * EBUSY: a thread of ours lost the processor in the midst of a decision, for a second. */
     if (error && error != WEIR_EINTR && error != WEIR_EINVAL && error != WEIR_EBUSY &&
         error != WEIR_EFULL)
         fail(me, weir_error_name(error), error);
@@ -159,7 +160,7 @@ static void judge(struct api_soak_thread *me, int error, const struct weir_verdi
     end(me, error);
 }
 
-/* ---- What is asked ----------------------------------------------------------------------------- */
+/* ---- What is asked ------------------------------------------------------------------------- */
 
 static char names[NAMES][8];
 
@@ -348,7 +349,7 @@ static void call_pool(struct api_soak_thread *me)
     judge(me, weir_pool_call(world.pool, &task, may_ns, NULL, &v), &v);
 }
 
-/* Changes a limit under everybody; or defines a policy of its own, and ends it. */
+/* Changes a limit that all threads use; or defines its own policy, and ends it. */
 static void change(struct api_soak_thread *me)
 {
     const uint64_t i = roll(me, POLICIES);
@@ -448,7 +449,7 @@ static void *api_soak_thread_run(void *arg)
     return NULL;
 }
 
-/* ---- The watchdog ------------------------------------------------------------------------------ */
+/* ---- The watchdog -------------------------------------------------------------------------- */
 
 static void soak_log(int number)
 {
@@ -492,7 +493,7 @@ static void join_all(struct api_soak_thread *walker)
         }
 }
 
-/* ---- One walk ---------------------------------------------------------------------------------- */
+/* ---- One walk ------------------------------------------------------------------------------ */
 
 /* Half of the places are held: of some keys all that they could have. */
 static void enter_crowd(uint64_t max_keys)

@@ -1,3 +1,4 @@
+/* Where a test's engines keep their keys; see backend.h. */
 #include "backend.h"
 
 #include <stdio.h>

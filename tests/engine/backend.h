@@ -1,6 +1,6 @@
-/* Where a test's engines keep their keys: in memory, in files of a directory that goes away with the test,
- * or in a Redis that somebody has started for it. Most tests take the kind as an argument, so that each runs
- * over all. */
+/* Where a test's engines keep their keys: in memory, in files of a directory that goes away with
+ * the test, or in a Redis that was started for it. Most tests take the kind as an argument, so that
+ * each test runs on all of them. */
 #ifndef WEIR_TESTS_ENGINE_BACKEND_H
 #define WEIR_TESTS_ENGINE_BACKEND_H
 
@@ -31,11 +31,12 @@
 #define UNDER_ASAN 0
 #endif
 
-/* "memory:", "file:", or the URL of a Redis (without options). False: no such kind. Called once, before the others. */
+/* "memory:", "file:", or the URL of a Redis (without options). False: no such kind. Called once,
+ * before the others. */
 bool backend_choose(const char *kind);
 const char *backend_kind(void);
-/* A Redis: it counts in microseconds, keeps keys of policies that are forgotten, and learns of a changed limit
- * when a key is touched. */
+/* A Redis: it counts in microseconds, keeps keys of policies that are forgotten, and learns of a
+ * changed limit when a key is touched. */
 bool backend_is_remote(void);
 int64_t backend_tick_ns(void); /* 1000 there, else 1 */
 

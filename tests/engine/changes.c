@@ -142,7 +142,7 @@ static void a_forgotten_policy_takes_its_keys_along(void **state)
     }
     (void)take(w, p, "k", 3, T0);
     weir_policy_forget(w, p);
-    assert_int_equal(stats(w, T0).live_keys, 1); /* until it is as good as new */
+    assert_int_equal(stats(w, T0).live_keys, 1); /* until it has fully recovered */
     p = backend_policy(w, "p", "fixed-window 3/h", T0);
     assert_int_equal(look(w, p, "k", T0).remaining, 3);
     backend_close(w);
@@ -229,8 +229,8 @@ static void a_limit_forgets_its_oldest_versions_and_mints_nothing(void **state)
     backend_close(w);
 }
 
-/* Nobody may take the place of a key that owes, though under the limit that wrote it, it would owe no
- * longer. */
+/* No newcomer may take the place of a key that owes, even if it would owe nothing any more under
+ * the limit that wrote its state. */
 static void a_slower_limit_keeps_keys_that_the_old_one_would_let_go(void **state)
 {
     enum { KEYS = 40, CROWD = 4000 };
@@ -464,7 +464,7 @@ static void refunds_go_to_every_term_and_may_be_silent(void **state)
     (void)take(w, p, "k", 4, T0);
     assert_int_equal(refund(w, p, "k", 3, T0), 3);
     assert_int_equal(look(w, p, "k", T0).remaining, 3);
-    assert_int_equal(refund(w, p, "nobody", 3, T0), 0);
+    assert_int_equal(refund(w, p, "stranger", 3, T0), 0);
     assert_int_equal(weir_refund_at(w, &rq, T0, NULL), 0);
     assert_int_equal(look(w, p, "k", T0).remaining, 4);
     assert_int_equal(refund(w, p, "k", 9, T0), 0);
@@ -480,7 +480,7 @@ static void a_reset_is_as_good_as_new(void **state)
     for (size_t i = 0; i < LENGTH(EVERY_ALGORITHM); i++) {
         struct weir *w = backend_open(NULL);
         struct weir_policy *p = backend_policy(w, "p", EVERY_ALGORITHM[i], T0 - DAY);
-        const struct weir_verdict nobody = look(w, p, "nobody", T0);
+        const struct weir_verdict stranger = look(w, p, "stranger", T0);
         struct weir_verdict v;
         uint64_t used;
 
@@ -490,7 +490,7 @@ static void a_reset_is_as_good_as_new(void **state)
             (void)take_later(w, p, "k", 1, T0);
         reset(w, p, "k", T0);
         v = look(w, p, "k", T0);
-        same_verdict(&nobody, &v);
+        same_verdict(&stranger, &v);
         assert_int_equal(v.reset_after_ns, 0);
         assert_int_not_equal(look(w, p, "other", T0).reset_after_ns, 0);
         assert_int_equal(stats(w, T0).live_keys, used);

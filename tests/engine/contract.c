@@ -1,5 +1,5 @@
-/* The small print of weir.h: what is an error, what it leaves alone, what a key is, and what happens
- * at the ends of numbers and of time. */
+/* The small print of weir.h: what is an error, what it leaves alone, what a key is, and what
+ * happens at the ends of numbers and of time. */
 #include "engine_test.h"
 
 #include <stdlib.h>
@@ -83,7 +83,7 @@ static void every_error_has_a_name_and_a_sentence(void **state)
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
-/* What is wrong with a request, whoever gets it. */
+/* Errors in a request, whichever function gets it. */
 static const struct {
     const char *sentence;
     size_t key_len;
@@ -396,8 +396,8 @@ static void nothing_costs_nothing(void **state)
     backend_close(w);
 }
 
-/* Back an hour, and further and further, and forth again: nothing is minted, stock may be spent. Forward
- * a day: all is as good as new. */
+/* The clock jumps back an hour, then further and further, and forward again: no extra requests are
+ * granted, stock may be spent. Forward a day: every key has fully recovered. */
 static void clocks_that_step_mint_nothing(void **state)
 {
     (void)state;
@@ -456,7 +456,7 @@ static void keys_are_any_bytes(void **state)
         const struct weir_request rq = {p, KEYS[i].at, KEYS[i].len, 1 + (int64_t)i, 0};
 
         assert_int_equal(weir_take_at(w, &rq, T0, &v), 0);
-        assert_int_equal(v.remaining, 99 - (int64_t)i); /* nobody had used it */
+        assert_int_equal(v.remaining, 99 - (int64_t)i); /* the key was not used before */
     }
     for (size_t i = 0; i < LENGTH(KEYS); i++) {
         const struct weir_request rq = {p, KEYS[i].at, KEYS[i].len, 0, 0};

@@ -1,8 +1,9 @@
-/* Waits in a store that has no place to give: each keeps its deadline, hears signals, and is told what
- * a take would be told.
+/* Waits in a store that has no place to give: each keeps its deadline, hears signals, and is told
+ * what a take would be told.
  *
- * The store is filled with calls in flight, whose keys nobody evicts. Time is a clock that sleepers move,
- * so a wait that neither sleeps nor returns never ends: an alarm ends the program then.
+ * The store is filled with calls in flight, whose keys are never evicted. Time is a clock that
+ * sleepers move, so a wait that neither sleeps nor returns never ends: an alarm then ends the
+ * program.
  */
 #include "virtual_clock.h"
 
@@ -21,7 +22,7 @@
 
 static const enum weir_full EVERY_FULL[] = {WEIR_FULL_EVICT, WEIR_FULL_DENY, WEIR_FULL_ALLOW};
 
-/* ---- A store full of calls in flight ----------------------------------------------------------- */
+/* ---- A store full of calls in flight ------------------------------------------------------- */
 
 struct full_store {
     struct virtual_clock time;
@@ -56,9 +57,10 @@ static void fill(struct full_store *c, uint64_t max_keys, enum weir_full full, u
 
 static struct full_store crowd;
 
-/* ---- Deadlines --------------------------------------------------------------------------------- */
+/* ---- Deadlines ----------------------------------------------------------------------------- */
 
-/* 145 calls of as many clients in a store for 100: the wait of a newcomer who finds all places held. */
+/* 145 calls of as many clients in a store for 100: the wait of a newcomer who finds all places
+ * held. */
 static void a_wait_that_finds_no_place_keeps_its_deadline(void **state)
 {
     static const char *const LIMITS[] = {
@@ -108,7 +110,7 @@ static void a_waiter_asks_again_before_its_deadline_and_not_at_once(void **state
         {"for the last time at its deadline", true, 0, 100, 0, 100},
         {"not after it", true, 0, 0, 0, -1},
         {"not long after it", true, 0, -HOUR, 0, -1},
-        {"soon, if nobody knows when", false, 0, SECOND, 0, MS},
+        {"soon, if the time is not known", false, 0, SECOND, 0, MS},
         {"for ever, if it may", true, 0, WEIR_FOREVER - T0, 0, MS},
     };
 
@@ -247,7 +249,7 @@ static void a_clock_that_steps_back_ends_no_wait_early_and_keeps_none_for_ever(v
     }
 }
 
-/* ---- A file whose holder stands still ---------------------------------------------------------- */
+/* ---- A file whose holder stands still ------------------------------------------------------ */
 
 static int64_t mono_ns(void)
 {
@@ -266,13 +268,13 @@ static pid_t stop_holder(struct weir *w, struct weir_policy *p, const struct wei
     assert_true(child >= 0);
     if (child == 0) {
         struct weir__clause *c = &atomic_load(&p->revision)->clause[0];
-        struct weir__owner *seat = weir__store_owner(w->store);
+        struct weir__owner *owner = weir__store_owner(w->store);
         struct weir__access h;
-        const int n = seat ? weir__table_candidates(c->table, weir__fingerprint(c, rq), &h) : 0;
+        const int n = owner ? weir__table_candidates(c->table, weir__fingerprint(c, rq), &h) : 0;
 
         for (int i = 0; i < n; i++) {
-            weir__journal_intend(seat, i, weir__bucket_lock(h.bucket[i]));
-            if (weir__lock_take(weir__bucket_lock(h.bucket[i]), seat) != 0)
+            weir__journal_intend(owner, i, weir__bucket_lock(h.bucket[i]));
+            if (weir__lock_take(weir__bucket_lock(h.bucket[i]), owner) != 0)
                 _exit(1);
         }
         (void)raise(SIGSTOP);
@@ -364,15 +366,15 @@ static void an_entry_that_a_stopped_process_holds_up_keeps_its_deadline(void **s
     backend_close(w);
 }
 
-/* ---- Peek and take ----------------------------------------------------------------------------- */
+/* ---- Peek and take ------------------------------------------------------------------------- */
 
 struct wait_answer {
     const char *limit;
     int64_t cost, patience_ns;
 };
 
-/* `moves`: a key may have to be moved for each of several newcomers. Only who moves them knows whether that
- * goes for all, so there a peek may differ in that. */
+/* `moves`: a key may have to be moved for each of several newcomers. Only who moves them knows
+ * whether that goes for all, so there a peek may differ in that. */
 static void agree(struct weir *w, const struct weir_request *rq, int64_t now_ns, bool moves,
                   int *full)
 {

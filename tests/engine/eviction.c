@@ -1,8 +1,9 @@
-/* Keys that somebody invents: what they cost, and whom they push out.
+/* Keys that a client invents: what they cost, and which keys they evict.
  *
- * Nobody who owes is ever forgotten: who has no place is bound by overflow cells. Who is pushed out of a
- * place cannot be foretold key by key, for nobody knows which keys share a bucket; but a verdict says
- * whether its key was judged by cells, and so how many have kept their places.
+ * No key that owes is ever forgotten: a key without a place is judged by overflow cells. A test
+ * cannot know which keys are evicted, because it does not know which keys share a bucket; but a
+ * verdict says whether its key was judged by cells, and so the test can count the keys that have
+ * kept their places.
  */
 #include "engine_test.h"
 
@@ -59,7 +60,8 @@ static int64_t owed_by(struct weir *w, struct weir_policy *p, uint64_t key, int6
     return v.limit - v.remaining;
 }
 
-/* What became of keys that asked once each: who was granted, and of them who went without a place. */
+/* What became of keys that asked once each: who was granted, and of them who went without a
+ * place. */
 struct place_tally {
     uint64_t granted, without;
 };
@@ -131,9 +133,10 @@ static void invented_keys_cost_no_more_than_max_keys(void **state)
     backend_close(w);
 }
 
-/* Attackers under one limit, against the keys of another that has no more than its part of the places, which is
- * half. Parts are counted within two buckets, so where by chance more of its keys stand together than that, some
- * lose their places: the more, the nearer the limit is to its part. None of them is forgotten. */
+/* Attackers under one limit, against the keys of another that has no more than its part of the
+ * places, which is half. Parts are counted within two buckets, so where by chance more of its keys
+ * stand together than that, some lose their places: the more, the nearer the limit is to its part.
+ * None of them is forgotten. */
 static void a_flood_under_one_limit_leaves_the_places_of_others_alone(void **state)
 {
     static const struct {
@@ -163,8 +166,9 @@ static void a_flood_under_one_limit_leaves_the_places_of_others_alone(void **sta
     }
 }
 
-/* Twenty times as many keys as there is room for, each owing an amount of its own: none ever owes less than
- * it took, wherever it is kept. Those whose debt would burden their cells most keep their places rather. */
+/* Twenty times as many keys as there is room for, each owing an amount of its own: none ever owes
+ * less than it took, wherever it is kept. Those whose debt would burden their cells most keep their
+ * places rather. */
 static void nobody_owes_less_than_it_took(void **state)
 {
     enum { BURST = 1000, MUCH = 900 };
@@ -236,8 +240,8 @@ static void as_many_live_keys_as_there_is_room_for_are_kept(void **state)
     }
 }
 
-/* Again and again as many as there is room for, each time when those before are as good as new: nobody
- * is evicted who is not. */
+/* Again and again the store is filled with new keys, each time after those before have fully
+ * recovered: no live key is evicted. */
 static void generations_follow_each_other_without_evictions(void **state)
 {
     struct weir *w = open_few();
@@ -256,14 +260,15 @@ static void generations_follow_each_other_without_evictions(void **state)
 
 /* ---- Tables that may grow ------------------------------------------------------------------ */
 
-/* How many to try. A file's tables do not grow, and each file is megabytes: a tenth of them will do. */
+/* How many to try. A file's tables do not grow, and each file is megabytes: a tenth of them will
+ * do. */
 static int young_tables(int most)
 {
     return SLOW || backend_kind()[0] != 'm' ? most / 10 : most;
 }
 
-/* A table begins small and grows with its keys. Under every secret other keys meet; hardly anybody is
- * to be lost, for there is room for a million. */
+/* A table starts small and grows with its keys. Under every secret other keys collide; hardly any
+ * key may be lost, because there is room for a million. */
 static void young_tables_lose_hardly_anybody(void **state)
 {
     const int tables = young_tables(2000);
@@ -321,8 +326,8 @@ static void young_tables_have_place_for_sixteen_at_once(void **state)
     assert_true((double)lost <= YOUNG_LOST * tables * ROUNDS * 16);
 }
 
-/* A batch that meets a table about to grow is still decided in order: of two requests for one key, the
- * first is granted. */
+/* A batch that meets a table about to grow is still decided in order: of two requests for one key,
+ * the first is granted. */
 static void young_tables_decide_batches_in_order(void **state)
 {
     const int tables = young_tables(1000);
@@ -355,7 +360,8 @@ static void young_tables_decide_batches_in_order(void **state)
 
 /* ---- Larger states ------------------------------------------------------------------------- */
 
-/* The whole store, policies and cells with it, takes no more than max_memory, whatever the states' size. */
+/* The whole store, policies and cells with it, takes no more than max_memory, whatever the states'
+ * size. */
 static void large_states_are_bounded_by_max_memory(void **state)
 {
     static const struct {
@@ -409,8 +415,8 @@ static void large_states_are_bounded_by_max_memory(void **state)
     }
 }
 
-/* Policies of many sizes in one store: each size has a table of its own, a new one gets half of what is left,
- * and one for which nothing is left is refused. */
+/* Policies of many sizes in one store: each size has a table of its own, a new one gets half of
+ * what is left, and one for which nothing is left is refused. */
 static void policies_of_many_sizes_are_bounded_together(void **state)
 {
     enum { SIZES = 24 };

@@ -37,7 +37,8 @@ static uint32_t count_places(struct weir *w, struct weir_policy *p, uint32_t key
     return n;
 }
 
-/* Another limit's flood takes nothing of a limit that is within its part; at its very part next to nothing. */
+/* Another limit's flood takes nothing of a limit that is within its part; at its very part next to
+ * nothing. */
 static void a_flood_leaves_the_keys_of_others_alone(void **state)
 {
     static const struct {

@@ -31,8 +31,9 @@ static struct weir_verdict peek_n(struct weir *w, struct weir_policy *p, uint32_
     return v;
 }
 
-/* Everybody asks once. Who is granted is bound from then on, with a place or without; who is refused is told
- * that strangers may be why. A key that has no place is judged by its cells, and says so. */
+/* Every key asks once. A key that is granted owes from then on, with a place or without; the
+ * verdict of a key that is refused says that other keys may be the reason. A key without a place is
+ * judged by its cells, and its verdict says so. */
 static void evicting_forgets_nobody_and_counts(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);
@@ -156,8 +157,8 @@ static void allowing_grants_what_nobody_counts(void **state)
     backend_close(w);
 }
 
-/* Who takes nothing needs no place: neither a question, nor a refusal, nor a cost of nothing. Nor is anything
- * of it kept in cells. */
+/* Who takes nothing needs no place: neither a question, nor a refusal, nor a cost of nothing. Nor
+ * is anything of it kept in cells. */
 static void who_takes_nothing_evicts_nobody(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);
@@ -194,7 +195,7 @@ static void who_takes_nothing_evicts_nobody(void **state)
 /* The same of a reset, of keys that owe nothing and whose cells owe nothing. */
 static void who_is_reset_and_owes_nothing_evicts_nobody(void **state)
 {
-    struct weir *w = tiny(WEIR_FULL_DENY); /* nobody was ever evicted */
+    struct weir *w = tiny(WEIR_FULL_DENY); /* no key was ever evicted */
     struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=2 full=evict", T0);
     struct weir_policy *deny = backend_policy(w, "deny", "token-bucket 1/h burst=2", T0);
     struct weir_stats before, after;
@@ -288,8 +289,8 @@ static void a_refusal_of_all_leaves_no_place_behind(void **state)
     backend_close(w);
 }
 
-/* Sixteen keys in one request, in a store so small that they meet: none takes another's place, and none is
- * forgotten; those for whom there is no place are kept in cells. */
+/* Sixteen keys in one request, in a store so small that they meet: none takes another's place, and
+ * none is forgotten; those for whom there is no place are kept in cells. */
 static void keys_of_one_request_do_not_evict_each_other(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);
@@ -297,7 +298,7 @@ static void keys_of_one_request_do_not_evict_each_other(void **state)
 
     (void)state;
     for (uint32_t round = 0; round < 100; round++) {
-        const int64_t now = T0 + round * 2 * HOUR; /* when all before are as good as new */
+        const int64_t now = T0 + round * 2 * HOUR; /* when all keys before have fully recovered */
         struct weir_policy *p = backend_policy(w, "p", "token-bucket 1/h burst=1", now);
         const uint64_t evicted = stats(w, now).evicted;
         struct weir_request rq[16];

@@ -1,5 +1,6 @@
-/* A store that is full of keys which nobody may forget: calls in flight, open breakers. Whoever invents
- * keys finds a bound, an answer and, in time, a place; and hurts nobody who is in. */
+/* A store that is full of keys that must not be forgotten: calls in flight, open breakers. A client
+ * that invents keys meets a bound, gets an answer and, in time, a place; and harms no call in
+ * flight. */
 #include "guard_test.h"
 
 #define CROWD 3000 /* many times more keys than the smallest table has places for */
@@ -42,7 +43,7 @@ static const char *const HELD[] = {
 
 static struct weir_ticket in[CROWD];
 
-/* Everybody enters and stays. Returns how many are counted. */
+/* Every key is entered and not exited. Returns how many are counted. */
 static uint64_t crowd_in(struct weir *w, struct weir_policy *p, enum weir_full full)
 {
     uint64_t counted = 0;
@@ -87,7 +88,7 @@ static void who_is_in_is_evicted_by_nobody(void **state)
                 assert_int_not_equal(v.reason, WEIR_FULL);
             if (in[k].n > 0 || full != WEIR_FULL_ALLOW)
                 assert_false(v.allowed);
-            if (in[k].n == 0) /* nobody knows when there will be a place */
+            if (in[k].n == 0) /* the time of the next free place is not known */
                 assert_int_equal(v.retry_after_ns, full == WEIR_FULL_ALLOW ? 0 : SECOND);
         }
         for (uint32_t k = 0; k < CROWD; k++) {
@@ -129,8 +130,8 @@ static void one_without_a_place_is_charged_nowhere(void **state)
     backend_close(w);
 }
 
-/* Calls cannot be joined, so a key whose calls will end by themselves keeps its place until then: newcomers
- * are refused, told when a lease ends, and let in then. */
+/* Calls cannot be joined, so a key whose calls will end by themselves keeps its place until then:
+ * newcomers are refused, told when a lease ends, and let in then. */
 static void leases_keep_their_places_until_they_end(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);
@@ -157,7 +158,7 @@ static void leases_keep_their_places_until_they_end(void **state)
     assert_int_equal(s.evicted, 0);
     assert_int_equal(s.refused_full, 2 * (CROWD - counted));
     assert_int_equal(enter_n(w, p, CROWD, T0 + HOUR - 1, &t).reason, WEIR_FULL);
-    for (uint32_t i = 0; i < CROWD; i++) /* as told, whoever it is */
+    for (uint32_t i = 0; i < CROWD; i++) /* at the announced time, whichever key it is */
         if (in[i].n == 0) {
             assert_true(enter_n(w, p, i, T0 + HOUR, &t).allowed);
             leave(w, &t, WEIR_SUCCESS, T0 + HOUR);
@@ -168,7 +169,7 @@ static void leases_keep_their_places_until_they_end(void **state)
     backend_close(w);
 }
 
-/* What it asks about may be far ahead; nobody's place is free because of it. */
+/* A peek may ask about a time far ahead; no place becomes free because of it. */
 static void a_look_into_the_future_takes_nobody_s_place(void **state)
 {
     struct weir *w = backend_open(&(struct weir_options){.max_keys = 1000, .full = WEIR_FULL_DENY});
@@ -232,21 +233,21 @@ static void open_breakers_that_nobody_asks_for_are_forgotten(void **state)
         assert_in_range(open, 1, CROWD / 2);
         assert_int_equal(open, room);
         assert_int_equal(stats(w, T0).evicted, 0);
-        /* Full of them: what they know cannot be joined, so the oldest are remembered, and a newcomer that
-         * finds no place learns nothing. */
+        /* Full of them: what they know cannot be joined, so the oldest are remembered, and a
+         * newcomer that finds no place learns nothing. */
         assert_int_equal(crowd_fails(w, p, CROWD, T0 + HOUR), 0);
         assert_int_equal(stats(w, T0 + HOUR).live_keys, room);
         for (uint32_t k = 0; k < CROWD; k++) /* half-open by now, and still counted one by one */
             known += view_n(w, p, k, T0 + HOUR).state != WEIR_CLOSED;
         assert_int_equal(known, open);
-        /* A day later nobody is. */
+        /* A day later no call is. */
         assert_int_equal(stats(w, T0 + DAY + 2 * HOUR).live_keys, 0);
         assert_int_equal(crowd_fails(w, p, 2 * CROWD, T0 + DAY + 2 * HOUR), room);
         backend_close(w);
     }
 }
 
-/* Entering a closed one changes nothing, and so takes nobody's place. */
+/* Entering a closed breaker changes nothing, and so takes no key's place. */
 static void who_enters_a_closed_breaker_evicts_nobody(void **state)
 {
     struct weir *w = tiny(WEIR_FULL_EVICT);

@@ -1,5 +1,5 @@
-/* Calls through guards: those who wait, what guards learn, calls that run, and processes that die. On
- * clocks that the test moves, and sleepers too. */
+/* Calls through guards: those who wait, what guards learn, calls that run, and processes that die.
+ * On clocks that the test moves, and sleepers too. */
 #include "guard_test.h"
 #include "virtual_clock.h"
 
@@ -17,7 +17,7 @@ static void waits_end_with_the_time_or_the_lease(void **state)
         bool allowed;
     } ROWS[] = {
         {"concurrency 1", WEIR_WAIT_DEFAULT, 0, false},
-        {"concurrency 1", SECOND, 0, false}, /* nobody may wait */
+        {"concurrency 1", SECOND, 0, false}, /* no caller may wait */
         {"concurrency 1 queue=1", WEIR_WAIT_DEFAULT, SECOND, false},
         {"concurrency 1 queue=1", 0, 0, false},
         {"concurrency 1 queue=1", 300 * MS, 300 * MS, false},
@@ -97,7 +97,7 @@ static void whoever_is_disturbed_leaves_no_trace(void **state)
     untouched(&t, sizeof t);
     untouched(&v, sizeof v);
     leave(w, &first, WEIR_SUCCESS, d.now_ns);
-    assert_int_equal(weir_enter(w, &rq, &t, &v), 0); /* nobody is in line */
+    assert_int_equal(weir_enter(w, &rq, &t, &v), 0); /* the wait list is empty */
     assert_true(v.allowed);
     assert_int_equal(in_flight(w, p, "k", 0, d.now_ns), 1);
     backend_close(w);

@@ -1,5 +1,5 @@
-/* Guards under threads: never one too many inside, never a permit lost. Those who wait in line are in
- * wait_list.c. */
+/* Guards under threads: never one too many inside, never a permit lost. Those who wait in line are
+ * in wait_list.c. */
 #include "guard_test.h"
 
 #include <pthread.h>
@@ -139,7 +139,7 @@ static void wait_and_give_up(struct team_thread *me)
         me->errors += weir_exit(j->w, &t, roll_outcome(me)) != 0;
     }
     atomic_fetch_sub(&j->working, 1);
-    while (j->working > 0) /* so that whoever is signalled is there */
+    while (j->working > 0) /* so that the signalled thread exists */
         (void)usleep(200);
 }
 
@@ -165,7 +165,7 @@ static void no_permit_is_lost_by_those_who_give_up(void **state)
 
 /* ---- Resets -------------------------------------------------------------------------------- */
 
-/* What was entered before is void: in the end nobody is in, whoever left when. */
+/* Earlier entries are void: in the end no call is in flight, in whatever order callers exited. */
 static void reset_now_and_then(struct team_thread *me)
 {
     struct guard_job *j = me->arg;
@@ -286,7 +286,8 @@ static void flip_own(struct team_thread *me)
     atomic_fetch_sub(&j->working, 1);
 }
 
-/* What a bucket that is never idle has handed out is known, whoever changed its burst meanwhile. */
+/* The total that a never idle bucket has granted is known, even if other threads changed its
+ * burst. */
 static void limits_of_keys_own_mint_nothing_and_lose_nothing(void **state)
 {
     struct guard_job j = {
@@ -311,7 +312,8 @@ static void limits_of_keys_own_mint_nothing_and_lose_nothing(void **state)
     backend_close(j.w);
 }
 
-/* While the clock stands still a burst is granted once, however the rates differ under which it is. */
+/* While the clock stands still a burst is granted once, however the rates differ under which it
+ * is. */
 static void a_burst_is_granted_once_by_limits_of_any_rate(void **state)
 {
     struct guard_job j = {

@@ -249,7 +249,8 @@ static void a_refusal_charges_nobody(void **state)
         assert_int_equal(t.n, 0);
     }
     assert_int_equal(in_flight(w, p, "k", 1, T0), 0);
-    /* The breaker lets nobody in, so nothing remains; once it does, all of the bucket is there. */
+    /* The breaker lets no call in, so nothing remains; once it does, the whole bucket is
+     * available. */
     assert_int_equal(look(w, p, "k", T0).remaining, 0);
     (void)backend_policy(w, "p", "token-bucket 1/h burst=5 + concurrency 5 + breaker", T0);
     assert_int_equal(look(w, p, "k", T0).remaining, 5);

@@ -1,5 +1,5 @@
-/* What is read of the system, from trees that look like /proc and /sys/fs/cgroup; and what is made of
- * it. */
+/* What is read of the system, from trees that look like /proc and /sys/fs/cgroup; and what is made
+ * of it. */
 #include "engine_test.h"
 
 #include <ftw.h>
@@ -91,7 +91,7 @@ static const struct {
     struct weir__reading read;
 } TREES[] = {
     {"nothing is known of an empty tree", {{"proc/none", ""}}, {0, 0, 0, NONE, NONE, NONE}},
-    {"the machine bounds whoever is in no group",
+    {"the machine bounds a process that is in no group",
      {{"proc/stat", STAT_4},
       {"proc/meminfo", MEMINFO},
       {"proc/loadavg", "2.57 3.63 3.49 2/102 9\n"}},
@@ -130,7 +130,7 @@ static const struct {
       {"cgroup/box/cpu.max", "max 100000\n"},
       {"cgroup/box/cpuset.cpus.effective", "0-3\n"}},
      {WEIR__CPU_MACHINE, STAT_4_NS, 4000, NONE, NONE, NONE}},
-    {"a quota wider than the machine bounds nobody",
+    {"a quota wider than the machine is no bound",
      {{"proc/stat", STAT_4},
       {"proc/self/cgroup", "0::/box\n"},
       {"cgroup/cgroup.controllers", "cpu\n"},

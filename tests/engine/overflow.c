@@ -169,11 +169,11 @@ static void more_keys_than_there_is_room_for_are_refused(void **state)
 
     (void)state;
     (void)backend_policy(w, "a", "10/h keys=600", T0);
-    refused_for_want_of(w, "b", "10/h keys=500", "keys=500", "asked for 600");
+    refused_for_want_of(w, "b", "10/h keys=500", "keys=500", "reserved 600");
     refused_for_want_of(w, "b", "10/h keys=1001", "keys=1001", "room for 1000 keys of 16 bytes");
-    refused_for_want_of(w, "b", "10/h keys=200 + 5/m keys=201", "keys=401", "asked for 600");
+    refused_for_want_of(w, "b", "10/h keys=200 + 5/m keys=201", "keys=401", "reserved 600");
     (void)backend_policy(w, "b", "10/h keys=200 + 5/m keys=200", T0);
-    refused_for_want_of(w, "a", "10/h keys=601", "keys=601", "asked for 400");
+    refused_for_want_of(w, "a", "10/h keys=601", "keys=601", "reserved 400");
     (void)backend_policy(w, "a", "10/h keys=1", T0); /* its own old share does not count */
     (void)backend_policy(w, "b", "10/h keys=999", T0);
     assert_int_equal(weir_policy_forget(w, weir_policy_find(w, "b")), 0);
@@ -270,7 +270,7 @@ static uint32_t fill(struct weir *w, struct weir_policy *p, int64_t cost, bool *
 
 static bool granted[CROWD];
 
-/* Again and again, and most of the time more often than old versions are kept before anybody asks. */
+/* Again and again, and most of the time more often than old versions are kept before a key asks. */
 static void cells_are_kept_over_live_changes(void **state)
 {
     static const char *const CHANGES[][5] = {
@@ -404,9 +404,9 @@ static void max_memory_is_never_exceeded(void **state)
 
 /* ---- Decisions ----------------------------------------------------------------------------- */
 
-/* Some keys ask again and again in a store that has no room for them, and what they are granted they take in a
- * roomy store too: there it must be granted as well, at the same time, for nobody is let through who would not
- * be alone. A PEEK says before what the TAKE will say. */
+/* Some keys ask again and again in a store that has no room for them, and they take what they are
+ * granted in a roomy store too: there it must be granted as well, at the same time, because no key
+ * may pass that would not pass alone. A PEEK says before what the TAKE will say. */
 static void nobody_is_granted_more_than_alone(void **state)
 {
     enum { KEYS = 60, ASKS = 6000 };
@@ -416,7 +416,8 @@ static void nobody_is_granted_more_than_alone(void **state)
         struct weir *w = tiny(), *roomy = backend_open(NULL);
         struct weir_policy *p = backend_policy(w, "p", EVERY_ALGORITHM[a], T0);
         struct weir_policy *q = backend_policy(roomy, "p", EVERY_ALGORITHM[a], T0);
-        /* A copy of a cold one is warmer later: it is held to its rate alone (algo/smooth_warmup.c). */
+        /* A copy of a cold one is warmer later: it is held to its rate alone
+         * (algo/smooth_warmup.c). */
         const bool exact = strncmp(EVERY_ALGORITHM[a], "smooth-warmup", 13) != 0;
         /* A shadow that refuses takes nothing, so the one that refuses earlier may owe less. */
         const bool shadow = strstr(EVERY_ALGORITHM[a], "shadow") != NULL;
@@ -589,9 +590,10 @@ static struct weir_policy_stats stats_of(struct weir *w, struct weir_policy *p)
     return s;
 }
 
-/* ---- What a review found --------------------------------------------------------------------- */
+/* ---- What a review found ------------------------------------------------------------------- */
 
-/* A large state beside another term, which owes nothing and gets no place: it has no copy to be charged in. */
+/* A large state beside another term, which owes nothing and gets no place: it has no copy to be
+ * charged in. */
 static void large_states_of_several_terms_go_without_a_place(void **state)
 {
     struct weir *w = tiny();
@@ -707,7 +709,8 @@ static void its_place_is_known_after_the_policy_began_anew(void **state)
     backend_close(w);
 }
 
-/* Keys that nobody may evict count as their limit's: a flood of far reservations takes no others' places. */
+/* Keys that must not be evicted count for their limit: a flood of reservations far in the future
+ * takes no place of another limit. */
 static void far_reservations_take_nobody_s_place(void **state)
 {
     struct weir *w = backend_open(&(struct weir_options){.max_keys = 1000, .secret = {3, 4}});

@@ -267,17 +267,19 @@ static void another_shape_is_refused(void **state)
         {"10/s", "fixed-window 10/s", WEIR_EINVAL,
          "term 1 of the key's own limit is fixed-window, that of the policy 'p' is token-bucket"},
         {"10/s", "10/s + 10/s", WEIR_EINVAL,
-         "the key's own limit has 2 terms and that of the policy 'p' 1"},
+         "the key's own limit has 2 terms and the limit of the policy 'p' has 1"},
         {"10/s + fixed-window 1/h", "fixed-window 1/h + 10/s", WEIR_EINVAL, "in the same order"},
         {"10/s + breaker", "10/s + concurrency 3", WEIR_EINVAL,
          "term 2 of the key's own limit is concurrency, that of the policy 'p' is breaker"},
         {"10/s + sliding-log 10/s", "10/s + sliding-log 100/s", WEIR_EINVAL,
-         "term 2: a key takes 816 bytes under its own sliding-log, and 96 under that of the "
-         "policy"},
+         "term 2: the state of a key takes 816 bytes under its own sliding-log and 96 under that "
+         "of the policy"},
         {"sliding-window 10/s slots=10", "sliding-window 10/s slots=5", WEIR_EINVAL, "term 1: "},
         {"concurrency 3", "concurrency 9 lease=1s", WEIR_EINVAL, "under its own concurrency"},
-        {"concurrency 3 lease=1s", "concurrency 9 lease=1s", WEIR_EINVAL, "must keep its form"},
-        {"system rate=1/h + 10/s", "system rate=9/h + 10/s", WEIR_EINVAL, "one for all keys"},
+        {"concurrency 3 lease=1s", "concurrency 9 lease=1s", WEIR_EINVAL,
+         "must have the same layout"},
+        {"system rate=1/h + 10/s", "system rate=9/h + 10/s", WEIR_EINVAL,
+         "system has one state for all keys"},
         {"10/s", "10/", WEIR_ESYNTAX, "column 4"},
         {"10/s", "pacer 10/s", WEIR_EINVAL, "is pacer"},
     };
@@ -418,7 +420,8 @@ static void there_are_only_so_many(void **state)
         give(w, p, key, "100/s", T0);
     }
     assert_int_equal(weir_override_set_at(w, p, "more", 4, "100/s", T0, &why), WEIR_EFULL);
-    assert_string_equal(why.text, "the policy 'p' has 4096 keys with a limit of their own already");
+    assert_string_equal(why.text,
+                        "limit reached: the policy 'p' has 4096 keys with a limit of their own");
     give(w, p, "k7", "200/s", T0); /* one that is there may change */
     assert_int_equal(look(w, p, "k7", T0).limit, 200);
     give(w, p, "k8", NULL, T0);

@@ -1,5 +1,5 @@
-/* Pools: who is let in, who runs when, and what becomes of those who do not. Tasks wait at gates that
- * the test opens, so that what is full is full and what is late is late. */
+/* Pools: who is let in, who runs when, and what becomes of those who do not. Tasks wait at gates
+ * that the test opens, so that what is full is full and what is late is late. */
 #include "engine_test.h"
 
 #include <pthread.h>
@@ -662,7 +662,7 @@ static void *stop_it(void *pool)
     return NULL;
 }
 
-/* A thread that is cancelled while it waits leaves the pool's lock behind to nobody. */
+/* A thread that is cancelled while it waits does not keep the pool's lock. */
 static void a_pool_outlives_whoever_is_cancelled_while_it_waits(void **state)
 {
     void *(*const WAYS[])(void *) = {drain_it, stop_it};

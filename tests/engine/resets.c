@@ -1,5 +1,5 @@
-/* A reset forgets who is in: what they return and tell when they leave after it is void, and nobody else
- * is the poorer or the wiser for it. */
+/* A reset forgets the calls in flight: the permits and outcomes with which they exit after it are
+ * void, and change nothing for other calls. */
 #include "guard_test.h"
 
 #include <sys/wait.h>
@@ -42,7 +42,7 @@ static void who_came_before_a_reset_returns_nothing_after_it(void **state)
             old[1] = is[1];
             reset(w, p, "k", now);
             assert_int_equal(in_flight(w, p, "k", COUNTED[i].term, now), 0);
-            leave(w, &old[0], WEIR_SUCCESS, now); /* while nobody is in */
+            leave(w, &old[0], WEIR_SUCCESS, now); /* while no call is in flight */
             assert_true(enter(w, p, "k", now, &is[0]).allowed);
             assert_true(enter(w, p, "k", now, &is[1]).allowed);
             leave(w, &old[1], WEIR_DROP, now);
@@ -209,7 +209,7 @@ static void a_probe_that_was_out_decides_nothing_after_a_reset(void **state)
 
 /* ---- Others -------------------------------------------------------------------------------- */
 
-/* Whoever resets it: in a file that may be another process. */
+/* In a file, the reset may come from another process. */
 static void a_reset_by_another_process_counts(void **state)
 {
     struct weir *w = open_guarded();

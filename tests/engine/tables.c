@@ -9,7 +9,7 @@
 #include "table/sample.h"
 
 #define NOW   INT64_C(1000000000)
-#define LATER (1000 * NOW) /* when keys that are alive now will be as good as new */
+#define LATER (1000 * NOW) /* when keys that are live now have fully recovered */
 
 static struct weir__table *table_make(uint64_t max_keys, bool shared)
 {
@@ -23,8 +23,8 @@ static struct weir__table *table_make(uint64_t max_keys, bool shared)
     return weir__table_init(mem, &o);
 }
 
-/* Who keeps what keys owe that a growing table has no room for: everybody's, and counts; or nobody's, and then
- * they must stay where they are. */
+/* Keeps the debt of a key that a growing table has no room for, and counts it; or, if arg is NULL,
+ * keeps none, and the keys must then stay where they are. */
 static bool keep_and_count(void *arg, uint64_t fingerprint, struct weir__state *state,
                            int64_t now_ns)
 {
@@ -38,7 +38,8 @@ static bool keep_and_count(void *arg, uint64_t fingerprint, struct weir__state *
     return kept != NULL;
 }
 
-/* A live key, as a decision makes it. False: there is no place for it, and the table cannot grow. */
+/* A live key, as a decision makes it. False: there is no place for it, and the table cannot
+ * grow. */
 static bool table_reach(struct weir__table *t, uint64_t fingerprint, uint64_t *kept)
 {
     const struct weir__rescue rescue = {keep_and_count, kept};
@@ -80,9 +81,9 @@ static bool is_there(struct weir__table *t, uint64_t fingerprint)
     return s != NULL;
 }
 
-/* What a child of fork may have: its parent's thread had said that it moved a bucket, and not moved it. The
- * keys of that bucket cannot be found any more. The others are there, or what they owe is kept; with
- * nobody to keep it, all of them are there. The table grows on in either case. */
+/* What a child of fork may have: its parent's thread had said that it moved a bucket, and not moved
+ * it. The keys of that bucket cannot be found any more. The others are there, or their debt is
+ * kept; if no debt is kept, all of them are there. The table grows on in either case. */
 static void a_bucket_that_was_half_moved_costs_its_keys_and_no_more(void **state)
 {
     enum { KEYS = 6000 };
@@ -133,7 +134,7 @@ static void a_sample_is_spread_over_the_table(void **state)
     free(t);
 }
 
-/* ---- Stretches --------------------------------------------------------------------------------- */
+/* ---- Stretches ----------------------------------------------------------------------------- */
 
 #define STRETCHES 3000000
 

@@ -1,3 +1,4 @@
+/* A team of threads that a test starts together; see thread_team.h. */
 #include "thread_team.h"
 
 #include <pthread.h>

@@ -19,8 +19,8 @@ struct team_thread {
 };
 
 /* Runs work in CREW threads, with `arg` for all and, if keys > 0, a book of so many lines for each;
- * adds up into *sum (its book too, which the caller frees). A crew that does not end within a minute
- * or so (more under sanitizers) ends the program: it is stuck. */
+ * adds up into *sum (its book too, which the caller frees). A crew that does not end within a
+ * minute or so (more under sanitizers) ends the program: it is stuck. */
 void team_run(const char *name, void (*work)(struct team_thread *me), void *arg, uint64_t keys,
               struct team_thread *sum);
 

@@ -2,8 +2,8 @@
  * few.
  *
  * Most tests share a timeline: every call moves an atomic clock on and asks at the time it got, so
- * that calls arrive out of order as they do in life, and yet the sum is known. A token bucket that is
- * never idle has, whatever the order, handed out `burst` and one for every T since.
+ * that calls arrive out of order as they do in life, and yet the sum is known. A token bucket that
+ * is never idle has, whatever the order, handed out `burst` and one for every T since.
  */
 #include "engine_test.h"
 
@@ -130,7 +130,7 @@ static void change_and_change(struct team_thread *me)
     for (int i = 0; j->working > 0; i++) {
         const char *text = LIMITS[(i + me->number) % 3];
 
-        /* It does not move the clock: a bucket that nobody asks for a while would be idle. */
+        /* It does not move the clock: a bucket without requests for a while would be idle. */
         me->errors +=
             weir_policy_set_at(j->w, "p", text, j->now_ns, &p, NULL) != 0 || p != j->policy;
         weir_policy_limit(p, &limit);
@@ -163,7 +163,7 @@ static void live_changes_under_load_mint_nothing_and_lose_nothing(void **state)
     backend_close(j.w);
 }
 
-/* Other algorithms start fresh, so nothing is known but that everybody gets an answer. */
+/* Other algorithms start fresh, so all that is known is that every caller gets an answer. */
 static void change_everything(struct team_thread *me)
 {
     static const char *const LIMITS[] = {"token-bucket 1000/s burst=50",
@@ -227,7 +227,8 @@ static void take_of_many(struct team_thread *me)
     }
 }
 
-/* Random keys of a million, from an empty table on: every key has what it was asked for, up to 3. */
+/* Random keys of a million, from an empty table on: every key has what it was asked for, up to
+ * 3. */
 static void a_million_keys_are_counted_one_by_one(void **state)
 {
     struct engine_job j = {.w = backend_open(&(struct weir_options){.max_keys = 2 * MILLION}),
@@ -256,7 +257,8 @@ static void a_million_keys_are_counted_one_by_one(void **state)
     backend_close(j.w);
 }
 
-/* Every new key is granted 1, but for the few whose cells hold what a key owes that lost its place. */
+/* Every new key is granted 1, but for the few whose cells hold what a key owes that lost its
+ * place. */
 static void make_own_keys(struct team_thread *me)
 {
     struct engine_job *j = me->arg;
@@ -360,8 +362,9 @@ static struct weir__cells_head *cells_of(struct weir_policy *policy)
     return weir__policy_revision(policy)->clause[0].cells.head;
 }
 
-/* More keys than there is room for, from all sides: whoever was granted is bound, in its place or in cells.
- * Each place that was taken from a key was joined, and each refusal was by cells, for every key asks once. */
+/* All threads use more keys than there is room for: a key that was granted owes, in its place or in
+ * cells. Each key that lost its place was joined, and each refusal was by cells, because every key
+ * asks once. */
 static void evictions_are_joined_and_counted_under_load(void **state)
 {
     struct engine_job j = {.w = backend_open(&(struct weir_options){.max_keys = 1000}),
@@ -496,7 +499,8 @@ static void counters_equal_what_was_granted(void **state)
     }
 }
 
-/* One of each policy, in either order. The limits differ, so that now one refuses and now the other.
+/* One of each policy, in either order. The limits differ, so that now one refuses and now the
+ * other.
  */
 static void take_pairs(struct team_thread *me)
 {

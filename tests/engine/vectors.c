@@ -1,5 +1,5 @@
-/* Runs the vectors through the library: `vectors memory:|file: FILE...`. Every case has an engine of
- * its own. */
+/* Runs the vectors through the library: `vectors memory:|file: FILE...`. Every case has an engine
+ * of its own. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 
 #include "engine_test.h"
 
-/* Whoever sleeps is there at once; some sleeps are disturbed. */
+/* A sleeper arrives at once; some sleeps are interrupted. */
 struct virtual_clock {
     int64_t now_ns;
     int sleeps, disturbed; /* disturbed: the n-th sleep, from 1; 0 none */

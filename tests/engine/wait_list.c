@@ -1,5 +1,5 @@
-/* Those who wait to enter, in line, with threads of their own: first come first served, and who need not
- * wait does not. */
+/* Those who wait to enter, in line, with threads of their own: first come first served, and who
+ * need not wait does not. */
 #include "guard_test.h"
 
 #include <pthread.h>
@@ -257,7 +257,7 @@ static void a_lease_that_ends_lets_the_next_in(void **state)
     open_wait_list(&r, "concurrency 1 queue=10 max-wait=1h lease=50ms", &held);
     for (int i = 0; i < 2; i++)
         begin_waiter(&x[i], &r, i, WEIR_WAIT_DEFAULT);
-    see_entered(&r, 2); /* nobody has left */
+    see_entered(&r, 2); /* no caller has exited */
     let_leave(&r, 2);
     end_wait_list(&r, x, 2);
 }
@@ -328,7 +328,7 @@ static void several_at_once_overtake_nobody(void **state)
     assert_int_equal(t.n, 0);
     assert_int_equal(in_flight(r.w, r.policy, "other", 0, weir_now(r.w)), 0);
     assert_int_equal(weir_enter_all(r.w, rq, 1, &t, &v), 0);
-    assert_true(v.allowed); /* nobody waits for the other */
+    assert_true(v.allowed); /* no caller waits for the other key */
     assert_int_equal(weir_exit(r.w, &held, WEIR_SUCCESS), 0);
     let_leave(&r, 1);
     end_wait_list(&r, &x, 1);

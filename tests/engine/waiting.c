@@ -12,7 +12,7 @@
 #define WAITERS 6
 #define GIVE_UP 30000 /* ms until a thread that does not come is missed */
 
-/* ---- On a clock that sleepers move ---------------------------------------------------------- */
+/* ---- On a clock that sleepers move --------------------------------------------------------- */
 
 static void waits_end_when_the_turn_has_come(void **state)
 {
@@ -344,13 +344,13 @@ static void waiters_for_one_key_are_served_in_order(void **state)
             assert_int_equal(waiter[n].error, 0);
             assert_true(waiter[n].v.allowed);
             assert_int_equal(waiter[n].place, n);
-            assert_int_equal(returned, n + 1); /* and nobody before his time */
+            assert_int_equal(returned, n + 1); /* and no waiter before its time */
         }
         backend_close(w);
     }
 }
 
-/* Whoever waits for another key waits for nobody. */
+/* A waiter does not wait for the waiters of another key. */
 static void waiters_for_other_keys_do_not_wait_for_each_other(void **state)
 {
     struct manual_wait_clock s;
@@ -383,7 +383,7 @@ static void the_hopeless_do_not_stand_in_line(void **state)
         int64_t cost, deadline_ns;
     } ROWS[] = {
         {"more than ever fits", 2, WEIR_FOREVER},
-        {"a deadline before anybody is served", 1, T0 + MINUTE - 1},
+        {"a deadline before a waiter is served", 1, T0 + MINUTE - 1},
     };
 
     (void)state;
@@ -487,7 +487,7 @@ static void a_signal_ends_the_wait_in_line_too(void **state)
     backend_close(w);
 }
 
-/* It waits to the end, and then ends: it never leaves its place in the line to nobody. */
+/* The cancelled thread waits to the end, and then ends: it never leaves its waiter in the list. */
 static void a_thread_that_is_cancelled_holds_up_nobody(void **state)
 {
     struct weir *w = backend_open(NULL);

@@ -161,7 +161,7 @@ def an_evicted_key_owes_what_it_owed_until_it_is_reset():
 def too_many_keys_are_an_error():
     for flags, want in ((("--limit", "a=10/s", "--limit", "b=10/s keys=1001"), ("keys=1001", "room for 1000 keys")),
                         (("--limit", "a=10/s keys=100M"), ("100000000 keys of 16 bytes", "bytes")),
-                        (("--limit", "a=10/s keys=600", "--limit", "b=10/s keys=500"), ("keys=500", "asked for 600"))):
+                        (("--limit", "a=10/s keys=600", "--limit", "b=10/s keys=500"), ("keys=500", "reserved 600"))):
         run = subprocess.run([WEIR, "serve", "--listen", "127.0.0.1:0", "--max-keys", "1000", *flags],
                              capture_output=True, text=True, timeout=20, check=False)
         expect(f"{flags[-1]}: the command line is wrong", run.returncode, 2)

@@ -104,11 +104,11 @@ static void refuses_another_version(void **state)
         uint32_t version;
         const char *part;
     } rows[] = {
-        {0, "of version 0, older"},
+        {0, "file version 0 is older"},
         {WEIR__FILE_VERSION - 1, "older"},
-        {1, "of version 1, older; this is version 3, which cannot read it"},
-        {2, "of version 2, older; this is version 3, which cannot read it"},
-        {2, "move the file away and start anew"},
+        {1, "file version 1 is older than this weir's 3, which cannot read it"},
+        {2, "file version 2 is older than this weir's 3, which cannot read it"},
+        {2, "move the file away and start with a new one"},
         {WEIR__FILE_VERSION + 1, "newer"},
         {UINT32_MAX, "newer"},
     };

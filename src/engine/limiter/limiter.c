@@ -1,35 +1,35 @@
-/* One limiter without keys: its decisions. How it is built stands in limiter.h.
+/* A limiter without keys: its decisions. limiter.h has its structure.
  *
- * The quickest answer is no. A caller who hammers a limit is refused nearly always, and that much
- * can be told at a glance: a due time (algo/due.h) that lies further ahead than a precomputed span
- * refuses an event of cost 1. No edition is looked at, nothing is written and nothing divided.
- * Everything that the glance does not settle is judged in full.
+ * The fastest answer is a refusal. A caller that hammers a limit is refused nearly always, and a
+ * glance is enough to see that: a due time (algo/due.h) that is further ahead than a precomputed
+ * span refuses an event of cost 1. The glance reads no revision, writes nothing and divides
+ * nothing. Every request that it does not decide is judged in full.
  *
- * Why it is right (limiter.h, invariant 3): the span that is read is in force until the turn
- * changes, and a state that another edition wrote can only be read once it has. A zero state, which
- * may stand for anything, is never far ahead.
+ * Why the glance is right (limiter.h, invariant 3): the span that was read is in force until the
+ * turn changes, and a state that another revision wrote can be read only after that. A zero state,
+ * which is valid in every version, is never ahead.
  */
 #include "engine/limiter/limiter.h"
 
 #include "algo/due.h"
 
-/* ---- Running an errand --------------------------------------------------------------------- */
+/* ---- Running an operation ------------------------------------------------------------------ */
 
 static inline bool limiter_same_state(struct weir__state a, struct weir__state b)
 {
     return a.fresh_ns == b.fresh_ns && a.word == b.word;
 }
 
-/* Judges and swaps until it is done. False: another limit has come into force. */
+/* Judges and swaps until the swap succeeds. False: another limit has come into force. */
 static inline bool limiter_run_under(struct weir_limiter *l, struct weir__revision *e,
-                                     weir__limiter_op_run *run, struct weir__limiter_op *errand)
+                                     weir__limiter_op_run *run, struct weir__limiter_op *op)
 {
     struct weir__state before = weir__pair_load(&l->pair);
 
     while (atomic_load_explicit(&l->lone, memory_order_acquire) == e) {
         struct weir__state after = before, *state = &after;
 
-        run(e, &state, errand);
+        run(e, &state, op);
         if (limiter_same_state(before, after) || weir__pair_swap(&l->pair, &before, after))
             return true;
     }
@@ -38,46 +38,46 @@ static inline bool limiter_run_under(struct weir_limiter *l, struct weir__revisi
 
 /* False: the limit is not a lone one. */
 static inline bool limiter_run_lone(struct weir_limiter *l, weir__limiter_op_run *run,
-                                    struct weir__limiter_op *errand)
+                                    struct weir__limiter_op *op)
 {
     struct weir__revision *e;
 
     weir__rcu_enter();
     do
         e = atomic_load_explicit(&l->lone, memory_order_acquire);
-    while (e && !limiter_run_under(l, e, run, errand));
+    while (e && !limiter_run_under(l, e, run, op));
     weir__rcu_exit();
     return e != NULL;
 }
 
 /* False: the limit is a lone one. */
 static bool limiter_run_locked(struct weir_limiter *l, weir__limiter_op_run *run,
-                               struct weir__limiter_op *errand)
+                               struct weir__limiter_op *op)
 {
     bool is_lone;
 
-    (void)weir__lock_take(&l->lock, &weir__owner_process); /* this seat never gives up */
+    (void)weir__lock_take(&l->lock, &weir__owner_process); /* this owner never gives up */
     is_lone = atomic_load_explicit(&l->lone, memory_order_relaxed) != NULL;
     if (!is_lone)
-        run(l->revision, l->state, errand);
+        run(l->revision, l->state, op);
     weir__lock_drop(&l->lock);
     return !is_lone;
 }
 
 static inline void limiter_run_inline(struct weir_limiter *l, weir__limiter_op_run *run,
-                                      struct weir__limiter_op *errand)
+                                      struct weir__limiter_op *op)
 {
-    while (!limiter_run_lone(l, run, errand) && !limiter_run_locked(l, run, errand))
-        continue; /* it was changed from one to the other meanwhile */
+    while (!limiter_run_lone(l, run, op) && !limiter_run_locked(l, run, op))
+        continue; /* a change between the two kinds came in between */
 }
 
 void weir__limiter_run(struct weir_limiter *l, weir__limiter_op_run *run,
-                       struct weir__limiter_op *errand)
+                       struct weir__limiter_op *op)
 {
-    limiter_run_inline(l, run, errand);
+    limiter_run_inline(l, run, op);
 }
 
-/* ---- Errands ------------------------------------------------------------------------------- */
+/* ---- Operations ---------------------------------------------------------------------------- */
 
 static void limiter_fill_parts(struct weir__part *part, struct weir_verdict *own,
                                struct weir__revision *e, struct weir__state *const *state,
@@ -125,7 +125,7 @@ void weir__limiter_op_take(struct weir__revision *e, struct weir__state *const *
     x->v->which = x->v->allowed ? -1 : 0;
 }
 
-/* Changes nothing, but that a peek may convert a state to the version in force. */
+/* Changes nothing, except that a peek may convert a state to the version in force. */
 void weir__limiter_op_peek(struct weir__revision *e, struct weir__state *const *state,
                            struct weir__limiter_op *x)
 {
@@ -135,8 +135,8 @@ void weir__limiter_op_peek(struct weir__revision *e, struct weir__state *const *
     weir__decide_peek(part, e->n, x->v);
 }
 
-/* A take of 1 with no patience of which only the answer is wanted: for the buckets, weir__due_take
- * without what takes a division. */
+/* Takes 1 without patience and returns only whether it is allowed: for the buckets, it is
+ * weir__due_take without the divisions. */
 static void limiter_allow(struct weir__revision *e, struct weir__state *const *state,
                           struct weir__limiter_op *x)
 {
@@ -182,7 +182,7 @@ static void limiter_reset(struct weir__revision *e, struct weir__state *const *s
         weir__state_reset(state[i]);
 }
 
-/* ---- The quickest question ----------------------------------------------------------------- */
+/* ---- The fastest decision ------------------------------------------------------------------ */
 
 static inline bool refused_at_a_glance(const struct weir_limiter *l, int64_t now_ns)
 {
@@ -192,7 +192,7 @@ static inline bool refused_at_a_glance(const struct weir_limiter *l, int64_t now
     const int64_t fresh_ns = weir__pair_fresh_ns(&l->pair);
     const uint64_t again = atomic_load_explicit(&l->glance_seq, memory_order_relaxed);
 
-    /* Unsigned, for the caller's now may be anything; of one that is outside time we may say no. */
+    /* Unsigned, because the caller's now may be any number; a time out of range may be refused. */
     const int64_t ahead_ns = (int64_t)((uint64_t)fresh_ns - (uint64_t)now_ns);
 
     return ahead_ns > glance_ns && ahead_ns <= most_ns && again == turn;
@@ -205,12 +205,12 @@ static bool allow_in_full(struct weir_limiter *l, struct weir__limiter_now at)
 
     if (!weir__limiter_now_fits(at.now_ns))
         return false;
-    weir__pair_expect_swap(&l->pair); /* a refusal would have been seen at a glance */
+    weir__pair_expect_swap(&l->pair); /* the glance would have refused: a grant is likely */
     limiter_run_inline(l, limiter_allow, &x);
     return v.allowed;
 }
 
-/* Apart, so that the glance needs no frame. */
+/* Not inlined, so that the glance needs no stack frame. */
 static __attribute__((noinline)) bool allow_by_the_clock(struct weir_limiter *l, int64_t now_ns)
 {
     return allow_in_full(l, (struct weir__limiter_now){now_ns, weir__clock_wall(now_ns)});
@@ -235,7 +235,7 @@ bool weir_limiter_allow_at(struct weir_limiter *l, int64_t now_ns)
     return !refused_at_a_glance(l, now_ns) && allow_in_full(l, weir__limiter_now_at(now_ns));
 }
 
-/* ---- The others ---------------------------------------------------------------------------- */
+/* ---- The other calls ----------------------------------------------------------------------- */
 
 static bool limiter_request_fits(int64_t cost, int64_t patience_ns, int64_t now_ns)
 {
@@ -280,7 +280,7 @@ int weir_limiter_peek_at(struct weir_limiter *l, int64_t cost, int64_t patience_
                           v);
 }
 
-/* Whoever waits may now have a better chance. */
+/* Undoes a charge, and wakes the first waiter, which may now pass sooner. */
 static int limiter_undo(struct weir_limiter *l, weir__limiter_op_run *run,
                         struct weir__limiter_op *x, int64_t *back)
 {
@@ -325,7 +325,7 @@ void weir_limiter_reset(struct weir_limiter *l)
     struct weir__limiter_op x = {0};
 
     (void)atomic_fetch_add(&l->resets,
-                           1); /* first: nothing of before is given back to what is new */
+                           1); /* first, so that old promises are not given back to fresh states */
     weir__limiter_run(l, limiter_reset, &x);
     weir__waiters_wake(&l->waiters);
 }

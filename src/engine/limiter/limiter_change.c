@@ -1,16 +1,18 @@
-/* One limiter without keys: open, close, and another limit while it is in use.
+/* A limiter without keys: open, close, and changing the limit while it is in use.
  *
- * A change makes the new edition and the memory for its states first; then, in a moment, puts them
- * in the place of the old ones:
+ * A change first creates the new revision and the memory for its states; then it quickly puts them
+ * in the place of the old ones. A limit is lone (limiter.h) or locked:
  *
- *     lone to lone       shows the new edition. Decisions under way finish by the old one, and the
- *                        states they write are converted at the next touch.
- *     lone to others     shows none, waits until nobody decides by the pair any more, and moves what
- *                        is in it. Whoever comes meanwhile waits for the lock.
- *     others to lone     moves the state to the pair and shows the edition, under the lock.
- *     others to others   moves the states, under the lock.
+ *     lone to lone       publishes the new revision. Decisions under way finish by the old one, and
+ *                        the states that they write are converted when they are next used.
+ *     lone to locked     publishes no lone revision, waits until no thread decides by the pair any
+ *                        more, and moves the state out of it. A caller that comes meanwhile waits
+ *                        for the lock.
+ *     locked to lone     moves the state to the pair and publishes the revision, under the lock.
+ *     locked to locked   moves the states, under the lock.
  *
- * Terms keep their states by position, if the new term can go on from the old one (algo/meter.c).
+ * Terms keep their states by position, if the new term can continue from the old one
+ * (algo/meter.c).
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -22,7 +24,7 @@
 
 /* ---- The glance ---------------------------------------------------------------------------- */
 
-/* Whether a due time that lies ahead by so much lets an event of cost 1 pass at once. */
+/* Whether an event of cost 1 passes at once if the due time is ahead_ns ahead. */
 static bool passes(const struct weir__meter *m, int64_t ahead_ns)
 {
     const struct weir__attempt ask = {.cost = 1};
@@ -33,8 +35,8 @@ static bool passes(const struct weir__meter *m, int64_t ahead_ns)
     return v.allowed;
 }
 
-/* Every bucket refuses from some distance of its due time on; where, the algorithm itself is asked,
- * by bisection, so that the glance cannot disagree with it. */
+/* Every bucket refuses once its due time is further ahead than some span. A binary search asks the
+ * algorithm itself for that span, so that the glance cannot disagree with it. */
 static int64_t furthest_passing(const struct weir__meter *m)
 {
     int64_t near = 0, far = WEIR__SPAN_MAX;
@@ -52,13 +54,13 @@ static int64_t furthest_passing(const struct weir__meter *m)
     return near;
 }
 
-/* The due time is what fresh_ns says or less than a nanosecond earlier: hence one more. */
+/* The due time is fresh_ns, or less than a nanosecond earlier: hence one more. */
 static int64_t glance_of(const struct weir__revision *e)
 {
     const struct weir__meter *m = &e->clause[0].meter;
 
     if (!e->plain || !m->algo->judge || m->term.count_denied)
-        return INT64_MAX; /* a refusal changes the state, or is not one, or is not told so */
+        return INT64_MAX; /* a refusal would change the state, or would not count as one */
     return weir__add_sat(furthest_passing(m), 1);
 }
 
@@ -68,7 +70,7 @@ static void end_glance(struct weir_limiter *l)
     (void)atomic_fetch_add(&l->glance_seq, 1);
 }
 
-/* Converts a state to the version in force, and asks it nothing. */
+/* Only converts a state to the version in force. */
 static void limiter_convert(struct weir__revision *e, struct weir__state *const *state,
                             struct weir__limiter_op *x)
 {
@@ -77,7 +79,7 @@ static void limiter_convert(struct weir__revision *e, struct weir__state *const 
             weir__meter_bring_up(&e->clause[i].meter, state[i], x->at.now_ns);
 }
 
-/* The edition is shown, and nobody judges by another. */
+/* Starts the glance. The revision is published, and no thread judges by another. */
 static void begin_glance(struct weir_limiter *l, struct weir__revision *e,
                          struct weir__limiter_now at)
 {
@@ -100,7 +102,7 @@ static size_t state_bytes(const struct weir__revision *e, int i)
     return (weir__meter_state_size(&e->clause[i].meter) + 7) / 8 * 8;
 }
 
-/* Zero, and in one piece, which state[0] frees; none for a lone edition. */
+/* Allocates zeroed states in one piece, which free(state[0]) frees; none for a lone revision. */
 static int states_open(struct weir__state **state, const struct weir__revision *e)
 {
     size_t bytes = 0;
@@ -121,7 +123,7 @@ static int states_open(struct weir__state **state, const struct weir__revision *
     return 0;
 }
 
-/* What the terms of e inherit, by position. */
+/* Moves the states that the terms of e inherit, by position. */
 static void states_move(struct weir__state *const *to, struct weir__state *const *from,
                         const struct weir__revision *e)
 {
@@ -140,8 +142,8 @@ static void pair_put(struct weir__pair *p, struct weir__state next)
 
 /* ---- Taking over --------------------------------------------------------------------------- */
 
-/* One change at a time, in all limiters: changes are rare, and a process must not be forked in the
- * midst of one. */
+/* One change at a time for all limiters: changes are rare, and a process must not fork in the
+ * middle of one. */
 static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -177,7 +179,7 @@ static void pair_to_states(struct weir_limiter *l, struct weir__revision *e,
 
     atomic_store_explicit(&l->lone, NULL, memory_order_release);
     weir__rcu_synchronize();
-    last = weir__pair_load(&l->pair); /* and there it stays: by no edition it means anything */
+    last = weir__pair_load(&l->pair); /* it stays in the pair, but no revision uses it */
     states_move(state, &from, e);
 }
 
@@ -190,8 +192,9 @@ static void states_to_pair(struct weir_limiter *l, struct weir__revision *e)
     atomic_store_explicit(&l->lone, e, memory_order_release);
 }
 
-/* The caller changes. Returns once nobody decides by the old edition; `state` holds the new states,
- * and then the old ones, to be freed. */
+/* Puts the new revision in force, and returns once no thread decides by the old one. `state` has
+ * the new states, and on return the old ones, which the caller frees. The caller holds
+ * `changing`. */
 static void limiter_take_over(struct weir_limiter *l, struct weir__revision *e,
                               struct weir__state **state)
 {
@@ -202,7 +205,7 @@ static void limiter_take_over(struct weir_limiter *l, struct weir__revision *e,
         replace_lone(l, e);
         return;
     }
-    (void)weir__lock_take(&l->lock, &weir__owner_process); /* this seat never gives up */
+    (void)weir__lock_take(&l->lock, &weir__owner_process); /* this owner never gives up */
     if (was_lone)
         pair_to_states(l, e, state);
     else if (is_lone(e))
@@ -218,15 +221,16 @@ static void limiter_take_over(struct weir_limiter *l, struct weir__revision *e,
 
 /* ---- Open, change, close ------------------------------------------------------------------- */
 
-/* What a limiter takes could never be left: guards need an engine. */
+/* Parses a limit and refuses guards: a limiter has no exit, so guards need an engine. */
 static int limiter_parse(struct weir_limit *limit, const char *text, struct weir_diag *why)
 {
     const int error = text ? weir_limit_parse(limit, text, why)
-                           : weir__diag(why, WEIR_EINVAL, "there is no limit");
+                           : weir__diag(why, WEIR_EINVAL, "the limit is missing");
 
     for (int i = 0; !error && i < limit->n; i++)
         if (limit->term[i].algorithm >= WEIR_FIRST_GUARD)
-            return weir__diag(why, WEIR_EINVAL, "a limiter without keys has no '%s'; an engine has",
+            return weir__diag(why, WEIR_EINVAL,
+                              "a limiter does not support the guard '%s': use an engine",
                               weir_algorithm_name(limit->term[i].algorithm));
     return error;
 }
@@ -282,7 +286,7 @@ static bool limiter_has_limit(const struct weir_limiter *l, const struct weir_li
     return true;
 }
 
-/* The edition after the one in force, which stays as it is. */
+/* Creates the revision after the one in force, which does not change. */
 static int revision_after(struct weir__revision **out, const struct weir__revision *e,
                           const struct weir_limit *limit, struct weir__limiter_now at)
 {
@@ -297,7 +301,7 @@ static int revision_after(struct weir__revision **out, const struct weir__revisi
     return error;
 }
 
-/* The caller changes. */
+/* The caller holds `changing`. */
 static int limiter_change_locked(struct weir_limiter *l, const struct weir_limit *limit,
                                  struct weir__limiter_now at)
 {

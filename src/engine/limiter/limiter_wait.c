@@ -1,17 +1,16 @@
-/* One limiter without keys: waiting for one's turn.
+/* A limiter without keys: waiting until a request may pass.
  *
- * A limit that can promise the future (buckets, pacers) is asked once, with all the patience there
- * is until the deadline: what it grants is a reservation, and the rest is sleep. A window cannot
- * promise: who is refused sleeps until it may pass, and asks again. All who have no grant yet stand
- * in a row
- * (turnstile.h), and only the first of them asks.
+ * A waiter asks a limit that can promise the future (buckets, pacers) once, with all its patience
+ * until the deadline: the grant is a reservation, and the waiter sleeps until it may act. A window
+ * cannot promise: a waiter that it refuses sleeps until the request may pass, and asks again. All
+ * waiters without a grant are in a wait list (waiters.h), and only the first of them asks.
  *
  * Invariants:
- *   (1) Whoever leaves without acting gives back what it took.
- *   (2) Nobody sleeps who cannot be served by its deadline, as things stand.
- *   (3) A waiter is in the row exactly while it has no grant.
- *   (4) A change, a reset, a refund or a cancel wakes the first: it may pass sooner now.
- *   (5) Whoever is refused when its time is over asks no more, whatever a peek says.
+ *   (1) A waiter that leaves without acting gives back what it took.
+ *   (2) A waiter that cannot be served by its deadline, as things are now, does not sleep.
+ *   (3) A waiter is in the wait list exactly while it has no grant.
+ *   (4) A change, a reset, a refund or a cancel wakes the first waiter: it may pass sooner now.
+ *   (5) A waiter that is refused when its time is over asks no more, whatever a peek says.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -19,14 +18,15 @@
 #include "engine/limiter/limiter.h"
 
 #define PAUSE_MAX_NS \
-    (INT64_C(3600) * WEIR__NS_PER_S) /* then it looks again; for ever is a long time */
+    (INT64_C(3600) * \
+     WEIR__NS_PER_S) /* the longest pause: then a waiter without a deadline looks again */
 
 struct limiter_wait {
     struct weir_limiter *l;
     int64_t cost, deadline_ns;
     struct weir_verdict v;
-    int64_t asked_ns; /* when v was given, */
-    uint32_t resets;  /* and after how many of these */
+    int64_t asked_ns; /* when v was decided */
+    uint32_t resets;  /* resets of the limiter before that */
     struct weir__promise promise[WEIR_TERMS_MAX];
 };
 
@@ -64,8 +64,8 @@ static void limiter_wait_take(struct limiter_wait *w, struct weir__limiter_now a
     weir__limiter_run(w->l, weir__limiter_op_take, &x);
 }
 
-/* After how long to ask again; -1 if there is no point. Asked with all the patience there can be, a
- * limit says either when the request would act, or when it could at least stand in its queue. */
+/* The time after which to ask again; -1 if there is no point. A limit that is asked with unlimited
+ * patience says either when the request would act, or when its queue could accept it. */
 static int64_t next_chance_in(const struct limiter_wait *w, struct weir__limiter_now at)
 {
     const int64_t left = time_left(w, at.now_ns);
@@ -83,12 +83,12 @@ static int64_t next_chance_in(const struct limiter_wait *w, struct weir__limiter
     return v.allowed && v.wait_ns > left - in_ns ? -1 : in_ns;
 }
 
-/* True once it is decided: w->v says how. Else *pause_ns is for how long there is nothing to do. */
+/* True once the request is decided: w->v is the verdict. Else *pause_ns is the time to pause. */
 static bool limiter_wait_try(struct limiter_wait *w, bool is_first, int64_t *pause_ns)
 {
     const struct weir__limiter_now at = weir__limiter_now_read();
     const int64_t left = time_left(w, at.now_ns);
-    const bool asks = is_first || left == 0; /* at the end of its time everybody does */
+    const bool asks = is_first || left == 0; /* at its deadline every waiter asks */
     int64_t chance_in_ns;
 
     if (asks)
@@ -119,17 +119,17 @@ static int limiter_wait_in_order(struct limiter_wait *w)
     return error == 0 ? 0 : WEIR_EINTR;
 }
 
-/* ---- Sleeping on a promise ----------------------------------------------------------------- */
+/* ---- Sleeping until the grant may act ------------------------------------------------------ */
 
-/* Whether what the version took is still in the state. */
+/* Whether the state still has what was taken under that version. */
 static bool remembers(const struct weir__meter *m, uint32_t version)
 {
     return ((m->version - version) & WEIR__VERSION_MOST) <=
            ((m->version - m->since) & WEIR__VERSION_MOST);
 }
 
-/* A reservation is cancelled. A window, whose callers never wait, knows no cancel: there a refund
- * cannot take away what another was promised. */
+/* Cancels a reservation. A window, which promises nothing, has no cancel: it is refunded, which
+ * cannot take away what another caller was promised. */
 static void limiter_wait_undo(struct weir__revision *e, struct weir__state *const *state,
                               struct weir__limiter_op *x)
 {
@@ -169,7 +169,7 @@ int weir_limiter_wait(struct weir_limiter *l, int64_t cost, int64_t deadline_ns,
 
     if (cost < 0 || deadline_ns < 0)
         return WEIR_EINVAL;
-    /* A thread that is cancelled must not leave its place in the row behind. */
+    /* A thread that is cancelled must not leave its waiter in the list. */
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     error = limiter_wait_in_order(&w);
     if (!error)
@@ -177,7 +177,7 @@ int weir_limiter_wait(struct weir_limiter *l, int64_t cost, int64_t deadline_ns,
     (void)pthread_setcancelstate(cancelable, NULL);
     if (error)
         return error;
-    w.v.wait_ns = 0; /* it is over */
+    w.v.wait_ns = 0; /* the wait is over */
     *v = w.v;
     return 0;
 }

@@ -1,14 +1,14 @@
-/* A state of 16 bytes that is read and replaced whole, without a lock where the processor can.
+/* A state of 16 bytes that is loaded and swapped as a whole, without a lock if the processor can.
  *
- * On x86-64 the swap is CMPXCHG16B. An aligned 16-byte load is one access on every processor that
- * has AVX, says its maker; on older ones it is a swap too. Elsewhere (and for the thread sanitizer,
- * which knows no such instruction) a lock of one word stands beside the state; call
- * weir__fork_prepare before the first use.
+ * On x86-64 the swap is CMPXCHG16B. On every processor with AVX an aligned 16-byte load is a single
+ * access, as Intel and AMD guarantee; on older ones the load is a swap too. On other processors
+ * (and under the thread sanitizer, which does not know this instruction) a one-word lock is beside
+ * the state; call weir__fork_prepare before the first use.
  *
  * Invariants:
- *   (1) A load returns a state that was there, and never half of one and half of another.
- *   (2) fresh_ns may also be looked at alone. Loads and swaps keep the order of what stands around
- *       them, as locks do.
+ *   (1) A load returns one complete state, never half of one and half of another.
+ *   (2) fresh_ns may also be read alone. Loads and swaps order the accesses around them, as locks
+ *       do.
  */
 #ifndef WEIR_ENGINE_LIMITER_PAIR_H
 #define WEIR_ENGINE_LIMITER_PAIR_H
@@ -47,11 +47,11 @@ static inline int64_t weir__pair_fresh_ns(const struct weir__pair *p)
 
 static inline struct weir__state weir__pair_load(const struct weir__pair *p);
 
-/* Replaces *old by `next`: true. Or false, and *old is what was there instead. */
+/* Replaces *old by `next` and returns true; or returns false, and *old becomes the actual state. */
 static inline bool weir__pair_swap(struct weir__pair *p, struct weir__state *old,
                                    struct weir__state next);
 
-/* A load and, most likely, a swap will follow: saves the second trip to the other processors. */
+/* Announces a load and, most likely, a swap: it saves the second cache miss. */
 static inline void weir__pair_expect_swap(const struct weir__pair *p);
 
 #if defined(WEIR__PAIR_LOCKED)

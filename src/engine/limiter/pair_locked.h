@@ -1,4 +1,4 @@
-/* The pair behind a lock of its own; pair.h includes it. */
+/* The pair behind its own lock; pair.h includes this file. */
 #ifndef WEIR_ENGINE_LIMITER_PAIR_LOCKED_H
 #define WEIR_ENGINE_LIMITER_PAIR_LOCKED_H
 
@@ -14,7 +14,7 @@ static inline struct weir__state weir__pair_load(const struct weir__pair *p)
     struct weir__pair *q = (struct weir__pair *)(uintptr_t)p;
     struct weir__state s;
 
-    (void)weir__lock_take(&q->lock, &weir__owner_process); /* this seat never gives up */
+    (void)weir__lock_take(&q->lock, &weir__owner_process); /* this owner never gives up */
     s = weir__pair_words(q);
     weir__lock_drop(&q->lock);
     return s;

@@ -1,4 +1,4 @@
-/* The pair on x86-64; pair.h includes it. */
+/* The pair on x86-64; pair.h includes this file. */
 #ifndef WEIR_ENGINE_LIMITER_PAIR_X86_H
 #define WEIR_ENGINE_LIMITER_PAIR_X86_H
 
@@ -30,7 +30,8 @@ static inline struct weir__state weir__pair_load(const struct weir__pair *p)
         s.word = (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(both, both));
         return s;
     }
-    (void)weir__pair_swap((struct weir__pair *)(uintptr_t)p, &s, s); /* zero by zero, or not */
+    (void)weir__pair_swap((struct weir__pair *)(uintptr_t)p, &s,
+                          s); /* replaces zero by zero, or fails: both load */
     return s;
 }
 

@@ -1,10 +1,11 @@
+/* The wait list of a limiter; see waiters.h. */
 #include "engine/limiter/waiters.h"
 
 #include <stddef.h>
 
 static void waiters_lock(struct weir__waiters *t)
 {
-    (void)weir__lock_take(&t->lock, &weir__owner_process); /* this seat never gives up */
+    (void)weir__lock_take(&t->lock, &weir__owner_process); /* this owner never gives up */
     if (t->generation == weir__owner_process.number)
         return;
     t->first = t->last = NULL;

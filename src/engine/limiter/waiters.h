@@ -1,12 +1,12 @@
-/* Those who wait, in the order they came.
+/* The wait list of a limiter: its waiters, in the order in which they came.
  *
- * Only the first of them asks; when it leaves, the next is rung for. A waiter is its owner's, on
- * its stack, and in the row from join to leave.
+ * Only the first waiter asks; when it leaves, it wakes the next. A waiter is a struct on the stack
+ * of its thread, and is in the list from join to leave.
  *
  * Invariants:
- *   (1) Whoever joined earlier comes first, unless it left.
- *   (2) A ring is never lost: one that comes before the first pauses is heard when it does.
- *   (3) After fork() nobody waits: the waiters were the parent's threads.
+ *   (1) A waiter that joined earlier comes first, unless it left.
+ *   (2) A wakeup is never lost: one that comes before the first waiter pauses ends its next pause.
+ *   (3) After fork() the list is empty: the waiters were threads of the parent.
  */
 #ifndef WEIR_ENGINE_LIMITER_WAITERS_H
 #define WEIR_ENGINE_LIMITER_WAITERS_H
@@ -22,10 +22,10 @@ struct weir__limiter_waiter {
     struct weir__wakeup wakeup;
 };
 
-/* Zero is empty. weir__fork_prepare comes first. */
+/* Zero is an empty list. Call weir__fork_prepare first. */
 struct weir__waiters {
     struct weir__lock lock;
-    uint32_t generation; /* whose waiters these are */
+    uint32_t generation; /* the process generation (fork.h) of the waiters */
     struct weir__limiter_waiter *first, *last;
 };
 
@@ -33,10 +33,10 @@ void weir__waiters_join(struct weir__waiters *t, struct weir__limiter_waiter *w)
 void weir__waiters_leave(struct weir__waiters *t, struct weir__limiter_waiter *w);
 bool weir__waiters_is_first(struct weir__waiters *t, const struct weir__limiter_waiter *w);
 
-/* Returns once w is rung for, or after ns: 0; or EINTR. */
+/* Waits until w is woken, or for ns. Returns 0, or EINTR. */
 int weir__waiters_pause(struct weir__limiter_waiter *w, int64_t ns);
 
-/* Something has changed that the first, if there is one, should know. */
+/* Wakes the first waiter, if there is one: something has changed. */
 void weir__waiters_wake(struct weir__waiters *t);
 
 #endif

@@ -1,3 +1,4 @@
+/* Opening and closing anonymous policies. The idea is in anonymous.h. */
 #include "engine/policy/anonymous.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include "engine/remote.h"
 #include "os/diag.h"
 
-/* Named scopes are counted from 1; these have the highest bit. */
+/* Scopes of named policies count from 1; those of anonymous ones have the highest bit. */
 static uint64_t anonymous_scope(const struct weir__store *s, struct weir__slice keys_of, int term)
 {
     const uint64_t key[2] = {s->secret[0] ^ (uint64_t)term, s->secret[1]};
@@ -30,17 +31,17 @@ static int anonymous_revision(struct weir__store *s, const struct weir_limit *li
                               struct weir__slice keys_of, bool by_rate, struct weir__revision **out,
                               struct weir_diag *why)
 {
-    const int64_t born_ns = weir__store_created(s);
+    const int64_t created_ns = weir__store_created(s);
     struct weir__revision *e;
-    int error = weir__revision_open(&e, limit, NULL, born_ns, born_ns);
+    int error = weir__revision_open(&e, limit, NULL, created_ns, created_ns);
 
     if (error)
         return weir__diag(why, error, "%s", weir_error_text(error));
     for (int i = 0; i < e->n; i++) {
-        /* Not the number of any version: no change of another limit is this one's. */
+        /* This number is that of no version, so no change of another limit affects this one. */
         weir__meter_number(&e->clause[i].meter, WEIR__VERSION_RATE);
         if (by_rate)
-            weir__meter_init_by_rate(&e->clause[i].meter, &limit->term[i], born_ns);
+            weir__meter_init_by_rate(&e->clause[i].meter, &limit->term[i], created_ns);
         e->clause[i].scope = anonymous_scope(s, keys_of, i);
     }
     error = anonymous_place(s, e, why);
@@ -51,9 +52,9 @@ static int anonymous_revision(struct weir__store *s, const struct weir_limit *li
     return error;
 }
 
-/* What an unlisted policy has for a record: only its head, for it has no version to keep; and that never
- * changes, but for its count of resets. Who waits for a key is told from others by the tag: it is that of
- * the word, as the key is. */
+/* The record of an anonymous policy. It is only the head of one, because there is no version to
+ * keep, and only its count of resets ever changes. The tag follows from the word, as the keys do,
+ * so that waiters for the same key under two handles are in the same wait list. */
 static struct weir__record *anonymous_record(uint64_t tag)
 {
     struct weir__record *r = calloc(1, offsetof(struct weir__record, version));

@@ -1,26 +1,28 @@
-/* Live change: what becomes of the keys of a limit when it changes.
+/* Live change: what happens to the keys of a limit when it changes.
  *
- * A new version is published, and from then on whoever touches a state of an older one brings it up to the
- * new one first (algo/meter.c). But most keys are not touched soon, and the table must not judge them by
- * what the old limit wrote; nor are more than a few old versions kept. So the thread that sets a limit then
- * goes through the table and brings up all that is left, a bucket at a time: decisions go on meanwhile.
+ * The new version is published, and from then on every decision that reads a state of an older
+ * version first converts it to the new one (algo/meter.c). But most keys are not used soon, and the
+ * table must not judge them by what the old limit wrote; nor are more than a few old versions kept.
+ * So the thread that sets a limit then sweeps the table and converts all states that are left, one
+ * bucket at a time: decisions go on meanwhile.
  *
  * Invariants:
- *   (1) While a change is under way the table is told that states of the versions before live longer than
- *       they say (weir__table_stretch), so no place is given away too early.
- *   (2) When it is done, no state in a place or in a cell is of an older version, except of keys with a
- *       limit of their own, and of keys that moved during all PASSES: those are brought up when they are
- *       touched. An unfinished change is finished before the next one begins (finish_change, policies.c).
- *   (3) A number of a version that some record keeps is given to no other version.
+ *   (1) While a change is under way the table knows that states of the older versions may stay live
+ *       longer than they say (weir__table_stretch), so it gives no place away too early.
+ *   (2) When the change is done, no state in a place or in a cell is of an older version, except
+ *       those of keys with an override, and of keys that moved during all PASSES: these are
+ *       converted when they are used. An unfinished change is finished before the next one begins
+ *       (finish_change, policies.c).
+ *   (3) A version number that some record keeps is not given to another version.
  */
 #include <stdlib.h>
 
 #include "engine/engine.h"
 #include "engine/policy/overrides.h"
 
-/* ---- How long old states live ---------------------------------------------------------------------- */
+/* ---- How long old states live -------------------------------------------------------------- */
 
-/* How long a key that has just used all it may takes to become as good as new. */
+/* The time in which a key that has just used its whole limit fully recovers. */
 static int64_t span_of(const struct weir__meter *m, int64_t now_ns)
 {
     struct weir__state *s = calloc(1, weir__meter_state_size(m));
@@ -33,8 +35,9 @@ static int64_t span_of(const struct weir__meter *m, int64_t now_ns)
     return weir__max(v.reset_after_ns, m->term.period_ns);
 }
 
-/* The same of a guard, whose keys remember a call for some time after it has ended. While one is in
- * flight the state itself says so. A breaker whose probes are out remembers them for longer. */
+/* The same for a guard, whose keys remember a call for some time after it has ended. While a call
+ * is in flight, the state itself says so. A breaker with probes in flight remembers them for
+ * longer. */
 static int64_t memory_of(const struct weir__meter *m, int64_t now_ns)
 {
     struct weir__state *s = calloc(1, weir__meter_state_size(m));
@@ -52,7 +55,8 @@ static int64_t memory_of(const struct weir__meter *m, int64_t now_ns)
            m->term.probe_ns + m->term.open_most_ns;
 }
 
-/* The oldest first: versions that share an entry of the table replace each other, and the newest has the keys. */
+/* Stretches the oldest version first: versions that share an entry of the table replace each other,
+ * and the newest has the most keys. */
 static void stretch_from(struct weir__table *t, const struct weir__meter *from, int64_t now_ns,
                          int64_t extra_ns, int64_t times)
 {
@@ -61,9 +65,10 @@ static void stretch_from(struct weir__table *t, const struct weir__meter *from, 
     weir__table_stretch(t, from->version, now_ns, extra_ns, times);
 }
 
-/* Under another limit, states not touched since may be fresh later than they say: the table must know,
- * or it would give their places away (decision 7). How much later is each algorithm's business; never
- * more than all of the new limit, and what is owed beyond that grows as the time of one event does. */
+/* Under another limit, states that were not used since may become fresh later than they say: the
+ * table must know, or it would give their places away (decision 7). Each algorithm knows how much
+ * later; it is never more than the whole new limit, and a debt beyond that grows with the time of
+ * one event. */
 static void stretch_clause(const struct weir__revision *e, int i, int64_t now_ns)
 {
     const struct weir__clause *c = &e->clause[i];
@@ -72,7 +77,7 @@ static void stretch_clause(const struct weir__revision *e, int i, int64_t now_ns
     const int64_t times = weir__max(1, weir__div_ceil(to->step.ns + 1, from->step.ns + 1));
 
     stretch_from(c->table, from, now_ns, extra, times);
-    if (c->cells.head && weir__cells_alive(&c->cells, now_ns)) { /* and so do cells */
+    if (c->cells.head && weir__cells_alive(&c->cells, now_ns)) { /* cells stay live longer too */
         const int64_t until_ns = atomic_load(&c->cells.head->until_ns);
         const int64_t longer = weir__mul_sat(until_ns - now_ns, times);
 
@@ -87,7 +92,7 @@ void weir__revision_stretch(const struct weir__revision *e, int64_t now_ns)
             stretch_clause(e, i, now_ns);
 }
 
-/* ---- Numbers --------------------------------------------------------------------------------------- */
+/* ---- Numbers ------------------------------------------------------------------------------- */
 
 static bool keeps_version(const struct weir__version *v, uint32_t version)
 {
@@ -113,9 +118,9 @@ static bool is_in_use(const struct weir__store *s, uint32_t version)
     return false;
 }
 
-/* The next number that is free: that no record keeps (none does before the numbers have come around, but in
- * a file the count may be damaged), and, for as long as there is one, that shares its slot among the
- * owners with none. 0: there is none. */
+/* The next free number: no record keeps it (none can before the numbers have wrapped around, but in
+ * a file the count may be damaged), and, while there is such a number, it shares its slot in the
+ * revision map with no other. 0: there is none. */
 static uint32_t next_number(struct weir__store *s)
 {
     uint32_t spare = 0;
@@ -151,8 +156,8 @@ static bool is_taken(const struct weir__store *s, uint64_t scope)
     return false;
 }
 
-/* The next free scope. In a file the count may be damaged, so each is checked: no policy may get another's
- * keys. */
+/* The next free scope. In a file the count may be damaged, so each scope is checked: no policy may
+ * get the keys of another. */
 static uint64_t new_scope(const struct weir__store *s)
 {
     uint64_t scope;
@@ -180,7 +185,7 @@ int weir__revision_number(struct weir__store *s, struct weir__revision *e)
     return 0;
 }
 
-/* ---- Bringing states up ---------------------------------------------------------------------------- */
+/* ---- Converting states --------------------------------------------------------------------- */
 
 struct pass {
     const struct weir__clause *clause;
@@ -214,9 +219,9 @@ static void live_bring_up(void *arg, struct weir__state *s)
 
 #define PASSES 3
 
-/* Again if keys have moved meanwhile, perhaps to a bucket that the sweep has passed. What is left after that is
- * brought up when it is touched. */
-static int bring_up_places(struct weir__owner *seat, const struct weir__clause *c,
+/* Sweeps again if keys have moved meanwhile, perhaps to a bucket that the sweep has passed. A state
+ * that is left after that is converted when it is used. */
+static int bring_up_places(struct weir__owner *owner, const struct weir__clause *c,
                            const struct weir__overrides *exceptions, int64_t now_ns)
 {
     struct pass p = {c, exceptions, now_ns};
@@ -224,21 +229,21 @@ static int bring_up_places(struct weir__owner *seat, const struct weir__clause *
     int error = 0;
 
     for (int i = 0; i < PASSES && missed && !error; i++)
-        error = weir__table_sweep(c->table, seat, &p, is_wanted, live_bring_up, &missed);
+        error = weir__table_sweep(c->table, owner, &p, is_wanted, live_bring_up, &missed);
     return error;
 }
 
-static int bring_up_cells(struct weir__owner *seat, const struct weir__clause *c, int64_t now_ns)
+static int bring_up_cells(struct weir__owner *owner, const struct weir__clause *c, int64_t now_ns)
 {
-    struct weir__lock *saving = seat->journal ? weir__table_saving(c->table) : NULL;
+    struct weir__lock *saving = owner->journal ? weir__table_saving(c->table) : NULL;
 
     if (!weir__cells_alive(&c->cells, 0))
         return 0;
     for (uint64_t i = 0; i < c->cells.n; i++) {
-        struct weir__cell_locks held = {.owner = seat, .first = 3};
+        struct weir__cell_locks held = {.owner = owner, .first = 3};
         struct weir__cell_pair p = weir__cells_one(&c->cells, i);
         int64_t until;
-        int error = saving ? weir__lock_nth(seat, 2, saving) : 0;
+        int error = saving ? weir__lock_nth(owner, 2, saving) : 0;
 
         if (error)
             return error;
@@ -249,11 +254,11 @@ static int bring_up_cells(struct weir__owner *seat, const struct weir__clause *c
             return error;
         }
         if (is_older(c, p.cell[0])) {
-            weir__cell_note(&p, 0, seat);
+            weir__cell_note(&p, 0, owner);
             weir__meter_touch(&c->meter, p.cell[0], now_ns);
         }
         until = p.cell[0]->fresh_ns;
-        weir__journal_commit(seat);
+        weir__journal_commit(owner);
         weir__cells_unlock(&held);
         if (saving)
             weir__lock_drop(saving);
@@ -265,15 +270,15 @@ static int bring_up_cells(struct weir__owner *seat, const struct weir__clause *c
 int weir__revision_bring_up(struct weir__store *s, struct weir__revision *e,
                             const struct weir__overrides *exceptions, int64_t now_ns)
 {
-    struct weir__owner *seat = weir__store_owner(s);
-    int error = seat ? 0 : WEIR_EBUSY;
+    struct weir__owner *owner = weir__store_owner(s);
+    int error = owner ? 0 : WEIR_EBUSY;
 
-    /* The cells first: they are few, and whoever has no place is judged by them. */
+    /* The cells first: they are few, and every key without a place is judged by them. */
     for (int i = 0; i < e->n && !error; i++)
         if (weir__meter_keeps(&e->clause[i].meter))
-            error = bring_up_cells(seat, &e->clause[i], now_ns);
+            error = bring_up_cells(owner, &e->clause[i], now_ns);
     for (int i = 0; i < e->n && !error; i++)
         if (weir__meter_keeps(&e->clause[i].meter))
-            error = bring_up_places(seat, &e->clause[i], exceptions, now_ns);
+            error = bring_up_places(owner, &e->clause[i], exceptions, now_ns);
     return error;
 }

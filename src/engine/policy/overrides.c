@@ -1,4 +1,4 @@
-/* Lists and limits of single keys. The idea is in lists.h. */
+/* Lists and overrides of single keys. The idea is in overrides.h. */
 #include "engine/policy/overrides.h"
 
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 #include "engine/wait_list.h"
 #include "os/diag.h"
 
-/* ---- Sets of keys ------------------------------------------------------------------------------ */
+/* ---- Sets of keys -------------------------------------------------------------------------- */
 
-/* Twice the room, so that a search soon meets an empty slot. */
+/* Twice the room, so that a search soon finds an empty slot. */
 static uint64_t mask_for(uint64_t n)
 {
     uint64_t slots = 4;
@@ -57,7 +57,7 @@ static struct weir__key_set *key_set_make(const struct weir__store *store,
     return s;
 }
 
-/* ---- Rules ------------------------------------------------------------------------------------- */
+/* ---- Rules --------------------------------------------------------------------------------- */
 
 void weir__lists_close(struct weir__lists *l)
 {
@@ -116,7 +116,7 @@ static unsigned char *bytes_copy(const struct weir_request *rq)
     return bytes;
 }
 
-/* Sets the rule of a key, or takes it away; *old is what was there, so that it can be put back. */
+/* Sets the rule of a key, or removes it; *old is the rule before, so that it can be restored. */
 static int spec_set(struct weir__lists *l, uint64_t key, const struct weir_request *rq,
                     const struct weir_limit *limit, struct weir__override_spec *old)
 {
@@ -150,16 +150,16 @@ static void spec_restore(struct weir__lists *l, const struct weir__override_spec
     if (r)
         free(r->term);
     if (r && !old->term)
-        free(r->bytes); /* it was new */
+        free(r->bytes); /* the rule was new */
     if (!r && old->term)
-        r = &l->rule[l->n++]; /* there was room for it before */
+        r = &l->rule[l->n++]; /* there was room for it before it was removed */
     if (r && old->term)
         *r = *old;
     else if (r)
         *r = l->rule[--l->n];
 }
 
-/* ---- Exceptions -------------------------------------------------------------------------------- */
+/* ---- Compiling ----------------------------------------------------------------------------- */
 
 static bool same_shape(const struct weir__revision *e, const struct weir__revision *base)
 {
@@ -175,8 +175,8 @@ static bool same_shape(const struct weir__revision *e, const struct weir__revisi
     return true;
 }
 
-/* A limit of a key's own, in the places of the edition's clauses and with their versions. NULL in *out:
- * it has not their shape. */
+/* Compiles an override, with the places and versions of the revision's clauses. NULL in *out: it
+ * has another shape. */
 static int override_compile(struct weir__revision **out, const struct weir__override_spec *r,
                             const struct weir__revision *base)
 {
@@ -204,7 +204,7 @@ static int override_compile(struct weir__revision **out, const struct weir__over
         c->scope = b->scope;
         memcpy(c->secret, b->secret, sizeof c->secret);
         c->table = b->table;
-        c->placing = b->placing; /* but not its cells: their joins are by the policy's limit */
+        c->placing = b->placing; /* but not its cells: they join by the policy's limit */
     }
     *out = e;
     return 0;
@@ -218,7 +218,7 @@ static void override_release(struct weir__override *own)
     free(own);
 }
 
-/* The slot of the key, or the empty one where it belongs. */
+/* The slot of the key, or the empty slot where it belongs. */
 static uint64_t override_slot_of(const struct weir__overrides *x, uint64_t key)
 {
     uint64_t i = key & x->mask;
@@ -228,7 +228,8 @@ static uint64_t override_slot_of(const struct weir__overrides *x, uint64_t key)
     return i;
 }
 
-/* Made anew, or that which `like` has. NULL in *out: the rule is out of force. */
+/* Compiles the override of a rule, or shares the one that `like` has. NULL in *out: the rule is not
+ * in force. */
 static int override_acquire(struct weir__override **out, const struct weir__override_spec *r,
                             uint64_t key, const struct weir__revision *base,
                             const struct weir__overrides *like)
@@ -272,7 +273,7 @@ static int overrides_add(struct weir__overrides *x, const struct weir__override_
     return 0;
 }
 
-/* The fingerprints of all keys that have a limit of their own. */
+/* Collects the fingerprints of all keys that have an override. */
 static int overrides_index(struct weir__overrides *x, int terms)
 {
     if (x->n == 0)
@@ -315,7 +316,8 @@ int weir__overrides_open(struct weir__revision *e, const struct weir__lists *l,
     return 0;
 }
 
-/* One by one: only for those who are out while the policy gets its first exception. */
+/* A linear search: only calls that are in flight while the policy gets its first override need
+ * it. */
 struct weir__revision *weir__revision_by_fingerprint(struct weir__revision *e, uint64_t fingerprint,
                                                      uint32_t index)
 {
@@ -336,10 +338,10 @@ void weir__overrides_close(struct weir__overrides *x)
     free(x);
 }
 
-/* ---- Publishing -------------------------------------------------------------------------------- */
+/* ---- Publishing ---------------------------------------------------------------------------- */
 
-/* The edition in force, with the exceptions that follow from the lists now. The caller holds the
- * store's mutex. */
+/* Copies the revision in force, with the overrides that follow from the lists now. The caller holds
+ * the store's mutex. */
 static int lists_copy_locked(const struct weir_policy *p, const struct weir__revision *now,
                              struct weir__revision **out)
 {
@@ -366,7 +368,7 @@ static int lists_make(struct weir_policy *p)
     return p->lists ? 0 : WEIR_ENOMEM;
 }
 
-/* Whoever waits may have another limit now. */
+/* Retires the old revision and wakes the waiters, which may have another limit now. */
 static void lists_retire(struct weir *w, const struct weir_policy *p, struct weir__revision *old)
 {
     if (!old)
@@ -375,7 +377,8 @@ static void lists_retire(struct weir *w, const struct weir_policy *p, struct wei
     weir__wait_list_wake_all(w, p);
 }
 
-/* Until the edition was the one in force when it was replaced. The caller holds the store's mutex. */
+/* Replaces the revision; called again until the revision was the one in force when it was replaced.
+ * The caller holds the store's mutex. */
 typedef int replace_locked(struct weir_policy *p, void *arg, struct weir__revision **old);
 
 static int lists_replace(struct weir *w, struct weir_policy *p, replace_locked *how, void *arg)
@@ -383,7 +386,7 @@ static int lists_replace(struct weir *w, struct weir_policy *p, replace_locked *
     struct weir__revision *old = NULL;
     int cancelable, error;
 
-    if (!weir__store_owner(p->store)) /* before the mutex: to get one may need other locks */
+    if (!weir__store_owner(p->store)) /* before the mutex: claiming an owner may need other locks */
         return weir__store_no_owner(p->store);
     cancelable = weir__changes_lock(p->store);
     do {
@@ -401,11 +404,11 @@ static int lists_replace(struct weir *w, struct weir_policy *p, replace_locked *
     return error;
 }
 
-/* ---- Lists ------------------------------------------------------------------------------------- */
+/* ---- Lists --------------------------------------------------------------------------------- */
 
 struct list_change {
     enum weir_list which;
-    struct weir__key_set *set; /* the new one, or NULL; then the old one */
+    struct weir__key_set *set; /* the new set, or NULL; afterwards the old one */
 };
 
 static int set_list_locked(struct weir_policy *p, void *arg, struct weir__revision **old)
@@ -424,7 +427,7 @@ static int set_list_locked(struct weir_policy *p, void *arg, struct weir__revisi
         return error;
     }
     weir__policy_publish(p, next);
-    l->set = was; /* once its readers have gone */
+    l->set = was; /* freed after the grace period */
     *old = now;
     return 0;
 }
@@ -449,13 +452,13 @@ int weir_list_set(struct weir *w, struct weir_policy *p, enum weir_list which,
     return error;
 }
 
-/* ---- Overrides --------------------------------------------------------------------------------- */
+/* ---- Overrides ----------------------------------------------------------------------------- */
 
 struct override_change {
     struct weir *w;
     struct weir_request rq;
     uint64_t key;
-    const struct weir_limit *limit; /* NULL: no longer */
+    const struct weir_limit *limit; /* NULL: remove the override */
     struct weir__now at;
     struct weir_diag *why;
 };
@@ -467,7 +470,7 @@ static bool override_fits(const struct weir_policy *p, uint64_t key, const struc
     return !r || weir__revision_for((struct weir__revision *)e, key) != e;
 }
 
-/* Which term of the key's own limit has another shape than the edition's, and how. */
+/* Fills *why: which term of the override has another shape than the revision's, and how. */
 static int override_report_shape(const struct weir_policy *p, const struct override_change *o,
                                  const struct weir__revision *e)
 {
@@ -476,7 +479,7 @@ static int override_report_shape(const struct weir_policy *p, const struct overr
     if (o->limit->n != e->n)
         return weir__diag(
             o->why, WEIR_EINVAL,
-            "the key's own limit has %d terms and that of the policy '%s' %d; it must "
+            "the key's own limit has %d terms and the limit of the policy '%s' has %d; both must "
             "have the same algorithms in the same order",
             o->limit->n, p->name, e->n);
     for (int i = 0; i < e->n; i++) {
@@ -487,22 +490,22 @@ static int override_report_shape(const struct weir_policy *p, const struct overr
             return weir__diag(
                 o->why, WEIR_EINVAL,
                 "term %d of the key's own limit is %s, that of the policy '%s' is %s; "
-                "it must have the same algorithms in the same order",
+                "both must have the same algorithms in the same order",
                 i + 1, weir_algorithm_name(own.term.algorithm), p->name,
                 weir_algorithm_name(m->term.algorithm));
         if (own.shape != m->shape || weir__meter_state_size(&own) != weir__meter_state_size(m))
-            return weir__diag(o->why, WEIR_EINVAL,
-                              "term %d: a key takes %zu bytes under its own %s, and %zu under that "
-                              "of the policy '%s'; its state must keep its form",
-                              i + 1, weir__meter_state_size(&own),
-                              weir_algorithm_name(own.term.algorithm), weir__meter_state_size(m),
-                              p->name);
+            return weir__diag(
+                o->why, WEIR_EINVAL,
+                "term %d: the state of a key takes %zu bytes under its own %s and %zu "
+                "under that of the policy '%s'; both must have the same layout",
+                i + 1, weir__meter_state_size(&own), weir_algorithm_name(own.term.algorithm),
+                weir__meter_state_size(m), p->name);
     }
     return weir__diag(o->why, WEIR_EINVAL, "the key's own limit has another shape than '%s'",
                       p->name);
 }
 
-/* Whether the limit leaves alone what is not the key's own. */
+/* Whether the override leaves `system`, which does not belong to the key, as it is. */
 static bool keeps_system(const struct weir_limit *limit, const struct weir__revision *e)
 {
     for (int i = 0; limit && i < limit->n && i < e->n; i++)
@@ -512,7 +515,7 @@ static bool keeps_system(const struct weir_limit *limit, const struct weir__revi
     return true;
 }
 
-/* The policy's rules are as they are to be: makes an edition of them. */
+/* Compiles and publishes a revision with the policy's new rules. */
 static int override_publish_locked(struct weir_policy *p, const struct override_change *o,
                                    struct weir__revision *now, struct weir__revision **old)
 {
@@ -525,8 +528,8 @@ static int override_publish_locked(struct weir_policy *p, const struct override_
         error = override_report_shape(p, o, next);
     else if (!keeps_system(o->limit, next))
         error = weir__diag(o->why, WEIR_EINVAL,
-                           "system is one for all keys: the key's own limit must have that of the "
-                           "policy '%s'",
+                           "system has one state for all keys: the key's own limit must have the "
+                           "same system term as the policy '%s'",
                            p->name);
     if (!error)
         error = weir__transaction_rewrite(o->w, &o->rq, now, weir__revision_for(now, o->key),
@@ -557,7 +560,7 @@ static int override_set_locked(struct weir_policy *p, void *arg, struct weir__re
     }
     free(before.term);
     if (!o->limit)
-        free(before.bytes); /* the rule is gone */
+        free(before.bytes); /* the rule was removed */
     return 0;
 }
 
@@ -577,16 +580,16 @@ static int override_set(struct weir *w, struct weir_policy *p, const void *key, 
         error = w->remote->ops->check(w->remote, &limit, why);
     if (error)
         return error;
-    if (!weir__store_owner(p->store)) /* EFULL too, but not for too many keys */
-        return weir__diag(why, WEIR_EFULL, "%d threads use the file already, as many as may be",
+    if (!weir__store_owner(p->store)) /* EFULL again, but not for too many keys */
+        return weir__diag(why, WEIR_EFULL, "limit reached: %d threads use the file",
                           WEIR__FILE_OWNERS);
     o.limit = text ? &limit : NULL;
     o.key = weir__key_hash(p->store, &o.rq);
     error = lists_replace(w, p, override_set_locked, &o);
     if (error == WEIR_EFULL)
         return weir__diag(why, error,
-                          "the policy '%s' has %d keys with a limit of their own already", p->name,
-                          WEIR_OVERRIDES_MOST);
+                          "limit reached: the policy '%s' has %d keys with a limit of their own",
+                          p->name, WEIR_OVERRIDES_MOST);
     if (error && error != WEIR_EINVAL)
         return weir__diag(why, error, "%s", weir_error_text(error));
     if (!error && w->remote)

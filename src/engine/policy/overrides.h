@@ -1,24 +1,26 @@
-/* Keys that a policy treats otherwise: those it lets pass, those it refuses, and those that have a limit
- * of their own ("this customer has ten times as much").
+/* Overrides: keys that a policy allows, denies, or gives their own limit ("this customer gets ten
+ * times as much").
  *
- * A policy's *lists* are what was set, kept under the store's lock. What deciders read are the
- * *exceptions* of an edition, made of the lists for that edition and never changed: who sets a list
- * publishes a copy of the edition with other exceptions, and the old one goes when its readers have
- * gone, as with every live change. So an edition in force tells everything about a key, and whoever
- * finds, once the key is locked, that it is not in force any more begins anew.
+ * A policy's *lists* are what the caller has set, kept under the store's lock. A decision reads the
+ * *overrides* of a revision, which are built from the lists for that revision and never changed. A
+ * caller that sets a list publishes a copy of the revision with other overrides, and the old one is
+ * freed after a grace period, as with every live change. So a revision in force has everything
+ * about a key, and a decision that finds, once the key is locked, that its revision is no longer in
+ * force starts again.
  *
- * Keys are kept as hashes under the store's secret: 8 bytes each however long they are, and nobody can
- * choose one that meets another.
+ * Keys are kept as hashes under the store's secret: 8 bytes for each key of any length, and no
+ * client can choose a key that collides with another.
  *
  * Invariants:
- *   (1) A key with a limit of its own has the same states as without: same scope, same places, same
- *       layout. They are rewritten when the limit of its own comes, changes or goes, under the key's
- *       lock, in the moment in which the edition changes.
- *   (2) Its states carry the versions of the policy's own limit. So a change of that one leaves them as
- *       they are, unless it starts all keys fresh.
- *   (3) A limit that no longer has the shape of the policy's is out of force, and comes back with it.
- *   (4) Lists are this process's: in a file that others share, they have their own.
- *   (5) `system` is one for all keys, and judged by the policy's own limit whoever asks.
+ *   (1) A key with an override has the same states as without: same scope, same places, same
+ *       layout. They are rewritten when its override is set, changed or removed, under the key's
+ *       lock, at the instant at which the revision changes.
+ *   (2) Its states carry the versions of the policy's own limit. So a change of that limit leaves
+ *       them as they are, unless the change starts all keys fresh.
+ *   (3) An override that no longer has the shape of the policy's limit is not in force. It is in
+ *       force again once the policy's limit has its shape again.
+ *   (4) Lists belong to this process: other processes that share the file have their own.
+ *   (5) `system` has one state for all keys, and the policy's own limit judges it for every caller.
  */
 #ifndef WEIR_ENGINE_POLICY_OVERRIDES_H
 #define WEIR_ENGINE_POLICY_OVERRIDES_H
@@ -30,7 +32,7 @@
 
 #include "engine/policy/revision.h"
 
-/* Hashes, found by looking from where a hash says on; 0 is an empty slot. */
+/* A hash table with open addressing and linear probing; 0 is an empty slot. */
 struct weir__key_set {
     uint64_t n, mask;
     uint64_t slot[];
@@ -46,12 +48,11 @@ static inline bool weir__key_set_has(const struct weir__key_set *s, uint64_t key
             return s->slot[i] == key;
 }
 
-/* The limit of a key's own. Editions that follow each other share it while the policy's limit is the
- * same. */
+/* The override of one key. Successive revisions share it while the policy's limit is the same. */
 struct weir__override {
     _Atomic uint32_t holders;
-    const struct weir_term *term;         /* of the rule it was made from */
-    uint64_t fingerprint[WEIR_TERMS_MAX]; /* of the key under each term */
+    const struct weir_term *term;         /* of the rule from which it was made */
+    uint64_t fingerprint[WEIR_TERMS_MAX]; /* the key's fingerprint under each term */
     struct weir__revision *revision;
 };
 
@@ -61,13 +62,13 @@ struct weir__override_slot {
 };
 
 struct weir__overrides {
-    const struct weir__key_set *list[2]; /* by enum weir_list; the policy's */
-    struct weir__key_set *own; /* fingerprints of keys with limits of their own; or NULL */
+    const struct weir__key_set *list[2]; /* by enum weir_list; the policy owns them */
+    struct weir__key_set *own;           /* fingerprints of keys with overrides; or NULL */
     uint64_t n, mask;
     struct weir__override_slot slot[];
 };
 
-/* The limit that judges the key: its own, or that of the edition. */
+/* The limit that judges the key: its override, or the revision's own limit. */
 static inline struct weir__revision *weir__revision_for(struct weir__revision *e, uint64_t key)
 {
     const struct weir__overrides *x = e->overrides;
@@ -83,8 +84,8 @@ static inline struct weir__revision *weir__revision_for(struct weir__revision *e
     }
 }
 
-/* The same of one who entered or took before, and knows the key's hash only if it mattered then (0: it did
- * not). It knows where the key's state is, under the term of that index. */
+/* The same for a caller that entered or took before, and has the key's hash only if it mattered
+ * then (0: it did not). It has the key's fingerprint under the term of that index. */
 struct weir__revision *weir__revision_by_fingerprint(struct weir__revision *e, uint64_t fingerprint,
                                                      uint32_t index);
 
@@ -96,13 +97,13 @@ static inline struct weir__revision *weir__revision_since(struct weir__revision 
     return weir__revision_by_fingerprint(e, fingerprint, index);
 }
 
-/* Whether a state of that fingerprint belongs to a key with a limit of its own. */
+/* Whether a state of that fingerprint belongs to a key with an override. */
 static inline bool weir__overrides_has(const struct weir__overrides *x, uint64_t fingerprint)
 {
     return x && weir__key_set_has(x->own, fingerprint);
 }
 
-/* A term of the limit that judges a key: `by`, in an edition in force. */
+/* A term of the limit that judges a key: `by`, in a revision in force. */
 static inline struct weir__clause *weir__clause_of(struct weir__revision *e,
                                                    struct weir__revision *by, uint32_t index)
 {
@@ -117,7 +118,7 @@ static inline bool weir__revision_lists(const struct weir__revision *e, enum wei
     return e->overrides && weir__key_set_has(e->overrides->list[which], key);
 }
 
-/* What was set. */
+/* What the caller has set. */
 struct weir__lists {
     struct weir__key_set *list[2];
     size_t n, cap;
@@ -125,15 +126,15 @@ struct weir__lists {
         uint64_t key;
         struct weir_term *term; /* [n] */
         int n;
-        unsigned char *bytes; /* of the key: a policy that begins anew hashes it otherwise */
+        unsigned char *bytes; /* the key: after a change that starts fresh it has another hash */
         size_t len;
     } * rule;
 };
 
 void weir__lists_close(struct weir__lists *l);
 
-/* Gives the edition, which is placed, the exceptions that follow from the lists (NULL: none). `like` are
- * those of an edition that differs in nothing else, or NULL. */
+/* Gives the revision, which is placed, the overrides that follow from the lists (NULL: none).
+ * `like` are the overrides of a revision that differs in nothing else, or NULL. */
 int weir__overrides_open(struct weir__revision *e, const struct weir__lists *l,
                          const struct weir__overrides *like);
 void weir__overrides_close(struct weir__overrides *x);

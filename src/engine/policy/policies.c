@@ -1,15 +1,16 @@
-/* Policies: names to limits in force, and how a limit changes while it is in use.
+/* Policies: from names to limits in force, and how a limit changes while it is in use.
  *
- * The store's directory says what is in force, for all processes; an edition is what this process has
- * made of it. To set a limit is to write a version into the record, and then to do what everybody
- * does who finds that the record has moved on: read it anew.
+ * The store's directory has the limits in force, for all processes; a revision is what this process
+ * has compiled from it. Setting a limit writes a version into the record; then the process does
+ * what every process does that finds a newer version in the record: it reads the record again.
  *
  * Invariants:
- *   (1) Who decides under an edition checks, once the key is locked, that the record has not moved on.
- *       So a state is never newer than the edition it is judged by; an older one is converted.
- *   (2) An edition is freed when no reader can be at it any more.
- *   (3) A term goes on under its scope as long as its states can be carried over; then its keys are the
- *       same. Else it gets a new scope, and the old states fade.
+ *   (1) A decision under a revision checks, once the key is locked, that the record has no newer
+ *       version. So a state is never newer than the revision that judges it; an older one is
+ *       converted.
+ *   (2) A revision is freed when no reader can use it any more.
+ *   (3) A term keeps its scope as long as its states can be converted; its keys are then the same.
+ *       Else it gets a new scope, and the old states expire.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 
 #define TRIES 100
 
-/* ---- From the record to the edition ------------------------------------------------------------ */
+/* ---- From the record to the revision ------------------------------------------------------- */
 
 static void record_report_unread(const struct weir__record *r, int error, struct weir_diag *why)
 {
@@ -34,7 +35,8 @@ static void record_report_unread(const struct weir__record *r, int error, struct
                          weir_error_text(error));
 }
 
-/* The versions that the record keeps, the oldest first. The caller holds the store's mutex. */
+/* Loads the versions that the record keeps, the oldest first. The caller holds the store's
+ * mutex. */
 static int record_load_locked(struct weir__store *s, struct weir__record *r,
                               struct weir__revision **out, struct weir_diag *why)
 {
@@ -43,7 +45,7 @@ static int record_load_locked(struct weir__store *s, struct weir__record *r,
     int error = 0;
 
     for (uint32_t back = weir__record_kept(r, generation); back > 0 && !error; back--) {
-        /* A copy: who changes the policy meanwhile may write over what has been found to be sound. */
+        /* A copy: another process that changes the policy may overwrite what was just checked. */
         const struct weir__version v = *weir__record_version(r, generation, back - 1);
         struct weir__revision *e = NULL;
 
@@ -54,7 +56,7 @@ static int record_load_locked(struct weir__store *s, struct weir__record *r,
         }
     }
     if (!error && (!row || atomic_load(&r->generation) != generation))
-        error = WEIR_EFORMAT; /* it has moved on while we read */
+        error = WEIR_EFORMAT; /* another process wrote it while we read */
     if (error)
         record_report_unread(r, error, why);
     else
@@ -67,8 +69,8 @@ static int record_load_locked(struct weir__store *s, struct weir__record *r,
     return 0;
 }
 
-/* The caller holds the store's mutex. The edition that is replaced is returned, to be closed once its
- * readers are gone. */
+/* Reads the record again if it has a newer version. Returns the revision that was replaced in *old;
+ * the caller closes it after a grace period. The caller holds the store's mutex. */
 static int policy_refresh_locked(struct weir_policy *p, struct weir__revision **old,
                                  struct weir_diag *why)
 {
@@ -106,7 +108,8 @@ void weir__revision_retire(struct weir__store *s, struct weir__revision *e)
     weir__revision_close(e);
 }
 
-/* Whoever waits under the edition that was in force has another limit now. */
+/* Retires the revision that was in force and wakes the waiters under it, which have another limit
+ * now. */
 static void policy_retire(struct weir_policy *p, struct weir__revision *e)
 {
     if (!e)
@@ -115,8 +118,8 @@ static void policy_retire(struct weir_policy *p, struct weir__revision *e)
     weir__wait_list_wake_all(p->engine, p);
 }
 
-/* Without the file's lock, which somebody who is stopped may hold: a record is written so that it can
- * be read meanwhile, and if it has moved on, it is read again. */
+/* It does not take the file's lock, which a stopped process may hold: a record is written so that
+ * it can be read meanwhile, and if it has a newer version by then, it is read again. */
 int weir__policy_refresh(struct weir_policy *p)
 {
     struct weir__revision *old = NULL;
@@ -145,7 +148,7 @@ int weir__policy_refresh(struct weir_policy *p)
     return error;
 }
 
-/* ---- Records ----------------------------------------------------------------------------------- */
+/* ---- Records ------------------------------------------------------------------------------- */
 
 static struct weir__record *find_record(const struct weir__store *s, const char *name)
 {
@@ -167,7 +170,7 @@ static struct weir__record *free_record(const struct weir__store *s)
     return NULL;
 }
 
-/* Writes the edition as the record's next version, and then says so. */
+/* Writes the revision as the record's next version, and then announces it. */
 static void record_publish(struct weir__directory *d, struct weir__record *r, const char *name,
                            const struct weir__revision *e)
 {
@@ -185,7 +188,7 @@ static void record_publish(struct weir__directory *d, struct weir__record *r, co
     atomic_store(&r->generation, generation);
 }
 
-/* ---- Setting ----------------------------------------------------------------------------------- */
+/* ---- Setting ------------------------------------------------------------------------------- */
 
 static bool revision_same_limit(const struct weir__revision *e, const struct weir_limit *limit)
 {
@@ -197,7 +200,7 @@ static bool revision_same_limit(const struct weir__revision *e, const struct wei
     return true;
 }
 
-/* The record's next version; `current` is what it holds now, or NULL. */
+/* Writes the record's next version; `current` is its present revision, or NULL. */
 static int record_change_locked(struct weir__store *s, struct weir__record *r, const char *name,
                                 const struct weir_limit *limit, struct weir__revision *current,
                                 struct weir__now at, struct weir_diag *why)
@@ -218,7 +221,7 @@ static int record_change_locked(struct weir__store *s, struct weir__record *r, c
         atomic_store(&s->directory->changing, (uint64_t)(r - s->directory->record) + 1);
         record_publish(s->directory, r, name, e);
     }
-    e->older = NULL; /* the caller's */
+    e->older = NULL; /* the caller still owns it */
     weir__revision_close(e);
     return error;
 }
@@ -234,7 +237,7 @@ static int record_set_locked(struct weir__store *s, const char *name,
     if (r)
         error = record_load_locked(s, r, &current, why);
     else if (!(r = free_record(s)))
-        error = weir__diag(why, WEIR_EFULL, "there are %llu policies already, as many as may be",
+        error = weir__diag(why, WEIR_EFULL, "limit reached: %llu policies",
                            (unsigned long long)s->max_policies);
     if (!error && !(current && revision_same_limit(current, limit)))
         error = record_change_locked(s, r, name, limit, current, at, why);
@@ -243,7 +246,7 @@ static int record_set_locked(struct weir__store *s, const char *name,
     return error;
 }
 
-/* ---- Handles ----------------------------------------------------------------------------------- */
+/* ---- Handles ------------------------------------------------------------------------------- */
 
 static struct weir_policy *find_handle(struct weir *w, const char *name)
 {
@@ -267,7 +270,7 @@ bool weir__policy_is_here(struct weir *w, const struct weir_policy *p)
     return at != NULL;
 }
 
-/* The far store hears of the limit that is in force. */
+/* Defines the limit in force in the remote store. */
 static int define_remote(struct weir *w, struct weir_policy *p, struct weir__now at,
                          struct weir_diag *why)
 {
@@ -282,12 +285,12 @@ static int define_remote(struct weir *w, struct weir_policy *p, struct weir__now
     return error;
 }
 
-/* This process's handle on the record, made if there is none. The caller holds both locks. */
+/* This process's handle for the record, created if there is none. The caller holds both locks. */
 static int handle_locked(struct weir *w, struct weir__record *r, struct weir__now at,
                          struct weir_policy **out, struct weir__revision **old,
                          struct weir_diag *why)
 {
-    char name[WEIR_NAME_MAX]; /* a copy: in a file anybody may have written it */
+    char name[WEIR_NAME_MAX]; /* a copy: in a file any process may overwrite it */
     struct weir_policy *p;
     int error;
 
@@ -322,8 +325,8 @@ static int handle_locked(struct weir *w, struct weir__record *r, struct weir__no
     return 0;
 }
 
-/* Brings up the keys of a limit that was changed: of the last change in this process, or of one that its
- * maker, here or elsewhere, did not live to finish. Decisions go on meanwhile. The caller holds `changes`. */
+/* Converts the keys of a limit that was changed: by the last change in this process, or by one that
+ * its process did not live to finish. Decisions go on meanwhile. The caller holds `changes`. */
 static int finish_change(struct weir *w, int64_t now_ns)
 {
     struct weir__store *s = w->store;
@@ -333,7 +336,7 @@ static int finish_change(struct weir *w, int64_t now_ns)
     struct weir__record *r;
     int error = 0;
 
-    if (changing == 0 || changing > s->max_policies) /* none, or damage */
+    if (changing == 0 || changing > s->max_policies) /* none, or damaged */
         return 0;
     r = &s->directory->record[changing - 1];
     (void)pthread_mutex_lock(&w->policies_lock);
@@ -359,7 +362,7 @@ static int finish_change(struct weir *w, int64_t now_ns)
     return 0;
 }
 
-/* Sets the limit (NULL: as it is), and finds or makes this process's handle. */
+/* Sets the limit (NULL: no change), and finds or creates this process's handle. */
 static int policy_set_and_find(struct weir *w, const char *name, const struct weir_limit *limit,
                                struct weir__now at, struct weir_policy **p, struct weir_diag *why)
 {
@@ -384,24 +387,26 @@ static int policy_set_and_find(struct weir *w, const char *name, const struct we
     return error;
 }
 
-/* The same for a limit that may be another: the change before it is finished first, and then its own. */
+/* The same for a limit that may differ: first finishes the change before it, and afterwards its
+ * own. */
 static int policy_change(struct weir *w, const char *name, const struct weir_limit *limit,
                          struct weir__now at, struct weir_policy **p, struct weir_diag *why)
 {
     int cancelable, error;
 
-    /* Whoever changes a limit touches its keys. Before the locks: to get a seat may need others. */
+    /* A change converts keys, so it needs an owner. Before the locks: claiming one may need
+     * others. */
     if (!weir__store_owner(w->store))
         return weir__diag(why, weir__store_no_owner(w->store), "too many threads use the file");
     cancelable = weir__changes_lock(w->store);
     error = finish_change(w, at.now_ns);
     if (error)
-        (void)weir__diag(why, error, "the last change of a limit is not finished: %s",
+        (void)weir__diag(why, error, "cannot finish the last change of a limit: %s",
                          weir_error_text(error));
     else
         error = policy_set_and_find(w, name, limit, at, p, why);
     if (!error)
-        (void)finish_change(w, at.now_ns); /* else the next one who changes a limit does */
+        (void)finish_change(w, at.now_ns); /* on error the next change finishes it */
     weir__changes_unlock(w->store, cancelable);
     return error;
 }
@@ -415,8 +420,8 @@ static int policy_set(struct weir *w, const char *name, const struct weir_limit 
 
     if (!error && p && atomic_load(&p->needs_load) && weir__load_want(&w->load) != 0)
         error = weir__diag(why, WEIR_EIO,
-                           "the policy is set, but no thread could be started to see "
-                           "what the system is doing");
+                           "the policy is set, but the thread that samples the load of the "
+                           "system could not be started");
     if (!error && policy)
         *policy = p;
     return error;
@@ -547,7 +552,7 @@ struct weir_policy *weir_policy_next(struct weir *w, const struct weir_policy *a
         memcpy(name, d->record[i].name, sizeof name);
         name[sizeof name - 1] = '\0';
         p = weir_policy_find(w, name);
-        if (p && p->record == &d->record[i]) /* in a damaged file two may have one name */
+        if (p && p->record == &d->record[i]) /* in a damaged file two records may have one name */
             return p;
     }
     return NULL;

@@ -1,4 +1,4 @@
-/* Editions: made from a limit, read from a store, freed. The idea is in edition.h. */
+/* Revisions: compiled from a limit, loaded from a store, freed. The idea is in revision.h. */
 #include "engine/policy/revision.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static struct weir__revision *revision_make(int n, struct weir__revision *older)
     return e;
 }
 
-/* Frees this one only. */
+/* Frees this revision only. */
 static void revision_free(struct weir__revision *e)
 {
     for (int i = 0; i < e->n; i++)
@@ -56,10 +56,11 @@ static int revision_fail(struct weir__revision *e, int error)
     return error;
 }
 
-/* ---- What follows from the terms --------------------------------------------------------------- */
+/* ---- What follows from the terms ----------------------------------------------------------- */
 
-/* The whole process first, then what is counted, what is in flight, and last those who judge by how it
- * goes: what is refused cheaply and for good reason does not reach them. */
+/* The order of terms: `system` first, then rates, then `concurrency`, and last the guards that
+ * judge by the outcomes of calls, so that a call that an earlier term refuses cheaply does not
+ * reach them. */
 static int term_rank(enum weir_algorithm a)
 {
     switch (a) {
@@ -122,7 +123,7 @@ static struct weir__revision *revision_derived(struct weir__revision *e)
     return e;
 }
 
-/* ---- Making ------------------------------------------------------------------------------------ */
+/* ---- Making -------------------------------------------------------------------------------- */
 
 int weir__revision_open(struct weir__revision **out, const struct weir_limit *limit,
                         struct weir__revision *older, int64_t now_ns, int64_t wall_ns)
@@ -183,9 +184,9 @@ void weir__version_seal(struct weir__version *v)
     v->check = version_checksum(v);
 }
 
-/* ---- Whether a version can be believed ---------------------------------------------------------- */
+/* ---- Checking a version -------------------------------------------------------------------- */
 
-/* What the printer takes for granted. */
+/* Whether the term has what the printer takes for granted. */
 static bool can_be_printed(const struct weir_term *t)
 {
     return (unsigned)t->algorithm <= WEIR_ADAPTIVE_RATE && (unsigned)t->calendar <= WEIR_MONTH &&
@@ -194,8 +195,8 @@ static bool can_be_printed(const struct weir_term *t)
            (unsigned)t->forced <= WEIR_FORCED_METRICS && memchr(t->tz, '\0', sizeof t->tz) != NULL;
 }
 
-/* Whether the grammar accepts the terms: then they are the same after they were written and read. The
- * check word alone is no proof, for whoever can write the file can write that too. */
+/* Whether the grammar accepts the terms: they are then the same after printing and parsing. The
+ * checksum alone is no proof, because a process that can write the file can write that too. */
 static bool is_a_limit(const struct weir__version *v)
 {
     struct weir_limit limit = {.n = (int)v->n}, again;
@@ -207,8 +208,7 @@ static bool is_a_limit(const struct weir__version *v)
         *t = v->term[i];
         if (!can_be_printed(t) || (t->align == WEIR_ALIGN_CLOCK && t->tz[0] == '\0'))
             return false;
-        if (t->align ==
-            WEIR_ALIGN_CLOCK) { /* whether there is such a zone is seen when it is loaded */
+        if (t->align == WEIR_ALIGN_CLOCK) { /* loading shows whether the zone exists */
             memset(t->tz, 0, sizeof t->tz);
             memcpy(t->tz, "UTC", sizeof "UTC");
         }
@@ -281,9 +281,9 @@ void weir__revision_limit(const struct weir__revision *e, struct weir_limit *lim
         limit->term[i] = e->clause[i].meter.term;
 }
 
-/* ---- The calendar's window --------------------------------------------------------------------- */
+/* ---- The calendar's window ----------------------------------------------------------------- */
 
-/* The end of the window that is cached, or 0 if that does not hold now. */
+/* The end of the cached window, or 0 if now_ns is outside of it. */
 static int64_t cached_edge(const struct weir__window *w, int64_t now_ns, int64_t ahead_ns)
 {
     const uint32_t turn = atomic_load_explicit(&w->turn, memory_order_acquire);
@@ -301,7 +301,7 @@ static void cache_edge(struct weir__window *w, int64_t from_ns, int64_t edge_ns,
     uint32_t turn = atomic_load_explicit(&w->turn, memory_order_relaxed);
 
     if (turn % 2 != 0 || !atomic_compare_exchange_strong(&w->turn, &turn, turn + 1))
-        return; /* another does it */
+        return; /* another thread writes it */
     atomic_store_explicit(&w->from_ns, from_ns, memory_order_release);
     atomic_store_explicit(&w->edge_ns, edge_ns, memory_order_release);
     atomic_store_explicit(&w->ahead_ns, ahead_ns, memory_order_release);

@@ -1,7 +1,8 @@
-/* An edition: one version of a limit, made ready to decide by, and the versions before it.
+/* A revision: one version of a limit, compiled for decisions, and the versions before it.
  *
- * It is made when a limit is set, and then only read: whoever replaces it waits for its readers
- * (readers.h) before freeing it. The one thing that changes is a cache of the calendar window.
+ * It is created when a limit is set, and then only read: a thread that replaces it waits for a
+ * grace period (rcu.h) before it frees it. The only part that changes is a cache of the calendar
+ * window.
  */
 #ifndef WEIR_ENGINE_POLICY_REVISION_H
 #define WEIR_ENGINE_POLICY_REVISION_H
@@ -19,14 +20,15 @@
 struct weir__overrides;
 struct weir_policy;
 
-/* The clock window that was asked for last: [from_ns, edge_ns), for a calendar that is ahead_ns ahead
- * of the clock. `turn` is odd while it is written. */
+/* The clock window that was used last: [from_ns, edge_ns), for a calendar that is ahead_ns ahead of
+ * the clock. `turn` is odd while a thread writes it. */
 struct weir__window {
     _Atomic uint32_t turn;
     _Atomic int64_t from_ns, edge_ns, ahead_ns;
 };
 
-/* Where the keys of a term are kept: the class of its table, and its overflow cells there (none: 0). */
+/* Where the keys of a term are kept: the class of its table, and its overflow cells there (0:
+ * none). */
 struct weir__placing {
     uint64_t size_class, cells, cells_at;
 };
@@ -36,39 +38,39 @@ struct weir__clause {
     struct weir__meter meter;
     struct weir__zone *zone;
     struct weir__window window;
-    int64_t patience_ns; /* of a caller who does not say */
+    int64_t patience_ns; /* for a caller that gives none */
 
-    /* In an engine: whose keys these are, and where they are kept. */
+    /* In an engine: the scope of the keys, and where they are kept. */
     uint64_t scope, secret[2];
     struct weir__table *table;
     struct weir__placing placing;
-    struct weir__cells cells;        /* without a head: the term has none */
-    struct weir__revision *revision; /* whose clause this is */
-    _Atomic uint64_t survey;         /* how many places its keys hold, about (survey.h) */
+    struct weir__cells cells;        /* if it has no head, the term has no cells */
+    struct weir__revision *revision; /* the revision that has this clause */
+    _Atomic uint64_t survey;         /* the places that its keys hold, estimated (survey.h) */
 };
 
 /* The queue before a limit's permits, all terms together. */
 struct weir__wait_options {
-    int64_t room;        /* how many may wait; 0: nobody   */
-    int64_t max_wait_ns; /* how long at most               */
-    int64_t lease_ns;    /* the longest lease; 0: none     */
-    int term;            /* the first that has a queue     */
+    int64_t room;        /* the most waiters; 0: none          */
+    int64_t max_wait_ns; /* the longest wait                   */
+    int64_t lease_ns;    /* the longest lease; 0: none         */
+    int term;            /* the first term that has a queue    */
 };
 
 struct weir__revision {
     struct weir__revision *older;
-    struct weir_policy *policy; /* in an engine: whose edition this is, once it is in force */
+    struct weir_policy *policy; /* in an engine: the policy, once this is in force */
     uint32_t generation;        /* in an engine: of the record that this was read from */
     int n;
     bool lone;       /* one term, not a shadow, for all keys: its verdict is the term's own */
     bool plain;      /* that, and a rate */
     bool guards;     /* some term is a guard */
-    bool needs_load; /* some term looks at what the system is doing */
+    bool needs_load; /* some term needs the load of the system */
     struct weir__wait_options line;
     struct weir__overrides *overrides; /* in an engine: for some keys; NULL: for none */
-    _Atomic(void *) plan; /* a far store's (far.h): made when first needed; NULL: not yet */
+    _Atomic(void *) plan; /* a remote store's (remote.h), made on first use; NULL: not yet */
     void (*_Atomic plan_close)(void *plan);
-    unsigned char chain[WEIR_TERMS_MAX]; /* the terms in the order in which they are asked */
+    unsigned char chain[WEIR_TERMS_MAX]; /* the terms in the order in which the engine asks them */
     struct weir__clause clause[];
 };
 
@@ -82,34 +84,36 @@ struct weir__version {
     uint64_t check; /* of all above */
 };
 
-/* Whether the version is as it was written, and something that can have been written: a limit that the
- * grammar accepts, versions and times within their ranges. */
+/* Whether the version is intact (its checksum is right) and valid: the grammar accepts its limit,
+ * and its versions and times are within their ranges. */
 bool weir__version_is_sound(const struct weir__version *v);
 /* Writes the checksum of a version that was changed. */
 void weir__version_seal(struct weir__version *v);
 
-/* The limit from now_ns on; after `older`, unless NULL, which then belongs to the new one. wall_ns is
- * what the calendar says now. 0, WEIR_ENOZONE or WEIR_ENOMEM, and then older is still the caller's. */
+/* Creates the revision of a limit that is in force from now_ns on, after `older`, unless that is
+ * NULL. wall_ns is the time for calendars. Returns 0, and the new revision owns `older`; or returns
+ * WEIR_ENOZONE or WEIR_ENOMEM, and the caller still owns it. */
 int weir__revision_open(struct weir__revision **e, const struct weir_limit *limit,
                         struct weir__revision *older, int64_t now_ns, int64_t wall_ns);
-/* The edition that was kept as this version. */
+/* Loads the revision that a store keeps as this version. */
 int weir__revision_load(struct weir__revision **e, const struct weir__version *v,
                         struct weir__revision *older);
 void weir__revision_dump(const struct weir__revision *e, struct weir__version *v);
-/* Frees it and all older ones. NULL is fine. */
+/* Frees the revision and all older ones. NULL is allowed. */
 void weir__revision_close(struct weir__revision *e);
 
-/* A copy of the newest `versions` of them; NULL of NULL or none. An edition is never changed: a new
- * version stands on a copy of those before it, and the old row goes when its readers have gone. */
+/* Copies the newest `versions` of them; the copy of NULL, or of none, is NULL. A revision is never
+ * changed: a new version is put in front of a copy of the versions before it, and the old chain is
+ * freed after a grace period. */
 int weir__revision_copy(struct weir__revision **out, const struct weir__revision *e, int versions);
 
-/* Reckons what follows from its terms, once they and the exceptions are there. */
+/* Computes the fields that follow from the terms and the overrides, once both are set. */
 void weir__revision_derive(struct weir__revision *e);
 
-/* The limit that the edition was made from. */
+/* The limit from which the revision was made. */
 void weir__revision_limit(const struct weir__revision *e, struct weir_limit *limit);
 
-/* When the clock window that holds now_ns ends; wall_ns is what the calendar says then. */
+/* The end of the clock window that contains now_ns; wall_ns is the same time for calendars. */
 int64_t weir__clause_edge(struct weir__clause *c, int64_t now_ns, int64_t wall_ns);
 
 /* A request to one term. */

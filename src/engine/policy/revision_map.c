@@ -1,4 +1,5 @@
-/* Owners: from a state's version to the limit that wrote it. The idea is in owners.h. */
+/* The revision map: from a state's version to the limit that wrote it. The idea is in
+ * revision_map.h. */
 #include "engine/policy/revision_map.h"
 
 #include <sys/mman.h>
@@ -6,9 +7,9 @@
 #include "engine/engine.h"
 
 #define SLOTS_LEAST 4096
-#define SLOTS_EACH  64 /* of a policy: a few terms, and the versions of each that are kept */
+#define SLOTS_EACH  64 /* for each policy: a few terms, and the kept versions of each */
 
-/* Address space: what is never used takes no memory. */
+/* It reserves address space: slots that are never used take no memory. */
 bool weir__revision_map_init(struct weir__revision_map *o, uint64_t max_policies)
 {
     uint64_t slots = SLOTS_LEAST;
@@ -42,7 +43,7 @@ bool weir__revision_map_has_slot(const struct weir__revision_map *o, uint32_t ve
     return atomic_load_explicit(revision_map_slot(o, version), memory_order_relaxed) == NULL;
 }
 
-/* Of the same term before, as far back as states are carried over. */
+/* The previous version of the same term, as far back as states are converted. */
 static const struct weir__meter *meter_before(const struct weir__meter *m)
 {
     return weir__meter_keeps(m) ? m->older : NULL;

@@ -1,13 +1,15 @@
-/* Owners: from a state's version to the limit that wrote it.
+/* The revision map: from a state's version to the limit that wrote it.
  *
- * A key that needs a place may have to take one from a key of another limit, and what that key owes is
- * joined by its own limit's rules. The state names the version that wrote it; this map leads from there to
- * the clause in force. It is this process's own, and may know less than there is: a version that is not in
- * it belongs to nobody here, and its keys keep their places.
+ * A key that needs a place may have to take one from a key of another limit, and the debt of that
+ * key is joined into cells by the rules of its own limit. The state names the version that wrote
+ * it; this map leads from the version to the clause in force. Each process has its own map, which
+ * may be incomplete: if it lacks a version, this process does not know the limit, and the keys of
+ * that version keep their places.
  *
  * Invariants:
- *   (1) It is changed under the store's mutex, and read within a reader's section: an edition is taken
- *       out before whoever closes it waits for the readers.
+ *   (1) The map is changed under the store's mutex, and read inside an RCU section: a thread
+ *       removes a revision from it before it waits for the grace period after which it closes the
+ *       revision.
  *   (2) A slot holds one clause. Versions in use are numbered so that no two share a slot
  *       (next_number, live_change.c), unless there are more versions than slots.
  */
@@ -29,13 +31,15 @@ struct weir__revision_map {
 bool weir__revision_map_init(struct weir__revision_map *o, uint64_t max_policies);
 void weir__revision_map_close(struct weir__revision_map *o);
 
-/* The edition's clauses own what they and their older versions wrote; or no longer. */
+/* Adds the revision's clauses, for the states that they and their older versions wrote; or removes
+ * them. */
 void weir__revision_map_add(struct weir__revision_map *o, struct weir__revision *e);
 void weir__revision_map_remove(struct weir__revision_map *o, const struct weir__revision *e);
 bool weir__revision_map_has_slot(const struct weir__revision_map *o, uint32_t version);
 
-/* Whether the limit that wrote the state is gone: no clause has its version. Only for whoever knows all limits
- * of the store, as the one process of a private store does. */
+/* Whether the limit that wrote the state no longer exists: no clause has its version. Only a
+ * process that knows all limits of the store may call it, as the one process of a private store
+ * does. */
 bool weir__revision_map_is_orphan(const struct weir__revision_map *o, const struct weir__state *s);
 /* The clause in force whose limit wrote the state, or NULL. */
 struct weir__clause *weir__revision_map_find(const struct weir__revision_map *o,

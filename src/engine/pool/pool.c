@@ -1,4 +1,4 @@
-/* Worker threads behind a bounded queue. The idea is in pool.h. */
+/* A pool: worker threads behind a bounded queue. The idea is in pool.h. */
 #include "engine/pool/pool.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #define THREADS_MOST 4096
 #define QUEUE_MOST   (INT64_C(1) << 24)
 
-/* ---- The lists --------------------------------------------------------------------------------- */
+/* ---- The lists ----------------------------------------------------------------------------- */
 
 void weir__pool_append_locked(struct weir_pool *p, struct weir__job *j)
 {
@@ -48,7 +48,7 @@ void weir__pool_free_locked(struct weir_pool *p, struct weir__job *j)
     (void)pthread_cond_broadcast(&p->settle);
 }
 
-/* ---- Turns ------------------------------------------------------------------------------------- */
+/* ---- Turns --------------------------------------------------------------------------------- */
 
 static struct timespec pool_deadline(int64_t ns)
 {
@@ -61,7 +61,7 @@ static struct timespec pool_deadline(int64_t ns)
     return t;
 }
 
-/* Until the next turn of the pace, or the end. */
+/* Waits until the next turn of the pace, or the end of the pool. */
 static void pool_await_pace_locked(struct weir_pool *p)
 {
     struct weir_verdict v = {0};
@@ -82,9 +82,9 @@ static void pool_await_pace_locked(struct weir_pool *p)
     p->turns--;
 }
 
-/* ---- Workers ----------------------------------------------------------------------------------- */
+/* ---- Workers ------------------------------------------------------------------------------- */
 
-/* The next task; NULL at the end. */
+/* The next task; NULL when the pool ends. */
 static struct weir__job *next_job_locked(struct weir_pool *p)
 {
     for (;;) {
@@ -104,7 +104,7 @@ static struct weir__job *next_job_locked(struct weir_pool *p)
     }
 }
 
-/* The result goes to whoever waits for it. */
+/* Gives the result to the caller that waits for it. */
 static void job_deliver_locked(struct weir_pool *p, struct weir__job *j, void *result)
 {
     void (*const discard)(void *) = j->task.discard;
@@ -112,7 +112,7 @@ static void job_deliver_locked(struct weir_pool *p, struct weir__job *j, void *r
     if (j->call) {
         j->call->result = result;
         j->call->at = WEIR__POOL_DONE;
-        weir__wakeup_signal(&j->call->wakeup); /* under the lock: its owner is still there */
+        weir__wakeup_signal(&j->call->wakeup); /* under the lock: its caller still waits */
         return;
     }
     if (!discard)
@@ -150,9 +150,10 @@ static void *pool_work(void *arg)
     return NULL;
 }
 
-/* ---- Drain and stop ---------------------------------------------------------------------------- */
+/* ---- Drain and stop ------------------------------------------------------------------------ */
 
-/* A thread that is cancelled while it waits for the pool would keep the pool's lock for ever. */
+/* Locks the pool and disables cancellation: a thread that is cancelled while it waits for the pool
+ * would keep the lock for ever. */
 static int lock_uncancelled(struct weir_pool *p)
 {
     int cancelable;
@@ -193,7 +194,7 @@ size_t weir_pool_drain(struct weir_pool *p, int64_t timeout_ns)
     return left;
 }
 
-/* A task that is waited for is its waiter's to cancel (pool_call.c). */
+/* If a caller waits for the task, that caller calls `cancelled` (pool_call.c). */
 static void job_cancel_locked(struct weir_pool *p, struct weir__job *j)
 {
     const struct weir_task task = j->task;
@@ -231,9 +232,9 @@ size_t weir_pool_stop(struct weir_pool *p)
     return dropped;
 }
 
-/* ---- Open and close ---------------------------------------------------------------------------- */
+/* ---- Open and close ------------------------------------------------------------------------ */
 
-/* The pool's own queue is the bound: the pace has none, nor a longest wait. */
+/* The pool's own queue is the bound: the pacer gets no bound on its queue or on its waits. */
 static int open_pace(struct weir_pool *p, const char *text, struct weir_diag *why)
 {
     char canonical[WEIR_LIMIT_TEXT_MAX];

@@ -1,14 +1,14 @@
 /* Submitting to a pool, and waiting for a result.
  *
- * Who waits leaves a call on its own stack; the job points at it. To give up is to take that pointer
- * away, under the lock: a task that has not begun is taken back, and the result of one that has is
- * nobody's when it comes.
+ * A caller that waits has a struct weir__pool_waiter on its stack, and the job points to it. A
+ * caller that gives up removes that pointer, under the lock: it withdraws a task that has not
+ * started, and the result of a task that has started is discarded.
  */
 #include "base/num.h"
 #include "engine/pool/pool.h"
 #include "os/clock.h"
 
-/* NULL: refused, and *v says so. */
+/* Puts the task into the queue. NULL: refused, and *v says so. */
 static struct weir__job *pool_admit_locked(struct weir_pool *p, const struct weir_task *task,
                                            struct weir__pool_waiter *call, struct weir_verdict *v)
 {
@@ -58,10 +58,10 @@ int weir_pool_submit(struct weir_pool *p, const struct weir_task *task, struct w
     return 0;
 }
 
-/* ---- Waiting ----------------------------------------------------------------------------------- */
+/* ---- Waiting ------------------------------------------------------------------------------- */
 
-/* Whether it was decided; false: the time is over, and the job knows us no more. *cancelled: it will
- * never run. */
+/* Whether the task has ended; false: the time is over, and the job no longer points to the caller.
+ * *cancelled: the task will never run. */
 static bool pool_poll_locked(struct weir_pool *p, struct weir__job *j,
                              struct weir__pool_waiter *call, bool give_up, bool *cancelled)
 {
@@ -80,7 +80,7 @@ static bool pool_poll_locked(struct weir_pool *p, struct weir__job *j,
     return false;
 }
 
-/* True: it ran, and call->result is there. */
+/* Waits for the task. True: it ran, and call->result is set. */
 static bool pool_await(struct weir_pool *p, struct weir__job *j, struct weir__pool_waiter *call,
                        int64_t timeout_ns, bool *cancelled)
 {
@@ -95,12 +95,13 @@ static bool pool_await(struct weir_pool *p, struct weir__job *j, struct weir__po
         (void)pthread_mutex_unlock(&p->lock);
         if (decided || left_ns <= 0)
             return call->at == WEIR__POOL_DONE;
-        (void)weir__wakeup_wait(&call->wakeup, left_ns); /* a signal is no reason to go */
+        (void)weir__wakeup_wait(&call->wakeup, left_ns); /* a signal does not end the wait */
     }
 }
 
-/* Of a task that was let in and has no result: the pool was stopped, or the time is over. Never
- * QUEUE_FULL: that says that nothing became of the task, and whose its argument is follows from it. */
+/* The verdict for an accepted task without a result: the pool was stopped, or the time is over. It
+ * is never QUEUE_FULL, because that reason says that the pool did not accept the task, and that its
+ * argument still belongs to the caller. */
 static struct weir_verdict pool_refusal(bool stopped, int64_t limit)
 {
     return (struct weir_verdict){

@@ -1,7 +1,7 @@
-/* Whose place goes, and how what its key owes is kept. The rule is in overflow.h.
+/* Eviction: which key gives up its place, and how its debt is kept. The rule is in overflow.h.
  *
- * Shares are read from the cells without their locks: they only rank. What is joined is joined under locks,
- * after all that could have changed has been looked at again.
+ * Shares are read from the cells without their locks: they only rank the keys. A state is joined
+ * under the locks, after everything that could have changed has been checked again.
  */
 #include "engine/store/evict.h"
 
@@ -10,31 +10,31 @@
 
 #define NOT_NOW UINT64_MAX
 #define PART    1024
-#define FULLER  (PART / 8) /* than the newcomer's; a survey is off by less */
-#define TRIES   3          /* keys whose cells others hold, before the newcomer goes without */
+#define FULLER  (PART / 8) /* than the newcomer's limit; the error of a survey is smaller */
+#define TRIES   3 /* candidates whose cells are locked, before the newcomer gets no place */
 
-/* A key in one of the places that the newcomer could have. */
+/* A key in one of the places that the newcomer could take. */
 struct candidate {
     const struct weir__clause
-        *owner;    /* the clause that the key belongs to; NULL: unknown to this process */
-    uint64_t rank; /* the least goes first, NOT_NOW never */
-    bool gone;     /* its limit is: nobody will ask for it again */
+        *owner;    /* the clause of the key's limit; NULL: unknown to this process */
+    uint64_t rank; /* the lowest goes first, NOT_NOW never */
+    bool gone;     /* its limit is gone: no request will use the key again */
 };
 
 struct choice {
     int n;
     struct weir__occupant resident[WEIR__OCCUPANTS_MOST];
     struct candidate candidate[WEIR__OCCUPANTS_MOST];
-    uint64_t parts; /* of all limits that have a key here, in keys */
+    uint64_t parts; /* the sum over all limits that have a key here, in keys */
 };
 
-/* Whether both are of one limit: a key's own limit is a part of its policy's. */
+/* Whether both belong to one limit: an override belongs to the limit of its policy. */
 static bool evict_same_limit(const struct weir__clause *a, const struct weir__clause *b)
 {
     return a && b && a->scope == b->scope;
 }
 
-/* What the two cells of a key owe, the lesser of both. */
+/* The debt of the two cells of a key: the lesser of both. */
 static uint32_t share_of_cells(const struct weir__clause *c, uint64_t fingerprint, int64_t now_ns)
 {
     uint64_t number[2];
@@ -51,14 +51,15 @@ static uint32_t share_of_cells(const struct weir__clause *c, uint64_t fingerprin
     return share[0] < share[1] ? share[0] : share[1];
 }
 
-/* How much is lost if a key that owes `share` is joined into cells that owe `cells`: others in the cells are
- * refused for what it owes more; it is refused for what they owe more, which weighs less. */
+/* The harm of joining a key that owes `share` into cells that owe `cells`: if the key owes more,
+ * other keys in the cells are refused for the difference; if the cells owe more, the key is refused
+ * for the difference, which weighs less. */
 static uint64_t evict_rank(uint32_t share, uint32_t cells)
 {
     return share > cells ? 10 * (uint64_t)(share - cells) : 3 * (uint64_t)(cells - share);
 }
 
-/* Whether a key of that limit may be joined into its cells, and what it owes. */
+/* Whether a key of that limit may be joined into its cells; *share is its debt. */
 static bool can_be_kept(const struct weir__clause *c, const struct weir__occupant *r,
                         int64_t now_ns, uint32_t *share)
 {
@@ -68,8 +69,8 @@ static bool can_be_kept(const struct weir__clause *c, const struct weir__occupan
     return *share <= WEIR__WHOLE_SHARE;
 }
 
-/* Whether the key would be joined into the very cell that binds the newcomer, who would then be bound by more
- * than it was judged by. */
+/* Whether the key would be joined into the cell that judges the newcomer, which would then have
+ * more debt than the newcomer was judged by. */
 static bool burdens(const struct weir__newcomer *n, const struct weir__clause *of,
                     uint64_t fingerprint)
 {
@@ -81,7 +82,7 @@ static bool burdens(const struct weir__newcomer *n, const struct weir__clause *o
     return p.cell[0] == n->base || p.cell[1] == n->base;
 }
 
-/* The parts of all limits that have a key here, the newcomer's among them. */
+/* The sum of the parts of all limits that have a key here, including the newcomer's limit. */
 static uint64_t parts_here(const struct weir__newcomer *n, const struct choice *c)
 {
     uint64_t sum = weir__clause_keys(n->w->store, n->clause);
@@ -126,8 +127,8 @@ static void find_candidates(const struct weir__newcomer *n, struct choice *c)
     c->parts = parts_here(n, c);
 }
 
-/* How full a limit's part of the table is, in 1/1024: what it holds of what it should beside the other limits
- * that are here. */
+/* How full a limit's part of the table is, in 1/1024: the places that it holds, relative to its
+ * part among the limits that have a key here. */
 static uint64_t fullness(const struct weir__newcomer *n, const struct choice *c,
                          const struct weir__clause *of)
 {
@@ -137,7 +138,7 @@ static uint64_t fullness(const struct weir__newcomer *n, const struct choice *c,
     return weir__survey_share(n->w, of) * c->parts / ((part ? part : 1) * ((1 << 20) / PART));
 }
 
-/* Whether it is a key of another limit whose part is so full. */
+/* Whether the i-th is a key of another limit whose part is at least that full. */
 static bool is_of_fuller(const struct weir__newcomer *n, const struct choice *c, int i,
                          uint64_t from)
 {
@@ -147,8 +148,8 @@ static bool is_of_fuller(const struct weir__newcomer *n, const struct choice *c,
            fullness(n, c, k->owner) >= from;
 }
 
-/* From which fullness of its part on a limit loses places to the newcomer: it must hold more than its part, and
- * more of it than the newcomer's limit does. */
+/* The fullness from which on a limit loses places to the newcomer: it must hold more than its part,
+ * and be fuller than the newcomer's limit. */
 static uint64_t full_from(const struct weir__newcomer *n, const struct choice *c)
 {
     const uint64_t fuller = fullness(n, c, n->clause) + FULLER;
@@ -158,7 +159,7 @@ static uint64_t full_from(const struct weir__newcomer *n, const struct choice *c
     return fuller > PART ? fuller : PART;
 }
 
-/* The place that goes; -1: the newcomer gets none. */
+/* The place to give up; -1: the newcomer gets none. */
 static int evict_choose(const struct weir__newcomer *n, const struct choice *c)
 {
     const uint64_t from = full_from(n, c);
@@ -186,11 +187,12 @@ static int evict_choose(const struct weir__newcomer *n, const struct choice *c)
     return chosen;
 }
 
-/* ---- Keeping what a key owes ------------------------------------------------------------------------- */
+/* ---- Keeping the debt of a key ------------------------------------------------------------- */
 
-/* Joins a state into the cells of its key, if their locks can be had. The entry has been noted. */
-static bool evict_keep(const struct weir__clause *c, struct weir__owner *seat, uint64_t fingerprint,
-                       struct weir__state *s, int64_t now_ns, struct weir__cell_locks *held)
+/* Joins a state into the cells of its key, if their locks are free. The entry has been noted. */
+static bool evict_keep(const struct weir__clause *c, struct weir__owner *owner,
+                       uint64_t fingerprint, struct weir__state *s, int64_t now_ns,
+                       struct weir__cell_locks *held)
 {
     const struct weir__cell_pair p = weir__cells_pair(&c->cells, fingerprint);
     const int before = held->n;
@@ -199,12 +201,12 @@ static bool evict_keep(const struct weir__clause *c, struct weir__owner *seat, u
     if (!weir__cells_try(held, &p))
         return false;
     if (weir__policy_revision(c->revision->policy) != c->revision) {
-        /* Its limit has changed, and the cells may be another's by now. */
+        /* Its limit has changed, and the cells may belong to another limit by now. */
         weir__cells_unlock_to(held, before);
         return false;
     }
     for (int i = 0; i < 2; i++) {
-        weir__cell_note(&p, i, seat);
+        weir__cell_note(&p, i, owner);
         weir__meter_join(&c->meter, p.cell[i], s, now_ns);
     }
     until_ns = weir__max(p.cell[0]->fresh_ns, p.cell[1]->fresh_ns);
@@ -251,7 +253,7 @@ bool weir__evict_can(struct weir__newcomer *n)
     return i >= 0;
 }
 
-/* ---- Growth ---------------------------------------------------------------------------------------- */
+/* ---- Growth -------------------------------------------------------------------------------- */
 
 static bool evict_keep_on_growth(void *arg, uint64_t fingerprint, struct weir__state *s,
                                  int64_t now_ns)

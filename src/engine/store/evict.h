@@ -1,4 +1,4 @@
-/* Whose place goes when a key must have one; the rule is in overflow.h. */
+/* Eviction: which key gives up its place when another must have one. The rule is in overflow.h. */
 #ifndef WEIR_ENGINE_STORE_EVICT_H
 #define WEIR_ENGINE_STORE_EVICT_H
 
@@ -6,9 +6,10 @@
 
 #define WEIR__WHOLE_SHARE 1024 /* a key that owes its whole limit (algo.h, share) */
 
-/* The place of a live key, whose state has been joined into its cells; NULL: nobody's goes. */
+/* The place of a live key, whose state has been joined into its cells; NULL: no key gives up its
+ * place. */
 struct weir__state *weir__evict_for(struct weir__newcomer *n, struct weir__cell_locks *held);
-/* Whether somebody's would go; the newcomer's hold says which. */
+/* Whether a key would give up its place; the newcomer's key access then says which. */
 bool weir__evict_can(struct weir__newcomer *n);
 
 #endif

@@ -1,9 +1,10 @@
-/* Opening, making and mapping state files. What lies in them is told in format.h.
+/* Opening, creating and mapping state files. format.h has their contents.
  *
- * A file is shared with processes that may be broken or worse. So where its parts lie, how large they are
- * and where they are mapped is this process's own knowledge, taken once from a header that was found
- * sound (f->made, f->table_at). What the live header says of tables made since is checked against that
- * before anything is mapped, and nothing is ever mapped over what is there.
+ * A file is shared with processes that may be broken or malicious. So this process keeps its own
+ * copy of where the parts are, how large they are and where they are mapped, taken once from a
+ * header that passed all checks (f->made, f->table_at). What the live header says about later
+ * tables is checked against that copy before anything is mapped, and nothing is ever mapped over an
+ * existing part.
  */
 #include "engine/store/file.h"
 
@@ -25,11 +26,11 @@
 #include "os/fork.h"
 
 #define STAMP_EVERY_NS WEIR__NS_PER_S
-#define LOCK_TRIES     1000 /* of a millisecond each */
+#define LOCK_TRIES     1000 /* one millisecond apart */
 #define REPLACED       1
 #define REPLACED_MOST  10
 
-/* ---- The files this process has open ----------------------------------------------------------- */
+/* ---- The files that this process has open -------------------------------------------------- */
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct weir__file *registry;
@@ -46,7 +47,7 @@ static void file_after_fork_parent(void)
     (void)pthread_mutex_unlock(&registry_lock);
 }
 
-/* Record locks are not inherited: the child has the maps, and must find seats of its own. */
+/* Record locks are not inherited: the child has the mappings, and must claim its own owners. */
 static void file_after_fork_child(void)
 {
     for (struct weir__file *f = registry; f; f = f->next) {
@@ -81,7 +82,7 @@ void weir__file_find_done(void)
     (void)pthread_mutex_unlock(&registry_lock);
 }
 
-/* ---- The file's lock --------------------------------------------------------------------------- */
+/* ---- The file's lock ----------------------------------------------------------------------- */
 
 static int file_lock_header(int fd, short how)
 {
@@ -89,7 +90,7 @@ static int file_lock_header(int fd, short how)
         .l_type = how, .l_whence = SEEK_SET, .l_start = WEIR__LOCK_HEADER, .l_len = 1};
     const struct timespec nap = {0, WEIR__NS_PER_MS};
 
-    /* Not F_SETLKW: a holder that is stopped would stop us too. */
+    /* Not F_SETLKW: a stopped holder would block us too. */
     for (int i = 0; i < LOCK_TRIES; i++) {
         if (fcntl(fd, F_SETLK, &l) == 0)
             return 0;
@@ -121,7 +122,7 @@ void weir__file_unlock(struct weir__file *f)
     (void)pthread_mutex_unlock(&f->lock);
 }
 
-/* ---- Mapping ----------------------------------------------------------------------------------- */
+/* ---- Mapping ------------------------------------------------------------------------------- */
 
 static bool file_map_part(const struct weir__file *f, uint64_t at, uint64_t bytes)
 {
@@ -130,18 +131,18 @@ static bool file_map_part(const struct weir__file *f, uint64_t at, uint64_t byte
 
     if (mem == MAP_FAILED)
         return false;
-    (void)madvise(mem, bytes, MADV_HUGEPAGE); /* where the file system has them */
+    (void)madvise(mem, bytes, MADV_HUGEPAGE); /* if the file system has them */
     return true;
 }
 
-/* Gives the addresses back to the reserve. */
+/* Returns the addresses to the reserved range. */
 static void file_unmap_part(const struct weir__file *f, uint64_t at, uint64_t bytes)
 {
     (void)mmap(f->base + at, bytes, PROT_NONE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-/* So that a file that was cut short is an error here and not a SIGBUS later. */
+/* Checks the length, so that a truncated file is an error here and not a SIGBUS later. */
 static bool is_as_long(const struct weir__file *f, uint64_t bytes)
 {
     struct stat st;
@@ -179,7 +180,7 @@ static int map_table_locked(struct weir__file *f, uint32_t c, const struct weir_
     return 0;
 }
 
-/* Whether what is mapped is still what the header says. */
+/* Whether the header still says what this process has mapped. */
 static bool is_where_it_was(const struct weir__file *f, uint32_t c, uint64_t at)
 {
     const uint64_t ours = atomic_load(&f->table_at[c]);
@@ -187,7 +188,7 @@ static bool is_where_it_was(const struct weir__file *f, uint32_t c, uint64_t at)
     return ours == 0 || ours == at;
 }
 
-/* A copy of what the live header says of tables: it is checked, and then it is what is used. */
+/* Copies what the live header says about tables, and checks it. The callers use only the copy. */
 static int read_regions(const struct weir__file *f, struct weir__region *table, uint64_t *end)
 {
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
@@ -239,7 +240,7 @@ struct weir__mapped weir__file_mapped(const struct weir__file *f)
     return m;
 }
 
-/* ---- Tables ------------------------------------------------------------------------------------ */
+/* ---- Tables -------------------------------------------------------------------------------- */
 
 static int file_allocate(const struct weir__file *f, uint64_t at, uint64_t bytes,
                          struct weir_diag *why)
@@ -257,7 +258,8 @@ static int cannot_map(const struct weir__file *f, uint64_t bytes, struct weir_di
     return weir__diag_errno(why, WEIR_EIO, "%s: cannot map %" PRIu64 " bytes", f->path, bytes);
 }
 
-/* Behind the last table. (Not at header->bytes: who was killed while he made one may have raised that.) */
+/* Creates a table after the last one. (Not at header->bytes: a process that was killed while it
+ * created a table may have raised that.) */
 static int make_table_locked(struct weir__file *f, uint32_t c, const struct weir__table_options *o,
                              uint64_t at, struct weir_diag *why)
 {
@@ -338,10 +340,11 @@ uint64_t weir__file_left(const struct weir__file *f)
     return f->made.max_memory > end ? f->made.max_memory - end : 0;
 }
 
-/* ---- Time -------------------------------------------------------------------------------------- */
+/* ---- Time ---------------------------------------------------------------------------------- */
 
-/* The store's time goes on where it was. After a reboot, or where nobody can tell, it begins at the later
- * of the last stamp and the wall clock, so that it never goes back. The caller holds the file's lock. */
+/* The store's time continues where it was. After a reboot, or if the system cannot tell, it starts
+ * at the later of the last stamp and the wall clock, so that it never goes back. The caller holds
+ * the file's lock. */
 static void file_anchor_clock_locked(struct weir__header *h)
 {
     const int64_t now = weir__clock_now(), boottime = now - weir__clock_offset();
@@ -363,7 +366,7 @@ void weir__file_stamp(struct weir__file *f, int64_t now_ns)
         atomic_store_explicit(&f->header->stamp_ns, now_ns, memory_order_relaxed);
 }
 
-/* ---- Making ------------------------------------------------------------------------------------ */
+/* ---- Creating ------------------------------------------------------------------------------ */
 
 static int fill_header(struct weir__header *h, const struct weir_options *o, struct weir_diag *why)
 {
@@ -385,7 +388,8 @@ static int fill_header(struct weir__header *h, const struct weir_options *o, str
     return 0;
 }
 
-/* Fills a nameless file: header, journals, directory, and the table that nearly everybody needs. */
+/* Fills a nameless file: header, journals, directory, and the table that nearly every limit
+ * needs. */
 static int file_format(struct weir__file *f, const struct weir_options *o, struct weir_diag *why)
 {
     struct weir__header draft = {0};
@@ -414,7 +418,7 @@ static int file_format(struct weir__file *f, const struct weir_options *o, struc
     return error;
 }
 
-/* Gives the nameless file its name; 1 if another was quicker. */
+/* Gives the nameless file its name; 1 if another process was faster. */
 static int file_link(int fd, const char *path, const char *temporary, struct weir_diag *why)
 {
     char self[64];
@@ -427,7 +431,7 @@ static int file_link(int fd, const char *path, const char *temporary, struct wei
         return 0;
     if (errno == EEXIST)
         return 1;
-    return weir__diag_errno(why, WEIR_EIO, "cannot make %s", path);
+    return weir__diag_errno(why, WEIR_EIO, "cannot create %s", path);
 }
 
 /* The directory of an absolute path. */
@@ -438,8 +442,8 @@ static void folder_of(const char *path, char *out, size_t cap)
     (void)snprintf(out, cap, "%.*s", n ? n : 1, path);
 }
 
-/* A file without a name; or, where the file system cannot do that or nothing could name it later (give_name
- * needs /proc), under a name nobody asks for. */
+/* Opens a file without a name; or, if the file system cannot do that, or if it could not be named
+ * later (file_link needs /proc), under a temporary name. */
 static int open_nameless(const char *path, char *temporary, size_t cap, bool *named)
 {
     int fd = -1;
@@ -463,10 +467,10 @@ static int cannot_make(const char *path, struct weir_diag *why)
 
     folder_of(path, folder, sizeof folder);
     if (cause == ENOENT && access(folder, F_OK) != 0)
-        return weir__diag(why, WEIR_EIO, "cannot make %s: the directory %s does not exist", path,
+        return weir__diag(why, WEIR_EIO, "cannot create %s: the directory %s does not exist", path,
                           folder);
     errno = cause;
-    return weir__diag_errno(why, WEIR_EIO, "cannot make %s", path);
+    return weir__diag_errno(why, WEIR_EIO, "cannot create %s", path);
 }
 
 static void file_unmap(struct weir__file *f)
@@ -476,7 +480,7 @@ static void file_unmap(struct weir__file *f)
     f->base = NULL;
 }
 
-/* Makes the file. 0, also if another made it first; or an error. */
+/* Creates the file. Returns 0, also if another process created it first; or an error. */
 static int file_make(const char *path, const struct weir_options *o, struct weir_diag *why)
 {
     char temporary[4200];
@@ -488,7 +492,7 @@ static int file_make(const char *path, const struct weir_options *o, struct weir
     if (f.fd < 0)
         return cannot_make(path, why);
     error = file_format(&f, o, why);
-    /* What has the name is whole on the disk too, should the machine go down. */
+    /* The file is complete on disk before it gets its name, in case the machine goes down. */
     if (!error && fsync(f.fd) != 0)
         error = weir__diag_errno(why, WEIR_EIO, "cannot write %s", path);
     if (!error)
@@ -500,9 +504,9 @@ static int file_make(const char *path, const struct weir_options *o, struct weir
     return error < 0 ? error : 0;
 }
 
-/* ---- Opening ----------------------------------------------------------------------------------- */
+/* ---- Opening ------------------------------------------------------------------------------- */
 
-/* Checks the header by reading, so that a short file cannot hurt. */
+/* Checks the header by read(2), so that a short file does no harm. */
 static int check_file(int fd, const char *path, struct weir__header *h, struct weir_diag *why)
 {
     union {
@@ -516,7 +520,7 @@ static int check_file(int fd, const char *path, struct weir__header *h, struct w
     if (pread(fd, page.bytes, sizeof page, 0) < 0)
         return weir__diag_errno(why, WEIR_EIO, "cannot read %s", path);
     if (fstat(fd, &st) != 0) /* again: the file may have grown since */
-        return weir__diag_errno(why, WEIR_EIO, "cannot look at %s", path);
+        return weir__diag_errno(why, WEIR_EIO, "cannot stat %s", path);
     *h = page.header;
     return weir__header_check(h, (uint64_t)st.st_size, path, why);
 }
@@ -554,8 +558,8 @@ static void file_discard(struct weir__file *f)
     free(f);
 }
 
-/* Whether another file has got the name since this one was opened: `weir store convert` does that, under
- * the file's lock. */
+/* Whether another file has taken the name since this one was opened: `weir store convert` does
+ * that, under the file's lock. */
 static bool was_replaced(const struct weir__file *f)
 {
     struct stat now;
@@ -563,7 +567,7 @@ static bool was_replaced(const struct weir__file *f)
     return stat(f->path, &now) != 0 || now.st_dev != f->device || now.st_ino != f->inode;
 }
 
-/* The tables that there are. The caller holds the file's lock. */
+/* Maps the existing tables. The caller holds the file's lock. */
 static int map_existing(struct weir__file *f, struct weir_diag *why)
 {
     struct weir__table *unused;
@@ -575,7 +579,8 @@ static int map_existing(struct weir__file *f, struct weir_diag *why)
     return error;
 }
 
-/* The caller holds the registry. REPLACED: begin anew. */
+/* Opens a file that this process does not have open yet. REPLACED: the caller starts again. The
+ * caller holds the registry's lock. */
 static int open_new_locked(int fd, const struct stat *st, const char *path, struct weir__file **out,
                            struct weir_diag *why)
 {
@@ -628,7 +633,7 @@ static int open_named_locked(const char *path, struct weir__file **out, struct w
     struct stat st;
     int fd;
 
-    if (stat(path, &st) == 0) /* before opening: to close a descriptor would lose our locks */
+    if (stat(path, &st) == 0) /* before opening: closing a descriptor would lose our locks */
         for (struct weir__file *f = registry; f; f = f->next)
             if (f->device == st.st_dev && f->inode == st.st_ino) {
                 *out = f;
@@ -639,7 +644,7 @@ static int open_named_locked(const char *path, struct weir__file **out, struct w
         return weir__diag_errno(why, WEIR_EIO, "cannot open %s", path);
     if (fstat(fd, &st) != 0) {
         (void)close(fd);
-        return weir__diag_errno(why, WEIR_EIO, "cannot look at %s", path);
+        return weir__diag_errno(why, WEIR_EIO, "cannot stat %s", path);
     }
     return open_new_locked(fd, &st, path, out, why);
 }
@@ -651,11 +656,12 @@ static int open_existing_locked(const char *path, struct weir__file **out, struc
     for (int tries = 0; tries < REPLACED_MOST && error == REPLACED; tries++)
         error = open_named_locked(path, out, why);
     if (error == REPLACED)
-        error = weir__diag(why, WEIR_EIO, "%s: it is being replaced again and again", path);
+        error =
+            weir__diag(why, WEIR_EIO, "%s: other processes replace the file again and again", path);
     return error;
 }
 
-/* The tables that are there: for those who only look. */
+/* Finds the existing tables, for callers that only peek. */
 static void find_tables(struct weir__store *s, const struct weir__file *f)
 {
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++) {
@@ -665,7 +671,7 @@ static void find_tables(struct weir__store *s, const struct weir__file *f)
     }
 }
 
-/* How far the store's time is ahead of the process's. */
+/* Computes the lead of the store's time over the process's clock. */
 static int file_read_clock(struct weir__store *s, const struct weir__file *f, struct weir_diag *why)
 {
     const int64_t now = weir__clock_now(), offset = atomic_load(&f->header->offset_ns);
@@ -705,7 +711,7 @@ int weir__file_open(struct weir__store *s, const char *path, const struct weir_o
     (void)pthread_mutex_unlock(&registry_lock);
     (void)pthread_setcancelstate(cancelable, NULL);
     if (error)
-        return error; /* what is open is closed with the store */
+        return error; /* closing the store closes the file */
     s->directory = file_directory(f);
     s->max_keys = f->made.max_keys;
     s->max_memory = f->made.max_memory;

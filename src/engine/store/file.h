@@ -7,52 +7,55 @@
 #include "engine/store/owners.h"
 #include "engine/store/store.h"
 
-/* One for a file, however often this process has opened it: record locks are a process's, and are lost
- * when it closes any descriptor of the file. */
+/* There is one for each file, however often this process has opened it, because record locks belong
+ * to the process, which loses them when it closes any descriptor of the file. */
 struct weir__file {
     struct weir__file *next;
-    uint64_t id; /* never used twice; another one in a child of fork */
+    uint64_t id; /* never used twice; a child of fork has another */
     dev_t device;
     ino_t inode;
     unsigned users;
     int fd;
     char *path;           /* for messages */
-    pthread_mutex_t lock; /* of the header, within this process */
+    pthread_mutex_t lock; /* guards the header, within this process */
     char *base;
     uint64_t reserved;
-    struct weir__header made;    /* as it was when it was checked: the part that never changes */
-    struct weir__header *header; /* the live one, that anybody may write */
-    pthread_mutex_t maps;        /* of table_at; nothing is waited for under it */
+    struct weir__header made;    /* a checked copy of the part that never changes */
+    struct weir__header *header; /* the live one, which any process may write */
+    pthread_mutex_t maps;        /* guards table_at; its holder never waits */
     _Atomic uint64_t table_at[WEIR__SIZE_CLASSES]; /* where tables are mapped; 0: not mapped */
     struct weir__owners lock_owners;
 };
 
-/* Opens the file for the store, or makes it; fills s->file, directory, secret, sizes and time. */
+/* Opens the file for the store, or creates it; fills s->file, directory, secret, sizes and time. */
 int weir__file_open(struct weir__store *s, const char *path, const struct weir_options *o,
                     struct weir_diag *why);
 void weir__file_close(struct weir__file *f);
 
-/* One holder among all processes; freed by his death. WEIR_EBUSY if he keeps it for a second. */
+/* Takes the lock that has one holder among all processes; the death of the holder frees it.
+ * WEIR_EBUSY if another holds it for a second. */
 int weir__file_lock(struct weir__file *f, struct weir_diag *why);
 void weir__file_unlock(struct weir__file *f);
 
-/* How many bytes of its memory no part of the file has taken. */
+/* The bytes of its memory that no part of the file has taken. */
 uint64_t weir__file_left(const struct weir__file *f);
 
-/* The table of a class, made for `keys` keys at least if nobody has made it yet. The caller holds the lock. */
+/* The table of a class; if it does not exist yet, it is created for at least `keys` keys. The
+ * caller holds the lock. */
 int weir__file_table(struct weir__file *f, uint32_t size_class, uint64_t keys,
                      struct weir__table **table, struct weir_diag *why);
 
-/* Maps every table that the header names. What is mapped stays: WEIR_EFORMAT if the header now says
- * otherwise, or names what cannot be; WEIR_EIO if a map failed. */
+/* Maps every table that the header names. A table that is mapped stays where it is: WEIR_EFORMAT if
+ * the header now says otherwise, or names a table that cannot exist; WEIR_EIO if a map failed. */
 int weir__file_map_all(struct weir__file *f);
-/* What this process has mapped. */
+/* The tables that this process has mapped. */
 struct weir__mapped weir__file_mapped(const struct weir__file *f);
 
-/* Remembers that the store's clock has come this far. */
+/* Records in the file that the store's clock has come this far. */
 void weir__file_stamp(struct weir__file *f, int64_t now_ns);
 
-/* The file of that id, if this process still has it open; the registry stays locked until done. */
+/* The file of that id, if this process still has it open. The registry stays locked until the
+ * caller is done. */
 struct weir__file *weir__file_find_locked(uint64_t id);
 void weir__file_find_done(void);
 

@@ -1,5 +1,5 @@
-/* For how many keys of a limit there would be room: what weir__revision_place_anew would find, reckoned without
- * a store. */
+/* Foreseeing the room for a limit: the number of keys that weir__revision_place_anew would find,
+ * computed without a store. */
 #include "engine/engine.h"
 
 /* The bytes that a private store has for tables. */
@@ -10,7 +10,7 @@ static uint64_t foresee_table_bytes(const struct weir_options *o)
     return o->max_memory > policies ? o->max_memory - policies : 0;
 }
 
-/* Of all terms whose keys are in one table. */
+/* All terms whose keys are in one table. */
 struct sharing {
     uint64_t asked, sharers;
 };

@@ -1,4 +1,4 @@
-/* What a state file's header must say, and what follows from it. The idea is in format.h. */
+/* Checking the header of a state file, and what follows from it. The idea is in format.h. */
 #include "engine/store/format.h"
 
 #include <fcntl.h>
@@ -63,7 +63,7 @@ bool weir__boot_id(char id[WEIR__BOOT_ID])
     return n > 0;
 }
 
-/* Whether the machine has not been started anew since offset_ns was written. */
+/* Whether the machine has not rebooted since offset_ns was written. */
 static bool same_boot(const struct weir__header *h)
 {
     char id[WEIR__BOOT_ID];
@@ -103,7 +103,7 @@ static bool ends_there(const uint64_t *end, uint64_t at)
     return false;
 }
 
-/* How long the table of a region must be; 0: there can be no such table. */
+/* The length that the table of a region must have; 0: such a table cannot exist. */
 static uint64_t region_bytes(const struct weir__header *made, const struct weir__region *r,
                              uint32_t size_class)
 {
@@ -138,8 +138,9 @@ bool weir__header_tables_fit(const struct weir__header *made, const struct weir_
         sum += bytes;
         *end = ends[c] > *end ? ends[c] : *end;
     }
-    /* Each begins where another ends, so there is a row of them from the first byte to the last; and all
-     * together are as long as that row, so there is none beside it, and it is not too long. */
+    /* Each table starts where another ends, so there is a chain of tables from the first byte to
+     * the last; and the sum of their lengths is the length of that chain, so there is no table
+     * outside of it, and it is not too long. */
     for (uint32_t c = 0; c < WEIR__SIZE_CLASSES; c++)
         if (begins[c] != 0 && begins[c] != first && !ends_there(ends, begins[c]))
             return false;
@@ -148,9 +149,9 @@ bool weir__header_tables_fit(const struct weir__header *made, const struct weir_
 
 bool weir__directory_is_sound(const struct weir__directory *d, const struct weir__header *made)
 {
-    const int64_t born = atomic_load(&d->created_ns);
+    const int64_t created_ns = atomic_load(&d->created_ns);
 
-    return d->max_policies == made->max_policies && born >= 0 && born <= WEIR__NOW_MAX;
+    return d->max_policies == made->max_policies && created_ns >= 0 && created_ns <= WEIR__NOW_MAX;
 }
 
 static bool parts_fit(const struct weir__header *h)
@@ -164,7 +165,8 @@ static bool parts_fit(const struct weir__header *h)
            placed.journals_at == h->journals_at && placed.directory_at == h->directory_at;
 }
 
-/* The size of the file: up to the last table, or further, if the maker of one did not live to name it. */
+/* Checks the size of the file: it ends after the last table, or later, if a process did not live to
+ * name the table that it created. */
 static bool tables_fit(const struct weir__header *h)
 {
     const uint64_t bytes = atomic_load(&h->bytes);
@@ -180,12 +182,12 @@ static int another_version(uint32_t version, const char *path, struct weir_diag 
     if (version > WEIR__FILE_VERSION)
         return weir__diag(
             why, WEIR_EVERSION,
-            "%s: of version %u, newer; this is version %d: use the weir that wrote it", path,
+            "%s: file version %u is newer than this weir's %d: use the weir that wrote it", path,
             version, WEIR__FILE_VERSION);
     return weir__diag(
         why, WEIR_EVERSION,
-        "%s: of version %u, older; this is version %d, which cannot read it: move the "
-        "file away and start anew",
+        "%s: file version %u is older than this weir's %d, which cannot read it: move the "
+        "file away and start with a new one",
         path, version, WEIR__FILE_VERSION);
 }
 
@@ -208,9 +210,10 @@ int weir__header_check(const struct weir__header *h, uint64_t file_bytes, const 
     if (h->checksum != weir__header_checksum(h))
         return weir__diag(why, WEIR_EFORMAT, "%s: damaged: the header's checksum is wrong", path);
     if (h->layout != weir__file_layout())
-        return weir__diag(why, WEIR_EVERSION, "%s: laid out by another build of weir", path);
+        return weir__diag(why, WEIR_EVERSION,
+                          "%s: written by another build of weir: its layout differs", path);
     if (atomic_load(&h->ready) != 1)
-        return weir__diag(why, WEIR_EFORMAT, "%s: half-written: its maker did not finish", path);
+        return weir__diag(why, WEIR_EFORMAT, "%s: half-written: its creator did not finish", path);
     if (!parts_fit(h) || !tables_fit(h))
         return weir__diag(why, WEIR_EFORMAT, "%s: damaged: the header contradicts itself", path);
     if (file_bytes < atomic_load(&h->bytes))

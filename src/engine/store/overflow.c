@@ -1,29 +1,30 @@
-/* Keys without a place: what binds them, and what is decided and charged by their cells. The idea is in
- * overflow.h; whose place goes is in evict.c. */
+/* Overflow: how keys without a place are judged and charged by their cells. The idea is in
+ * overflow.h; evict.c chooses the key that gives up its place. */
 #include "engine/store/overflow.h"
 
 #include <string.h>
 
 #include "engine/store/evict.h"
 
-/* ---- What binds a newcomer ------------------------------------------------------------------------- */
+/* ---- The cells that judge a newcomer ------------------------------------------------------- */
 
 struct weir__newcomer weir__newcomer_of(struct weir *w, struct weir_policy *p,
                                         struct weir__revision *e, struct weir__clause *c,
-                                        struct weir__owner *seat, uint64_t fingerprint,
+                                        struct weir__owner *owner, uint64_t fingerprint,
                                         struct weir__access *hold, const struct weir__attempt *ask)
 {
     return (struct weir__newcomer){.w = w,
                                    .policy = p,
                                    .revision = e,
                                    .clause = c,
-                                   .owner = seat,
+                                   .owner = owner,
                                    .fingerprint = fingerprint,
                                    .hold = hold,
                                    .ask = *ask};
 }
 
-/* A cell that an older version wrote is brought up by itself: nothing else has been noted yet. */
+/* Converts a cell that an older version wrote, as a separate change: nothing else has been noted
+ * yet. */
 static void newcomer_bring_up(const struct weir__newcomer *n, int i)
 {
     struct weir__state *s = n->cells.cell[i];
@@ -35,7 +36,7 @@ static void newcomer_bring_up(const struct weir__newcomer *n, int i)
     weir__journal_commit(n->owner);
 }
 
-/* Both cells bind it; the one that owes less is taken. */
+/* Finds the cell that judges the newcomer: the one of the two that owes less. */
 static void newcomer_find_base(struct weir__newcomer *n)
 {
     const struct weir__meter *m = &n->clause->meter;
@@ -109,9 +110,9 @@ int weir__newcomer_lock(struct weir__newcomer *n, struct weir__cell_locks *held)
     return WEIR__STALE;
 }
 
-/* ---- What it would owe ----------------------------------------------------------------------------- */
+/* ---- Weighing a newcomer ------------------------------------------------------------------- */
 
-/* A copy of what binds it, charged. Only for small states. */
+/* Charges a copy of the state that judges the newcomer. Only for small states. */
 static uint32_t newcomer_weigh_copy(const struct weir__newcomer *n, size_t bytes)
 {
     const struct weir__meter *m = &n->clause->meter;
@@ -143,7 +144,7 @@ void weir__newcomer_weigh(struct weir__newcomer *n)
         n->owes = newcomer_weigh_copy(n, bytes);
         return;
     }
-    /* Large states are windows', which never owe more than their limit. */
+    /* Only windows have large states, and they never owe more than their limit. */
     before = n->base ? weir__meter_share(m, n->base, n->ask.now_ns) : 0;
     n->owes = before + weir__in_1024ths(weir__min(n->ask.cost, m->limit), m->limit);
     if (n->owes > WEIR__WHOLE_SHARE)
@@ -155,7 +156,7 @@ bool weir__newcomer_overflows(const struct weir__newcomer *n)
     return weir__clause_full(n->w, n->clause) == WEIR_FULL_EVICT && n->owes <= WEIR__WHOLE_SHARE;
 }
 
-/* ---- Places ---------------------------------------------------------------------------------------- */
+/* ---- Places -------------------------------------------------------------------------------- */
 
 static enum weir__moving moving_of(const struct weir__newcomer *n)
 {
@@ -189,7 +190,7 @@ bool weir__newcomer_has_place(struct weir__newcomer *n, int64_t *free_ns)
            (*free_ns != WEIR__GROW_FIRST && moving != WEIR__MOVE_NEVER && weir__evict_can(n));
 }
 
-/* ---- Charging cells -------------------------------------------------------------------------------- */
+/* ---- Charging cells ------------------------------------------------------------------------ */
 
 struct weir__state *weir__newcomer_cell(struct weir__newcomer *n)
 {

@@ -1,4 +1,5 @@
-/* Seats: record locks, waiting for a holder, and undoing what the dead left. The idea is in seats.h. */
+/* Owners: record locks, waiting for a holder, and undoing the changes of dead ones. The idea is in
+ * owners.h. */
 #include "engine/store/owners.h"
 
 #include <errno.h>
@@ -11,13 +12,14 @@
 
 #include "engine/store/file.h"
 
-#define YIELDS          64
-#define NAP_NS          100000
-#define PATIENCE_NS     (10 * WEIR__NS_PER_MS)   /* with a holder in another process */
-#define PATIENCE_OWN_NS (1000 * WEIR__NS_PER_MS) /* with a thread of our own, that will run again */
-#define FILES_CACHED    4
+#define YIELDS      64
+#define NAP_NS      100000
+#define PATIENCE_NS (10 * WEIR__NS_PER_MS) /* for a holder in another process */
+#define PATIENCE_OWN_NS \
+    (1000 * WEIR__NS_PER_MS) /* for a thread of this process, which will run again */
+#define FILES_CACHED 4
 
-/* ---- Record locks ------------------------------------------------------------------------------ */
+/* ---- Record locks -------------------------------------------------------------------------- */
 
 static bool owner_lock_byte(const struct weir__file *f, uint32_t i, short how)
 {
@@ -36,9 +38,9 @@ static struct weir__journal *owner_journal(const struct weir__file *f, uint32_t 
     return (struct weir__journal *)(void *)(f->base + f->made.journals_at) + i;
 }
 
-/* ---- Recovery ---------------------------------------------------------------------------------- */
+/* ---- Recovery ------------------------------------------------------------------------------ */
 
-/* Undoes the journal of a seat whose byte we hold. */
+/* Undoes the journal of an owner whose byte we have locked. */
 static void owner_undo(struct weir__file *f, uint32_t i)
 {
     const struct weir__mapped mapped = weir__file_mapped(f);
@@ -47,10 +49,10 @@ static void owner_undo(struct weir__file *f, uint32_t i)
         atomic_fetch_add(&f->header->recovered, 1);
 }
 
-/* The caller holds the seats' lock. 1 if the seat's holder was dead, and all of his is undone; 0 if he
- * lives; or an error: his tables cannot be mapped. `l`, if not NULL, is a lock that shows his number: if
- * his journal does not know of it, the machine went down or the file is damaged, and it is dropped all
- * the same. */
+/* Returns 1 if the owner was dead and its changes are undone; 0 if it is alive; or an error if its
+ * tables cannot be mapped. `l`, if not NULL, is a lock that shows its number: if its journal does
+ * not name that lock, the machine went down or the file is damaged, and the lock is dropped all the
+ * same. The caller holds the owners' lock. */
 static int owner_recover_locked(struct weir__file *f, uint32_t i, struct weir__lock *l)
 {
     uint32_t number = i + 1;
@@ -70,8 +72,8 @@ static int owner_recover_locked(struct weir__file *f, uint32_t i, struct weir__l
 
 void weir__owners_recover_all(struct weir__file *f)
 {
-    /* Seats that nobody ever had have nothing to undo. If the word is damaged, what a dead one left is undone
-     * by whoever meets his locks. */
+    /* Owners that were never claimed have nothing to undo. If the word is damaged, a thread that
+     * finds the lock of a dead owner undoes its changes. */
     const uint64_t claimed = atomic_load(&f->header->claimed);
 
     (void)pthread_mutex_lock(&f->lock_owners.lock);
@@ -80,7 +82,7 @@ void weir__owners_recover_all(struct weir__file *f)
     (void)pthread_mutex_unlock(&f->lock_owners.lock);
 }
 
-/* ---- Waiting for a holder ---------------------------------------------------------------------- */
+/* ---- Waiting for a holder ------------------------------------------------------------------ */
 
 static int64_t owner_monotonic_ns(void)
 {
@@ -90,8 +92,8 @@ static int64_t owner_monotonic_ns(void)
     return t.tv_sec * WEIR__NS_PER_S + t.tv_nsec;
 }
 
-/* Whether the holder's process stands still, and not only waits for a processor; if that cannot be told
- * (it lives in another pid namespace), it does. */
+/* Whether the holder's process is stopped, and does not only wait for a processor. If that cannot
+ * be known (it is in another pid namespace), it counts as stopped. */
 static bool owner_is_stopped(const struct weir__file *f, uint32_t holder)
 {
     struct flock l = {.l_type = F_WRLCK,
@@ -115,13 +117,13 @@ static bool owner_is_stopped(const struct weir__file *f, uint32_t holder)
     return !name_ends || name_ends[1] != ' ' || name_ends[2] == 'T' || name_ends[2] == 't';
 }
 
-/* Whether a number that a lock shows can be nobody's: the word is damaged. */
+/* Whether no owner can have the number that a lock shows: the word is damaged. */
 static bool owner_is_invalid(uint32_t holder, uint32_t me)
 {
     return holder > WEIR__FILE_OWNERS || holder == me;
 }
 
-/* Sees to a holder that takes so long; *patience_ns is how long it is worth waiting for. */
+/* Checks a slow holder; *patience_ns is the time for which it is worth waiting. */
 static int owner_check_holder(struct weir__file *f, struct weir__lock *l, uint32_t holder,
                               uint32_t me, int64_t *patience_ns)
 {
@@ -174,14 +176,14 @@ static int owner_stuck(struct weir__owner *s, struct weir__lock *l, uint32_t hol
         (void)sched_yield();
         return 0;
     }
-    /* A thread that is cancelled here may hold another bucket. */
+    /* A thread that is cancelled here may hold the lock of another bucket. */
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     error = owner_wait_for(me, l, holder, now);
     (void)pthread_setcancelstate(cancelable, NULL);
     return error;
 }
 
-/* ---- Seats of this process --------------------------------------------------------------------- */
+/* ---- Owners of this process ---------------------------------------------------------------- */
 
 void weir__owners_init(struct weir__owners *s, struct weir__file *f)
 {
@@ -197,13 +199,14 @@ void weir__owners_forked(struct weir__owners *s)
     memset(s->ours, 0, sizeof s->ours);
 }
 
-/* Whether the seat could be had, with nothing left over from who had it before. The caller holds the
- * seats' lock. */
+/* Claims the owner, if it is free and the changes of its last user are undone. The caller holds the
+ * owners' lock. */
 static bool owner_claim_one_locked(struct weir__file *f, uint32_t i)
 {
     if (f->lock_owners.ours[i] != WEIR__OWNER_NOT_OURS || !owner_lock_byte(f, i, F_WRLCK))
         return false;
-    if (weir__file_map_all(f) == 0) { /* now: all tables that he used are named */
+    if (weir__file_map_all(f) ==
+        0) { /* now the header names every table that the dead owner used */
         owner_undo(f, i);
         return true;
     }
@@ -211,30 +214,30 @@ static bool owner_claim_one_locked(struct weir__file *f, uint32_t i)
     return false;
 }
 
-/* A seat for a thread that has none. */
+/* Claims an owner for a thread that has none. */
 static struct weir__file_owner *owner_claim(struct weir__file *f)
 {
     struct weir__owners *s = &f->lock_owners;
-    struct weir__file_owner *seat = NULL;
+    struct weir__file_owner *claimed = NULL;
 
     if (weir__file_map_all(f) != 0)
         return NULL;
     (void)pthread_mutex_lock(&s->lock);
-    for (uint32_t i = 0; i < WEIR__FILE_OWNERS && !seat; i++)
+    for (uint32_t i = 0; i < WEIR__FILE_OWNERS && !claimed; i++)
         if (owner_claim_one_locked(f, i))
-            seat = &s->owner[i];
-    if (seat) {
-        const uint64_t number = seat->owner.number;
+            claimed = &s->owner[i];
+    if (claimed) {
+        const uint64_t number = claimed->owner.number;
 
-        s->ours[seat - s->owner] = WEIR__OWNER_TAKEN;
+        s->ours[claimed - s->owner] = WEIR__OWNER_TAKEN;
         if (atomic_load(&f->header->claimed) < number)
             atomic_store(&f->header->claimed, number);
     }
     (void)pthread_mutex_unlock(&s->lock);
-    return seat;
+    return claimed;
 }
 
-/* ---- This thread's seats ----------------------------------------------------------------------- */
+/* ---- Owners of this thread ----------------------------------------------------------------- */
 
 struct owned_file {
     uint64_t file_id; /* 0: none */
@@ -246,7 +249,7 @@ static __thread struct owned_file owned_files[FILES_CACHED]
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The seat is anybody's again, unless the file was closed meanwhile. */
+/* Releases the owner, unless the file was closed in the meantime. */
 static void owner_release(struct owned_file *s)
 {
     struct weir__file *f = s->file_id ? weir__file_find_locked(s->file_id) : NULL;
@@ -276,16 +279,16 @@ static void owner_create_key(void)
 
 static struct weir__owner *owner_acquire(struct weir__file *f)
 {
-    struct weir__file_owner *seat = owner_claim(f);
+    struct weir__file_owner *claimed = owner_claim(f);
 
-    if (!seat)
+    if (!claimed)
         return NULL;
     (void)pthread_once(&once, owner_create_key);
     (void)pthread_setspecific(at_exit, owned_files);
     owner_release(&owned_files[FILES_CACHED - 1]);
     memmove(&owned_files[1], &owned_files[0], sizeof owned_files - sizeof owned_files[0]);
-    owned_files[0] = (struct owned_file){f->id, seat};
-    return &seat->owner;
+    owned_files[0] = (struct owned_file){f->id, claimed};
+    return &claimed->owner;
 }
 
 int weir__file_no_owner(struct weir__file *f)

@@ -1,4 +1,4 @@
-/* A private page over the part of a shared table that addresses are reckoned from. */
+/* Pinning: a private page over the part of a shared table from which addresses are computed. */
 #include "engine/store/pin.h"
 
 #include <sys/mman.h>

@@ -1,13 +1,14 @@
 /* Placement: where the keys of a limit are kept.
  *
- * Each term has a table, by the size of its states, and in it overflow cells (table/cells.h). Which cells
- * are whose is written in the versions that the directory keeps, and nowhere else: the cells of a limit
- * that is gone are free because no record names them. So nothing has to be given back, and a process that
- * dies in the midst of a change loses nothing.
+ * Each term has a table, by the size of its states, and overflow cells in it (table/cells.h). Only
+ * the versions that the directory keeps say which cells belong to which term: the cells of a limit
+ * that is gone are free because no record names them. So nothing has to be given back, and a
+ * process that dies in the middle of a change loses nothing.
  *
  * Invariants:
- *   (1) No two terms in force have a cell in common.
- *   (2) A term keeps its cells as long as it keeps its scope, that is as long as its keys keep their states.
+ *   (1) No two terms in force share a cell.
+ *   (2) A term keeps its cells as long as it keeps its scope, that is as long as its keys keep
+ *       their states.
  *   (3) A table has room for all the keys that its limits ask for (keys=).
  */
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 #include "engine/store/file.h"
 #include "os/diag.h"
 
-/* ---- What the directory says ------------------------------------------------------------------- */
+/* ---- What the directory says --------------------------------------------------------------- */
 
 /* The version in force of a record, or NULL. */
 static const struct weir__version *version_of(struct weir__record *r)
@@ -35,8 +36,8 @@ static bool has_scope(const struct weir__revision *e, uint64_t scope)
     return false;
 }
 
-/* Calls `visit` for every term in force whose keys are in tables of the class; not for those of `but`,
- * unless NULL, and of the edition before it. */
+/* Calls `visit` for every term in force whose keys are in tables of the class, except for those of
+ * `but` (unless NULL) and of the revision before it. */
 static void each_term(struct weir__store *s, uint64_t size_class, const struct weir__revision *but,
                       void *arg, void (*visit)(void *arg, const struct weir__version *v, int term))
 {
@@ -50,7 +51,7 @@ static void each_term(struct weir__store *s, uint64_t size_class, const struct w
     }
 }
 
-/* ---- Keys that limits ask for -------------------------------------------------------------------- */
+/* ---- Keys that limits ask for -------------------------------------------------------------- */
 
 struct demand {
     uint64_t asked, sharers;
@@ -97,7 +98,7 @@ uint64_t weir__clause_keys(const struct weir__store *s, const struct weir__claus
     return (all > asked ? all - asked : 0) / (sharers > 1 ? sharers : 1);
 }
 
-/* The keys that the terms of an edition ask for, in one class. */
+/* The keys that the terms of a revision ask for, in one class. */
 static uint64_t asked_by(const struct weir__revision *e, uint64_t size_class)
 {
     uint64_t keys = 0;
@@ -122,13 +123,13 @@ static int placement_check_keys(struct weir__store *s, const struct weir__revisi
         return 0;
     return weir__diag(
         why, WEIR_EFULL,
-        "keys=%llu: there is room for %llu keys of %zu bytes, and other limits have asked for "
+        "keys=%llu: there is room for %llu keys of %zu bytes, and other limits have reserved "
         "%llu of them",
         (unsigned long long)asked, (unsigned long long)all,
         weir__size_of_class((uint32_t)size_class), (unsigned long long)others.asked);
 }
 
-/* ---- Cells --------------------------------------------------------------------------------------- */
+/* ---- Cells --------------------------------------------------------------------------------- */
 
 struct span {
     uint64_t from, to;
@@ -169,7 +170,7 @@ static int by_start(const void *a, const void *b)
     return (x->from > y->from) - (x->from < y->from);
 }
 
-/* The first gap of so many bytes; UINT64_MAX if there is none. */
+/* The first gap of at least `bytes` bytes; UINT64_MAX if there is none. */
 static uint64_t gap_of(const struct spans *s, uint64_t bytes, uint64_t room)
 {
     uint64_t at = 0;
@@ -182,8 +183,8 @@ static uint64_t gap_of(const struct spans *s, uint64_t bytes, uint64_t room)
     return at <= room && room - at >= bytes ? at : UINT64_MAX;
 }
 
-/* For as many cells as its keys want, or half as many, and so on. Where there is no room for two, the term
- * has none: its newcomers are refused when the table is full. */
+/* Finds room for the number of cells that its keys need, or for half of that, and so on. If there
+ * is no room for two, the term has none: its newcomers are refused when the table is full. */
 static void find_gap(const struct spans *taken, uint64_t keys, struct weir__placing *p)
 {
     const uint64_t room = weir__table_stats(taken->table).cells_bytes;
@@ -203,13 +204,13 @@ static int place_cells(struct weir__store *s, struct weir__revision *e, int term
                        struct weir_diag *why)
 {
     struct weir__clause *c = &e->clause[term];
-    struct weir__owner *seat = weir__store_owner(s);
+    struct weir__owner *owner = weir__store_owner(s);
     struct spans taken = {.table = c->table};
     struct demand others = {0, 0};
     uint64_t keys = (uint64_t)c->meter.term.keys;
     int error = 0;
 
-    if (!seat)
+    if (!owner)
         return weir__diag(why, weir__store_no_owner(s), "too many threads use the file");
     each_term(s, c->placing.size_class, NULL, &taken, add_term_span);
     for (int i = 0; i < e->n; i++)
@@ -227,11 +228,11 @@ static int place_cells(struct weir__store *s, struct weir__revision *e, int term
         return weir__diag(why, WEIR_ENOMEM, "out of memory");
     if (c->placing.cells > 0 &&
         weir__cells_at(&c->cells, c->table, c->placing.cells_at, c->placing.cells))
-        error = weir__cells_reset(&c->cells, seat);
+        error = weir__cells_reset(&c->cells, owner);
     return error ? weir__diag(why, error, "%s", weir_error_text(error)) : 0;
 }
 
-/* ---- Terms --------------------------------------------------------------------------------------- */
+/* ---- Terms --------------------------------------------------------------------------------- */
 
 static void hash_secret(const struct weir__store *s, struct weir__clause *c)
 {
@@ -242,8 +243,8 @@ static void hash_secret(const struct weir__store *s, struct weir__clause *c)
     }
 }
 
-/* A file has one table of anonymous keys, of the smallest states: whoever may ask must not be able to make
- * it larger. */
+/* A file has one table of anonymous keys, with the smallest states: clients that send limits must
+ * not be able to make the file larger. */
 static int check_anonymous(const struct weir__store *s, const struct weir__clause *c,
                            struct weir_diag *why)
 {
@@ -251,8 +252,8 @@ static int check_anonymous(const struct weir__store *s, const struct weir__claus
         return 0;
     return weir__diag(
         why, WEIR_EINVAL,
-        "a limit without a name may have states of %zu bytes in a file, and this one's have "
-        "%zu: expected a named limit",
+        "in a file a limit without a name has states of at most %zu bytes, and the states of this "
+        "limit have %zu: expected a named limit",
         weir__size_of_class(WEIR__FIRST_ANONYMOUS),
         weir__size_of_class((uint32_t)c->placing.size_class));
 }
@@ -278,8 +279,7 @@ int weir__revision_place(struct weir__store *s, struct weir__revision *e, struct
         if (!error && c->placing.cells > 0 &&
             !weir__cells_at(&c->cells, c->table, c->placing.cells_at, c->placing.cells))
             error = weir__diag(why, WEIR_EFORMAT,
-                               "damaged: a policy says that its cells are where "
-                               "they cannot be");
+                               "damaged: a policy names impossible cells for its keys");
     }
     return error;
 }
@@ -299,8 +299,8 @@ static bool is_shared_before(const struct weir__revision *e, int term)
     return false;
 }
 
-/* Tables stay once they are made, so none is made for a limit that will be refused: there must be room for
- * the keys of all terms first. */
+/* Checks that there is room for the keys of all terms before a table is created: tables are never
+ * removed, so none is created for a limit that will be refused. */
 static int check_room(struct weir__store *s, const struct weir__revision *e, struct weir_diag *why)
 {
     uint64_t left = weir__store_left(s);

@@ -1,3 +1,4 @@
+/* Stores: options, size classes, private memory, and what both kinds of store share. */
 #include "engine/store/store.h"
 
 #include <stdlib.h>
@@ -12,11 +13,11 @@
 
 #define HUGE          (UINT64_C(2) << 20)
 #define BYTES_PER_KEY 256
-#define MEMORY_LEAST  (UINT64_C(64) << 20) /* of the default of max_memory */
-#define LIMITS_MOST   256                  /* that have the least number of cells for certain */
-#define CLASS_SMALL   64 /* up to here classes are 8 bytes apart, above a quarter of a doubling */
+#define MEMORY_LEAST  (UINT64_C(64) << 20) /* the least default of max_memory */
+#define LIMITS_MOST   256 /* this many limits are sure to get the least number of cells */
+#define CLASS_SMALL   64  /* up to here classes are 8 bytes apart; above, four to each doubling */
 
-/* ---- Options ----------------------------------------------------------------------------------- */
+/* ---- Options ------------------------------------------------------------------------------- */
 
 struct weir_options weir__options_filled(const struct weir_options *o)
 {
@@ -38,7 +39,7 @@ struct weir_options weir__options_filled(const struct weir_options *o)
     return filled;
 }
 
-/* ---- Size classes ------------------------------------------------------------------------------ */
+/* ---- Size classes -------------------------------------------------------------------------- */
 
 size_t weir__size_of_class(uint32_t c)
 {
@@ -73,7 +74,7 @@ struct weir__table_options weir__class_options(uint32_t size_class, bool shared,
     fit = weir__table_keys_in(&o, left / 2);
     o.max_keys = fit > keys ? fit : keys;
     if (o.max_keys == 0)
-        o.max_keys = 1; /* and the caller sees whether that fits */
+        o.max_keys = 1; /* the caller checks whether that fits */
     return o;
 }
 
@@ -100,9 +101,9 @@ uint64_t weir__store_class_keys(const struct weir__store *s, uint32_t size_class
     return t ? weir__table_stats(t).max_keys : store_table_options(s, size_class, 0).max_keys;
 }
 
-/* ---- Private memory ---------------------------------------------------------------------------- */
+/* ---- Private memory ------------------------------------------------------------------------ */
 
-/* Address space now, memory when it is touched. */
+/* Reserves address space; the system provides memory when it is touched. */
 static void *store_reserve(size_t bytes)
 {
     const size_t room = bytes + HUGE;
@@ -119,8 +120,9 @@ static void *store_reserve(size_t bytes)
     return aligned;
 }
 
-/* Behind the first pages, which a small table never leaves, huge ones are asked for: at 10^7 keys half of
- * the time would go into page tables. Not for overflow cells: of these few are touched at first. */
+/* Asks for huge pages after the first pages, which a small table never leaves: at 10^7 keys half of
+ * the time would go into page tables. Not for overflow cells, because few of them are touched at
+ * first. */
 static void prefer_huge(const struct weir__table *t)
 {
     const struct weir__table_stats of = weir__table_stats(t);
@@ -170,7 +172,7 @@ static void private_close(struct weir__store *s)
         (void)munmap(s->directory, weir__whole_pages(weir__directory_size(s->max_policies)));
 }
 
-/* ---- Either kind ------------------------------------------------------------------------------- */
+/* ---- Both kinds of store ------------------------------------------------------------------- */
 
 static int store_check_options(const struct weir_options *o, struct weir_diag *why)
 {
@@ -186,7 +188,7 @@ static int store_check_options(const struct weir_options *o, struct weir_diag *w
     if (o->full > WEIR_FULL_ALLOW)
         return weir__diag(why, WEIR_EINVAL, "full is %d; expected a weir_full", (int)o->full);
     if (o->clock && !o->clock->now)
-        return weir__diag(why, WEIR_EINVAL, "a clock without now");
+        return weir__diag(why, WEIR_EINVAL, "the clock has no `now` function");
     return 0;
 }
 
@@ -204,8 +206,8 @@ static int store_open_kind(struct weir__store *s, const struct weir_options *o,
                    ? weir__file_open(s, o->store + 5, o, why)
                    : weir__diag(
                          why, WEIR_EINVAL,
-                         "the path of the store '%.100s' is relative, and who runs elsewhere "
-                         "would not share it; expected file:/path",
+                         "the path of the store '%.100s' is relative, so a process in another "
+                         "directory would not share it; expected file:/path",
                          o->store);
     weir__out_url(&out, o->store);
     (void)weir__out_end(&out);
@@ -215,7 +217,7 @@ static int store_open_kind(struct weir__store *s, const struct weir_options *o,
                       shown, colon ? "" : ": its kind is missing");
 }
 
-/* What a store has from the start must leave something for keys. */
+/* Checks that what a store has from the start leaves memory for keys. */
 static int check_memory(const struct weir__store *s, struct weir_diag *why)
 {
     const uint64_t most = weir__store_most(s);
@@ -224,7 +226,7 @@ static int check_memory(const struct weir__store *s, struct weir_diag *why)
         return 0;
     return weir__diag(
         why, WEIR_EINVAL,
-        "max_memory is %llu, and %llu policies take %llu bytes of it before the first key; "
+        "max_memory is %llu, but %llu policies take %llu bytes of it before the first key; "
         "expected more memory or fewer policies",
         (unsigned long long)s->max_memory, (unsigned long long)s->max_policies,
         (unsigned long long)most);
@@ -290,7 +292,8 @@ int weir__store_lock(struct weir__store *s, struct weir_diag *why)
     int cancelable, error;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
-    /* First the file's, which may take a second to have: nobody waits for that who only reads. */
+    /* First the file's lock, which may take a second: a thread that only reads does not wait for
+     * it. */
     error = s->file ? weir__file_lock(s->file, why) : 0;
     if (error) {
         (void)pthread_setcancelstate(cancelable, NULL);
@@ -315,8 +318,8 @@ int weir__store_no_room(const struct weir__table_options *o, uint64_t left, stru
 {
     return weir__diag(
         why, WEIR_EFULL,
-        "there is no room for %llu keys of %llu bytes: a table for them takes %llu bytes, and "
-        "of max_memory %llu are left",
+        "there is no room for %llu keys of %llu bytes: their table takes %llu bytes, and %llu "
+        "bytes of max_memory are left",
         (unsigned long long)o->max_keys, (unsigned long long)o->state_bytes,
         (unsigned long long)weir__table_size(o), (unsigned long long)left);
 }
@@ -350,7 +353,7 @@ void weir__store_file_counts(const struct weir__store *s, uint64_t *busy, uint64
     *recovered = s->file ? atomic_load(&s->file->header->recovered) : 0;
 }
 
-/* Of the directory, private memory is touched as policies are made. */
+/* The part of the directory in use: private memory is touched as policies are created. */
 static uint64_t directory_in_use(const struct weir__store *s)
 {
     uint64_t last = 0;

@@ -1,4 +1,5 @@
-/* How many of a table's places each limit holds, about. The idea is in survey.h. */
+/* Surveys: an estimate of how many of a table's places each limit holds. The idea is in
+ * survey.h. */
 #include "engine/store/survey.h"
 
 #include "table/sample.h"
@@ -7,8 +8,8 @@
 #define COUNT_BITS 20 /* a survey sees fewer places than 2^20 */
 #define COUNT_MASK ((UINT64_C(1) << COUNT_BITS) - 1)
 
-/* What a clause knows: of which survey it was counted last, how many places then, and how many in the survey
- * before that one. In one word: survey | places | places before. */
+/* The count of a clause: the survey in which it was last counted, its places in that survey, and
+ * its places in the survey before. In one word: survey | places | places before. */
 struct count {
     uint64_t survey, places, before;
 };
@@ -21,7 +22,7 @@ static struct count count_load(const struct weir__clause *c)
                           word & COUNT_MASK};
 }
 
-/* As it stands in that survey: the last complete one is `before`. */
+/* The count as of that survey: `before` is that of the last complete one. */
 static struct count count_at(struct count n, uint64_t survey)
 {
     if (n.survey == survey)
@@ -38,13 +39,14 @@ static void count_add(struct weir__clause *c, uint64_t survey)
                           memory_order_relaxed);
 }
 
-/* Surveys are numbered modulo what the word has room for. */
+/* The number of a survey, modulo what the word has room for. */
 static uint64_t number_of(uint64_t survey)
 {
     return survey & (UINT64_MAX >> 2 * COUNT_BITS);
 }
 
-/* The survey of the clause's table that is under way; 0 until the first is complete. */
+/* The number of the survey of the clause's table that is under way; 0 until the first is
+ * complete. */
 static uint64_t survey_of(const struct weir *w, const struct weir__clause *c)
 {
     const _Atomic uint64_t *steps = &w->store->surveyed[c->placing.size_class];

@@ -1,19 +1,21 @@
-/* A survey: how many of a table's places each limit holds, about.
+/* A survey: an estimate of how many of a table's places each limit holds.
  *
- * Whose place goes when a table is full depends on which limits hold more than their parts of it
- * (overflow.h). Nobody counts that: a counter that all decisions share would be in everybody's way, and
- * places fall free by time alone. The newcomer's two buckets tell too little, for chance puts more of a
- * limit's keys into some buckets than into others. So every newcomer that looks for a place to take over also
- * looks into two more buckets, and adds to each limit what it holds there. With the 256th bucket the survey is
- * complete: newcomers go by it, and the next begins. The first one is made at once, by the first newcomer.
+ * Which key gives up its place in a full table depends on which limits hold more than their parts
+ * of it (overflow.h). There is no counter for that: all decisions would contend for it, and places
+ * become free by the passage of time alone. The newcomer's two buckets are too small a sample,
+ * because chance puts more of a limit's keys into some buckets than into others. So every newcomer
+ * that looks for a place to take over also samples two more buckets, and adds the places that each
+ * limit holds there. At the 256th bucket the survey is complete: newcomers use it, and the next
+ * survey begins. The first newcomer makes the whole first survey at once.
  *
  * Invariants:
- *   (1) Which bucket is next does not depend on the newcomer's key: who knows keys that share a bucket
- *       cannot bend the survey. A table of no more buckets than a survey has is counted whole.
- *   (2) Nothing here is locked: buckets are read as they are, and of two who add at once one may be lost. A
- *       survey decides whose place goes, never what is granted.
- *   (3) A limit's count is in the clause that owns its states (owners.h), and the number of buckets that were
- *       looked into in the store: both are this process's own.
+ *   (1) The next bucket does not depend on the newcomer's key: a client that knows keys that share
+ *       a bucket cannot bias the survey. A table with no more buckets than a survey has is counted
+ *       completely.
+ *   (2) Nothing here is locked: buckets are read as they are, and if two threads add at once, one
+ *       addition may be lost. A survey decides which key gives up its place, never what is granted.
+ *   (3) A limit's count is in the clause that the revision map (revision_map.h) finds for its
+ *       states, and the number of sampled buckets is in the store: both belong to this process.
  */
 #ifndef WEIR_ENGINE_STORE_SURVEY_H
 #define WEIR_ENGINE_STORE_SURVEY_H
@@ -22,10 +24,11 @@
 
 /* Makes the first survey of the clause's table, if there is none yet. */
 void weir__survey_begin(struct weir *w, const struct weir__clause *c, int64_t now_ns);
-/* Looks into the next two buckets. */
+/* Samples the next two buckets. */
 void weir__survey_step(struct weir *w, const struct weir__clause *c, int64_t now_ns);
 
-/* How much of the table the limit held in the last complete survey, in 1/2^20 of its places. */
+/* The share of the table that the limit held in the last complete survey, in 1/2^20 of its
+ * places. */
 uint64_t weir__survey_share(const struct weir *w, const struct weir__clause *c);
 
 #endif

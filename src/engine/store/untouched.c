@@ -1,8 +1,8 @@
-/* Limits whose keys have no table yet.
+/* Untouched keys: limits whose keys have no table yet.
  *
- * To open an unlisted policy makes the tables that its keys go to. Who only looks must make nothing: a
- * limit for which a table is missing was never taken of, so every key of it is untouched, and what an
- * untouched key would be told follows from the limit alone.
+ * Opening an anonymous policy creates the tables for its keys. A caller that only peeks must create
+ * nothing: if a table of the limit is missing, no key of it was ever charged, so every key is
+ * untouched, and the verdict for an untouched key follows from the limit alone.
  */
 #include <stdlib.h>
 
@@ -62,10 +62,10 @@ static void untouched_peek(struct weir__revision *e, char *zeros, const struct w
 int weir__untouched_peek(struct weir *w, const struct weir_limit *limit,
                          const struct weir_request *rq, struct weir_verdict *v)
 {
-    const int64_t born_ns = atomic_load(&w->store->directory->created_ns);
+    const int64_t created_ns = atomic_load(&w->store->directory->created_ns);
     char *zeros = calloc(1, weir__limit_state_bytes(limit));
     struct weir__revision *e = NULL;
-    int error = zeros ? weir__revision_open(&e, limit, NULL, born_ns, born_ns) : WEIR_ENOMEM;
+    int error = zeros ? weir__revision_open(&e, limit, NULL, created_ns, created_ns) : WEIR_ENOMEM;
 
     if (!error)
         untouched_peek(e, zeros, rq, weir__now_of(w), v);

@@ -1,3 +1,4 @@
+/* The flood: random traffic on a store that is too small for its keys; see flood.h. */
 #include "flood.h"
 
 #include <inttypes.h>
@@ -44,7 +45,7 @@ int64_t flood_period(const struct flood *f)
     return f->limit.term[0].period_ns;
 }
 
-/* ---- Opening ----------------------------------------------------------------------------------- */
+/* ---- Opening ------------------------------------------------------------------------------- */
 
 static void fail(const char *what, const char *why)
 {
@@ -138,7 +139,7 @@ static void note_evicted(struct flood *f)
 void flood_restart(struct flood *f)
 {
     if (!f->file)
-        return; /* memory is forgotten, and nobody promises otherwise */
+        return; /* memory is forgotten, as documented */
     note_evicted(f);
     weir_close(f->w);
     open_engine(f);
@@ -153,7 +154,7 @@ void flood_close(struct flood *f)
         (void)unlink(f->path);
 }
 
-/* ---- Booking ----------------------------------------------------------------------------------- */
+/* ---- Booking ------------------------------------------------------------------------------- */
 
 struct weir_request flood_request(struct weir_policy *p, const struct victim *v, int64_t cost,
                                   int64_t patience_ns)

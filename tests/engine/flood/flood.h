@@ -1,4 +1,5 @@
-/* A store that is far too small, floods of invented keys, and victims whose grants are booked in ledgers.
+/* A store that is far too small, floods of invented keys, and victims whose grants are booked in
+ * ledgers.
  *
  *     flood.c           the world: an engine in virtual time, the victims and their books
  *     flood_acts.c      what is done to it
@@ -15,8 +16,8 @@
 #define SECOND      INT64_C(1000000000)
 #define FLOOD_START (INT64_C(1704067200) * SECOND)
 
-/* A limit for victims; `other`, unless NULL, is one that it is changed to and back, and `longer` one that
- * has states of the same size and a period that is much longer. */
+/* A limit for victims; `other`, unless NULL, is one that it is changed to and back, and `longer`
+ * one that has states of the same size and a period that is much longer. */
 struct flood_law {
     const char *limit, *other, *longer;
 };
@@ -72,7 +73,8 @@ static inline int64_t flood_time(const struct flood *f)
 
 struct weir_request flood_request(struct weir_policy *p, const struct victim *v, int64_t cost,
                                   int64_t patience_ns);
-/* An answer for a victim: counted, booked, or found to be above the law. Returns the id it was booked under. */
+/* An answer for a victim: counted, booked, or found to be above the law. Returns the id it was
+ * booked under. */
 uint64_t flood_book(struct flood *f, struct victim *v, const struct weir_limit *limit, int64_t cost,
                     const struct weir_verdict *verdict);
 /* Whether all terms would grant it by law. */

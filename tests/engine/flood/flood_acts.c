@@ -1,5 +1,5 @@
-/* What is done to a flooded store: to its victims what any caller may do, and around them what an attacker
- * would. */
+/* What is done to a flooded store: to its victims what any caller may do, and around them what an
+ * attacker would. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #define ALTERNATES 16
 #define EPOCH      4096 /* decisions for which a flood is of one kind */
 
-/* ---- Time -------------------------------------------------------------------------------------- */
+/* ---- Time ---------------------------------------------------------------------------------- */
 
 static void pass_time(struct flood *f)
 {
@@ -47,7 +47,7 @@ static void step_back(struct flood *f)
     f->sums.steps_back++;
 }
 
-/* ---- The flood --------------------------------------------------------------------------------- */
+/* ---- The flood ----------------------------------------------------------------------------- */
 
 static void must(int error, const char *what)
 {
@@ -67,8 +67,8 @@ static struct weir_verdict take_invented(struct flood *f, struct weir_policy *p,
     return v;
 }
 
-/* One event or all of them, under the victims' limit or a longer one; as many keys as there are places, twice
- * as many, ten times. Each kind has its time. */
+/* One event or all of them, under the victims' limit or a longer one; as many keys as there are
+ * places, twice as many, ten times. Each kind has its time. */
 static void invent(struct flood *f)
 {
     static const uint64_t MULTIPLES[] = {1, 2, 10};
@@ -82,7 +82,7 @@ static void invent(struct flood *f)
             break;
 }
 
-/* ---- The victims ------------------------------------------------------------------------------- */
+/* ---- The victims --------------------------------------------------------------------------- */
 
 static bool has_patience(const struct flood *f)
 {
@@ -239,7 +239,7 @@ static void change(struct flood *f)
     f->sums.changes++;
 }
 
-/* ---- Attacks ----------------------------------------------------------------------------------- */
+/* ---- Attacks ------------------------------------------------------------------------------- */
 
 static bool stands_refused(struct flood *f, const struct victim *v)
 {
@@ -250,8 +250,8 @@ static bool stands_refused(struct flood *f, const struct victim *v)
     return !verdict.allowed;
 }
 
-/* Uses a victim up, and takes one invented key: if the victim is let in again, that key has taken its place, and
- * the two are taken in turn from then on. */
+/* Uses a victim up, and takes one invented key: if the victim is let in again, that key has taken
+ * its place, and the two are taken in turn from then on. */
 static void alternate(struct flood *f)
 {
     struct victim *v = &f->victim[0];
@@ -270,10 +270,10 @@ static void alternate(struct flood *f)
     }
 }
 
-/* ---- Kills ------------------------------------------------------------------------------------- */
+/* ---- Kills --------------------------------------------------------------------------------- */
 
-/* What a child was told, in memory that outlives it: the time before it asks, and then the answer. What it
- * was told last and could not write down, nobody acts on. */
+/* The answers that a child got, in memory that outlives it: the time before it asks, and then the
+ * answer. No caller acts on the last answer if the child could not write it down. */
 struct booked {
     int64_t now_ns;
     int victim;
@@ -335,7 +335,7 @@ static void kill_one(struct flood *f)
     f->sums.kills++;
 }
 
-/* ---- All of it --------------------------------------------------------------------------------- */
+/* ---- All of it ----------------------------------------------------------------------------- */
 
 static const struct {
     void (*act)(struct flood *f);

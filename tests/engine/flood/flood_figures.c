@@ -1,8 +1,9 @@
 /* The price of a flood: how many who should have been served were refused.
  *
- * A store for so many keys has residents, who use about two thirds of what they may, and newcomers, who come
- * once. For a period a flood of invented keys comes over it; then it ends, and another period is watched.
- * Refused wrongly is who was refused though its own law, by its ledger, would have granted it.
+ * A store for so many keys has residents, who use about two thirds of what they may, and newcomers,
+ * who come once. For a period a flood of invented keys comes over it; then it ends, and another
+ * period is watched. Refused wrongly is who was refused though its own law, by its ledger, would
+ * have granted it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,7 +44,7 @@ static const int LAWS[] = {0,  2,  8,
 
 #define LENGTH(a) (sizeof(a) / sizeof *(a))
 
-/* ---- Asking ------------------------------------------------------------------------------------ */
+/* ---- Asking -------------------------------------------------------------------------------- */
 
 static bool ask(struct flood *f, struct weir_policy *p, const void *key, size_t len)
 {
@@ -87,7 +88,7 @@ static void invented_asks(struct flood *f, const struct kind *k)
             break;
 }
 
-/* ---- One flood --------------------------------------------------------------------------------- */
+/* ---- One flood ----------------------------------------------------------------------------- */
 
 /* One period of it, in as many steps as there are places. */
 static void watch(struct flood *f, struct occupant *r, uint64_t residents, enum phase phase,
@@ -127,7 +128,7 @@ static void measure(const struct flood_law *law, const struct kind *k, uint64_t 
     free(r);
 }
 
-/* ---- The table --------------------------------------------------------------------------------- */
+/* ---- The table ----------------------------------------------------------------------------- */
 
 static double percent(struct share s)
 {

@@ -1,10 +1,11 @@
 /* No key is ever granted more than its law, whatever other keys, limits, floods and evictions do.
  *
- *     engine_flood [memory:|file: [SEED [DECISIONS [PLACES]]]]     DECISIONS for each limit; PLACES 0: 8 to 64
- *     engine_flood figures [SEED [PLACES]]                         who is refused wrongly meanwhile
+ *     engine_flood [memory:|file: [SEED [DECISIONS [PLACES]]]]     DECISIONS for each limit; PLACES
+ *     0: 8 to 64 engine_flood figures [SEED [PLACES]]                         who is refused
+ *     wrongly meanwhile
  *
- * Every limit has a store of its own, with far fewer places than there are keys. Ends with what was found, a
- * line a limit: how many of the victims' grants were above the law.
+ * Every limit has a store of its own, with far fewer places than there are keys. Ends with what was
+ * found, a line a limit: how many of the victims' grants were above the law.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The ledger of what each key was granted; see ledger.h. */
 #include "ledger.h"
 
 #include <assert.h>
@@ -5,7 +6,7 @@
 
 typedef __int128 wide;
 
-/* ---- Rates: so many, and what the interval adds ------------------------------------------------ */
+/* ---- Rates: so many, and what the interval adds -------------------------------------------- */
 
 struct promise {
     wide stock;        /* what may be there at the start, in events x period */
@@ -58,8 +59,8 @@ static int64_t time_of(const struct promise *p, const struct ledger_entry *e)
     return p->by_admission ? e->at_ns : e->act_ns;
 }
 
-/* Every interval that ends with the newcomer. A wait is rounded up, so that an interval may begin up to a
- * nanosecond late. */
+/* Every interval that ends with the newcomer. A wait is rounded up, so that an interval may begin
+ * up to a nanosecond late. */
 static bool rate_allows(const struct ledger *l, const struct ledger_entry *last)
 {
     const struct promise p = promise_of(&l->law);
@@ -81,7 +82,7 @@ static bool rate_allows(const struct ledger *l, const struct ledger_entry *last)
                                   (1 + p.rounds_ns * (l->n + LEDGER_KEPT)) * l->law.count;
 }
 
-/* ---- Windows: so many in it -------------------------------------------------------------------- */
+/* ---- Windows: so many in it ---------------------------------------------------------------- */
 
 static int64_t sum_since(const struct ledger *l, int64_t from_ns, int64_t before_ns)
 {
@@ -149,7 +150,7 @@ static bool window_allows(const struct ledger *l, int64_t now_ns, int64_t cost)
     }
 }
 
-/* ---- The book ---------------------------------------------------------------------------------- */
+/* ---- The book ------------------------------------------------------------------------------ */
 
 bool ledger_allows(const struct ledger *l, int64_t now_ns, int64_t act_ns, int64_t cost)
 {
@@ -160,7 +161,8 @@ bool ledger_allows(const struct ledger *l, int64_t now_ns, int64_t act_ns, int64
     return is_rate(l) ? rate_allows(l, &last) : window_allows(l, now_ns, cost);
 }
 
-/* The oldest entry is left out of the list: how much the intervals that end with it are above their rate. */
+/* The oldest entry is left out of the list: how much the intervals that end with it are above their
+ * rate. */
 static void fold(struct ledger *l)
 {
     const struct ledger_entry *e = &l->entry[0];

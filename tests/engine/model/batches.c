@@ -153,7 +153,8 @@ static void catch_up(struct scenario *b, struct scenario_batch *x, const struct 
     }
 }
 
-/* The library looks at all keys of a request, and so notes in each that the clock has stepped back. */
+/* The library looks at all keys of a request, and so notes in each that the clock has stepped
+ * back. */
 static void look_at_rest(struct scenario *b, struct scenario_batch *x, int first)
 {
     for (int i = first; i < x->n && !b->failed; i++) {
@@ -199,8 +200,8 @@ void scenario_take_all(struct scenario *b)
                     "take_all: allowed: %d, though %d of %d pass", got.allowed, granted, x.n);
     scenario_expect(b, got.allowed || got.which == granted, "take_all: which: %d, not %d",
                     got.which, granted);
-    /* A key whose clock has stepped back may grant before all the others do, and refuse again by then:
-     * when all grant is the law of several terms (tests/prop/law_several.c). */
+    /* A key whose clock has stepped back may grant before all the others do, and refuse again by
+     * then: when all grant is the law of several terms (tests/prop/law_several.c). */
     if (b->back && all.retry_after_ns > 0 && got.retry_after_ns > all.retry_after_ns)
         all.retry_after_ns = got.retry_after_ns;
     if (known)

@@ -2,9 +2,10 @@
  *
  *     guard_model memory:|file: SCRIPTS [SEED]
  *
- * A script enters, exits, resets keys, tells signals and changes the limit; after each step everything that a verdict
- * says must be the same on both sides, for the call and for what a next one on each key would be told.
- * Nobody waits, and nobody throws dice: those have tests of their own.
+ * A script enters, exits, resets keys, tells signals and changes the limit; after each step
+ * everything that a verdict says must be the same on both sides, for the call and for what a next
+ * one on each key would be told. No call waits, and none depends on random numbers: those have
+ * their own tests.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +121,7 @@ static struct weir_request request(const struct play *p, struct weir__slice key,
     return (struct weir_request){p->policy, key.at, key.len, cost, 0};
 }
 
-/* What everybody would be told now. */
+/* The verdict that each key would get now. */
 static bool agree_on_all(struct play *p)
 {
     for (uint64_t k = 0; k < KEYS; k++)

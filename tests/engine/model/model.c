@@ -2,10 +2,10 @@
  *
  *     model memory:|file: [--seed N] [--scripts N] [--seeds FILE]
  *
- * Without --seed it replays the seeds of FILE, then thousands of scripts from a base seed that never
- * changes. A seed decides everything: the limits, the requests, the clock. `--seed N` plays the
- * script of that seed (with --scripts, so many from there on); one that fails prints itself, and its
- * line goes to seeds.txt for good.
+ * Without --seed it replays the seeds of FILE, then thousands of scripts from a base seed that
+ * never changes. A seed decides everything: the limits, the requests, the clock. `--seed N` plays
+ * the script of that seed (with --scripts, so many from there on); one that fails prints itself,
+ * and its line goes to seeds.txt for good.
  */
 #include <errno.h>
 #include <inttypes.h>

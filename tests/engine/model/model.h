@@ -64,7 +64,7 @@ struct scenario {
     int64_t start_ns, now_ns;
     bool back;                   /* the clock may step back: see (7) of scenario.c */
     bool lone;                   /* there is but one key */
-    bool crowded;                /* newcomers take the places of keys as good as new */
+    bool crowded;                /* newcomers take the places of fully recovered keys */
     int parts[PLAYER_PARTS + 1]; /* split: the first term of every part, and the end */
     struct {
         int side;
@@ -72,8 +72,8 @@ struct scenario {
         bool shadow;     /* whether its limit had one then */
     } reservation[MODEL_STEPS];
     int reservations;
-    uint64_t crowd;        /* keys of nobody's that were made so far */
-    int64_t crowd_gone_ns; /* when all of them are as good as new    */
+    uint64_t crowd;        /* keys of no script that were made so far */
+    int64_t crowd_gone_ns; /* when all of them have fully recovered  */
 
     bool failed;
     char why[512];

@@ -1,5 +1,6 @@
-/* Newcomers by the dozen, so that a table gives away every place that it believes to be free. What the
- * scripts' keys are told must not change by it: only those as good as new may have lost theirs. */
+/* Newcomers by the dozen, so that a table gives away every place that it believes to be free. The
+ * verdicts for the scripts' keys must not change by it: only fully recovered keys may lose
+ * theirs. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,7 +9,7 @@
 #define CROWD     30
 #define LARGE_LOG 1000 /* events: larger states would take their time */
 
-/* A limit whose states are as large as the term's, and as good as new within a millisecond. */
+/* A limit whose states are as large as the term's, and fully recovered within a millisecond. */
 static bool quick_twin(const struct weir_term *t, char out[128])
 {
     switch (t->algorithm) {

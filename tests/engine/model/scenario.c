@@ -5,23 +5,24 @@
  *   (1) weir_take_all and weir_reserve name in `which` the request that refused, where the world
  *       names the term: the number is translated (part_of).
  *   (2) A reservation is dead after a reset of any key of its policy, where the world lets only the
- *       key's own die: the library counts resets by policy, not by key. Such a cancel must return 0,
- *       and the world is not asked (bed_cancel).
+ *       key's own die: the library counts resets by policy, not by key. Such a cancel must return
+ *       0, and the world is not asked (bed_cancel).
  *   (3) A limiter's cancel gets a cost and a time and nothing else. It cannot give back to several
  *       terms, must return 0 there, and the world is not asked. Nor can it know what a shadow would
- *       have delayed, nor that the key was reset or started fresh since: its caller must, so that no
- *       such cancel is drawn (bed_cancel).
- *   (4) A limiter is born when it is opened, in real time. Its script begins decades later, when what
- *       accrues from birth has accrued; limits that take longer are not drawn (open_limiter).
+ *       have delayed, nor that the key was reset or started fresh since: its caller must, so that
+ *       no such cancel is drawn (bed_cancel).
+ *   (4) A limiter is born when it is opened, in real time. Its script begins decades later, when
+ *       what accrues from birth has accrued; limits that take longer are not drawn (open_limiter).
  *   (5) Of several policies, each changed alone, those that did not change keep their version; a
  *       world that holds them all as terms gives each a new one. There, all change or none
  *       (draw_parts).
- *   (6) A table may forget a key that is as good as new, and gives its place to a newcomer. Should the
- *       clock then step back, the key has the full stock that it had before the step, where the world
- *       remembers what it had used even earlier. Both are right, and which it is depends on who meets
- *       whom. So where the clock steps back there is either one key of one term, or there are no
- *       newcomers: all keys are used once before the first step (warm_up), and none is reset, starts
- *       fresh, or gives anything back (which may leave nothing to remember).
+ *   (6) A table may forget a key that has fully recovered, and gives its place to a newcomer.
+ *       Should the clock then step back, the key has the full stock that it had before the step,
+ *       where the world remembers what it had used even earlier. Both are right, and which it is
+ *       depends on who meets whom. So where the clock steps back there is either one key of one
+ *       term, or there are no newcomers: all keys are used once before the first step (warm_up),
+ *       and none is reset, starts fresh, or gives anything back (which may leave nothing to
+ *       remember).
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -497,7 +498,8 @@ static void open_split(struct scenario *b)
     open_side(b, 0, parts);
 }
 
-/* Every key is used once, so that it has a place; if one cannot be, the clock does not step back. */
+/* Every key is used once, so that it has a place; if one cannot be, the clock does not step
+ * back. */
 static void warm_up(struct scenario *b)
 {
     for (int i = 0; i < b->n; i++)

@@ -1,3 +1,4 @@
+/* Plays a script of the model against an engine; see script_player.h. */
 #include "script_player.h"
 
 #include <stdio.h>
@@ -230,7 +231,8 @@ static bool player_exit(struct script_player *s, const struct sim_event *event,
     return code == 0 || player_fail(error, "exit", code);
 }
 
-/* What is not known is not over anything; to an engine nothing would be so that cannot be sampled. */
+/* What is not known is not over anything; to an engine nothing would be so that cannot be
+ * sampled. */
 static bool player_signal(struct script_player *s, const struct sim_event *event,
                           struct sim_error *error)
 {

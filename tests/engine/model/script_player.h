@@ -14,8 +14,9 @@
 
 #define PLAYER_PARTS 4
 
-/* The policies of one engine that a request goes to, all or nothing. One: weir_take itself. What the
- * system is doing is what the script says, and calm until then: an engine would look for itself. */
+/* The policies of one engine that a request goes to, all or nothing. One: weir_take itself. What
+ * the system is doing is what the script says, and calm until then: an engine would look for
+ * itself. */
 struct script_player {
     struct weir *w;
     int n;
@@ -34,8 +35,8 @@ void player_init(struct script_player *s, struct weir *w, const char *name, int 
                  int64_t start_ns);
 void player_end(struct script_player *s);
 
-/* As sim_world_apply; but that who waits to enter waits. A stage of several parts cannot peek but at cost
- * 0, and has no guards. */
+/* As sim_world_apply; but that who waits to enter waits. A stage of several parts cannot peek but
+ * at cost 0, and has no guards. */
 bool player_apply(struct script_player *s, const struct sim_event *event, struct sim_outcome *out,
                   struct sim_error *error);
 
