@@ -1,9 +1,10 @@
 /* Takes gathered to be decided together.
  *
- * A pipeline of takes is a row of trips to memory that do not depend on each other: gathered, they
- * overlap (weir_take_many). Everything that is not a take settles first, so that answers come in the
- * order of the questions, and so that a question sees what those before it did. Those that are decided
- * together are in one store; the first that is in another one settles those before it.
+ * A pipeline of takes is a series of accesses to memory that do not depend on each other: gathered,
+ * they overlap (weir_take_many). Every command that is not a take flushes the batch first, so that
+ * replies come in the order of the commands, and so that each command sees the effect of those
+ * before it. The takes of one flush are in one store; the first take from another store flushes
+ * those before it.
  */
 #include "engine/policy/anonymous.h"
 #include "server/internal.h"
@@ -40,10 +41,10 @@ bool wire_patience(struct weir__slice word, int64_t *ns)
     return weir__parse_duration(word, ns) == WEIR__NUMBER_OK;
 }
 
-/* ---- The batch --------------------------------------------------------------------------------- */
+/* ---- The batch ------------------------------------------------------------------------------- */
 
-/* Decides them in order, all in that store. An error is that of one of them: those that were not decided
- * have a limit of -1, and are asked alone. */
+/* Decides the operations in order, all in that store. An error belongs to one of them: the
+ * operations that were not decided have a limit of -1, and are decided alone. */
 static int batch_take(struct conn *c, const struct store *s, const struct weir_request *rq,
                       size_t n, struct weir_verdict *v)
 {
@@ -77,7 +78,7 @@ void batch_flush(struct conn *c)
 
     if (n == 0)
         return;
-    b->n = 0; /* first: who says an error settles what was asked before */
+    b->n = 0; /* first: a reply function that reports an error flushes the batch again */
     if (batch_take(c, b->store, b->request, n, b->verdict) != 0) {
         batch_flush_singly(c, b, n);
         return;
@@ -114,9 +115,9 @@ void batch_add(struct conn *c, const struct limit_op *q)
         batch_flush(c);
 }
 
-/* ---- At once ----------------------------------------------------------------------------------- */
+/* ---- At once --------------------------------------------------------------------------------- */
 
-/* What comes next is to see all that was taken before. */
+/* The next operation must see every take before it. */
 static void batch_flush_for(struct conn *c, const struct limit_op *q)
 {
     batch_flush(c);
@@ -141,7 +142,7 @@ int batch_refund(struct conn *c, const struct limit_op *q, int64_t *back)
     batch_flush_for(c, q);
     if (!q->limit->policy) {
         if (back)
-            *back = 0; /* nobody has taken */
+            *back = 0; /* no caller has taken anything */
         return 0;
     }
     return weir_refund(store_of(q->limit)->engine, &rq, back);
@@ -153,7 +154,7 @@ int batch_reset(struct conn *c, const struct limit_op *q)
 
     batch_flush_for(c, q);
     if (!q->limit->policy)
-        return 0; /* it is as good as new */
+        return 0; /* the key is fresh */
     return weir_reset(store_of(q->limit)->engine, &rq);
 }
 
@@ -167,7 +168,7 @@ int batch_take_all(struct conn *c, const struct limit_op *q, size_t n, struct we
         return WEIR_EINVAL;
     for (size_t i = 0; i < n; i++) {
         if (store_of(q[i].limit) != store_of(q[0].limit))
-            return WEIR_ESTORE; /* one could not be taken back if the other refuses */
+            return WEIR_ESTORE; /* one store could not take its charge back if the other refused */
         rq[i] = batch_request(&q[i]);
     }
     batch_flush_for(c, q);
@@ -176,7 +177,7 @@ int batch_take_all(struct conn *c, const struct limit_op *q, size_t n, struct we
     return error;
 }
 
-/* As many of them as are decided together. */
+/* Takes as many of the operations as can be decided together. */
 static size_t batch_take_some(struct conn *c, const struct limit_op *q, size_t n,
                               struct weir_verdict *v, int *error)
 {

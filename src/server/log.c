@@ -56,7 +56,7 @@ static int64_t second_now(void)
     return now.tv_sec;
 }
 
-/* ---- What may be said -------------------------------------------------------------------------- */
+/* ---- What may be said ------------------------------------------------------------------------ */
 
 /* Whether the line was not said in this second. */
 static bool log_is_new_locked(struct log *l, const char *bytes, size_t len, int64_t now)
@@ -87,7 +87,7 @@ static bool log_admits_locked(struct log *l, const char *bytes, size_t len)
     return true;
 }
 
-/* ---- The ring ---------------------------------------------------------------------------------- */
+/* ---- The ring -------------------------------------------------------------------------------- */
 
 static bool log_put_locked(struct log *l, const char *bytes, size_t len)
 {
@@ -163,7 +163,7 @@ void log_print(struct log *l, const char *format, ...)
     (void)pthread_mutex_unlock(&l->lock);
 }
 
-/* ---- The writer -------------------------------------------------------------------------------- */
+/* ---- The writer ------------------------------------------------------------------------------ */
 
 /* What cannot be written (the reader is gone, the disk is full) is lost. */
 static void log_write_all(int fd, const char *bytes, size_t len)
@@ -224,7 +224,7 @@ static void *log_run(void *log)
     return NULL;
 }
 
-/* ---- Opening ----------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 /* Signals are for the threads that have a loop. */
 static int log_start(struct log *l)

@@ -7,7 +7,7 @@
 
 #include "server/internal.h"
 
-/* ---- Parts ------------------------------------------------------------------------------------- */
+/* ---- Parts ----------------------------------------------------------------------------------- */
 
 /* Rounded up: a part of something is something. */
 static uint64_t memory_part(uint64_t all, uint64_t of)
@@ -45,7 +45,7 @@ static const struct part *memory_peer_part(const struct server *s, const struct 
     return peer->local ? &s->memory.local : &s->memory.peer;
 }
 
-/* ---- Counting ---------------------------------------------------------------------------------- */
+/* ---- Counting -------------------------------------------------------------------------------- */
 
 static void memory_count_up(_Atomic uint64_t *n, uint64_t more)
 {
@@ -120,7 +120,7 @@ void memory_remove_limit(struct conn *c, const struct limit *l)
     memory_uncharge(c, memory_of_limit(l));
 }
 
-/* ---- Room -------------------------------------------------------------------------------------- */
+/* ---- Room ------------------------------------------------------------------------------------ */
 
 /* A quarter of every part is left to requests and replies: what asks to be kept for longer is refused before those who
  * ask have to be cut off. */
@@ -148,7 +148,7 @@ bool memory_is_over(const struct conn *c)
             memory_count(&s->memory.kept) > s->memory.all.bytes);
 }
 
-/* ---- Seats ------------------------------------------------------------------------------------- */
+/* ---- Seats ----------------------------------------------------------------------------------- */
 
 static bool memory_take_one(_Atomic uint64_t *n, uint64_t most)
 {
@@ -181,7 +181,7 @@ bool memory_admits(struct server *s, struct peer *peer)
     return memory_take_one(&peer->connections, memory_peer_part(s, peer)->connections);
 }
 
-/* ---- The process ------------------------------------------------------------------------------- */
+/* ---- The process ----------------------------------------------------------------------------- */
 
 #define TRIM_BYTES ((uint64_t)4 << 20) /* less is not worth a walk over the heap */
 
@@ -211,7 +211,7 @@ uint64_t memory_rss(void)
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* ---- Telling ----------------------------------------------------------------------------------- */
+/* ---- Telling --------------------------------------------------------------------------------- */
 
 static uint64_t memory_of_names(const struct weir_stats *stats)
 {
@@ -260,7 +260,7 @@ size_t memory_print(struct server *s, char text[MEMORY_TEXT])
     return len;
 }
 
-/* ---- One budget -------------------------------------------------------------------------------- */
+/* ---- One budget ------------------------------------------------------------------------------ */
 
 #define DAEMON_MOST ((uint64_t)256 << 20)
 

@@ -111,7 +111,7 @@ uint64_t store_memory_of(uint64_t max_memory);
 /* Fills in what was left to --max-memory: the daemon's part is for connections, and for what they keep. */
 void memory_divide(struct serve_options *o);
 
-/* ---- Peers (peers.c) --------------------------------------------------------------------------- */
+/* ---- Peers (peers.c) ------------------------------------------------------------------------- */
 
 struct peer {
     struct peer *next;
@@ -127,7 +127,7 @@ void peers_close(struct peers *p); /* NULL is fine */
 struct peer *peer_enter(struct peers *p, const struct sockaddr_storage *a);
 void peer_leave(struct peers *p, struct peer *peer);
 
-/* ---- The allocator (allocator_glibc.c, ..._other.c) --------------------------------------------- */
+/* ---- The allocator (allocator_glibc.c, ..._other.c) ------------------------------------------ */
 
 /* Large pieces go back to the system when they are freed. Before any thread starts. */
 void allocator_init(void);

@@ -25,7 +25,7 @@ static void *out_must(void *memory)
     return memory;
 }
 
-/* ---- Segments ---------------------------------------------------------------------------------- */
+/* ---- Segments -------------------------------------------------------------------------------- */
 
 static bool is_awaited(const struct segment *s)
 {
@@ -112,7 +112,7 @@ static struct segment *with_room(struct conn *c, size_t n)
     return moved;
 }
 
-/* ---- Writing ----------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static bool uses_scratch(const struct conn *c)
 {
@@ -175,7 +175,7 @@ void out_text(struct conn *c, const char *text)
     out_bytes(c, text, strlen(text));
 }
 
-/* ---- Held answers ------------------------------------------------------------------------------ */
+/* ---- Held answers ---------------------------------------------------------------------------- */
 
 /* Moves what is in the scratch buffer behind the segments. */
 static void keep_scratch(struct conn *c, size_t sent)
@@ -241,7 +241,7 @@ void out_aim(struct conn *c, struct segment *s)
     c->aim = s;
 }
 
-/* ---- Leaving ----------------------------------------------------------------------------------- */
+/* ---- Leaving --------------------------------------------------------------------------------- */
 
 /* How many bytes the socket took; -1 if it is broken. */
 static ssize_t out_transmit(struct conn *c, const struct iovec *part, size_t n)

@@ -40,7 +40,7 @@ void peers_close(struct peers *p)
     free(p);
 }
 
-/* ---- Addresses --------------------------------------------------------------------------------- */
+/* ---- Addresses ------------------------------------------------------------------------------- */
 
 static void read_four(struct peer *peer, const unsigned char four[4])
 {
@@ -71,7 +71,7 @@ static struct peer peer_read_address(const struct sockaddr_storage *a)
     return peer;
 }
 
-/* ---- The table --------------------------------------------------------------------------------- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 static struct peer **peers_find_locked(struct peers *p, const struct peer *like)
 {

@@ -12,7 +12,7 @@
 
 #include "server/internal.h"
 
-/* ---- What it was told -------------------------------------------------------------------------- */
+/* ---- What it was told ------------------------------------------------------------------------ */
 
 static struct serve_options server_fill_options(const struct serve_options *o)
 {
@@ -67,7 +67,7 @@ static void raise_descriptors(const struct serve_options *o, int stores)
             (unsigned long long)r.rlim_cur, (unsigned long long)o->max_connections);
 }
 
-/* ---- The stores -------------------------------------------------------------------------------- */
+/* ---- The stores ------------------------------------------------------------------------------ */
 
 static int64_t manual_now(void *arg)
 {
@@ -231,7 +231,7 @@ bool server_clock_set(struct conn *c, int64_t now_ns)
     return true;
 }
 
-/* ---- Counting ---------------------------------------------------------------------------------- */
+/* ---- Counting -------------------------------------------------------------------------------- */
 
 void server_counters(struct server *s, uint64_t out[sizeof(struct counters) / sizeof(uint64_t)])
 {
@@ -316,7 +316,7 @@ int server_port(const struct server *s)
     return listeners_port(s->listeners);
 }
 
-/* ---- Running ----------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 void server_wake_all(struct server *s)
 {

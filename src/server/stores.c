@@ -9,7 +9,7 @@
 static const char WORD[] = "store=";
 #define WORD_LEN (sizeof WORD - 1)
 
-/* ---- Opening ----------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 struct store *stores_find(struct stores *s, struct weir__slice url)
 {
@@ -64,7 +64,7 @@ void stores_close(struct stores *s)
         weir_close(s->store[--s->n].engine);
 }
 
-/* ---- Counting ---------------------------------------------------------------------------------- */
+/* ---- Counting -------------------------------------------------------------------------------- */
 
 bool stores_stats(struct stores *s, struct weir_stats *sum)
 {
@@ -92,7 +92,7 @@ bool stores_stats(struct stores *s, struct weir_stats *sum)
     return true;
 }
 
-/* ---- Words ------------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 static int store_word_error(struct weir_diag *why, int column, const char *what)
 {

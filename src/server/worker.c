@@ -44,7 +44,7 @@ static void worker_before_sleep(uv_prepare_t *h)
     worker_now_expire(w);
 }
 
-/* ---- What others want -------------------------------------------------------------------------- */
+/* ---- What others want ------------------------------------------------------------------------ */
 
 void worker_assign(struct worker *w, int fd)
 {
@@ -104,7 +104,7 @@ static void worker_woken(uv_async_t *h)
     }
 }
 
-/* ---- Time -------------------------------------------------------------------------------------- */
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 static void close_idle(struct worker *w)
 {
@@ -143,7 +143,7 @@ static void worker_ticked(uv_timer_t *h)
         worker_drain(w);
 }
 
-/* ---- Life -------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 int worker_open(struct worker *w, struct server *s, int index)
 {

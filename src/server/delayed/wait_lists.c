@@ -1,8 +1,11 @@
-/* Invariants:
- *   (1) A line is a chain of holds, of several keys perhaps; the first for a key is the one that asks.
- *   (2) Who leaves calls the next of its key, if it was the first or not: to be called once too often costs
- *       a look.
- *   (3) The lock is held for list work only, never while the engine is asked.
+/* Wait lists: the waiters for one key of a limit that cannot promise the future, in order.
+ *
+ * Invariants:
+ *   (1) A list is a chain of delayed replies, possibly for several keys that share a bucket; the
+ *       first for a key is the one that tries.
+ *   (2) A waiter that leaves wakes the next one for its key, even if it was not the first itself:
+ *       one wake-up too many costs one look.
+ *   (3) The lock is held for list work only, never while the engine decides.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +76,7 @@ bool wait_list_join(struct wait_lists *l, struct delayed_reply *h)
     return first;
 }
 
-/* Tells the hold's worker that its turn has come. */
+/* Tells the waiter's worker that its turn has come. */
 static void wait_list_wake_locked(struct delayed_reply *h)
 {
     struct worker *w = h->conn->worker;

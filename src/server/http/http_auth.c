@@ -1,26 +1,27 @@
-/* For proxies that ask whether a request may pass: Caddy, Traefik, nginx's auth_request.
+/* /v1/auth: for proxies that ask whether a request may pass (Caddy, Traefik, nginx's auth_request).
  *
  *     /v1/auth/LIMIT[?key=...][&cost=...][&wait=...][&deny=403]      by any method
  *
- * 204 lets the request pass, 429 does not, nor does 503 (the store is away). nginx understands only 2xx, 401 and 403: deny=403 says
- * that instead. (Not 401: that would have to say how to log in, and to log in does not help.) Who
- * is asked about:
+ * 204 lets the request pass; 429 does not, nor does 503 (the store is down). nginx understands only
+ * 2xx, 401 and 403: with deny=403 a refusal is 403. (Not 401: that would have to say how to log in,
+ * and logging in does not help.) The key is the first of these:
  *
  *   1. ?key=           what the proxy's own configuration makes of the request
- *   2. X-Weir-Key      the same, as a field
- *   3. X-Forwarded-For the last address of the last field, which is the one that the proxy before
- *                      us has seen itself; those before it are what its client claims
+ *   2. X-Weir-Key      the same, as a header field
+ *   3. X-Forwarded-For the last address of the last field, which the proxy before us has seen
+ *                      itself; those before it are what its client claims
  *   4. X-Real-IP
  *   5. the address that the connection comes from
  *
- * Of 3 to 5 an IPv6 address is cut to its network (http_address.c); what is no address is taken as it is.
+ * In 3 to 5 an IPv6 address is cut to its network (http_address.c); text that is not an address is
+ * taken as it is.
  *
- * Proxies pass on fields that their clients sent: one that does not set X-Weir-Key must clear it,
- * and one that sets X-Real-IP and not X-Forwarded-For must clear that.
+ * Proxies pass on the fields that their clients sent: a proxy that does not set X-Weir-Key must
+ * clear it, and one that sets X-Real-IP but not X-Forwarded-For must clear the latter.
  *
- * A proxy acts on the answer at once, so an answer whose turn comes later (a pacer's, or with
- * `wait`) is held back until it has come. Where that cannot be, the question is one like all
- * others, and is decided together with them.
+ * A proxy acts on the reply at once, so a reply whose turn comes later (a pacer's, or with `wait`)
+ * is delayed until then. A limit that never makes its callers wait is decided in the batch,
+ * together with all others.
  */
 #include "server/http/http_front.h"
 
@@ -35,7 +36,7 @@ static struct weir__slice last_of(struct weir__slice list)
     return weir__slice_trim(list);
 }
 
-/* The address as a key, which lasts until the question is settled. */
+/* The address as a key, which lasts until the batch is flushed. */
 static struct weir__slice client_of(const struct http_call *call, struct weir__slice address)
 {
     static _Thread_local char keys[BATCH_MAX][HTTP_ADDRESS_MOST];
@@ -73,7 +74,7 @@ static void http_reply_auth(struct conn *c, const struct limit_op *q, int error,
                            v);
 }
 
-/* Whether those who ask without a word of patience may be told to wait. */
+/* True if the limit may make callers wait that name no patience. */
 static bool makes_wait(const struct weir_limit *l)
 {
     for (int i = 0; i < l->n; i++) {

@@ -1,15 +1,16 @@
-/* JSON bodies, by jansson.
+/* JSON bodies, read with jansson.
  *
- * A tree of small objects can take a hundred times the memory of its text, so whoever reads JSON
- * from strangers bounds the tree and not only the text. Ours lives in an arena of the thread:
- * blocks that are filled from the front, up to a bound, and forgotten all at once. That also makes
- * reading a body cheap: an object of three words allocates nothing, and nobody walks the tree to
- * free it.
+ * A tree of small objects can take a hundred times the memory of its text, so a server that reads
+ * JSON from strangers must bound the tree and not only the text. Ours lives in an arena of the
+ * thread: blocks that are filled from the front, up to a bound, and released all at once. That also
+ * makes reading a body cheap: an object of three members allocates nothing, and the tree is never
+ * walked to free it.
  *
  * Invariants:
  *   (1) Nothing else in this process uses jansson: it allocates from the arena only.
- *   (2) Between two requests the arena is empty, and all it has is the thread's first block, and one of the
- *       usual size: to map such a one anew for every request would cost as much as to read it.
+ *   (2) Between two requests the arena is empty: it has the thread's first block, and one of the
+ *       usual size, because mapping such a block anew for every request would cost as much as
+ *       reading the body.
  */
 #include "server/http/http_front.h"
 
@@ -21,8 +22,9 @@
 #define FIRST_BYTES ((size_t)8 * 1024)
 #define BLOCK_BYTES ((size_t)256 * 1024)
 #define TREE_BYTES  ((size_t)16 * 1024 * 1024) /* 10,000 objects of a batch take half of it */
-#define TEXT_TIMES  4                          /* and the text is copied twice, into what grows */
-#define ALIGNMENT   16
+/* and the text is copied twice, into buffers that grow */
+#define TEXT_TIMES 4
+#define ALIGNMENT  16
 
 /* ---- The arena ------------------------------------------------------------------------------- */
 
@@ -34,11 +36,11 @@ struct block {
 
 static _Thread_local struct {
     _Alignas(ALIGNMENT) char first[FIRST_BYTES];
-    struct block *newest; /* NULL: the first */
+    struct block *newest; /* NULL: the first block is in use */
     struct block *spare;  /* of BLOCK_BYTES, or NULL */
-    size_t used, cap;     /* of the newest */
+    size_t used, cap;     /* of the newest block */
     size_t all, most;     /* of all blocks but the first */
-    bool is_full;         /* more was asked for */
+    bool is_full;         /* jansson asked for more than the bound */
 } arena;
 
 static struct block *arena_block(size_t cap)
@@ -82,7 +84,7 @@ static void *arena_take(size_t size)
 
 static void arena_keep(void *memory)
 {
-    (void)memory; /* until all is forgotten */
+    (void)memory; /* released with the whole arena */
 }
 
 void http_json_forget(void)
@@ -116,7 +118,7 @@ static void use_arena(void)
 
 /* ---- Bodies ---------------------------------------------------------------------------------- */
 
-/* jansson says what is wrong; what it quotes of the body may hold anything. */
+/* jansson says what is wrong; what it quotes from the body may hold any bytes. */
 static bool http_json_error(struct http_why *why, const json_error_t *error)
 {
     struct weir__out out = {why->text, sizeof why->text, 0};
@@ -139,14 +141,14 @@ bool http_json_read(struct weir__slice body, struct json_t **json, struct http_w
     json_error_t error;
 
     (void)pthread_once(&once, use_arena);
-    http_json_forget(); /* the first time of a thread */
+    http_json_forget(); /* the thread's first request */
     arena.most = TREE_BYTES + TEXT_TIMES * body.len;
     *json = json_loadb(body.at ? body.at : "", body.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
                        &error);
     return *json || http_json_error(why, &error);
 }
 
-/* ---- Words ----------------------------------------------------------------------------------- */
+/* ---- Members --------------------------------------------------------------------------------- */
 
 static struct weir__slice http_json_string(const json_t *value)
 {

@@ -1,10 +1,10 @@
-/* What a request asks for: the words of its query, or of its body, to a question.
+/* The parameters of a request: those of its query or its body, and the operation they make.
  *
- * A word that is not known, is there twice or does not fit is refused and named, never ignored: a
+ * A parameter that is unknown, given twice or out of range is refused and named, never ignored: a
  * limiter that overlooks `cots=5` lets five times too much through.
  *
- * A key that is too long is 400, wherever it came from: it is a word out of its range, as a cost
- * may be, and neither the target (414) nor the body (413) was too large to be read.
+ * A key that is too long is 400, wherever it came from: it is a parameter out of its range, as a
+ * cost may be, and neither the target (414) nor the body (413) was too large to be read.
  */
 #include "server/http/http_front.h"
 
@@ -115,7 +115,7 @@ bool http_params_query(struct http_params *ask, struct weir__slice query, struct
     return read == 0 || http_because_of(why, 400, "", p.name, " is not percent-encoded properly");
 }
 
-/* ---- Questions ------------------------------------------------------------------------------- */
+/* ---- Operations ------------------------------------------------------------------------------ */
 
 static bool http_params_key_too_long(size_t max, struct http_why *why)
 {

@@ -1,10 +1,10 @@
-/* The loop over the requests of a connection, and the routes as data. */
+/* The loop over the requests of a connection, and the table of routes. */
 #include "server/http/http_front.h"
 
 #include <string.h>
 
 enum {
-    GET = 1 << HTTP_GET_ | 1 << HTTP_HEAD_, /* HEAD wherever GET is */
+    GET = 1 << HTTP_GET_ | 1 << HTTP_HEAD_, /* HEAD works wherever GET does */
     POST = 1 << HTTP_POST_,
     PUT = 1 << HTTP_PUT_,
     DELETE = 1 << HTTP_DELETE_,
@@ -17,9 +17,9 @@ static handler http_reply_health, http_reply_hello;
 
 static const struct route {
     const char *path;
-    bool has_rest;                          /* the path goes on, with one byte at least */
-    enum { OURS, PROXIES, ANYBODYS } whose; /* which pages of other origins may have it asked */
-    unsigned methods, admin;                /* of them, those that --no-admin refuses */
+    bool has_rest;                          /* the path continues, with at least one byte */
+    enum { OURS, PROXIES, ANYBODYS } whose; /* which pages of other origins may send it */
+    unsigned methods, admin;                /* `admin`: the methods that --no-admin refuses */
     handler *handle;
 } ROUTES[] = {
     {"/v1/take", false, OURS, GET | POST, 0, http_take},
@@ -42,7 +42,7 @@ static void http_reply_health(const struct http_call *call)
     http_reply(call, 200, "text/plain", "", OK, sizeof OK - 1);
 }
 
-/* The page with ADDRESS and PORT filled in. */
+/* Writes the page with ADDRESS and PORT filled in. */
 static char *http_fill_page(char *at, const char *page, const char *address, int port)
 {
     while (*page) {
@@ -133,7 +133,7 @@ static void refuse_admin(const struct http_call *call)
     http_fail(call, &why);
 }
 
-/* Not 403, which nginx would take for a refusal of the limit: 400 is in its log of errors. */
+/* Not 403, which nginx would take for a refusal by the limit: 400 goes to its error log. */
 static void refuse_browser(const struct http_call *call)
 {
     struct http_why why;
@@ -154,8 +154,9 @@ static void refuse_host(const struct http_call *call)
     http_fail(call, &why);
 }
 
-/* Whether a page of others has this asked; it is refused then. No browser connects to a Unix socket: what
- * comes there was sent by a proxy, which may pass on what browsers ask, but asks itself for leave. */
+/* Refuses a request that a browser sends for a page of another origin: true if it did. No browser
+ * connects to a Unix socket: such a request comes from a proxy, which may pass on what a browser
+ * sent, but asks on its own behalf. */
 static bool is_misused(const struct http_call *call, const struct route *r)
 {
     if (r->whose == ANYBODYS || !http_is_foreign(call->rq))
@@ -251,7 +252,7 @@ long http_serve(struct conn *c, char *bytes, size_t len)
         http_route(&call);
         at += used;
         if (!rq.keep_alive) {
-            /* Whatever stands behind it was sent in vain. The answer may still be a question. */
+            /* Bytes behind this request are ignored. Its reply may still be in the batch. */
             conn_finish(c);
             return (long)len;
         }

@@ -1,7 +1,7 @@
-/* The stores: where keys are, and how those are that are far away.
+/* The stores: where keys are, and the state of the remote ones.
  *
  *     GET /v1/stores    {"stores":[{"url":"memory:","remote":false},
- *                                  {"url":"redis://10.0.0.5:6379","remote":true,"down":false,"nodes":2,...}]}
+ *                                  {"url":"redis://10.0.0.5:6379","remote":true,"down":false,...}]}
  */
 #include "server/http/http_front.h"
 #include "server/stores.h"

@@ -1,4 +1,4 @@
-/* Take, peek, refund and reset: one question, from the query, a JSON object, or both. */
+/* Take, peek, refund and reset: one operation, from the query, a JSON object, or both. */
 #include "server/http/http_front.h"
 
 #include <jansson.h>
@@ -15,7 +15,8 @@ static void http_reply_take(struct conn *c, const struct limit_op *q, int error,
         http_reply_verdict(c, q->shape, v->allowed ? 200 : http_denied(v), q->limit, v);
 }
 
-/* What is asked by query and body: false and *why, or the question. Its key may be the JSON's. */
+/* Reads the operation from query and body: false and *why if it cannot. Its key may belong to the
+ * JSON. */
 static bool http_take_read_op(const struct http_call *call, struct http_params *ask,
                               const json_t *json, struct limit_op *q, struct http_why *why)
 {
@@ -27,8 +28,8 @@ static bool http_take_read_op(const struct http_call *call, struct http_params *
     return true;
 }
 
-/* Reads one question and answers it by `answer`. Bodies count where they mean something: of a GET
- * there is none, whatever was sent. */
+/* Reads one operation and runs it by `answer`. Only a POST has a body: what comes with a GET is
+ * ignored. */
 static void http_run_op(const struct http_call *call, unsigned may, enum limit_use use,
                         void (*answer)(const struct http_call *call, const struct limit_op *q),
                         void (*many)(const struct http_call *call, const json_t *array))
@@ -48,7 +49,7 @@ static void http_run_op(const struct http_call *call, unsigned may, enum limit_u
     } else {
         answer(call, &q);
         if (json)
-            batch_flush(call->conn); /* the key goes with the JSON */
+            batch_flush(call->conn); /* the key lives as long as the JSON */
     }
     if (has_body)
         http_json_forget();

@@ -1,4 +1,4 @@
-/* throttlecrab's way to ask, for those who come from there.
+/* throttlecrab's request, for clients that move from it.
  *
  *     POST /throttle
  *     {"key":"user:1","max_burst":10,"count_per_period":100,"period":60,"quantity":1}
@@ -6,7 +6,7 @@
  *     200
  *     {"allowed":true,"limit":10,"remaining":9,"reset_after":1,"retry_after":0}
  *
- * A denial is 200 there too. Times are seconds, and here they are rounded up. The keys are those of
+ * A denial is 200 too. Times are seconds, and here they are rounded up. The keys are those of
  * THROTTLE and CL.THROTTLE.
  */
 #include "server/http/http_front.h"
@@ -80,7 +80,7 @@ static bool throttle_read_number(struct throttle_params *t, const char *name, co
 
         if (strcmp(name, NUMBERS[i]) != 0)
             continue;
-        t->number[i] = json_integer_value(value); /* 0 of what is none */
+        t->number[i] = json_integer_value(value); /* 0 if it is not an integer */
         if (!json_is_integer(value) || t->number[i] < r.least || t->number[i] > r.most)
             return throttle_out_of_range(why, name, r);
         t->given |= 1u << i;
@@ -135,7 +135,7 @@ static bool throttle_read_op(const struct http_call *call, json_t *json, struct 
                            .cost = t.number[THROTTLE_COST],
                            .reply = http_reply_throttle,
                            .shape = call->shape};
-    return q->limit || http_because(why, 503, text); /* the numbers are good: memory is short */
+    return q->limit || http_because(why, 503, text); /* the numbers are valid: memory is short */
 }
 
 void http_throttle(const struct http_call *call)
@@ -146,7 +146,7 @@ void http_throttle(const struct http_call *call)
 
     if (http_json_read(call->rq->body, &json, &why) && throttle_read_op(call, json, &q, &why)) {
         batch_add(call->conn, &q);
-        batch_flush(call->conn); /* the key goes with the JSON */
+        batch_flush(call->conn); /* the key lives as long as the JSON */
     } else {
         http_fail(call, &why);
     }

@@ -1,10 +1,10 @@
-/* What a request's word means, and what clients set, delete and are told. */
+/* What a request's word means, and how clients set, delete and read limits. */
 #include <stdio.h>
 #include <string.h>
 
 #include "server/limits/limit_names.h"
 
-/* ---- Setting ----------------------------------------------------------------------------------- */
+/* ---- Setting --------------------------------------------------------------------------------- */
 
 static bool limit_name_is_valid(struct weir__slice name)
 {
@@ -19,7 +19,7 @@ static bool limit_name_is_valid(struct weir__slice name)
     return name.len > 0 && name.len < WEIR_NAME_MAX;
 }
 
-/* Whether keys cannot be carried over (limits.md, Live change). */
+/* True if keys cannot be carried over (limits.md, Live change). */
 static bool starts_fresh(const struct weir_limit *from, const struct weir_limit *to)
 {
     for (int i = 0; i < from->n && i < to->n; i++) {
@@ -32,8 +32,9 @@ static bool starts_fresh(const struct weir_limit *from, const struct weir_limit 
     return false;
 }
 
-/* Says what becomes of its keys. `known` is what the name stood for. In a Redis a key of every form has its own
- * name, so that daemons with different limits do not wipe out each other's: nothing ends there but by its time. */
+/* Logs what becomes of the keys. `known` is what the name stood for. In a Redis a key of every form
+ * has its own name, so that daemons with different limits do not wipe out each other's keys: they
+ * end there only by expiry. */
 static void limits_warn(struct log *log, const struct limit_entry *known,
                         const struct weir_limit *to, const struct store *store)
 {
@@ -67,7 +68,7 @@ bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why)
     return true;
 }
 
-/* The writer's. Without a store: where the limit is, or else in the daemon's own. */
+/* By the writer. Without a store: the store where the limit is, otherwise the daemon's own. */
 static int limits_set_locked(struct names *n, struct weir__slice name, const char *text,
                              struct store *store, struct weir_diag *why)
 {
@@ -121,14 +122,14 @@ int names_set(struct names *n, struct weir__slice name, const char *text, struct
     return error;
 }
 
-/* ---- Finding ----------------------------------------------------------------------------------- */
+/* ---- Finding --------------------------------------------------------------------------------- */
 
 static bool is_literal(struct weir__slice word)
 {
     return memchr(word.at, ' ', word.len) || memchr(word.at, '/', word.len);
 }
 
-/* Why a word is no limit here. */
+/* Explains why a word is not a limit here. */
 static void limits_explain_missing(struct weir_diag *why, struct weir__slice word, bool by_name,
                                    bool off)
 {
@@ -196,9 +197,9 @@ void limits_tidy(struct conn *c)
     literals_tidy(c->worker->literals);
 }
 
-/* ---- Changing ---------------------------------------------------------------------------------- */
+/* ---- Changing -------------------------------------------------------------------------------- */
 
-/* Of a limit that a client sets: the store that it names; NULL: it names none. */
+/* The store that a limit set by a client names; NULL: it names none. */
 static int named_store(struct names *n, char *text, struct store **store, struct weir_diag *why)
 {
     char url[STORE_URL_MOST];
@@ -251,13 +252,13 @@ bool limits_delete(struct conn *c, struct weir__slice name)
     batch_flush(c);
     names_change_begins(n);
     h = names_find(n, name);
-    /* If the store is locked by one who stands still, it stays in force. */
+    /* If a process that stands still holds the store's lock, the limit stays in force. */
     done = h && names_drop(n, h);
     names_change_ends(n);
     return done;
 }
 
-/* ---- Telling ----------------------------------------------------------------------------------- */
+/* ---- Showing --------------------------------------------------------------------------------- */
 
 void limit_name_escape(char out[LIMIT_NAME_ESCAPED], const char *name)
 {

@@ -24,7 +24,7 @@ struct remote_group {
     } one[];
 };
 
-/* ---- Memory ------------------------------------------------------------------------------------ */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static size_t remote_group_bytes(const struct limit_op *q, size_t n, size_t *remote)
 {
@@ -72,7 +72,7 @@ static void remote_group_free(struct remote_group *m)
     free(m);
 }
 
-/* ---- Telling ----------------------------------------------------------------------------------- */
+/* ---- Telling --------------------------------------------------------------------------------- */
 
 /* All are told, or given up. */
 static void remote_group_finish(struct remote_group *m)
@@ -105,7 +105,7 @@ void remote_group_reply(struct remote_request *a)
         remote_group_finish(m);
 }
 
-/* ---- Asking ------------------------------------------------------------------------------------ */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 /* As many as there is room for: whether that was all. */
 static bool remote_group_begin(struct remote_group *m)

@@ -10,7 +10,7 @@
 #include "os/clock.h"
 #include "server/remote/remote_take.h"
 
-/* ---- Watching ---------------------------------------------------------------------------------- */
+/* ---- Watching -------------------------------------------------------------------------------- */
 
 static void remote_pipeline_closed(uv_handle_t *h)
 {
@@ -58,7 +58,7 @@ static void remote_pipeline_watch(struct remote_pipeline *l)
     (void)uv_poll_start(l->poll, events, remote_pipeline_polled);
 }
 
-/* ---- Turning ----------------------------------------------------------------------------------- */
+/* ---- Turning --------------------------------------------------------------------------------- */
 
 /* Within names_enter: limits are let go of. */
 static void remote_pipeline_run(struct remote_pipeline *l)
@@ -122,7 +122,7 @@ void remote_sync(struct worker *w, const struct store *s)
     remote_pipeline_watch(l);
 }
 
-/* ---- Sleeping ---------------------------------------------------------------------------------- */
+/* ---- Sleeping -------------------------------------------------------------------------------- */
 
 static bool remote_can_run(const struct worker *w)
 {
@@ -160,7 +160,7 @@ void remote_before_sleep(struct worker *w)
     remote_set_timer(w);
 }
 
-/* ---- Life -------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 int remote_open(struct worker *w)
 {

@@ -6,7 +6,7 @@
 
 #define KEY_USUAL 128 /* bytes of a key; memory for such a take is kept */
 
-/* ---- Memory ------------------------------------------------------------------------------------ */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static struct remote_request *remote_request_alloc(struct worker *w, size_t key)
 {
@@ -59,7 +59,7 @@ void remote_request_free(struct remote_request *a)
     }
 }
 
-/* ---- Asking ------------------------------------------------------------------------------------ */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 static void remote_request_reply(struct conn *c, const struct remote_request *a)
 {

@@ -6,7 +6,7 @@
 #include "server/resp/resp_front.h"
 #include "server/stores.h"
 
-/* ---- Limits ------------------------------------------------------------------------------------ */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 static bool has_words(struct conn *c, struct resp_words w, size_t n, const char *usage)
 {
@@ -88,7 +88,7 @@ void resp_run_limit(struct conn *c, struct resp_words w)
         resp_reply_int(c, limits_delete(c, w.word[2]));
 }
 
-/* ---- The clock --------------------------------------------------------------------------------- */
+/* ---- The clock ------------------------------------------------------------------------------- */
 
 static void resp_set_clock(struct conn *c, struct weir__slice word, int64_t now_ns)
 {

@@ -52,7 +52,7 @@ const struct resp_row *resp_row_of(struct weir__slice name)
     return NULL;
 }
 
-/* ---- Answers ----------------------------------------------------------------------------------- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 void resp_reply_error(struct conn *c, const char *format, ...)
 {
@@ -132,7 +132,7 @@ void resp_reply_engine_error(struct conn *c, int error)
     resp_reply_error(c, "%s", weir_error_text(error));
 }
 
-/* ---- Words ------------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 const char *resp_quoted(struct weir__slice word)
 {
@@ -172,7 +172,7 @@ bool resp_word_int(struct conn *c, struct weir__slice word, const char *what, in
     return false;
 }
 
-/* ---- The loop ---------------------------------------------------------------------------------- */
+/* ---- The loop -------------------------------------------------------------------------------- */
 
 static void resp_run(struct conn *c, const struct resp_command *cmd)
 {

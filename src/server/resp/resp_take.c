@@ -6,7 +6,7 @@
 
 #define NAME_MOST 256 /* bytes of a reservation's name */
 
-/* ---- How answers are written ------------------------------------------------------------------- */
+/* ---- How answers are written ----------------------------------------------------------------- */
 
 static void resp_reply_cl_throttle(struct conn *c, const struct limit_op *q, int error,
                                    const struct weir_verdict *v)
@@ -64,7 +64,7 @@ static void resp_reply_take(struct conn *c, const struct limit_op *q, int error,
         out_done(c, write_six(resp_array(out_room(c, 7 * RESP_INT_ROOM), 6), v));
 }
 
-/* ---- What questions are made of ---------------------------------------------------------------- */
+/* ---- What questions are made of -------------------------------------------------------------- */
 
 static bool key_fits(struct conn *c, struct weir__slice key)
 {
@@ -152,7 +152,7 @@ static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, boo
     return true;
 }
 
-/* ---- CL.THROTTLE and THROTTLE ------------------------------------------------------------------ */
+/* ---- CL.THROTTLE and THROTTLE ---------------------------------------------------------------- */
 
 /* The bytes from the first number to the last, if they are RESP's: those tell all three, lengths and all.
  * An inline command's may have had quotes. */
@@ -241,7 +241,7 @@ void resp_run_throttle(struct conn *c, struct resp_words w)
     batch_add(c, &q);
 }
 
-/* ---- WEIR.* ------------------------------------------------------------------------------------ */
+/* ---- WEIR.* ---------------------------------------------------------------------------------- */
 
 void resp_run_take(struct conn *c, struct resp_words w)
 {
