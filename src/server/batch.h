@@ -14,7 +14,7 @@ struct limit_op;
 
 /* Writes the reply with out_room/out_done (out.h). error: 0 and v is the verdict; or a weir_error
  * and v is NULL. */
-typedef void op_reply(struct conn *c, const struct limit_op *q, int error,
+typedef void op_reply(struct conn *c, const struct limit_op *op, int error,
                       const struct weir_verdict *v);
 
 struct limit_op {
@@ -36,26 +36,26 @@ struct limit_op {
 /* Adds a take. It is decided together with others of the same wake-up, in order; its reply function
  * is called then, or when its turn has come if the reply is delayed. All other code that writes a
  * reply must call batch_flush first, so that replies stay in order. */
-void batch_add(struct conn *c, const struct limit_op *q);
+void batch_add(struct conn *c, const struct limit_op *op);
 /* Decides the takes that batch_add has gathered. */
 void batch_flush(struct conn *c);
 
 /* Decided at once (each flushes the batch first). Errors are the engine's. */
-int batch_peek(struct conn *c, const struct limit_op *q, struct weir_verdict *v);
-int batch_refund(struct conn *c, const struct limit_op *q, int64_t *back);
+int batch_peek(struct conn *c, const struct limit_op *op, struct weir_verdict *v);
+int batch_refund(struct conn *c, const struct limit_op *op, int64_t *back);
 #define RESET_FULL \
     "the store is full: there is no place where the key could be as good as new; try again"
-int batch_reset(struct conn *c, const struct limit_op *q);
+int batch_reset(struct conn *c, const struct limit_op *op);
 /* WEIR_ESTORE: the limits are not all in one store. */
-int batch_take_all(struct conn *c, const struct limit_op *q, size_t n, struct weir_verdict *v);
+int batch_take_all(struct conn *c, const struct limit_op *op, size_t n, struct weir_verdict *v);
 /* Decides several takes one by one, in order, for one reply (HTTP's batch): each gets an error, or
- * 0 and a verdict. Returns NULL when all are decided. Otherwise `told` is called once, later;
+ * 0 and a verdict. Returns NULL when all are decided. Otherwise `done` is called once, later;
  * verdicts and errors must last until then, or until remote_group_forget: after that they are not
- * written and `told` is not called. */
+ * written and `done` is not called. */
 struct remote_group;
 typedef void remote_group_done(void *arg);
-struct remote_group *batch_take_many(struct conn *c, const struct limit_op *q, size_t n,
-                                     struct weir_verdict *v, int *error, remote_group_done *told,
+struct remote_group *batch_take_many(struct conn *c, const struct limit_op *op, size_t n,
+                                     struct weir_verdict *v, int *error, remote_group_done *done,
                                      void *arg);
 void remote_group_forget(struct remote_group *m);
 /* Cancels the named reservation of this connection: false if there is none. */

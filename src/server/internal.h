@@ -216,11 +216,11 @@ void remote_close(struct worker *w);
 void remote_free(struct worker *w);
 
 /* Takes from a remote store. The reply comes now or later, in its place. */
-void remote_take_one(struct conn *c, const struct limit_op *q);
+void remote_take_one(struct conn *c, const struct limit_op *op);
 /* Takes those of the operations that are in remote stores, like batch_take_many. */
-struct remote_group *remote_take_many(struct worker *w, const struct limit_op *q, size_t n,
-                                      struct weir_verdict *v, int *error,
-                                      remote_group_done *when_told, void *arg);
+struct remote_group *remote_take_many(struct worker *w, const struct limit_op *op, size_t n,
+                                      struct weir_verdict *v, int *error, remote_group_done *done,
+                                      void *arg);
 /* Waits until the store has answered all of this worker's takes, so that the next command sees
  * them. */
 void remote_sync(struct worker *w, const struct store *s);
@@ -235,7 +235,7 @@ void remote_before_sleep(struct worker *w);
 /* ---- Waiting (delayed/) ---------------------------------------------------------------------- */
 
 /* Takes for an operation that may wait or has a name: reserved, answered or delayed. */
-void delayed_take(struct conn *c, const struct limit_op *q);
+void delayed_take(struct conn *c, const struct limit_op *op);
 /* Serves the delayed replies of this worker that are due or were woken. */
 void delayed_run(struct worker *w);
 /* Outside of names_enter. The connection closes: gives back what it waits for and what it named. */

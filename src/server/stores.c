@@ -1,3 +1,4 @@
+/* The stores of a daemon: opening them, and reading store=URL in a limit's text. */
 #include "server/stores.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ struct store *stores_find(struct stores *s, struct weir__slice url)
     return NULL;
 }
 
-/* Of a near store the URL is no secret; of a far one the engine has found it to be sound. */
+/* The URL of a local store is no secret; the engine has checked that of a remote one. */
 static void store_show(struct store *at)
 {
     struct weir__address a;
@@ -119,7 +120,8 @@ int store_word(char *text, char url[STORE_URL_MOST], struct weir_diag *why)
             url[len] = '\0';
             named_at = column;
         }
-        memset(text + (word.at - text), ' ', word.len); /* a wrong one too: the text may be told */
+        /* even if it is wrong: the text may be shown */
+        memset(text + (word.at - text), ' ', word.len);
         if (again)
             return store_word_error(why, column, "'store' is given twice");
         if (!fits)
@@ -130,7 +132,7 @@ int store_word(char *text, char url[STORE_URL_MOST], struct weir_diag *why)
     }
     if (named_at == 0 || !strchr(text, '@'))
         return 0;
-    text[named_at - 1] = '\0'; /* no word of a limit has an '@', so that is of a password */
+    text[named_at - 1] = '\0'; /* no word of a limit has an '@', so it belongs to a password */
     return store_word_error(why, named_at,
                             "a blank stands in the URL of 'store': within a password it is %20");
 }

@@ -23,28 +23,28 @@
 
 /* ---- Making and ending ----------------------------------------------------------------------- */
 
-static struct delayed_reply *delayed_make(struct conn *c, const struct limit_op *q, int64_t now_ns)
+static struct delayed_reply *delayed_make(struct conn *c, const struct limit_op *op, int64_t now_ns)
 {
-    const size_t bytes = sizeof(struct delayed_reply) + q->key.len + q->name.len;
+    const size_t bytes = sizeof(struct delayed_reply) + op->key.len + op->name.len;
     struct delayed_reply *h = NULL;
 
-    if (!q->delayed || memory_fits(c, bytes + memory_of_limit(q->limit)))
+    if (!op->delayed || memory_fits(c, bytes + memory_of_limit(op->limit)))
         h = malloc(bytes);
     if (!h)
         return NULL;
     memset(h, 0, sizeof *h);
     h->conn = c;
-    h->op = *q;
-    if (q->key.len > 0)
-        memcpy(h->text, q->key.at, q->key.len);
-    if (q->name.len > 0)
-        memcpy(h->text + q->key.len, q->name.at, q->name.len);
+    h->op = *op;
+    if (op->key.len > 0)
+        memcpy(h->text, op->key.at, op->key.len);
+    if (op->name.len > 0)
+        memcpy(h->text + op->key.len, op->name.at, op->name.len);
     h->op.key.at = h->text;
-    h->op.name.at = h->text + q->key.len;
-    h->identity = ((const struct limit_entry *)q->limit)->identity ^
-                  weir__hash(q->key.at, q->key.len, c->worker->server->engine->store->secret);
-    h->deadline_ns = weir__add_sat(now_ns, q->patience_ns);
-    limit_retain(q->limit);
+    h->op.name.at = h->text + op->key.len;
+    h->identity = ((const struct limit_entry *)op->limit)->identity ^
+                  weir__hash(op->key.at, op->key.len, c->worker->server->engine->store->secret);
+    h->deadline_ns = weir__add_sat(now_ns, op->patience_ns);
+    limit_retain(op->limit);
     return h;
 }
 
@@ -285,20 +285,20 @@ static bool delayed_try_first(struct delayed_reply *h, int64_t now_ns)
     return false;
 }
 
-void delayed_take(struct conn *c, const struct limit_op *q)
+void delayed_take(struct conn *c, const struct limit_op *op)
 {
     struct server *s = c->worker->server;
     const int64_t now_ns = weir_now(s->engine);
-    const bool waits = q->delayed;
+    const bool waits = op->delayed;
     struct delayed_reply *h = NULL;
     int64_t again_ns;
 
-    if (store_of(q->limit)->remote)
-        remote_sync(c->worker, store_of(q->limit));
-    if (q->name.len == 0 || reservation_has_room(c, q))
-        h = delayed_make(c, q, now_ns);
+    if (store_of(op->limit)->remote)
+        remote_sync(c->worker, store_of(op->limit));
+    if (op->name.len == 0 || reservation_has_room(c, op))
+        h = delayed_make(c, op, now_ns);
     if (!h) {
-        q->reply(c, q, WEIR_EFULL, NULL);
+        op->reply(c, op, WEIR_EFULL, NULL);
         return;
     }
     if (!waits) {

@@ -53,7 +53,7 @@ struct delayed_reply *wait_list_next_ready(struct worker *w);
 /* ---- By name (reservations.c) ---------------------------------------------------------------- */
 
 /* True if the connection may name one more; checked before anything is taken. */
-bool reservation_has_room(struct conn *c, const struct limit_op *q);
+bool reservation_has_room(struct conn *c, const struct limit_op *op);
 /* Keeps the grant under its name. The latest grant of a name replaces earlier ones. */
 void reservation_keep(struct delayed_reply *h);
 /* Gives back the reservation of that name; false: there is none. */

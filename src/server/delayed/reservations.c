@@ -53,18 +53,18 @@ static void reservation_forget_acted(struct conn *c)
             at = &(*at)->next;
 }
 
-static bool reservation_fits(const struct conn *c, const struct limit_op *q)
+static bool reservation_fits(const struct conn *c, const struct limit_op *op)
 {
     return c->names + c->delayed_n < DELAYED_IN_CONN &&
-           memory_fits(c, reservation_bytes(q->name.len) + memory_of_limit(q->limit));
+           memory_fits(c, reservation_bytes(op->name.len) + memory_of_limit(op->limit));
 }
 
-bool reservation_has_room(struct conn *c, const struct limit_op *q)
+bool reservation_has_room(struct conn *c, const struct limit_op *op)
 {
-    if (reservation_fits(c, q))
+    if (reservation_fits(c, op))
         return true;
     reservation_forget_acted(c);
-    return reservation_fits(c, q);
+    return reservation_fits(c, op);
 }
 
 void reservation_keep(struct delayed_reply *h)

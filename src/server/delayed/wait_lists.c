@@ -1,7 +1,7 @@
 /* Wait lists: the waiters for one key of a limit that cannot promise the future, in order.
  *
  * Invariants:
- *   (1) A list is a chain of delayed replies, possibly for several keys that share a bucket; the
+ *   (1) A list is a chain of delayed replies, possibly for several keys of one hash; the
  *       first for a key is the one that tries.
  *   (2) A waiter that leaves wakes the next one for its key, even if it was not the first itself:
  *       one wake-up too many costs one look.
@@ -49,10 +49,10 @@ static bool same_key(const struct delayed_reply *a, const struct delayed_reply *
     return a->identity == b->identity && weir__slice_equal(a->op.key, b->op.key);
 }
 
-static struct delayed_reply *wait_list_first_locked(struct wait_chain *line,
+static struct delayed_reply *wait_list_first_locked(struct wait_chain *chain,
                                                     const struct delayed_reply *h)
 {
-    struct delayed_reply *at = line->first;
+    struct delayed_reply *at = chain->first;
 
     while (at && !same_key(at, h))
         at = at->behind;
@@ -61,17 +61,17 @@ static struct delayed_reply *wait_list_first_locked(struct wait_chain *line,
 
 bool wait_list_join(struct wait_lists *l, struct delayed_reply *h)
 {
-    struct wait_chain *line = wait_chain_of(l, h);
+    struct wait_chain *chain = wait_chain_of(l, h);
     bool first;
 
     (void)pthread_mutex_lock(&l->lock);
     if (!h->in_list) {
-        h->before = line->last;
-        *(line->last ? &line->last->behind : &line->first) = h;
-        line->last = h;
+        h->before = chain->last;
+        *(chain->last ? &chain->last->behind : &chain->first) = h;
+        chain->last = h;
         h->in_list = true;
     }
-    first = wait_list_first_locked(line, h) == h;
+    first = wait_list_first_locked(chain, h) == h;
     (void)pthread_mutex_unlock(&l->lock);
     return first;
 }
@@ -102,17 +102,17 @@ static void wait_list_unwake_locked(struct delayed_reply *h)
 
 void wait_list_leave(struct wait_lists *l, struct delayed_reply *h)
 {
-    struct wait_chain *line = wait_chain_of(l, h);
+    struct wait_chain *chain = wait_chain_of(l, h);
     struct delayed_reply *next;
 
     (void)pthread_mutex_lock(&l->lock);
     wait_list_unwake_locked(h);
     if (h->in_list) {
-        *(h->before ? &h->before->behind : &line->first) = h->behind;
-        *(h->behind ? &h->behind->before : &line->last) = h->before;
+        *(h->before ? &h->before->behind : &chain->first) = h->behind;
+        *(h->behind ? &h->behind->before : &chain->last) = h->before;
         h->in_list = false;
         h->before = h->behind = NULL;
-        next = wait_list_first_locked(line, h);
+        next = wait_list_first_locked(chain, h);
         if (next)
             wait_list_wake_locked(next);
     }

@@ -14,7 +14,8 @@
 
 #include "server/http/http_front.h"
 
-/* 192.0.2.7, 192.0.2.7:4711, 2001:db8::1, 2001:db8::1%eth0, [2001:db8::1]:4711 to an address alone. */
+/* Reduces 192.0.2.7, 192.0.2.7:4711, 2001:db8::1, 2001:db8::1%eth0 and [2001:db8::1]:4711 to the
+ * address alone. */
 static bool bare_address(struct weir__slice text, char bare[INET6_ADDRSTRLEN])
 {
     const bool bracketed = text.len > 0 && text.at[0] == '[';

@@ -62,16 +62,16 @@ static struct weir__slice http_auth_key(const struct http_call *call)
     return client_of(call, key);
 }
 
-static void http_reply_auth(struct conn *c, const struct limit_op *q, int error,
+static void http_reply_auth(struct conn *c, const struct limit_op *op, int error,
                             const struct weir_verdict *v)
 {
     if (error)
-        http_fail_error(c, q->shape, error);
+        http_fail_error(c, op->shape, error);
     else if (v->allowed)
-        http_reply_verdict(c, q->shape, 204, q->limit, v);
+        http_reply_verdict(c, op->shape, 204, op->limit, v);
     else
-        http_reply_verdict(c, q->shape, q->shape & HTTP_DENY_403 ? 403 : http_denied(v), q->limit,
-                           v);
+        http_reply_verdict(c, op->shape, op->shape & HTTP_DENY_403 ? 403 : http_denied(v),
+                           op->limit, v);
 }
 
 /* True if the limit may make callers wait that name no patience. */
@@ -105,38 +105,38 @@ static bool makes_wait(const struct weir_limit *l)
     return false;
 }
 
-static bool http_auth_read_op(const struct http_call *call, struct limit_op *q,
+static bool http_auth_read_op(const struct http_call *call, struct limit_op *op,
                               struct http_why *why)
 {
-    struct http_params ask = {.may =
-                                  HTTP_MAY(KEY) | HTTP_MAY(COST) | HTTP_MAY(WAIT) | HTTP_MAY(DENY),
-                              .use = LIMIT_BY_NAME,
-                              .limit = call->rest};
+    struct http_params params = {.may = HTTP_MAY(KEY) | HTTP_MAY(COST) | HTTP_MAY(WAIT) |
+                                        HTTP_MAY(DENY),
+                                 .use = LIMIT_BY_NAME,
+                                 .limit = call->rest};
 
-    if (!http_params_query(&ask, call->rq->query, why))
+    if (!http_params_query(&params, call->rq->query, why))
         return false;
-    if (!http_decode(&ask.limit, false))
+    if (!http_decode(&params.limit, false))
         return http_because_of(why, 400, "", call->rest, " is not percent-encoded properly");
-    if (!(ask.given & HTTP_MAY(KEY)))
-        ask.key = http_auth_key(call);
-    ask.given |= HTTP_MAY(LIMIT) | HTTP_MAY(KEY);
-    if (!http_params_op(call->conn, &ask, q, why))
+    if (!(params.given & HTTP_MAY(KEY)))
+        params.key = http_auth_key(call);
+    params.given |= HTTP_MAY(LIMIT) | HTTP_MAY(KEY);
+    if (!http_params_op(call->conn, &params, op, why))
         return false;
-    q->delayed = q->delayed || makes_wait(q->limit->parsed);
-    q->reply = http_reply_auth;
-    q->shape = call->shape;
-    if (ask.given & HTTP_MAY(DENY) && ask.deny == 403)
-        q->shape |= HTTP_DENY_403;
+    op->delayed = op->delayed || makes_wait(op->limit->parsed);
+    op->reply = http_reply_auth;
+    op->shape = call->shape;
+    if (params.given & HTTP_MAY(DENY) && params.deny == 403)
+        op->shape |= HTTP_DENY_403;
     return true;
 }
 
 void http_auth(const struct http_call *call)
 {
     struct http_why why;
-    struct limit_op q;
+    struct limit_op op;
 
-    if (http_auth_read_op(call, &q, &why))
-        batch_add(call->conn, &q);
+    if (http_auth_read_op(call, &op, &why))
+        batch_add(call->conn, &op);
     else
         http_fail(call, &why);
 }

@@ -29,7 +29,7 @@ struct batch_item {
 };
 
 struct batch_slice {
-    size_t n, questions;
+    size_t n, ops;
     struct {
         size_t op;       /* the index of its operation, or SIZE_MAX: it has none */
         char *complaint; /* the error, in memory of its own, if the item does not hold it */
@@ -66,7 +66,7 @@ static void slice_reset(struct batch_slice *s)
 {
     for (size_t i = 0; i < s->n; i++)
         free(s->of[i].complaint);
-    s->n = s->questions = 0;
+    s->n = s->ops = 0;
 }
 
 static size_t slice_most(size_t n)
@@ -231,14 +231,14 @@ static struct weir__slice complaint_of(const struct http_batch_state *b, size_t 
 {
     const struct batch_slice *s = &b->slice;
     const struct batch_item *item = &b->item[b->decided + i];
-    const size_t question = s->of[i].op;
+    const size_t op = s->of[i].op;
 
     if (!item->is_good)
         return item->params.limit;
-    if (question == SIZE_MAX)
+    if (op == SIZE_MAX)
         return weir__slice_of(s->of[i].complaint ? s->of[i].complaint : "out of memory");
-    if (s->error_of[question])
-        return weir__slice_of(weir_error_text(s->error_of[question]));
+    if (s->error_of[op])
+        return weir__slice_of(weir_error_text(s->error_of[op]));
     return (struct weir__slice){NULL, 0};
 }
 
@@ -306,8 +306,8 @@ static void http_batch_read_op(struct http_batch_state *b, const struct batch_it
     s->of[s->n].op = SIZE_MAX;
     if (!item->is_good)
         return;
-    if (http_params_op(b->call.conn, &item->params, &s->op[s->questions], &why))
-        s->of[s->n].op = s->questions++;
+    if (http_params_op(b->call.conn, &item->params, &s->op[s->ops], &why))
+        s->of[s->n].op = s->ops++;
     else
         s->of[s->n].complaint = strdup(why.text);
 }
@@ -337,7 +337,7 @@ static bool http_batch_take_slice(struct http_batch_state *b)
     struct batch_slice *s = &b->slice;
 
     http_batch_read_slice(b);
-    b->group = batch_take_many(b->call.conn, s->op, s->questions, s->verdict, s->error_of,
+    b->group = batch_take_many(b->call.conn, s->op, s->ops, s->verdict, s->error_of,
                                http_batch_decided, b);
     return !b->group;
 }

@@ -140,19 +140,19 @@ struct http_params {
 };
 
 /* By name; HTTP_WORD_COUNT if there is none of that name, or the request may not have it. */
-enum http_word http_word_of(const struct http_params *ask, struct weir__slice name);
+enum http_word http_word_of(const struct http_params *params, struct weir__slice name);
 /* Records that the parameter is given: false if it was given before. */
-bool http_params_note(struct http_params *ask, enum http_word word, struct http_why *why);
+bool http_params_note(struct http_params *params, enum http_word word, struct http_why *why);
 /* Sets a parameter other than limit and key, from text or from a number. */
-bool http_params_text(struct http_params *ask, enum http_word word, struct weir__slice text,
+bool http_params_text(struct http_params *params, enum http_word word, struct weir__slice text,
                       struct http_why *why);
-bool http_params_number(struct http_params *ask, enum http_word word, int64_t number,
+bool http_params_number(struct http_params *params, enum http_word word, int64_t number,
                         struct http_why *why);
 
 /* Reads all parameters of the query, which are decoded in place. */
-bool http_params_query(struct http_params *ask, struct weir__slice query, struct http_why *why);
+bool http_params_query(struct http_params *params, struct weir__slice query, struct http_why *why);
 /* Makes the operation. Limit and key are required. */
-bool http_params_op(struct conn *c, const struct http_params *ask, struct limit_op *q,
+bool http_params_op(struct conn *c, const struct http_params *params, struct limit_op *op,
                     struct http_why *why);
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -167,7 +167,8 @@ bool http_json_read(struct weir__slice body, struct json_t **json, struct http_w
 void http_json_forget(void);
 
 /* Reads the members of an object. What the parameters borrow then belongs to the JSON. */
-bool http_params_json(struct http_params *ask, const struct json_t *object, struct http_why *why);
+bool http_params_json(struct http_params *params, const struct json_t *object,
+                      struct http_why *why);
 
 /* ---- Browsers -------------------------------------------------------------------------------- */
 

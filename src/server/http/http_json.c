@@ -164,35 +164,35 @@ static bool http_json_bytes(struct weir__slice *to, struct weir__slice name, con
     return true;
 }
 
-static bool http_json_value(struct http_params *ask, enum http_word word, struct weir__slice name,
-                            const json_t *value, struct http_why *why)
+static bool http_json_value(struct http_params *params, enum http_word word,
+                            struct weir__slice name, const json_t *value, struct http_why *why)
 {
     if (word == HTTP_WORD_LIMIT)
-        return http_json_bytes(&ask->limit, name, value, why);
+        return http_json_bytes(&params->limit, name, value, why);
     if (word == HTTP_WORD_KEY)
-        return http_json_bytes(&ask->key, name, value, why);
+        return http_json_bytes(&params->key, name, value, why);
     if (json_is_integer(value))
-        return http_params_number(ask, word, json_integer_value(value), why);
+        return http_params_number(params, word, json_integer_value(value), why);
     if (json_is_string(value) && word != HTTP_WORD_COST)
-        return http_params_text(ask, word, http_json_string(value), why);
+        return http_params_text(params, word, http_json_string(value), why);
     return http_because_of(why, 400, "", name,
                            word == HTTP_WORD_COST ? " must be a whole number"
                                                   : " must be a whole number or a duration");
 }
 
-bool http_params_json(struct http_params *ask, const struct json_t *object, struct http_why *why)
+bool http_params_json(struct http_params *params, const struct json_t *object, struct http_why *why)
 {
     if (!json_is_object(object))
         return http_because(why, 400, "expected a JSON object");
     for (void *i = json_object_iter((json_t *)object); i;
          i = json_object_iter_next((json_t *)object, i)) {
         const struct weir__slice name = weir__slice_of(json_object_iter_key(i));
-        const enum http_word word = http_word_of(ask, name);
+        const enum http_word word = http_word_of(params, name);
 
         if (word == HTTP_WORD_COUNT)
             return http_because_of(why, 400, "there is no member ", name, " here");
-        if (!http_params_note(ask, word, why) ||
-            !http_json_value(ask, word, name, json_object_iter_value(i), why))
+        if (!http_params_note(params, word, why) ||
+            !http_json_value(params, word, name, json_object_iter_value(i), why))
             return false;
     }
     return true;

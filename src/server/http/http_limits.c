@@ -159,14 +159,14 @@ static bool http_limit_delete(const struct http_call *call, struct weir__slice n
 static bool http_limit_read_text(struct weir__slice body, struct weir__slice *text,
                                  struct http_why *why)
 {
-    struct http_params ask = {.may = HTTP_MAY(LIMIT)};
+    struct http_params params = {.may = HTTP_MAY(LIMIT)};
     json_t *json;
 
     *text = weir__slice_trim(body);
     if (text->len > 0 && text->at[0] == '{') {
-        if (!http_json_read(body, &json, why) || !http_params_json(&ask, json, why))
+        if (!http_json_read(body, &json, why) || !http_params_json(&params, json, why))
             return false;
-        *text = ask.limit;
+        *text = params.limit;
     }
     return text->len > 0 ||
            http_because(why, 400, "the body must be a limit, or {\"limit\":\"...\"}");

@@ -17,22 +17,26 @@ static handler http_reply_health, http_reply_hello;
 
 static const struct route {
     const char *path;
-    bool has_rest;                          /* the path continues, with at least one byte */
-    enum { OURS, PROXIES, ANYBODYS } whose; /* which pages of other origins may send it */
-    unsigned methods, admin;                /* `admin`: the methods that --no-admin refuses */
+    bool has_rest; /* the path continues, with at least one byte */
+    enum {
+        OWN_PAGES,
+        PROXIED_PAGES,
+        ALL_PAGES
+    } pages;                 /* which pages of other origins may send it */
+    unsigned methods, admin; /* `admin`: the methods that --no-admin refuses */
     handler *handle;
 } ROUTES[] = {
-    {"/v1/take", false, OURS, GET | POST, 0, http_take},
-    {"/v1/auth/", true, PROXIES, ANY, 0, http_auth},
-    {"/throttle", false, OURS, POST, 0, http_throttle},
-    {"/v1/peek", false, OURS, GET | POST, 0, http_peek},
-    {"/v1/refund", false, OURS, POST, POST, http_refund},
-    {"/v1/reset", false, OURS, POST, POST, http_reset},
-    {"/v1/limits", false, OURS, GET, 0, http_limits},
-    {"/v1/limits/", true, OURS, GET | PUT | DELETE, PUT | DELETE, http_limit},
-    {"/v1/stores", false, OURS, GET, 0, http_stores},
-    {"/healthz", false, ANYBODYS, GET, 0, http_reply_health},
-    {"/", false, ANYBODYS, GET, 0, http_reply_hello},
+    {"/v1/take", false, OWN_PAGES, GET | POST, 0, http_take},
+    {"/v1/auth/", true, PROXIED_PAGES, ANY, 0, http_auth},
+    {"/throttle", false, OWN_PAGES, POST, 0, http_throttle},
+    {"/v1/peek", false, OWN_PAGES, GET | POST, 0, http_peek},
+    {"/v1/refund", false, OWN_PAGES, POST, POST, http_refund},
+    {"/v1/reset", false, OWN_PAGES, POST, POST, http_reset},
+    {"/v1/limits", false, OWN_PAGES, GET, 0, http_limits},
+    {"/v1/limits/", true, OWN_PAGES, GET | PUT | DELETE, PUT | DELETE, http_limit},
+    {"/v1/stores", false, OWN_PAGES, GET, 0, http_stores},
+    {"/healthz", false, ALL_PAGES, GET, 0, http_reply_health},
+    {"/", false, ALL_PAGES, GET, 0, http_reply_hello},
 };
 
 static void http_reply_health(const struct http_call *call)
@@ -159,9 +163,9 @@ static void refuse_host(const struct http_call *call)
  * sent, but asks on its own behalf. */
 static bool is_misused(const struct http_call *call, const struct route *r)
 {
-    if (r->whose == ANYBODYS || !http_is_foreign(call->rq))
+    if (r->pages == ALL_PAGES || !http_is_foreign(call->rq))
         return false;
-    if (r->whose == OURS) {
+    if (r->pages == OWN_PAGES) {
         refuse_page(call);
         return true;
     }

@@ -28,13 +28,13 @@ struct throttle_params {
     unsigned given;
 };
 
-static void http_reply_throttle(struct conn *c, const struct limit_op *q, int error,
+static void http_reply_throttle(struct conn *c, const struct limit_op *op, int error,
                                 const struct weir_verdict *v)
 {
     char body[192], *end, *at;
 
     if (error) {
-        http_fail_error(c, q->shape, error);
+        http_fail_error(c, op->shape, error);
         return;
     }
     end = http_put_text(body, v->allowed ? "{\"allowed\":true,\"limit\":"
@@ -47,9 +47,9 @@ static void http_reply_throttle(struct conn *c, const struct limit_op *q, int er
     end = http_put_text(end, ",\"retry_after\":");
     end = http_put_int(end, v->allowed ? 0 : wire_s(v->retry_after_ns));
     end = http_put_text(end, "}\n");
-    at = out_room(c, http_verdict_room(q->limit) + sizeof body);
-    at = http_put_head(at, q->shape, 200);
-    at = http_put_limit_fields(at, q->limit, v);
+    at = out_room(c, http_verdict_room(op->limit) + sizeof body);
+    at = http_put_head(at, op->shape, 200);
+    at = http_put_limit_fields(at, op->limit, v);
     at = http_put_text(at, "Content-Type: application/json\r\nContent-Length: ");
     at = http_put_int(at, end - body);
     at = http_put_text(at, "\r\n\r\n");
@@ -113,7 +113,7 @@ static bool throttle_read_members(struct throttle_params *t, json_t *object, str
     return true;
 }
 
-static bool throttle_read_op(const struct http_call *call, json_t *json, struct limit_op *q,
+static bool throttle_read_op(const struct http_call *call, json_t *json, struct limit_op *op,
                              struct http_why *why)
 {
     struct throttle_params t = {.number[THROTTLE_COST] = 1};
@@ -128,24 +128,24 @@ static bool throttle_read_op(const struct http_call *call, json_t *json, struct 
     if (!throttle_refills(t.number[THROTTLE_BURST], t.number[THROTTLE_COUNT],
                           t.number[THROTTLE_PERIOD_S]))
         return http_because(why, 400, "'max_burst' " THROTTLE_TOO_SLOW);
-    *q = (struct limit_op){.limit = limit_throttle(call->conn, t.number[THROTTLE_BURST],
-                                                   t.number[THROTTLE_COUNT],
-                                                   t.number[THROTTLE_PERIOD_S], &text),
-                           .key = t.key,
-                           .cost = t.number[THROTTLE_COST],
-                           .reply = http_reply_throttle,
-                           .shape = call->shape};
-    return q->limit || http_because(why, 503, text); /* the numbers are valid: memory is short */
+    *op = (struct limit_op){.limit = limit_throttle(call->conn, t.number[THROTTLE_BURST],
+                                                    t.number[THROTTLE_COUNT],
+                                                    t.number[THROTTLE_PERIOD_S], &text),
+                            .key = t.key,
+                            .cost = t.number[THROTTLE_COST],
+                            .reply = http_reply_throttle,
+                            .shape = call->shape};
+    return op->limit || http_because(why, 503, text); /* the numbers are valid: memory is short */
 }
 
 void http_throttle(const struct http_call *call)
 {
     struct http_why why;
-    struct limit_op q;
+    struct limit_op op;
     json_t *json;
 
-    if (http_json_read(call->rq->body, &json, &why) && throttle_read_op(call, json, &q, &why)) {
-        batch_add(call->conn, &q);
+    if (http_json_read(call->rq->body, &json, &why) && throttle_read_op(call, json, &op, &why)) {
+        batch_add(call->conn, &op);
         batch_flush(call->conn); /* the key lives as long as the JSON */
     } else {
         http_fail(call, &why);

@@ -28,7 +28,7 @@ static void resp_set_limit(struct conn *c, struct resp_words w)
         resp_reply_ok(c);
 }
 
-/* As SET takes it. */
+/* Replies in the form that SET takes. */
 static void resp_reply_limit(struct conn *c, const struct limit_shown *l)
 {
     char whole[WEIR_LIMIT_TEXT_MAX + STORE_SHOWN_MOST + 16];

@@ -1,3 +1,4 @@
+/* The table of commands, and the loop over a connection's bytes. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "server/resp/resp_front.h"
 
 #define ERROR_MOST \
-    700 /* bytes of an error, the quoted words in it and a limit's complaint included */
+    700 /* bytes of an error, with the quoted words and the limit's own message in it */
 
 /* The busiest first. */
 const struct resp_row RESP_COMMANDS[] = {
@@ -52,7 +53,7 @@ const struct resp_row *resp_row_of(struct weir__slice name)
     return NULL;
 }
 
-/* ---- Answers --------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
 void resp_reply_error(struct conn *c, const char *format, ...)
 {
@@ -145,7 +146,7 @@ const char *resp_quoted(struct weir__slice word)
     return o.at;
 }
 
-/* Digits with a minus perhaps, and nothing else. */
+/* Digits, possibly after a minus, and nothing else. */
 static bool resp_read_int(struct weir__slice word, int64_t *value)
 {
     const bool minus = word.len > 0 && word.at[0] == '-';
@@ -181,7 +182,7 @@ static void resp_run(struct conn *c, const struct resp_command *cmd)
     counter_add(&conn_counters(c)->commands, 1);
     if (!row) {
         resp_reply_error(c, "unknown command %s", resp_quoted(cmd->word[0]));
-        /* Somebody speaks HTTP to us, or makes a browser do so: what follows may be forged. */
+        /* A client speaks HTTP to us, or makes a browser do so: what follows may be forged. */
         if (resp_word_is(cmd->word[0], "post") || resp_word_is(cmd->word[0], "host:"))
             conn_finish(c);
         return;
