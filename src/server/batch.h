@@ -43,8 +43,12 @@ void batch_flush(struct conn *c);
 /* Decided at once (each flushes the batch first). Errors are the engine's. */
 int batch_peek(struct conn *c, const struct limit_op *op, struct weir_verdict *v);
 int batch_refund(struct conn *c, const struct limit_op *op, int64_t *back);
-#define RESET_FULL \
-    "the store is full: there is no place where the key could be as good as new; try again"
+/* The message of a WEIR_EFULL for a take, and of what --no-admin refuses. */
+#define TOO_MUCH_KEPT                                                                            \
+    "limit reached: too many delayed replies or kept bytes for this connection, its address or " \
+    "the daemon"
+#define NO_ADMIN   "the daemon was started with --no-admin, so clients may only take and look"
+#define RESET_FULL "the store is full: there is no place for a fresh key; try again"
 int batch_reset(struct conn *c, const struct limit_op *op);
 /* WEIR_ESTORE: the limits are not all in one store. */
 int batch_take_all(struct conn *c, const struct limit_op *op, size_t n, struct weir_verdict *v);

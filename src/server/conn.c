@@ -73,6 +73,11 @@ bool conn_is_full(const struct conn *c)
            remote_is_full(c->worker) || c->worker->remote_stalled;
 }
 
+bool conn_names_are_full(const struct conn *c)
+{
+    return c->names + c->delayed_n >= DELAYED_IN_CONN;
+}
+
 void conn_finish(struct conn *c)
 {
     c->finishing = true;

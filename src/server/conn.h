@@ -19,6 +19,10 @@ enum conn_scope conn_scope(struct conn *c);
 /* Nothing more is read; the connection is closed once all replies have left. */
 void conn_finish(struct conn *c);
 
+/* Most delayed replies and named reservations of one connection, together. */
+#define DELAYED_IN_CONN 1024
+bool conn_names_are_full(const struct conn *c);
+
 /* What the RESP front remembers about a connection. */
 struct resp_session {
     bool resp3;

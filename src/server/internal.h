@@ -14,11 +14,9 @@
 
 #define READ_BYTES (64 * 1024) /* most bytes of one read */
 /* bytes of replies after which they are sent before more are written */
-#define SCRATCH_BYTES (64 * 1024)
-#define SCRATCH_USUAL (2 * SCRATCH_BYTES)
-#define BATCH_TAKES   BATCH_MAX
-/* most delayed replies, and most named reservations, of one connection */
-#define DELAYED_IN_CONN  1024
+#define SCRATCH_BYTES    (64 * 1024)
+#define SCRATCH_USUAL    (2 * SCRATCH_BYTES)
+#define BATCH_TAKES      BATCH_MAX
 #define REMOTE_MOST      1024      /* most takes from remote stores that one worker has under way */
 #define REMOTE_KEY_BYTES (4 << 20) /* most bytes of their keys */
 /* this many takes go out in one write; the rest goes before the loop sleeps */

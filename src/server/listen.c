@@ -71,7 +71,7 @@ static int open_unix(struct listener *l, const char *path)
     int error = 0;
 
     if (strlen(path) == 0 || strlen(path) >= sizeof a.sun_path)
-        return listen_error(l->address, "a path of 1 to 107 bytes was expected behind unix:");
+        return listen_error(l->address, "expected a path of 1 to 107 bytes after unix:");
     strcpy(a.sun_path, path);
     l->is_unix = true;
     l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

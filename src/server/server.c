@@ -64,7 +64,7 @@ static void raise_descriptors(const struct serve_options *o, int stores)
     if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < want)
         fprintf(
             stderr,
-            "weir: only %llu file descriptors may be open, too few for --max-connections %llu\n",
+            "weir: only %llu file descriptors are allowed, too few for --max-connections %llu\n",
             (unsigned long long)r.rlim_cur, (unsigned long long)o->max_connections);
 }
 
@@ -121,8 +121,8 @@ static int server_limit_error(const struct serve_limit *l, int store_at,
     (void)weir__out_end(&out);
     if (store_at > 0 && why->column > store_at)
         fprintf(stderr,
-                "weir: --limit %s='%.*sstore=***': column %d: what stands there is no part of a "
-                "limit (a blank in a store's URL is %%20)\n",
+                "weir: --limit %s='%.*sstore=***': column %d: unexpected text after the "
+                "URL of the store (write a blank in it as %%20)\n",
                 l->name, store_at - 1, l->limit, why->column);
     else
         fprintf(stderr, "weir: --limit %s='%s': %s\n", l->name, shown, why->text);
@@ -185,9 +185,8 @@ static bool has_memory_for_keys(const struct serve_options *o)
     if (o->max_memory == 0 || part > limits)
         return true;
     fprintf(stderr,
-            "weir: --max-memory %" PRIu64 ": a store has %" PRIu64
-            " bytes of it, and room for the names of %d limits takes %" PRIu64
-            ", before the first key; expected more\n",
+            "weir: --max-memory %" PRIu64 " is too small: each store gets %" PRIu64
+            " bytes of it, and the names of %d limits alone take %" PRIu64 "\n",
             o->max_memory, part, SERVE_LIMITS_MAX, limits);
     return false;
 }
@@ -336,7 +335,7 @@ static void server_drain_timeout(uv_timer_t *t)
 {
     struct server *s = t->data;
 
-    log_print(s->log, "weir: some replies were still delayed when the time to drain was over");
+    log_print(s->log, "weir: --drain has passed: some delayed replies were not sent");
     atomic_store(&s->stopping_now, true);
     server_wake_all(s);
 }

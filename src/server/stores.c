@@ -43,8 +43,7 @@ struct store *stores_open(struct stores *s, const struct weir_options *o, const 
     if (s->n == SERVE_STORES_MAX) {
         *why = (struct weir_diag){0};
         *error = WEIR_EFULL;
-        (void)snprintf(why->text, sizeof why->text,
-                       "there are %d stores already, as many as may be", SERVE_STORES_MAX);
+        (void)snprintf(why->text, sizeof why->text, "limit reached: %d stores", SERVE_STORES_MAX);
         return NULL;
     }
     at = &s->store[s->n];
@@ -133,6 +132,5 @@ int store_word(char *text, char url[STORE_URL_MOST], struct weir_diag *why)
     if (named_at == 0 || !strchr(text, '@'))
         return 0;
     text[named_at - 1] = '\0'; /* no word of a limit has an '@', so it belongs to a password */
-    return store_word_error(why, named_at,
-                            "a blank stands in the URL of 'store': within a password it is %20");
+    return store_word_error(why, named_at, "the URL of 'store' has a blank: write it as %20");
 }

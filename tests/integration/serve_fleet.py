@@ -186,19 +186,19 @@ def limits_have_stores_of_their_own():
             expect("one is shared", b.ask("WEIR.TAKE", "there", "k")[2], 2)
             expect("the other is not", b.ask("WEIR.TAKE", "here", "k")[2], 4)
             expect("all or nothing is of one store", a.ask("WEIR.TAKEALL", 2, "here", "k", 1, "there", "k", 1),
-                   "ERR the limits are in different stores: all or nothing can be had of one only")
+                   "ERR the limits are in different stores: WEIR.TAKEALL needs them in one")
             expect("a change leaves it where it is", (a.ask("WEIR.LIMIT", "SET", "there", "fixed-window 7/10h"),
                    a.ask("WEIR.PEEK", "there", "k", 0)[:3]), ("OK", [1, 7, 4]))
             expect("it can be moved", (a.ask("WEIR.LIMIT", "SET", "there", "fixed-window 7/10h store=memory:"),
                    a.ask("WEIR.PEEK", "there", "k", 0)[:3], a.ask("WEIR.LIMIT", "GET", "there")),
                    ("OK", [1, 7, 7], b"fixed-window 7/10h"))
-            check("which is logged", until(lambda: "limit 'there': another store, so its keys start fresh" in one.log()),
+            check("which is logged", until(lambda: "limit 'there' is in another store now: its keys start fresh" in one.log()),
                   one.log())
             expect("and back, to the keys it had",
                    (a.ask("WEIR.LIMIT", "SET", "there", f"fixed-window 7/10h store={url}"),
                     a.ask("WEIR.PEEK", "there", "k", 0)[:3]), ("OK", [1, 7, 4]))
-            check("which is logged too", until(lambda: "limit 'there': another store, so it has the keys of its name there"
-                                               in one.log()), one.log())
+            check("which is logged too", until(lambda: "limit 'there' is in another store now: it has the keys of its name "
+                                               "there" in one.log()), one.log())
             expect("it can be deleted", a.ask("WEIR.LIMIT", "DEL", "there"), 1)
             check("and is gone", isinstance(a.ask("WEIR.TAKE", "there", "k"), Error))
             expect("and is set anew", (a.ask("WEIR.LIMIT", "SET", "there", "fixed-window 7/10h"),
@@ -218,8 +218,8 @@ def every_form_of_a_limit_has_keys_of_its_own():
         line.ask("WEIR.TAKE", "api", "k", 4)
         line.ask("WEIR.LIMIT", "SET", "api", "sliding-log 6/10h")
         check("which is told as it is", until(
-            lambda: "limit 'api': another algorithm or ring size, so it has the keys of that form; those of the other "
-            "stay in the Redis until they end" in daemon.log()), daemon.log())
+            lambda: "limit 'api' has another algorithm or ring size: it has the keys of that form; "
+            "the old keys stay in the Redis until they expire" in daemon.log()), daemon.log())
         expect("another algorithm has other keys", line.ask("WEIR.TAKE", "api", "k", 1)[2], 5)
         expect("side by side", redis.keys("*{api:k}*"), [b"weir:{api:k}:0f", b"weir:{api:k}:0l6"])
         expect("a reset is of those in force", (line.ask("WEIR.RESET", "api", "k"), redis.keys("*{api:k}*")),
@@ -265,7 +265,7 @@ def a_store_that_cannot_be_is_told():
         Daemon(*[word for i in range(20) for word in ("--limit", f"l{i}=1/s store=redis://127.0.0.1:{1 + i}")]).clean()
         check("20 stores do not start", False)
     except DidNotStart as why:
-        check("there are no more than 16 stores", "there are 16 stores already, as many as may be" in str(why), why)
+        check("there are no more than 16 stores", "limit reached: 16 stores" in str(why), why)
 
 
 def secrets_are_not_told():

@@ -125,8 +125,8 @@ def the_clock_is_not_for_everyone():
     with Daemon(manual=False) as daemon, daemon.resp() as c:
         for words in (["ADVANCE", "250ms"], ["SET", "0"]):
             reply = c.ask("WEIR.CLOCK", *words)
-            check(f"WEIR.CLOCK {words[0]} needs --clock=manual", isinstance(reply, Error)
-                  and "--clock=manual" in reply, reply)
+            check(f"WEIR.CLOCK {words[0]} needs --clock manual", isinstance(reply, Error)
+                  and "--clock manual" in reply, reply)
         reply = c.ask("WEIR.CLOCK", "GET")
         check("WEIR.CLOCK GET too", isinstance(reply, Error), reply)
 
@@ -410,8 +410,11 @@ def names_of_reservations_do_not_run_out():
         replies = [c.ask("WEIR.TAKE", "1/s burst=1", "k", 1, "RESERVE", "forever", "AS", f"s{i}")
                    for i in range(3000)]
         refused = next((i for i, r in enumerate(replies) if isinstance(r, Error)), None)
-        check("at once there may be so many, and then an error", refused is None or refused >= 1000,
-              (refused, replies[refused or 0]))
+        check("a connection may have 1024 at once, and then there is an error",
+              refused is None or refused >= 1000, (refused, replies[refused or 0]))
+        if refused is not None:
+            check("which names the bound", "limit reached: 1024 named reservations" in replies[refused],
+                  replies[refused])
 
 
 def reservations_end_with_their_connection():

@@ -55,7 +55,7 @@ static void reservation_forget_acted(struct conn *c)
 
 static bool reservation_fits(const struct conn *c, const struct limit_op *op)
 {
-    return c->names + c->delayed_n < DELAYED_IN_CONN &&
+    return !conn_names_are_full(c) &&
            memory_fits(c, reservation_bytes(op->name.len) + memory_of_limit(op->limit));
 }
 

@@ -116,7 +116,7 @@ static bool http_auth_read_op(const struct http_call *call, struct limit_op *op,
     if (!http_params_query(&params, call->rq->query, why))
         return false;
     if (!http_decode(&params.limit, false))
-        return http_because_of(why, 400, "", call->rest, " is not percent-encoded properly");
+        return http_because_of(why, 400, "invalid percent-encoding in ", call->rest, "");
     if (!(params.given & HTTP_MAY(KEY)))
         params.key = http_auth_key(call);
     params.given |= HTTP_MAY(LIMIT) | HTTP_MAY(KEY);

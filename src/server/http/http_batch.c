@@ -141,7 +141,7 @@ static struct batch_item batch_item_read(const json_t *json, struct http_why *wh
 
     item.is_good = http_params_json(&item.params, json, why);
     if (item.is_good && item.params.given & HTTP_MAY(WAIT))
-        item.is_good = http_because(why, 400, "'wait' cannot be in an array: 'reserve' can");
+        item.is_good = http_because(why, 400, "'wait' is not allowed in an array: use 'reserve'");
     if (!item.is_good)
         item.params = (struct http_params){.limit = weir__slice_of(why->text)};
     return item;
@@ -405,8 +405,9 @@ void http_batch(const struct http_call *call, const struct json_t *array)
 
     if (n > HTTP_BATCH_MAX || call->rq->query.len > 0) {
         (void)http_because(&why, n > HTTP_BATCH_MAX ? 413 : 400,
-                           n > HTTP_BATCH_MAX ? "the array has more than 10000 items"
-                                              : "an array takes no parameters in the query");
+                           n > HTTP_BATCH_MAX
+                               ? "the array is too long: expected at most 10000 items"
+                               : "an array takes no parameters in the query");
         http_fail(call, &why);
         return;
     }

@@ -124,7 +124,7 @@ static bool http_json_error(struct http_why *why, const json_error_t *error)
     struct weir__out out = {why->text, sizeof why->text, 0};
 
     if (arena.is_full)
-        return http_because(why, 413, "the JSON of the body is too large");
+        return http_because(why, 413, "the JSON body is too large");
     why->status = 400;
     weir__out_text(&out, "the body must be a JSON object or array: ");
     for (const char *at = error->text; *at; at++)
@@ -190,7 +190,7 @@ bool http_params_json(struct http_params *params, const struct json_t *object, s
         const enum http_word word = http_word_of(params, name);
 
         if (word == HTTP_WORD_COUNT)
-            return http_because_of(why, 400, "there is no member ", name, " here");
+            return http_because_of(why, 400, "unknown member: ", name, "");
         if (!http_params_note(params, word, why) ||
             !http_json_value(params, word, name, json_object_iter_value(i), why))
             return false;

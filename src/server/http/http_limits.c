@@ -202,7 +202,7 @@ void http_limit(const struct http_call *call)
 
     batch_flush(call->conn); /* takes before this request are decided by the limits as they were */
     if (!http_decode(&name, false))
-        done = http_because_of(&why, 400, "", call->rest, " is not percent-encoded properly");
+        done = http_because_of(&why, 400, "invalid percent-encoding in ", call->rest, "");
     else if (call->rq->method == HTTP_PUT_)
         done = http_limit_set(call, name, &why);
     else if (call->rq->method == HTTP_DELETE_)

@@ -49,7 +49,7 @@ bool http_params_number(struct http_params *params, enum http_word word, int64_t
     if (is_patience(word)) {
         if (number < 0 || __builtin_mul_overflow(number, WEIR__NS_PER_MS, &params->patience_ns))
             return http_because_of(why, 400, "", WORDS[word],
-                                   " is a number of milliseconds that is out of range");
+                                   " is out of range: expected milliseconds, 0 or more");
         return true;
     }
     if (word == HTTP_WORD_DENY) {
@@ -92,7 +92,7 @@ static bool http_params_add(struct http_params *params, const struct http_param 
     const enum http_word word = http_word_of(params, p->name);
 
     if (word == HTTP_WORD_COUNT)
-        return http_because_of(why, 400, "there is no parameter ", p->name, " here");
+        return http_because_of(why, 400, "unknown parameter: ", p->name, "");
     if (!http_params_note(params, word, why))
         return false;
     if (word == HTTP_WORD_LIMIT)
@@ -112,7 +112,7 @@ bool http_params_query(struct http_params *params, struct weir__slice query, str
     while ((read = http_param_next(&query, &p)) > 0)
         if (!http_params_add(params, &p, why))
             return false;
-    return read == 0 || http_because_of(why, 400, "", p.name, " is not percent-encoded properly");
+    return read == 0 || http_because_of(why, 400, "invalid percent-encoding in ", p.name, "");
 }
 
 /* ---- Operations ------------------------------------------------------------------------------ */
@@ -122,7 +122,7 @@ static bool http_params_key_too_long(size_t max, struct http_why *why)
     struct weir__out out = {why->text, sizeof why->text, 0};
 
     why->status = 400;
-    weir__out_text(&out, "'key' has more than ");
+    weir__out_text(&out, "'key' is too long: expected at most ");
     weir__out_int(&out, (int64_t)max);
     weir__out_text(&out, " bytes");
     (void)weir__out_end(&out);
@@ -138,11 +138,12 @@ bool http_params_op(struct conn *c, const struct http_params *params, struct lim
     const char *text;
 
     if (!(params->given & HTTP_MAY(LIMIT)))
-        return http_because(why, 400, "'limit' is missing: a name, or a limit such as 10/s");
+        return http_because(why, 400,
+                            "'limit' is missing: expected a name, or a limit such as 10/s");
     if (!(params->given & HTTP_MAY(KEY)))
-        return http_because(why, 400, "'key' is missing: whom to count");
+        return http_because(why, 400, "'key' is missing");
     if (waits && reserves)
-        return http_because(why, 400, "'wait' and 'reserve' exclude each other");
+        return http_because(why, 400, "use 'wait' or 'reserve', not both");
     if (params->key.len > max_key)
         return http_params_key_too_long(max_key, why);
     *op = (struct limit_op){.limit = limit_find(c, params->limit, params->use, &why->status, &text),

@@ -183,5 +183,6 @@ int http_status_of(int error)
 void http_fail_error(struct conn *c, uint32_t shape, int error)
 {
     http_write_error(c, shape, http_status_of(error),
-                     error == WEIR_EBUSY ? "Retry-After: 1\r\n" : "", weir_error_text(error));
+                     error == WEIR_EBUSY ? "Retry-After: 1\r\n" : "",
+                     error == WEIR_EFULL ? TOO_MUCH_KEPT : weir_error_text(error));
 }

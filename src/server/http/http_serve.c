@@ -95,56 +95,38 @@ static bool route_matches(const struct route *r, struct weir__slice path, struct
     return memcmp(path.at, r->path, len) == 0;
 }
 
-static void refuse_method(const struct http_call *call, unsigned methods)
+/* "GET, HEAD, POST": the methods with `last` before the final one. */
+static char *put_methods(char *at, unsigned methods, const char *last)
 {
     static const char *const NAMES[] = {"GET", "HEAD", "POST", "PUT", "DELETE"};
-    struct http_why why = {.status = 405};
-    struct weir__out out = {why.text, sizeof why.text, 0};
-    char field[64], *at = http_put_text(field, "Allow: ");
-    const char *names = at;
+    const char *before = "";
 
-    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
+    for (unsigned i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
         if (!(methods & 1u << i))
             continue;
-        if (at > names)
-            at = http_put_text(at, ", ");
+        at = http_put(at, before, strlen(before));
         at = http_put(at, NAMES[i], strlen(NAMES[i]));
+        methods &= ~(1u << i);
+        before = methods & (methods - 1) ? ", " : last; /* several are left, or one */
     }
-    weir__out_quoted(&out, call->rq->method_name);
-    weir__out_text(&out, " is not how to ask here: expected ");
-    weir__out_bytes(&out, names, (size_t)(at - names));
-    (void)weir__out_end(&out);
-    *http_put_text(at, "\r\n") = '\0';
+    return at;
+}
+
+static void refuse_method(const struct http_call *call, unsigned methods)
+{
+    struct http_why why = {.status = 405};
+    char field[64];
+
+    *http_put_text(put_methods(http_put_text(field, "Allow: "), methods, ", "), "\r\n") = '\0';
+    *put_methods(http_put_text(why.text, "method not allowed: use "), methods, " or ") = '\0';
     http_fail_with(call, &why, field);
 }
 
-static void refuse_page(const struct http_call *call)
+static void refuse(const struct http_call *call, int status, const char *text)
 {
     struct http_why why;
 
-    (void)http_because(&why, 403,
-                       "a browser sent this for a page of another origin, which is not allowed");
-    http_fail(call, &why);
-}
-
-static void refuse_admin(const struct http_call *call)
-{
-    struct http_why why;
-
-    (void)http_because(&why, 403,
-                       "this is not for clients of this daemon, which was started with --no-admin: "
-                       "they may take and look");
-    http_fail(call, &why);
-}
-
-/* Not 403, which nginx would take for a refusal by the limit: 400 goes to its error log. */
-static void refuse_browser(const struct http_call *call)
-{
-    struct http_why why;
-
-    (void)http_because(&why, 400,
-                       "a browser asks for a page of another origin, and no proxy for a client: a "
-                       "proxy has to send X-Weir-Key, X-Forwarded-For or X-Real-IP");
+    (void)http_because(&why, status, text);
     http_fail(call, &why);
 }
 
@@ -152,9 +134,8 @@ static void refuse_host(const struct http_call *call)
 {
     struct http_why why;
 
-    (void)http_because_of(&why, 421, "requests for the host ", http_field_of(call->rq, "host"),
-                          " are not answered here: expected an address, localhost, or a name that "
-                          "the daemon was given with --host");
+    (void)http_because_of(&why, 421, "host not served: ", http_field_of(call->rq, "host"),
+                          "; expected an address, localhost, or a name given with --host");
     http_fail(call, &why);
 }
 
@@ -166,12 +147,15 @@ static bool is_misused(const struct http_call *call, const struct route *r)
     if (r->pages == ALL_PAGES || !http_is_foreign(call->rq))
         return false;
     if (r->pages == OWN_PAGES) {
-        refuse_page(call);
+        refuse(call, 403, "cross-origin request refused");
         return true;
     }
     if (http_names_client(call->rq) || conn_scope(call->conn) == SCOPE_SOCKET)
         return false;
-    refuse_browser(call);
+    /* Not 403, which nginx would take for a refusal by the limit: 400 goes to its error log. */
+    refuse(call, 400,
+           "cross-origin request refused: a proxy must send X-Weir-Key, X-Forwarded-For or "
+           "X-Real-IP");
     return true;
 }
 
@@ -194,12 +178,12 @@ static void http_route(struct http_call *call)
             return;
         else if (r->admin & 1u << call->rq->method &&
                  server_options(conn_server(call->conn))->no_admin)
-            refuse_admin(call);
+            refuse(call, 403, "not allowed: " NO_ADMIN);
         else
             r->handle(call);
         return;
     }
-    (void)http_because_of(&why, 404, "nothing is at ", call->rq->path, "");
+    (void)http_because_of(&why, 404, "no such path: ", call->rq->path, "");
     http_fail(call, &why);
 }
 
@@ -225,11 +209,8 @@ static void http_reply_continue(struct conn *c)
 static void http_refuse(struct conn *c, int status, const char *text)
 {
     static const struct http_request NONE = {.method = HTTP_OTHER_};
-    const struct http_call call = {.conn = c, .rq = &NONE, .shape = HTTP_CLOSES};
-    struct http_why why;
 
-    (void)http_because(&why, status, text);
-    http_fail(&call, &why);
+    refuse(&(struct http_call){.conn = c, .rq = &NONE, .shape = HTTP_CLOSES}, status, text);
 }
 
 long http_serve(struct conn *c, char *bytes, size_t len)

@@ -86,7 +86,7 @@ static bool throttle_read_number(struct throttle_params *t, const char *name, co
         t->given |= 1u << i;
         return true;
     }
-    return http_because_of(why, 400, "there is no member ", weir__slice_of(name), " here");
+    return http_because_of(why, 400, "unknown member: ", weir__slice_of(name), "");
 }
 
 static bool throttle_read_members(struct throttle_params *t, json_t *object, struct http_why *why)
@@ -120,7 +120,8 @@ static bool throttle_read_op(const struct http_call *call, json_t *json, struct 
     const char *text = NULL;
 
     if (call->rq->query.len > 0 || !json_is_object(json))
-        return http_because(why, 400, "expected a JSON object, and no parameters in the query");
+        return http_because(why, 400,
+                            "expected a JSON object in the body, and no parameters in the query");
     if (!throttle_read_members(&t, json, why))
         return false;
     if (t.key.len > server_options(conn_server(call->conn))->max_key)

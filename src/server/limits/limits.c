@@ -43,16 +43,16 @@ static void limits_warn(struct log *log, const struct limit_entry *known,
     if (!known)
         return;
     if (known->store != store)
-        what = store->remote ? "another store, so it has the keys of its name there"
-                             : "another store, so its keys start fresh";
+        what = store->remote ? "is in another store now: it has the keys of its name there"
+                             : "is in another store now: its keys start fresh";
     else if (!starts_fresh(&known->parsed, to))
         return;
     else if (store->remote)
-        what = "another algorithm or ring size, so it has the keys of that form; those of the "
-               "other stay in the Redis until they end";
+        what = "has another algorithm or ring size: it has the keys of that form; the old keys "
+               "stay in the Redis until they expire";
     else
-        what = "another algorithm or ring size, so its keys start fresh";
-    log_print(log, "weir: limit '%s': %s", known->name, what);
+        what = "has another algorithm or ring size: its keys start fresh";
+    log_print(log, "weir: limit '%s' %s", known->name, what);
 }
 
 bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why)
@@ -61,7 +61,7 @@ bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why)
         if (l->term[i].algorithm >= WEIR_FIRST_GUARD) {
             why->column = 0;
             (void)snprintf(why->text, sizeof why->text,
-                           "'%s' is a guard, which is entered and left: the daemon has rates only",
+                           "'%s' is a guard: the daemon supports rate limits only",
                            weir_algorithm_name(l->term[i].algorithm));
             return false;
         }
@@ -80,15 +80,14 @@ static int limits_set_locked(struct names *n, struct weir__slice name, const cha
 
     *why = (struct weir_diag){.text = "out of memory"};
     if (!limit_name_is_valid(name)) {
-        (void)snprintf(
-            why->text, sizeof why->text,
-            "'%.*s' is no name for a limit: expected 1 to %d letters, digits and _ . : -",
-            name.len < 40 ? (int)name.len : 40, name.at, WEIR_NAME_MAX - 1);
+        (void)snprintf(why->text, sizeof why->text,
+                       "invalid limit name '%.*s': expected 1 to %d letters, digits and _ . : -",
+                       name.len < 40 ? (int)name.len : 40, name.at, WEIR_NAME_MAX - 1);
         return WEIR_EINVAL;
     }
     if (!known && !names_has_room(n)) {
-        (void)snprintf(why->text, sizeof why->text,
-                       "there are %d limits already, as many as may be", SERVE_LIMITS_MAX);
+        (void)snprintf(why->text, sizeof why->text, "limit reached: %d named limits",
+                       SERVE_LIMITS_MAX);
         return WEIR_EFULL;
     }
     memcpy(copy, name.at, name.len);
@@ -141,8 +140,8 @@ static void limits_explain_missing(struct weir_diag *why, struct weir__slice wor
         weir__out_text(
             &o, "; expected a configured name, or a limit such as 'token-bucket 10/s burst=20'");
     else if (is_literal(word))
-        weir__out_text(&o, off ? "; a request names its limit here (--literals off)"
-                               : "; /v1/auth takes the name of a limit, not its text");
+        weir__out_text(&o, off ? "; expected a configured name (--literals off)"
+                               : "; /v1/auth expects the name of a limit, not its text");
     else
         weir__out_text(&o, "; expected a configured name");
     if (by_name)
@@ -212,8 +211,7 @@ static int named_store(struct names *n, char *text, struct store **store, struct
     if (*store)
         return 0;
     *why =
-        (struct weir_diag){.text = "the daemon has no such store: a limit can be put into one that "
-                                   "the daemon was started with"};
+        (struct weir_diag){.text = "no such store: expected one that the daemon was started with"};
     return WEIR_EINVAL;
 }
 
@@ -227,7 +225,7 @@ int limits_set(struct conn *c, struct weir__slice name, struct weir__slice text,
 
     batch_flush(c);
     if (text.len >= sizeof copy || memchr(text.at, '\0', text.len)) {
-        *why = (struct weir_diag){.text = "the limit's text is too long, or has a NUL"};
+        *why = (struct weir_diag){.text = "the limit's text is too long, or contains a NUL"};
         return WEIR_ESYNTAX;
     }
     memcpy(copy, text.at, text.len);

@@ -172,9 +172,9 @@ static bool state_fits(const struct weir_limit *parsed, size_t most, struct weir
     if (bytes > most)
         (void)snprintf(
             why->text, sizeof why->text,
-            "a key of this limit takes %zu bytes of state, and one of a limit that comes "
-            "with a request may take %zu (--literal-state): give the limit a name, with "
-            "--limit NAME='LIMIT' or WEIR.LIMIT SET NAME LIMIT",
+            "a key of this limit takes %zu bytes of state; a limit in a request may take at "
+            "most %zu (--literal-state): give the limit a name with --limit NAME='LIMIT' or "
+            "WEIR.LIMIT SET NAME LIMIT",
             bytes, most);
     return bytes <= most;
 }
@@ -253,8 +253,7 @@ const struct limit *literals_find(struct literals *l, struct weir__slice text, b
     if (text.len >= TEXT_MOST || memchr(text.at, '\0', text.len)) {
         why->column = 0;
         (void)snprintf(why->text, sizeof why->text,
-                       "a limit of %zu bytes; expected text of at most %d bytes", text.len,
-                       TEXT_MOST - 1);
+                       "limit too long: %zu bytes; expected at most %d", text.len, TEXT_MOST - 1);
         return NULL;
     }
     learnt = literals_add(l, text, hash, most, why);

@@ -253,7 +253,7 @@ void resp_run_config(struct conn *c, struct resp_words w)
     if (!resp_word_is(w.word[1], "GET")) {
         resp_reply_error(
             c,
-            "CONFIG %s is not here: limits are set by WEIR.LIMIT, the rest when the daemon "
+            "CONFIG %s is not supported: limits are set by WEIR.LIMIT, the rest when the daemon "
             "starts",
             resp_quoted(w.word[1]));
         return;

@@ -74,11 +74,7 @@ bool resp_may_administer(struct conn *c, struct weir__slice command)
 
     if (!server_options(conn_server(c))->no_admin)
         return true;
-    (void)snprintf(
-        text, sizeof text,
-        "NOPERM %s is not for clients of this daemon, which was started with --no-admin: "
-        "they may take and look",
-        resp_quoted(command));
+    (void)snprintf(text, sizeof text, "NOPERM %s is not allowed: " NO_ADMIN, resp_quoted(command));
     batch_flush(c);
     counter_add(&conn_counters(c)->errors, 1);
     out_done(c, resp_error(out_room(c, strlen(text) + 3), text));
@@ -108,15 +104,11 @@ void resp_reply_null(struct conn *c)
 void resp_reply_engine_error(struct conn *c, int error)
 {
     switch ((enum weir_error)error) {
-    case WEIR_EFULL:
-        resp_reply_error(c,
-                         "no room: as many replies are delayed, or bytes kept, as this connection, "
-                         "its address "
-                         "or all together may have");
-        return;
+    case WEIR_EFULL: resp_reply_error(c, TOO_MUCH_KEPT); return;
     case WEIR_EGONE: resp_reply_error(c, "the limit was deleted meanwhile"); return;
     case WEIR_EBUSY:
-        resp_reply_error(c, "the store did not answer in time: another process stands still");
+        resp_reply_error(
+            c, "the store did not answer in time: a process that is stopped holds the key");
         return;
     case WEIR_EDOWN:
     case WEIR_EINVAL:

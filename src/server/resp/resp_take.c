@@ -57,8 +57,10 @@ static char *write_six(char *at, const struct weir_verdict *v)
 static void resp_reply_take(struct conn *c, const struct limit_op *op, int error,
                             const struct weir_verdict *v)
 {
-    (void)op;
-    if (error)
+    if (error == WEIR_EFULL && op->name.len > 0 && conn_names_are_full(c))
+        resp_reply_error(c, "limit reached: %d named reservations and delayed replies",
+                         DELAYED_IN_CONN);
+    else if (error)
         resp_reply_engine_error(c, error);
     else
         out_done(c, write_six(resp_array(out_room(c, 7 * RESP_INT_ROOM), 6), v));
@@ -72,7 +74,7 @@ static bool key_fits(struct conn *c, struct weir__slice key)
 
     if (key.len <= most)
         return true;
-    resp_reply_error(c, "a key of %zu bytes; expected at most %zu", key.len, most);
+    resp_reply_error(c, "key too long: %zu bytes; expected at most %zu", key.len, most);
     return false;
 }
 
@@ -124,12 +126,13 @@ static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, boo
 
         if (reserve || (all && resp_word_is(w.word[i], "WAIT"))) {
             if (i + 1 == w.n) {
-                resp_reply_error(c, "%s needs a time in milliseconds behind it",
-                                 resp_quoted(w.word[i]));
+                resp_reply_error(
+                    c, "%s needs a time: milliseconds, a duration such as 1.5s, or forever",
+                    resp_quoted(w.word[i]));
                 return false;
             }
             if (patient) {
-                resp_reply_error(c, "WAIT and RESERVE are two ways to wait: expected one of them");
+                resp_reply_error(c, "use WAIT or RESERVE, not both");
                 return false;
             }
             patient = true;
@@ -138,8 +141,8 @@ static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, boo
                 return false;
         } else if (all && resp_word_is(w.word[i], "AS") && i + 1 < w.n && w.word[i + 1].len > 0) {
             if (w.word[i + 1].len > NAME_MOST) {
-                resp_reply_error(c, "a name of %zu bytes; expected at most %d", w.word[i + 1].len,
-                                 NAME_MOST);
+                resp_reply_error(c, "name too long: %zu bytes; expected at most %d",
+                                 w.word[i + 1].len, NAME_MOST);
                 return false;
             }
             op->name = w.word[i + 1];
@@ -318,7 +321,7 @@ void resp_run_take_all(struct conn *c, struct resp_words w)
     if (!resp_word_int(c, w.word[1], "number of limits", 1, WEIR_TERMS_MAX, &n))
         return;
     if (w.n != 2 + 3 * (size_t)n) {
-        resp_reply_error(c, "expected %lld times limit, key and cost behind %s, got %zu words",
+        resp_reply_error(c, "expected %lld times limit, key and cost after %s, got %zu words",
                          (long long)n, resp_quoted(w.word[1]), w.n - 2);
         return;
     }
@@ -330,8 +333,7 @@ void resp_run_take_all(struct conn *c, struct resp_words w)
     if (error == WEIR_EINVAL)
         resp_reply_error(c, "the limits have more than %d terms in all", WEIR_TERMS_MAX);
     else if (error == WEIR_ESTORE)
-        resp_reply_error(
-            c, "the limits are in different stores: all or nothing can be had of one only");
+        resp_reply_error(c, "the limits are in different stores: WEIR.TAKEALL needs them in one");
     else if (error)
         resp_reply_engine_error(c, error);
     else
