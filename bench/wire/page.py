@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Samples (bench/wire/run) to docs/benchmarks-wire.md.
 
-Figures and ratios are made as for the other page (bench/micro/report.py): a figure is the median of its
-runs, a ratio the median of the ratios within the rounds. The goals stand here, once.
+Figures and ratios are made as for the other page (bench/micro/report.py): a figure is the median of
+its runs, a ratio the median of the ratios within the rounds. The goals are written here only.
 """
 import os
 import sys

@@ -44,7 +44,8 @@ def requests_are_capped():
 
 
 def who_is_sent_away_is_heard_out_for_a_while():
-    """A client that still sends is told why it is sent away, and does not lose that to a reset; but not for ever."""
+    """A client that still sends reads why it is closed, and a reset does not destroy that; but not
+    forever."""
     with Daemon() as daemon, daemon.resp() as witness:
         for data, told in ((encode("PING") + b"*1\r\n$-5\r\n", b"-ERR"),
                            (b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999\r\n\r\n",
@@ -134,7 +135,7 @@ def idle_connections_end():
 
 
 def deep_pipelines_of_waits_are_bounded():
-    """One connection may hold so many answers; then it is not read from, and nothing is lost."""
+    """At its bound of delayed replies a connection is not read from, and nothing is lost."""
     with Daemon("--threads", "1") as daemon, daemon.resp() as clock, daemon.resp() as c:
         before, n = daemon.rss_mib(), 5000
         thread = c.send_behind(encode("WEIR.TAKE", "1k/s burst=1", "k", 1, "WAIT", "forever") * n)

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Waiters of a daemon whose file has no place to give: `serve_deadlines.py PATH_TO_WEIR PATH_TO_USE_FILE`.
+"""Waiters of a daemon whose file has no free place.
 
-Another process fills the file with calls in flight, whose keys nobody evicts. The daemon's clock is manual: a
-waiter is told that the store is full when its deadline comes, and the daemon serves others meanwhile.
+    serve_deadlines.py PATH_TO_WEIR PATH_TO_USE_FILE
+
+Another process fills the file with calls in flight, whose keys are never evicted. The daemon's
+clock is manual: a waiter learns that the store is full when its deadline comes, and the daemon
+serves others meanwhile.
 """
 
 import contextlib
@@ -19,7 +22,7 @@ CALLS = 400  # many times more than the smallest file has places for
 
 @contextlib.contextmanager
 def crowded_file():
-    """A file without a place, and what ends the calls that take them all."""
+    """A file without a free place, and a function that ends the calls that occupy them all."""
     with tempfile.TemporaryDirectory(prefix="weir-") as folder:
         path = os.path.join(folder, "weir.state")
         subprocess.run([USE_FILE, "make", path, "1", "0", "0"], check=True)

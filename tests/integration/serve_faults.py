@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Clients that are slow, deaf, many or hostile: `serve_faults.py PATH_TO_WEIR [--long]`.
 
-Whatever they do, the daemon lives, its memory is bounded, and others are served. --long makes the storm of
-connections last 10 s.
+Whatever they do, the daemon lives, its memory is bounded, and other clients are served. --long
+makes the storm of connections last 10 s.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ def hostile_bytes_end_their_connection_only():
                 got = c.rest()
             check(f"{sentence}: an error, and the end", got is not None and got.startswith(b"-ERR")
                   and got.count(b"\r\n") == 1, (got or b"it goes on")[:200])
-            check(f"{sentence}: nobody else minds", witness.ask("PING") == "PONG")
+            check(f"{sentence}: other clients are served", witness.ask("PING") == "PONG")
         check("memory stays", daemon.rss_mib() - before < 20, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
         for bad in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x7fELF" * 1000 + b"\r\n",
                     bytes.fromhex("16030100a5010000a10303") + b"\r\n"):
@@ -58,7 +58,7 @@ def hostile_bytes_end_their_connection_only():
 
 
 def forged_http_smuggles_no_commands():
-    """A browser can be made to send lines of another's choice; behind a line of HTTP none of them is a command."""
+    """A page can make a browser send any lines; behind a line of HTTP none of them is a command."""
     with Daemon() as daemon:
         for data in (b"POST / HTTP/9\r\nPING\r\n", b"PING\r\nHost: a\r\nPING\r\n",
                      b"POST /x HTTP/1.1\r\nHost: a\r\n\r\nPING\r\n"):
@@ -151,7 +151,8 @@ def readers_that_never_read():
 
 
 def asking_for_info_is_cheap():
-    """Clients ask for INFO whenever they connect: it must not cost more where there are more keys."""
+    """Clients ask for INFO whenever they connect: it must not cost more where there are more
+    keys."""
     with Daemon("--threads", "1") as daemon, daemon.resp() as c:
         n = 100000
         thread = c.send_behind(b"".join(encode("CL.THROTTLE", f"k{i}", 0, 1, 36000) for i in range(n)))
@@ -277,7 +278,7 @@ def a_full_table_of_files():
 
 
 def everything_at_once():
-    """Limits come, change and go under the hands of those who use them."""
+    """Limits are set, changed and deleted while clients use them."""
     with Daemon("--threads", "4", "--limit", "stays=1k/s") as daemon:
         end, wrong = time.monotonic() + 1.5, []
 
@@ -315,8 +316,8 @@ def everything_at_once():
         for thread in threads:
             thread.start()
         threads[0].join()
-        with daemon.resp() as clock:        # whoever waits for the clock still
-            check("nobody hangs", until(lambda: clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
+        with daemon.resp() as clock:        # for waiters that still need the clock
+            check("no client hangs", until(lambda: clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
                                         and not any(t.is_alive() for t in threads)))
         check("nothing is answered but what may be", not wrong, wrong[:3])
         others_are_served(daemon, "after that")

@@ -31,18 +31,18 @@ def on(url, *flags, threads=2):
 
 
 def store_of(line, number=0):
-    """What INFO says of a store."""
+    """The line of INFO for a store."""
     return dict(pair.split("=", 1) for pair in line.info()[f"store{number}"].split(","))
 
 
 def are_under_way(line, n):
-    """Waits until so many answers of Redis are awaited."""
+    """Waits until that many replies of Redis are awaited."""
     check(f"{n} are under way", until(lambda: int(line.info()["awaited_replies"]) == n), line.info())
 
 
 @contextlib.contextmanager
 def a_fleet(*flags, n=2, **options):
-    """A Redis, and so many daemons on it, each with a connection."""
+    """A Redis, and n daemons on it, each with a connection."""
     with Redis() as redis, contextlib.ExitStack() as all_of_them:
         url = redis.url(**({"timeout": PATIENT} | options))
         daemons = [all_of_them.enter_context(on(url, *flags)) for _ in range(n)]
@@ -102,7 +102,7 @@ def answers_keep_the_order_of_the_questions():
             (_, (daemon,), (c,)):
         rounds = 400
         words = [("WEIR.TAKE", "far", "k"), ("WEIR.TAKE", "near", "k"), ("PING",), ("WEIR.TAKE", "far", "k"),
-                 ("WEIR.TAKE", "nobody", "k"), ("WEIR.PEEK", "far", "k", 0), ("WEIR.REFUND", "far", "k"),
+                 ("WEIR.TAKE", "nosuch", "k"), ("WEIR.PEEK", "far", "k", 0), ("WEIR.REFUND", "far", "k"),
                  ("CL.THROTTLE", "t", 999999, 100, 36000)]
         c.send_behind(b"".join(encode(*w) for w in words) * rounds)
         got = [[c.read() for _ in words] for _ in range(rounds)]
@@ -121,13 +121,13 @@ def answers_keep_the_order_of_the_questions():
 
 
 def many_clients_in_deep_pipelines():
-    """More than may be under way at once: some are not read from meanwhile, and nobody is sent to the fallback."""
+    """More takes than may be under way at once: some wait unread, and none goes to the fallback."""
     clients, each, limit = 8, 3000, 20000
     with a_fleet("--limit", f"api=fixed-window {limit}/10h") as (_, daemons, lines):
         with contextlib.ExitStack() as stack:
             crowd = [stack.enter_context(daemons[i % 2].resp()) for i in range(clients)]
             words = encode("WEIR.TAKE", "api", "k") * 250 + encode("WEIR.PEEK", "api", "k", 0)
-            for c in crowd:     # a look settles what was taken before, and makes room at once
+            for c in crowd:     # a peek drains the pipeline first, and makes room at once
                 c.send_behind(words * (each // 250))
             told = [c.read() for c in crowd for _ in range(each + each // 250)]
             granted = sum(reply[0] for i, reply in enumerate(told) if i % 251 < 250)
@@ -142,7 +142,7 @@ def a_long_array_over_http():
     with a_fleet("--limit", "far=fixed-window 9000/10h", "--limit", "near=fixed-window 100/10h store=memory:", n=1) as \
             (_, (daemon,), (c,)):
         items = [{"limit": "near" if i % 10 == 0 else "far", "key": "k"} for i in range(10000)]
-        items[5000] = {"limit": "nobody", "key": "k"}
+        items[5000] = {"limit": "nosuch", "key": "k"}
         items[5001]["limit"] = "fixed-window 1/10h"
         with daemon.http() as h:
             h.send("POST", "/v1/take", json.dumps(items))
@@ -155,7 +155,7 @@ def a_long_array_over_http():
         expect("those that are near too", sum(t.get("allowed", False) for t in told[::10]), 100)
         check("what is wrong is told in its place", "no such limit" in told[5000]["error"], told[5000])
         expect("what follows comes behind them", after["remaining"], 9000 - len(far) - 1)
-        expect("nobody fell back", store_of(c)["fell_back"], "0")
+        expect("no decision fell back", store_of(c)["fell_back"], "0")
 
 
 # ---- Stores of single limits -------------------------------------------------------------------
@@ -206,7 +206,8 @@ def limits_have_stores_of_their_own():
 
 
 def limits_that_come_with_requests_leave_one_birth():
-    """A limit whose untouched keys are not full has its birth in Redis, for ever. Clients invent limits."""
+    """A limit whose untouched keys are not full has its creation time in Redis, forever. Clients
+    invent limits."""
     with a_fleet(n=1) as (redis, _, (line,)):
         for i in range(1, 21):
             line.ask("WEIR.TAKE", f"token-bucket {i}/h burst={i} initial=0", "k")
@@ -293,7 +294,7 @@ def redis_goes_and_comes_back():
         redis.kill()
         expect("then the fallback: this node's share", c.ask("WEIR.TAKE", "api", "k", 5)[:3], [1, 50, 45])
         expect("deny", c.ask("WEIR.TAKE", "strict", "k")[0], 0)
-        expect("allow: nobody counts", c.ask("WEIR.TAKE", "loose", "k")[:3], [1, 5, 5])
+        expect("allow: nothing is counted", c.ask("WEIR.TAKE", "loose", "k")[:3], [1, 5, 5])
         answer = h.ask("GET", "/v1/take?limit=strict&key=k")
         expect("HTTP says why", (answer.status, json.loads(answer.body)["reason"], answer.headers["retry-after"]),
                (503, "FALLBACK", "1"))
@@ -306,7 +307,7 @@ def redis_goes_and_comes_back():
         began = time.monotonic()
         for _ in range(200):
             c.ask("WEIR.TAKE", "api", "other")
-        check("nobody waits for it any more", time.monotonic() - began < 2, time.monotonic() - began)
+        check("no request waits for it any more", time.monotonic() - began < 2, time.monotonic() - began)
         expect("other commands are answered too", c.ask("WEIR.PEEK", "api", "k", 0)[:3], [1, 50, 45])
         expect("the daemon is well", h.ask("GET", "/healthz").status, 200)
         told = store_of(c)
@@ -322,7 +323,8 @@ def redis_goes_and_comes_back():
 
 
 class Liar:
-    """Between a daemon and its Redis: says of every payment that much more was paid."""
+    """Between a daemon and its Redis: reports for every drain of the backlog that much more was
+    drained."""
 
     def __init__(self, port):
         self.port = port
@@ -350,7 +352,7 @@ class Liar:
                 end.shutdown(socket.SHUT_RDWR)
 
     def lie(self, data):
-        """The tenth of ten integers is what was paid."""
+        """The tenth of ten integers is what was drained."""
         changed = re.sub(rb"(\*10\r\n(?::-?\d+\r\n){9}):\d+\r\n", rb"\1:1794824339414849\r\n", data)
         self.lied += changed != data
         return changed
@@ -409,7 +411,8 @@ def a_worker_does_not_wait():
 
 
 def nobody_starves_among_many():
-    """Forty who always have 64 takes open want more than a worker lets under way. Each gets its turn."""
+    """Forty clients with 64 open takes each want more than a worker may have under way. Each gets
+    its turn."""
     clients, asked, rounds = 40, encode("WEIR.TAKE", "far", "k") * 64, 8
     done, replies = {}, {}
     with Redis() as redis, on(redis.url(timeout=PATIENT), "--limit", "far=fixed-window 1M/10h", threads=1) as daemon, \
@@ -447,11 +450,12 @@ def what_is_under_way_is_bounded():
         expect("all are answered in the end", sum(a.read()[0] for _ in range(20000)), 20000)
         expect("the others too", b.read()[0], 1)
         told = store_of(a)
-        expect("nobody fell back", (told["asked"], told["crowded"], told["fell_back"]), ("20001", "0", "0"))
+        expect("no decision fell back", (told["asked"], told["crowded"], told["fell_back"]), ("20001", "0", "0"))
 
 
 class Customer(threading.Thread):
-    """Asks without a pause, a pipeline at a time, until it is told to stop; now and then it leaves and comes back."""
+    """Sends pipelines without a pause until it has `enough`; now and then it disconnects and
+    reconnects."""
 
     def __init__(self, daemon, seed):
         super().__init__(daemon=True)
@@ -474,10 +478,10 @@ class Customer(threading.Thread):
                 other = self.random.choice([("WEIR.PEEK", "far", "k"), ("WEIR.REFUND", "far", "k"), ("PING",)])
                 c.send_bytes(encode(*words) * (3 if "WAIT" in words else n) + encode(*other))
                 if self.random.random() < 0.2:
-                    c.reset()       # what is under way is nobody's
+                    c.reset()       # no client waits for what is under way
                     return
                 told = [c.read() for _ in range(3 if "WAIT" in words else n)]
-                last = c.read()     # what is given back needs a store to be given back to
+                last = c.read()     # a refund needs a store that is up
                 told.append(0 if other[0] == "WEIR.REFUND" and last == "ERR the store does not answer" else last)
                 self.wrong += [reply for reply in told if isinstance(reply, Error)][:1]
                 self.asked += len(told)
@@ -524,7 +528,7 @@ def a_store_that_goes_and_comes_in_a_storm():
         check("the store went, and came", until(lambda: store_of(c)["down"] == "0"), store_of(c))
         check("once at least", int(store_of(c)["outages"]) > 0, store_of(c))
         check("nothing is left under way", until(lambda: c.info()["awaited_replies"] == "0"), c.info())
-        check("and nobody is held", until(lambda: c.info()["delayed_replies"] == "0"), c.info())
+        check("and no reply is delayed", until(lambda: c.info()["delayed_replies"] == "0"), c.info())
 
 
 # ---- To leave, and to end ----------------------------------------------------------------------
@@ -582,7 +586,7 @@ def arrays_for_a_slow_redis_are_counted():
 
 
 def a_limit_is_deleted_while_it_is_asked_for():
-    """And set anew; and the store answers then, or does not."""
+    """And set again; the store answers then, or does not."""
     with Redis() as redis, on(redis.url(timeout="400ms", nodes=1), "--limit", "far=fixed-window 10/10h") as daemon, \
             daemon.resp() as a, daemon.http() as h, daemon.resp() as c:
         for again in range(12):
@@ -621,7 +625,7 @@ def the_end_waits_for_answers():
             redis.pause()
             c.send_bytes(encode("WEIR.TAKE", "far", "k") * 1000)
             are_under_way(other, 1000)
-            c.send_bytes(encode("WEIR.TAKE", "far", "k") * 400)      # so many may not: the rest is only read
+            c.send_bytes(encode("WEIR.TAKE", "far", "k") * 400)      # the rest may not be under way: it is only read
             h.send("GET", "/v1/take?limit=far&key=h")
             are_under_way(other, 1025)
             daemon.signal(signal.SIGTERM)

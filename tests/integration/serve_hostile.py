@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What clients can do to each other, and other daemons to this one: each was a fault once.
+"""What clients can do to each other, and other daemons to this one. Each scene was a bug once.
 
     serve_hostile.py WEIR
 """
@@ -83,7 +83,7 @@ def thousands_wait_for_keys_of_a_window():
 def invented_limits_cost_no_memory():
     with Daemon("--threads", "1") as daemon:
         crowd = [daemon.resp() for _ in range(40)]
-        daemon.signal(19)                            # all of it is there when it wakes up
+        daemon.signal(19)                            # all of it has arrived when it wakes up
         for i, c in enumerate(crowd):
             c.send_bytes(b"".join(encode("CL.THROTTLE", "k", 10, 1 + i * 1000 + k, 60) for k in range(600)))
         daemon.signal(18)
@@ -225,7 +225,7 @@ def the_log_is_not_flooded():
         c.send_bytes(b"".join(change(n) for n in range(many)))
         check(f"{many} changes of one limit", all(c.read() == "OK" for _ in range(many)))
         took = time.monotonic() - began
-        check("and how many were left out is told", until(lambda: "log lines dropped: repeated within a second" in daemon.log()))
+        check("and the log says how many were dropped", until(lambda: "log lines dropped: repeated within a second" in daemon.log()))
         lines = daemon.log().count("limit 'api': another algorithm")
         check("are a line a second", 1 <= lines <= took + 3, f"{lines} lines in {took:.1f} s")
         began, before = time.monotonic(), daemon.log().count("\n")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""HTTP of `weir serve`, as curl, proxies and hostile clients meet it: `serve_http.py PATH_TO_WEIR`."""
+"""HTTP for curl, proxies and hostile clients: `serve_http.py PATH_TO_WEIR`."""
 
 import contextlib
 import http.client
@@ -27,7 +27,7 @@ def told(answer):
 
 
 def says(sentence, answer, status, body=None):
-    """The status, and the JSON if one is given; an error has to be JSON that says why."""
+    """Checks the status, and the JSON if one is given; an error must be JSON that says why."""
     good = answer.status == status
     if body is not None:
         good = good and told(answer) == body
@@ -304,7 +304,7 @@ def pages_of_others_are_refused():
                 answer = c.ask(method, target, body, headers)
                 check(f"{sentence}: {method} {target}", answer.status in ((200, 204) if ours else (403,)), answer)
             for target in ("/healthz", "/"):
-                check(f"{sentence}: {target} is anybody's", c.ask("GET", target, None, headers).status in (200, 204))
+                check(f"{sentence}: {target} is open to all pages", c.ask("GET", target, None, headers).status in (200, 204))
             answer = c.ask("GET", "/v1/auth/win?key=page", None, headers)
             check(f"{sentence}: an image that asks for leave", answer.status == (204 if ours else 400), answer)
             for field in ("X-Weir-Key", "X-Forwarded-For", "X-Real-IP"):
@@ -417,9 +417,9 @@ def bad_questions_are_refused():
 
 
 def raw(daemon, data, which=0):
-    """All that is answered to these bytes, until the daemon closes (or we, when it would not)."""
+    """The whole reply to these bytes, until the daemon closes (or we do, if it does not)."""
     with Http(daemon.addresses[which], timeout=5) as c:
-        with contextlib.suppress(OSError):      # it may have closed before it has read all
+        with contextlib.suppress(OSError):      # it may have closed before it read everything
             c.send_bytes(data)
             c.socket.shutdown(socket.SHUT_WR)
         return c.rest()
@@ -463,7 +463,7 @@ def bad_bytes_are_refused():
             status = int(got[9:12]) if re.match(rb"HTTP/1.1 \d{3} ", got) else 0
             check(f"refused: {sentence}", status in (statuses if isinstance(statuses, tuple) else (statuses,)),
                   f"{got[:300]!r}")
-            check(f"nobody else minds: {sentence}", b"ok\n" in (raw(daemon, http_request("GET", "/healthz")) or b""))
+            check(f"other clients are served: {sentence}", b"ok\n" in (raw(daemon, http_request("GET", "/healthz")) or b""))
         got = raw(daemon, http_request("GET", "/healthz") + b"GARBAGE\r\n\r\n" + http_request("GET", "/healthz"))
         check("what came before the bad bytes is answered, what comes after is not",
               got.startswith(b"HTTP/1.1 200") and got.count(b"ok\n") == 1 and re.search(rb"HTTP/1.1 (400|501)", got),

@@ -89,7 +89,7 @@ def to_look_makes_no_memory():
 
 
 def an_untouched_key_is_told_as_it_would_be():
-    """What a peek answers without tables is what it answers with them."""
+    """A peek replies the same without tables as with them."""
     with Daemon("--threads", "1") as daemon, daemon.resp() as c:
         c.ask("WEIR.CLOCK", "ADVANCE", "1234567us")
         asks = [["WEIR.PEEK", text, "new", cost, "RESERVE", patience] for text in SMALL for cost in (0, 1, 3, 1000)

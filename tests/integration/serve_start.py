@@ -132,7 +132,7 @@ def it_stops_when_told():
 
 
 def it_drains():
-    """The clock is real here: whoever could move a manual one has been sent away."""
+    """The clock is real here: clients that could move a manual one are disconnected."""
     with Daemon("--drain", "10s", manual=False) as daemon:
         c, h, idle = daemon.resp(), daemon.http(), daemon.resp()
         c.ask("WEIR.TAKE", "2/s burst=1", "k")

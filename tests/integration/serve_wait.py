@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Answers that are held until the caller may act (WAIT): `serve_wait.py PATH_TO_WEIR`.
+"""Replies that are delayed until the client may act (WAIT): `serve_wait.py PATH_TO_WEIR`.
 
-The clock is manual: a held answer comes when another connection moves the clock, and not before.
+The clock is manual: a delayed reply comes when another connection moves the clock, and not before.
 """
 
 import json
@@ -12,12 +12,12 @@ from daemon import Daemon, Error, check, encode, expect, play, until
 
 
 def peek_wait(c, limit, key="k"):
-    """How long one more would have to wait."""
+    """How long one more take would have to wait."""
     return c.ask("WEIR.PEEK", limit, key, 1, "RESERVE", "forever")[5]
 
 
 def stands_in_line(c, daemon_line, limit, before, *words):
-    """Sends a take that waits, and returns once it stands in line for a bucket."""
+    """Sends a take that waits, and returns once it waits for a bucket."""
     daemon_line.send(*words)
     return until(lambda: peek_wait(c, limit) > before)
 
@@ -118,7 +118,7 @@ def who_leaves_gives_its_turn_back():
 
 
 def windows_serve_who_came_first():
-    """A window promises nothing: those who wait stand in a line of the daemon's."""
+    """A window promises nothing: its waiters are in a wait list of the daemon."""
     for limit, step in (("fixed-window 1/1s", "1s"), ("sliding-log 1/1s", "1s"), ("min-interval 1s", "1s")):
         with Daemon("--threads", "2") as daemon, daemon.resp() as clock:
             clock.ask("WEIR.TAKE", limit, "k")
@@ -174,7 +174,8 @@ def waiters_outlive_a_change_of_the_limit():
 
 
 def a_deadline_passes_while_waiting():
-    """A window's waiter who had hope loses it when those before it take longer; it is told when its time is up."""
+    """A waiter for a window runs out of time when those before it take longer; it is refused when
+    its time is up."""
     with Daemon() as daemon, daemon.resp() as clock, daemon.resp() as first, daemon.resp() as second:
         limit = "fixed-window 1/10s"
         clock.ask("WEIR.TAKE", limit, "k")
@@ -230,7 +231,7 @@ def a_held_take_can_be_cancelled():
 
 
 def a_waiter_keeps_its_limit_and_key():
-    """Literals come and go while one waits; so do the bytes its key came in."""
+    """Literals come and go while a client waits; so do the bytes its key came in."""
     with Daemon("--threads", "1") as daemon, daemon.resp() as clock, daemon.resp() as c:
         key = b"\0key\xff" * 13107
         for limit in ("1/s burst=1", "fixed-window 1/1s"):
@@ -255,7 +256,7 @@ def the_real_clock_is_never_early():
         for _ in range(9):
             c.read()
             times.append(time.monotonic() - began)
-        # The first was decided a little after we began, so a turn comes no earlier than 50 ms times its number.
+        # The first was decided a little after we began: turn n comes no earlier than n * 50 ms.
         early = [t for i, t in enumerate(times) if t < 0.05 * i]
         check("turns every 50 ms, none of them early", not early, times)
         check("nor much too late", times[-1] < 3, times)
