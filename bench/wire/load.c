@@ -205,12 +205,12 @@ static void usage(void)
                 "  --to 127.0.0.1:6379 | unix:/path\n"
                 "  --connections 32   --depth 1   --keys 100000\n"
                 "  --seconds 1.5      --warm 0.3  measured, and before that\n"
-                "  --rate N           open loop: so many requests a second\n"
+                "  --rate N           open loop: N requests a second\n"
                 "  --each             every key once, in turn, and no more\n"
                 "  --server PID       whose processor time to state\n"
                 "  --core N           where to run\n"
                 "  --sleep            wait for replies instead of polling (not with --rate)\n"
-                "  --limited N        so many refusals are no failure (0)\n",
+                "  --limited N        N refusals are no failure (0)\n",
                 stderr);
     exit(2);
 }

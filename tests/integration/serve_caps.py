@@ -100,11 +100,11 @@ def output_behind_a_held_answer_is_capped():
         behind = b"".join(encode("ECHO", f"{i:01000d}") for i in range(n))
         thread = c.send_behind(encode("WEIR.TAKE", "1/s", "k", 1, "WAIT", "forever") + behind)
         until(lambda: int(clock.info()["delayed_replies"]) == 1)
-        others_are_served(daemon, "while 20 MB wait behind a held answer")
+        others_are_served(daemon, "while 20 MB wait behind a delayed reply")
         check("nothing comes", c.is_silent())
         check("memory is bounded", daemon.rss_mib() - before < 8, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
         clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
-        check("then the held one", c.read()[0] == 1)
+        check("then the delayed one", c.read()[0] == 1)
         check("and all behind it, in order", all(int(c.read()) == i for i in range(n)))
         thread.join()
 

@@ -73,19 +73,19 @@ def forged_http_smuggles_no_commands():
 def noise_does_no_harm():
     """Bytes drawn at random, and good commands with a byte changed."""
     with Daemon("--threads", "2") as daemon:
-        dice = random.Random(7311)
+        rng = random.Random(7311)
         good = [encode("CL.THROTTLE", "k", 9, 10, 1), encode("WEIR.TAKE", "10/s", "k", 1, "WAIT", "1s"),
                 encode("WEIR.TAKEALL", 1, "10/s", "k", 1),
                 http_request("GET", "/v1/take?limit=10/s&key=k"),
                 http_request("POST", "/v1/take", '[{"limit":"10/s","key":"k"}]'),
                 encode("WEIR.LIMIT", "SET", "a", "10/s"), encode("HELLO", "3"), b"PING\r\n"]
         for _ in range(2000):
-            data = bytearray(b"".join(dice.choices(good, k=dice.randrange(1, 5))))
-            for _ in range(dice.randrange(1, 8)):
-                data[dice.randrange(len(data))] = dice.randrange(256)
+            data = bytearray(b"".join(rng.choices(good, k=rng.randrange(1, 5))))
+            for _ in range(rng.randrange(1, 8)):
+                data[rng.randrange(len(data))] = rng.randrange(256)
             with contextlib.suppress(OSError), dial(daemon.addresses[0]) as s:
-                s.sendall(bytes(data[:dice.randrange(1, len(data) + 1)]))
-                if dice.random() < 0.5:
+                s.sendall(bytes(data[:rng.randrange(1, len(data) + 1)]))
+                if rng.random() < 0.5:
                     s.shutdown(socket.SHUT_WR)
                     s.settimeout(0.02)
                     while s.recv(65536):
@@ -94,7 +94,7 @@ def noise_does_no_harm():
         with daemon.resp() as c:
             check("no connection is left behind", until(lambda: int(c.info()["connected_clients"]) == 1, 5),
                   c.info()["connected_clients"])
-            check("and nothing is held for them", until(lambda: int(c.info()["delayed_replies"]) == 0, 5))
+            check("and no reply is delayed for them", until(lambda: int(c.info()["delayed_replies"]) == 0, 5))
 
 
 # ---- Slow and deaf -----------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def ten_thousand_idle_connections():
 
 
 def storm(address, end, counts, at, seed):
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     linger = b"\1\0\0\0\0\0\0\0"
     while time.monotonic() < end:
         with contextlib.suppress(OSError), socket.socket() as s:
@@ -229,8 +229,8 @@ def storm(address, end, counts, at, seed):
             s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             s.connect(address)
             counts[at] += 1
-            if dice.random() < 0.5:
-                s.send(dice.choice((encode("PING"), b"*1\r\n$4",
+            if rng.random() < 0.5:
+                s.send(rng.choice((encode("PING"), b"*1\r\n$4",
                                     encode("WEIR.TAKE", "1/h", "k", 1, "WAIT", "forever"), b"GET /healthz HT")))
 
 
@@ -257,7 +257,7 @@ def a_storm_of_connects_and_resets():
               f"{files} -> {daemon.files_open()}")
         check("memory stays", daemon.rss_mib() - before < 15, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
         with daemon.resp() as c:
-            check("nothing is held for who left", until(lambda: int(c.info()["delayed_replies"]) == 0),
+            check("no reply is delayed for clients that left", until(lambda: int(c.info()["delayed_replies"]) == 0),
                   c.info()["delayed_replies"])
 
 
@@ -283,32 +283,32 @@ def everything_at_once():
         end, wrong = time.monotonic() + 1.5, []
 
         def changer(seed):
-            dice = random.Random(seed)
+            rng = random.Random(seed)
             with daemon.resp() as c:
                 while time.monotonic() < end:
-                    name = f"l{dice.randrange(4)}"
-                    c.ask("WEIR.LIMIT", "DEL", name) if dice.random() < 0.3 else \
-                        c.ask("WEIR.LIMIT", "SET", name, dice.choice(("10/s", "1k/s burst=5", "fixed-window 5/1s",
+                    name = f"l{rng.randrange(4)}"
+                    c.ask("WEIR.LIMIT", "DEL", name) if rng.random() < 0.3 else \
+                        c.ask("WEIR.LIMIT", "SET", name, rng.choice(("10/s", "1k/s burst=5", "fixed-window 5/1s",
                                                                       "pacer 100/s", "sliding-log 7/1s")))
                     c.ask("WEIR.CLOCK", "ADVANCE", "7ms")
                     wrong.extend(r for r in [c.ask("WEIR.LIMIT", "LIST")] if b"stays" not in r)
 
         def user(seed):
-            dice = random.Random(seed)
+            rng = random.Random(seed)
             while time.monotonic() < end:
                 with daemon.resp() as c:
                     sent = 0
-                    for _ in range(dice.randrange(1, 60)):
-                        limit = dice.choice(("stays", "l0", "l1", "l2", "l3", f"{dice.randrange(1, 900)}/s"))
-                        wait = dice.choice(((), (), ("WAIT", "50ms"),
-                                            ("RESERVE", "1s", "AS", f"r{dice.randrange(5)}")))
-                        c.send(*dice.choice((("WEIR.TAKE", limit, f"k{dice.randrange(9)}", 1, *wait),
-                                             ("CL.THROTTLE", "k", dice.randrange(2000), 5, 1),
-                                             ("WEIR.CANCEL", f"r{dice.randrange(5)}"),
+                    for _ in range(rng.randrange(1, 60)):
+                        limit = rng.choice(("stays", "l0", "l1", "l2", "l3", f"{rng.randrange(1, 900)}/s"))
+                        wait = rng.choice(((), (), ("WAIT", "50ms"),
+                                            ("RESERVE", "1s", "AS", f"r{rng.randrange(5)}")))
+                        c.send(*rng.choice((("WEIR.TAKE", limit, f"k{rng.randrange(9)}", 1, *wait),
+                                             ("CL.THROTTLE", "k", rng.randrange(2000), 5, 1),
+                                             ("WEIR.CANCEL", f"r{rng.randrange(5)}"),
                                              ("WEIR.TAKEALL", 2, limit, "a", 1, "stays", "b", 1),
                                              ("WEIR.RESET", limit, "k1"), ("WEIR.REFUND", limit, "k2", 3))))
                         sent += 1
-                    if dice.random() < 0.7:
+                    if rng.random() < 0.7:
                         wrong.extend(r for _ in range(sent) if isinstance(r := c.read(), Error)
                                      and "no such" not in r and "deleted" not in r)
 
@@ -322,7 +322,7 @@ def everything_at_once():
         check("nothing is answered but what may be", not wrong, wrong[:3])
         others_are_served(daemon, "after that")
         with daemon.resp() as c:
-            check("nothing is held for who left", until(lambda: int(c.info()["delayed_replies"]) == 0),
+            check("no reply is delayed for clients that left", until(lambda: int(c.info()["delayed_replies"]) == 0),
                   c.info()["delayed_replies"])
             check("no connection is left", until(lambda: int(c.info()["connected_clients"]) == 1),
                   c.info()["connected_clients"])

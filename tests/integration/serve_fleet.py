@@ -80,7 +80,7 @@ def turns_are_dealt_out_between_daemons():
     with a_fleet() as (_, _, (a, b)):
         expect("the first turn", a.ask("WEIR.TAKE", "pacer 1/300ms", "k")[:6:5], [1, 0])
         b.send("WEIR.TAKE", "pacer 1/300ms", "k", 1, "WAIT", "10s")
-        check("the second is held by the other daemon", b.is_silent(0.05))
+        check("the other daemon delays the second", b.is_silent(0.05))
         expect("and comes when its time has come", b.read()[0], 1)
         expect("a reservation is named", b.ask("WEIR.TAKE", "pacer 1/1h", "k", 1, "RESERVE", "9h", "AS", "r")[0], 1)
         expect("another too", b.ask("WEIR.TAKE", "pacer 1/1h", "k", 1, "RESERVE", "9h", "AS", "r")[0], 1)
@@ -500,7 +500,7 @@ class Customer(threading.Thread):
 
 def a_store_that_goes_and_comes_in_a_storm():
     seed = random.SystemRandom().randrange(10**6)
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     with Redis() as redis, on(redis.url(timeout="60ms"), "--limit", "far=fixed-window 1M/10h", "--limit",
                               "paced=pacer 1k/s") as daemon, daemon.resp() as c:
         crowd = [Customer(daemon, seed + i) for i in range(4)]
@@ -508,12 +508,12 @@ def a_store_that_goes_and_comes_in_a_storm():
             customer.start()
         end = time.monotonic() + 4
         while time.monotonic() < end:
-            way = dice.choice(["kill", "pause", "rest"])
+            way = rng.choice(["kill", "pause", "rest"])
             if way == "kill":
                 redis.kill()
             elif way == "pause":
                 redis.pause()
-            time.sleep(dice.random() * 0.3)
+            time.sleep(rng.random() * 0.3)
             if way == "kill":
                 redis.start()
             elif way == "pause":

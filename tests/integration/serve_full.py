@@ -154,7 +154,7 @@ def an_evicted_key_owes_what_it_owed_until_it_is_reset():
             expect("a refund gives back no more than it took", c.ask("WEIR.REFUND", "api", f"a{i}", 5) in (0, 2), True)
         for i in range(20):
             expect("a reset", c.ask("WEIR.RESET", "api", f"a{i}"), "OK")
-            expect("makes it as good as new", c.ask("WEIR.TAKE", "api", f"a{i}", 2)[0], 1)
+            expect("makes it fresh", c.ask("WEIR.TAKE", "api", f"a{i}", 2)[0], 1)
             expect("and no better", c.ask("WEIR.TAKE", "api", f"a{i}")[0], 0)
 
 

@@ -134,7 +134,7 @@ def who_leaves_gives_windows_back_too():
         c.ask("WEIR.TAKE", limit, "k")
         with daemon.resp() as other:
             other.send("WEIR.TAKE", limit, "k", 1, "WAIT", "forever")
-            check("it is held", other.is_silent())
+            check("it is delayed", other.is_silent())
         check("two of three are left again",
               until(lambda: c.ask("WEIR.PEEK", limit, "k", 2, "RESERVE", "forever")[0] == 1))
 
@@ -144,7 +144,7 @@ def who_has_no_patience_stands_in_no_line():
         with daemon.resp() as holder, daemon.http() as h:
             holder.ask("WEIR.TAKE", "w", "k")
             holder.send("WEIR.TAKE", "w", "k", 1, "WAIT", "forever")
-            check("it is held", holder.is_silent())
+            check("it is delayed", holder.is_silent())
             expect("it is told at once", h.ask("GET", "/v1/auth/w?key=k").status, 429)
 
 
@@ -226,7 +226,7 @@ def the_log_is_not_flooded():
         check(f"{many} changes of one limit", all(c.read() == "OK" for _ in range(many)))
         took = time.monotonic() - began
         check("and the log says how many were dropped", until(lambda: "log lines dropped: repeated within a second" in daemon.log()))
-        lines = daemon.log().count("limit 'api': another algorithm")
+        lines = daemon.log().count("limit 'api' has another algorithm")
         check("are a line a second", 1 <= lines <= took + 3, f"{lines} lines in {took:.1f} s")
         began, before = time.monotonic(), daemon.log().count("\n")
         c.send_bytes(b"".join(change(n, f"name{n // 2 % 200}") for n in range(many)))

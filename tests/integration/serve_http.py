@@ -101,7 +101,7 @@ def peeks_refunds_resets():
         answer = c.ask("POST", "/v1/reset?limit=win&key=k", "")
         says("a reset", answer, 204)
         check("204 has no body and no length", answer.headers.get("content-length") is None, answer)
-        says("as good as new", c.ask("GET", "/v1/peek?limit=win&key=k&cost=0"), 200, verdict(True, 3, 3, 0, 0))
+        says("fresh", c.ask("GET", "/v1/peek?limit=win&key=k&cost=0"), 200, verdict(True, 3, 3, 0, 0))
         says("a reset by JSON", c.ask("POST", "/v1/reset", '{"limit":"win","key":"k"}'), 204)
         says("a patient peek", c.ask("GET", "/v1/peek?limit=1/s&key=k&cost=1&reserve=1s"), 200,
              verdict(True, 1, 0, 0, 1000))
@@ -269,7 +269,7 @@ def proxies_wait_only_where_callers_do():
         for name in ("delays", "mixed"):
             expect(f"{name}: the first passes", c.ask("GET", f"/v1/auth/{name}?key=k").status, 204)
             c.send("GET", f"/v1/auth/{name}?key=k")
-            check(f"{name}: the second is held", until(lambda: clock.info()["delayed_replies"] == "1"))
+            check(f"{name}: the second is delayed", until(lambda: clock.info()["delayed_replies"] == "1"))
             clock.ask("WEIR.CLOCK", "ADVANCE", "100ms")
             expect(f"{name}: until its turn", c.read().status, 204)
 
@@ -283,7 +283,7 @@ PAGES = [
     ("a longer name", {"Origin": "http://localhosts"}, False),
     ("a page from nowhere", {"Origin": "null"}, False),
     ("an empty origin", {"Origin": ""}, False),
-    ("a link elsewhere", {"Referer": "http://evil.example/page?a=b"}, False),
+    ("a link from another site", {"Referer": "http://evil.example/page?a=b"}, False),
     ("a link here", {"Referer": "http://localhost/page"}, True),
     ("the browser says that it is foreign", {"Sec-Fetch-Site": "cross-site"}, False),
     ("another port of this machine, as browsers see it", {"Sec-Fetch-Site": "same-site"}, False),

@@ -381,7 +381,7 @@ def takes_peeks_refunds_resets():
             ("a window", ["WEIR.TAKE", "w", "k", 3], [1, 3, 0, 0, 60000, 0]),
             ("windows promise nothing", ["WEIR.TAKE", "w", "k", 1, "RESERVE", "forever"], [0, 3, 0, 60000, 60000, 0]),
             ("reset", ["WEIR.RESET", "w", "k"], "OK"),
-            ("as good as new", ["WEIR.PEEK", "w", "k", 0], [1, 3, 3, 0, 0, 0]),
+            ("fresh", ["WEIR.PEEK", "w", "k", 0], [1, 3, 3, 0, 0, 0]),
             ("reset of a key never seen", ["WEIR.RESET", "w", "never"], "OK"),
             ("a pacer's own patience", ["WEIR.TAKE", "p", "k"], [1, 1, 0, 0, 100, 0]),
             ("its wait shows", ["WEIR.TAKE", "p", "k"], [1, 1, 0, 0, 200, 100]),

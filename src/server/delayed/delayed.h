@@ -45,7 +45,7 @@ void delayed_set_due(struct delayed_reply *h, int64_t due_ns);
 bool wait_list_join(struct wait_lists *l, struct delayed_reply *h);
 /* Leaves the list and wakes the next waiter for the key. */
 void wait_list_leave(struct wait_lists *l, struct delayed_reply *h);
-/* true if the list has a waiter for the same key */
+/* True if the list has a waiter for the same key. */
 bool wait_list_has(struct wait_lists *l, const struct delayed_reply *h);
 /* A delayed reply of this worker whose turn has come, or NULL. */
 struct delayed_reply *wait_list_next_ready(struct worker *w);

@@ -1,8 +1,8 @@
 /* Wait lists: the waiters for one key of a limit that cannot promise the future, in order.
  *
  * Invariants:
- *   (1) A list is a chain of delayed replies, possibly for several keys of one hash; the
- *       first for a key is the one that tries.
+ *   (1) A list is a chain of delayed replies, possibly for several keys of one hash; the first
+ *       for a key is the one that tries.
  *   (2) A waiter that leaves wakes the next one for its key, even if it was not the first itself:
  *       one wake-up too many costs one look.
  *   (3) The lock is held for list work only, never while the engine decides.

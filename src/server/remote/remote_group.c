@@ -19,7 +19,7 @@ struct remote_group {
     remote_group_done *done;
     void *arg;
     struct {
-        size_t index; /* the next one to begin, in verdict and error */
+        size_t index; /* of its verdict and its error */
         struct limit_op op;
     } one[];
 };
