@@ -1,3 +1,4 @@
+/* Connections to one server: opening them, sending batches and counting the replies. */
 #include "clients.h"
 
 #include <arpa/inet.h>
@@ -47,7 +48,7 @@ static int connect_to(const char *address)
     return strncmp(address, "unix:", 5) == 0 ? connect_unix(address + 5) : connect_tcp(address);
 }
 
-/* One request and its reply, on a connection of its own. */
+/* Sends one request on a connection of its own, to learn the form of a reply. */
 static void clients_learn_shape(struct wire_clients *c, const char *address, char *const *words,
                                 size_t n)
 {
@@ -131,7 +132,7 @@ void client_send(struct wire_clients *c, struct wire_client *m, int64_t due_ns)
     client_flush(m);
 }
 
-/* Lines that have come, given to the batches in order. */
+/* Assigns the lines that have come to the batches, in order. */
 static void client_finish(struct wire_clients *c, struct wire_client *m, uint64_t lines,
                           client_replied *each, void *arg)
 {
@@ -140,7 +141,7 @@ static void client_finish(struct wire_clients *c, struct wire_client *m, uint64_
         const uint64_t now = lines < left ? lines : left;
         const uint64_t replies = (m->lines + now) / c->reply_lines - m->lines / c->reply_lines;
 
-        must(m->batches > 0, "nobody answers what was not asked");
+        must(m->batches > 0, "every reply belongs to a request");
         each(arg, m->due_ns[m->oldest], replies);
         lines -= now;
         m->lines += now;

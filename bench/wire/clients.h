@@ -1,10 +1,10 @@
-/* Connections to one server, and what each has asked and not yet heard.
+/* Connections to one server, and the requests of each that are not answered yet.
  *
  *   (1) A batch is `depth` requests of one connection, sent with one write. Its bytes are used
  *       again for the next one, so a batch is drawn only when the one before has left.
  *   (2) Replies come in order: the oldest batch is the one that is being answered.
- *   (3) What a reply looks like is learnt from one that is asked for first (crowd_open), and every
- *       later one must have as many lines.
+ *   (3) The form of a reply is learnt from a first request (clients_open), and every later reply
+ *       must have as many lines.
  */
 #ifndef WEIR_BENCH_WIRE_CLIENTS_H
 #define WEIR_BENCH_WIRE_CLIENTS_H
@@ -16,15 +16,15 @@
 #include "replies.h"
 #include "request.h"
 
-enum { CLIENT_BATCHES = 64 }; /* the most that one connection has on the way */
+enum { CLIENT_BATCHES = 64 }; /* most batches of one connection under way */
 
 struct wire_client {
     int fd;
     struct requests rq;
     size_t unsent;                  /* bytes of the batch that is being sent */
-    size_t batches;                 /* on the way */
-    size_t oldest;                  /* of them, in due_ns */
-    uint64_t lines;                 /* come of the oldest one */
+    size_t batches;                 /* batches under way */
+    size_t oldest;                  /* the oldest of them, in due_ns */
+    uint64_t lines;                 /* lines of the oldest one that have come */
     int64_t due_ns[CLIENT_BATCHES]; /* when each should have been sent */
     char carry[REPLY_CARRY];
 };
@@ -33,10 +33,10 @@ struct wire_clients {
     int epoll;
     struct wire_client *member;
     size_t members, depth;
-    uint64_t batch_lines; /* of the replies to a batch */
+    uint64_t batch_lines; /* lines of the replies to a batch */
     unsigned reply_lines;
     bool arrays;      /* replies are arrays */
-    uint64_t batches; /* on the way, of all */
+    uint64_t batches; /* under way, in all connections */
     struct key_draw draw;
     struct reply_tally tally;
 };
@@ -46,17 +46,18 @@ void clients_open(struct wire_clients *c, const char *address, size_t members, s
                   char *const *words, size_t n);
 void clients_close(struct wire_clients *c);
 
-/* Whether it can send another batch now. */
+/* True if it can send another batch now. */
 bool client_is_free(const struct wire_client *m);
 void client_send(struct wire_clients *c, struct wire_client *m, int64_t due_ns);
 /* Sends what the socket did not take before. */
 void client_flush(struct wire_client *m);
 
-/* Replies that have come; told for each batch they belong to. */
+/* Called with the replies that have come, once for each batch they belong to. */
 typedef void client_replied(void *arg, int64_t due_ns, uint64_t replies);
 void client_receive(struct wire_clients *c, struct wire_client *m, client_replied *each, void *arg);
 
-/* Those with something to read or room to write; waits a second for them if `wait`. */
+/* Finds the connections with something to read or room to write; waits a second for them if
+ * `wait`. */
 size_t clients_wait(struct wire_clients *c, struct wire_client **ready, size_t most, bool wait);
 
 #endif

@@ -1,6 +1,6 @@
--- GCRA for Redis, as one would write it for speed: the reply is that of CL.THROTTLE, and the state is
--- one integer, which Redis keeps without a string: the time in microseconds at which the key is as
--- good as new. It is gone by itself at that time.
+-- GCRA for Redis, written for speed: the reply is that of CL.THROTTLE, and the state is one
+-- integer, which Redis keeps without a string: the time in microseconds at which the key has fully
+-- recovered. The key expires at that time.
 --
 --     EVALSHA sha 1 key max_burst count period cost
 local time = redis.call('TIME')

@@ -1,5 +1,5 @@
-/* How often which time was seen, in buckets whose width grows with the time: 64 to each doubling,
- * so that what is read back is right to one part in 64. */
+/* Counts of times, in buckets whose width grows with the time: 64 to each doubling, so that a time
+ * that is read back is exact to one part in 64. */
 #ifndef WEIR_BENCH_HISTOGRAM_H
 #define WEIR_BENCH_HISTOGRAM_H
 
@@ -38,7 +38,7 @@ static inline void histogram_add(struct histogram *h, uint64_t ns, uint64_t time
         h->most_ns = ns;
 }
 
-/* The time below or at which so many of a thousand were. */
+/* The time that `permille` of a thousand samples did not exceed. */
 static inline uint64_t histogram_at(const struct histogram *h, unsigned permille)
 {
     uint64_t left = (h->total * permille + 999) / 1000;

@@ -1,21 +1,21 @@
-/* A load generator for servers that speak RESP, made not to be the bottleneck: one thread, requests
- * rendered beforehand, replies counted rather than parsed, one write and one read a batch.
+/* A load generator for servers that speak RESP, built not to be the bottleneck: one thread,
+ * requests rendered beforehand, replies counted rather than parsed, one write and one read a batch.
  *
  *     load [OPTION...] -- COMMAND [WORD...]        "%d" in a word stands for the digits of a key
  *
- * Closed loop (throughput): every connection has `depth` requests on the way, and sends the next
+ * Closed loop (throughput): every connection has `depth` requests under way, and sends the next
  * batch when all of them are answered.
  *
  * Open loop (--rate): batches are due at times that are fixed beforehand and are sent whether or
  * not others are answered; each reply's time counts from when its batch was due. A server that
- * stalls is charged with the stall for all whom it made late.
+ * stalls is charged with the stall for every batch that it delayed.
  *
  * The client polls and never sleeps, unless --sleep says that it shares its core with the server:
- * to wake a sleeping thread on another core costs the one who wakes it as much as some tens of
- * decisions, and a server should not pay for being faster than its client.
+ * waking a sleeping thread on another core costs the waker as much as some tens of decisions, and a
+ * server should not pay for being faster than its client.
  *
- * It prints one line of name=value, and fails if any reply is an error or not of the shape of the
- * first.
+ * It prints one line of name=value, and fails if any reply is an error or does not have the form of
+ * the first.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -44,14 +44,14 @@ struct load_plan {
 
 struct load_result {
     struct usage before, used;
-    uint64_t replies; /* while we measured */
+    uint64_t replies; /* while it measured */
     bool began, ended;
     struct histogram times;
     int64_t now_ns, heard_ns;
-    int64_t idle_ns; /* that went by in polling while there was nothing */
+    int64_t idle_ns; /* spent in polling while there was nothing to do */
 };
 
-static struct wire_clients crowd;
+static struct wire_clients clients;
 static struct load_result result;
 
 static void count_replies(void *arg, int64_t due_ns, uint64_t replies)
@@ -65,7 +65,7 @@ static void count_replies(void *arg, int64_t due_ns, uint64_t replies)
         histogram_add(&r->times, (uint64_t)(r->now_ns - due_ns), replies);
 }
 
-/* Begins to measure after the warm-up, ends when the time is over. */
+/* Starts to measure after the warm-up, and stops when the time is over. */
 static void look_at_clock(const struct load_plan *p, struct load_result *r, int64_t start_ns)
 {
     const int64_t begin_ns = start_ns + (int64_t)(p->warm * NS_PER_S);
@@ -82,12 +82,12 @@ static void look_at_clock(const struct load_plan *p, struct load_result *r, int6
     }
 }
 
-static bool more_to_ask(const struct load_plan *p, const struct load_result *r)
+static bool more_to_send(const struct load_plan *p, const struct load_result *r)
 {
-    return p->each ? crowd.draw.next < p->keys : !r->ended;
+    return p->each ? clients.draw.next < p->keys : !r->ended;
 }
 
-/* The time of a round was idle if nobody had anything. A long round was somebody else's. */
+/* A round without replies was idle time. A long round was another process's. */
 static void account(const struct load_plan *p, struct load_result *r, int64_t since_ns, size_t n)
 {
     must(n > 0 || r->now_ns - r->heard_ns < PATIENCE_NS,
@@ -102,16 +102,16 @@ static void serve_ready(const struct load_plan *p, struct load_result *r, int64_
 {
     struct wire_client *ready[READY_MOST];
     const int64_t since_ns = r->now_ns;
-    const size_t n = clients_wait(&crowd, ready, READY_MOST, p->sleep);
+    const size_t n = clients_wait(&clients, ready, READY_MOST, p->sleep);
 
     for (size_t i = 0; i < n; i++) {
         if (ready[i]->unsent)
             client_flush(ready[i]);
         if (p->rate > 0)
             r->now_ns = clock_ns(CLOCK_MONOTONIC);
-        client_receive(&crowd, ready[i], count_replies, r);
-        if (p->rate == 0 && ready[i]->batches == 0 && more_to_ask(p, r))
-            client_send(&crowd, ready[i], 0);
+        client_receive(&clients, ready[i], count_replies, r);
+        if (p->rate == 0 && ready[i]->batches == 0 && more_to_send(p, r))
+            client_send(&clients, ready[i], 0);
     }
     look_at_clock(p, r, start_ns);
     account(p, r, since_ns, n);
@@ -123,19 +123,19 @@ static void run_closed(const struct load_plan *p, struct load_result *r)
 
     look_at_clock(p, r, start_ns);
     r->heard_ns = start_ns;
-    for (size_t i = 0; i < crowd.members && more_to_ask(p, r); i++)
-        client_send(&crowd, &crowd.member[i], 0);
-    while (crowd.batches > 0)
+    for (size_t i = 0; i < clients.members && more_to_send(p, r); i++)
+        client_send(&clients, &clients.member[i], 0);
+    while (clients.batches > 0)
         serve_ready(p, r, start_ns);
     if (p->each)
         r->used = usage_since(r->before, p->server);
 }
 
-/* The next connection that can send, or NULL if all of them are stuck. */
+/* The next connection that can send, or NULL if none can. */
 static struct wire_client *next_free(size_t *turn)
 {
-    for (size_t i = 0; i < crowd.members; i++) {
-        struct wire_client *m = &crowd.member[(*turn)++ % crowd.members];
+    for (size_t i = 0; i < clients.members; i++) {
+        struct wire_client *m = &clients.member[(*turn)++ % clients.members];
 
         if (client_is_free(m))
             return m;
@@ -153,11 +153,11 @@ static void run_open(const struct load_plan *p, struct load_result *r)
 
     look_at_clock(p, r, start_ns);
     r->heard_ns = start_ns;
-    while (!r->ended || crowd.batches > 0) {
+    while (!r->ended || clients.batches > 0) {
         int64_t due_ns = start_ns + (int64_t)((double)sent * step_ns);
 
         while (!r->ended && due_ns <= r->now_ns && (m = next_free(&turn))) {
-            client_send(&crowd, m, due_ns);
+            client_send(&clients, m, due_ns);
             due_ns = start_ns + (int64_t)((double)++sent * step_ns);
         }
         serve_ready(p, r, start_ns);
@@ -166,24 +166,24 @@ static void run_open(const struct load_plan *p, struct load_result *r)
 
 static void check(const struct load_plan *p)
 {
-    const struct reply_tally *t = &crowd.tally;
-    const uint64_t replies = t->lines / crowd.reply_lines;
+    const struct reply_tally *t = &clients.tally;
+    const uint64_t replies = t->lines / clients.reply_lines;
 
     must(t->errors == 0, "no reply is an error");
-    must(t->arrays == (crowd.arrays ? replies : 0), "all replies have the shape of the first");
-    must(t->lines % crowd.reply_lines == 0, "all replies are whole");
-    must(t->limited <= p->limited_most, "what was asked for is granted");
+    must(t->arrays == (clients.arrays ? replies : 0), "all replies have the form of the first");
+    must(t->lines % clients.reply_lines == 0, "all replies are whole");
+    must(t->limited <= p->limited_most, "all requests are granted");
 }
 
 static void print(const struct load_plan *p, const struct load_result *r)
 {
     const double s = (double)r->used.wall_ns / NS_PER_S, n = (double)r->replies;
-    /* Idle time is by the wall clock, so others' work may be in it. */
+    /* Idle time is by the wall clock, so it may contain the work of other processes. */
     const double client_ns =
         r->used.client_cpu_ns > r->idle_ns ? (double)(r->used.client_cpu_ns - r->idle_ns) : 0;
 
     (void)printf("replies=%.0f seconds=%.4f rate=%.1f limited=%llu", n, s, n / s,
-                 (unsigned long long)crowd.tally.limited);
+                 (unsigned long long)clients.tally.limited);
     if (p->server)
         (void)printf(" server_ns=%.1f server_busy=%.4f server_system=%.4f",
                      (double)r->used.server_cpu_ns / n,
@@ -205,12 +205,12 @@ static void usage(void)
                 "  --to 127.0.0.1:6379 | unix:/path\n"
                 "  --connections 32   --depth 1   --keys 100000\n"
                 "  --seconds 1.5      --warm 0.3  measured, and before that\n"
-                "  --rate N           open loop: so many requests a second\n"
+                "  --rate N           open loop: N requests a second\n"
                 "  --each             every key once, in turn, and no more\n"
                 "  --server PID       whose processor time to state\n"
                 "  --core N           where to run\n"
                 "  --sleep            wait for replies instead of polling (not with --rate)\n"
-                "  --limited N        so many refusals are no failure (0)\n",
+                "  --limited N        N refusals are no failure (0)\n",
                 stderr);
     exit(2);
 }
@@ -275,14 +275,14 @@ int main(int argc, char **argv)
 
     if (p.core >= 0)
         pin(p.core);
-    crowd.draw = (struct key_draw){.keys = p.keys, .seed = 0x5eed, .in_turn = p.each};
-    clients_open(&crowd, p.to, p.connections, p.depth, argv + optind, (size_t)(argc - optind));
+    clients.draw = (struct key_draw){.keys = p.keys, .seed = 0x5eed, .in_turn = p.each};
+    clients_open(&clients, p.to, p.connections, p.depth, argv + optind, (size_t)(argc - optind));
     if (p.rate > 0)
         run_open(&p, &result);
     else
         run_closed(&p, &result);
     check(&p);
     print(&p, &result);
-    clients_close(&crowd);
+    clients_close(&clients);
     return 0;
 }

@@ -7,14 +7,15 @@ A sample is a line as the other benchmarks have it (bench/micro/stopwatch.h):
 
     BENCH  SCENE  CONTENDER  RUN  VALUE  LOST        separated by tabs
 
-Servers have the first core, clients the second. In each round every contender is measured once, one after
-the other, in an order that turns round from round to round. LOST is the part of the time in which
-somebody else had a core that the server or the client wanted; a sample that lost much is taken again, a
-few times, and the one that lost least counts.
+Servers have the first core, clients the second. In each round every contender is measured once,
+one after the other, in an order that rotates from round to round. LOST is the part of the time in
+which another process had a core that the server or the client wanted; a sample that lost much is
+taken again, a few times, and the one that lost least counts.
 
-Urgent: on a machine that others use too, all of it runs with real-time priority (by chrt), so that nobody
-else gets the cores. The kernel takes them away for a twentieth of every second all the same; samples are
-shorter than that second, more of them are taken, and those that were hit are among the ones that lost.
+Urgent: on a machine that others use too, all of it runs with real-time priority (by chrt), so that
+no other process gets the cores. The kernel takes them away for a twentieth of every second all the
+same; samples are shorter than that second, more of them are taken, and those that were hit are
+among the ones that lost.
 """
 import argparse
 import os
@@ -25,14 +26,15 @@ import time
 
 import servers
 
-# All requests are granted, and all keys stay alive: a key regains one event a minute, and has a million.
+# All requests are granted, and all keys stay alive: a key has a million events and regains one a
+# minute.
 LIMIT = ("1000000", "1", "60", "1")
 DEPTHS = (1, 16, 64)
 FILL_DEPTH = "64"
 LOST_MOST, TRIES = 0.03, 5
 TAIL_TRIES = 3
 BUSY_MOST = 0.12
-OFFERED = 0.6  # of what Redis can do
+OFFERED = 0.6  # of the load that Redis can serve
 SETTLE_S = 1.5  # before memory is read: Redis moves keys to its larger table when it is idle
 
 
@@ -49,12 +51,12 @@ class Bench:
         if len(cores) < 2:
             raise SystemExit("two cores are needed: one for the server, one for the client")
         self.server_core, self.client_core = cores[:2]
-        self.looks = 0 if urgent else 300  # for a quiet machine, of a tenth of a second, in all
+        self.looks = 0 if urgent else 300  # how often to wait a tenth of a second for a quiet machine
         if urgent:
             emit("note", "urgent", "yes", 0, 0)
 
     def load(self, server, command, **options):
-        """Runs the generator: what it prints, as numbers."""
+        """Runs the generator; returns what it prints, as numbers."""
         words = [self.load_program, "--to", server.address, "--server", str(server.pid)]
         options.setdefault("core", self.client_core)
         for name, value in options.items():
@@ -66,7 +68,7 @@ class Bench:
         return {k: float(v) for k, v in (pair.split("=") for pair in done.stdout.split())}
 
     def best(self, measure):
-        """Tries until one loses little; the one that lost least."""
+        """Measures until a sample lost little; returns the one that lost least."""
         got = []
         for _ in range(TRIES):
             if self.looks > 0:
@@ -77,13 +79,13 @@ class Bench:
         return min(got, key=lambda g: g["lost"])
 
     def calmest(self, measure):
-        """Of a few, the one with the shortest tail: what disturbs only ever adds, and a stall of one part
-        in a hundred is a p99. And the one in the middle, for who would not choose."""
+        """The sample with the shortest tail of a few: disturbances only ever add, and a stall of
+        one part in a hundred is a p99. And the median sample."""
         got = sorted((self.best(measure) for _ in range(TAIL_TRIES)), key=lambda g: g["p99_us"])
         return got[0], got[TAIL_TRIES // 2]
 
     def settle(self):
-        """Waits until the cores are idle, but not for long: whether they are."""
+        """Waits until the cores are idle, but not for long: true if they are."""
         while (busy := busy_share()) > BUSY_MOST and self.looks > 0:
             self.looks -= 1
         return busy <= BUSY_MOST
@@ -107,7 +109,7 @@ def busy_ticks():
 
 
 def busy_share():
-    """The part of the next tenth of a second in which somebody ran."""
+    """The part of the next tenth of a second in which the cores were busy."""
     before = busy_ticks()
     time.sleep(0.1)
     after = busy_ticks()
@@ -116,14 +118,14 @@ def busy_share():
 
 
 def turned(things, run):
-    """Another first one in each round."""
+    """The things with another one first in each round."""
     things = list(things)
     n = run % len(things)
     return things[n:] + things[:n]
 
 
 class Contenders:
-    """Those who speak RESP, each on a server of its own that holds all keys."""
+    """The contenders that speak RESP, each on a server of its own that holds all keys."""
 
     def __init__(self, b, keys):
         core = [b.server_core]
@@ -168,7 +170,7 @@ def resp(b):
 
 
 def redis_rate(b, c, keys, depth):
-    """What Redis can do: the offered load is a part of it."""
+    """The rate that Redis can serve: the offered load is a part of it."""
     rates = [b.best(lambda: c.load(b, "redis INCR", keys=keys, depth=depth, seconds=b.seconds))["rate"]
              for _ in range(3)]
     return sorted(rates)[1]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Samples (bench/wire/run) to docs/benchmarks-wire.md.
 
-Figures and ratios are made as for the other page (bench/micro/report.py): a figure is the median of its
-runs, a ratio the median of the ratios within the rounds. The goals stand here, once.
+Figures and ratios are made as for the other page (bench/micro/report.py): a figure is the median of
+its runs, a ratio the median of the ratios within the rounds. The goals are written here only.
 """
 import os
 import sys
@@ -13,7 +13,7 @@ from report import (Goal, Samples, count_text, first_line, machine, ratio_text, 
                     read, table)
 
 DEPTHS = (1, 16, 64)
-OVER_INCR = {1: 1.0, 16: 1.5, 64: 2.0}  # at least so many times Redis's INCR
+OVER_INCR = {1: 1.0, 16: 1.5, 64: 2.0}  # at least this multiple of Redis's INCR
 OVER_GCRA = {16: 10.0, 64: 20.0}        # and a GCRA script on Redis
 HTTP_MOST, MEMORY_MOST = 0.9, 0.4       # of nginx's processor time; of Redis's memory
 WHO = (("ping", "nothing but answers"), ("weir", "weir, CL.THROTTLE"),

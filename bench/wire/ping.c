@@ -1,10 +1,10 @@
-/* The ceiling: a server that does nothing but answer.
+/* The ceiling: a server that does nothing but reply.
  *
  *     ping PORT          0 is any free port; prints "listening on 127.0.0.1:PORT"
  *
- * One thread, one epoll, one read and one write a wake-up of a connection. It does not look at what
- * it is asked: every three lines are one PING (*1, $4, PING), and get one +PONG. What a server
- * takes more than this one is its own; what this one takes is the kernel's.
+ * One thread, one epoll, one read and one write a wake-up of a connection. It does not parse its
+ * requests: every three lines are one PING (*1, $4, PING), and get one +PONG. The time that another
+ * server takes beyond this one is its own; the time that this one takes is the kernel's.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -19,7 +19,7 @@
 
 enum { CONNECTIONS = 4096, EVENTS = 256, READ_MOST = 65536, LINES = 3, PONG_LEN = 7 };
 
-static unsigned lines_of[CONNECTIONS]; /* by descriptor: of a request that is not whole */
+static unsigned lines_of[CONNECTIONS]; /* by descriptor: lines of an incomplete request */
 static char pongs[(READ_MOST / LINES + 1) * PONG_LEN];
 
 static int listen_at(uint16_t port)

@@ -1,3 +1,4 @@
+/* Counting replies, a block of bytes at a time. */
 #include "replies.h"
 
 #include <stdlib.h>

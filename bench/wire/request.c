@@ -1,3 +1,4 @@
+/* Rendering requests, and drawing their keys. */
 #include "request.h"
 
 #include <stdio.h>
@@ -46,7 +47,7 @@ void requests_open(struct requests *r, char *const *words, size_t n, size_t coun
         memcpy(r->bytes + i * r->each, one, r->each);
 }
 
-/* Three digits at a time, from a table that is made at first use. */
+/* Writes three digits at a time, from a table that is made at first use. */
 static void write_digits(char *to, uint64_t key)
 {
     static char three[1000][3];

@@ -22,10 +22,10 @@ struct requests {
     size_t digits;      /* where a key's digits begin in each; 0: there is no key */
 };
 
-/* One command as RESP has it, an array of strings, `count` times. "%d" in a word stands for the
+/* Renders one RESP command, an array of strings, `count` times. "%d" in a word stands for the
  * KEY_DIGITS digits of a key. */
 void requests_open(struct requests *r, char *const *words, size_t n, size_t count);
-/* New keys for all. */
+/* Draws new keys for all of them. */
 void requests_draw(struct requests *r, struct key_draw *d);
 
 #endif

@@ -1,7 +1,7 @@
 """The servers that are compared, each started for a scene and ended after it.
 
-A server is a process on cores of its choosing, with a directory of its own that goes away with it, on
-a free port of the loopback. All are as fast as their makers intend: nothing is written to disk or
+A server is a process on given cores, on a free port of the loopback, with a directory of its own
+that is removed with it. All run as fast as their makers intend: nothing is written to disk or
 logged.
 """
 import atexit
@@ -30,7 +30,7 @@ def cpu_ns(pid):
 
 
 def waited_ns(pid):
-    """How long its first thread was ready to run while somebody else had the core."""
+    """How long its first thread was ready to run while another process had the core."""
     with open(f"/proc/{pid}/schedstat", encoding="ascii") as f:
         return int(f.read().split()[1])
 
@@ -142,6 +142,6 @@ def nginx(cores, zone):
 
 
 def gcra_script(server):
-    """Loads our script into a Redis: its digest."""
+    """Loads our script into a Redis; returns its digest."""
     with open(os.path.join(HERE, "gcra.lua"), encoding="utf-8") as f:
         return server.ask("SCRIPT", "LOAD", f.read())

@@ -1,6 +1,9 @@
-/* Processor time comes from the clock that the kernel keeps for each process, to the nanosecond and
- * up to this instant, of all its threads. Work that a packet makes on its way through the loopback
- * is done, and counted, on the side of the sender. */
+/* Reading the processor time of the server and of the client.
+ *
+ * Processor time comes from the clock that the kernel keeps for each process, to the nanosecond and
+ * up to now, for all its threads. The work for a packet on its way through the loopback is done,
+ * and counted, on the side of the sender.
+ */
 #include "usage.h"
 
 #include <dirent.h>
@@ -25,7 +28,7 @@ static int64_t wait_of_thread(const char *path)
     FILE *f = fopen(path, "r");
 
     if (!f)
-        return 0; /* it has ended, or the system does not tell */
+        return 0; /* it has ended, or the system does not report it */
     if (fscanf(f, "%lld %lld", &ran, &waited) != 2)
         waited = 0;
     (void)fclose(f);
@@ -64,7 +67,7 @@ static void divide(pid_t pid, struct usage *u)
     f = fopen(path, "r");
     if (!f)
         return;
-    /* The name of the program stands in brackets and may hold anything. */
+    /* The name of the program is in brackets and may hold any bytes. */
     if (fgets(line, sizeof line, f) && (rest = strrchr(line, ')')) &&
         sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lld %lld", &user, &system) ==
             2) {

@@ -1,5 +1,8 @@
-/* glibc keeps what was freed for the thread that freed it, and takes ever larger pieces into its heaps once such were
- * freed. So a daemon whose clients filled one thread's heap and then another's would have twice what it keeps.
+/* What the daemon asks of glibc's allocator: to give freed memory back to the system.
+ *
+ * glibc keeps what was freed for the thread that freed it, and puts ever larger pieces into its
+ * heaps once such pieces were freed. So a daemon whose clients filled one thread's heap and then
+ * another's would hold twice the memory that it needs.
  */
 #include <malloc.h>
 
@@ -7,7 +10,8 @@
 
 void allocator_init(void)
 {
-    (void)mallopt(M_MMAP_THRESHOLD, 128 * 1024); /* its default; to say it makes it stay */
+    /* this is the default; setting it keeps glibc from raising it */
+    (void)mallopt(M_MMAP_THRESHOLD, 128 * 1024);
     (void)mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
 }
 

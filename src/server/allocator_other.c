@@ -1,4 +1,4 @@
-/* Another allocator than glibc's is left to itself. */
+/* Any allocator other than glibc's is left as it is. */
 #include "server/memory.h"
 
 void allocator_init(void)

@@ -1,20 +1,21 @@
 /* Takes gathered to be decided together.
  *
- * A pipeline of takes is a row of trips to memory that do not depend on each other: gathered, they
- * overlap (weir_take_many). Everything that is not a take settles first, so that answers come in the
- * order of the questions, and so that a question sees what those before it did. Those that are decided
- * together are in one store; the first that is in another one settles those before it.
+ * A pipeline of takes is a series of accesses to memory that do not depend on each other: gathered,
+ * they overlap (weir_take_many). Every command that is not a take flushes the batch first, so that
+ * replies come in the order of the commands, and so that each command sees the effect of those
+ * before it. The takes of one flush are in one store; the first take from another store flushes
+ * those before it.
  */
 #include "engine/embed.h"
 #include "server/internal.h"
 
-static struct weir_request batch_request(const struct limit_op *q)
+static struct weir_request batch_request(const struct limit_op *op)
 {
-    return (struct weir_request){.policy = q->limit->policy,
-                                 .key = q->key.at,
-                                 .key_len = q->key.len,
-                                 .cost = q->cost,
-                                 .patience_ns = q->patience_ns};
+    return (struct weir_request){.policy = op->limit->policy,
+                                 .key = op->key.at,
+                                 .key_len = op->key.len,
+                                 .cost = op->cost,
+                                 .patience_ns = op->patience_ns};
 }
 
 void batch_tally(struct worker *w, int error, const struct weir_verdict *v)
@@ -40,10 +41,10 @@ bool wire_patience(struct weir__slice word, int64_t *ns)
     return weir__parse_duration(word, ns) == WEIR__NUMBER_OK;
 }
 
-/* ---- The batch --------------------------------------------------------------------------------- */
+/* ---- The batch ------------------------------------------------------------------------------- */
 
-/* Decides them in order, all in that store. An error is that of one of them: those that were not decided
- * have a limit of -1, and are asked alone. */
+/* Decides the operations in order, all in that store. An error belongs to one of them: the
+ * operations that were not decided have a limit of -1, and are decided alone. */
 static int batch_take(struct conn *c, const struct store *s, const struct weir_request *rq,
                       size_t n, struct weir_verdict *v)
 {
@@ -77,7 +78,7 @@ void batch_flush(struct conn *c)
 
     if (n == 0)
         return;
-    b->n = 0; /* first: who says an error settles what was asked before */
+    b->n = 0; /* first: a reply function that reports an error flushes the batch again */
     if (batch_take(c, b->store, b->request, n, b->verdict) != 0) {
         batch_flush_singly(c, b, n);
         return;
@@ -91,73 +92,73 @@ void batch_flush(struct conn *c)
     counter_add(&all->denied, n - allowed);
 }
 
-void batch_add(struct conn *c, const struct limit_op *q)
+void batch_add(struct conn *c, const struct limit_op *op)
 {
     struct batch *b = &c->worker->batch;
 
-    if (q->delayed || q->name.len > 0) {
+    if (op->delayed || op->name.len > 0) {
         batch_flush(c);
-        delayed_take(c, q);
+        delayed_take(c, op);
         return;
     }
-    if (store_of(q->limit)->remote) {
+    if (store_of(op->limit)->remote) {
         batch_flush(c);
-        remote_take_one(c, q);
+        remote_take_one(c, op);
         return;
     }
-    if (b->store != store_of(q->limit))
+    if (b->store != store_of(op->limit))
         batch_flush(c);
-    b->store = store_of(q->limit);
-    b->op[b->n] = *q;
-    b->request[b->n] = batch_request(q);
+    b->store = store_of(op->limit);
+    b->op[b->n] = *op;
+    b->request[b->n] = batch_request(op);
     if (++b->n == BATCH_TAKES)
         batch_flush(c);
 }
 
-/* ---- At once ----------------------------------------------------------------------------------- */
+/* ---- At once --------------------------------------------------------------------------------- */
 
-/* What comes next is to see all that was taken before. */
-static void batch_flush_for(struct conn *c, const struct limit_op *q)
+/* The next operation must see every take before it. */
+static void batch_flush_for(struct conn *c, const struct limit_op *op)
 {
     batch_flush(c);
-    if (store_of(q->limit)->remote)
-        remote_sync(c->worker, store_of(q->limit));
+    if (store_of(op->limit)->remote)
+        remote_sync(c->worker, store_of(op->limit));
 }
 
-int batch_peek(struct conn *c, const struct limit_op *q, struct weir_verdict *v)
+int batch_peek(struct conn *c, const struct limit_op *op, struct weir_verdict *v)
 {
-    const struct weir_request rq = batch_request(q);
+    const struct weir_request rq = batch_request(op);
 
-    batch_flush_for(c, q);
-    if (!q->limit->policy)
-        return weir__untouched_peek(store_of(q->limit)->engine, q->limit->parsed, &rq, v);
-    return weir_peek(store_of(q->limit)->engine, &rq, v);
+    batch_flush_for(c, op);
+    if (!op->limit->policy)
+        return weir__untouched_peek(store_of(op->limit)->engine, op->limit->parsed, &rq, v);
+    return weir_peek(store_of(op->limit)->engine, &rq, v);
 }
 
-int batch_refund(struct conn *c, const struct limit_op *q, int64_t *back)
+int batch_refund(struct conn *c, const struct limit_op *op, int64_t *back)
 {
-    const struct weir_request rq = batch_request(q);
+    const struct weir_request rq = batch_request(op);
 
-    batch_flush_for(c, q);
-    if (!q->limit->policy) {
+    batch_flush_for(c, op);
+    if (!op->limit->policy) {
         if (back)
-            *back = 0; /* nobody has taken */
+            *back = 0; /* no caller has taken anything */
         return 0;
     }
-    return weir_refund(store_of(q->limit)->engine, &rq, back);
+    return weir_refund(store_of(op->limit)->engine, &rq, back);
 }
 
-int batch_reset(struct conn *c, const struct limit_op *q)
+int batch_reset(struct conn *c, const struct limit_op *op)
 {
-    const struct weir_request rq = batch_request(q);
+    const struct weir_request rq = batch_request(op);
 
-    batch_flush_for(c, q);
-    if (!q->limit->policy)
-        return 0; /* it is as good as new */
-    return weir_reset(store_of(q->limit)->engine, &rq);
+    batch_flush_for(c, op);
+    if (!op->limit->policy)
+        return 0; /* the key is fresh */
+    return weir_reset(store_of(op->limit)->engine, &rq);
 }
 
-int batch_take_all(struct conn *c, const struct limit_op *q, size_t n, struct weir_verdict *v)
+int batch_take_all(struct conn *c, const struct limit_op *op, size_t n, struct weir_verdict *v)
 {
     struct weir_request rq[WEIR_TERMS_MAX];
     int error;
@@ -166,27 +167,27 @@ int batch_take_all(struct conn *c, const struct limit_op *q, size_t n, struct we
     if (n > WEIR_TERMS_MAX)
         return WEIR_EINVAL;
     for (size_t i = 0; i < n; i++) {
-        if (store_of(q[i].limit) != store_of(q[0].limit))
-            return WEIR_ESTORE; /* one could not be taken back if the other refuses */
-        rq[i] = batch_request(&q[i]);
+        if (store_of(op[i].limit) != store_of(op[0].limit))
+            return WEIR_ESTORE; /* one store could not take its charge back if the other refused */
+        rq[i] = batch_request(&op[i]);
     }
-    batch_flush_for(c, q);
-    error = weir_take_all(store_of(q[0].limit)->engine, rq, n, v);
+    batch_flush_for(c, op);
+    error = weir_take_all(store_of(op[0].limit)->engine, rq, n, v);
     batch_tally(c->worker, error, v);
     return error;
 }
 
-/* As many of them as are decided together. */
-static size_t batch_take_some(struct conn *c, const struct limit_op *q, size_t n,
+/* Takes as many of the operations as can be decided together. */
+static size_t batch_take_some(struct conn *c, const struct limit_op *op, size_t n,
                               struct weir_verdict *v, int *error)
 {
-    const struct store *s = store_of(q->limit);
+    const struct store *s = store_of(op->limit);
     struct weir_request rq[BATCH_TAKES];
     size_t some = 0;
     bool all;
 
-    while (some < n && some < BATCH_TAKES && store_of(q[some].limit) == s) {
-        rq[some] = batch_request(&q[some]);
+    while (some < n && some < BATCH_TAKES && store_of(op[some].limit) == s) {
+        rq[some] = batch_request(&op[some]);
         some++;
     }
     all = batch_take(c, s, rq, some, v) == 0;
@@ -197,18 +198,18 @@ static size_t batch_take_some(struct conn *c, const struct limit_op *q, size_t n
     return some;
 }
 
-struct remote_group *batch_take_many(struct conn *c, const struct limit_op *q, size_t n,
-                                     struct weir_verdict *v, int *error, remote_group_done *told,
+struct remote_group *batch_take_many(struct conn *c, const struct limit_op *op, size_t n,
+                                     struct weir_verdict *v, int *error, remote_group_done *done,
                                      void *arg)
 {
     bool remote = false;
 
     batch_flush(c);
     for (size_t i = 0; i < n;) {
-        const bool here = !store_of(q[i].limit)->remote;
+        const bool here = !store_of(op[i].limit)->remote;
 
         remote = remote || !here;
-        i += here ? batch_take_some(c, q + i, n - i, v + i, error + i) : 1;
+        i += here ? batch_take_some(c, op + i, n - i, v + i, error + i) : 1;
     }
-    return remote ? remote_take_many(c->worker, q, n, v, error, told, arg) : NULL;
+    return remote ? remote_take_many(c->worker, op, n, v, error, done, arg) : NULL;
 }

@@ -1,8 +1,8 @@
-/* Questions and their answers: where the fronts and the verbs meet.
+/* Operations and their replies: where the fronts and the engine's verbs meet.
  *
- * A front (RESP, HTTP) turns bytes into a question and knows how its answer is written; the verbs
- * know limits and time. No verb knows a protocol, no protocol a verb: a question carries the
- * function that writes its answer.
+ * A front (RESP, HTTP) turns bytes into an operation and knows how its reply is written; the verbs
+ * know limits and time. No verb knows a protocol, no protocol knows a verb: an operation carries
+ * the function that writes its reply.
  */
 #ifndef WEIR_SERVER_BATCH_H
 #define WEIR_SERVER_BATCH_H
@@ -12,73 +12,78 @@
 
 struct limit_op;
 
-/* Writes the answer with out_room/out_done (out.h). error: 0 and v is the verdict; or a weir_error
+/* Writes the reply with out_room/out_done (out.h). error: 0 and v is the verdict; or a weir_error
  * and v is NULL. */
-typedef void op_reply(struct conn *c, const struct limit_op *q, int error,
+typedef void op_reply(struct conn *c, const struct limit_op *op, int error,
                       const struct weir_verdict *v);
 
 struct limit_op {
     const struct limit *limit;
-    struct weir__slice
-        key; /* borrowed until batch_flush (decode in place, not on the stack); copied if
-                               the question has to wait */
+    /* borrowed until batch_flush (decode in place, not on the stack); copied if the operation has
+     * to wait */
+    struct weir__slice key;
     int64_t cost;
     int64_t patience_ns; /* 0, a duration, WEIR_FOREVER or WEIR_WAIT_DEFAULT */
-    bool delayed;        /* the answer is held back until the caller may act (WAIT) */
+    bool delayed;        /* the reply is delayed until the caller may act (WAIT) */
     op_reply *reply;
-    uint32_t shape;          /* the front's own: which dialect, which flags */
-    struct weir__slice name; /* of a reservation (AS), or {NULL, 0}; borrowed and copied likewise */
+    uint32_t shape; /* the front's own: which dialect, which flags */
+    /* of a reservation (AS), or {NULL, 0}; borrowed and copied like the key */
+    struct weir__slice name;
 };
 
-#define BATCH_MAX \
-    64 /* takes are gathered at most: so many keys have to last until they are settled */
+#define BATCH_MAX 64 /* most takes in one batch: their keys must last until the flush */
 
-/* Takes. They are decided together with others of the same wake-up, in order; say is called then,
- * or when the turn has come if the question holds. Everything else that writes an answer must call
- * batch_flush first, so that answers stay in order. */
-void batch_add(struct conn *c, const struct limit_op *q);
-/* Decides what batch_add has gathered. */
+/* Adds a take. It is decided together with others of the same wake-up, in order; its reply function
+ * is called then, or when its turn has come if the reply is delayed. All other code that writes a
+ * reply must call batch_flush first, so that replies stay in order. */
+void batch_add(struct conn *c, const struct limit_op *op);
+/* Decides the takes that batch_add has gathered. */
 void batch_flush(struct conn *c);
 
-/* At once (each settles first). Errors as the engine's. */
-int batch_peek(struct conn *c, const struct limit_op *q, struct weir_verdict *v);
-int batch_refund(struct conn *c, const struct limit_op *q, int64_t *back);
-#define RESET_FULL \
-    "the store is full: there is no place where the key could be as good as new; try again"
-int batch_reset(struct conn *c, const struct limit_op *q);
-/* WEIR_ESTORE: they are not all in one store. */
-int batch_take_all(struct conn *c, const struct limit_op *q, size_t n, struct weir_verdict *v);
-/* Several, decided one by one in order and answered together (HTTP's batch): each has an error, or 0 and a
- * verdict. NULL: all are decided. Else `told` is called once, later; verdicts and errors must last until then, or
- * until remote_group_forget: after that they are not written, nor is anybody told. */
+/* Decided at once (each flushes the batch first). Errors are the engine's. */
+int batch_peek(struct conn *c, const struct limit_op *op, struct weir_verdict *v);
+int batch_refund(struct conn *c, const struct limit_op *op, int64_t *back);
+/* The message of a WEIR_EFULL for a take, and of what --no-admin refuses. */
+#define TOO_MUCH_KEPT                                                                            \
+    "limit reached: too many delayed replies or kept bytes for this connection, its address or " \
+    "the daemon"
+#define NO_ADMIN   "the daemon was started with --no-admin, so clients may only take and look"
+#define RESET_FULL "the store is full: there is no place for a fresh key; try again"
+int batch_reset(struct conn *c, const struct limit_op *op);
+/* WEIR_ESTORE: the limits are not all in one store. */
+int batch_take_all(struct conn *c, const struct limit_op *op, size_t n, struct weir_verdict *v);
+/* Decides several takes one by one, in order, for one reply (HTTP's batch): each gets an error, or
+ * 0 and a verdict. Returns NULL when all are decided. Otherwise `done` is called once, later;
+ * verdicts and errors must last until then, or until remote_group_forget: after that they are not
+ * written and `done` is not called. */
 struct remote_group;
 typedef void remote_group_done(void *arg);
-struct remote_group *batch_take_many(struct conn *c, const struct limit_op *q, size_t n,
-                                     struct weir_verdict *v, int *error, remote_group_done *told,
+struct remote_group *batch_take_many(struct conn *c, const struct limit_op *op, size_t n,
+                                     struct weir_verdict *v, int *error, remote_group_done *done,
                                      void *arg);
 void remote_group_forget(struct remote_group *m);
-/* The named reservation of this connection: false if there is none. */
+/* Cancels the named reservation of this connection: false if there is none. */
 bool delayed_cancel(struct conn *c, struct weir__slice name, int64_t *back);
 
-/* An answer that is worked out in steps, with others served in between (deferred.c). Its place among the answers is here;
- * the connection is not read from until the end. If it ends before, `gone` is called and the rest is void. NULL: no
- * memory. */
+/* A reply that is worked out in steps, with other connections served in between (deferred.c). It
+ * keeps its place among the replies; the connection is not read until the last step. If the
+ * connection closes before that, `gone` is called and the rest is dropped. NULL: no memory. */
 struct deferred;
 typedef void deferred_step(void *arg);
 struct deferred *deferred_begin(struct conn *c, deferred_step *step, deferred_step *gone,
                                 void *arg);
-/* Has `step` called when the loop has gone round. */
+/* Calls `step` again after one round of the loop. */
 void deferred_resume(struct deferred *l);
-/* What is written from here to deferred_end is the answer. */
+/* Everything written from here to deferred_end is the reply. */
 void deferred_reply(struct deferred *l);
 void deferred_end(struct deferred *l);
 
-/* A time that a caller will wait: milliseconds, a duration such as 1.5s, or forever. */
+/* Reads how long a caller will wait: milliseconds, a duration such as 1.5s, or forever. */
 bool wire_patience(struct weir__slice word, int64_t *ns);
-/* As much of it as the daemon has (--max-wait). */
+/* The same, cut to what the daemon allows (--max-wait). */
 int64_t server_patience(const struct server *s, int64_t patience_ns);
 
-/* Nanoseconds as the wire has them, rounded up; -1 stays -1. */
+/* Nanoseconds in the wire's unit, rounded up; -1 stays -1. */
 static inline int64_t wire_ms(int64_t ns)
 {
     return ns < 0 ? -1 : ns / 1000000 + (ns % 1000000 != 0);

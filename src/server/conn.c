@@ -1,15 +1,17 @@
 /* One connection: bytes in, bytes out.
  *
- * What a client has sent is read into the worker's buffer, answered as far as it is whole, and only the
- * rest of it, if there is one, is kept by the connection. So an idle connection costs its struct and no
- * more.
+ * A worker reads what a client has sent into the worker's own buffer and answers every whole
+ * request in it; the connection keeps only the rest, if there is one. So an idle connection costs
+ * its struct and no more.
  *
  * Invariants:
- *   (1) A connection that has more answers queued than it may is not read from until they have left.
- *       What was read before stays in `in`, and is gone on with then.
- *   (2) `in` never holds more than one request may take and what one read brings. Up to READ_LITTLE bytes it
- *       has about the size of what it holds: a request that comes in two pieces costs what it is long.
- *   (3) A connection is closed once: `closing` says so, and nobody touches it afterwards but to free it.
+ *   (1) A connection with more queued replies than it may have is not read until they have left.
+ *       What was read before stays in `in`, and is served then.
+ *   (2) `in` never holds more than one request may take and what one read brings. Up to READ_LITTLE
+ *       bytes its size is about that of its contents: a request that comes in two pieces costs its
+ *       own length.
+ *   (3) A connection is closed once: `closing` says so, and afterwards only conn_closed touches it,
+ *       to free it.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,12 +27,13 @@
 #include "proto/resp.h"
 #include "server/internal.h"
 
-#define READ_LITTLE (16 * 1024) /* bytes that are copied to be read behind */
-#define READ_LEAST  (4 * 1024)  /* bytes that there is room for, behind more than that */
+/* up to this many kept bytes are copied, and the read goes behind them */
+#define READ_LITTLE (16 * 1024)
+#define READ_LEAST  (4 * 1024) /* free room for a read behind more kept bytes than that */
 #define IN_STEP     512
 #define CONN_BYTES  (sizeof(struct conn) + sizeof(struct peer) + 2 * MEMORY_PIECE)
 
-/* ---- Small questions --------------------------------------------------------------------------- */
+/* ---- Accessors ------------------------------------------------------------------------------- */
 
 struct server *conn_server(struct conn *c)
 {
@@ -70,12 +73,17 @@ bool conn_is_full(const struct conn *c)
            remote_is_full(c->worker) || c->worker->remote_stalled;
 }
 
+bool conn_names_are_full(const struct conn *c)
+{
+    return c->names + c->delayed_n >= DELAYED_IN_CONN;
+}
+
 void conn_finish(struct conn *c)
 {
     c->finishing = true;
 }
 
-/* ---- Who was active last ----------------------------------------------------------------------- */
+/* ---- Least recently active first ------------------------------------------------------------- */
 
 static void conn_unlink(struct conn *c)
 {
@@ -105,7 +113,8 @@ static void conn_touch(struct conn *c)
     c->active_ms = (int64_t)uv_now(&c->worker->loop);
 }
 
-/* What it is being sent is not whole, though all that was whole is answered: so it waits for the client. */
+/* The client has sent part of a request, and every whole request is answered: the daemon waits for
+ * the client. */
 static bool conn_is_unfinished(const struct conn *c)
 {
     return c->in_len > 0 && !conn_is_full(c);
@@ -116,9 +125,9 @@ bool conn_is_idle(const struct conn *c)
     return conn_is_unfinished(c) || (c->delayed_n == 0 && c->awaited_n == 0);
 }
 
-/* ---- What was read -------------------------------------------------------------------------------- */
+/* ---- Kept input ------------------------------------------------------------------------------ */
 
-/* Its capacity is that now. */
+/* Sets the capacity and counts the difference. */
 static void in_counted(struct conn *c, size_t cap)
 {
     if (cap > c->in_cap)
@@ -148,7 +157,7 @@ static void in_free(struct conn *c)
     in_counted(c, 0);
 }
 
-/* ---- Closing ----------------------------------------------------------------------------------- */
+/* ---- Closing --------------------------------------------------------------------------------- */
 
 void conn_push_later(struct conn *c)
 {
@@ -193,11 +202,11 @@ void conn_close(struct conn *c)
     peer_leave(c->worker->server->peers, c->from);
     atomic_fetch_sub(&c->worker->server->open_connections, 1);
     uv_close((uv_handle_t *)&c->poll,
-             conn_closed); /* before the descriptor, which another thread may get */
+             conn_closed); /* before the descriptor, whose number another thread may get */
     (void)close(c->fd);
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static enum conn_protocol conn_detect(const char *bytes, size_t len)
 {
@@ -206,7 +215,7 @@ static enum conn_protocol conn_detect(const char *bytes, size_t len)
     return http < 0 ? PROTOCOL_UNKNOWN : http ? PROTOCOL_HTTP : PROTOCOL_RESP;
 }
 
-/* Answers what is whole of the bytes: how many were used. */
+/* Answers the whole requests among the bytes; returns how many bytes they took. */
 static size_t conn_serve(struct conn *c, char *bytes, size_t len)
 {
     long used;
@@ -226,13 +235,13 @@ static size_t conn_serve(struct conn *c, char *bytes, size_t len)
     return (size_t)used;
 }
 
-/* How large `in` is made to hold len bytes: more only where it is large, and grows by reading into it. */
+/* The size of `in` for len bytes: exact while small; a large `in` grows by reading into it. */
 static size_t in_room_for(size_t len)
 {
     return (len + IN_STEP - 1) / IN_STEP * IN_STEP;
 }
 
-/* Keeps what is not understood yet. The bytes may be those of `in` itself. */
+/* Keeps the bytes that are not a whole request yet. They may lie in `in` itself. */
 static bool conn_keep_input(struct conn *c, const char *bytes, size_t len)
 {
     if (len == 0 || c->finishing) {
@@ -252,8 +261,8 @@ static bool conn_keep_input(struct conn *c, const char *bytes, size_t len)
     return true;
 }
 
-/* Where the next bytes go. Behind those that were kept, so that a request stands in one piece: in the worker's
- * buffer, to which they are copied if they are few, or else in the connection's own, which is made larger. */
+/* Where the next bytes go: behind the kept ones, so that a request lies in one piece. A few kept
+ * bytes are copied into the worker's buffer; otherwise the connection's own buffer grows. */
 static char *conn_read_buffer(struct conn *c, size_t *room)
 {
     const size_t want = c->in_len < READ_BYTES ? c->in_len : READ_BYTES;
@@ -270,8 +279,8 @@ static char *conn_read_buffer(struct conn *c, size_t *room)
     return c->in + c->in_len;
 }
 
-/* The client has left, or half of it: what was held is given back; what was answered, or will be by a far
- * store, still goes out. */
+/* The client has closed its side, or both: what was reserved for it is given back. Replies that are
+ * written, and those that a remote store will still give, go out. */
 static void conn_read_eof(struct conn *c)
 {
     delayed_abandon(c);
@@ -280,7 +289,7 @@ static void conn_read_eof(struct conn *c)
     conn_finish(c);
 }
 
-/* One read, and what it brought is answered. False: the connection is broken. */
+/* Reads once and answers what came. False: the connection is broken. */
 static bool conn_read(struct conn *c)
 {
     size_t room = 0, used, len;
@@ -303,19 +312,20 @@ static bool conn_read(struct conn *c)
     bytes = at - c->in_len;
     used = conn_serve(c, bytes, len);
     if (c->in_len == 0 || used > 0)
-        conn_touch(c); /* the next bytes of a request that is not whole yet give it no more time */
+        conn_touch(c); /* more bytes of an incomplete request do not extend its deadline */
     return conn_keep_input(c, bytes + used, len - used);
 }
 
-/* ---- Lingering --------------------------------------------------------------------------------- */
+/* ---- Lingering ------------------------------------------------------------------------------- */
 
 #define LINGER_MS 1000
 
-/* To close while the client still sends would reset the connection, and it might lose what we said last
- * (that its request was too large, say). So we only say that we are done, and hear it out for a while. */
+/* Closing while the client still sends would reset the connection, and the client might lose our
+ * last reply (that its request was too large, say). So we shut down our side only, and read and
+ * discard for a while. */
 static bool conn_linger(struct conn *c)
 {
-    delayed_abandon(c); /* its part is over, before it is told so */
+    delayed_abandon(c); /* it gives up its delayed replies before the client learns of it */
     if (c->eof || shutdown(c->fd, SHUT_WR) != 0)
         return false;
     c->lingers = true;
@@ -338,13 +348,14 @@ void conn_tick(struct conn *c, int64_t now_ms)
         conn_close(c);
 }
 
-/* ---- Pushing ----------------------------------------------------------------------------------- */
+/* ---- Pushing --------------------------------------------------------------------------------- */
 
 static void conn_polled(uv_poll_t *h, int status, int events);
 
-/* Connections keep no more than their parts of --max-buffered, and what they take up at once while they are served:
- * the one whose requests and replies would be more is closed, unless it keeps little. Who keeps as much as before
- * stays, though others may have used up what there is. */
+/* Connections keep no more than their parts of --max-buffered, beyond what they need at the moment
+ * while they are served: the connection whose requests and replies would pass that is closed,
+ * unless it keeps little. A connection that keeps no more than before stays, even if others have
+ * used up the rest. */
 static bool conn_is_over(struct conn *c)
 {
     if (c->buffered > c->allowed && memory_is_over(c))
@@ -353,13 +364,13 @@ static bool conn_is_over(struct conn *c)
     return false;
 }
 
-/* At a drain only those who wait for their turn may go on: others would never come to an end. */
+/* During a drain only connections with delayed replies are read: the others would never end. */
 static bool conn_is_read(const struct conn *c)
 {
     return !conn_is_full(c) && (!c->worker->draining || c->delayed_n > 0);
 }
 
-/* Asks to be told just what there is to do. False: the connection is done. */
+/* Polls for exactly the events that matter now. False: the connection is done. */
 static bool conn_set_events(struct conn *c)
 {
     int events;
@@ -394,7 +405,7 @@ void conn_push(struct conn *c)
         }
         if (before == 0 || conn_is_full(c))
             break;
-        used = conn_serve(c, c->in, c->in_len); /* what was left for want of room */
+        used = conn_serve(c, c->in, c->in_len); /* what was left for lack of room */
         if (used > 0)
             conn_touch(c);
         if (!conn_keep_input(c, c->in + used, before - used) || c->in_len == before)
@@ -422,7 +433,8 @@ static void conn_polled(uv_poll_t *h, int status, int events)
             return;
         }
     } else if (events & UV_DISCONNECT) {
-        /* While we do not read. Who waits has left; who has only said all may still listen. */
+        /* We are not reading now. A client that waits for its turn has left; one that has only shut
+         * down its sending side may still read. */
         c->eof = true;
         if (c->delayed_n > 0)
             conn_read_eof(c);
@@ -437,11 +449,11 @@ void conn_drain(struct conn *c)
         return;
     }
     if (c->delayed_n == 0 && c->awaited_n == 0)
-        conn_finish(c); /* what was read and could not be asked for yet is asked first */
+        conn_finish(c); /* requests that were read and had no room yet are served first */
     conn_push(c);
 }
 
-/* ---- Opening ----------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static void conn_name_peer(struct conn *c, const struct sockaddr_storage *a)
 {
@@ -458,7 +470,7 @@ static void conn_name_peer(struct conn *c, const struct sockaddr_storage *a)
     }
 }
 
-/* Finds out who is there: false if so many of that address are there as may be. */
+/* Finds out which peer connects: false if that peer has as many connections as it may. */
 static bool conn_admit(struct conn *c)
 {
     struct server *s = c->worker->server;
@@ -480,7 +492,8 @@ static bool conn_admit(struct conn *c)
     conn_name_peer(c, &a);
     (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on,
-                     sizeof on); /* or a lost one is held for ever */
+                     /* otherwise a connection whose client vanished would stay forever */
+                     sizeof on);
     return true;
 }
 

@@ -12,33 +12,37 @@ uint64_t conn_id(const struct conn *c);
 /* The client's numeric address, without its port; "unix" on a Unix socket. */
 const char *conn_peer(const struct conn *c);
 
-/* Where the client connected to. */
+/* What kind of address the client connected to. */
 enum conn_scope { SCOPE_SOCKET, SCOPE_LOOPBACK, SCOPE_NETWORK };
 enum conn_scope conn_scope(struct conn *c);
 
-/* No more is read; it is closed once all answers have left. */
+/* Nothing more is read; the connection is closed once all replies have left. */
 void conn_finish(struct conn *c);
 
-/* What the RESP front keeps of a connection. */
+/* Most delayed replies and named reservations of one connection, together. */
+#define DELAYED_IN_CONN 1024
+bool conn_names_are_full(const struct conn *c);
+
+/* What the RESP front remembers about a connection. */
 struct resp_session {
     bool resp3;
     char name[64];
 };
 struct resp_session *conn_resp(struct conn *c);
 
-/* ---- What the fronts offer --------------------------------------------------------------------- */
+/* ---- What the fronts offer ------------------------------------------------------------------- */
 
-/* Answers all whole requests at the start of the bytes; returns how many bytes they took, or -1 if the
- * connection must end (the front has said why). Stops early when conn_is_full says so. */
+/* Answers all whole requests at the start of the bytes; returns how many bytes they took, or -1 if
+ * the connection must end (the front has replied why). Stops early when conn_is_full says so. */
 long resp_serve(struct conn *c, char *bytes, size_t len);
 long http_serve(struct conn *c, char *bytes, size_t len);
-/* The HTTP front's memory of a request that is not complete; NULL until it makes one. */
+/* The HTTP front's state of an incomplete request; NULL until the front makes one. */
 struct http_reader **conn_http(struct conn *c);
 
-/* The thread will serve no more: what the HTTP front keeps for it is freed. */
+/* The thread will serve no more requests: frees what the HTTP front keeps for it. */
 void http_thread_ends(void);
 
-/* Whether no more answers should be written before some have left. */
+/* True if no more replies should be written until some have left. */
 bool conn_is_full(const struct conn *c);
 
 #endif

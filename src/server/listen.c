@@ -1,7 +1,7 @@
 /* Addresses, and accepting.
  *
  * One thread accepts for all and deals connections out in turn, so that a few busy ones land on as
- * many workers. A full table of descriptors would leave the newcomers in the kernel's queue and the
+ * many workers. A full table of descriptors would leave new clients in the kernel's queue and the
  * loop awake for nothing: one descriptor is kept in reserve, with which they are accepted and
  * closed.
  */
@@ -20,7 +20,7 @@
 #include "server/internal.h"
 
 #define LISTEN_BACKLOG 1024
-#define ACCEPT_MOST    64 /* at a wake-up, so that those who are served do not wait */
+#define ACCEPT_MOST    64 /* most at a wake-up, so that the open connections do not wait */
 
 struct listener {
     uv_poll_t poll;
@@ -47,7 +47,7 @@ static int listen_error(const char *address, const char *what)
     return 1;
 }
 
-/* A socket's file that nobody listens on any more, left by one who was killed, is removed. */
+/* Removes the file of a socket that no process listens on any more (its daemon was killed). */
 static int remove_stale(const struct sockaddr_un *a)
 {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -71,7 +71,7 @@ static int open_unix(struct listener *l, const char *path)
     int error = 0;
 
     if (strlen(path) == 0 || strlen(path) >= sizeof a.sun_path)
-        return listen_error(l->address, "a path of 1 to 107 bytes was expected behind unix:");
+        return listen_error(l->address, "expected a path of 1 to 107 bytes after unix:");
     strcpy(a.sun_path, path);
     l->is_unix = true;
     l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -99,7 +99,7 @@ static int bind_one(struct listener *l, const struct addrinfo *a)
     if (fd < 0)
         return errno;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (a->ai_family == AF_INET6) /* [::] is for both, as people expect */
+    if (a->ai_family == AF_INET6) /* [::] takes IPv4 too, as people expect */
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     if (bind(fd, a->ai_addr, a->ai_addrlen) != 0 || listen(fd, LISTEN_BACKLOG) != 0) {
         const int error = errno;
@@ -111,7 +111,7 @@ static int bind_one(struct listener *l, const struct addrinfo *a)
     return 0;
 }
 
-/* The address as it came out, with the port that the system chose. */
+/* Writes the address as it came out, with the port that the system chose. */
 static void name_address(struct listener *l)
 {
     struct sockaddr_storage a;
@@ -135,7 +135,7 @@ static void name_address(struct listener *l)
     }
 }
 
-/* HOST:PORT, [HOST]:PORT, :PORT. False: it is none of these. */
+/* Splits HOST:PORT, [HOST]:PORT, :PORT. False: it is none of these. */
 static bool listen_split_address(const char *text, char host[SERVE_ADDRESS], const char **port)
 {
     const char *colon = strrchr(text, ':');
@@ -173,7 +173,7 @@ static int open_tcp(struct listener *l, const char *text)
                 text);
         return 2;
     }
-    /* Everywhere is [::], which takes IPv4 too, unless the machine has no IPv6. */
+    /* Every address is [::], which takes IPv4 too, unless the machine has no IPv6. */
     error = getaddrinfo(host[0] ? host : "::", port, &hints, &found);
     if (error)
         return listen_error(text, gai_strerror(error));
@@ -216,7 +216,8 @@ int listeners_open(struct listeners **out, const struct serve_options *o)
 
 /* ---- Accepting ------------------------------------------------------------------------------- */
 
-/* No descriptor is left: the reserve is given up for a moment, to turn one away. */
+/* No descriptor is left: closes the reserve, accepts one client and closes it, and opens the
+ * reserve again. */
 static bool listener_refuse(struct listener *l)
 {
     int fd;
@@ -241,7 +242,7 @@ static void listeners_assign(struct listeners *l, int fd)
         return;
     }
     l->next_worker = (l->next_worker + 1) % s->threads;
-    if (w == &s->workers[0]) /* ours */
+    if (w == &s->workers[0]) /* our own loop */
         conn_open(w, fd);
     else
         worker_assign(w, fd);
@@ -308,7 +309,7 @@ void listeners_close(struct listeners *l)
         return;
     for (int i = 0; i < l->n; i++)
         if (l->listener[i].fd >= 0)
-            listener_close(&l->listener[i]); /* one behind it could not be opened */
+            listener_close(&l->listener[i]); /* a later listener could not be opened */
     if (l->reserve >= 0)
         (void)close(l->reserve);
     free(l);

@@ -1,9 +1,9 @@
-/* How lines get from those who say them to the descriptor (log.h).
+/* How lines get from the threads that log them to the descriptor (log.h).
  *
  * Invariants:
- *   (1) `lock` is held for a copy of some bytes, never while something is written.
- *   (2) Lines are written in the order they were said, each whole or not at all.
- *   (3) While something was left out and not told, the writer wakes up to tell it.
+ *   (1) `lock` is held while bytes are copied, never while they are written.
+ *   (2) Lines are written in the order they were logged, each whole or not at all.
+ *   (3) While dropped lines are not reported yet, the writer wakes up to report them.
  */
 #include "server/log.h"
 
@@ -22,8 +22,8 @@
 
 #include "base/hash.h"
 
-#define LINES       256  /* that are known again */
-#define WRITE_BYTES 4096 /* at once */
+#define LINES       256  /* most lines that are recognised as repeated */
+#define WRITE_BYTES 4096 /* bytes of one write */
 
 struct log_seen {
     uint64_t line; /* its hash */
@@ -37,14 +37,14 @@ struct log {
     pthread_cond_t woken;
     bool closing;
 
-    struct log_seen seen[LINES]; /* by hash; one that meets another replaces it */
-    int64_t second;              /* in which `lines` were said */
+    struct log_seen seen[LINES]; /* by hash; a line with the same slot as another replaces it */
+    int64_t second;              /* the second in which `lines` were logged */
     unsigned lines;
-    uint64_t too_many; /* lines that were left out for a bound on their number, ... */
-    uint64_t unread;   /* ... and for want of room; neither is told yet */
-    int64_t reported;  /* when something was told of them last */
+    uint64_t too_many; /* lines that were dropped for their number, ... */
+    uint64_t unread;   /* ... and for lack of room; neither is reported yet */
+    int64_t reported;  /* when dropped lines were last reported */
 
-    size_t first, len; /* of what is in the ring */
+    size_t first, len; /* the bytes in the ring */
     char ring[LOG_BYTES];
 };
 
@@ -56,9 +56,9 @@ static int64_t second_now(void)
     return now.tv_sec;
 }
 
-/* ---- What may be said -------------------------------------------------------------------------- */
+/* ---- What may be logged ---------------------------------------------------------------------- */
 
-/* Whether the line was not said in this second. */
+/* True if the line was not logged in this second. */
 static bool log_is_new_locked(struct log *l, const char *bytes, size_t len, int64_t now)
 {
     const uint64_t key[2] = {0};
@@ -73,7 +73,7 @@ static bool log_is_new_locked(struct log *l, const char *bytes, size_t len, int6
 
 static bool log_admits_locked(struct log *l, const char *bytes, size_t len)
 {
-    const int64_t now = second_now() + 1; /* never 0, which is in `said` */
+    const int64_t now = second_now() + 1; /* never 0, which marks an empty slot */
 
     if (l->second != now) {
         l->second = now;
@@ -87,7 +87,7 @@ static bool log_admits_locked(struct log *l, const char *bytes, size_t len)
     return true;
 }
 
-/* ---- The ring ---------------------------------------------------------------------------------- */
+/* ---- The ring -------------------------------------------------------------------------------- */
 
 static bool log_put_locked(struct log *l, const char *bytes, size_t len)
 {
@@ -114,7 +114,7 @@ static size_t log_get_locked(struct log *l, char *out, size_t most)
     return len;
 }
 
-/* Tells what was left out, if there is room for it. */
+/* Reports the dropped lines, if there is room for that. */
 static void log_report_dropped_locked(struct log *l)
 {
     char line[256];
@@ -140,7 +140,7 @@ void log_print(struct log *l, const char *format, ...)
 {
     char line[LOG_LINE + 1];
     va_list args;
-    bool said;
+    bool admitted;
     int len;
 
     if (!l)
@@ -153,17 +153,17 @@ void log_print(struct log *l, const char *format, ...)
     len = len < LOG_LINE ? len : LOG_LINE - 1;
     line[len++] = '\n';
     (void)pthread_mutex_lock(&l->lock);
-    said = log_admits_locked(l, line, (size_t)len);
-    if (said && !log_put_locked(l, line, (size_t)len)) {
+    admitted = log_admits_locked(l, line, (size_t)len);
+    if (admitted && !log_put_locked(l, line, (size_t)len)) {
         l->unread++;
-        said = false;
+        admitted = false;
     }
-    if (said || l->too_many + l->unread == 1)
+    if (admitted || l->too_many + l->unread == 1)
         (void)pthread_cond_signal(&l->woken);
     (void)pthread_mutex_unlock(&l->lock);
 }
 
-/* ---- The writer -------------------------------------------------------------------------------- */
+/* ---- The writer ------------------------------------------------------------------------------ */
 
 /* What cannot be written (the reader is gone, the disk is full) is lost. */
 static void log_write_all(int fd, const char *bytes, size_t len)
@@ -176,15 +176,15 @@ static void log_write_all(int fd, const char *bytes, size_t len)
             bytes += n;
             len -= (size_t)n;
         } else if (n < 0 && errno == EAGAIN) {
-            (void)poll(&p, 1, 1000); /* others have made it non-blocking */
+            (void)poll(&p, 1, 1000); /* another process has made it non-blocking */
         } else if (n == 0 || errno != EINTR) {
             return;
         }
     }
 }
 
-/* Until there is something to write, or the log is closed. What was left out is told when a second has
- * passed, for more of it may come. */
+/* Waits until there is something to write, or the log is closed. Dropped lines are reported after a
+ * second, because more of them may come. */
 static void log_wait_locked(struct log *l)
 {
     struct timespec until;
@@ -224,7 +224,7 @@ static void *log_run(void *log)
     return NULL;
 }
 
-/* ---- Opening ----------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 /* Signals are for the threads that have a loop. */
 static int log_start(struct log *l)
@@ -274,7 +274,7 @@ void log_close(struct log *l)
     (void)clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec++;
     if (pthread_timedjoin_np(l->writer, NULL, &until) != 0) {
-        (void)pthread_detach(l->writer); /* it is not read: the thread ends with the process */
+        (void)pthread_detach(l->writer); /* the log is not read: the thread ends with the process */
         return;
     }
     (void)pthread_cond_destroy(&l->woken);

@@ -7,9 +7,9 @@
 
 #include "server/internal.h"
 
-/* ---- Parts ------------------------------------------------------------------------------------- */
+/* ---- Parts ----------------------------------------------------------------------------------- */
 
-/* Rounded up: a part of something is something. */
+/* Rounded up: a part is never nothing. */
 static uint64_t memory_part(uint64_t all, uint64_t of)
 {
     return all / of + (all % of != 0);
@@ -20,7 +20,7 @@ static uint64_t at_least(uint64_t bytes, uint64_t least, uint64_t most)
     return bytes >= least ? bytes : least < most ? least : most;
 }
 
-/* One request of the size that is allowed, and the replies to those before it, fit into every part. */
+/* Every part has room for one request of the largest size and the replies to those before it. */
 static struct part memory_parts(const struct part *all, const struct serve_options *o, uint64_t of)
 {
     const uint64_t one = o->max_request + o->max_output + READ_BYTES;
@@ -45,7 +45,7 @@ static const struct part *memory_peer_part(const struct server *s, const struct 
     return peer->local ? &s->memory.local : &s->memory.peer;
 }
 
-/* ---- Counting ---------------------------------------------------------------------------------- */
+/* ---- Counting -------------------------------------------------------------------------------- */
 
 static void memory_count_up(_Atomic uint64_t *n, uint64_t more)
 {
@@ -117,10 +117,10 @@ void memory_remove_limit(struct conn *c, const struct limit *l)
     memory_uncharge(c, memory_of_limit(l));
 }
 
-/* ---- Room -------------------------------------------------------------------------------------- */
+/* ---- Room ------------------------------------------------------------------------------------ */
 
-/* A quarter of every part is left to requests and replies: what asks to be kept for longer is refused before those who
- * ask have to be cut off. */
+/* A quarter of every part is reserved for requests and replies: what clients want kept for longer
+ * is refused before any connection has to be closed. */
 static bool leaves_room(uint64_t kept, size_t more, uint64_t part)
 {
     return kept + more <= part - part / 4;
@@ -145,7 +145,7 @@ bool memory_is_over(const struct conn *c)
             memory_count(&s->memory.kept) > s->memory.all.bytes);
 }
 
-/* ---- Seats ------------------------------------------------------------------------------------- */
+/* ---- Places ---------------------------------------------------------------------------------- */
 
 static bool memory_take_one(_Atomic uint64_t *n, uint64_t most)
 {
@@ -178,9 +178,9 @@ bool memory_admits(struct server *s, struct peer *peer)
     return memory_take_one(&peer->connections, memory_peer_part(s, peer)->connections);
 }
 
-/* ---- The process ------------------------------------------------------------------------------- */
+/* ---- The process ----------------------------------------------------------------------------- */
 
-#define TRIM_BYTES ((uint64_t)4 << 20) /* less is not worth a walk over the heap */
+#define TRIM_BYTES ((uint64_t)4 << 20) /* freeing less is not worth a walk over the heap */
 
 void memory_tidy(struct server *s)
 {
@@ -208,7 +208,7 @@ uint64_t memory_rss(void)
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* ---- Telling ----------------------------------------------------------------------------------- */
+/* ---- Reporting ------------------------------------------------------------------------------- */
 
 static uint64_t memory_of_names(const struct weir_stats *stats)
 {
@@ -257,7 +257,7 @@ size_t memory_print(struct server *s, char text[MEMORY_TEXT])
     return len;
 }
 
-/* ---- One budget -------------------------------------------------------------------------------- */
+/* ---- One budget ------------------------------------------------------------------------------ */
 
 #define DAEMON_MOST ((uint64_t)256 << 20)
 
@@ -271,7 +271,7 @@ uint64_t store_memory_of(uint64_t max_memory)
     return max_memory - daemon_memory_of(max_memory);
 }
 
-/* Besides, the daemon has itself, and of every worker its buffers and the limits that it remembers. */
+/* The daemon itself also takes memory, and each worker its buffers and the limits it remembers. */
 #define ITSELF_BYTES ((uint64_t)8 << 20)
 #define WORKER_BYTES ((uint64_t)12 << 20)
 

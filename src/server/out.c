@@ -1,10 +1,12 @@
-/* Invariants:
- *   (1) Bytes leave in the order in which they were written, but for those of a held answer, which are
- *       written later at the place that was kept for them.
- *   (2) The scratch buffer holds bytes of one connection at a time, and only while that connection has
- *       no segments: whatever has segments appends to them. It is empty whenever a worker turns to
- *       another connection.
- *   (3) Nothing behind a segment whose answer comes later leaves.
+/* Replies on their way: the scratch buffer, the segments behind it, and sending.
+ *
+ * Invariants:
+ *   (1) Bytes leave in the order in which they were written, except for those of a delayed reply,
+ *       which are written later in the place that was kept for them.
+ *   (2) The scratch buffer holds bytes of one connection at a time, and only while that connection
+ *       has no segments: a connection with segments appends to them. It is empty whenever a worker
+ *       turns to another connection.
+ *   (3) Nothing leaves that is behind a segment whose reply comes later.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,16 +18,16 @@
 
 #define SEGMENT_LEAST 256
 #define SEGMENT_MOST  (16 * 1024)
-#define GATHER        64 /* segments that leave in one call */
+#define GATHER        64 /* most segments that leave in one call */
 
 static void *out_must(void *memory)
 {
     if (!memory)
-        abort(); /* what is asked for is bounded: a machine without it cannot go on anyway */
+        abort(); /* requests are bounded: a machine without that memory cannot go on */
     return memory;
 }
 
-/* ---- Segments ---------------------------------------------------------------------------------- */
+/* ---- Segments -------------------------------------------------------------------------------- */
 
 static bool is_awaited(const struct segment *s)
 {
@@ -77,8 +79,8 @@ void out_free(struct conn *c)
         out_drop_first(c);
 }
 
-/* How large a segment is that begins with n bytes. The first behind an answer that comes later is small, for
- * there may be as many of them as such answers; each further one is larger. */
+/* The size of a segment that begins with n bytes. The first one behind a reply that comes later is
+ * small, because there may be as many of them as such replies; each further one is larger. */
 static size_t cap_for(const struct conn *c, size_t n)
 {
     const bool goes_on = c->last && !is_awaited(c->last);
@@ -89,7 +91,8 @@ static size_t cap_for(const struct conn *c, size_t n)
     return n > cap ? n : cap;
 }
 
-/* A segment in which n more bytes fit. One that is aimed at keeps its place and may have to move. */
+/* A segment in which n more bytes fit. The segment that is aimed at keeps its place and may have to
+ * move. */
 static struct segment *with_room(struct conn *c, size_t n)
 {
     struct segment *s = c->aim ? c->aim : c->last, *moved, **at = &c->first;
@@ -112,7 +115,7 @@ static struct segment *with_room(struct conn *c, size_t n)
     return moved;
 }
 
-/* ---- Writing ----------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static bool uses_scratch(const struct conn *c)
 {
@@ -138,7 +141,7 @@ char *out_room(struct conn *c, size_t n)
     struct worker *w = c->worker;
 
     if (uses_scratch(c) && w->scratch_len >= SCRATCH_BYTES)
-        (void)out_flush(c); /* a broken connection is noticed when it is read or written next */
+        (void)out_flush(c); /* a broken connection is noticed at the next read or write */
     if (!uses_scratch(c)) {
         struct segment *s = with_room(c, n);
 
@@ -175,7 +178,7 @@ void out_text(struct conn *c, const char *text)
     out_bytes(c, text, strlen(text));
 }
 
-/* ---- Held answers ------------------------------------------------------------------------------ */
+/* ---- Delayed replies ------------------------------------------------------------------------- */
 
 /* Moves what is in the scratch buffer behind the segments. */
 static void keep_scratch(struct conn *c, size_t sent)
@@ -216,7 +219,8 @@ struct segment *out_add_awaited(struct conn *c, struct awaited_reply *a)
     return s;
 }
 
-/* From the first held answer on. Those that far stores will give before it are still waited for. */
+/* Drops everything from the first delayed reply on. Replies that remote stores will give before it
+ * are still awaited. */
 void out_drop_delayed(struct conn *c)
 {
     struct segment **at = &c->first, *before = NULL;
@@ -241,9 +245,9 @@ void out_aim(struct conn *c, struct segment *s)
     c->aim = s;
 }
 
-/* ---- Leaving ----------------------------------------------------------------------------------- */
+/* ---- Sending --------------------------------------------------------------------------------- */
 
-/* How many bytes the socket took; -1 if it is broken. */
+/* Returns how many bytes the socket took; -1 if it is broken. */
 static ssize_t out_transmit(struct conn *c, const struct iovec *part, size_t n)
 {
     const struct msghdr m = {.msg_iov = (struct iovec *)part, .msg_iovlen = n};

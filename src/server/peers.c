@@ -1,8 +1,8 @@
 /* The addresses that clients come from.
  *
- * A peer is there while it has connections, or batches under way: so there are never more peers than connections,
- * and one batch each worker or so. An IPv6 client has a network of 2^64 addresses at least, so that its network is the
- * peer. All Unix sockets are one.
+ * A peer exists while it has connections, or batches under way: so there are never more peers than
+ * connections, and about one batch for each worker. An IPv6 client has a network of at least 2^64
+ * addresses, so the peer is the network. All Unix sockets are one peer.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -40,7 +40,7 @@ void peers_close(struct peers *p)
     free(p);
 }
 
-/* ---- Addresses --------------------------------------------------------------------------------- */
+/* ---- Addresses ------------------------------------------------------------------------------- */
 
 static void read_four(struct peer *peer, const unsigned char four[4])
 {
@@ -56,7 +56,7 @@ static void read_six(struct peer *peer, const struct in6_addr *six)
         return;
     }
     memcpy(peer->address, six->s6_addr, 8);
-    peer->address[15] = 1; /* another than any Unix socket's */
+    peer->address[15] = 1; /* different from any Unix socket's */
     peer->local = IN6_IS_ADDR_LOOPBACK(six);
 }
 
@@ -71,7 +71,7 @@ static struct peer peer_read_address(const struct sockaddr_storage *a)
     return peer;
 }
 
-/* ---- The table --------------------------------------------------------------------------------- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 static struct peer **peers_find_locked(struct peers *p, const struct peer *like)
 {

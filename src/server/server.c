@@ -1,3 +1,4 @@
+/* The daemon: starting, stopping, signals and counters. */
 #include "server/server.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 
 #include "server/internal.h"
 
-/* ---- What it was told -------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static struct serve_options server_fill_options(const struct serve_options *o)
 {
@@ -49,8 +50,8 @@ static struct serve_options server_fill_options(const struct serve_options *o)
     return f;
 }
 
-/* As many descriptors as the system lets us have; what they bear is then the cap. A far store needs some in each
- * thread. */
+/* Raises the descriptor limit as far as the system allows; what that carries is then the bound. A
+ * remote store needs some descriptors in each thread. */
 static void raise_descriptors(const struct serve_options *o, int stores)
 {
     const rlim_t want = o->max_connections + 64 + (rlim_t)(8 + 4 * stores) * (rlim_t)o->threads;
@@ -63,18 +64,18 @@ static void raise_descriptors(const struct serve_options *o, int stores)
     if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < want)
         fprintf(
             stderr,
-            "weir: only %llu file descriptors may be open, too few for --max-connections %llu\n",
+            "weir: only %llu file descriptors are allowed, too few for --max-connections %llu\n",
             (unsigned long long)r.rlim_cur, (unsigned long long)o->max_connections);
 }
 
-/* ---- The stores -------------------------------------------------------------------------------- */
+/* ---- The stores ------------------------------------------------------------------------------ */
 
 static int64_t manual_now(void *arg)
 {
     return atomic_load(&((struct manual_clock *)arg)->now_ns);
 }
 
-/* One line, with the time, by any thread. */
+/* Logs one line with the time; called by any thread. */
 static void server_log_line(void *log, const char *line)
 {
     struct timespec now;
@@ -88,7 +89,7 @@ static void server_log_line(void *log, const char *line)
 
 enum { CANNOT_START = 1, USAGE_ERROR = 2 }; /* exit statuses */
 
-/* NULL, a line on stderr and an exit status. `what` the URL was said to be. */
+/* NULL: an error on stderr, and an exit status. `what` names the option that gave the URL. */
 static struct store *server_open_store(struct server *s, const struct weir_options *o,
                                        const char *what, const char *url, int *status)
 {
@@ -108,8 +109,8 @@ static struct store *server_open_store(struct server *s, const struct weir_optio
     return NULL;
 }
 
-/* What is wrong with a limit, and with which. Behind a store's URL nothing is told of it: a password with a
- * blank in it goes on there. */
+/* Reports what is wrong with which limit. The text behind a store's URL is never shown: a password
+ * with a blank in it continues there. */
 static int server_limit_error(const struct serve_limit *l, int store_at,
                               const struct weir_diag *why)
 {
@@ -120,15 +121,16 @@ static int server_limit_error(const struct serve_limit *l, int store_at,
     (void)weir__out_end(&out);
     if (store_at > 0 && why->column > store_at)
         fprintf(stderr,
-                "weir: --limit %s='%.*sstore=***': column %d: what stands there is no part of a "
-                "limit (a blank in a store's URL is %%20)\n",
+                "weir: --limit %s='%.*sstore=***': column %d: unexpected text after the "
+                "URL of the store (write a blank in it as %%20)\n",
                 l->name, store_at - 1, l->limit, why->column);
     else
         fprintf(stderr, "weir: --limit %s='%s': %s\n", l->name, shown, why->text);
     return USAGE_ERROR;
 }
 
-/* In the store that it names, which is opened if need be; else in the daemon's own. An exit status. */
+/* Sets a limit in the store that it names, which is opened if necessary; otherwise in the daemon's
+ * own. An exit status. */
 static int server_set_limit(struct server *s, const struct weir_options *o,
                             const struct serve_limit *l)
 {
@@ -163,8 +165,8 @@ static int server_set_limits(struct server *s, const struct weir_options *o)
     return status;
 }
 
-/* What one store may take of --max-memory: an equal part, were every limit that names a store to name
- * another. 0: the store's own default. */
+/* How much of --max-memory one store may take: an equal part, as if every limit that names a store
+ * named a different one. 0: the store's own default. */
 static uint64_t memory_of_a_store(const struct serve_options *o)
 {
     uint64_t stores = 1;
@@ -174,7 +176,7 @@ static uint64_t memory_of_a_store(const struct serve_options *o)
     return o->max_memory ? store_memory_of(o->max_memory) / stores : 0;
 }
 
-/* Whether --max-memory leaves anything for keys. */
+/* True if --max-memory leaves anything for keys. */
 static bool has_memory_for_keys(const struct serve_options *o)
 {
     const uint64_t part = memory_of_a_store(o);
@@ -183,9 +185,8 @@ static bool has_memory_for_keys(const struct serve_options *o)
     if (o->max_memory == 0 || part > limits)
         return true;
     fprintf(stderr,
-            "weir: --max-memory %" PRIu64 ": a store has %" PRIu64
-            " bytes of it, and room for the names of %d limits takes %" PRIu64
-            ", before the first key; expected more\n",
+            "weir: --max-memory %" PRIu64 " is too small: each store gets %" PRIu64
+            " bytes of it, and the names of %d limits alone take %" PRIu64 "\n",
             o->max_memory, part, SERVE_LIMITS_MAX, limits);
     return false;
 }
@@ -226,12 +227,12 @@ bool server_clock_set(struct conn *c, int64_t now_ns)
     if (!s->options.manual_clock || !weir__now_fits(now_ns))
         return false;
     atomic_store(&s->manual.now_ns, now_ns);
-    worker_now_expire(c->worker); /* what follows in this wake-up is later */
+    worker_now_expire(c->worker); /* the rest of this wake-up reads the clock anew */
     server_wake_all(s);
     return true;
 }
 
-/* ---- Counting ---------------------------------------------------------------------------------- */
+/* ---- Counting -------------------------------------------------------------------------------- */
 
 void server_counters(struct server *s, uint64_t out[sizeof(struct counters) / sizeof(uint64_t)])
 {
@@ -316,7 +317,7 @@ int server_port(const struct server *s)
     return listeners_port(s->listeners);
 }
 
-/* ---- Running ----------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 void server_wake_all(struct server *s)
 {
@@ -334,12 +335,12 @@ static void server_drain_timeout(uv_timer_t *t)
 {
     struct server *s = t->data;
 
-    log_print(s->log, "weir: some replies were still delayed when the time to drain was over");
+    log_print(s->log, "weir: --drain has passed: some delayed replies were not sent");
     atomic_store(&s->stopping_now, true);
     server_wake_all(s);
 }
 
-/* The first asks to finish, the second to be done with it. */
+/* The first signal starts a drain, the second ends the daemon at once. */
 static void server_signalled(uv_signal_t *h, int signum)
 {
     struct server *s = h->data;
@@ -380,7 +381,7 @@ static int start_workers(struct server *s)
 
 static void stop_workers(struct server *s)
 {
-    /* The first worker's loop has ended; the others end by themselves or are told to. */
+    /* The first worker's loop has ended; the others end by themselves or are stopped. */
     for (int i = 1; i < s->threads; i++)
         (void)pthread_join(s->workers[i].thread, NULL);
     for (int i = 0; i < s->threads; i++)
@@ -425,7 +426,7 @@ int serve(const struct serve_options *o)
         status = listeners_open(&s->listeners, &s->options);
     if (!status && start_workers(s) != 0) {
         fprintf(stderr, "weir: cannot start %d threads\n", s->threads);
-        return 1; /* some may run: the process ends with them */
+        return 1; /* some threads may run: the process ends with them */
     }
     if (!status) {
         memory_is_ready(s);

@@ -1,23 +1,23 @@
-/* The daemon: what it is told, and what it runs.
+/* The daemon: its options, and what it runs.
  *
  *     server.c    start, stop, signals, counters
  *     listen.c    addresses and accepting
  *     worker.c    one loop, its connections, one clock reading a wake-up
  *     conn.c      one connection: bytes in, bytes out
- *     out.c       answers on their way, and those held back until their turn
+ *     out.c       replies on their way, and the places of those that come later
  *     batch.c     takes gathered to be decided together
- *     delayed/    takes that wait for their turn; no thread waits with them (delayed.h has its parts)
- *     remote/     takes from stores that are remote; no thread waits for them either (remote_take.h)
- *     log.c       lines on stderr, which nobody waits for
+ *     log.c       lines on stderr, which no worker waits for
+ *     memory.c    what is kept for clients, and the parts they may have (peers.c, allocator_*.c)
  *     stores.c    where keys are kept: the daemon's own store, and those that limits name
- *     limits/     limit_names.c: names to policies; limits.c for requests; literals.c those that come with them
- *     room.c      for how many keys of a limit there is room, and that it is full: for the log
+ *     delayed/    takes that wait for their turn, without a thread that waits (delayed.h)
+ *     remote/     takes from remote stores, without a thread that waits (remote_take.h)
+ *     limits/     names and texts to policies (limits.h); room.c: the room for keys, for the log
  *     resp/       the commands of the RESP front
  *     http/       the routes of the HTTP front
  *
  * Threads: every connection belongs to one worker and is touched by its thread alone. What workers
- * share: the engines (which know threads), the names of the limits (limits.h), the lines of those
- * who wait (delayed.h), the counters.
+ * share: the engines (which are thread-safe), the names of the limits (limits.h), the wait lists
+ * (delayed.h), the counters.
  */
 #ifndef WEIR_SERVER_SERVER_H
 #define WEIR_SERVER_SERVER_H
@@ -39,16 +39,16 @@
 
 struct serve_limit {
     const char *name;
-    char *limit; /* with store=URL in it perhaps, which is taken out */
+    char *limit; /* may contain store=URL, which is taken out */
 };
 
-/* What `weir serve` was told. Zero is the default of every number. */
+/* The options of `weir serve`. Zero is the default of every number. */
 struct serve_options {
     const char *listen[SERVE_LISTENERS_MAX]; /* "127.0.0.1:7311", "unix:/path", ":7311" */
     size_t listens;
     int threads;
     const char *store;
-    bool store_of_env; /* it was said by WEIR_STORE */
+    bool store_of_env; /* the URL came from WEIR_STORE */
     uint64_t max_keys;
     struct serve_limit limit[SERVE_LIMITS_MAX];
     size_t limits;
@@ -56,27 +56,27 @@ struct serve_options {
     uint64_t max_connections; /* 10,240 */
     size_t max_request;       /* bytes of one request: 1 MiB */
     size_t max_key;           /* bytes of a key: 64 KiB */
-    size_t max_output;        /* bytes of answers that wait in one connection: 1 MiB */
-    size_t max_buffered;      /* bytes of requests and answers that all connections keep: 256 MiB */
-    uint64_t max_delayed;     /* replies delayed at once, in all connections: 10,000 */
-    uint64_t max_memory; /* bytes of all stores and of what is kept for clients; 0: no such bound */
-    uint64_t
-        connection_part; /* one connection may have a 1/N of max_delayed and max_buffered: 16 */
-    uint64_t
-        peer_part; /* and all of one address a 1/N of these and of max_connections: 4, on the loopback 1 */
-    int64_t max_wait_ns; /* no request is held for longer, nor reserves further ahead: 1 h */
-    int64_t idle_ns;     /* a connection that says nothing for so long is closed: 5 m */
+    size_t max_output;        /* bytes of replies that wait in one connection: 1 MiB */
+    size_t max_buffered;      /* bytes of requests and replies that all connections keep: 256 MiB */
+    uint64_t max_delayed;     /* delayed replies, in all connections: 10,000 */
+    uint64_t max_memory;      /* bytes of all stores and of what is kept for clients; 0: no bound */
+    uint64_t connection_part; /* one connection may have 1/N of max_delayed and max_buffered: 16 */
+    /* one address may have 1/N of these and of max_connections: 4, on the loopback 1 */
+    uint64_t peer_part;
+    int64_t max_wait_ns; /* no request waits longer, nor reserves further ahead: 1 h */
+    int64_t idle_ns;     /* a connection that is silent for longer is closed: 5 m */
     int64_t drain_ns;    /* how long SIGTERM waits for delayed replies: 5 s */
     const char *host[SERVE_HOSTS_MAX]; /* names that requests may have as Host */
     size_t hosts;
     int ipv6_prefix;      /* bits of an IPv6 address that make a client: 64 */
-    bool no_admin;        /* who asks may take and look, and change nothing else */
+    bool no_admin;        /* clients may take and look, and change nothing else */
     bool no_literals;     /* limits by name only (--literals off) */
     size_t literal_state; /* bytes of state that a key of a literal may take: 1 KiB */
     enum weir_full full;  /* what full stores do: evict */
 };
 
-/* Runs until a signal ends it: an exit status. Says on stdout where it listens, once it does. */
+/* Runs until a signal ends it; returns an exit status. Prints on stdout where it listens, once it
+ * does. */
 int serve(const struct serve_options *o);
 
 /* ---- For the fronts -------------------------------------------------------------------------- */
@@ -114,20 +114,22 @@ static inline void counter_add(_Atomic uint64_t *counter, uint64_t n)
 void server_counters(struct server *s, uint64_t out[sizeof(struct counters) / sizeof(uint64_t)]);
 uint64_t server_open_connections(struct server *s);
 uint64_t server_delayed(struct server *s);
-uint64_t server_awaited(struct server *s); /* answers that far stores owe */
+uint64_t server_awaited(struct server *s); /* replies that remote stores owe */
 int64_t server_uptime_s(struct server *s);
 const struct serve_options *server_options(const struct server *s);
 struct stores *server_stores(struct server *s);
 /* The time of the daemon's own store. */
 int64_t server_now(struct server *s);
-/* What the stores hold together. To count is to walk over the table, so the answer is kept for a hundred
- * times as long as it took to find: whoever asks all the time costs a hundredth of a core. */
+/* What the stores hold together. Counting walks over the table, so the result is reused for a
+ * hundred times as long as it took to find: a client that asks all the time costs a hundredth of a
+ * core. */
 struct weir_stats server_stats(struct server *s);
-/* "127.0.0.1:7311": the first address that is listened on, as it came out. */
+/* "127.0.0.1:7311": the first address that the daemon listens on, as it came out. */
 const char *server_address(const struct server *s);
 int server_port(const struct server *s); /* 0: only Unix sockets */
 
-/* The manual clock. False: the daemon was not started with one, or the time is outside 0..2^62. */
+/* Sets the manual clock. False: the daemon was not started with one, or the time is outside
+ * 0..2^62. */
 bool server_clock_set(struct conn *c, int64_t now_ns);
 
 #endif

@@ -1,3 +1,4 @@
+/* The stores of a daemon: opening them, and reading store=URL in a limit's text. */
 #include "server/stores.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 static const char WORD[] = "store=";
 #define WORD_LEN (sizeof WORD - 1)
 
-/* ---- Opening ----------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 struct store *stores_find(struct stores *s, struct weir__slice url)
 {
@@ -19,7 +20,7 @@ struct store *stores_find(struct stores *s, struct weir__slice url)
     return NULL;
 }
 
-/* Of a near store the URL is no secret; of a far one the engine has found it to be sound. */
+/* The URL of a local store is no secret; the engine has checked that of a remote one. */
 static void store_show(struct store *at)
 {
     struct weir__address a;
@@ -42,8 +43,7 @@ struct store *stores_open(struct stores *s, const struct weir_options *o, const 
     if (s->n == SERVE_STORES_MAX) {
         *why = (struct weir_diag){0};
         *error = WEIR_EFULL;
-        (void)snprintf(why->text, sizeof why->text,
-                       "there are %d stores already, as many as may be", SERVE_STORES_MAX);
+        (void)snprintf(why->text, sizeof why->text, "limit reached: %d stores", SERVE_STORES_MAX);
         return NULL;
     }
     at = &s->store[s->n];
@@ -64,7 +64,7 @@ void stores_close(struct stores *s)
         weir_close(s->store[--s->n].engine);
 }
 
-/* ---- Counting ---------------------------------------------------------------------------------- */
+/* ---- Counting -------------------------------------------------------------------------------- */
 
 bool stores_stats(struct stores *s, struct weir_stats *sum)
 {
@@ -92,7 +92,7 @@ bool stores_stats(struct stores *s, struct weir_stats *sum)
     return true;
 }
 
-/* ---- Words ------------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 static int store_word_error(struct weir_diag *why, int column, const char *what)
 {
@@ -119,7 +119,8 @@ int store_word(char *text, char url[STORE_URL_MOST], struct weir_diag *why)
             url[len] = '\0';
             named_at = column;
         }
-        memset(text + (word.at - text), ' ', word.len); /* a wrong one too: the text may be told */
+        /* even if it is wrong: the text may be shown */
+        memset(text + (word.at - text), ' ', word.len);
         if (again)
             return store_word_error(why, column, "'store' is given twice");
         if (!fits)
@@ -130,7 +131,6 @@ int store_word(char *text, char url[STORE_URL_MOST], struct weir_diag *why)
     }
     if (named_at == 0 || !strchr(text, '@'))
         return 0;
-    text[named_at - 1] = '\0'; /* no word of a limit has an '@', so that is of a password */
-    return store_word_error(why, named_at,
-                            "a blank stands in the URL of 'store': within a password it is %20");
+    text[named_at - 1] = '\0'; /* no word of a limit has an '@', so it belongs to a password */
+    return store_word_error(why, named_at, "the URL of 'store' has a blank: write it as %20");
 }

@@ -1,7 +1,7 @@
 /* A worker: one thread, one loop, its connections.
  *
- * The clock is read once a wake-up, when somebody first asks. Connections are handed over by the thread
- * that accepts, through a small inbox.
+ * The clock is read once a wake-up, when it is first needed. The thread that accepts hands
+ * connections over through a small inbox.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@ struct weir__now worker_now(struct worker *w, const struct store *s)
     return w->now[s->index];
 }
 
-/* What follows may be new questions. A connection that is closed meanwhile stays in memory until the loop
- * goes round. */
+/* Serving on may add new requests. A connection that is closed meanwhile stays in memory until the
+ * next round of the loop. */
 void worker_push_all(struct worker *w)
 {
     while (w->to_push) {
@@ -44,7 +44,7 @@ static void worker_before_sleep(uv_prepare_t *h)
     worker_now_expire(w);
 }
 
-/* ---- What others want -------------------------------------------------------------------------- */
+/* ---- Messages from other threads ------------------------------------------------------------- */
 
 void worker_assign(struct worker *w, int fd)
 {
@@ -56,7 +56,7 @@ void worker_assign(struct worker *w, int fd)
         w->inbox[w->inbox_n++] = fd;
     (void)pthread_mutex_unlock(&w->inbox_lock);
     if (full) {
-        /* By the accepting thread, whose counter that is. */
+        /* Called by the accepting thread, which owns this counter. */
         counter_add(&w->server->workers[0].counters.refused_connections, 1);
         (void)close(fd);
         atomic_fetch_sub(&w->server->open_connections, 1);
@@ -78,14 +78,14 @@ static void worker_take_inbox(struct worker *w)
         conn_open(w, fd[i]);
 }
 
-/* Those that wait for nothing are closed, the others when they have been answered. */
+/* Closes the connections that wait for nothing, and the others once they are answered. */
 static void worker_drain(struct worker *w)
 {
     for (struct conn *c = w->oldest, *next; c; c = next) {
         next = c->newer;
         conn_drain(c);
     }
-    /* The first worker keeps the time for all. */
+    /* The first worker watches the time for all. */
     if (atomic_load(&w->server->stopping_now) ||
         (w->index == 0 ? atomic_load(&w->server->open_connections) == 0 : !w->oldest))
         uv_stop(&w->loop);
@@ -104,7 +104,7 @@ static void worker_woken(uv_async_t *h)
     }
 }
 
-/* ---- Time -------------------------------------------------------------------------------------- */
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 static void close_idle(struct worker *w)
 {
@@ -143,7 +143,7 @@ static void worker_ticked(uv_timer_t *h)
         worker_drain(w);
 }
 
-/* ---- Life -------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 int worker_open(struct worker *w, struct server *s, int index)
 {

@@ -37,7 +37,7 @@ expect('ioredis: the connection has its name', await tcp.client('GETNAME'), 'ior
 check('ioredis: INFO', (await tcp.info()).includes('weir'));
 expect('ioredis: limits', await tcp.call('WEIR.LIMIT', 'LIST'), ['api', 'token-bucket 10/s']);
 
-// One waits; the other goes on, and moves the clock.
+// One connection waits; the other moves the clock.
 const other = connect({ path, db: 0 });
 await asks(other, 'ioredis on a socket');
 await tcp.call('WEIR.TAKE', '1/s', 'w');

@@ -58,7 +58,7 @@ def what_was_wrong_is_told():
             (["serve"], {"WEIR_STORE": "redis://u:x@h:99999"}, ["WEIR_STORE 'redis://***@h:99999'", "'99999' is no port"]),
             (["take", "1/s", "k"], {"WEIR_STORE": "tape:"}, ["WEIR_STORE 'tape:'", "no store 'tape:'"]),
             (["take", "1/s", "k", "--store", "tape:"], {"WEIR_STORE": "memory:"}, ["--store 'tape:'"]),
-            (["serve", "--limit", "a=1/s store=redis://:a b@h"], None, ["column 5", "a blank stands in the URL", "%20"]),
+            (["serve", "--limit", "a=1/s store=redis://:a b@h"], None, ["column 5", "has a blank", "%20"]),
             (["serve", "--limit", "a=1/s store=redis://127.0.0.1:1?timeout=1ms x"], None, ["column 43", "%20"]),
             (["explain", "1/s store=redis://:x@h"], None, ["column 5: unknown option 'store'", "1/s store=***"])]:
         status, said = run(*args, env=env)

@@ -44,7 +44,8 @@ def requests_are_capped():
 
 
 def who_is_sent_away_is_heard_out_for_a_while():
-    """A client that still sends is told why it is sent away, and does not lose that to a reset; but not for ever."""
+    """A client that still sends reads why it is closed, and a reset does not destroy that; but not
+    forever."""
     with Daemon() as daemon, daemon.resp() as witness:
         for data, told in ((encode("PING") + b"*1\r\n$-5\r\n", b"-ERR"),
                            (b"POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999\r\n\r\n",
@@ -99,11 +100,11 @@ def output_behind_a_held_answer_is_capped():
         behind = b"".join(encode("ECHO", f"{i:01000d}") for i in range(n))
         thread = c.send_behind(encode("WEIR.TAKE", "1/s", "k", 1, "WAIT", "forever") + behind)
         until(lambda: int(clock.info()["delayed_replies"]) == 1)
-        others_are_served(daemon, "while 20 MB wait behind a held answer")
+        others_are_served(daemon, "while 20 MB wait behind a delayed reply")
         check("nothing comes", c.is_silent())
         check("memory is bounded", daemon.rss_mib() - before < 8, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
         clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
-        check("then the held one", c.read()[0] == 1)
+        check("then the delayed one", c.read()[0] == 1)
         check("and all behind it, in order", all(int(c.read()) == i for i in range(n)))
         thread.join()
 
@@ -134,7 +135,7 @@ def idle_connections_end():
 
 
 def deep_pipelines_of_waits_are_bounded():
-    """One connection may hold so many answers; then it is not read from, and nothing is lost."""
+    """At its bound of delayed replies a connection is not read from, and nothing is lost."""
     with Daemon("--threads", "1") as daemon, daemon.resp() as clock, daemon.resp() as c:
         before, n = daemon.rss_mib(), 5000
         thread = c.send_behind(encode("WEIR.TAKE", "1k/s burst=1", "k", 1, "WAIT", "forever") * n)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The programs that people have, against `weir serve`: `serve_clients.py PATH_TO_WEIR --build=DIR`.
 
-redis-cli, redis-benchmark, ioredis and node-redis (tests/clients), curl, and nginx with auth_request, by a
-configuration of ours and by that of the guide (docs/guide/daemon.md), as it stands there. Each of them must be there: one that is missing is a failure. The packages of tests/clients are installed once
-for each state of their lock file, below the build folder.
+redis-cli, redis-benchmark, ioredis and node-redis (tests/clients), curl, and nginx with
+auth_request: with a configuration of this file and with that of the guide (docs/guide/daemon.md),
+word for word. All of them must be installed: a missing one is a failure. The packages of
+tests/clients are installed once for each state of their lock file, below the build folder.
 """
 
 import contextlib
@@ -59,7 +60,7 @@ def redis_cli():
             (["-r", "3", "PING"], "PONG\n" * 3), (["WEIR.LIMIT", "GET", "nosuch"], "\n"),
             (["SELECT", "3"], "ERR DB index is out of range: '3'; there is one database, 0\n\n"),
         ]
-        # Where its keys are: by this a client of a cluster knows whom to ask, and a proxy what to rewrite.
+        # The positions of keys: a cluster client chooses its node by them, a proxy what to rewrite.
         for name, keys in (("weir.takeall", "3 -2 3"), ("weir.take", "2 2 1"), ("weir.reset", "2 2 1"),
                            ("cl.throttle", "1 1 1"), ("throttle", "1 1 1"), ("weir.cancel", "0 0 0"),
                            ("weir.limit", "0 0 0"), ("ping", "0 0 0")):
@@ -92,7 +93,7 @@ def redis_cli_pipe_mode():
 
 
 def redis_cli_on_a_terminal():
-    """Where it asks for COMMAND DOCS, and draws a prompt with hints."""
+    """The interactive redis-cli asks for COMMAND DOCS, and draws a prompt with hints."""
     with Daemon("--limit", "api=10/s") as daemon, tempfile.TemporaryDirectory() as home:
         main, side = pty.openpty()
         env = os.environ | {"TERM": "dumb", "HOME": home}
@@ -129,7 +130,8 @@ def redis_benchmark():
 
 
 def packages():
-    """A folder with the scripts and what they need; installed if the lock file is new to this build."""
+    """A folder with the scripts and what they need; installed if the lock file is new to this
+    build."""
     with open(os.path.join(CLIENTS, "package-lock.json"), "rb") as lock:
         state = hashlib.sha256(lock.read()).hexdigest()[:16]
     folder = os.path.join(BUILD, "clients", state)
@@ -288,7 +290,7 @@ def our_servers(folder, daemon, port):
 
 
 def servers_of_the_guide(daemon, port, app):
-    """The guide's block, with places of ours for its own; and an application for it to guard."""
+    """The guide's block with this test's addresses, and an application behind it."""
     with open(GUIDE, encoding="utf-8") as page:
         (block,) = re.findall(r"```nginx\n(.*?)```", page.read(), re.DOTALL)
     for theirs, ours in (("unix:/run/weir.sock", f"unix:{daemon.addresses[0]}"), ("listen 80;", f"listen 127.0.0.1:{port};"),
@@ -323,7 +325,7 @@ def running_nginx(folder, port):
 
 
 def nginx_auth_request():
-    with Daemon("--limit", "page=fixed-window 5/1m", "--host", "tcp",  # which is what nginx calls it
+    with Daemon("--limit", "page=fixed-window 5/1m", "--host", "tcp",  # the name that nginx sends as Host
                 listen=("127.0.0.1:0", "unix:DIR/weir.sock")) as daemon:
         folder, port = os.path.join(daemon.folder, "nginx"), free_port()
         os.mkdir(folder)
@@ -354,7 +356,7 @@ def nginx_by_the_guide():
             check("another address has its own", out.startswith("HTTP/1.1 200"), out)
 
 
-# A click on a link of another page: what the browser says of it reaches weir.
+# A click on a link of another page: the fields that the browser adds reach weir.
 FROM_ELSEWHERE = ["-H", "Sec-Fetch-Site: cross-site", "-H", "Sec-Fetch-Mode: navigate", "-H", "Origin: https://shop.example",
                   "-H", "Referer: https://shop.example/"]
 

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Waiters of a daemon whose file has no place to give: `serve_deadlines.py PATH_TO_WEIR PATH_TO_USE_FILE`.
+"""Waiters of a daemon whose file has no free place.
 
-Another process fills the file with calls in flight, whose keys nobody evicts. The daemon's clock is manual: a
-waiter is told that the store is full when its deadline comes, and the daemon serves others meanwhile.
+    serve_deadlines.py PATH_TO_WEIR PATH_TO_USE_FILE
+
+Another process fills the file with calls in flight, whose keys are never evicted. The daemon's
+clock is manual: a waiter learns that the store is full when its deadline comes, and the daemon
+serves others meanwhile.
 """
 
 import contextlib
@@ -19,7 +22,7 @@ CALLS = 400  # many times more than the smallest file has places for
 
 @contextlib.contextmanager
 def crowded_file():
-    """A file without a place, and what ends the calls that take them all."""
+    """A file without a free place, and a function that ends the calls that occupy them all."""
     with tempfile.TemporaryDirectory(prefix="weir-") as folder:
         path = os.path.join(folder, "weir.state")
         subprocess.run([USE_FILE, "make", path, "1", "0", "0"], check=True)
@@ -36,7 +39,7 @@ def crowded_file():
             calls.stdin.close()
 
 
-def held(c):
+def delayed(c):
     return int(c.info()["delayed_replies"])
 
 
@@ -55,18 +58,18 @@ def a_waiter_without_a_place_keeps_its_deadline():
         reply = c.read()
         check("who cannot wait until it may ask again is refused at once", reply[0] == 0, reply)
         wait(c, "k", "5s")
-        check("who can is held", until(lambda: held(clock) == 1))
+        check("a client that can wait does", until(lambda: delayed(clock) == 1))
         check("and the daemon serves others", all(clock.ask("PING") == "PONG" for _ in range(50)))
         for _ in range(4):
             clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
-            expect("it goes on asking", held(clock), 1)
+            expect("it goes on asking", delayed(clock), 1)
         before = daemon.cpu_s()
         check("and is silent", c.is_silent(0.3))
         check("and asleep", daemon.cpu_s() - before < 0.2, daemon.cpu_s() - before)
         clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
         reply = c.read()
         check("at its deadline it is refused", reply[0] == 0, reply)
-        expect("and held no more", held(clock), 0)
+        expect("and no reply is delayed", delayed(clock), 0)
 
 
 def a_waiter_gets_the_place_that_is_left():
@@ -74,9 +77,9 @@ def a_waiter_gets_the_place_that_is_left():
             Daemon("--store", path, "--limit", "w=fixed-window 5/1h full=deny", "--threads", "1") as daemon, \
             daemon.resp() as clock, daemon.resp() as c, daemon.resp() as d:
         wait(c, "k", "forever")
-        check("one waits", until(lambda: held(clock) == 1))
+        check("one waits", until(lambda: delayed(clock) == 1))
         wait(d, "k", "forever")
-        check("another behind it", until(lambda: held(clock) == 2))
+        check("another behind it", until(lambda: delayed(clock) == 2))
         end()
         clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
         expect("the first is served once the calls have ended", c.read()[:3], [1, 5, 4])

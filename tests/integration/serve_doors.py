@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who may ask what of `weir serve`, and under which name: `serve_doors.py PATH_TO_WEIR`."""
+"""Which client may do what on `weir serve`, and under which Host: `serve_doors.py PATH_TO_WEIR`."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ def told(answer):
 
 # ---- Clients -----------------------------------------------------------------------------------
 
-# What a proxy tells, and the key that it is; of IPv6 the first 64 bits.
+# What a proxy sends, and the key that this makes; for IPv6 the first 64 bits.
 ADDRESSES = [
     ("192.0.2.7", "192.0.2.7"),
     ("192.0.2.7:4711", "192.0.2.7"),
@@ -63,7 +63,7 @@ def clients_are_networks():
 
 # ---- Hosts -------------------------------------------------------------------------------------
 
-# What Host says, and whether a daemon on the loopback that was started with --host Weir.Internal is meant.
+# A Host, and whether a daemon on the loopback with --host Weir.Internal serves it.
 HOSTS = [
     ("127.0.0.1", True), ("127.0.0.1:7311", True), ("127.0.0.1:", True), ("10.0.0.5:7311", True), ("[::1]", True),
     ("[::1]:7311", True), ("[FE80::1%25eth0]:7311", True), ("[fe80::1%eth0]", True), ("[::ffff:127.0.0.1]", True),
@@ -112,7 +112,8 @@ def names_that_lead_here_are_refused():
 
 
 def address_of_this_machine():
-    """One that is not the loopback's, or None. Nothing is sent: to connect a datagram socket is to look at routes."""
+    """An address other than the loopback's, or None. Nothing is sent: connecting a
+    datagram socket only looks at routes."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.connect(("192.0.2.1", 9))
         return s.getsockname()[0]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Clients that are slow, deaf, many or hostile: `serve_faults.py PATH_TO_WEIR [--long]`.
 
-Whatever they do, the daemon lives, its memory is bounded, and others are served. --long makes the storm of
-connections last 10 s.
+Whatever they do, the daemon lives, its memory is bounded, and other clients are served. --long
+makes the storm of connections last 10 s.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ def hostile_bytes_end_their_connection_only():
                 got = c.rest()
             check(f"{sentence}: an error, and the end", got is not None and got.startswith(b"-ERR")
                   and got.count(b"\r\n") == 1, (got or b"it goes on")[:200])
-            check(f"{sentence}: nobody else minds", witness.ask("PING") == "PONG")
+            check(f"{sentence}: other clients are served", witness.ask("PING") == "PONG")
         check("memory stays", daemon.rss_mib() - before < 20, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
         for bad in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x7fELF" * 1000 + b"\r\n",
                     bytes.fromhex("16030100a5010000a10303") + b"\r\n"):
@@ -58,7 +58,7 @@ def hostile_bytes_end_their_connection_only():
 
 
 def forged_http_smuggles_no_commands():
-    """A browser can be made to send lines of another's choice; behind a line of HTTP none of them is a command."""
+    """A page can make a browser send any lines; behind a line of HTTP none of them is a command."""
     with Daemon() as daemon:
         for data in (b"POST / HTTP/9\r\nPING\r\n", b"PING\r\nHost: a\r\nPING\r\n",
                      b"POST /x HTTP/1.1\r\nHost: a\r\n\r\nPING\r\n"):
@@ -73,19 +73,19 @@ def forged_http_smuggles_no_commands():
 def noise_does_no_harm():
     """Bytes drawn at random, and good commands with a byte changed."""
     with Daemon("--threads", "2") as daemon:
-        dice = random.Random(7311)
+        rng = random.Random(7311)
         good = [encode("CL.THROTTLE", "k", 9, 10, 1), encode("WEIR.TAKE", "10/s", "k", 1, "WAIT", "1s"),
                 encode("WEIR.TAKEALL", 1, "10/s", "k", 1),
                 http_request("GET", "/v1/take?limit=10/s&key=k"),
                 http_request("POST", "/v1/take", '[{"limit":"10/s","key":"k"}]'),
                 encode("WEIR.LIMIT", "SET", "a", "10/s"), encode("HELLO", "3"), b"PING\r\n"]
         for _ in range(2000):
-            data = bytearray(b"".join(dice.choices(good, k=dice.randrange(1, 5))))
-            for _ in range(dice.randrange(1, 8)):
-                data[dice.randrange(len(data))] = dice.randrange(256)
+            data = bytearray(b"".join(rng.choices(good, k=rng.randrange(1, 5))))
+            for _ in range(rng.randrange(1, 8)):
+                data[rng.randrange(len(data))] = rng.randrange(256)
             with contextlib.suppress(OSError), dial(daemon.addresses[0]) as s:
-                s.sendall(bytes(data[:dice.randrange(1, len(data) + 1)]))
-                if dice.random() < 0.5:
+                s.sendall(bytes(data[:rng.randrange(1, len(data) + 1)]))
+                if rng.random() < 0.5:
                     s.shutdown(socket.SHUT_WR)
                     s.settimeout(0.02)
                     while s.recv(65536):
@@ -94,7 +94,7 @@ def noise_does_no_harm():
         with daemon.resp() as c:
             check("no connection is left behind", until(lambda: int(c.info()["connected_clients"]) == 1, 5),
                   c.info()["connected_clients"])
-            check("and nothing is held for them", until(lambda: int(c.info()["delayed_replies"]) == 0, 5))
+            check("and no reply is delayed for them", until(lambda: int(c.info()["delayed_replies"]) == 0, 5))
 
 
 # ---- Slow and deaf -----------------------------------------------------------------------------
@@ -151,7 +151,8 @@ def readers_that_never_read():
 
 
 def asking_for_info_is_cheap():
-    """Clients ask for INFO whenever they connect: it must not cost more where there are more keys."""
+    """Clients ask for INFO whenever they connect: it must not cost more where there are more
+    keys."""
     with Daemon("--threads", "1") as daemon, daemon.resp() as c:
         n = 100000
         thread = c.send_behind(b"".join(encode("CL.THROTTLE", f"k{i}", 0, 1, 36000) for i in range(n)))
@@ -220,7 +221,7 @@ def ten_thousand_idle_connections():
 
 
 def storm(address, end, counts, at, seed):
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     linger = b"\1\0\0\0\0\0\0\0"
     while time.monotonic() < end:
         with contextlib.suppress(OSError), socket.socket() as s:
@@ -228,8 +229,8 @@ def storm(address, end, counts, at, seed):
             s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             s.connect(address)
             counts[at] += 1
-            if dice.random() < 0.5:
-                s.send(dice.choice((encode("PING"), b"*1\r\n$4",
+            if rng.random() < 0.5:
+                s.send(rng.choice((encode("PING"), b"*1\r\n$4",
                                     encode("WEIR.TAKE", "1/h", "k", 1, "WAIT", "forever"), b"GET /healthz HT")))
 
 
@@ -256,7 +257,7 @@ def a_storm_of_connects_and_resets():
               f"{files} -> {daemon.files_open()}")
         check("memory stays", daemon.rss_mib() - before < 15, f"{before:.1f} -> {daemon.rss_mib():.1f} MiB")
         with daemon.resp() as c:
-            check("nothing is held for who left", until(lambda: int(c.info()["delayed_replies"]) == 0),
+            check("no reply is delayed for clients that left", until(lambda: int(c.info()["delayed_replies"]) == 0),
                   c.info()["delayed_replies"])
 
 
@@ -277,37 +278,37 @@ def a_full_table_of_files():
 
 
 def everything_at_once():
-    """Limits come, change and go under the hands of those who use them."""
+    """Limits are set, changed and deleted while clients use them."""
     with Daemon("--threads", "4", "--limit", "stays=1k/s") as daemon:
         end, wrong = time.monotonic() + 1.5, []
 
         def changer(seed):
-            dice = random.Random(seed)
+            rng = random.Random(seed)
             with daemon.resp() as c:
                 while time.monotonic() < end:
-                    name = f"l{dice.randrange(4)}"
-                    c.ask("WEIR.LIMIT", "DEL", name) if dice.random() < 0.3 else \
-                        c.ask("WEIR.LIMIT", "SET", name, dice.choice(("10/s", "1k/s burst=5", "fixed-window 5/1s",
+                    name = f"l{rng.randrange(4)}"
+                    c.ask("WEIR.LIMIT", "DEL", name) if rng.random() < 0.3 else \
+                        c.ask("WEIR.LIMIT", "SET", name, rng.choice(("10/s", "1k/s burst=5", "fixed-window 5/1s",
                                                                       "pacer 100/s", "sliding-log 7/1s")))
                     c.ask("WEIR.CLOCK", "ADVANCE", "7ms")
                     wrong.extend(r for r in [c.ask("WEIR.LIMIT", "LIST")] if b"stays" not in r)
 
         def user(seed):
-            dice = random.Random(seed)
+            rng = random.Random(seed)
             while time.monotonic() < end:
                 with daemon.resp() as c:
                     sent = 0
-                    for _ in range(dice.randrange(1, 60)):
-                        limit = dice.choice(("stays", "l0", "l1", "l2", "l3", f"{dice.randrange(1, 900)}/s"))
-                        wait = dice.choice(((), (), ("WAIT", "50ms"),
-                                            ("RESERVE", "1s", "AS", f"r{dice.randrange(5)}")))
-                        c.send(*dice.choice((("WEIR.TAKE", limit, f"k{dice.randrange(9)}", 1, *wait),
-                                             ("CL.THROTTLE", "k", dice.randrange(2000), 5, 1),
-                                             ("WEIR.CANCEL", f"r{dice.randrange(5)}"),
+                    for _ in range(rng.randrange(1, 60)):
+                        limit = rng.choice(("stays", "l0", "l1", "l2", "l3", f"{rng.randrange(1, 900)}/s"))
+                        wait = rng.choice(((), (), ("WAIT", "50ms"),
+                                            ("RESERVE", "1s", "AS", f"r{rng.randrange(5)}")))
+                        c.send(*rng.choice((("WEIR.TAKE", limit, f"k{rng.randrange(9)}", 1, *wait),
+                                             ("CL.THROTTLE", "k", rng.randrange(2000), 5, 1),
+                                             ("WEIR.CANCEL", f"r{rng.randrange(5)}"),
                                              ("WEIR.TAKEALL", 2, limit, "a", 1, "stays", "b", 1),
                                              ("WEIR.RESET", limit, "k1"), ("WEIR.REFUND", limit, "k2", 3))))
                         sent += 1
-                    if dice.random() < 0.7:
+                    if rng.random() < 0.7:
                         wrong.extend(r for _ in range(sent) if isinstance(r := c.read(), Error)
                                      and "no such" not in r and "deleted" not in r)
 
@@ -315,13 +316,13 @@ def everything_at_once():
         for thread in threads:
             thread.start()
         threads[0].join()
-        with daemon.resp() as clock:        # whoever waits for the clock still
-            check("nobody hangs", until(lambda: clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
+        with daemon.resp() as clock:        # for waiters that still need the clock
+            check("no client hangs", until(lambda: clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
                                         and not any(t.is_alive() for t in threads)))
         check("nothing is answered but what may be", not wrong, wrong[:3])
         others_are_served(daemon, "after that")
         with daemon.resp() as c:
-            check("nothing is held for who left", until(lambda: int(c.info()["delayed_replies"]) == 0),
+            check("no reply is delayed for clients that left", until(lambda: int(c.info()["delayed_replies"]) == 0),
                   c.info()["delayed_replies"])
             check("no connection is left", until(lambda: int(c.info()["connected_clients"]) == 1),
                   c.info()["connected_clients"])

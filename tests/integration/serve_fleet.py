@@ -31,18 +31,18 @@ def on(url, *flags, threads=2):
 
 
 def store_of(line, number=0):
-    """What INFO says of a store."""
+    """The line of INFO for a store."""
     return dict(pair.split("=", 1) for pair in line.info()[f"store{number}"].split(","))
 
 
 def are_under_way(line, n):
-    """Waits until so many answers of Redis are awaited."""
+    """Waits until that many replies of Redis are awaited."""
     check(f"{n} are under way", until(lambda: int(line.info()["awaited_replies"]) == n), line.info())
 
 
 @contextlib.contextmanager
 def a_fleet(*flags, n=2, **options):
-    """A Redis, and so many daemons on it, each with a connection."""
+    """A Redis, and n daemons on it, each with a connection."""
     with Redis() as redis, contextlib.ExitStack() as all_of_them:
         url = redis.url(**({"timeout": PATIENT} | options))
         daemons = [all_of_them.enter_context(on(url, *flags)) for _ in range(n)]
@@ -80,7 +80,7 @@ def turns_are_dealt_out_between_daemons():
     with a_fleet() as (_, _, (a, b)):
         expect("the first turn", a.ask("WEIR.TAKE", "pacer 1/300ms", "k")[:6:5], [1, 0])
         b.send("WEIR.TAKE", "pacer 1/300ms", "k", 1, "WAIT", "10s")
-        check("the second is held by the other daemon", b.is_silent(0.05))
+        check("the other daemon delays the second", b.is_silent(0.05))
         expect("and comes when its time has come", b.read()[0], 1)
         expect("a reservation is named", b.ask("WEIR.TAKE", "pacer 1/1h", "k", 1, "RESERVE", "9h", "AS", "r")[0], 1)
         expect("another too", b.ask("WEIR.TAKE", "pacer 1/1h", "k", 1, "RESERVE", "9h", "AS", "r")[0], 1)
@@ -102,7 +102,7 @@ def answers_keep_the_order_of_the_questions():
             (_, (daemon,), (c,)):
         rounds = 400
         words = [("WEIR.TAKE", "far", "k"), ("WEIR.TAKE", "near", "k"), ("PING",), ("WEIR.TAKE", "far", "k"),
-                 ("WEIR.TAKE", "nobody", "k"), ("WEIR.PEEK", "far", "k", 0), ("WEIR.REFUND", "far", "k"),
+                 ("WEIR.TAKE", "nosuch", "k"), ("WEIR.PEEK", "far", "k", 0), ("WEIR.REFUND", "far", "k"),
                  ("CL.THROTTLE", "t", 999999, 100, 36000)]
         c.send_behind(b"".join(encode(*w) for w in words) * rounds)
         got = [[c.read() for _ in words] for _ in range(rounds)]
@@ -121,13 +121,13 @@ def answers_keep_the_order_of_the_questions():
 
 
 def many_clients_in_deep_pipelines():
-    """More than may be under way at once: some are not read from meanwhile, and nobody is sent to the fallback."""
+    """More takes than may be under way at once: some wait unread, and none goes to the fallback."""
     clients, each, limit = 8, 3000, 20000
     with a_fleet("--limit", f"api=fixed-window {limit}/10h") as (_, daemons, lines):
         with contextlib.ExitStack() as stack:
             crowd = [stack.enter_context(daemons[i % 2].resp()) for i in range(clients)]
             words = encode("WEIR.TAKE", "api", "k") * 250 + encode("WEIR.PEEK", "api", "k", 0)
-            for c in crowd:     # a look settles what was taken before, and makes room at once
+            for c in crowd:     # a peek drains the pipeline first, and makes room at once
                 c.send_behind(words * (each // 250))
             told = [c.read() for c in crowd for _ in range(each + each // 250)]
             granted = sum(reply[0] for i, reply in enumerate(told) if i % 251 < 250)
@@ -142,7 +142,7 @@ def a_long_array_over_http():
     with a_fleet("--limit", "far=fixed-window 9000/10h", "--limit", "near=fixed-window 100/10h store=memory:", n=1) as \
             (_, (daemon,), (c,)):
         items = [{"limit": "near" if i % 10 == 0 else "far", "key": "k"} for i in range(10000)]
-        items[5000] = {"limit": "nobody", "key": "k"}
+        items[5000] = {"limit": "nosuch", "key": "k"}
         items[5001]["limit"] = "fixed-window 1/10h"
         with daemon.http() as h:
             h.send("POST", "/v1/take", json.dumps(items))
@@ -155,7 +155,7 @@ def a_long_array_over_http():
         expect("those that are near too", sum(t.get("allowed", False) for t in told[::10]), 100)
         check("what is wrong is told in its place", "no such limit" in told[5000]["error"], told[5000])
         expect("what follows comes behind them", after["remaining"], 9000 - len(far) - 1)
-        expect("nobody fell back", store_of(c)["fell_back"], "0")
+        expect("no decision fell back", store_of(c)["fell_back"], "0")
 
 
 # ---- Stores of single limits -------------------------------------------------------------------
@@ -186,19 +186,19 @@ def limits_have_stores_of_their_own():
             expect("one is shared", b.ask("WEIR.TAKE", "there", "k")[2], 2)
             expect("the other is not", b.ask("WEIR.TAKE", "here", "k")[2], 4)
             expect("all or nothing is of one store", a.ask("WEIR.TAKEALL", 2, "here", "k", 1, "there", "k", 1),
-                   "ERR the limits are in different stores: all or nothing can be had of one only")
+                   "ERR the limits are in different stores: WEIR.TAKEALL needs them in one")
             expect("a change leaves it where it is", (a.ask("WEIR.LIMIT", "SET", "there", "fixed-window 7/10h"),
                    a.ask("WEIR.PEEK", "there", "k", 0)[:3]), ("OK", [1, 7, 4]))
             expect("it can be moved", (a.ask("WEIR.LIMIT", "SET", "there", "fixed-window 7/10h store=memory:"),
                    a.ask("WEIR.PEEK", "there", "k", 0)[:3], a.ask("WEIR.LIMIT", "GET", "there")),
                    ("OK", [1, 7, 7], b"fixed-window 7/10h"))
-            check("which is logged", until(lambda: "limit 'there': another store, so its keys start fresh" in one.log()),
+            check("which is logged", until(lambda: "limit 'there' is in another store now: its keys start fresh" in one.log()),
                   one.log())
             expect("and back, to the keys it had",
                    (a.ask("WEIR.LIMIT", "SET", "there", f"fixed-window 7/10h store={url}"),
                     a.ask("WEIR.PEEK", "there", "k", 0)[:3]), ("OK", [1, 7, 4]))
-            check("which is logged too", until(lambda: "limit 'there': another store, so it has the keys of its name there"
-                                               in one.log()), one.log())
+            check("which is logged too", until(lambda: "limit 'there' is in another store now: it has the keys of its name "
+                                               "there" in one.log()), one.log())
             expect("it can be deleted", a.ask("WEIR.LIMIT", "DEL", "there"), 1)
             check("and is gone", isinstance(a.ask("WEIR.TAKE", "there", "k"), Error))
             expect("and is set anew", (a.ask("WEIR.LIMIT", "SET", "there", "fixed-window 7/10h"),
@@ -206,7 +206,8 @@ def limits_have_stores_of_their_own():
 
 
 def limits_that_come_with_requests_leave_one_birth():
-    """A limit whose untouched keys are not full has its birth in Redis, for ever. Clients invent limits."""
+    """A limit whose untouched keys are not full has its creation time in Redis, forever. Clients
+    invent limits."""
     with a_fleet(n=1) as (redis, _, (line,)):
         for i in range(1, 21):
             line.ask("WEIR.TAKE", f"token-bucket {i}/h burst={i} initial=0", "k")
@@ -218,8 +219,8 @@ def every_form_of_a_limit_has_keys_of_its_own():
         line.ask("WEIR.TAKE", "api", "k", 4)
         line.ask("WEIR.LIMIT", "SET", "api", "sliding-log 6/10h")
         check("which is told as it is", until(
-            lambda: "limit 'api': another algorithm or ring size, so it has the keys of that form; those of the other "
-            "stay in the Redis until they end" in daemon.log()), daemon.log())
+            lambda: "limit 'api' has another algorithm or ring size: it has the keys of that form; "
+            "the old keys stay in the Redis until they expire" in daemon.log()), daemon.log())
         expect("another algorithm has other keys", line.ask("WEIR.TAKE", "api", "k", 1)[2], 5)
         expect("side by side", redis.keys("*{api:k}*"), [b"weir:{api:k}:0f", b"weir:{api:k}:0l6"])
         expect("a reset is of those in force", (line.ask("WEIR.RESET", "api", "k"), redis.keys("*{api:k}*")),
@@ -265,7 +266,7 @@ def a_store_that_cannot_be_is_told():
         Daemon(*[word for i in range(20) for word in ("--limit", f"l{i}=1/s store=redis://127.0.0.1:{1 + i}")]).clean()
         check("20 stores do not start", False)
     except DidNotStart as why:
-        check("there are no more than 16 stores", "there are 16 stores already, as many as may be" in str(why), why)
+        check("there are no more than 16 stores", "limit reached: 16 stores" in str(why), why)
 
 
 def secrets_are_not_told():
@@ -293,7 +294,7 @@ def redis_goes_and_comes_back():
         redis.kill()
         expect("then the fallback: this node's share", c.ask("WEIR.TAKE", "api", "k", 5)[:3], [1, 50, 45])
         expect("deny", c.ask("WEIR.TAKE", "strict", "k")[0], 0)
-        expect("allow: nobody counts", c.ask("WEIR.TAKE", "loose", "k")[:3], [1, 5, 5])
+        expect("allow: nothing is counted", c.ask("WEIR.TAKE", "loose", "k")[:3], [1, 5, 5])
         answer = h.ask("GET", "/v1/take?limit=strict&key=k")
         expect("HTTP says why", (answer.status, json.loads(answer.body)["reason"], answer.headers["retry-after"]),
                (503, "FALLBACK", "1"))
@@ -306,7 +307,7 @@ def redis_goes_and_comes_back():
         began = time.monotonic()
         for _ in range(200):
             c.ask("WEIR.TAKE", "api", "other")
-        check("nobody waits for it any more", time.monotonic() - began < 2, time.monotonic() - began)
+        check("no request waits for it any more", time.monotonic() - began < 2, time.monotonic() - began)
         expect("other commands are answered too", c.ask("WEIR.PEEK", "api", "k", 0)[:3], [1, 50, 45])
         expect("the daemon is well", h.ask("GET", "/healthz").status, 200)
         told = store_of(c)
@@ -322,7 +323,8 @@ def redis_goes_and_comes_back():
 
 
 class Liar:
-    """Between a daemon and its Redis: says of every payment that much more was paid."""
+    """Between a daemon and its Redis: reports for every drain of the backlog that much more was
+    drained."""
 
     def __init__(self, port):
         self.port = port
@@ -350,7 +352,7 @@ class Liar:
                 end.shutdown(socket.SHUT_RDWR)
 
     def lie(self, data):
-        """The tenth of ten integers is what was paid."""
+        """The tenth of ten integers is what was drained."""
         changed = re.sub(rb"(\*10\r\n(?::-?\d+\r\n){9}):\d+\r\n", rb"\1:1794824339414849\r\n", data)
         self.lied += changed != data
         return changed
@@ -409,7 +411,8 @@ def a_worker_does_not_wait():
 
 
 def nobody_starves_among_many():
-    """Forty who always have 64 takes open want more than a worker lets under way. Each gets its turn."""
+    """Forty clients with 64 open takes each want more than a worker may have under way. Each gets
+    its turn."""
     clients, asked, rounds = 40, encode("WEIR.TAKE", "far", "k") * 64, 8
     done, replies = {}, {}
     with Redis() as redis, on(redis.url(timeout=PATIENT), "--limit", "far=fixed-window 1M/10h", threads=1) as daemon, \
@@ -447,11 +450,12 @@ def what_is_under_way_is_bounded():
         expect("all are answered in the end", sum(a.read()[0] for _ in range(20000)), 20000)
         expect("the others too", b.read()[0], 1)
         told = store_of(a)
-        expect("nobody fell back", (told["asked"], told["crowded"], told["fell_back"]), ("20001", "0", "0"))
+        expect("no decision fell back", (told["asked"], told["crowded"], told["fell_back"]), ("20001", "0", "0"))
 
 
 class Customer(threading.Thread):
-    """Asks without a pause, a pipeline at a time, until it is told to stop; now and then it leaves and comes back."""
+    """Sends pipelines without a pause until it has `enough`; now and then it disconnects and
+    reconnects."""
 
     def __init__(self, daemon, seed):
         super().__init__(daemon=True)
@@ -474,10 +478,10 @@ class Customer(threading.Thread):
                 other = self.random.choice([("WEIR.PEEK", "far", "k"), ("WEIR.REFUND", "far", "k"), ("PING",)])
                 c.send_bytes(encode(*words) * (3 if "WAIT" in words else n) + encode(*other))
                 if self.random.random() < 0.2:
-                    c.reset()       # what is under way is nobody's
+                    c.reset()       # no client waits for what is under way
                     return
                 told = [c.read() for _ in range(3 if "WAIT" in words else n)]
-                last = c.read()     # what is given back needs a store to be given back to
+                last = c.read()     # a refund needs a store that is up
                 told.append(0 if other[0] == "WEIR.REFUND" and last == "ERR the store does not answer" else last)
                 self.wrong += [reply for reply in told if isinstance(reply, Error)][:1]
                 self.asked += len(told)
@@ -496,7 +500,7 @@ class Customer(threading.Thread):
 
 def a_store_that_goes_and_comes_in_a_storm():
     seed = random.SystemRandom().randrange(10**6)
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     with Redis() as redis, on(redis.url(timeout="60ms"), "--limit", "far=fixed-window 1M/10h", "--limit",
                               "paced=pacer 1k/s") as daemon, daemon.resp() as c:
         crowd = [Customer(daemon, seed + i) for i in range(4)]
@@ -504,12 +508,12 @@ def a_store_that_goes_and_comes_in_a_storm():
             customer.start()
         end = time.monotonic() + 4
         while time.monotonic() < end:
-            way = dice.choice(["kill", "pause", "rest"])
+            way = rng.choice(["kill", "pause", "rest"])
             if way == "kill":
                 redis.kill()
             elif way == "pause":
                 redis.pause()
-            time.sleep(dice.random() * 0.3)
+            time.sleep(rng.random() * 0.3)
             if way == "kill":
                 redis.start()
             elif way == "pause":
@@ -524,7 +528,7 @@ def a_store_that_goes_and_comes_in_a_storm():
         check("the store went, and came", until(lambda: store_of(c)["down"] == "0"), store_of(c))
         check("once at least", int(store_of(c)["outages"]) > 0, store_of(c))
         check("nothing is left under way", until(lambda: c.info()["awaited_replies"] == "0"), c.info())
-        check("and nobody is held", until(lambda: c.info()["delayed_replies"] == "0"), c.info())
+        check("and no reply is delayed", until(lambda: c.info()["delayed_replies"] == "0"), c.info())
 
 
 # ---- To leave, and to end ----------------------------------------------------------------------
@@ -582,7 +586,7 @@ def arrays_for_a_slow_redis_are_counted():
 
 
 def a_limit_is_deleted_while_it_is_asked_for():
-    """And set anew; and the store answers then, or does not."""
+    """And set again; the store answers then, or does not."""
     with Redis() as redis, on(redis.url(timeout="400ms", nodes=1), "--limit", "far=fixed-window 10/10h") as daemon, \
             daemon.resp() as a, daemon.http() as h, daemon.resp() as c:
         for again in range(12):
@@ -621,7 +625,7 @@ def the_end_waits_for_answers():
             redis.pause()
             c.send_bytes(encode("WEIR.TAKE", "far", "k") * 1000)
             are_under_way(other, 1000)
-            c.send_bytes(encode("WEIR.TAKE", "far", "k") * 400)      # so many may not: the rest is only read
+            c.send_bytes(encode("WEIR.TAKE", "far", "k") * 400)      # the rest may not be under way: it is only read
             h.send("GET", "/v1/take?limit=far&key=h")
             are_under_way(other, 1025)
             daemon.signal(signal.SIGTERM)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `weir serve` does and tells when there are more live keys than places: `serve_full.py PATH_TO_WEIR`."""
+"""`weir serve` with more live keys than places: `serve_full.py PATH_TO_WEIR`."""
 
 import json
 import re
@@ -15,7 +15,7 @@ FULL = re.compile(r"^weir: limit (\S+): full: live keys that lost their place: (
 
 
 def flood(c, limit, prefix="f", n=CROWD):
-    """Takes one of each of n keys; the answers."""
+    """Takes one from each of n keys; the replies."""
     thread = c.send_behind(b"".join(encode("WEIR.TAKE", limit, f"{prefix}{i}") for i in range(n)))
     replies = [c.read() for _ in range(n)]
     thread.join()
@@ -27,7 +27,7 @@ def info(c):
 
 
 def of_limit(c, name):
-    """The numbers of a limit's line in INFO."""
+    """The numbers in a limit's line of INFO."""
     return {k: int(v) for k, v in (pair.split("=") for pair in info(c)[f"limit_{name}"].split(","))}
 
 
@@ -129,7 +129,7 @@ def full_deny_and_allow():
             check("and when to come back", verdict["retry_after_ms"] > 0 and int(refused[0].headers["retry-after"]) > 0,
                   verdict)
             expect("in /v1/auth too", h.ask("GET", "/v1/auth/api?key=n0").status, 503)
-            expect("nobody lost a place", of_limit(c, "api")["evicted"], 0)
+            expect("no key lost its place", of_limit(c, "api")["evicted"], 0)
     for flags, text in ((("--full", "allow"), "token-bucket 1/h burst=1"), ((), "token-bucket 1/h burst=1 full=allow")):
         with Daemon(*TINY, *flags, "--limit", f"api={text}") as daemon, daemon.resp() as c, daemon.http() as h:
             expect(f"{flags or text}: newcomers pass", sum(r[0] for r in flood(c, "api")), CROWD)
@@ -154,7 +154,7 @@ def an_evicted_key_owes_what_it_owed_until_it_is_reset():
             expect("a refund gives back no more than it took", c.ask("WEIR.REFUND", "api", f"a{i}", 5) in (0, 2), True)
         for i in range(20):
             expect("a reset", c.ask("WEIR.RESET", "api", f"a{i}"), "OK")
-            expect("makes it as good as new", c.ask("WEIR.TAKE", "api", f"a{i}", 2)[0], 1)
+            expect("makes it fresh", c.ask("WEIR.TAKE", "api", f"a{i}", 2)[0], 1)
             expect("and no better", c.ask("WEIR.TAKE", "api", f"a{i}")[0], 0)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What clients can do to each other, and other daemons to this one: each was a fault once.
+"""What clients can do to each other, and other daemons to this one. Each scene was a bug once.
 
     serve_hostile.py WEIR
 """
@@ -83,7 +83,7 @@ def thousands_wait_for_keys_of_a_window():
 def invented_limits_cost_no_memory():
     with Daemon("--threads", "1") as daemon:
         crowd = [daemon.resp() for _ in range(40)]
-        daemon.signal(19)                            # all of it is there when it wakes up
+        daemon.signal(19)                            # all of it has arrived when it wakes up
         for i, c in enumerate(crowd):
             c.send_bytes(b"".join(encode("CL.THROTTLE", "k", 10, 1 + i * 1000 + k, 60) for k in range(600)))
         daemon.signal(18)
@@ -134,7 +134,7 @@ def who_leaves_gives_windows_back_too():
         c.ask("WEIR.TAKE", limit, "k")
         with daemon.resp() as other:
             other.send("WEIR.TAKE", limit, "k", 1, "WAIT", "forever")
-            check("it is held", other.is_silent())
+            check("it is delayed", other.is_silent())
         check("two of three are left again",
               until(lambda: c.ask("WEIR.PEEK", limit, "k", 2, "RESERVE", "forever")[0] == 1))
 
@@ -144,7 +144,7 @@ def who_has_no_patience_stands_in_no_line():
         with daemon.resp() as holder, daemon.http() as h:
             holder.ask("WEIR.TAKE", "w", "k")
             holder.send("WEIR.TAKE", "w", "k", 1, "WAIT", "forever")
-            check("it is held", holder.is_silent())
+            check("it is delayed", holder.is_silent())
             expect("it is told at once", h.ask("GET", "/v1/auth/w?key=k").status, 429)
 
 
@@ -225,8 +225,8 @@ def the_log_is_not_flooded():
         c.send_bytes(b"".join(change(n) for n in range(many)))
         check(f"{many} changes of one limit", all(c.read() == "OK" for _ in range(many)))
         took = time.monotonic() - began
-        check("and how many were left out is told", until(lambda: "log lines dropped: repeated within a second" in daemon.log()))
-        lines = daemon.log().count("limit 'api': another algorithm")
+        check("and the log says how many were dropped", until(lambda: "log lines dropped: repeated within a second" in daemon.log()))
+        lines = daemon.log().count("limit 'api' has another algorithm")
         check("are a line a second", 1 <= lines <= took + 3, f"{lines} lines in {took:.1f} s")
         began, before = time.monotonic(), daemon.log().count("\n")
         c.send_bytes(b"".join(change(n, f"name{n // 2 % 200}") for n in range(many)))

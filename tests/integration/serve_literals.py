@@ -48,7 +48,7 @@ def big_states_are_refused_by_every_way_in():
         for text in SMALL:
             check(f"{text} may come with a request", not isinstance(c.ask("WEIR.TAKE", text, "k"), Error))
     with Daemon("--literal-state", "1MiB") as daemon, daemon.resp() as c:
-        expect("unless told otherwise", c.ask("WEIR.TAKE", LOG, "k", 65536)[:3], [1, 65536, 0])
+        expect("--literal-state allows more", c.ask("WEIR.TAKE", LOG, "k", 65536)[:3], [1, 65536, 0])
     with Daemon("--literal-state", "16") as daemon, daemon.resp() as c:
         expect("or less", c.ask("WEIR.TAKE", "10/s", "k")[0], 1)
         check("as one likes", refused(c.ask("WEIR.TAKE", "10/s + 20/s", "k"), "32 bytes", "16"))
@@ -61,7 +61,7 @@ def to_look_makes_nothing():
         size = os.path.getsize(path)
         for n in sizes:
             text = f"sliding-log {n}/1s"
-            check(f"{text} is as good as new", c.ask("WEIR.PEEK", text, "k", 1)[:3] == [1, n, n - 1])
+            check(f"{text} is fresh", c.ask("WEIR.PEEK", text, "k", 1)[:3] == [1, n, n - 1])
             expect(f"{text} has nothing to give back", c.ask("WEIR.REFUND", text, "k"), 0)
             expect(f"{text} is reset", c.ask("WEIR.RESET", text, "k"), "OK")
         expect("the file is as large as it was", os.path.getsize(path), size)
@@ -89,7 +89,7 @@ def to_look_makes_no_memory():
 
 
 def an_untouched_key_is_told_as_it_would_be():
-    """What a peek answers without tables is what it answers with them."""
+    """A peek replies the same without tables as with them."""
     with Daemon("--threads", "1") as daemon, daemon.resp() as c:
         c.ask("WEIR.CLOCK", "ADVANCE", "1234567us")
         asks = [["WEIR.PEEK", text, "new", cost, "RESERVE", patience] for text in SMALL for cost in (0, 1, 3, 1000)

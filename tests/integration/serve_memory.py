@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""What keys, limits and clients may make a daemon keep, and that it forgets nobody for it: `serve_memory.py WEIR`.
+"""What keys, limits and clients may make a daemon keep, without a forgotten debt.
 
-Each scene was an attack once. After each, the process has never had more memory than --max-memory, INFO adds up to
-what the system says, and nobody was granted more than the limit. Time stands still in all of them.
+    serve_memory.py WEIR
+
+Each scene was an attack once. After each, the process has never had more memory than --max-memory,
+INFO adds up to the system's number, and no key was granted more than the limit. Time stands still
+in all of them.
 """
 
 import collections
@@ -56,7 +59,7 @@ def adds_up(daemon):
 
 
 def memory_is_bounded(daemon, what, most_mib=BUDGET):
-    """INFO looks at the tables now and then: what it says may be a second old."""
+    """INFO looks at the tables now and then: its numbers may be a second old."""
     check(f"{what}: memory is bounded", daemon.status("VmHWM") / 1024 / ROOMY <= most_mib,
           f"{daemon.status('VmHWM') / 1024:.0f} of {most_mib} MiB")
     check(f"{what}: INFO adds up", ROOMY > 1 or until(lambda: adds_up(daemon), 5),
@@ -73,7 +76,7 @@ def users_try(daemon, what, users=1000, tries=20):
     with daemon.resp() as c:
         said = takes(c, "login", [f"user{i}" for i in range(users)] * tries)
         each = [sum(said[i::users]) for i in range(users)]
-        check(f"{what}: nobody is granted more than five", max(each) <= 5, collections.Counter(each))
+        check(f"{what}: no key is granted more than five", max(each) <= 5, collections.Counter(each))
         check(f"{what}: and most users are served", sum(each) >= users * 5 * 0.9, sum(each))
 
 
@@ -101,7 +104,7 @@ def nor_in_a_file_that_was_closed():
 
 
 def who_has_used_up_a_limit_is_not_forgotten():
-    """After one and a half times max-keys all of them were as good as new."""
+    """After one and a half times max-keys all of them were fresh."""
     for limit in ("fixed-window 5/1m", "sliding-log 5/1m", "sliding-window 5/1m", "sliding-counter 5/1m",
                   "token-bucket 5/1m", "leaky-bucket 5/1m"):
         with Daemon(*BOUNDED, *FEW, "--limit", f"it={limit}", *LOGIN) as daemon, daemon.resp() as c:
@@ -133,7 +136,8 @@ def a_colliding_key_frees_nobody():
 
 
 def every_size(daemon, bytes_each):
-    """Of every size of state that a sliding-log reaches, as many keys as such a table was made for."""
+    """For every size of state that a sliding-log reaches, as many keys as its table has room
+    for."""
     with daemon.resp() as c:
         for n in SIZES:
             keys = [f"k{i}" for i in range(min(1000, max(2, bytes_each // (8 * n + 32))))]
@@ -181,7 +185,7 @@ def again(flags, limit, users, cost, most_mib):
         keys = [f"user{i}" for i in range(users)]
         first, second = takes(c, "it", keys, cost), takes(c, "it", keys, cost)
         twice = sum(a and b for a, b in zip(first, second))
-        expect(f"{limit}: nobody has all of it twice", twice, 0)
+        expect(f"{limit}: no key has all of it twice", twice, 0)
         check(f"{limit}: some have it", sum(first) > 100, sum(first))
         memory_is_bounded(daemon, limit, most_mib)
 
@@ -194,7 +198,7 @@ def large_states_are_not_forgotten():
     again(("--threads", "2"), "sliding-log 10000/1h", 5000, 10000, 300)
 
 
-# ---- Clients ---------------------------------------------------------------------------------------
+# ---- Clients -------------------------------------------------------------------------------------
 
 
 def sixteen_terms(i):
@@ -202,7 +206,8 @@ def sixteen_terms(i):
 
 
 def all_at_once():
-    """Names, keys of 64 KiB that wait, requests that are never whole, batches of literals, and invented keys."""
+    """Names, keys of 64 KiB that wait, requests that never end, batches of literals, and invented
+    keys."""
     names = b"".join(encode("WEIR.TAKE", "p", "k", 1, "RESERVE", "forever", "AS", f"{n:0200d}") for n in range(500))
     waits = encode("WEIR.TAKE", "p", "k" * 65000, 1, "WAIT", "forever") * 8
     part = b"*2\r\n$4\r\nECHO\r\n$900000\r\n" + b"x" * 200000
@@ -221,7 +226,7 @@ def all_at_once():
             one.reset()
 
 
-# ---- Too little ------------------------------------------------------------------------------------
+# ---- Too little ----------------------------------------------------------------------------------
 
 
 def refuses_to_start(what, words, *flags):

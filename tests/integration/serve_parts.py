@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What one connection, and one client's address, may have of what all share: `serve_parts.py PATH_TO_WEIR`.
+"""What one connection, and one address, may have of what all share: `serve_parts.py PATH_TO_WEIR`.
 
-Each scene was an attack once: it held what it should not, or cut off who did nothing wrong.
+Each scene was an attack once: it kept what it should not, or closed a client that did nothing
+wrong.
 """
 
 import contextlib
@@ -20,7 +21,8 @@ FOREVER = ("WAIT", "forever")
 
 
 def busy_for(seconds, one_turn):
-    """Takes turns until the time is over or the daemon has ended it: how many."""
+    """Calls `one_turn` until the time is over or the daemon has closed the connection: how
+    often."""
     end, n = time.monotonic() + seconds, 0
     with contextlib.suppress(OSError):
         while time.monotonic() < end:
@@ -94,7 +96,8 @@ def an_unfinished_request_ends_whatever_is_held():
 
 
 def requests_that_wait_for_room_are_not_unfinished():
-    """A connection that holds all it may is not read from: what stands behind is no fault of the client's."""
+    """A connection at its bound of delayed replies is not read: requests behind that are not the
+    client's fault."""
     with Daemon("--idle", "500ms", "--max-delayed", "32") as daemon, daemon.resp() as clock, daemon.resp() as c:
         c.send_bytes(encode("WEIR.TAKE", "1k/s burst=1", "k", 1, *FOREVER) * 40)
         until(lambda: int(clock.info()["delayed_replies"]) > 0)
@@ -113,7 +116,7 @@ def requests_that_wait_for_room_are_not_unfinished():
 
 
 def a_small_request_may_come_in_pieces():
-    """Others have used up --max-buffered; who keeps little is served all the same."""
+    """Others have used up --max-buffered; a client that keeps little is served all the same."""
     with Daemon("--max-buffered", "1MiB", "--threads", "1") as daemon:
         crowd = [daemon.resp() for _ in range(90)]
         for c in crowd:
@@ -211,7 +214,7 @@ def a_peer_has_its_part_of_connections():
 
 
 def the_loopback_has_all_unless_it_is_told():
-    """Behind a proxy on the same machine all clients have one address: they share what there is."""
+    """Behind a proxy on the same machine all clients have one address: they share the whole."""
     with Daemon("--max-delayed", "16", "--max-connections", "16", listen=("127.0.0.1:0", "unix:DIR/socket")) as daemon:
         for which in (0, 1):
             crowd = [daemon.resp(which) for _ in range(15)]
@@ -350,7 +353,8 @@ def sixteen_terms(i):
 
 
 def a_batch_of_literals_takes_turns():
-    """7,437 limits of sixteen terms are 1 MB: they took 140 MiB, and nobody else was served for 0.6 s."""
+    """7,437 limits of sixteen terms are 1 MB: they took 140 MiB, and no other client was served
+    for 0.6 s."""
     n = 7437 if ROOMY == 1 else 2500
     body = json.dumps([{"limit": sixteen_terms(i), "key": "k"} for i in range(n)], separators=(",", ":"))
     with Daemon("--threads", "1") as daemon, daemon.http() as h, daemon.resp() as c:

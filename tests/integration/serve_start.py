@@ -46,7 +46,7 @@ REFUSED = [
     ("a key longer than keys can be", ["--max-key", "1GiB"], 2, "'1GiB'"),
     ("an idle time that is none", ["--idle", "never"], 2, "'never'"),
     ("a drain that is none", ["--drain", "x"], 2, "'x'"),
-    ("held answers that are no number", ["--max-delayed", "-1"], 2, "'-1'"),
+    ("--max-delayed that is not a number", ["--max-delayed", "-1"], 2, "'-1'"),
     ("a part that is none", ["--peer-part", "2/3"], 2, "'2/3'"),
     ("a part of nothing", ["--connection-part=1/0"], 2, "'1/0'"),
     ("a wait that is none", ["--max-wait", "never"], 2, "'never'"),
@@ -132,7 +132,7 @@ def it_stops_when_told():
 
 
 def it_drains():
-    """The clock is real here: whoever could move a manual one has been sent away."""
+    """The clock is real here: clients that could move a manual one are disconnected."""
     with Daemon("--drain", "10s", manual=False) as daemon:
         c, h, idle = daemon.resp(), daemon.http(), daemon.resp()
         c.ask("WEIR.TAKE", "2/s burst=1", "k")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `weir serve --store file:` keeps, whatever happens to it: `serve_store.py PATH_TO_WEIR`.
+"""What `weir serve --store file:` keeps through kills and restarts: `serve_store.py PATH_TO_WEIR`.
 
 The clock of these daemons is the real one; windows of an hour and more stand still meanwhile.
 """
@@ -51,7 +51,7 @@ def keys_outlive_the_daemon():
 
 
 class Customer(threading.Thread):
-    """Takes, one at a time, as fast as it can, and counts what it was granted."""
+    """Takes one at a time, as fast as it can, and counts its grants."""
 
     def __init__(self, daemon, seed):
         super().__init__(daemon=True)
@@ -130,7 +130,7 @@ def limits_in_a_file_outlive_the_daemon():
 
 
 def a_file_full_of_literals_goes_on():
-    """Every literal is a policy in the file, which has room for some: those that nobody uses make place."""
+    """Every literal is a policy in the file, which has room for some: unused ones make place."""
     with state_file() as path, on(path) as daemon, daemon.resp() as c:
         bad = [(i, r) for i in range(2, 600) if isinstance(r := c.ask("WEIR.TAKE", f"{i}/1h", "k"), Error)]
         check("600 different literals", not bad, f"{len(bad)}: {bad[:2]}")

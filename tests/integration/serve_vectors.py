@@ -3,19 +3,21 @@
 
 The daemon's clock is manual, so nothing sleeps. A case is a named limit of its own, and it is run
 
-    over RESP       one question at a time: WEIR.LIMIT, WEIR.CLOCK, WEIR.TAKE, PEEK, REFUND, CANCEL, RESET
-    in a pipeline   the same commands, all sent before the first answer is read
+    over RESP       one command at a time: WEIR.LIMIT, CLOCK, TAKE, PEEK, REFUND, CANCEL, RESET
+    in a pipeline   the same commands, all sent before the first reply is read
     over HTTP       /v1/limits, /v1/take, /v1/peek, /v1/refund, /v1/reset
-    as throttles    CL.THROTTLE, THROTTLE and POST /throttle, if the case is one plain token bucket with a
-                    period of whole seconds and asks for nothing that these cannot say
+    as throttles    CL.THROTTLE, THROTTLE and POST /throttle, if the case is one plain token bucket
+                    with a period of whole seconds and needs nothing that these cannot express
 
-The wire has times in milliseconds (the throttles in seconds), rounded up: so are the expectations. What
-a way cannot say is printed by name, with the reason, and counted; it is neither passed nor failed.
+The wire has times in milliseconds (the throttles in seconds), rounded up: so are the expectations.
+A case that an interface cannot express is printed by name, with the reason, and counted; it neither
+passes nor fails.
 
-With --redis the daemon's store is a Redis, which is started for it. Its clock has microseconds: what a script does
-between two of them is done at the one that should not change the verdict; that is compared, and of the case no more.
-A live change reaches a key when it is touched next, so all keys are looked at when a limit changes. Another algorithm
-has other keys there, and those before it fade when their time comes: they are reset by hand.
+With --redis the daemon's store is a Redis, which is started for it. Its clock has microseconds: an
+event between two of them is played at the one that should not change the verdict; that verdict is
+compared, and the rest of the case is not. A live change reaches a key when the key is next
+accessed, so all keys are peeked at when a limit changes. Another algorithm has other keys there,
+and the old ones expire in their own time: the test resets them.
 """
 
 import datetime
@@ -41,7 +43,7 @@ REDIS = []              # the server, if it is one
 
 
 class Unspeakable(Exception):
-    """The way in has no words for this event."""
+    """The interface cannot express this event."""
 
 
 # ---- Events and answers ------------------------------------------------------------------------
@@ -76,7 +78,8 @@ def up(ns, unit):
 
 
 def move_to_tick(case, events):
-    """Brings all events to whole ticks: the number of the first that was not, or of none."""
+    """Moves all events to whole ticks: the index of the first that was not on one, or their
+    number."""
     now, first = 0, len(events)
     for number, (event, (_, _, expect)) in enumerate(zip(events, case.script, strict=True)):
         if event.at is not None and event.at % TICK:
@@ -90,7 +93,7 @@ def move_to_tick(case, events):
 
 
 def compare(expect, row, unit, fields):
-    """What is not as it should be, of those fields that are on the wire."""
+    """The fields on the wire that differ from what was expected."""
     if expect.verdict is not None and row["verdict"] != expect.verdict:
         yield f"expected {expect.verdict}, got {row['verdict']}"
     for name, low, high in expect.fields if fields else ():
@@ -103,7 +106,7 @@ def compare(expect, row, unit, fields):
 
 
 def run_case(case, way):
-    """Plays a case in one way; returns what went wrong as lines."""
+    """Plays a case over one interface; returns what went wrong as lines."""
     events = [Event(text) for _, text, _ in case.script]
     moved = move_to_tick(case, events)
     told = way.tell(start_of(case), events)
@@ -129,7 +132,7 @@ def run_all(way, cases):
 
 
 def six(reply):
-    """A row of WEIR.TAKE's answer."""
+    """A row from the reply of WEIR.TAKE."""
     if isinstance(reply, Error) or not isinstance(reply, list):
         return f"answered {reply!r}"
     allowed, limit, remaining, retry, reset, wait = reply
@@ -155,14 +158,14 @@ def given_back(replies):
 
 
 def given_back_before(replies):
-    """Of a name that was cancelled: it is gone, so there is nothing to give back."""
+    """For a name that was cancelled: it is gone, so there is nothing to give back."""
     if isinstance(replies[-2], Error) and "no such reservation" in replies[-2]:
         return given_back([0, replies[-1]])
     return f"answered {replies!r}"
 
 
 class Clock:
-    """The daemon's, moved only where a line of the script moves it."""
+    """The daemon's clock, moved only where a line of the script moves it."""
 
     def __init__(self, daemon):
         self.line, self.now = daemon.resp(), None
@@ -174,7 +177,8 @@ class Clock:
 
 
 class Touched:
-    """The keys that a case has named, on a store that hears of a change when they are touched."""
+    """The keys that a case has named, on a store that applies a change when they are next
+    accessed."""
 
     def __init__(self):
         self.keys, self.algorithm = {}, None
@@ -184,7 +188,7 @@ class Touched:
             self.keys[event.key] = True
 
     def starts_fresh(self, limit):
-        """Whether none of them is carried over."""
+        """True if none of them is carried over."""
         before, self.algorithm = self.algorithm, limit.split()[0]
         return before not in (None, self.algorithm)
 
@@ -196,7 +200,7 @@ class OverResp:
         self.line, self.cases = daemon.resp(), 0
 
     def commands(self, event, start):
-        """The commands of an event, and what makes a row of their answers."""
+        """The commands of an event, and the function that makes a row of their replies."""
         e, limit = event, f"case{self.cases}"
         cost = [] if e.cost is None else [e.cost]
         words = [] if e.wait is None else ["RESERVE", e.wait]
@@ -315,8 +319,8 @@ class OverHttp:
 
 
 class AsThrottle:
-    """All cases have one namespace, so a case's number is a part of its keys; and the clock never goes back from
-    one case to the next."""
+    """All cases have one namespace, so a case's number is a part of its keys; and the clock
+    never goes back from one case to the next."""
     unit = S
 
     def __init__(self, daemon, word):
@@ -391,7 +395,8 @@ def bucket_of(events):
 
 
 def a_daemon():
-    """With keys of its own, and patient: a machine may be slow, and no fallback is wanted here."""
+    """A URL with keys of its own and a long timeout: a machine may be slow, and no fallback is
+    wanted here."""
     a_daemon.made += 1
     return Daemon("--max-wait", "forever",
                   *(("--store", REDIS[0].url(prefix=f"v{a_daemon.made}", timeout="10s")) if REDIS else ()))
@@ -426,7 +431,7 @@ def plain_buckets_by_throttles():
 
 
 def what_could_not_be_said():
-    """Nothing but what the head of this file tells may be left out."""
+    """Only what the head of this file names may be left out."""
     for why in dict.fromkeys(why for _, _, why in SKIPPED):
         ways = list(dict.fromkeys(way for way, _, y in SKIPPED if y == why))
         names = list(dict.fromkeys(name for _, name, y in SKIPPED if y == why))

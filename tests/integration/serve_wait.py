@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Answers that are held until the caller may act (WAIT): `serve_wait.py PATH_TO_WEIR`.
+"""Replies that are delayed until the client may act (WAIT): `serve_wait.py PATH_TO_WEIR`.
 
-The clock is manual: a held answer comes when another connection moves the clock, and not before.
+The clock is manual: a delayed reply comes when another connection moves the clock, and not before.
 """
 
 import json
@@ -12,17 +12,17 @@ from daemon import Daemon, Error, check, encode, expect, play, until
 
 
 def peek_wait(c, limit, key="k"):
-    """How long one more would have to wait."""
+    """How long one more take would have to wait."""
     return c.ask("WEIR.PEEK", limit, key, 1, "RESERVE", "forever")[5]
 
 
 def stands_in_line(c, daemon_line, limit, before, *words):
-    """Sends a take that waits, and returns once it stands in line for a bucket."""
+    """Sends a take that waits, and returns once it waits for a bucket."""
     daemon_line.send(*words)
     return until(lambda: peek_wait(c, limit) > before)
 
 
-def held(c):
+def delayed(c):
     return int(c.info()["delayed_replies"])
 
 
@@ -31,7 +31,7 @@ def a_turn_is_waited_for():
         expect("who need not wait is answered at once", c.ask("WEIR.TAKE", "1/s", "k", 1, "WAIT", "5s"),
                [1, 1, 0, 0, 1000, 0])
         stands_in_line(clock, c, "1/s", 1000, "WEIR.TAKE", "1/s", "k", 1, "WAIT", "5s")
-        expect("one answer is held", held(clock), 1)
+        expect("one reply is delayed", delayed(clock), 1)
         check("it does not come", c.is_silent())
         clock.ask("WEIR.CLOCK", "ADVANCE", "999999999ns")
         check("not a nanosecond early", c.is_silent())
@@ -39,7 +39,7 @@ def a_turn_is_waited_for():
         reply = c.read()
         check("it comes when it is due, and there is nothing left to wait for", reply[0] == 1 and reply[5] == 0,
               reply)
-        expect("no answer is held", held(clock), 0)
+        expect("no reply is delayed", delayed(clock), 0)
         expect("and it was charged once", clock.ask("WEIR.PEEK", "1/s", "k", 0)[4], 1000)
 
 
@@ -60,7 +60,7 @@ def turns_come_in_order():
         clock.ask("WEIR.TAKE", "10/s burst=1", "k")
         lines = [daemon.resp() for _ in range(8)]
         for i, line in enumerate(lines):
-            check(f"{i} stands in line", stands_in_line(clock, line, "10/s burst=1", 100 * (i + 1),
+            check(f"{i} waits", stands_in_line(clock, line, "10/s burst=1", 100 * (i + 1),
                                                         "WEIR.TAKE", "10/s burst=1", "k", 1, "WAIT", "forever"))
         for i, line in enumerate(lines):
             clock.ask("WEIR.CLOCK", "ADVANCE", "100ms")
@@ -96,7 +96,7 @@ def later_answers_stand_behind():
               until(lambda: clock.ask("WEIR.PEEK", "10/s", "other", 0)[2] == 7))
         check("but not answered", c.is_silent())
         clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
-        check("first the one that was held", c.read()[0] == 1)
+        check("first the one that was delayed", c.read()[0] == 1)
         expect("then those behind it", c.read()[:3], [1, 10, 7])
         expect("each in its place", c.read(), "PONG")
         check("errors too", isinstance(c.read(), Error))
@@ -108,26 +108,26 @@ def who_leaves_gives_its_turn_back():
             limit = f"1/s burst={1 if sentence == 'closes' else 2}"
             clock.ask("WEIR.TAKE", limit, "k", 1 if sentence == "closes" else 2)
             line = daemon.resp()
-            check("it stands in line", stands_in_line(clock, line, limit, 1000, "WEIR.TAKE", limit, "k", 1, "WAIT",
+            check("it waits", stands_in_line(clock, line, limit, 1000, "WEIR.TAKE", limit, "k", 1, "WAIT",
                                                       "forever"))
             expect("another would stand behind it", peek_wait(clock, limit), 2000)
             leave(line)
             check(f"a client {sentence}, and its turn is given back", until(lambda: peek_wait(clock, limit) == 1000),
                   peek_wait(clock, limit))
-            check("no answer is held for it", until(lambda: held(clock) == 0))
+            check("no reply is delayed for it", until(lambda: delayed(clock) == 0))
 
 
 def windows_serve_who_came_first():
-    """A window promises nothing: those who wait stand in a line of the daemon's."""
+    """A window promises nothing: its waiters are in a wait list of the daemon."""
     for limit, step in (("fixed-window 1/1s", "1s"), ("sliding-log 1/1s", "1s"), ("min-interval 1s", "1s")):
         with Daemon("--threads", "2") as daemon, daemon.resp() as clock:
             clock.ask("WEIR.TAKE", limit, "k")
             lines = [daemon.resp() for _ in range(5)]
             for i, line in enumerate(lines):
                 line.send("WEIR.TAKE", limit, "k", 1, "WAIT", "forever")
-                check(f"{limit}: {i} waits", until(lambda i=i: held(clock) == i + 1))
+                check(f"{limit}: {i} waits", until(lambda i=i: delayed(clock) == i + 1))
             lines[2].close()
-            check(f"{limit}: one leaves", until(lambda: held(clock) == 4))
+            check(f"{limit}: one leaves", until(lambda: delayed(clock) == 4))
             for i in (0, 1, 3, 4):
                 clock.ask("WEIR.CLOCK", "ADVANCE", step)
                 reply = lines[i].read()
@@ -144,9 +144,9 @@ def a_newcomer_does_not_overtake_a_waiter():
         limit = "fixed-window 2/1s"
         clock.ask("WEIR.TAKE", limit, "k", 2)
         first.send("WEIR.TAKE", limit, "k", 2, "WAIT", "forever")
-        until(lambda: held(clock) == 1)
+        until(lambda: delayed(clock) == 1)
         second.send("WEIR.TAKE", limit, "k", 1, "WAIT", "forever")
-        until(lambda: held(clock) == 2)
+        until(lambda: delayed(clock) == 2)
         clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
         check("the first, who asked for two", first.read()[0] == 1)
         check("the second waits on", second.is_silent())
@@ -159,13 +159,13 @@ def waiters_outlive_a_change_of_the_limit():
                 "api=fixed-window 1/1h") as daemon, daemon.resp() as clock, daemon.resp() as c, daemon.resp() as gone:
         clock.ask("WEIR.TAKE", "api", "k")
         c.send("WEIR.TAKE", "api", "k", 1, "WAIT", "forever")
-        until(lambda: held(clock) == 1)
+        until(lambda: delayed(clock) == 1)
         clock.ask("WEIR.LIMIT", "SET", "api", "fixed-window 1/1s")
         clock.ask("WEIR.CLOCK", "ADVANCE", "1h")
         check("a waiter goes on under the new limit", c.read()[0] == 1)
         clock.ask("WEIR.TAKE", "api", "k")
         gone.send("WEIR.TAKE", "api", "k", 1, "WAIT", "forever")
-        until(lambda: held(clock) == 1)
+        until(lambda: delayed(clock) == 1)
         expect("a limit with waiters can be deleted", clock.ask("WEIR.LIMIT", "DEL", "api"), 1)
         clock.ask("WEIR.CLOCK", "ADVANCE", "2h")
         reply = gone.read()
@@ -174,12 +174,13 @@ def waiters_outlive_a_change_of_the_limit():
 
 
 def a_deadline_passes_while_waiting():
-    """A window's waiter who had hope loses it when those before it take longer; it is told when its time is up."""
+    """A waiter for a window runs out of time when those before it take longer; it is refused when
+    its time is up."""
     with Daemon() as daemon, daemon.resp() as clock, daemon.resp() as first, daemon.resp() as second:
         limit = "fixed-window 1/10s"
         clock.ask("WEIR.TAKE", limit, "k")
         first.send("WEIR.TAKE", limit, "k", 1, "WAIT", "forever")
-        until(lambda: held(clock) == 1)
+        until(lambda: delayed(clock) == 1)
         second.send("WEIR.TAKE", limit, "k", 1, "WAIT", "15s")
         answered_at_once = not second.is_silent()
         clock.ask("WEIR.CLOCK", "ADVANCE", "10s")
@@ -187,7 +188,7 @@ def a_deadline_passes_while_waiting():
         clock.ask("WEIR.CLOCK", "ADVANCE", "5s")
         reply = second.read()
         check("the second is refused, now or before", reply[0] == 0, (answered_at_once, reply))
-        expect("nothing is held", held(clock), 0)
+        expect("no reply is delayed", delayed(clock), 0)
 
 
 def a_joined_limit_is_waited_for():
@@ -199,7 +200,7 @@ def a_joined_limit_is_waited_for():
             line.send("WEIR.TAKE", limit, "k", 1, "WAIT", "forever")
             if i == 0:
                 check("the first need not wait", line.read()[0] == 1)
-            check(f"{i} stands in line", until(lambda i=i: held(clock) == i))
+            check(f"{i} waits", until(lambda i=i: delayed(clock) == i))
         for i, step in ((1, "100ms"), (2, "100ms"), (None, "9799ms"), (3, "1ms"), (4, "100ms"), (5, "100ms"),
                         (None, "9799ms"), (6, "1ms")):
             clock.ask("WEIR.CLOCK", "ADVANCE", step)
@@ -215,28 +216,28 @@ def a_held_take_can_be_cancelled():
         for limit in ("1/s", "fixed-window 1/1s"):
             c.ask("WEIR.TAKE", limit, "k")
             c.send("WEIR.TAKE", limit, "k", 1, "WAIT", "forever", "AS", "r")
-            until(lambda: held(clock) == 1)
+            until(lambda: delayed(clock) == 1)
             c.send("WEIR.CANCEL", "r")
             check(f"{limit}: it is told that it will not act", c.read()[0] == 0)
             expect(f"{limit}: and what was given back", c.read(), 1 if limit == "1/s" else 0)
-            expect(f"{limit}: nothing is held", held(clock), 0)
+            expect(f"{limit}: no reply is delayed", delayed(clock), 0)
         expect("nor owed", peek_wait(clock, "1/s"), 1000)
         c.ask("WEIR.TAKE", "2/s burst=1", "k")
         c.send("WEIR.TAKE", "2/s burst=1", "k", 1, "WAIT", "forever", "AS", "s")
-        until(lambda: held(clock) == 1)
+        until(lambda: delayed(clock) == 1)
         clock.ask("WEIR.CLOCK", "ADVANCE", "500ms")
         check("another is served", c.read()[0] == 1)
         expect("at its time it can be given back still", c.ask("WEIR.CANCEL", "s"), 1)
 
 
 def a_waiter_keeps_its_limit_and_key():
-    """Literals come and go while one waits; so do the bytes its key came in."""
+    """Literals come and go while a client waits; so do the bytes its key came in."""
     with Daemon("--threads", "1") as daemon, daemon.resp() as clock, daemon.resp() as c:
         key = b"\0key\xff" * 13107
         for limit in ("1/s burst=1", "fixed-window 1/1s"):
             clock.ask("WEIR.TAKE", limit, key)
             c.send("WEIR.TAKE", limit, key, 1, "WAIT", "forever")
-        check("two are held", until(lambda: held(clock) == 2))
+        check("two are delayed", until(lambda: delayed(clock) == 2))
         for i in range(2, 2000):
             clock.send("WEIR.TAKE", f"{i}/1m", "x" * 40)
             clock.send("CL.THROTTLE", "x", i, i, i)
@@ -255,7 +256,7 @@ def the_real_clock_is_never_early():
         for _ in range(9):
             c.read()
             times.append(time.monotonic() - began)
-        # The first was decided a little after we began, so a turn comes no earlier than 50 ms times its number.
+        # The first was decided a little after we began: turn n comes no earlier than n * 50 ms.
         early = [t for i, t in enumerate(times) if t < 0.05 * i]
         check("turns every 50 ms, none of them early", not early, times)
         check("nor much too late", times[-1] < 3, times)
@@ -266,8 +267,8 @@ def http_waits_too():
         clock.ask("WEIR.TAKE", "1/s", "k")
         c.send("GET", "/v1/take?limit=1/s&key=k&wait=5s")
         c.send("GET", "/healthz")
-        check("it stands in line", until(lambda: peek_wait(clock, "1/s") == 2000))
-        check("the answer is held", c.is_silent())
+        check("it waits", until(lambda: peek_wait(clock, "1/s") == 2000))
+        check("the reply is delayed", c.is_silent())
         clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
         answer = c.read()
         told = json.loads(answer.body)
@@ -280,7 +281,7 @@ def http_waits_too():
         answer = c.ask("GET", "/v1/take?limit=1/s&key=k&wait=500")
         check("no hope, no wait", answer.status == 429 and json.loads(answer.body)["retry_after_ms"] == 500, answer)
         c.send("GET", "/v1/take?limit=1/s&key=k&wait=5s")
-        check("another stands in line", until(lambda: peek_wait(clock, "1/s") == 2000))
+        check("another waits", until(lambda: peek_wait(clock, "1/s") == 2000))
         c.close()
         check("and leaves", until(lambda: peek_wait(clock, "1/s") == 1000))
 
@@ -293,10 +294,10 @@ def thousands_wait_without_a_thread():
         for line in lines:
             line.send("WEIR.TAKE", "1k/s burst=1", "k", 1, "WAIT", "forever")
         lines[0].socket.settimeout(5)
-        check("all but one wait", until(lambda: held(clock) == n - 1), held(clock))
+        check("all but one wait", until(lambda: delayed(clock) == n - 1), delayed(clock))
         expect("and no thread with them", daemon.status("Threads"), threads)
         clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
-        check("half are served", until(lambda: held(clock) == n - 1 - 1000), held(clock))
+        check("half are served", until(lambda: delayed(clock) == n - 1 - 1000), delayed(clock))
         clock.ask("WEIR.CLOCK", "ADVANCE", "1s")
         check("all are served", all(line.read()[0] == 1 for line in lines))
         for line in lines:

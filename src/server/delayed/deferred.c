@@ -1,16 +1,18 @@
-/* Answers that come later: their places among those of their connection, and those that are worked out in steps.
+/* Replies that come later: their places among the replies of their connection, and replies that are
+ * worked out in steps.
  *
- * A place is a segment of the connection's output (out.c) that is still empty; nothing behind it leaves. Whoever is to
- * fill it is told if the connection ends before.
+ * A place is a segment of the connection's output (out.c) that is still empty; nothing behind it
+ * leaves. If the connection closes first, the owner of the place is called.
  *
- * What takes long to find out is done in steps, one each time the loop goes round, so that others are served in
- * between. The connection that asked is not read from meanwhile: what it asks next comes behind.
+ * Work that takes long is done in steps, one in each round of the loop, so that other connections
+ * are served in between. The connection it belongs to is not read meanwhile: its next replies come
+ * behind this one.
  */
 #include <stdlib.h>
 
 #include "server/internal.h"
 
-/* ---- Places ------------------------------------------------------------------------------------ */
+/* ---- Places ---------------------------------------------------------------------------------- */
 
 void awaited_add(struct conn *c, struct awaited_reply *p)
 {
@@ -58,13 +60,13 @@ void awaited_abandon_all(struct conn *c)
         awaited_abandon(c->awaited);
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 struct deferred {
     struct awaited_reply place; /* first */
     struct worker *worker;
     struct conn *conn;
-    struct deferred *next; /* of those whose step is due */
+    struct deferred *next; /* in the list of those whose step is due */
     bool due;
     deferred_step *step;
     deferred_step *gone;
@@ -134,7 +136,7 @@ void deferred_end(struct deferred *l)
     free(l);
 }
 
-/* Those that were due when the loop came round, each once. */
+/* Runs the steps that were due when the round began, each once. */
 void deferred_run(uv_idle_t *h)
 {
     struct worker *w = h->data;

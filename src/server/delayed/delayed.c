@@ -1,17 +1,20 @@
-/* Takes that wait for their turn, and no thread waits with them.
+/* Takes that wait for their turn, without a thread that waits with them.
  *
- * A limit that can promise the future (buckets, pacers) is asked once, with all the patience there is:
- * what it grants is a reservation, and its answer is held back until it acts. A window cannot promise:
- * whoever is refused there asks again when it may pass. Those who do so for one key stand in a line,
- * shared by all workers, and only the first of it asks; so they are served in the order they came.
+ * A limit that can promise the future (buckets, pacers) is asked once, with all of the caller's
+ * patience: what it grants is a reservation, and the reply is delayed until the caller may act. A
+ * window cannot promise: a waiter that is refused tries again when it may pass. The waiters for one
+ * key of such a limit form a wait list, shared by all workers, and only the first of them tries; so
+ * they are served in the order they came.
  *
  * Invariants:
- *   (1) Whoever leaves without acting gives back what it took.
- *   (2) A hold is in its worker's heap from its making to its end, at the time when it must be looked at.
- *   (3) A hold is in a line just while it has no grant. Who leaves a line calls the next of that key.
- *   (4) Times here are the daemon's, whatever clock the limit's store has: of its answers only durations
- *       count.
- *   (5) A hold that is refused is looked at again later than now, so that nobody is asked for ever.
+ *   (1) A waiter that leaves before it acts gives back what it took.
+ *   (2) A delayed reply is in its worker's heap from its creation to its end, at the time when it
+ *       must be looked at next.
+ *   (3) A delayed reply is in a wait list exactly while it has no grant. A waiter that leaves the
+ *       list wakes the next one for that key.
+ *   (4) Times here are by the daemon's clock, whatever clock the limit's store has: only durations
+ *       are used from the store's verdicts.
+ *   (5) A refused waiter is looked at again later than now, so that the loop always ends.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,30 +23,31 @@
 
 #include "server/delayed/delayed.h"
 
-/* ---- Making and ending ------------------------------------------------------------------------- */
+/* ---- Making and ending ----------------------------------------------------------------------- */
 
-static struct delayed_reply *delayed_make(struct conn *c, const struct limit_op *q, int64_t now_ns)
+static struct delayed_reply *delayed_make(struct conn *c, const struct limit_op *op, int64_t now_ns)
 {
-    const size_t bytes = sizeof(struct delayed_reply) + q->key.len + q->name.len;
+    const size_t bytes = sizeof(struct delayed_reply) + op->key.len + op->name.len;
     struct delayed_reply *h = NULL;
 
-    if (!q->delayed || memory_fits(c, bytes + memory_of_limit(q->limit)))
+    if (!op->delayed || memory_fits(c, bytes + memory_of_limit(op->limit)))
         h = malloc(bytes);
     if (!h)
         return NULL;
     memset(h, 0, sizeof *h);
     h->conn = c;
-    h->op = *q;
-    if (q->key.len > 0)
-        memcpy(h->text, q->key.at, q->key.len);
-    if (q->name.len > 0)
-        memcpy(h->text + q->key.len, q->name.at, q->name.len);
+    h->op = *op;
+    if (op->key.len > 0)
+        memcpy(h->text, op->key.at, op->key.len);
+    if (op->name.len > 0)
+        memcpy(h->text + op->key.len, op->name.at, op->name.len);
     h->op.key.at = h->text;
-    h->op.name.at = h->text + q->key.len;
-    h->identity = ((const struct limit_entry *)q->limit)->identity ^
-                  weir__hash(q->key.at, q->key.len, weir__engine_secret(c->worker->server->engine));
-    h->deadline_ns = weir__add_sat(now_ns, q->patience_ns);
-    limit_retain(q->limit);
+    h->op.name.at = h->text + op->key.len;
+    h->identity =
+        ((const struct limit_entry *)op->limit)->identity ^
+        weir__hash(op->key.at, op->key.len, weir__engine_secret(c->worker->server->engine));
+    h->deadline_ns = weir__add_sat(now_ns, op->patience_ns);
+    limit_retain(op->limit);
     return h;
 }
 
@@ -53,13 +57,13 @@ static void delayed_free(struct delayed_reply *h)
     free(h);
 }
 
-/* What it takes while it is held: itself, with its key and name, and its place in the heap. */
+/* The bytes it counts for: the struct with its key and name, and its place in the heap. */
 static size_t delayed_bytes(const struct delayed_reply *h)
 {
     return sizeof *h + h->op.key.len + h->op.name.len + sizeof h + MEMORY_PIECE;
 }
 
-/* Says the answer, now or where a place was kept for it. */
+/* Writes the reply, now or into the place that was kept for it. */
 static void delayed_write(struct delayed_reply *h, int error)
 {
     struct conn *c = h->conn;
@@ -74,7 +78,7 @@ static void delayed_write(struct delayed_reply *h, int error)
     out_aim(c, NULL);
 }
 
-/* Out of the heap and of all lists. */
+/* Takes it out of the heap and of all lists. */
 static void delayed_unlink(struct delayed_reply *h)
 {
     struct conn *c = h->conn;
@@ -90,7 +94,7 @@ static void delayed_unlink(struct delayed_reply *h)
     memory_remove_limit(c, h->op.limit);
 }
 
-/* The hold has a seat. False: there is no memory. */
+/* Puts an admitted reply into the heap. False: there is no memory. */
 static bool delayed_add(struct delayed_reply *h, int64_t due_ns)
 {
     struct conn *c = h->conn;
@@ -126,7 +130,7 @@ static int64_t delayed_cancel_reservation(struct delayed_reply *h)
     return back;
 }
 
-/* ---- Asking ------------------------------------------------------------------------------------ */
+/* ---- Trying ---------------------------------------------------------------------------------- */
 
 static struct weir_request delayed_request(const struct delayed_reply *h, int64_t patience_ns)
 {
@@ -146,8 +150,8 @@ static int64_t delayed_patience_left(const struct delayed_reply *h, int64_t now_
     return weir__max(0, h->deadline_ns - now_ns);
 }
 
-/* Asks with all the patience that is left. *again_ns is when to ask again, or -1: it is granted, or
- * there is no point. */
+/* Tries to take with all the patience that is left. *again_ns is when to try again, or -1: it is
+ * granted, or trying again is pointless. */
 static int delayed_try(struct delayed_reply *h, int64_t now_ns, int64_t *again_ns)
 {
     struct weir *w = delayed_engine(h);
@@ -160,7 +164,7 @@ static int delayed_try(struct delayed_reply *h, int64_t now_ns, int64_t *again_n
     if (atomic_load(&((const struct limit_entry *)h->op.limit)->gone))
         return WEIR_EGONE;
     error = weir_reserve(w, &rq, 1, &h->reservation, &h->verdict);
-    /* From now, or it could be a little too early. */
+    /* Counted from now: from now_ns it could be slightly too early. */
     h->act_ns = weir__add_sat(weir_now(h->conn->worker->server->engine), h->verdict.wait_ns);
     if (error || h->verdict.allowed)
         return error;
@@ -173,7 +177,7 @@ static int delayed_try(struct delayed_reply *h, int64_t now_ns, int64_t *again_n
     return 0;
 }
 
-/* ---- Giving back ------------------------------------------------------------------------------- */
+/* ---- Giving back ----------------------------------------------------------------------------- */
 
 bool delayed_cancel(struct conn *c, struct weir__slice name, int64_t *back)
 {
@@ -182,7 +186,7 @@ bool delayed_cancel(struct conn *c, struct weir__slice name, int64_t *back)
     batch_flush(c);
     while (h && !(name.len > 0 && weir__slice_equal(h->op.name, name)))
         h = h->next;
-    if (h) { /* not answered yet: it is told that it will not act */
+    if (h) { /* not answered yet: the client learns that it may not act */
         *back = h->granted ? delayed_cancel_reservation(h) : 0;
         h->verdict = (struct weir_verdict){.reason = WEIR_LIMITED,
                                            .limit = h->verdict.limit,
@@ -196,8 +200,9 @@ bool delayed_cancel(struct conn *c, struct weir__slice name, int64_t *back)
     return reservation_cancel(c, name, back);
 }
 
-/* A limit may have its callers wait longer than the daemon does (a pacer's, who does not say for how long): then it
- * is a refusal, and nothing was taken. True if it was so. */
+/* A limit may make its callers wait longer than the daemon allows (a pacer, for a caller that names
+ * no patience): then the reply is a refusal, and what was taken is given back. True if that
+ * happened. */
 static bool delayed_refuse_too_long(struct delayed_reply *h)
 {
     const int64_t most_ns = h->conn->worker->server->options.max_wait_ns;
@@ -213,9 +218,9 @@ static bool delayed_refuse_too_long(struct delayed_reply *h)
     return true;
 }
 
-/* ---- The first question ------------------------------------------------------------------------ */
+/* ---- The first try --------------------------------------------------------------------------- */
 
-/* Refused, granted now, or to be answered now whatever it says: true if that was said. */
+/* Replies if the take is refused, granted for now, or not to be delayed: true if it replied. */
 static bool delayed_write_now(struct delayed_reply *h, int error, int64_t again_ns)
 {
     const bool waits =
@@ -229,7 +234,8 @@ static bool delayed_write_now(struct delayed_reply *h, int error, int64_t again_
     return true;
 }
 
-/* Nobody else can be held: now, or not at all. It is an error only if to wait would have helped. */
+/* No more replies can be delayed: the take succeeds now or not at all. It is an error only if
+ * waiting would have helped. */
 static void delayed_try_full(struct delayed_reply *h, int64_t now_ns)
 {
     const struct weir_request patient = delayed_request(h, delayed_patience_left(h, now_ns));
@@ -250,13 +256,13 @@ static void delayed_try_full(struct delayed_reply *h, int64_t now_ns)
     (void)delayed_write_now(h, error, -1);
 }
 
-/* With a seat. True if it was answered, and needs none. */
+/* For an admitted reply. True if it was answered and needs no delay. */
 static bool delayed_try_first(struct delayed_reply *h, int64_t now_ns)
 {
     struct wait_lists *l = h->conn->worker->server->wait_lists;
     const bool behind = delayed_patience_left(h, now_ns) > 0 && wait_list_has(l, h);
-    int64_t due_ns =
-        now_ns; /* behind others it asks when it is called, or if they have left meanwhile */
+    /* A waiter behind others tries when it is woken, or when they have left meanwhile. */
+    int64_t due_ns = now_ns;
 
     if (!behind) {
         const int error = delayed_try(h, now_ns, &due_ns);
@@ -282,20 +288,20 @@ static bool delayed_try_first(struct delayed_reply *h, int64_t now_ns)
     return false;
 }
 
-void delayed_take(struct conn *c, const struct limit_op *q)
+void delayed_take(struct conn *c, const struct limit_op *op)
 {
     struct server *s = c->worker->server;
     const int64_t now_ns = weir_now(s->engine);
-    const bool waits = q->delayed;
+    const bool waits = op->delayed;
     struct delayed_reply *h = NULL;
     int64_t again_ns;
 
-    if (store_of(q->limit)->remote)
-        remote_sync(c->worker, store_of(q->limit));
-    if (q->name.len == 0 || reservation_has_room(c, q))
-        h = delayed_make(c, q, now_ns);
+    if (store_of(op->limit)->remote)
+        remote_sync(c->worker, store_of(op->limit));
+    if (op->name.len == 0 || reservation_has_room(c, op))
+        h = delayed_make(c, op, now_ns);
     if (!h) {
-        q->reply(c, q, WEIR_EFULL, NULL);
+        op->reply(c, op, WEIR_EFULL, NULL);
         return;
     }
     if (!waits) {
@@ -303,8 +309,8 @@ void delayed_take(struct conn *c, const struct limit_op *q)
 
         (void)delayed_write_now(h, error, -1);
     } else if (!memory_admit_delayed(c)) {
-        /* Before the engine is asked: one that is reserved and then sent away could not always be given
-         * back, for another may have reserved behind it. */
+        /* Before the engine is asked: a reservation that is made and then turned away could not
+         * always be given back, because another caller may have reserved behind it. */
         delayed_try_full(h, now_ns);
     } else if (delayed_try_first(h, now_ns)) {
         memory_release_delayed(c);
@@ -314,7 +320,7 @@ void delayed_take(struct conn *c, const struct limit_op *q)
     delayed_free(h);
 }
 
-/* ---- Later ------------------------------------------------------------------------------------- */
+/* ---- Later ----------------------------------------------------------------------------------- */
 
 static void delayed_finish(struct delayed_reply *h, int error)
 {
@@ -332,7 +338,7 @@ static void delayed_finish(struct delayed_reply *h, int error)
     conn_push_later(c);
 }
 
-/* The first of its line, or out of time. */
+/* The first of its wait list, or out of time. */
 static void delayed_retry(struct delayed_reply *h, int64_t now_ns)
 {
     struct wait_lists *l = h->conn->worker->server->wait_lists;
@@ -394,8 +400,8 @@ void delayed_set_timer(struct worker *w)
         return;
     left_ns = weir__max(0, w->heap[0]->due_ns - weir_now(w->server->engine));
     if (left_ns > 0 && w->server->options.manual_clock)
-        return; /* time stands still until it is told to go on */
-    /* Rounded up: a timer that rings early finds nothing due. */
+        return; /* a manual clock moves only when it is set */
+    /* Rounded up: a timer that fires early finds nothing due. */
     (void)uv_timer_start(&w->due, delayed_timer_fired,
                          (uint64_t)weir__div_ceil(left_ns, WEIR__NS_PER_MS), 0);
 }

@@ -1,9 +1,10 @@
-/* What waits: a question whose answer is held back. For the files that delayed.c is made of:
+/* Delayed replies: operations whose reply waits for their turn. For the files of this folder:
  *
- *     delayed.c        asking, holding, answering
- *     delayed_heap.c   a worker's holds by the time they are due
- *     wait_lists.c     those who wait for the same key of a window, in the order they came
+ *     delayed.c        trying, delaying, replying
+ *     delayed_heap.c   a worker's delayed replies by the time they are due
+ *     wait_lists.c     the waiters for one key of a window, in the order they came
  *     reservations.c   reservations that were answered, by the names their connections gave them
+ *     deferred.c       replies that are worked out in steps
  */
 #ifndef WEIR_SERVER_DELAYED_DELAYED_H
 #define WEIR_SERVER_DELAYED_DELAYED_H
@@ -15,48 +16,49 @@ struct delayed_reply {
     struct conn *conn;
     struct segment *segment;
     struct limit_op op;                /* its key and name lie behind the struct */
-    struct delayed_reply *next, *prev; /* of the connection */
+    struct delayed_reply *next, *prev; /* in the connection's list */
     int64_t due_ns, deadline_ns, granted_ns;
     int64_t act_ns; /* once it is granted */
-    size_t at;      /* in the heap */
+    size_t at;      /* its index in the heap */
     bool granted;
     struct weir__retry again;
     struct weir_verdict verdict;
     struct weir_reservation reservation;
 
-    /* In a line; under its lock. */
+    /* In a wait list; under the lists' lock. */
     bool in_list, ready;
-    uint64_t identity; /* of the limit and the key */
+    uint64_t identity; /* of the limit and the key together */
     struct delayed_reply *before, *behind, *next_ready;
     char text[];
 };
 
-/* ---- By time (delayed_heap.c) ------------------------------------------------------------------ */
+/* ---- By time (delayed_heap.c) ---------------------------------------------------------------- */
 
 bool delayed_heap_add(struct worker *w, struct delayed_reply *h); /* false: no memory */
 void delayed_heap_remove(struct worker *w, struct delayed_reply *h);
-/* Changes when it is due. */
+/* Changes its due time. */
 void delayed_set_due(struct delayed_reply *h, int64_t due_ns);
 
-/* ---- In line (wait_lists.c) -------------------------------------------------------------------- */
+/* ---- In wait lists (wait_lists.c) ------------------------------------------------------------ */
 
-/* Joins its line, if it is not in it yet: whether it is the first for its key. */
+/* Joins its wait list unless it is in it already: true if it is the first for its key. */
 bool wait_list_join(struct wait_lists *l, struct delayed_reply *h);
-/* Leaves it, and calls the next. */
+/* Leaves the list and wakes the next waiter for the key. */
 void wait_list_leave(struct wait_lists *l, struct delayed_reply *h);
-bool wait_list_has(struct wait_lists *l, const struct delayed_reply *h); /* one for the same key */
-/* One of the worker's whose turn has come, or NULL. */
+/* True if the list has a waiter for the same key. */
+bool wait_list_has(struct wait_lists *l, const struct delayed_reply *h);
+/* A delayed reply of this worker whose turn has come, or NULL. */
 struct delayed_reply *wait_list_next_ready(struct worker *w);
 
-/* ---- By name (reservations.c) ------------------------------------------------------------------ */
+/* ---- By name (reservations.c) ---------------------------------------------------------------- */
 
-/* Whether one more may be named; asked before anything is taken. */
-bool reservation_has_room(struct conn *c, const struct limit_op *q);
-/* Keeps what was granted under its name. The latest of a name is the one that counts. */
+/* True if the connection may name one more; checked before anything is taken. */
+bool reservation_has_room(struct conn *c, const struct limit_op *op);
+/* Keeps the grant under its name. The latest grant of a name replaces earlier ones. */
 void reservation_keep(struct delayed_reply *h);
-/* Gives back what the name stands for; false: nothing. */
+/* Gives back the reservation of that name; false: there is none. */
 bool reservation_cancel(struct conn *c, struct weir__slice name, int64_t *back);
-/* Gives back all that has a name. */
+/* Gives back every named reservation. */
 void reservation_abandon(struct conn *c);
 
 #endif

@@ -1,3 +1,4 @@
+/* A worker's delayed replies in a binary heap, the one that is due first at the top. */
 #include <stdlib.h>
 
 #include "server/delayed/delayed.h"
@@ -8,7 +9,7 @@ static void delayed_heap_put(struct worker *w, size_t at, struct delayed_reply *
     h->at = at;
 }
 
-/* Moves the hold at `at` to where its time belongs. */
+/* Moves the entry at `at` to where its due time belongs. */
 static void delayed_heap_sift(struct worker *w, size_t at)
 {
     struct delayed_reply *h = w->heap[at];

@@ -4,10 +4,10 @@
 
 #include "server/delayed/delayed.h"
 
-/* One that is answered already, and could be cancelled. */
+/* A reservation that is answered and can still be cancelled. */
 struct reservation {
     struct reservation *next;
-    const struct limit *limit; /* held: its policy must be there to give back to */
+    const struct limit *limit; /* retained: its policy must exist for the refund */
     struct weir_reservation taken;
     int64_t act_ns; /* by the daemon's clock */
     size_t len;
@@ -40,7 +40,7 @@ static void reservation_forget(struct conn *c, struct reservation **at)
     free(r);
 }
 
-/* Those that have acted can give nothing back. */
+/* A reservation whose time to act has come can give nothing back. */
 static void reservation_forget_acted(struct conn *c)
 {
     const int64_t now_ns = weir_now(c->worker->server->engine);
@@ -53,18 +53,18 @@ static void reservation_forget_acted(struct conn *c)
             at = &(*at)->next;
 }
 
-static bool reservation_fits(const struct conn *c, const struct limit_op *q)
+static bool reservation_fits(const struct conn *c, const struct limit_op *op)
 {
-    return c->names + c->delayed_n < DELAYED_IN_CONN &&
-           memory_fits(c, reservation_bytes(q->name.len) + memory_of_limit(q->limit));
+    return !conn_names_are_full(c) &&
+           memory_fits(c, reservation_bytes(op->name.len) + memory_of_limit(op->limit));
 }
 
-bool reservation_has_room(struct conn *c, const struct limit_op *q)
+bool reservation_has_room(struct conn *c, const struct limit_op *op)
 {
-    if (reservation_fits(c, q))
+    if (reservation_fits(c, op))
         return true;
     reservation_forget_acted(c);
-    return reservation_fits(c, q);
+    return reservation_fits(c, op);
 }
 
 void reservation_keep(struct delayed_reply *h)

@@ -1,8 +1,11 @@
-/* Invariants:
- *   (1) A line is a chain of holds, of several keys perhaps; the first for a key is the one that asks.
- *   (2) Who leaves calls the next of its key, if it was the first or not: to be called once too often costs
- *       a look.
- *   (3) The lock is held for list work only, never while the engine is asked.
+/* Wait lists: the waiters for one key of a limit that cannot promise the future, in order.
+ *
+ * Invariants:
+ *   (1) A list is a chain of delayed replies, possibly for several keys of one hash; the first
+ *       for a key is the one that tries.
+ *   (2) A waiter that leaves wakes the next one for its key, even if it was not the first itself:
+ *       one wake-up too many costs one look.
+ *   (3) The lock is held for list work only, never while the engine decides.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,10 +49,10 @@ static bool same_key(const struct delayed_reply *a, const struct delayed_reply *
     return a->identity == b->identity && weir__slice_equal(a->op.key, b->op.key);
 }
 
-static struct delayed_reply *wait_list_first_locked(struct wait_chain *line,
+static struct delayed_reply *wait_list_first_locked(struct wait_chain *chain,
                                                     const struct delayed_reply *h)
 {
-    struct delayed_reply *at = line->first;
+    struct delayed_reply *at = chain->first;
 
     while (at && !same_key(at, h))
         at = at->behind;
@@ -58,22 +61,22 @@ static struct delayed_reply *wait_list_first_locked(struct wait_chain *line,
 
 bool wait_list_join(struct wait_lists *l, struct delayed_reply *h)
 {
-    struct wait_chain *line = wait_chain_of(l, h);
+    struct wait_chain *chain = wait_chain_of(l, h);
     bool first;
 
     (void)pthread_mutex_lock(&l->lock);
     if (!h->in_list) {
-        h->before = line->last;
-        *(line->last ? &line->last->behind : &line->first) = h;
-        line->last = h;
+        h->before = chain->last;
+        *(chain->last ? &chain->last->behind : &chain->first) = h;
+        chain->last = h;
         h->in_list = true;
     }
-    first = wait_list_first_locked(line, h) == h;
+    first = wait_list_first_locked(chain, h) == h;
     (void)pthread_mutex_unlock(&l->lock);
     return first;
 }
 
-/* Tells the hold's worker that its turn has come. */
+/* Tells the waiter's worker that its turn has come. */
 static void wait_list_wake_locked(struct delayed_reply *h)
 {
     struct worker *w = h->conn->worker;
@@ -99,17 +102,17 @@ static void wait_list_unwake_locked(struct delayed_reply *h)
 
 void wait_list_leave(struct wait_lists *l, struct delayed_reply *h)
 {
-    struct wait_chain *line = wait_chain_of(l, h);
+    struct wait_chain *chain = wait_chain_of(l, h);
     struct delayed_reply *next;
 
     (void)pthread_mutex_lock(&l->lock);
     wait_list_unwake_locked(h);
     if (h->in_list) {
-        *(h->before ? &h->before->behind : &line->first) = h->behind;
-        *(h->behind ? &h->behind->before : &line->last) = h->before;
+        *(h->before ? &h->before->behind : &chain->first) = h->behind;
+        *(h->behind ? &h->behind->before : &chain->last) = h->before;
         h->in_list = false;
         h->before = h->behind = NULL;
-        next = wait_list_first_locked(line, h);
+        next = wait_list_first_locked(chain, h);
         if (next)
             wait_list_wake_locked(next);
     }

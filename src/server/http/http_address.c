@@ -1,10 +1,11 @@
 /* A client's address as a key.
  *
- * One client has one IPv4 address, but a whole network of IPv6 addresses: 2^64 at the least, each of which
- * would be a key with a limit of its own. So of an IPv6 address only the network counts, as many bits of it as
- * --ipv6-prefix says, and the key is written as networks are: 2001:db8:1:2::/64. All ways to write one address
- * are one key, and so is an IPv4 address that is written as an IPv6 one. A port that a proxy tells with the
- * address is not part of the client: 192.0.2.7:4711 is 192.0.2.7.
+ * One client has one IPv4 address, but a whole network of IPv6 addresses: at least 2^64, each of
+ * which would be a key with a limit of its own. So only the network of an IPv6 address counts, as
+ * many bits of it as --ipv6-prefix says, and the key is written as networks are: 2001:db8:1:2::/64.
+ * All spellings of one address are one key, and so is an IPv4 address that is written as an IPv6
+ * one. A port that a proxy adds to the address is not part of the client: 192.0.2.7:4711 is
+ * 192.0.2.7.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -13,7 +14,8 @@
 
 #include "server/http/http_front.h"
 
-/* 192.0.2.7, 192.0.2.7:4711, 2001:db8::1, 2001:db8::1%eth0, [2001:db8::1]:4711 to an address alone. */
+/* Reduces 192.0.2.7, 192.0.2.7:4711, 2001:db8::1, 2001:db8::1%eth0 and [2001:db8::1]:4711 to the
+ * address alone. */
 static bool bare_address(struct weir__slice text, char bare[INET6_ADDRSTRLEN])
 {
     const bool bracketed = text.len > 0 && text.at[0] == '[';
@@ -23,7 +25,7 @@ static bool bare_address(struct weir__slice text, char bare[INET6_ADDRSTRLEN])
         text = (struct weir__slice){text.at + 1, text.len - 1};
         text = weir__slice_cut(&text, ']');
     } else if (first && !memchr(first + 1, ':', text.len - (size_t)(first + 1 - text.at))) {
-        text.len = (size_t)(first - text.at); /* one colon is before a port */
+        text.len = (size_t)(first - text.at); /* a single colon precedes a port */
     }
     text = weir__slice_cut(&text, '%');
     if (text.len >= INET6_ADDRSTRLEN || (text.len > 0 && memchr(text.at, '\0', text.len)))
@@ -38,7 +40,7 @@ static size_t write_network(struct in6_addr a, int prefix, char out[HTTP_ADDRESS
     char text[INET6_ADDRSTRLEN];
 
     for (int i = 0; i < 16; i++) {
-        const int bits = prefix - 8 * i; /* of this byte that count */
+        const int bits = prefix - 8 * i; /* how many bits of this byte count */
 
         a.s6_addr[i] = (uint8_t)(a.s6_addr[i] & (bits >= 8   ? 0xff
                                                  : bits <= 0 ? 0

@@ -1,26 +1,27 @@
-/* For proxies that ask whether a request may pass: Caddy, Traefik, nginx's auth_request.
+/* /v1/auth: for proxies that ask whether a request may pass (Caddy, Traefik, nginx's auth_request).
  *
  *     /v1/auth/LIMIT[?key=...][&cost=...][&wait=...][&deny=403]      by any method
  *
- * 204 lets the request pass, 429 does not, nor does 503 (the store is away). nginx understands only 2xx, 401 and 403: deny=403 says
- * that instead. (Not 401: that would have to say how to log in, and to log in does not help.) Who
- * is asked about:
+ * 204 lets the request pass; 429 does not, nor does 503 (the store is down). nginx understands only
+ * 2xx, 401 and 403: with deny=403 a refusal is 403. (Not 401: that would have to say how to log in,
+ * and logging in does not help.) The key is the first of these:
  *
  *   1. ?key=           what the proxy's own configuration makes of the request
- *   2. X-Weir-Key      the same, as a field
- *   3. X-Forwarded-For the last address of the last field, which is the one that the proxy before
- *                      us has seen itself; those before it are what its client claims
+ *   2. X-Weir-Key      the same, as a header field
+ *   3. X-Forwarded-For the last address of the last field, which the proxy before us has seen
+ *                      itself; those before it are what its client claims
  *   4. X-Real-IP
  *   5. the address that the connection comes from
  *
- * Of 3 to 5 an IPv6 address is cut to its network (http_address.c); what is no address is taken as it is.
+ * In 3 to 5 an IPv6 address is cut to its network (http_address.c); text that is not an address is
+ * taken as it is.
  *
- * Proxies pass on fields that their clients sent: one that does not set X-Weir-Key must clear it,
- * and one that sets X-Real-IP and not X-Forwarded-For must clear that.
+ * Proxies pass on the fields that their clients sent: a proxy that does not set X-Weir-Key must
+ * clear it, and one that sets X-Real-IP but not X-Forwarded-For must clear the latter.
  *
- * A proxy acts on the answer at once, so an answer whose turn comes later (a pacer's, or with
- * `wait`) is held back until it has come. Where that cannot be, the question is one like all
- * others, and is decided together with them.
+ * A proxy acts on the reply at once, so a reply whose turn comes later (a pacer's, or with `wait`)
+ * is delayed until then. A limit that never makes its callers wait is decided in the batch,
+ * together with all others.
  */
 #include "server/http/http_front.h"
 
@@ -37,7 +38,7 @@ static struct weir__slice last_of(struct weir__slice list)
     return weir__slice_trim(list);
 }
 
-/* The address as a key, which lasts until the question is settled. */
+/* The address as a key, which lasts until the batch is flushed. */
 static struct weir__slice client_of(const struct http_call *call, struct weir__slice address)
 {
     static _Thread_local char keys[BATCH_MAX][HTTP_ADDRESS_MOST];
@@ -63,19 +64,19 @@ static struct weir__slice http_auth_key(const struct http_call *call)
     return client_of(call, key);
 }
 
-static void http_reply_auth(struct conn *c, const struct limit_op *q, int error,
+static void http_reply_auth(struct conn *c, const struct limit_op *op, int error,
                             const struct weir_verdict *v)
 {
     if (error)
-        http_fail_error(c, q->shape, error);
+        http_fail_error(c, op->shape, error);
     else if (v->allowed)
-        http_reply_verdict(c, q->shape, 204, q->limit, v);
+        http_reply_verdict(c, op->shape, 204, op->limit, v);
     else
-        http_reply_verdict(c, q->shape, q->shape & HTTP_DENY_403 ? 403 : http_denied(v), q->limit,
-                           v);
+        http_reply_verdict(c, op->shape, op->shape & HTTP_DENY_403 ? 403 : http_denied(v),
+                           op->limit, v);
 }
 
-/* Whether those who ask without a word of patience may be told to wait. */
+/* True if the limit may make callers wait that name no patience. */
 static bool makes_wait(const struct weir_limit *l)
 {
     for (int i = 0; i < l->n; i++)
@@ -84,38 +85,38 @@ static bool makes_wait(const struct weir_limit *l)
     return false;
 }
 
-static bool http_auth_read_op(const struct http_call *call, struct limit_op *q,
+static bool http_auth_read_op(const struct http_call *call, struct limit_op *op,
                               struct http_why *why)
 {
-    struct http_params ask = {.may =
-                                  HTTP_MAY(KEY) | HTTP_MAY(COST) | HTTP_MAY(WAIT) | HTTP_MAY(DENY),
-                              .use = LIMIT_BY_NAME,
-                              .limit = call->rest};
+    struct http_params params = {.may = HTTP_MAY(KEY) | HTTP_MAY(COST) | HTTP_MAY(WAIT) |
+                                        HTTP_MAY(DENY),
+                                 .use = LIMIT_BY_NAME,
+                                 .limit = call->rest};
 
-    if (!http_params_query(&ask, call->rq->query, why))
+    if (!http_params_query(&params, call->rq->query, why))
         return false;
-    if (!http_decode(&ask.limit, false))
-        return http_because_of(why, 400, "", call->rest, " is not percent-encoded properly");
-    if (!(ask.given & HTTP_MAY(KEY)))
-        ask.key = http_auth_key(call);
-    ask.given |= HTTP_MAY(LIMIT) | HTTP_MAY(KEY);
-    if (!http_params_op(call->conn, &ask, q, why))
+    if (!http_decode(&params.limit, false))
+        return http_because_of(why, 400, "invalid percent-encoding in ", call->rest, "");
+    if (!(params.given & HTTP_MAY(KEY)))
+        params.key = http_auth_key(call);
+    params.given |= HTTP_MAY(LIMIT) | HTTP_MAY(KEY);
+    if (!http_params_op(call->conn, &params, op, why))
         return false;
-    q->delayed = q->delayed || makes_wait(q->limit->parsed);
-    q->reply = http_reply_auth;
-    q->shape = call->shape;
-    if (ask.given & HTTP_MAY(DENY) && ask.deny == 403)
-        q->shape |= HTTP_DENY_403;
+    op->delayed = op->delayed || makes_wait(op->limit->parsed);
+    op->reply = http_reply_auth;
+    op->shape = call->shape;
+    if (params.given & HTTP_MAY(DENY) && params.deny == 403)
+        op->shape |= HTTP_DENY_403;
     return true;
 }
 
 void http_auth(const struct http_call *call)
 {
     struct http_why why;
-    struct limit_op q;
+    struct limit_op op;
 
-    if (http_auth_read_op(call, &q, &why))
-        batch_add(call->conn, &q);
+    if (http_auth_read_op(call, &op, &why))
+        batch_add(call->conn, &op);
     else
         http_fail(call, &why);
 }

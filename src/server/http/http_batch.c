@@ -1,13 +1,14 @@
 /* Many takes in one body: a JSON array of objects, answered by an array of verdicts in their order.
  *
  * They are decided one by one, not all or nothing: an item that is malformed, or that the engine
- * has no answer for, has {"error":"..."} in its place, and the others are decided as if it were not
- * there. An answer leaves when all are decided, so none of them can be held back ('wait'); a
- * reservation ('reserve') can be made.
+ * cannot decide, gets {"error":"..."} in its place, and the others are decided as if it were not
+ * there. The reply leaves when all are decided, so none of them can wait ('wait'); an item may
+ * reserve ('reserve').
  *
- * An array may have thousands of items, each with a limit of its own. So they are decided in slices, and others are
- * served in between (deferred_begin). What is kept meanwhile is what the items say, without the tree of the JSON, and the
- * verdicts as they will be sent; it is counted as the connection's (memory.h), and an array for which there is no room
+ * An array may have thousands of items, each with a limit of its own. So they are decided in
+ * slices, and other connections are served in between (deferred_begin). Until the reply leaves, the
+ * daemon keeps the contents of the items without the tree of the JSON, and the verdicts as they
+ * will be sent; both count as the connection's (memory.h), and an array for which there is no room
  * is refused before anything is taken.
  */
 #include "server/http/http_front.h"
@@ -18,36 +19,37 @@
 
 #include "server/memory.h"
 
-#define SLICE       1024                    /* items that are decided together, ... */
-#define SLICE_TEXTS 64                      /* ... or those that have so many limits to be read */
-#define USUAL_REPLY (HTTP_VERDICT_JSON / 2) /* bytes that an item's answer has, about */
+#define SLICE       1024                    /* most items decided together, ... */
+#define SLICE_TEXTS 64                      /* ... and most limit texts to be parsed among them */
+#define USUAL_REPLY (HTTP_VERDICT_JSON / 2) /* bytes of an item's reply, about */
 
 struct batch_item {
     bool is_good;
-    struct http_params params; /* what it says; else the limit is the reason why it is malformed */
+    struct http_params params; /* its parameters; if it is malformed, `limit` is the error text */
 };
 
 struct batch_slice {
-    size_t n, questions;
+    size_t n, ops;
     struct {
-        size_t op;       /* its number, or SIZE_MAX: there is none */
-        char *complaint; /* then why, in memory of its own, if that is not in the item */
-    } * of;              /* of items */
+        size_t op;       /* the index of its operation, or SIZE_MAX: it has none */
+        char *complaint; /* the error, in memory of its own, if the item does not hold it */
+    } * of;              /* the items */
     struct limit_op *op;
     struct weir_verdict *verdict;
-    int *error_of; /* of questions, by number: what the engine said, or 0 */
+    int *error_of; /* by operation: the engine's error, or 0 */
 };
 
 struct http_batch_state {
-    struct http_call call;      /* of it only how to answer: the request may be gone by then */
-    struct deferred *deferred;  /* NULL: it has not come to that */
-    struct remote_group *group; /* the slice that is under way, in a far store */
+    struct http_call call;      /* only for the reply's form: the request may be gone by then */
+    struct deferred *deferred;  /* NULL: no step was needed yet */
+    struct remote_group *group; /* the slice that a remote store is deciding */
     size_t n, decided;
-    size_t counted; /* bytes, as the connection's */
+    size_t counted; /* bytes counted as the connection's */
     char *reply;
     size_t reply_len, reply_cap;
-    size_t reply_counted; /* bytes, from the beginning: so that who comes next knows of them */
-    char *text;           /* of all items */
+    /* bytes of the reply, counted from the start, so that the next array sees them */
+    size_t reply_counted;
+    char *text; /* the text of all items */
     struct batch_slice slice;
     struct batch_item item[];
 };
@@ -64,7 +66,7 @@ static void slice_reset(struct batch_slice *s)
 {
     for (size_t i = 0; i < s->n; i++)
         free(s->of[i].complaint);
-    s->n = s->questions = 0;
+    s->n = s->ops = 0;
 }
 
 static size_t slice_most(size_t n)
@@ -139,7 +141,7 @@ static struct batch_item batch_item_read(const json_t *json, struct http_why *wh
 
     item.is_good = http_params_json(&item.params, json, why);
     if (item.is_good && item.params.given & HTTP_MAY(WAIT))
-        item.is_good = http_because(why, 400, "'wait' cannot be in an array: 'reserve' can");
+        item.is_good = http_because(why, 400, "'wait' is not allowed in an array: use 'reserve'");
     if (!item.is_good)
         item.params = (struct http_params){.limit = weir__slice_of(why->text)};
     return item;
@@ -150,7 +152,7 @@ static bool http_batch_same_limit(const struct batch_item *before, struct weir__
     return before && weir__slice_equal(before->params.limit, limit);
 }
 
-/* Bytes of text that the items have; most limits are those of the item before. */
+/* Bytes of text in the items; most items have the same limit as the item before. */
 static size_t http_batch_text(const json_t *array, size_t n)
 {
     struct weir__slice before = {NULL, 0};
@@ -229,14 +231,14 @@ static struct weir__slice complaint_of(const struct http_batch_state *b, size_t 
 {
     const struct batch_slice *s = &b->slice;
     const struct batch_item *item = &b->item[b->decided + i];
-    const size_t question = s->of[i].op;
+    const size_t op = s->of[i].op;
 
     if (!item->is_good)
         return item->params.limit;
-    if (question == SIZE_MAX)
+    if (op == SIZE_MAX)
         return weir__slice_of(s->of[i].complaint ? s->of[i].complaint : "out of memory");
-    if (s->error_of[question])
-        return weir__slice_of(weir_error_text(s->error_of[question]));
+    if (s->error_of[op])
+        return weir__slice_of(weir_error_text(s->error_of[op]));
     return (struct weir__slice){NULL, 0};
 }
 
@@ -260,8 +262,8 @@ static bool put_item(struct http_batch_state *b, size_t i)
     return true;
 }
 
-/* What the slice was told. Without memory the items are decided all the same, and the answer says that it cannot be
- * given. */
+/* Writes the verdicts of the slice. Without memory the items are decided all the same, and the
+ * reply is an error. */
 static void put_slice(struct http_batch_state *b)
 {
     for (size_t i = 0; i < b->slice.n && b->reply; i++)
@@ -285,12 +287,12 @@ static void http_batch_reply(struct http_batch_state *b)
 
 /* ---- Deciding -------------------------------------------------------------------------------- */
 
-/* Whether the limit is to be read, and may never have been seen before: that is what takes long. */
+/* True if the limit is a text that may not have been seen before: parsing it is what takes long. */
 static bool http_batch_is_text(const struct batch_item *item, const struct batch_item *before)
 {
     const struct weir__slice limit = item->params.limit;
 
-    if (before && before->params.limit.at == limit.at) /* the same, and copied once */
+    if (before && before->params.limit.at == limit.at) /* the same text, copied once */
         return false;
     return memchr(limit.at, ' ', limit.len) || memchr(limit.at, '/', limit.len);
 }
@@ -304,8 +306,8 @@ static void http_batch_read_op(struct http_batch_state *b, const struct batch_it
     s->of[s->n].op = SIZE_MAX;
     if (!item->is_good)
         return;
-    if (http_params_op(b->call.conn, &item->params, &s->op[s->questions], &why))
-        s->of[s->n].op = s->questions++;
+    if (http_params_op(b->call.conn, &item->params, &s->op[s->ops], &why))
+        s->of[s->n].op = s->ops++;
     else
         s->of[s->n].complaint = strdup(why.text);
 }
@@ -329,18 +331,18 @@ static void http_batch_read_slice(struct http_batch_state *b)
 
 static void http_batch_decided(void *batch);
 
-/* The next slice: whether it is decided. Else `told` will be called. */
+/* Decides the next slice: true if it is decided. Otherwise the group's callback comes later. */
 static bool http_batch_take_slice(struct http_batch_state *b)
 {
     struct batch_slice *s = &b->slice;
 
     http_batch_read_slice(b);
-    b->group = batch_take_many(b->call.conn, s->op, s->questions, s->verdict, s->error_of,
+    b->group = batch_take_many(b->call.conn, s->op, s->ops, s->verdict, s->error_of,
                                http_batch_decided, b);
     return !b->group;
 }
 
-/* A slice is decided: then the next, or the answer. */
+/* A slice is decided: continues with the next one, or replies. */
 static void http_batch_resume(struct http_batch_state *b)
 {
     struct deferred *later = b->deferred;
@@ -375,7 +377,7 @@ static void http_batch_abandoned(void *batch)
     http_batch_close(batch);
 }
 
-/* The first slice is taken at once; if that is all, it is answered at once. */
+/* Takes the first slice at once; if that is all, replies at once. */
 static void http_batch_begin(struct http_batch_state *b)
 {
     const bool decided = http_batch_take_slice(b);
@@ -403,8 +405,9 @@ void http_batch(const struct http_call *call, const struct json_t *array)
 
     if (n > HTTP_BATCH_MAX || call->rq->query.len > 0) {
         (void)http_because(&why, n > HTTP_BATCH_MAX ? 413 : 400,
-                           n > HTTP_BATCH_MAX ? "the array has more than 10000 items"
-                                              : "an array takes no parameters in the query");
+                           n > HTTP_BATCH_MAX
+                               ? "the array is too long: expected at most 10000 items"
+                               : "an array takes no parameters in the query");
         http_fail(call, &why);
         return;
     }

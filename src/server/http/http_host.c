@@ -1,16 +1,19 @@
 /* Which Host a request may name.
  *
- * A page may have its own name lead to this machine after it was loaded (DNS rebinding): the browser then
- * takes our answers for the page's own, and says "same-origin" to us. What it cannot change is Host, which
- * is the page's name. So a connection that came to a loopback address is served only if Host is
+ * A page may make its own name lead to this machine after it was loaded (DNS rebinding): the
+ * browser then takes our replies for the page's own, and says "same-origin" to us. What it cannot
+ * change is Host, which is the page's name. So a connection that came to a loopback address is
+ * served only if Host is
  *
- *     an address                  127.0.0.1:7311, [::1]: no name leads there, so none can be made to
- *     localhost                   which browsers and resolvers have lead to this machine only
+ *     an address                  127.0.0.1:7311, [::1]: no name leads there, so none can be made
+ *                                 to
+ *     localhost                   which browsers and resolvers send to this machine only
  *     a name of --listen, --host  the operator's own
  *
- * Elsewhere names are the rule (weir.internal), and only the operator knows which: they are looked at once
- * there is a --host. No browser connects to a Unix socket. HTTP/1.0 needs no Host, and no browser speaks it:
- * without the field there is nothing to be misled by. (HTTP/1.1 without one is 400.)
+ * On other addresses names are usual (weir.internal), and only the operator knows them: they are
+ * checked once there is a --host. No browser connects to a Unix socket. HTTP/1.0 needs no Host, and
+ * no browser speaks it: without the field there is nothing to mislead us. (HTTP/1.1 without one is
+ * 400.)
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -18,8 +21,8 @@
 
 #include "server/http/http_front.h"
 
-/* HOST, HOST:PORT, [HOST]:PORT to HOST; without brackets, the dot that ends a whole name, and an address's
- * zone. False: it is none of these. */
+/* Reads HOST, HOST:PORT or [HOST]:PORT to HOST, without brackets, the dot that ends a full name,
+ * and an address's zone. False: it is none of these. */
 static bool http_read_host(struct weir__slice field, struct weir__slice *host, bool *bracketed)
 {
     struct weir__slice rest = field;
@@ -66,7 +69,7 @@ static bool is_name(struct weir__slice host, struct weir__slice name)
     return host.len == name.len && strncasecmp(host.at, name.at, host.len) == 0;
 }
 
-/* A name that the operator has given. */
+/* True if the operator has given the name. */
 static bool is_known(const struct serve_options *o, struct weir__slice host)
 {
     for (size_t i = 0; i < o->hosts; i++)

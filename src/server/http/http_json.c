@@ -1,15 +1,16 @@
-/* JSON bodies, by jansson.
+/* JSON bodies, read with jansson.
  *
- * A tree of small objects can take a hundred times the memory of its text, so whoever reads JSON
- * from strangers bounds the tree and not only the text. Ours lives in an arena of the thread:
- * blocks that are filled from the front, up to a bound, and forgotten all at once. That also makes
- * reading a body cheap: an object of three words allocates nothing, and nobody walks the tree to
- * free it.
+ * A tree of small objects can take a hundred times the memory of its text, so a server that reads
+ * JSON from strangers must bound the tree and not only the text. Ours lives in an arena of the
+ * thread: blocks that are filled from the front, up to a bound, and released all at once. That also
+ * makes reading a body cheap: an object of three members allocates nothing, and the tree is never
+ * walked to free it.
  *
  * Invariants:
  *   (1) Nothing else in this process uses jansson: it allocates from the arena only.
- *   (2) Between two requests the arena is empty, and all it has is the thread's first block, and one of the
- *       usual size: to map such a one anew for every request would cost as much as to read it.
+ *   (2) Between two requests the arena is empty: it has the thread's first block, and one of the
+ *       usual size, because mapping such a block anew for every request would cost as much as
+ *       reading the body.
  */
 #include "server/http/http_front.h"
 
@@ -21,8 +22,9 @@
 #define FIRST_BYTES ((size_t)8 * 1024)
 #define BLOCK_BYTES ((size_t)256 * 1024)
 #define TREE_BYTES  ((size_t)16 * 1024 * 1024) /* 10,000 objects of a batch take half of it */
-#define TEXT_TIMES  4                          /* and the text is copied twice, into what grows */
-#define ALIGNMENT   16
+/* and the text is copied twice, into buffers that grow */
+#define TEXT_TIMES 4
+#define ALIGNMENT  16
 
 /* ---- The arena ------------------------------------------------------------------------------- */
 
@@ -34,11 +36,11 @@ struct block {
 
 static _Thread_local struct {
     _Alignas(ALIGNMENT) char first[FIRST_BYTES];
-    struct block *newest; /* NULL: the first */
+    struct block *newest; /* NULL: the first block is in use */
     struct block *spare;  /* of BLOCK_BYTES, or NULL */
-    size_t used, cap;     /* of the newest */
+    size_t used, cap;     /* of the newest block */
     size_t all, most;     /* of all blocks but the first */
-    bool is_full;         /* more was asked for */
+    bool is_full;         /* jansson asked for more than the bound */
 } arena;
 
 static struct block *arena_block(size_t cap)
@@ -82,7 +84,7 @@ static void *arena_take(size_t size)
 
 static void arena_keep(void *memory)
 {
-    (void)memory; /* until all is forgotten */
+    (void)memory; /* released with the whole arena */
 }
 
 void http_json_forget(void)
@@ -116,13 +118,13 @@ static void use_arena(void)
 
 /* ---- Bodies ---------------------------------------------------------------------------------- */
 
-/* jansson says what is wrong; what it quotes of the body may hold anything. */
+/* jansson says what is wrong; what it quotes from the body may hold any bytes. */
 static bool http_json_error(struct http_why *why, const json_error_t *error)
 {
     struct weir__out out = {why->text, sizeof why->text, 0};
 
     if (arena.is_full)
-        return http_because(why, 413, "the JSON of the body is too large");
+        return http_because(why, 413, "the JSON body is too large");
     why->status = 400;
     weir__out_text(&out, "the body must be a JSON object or array: ");
     for (const char *at = error->text; *at; at++)
@@ -139,14 +141,14 @@ bool http_json_read(struct weir__slice body, struct json_t **json, struct http_w
     json_error_t error;
 
     (void)pthread_once(&once, use_arena);
-    http_json_forget(); /* the first time of a thread */
+    http_json_forget(); /* the thread's first request */
     arena.most = TREE_BYTES + TEXT_TIMES * body.len;
     *json = json_loadb(body.at ? body.at : "", body.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
                        &error);
     return *json || http_json_error(why, &error);
 }
 
-/* ---- Words ----------------------------------------------------------------------------------- */
+/* ---- Members --------------------------------------------------------------------------------- */
 
 static struct weir__slice http_json_string(const json_t *value)
 {
@@ -162,35 +164,35 @@ static bool http_json_bytes(struct weir__slice *to, struct weir__slice name, con
     return true;
 }
 
-static bool http_json_value(struct http_params *ask, enum http_word word, struct weir__slice name,
-                            const json_t *value, struct http_why *why)
+static bool http_json_value(struct http_params *params, enum http_word word,
+                            struct weir__slice name, const json_t *value, struct http_why *why)
 {
     if (word == HTTP_WORD_LIMIT)
-        return http_json_bytes(&ask->limit, name, value, why);
+        return http_json_bytes(&params->limit, name, value, why);
     if (word == HTTP_WORD_KEY)
-        return http_json_bytes(&ask->key, name, value, why);
+        return http_json_bytes(&params->key, name, value, why);
     if (json_is_integer(value))
-        return http_params_number(ask, word, json_integer_value(value), why);
+        return http_params_number(params, word, json_integer_value(value), why);
     if (json_is_string(value) && word != HTTP_WORD_COST)
-        return http_params_text(ask, word, http_json_string(value), why);
+        return http_params_text(params, word, http_json_string(value), why);
     return http_because_of(why, 400, "", name,
                            word == HTTP_WORD_COST ? " must be a whole number"
                                                   : " must be a whole number or a duration");
 }
 
-bool http_params_json(struct http_params *ask, const struct json_t *object, struct http_why *why)
+bool http_params_json(struct http_params *params, const struct json_t *object, struct http_why *why)
 {
     if (!json_is_object(object))
         return http_because(why, 400, "expected a JSON object");
     for (void *i = json_object_iter((json_t *)object); i;
          i = json_object_iter_next((json_t *)object, i)) {
         const struct weir__slice name = weir__slice_of(json_object_iter_key(i));
-        const enum http_word word = http_word_of(ask, name);
+        const enum http_word word = http_word_of(params, name);
 
         if (word == HTTP_WORD_COUNT)
-            return http_because_of(why, 400, "there is no member ", name, " here");
-        if (!http_params_note(ask, word, why) ||
-            !http_json_value(ask, word, name, json_object_iter_value(i), why))
+            return http_because_of(why, 400, "unknown member: ", name, "");
+        if (!http_params_note(params, word, why) ||
+            !http_json_value(params, word, name, json_object_iter_value(i), why))
             return false;
     }
     return true;

@@ -1,13 +1,13 @@
-/* The named limits: listed, looked at, set and deleted.
+/* The named limits: listed, read, set and deleted.
  *
  *     GET    /v1/limits         {"limits":[{"name":"api","limit":"token-bucket 10/s burst=10"}]}
  *     GET    /v1/limits/NAME    {"name":"api","limit":"..."}, or 404
  *     PUT    /v1/limits/NAME    a limit as text, or {"limit":"..."}: 201 new, 200 changed
  *     DELETE /v1/limits/NAME    204, or 404
  *
- * To these come "room" (for how many keys), "state_bytes" (of one) and what is counted of keys without a
- * place, but for limits in a Redis. A limit that is not in the daemon's own store has "store". To set one
- * there, its text has the word store=URL.
+ * Except for limits in a Redis, each has also "room" (for how many keys), "state_bytes" (of one
+ * key) and the counters for keys without a place. A limit that is not in the daemon's own store has
+ * "store". A limit is set there by the word store=URL in its text.
  */
 #include "server/http/http_front.h"
 
@@ -15,9 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STATS_ROOM 224 /* of the numbers, with their names */
+#define STATS_ROOM 224 /* for the numbers with their names */
 
-/* Text that grows. Once memory is short it stays `broken`, and whoever reads it looks there. */
+/* Text that grows. Once memory is short it stays `broken`, and the caller checks that at the
+ * end. */
 struct json_page {
     char *at;
     size_t len, cap;
@@ -154,18 +155,18 @@ static bool http_limit_delete(const struct http_call *call, struct weir__slice n
     return true;
 }
 
-/* The limit's text: the body, or the "limit" of its JSON. */
+/* Reads the limit's text: the body, or the "limit" of its JSON. */
 static bool http_limit_read_text(struct weir__slice body, struct weir__slice *text,
                                  struct http_why *why)
 {
-    struct http_params ask = {.may = HTTP_MAY(LIMIT)};
+    struct http_params params = {.may = HTTP_MAY(LIMIT)};
     json_t *json;
 
     *text = weir__slice_trim(body);
     if (text->len > 0 && text->at[0] == '{') {
-        if (!http_json_read(body, &json, why) || !http_params_json(&ask, json, why))
+        if (!http_json_read(body, &json, why) || !http_params_json(&params, json, why))
             return false;
-        *text = ask.limit;
+        *text = params.limit;
     }
     return text->len > 0 ||
            http_because(why, 400, "the body must be a limit, or {\"limit\":\"...\"}");
@@ -189,7 +190,7 @@ static bool http_limit_set(const struct http_call *call, struct weir__slice name
     if (done && limits_get(call->conn, name, &shown))
         http_reply_limit(call, was ? 200 : 201, name, &shown);
     else if (done)
-        return http_no_such_limit(why, name); /* another connection has deleted it in between */
+        return http_no_such_limit(why, name); /* another connection has deleted it meanwhile */
     return done;
 }
 
@@ -199,9 +200,9 @@ void http_limit(const struct http_call *call)
     struct http_why why;
     bool done;
 
-    batch_flush(call->conn); /* what was asked before was asked of the limits as they were */
+    batch_flush(call->conn); /* takes before this request are decided by the limits as they were */
     if (!http_decode(&name, false))
-        done = http_because_of(&why, 400, "", call->rest, " is not percent-encoded properly");
+        done = http_because_of(&why, 400, "invalid percent-encoding in ", call->rest, "");
     else if (call->rq->method == HTTP_PUT_)
         done = http_limit_set(call, name, &why);
     else if (call->rq->method == HTTP_DELETE_)

@@ -1,10 +1,10 @@
-/* What a request asks for: the words of its query, or of its body, to a question.
+/* The parameters of a request: those of its query or its body, and the operation they make.
  *
- * A word that is not known, is there twice or does not fit is refused and named, never ignored: a
+ * A parameter that is unknown, given twice or out of range is refused and named, never ignored: a
  * limiter that overlooks `cots=5` lets five times too much through.
  *
- * A key that is too long is 400, wherever it came from: it is a word out of its range, as a cost
- * may be, and neither the target (414) nor the body (413) was too large to be read.
+ * A key that is too long is 400, wherever it came from: it is a parameter out of its range, as a
+ * cost may be, and neither the target (414) nor the body (413) was too large to be read.
  */
 #include "server/http/http_front.h"
 
@@ -18,21 +18,21 @@ static const struct weir__slice WORDS[] = {
 #undef X
 };
 
-enum http_word http_word_of(const struct http_params *ask, struct weir__slice name)
+enum http_word http_word_of(const struct http_params *params, struct weir__slice name)
 {
     for (int i = 0; i < HTTP_WORD_COUNT; i++)
-        if (ask->may & 1u << i && weir__slice_equal(name, WORDS[i]))
+        if (params->may & 1u << i && weir__slice_equal(name, WORDS[i]))
             return (enum http_word)i;
     return HTTP_WORD_COUNT;
 }
 
-bool http_params_note(struct http_params *ask, enum http_word word, struct http_why *why)
+bool http_params_note(struct http_params *params, enum http_word word, struct http_why *why)
 {
     const unsigned bit = 1u << word;
 
-    if (ask->given & bit)
+    if (params->given & bit)
         return http_because_of(why, 400, "", WORDS[word], " is given twice");
-    ask->given |= bit;
+    params->given |= bit;
     return true;
 }
 
@@ -43,42 +43,42 @@ static bool is_patience(enum http_word word)
     return word == HTTP_WORD_WAIT || word == HTTP_WORD_RESERVE;
 }
 
-bool http_params_number(struct http_params *ask, enum http_word word, int64_t number,
+bool http_params_number(struct http_params *params, enum http_word word, int64_t number,
                         struct http_why *why)
 {
     if (is_patience(word)) {
-        if (number < 0 || __builtin_mul_overflow(number, WEIR__NS_PER_MS, &ask->patience_ns))
+        if (number < 0 || __builtin_mul_overflow(number, WEIR__NS_PER_MS, &params->patience_ns))
             return http_because_of(why, 400, "", WORDS[word],
-                                   " is a number of milliseconds that is out of range");
+                                   " is out of range: expected milliseconds, 0 or more");
         return true;
     }
     if (word == HTTP_WORD_DENY) {
-        ask->deny = number;
+        params->deny = number;
         return number == 403 || number == 429 ||
                http_because(why, 400, "'deny' must be 403 or 429");
     }
-    ask->cost = number;
+    params->cost = number;
     return number >= 0 || http_because(why, 400, "'cost' must not be negative");
 }
 
-static bool http_params_patience(struct http_params *ask, enum http_word word,
+static bool http_params_patience(struct http_params *params, enum http_word word,
                                  struct weir__slice text, struct http_why *why)
 {
-    if (wire_patience(text, &ask->patience_ns))
+    if (wire_patience(text, &params->patience_ns))
         return true;
     return http_because_of(why, 400, word == HTTP_WORD_WAIT ? "'wait' is " : "'reserve' is ", text,
                            ": expected milliseconds, a duration such as 1.5s, or forever");
 }
 
-bool http_params_text(struct http_params *ask, enum http_word word, struct weir__slice text,
+bool http_params_text(struct http_params *params, enum http_word word, struct weir__slice text,
                       struct http_why *why)
 {
     int64_t number;
 
     if (is_patience(word))
-        return http_params_patience(ask, word, text, why);
+        return http_params_patience(params, word, text, why);
     if (weir__parse_int(text, &number) == WEIR__NUMBER_OK)
-        return http_params_number(ask, word, number, why);
+        return http_params_number(params, word, number, why);
     return http_because_of(why, 400, word == HTTP_WORD_COST ? "'cost' is " : "'deny' is ", text,
                            word == HTTP_WORD_COST ? ": expected a whole number, 0 or more"
                                                   : ": expected 403 or 429");
@@ -86,69 +86,70 @@ bool http_params_text(struct http_params *ask, enum http_word word, struct weir_
 
 /* ---- Queries --------------------------------------------------------------------------------- */
 
-static bool http_params_add(struct http_params *ask, const struct http_param *p,
+static bool http_params_add(struct http_params *params, const struct http_param *p,
                             struct http_why *why)
 {
-    const enum http_word word = http_word_of(ask, p->name);
+    const enum http_word word = http_word_of(params, p->name);
 
     if (word == HTTP_WORD_COUNT)
-        return http_because_of(why, 400, "there is no parameter ", p->name, " here");
-    if (!http_params_note(ask, word, why))
+        return http_because_of(why, 400, "unknown parameter: ", p->name, "");
+    if (!http_params_note(params, word, why))
         return false;
     if (word == HTTP_WORD_LIMIT)
-        ask->limit = p->value;
+        params->limit = p->value;
     else if (word == HTTP_WORD_KEY)
-        ask->key = p->value;
+        params->key = p->value;
     else
-        return http_params_text(ask, word, p->value, why);
+        return http_params_text(params, word, p->value, why);
     return true;
 }
 
-bool http_params_query(struct http_params *ask, struct weir__slice query, struct http_why *why)
+bool http_params_query(struct http_params *params, struct weir__slice query, struct http_why *why)
 {
     struct http_param p;
     int read;
 
     while ((read = http_param_next(&query, &p)) > 0)
-        if (!http_params_add(ask, &p, why))
+        if (!http_params_add(params, &p, why))
             return false;
-    return read == 0 || http_because_of(why, 400, "", p.name, " is not percent-encoded properly");
+    return read == 0 || http_because_of(why, 400, "invalid percent-encoding in ", p.name, "");
 }
 
-/* ---- Questions ------------------------------------------------------------------------------- */
+/* ---- Operations ------------------------------------------------------------------------------ */
 
 static bool http_params_key_too_long(size_t max, struct http_why *why)
 {
     struct weir__out out = {why->text, sizeof why->text, 0};
 
     why->status = 400;
-    weir__out_text(&out, "'key' has more than ");
+    weir__out_text(&out, "'key' is too long: expected at most ");
     weir__out_int(&out, (int64_t)max);
     weir__out_text(&out, " bytes");
     (void)weir__out_end(&out);
     return false;
 }
 
-bool http_params_op(struct conn *c, const struct http_params *ask, struct limit_op *q,
+bool http_params_op(struct conn *c, const struct http_params *params, struct limit_op *op,
                     struct http_why *why)
 {
     const size_t max_key = server_options(conn_server(c))->max_key;
-    const bool waits = ask->given & HTTP_MAY(WAIT), reserves = ask->given & HTTP_MAY(RESERVE);
-    const int64_t patience_ns = server_patience(conn_server(c), ask->patience_ns);
+    const bool waits = params->given & HTTP_MAY(WAIT), reserves = params->given & HTTP_MAY(RESERVE);
+    const int64_t patience_ns = server_patience(conn_server(c), params->patience_ns);
     const char *text;
 
-    if (!(ask->given & HTTP_MAY(LIMIT)))
-        return http_because(why, 400, "'limit' is missing: a name, or a limit such as 10/s");
-    if (!(ask->given & HTTP_MAY(KEY)))
-        return http_because(why, 400, "'key' is missing: whom to count");
+    if (!(params->given & HTTP_MAY(LIMIT)))
+        return http_because(why, 400,
+                            "'limit' is missing: expected a name, or a limit such as 10/s");
+    if (!(params->given & HTTP_MAY(KEY)))
+        return http_because(why, 400, "'key' is missing");
     if (waits && reserves)
-        return http_because(why, 400, "'wait' and 'reserve' exclude each other");
-    if (ask->key.len > max_key)
+        return http_because(why, 400, "use 'wait' or 'reserve', not both");
+    if (params->key.len > max_key)
         return http_params_key_too_long(max_key, why);
-    *q = (struct limit_op){.limit = limit_find(c, ask->limit, ask->use, &why->status, &text),
-                           .key = ask->key,
-                           .cost = ask->given & HTTP_MAY(COST) ? ask->cost : 1,
-                           .patience_ns = waits || reserves ? patience_ns : WEIR_WAIT_DEFAULT,
-                           .delayed = waits};
-    return q->limit || http_because(why, why->status, text);
+    *op = (struct limit_op){.limit = limit_find(c, params->limit, params->use, &why->status, &text),
+                            .key = params->key,
+                            .cost = params->given & HTTP_MAY(COST) ? params->cost : 1,
+                            .patience_ns = waits || reserves ? patience_ns : WEIR_WAIT_DEFAULT,
+                            .delayed = waits};
+    return op->limit || http_because(why, why->status, text);
 }

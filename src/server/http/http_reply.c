@@ -1,10 +1,10 @@
-/* Answers without a verdict, and what all answers begin with. */
+/* Replies without a verdict, and the first lines of all replies. */
 #include "server/http/http_front.h"
 
 #include <string.h>
 #include <time.h>
 
-/* ---- Why ------------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 bool http_because(struct http_why *why, int status, const char *text)
 {
@@ -56,8 +56,8 @@ char *http_put_json(char *at, struct weir__slice text)
 
 /* ---- The first lines ------------------------------------------------------------------------- */
 
-/* "Date: ...\r\n", made once a second in each thread. The wall clock's, whatever clock the limits
- * have: caches and people read it. */
+/* "Date: ...\r\n", made once a second in each thread. It is the wall clock's time, whatever clock
+ * the limits have: caches and people read it. */
 static char *put_date(char *at)
 {
     static _Thread_local struct {
@@ -101,9 +101,9 @@ char *http_put_head(char *at, uint32_t shape, int status)
     return at;
 }
 
-/* ---- Whole answers --------------------------------------------------------------------------- */
+/* ---- Whole replies --------------------------------------------------------------------------- */
 
-/* Does not settle: it also answers questions that are being settled. */
+/* Does not flush the batch: the flush itself calls it. */
 static void http_write_reply(struct conn *c, uint32_t shape, int status, const char *type,
                              const char *fields, struct weir__slice body)
 {
@@ -176,12 +176,13 @@ int http_status_of(int error)
     case WEIR_ERANGE:
     case WEIR_ENOZONE: return 400;
     case WEIR_EGONE: return 404; /* the limit was deleted while the request waited */
-    default: return 503;         /* there is no answer; whose fault it is not is the client's */
+    default: return 503;         /* no verdict, through no fault of the client's */
     }
 }
 
 void http_fail_error(struct conn *c, uint32_t shape, int error)
 {
     http_write_error(c, shape, http_status_of(error),
-                     error == WEIR_EBUSY ? "Retry-After: 1\r\n" : "", weir_error_text(error));
+                     error == WEIR_EBUSY ? "Retry-After: 1\r\n" : "",
+                     error == WEIR_EFULL ? TOO_MUCH_KEPT : weir_error_text(error));
 }

@@ -1,10 +1,10 @@
-/* The loop over the requests of a connection, and the routes as data. */
+/* The loop over the requests of a connection, and the table of routes. */
 #include "server/http/http_front.h"
 
 #include <string.h>
 
 enum {
-    GET = 1 << HTTP_GET_ | 1 << HTTP_HEAD_, /* HEAD wherever GET is */
+    GET = 1 << HTTP_GET_ | 1 << HTTP_HEAD_, /* HEAD works wherever GET does */
     POST = 1 << HTTP_POST_,
     PUT = 1 << HTTP_PUT_,
     DELETE = 1 << HTTP_DELETE_,
@@ -17,22 +17,26 @@ static handler http_reply_health, http_reply_hello;
 
 static const struct route {
     const char *path;
-    bool has_rest;                          /* the path goes on, with one byte at least */
-    enum { OURS, PROXIES, ANYBODYS } whose; /* which pages of other origins may have it asked */
-    unsigned methods, admin;                /* of them, those that --no-admin refuses */
+    bool has_rest; /* the path continues, with at least one byte */
+    enum {
+        OWN_PAGES,
+        PROXIED_PAGES,
+        ALL_PAGES
+    } pages;                 /* which pages of other origins may send it */
+    unsigned methods, admin; /* `admin`: the methods that --no-admin refuses */
     handler *handle;
 } ROUTES[] = {
-    {"/v1/take", false, OURS, GET | POST, 0, http_take},
-    {"/v1/auth/", true, PROXIES, ANY, 0, http_auth},
-    {"/throttle", false, OURS, POST, 0, http_throttle},
-    {"/v1/peek", false, OURS, GET | POST, 0, http_peek},
-    {"/v1/refund", false, OURS, POST, POST, http_refund},
-    {"/v1/reset", false, OURS, POST, POST, http_reset},
-    {"/v1/limits", false, OURS, GET, 0, http_limits},
-    {"/v1/limits/", true, OURS, GET | PUT | DELETE, PUT | DELETE, http_limit},
-    {"/v1/stores", false, OURS, GET, 0, http_stores},
-    {"/healthz", false, ANYBODYS, GET, 0, http_reply_health},
-    {"/", false, ANYBODYS, GET, 0, http_reply_hello},
+    {"/v1/take", false, OWN_PAGES, GET | POST, 0, http_take},
+    {"/v1/auth/", true, PROXIED_PAGES, ANY, 0, http_auth},
+    {"/throttle", false, OWN_PAGES, POST, 0, http_throttle},
+    {"/v1/peek", false, OWN_PAGES, GET | POST, 0, http_peek},
+    {"/v1/refund", false, OWN_PAGES, POST, POST, http_refund},
+    {"/v1/reset", false, OWN_PAGES, POST, POST, http_reset},
+    {"/v1/limits", false, OWN_PAGES, GET, 0, http_limits},
+    {"/v1/limits/", true, OWN_PAGES, GET | PUT | DELETE, PUT | DELETE, http_limit},
+    {"/v1/stores", false, OWN_PAGES, GET, 0, http_stores},
+    {"/healthz", false, ALL_PAGES, GET, 0, http_reply_health},
+    {"/", false, ALL_PAGES, GET, 0, http_reply_hello},
 };
 
 static void http_reply_health(const struct http_call *call)
@@ -42,7 +46,7 @@ static void http_reply_health(const struct http_call *call)
     http_reply(call, 200, "text/plain", "", OK, sizeof OK - 1);
 }
 
-/* The page with ADDRESS and PORT filled in. */
+/* Writes the page with ADDRESS and PORT filled in. */
 static char *http_fill_page(char *at, const char *page, const char *address, int port)
 {
     while (*page) {
@@ -91,56 +95,38 @@ static bool route_matches(const struct route *r, struct weir__slice path, struct
     return memcmp(path.at, r->path, len) == 0;
 }
 
-static void refuse_method(const struct http_call *call, unsigned methods)
+/* "GET, HEAD, POST": the methods with `last` before the final one. */
+static char *put_methods(char *at, unsigned methods, const char *last)
 {
     static const char *const NAMES[] = {"GET", "HEAD", "POST", "PUT", "DELETE"};
-    struct http_why why = {.status = 405};
-    struct weir__out out = {why.text, sizeof why.text, 0};
-    char field[64], *at = http_put_text(field, "Allow: ");
-    const char *names = at;
+    const char *before = "";
 
-    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
+    for (unsigned i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
         if (!(methods & 1u << i))
             continue;
-        if (at > names)
-            at = http_put_text(at, ", ");
+        at = http_put(at, before, strlen(before));
         at = http_put(at, NAMES[i], strlen(NAMES[i]));
+        methods &= ~(1u << i);
+        before = methods & (methods - 1) ? ", " : last; /* several are left, or one */
     }
-    weir__out_quoted(&out, call->rq->method_name);
-    weir__out_text(&out, " is not how to ask here: expected ");
-    weir__out_bytes(&out, names, (size_t)(at - names));
-    (void)weir__out_end(&out);
-    *http_put_text(at, "\r\n") = '\0';
+    return at;
+}
+
+static void refuse_method(const struct http_call *call, unsigned methods)
+{
+    struct http_why why = {.status = 405};
+    char field[64];
+
+    *http_put_text(put_methods(http_put_text(field, "Allow: "), methods, ", "), "\r\n") = '\0';
+    *put_methods(http_put_text(why.text, "method not allowed: use "), methods, " or ") = '\0';
     http_fail_with(call, &why, field);
 }
 
-static void refuse_page(const struct http_call *call)
+static void refuse(const struct http_call *call, int status, const char *text)
 {
     struct http_why why;
 
-    (void)http_because(&why, 403,
-                       "a browser sent this for a page of another origin, which is not allowed");
-    http_fail(call, &why);
-}
-
-static void refuse_admin(const struct http_call *call)
-{
-    struct http_why why;
-
-    (void)http_because(&why, 403,
-                       "this is not for clients of this daemon, which was started with --no-admin: "
-                       "they may take and look");
-    http_fail(call, &why);
-}
-
-/* Not 403, which nginx would take for a refusal of the limit: 400 is in its log of errors. */
-static void refuse_browser(const struct http_call *call)
-{
-    struct http_why why;
-
-    (void)http_because(&why, 400,
-                       "a browser asks for a page of another origin, and no proxy for a client: a "
-                       "proxy has to send X-Weir-Key, X-Forwarded-For or X-Real-IP");
+    (void)http_because(&why, status, text);
     http_fail(call, &why);
 }
 
@@ -148,25 +134,28 @@ static void refuse_host(const struct http_call *call)
 {
     struct http_why why;
 
-    (void)http_because_of(&why, 421, "requests for the host ", http_field_of(call->rq, "host"),
-                          " are not answered here: expected an address, localhost, or a name that "
-                          "the daemon was given with --host");
+    (void)http_because_of(&why, 421, "host not served: ", http_field_of(call->rq, "host"),
+                          "; expected an address, localhost, or a name given with --host");
     http_fail(call, &why);
 }
 
-/* Whether a page of others has this asked; it is refused then. No browser connects to a Unix socket: what
- * comes there was sent by a proxy, which may pass on what browsers ask, but asks itself for leave. */
+/* Refuses a request that a browser sends for a page of another origin: true if it did. No browser
+ * connects to a Unix socket: such a request comes from a proxy, which may pass on what a browser
+ * sent, but asks on its own behalf. */
 static bool is_misused(const struct http_call *call, const struct route *r)
 {
-    if (r->whose == ANYBODYS || !http_is_foreign(call->rq))
+    if (r->pages == ALL_PAGES || !http_is_foreign(call->rq))
         return false;
-    if (r->whose == OURS) {
-        refuse_page(call);
+    if (r->pages == OWN_PAGES) {
+        refuse(call, 403, "cross-origin request refused");
         return true;
     }
     if (http_names_client(call->rq) || conn_scope(call->conn) == SCOPE_SOCKET)
         return false;
-    refuse_browser(call);
+    /* Not 403, which nginx would take for a refusal by the limit: 400 goes to its error log. */
+    refuse(call, 400,
+           "cross-origin request refused: a proxy must send X-Weir-Key, X-Forwarded-For or "
+           "X-Real-IP");
     return true;
 }
 
@@ -189,12 +178,12 @@ static void http_route(struct http_call *call)
             return;
         else if (r->admin & 1u << call->rq->method &&
                  server_options(conn_server(call->conn))->no_admin)
-            refuse_admin(call);
+            refuse(call, 403, "not allowed: " NO_ADMIN);
         else
             r->handle(call);
         return;
     }
-    (void)http_because_of(&why, 404, "nothing is at ", call->rq->path, "");
+    (void)http_because_of(&why, 404, "no such path: ", call->rq->path, "");
     http_fail(call, &why);
 }
 
@@ -220,11 +209,8 @@ static void http_reply_continue(struct conn *c)
 static void http_refuse(struct conn *c, int status, const char *text)
 {
     static const struct http_request NONE = {.method = HTTP_OTHER_};
-    const struct http_call call = {.conn = c, .rq = &NONE, .shape = HTTP_CLOSES};
-    struct http_why why;
 
-    (void)http_because(&why, status, text);
-    http_fail(&call, &why);
+    refuse(&(struct http_call){.conn = c, .rq = &NONE, .shape = HTTP_CLOSES}, status, text);
 }
 
 long http_serve(struct conn *c, char *bytes, size_t len)
@@ -251,7 +237,7 @@ long http_serve(struct conn *c, char *bytes, size_t len)
         http_route(&call);
         at += used;
         if (!rq.keep_alive) {
-            /* Whatever stands behind it was sent in vain. The answer may still be a question. */
+            /* Bytes behind this request are ignored. Its reply may still be in the batch. */
             conn_finish(c);
             return (long)len;
         }

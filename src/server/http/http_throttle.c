@@ -1,4 +1,4 @@
-/* throttlecrab's way to ask, for those who come from there.
+/* throttlecrab's request, for clients that move from it.
  *
  *     POST /throttle
  *     {"key":"user:1","max_burst":10,"count_per_period":100,"period":60,"quantity":1}
@@ -6,7 +6,7 @@
  *     200
  *     {"allowed":true,"limit":10,"remaining":9,"reset_after":1,"retry_after":0}
  *
- * A denial is 200 there too. Times are seconds, and here they are rounded up. The keys are those of
+ * A denial is 200 too. Times are seconds, and here they are rounded up. The keys are those of
  * THROTTLE and CL.THROTTLE.
  */
 #include "server/http/http_front.h"
@@ -28,13 +28,13 @@ struct throttle_params {
     unsigned given;
 };
 
-static void http_reply_throttle(struct conn *c, const struct limit_op *q, int error,
+static void http_reply_throttle(struct conn *c, const struct limit_op *op, int error,
                                 const struct weir_verdict *v)
 {
     char body[192], *end, *at;
 
     if (error) {
-        http_fail_error(c, q->shape, error);
+        http_fail_error(c, op->shape, error);
         return;
     }
     end = http_put_text(body, v->allowed ? "{\"allowed\":true,\"limit\":"
@@ -47,9 +47,9 @@ static void http_reply_throttle(struct conn *c, const struct limit_op *q, int er
     end = http_put_text(end, ",\"retry_after\":");
     end = http_put_int(end, v->allowed ? 0 : wire_s(v->retry_after_ns));
     end = http_put_text(end, "}\n");
-    at = out_room(c, http_verdict_room(q->limit) + sizeof body);
-    at = http_put_head(at, q->shape, 200);
-    at = http_put_limit_fields(at, q->limit, v);
+    at = out_room(c, http_verdict_room(op->limit) + sizeof body);
+    at = http_put_head(at, op->shape, 200);
+    at = http_put_limit_fields(at, op->limit, v);
     at = http_put_text(at, "Content-Type: application/json\r\nContent-Length: ");
     at = http_put_int(at, end - body);
     at = http_put_text(at, "\r\n\r\n");
@@ -80,13 +80,13 @@ static bool throttle_read_number(struct throttle_params *t, const char *name, co
 
         if (strcmp(name, NUMBERS[i]) != 0)
             continue;
-        t->number[i] = json_integer_value(value); /* 0 of what is none */
+        t->number[i] = json_integer_value(value); /* 0 if it is not an integer */
         if (!json_is_integer(value) || t->number[i] < r.least || t->number[i] > r.most)
             return throttle_out_of_range(why, name, r);
         t->given |= 1u << i;
         return true;
     }
-    return http_because_of(why, 400, "there is no member ", weir__slice_of(name), " here");
+    return http_because_of(why, 400, "unknown member: ", weir__slice_of(name), "");
 }
 
 static bool throttle_read_members(struct throttle_params *t, json_t *object, struct http_why *why)
@@ -113,14 +113,15 @@ static bool throttle_read_members(struct throttle_params *t, json_t *object, str
     return true;
 }
 
-static bool throttle_read_op(const struct http_call *call, json_t *json, struct limit_op *q,
+static bool throttle_read_op(const struct http_call *call, json_t *json, struct limit_op *op,
                              struct http_why *why)
 {
     struct throttle_params t = {.number[THROTTLE_COST] = 1};
     const char *text = NULL;
 
     if (call->rq->query.len > 0 || !json_is_object(json))
-        return http_because(why, 400, "expected a JSON object, and no parameters in the query");
+        return http_because(why, 400,
+                            "expected a JSON object in the body, and no parameters in the query");
     if (!throttle_read_members(&t, json, why))
         return false;
     if (t.key.len > server_options(conn_server(call->conn))->max_key)
@@ -128,25 +129,25 @@ static bool throttle_read_op(const struct http_call *call, json_t *json, struct 
     if (!throttle_refills(t.number[THROTTLE_BURST], t.number[THROTTLE_COUNT],
                           t.number[THROTTLE_PERIOD_S]))
         return http_because(why, 400, "'max_burst' " THROTTLE_TOO_SLOW);
-    *q = (struct limit_op){.limit = limit_throttle(call->conn, t.number[THROTTLE_BURST],
-                                                   t.number[THROTTLE_COUNT],
-                                                   t.number[THROTTLE_PERIOD_S], &text),
-                           .key = t.key,
-                           .cost = t.number[THROTTLE_COST],
-                           .reply = http_reply_throttle,
-                           .shape = call->shape};
-    return q->limit || http_because(why, 503, text); /* the numbers are good: memory is short */
+    *op = (struct limit_op){.limit = limit_throttle(call->conn, t.number[THROTTLE_BURST],
+                                                    t.number[THROTTLE_COUNT],
+                                                    t.number[THROTTLE_PERIOD_S], &text),
+                            .key = t.key,
+                            .cost = t.number[THROTTLE_COST],
+                            .reply = http_reply_throttle,
+                            .shape = call->shape};
+    return op->limit || http_because(why, 503, text); /* the numbers are valid: memory is short */
 }
 
 void http_throttle(const struct http_call *call)
 {
     struct http_why why;
-    struct limit_op q;
+    struct limit_op op;
     json_t *json;
 
-    if (http_json_read(call->rq->body, &json, &why) && throttle_read_op(call, json, &q, &why)) {
-        batch_add(call->conn, &q);
-        batch_flush(call->conn); /* the key goes with the JSON */
+    if (http_json_read(call->rq->body, &json, &why) && throttle_read_op(call, json, &op, &why)) {
+        batch_add(call->conn, &op);
+        batch_flush(call->conn); /* the key lives as long as the JSON */
     } else {
         http_fail(call, &why);
     }

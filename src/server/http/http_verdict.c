@@ -1,4 +1,4 @@
-/* Answers with a verdict, and the header fields that tell clients of limits.
+/* Replies with a verdict, and the header fields that describe limits to clients.
  *
  *     RateLimit-Policy: "api";q=10;w=1
  *     RateLimit: "api";r=9;t=1
@@ -7,25 +7,25 @@
  *     X-RateLimit-Reset: 1
  *     Retry-After: 1                      (if denied)
  *
- * The first two are those of draft-ietf-httpapi-ratelimit-headers-11. How its words are ours:
+ * The first two are those of draft-ietf-httpapi-ratelimit-headers-11. How its words map to ours:
  *
  *   q, w    COUNT and PERIOD of the limit, as its author wrote it. If more than COUNT may come at
  *           once (a burst), that much, and the time in which it accrues: so r never passes q. Whole
  *           seconds, rounded up: a client that keeps to q in w keeps to the limit.
  *   r       what is left, as in the verdict.
  *   t       the time in which the client may use no more than r. If denied, the time of
- *           Retry-After: the draft does not want a client to be told to come back before t has
- *           passed, and there is no reason to come back later. If allowed, the time until all is
- *           restored: of a bucket something comes back before, but whoever spreads r over t is
- *           never refused.
+ *           Retry-After: the draft does not want a client to come back before t has passed, and
+ *           there is no reason to come back later. If allowed, the time until all is restored: a
+ *           bucket restores some of it earlier, but a client that spreads r over t is never
+ *           refused.
  *   names   a limit of several terms is several policies, "api.1", "api.2". The verdict is one:
- *           that of the term that refused, else of the one that lets the least through. Names of
- *           limits are letters, digits and _ . : -, so that no byte of a string needs to be
+ *           that of the term that refused, otherwise of the term that lets the least through. Names
+ *           of limits are letters, digits and _ . : -, so that no byte of a string needs to be
  *           escaped.
  *
  * X-RateLimit-* are what most clients know. There, too, times are seconds from now and rounded up.
  *
- * This is the path that has to be fast: an answer is one row of small copies into the output.
+ * This path has to be fast: a reply is a series of small copies into the output.
  */
 #include "server/http/http_front.h"
 
@@ -33,8 +33,8 @@
 
 #include "base/num.h"
 
-#define FIELDS_ROOM 384 /* of all fields but for the policies */
-#define POLICY_ROOM 64  /* of a policy, but for its name */
+#define FIELDS_ROOM 384 /* for all fields except the policies */
+#define POLICY_ROOM 64  /* for a policy without its name */
 
 size_t http_verdict_room(const struct limit *l)
 {
@@ -57,8 +57,8 @@ static char *put_name(char *at, const struct limit *l, size_t len, int term)
     return at;
 }
 
-/* The seconds in which `most` events accrue, up. Fits: no limit takes longer than 2^62 ns to
- * refill. */
+/* The seconds in which `most` events accrue, rounded up. Fits: no limit takes longer than 2^62 ns
+ * to refill. */
 static int64_t window_s(const struct weir_term *t, int64_t most)
 {
     int64_t product;
@@ -72,7 +72,8 @@ static int64_t window_s(const struct weir_term *t, int64_t most)
                   weir__wide(t->count)));
 }
 
-/* What may come of a term at once: of a single one the verdict says it, whatever the algorithm. */
+/* How many events of a term may come at once: for a single term the verdict says it, whatever the
+ * algorithm. */
 static int64_t at_once(const struct limit *l, const struct weir_term *t,
                        const struct weir_verdict *v)
 {
@@ -98,7 +99,7 @@ static char *http_put_policies(char *at, const struct limit *l, size_t len,
     return http_put_text(at, "\r\n");
 }
 
-/* Which of several terms the verdict speaks of. */
+/* Which of several terms the verdict is about. */
 static int verdict_term(const struct limit *l, const struct weir_verdict *v)
 {
     if (v->which >= 0 && v->which < l->parsed->n)
@@ -112,8 +113,8 @@ static int verdict_term(const struct limit *l, const struct weir_verdict *v)
     return 0;
 }
 
-/* The time of t. A verdict of several terms knows when all of them are as good as new, and the term
- * it speaks of is so after its own window at the latest. */
+/* The time of t. A verdict of several terms knows when all of them have fully recovered; the term
+ * it is about has recovered after its own window at the latest. */
 static int64_t effective_s(const struct limit *l, int term, const struct weir_verdict *v)
 {
     const struct weir_term *t = &l->parsed->term[term];
@@ -151,7 +152,7 @@ char *http_put_limit_fields(char *at, const struct limit *l, const struct weir_v
     at = http_put_text(at, "\r\nX-RateLimit-Reset: ");
     at = http_put_int(at, wire_s(v->reset_after_ns));
     at = http_put_text(at, "\r\n");
-    /* What can never pass has no time to come back at. */
+    /* A cost that can never fit has no time to come back at. */
     if (!v->allowed && v->retry_after_ns >= 0) {
         at = http_put_text(at, "Retry-After: ");
         at = http_put_int(at, weir__max(1, wire_s(v->retry_after_ns)));

@@ -1,20 +1,21 @@
 /* Names of limits, shared by all workers.
  *
- * A worker reads them under a lock that it holds while it works, which is never long; whoever deletes
- * a name or sets one waits until all others are between two wake-ups. So a policy is forgotten only when
- * no worker is in the midst of using it.
+ * A worker reads them under a lock that it holds while it works, which is never long; a thread that
+ * sets or deletes a name waits until all others are between two wake-ups. So a policy is forgotten
+ * only when no worker is using it.
  *
- * A store in a file has the names of all who share it. It counts the policies it was ever given, so that
- * a look at one word tells whether there is any that is not known here; and a policy's own word tells
- * whether another process has deleted it. That is so of the daemon's own store; of those in another one
- * only those are known that were put there by us.
+ * A store in a file has the names of all processes that share it. It counts the policies it was
+ * ever given, so that one word shows whether there is one that is not known here; and a policy's
+ * own word shows whether another process has deleted it. That holds for the daemon's own store; in
+ * another store the daemon knows only the names that it put there itself.
  *
  * Invariants:
- *   (1) Readers may find a place filled, or an entry replaced by a newer one of the same name, at any
- *       time: both are one store of a pointer, by the holder of `adding`. Places are emptied, and
- *       entries changed in place, only by the writer.
- *   (2) What was replaced or deleted is freed by a later writer: until then somebody may be using it. What
- *       is in a far store may be on its way there, and is then kept until that is answered.
+ *   (1) Readers may find a place filled, or an entry replaced by a newer one of the same name, at
+ *       any time: both are one store of a pointer, by the holder of `adding`. Places are emptied,
+ *       and entries changed in place, only by the writer.
+ *   (2) What was replaced or deleted is freed by a later writer: until then a reader may be using
+ *       it. An entry in a remote store may have a request under way, and is then kept until that is
+ *       answered.
  */
 #include "server/limits/limit_names.h"
 
@@ -33,7 +34,8 @@ struct names {
     pthread_mutex_t adding;
     uint64_t secret[2];
     size_t n;
-    _Atomic uint64_t seen[SERVE_STORES_MAX];   /* policies it had been given when we looked last */
+    /* how many policies the store had been given when we last looked */
+    _Atomic uint64_t seen[SERVE_STORES_MAX];
     struct limit_entry *_Atomic place[PLACES]; /* open addressing, by the hash of the name */
     struct limit_entry *_Atomic replaced;
 };
@@ -48,7 +50,7 @@ void names_leave(struct names *n)
     (void)pthread_rwlock_unlock(&n->lock);
 }
 
-/* ---- The table --------------------------------------------------------------------------------- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 static struct limit_entry *names_at(const struct names *n, size_t i)
 {
@@ -65,7 +67,7 @@ static size_t names_search(const struct names *n, struct weir__slice name)
     return i;
 }
 
-/* The writer's. Those behind a hole move up, or they would not be found. */
+/* By the writer. Entries behind a hole move up, or they would not be found. */
 static void names_remove(struct names *n, size_t hole)
 {
     atomic_store(&n->place[hole], NULL);
@@ -78,7 +80,7 @@ static void names_remove(struct names *n, size_t hole)
     }
 }
 
-/* ---- Entries ----------------------------------------------------------------------------------- */
+/* ---- Entries --------------------------------------------------------------------------------- */
 
 static struct limit_entry *entry_make(struct names *n, struct weir_policy *p, struct store *store)
 {
@@ -99,14 +101,15 @@ static struct limit_entry *entry_make(struct names *n, struct weir_policy *p, st
     return h;
 }
 
-/* Whether the store still has it: another process may have deleted it, and set another of that name. */
+/* True if the store still has it: another process may have deleted it, and set another of that
+ * name. */
 static bool entry_lives(const struct limit_entry *h)
 {
     return !atomic_load_explicit(&h->gone, memory_order_relaxed) &&
            weir__policy_is_set(h->limit.policy);
 }
 
-/* No more is asked of it. Its policy is forgotten later. */
+/* No more requests use it. Its policy is forgotten later. */
 static void entry_retire(struct names *n, struct limit_entry *h)
 {
     atomic_store(&h->gone, true);
@@ -114,7 +117,7 @@ static void entry_retire(struct names *n, struct limit_entry *h)
     atomic_store(&n->replaced, h);
 }
 
-/* The holder of `adding`. An entry of the same name is replaced. */
+/* By the holder of `adding`. An entry of the same name is replaced. */
 static void entry_add(struct names *n, struct limit_entry *h)
 {
     const size_t i = names_search(n, weir__slice_of(h->name));
@@ -127,7 +130,8 @@ static void entry_add(struct names *n, struct limit_entry *h)
     atomic_store_explicit(&n->place[i], h, memory_order_release);
 }
 
-/* The writer's. A policy whose questions are under way (far.h) must last until they are answered. */
+/* By the writer. A policy with requests under way (remote_take.h) must last until they are
+ * answered. */
 static void free_replaced(struct names *n)
 {
     struct limit_entry *h = atomic_exchange(&n->replaced, NULL);
@@ -145,7 +149,7 @@ static void free_replaced(struct names *n)
     }
 }
 
-/* The writer's: the policy was set again before it could be forgotten. */
+/* By the writer: the policy was set again before it could be forgotten. */
 static void entry_revive(struct names *n, const struct weir_policy *p)
 {
     struct limit_entry *h = atomic_exchange(&n->replaced, NULL);
@@ -161,7 +165,7 @@ static void entry_revive(struct names *n, const struct weir_policy *p)
     }
 }
 
-/* From reading to writing and back. */
+/* From reading to writing, and back. */
 void names_change_begins(struct names *n)
 {
     names_leave(n);
@@ -184,9 +188,9 @@ void names_tidy(struct names *n)
     (void)pthread_rwlock_unlock(&n->lock);
 }
 
-/* ---- What the store has ------------------------------------------------------------------------ */
+/* ---- What the store has ---------------------------------------------------------------------- */
 
-/* Whether a policy of the store is what its name stands for now, and was not before. */
+/* True if a policy of the store is what its name stands for now, and was not before. */
 static bool names_is_new(const struct names *n, const struct weir_policy *p,
                          const struct store *from)
 {
@@ -199,7 +203,7 @@ static bool names_is_new(const struct names *n, const struct weir_policy *p,
            (from->index == 0 || known->store == from);
 }
 
-/* Takes up what other processes have set since we looked last. */
+/* Loads what other processes have set since we last looked. */
 static void names_load(struct names *n, struct store *from)
 {
     const uint64_t given = weir__engine_policy_changes(from->engine);
@@ -218,7 +222,7 @@ static void names_load(struct names *n, struct store *from)
     (void)pthread_mutex_unlock(&n->adding);
 }
 
-/* A far store keeps keys and no names. */
+/* A remote store keeps keys and no names. */
 static void names_load_all(struct names *n)
 {
     for (int i = 0; i < n->stores->n; i++)
@@ -226,7 +230,7 @@ static void names_load_all(struct names *n)
             names_load(n, &n->stores->store[i]);
 }
 
-/* ---- Finding ----------------------------------------------------------------------------------- */
+/* ---- Finding --------------------------------------------------------------------------------- */
 
 struct limit_entry *names_known(struct names *n, struct weir__slice name)
 {
@@ -262,7 +266,7 @@ size_t names_all(struct names *n, struct limit_entry *all[NAMES_MOST])
     return k;
 }
 
-/* ---- Changing ---------------------------------------------------------------------------------- */
+/* ---- Changing -------------------------------------------------------------------------------- */
 
 bool names_has_room(const struct names *n)
 {
@@ -305,7 +309,7 @@ bool names_drop(struct names *n, struct limit_entry *h)
     return true;
 }
 
-/* ---- Opening ----------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 struct names *names_open(struct stores *s, struct log *log)
 {
@@ -319,7 +323,7 @@ struct names *names_open(struct stores *s, struct log *log)
     memcpy(n->secret, weir__engine_secret(s->store[0].engine), sizeof n->secret);
     (void)pthread_mutex_init(&n->adding, NULL);
     (void)pthread_rwlockattr_init(&a);
-    /* Or a change would wait for a moment when all workers rest at once. */
+    /* Otherwise a change would wait until all workers happen to be idle at once. */
     (void)pthread_rwlockattr_setkind_np(&a, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     (void)pthread_rwlock_init(&n->lock, &a);
     (void)pthread_rwlockattr_destroy(&a);

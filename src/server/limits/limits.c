@@ -1,10 +1,10 @@
-/* What a request's word means, and what clients set, delete and are told. */
+/* What a request's word means, and how clients set, delete and read limits. */
 #include <stdio.h>
 #include <string.h>
 
 #include "server/limits/limit_names.h"
 
-/* ---- Setting ----------------------------------------------------------------------------------- */
+/* ---- Setting --------------------------------------------------------------------------------- */
 
 static bool limit_name_is_valid(struct weir__slice name)
 {
@@ -19,7 +19,7 @@ static bool limit_name_is_valid(struct weir__slice name)
     return name.len > 0 && name.len < WEIR_NAME_MAX;
 }
 
-/* Whether keys cannot be carried over (limits.md, Live change). */
+/* True if keys cannot be carried over (limits.md, Live change). */
 static bool starts_fresh(const struct weir_limit *from, const struct weir_limit *to)
 {
     for (int i = 0; i < from->n && i < to->n; i++) {
@@ -32,8 +32,9 @@ static bool starts_fresh(const struct weir_limit *from, const struct weir_limit 
     return false;
 }
 
-/* Says what becomes of its keys. `known` is what the name stood for. In a Redis a key of every form has its own
- * name, so that daemons with different limits do not wipe out each other's: nothing ends there but by its time. */
+/* Logs what becomes of the keys. `known` is what the name stood for. In a Redis a key of every form
+ * has its own name, so that daemons with different limits do not wipe out each other's keys: they
+ * end there only by expiry. */
 static void limits_warn(struct log *log, const struct limit_entry *known,
                         const struct weir_limit *to, const struct store *store)
 {
@@ -42,16 +43,16 @@ static void limits_warn(struct log *log, const struct limit_entry *known,
     if (!known)
         return;
     if (known->store != store)
-        what = store->remote ? "another store, so it has the keys of its name there"
-                             : "another store, so its keys start fresh";
+        what = store->remote ? "is in another store now: it has the keys of its name there"
+                             : "is in another store now: its keys start fresh";
     else if (!starts_fresh(&known->parsed, to))
         return;
     else if (store->remote)
-        what = "another algorithm or ring size, so it has the keys of that form; those of the "
-               "other stay in the Redis until they end";
+        what = "has another algorithm or ring size: it has the keys of that form; the old keys "
+               "stay in the Redis until they expire";
     else
-        what = "another algorithm or ring size, so its keys start fresh";
-    log_print(log, "weir: limit '%s': %s", known->name, what);
+        what = "has another algorithm or ring size: its keys start fresh";
+    log_print(log, "weir: limit '%s' %s", known->name, what);
 }
 
 bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why)
@@ -60,14 +61,14 @@ bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why)
         if (l->term[i].algorithm >= WEIR_FIRST_GUARD) {
             why->column = 0;
             (void)snprintf(why->text, sizeof why->text,
-                           "'%s' is a guard, which is entered and left: the daemon has rates only",
+                           "'%s' is a guard: the daemon supports rate limits only",
                            weir_algorithm_name(l->term[i].algorithm));
             return false;
         }
     return true;
 }
 
-/* The writer's. Without a store: where the limit is, or else in the daemon's own. */
+/* By the writer. Without a store: the store where the limit is, otherwise the daemon's own. */
 static int limits_set_locked(struct names *n, struct weir__slice name, const char *text,
                              struct store *store, struct weir_diag *why)
 {
@@ -79,15 +80,14 @@ static int limits_set_locked(struct names *n, struct weir__slice name, const cha
 
     *why = (struct weir_diag){.text = "out of memory"};
     if (!limit_name_is_valid(name)) {
-        (void)snprintf(
-            why->text, sizeof why->text,
-            "'%.*s' is no name for a limit: expected 1 to %d letters, digits and _ . : -",
-            name.len < 40 ? (int)name.len : 40, name.at, WEIR_NAME_MAX - 1);
+        (void)snprintf(why->text, sizeof why->text,
+                       "invalid limit name '%.*s': expected 1 to %d letters, digits and _ . : -",
+                       name.len < 40 ? (int)name.len : 40, name.at, WEIR_NAME_MAX - 1);
         return WEIR_EINVAL;
     }
     if (!known && !names_has_room(n)) {
-        (void)snprintf(why->text, sizeof why->text,
-                       "there are %d limits already, as many as may be", SERVE_LIMITS_MAX);
+        (void)snprintf(why->text, sizeof why->text, "limit reached: %d named limits",
+                       SERVE_LIMITS_MAX);
         return WEIR_EFULL;
     }
     memcpy(copy, name.at, name.len);
@@ -121,14 +121,14 @@ int names_set(struct names *n, struct weir__slice name, const char *text, struct
     return error;
 }
 
-/* ---- Finding ----------------------------------------------------------------------------------- */
+/* ---- Finding --------------------------------------------------------------------------------- */
 
 static bool is_literal(struct weir__slice word)
 {
     return memchr(word.at, ' ', word.len) || memchr(word.at, '/', word.len);
 }
 
-/* Why a word is no limit here. */
+/* Explains why a word is not a limit here. */
 static void limits_explain_missing(struct weir_diag *why, struct weir__slice word, bool by_name,
                                    bool off)
 {
@@ -140,8 +140,8 @@ static void limits_explain_missing(struct weir_diag *why, struct weir__slice wor
         weir__out_text(
             &o, "; expected a configured name, or a limit such as 'token-bucket 10/s burst=20'");
     else if (is_literal(word))
-        weir__out_text(&o, off ? "; a request names its limit here (--literals off)"
-                               : "; /v1/auth takes the name of a limit, not its text");
+        weir__out_text(&o, off ? "; expected a configured name (--literals off)"
+                               : "; /v1/auth expects the name of a limit, not its text");
     else
         weir__out_text(&o, "; expected a configured name");
     if (by_name)
@@ -196,9 +196,9 @@ void limits_tidy(struct conn *c)
     literals_tidy(c->worker->literals);
 }
 
-/* ---- Changing ---------------------------------------------------------------------------------- */
+/* ---- Changing -------------------------------------------------------------------------------- */
 
-/* Of a limit that a client sets: the store that it names; NULL: it names none. */
+/* The store that a limit set by a client names; NULL: it names none. */
 static int named_store(struct names *n, char *text, struct store **store, struct weir_diag *why)
 {
     char url[STORE_URL_MOST];
@@ -211,8 +211,7 @@ static int named_store(struct names *n, char *text, struct store **store, struct
     if (*store)
         return 0;
     *why =
-        (struct weir_diag){.text = "the daemon has no such store: a limit can be put into one that "
-                                   "the daemon was started with"};
+        (struct weir_diag){.text = "no such store: expected one that the daemon was started with"};
     return WEIR_EINVAL;
 }
 
@@ -226,7 +225,7 @@ int limits_set(struct conn *c, struct weir__slice name, struct weir__slice text,
 
     batch_flush(c);
     if (text.len >= sizeof copy || memchr(text.at, '\0', text.len)) {
-        *why = (struct weir_diag){.text = "the limit's text is too long, or has a NUL"};
+        *why = (struct weir_diag){.text = "the limit's text is too long, or contains a NUL"};
         return WEIR_ESYNTAX;
     }
     memcpy(copy, text.at, text.len);
@@ -251,13 +250,13 @@ bool limits_delete(struct conn *c, struct weir__slice name)
     batch_flush(c);
     names_change_begins(n);
     h = names_find(n, name);
-    /* If the store is locked by one who stands still, it stays in force. */
+    /* If a process that stands still holds the store's lock, the limit stays in force. */
     done = h && names_drop(n, h);
     names_change_ends(n);
     return done;
 }
 
-/* ---- Telling ----------------------------------------------------------------------------------- */
+/* ---- Showing --------------------------------------------------------------------------------- */
 
 void limit_name_escape(char out[LIMIT_NAME_ESCAPED], const char *name)
 {

@@ -2,17 +2,17 @@
  *
  * A word where a limit is expected is the name of a configured one, or a literal such as
  * "token-bucket 10/s burst=20". A literal's keys belong to its canonical text: "10/s" and
- * "token-bucket 10/s burst=10" are one. CL.THROTTLE's and THROTTLE's keys are one namespace, in
+ * "token-bucket 10/s burst=10" are one. The keys of CL.THROTTLE and THROTTLE are one namespace, in
  * which new parameters are a live change.
  *
- * A name's keys are in the store that its limit names (store=URL), else in the daemon's own; all others
- * are there.
+ * A name's keys are in the store that its limit names (store=URL), otherwise in the daemon's own;
+ * the keys of literals and throttles are always in the daemon's own.
  *
  * Names are shared by all workers under a lock that each worker holds for reading while it works
  * (names_enter, names_leave); literals and throttles are each worker's own, in caches of fixed
- * size. Of literals the least recently used is forgotten; a throttle has one place, and whoever
- * comes there next takes it. To be forgotten costs a parse, and no state: the engine's keys do not
- * depend on it.
+ * size. The least recently used literal is forgotten; a throttle has one place, and the next
+ * throttle for that place replaces it. Forgetting costs a parse, and no state: the engine's keys do
+ * not depend on it.
  */
 #ifndef WEIR_SERVER_LIMITS_LIMITS_H
 #define WEIR_SERVER_LIMITS_LIMITS_H
@@ -23,39 +23,40 @@
 struct names;    /* the server's */
 struct literals; /* a worker's */
 
-/* A limit as requests use it. Good until the worker's current wake-up ends; who needs it longer
- * holds it (limit_retain), as a reply that waits does. */
+/* A limit as requests use it. Valid until the worker's current wake-up ends; a caller that needs it
+ * longer retains it (limit_retain), as a delayed reply does. */
 struct limit {
     struct weir_policy *policy; /* NULL: see limit_find */
     const struct weir_limit *parsed;
     const char *name; /* the configured name, or "literal" or "throttle": for logs and headers */
 };
 
-/* Between two requests: lets go of limits that were pushed out of the caches, if they are many. */
+/* Between two requests: releases limits that were pushed out of the caches, if they are many. */
 void limits_tidy(struct conn *c);
 
-/* What a request wants of a limit. */
+/* What a request wants from a limit. */
 enum limit_use {
     LIMIT_TAKES,  /* to take: by name or literal */
-    LIMIT_LOOKS,  /* to peek, refund or reset: makes nothing that is not there */
-    LIMIT_BY_NAME /* to take, and a literal will not do */
+    LIMIT_LOOKS,  /* to peek, refund or reset: creates nothing */
+    LIMIT_BY_NAME /* to take, by name only */
 };
 
-/* By name or literal. NULL: none; *status is 404 (no such name, or literals are not wanted) or 400 (a
- * literal that does not parse, or whose keys would take more than they may), *why is the message.
+/* By name or literal. NULL: none; *status is 404 (no such name, or literals are off) or 400 (a
+ * literal that does not parse, or whose keys would take too much state), *why is the message.
  *
- * One who only looks may get a limit whose policy is NULL: it was never taken of, so each of its keys
- * is untouched (batch.c answers so). */
+ * A caller that only looks may get a limit whose policy is NULL: it was never taken from, so each
+ * of its keys is untouched (batch.c answers so).
+ */
 const struct limit *limit_find(struct conn *c, struct weir__slice word, enum limit_use use,
                                int *status, const char **why);
-/* NULL and *why: no memory; or a number is out of range, which throttle.h could have told. `burst`
- * is all that may come at once (>= 1). */
+/* NULL and *why: no memory, or a number is out of range, which throttle.h could have checked.
+ * `burst` is all that may come at once (>= 1). */
 const struct limit *limit_throttle(struct conn *c, int64_t burst, int64_t count, int64_t period_s,
                                    const char **why);
 
-/* The limit of the numbers that were written in just these bytes last time, or NULL: most clients
- * say the same with every request, and to compare is less than to read. limit_throttle_cache tells
- * what they meant. */
+/* The limit of the numbers that came in exactly these bytes last time, or NULL: most clients send
+ * the same with every request, and comparing is cheaper than parsing. limit_throttle_cache records
+ * what the bytes meant. */
 const struct limit *limit_throttle_cached(struct conn *c, struct weir__slice said, int64_t more);
 void limit_throttle_cache(struct conn *c, struct weir__slice said, int64_t more,
                           const struct limit *l);
@@ -63,34 +64,34 @@ void limit_throttle_cache(struct conn *c, struct weir__slice said, int64_t more,
 void limit_retain(const struct limit *l);
 void limit_release(const struct limit *l);
 
-/* Definition, for WEIR.LIMIT and /v1/limits: 0 or an error, *why filled. A name has 1 to 127 bytes
- * of letters, digits and _ . : - (no literal is such a word: it has a blank or a slash). The text may have
- * a store=URL that the daemon has; without one, a limit that is there stays where it is. */
+/* Setting, for WEIR.LIMIT and /v1/limits: 0, or an error and *why filled. A name has 1 to 127 bytes
+ * of letters, digits and _ . : - (no literal is such a word: it has a blank or a slash). The text
+ * may have a store=URL that the daemon has; without one, an existing limit stays in its store. */
 int limits_set(struct conn *c, struct weir__slice name, struct weir__slice text,
                struct weir_diag *why);
-/* What is told of a named limit. */
+/* What clients see of a named limit. */
 struct limit_shown {
     char text[WEIR_LIMIT_TEXT_MAX]; /* canonical */
     const char *store;              /* NULL: the daemon's own */
-    bool has_stats;                 /* not of one in a Redis, which has bounds of its own */
+    bool has_stats;                 /* false for a limit in a Redis, which has bounds of its own */
     struct weir_policy_stats stats;
 };
-/* The numbers of its stats, as clients are told them. */
+/* The numbers of its stats, as clients see them. */
 #define LIMIT_NUMBERS(X)        \
     X(room, keys)               \
     X(state_bytes, state_bytes) \
     X(evicted, evicted)         \
     X(overflow_decisions, overflow_decisions) X(overflow_refusals, overflow_refusals)
 
-/* A name for lines that others read by their bytes: what is no letter, digit, _ . or - is %XX. Programs that
- * share a file may have set names of any bytes there. */
+/* A name for lines that programs parse: each byte other than a letter, digit, _ . or - is %XX.
+ * Programs that share a file may have set names of any bytes there. */
 #define LIMIT_NAME_ESCAPED (3 * WEIR_NAME_MAX)
 void limit_name_escape(char out[LIMIT_NAME_ESCAPED], const char *name);
 
 /* False if there is none of that name. */
 bool limits_get(struct conn *c, struct weir__slice name, struct limit_shown *shown);
 bool limits_delete(struct conn *c, struct weir__slice name); /* false: there was none */
-/* Calls `each` for all named limits, by name. */
+/* Calls `each` for all named limits, sorted by name. */
 typedef void limits_callback(void *arg, const char *name, const struct limit_shown *shown);
 void limits_each(struct conn *c, limits_callback *each, void *arg);
 

@@ -1,13 +1,14 @@
 /* Limits that come with a request: literals, and the numbers of CL.THROTTLE and THROTTLE.
  *
- * Each worker keeps handles of those it saw lately, so that one that comes again is a look-up and not a
- * parse. The handles are unlisted (engine/policy/anonymous.h): the keys belong to the limit's canonical text,
- * or to the one namespace of the throttles, and outlive every handle. So a cache of any size is right,
- * and a client that invents limits costs a parse each and no memory.
+ * Each worker caches the anonymous policies it used lately, so that one that comes again is a
+ * look-up and not a parse (engine/policy/anonymous.h): the keys belong to the limit's canonical
+ * text, or to the one namespace of the throttles, and outlive every cache entry. So a cache of any
+ * size is correct, and a client that invents limits costs a parse each and no memory.
  *
- * A literal is anybody's, so a key of it may take little state only: a long sliding-log's is half a
- * megabyte, here or in a Redis that others need. And to look at one makes nothing: a handle that makes
- * tables is opened when the literal is first taken of, or when the tables are there anyway.
+ * Any client may send a literal, so a key of it may take little state only: a long sliding-log's is
+ * half a megabyte, here or in a Redis that others need. And looking at a literal creates nothing: a
+ * policy that creates tables is opened when the literal is first taken from, or when the tables
+ * exist already.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,13 +21,13 @@
 
 #define LITERALS     256 /* kept by each worker */
 #define THROTTLES    1024
-#define RETIRED_MOST 256 /* are let go of between two requests */
+#define RETIRED_MOST 256 /* entries that wait to be released between two requests */
 #define TEXT_MOST    WEIR_LIMIT_TEXT_MAX
-#define CACHED_MOST  64 /* bytes of a throttle's numbers that are known again */
+#define CACHED_MOST  64 /* bytes of a throttle's numbers that are recognised again */
 
 struct literal {
     uint64_t hash;
-    uint64_t used; /* when it was used last, by the worker's count of look-ups */
+    uint64_t used; /* when it was last used, by the worker's count of look-ups */
     char *text;    /* as it was written; NULL: a free place */
     size_t len;
     struct limit_entry *limit;
@@ -50,7 +51,8 @@ struct literals {
         char bytes[CACHED_MOST];
     } cached; /* the last throttle, as it was written; of length 0: none */
     unsigned retired_n;
-    struct limit_entry *retired; /* in this wake-up, and still in use by questions of it */
+    /* pushed out in this wake-up, and still in use by operations of it */
+    struct limit_entry *retired;
 };
 
 struct literals *literals_open(struct store *s, struct memory *m)
@@ -81,9 +83,9 @@ void literals_close(struct literals *l)
     free(l);
 }
 
-/* ---- Handles ----------------------------------------------------------------------------------- */
+/* ---- Entries --------------------------------------------------------------------------------- */
 
-/* Without a policy yet. */
+/* Makes an entry without a policy. */
 static struct limit_entry *literal_make(struct literals *l, const struct weir_limit *parsed,
                                         struct weir__slice keys_of, const char *name,
                                         struct weir_diag *why)
@@ -151,9 +153,9 @@ void limit_release(const struct limit *l)
     limit_entry_release((struct limit_entry *)l);
 }
 
-/* ---- Literals ---------------------------------------------------------------------------------- */
+/* ---- Literals -------------------------------------------------------------------------------- */
 
-/* A free place, or that which was used least lately: a free one was never used. */
+/* A free place, or the one that was used least recently: a free one was never used. */
 static struct literal *least_used(struct literals *l)
 {
     struct literal *least = &l->literal[0];
@@ -172,14 +174,14 @@ static bool state_fits(const struct weir_limit *parsed, size_t most, struct weir
     if (bytes > most)
         (void)snprintf(
             why->text, sizeof why->text,
-            "a key of this limit takes %zu bytes of state, and one of a limit that comes "
-            "with a request may take %zu (--literal-state): give the limit a name, with "
-            "--limit NAME='LIMIT' or WEIR.LIMIT SET NAME LIMIT",
+            "a key of this limit takes %zu bytes of state; a limit in a request may take at "
+            "most %zu (--literal-state): give the limit a name with --limit NAME='LIMIT' or "
+            "WEIR.LIMIT SET NAME LIMIT",
             bytes, most);
     return bytes <= most;
 }
 
-/* NULL: it is no limit for requests, or there is no memory. */
+/* NULL: it is not a limit for requests, or there is no memory. */
 static struct limit_entry *read_literal(struct literals *l, const char *text, size_t most,
                                         struct weir_diag *why)
 {
@@ -218,7 +220,7 @@ static struct literal *literals_add(struct literals *l, struct weir__slice text,
     return at;
 }
 
-/* Opens its policy, unless that would make tables for one who only looks. */
+/* Opens its policy, unless that would create tables for a caller that only looks. */
 static const struct limit *literals_open_policy(struct literals *l, struct limit_entry *h,
                                                 bool looks, struct weir_diag *why)
 {
@@ -253,15 +255,14 @@ const struct limit *literals_find(struct literals *l, struct weir__slice text, b
     if (text.len >= TEXT_MOST || memchr(text.at, '\0', text.len)) {
         why->column = 0;
         (void)snprintf(why->text, sizeof why->text,
-                       "a limit of %zu bytes; expected text of at most %d bytes", text.len,
-                       TEXT_MOST - 1);
+                       "limit too long: %zu bytes; expected at most %d", text.len, TEXT_MOST - 1);
         return NULL;
     }
     learnt = literals_add(l, text, hash, most, why);
     return learnt ? literals_open_policy(l, learnt->limit, looks, why) : NULL;
 }
 
-/* ---- Throttles --------------------------------------------------------------------------------- */
+/* ---- Throttles ------------------------------------------------------------------------------- */
 
 static struct cached_throttle *throttle_place(struct literals *l, int64_t burst, int64_t count,
                                               int64_t period_s)

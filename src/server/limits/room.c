@@ -1,18 +1,19 @@
-/* What the log is told of the room that limits have: when one is set, and when it is full.
+/* What the log says about the room that limits have: when one is set, and when it is full.
  *
  *     weir: limit api: room for 1,000,000 keys of 16 bytes
- *     weir: limit api: full: live keys that lost their place: 1,234; requests refused for what such keys owe: 56
+ *     weir: limit api: full: live keys that lost their place: 1,234; requests refused for what such
+ *     keys owe: 56
  *
- * The second is said once a minute of a limit, by the daemon's clock, and of so many limits in a minute at
- * most, in turn, so that whoever floods limits does not flood the log. Decisions only count (table/cells.h); the first
- * worker looks at what was counted, by its timer.
+ * The second line comes once a minute for a limit, by the daemon's clock, and for at most
+ * FULL_LINES limits in a minute, in turn, so that a client that floods limits does not flood the
+ * log. Decisions only count (table/cells.h); the first worker looks at the counters, by its timer.
  */
 #include "server/limits/limit_names.h"
 
 #define MINUTE_NS  (60 * WEIR__NS_PER_S)
-#define FULL_LINES 20 /* a minute */
+#define FULL_LINES 20 /* most lines a minute */
 
-/* ---- Room -------------------------------------------------------------------------------------- */
+/* ---- Room ------------------------------------------------------------------------------------ */
 
 static void room_log_limit(struct names *n, const struct limit_entry *h)
 {
@@ -47,15 +48,15 @@ void room_log_all(struct names *n)
         room_log_limit(n, all[i]);
 }
 
-/* ---- Full -------------------------------------------------------------------------------------- */
+/* ---- Full ------------------------------------------------------------------------------------ */
 
-/* A clock that was set back does not make it a longer wait. */
+/* A clock that was set back does not make the pause longer. */
 static bool is_a_minute(int64_t since_ns, int64_t now_ns)
 {
     return now_ns < since_ns || now_ns - since_ns >= MINUTE_NS;
 }
 
-/* What was counted since; all of it, if a limit began to count anew. */
+/* What was counted since then; all of it, if a limit began to count anew. */
 static uint64_t room_counted_since(uint64_t now, uint64_t then)
 {
     return now < then ? now : now - then;
@@ -78,7 +79,7 @@ static void room_log_full(struct server *s, const struct limit_entry *h, uint64_
               name, line);
 }
 
-/* Whether it had something to say. */
+/* True if it logged a line. */
 static bool room_check_limit(struct server *s, struct limit_entry *h, int64_t now_ns)
 {
     struct weir_policy_stats stats;

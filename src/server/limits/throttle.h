@@ -1,7 +1,7 @@
-/* The numbers of CL.THROTTLE, THROTTLE and /throttle, and what they may be.
+/* The numbers of CL.THROTTLE, THROTTLE and /throttle, and their ranges.
  *
- * Each front names them as its clients do and says so when one is out of range; the ranges are one,
- * and within them limit_throttle has nothing to complain of but a lack of memory.
+ * Each front names them as its clients do and reports one that is out of range; the ranges are the
+ * same, and within them limit_throttle can fail only for lack of memory.
  */
 #ifndef WEIR_SERVER_LIMITS_THROTTLE_H
 #define WEIR_SERVER_LIMITS_THROTTLE_H
@@ -16,7 +16,7 @@ struct throttle_range {
     int64_t least, most;
 };
 
-/* Of the burst: all that may come at once. */
+/* The burst is all that may come at once. */
 static inline struct throttle_range throttle_range(enum throttle_number number)
 {
     switch (number) {
@@ -28,10 +28,10 @@ static inline struct throttle_range throttle_range(enum throttle_number number)
     return (struct throttle_range){0, WEIR_COUNT_MAX};
 }
 
-/* What to say if the next is false. */
+/* The message if throttle_refills is false. */
 #define THROTTLE_TOO_SLOW "would take more than 146 years to refill"
 
-/* Whether all of a burst is back in 2^62 ns, the longest time that is counted. */
+/* True if a whole burst is back within 2^62 ns, the longest time that is counted. */
 static inline bool throttle_refills(int64_t burst, int64_t count, int64_t period_s)
 {
     return weir__wide(burst) * weir__wide(period_s * WEIR__NS_PER_S) <=

@@ -1,7 +1,7 @@
-/* Several takes of far stores that are answered together: a slice of HTTP's arrays.
+/* Several takes from remote stores that are answered together: a slice of HTTP's arrays.
  *
- * There may be more of them than may be under way at once. Then they are begun as others are told. If nobody wants to
- * know any more, those that are not begun are not asked.
+ * There may be more of them than may be under way at once. Then the rest is begun as others are
+ * answered. If the caller has forgotten the group, takes that are not begun are never sent.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,40 +10,40 @@
 
 struct remote_group {
     struct worker *worker;
-    struct remote_group *next; /* of those that are not all begun */
+    struct remote_group *next; /* in the list of those that are not all begun */
     size_t n, begun, replied;
-    bool begins;    /* some are being begun: whoever is told last leaves the rest to that */
-    bool forgotten; /* nobody wants to know: the next two are not there */
+    bool begins;    /* takes are being begun: the last reply leaves the rest to that loop */
+    bool forgotten; /* the caller has forgotten it: verdicts and errors are gone */
     struct weir_verdict *verdict;
     int *error;
     remote_group_done *done;
     void *arg;
     struct {
-        size_t index; /* in verdict and error */
+        size_t index; /* of its verdict and its error */
         struct limit_op op;
     } one[];
 };
 
-/* ---- Memory ------------------------------------------------------------------------------------ */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
-static size_t remote_group_bytes(const struct limit_op *q, size_t n, size_t *remote)
+static size_t remote_group_bytes(const struct limit_op *op, size_t n, size_t *remote)
 {
     size_t bytes = 0;
 
     *remote = 0;
     for (size_t i = 0; i < n; i++)
-        if (store_of(q[i].limit)->remote) {
-            bytes += q[i].key.len;
+        if (store_of(op[i].limit)->remote) {
+            bytes += op[i].key.len;
             ++*remote;
         }
     return bytes;
 }
 
-/* With copies of all keys, behind the rest; the limits are held. */
-static struct remote_group *remote_group_make(struct worker *w, const struct limit_op *q, size_t n)
+/* Makes a group with copies of all keys behind it; the limits are retained. */
+static struct remote_group *remote_group_make(struct worker *w, const struct limit_op *op, size_t n)
 {
     size_t remote;
-    const size_t bytes = remote_group_bytes(q, n, &remote);
+    const size_t bytes = remote_group_bytes(op, n, &remote);
     struct remote_group *m = malloc(sizeof *m + remote * sizeof m->one[0] + bytes);
     char *key;
 
@@ -52,15 +52,15 @@ static struct remote_group *remote_group_make(struct worker *w, const struct lim
     *m = (struct remote_group){.worker = w};
     key = (char *)&m->one[remote];
     for (size_t i = 0; i < n; i++) {
-        if (!store_of(q[i].limit)->remote)
+        if (!store_of(op[i].limit)->remote)
             continue;
         m->one[m->n].index = i;
-        m->one[m->n].op = q[i];
+        m->one[m->n].op = op[i];
         m->one[m->n++].op.key.at = key;
-        if (q[i].key.len > 0)
-            memcpy(key, q[i].key.at, q[i].key.len);
-        key += q[i].key.len;
-        limit_retain(q[i].limit);
+        if (op[i].key.len > 0)
+            memcpy(key, op[i].key.at, op[i].key.len);
+        key += op[i].key.len;
+        limit_retain(op[i].limit);
     }
     return m;
 }
@@ -72,9 +72,9 @@ static void remote_group_free(struct remote_group *m)
     free(m);
 }
 
-/* ---- Telling ----------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
-/* All are told, or given up. */
+/* All are answered, or given up. */
 static void remote_group_finish(struct remote_group *m)
 {
     if (!m->forgotten)
@@ -105,9 +105,9 @@ void remote_group_reply(struct remote_request *a)
         remote_group_finish(m);
 }
 
-/* ---- Asking ------------------------------------------------------------------------------------ */
+/* ---- Beginning ------------------------------------------------------------------------------- */
 
-/* As many as there is room for: whether that was all. */
+/* Begins as many as there is room for: true if that was all. */
 static bool remote_group_begin(struct remote_group *m)
 {
     static const struct weir_verdict NONE = {.which = -1};
@@ -147,26 +147,26 @@ void remote_group_resume(struct worker *w)
     }
 }
 
-static void remote_group_no_memory(const struct limit_op *q, size_t n, int *error)
+static void remote_group_no_memory(const struct limit_op *op, size_t n, int *error)
 {
     for (size_t i = 0; i < n; i++)
-        if (store_of(q[i].limit)->remote)
+        if (store_of(op[i].limit)->remote)
             error[i] = WEIR_ENOMEM;
 }
 
-struct remote_group *remote_take_many(struct worker *w, const struct limit_op *q, size_t n,
-                                      struct weir_verdict *v, int *error,
-                                      remote_group_done *when_told, void *arg)
+struct remote_group *remote_take_many(struct worker *w, const struct limit_op *op, size_t n,
+                                      struct weir_verdict *v, int *error, remote_group_done *done,
+                                      void *arg)
 {
-    struct remote_group *m = remote_group_make(w, q, n);
+    struct remote_group *m = remote_group_make(w, op, n);
 
     if (!m) {
-        remote_group_no_memory(q, n, error);
+        remote_group_no_memory(op, n, error);
         return NULL;
     }
     m->verdict = v;
     m->error = error;
-    m->done = when_told;
+    m->done = done;
     m->arg = arg;
     if (!remote_group_begin(m)) {
         m->next = w->remote->group;

@@ -1,4 +1,4 @@
-/* A build without hiredis has no far stores: no worker has anything to do for them. */
+/* A build without hiredis has no remote stores: these functions do nothing. */
 #include "server/internal.h"
 
 int remote_open(struct worker *w)
@@ -17,19 +17,19 @@ void remote_free(struct worker *w)
     (void)w;
 }
 
-void remote_take_one(struct conn *c, const struct limit_op *q)
+void remote_take_one(struct conn *c, const struct limit_op *op)
 {
-    q->reply(c, q, WEIR_ESTORE, NULL);
+    op->reply(c, op, WEIR_ESTORE, NULL);
 }
 
-struct remote_group *remote_take_many(struct worker *w, const struct limit_op *q, size_t n,
-                                      struct weir_verdict *v, int *error,
-                                      remote_group_done *when_told, void *arg)
+struct remote_group *remote_take_many(struct worker *w, const struct limit_op *op, size_t n,
+                                      struct weir_verdict *v, int *error, remote_group_done *done,
+                                      void *arg)
 {
     (void)w;
-    (void)q;
+    (void)op;
     (void)v;
-    (void)when_told;
+    (void)done;
     (void)arg;
     for (size_t i = 0; i < n; i++)
         error[i] = WEIR_ESTORE;

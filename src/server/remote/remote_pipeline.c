@@ -1,7 +1,8 @@
-/* A worker's lane to each far store, and its loop. See remote_take.h.
+/* A worker's pipeline to each remote store, and its loop. See remote_take.h.
  *
- * A lane's descriptor changes whenever it connects anew, and the system may give the new connection the old
- * one's number, or give that to somebody else. So the loop stops watching before anything else can happen.
+ * A pipeline's descriptor changes whenever it reconnects, and the system may give the new
+ * connection the old one's number, or give that number to another file. So the loop stops watching
+ * before anything else can happen.
  */
 #include <errno.h>
 #include <poll.h>
@@ -9,7 +10,7 @@
 
 #include "server/remote/remote_take.h"
 
-/* ---- Watching ---------------------------------------------------------------------------------- */
+/* ---- Watching -------------------------------------------------------------------------------- */
 
 static void remote_pipeline_closed(uv_handle_t *h)
 {
@@ -32,7 +33,7 @@ static bool remote_pipeline_watch_new(struct remote_pipeline *l, int fd, unsigne
 
     if (!poll || uv_poll_init(&l->worker->loop, poll, fd) != 0) {
         free(poll);
-        return false; /* then its deadline is all that is heard of it */
+        return false; /* then only its deadline wakes the loop */
     }
     poll->data = l;
     l->poll = poll;
@@ -41,7 +42,7 @@ static bool remote_pipeline_watch_new(struct remote_pipeline *l, int fd, unsigne
     return true;
 }
 
-/* The lane may have another connection, or none. */
+/* The pipeline may have another connection, or none. */
 static void remote_pipeline_watch(struct remote_pipeline *l)
 {
     const int fd = weir__pipeline_fd(l->pipeline);
@@ -57,9 +58,9 @@ static void remote_pipeline_watch(struct remote_pipeline *l)
     (void)uv_poll_start(l->poll, events, remote_pipeline_polled);
 }
 
-/* ---- Turning ----------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
-/* Within names_enter: limits are let go of. */
+/* Within names_enter: limits are released. */
 static void remote_pipeline_run(struct remote_pipeline *l)
 {
     l->due = false;
@@ -68,9 +69,10 @@ static void remote_pipeline_run(struct remote_pipeline *l)
     remote_pipeline_watch(l);
 }
 
-/* Those who were not read from, for too much was under way: when half of that is answered, all of them, the one
- * that was served longest ago first (who is pushed last is first). Until then nobody is, or those whose answers
- * come would take every place that comes free. */
+/* Resumes the connections that were not read because too many takes were under way: when half of
+ * those are answered, all of them, the one served longest ago first (the connection pushed last is
+ * served first). Until then none is resumed, or the connections whose replies come would take every
+ * place that becomes free. */
 static void remote_resume(struct worker *w)
 {
     if (!w->remote_stalled || w->remote_pending > REMOTE_MOST / 2 ||
@@ -81,8 +83,8 @@ static void remote_resume(struct worker *w)
         conn_push_later(c);
 }
 
-/* Turns the lanes, all or those that are due. Then the answers leave; what follows may be new questions, which are
- * sent before the loop sleeps. */
+/* Runs the pipelines, all of them or those that are due. Then the replies leave; serving on may add
+ * new takes, which are sent before the loop sleeps. */
 static void remote_pipelines_run(struct worker *w, bool all)
 {
     names_enter(w->server->names);
@@ -99,7 +101,7 @@ static void remote_pipeline_polled(uv_poll_t *h, int status, int events)
 {
     struct remote_pipeline *l = h->data;
 
-    (void)events; /* the lane finds out by itself */
+    (void)events; /* the pipeline finds out by itself */
     if (status < 0)
         l->events = 0; /* then the loop has stopped watching */
     l->due = true;
@@ -121,7 +123,7 @@ void remote_sync(struct worker *w, const struct store *s)
     remote_pipeline_watch(l);
 }
 
-/* ---- Sleeping ---------------------------------------------------------------------------------- */
+/* ---- Sleeping -------------------------------------------------------------------------------- */
 
 static bool remote_can_run(const struct worker *w)
 {
@@ -143,7 +145,7 @@ static void remote_set_timer(struct worker *w)
         return;
     }
     left_ns = weir__max(0, due_ns - weir__engine_clock());
-    /* Rounded up: a timer that rings early finds nothing due. */
+    /* Rounded up: a timer that fires early finds nothing due. */
     (void)uv_timer_start(&w->remote->due, remote_timer_fired,
                          (uint64_t)weir__div_ceil(left_ns, WEIR__NS_PER_MS), 0);
 }
@@ -152,14 +154,14 @@ void remote_before_sleep(struct worker *w)
 {
     if (!w->remote->any)
         return;
-    remote_resume(w); /* who settles makes room, and nobody else is told */
+    remote_resume(w); /* remote_sync makes room, and no callback resumes the others */
     worker_push_all(w);
     while (remote_can_run(w))
         remote_pipelines_run(w, false);
     remote_set_timer(w);
 }
 
-/* ---- Life -------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 int remote_open(struct worker *w)
 {
@@ -187,13 +189,13 @@ int remote_open(struct worker *w)
 
 void remote_close(struct worker *w)
 {
-    remote_group_resume(w); /* all have left: nothing more is begun */
+    remote_group_resume(w); /* all connections are closed: nothing more is begun */
     for (int i = 0; i < w->server->stores.n; i++) {
         struct remote_pipeline *l = &w->remote->pipeline[i];
 
         remote_pipeline_unwatch(l);
         if (l->pipeline)
-            weir__pipeline_close(l->pipeline); /* tells those that are under way */
+            weir__pipeline_close(l->pipeline); /* completes the takes that are under way */
         l->pipeline = NULL;
     }
     while (w->remote->spare) {

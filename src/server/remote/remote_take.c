@@ -1,12 +1,12 @@
-/* Takes that are begun, and answered when they are told. See remote_take.h. */
+/* Takes from remote stores: begun, and answered when the store has replied. See remote_take.h. */
 #include "server/remote/remote_take.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY_USUAL 128 /* bytes of a key; memory for such a take is kept */
+#define KEY_USUAL 128 /* bytes of a key; the memory of such a take is reused */
 
-/* ---- Memory ------------------------------------------------------------------------------------ */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static struct remote_request *remote_request_alloc(struct worker *w, size_t key)
 {
@@ -26,21 +26,21 @@ static struct remote_request *remote_request_alloc(struct worker *w, size_t key)
     return a;
 }
 
-struct remote_request *remote_request_make(struct worker *w, const struct limit_op *q)
+struct remote_request *remote_request_make(struct worker *w, const struct limit_op *op)
 {
-    struct remote_request *a = remote_request_alloc(w, q->key.len);
+    struct remote_request *a = remote_request_alloc(w, op->key.len);
 
     if (!a)
         return NULL;
-    a->pipeline = &w->remote->pipeline[store_of(q->limit)->index];
+    a->pipeline = &w->remote->pipeline[store_of(op->limit)->index];
     a->place = (struct awaited_reply){0};
     a->group = NULL;
-    a->op = *q;
+    a->op = *op;
     a->done = false;
-    if (q->key.len > 0)
-        memcpy(a->key, q->key.at, q->key.len);
+    if (op->key.len > 0)
+        memcpy(a->key, op->key.at, op->key.len);
     a->op.key.at = a->key;
-    limit_retain(q->limit);
+    limit_retain(op->limit);
     return a;
 }
 
@@ -59,7 +59,7 @@ void remote_request_free(struct remote_request *a)
     }
 }
 
-/* ---- Asking ------------------------------------------------------------------------------------ */
+/* ---- Sending --------------------------------------------------------------------------------- */
 
 static void remote_request_reply(struct conn *c, const struct remote_request *a)
 {
@@ -76,10 +76,11 @@ static void remote_count(struct worker *w, const struct remote_request *a, int m
     w->remote_bytes += more > 0 ? a->op.key.len : -a->op.key.len;
 }
 
-/* By whoever turns the lane; or before it has got a place, while it is begun. */
-static void remote_request_done(struct weir__decision *asking)
+/* Called by the pipeline when it runs; or before the take has its place, while it is being
+ * begun. */
+static void remote_request_done(struct weir__decision *decision)
 {
-    struct remote_request *a = (struct remote_request *)asking;
+    struct remote_request *a = (struct remote_request *)decision;
     struct conn *c = a->place.conn;
 
     remote_count(a->pipeline->worker, a, -1);
@@ -121,12 +122,12 @@ void remote_request_begin(struct remote_request *a)
     }
 }
 
-void remote_take_one(struct conn *c, const struct limit_op *q)
+void remote_take_one(struct conn *c, const struct limit_op *op)
 {
-    struct remote_request *a = remote_request_make(c->worker, q);
+    struct remote_request *a = remote_request_make(c->worker, op);
 
     if (!a) {
-        q->reply(c, q, WEIR_ENOMEM, NULL);
+        op->reply(c, op, WEIR_ENOMEM, NULL);
         return;
     }
     remote_request_begin(a);

@@ -1,6 +1,6 @@
 /* The RESP front: a table of commands, and what their handlers share.
  *
- * resp_serve.c has the table and the loop over a connection's bytes; the handlers stand in
+ * resp_serve.c has the table and the loop over a connection's bytes; the handlers are in
  * resp_take.c (decisions), resp_limit.c (limits and the clock) and resp_redis.c (what Redis's
  * clients ask of any server).
  */
@@ -21,7 +21,7 @@ typedef void resp_handler(struct conn *c, struct resp_words w);
 struct resp_row {
     const char *name;
     size_t least, most; /* words, the name included; most 0: any number */
-    bool gathers;       /* may join a batch; else what was gathered is settled before */
+    bool gathers;       /* may join a batch; otherwise the batch is flushed before it */
     int first_key, last_key, key_step; /* the name is word 0, the last word is -1; all 0: none */
     resp_handler *run;
     const char *usage;
@@ -31,27 +31,27 @@ extern const struct resp_row RESP_COMMANDS[];
 extern const size_t RESP_COMMANDS_N;
 const struct resp_row *resp_row_of(struct weir__slice name); /* or NULL */
 
-/* Answers, each in its turn. */
+/* Replies, each in its turn. */
 void resp_reply_error(struct conn *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Whether more than takes and looks may be asked for; if not, that was said. */
+/* True if the client may do more than take and look; otherwise replies that it may not. */
 bool resp_may_administer(struct conn *c, struct weir__slice command);
 void resp_reply_ok(struct conn *c);
 void resp_reply_int(struct conn *c, int64_t value);
 void resp_reply_text(struct conn *c, const char *text);
 void resp_reply_null(struct conn *c);
-/* What an error of the engine's is to a client. */
+/* Replies with an error of the engine. */
 void resp_reply_engine_error(struct conn *c, int error);
 
 /* Without regard to case. */
 bool resp_word_is(struct weir__slice word, const char *text);
 
-/* An integer from least to most, or false and the error was said: `what` names it. */
+/* Reads an integer from least to most; false: replied with an error, in which `what` names it. */
 bool resp_word_int(struct conn *c, struct weir__slice word, const char *what, int64_t least,
                    int64_t most, int64_t *value);
 
-/* A word of a user's, for %s in an error: quoted, short and printable. Good until the next but
- * three. */
+/* A client's word, for %s in an error: quoted, short and printable. Valid for the next three
+ * calls. */
 const char *resp_quoted(struct weir__slice word);
 
 resp_handler resp_run_cl_throttle, resp_run_throttle, resp_run_take, resp_run_peek, resp_run_refund,

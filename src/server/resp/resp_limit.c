@@ -6,7 +6,7 @@
 #include "server/resp/resp_front.h"
 #include "server/stores.h"
 
-/* ---- Limits ------------------------------------------------------------------------------------ */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 static bool has_words(struct conn *c, struct resp_words w, size_t n, const char *usage)
 {
@@ -28,7 +28,7 @@ static void resp_set_limit(struct conn *c, struct resp_words w)
         resp_reply_ok(c);
 }
 
-/* As SET takes it. */
+/* Replies in the form that SET takes. */
 static void resp_reply_limit(struct conn *c, const struct limit_shown *l)
 {
     char whole[WEIR_LIMIT_TEXT_MAX + STORE_SHOWN_MOST + 16];
@@ -82,20 +82,21 @@ void resp_run_limit(struct conn *c, struct resp_words w)
     else if (resp_word_is(w.word[1], "LIST"))
         resp_list_limits(c, w);
     else if (!resp_word_is(w.word[1], "DEL"))
-        resp_reply_error(c, "unknown word %s: expected SET, GET, LIST or DEL",
+        resp_reply_error(c, "unknown subcommand %s: expected SET, GET, LIST or DEL",
                          resp_quoted(w.word[1]));
     else if (has_words(c, w, 3, "DEL name") && resp_may_administer(c, w.word[0]))
         resp_reply_int(c, limits_delete(c, w.word[2]));
 }
 
-/* ---- The clock --------------------------------------------------------------------------------- */
+/* ---- The clock ------------------------------------------------------------------------------- */
 
 static void resp_set_clock(struct conn *c, struct weir__slice word, int64_t now_ns)
 {
     if (server_clock_set(c, now_ns))
         resp_reply_ok(c);
     else
-        resp_reply_error(c, "%s would bring the time outside 0..2^62 ns", resp_quoted(word));
+        resp_reply_error(c, "%s is out of range: the time must stay within 0..2^62 ns",
+                         resp_quoted(word));
 }
 
 static void resp_advance_clock(struct conn *c, struct weir__slice word)
@@ -120,8 +121,8 @@ void resp_run_clock(struct conn *c, struct resp_words w)
     int64_t ns;
 
     if (!server_options(conn_server(c))->manual_clock) {
-        resp_reply_error(
-            c, "the clock is not ours to set: the daemon was not started with --clock=manual");
+        resp_reply_error(c,
+                         "the clock cannot be set: the daemon was not started with --clock manual");
     } else if (resp_word_is(w.word[1], "GET") && w.n == 2) {
         resp_reply_int(c, server_now(conn_server(c)));
     } else if (!resp_may_administer(c, w.word[0])) {
@@ -135,9 +136,9 @@ void resp_run_clock(struct conn *c, struct resp_words w)
         else
             resp_set_clock(c, w.word[2], ns);
     } else {
-        resp_reply_error(
-            c,
-            "unknown word %s, or not as many as it takes: expected GET, ADVANCE duration or SET ns",
-            resp_quoted(w.word[1]));
+        resp_reply_error(c,
+                         "unknown subcommand %s, or wrong number of arguments: expected GET, "
+                         "ADVANCE duration or SET ns",
+                         resp_quoted(w.word[1]));
     }
 }

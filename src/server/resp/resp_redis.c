@@ -1,4 +1,4 @@
-/* What Redis's clients ask of any server: enough that they connect without an error. */
+/* What Redis's clients ask of any server: enough for them to connect without an error. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 #include "server/resp/resp_front.h"
 #include "server/stores.h"
 
-/* What we say we are where a client insists on a Redis: the version whose handshake we answer. */
+/* The version that we report where a client insists on a Redis: the one whose handshake we
+ * answer. */
 #define AS_REDIS "7.0.15"
 
 /* ---- The handshake --------------------------------------------------------------------------- */
@@ -252,7 +253,7 @@ void resp_run_config(struct conn *c, struct resp_words w)
     if (!resp_word_is(w.word[1], "GET")) {
         resp_reply_error(
             c,
-            "CONFIG %s is not here: limits are set by WEIR.LIMIT, the rest when the daemon "
+            "CONFIG %s is not supported: limits are set by WEIR.LIMIT, the rest when the daemon "
             "starts",
             resp_quoted(w.word[1]));
         return;
@@ -269,20 +270,22 @@ void resp_run_config(struct conn *c, struct resp_words w)
 
 #define STORE_LINE (STORE_SHOWN_MOST + 512)
 
-/* A line for each store, as Redis has one for each database: store1:url=redis://h:6379,down=0,nodes=2,... */
+/* A line for each store, as Redis has one for each database:
+ * store1:url=redis://h:6379,down=0,nodes=2,... */
 static size_t info_put_stores(char *text, size_t cap, struct stores *s)
 {
     size_t len = (size_t)snprintf(text, cap, "\r\n# Stores\r\n");
 
     for (int i = 0; i < s->n; i++) {
-        struct weir_remote_stats far;
+        struct weir_remote_stats stats;
 
-        weir_remote_stats(s->store[i].engine, &far);
+        weir_remote_stats(s->store[i].engine, &stats);
         len += (size_t)snprintf(text + len, cap - len, "store%d:url=%s", i, s->store[i].shown);
-        if (far.remote) {
-            len += (size_t)snprintf(text + len, cap - len, ",down=%d", far.down);
-#define X(name) \
-    len += (size_t)snprintf(text + len, cap - len, "," #name "=%llu", (unsigned long long)far.name);
+        if (stats.remote) {
+            len += (size_t)snprintf(text + len, cap - len, ",down=%d", stats.down);
+#define X(name)                                                       \
+    len += (size_t)snprintf(text + len, cap - len, "," #name "=%llu", \
+                            (unsigned long long)stats.name);
             STORE_NUMBERS(X)
 #undef X
         }
@@ -295,7 +298,7 @@ static size_t info_put_stores(char *text, size_t cap, struct stores *s)
 #define LIMIT_LINE (LIMIT_NAME_ESCAPED + 256)
 
 struct info_limits {
-    char *text; /* SERVE_LIMITS_MAX lines at most */
+    char *text; /* at most SERVE_LIMITS_MAX lines */
     size_t len, lines;
 };
 

@@ -1,3 +1,4 @@
+/* The table of commands, and the loop over a connection's bytes. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "server/resp/resp_front.h"
 
 #define ERROR_MOST \
-    700 /* bytes of an error, the quoted words in it and a limit's complaint included */
+    700 /* bytes of an error, with the quoted words and the limit's own message in it */
 
 /* The busiest first. */
 const struct resp_row RESP_COMMANDS[] = {
@@ -52,7 +53,7 @@ const struct resp_row *resp_row_of(struct weir__slice name)
     return NULL;
 }
 
-/* ---- Answers ----------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
 void resp_reply_error(struct conn *c, const char *format, ...)
 {
@@ -73,11 +74,7 @@ bool resp_may_administer(struct conn *c, struct weir__slice command)
 
     if (!server_options(conn_server(c))->no_admin)
         return true;
-    (void)snprintf(
-        text, sizeof text,
-        "NOPERM %s is not for clients of this daemon, which was started with --no-admin: "
-        "they may take and look",
-        resp_quoted(command));
+    (void)snprintf(text, sizeof text, "NOPERM %s is not allowed: " NO_ADMIN, resp_quoted(command));
     batch_flush(c);
     counter_add(&conn_counters(c)->errors, 1);
     out_done(c, resp_error(out_room(c, strlen(text) + 3), text));
@@ -107,15 +104,11 @@ void resp_reply_null(struct conn *c)
 void resp_reply_engine_error(struct conn *c, int error)
 {
     switch ((enum weir_error)error) {
-    case WEIR_EFULL:
-        resp_reply_error(c,
-                         "no room: as many replies are delayed, or bytes kept, as this connection, "
-                         "its address "
-                         "or all together may have");
-        return;
+    case WEIR_EFULL: resp_reply_error(c, TOO_MUCH_KEPT); return;
     case WEIR_EGONE: resp_reply_error(c, "the limit was deleted meanwhile"); return;
     case WEIR_EBUSY:
-        resp_reply_error(c, "the store did not answer in time: another process stands still");
+        resp_reply_error(
+            c, "the store did not answer in time: a process that is stopped holds the key");
         return;
     case WEIR_EDOWN:
     case WEIR_EINVAL:
@@ -132,7 +125,7 @@ void resp_reply_engine_error(struct conn *c, int error)
     resp_reply_error(c, "%s", weir_error_text(error));
 }
 
-/* ---- Words ------------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 const char *resp_quoted(struct weir__slice word)
 {
@@ -145,7 +138,7 @@ const char *resp_quoted(struct weir__slice word)
     return o.at;
 }
 
-/* Digits with a minus perhaps, and nothing else. */
+/* Digits, possibly after a minus, and nothing else. */
 static bool resp_read_int(struct weir__slice word, int64_t *value)
 {
     const bool minus = word.len > 0 && word.at[0] == '-';
@@ -172,7 +165,7 @@ bool resp_word_int(struct conn *c, struct weir__slice word, const char *what, in
     return false;
 }
 
-/* ---- The loop ---------------------------------------------------------------------------------- */
+/* ---- The loop -------------------------------------------------------------------------------- */
 
 static void resp_run(struct conn *c, const struct resp_command *cmd)
 {
@@ -181,7 +174,7 @@ static void resp_run(struct conn *c, const struct resp_command *cmd)
     counter_add(&conn_counters(c)->commands, 1);
     if (!row) {
         resp_reply_error(c, "unknown command %s", resp_quoted(cmd->word[0]));
-        /* Somebody speaks HTTP to us, or makes a browser do so: what follows may be forged. */
+        /* A client speaks HTTP to us, or makes a browser do so: what follows may be forged. */
         if (resp_word_is(cmd->word[0], "post") || resp_word_is(cmd->word[0], "host:"))
             conn_finish(c);
         return;
