@@ -17,8 +17,9 @@
  *   (3) A join is marked as a copy: part of what it owes belongs to other keys, and may not be
  *       given back to its key where that would leave less than the key's own debt. The mark ends
  *       when the state is fully recovered.
- *   (4) Time does not step back between joins: `now` is that of the last join or later. What has
- *       ended by now binds no key and is not joined.
+ *   (4) `now` is the caller's, and may be earlier than at the last join: a clock can step back. A
+ *       state that has ended by now is not joined; one that is ahead of now keeps its distance from
+ *       now, as each algorithm's file says.
  *   (5) A state of an unknown version binds as one that owes its whole limit.
  */
 #include "algo/algo.h"

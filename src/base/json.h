@@ -1,8 +1,8 @@
 /* A JSON writer: values and keys go out in order, and the writer puts the commas between them.
  *
  * The writer allocates nothing and keeps no text: it hands each piece to the caller's `put`, which
- * may fill a buffer or a file. It does not check that brackets match or that an object's values have
- * keys; the caller writes them in an order that makes sense.
+ * may fill a buffer or a file. It does not check that brackets match or that an object's values
+ * have keys; the caller writes them in an order that makes sense.
  */
 #ifndef WEIR_BASE_JSON_H
 #define WEIR_BASE_JSON_H

@@ -84,7 +84,8 @@ void weir__out_duration(struct weir__out *o, int64_t ns);
 #define WEIR__DURATION_MAX 48
 const char *weir__duration_text(int64_t ns, char text[WEIR__DURATION_MAX]);
 
-/* A period behind a slash: a bare unit where one is enough (10/s, 10/m), else a duration (10/500ms).
+/* A period behind a slash: a bare unit where one is enough (10/s, 10/m), else a duration
+ * (10/500ms).
  */
 void weir__out_period(struct weir__out *o, int64_t ns);
 

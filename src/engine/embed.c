@@ -9,6 +9,11 @@ int64_t weir__engine_clock(void)
     return weir__clock_now();
 }
 
+int64_t weir__engine_term_patience(const struct weir_term *t)
+{
+    return weir__term_patience(t);
+}
+
 const uint64_t *weir__engine_secret(const struct weir *w)
 {
     return w->store->secret;

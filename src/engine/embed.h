@@ -1,9 +1,11 @@
-/* What the daemon and the command may use of the engine beside weir.h: this header, and nothing deeper.
+/* What the daemon and the command may use of the engine beside weir.h: this header, and nothing
+ * deeper.
  *
- * The library's users have weir.h. The daemon is built with the library and needs a little more: one reading
- * of the clock for a whole batch, policies for limits that come with a request, the secret that its own hash
- * tables are keyed with, and the sizes that it accounts for. The layer gate (tests/layers) holds both to
- * it (`weir store`, which reads files from outside, has engine/store/inspect.h too).
+ * The library's users have weir.h. The daemon is built with the library and needs a little more:
+ * one reading of the clock for a whole batch, policies for limits that come with a request, the
+ * secret that its own hash tables are keyed with, and the sizes that it accounts for. The layer
+ * gate (tests/layers) holds both to it (`weir store`, which reads files from outside, has
+ * engine/store/inspect.h too).
  */
 #ifndef WEIR_ENGINE_EMBED_H
 #define WEIR_ENGINE_EMBED_H
@@ -15,14 +17,15 @@
 #include "base/num.h"
 #include "engine/policy/anonymous.h"
 
-/* ---- Time -------------------------------------------------------------------------------------- */
+/* ---- Time
+ * -------------------------------------------------------------------------------------- */
 
-/* The time of a decision, and what the calendar says then: they differ if the wall clock was set since the
- * engine's clock was started. */
+/* The time of a decision, and what the calendar says then: they differ if the wall clock was set
+ * since the engine's clock was started. */
 struct weir__now {
     int64_t now_ns, wall_ns;
-    bool
-        given; /* the caller gave it; else it is the engine's clock, and a remote store has its own */
+    bool given; /* the caller gave it; else it is the engine's clock, and a remote store has its own
+                 */
 };
 
 struct weir__now weir__now_of(const struct weir *w);
@@ -40,16 +43,20 @@ static inline bool weir__now_fits(int64_t now_ns)
 /* The process' own clock, as engines without a clock of their own read it. */
 int64_t weir__engine_clock(void);
 
-/* ---- Decisions --------------------------------------------------------------------------------- */
+/* ---- Decisions
+ * --------------------------------------------------------------------------------- */
 
 /* weir_take_many at a time that was read before. */
 int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n, struct weir__now now,
                     struct weir_verdict *v);
 
-/* Gives back a reservation that its holder will not act on, as far as possible: what can be cancelled is
- * cancelled; terms that know no cancel (windows) are refunded, which takes nothing away that another caller
- * was promised. */
+/* Gives back a reservation that its holder will not act on, as far as possible: what can be
+ * cancelled is cancelled; terms that know no cancel (windows) are refunded, which takes nothing
+ * away that another caller was promised. */
 void weir__reservation_withdraw(struct weir *w, struct weir_reservation *r, struct weir__now at);
+
+/* How long a caller of the term waits who does not say. */
+int64_t weir__engine_term_patience(const struct weir_term *t);
 
 /* When a waiter asks again. Zero to begin with. */
 struct weir__retry {
@@ -57,15 +64,16 @@ struct weir__retry {
     int refuted;   /* how often in a row a refusal was refuted by the peek after it */
 };
 
-/* For a waiter that was refused at now_ns, with all its patience. `without` is the answer of a peek without
- * patience at that time: there every algorithm says when the request can pass by itself. If that is now,
- * something has changed since the refusal, or the store has no place: the waiter asks again in 1 ms, and each
- * time after twice as long, up to a second; the last time at its deadline. at_ns is later than now_ns, and
- * not later than the deadline. */
+/* For a waiter that was refused at now_ns, with all its patience. `without` is the answer of a peek
+ * without patience at that time: there every algorithm says when the request can pass by itself. If
+ * that is now, something has changed since the refusal, or the store has no place: the waiter asks
+ * again in 1 ms, and each time after twice as long, up to a second; the last time at its deadline.
+ * at_ns is later than now_ns, and not later than the deadline. */
 void weir__retry_plan(struct weir__retry *again, const struct weir_verdict *without, int64_t now_ns,
                       int64_t deadline_ns);
 
-/* ---- What the daemon keeps account of ---------------------------------------------------------- */
+/* ---- What the daemon keeps account of
+ * ---------------------------------------------------------- */
 
 /* Whether the URL names a store on another machine. */
 bool weir__url_is_remote(const char *url);
@@ -83,7 +91,8 @@ bool weir__policy_is_set(const struct weir_policy *p);
 void weir__foresee_keys(const struct weir_limit *l, const struct weir_options *options,
                         uint64_t keys[WEIR_TERMS_MAX]);
 
-/* Bytes that a store keeps for the names of so many policies, and for an anonymous policy of so many terms. */
+/* Bytes that a store keeps for the names of so many policies, and for an anonymous policy of so
+ * many terms. */
 size_t weir__engine_names_bytes(uint64_t max_policies);
 size_t weir__anonymous_bytes(int terms);
 

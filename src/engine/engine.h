@@ -86,7 +86,13 @@ bool weir__policy_is_here(struct weir *w, const struct weir_policy *p);
  * caller holds the store's mutex. */
 static inline void weir__policy_publish(struct weir_policy *p, struct weir__revision *e)
 {
+    const struct weir__revision *old = atomic_load(&p->revision);
+
     e->policy = p;
+    for (int i = 0; old && i < e->n && i < old->n; i++)
+        if (old->clause[i].scope ==
+            e->clause[i].scope) /* its keys hold the places that they held */
+            atomic_store(&e->clause[i].survey, atomic_load(&old->clause[i].survey));
     weir__revision_map_add(&p->store->revision_map, e);
     atomic_store_explicit(&p->revision, e, memory_order_release);
 }

@@ -252,6 +252,17 @@ static size_t item_size(const struct item *it)
     return weir__size_of_class((uint32_t)it->clause->placing.size_class);
 }
 
+/* Whether another key of the request is of the same limit: both may then have one cell. */
+static bool item_shares_cells(const struct transaction *c, int i)
+{
+    const struct weir__cells_head *head = c->item[i].clause->cells.head;
+
+    for (int k = 0; head && k < c->n; k++)
+        if (k != i && c->item[k].first == k && c->item[k].clause->cells.head == head)
+            return true;
+    return false;
+}
+
 /* The number of copies of its state that the item may need: one to try on, one to start from. */
 static size_t copies_of(const struct transaction *c, int i)
 {
@@ -259,7 +270,8 @@ static size_t copies_of(const struct transaction *c, int i)
 
     if (it->first != i)
         return 0;
-    return (size_t)it->repeated + weir__cells_alive(&it->clause->cells, c->now.now_ns);
+    return (size_t)it->repeated +
+           (weir__cells_alive(&it->clause->cells, c->now.now_ns) || item_shares_cells(c, i));
 }
 
 /* Locks room for copies of large states, if there will be any. Called before the buckets are
@@ -337,13 +349,17 @@ static struct weir__state *start_of(struct transaction *c, int i)
     const struct weir__newcomer *n = &c->newcomer[c->item[i].newcomer];
     struct weir__state *s = (void *)c->start[i];
 
-    if (!n->base) {
+    if (!n->base && !item_shares_cells(c, i)) {
         weir__state_reset(s);
         return s;
     }
     s = room_for(c, &c->item[i], s);
     if (!s)
         return NULL;
+    if (!n->base) {
+        memset(s, 0, weir__meter_state_size(&n->clause->meter));
+        return s;
+    }
     memcpy(s, n->base, weir__meter_state_size(&n->clause->meter));
     weir__meter_mark_copied(&n->clause->meter, s);
     return s;
@@ -451,9 +467,9 @@ static bool make_place(struct transaction *c, int i, int64_t *free_ns)
         return true;
     }
     it->overflows = *free_ns != WEIR__GROW_FIRST && n->locked && weir__newcomer_overflows(n);
-    /* A large state that owes nothing has no copy: it is charged in the cell, which owes nothing
-     * either. */
-    if (it->overflows && !n->base && item_size(it) > WEIR__SAVED_INLINE)
+    /* A large state that owes nothing has no copy, if no other key of the request can have the same
+     * cell: it is charged in the cell, which owes nothing either. */
+    if (it->overflows && !n->base && item_size(it) > WEIR__SAVED_INLINE && !item_shares_cells(c, i))
         c->part[i].state = weir__newcomer_cell(n);
     return it->overflows;
 }

@@ -28,8 +28,9 @@ struct weir__fork_hooks {
 
 #define WEIR__FORK_HOOKS_MAX 8
 
-/* Adds a module's hooks, once; they live as long as the process. This is the one place that registers with
- * pthread_atfork, so that the order of all modules is the order in which they were added. */
+/* Adds a module's hooks, once; they live as long as the process. This is the one place that
+ * registers with pthread_atfork, so that the order of all modules is the order in which they were
+ * added. */
 void weir__fork_add(const struct weir__fork_hooks *hooks);
 
 #endif

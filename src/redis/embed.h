@@ -1,5 +1,6 @@
-/* What the daemon may use of the Redis store beside weir.h: decisions that it begins and is called back for,
- * the pipeline that carries them, and addresses. The layer gate (tests/layers) holds the server to it. */
+/* What the daemon may use of the Redis store beside weir.h: decisions that it begins and is called
+ * back for, the pipeline that carries them, and addresses. The layer gate (tests/layers) holds the
+ * server to it. */
 #ifndef WEIR_REDIS_EMBED_H
 #define WEIR_REDIS_EMBED_H
 

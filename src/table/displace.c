@@ -54,14 +54,22 @@ static bool displace_make_room(struct weir__table *t, struct weir__bucket *b, in
             weir__is_spared(spared, fingerprint) || weir__is_promised(spared, b, i)
                 ? NULL
                 : displace_try_other(t, b, fingerprint);
+        uint64_t free;
         bool has_room;
 
         if (!other)
             continue;
-        has_room = weir__free_place(t, other, now_ns) < t->places ||
+        free = weir__free_place(t, other, now_ns);
+        has_room = free < t->places ||
                    (deeper > 0 && displace_make_room(t, other, now_ns, spared, deeper - 1, moves));
+        /* A live change may keep a place from being free that was so a moment ago: it is looked for
+         * once. */
+        if (has_room && moves && free == t->places) {
+            free = weir__free_place(t, other, now_ns);
+            has_room = free < t->places;
+        }
         if (has_room && moves)
-            weir__entry_move(t, b, i, other, weir__free_place(t, other, now_ns));
+            weir__entry_move(t, b, i, other, free);
         weir__lock_drop(&other->lock);
         if (has_room)
             return true;

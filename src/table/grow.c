@@ -223,17 +223,21 @@ static void grow_move_keys(const struct growth *g, struct weir__bucket_map m, ui
     for (uint64_t place = 0; place < t->places; place++) {
         const uint64_t fingerprint = weir__bucket_get(b, place);
         const uint64_t number = grow_new_number(m, fingerprint, i);
-        struct weir__bucket *target;
+        struct weir__bucket *target = NULL;
+        uint64_t free = t->places;
 
         if (fingerprint == 0 || number == i)
             continue;
-        if (number - to->from >= TARGETS) { /* see (5) */
-            if (!grow_keep(g, b, place))
-                grow_drop(t, b, place);
-            continue;
+        if (number - to->from < TARGETS) { /* else see (5) */
+            target = to->bucket[number - to->from];
+            /* A live change since room was made may have left none: then the key goes to its
+             * cells. */
+            free = weir__free_place(t, target, g->now_ns);
         }
-        target = to->bucket[number - to->from];
-        weir__entry_move(t, b, place, target, weir__free_place(t, target, g->now_ns));
+        if (free < t->places)
+            weir__entry_move(t, b, place, target, free);
+        else if (!grow_keep(g, b, place))
+            grow_drop(t, b, place);
     }
 }
 

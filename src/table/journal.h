@@ -123,6 +123,7 @@ static inline void weir__journal_unnote(const struct weir__owner *s)
 
     if (notes > 0)
         atomic_store_explicit(&s->journal->notes, notes - 1, memory_order_relaxed);
+    weir__order_stores(); /* the next note is written only after it no longer counts */
 }
 
 /* Makes the changes to all noted entries final. */

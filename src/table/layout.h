@@ -217,6 +217,7 @@ bool weir__table_can_displace(struct weir__table *t, const struct weir__access *
 static inline void weir__entry_move(struct weir__table *t, struct weir__bucket *from,
                                     uint64_t from_place, struct weir__bucket *to, uint64_t to_place)
 {
+    assert(from_place < t->places && to_place < t->places);
     if (weir__bucket_get(to, to_place) != 0) /* a fully recovered key gives way */
         atomic_fetch_sub_explicit(&t->used, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&t->moved, 1, memory_order_relaxed);

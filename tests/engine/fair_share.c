@@ -4,12 +4,14 @@
 #define ROOM  10000 /* keys, of two limits: each has a part of half of it */
 #define FLOOD (UNDER_TSAN || UNDER_ASAN ? 5 : 20) /* times as many keys as there is room for */
 
+static int64_t now_ns;
+
 static bool take_one(struct weir *w, struct weir_policy *p, uint32_t key)
 {
     const struct weir_request rq = {p, &key, sizeof key, 1, 0};
     struct weir_verdict v;
 
-    assert_int_equal(weir_take_at(w, &rq, T0, &v), 0);
+    assert_int_equal(weir_take_at(w, &rq, now_ns, &v), 0);
     return v.allowed;
 }
 
@@ -18,7 +20,7 @@ static bool has_place(struct weir *w, struct weir_policy *p, uint32_t key)
     const struct weir_request rq = {p, &key, sizeof key, 1, 0};
     struct weir_verdict v;
 
-    assert_int_equal(weir_peek_at(w, &rq, T0, &v), 0);
+    assert_int_equal(weir_peek_at(w, &rq, now_ns, &v), 0);
     return !v.overflow && v.limit - v.remaining > 0;
 }
 
@@ -46,6 +48,7 @@ static void a_flood_leaves_the_keys_of_others_alone(void **state)
     } ROWS[] = {{ROOM / 8, 0}, {ROOM / 4, 0}, {ROOM / 2, ROOM / 2 / 1000}};
 
     (void)state;
+    now_ns = T0;
     for (size_t i = 0; i < LENGTH(ROWS); i++) {
         struct weir *w = backend_open(&(struct weir_options){.max_keys = ROOM, .secret = {3, 4}});
         struct weir_policy *quiet = backend_policy(w, "quiet", "fixed-window 5/1h", T0);
@@ -71,6 +74,7 @@ static void a_limit_gets_its_part_back(void **state)
     uint32_t had;
 
     (void)state;
+    now_ns = T0;
     flood(w, loud);
     for (uint32_t key = 0; key < ROOM / 4; key++)
         assert_true(take_one(w, quiet, key));
@@ -80,9 +84,55 @@ static void a_limit_gets_its_part_back(void **state)
     backend_close(w);
 }
 
+/* An operator denies keys of the flooding limit, or changes it, while the flood is on. */
+static void changes_of_the_flooding_limit_cost_others_nothing(void **state)
+{
+    for (int way = 0; way < 2; way++) {
+        struct weir *w = backend_open(&(struct weir_options){.max_keys = ROOM, .secret = {3, 4}});
+        struct weir_policy *loud = backend_policy(w, "loud", "fixed-window 1/366h", T0);
+        struct weir_policy *quiet = backend_policy(w, "quiet", "fixed-window 5/1h", T0);
+
+        (void)state;
+        now_ns = T0;
+        flood(w, loud);
+        for (uint32_t key = 0; key < ROOM / 4; key++) {
+            const struct weir_bytes denied = {&key, sizeof key};
+
+            if (key % 250 == 0 && way == 0)
+                assert_int_equal(weir_list_set(w, loud, WEIR_LIST_DENY, &denied, 1), 0);
+            else if (key % 250 == 0)
+                (void)backend_policy(w, "loud",
+                                     key % 500 ? "fixed-window 1/366h" : "fixed-window 2/366h", T0);
+            assert_true(take_one(w, quiet, key));
+        }
+        assert_in_range(count_places(w, quiet, ROOM / 4), ROOM / 4 - ROOM / 400, ROOM / 4);
+        backend_close(w);
+    }
+}
+
+/* What a limit held an hour ago is no reason to take its places now. */
+static void an_old_survey_is_made_anew(void **state)
+{
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = ROOM, .secret = {3, 4}});
+    struct weir_policy *loud = backend_policy(w, "loud", "fixed-window 1/366h", T0);
+    struct weir_policy *quiet = backend_policy(w, "quiet", "fixed-window 5/1h", T0);
+
+    (void)state;
+    now_ns = T0;
+    flood(w, quiet);
+    now_ns = T0 + 2 * HOUR;
+    for (uint32_t key = 0; key < ROOM / 4; key++)
+        (void)take_one(w, quiet, key);
+    flood(w, loud);
+    assert_int_equal(count_places(w, quiet, ROOM / 4), ROOM / 4);
+    backend_close(w);
+}
+
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_flood_leaves_the_keys_of_others_alone),
     cmocka_unit_test(a_limit_gets_its_part_back),
+    cmocka_unit_test(changes_of_the_flooding_limit_cost_others_nothing),
+    cmocka_unit_test(an_old_survey_is_made_anew),
 };
 
 RUN_BACKEND("parts", TESTS)

@@ -734,6 +734,54 @@ static void far_reservations_take_nobody_s_place(void **state)
     backend_close(w);
 }
 
+/* The key keeps the version that wrote its state, and the policy keeps eight: that the ninth is not
+ * there any more is no proof that the limit is gone. */
+static void an_override_is_bound_after_many_changes(void **state)
+{
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = 100, .secret = {3, 4}});
+    struct weir_policy *p = backend_policy(w, "p", "fixed-window 1/366h", T0);
+    const uint32_t vip = UINT32_MAX;
+
+    (void)state;
+    assert_int_equal(weir_override_set_at(w, p, &vip, sizeof vip, "fixed-window 3/366h", T0, NULL),
+                     0);
+    assert_true(take_n(w, p, vip, 3, T0).allowed);
+    for (int i = 0; i < 12; i++)
+        assert_int_equal(weir_policy_set_at(w, "p",
+                                            i % 2 ? "fixed-window 1/366h" : "fixed-window 2/366h",
+                                            T0 + 1, NULL, NULL),
+                         0);
+    for (uint32_t key = 0; key < 5000; key++)
+        (void)take_n(w, p, key, 1, T0 + 2);
+    assert_false(take_n(w, p, vip, 1, T0 + 3).allowed);
+    backend_close(w);
+}
+
+/* Two keys of one limit that have no place and a cell in common: each is charged what it took. */
+static void keys_that_share_a_cell_are_both_charged(void **state)
+{
+    static const char LIMIT[] = "sliding-log 200/1h"; /* too large to be tried on the stack */
+    const uint32_t x = 1000, y = 2000;
+    int passed = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed < 60; seed++) {
+        struct weir *w =
+            backend_open(&(struct weir_options){.max_keys = 8, .secret = {seed, seed * 77}});
+        struct weir_policy *p = backend_policy(w, "p", LIMIT, T0);
+        const struct weir_request both[] = {of_n(p, &x, 1), of_n(p, &y, 200)};
+        struct weir_verdict v;
+
+        for (uint32_t key = 0; key < 14; key++)
+            (void)take_n(w, p, key, 200, T0);
+        assert_int_equal(weir_take_all_at(w, both, 2, T0, &v), 0);
+        passed += v.allowed;
+        assert_false(v.allowed && take_n(w, p, y, 1, T0 + 1).allowed);
+        backend_close(w);
+    }
+    assert_true(passed > 0);
+}
+
 static void room_is_told(void **state)
 {
     struct weir *w = backend_open(&(struct weir_options){.max_keys = 1000});
@@ -829,6 +877,8 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_key_with_a_limit_of_its_own_has_a_place),
     cmocka_unit_test(its_place_is_known_after_the_policy_began_anew),
     cmocka_unit_test(far_reservations_take_nobody_s_place),
+    cmocka_unit_test(an_override_is_bound_after_many_changes),
+    cmocka_unit_test(keys_that_share_a_cell_are_both_charged),
     cmocka_unit_test(room_is_told),
     cmocka_unit_test(room_is_foreseen),
     cmocka_unit_test(decisions_by_cells_are_counted_for_their_limit),

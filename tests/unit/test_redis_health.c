@@ -238,8 +238,7 @@ static void how_long_it_was_away_reads_well(void **state)
         b.now_ns = T0 + ROWS[i].ns;
         assert_int_equal(await_probe(&b), 0);
         weir__health_probed(&b.h, true, NULL);
-        (void)snprintf(wanted, sizeof wanted, "redis://10.0.0.5:6379 is up after %s",
-                       ROWS[i].said);
+        (void)snprintf(wanted, sizeof wanted, "redis://10.0.0.5:6379 is up after %s", ROWS[i].said);
         assert_string_equal(b.line[1], wanted);
         weir__health_close(&b.h);
     }

@@ -32,8 +32,8 @@ static struct weir__plan_request ask_of(const struct weir__plan_part *part, int 
                                        .n = n};
 }
 
-/* The columns of a row that default to nothing: a new rate that forgets one would not be shared, or not
- * be divided among the machines that share it. */
+/* The columns of a row that default to nothing: a new rate that forgets one would not be shared, or
+ * not be divided among the machines that share it. */
 static void every_rate_has_a_family_a_division_and_a_letter_of_its_own(void **state)
 {
     (void)state;

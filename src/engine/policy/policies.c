@@ -91,8 +91,10 @@ static int policy_refresh_locked(struct weir_policy *p, struct weir__revision **
     atomic_store(&p->guards, e->guards);
     atomic_store(&p->needs_load, e->needs_load);
     weir__policy_publish(p, e);
-    if (*old)
+    if (*old) {
+        weir__revision_map_forget(&p->store->revision_map, *old, e);
         weir__revision_map_remove(&p->store->revision_map, *old);
+    }
     weir__store_count_limits(p->store);
     return 0;
 }
@@ -515,7 +517,7 @@ int weir_policy_forget(struct weir *w, struct weir_policy *policy)
         atomic_fetch_add(&policy->record->generation, 1);
         weir__store_count_limits(w->store);
     }
-    weir__revision_map_remove(&w->store->revision_map, atomic_load(&policy->revision));
+    weir__revision_map_forget(&w->store->revision_map, atomic_load(&policy->revision), NULL);
     weir__store_unlock(w->store);
     if (atomic_load(at) == policy) {
         atomic_store(at, policy->next);

@@ -40,7 +40,10 @@ static _Atomic(struct weir__clause *) *revision_map_slot(const struct weir__revi
 
 bool weir__revision_map_has_slot(const struct weir__revision_map *o, uint32_t version)
 {
-    return atomic_load_explicit(revision_map_slot(o, version), memory_order_relaxed) == NULL;
+    const struct weir__clause *c =
+        atomic_load_explicit(revision_map_slot(o, version), memory_order_relaxed);
+
+    return !c || (uintptr_t)c % 2 != 0; /* empty, or of a limit that is gone */
 }
 
 /* The previous version of the same term, as far back as states are converted. */
@@ -66,6 +69,33 @@ void weir__revision_map_remove(struct weir__revision_map *o, const struct weir__
                 atomic_store_explicit(revision_map_slot(o, m->version), NULL, memory_order_release);
 }
 
+/* A slot with this value says that the limit of the version is gone: its keys are asked for no
+ * more. No clause has an odd address. */
+static struct weir__clause *revision_map_gone(uint32_t version)
+{
+    return (struct weir__clause *)((uintptr_t)version << 1 | 1);
+}
+
+static bool revision_has_scope(const struct weir__revision *e, uint64_t scope)
+{
+    for (int i = 0; e && i < e->n; i++)
+        if (e->clause[i].scope == scope)
+            return true;
+    return false;
+}
+
+void weir__revision_map_forget(struct weir__revision_map *o, const struct weir__revision *e,
+                               const struct weir__revision *next)
+{
+    for (int i = 0; i < e->n; i++)
+        for (const struct weir__meter *m = &e->clause[i].meter; m; m = meter_before(m))
+            if (!revision_has_scope(next, e->clause[i].scope) &&
+                atomic_load_explicit(revision_map_slot(o, m->version), memory_order_relaxed) ==
+                    &e->clause[i])
+                atomic_store_explicit(revision_map_slot(o, m->version),
+                                      revision_map_gone(m->version), memory_order_release);
+}
+
 static bool clause_wrote(const struct weir__clause *c, uint32_t version)
 {
     for (const struct weir__meter *m = &c->meter; m; m = meter_before(m))
@@ -78,8 +108,8 @@ bool weir__revision_map_is_orphan(const struct weir__revision_map *o, const stru
 {
     const uint32_t version = weir__state_version(s);
 
-    return version >= 1 && version <= WEIR__VERSION_MOST && !atomic_load(&o->crowded) &&
-           weir__revision_map_has_slot(o, version);
+    return atomic_load_explicit(revision_map_slot(o, version), memory_order_relaxed) ==
+           revision_map_gone(version);
 }
 
 struct weir__clause *weir__revision_map_find(const struct weir__revision_map *o,
@@ -89,7 +119,7 @@ struct weir__clause *weir__revision_map_find(const struct weir__revision_map *o,
     struct weir__clause *c =
         atomic_load_explicit(revision_map_slot(o, version), memory_order_acquire);
 
-    if (!c || !clause_wrote(c, version) ||
+    if (!c || (uintptr_t)c % 2 != 0 || !clause_wrote(c, version) ||
         weir__policy_revision(c->revision->policy) != c->revision)
         return NULL;
     return c;

@@ -36,10 +36,14 @@ void weir__revision_map_close(struct weir__revision_map *o);
 void weir__revision_map_add(struct weir__revision_map *o, struct weir__revision *e);
 void weir__revision_map_remove(struct weir__revision_map *o, const struct weir__revision *e);
 bool weir__revision_map_has_slot(const struct weir__revision_map *o, uint32_t version);
+/* Notes that the terms of a revision are gone, but for those that `next` (or NULL) goes on with:
+ * their keys are asked for no more. The revision is still in the map. */
+void weir__revision_map_forget(struct weir__revision_map *o, const struct weir__revision *e,
+                               const struct weir__revision *next);
 
-/* Whether the limit that wrote the state no longer exists: no clause has its version. Only a
- * process that knows all limits of the store may call it, as the one process of a private store
- * does. */
+/* Whether the limit that wrote the state is known to be gone. A version that the map does not have
+ * is no proof of it: keys with an override keep the version that wrote them. Only a process that
+ * knows all limits of the store may call it, as the one process of a private store does. */
 bool weir__revision_map_is_orphan(const struct weir__revision_map *o, const struct weir__state *s);
 /* The clause in force whose limit wrote the state, or NULL. */
 struct weir__clause *weir__revision_map_find(const struct weir__revision_map *o,

@@ -347,7 +347,6 @@ int weir__revision_place_anew(struct weir__store *s, struct weir__revision *e,
         if (!error && older && i < older->n && older->clause[i].scope == c->scope) {
             c->placing = older->clause[i].placing;
             c->cells = older->clause[i].cells;
-            atomic_init(&c->survey, atomic_load(&older->clause[i].survey));
         } else if (!error && c->meter.algo->join) {
             error = place_cells(s, e, i, why);
         }

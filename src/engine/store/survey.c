@@ -4,6 +4,7 @@
 
 #include "table/sample.h"
 
+#define OLDEST_NS  WEIR__NS_PER_S
 #define AT_ONCE    2
 #define COUNT_BITS 20 /* a survey sees fewer places than 2^20 */
 #define COUNT_MASK ((UINT64_C(1) << COUNT_BITS) - 1)
@@ -14,12 +15,15 @@ struct count {
     uint64_t survey, places, before;
 };
 
-static struct count count_load(const struct weir__clause *c)
+static struct count count_of(uint64_t word)
 {
-    const uint64_t word = atomic_load_explicit(&c->survey, memory_order_relaxed);
-
     return (struct count){word >> 2 * COUNT_BITS, word >> COUNT_BITS & COUNT_MASK,
                           word & COUNT_MASK};
+}
+
+static struct count count_load(const struct weir__clause *c)
+{
+    return count_of(atomic_load_explicit(&c->survey, memory_order_relaxed));
 }
 
 /* The count as of that survey: `before` is that of the last complete one. */
@@ -30,13 +34,20 @@ static struct count count_at(struct count n, uint64_t survey)
     return (struct count){survey, 0, n.survey + 1 == survey ? n.places : 0};
 }
 
+/* Another thread may be a survey ahead: then its count stands. */
 static void count_add(struct weir__clause *c, uint64_t survey)
 {
-    const struct count n = count_at(count_load(c), survey);
-    const uint64_t places = n.places < COUNT_MASK ? n.places + 1 : n.places;
+    uint64_t word = atomic_load_explicit(&c->survey, memory_order_relaxed), next;
 
-    atomic_store_explicit(&c->survey, survey << 2 * COUNT_BITS | places << COUNT_BITS | n.before,
-                          memory_order_relaxed);
+    do {
+        const struct count n = count_at(count_of(word), survey);
+        const uint64_t places = n.places < COUNT_MASK ? n.places + 1 : n.places;
+
+        if (count_of(word).survey == survey + 1)
+            return;
+        next = survey << 2 * COUNT_BITS | places << COUNT_BITS | n.before;
+    } while (!atomic_compare_exchange_weak_explicit(&c->survey, &word, next, memory_order_relaxed,
+                                                    memory_order_relaxed));
 }
 
 /* The number of a survey, modulo what the word has room for. */
@@ -62,6 +73,9 @@ static void survey_look(struct weir *w, const struct weir__clause *c, int64_t no
     struct weir__state head[WEIR__SAMPLE_PLACES_MOST];
     const int n = weir__sample_heads(c->table, step, head);
 
+    if ((step + 1) % weir__sample_length(c->table) == 0)
+        atomic_store_explicit(&w->store->survey_ns[c->placing.size_class], now_ns,
+                              memory_order_relaxed);
     for (int i = 0; i < n; i++) {
         struct weir__clause *owner =
             head[i].fresh_ns > now_ns ? weir__revision_map_find(&w->store->revision_map, &head[i])
@@ -72,9 +86,25 @@ static void survey_look(struct weir *w, const struct weir__clause *c, int64_t no
     }
 }
 
+/* Whether there is no survey that newcomers can go by. */
+static bool survey_is_due(const struct weir *w, const struct weir__clause *c, int64_t now_ns)
+{
+    const int64_t done_ns =
+        atomic_load_explicit(&w->store->survey_ns[c->placing.size_class], memory_order_relaxed);
+
+    return survey_of(w, c) == 0 || now_ns < done_ns || now_ns - done_ns > OLDEST_NS;
+}
+
 void weir__survey_begin(struct weir *w, const struct weir__clause *c, int64_t now_ns)
 {
-    for (int i = 0; i < WEIR__SAMPLE_BUCKETS && survey_of(w, c) == 0; i++)
+    _Atomic uint64_t *steps = &w->store->surveyed[c->placing.size_class];
+    const uint64_t length = weir__sample_length(c->table);
+
+    if (!survey_is_due(w, c, now_ns))
+        return;
+    /* What the one under way has counted may be as old: the next begins. */
+    atomic_store_explicit(steps, (survey_of(w, c) + 1) * length, memory_order_relaxed);
+    for (uint64_t i = 0; i < length; i++)
         survey_look(w, c, now_ns);
 }
 

@@ -6,14 +6,15 @@
  * because chance puts more of a limit's keys into some buckets than into others. So every newcomer
  * that looks for a place to take over also samples two more buckets, and adds the places that each
  * limit holds there. At the 256th bucket the survey is complete: newcomers use it, and the next
- * survey begins. The first newcomer makes the whole first survey at once.
+ * survey begins. A newcomer that finds no
+ * survey, or one that was complete more than a second ago, makes a whole one at once.
  *
  * Invariants:
  *   (1) The next bucket does not depend on the newcomer's key: a client that knows keys that share
  *       a bucket cannot bias the survey. A table with no more buckets than a survey has is counted
  *       completely.
- *   (2) Nothing here is locked: buckets are read as they are, and if two threads add at once, one
- *       addition may be lost. A survey decides which key gives up its place, never what is granted.
+ *   (2) Nothing here is locked: buckets are read as they are, while other threads may write them. A
+ *       survey decides which key gives up its place, never what is granted.
  *   (3) A limit's count is in the clause that the revision map (revision_map.h) finds for its
  *       states, and the number of sampled buckets is in the store: both belong to this process.
  */

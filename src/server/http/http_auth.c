@@ -27,7 +27,7 @@
 
 #include <string.h>
 
-#include "algo/algo.h"
+#include "engine/embed.h"
 
 static struct weir__slice last_of(struct weir__slice list)
 {
@@ -80,7 +80,7 @@ static void http_reply_auth(struct conn *c, const struct limit_op *op, int error
 static bool makes_wait(const struct weir_limit *l)
 {
     for (int i = 0; i < l->n; i++)
-        if (weir__term_patience(&l->term[i]) > 0)
+        if (weir__engine_term_patience(&l->term[i]) > 0)
             return true;
     return false;
 }

@@ -22,6 +22,7 @@ const struct flood_law FLOOD_LAWS[] = {
     {"sliding-window 6/1m slots=6 per-slot=2", NULL, "sliding-window 1/366h slots=6"},
     {"sliding-counter 5/1m", "sliding-counter 9/1m", "sliding-counter 1/366h"},
     {"sliding-log 5/1m", NULL, "sliding-log 5/366h"},
+    {"sliding-log 20/1m", NULL, "sliding-log 20/366h"},
     {"sliding-log 4/1m min-interval=2s", NULL, "sliding-log 4/366h"},
     {"token-bucket 5/1m + fixed-window 12/1m", NULL, "fixed-window 1/366h"},
     {"sliding-counter 5/1m + sliding-log 9/1m + min-interval 1s", NULL, "sliding-counter 1/366h"},

@@ -157,6 +157,20 @@ static void take_all(struct flood *f)
     (void)flood_book(f, &f->next_to[i], &f->beside_law, 1, &verdict);
 }
 
+/* Two victims under one policy, all or nothing: they may have an overflow cell in common. */
+static void take_pair(struct flood *f)
+{
+    const uint64_t i = flood_roll(f, VICTIMS), k = (i + 1 + flood_roll(f, VICTIMS - 1)) % VICTIMS;
+    const int64_t first = some_cost(f), second = some_cost(f);
+    const struct weir_request rq[] = {flood_request(f->victims, &f->victim[i], first, 0),
+                                      flood_request(f->victims, &f->victim[k], second, 0)};
+    struct weir_verdict verdict;
+
+    must(weir_take_all(f->w, rq, 2, &verdict), "take_all of a pair");
+    (void)flood_book(f, &f->victim[i], &f->limit, first, &verdict);
+    (void)flood_book(f, &f->victim[k], &f->limit, second, &verdict);
+}
+
 static void reserve(struct flood *f)
 {
     struct victim *v = some_victim(f);
@@ -310,6 +324,7 @@ static void kill_one(struct flood *f)
 {
     static struct diary *d;
     pid_t child;
+    int status = 0;
 
     if (!f->file)
         return;
@@ -325,7 +340,11 @@ static void kill_one(struct flood *f)
     }
     (void)nanosleep(&(struct timespec){0, (long)flood_roll(f, 3000000)}, NULL);
     (void)kill(child, SIGKILL);
-    (void)waitpid(child, NULL, 0);
+    (void)waitpid(child, &status, 0);
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) {
+        (void)fprintf(stderr, "a child ended by itself: status %x\n", (unsigned)status);
+        exit(2);
+    }
     for (uint64_t i = 0; i < atomic_load(&d->n); i++) {
         f->now_ns = d->told[i].now_ns;
         (void)flood_book(f, &f->victim[d->told[i].victim], &f->limit, 1, &d->told[i].verdict);
@@ -341,9 +360,9 @@ static const struct {
     void (*act)(struct flood *f);
     uint64_t weight;
 } ACTS[] = {
-    {invent, 40000},      {take_one, 20000},  {take_many, 2000}, {take_all, 3000}, {reserve, 2000},
-    {wait_for_turn, 400}, {refund, 1500},     {reset, 40},       {change, 60},     {step_back, 20},
-    {alternate, 600},     {flood_restart, 5}, {kill_one, 20},
+    {invent, 40000}, {take_one, 20000},    {take_many, 2000},  {take_all, 3000}, {take_pair, 2000},
+    {reserve, 2000}, {wait_for_turn, 400}, {refund, 1500},     {reset, 40},      {change, 60},
+    {step_back, 20}, {alternate, 600},     {flood_restart, 5}, {kill_one, 20},
 };
 
 void flood_act(struct flood *f)
