@@ -28,7 +28,10 @@ static void room_log_limit(struct names *n, const struct limit_entry *h)
     weir__out_grouped(&o, stats.state_bytes);
     (void)weir__out_end(&o);
     limit_name_escape(name, h->name);
-    log_print(names_log(n), "weir: limit %s: room for %s bytes", name, line);
+    log_print(names_log(n), "weir: limit %s: room for %s bytes%s", name, line,
+              stats.keys > 0 ? ""
+                             : "; keys= of other limits reserves all of it: give this limit keys= "
+                               "too, or raise --max-keys");
 }
 
 void room_log(struct names *n, struct weir__slice name)

@@ -14,7 +14,7 @@ const struct resp_row RESP_COMMANDS[] = {
     {"cl.throttle", 5, 6, true, 1, 1, 1, resp_run_cl_throttle, "key max_burst count period [cost]"},
     {"throttle", 5, 6, true, 1, 1, 1, resp_run_throttle, "key max_burst count period [cost]"},
     {"weir.take", 3, 10, true, 2, 2, 1, resp_run_take,
-     "limit key [cost] [WAIT ms] [RESERVE ms] [AS id]"},
+     "limit key [cost] [WAIT t] [RESERVE t] [AS id]"},
     {"weir.takeall", 5, 50, false, 3, -2, 3, resp_run_take_all,
      "n limit key cost [limit key cost ...]"},
     {"weir.peek", 3, 6, false, 2, 2, 1, resp_run_peek, "limit key [cost] [RESERVE ms]"},
