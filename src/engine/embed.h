@@ -17,15 +17,13 @@
 #include "base/num.h"
 #include "engine/policy/anonymous.h"
 
-/* ---- Time
- * -------------------------------------------------------------------------------------- */
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 /* The time of a decision, and what the calendar says then: they differ if the wall clock was set
  * since the engine's clock was started. */
 struct weir__now {
     int64_t now_ns, wall_ns;
-    bool given; /* the caller gave it; else it is the engine's clock, and a remote store has its own
-                 */
+    bool given; /* by the caller; else the engine's clock, and a remote store has its own */
 };
 
 struct weir__now weir__now_of(const struct weir *w);
@@ -43,8 +41,7 @@ static inline bool weir__now_fits(int64_t now_ns)
 /* The process' own clock, as engines without a clock of their own read it. */
 int64_t weir__engine_clock(void);
 
-/* ---- Decisions
- * --------------------------------------------------------------------------------- */
+/* ---- Decisions ------------------------------------------------------------------------------- */
 
 /* weir_take_many at a time that was read before. */
 int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n, struct weir__now now,
@@ -55,7 +52,7 @@ int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n, str
  * away that another caller was promised. */
 void weir__reservation_withdraw(struct weir *w, struct weir_reservation *r, struct weir__now at);
 
-/* How long a caller of the term waits who does not say. */
+/* How long a caller of the term waits by default. */
 int64_t weir__engine_term_patience(const struct weir_term *t);
 
 /* When a waiter asks again. Zero to begin with. */
@@ -72,8 +69,7 @@ struct weir__retry {
 void weir__retry_plan(struct weir__retry *again, const struct weir_verdict *without, int64_t now_ns,
                       int64_t deadline_ns);
 
-/* ---- What the daemon keeps account of
- * ---------------------------------------------------------- */
+/* ---- What the daemon keeps account of -------------------------------------------------------- */
 
 /* Whether the URL names a store on another machine. */
 bool weir__url_is_remote(const char *url);

@@ -3,21 +3,10 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <sched.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static int fork_stuck(struct weir__owner *s, struct weir__lock *l, uint32_t holder, unsigned looks)
-{
-    (void)looks;
-    if (holder != s->number)
-        (void)atomic_compare_exchange_strong(&l->holder, &holder, 0);
-    else
-        (void)sched_yield();
-    return 0;
-}
-
-struct weir__owner weir__owner_process = {.number = 1, .stuck = fork_stuck};
+struct weir__owner weir__owner_process = {.number = 1, .stuck = weir__lock_yield};
 
 /* ---- Hooks --------------------------------------------------------------------------------- */
 

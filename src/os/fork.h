@@ -1,10 +1,12 @@
-/* Locks (os/lock.h) that survive a fork.
+/* Locks (os/lock.h) that survive a fork, and what modules do around one.
  *
  * fork() copies a lock that another thread holds, but not the thread. So the owner by which this
  * process takes its locks has another number in every generation: a thread that finds a lock held
  * by the owner of an older generation knows that the holder does not exist in this process, and
  * drops the lock. The data that the lock guards is then as the holder left it, perhaps in the
  * middle of a change: users of such a lock write their data so that it is then no worse than stale.
+ *
+ * A module that has mutexes or threads adds hooks, which run in a fixed order around every fork.
  */
 #ifndef WEIR_OS_FORK_H
 #define WEIR_OS_FORK_H
@@ -21,9 +23,9 @@ void weir__fork_prepare(void);
 
 /* What a module does around a fork; each may be NULL. */
 struct weir__fork_hooks {
-    void (*before)(void);       /* in the parent, the module that was added last first */
-    void (*after_parent)(void); /* the module that was added first first */
-    void (*after_child)(void);  /* the same, in the child's one thread */
+    void (*before)(void);       /* in the parent; the module added last is called first */
+    void (*after_parent)(void); /* the module added first is called first */
+    void (*after_child)(void);  /* the same, in the one thread of the child */
 };
 
 #define WEIR__FORK_HOOKS_MAX 8

@@ -30,6 +30,10 @@ struct weir__owner {
 /* The owner for all threads in private tables. */
 extern struct weir__owner weir__owner_private;
 
+/* The `stuck` of an owner that is this process: drops the lock of a thread that fork() left behind
+ * in the parent, and yields to a thread of this process. */
+int weir__lock_yield(struct weir__owner *s, struct weir__lock *l, uint32_t holder, unsigned looks);
+
 /* Waits until the lock looks free. Returns 0, or the error with which `stuck` gave up. */
 int weir__lock_wait(struct weir__lock *l, struct weir__owner *s);
 

@@ -12,8 +12,7 @@
 
 #include "os/clock.h"
 
-/* ---- Lines
- * ------------------------------------------------------------------------------------- */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* A counter as the tests imagine one: it counts at so many ticks in a second of the true time. */
 struct counter {
@@ -193,8 +192,7 @@ static void no_line_is_drawn_from_samples_that_tell_nothing(void **state)
     }
 }
 
-/* ---- The clock
- * --------------------------------------------------------------------------------- */
+/* ---- The clock ------------------------------------------------------------------------------- */
 
 #define STRAY_NS (2 * WEIR__TICK_LINE_STRAY_NS)
 
@@ -316,8 +314,7 @@ static void goes_on_in_a_child(void **state)
     assert_int_equal(status, 0);
 }
 
-/* ---- Sleeping
- * ---------------------------------------------------------------------------------- */
+/* ---- Sleeping -------------------------------------------------------------------------------- */
 
 static void sleeps_no_less_than_asked(void **state)
 {

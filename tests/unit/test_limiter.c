@@ -74,8 +74,7 @@ static uint64_t draw(uint64_t *seed)
     return *seed >> 33;
 }
 
-/* ---- One thread
- * -------------------------------------------------------------------------------- */
+/* ---- One thread ------------------------------------------------------------------------------ */
 
 static void three_lines_serve_a_burst_and_then_the_rate(void **state)
 {
@@ -235,8 +234,7 @@ static void arguments_out_of_range_are_refused_and_change_nothing(void **state)
     weir_limiter_close(l);
 }
 
-/* ---- allow is take
- * ----------------------------------------------------------------------------- */
+/* ---- allow is take --------------------------------------------------------------------------- */
 
 static const char *const TEXTS[] = {
     "token-bucket %ld/%ldms burst=%ld",
@@ -361,8 +359,7 @@ static void allow_says_what_take_says(void **state)
     assert_true(refused_at_a_glance > 5000);
 }
 
-/* ---- Another limit
- * ----------------------------------------------------------------------------- */
+/* ---- Another limit --------------------------------------------------------------------------- */
 
 static void usage_stays_when_the_rate_changes(void **state)
 {
@@ -428,8 +425,7 @@ static void the_limit_in_force_changes_nothing(void **state)
     weir_limiter_close(l);
 }
 
-/* ---- Many threads
- * ------------------------------------------------------------------------------ */
+/* ---- Many threads ---------------------------------------------------------------------------- */
 
 #define THREADS 8
 #define ASKS    5000  /* of one thread */
@@ -565,8 +561,7 @@ static void a_limit_that_changes_under_load_forgets_nothing(void **state)
     weir_limiter_close(c.l);
 }
 
-/* ---- Pairs
- * ------------------------------------------------------------------------------------- */
+/* ---- Pairs ----------------------------------------------------------------------------------- */
 
 struct swapping {
     struct weir__pair pair;
@@ -608,8 +603,7 @@ static void a_pair_is_never_seen_half_swapped(void **state)
     assert_int_equal(weir__pair_load(&s.pair).fresh_ns, atomic_load(&s.swaps));
 }
 
-/* ---- Children
- * ---------------------------------------------------------------------------------- */
+/* ---- Children -------------------------------------------------------------------------------- */
 
 static void a_child_goes_on_with_a_limiter_of_its_own(void **state)
 {

@@ -101,8 +101,7 @@ static void finish(struct patient *p)
     assert_int_equal(pthread_join(p->thread, NULL), 0);
 }
 
-/* ---- By the clock
- * ------------------------------------------------------------------------------ */
+/* ---- By the clock ---------------------------------------------------------------------------- */
 
 static void what_is_free_is_granted_at_once(void **state)
 {
@@ -201,8 +200,7 @@ static void a_full_queue_is_waited_for(void **state)
     weir_limiter_close(l);
 }
 
-/* ---- In turn
- * ----------------------------------------------------------------------------------- */
+/* ---- In turn --------------------------------------------------------------------------------- */
 
 /* Lets the next one pass, and waits until it has. */
 static void serve_one(struct weir_limiter *l, _Atomic int *turn)
@@ -309,8 +307,7 @@ static void the_first_is_woken_when_things_get_better(void **state)
     }
 }
 
-/* ---- Signals
- * ----------------------------------------------------------------------------------- */
+/* ---- Signals --------------------------------------------------------------------------------- */
 
 static void on_signal(int number)
 {
@@ -395,8 +392,7 @@ static void a_signal_takes_a_waiter_out_of_the_row(void **state)
     weir_limiter_close(l);
 }
 
-/* ---- Children
- * ---------------------------------------------------------------------------------- */
+/* ---- Children -------------------------------------------------------------------------------- */
 
 static void a_child_does_not_stand_behind_its_parents_waiters(void **state)
 {

@@ -38,8 +38,7 @@ static void await(_Atomic bool *flag)
         (void)sched_yield();
 }
 
-/* ---- Waiting
- * ----------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 /* A reader that stays inside until it is told to go. */
 struct reader_thread {
@@ -145,8 +144,7 @@ static void a_thread_without_a_record_is_waited_for_too(void **state)
     atomic_store(&no_memory, false);
 }
 
-/* ---- Records
- * ----------------------------------------------------------------------------------- */
+/* ---- Records --------------------------------------------------------------------------------- */
 
 static void *note_record(void *record)
 {
@@ -211,8 +209,7 @@ static void after_fork_the_parents_threads_are_gone(void **state)
     finish(guest);
 }
 
-/* ---- What it is for
- * ---------------------------------------------------------------------------- */
+/* ---- What it is for -------------------------------------------------------------------------- */
 
 #define SOUND  0x5eedU
 #define ROUNDS 400
