@@ -128,11 +128,35 @@ static void an_old_survey_is_made_anew(void **state)
     backend_close(w);
 }
 
+/* In a private store; a file cannot know which limits other processes still have. */
+static void keys_of_a_forgotten_limit_make_way(void **state)
+{
+    struct weir *w = backend_open(&(struct weir_options){.max_keys = ROOM, .secret = {3, 4}});
+    struct weir_policy *loud = backend_policy(w, "loud", "fixed-window 1/366h", T0);
+    struct weir_policy *quiet;
+    uint32_t had;
+
+    (void)state;
+    now_ns = T0;
+    if (strcmp(backend_kind(), "memory:") == 0) {
+        flood(w, loud);
+        assert_int_equal(weir_policy_forget(w, loud), 0);
+        quiet = backend_policy(w, "quiet", "fixed-window 5/1h", T0);
+        for (uint32_t key = 0; key < ROOM / 2; key++)
+            assert_true(take_one(w, quiet, key));
+        had = count_places(w, quiet, ROOM / 2);
+        print_message("  of %d keys %u have places\n", ROOM / 2, had);
+        assert_in_range(had, ROOM / 2 - ROOM / 2 / 1000, ROOM / 2);
+    }
+    backend_close(w);
+}
+
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(a_flood_leaves_the_keys_of_others_alone),
     cmocka_unit_test(a_limit_gets_its_part_back),
     cmocka_unit_test(changes_of_the_flooding_limit_cost_others_nothing),
     cmocka_unit_test(an_old_survey_is_made_anew),
+    cmocka_unit_test(keys_of_a_forgotten_limit_make_way),
 };
 
 RUN_BACKEND("parts", TESTS)
