@@ -10,6 +10,7 @@
 
 #define NOW   INT64_C(1000000000)
 #define LATER (1000 * NOW) /* when keys that are live now have fully recovered */
+#define MOVES 1000000      /* keys that are made while limits change */
 
 static struct weir__table *table_make(uint64_t max_keys, bool shared)
 {
@@ -165,9 +166,77 @@ static void a_version_that_is_stretched_again_is_never_short(void **state)
     free(t);
 }
 
+/* ---- Keys that move while a limit is changed ------------------------------------------------ */
+
+struct stretcher {
+    struct weir__table *table;
+    _Atomic bool stop;
+};
+
+/* As a thread that sets limits does: the entry of one version displaces that of another. */
+static void *stretch_and_unstretch(void *arg)
+{
+    struct stretcher *a = arg;
+
+    for (uint32_t i = 0; !atomic_load(&a->stop); i++)
+        weir__table_stretch(a->table, i % 2 ? 1 : 257, 100, INT64_C(1) << 50, 1);
+    return NULL;
+}
+
+static bool keep_nothing(void *arg, uint64_t fingerprint, struct weir__state *s, int64_t at_ns)
+{
+    (void)arg;
+    (void)fingerprint;
+    (void)s;
+    (void)at_ns;
+    return false;
+}
+
+/* Whether a place is free may change between two looks: a key must not be moved where none is. The
+ * assert in weir__entry_move is what fails. */
+static void keys_move_only_to_places_that_are_there(void **state)
+{
+    const struct weir__table_options o = {.state_bytes = 16, .max_keys = 64, .limits = 1};
+    const struct weir__rescue rescue = {keep_nothing, NULL};
+    const size_t bytes = (weir__table_size(&o) + 4095) / 4096 * 4096;
+    void *mem = aligned_alloc(4096, bytes);
+    struct stretcher a = {0};
+    uint64_t x = 1;
+    pthread_t thread;
+
+    (void)state;
+    assert_non_null(mem);
+    memset(mem, 0, bytes);
+    a.table = weir__table_init(mem, &o);
+    assert_int_equal(pthread_create(&thread, NULL, stretch_and_unstretch, &a), 0);
+    for (int64_t now = 101; now < MOVES; now++) {
+        struct weir__access h;
+        struct weir__state *s;
+        int64_t free_ns = 0;
+        uint64_t fingerprint;
+
+        x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        fingerprint = (x ^ x >> 29) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+        assert_int_equal(weir__table_find(a.table, &weir__owner_private, fingerprint, now, &h, &s),
+                         0);
+        if (!s)
+            s = weir__table_make(a.table, &weir__owner_private, fingerprint, now, WEIR__MOVE_ALWAYS,
+                                 (struct weir__spared){0}, &h, &free_ns);
+        if (s)
+            *s = x >> 40 & 3 ? (struct weir__state){now + 60, 2} : (struct weir__state){now + 1, 1};
+        weir__table_unlock(&h);
+        if (free_ns == WEIR__GROW_FIRST)
+            weir__table_grow_now(a.table, &rescue, now);
+    }
+    atomic_store(&a.stop, true);
+    (void)pthread_join(thread, NULL);
+    free(mem);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_bucket_that_was_half_moved_costs_its_keys_and_no_more),
     cmocka_unit_test(a_sample_is_spread_over_the_table),
     cmocka_unit_test(a_version_that_is_stretched_again_is_never_short),
+    cmocka_unit_test(keys_move_only_to_places_that_are_there),
 };
 RUN("tables", tests)
