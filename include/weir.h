@@ -102,13 +102,14 @@ extern "C" {
     X(WEIR_ENOMEM, -5, "out of memory")                               \
     X(WEIR_ESTORE, -6, "no such kind of store")                       \
     X(WEIR_EFORMAT, -7, "the file is not a valid state file")         \
-    X(WEIR_EVERSION, -8, "the file has another format version")       \
+    X(WEIR_EVERSION, -8, "the store has another format version")      \
     X(WEIR_EIO, -9, "a system call failed")                           \
     X(WEIR_EBUSY, -10, "a stopped process holds the lock of the key") \
     X(WEIR_EFULL, -11, "no room: the maximum is reached")             \
     X(WEIR_EINTR, -12, "a signal ended the wait")                     \
     X(WEIR_EGONE, -13, "the policy was forgotten")                    \
-    X(WEIR_EDOWN, -14, "the store does not answer")
+    X(WEIR_EDOWN, -14, "the store does not answer")                   \
+    X(WEIR_EGUARD, -15, "the limit has a guard: use weir_enter")
 
 enum weir_error {
 #define X(name, code, text) name = code,
@@ -146,6 +147,10 @@ struct weir_verdict {
     enum weir_reason reason;
     int which;              /* the index of the first term that refused (in weir_take_all: of the
                                first request), from 0; -1 if none did                             */
+    int16_t shadow;         /* granted, but a shadow term would have refused: 1 + what `which` would
+                               be without `shadow`, and `reason` is why. 0: none would            */
+    int16_t term;           /* if one refused, or a shadow would have: the index of that term in
+                               its limit (`which`, unless that is a request); else undefined      */
     int64_t limit;          /* the most that could ever be granted at once; WEIR_COUNT_MAX if
                                there is no such number, as for a breaker                          */
     int64_t remaining;      /* the largest cost that patience 0 would grant now; 0..limit         */
@@ -178,6 +183,8 @@ struct weir_verdict {
     X(SMOOTH_BURSTY, "smooth-bursty")     \
     X(SMOOTH_WARMUP, "smooth-warmup")     \
     X(MIN_INTERVAL, "min-interval")       \
+    X(UNLIMITED, "unlimited")             \
+    X(ZERO, "0/s")                        \
     X(CONCURRENCY, "concurrency")         \
     X(SYSTEM, "system")                   \
     X(BREAKER, "breaker")                 \
@@ -422,7 +429,8 @@ struct weir_options {
      * all processes that open it, and outlives them; weir_open creates the file if it does not
      * exist, but not its directory. The path is absolute.
      * "redis://[[user]:password@]host[:port][/db][?option&...]" and "redis+unix:/path" are shared
-     * by machines (docs/guide/fleet.md); see weir_remote_stats below. */
+     * by machines (docs/guide/fleet.md); see weir_remote_stats below. Their password may be
+     * elsewhere: "?password-file=/path" or "?password-env=NAME". */
     const char *store;
     /* The number of live keys that the store has room for; default: 1,000,000. A private store
      * takes address space for all of them at once, and memory as keys come; a file takes all its
@@ -466,7 +474,11 @@ struct weir_policy;
  * keys of each such form until they expire, so a limit that returns to a form finds the keys of
  * that form.) Setting the limit that is already in force changes nothing. Processes that share a
  * file share its policies: a change by one process is in force in all of them at once. The handle
- * stays valid until weir_policy_forget or weir_close. `policy` and `why` may be NULL. */
+ * stays valid until weir_policy_forget or weir_close. `policy` and `why` may be NULL.
+ *
+ * A name is any text of 1 to 127 bytes. The daemon, which has names in URLs, header fields and
+ * lines of INFO, sets only names of letters, digits and _ . : - and lists those of others escaped:
+ * keep to these where a daemon shares the store. */
 WEIR_API int weir_policy_set(struct weir *w, const char *name, const char *limit,
                              struct weir_policy **policy, struct weir_diag *why);
 WEIR_API int weir_policy_set_at(struct weir *w, const char *name, const char *limit, int64_t now_ns,
@@ -506,7 +518,9 @@ static inline struct weir_request weir_request_of(struct weir_policy *policy, co
 }
 
 /* Takes `cost` from the key if the limit grants it, else takes nothing. A grant with a wait_ns is a
- * reservation: the caller acts only after that time. */
+ * reservation: the caller acts only after that time. WEIR_EGUARD: the limit has a guard, which must
+ * be exited again: weir_enter enters it, together with the limit's rates. The same holds for the
+ * other calls that take. */
 WEIR_API int weir_take(struct weir *w, const struct weir_request *rq, struct weir_verdict *v);
 WEIR_API int weir_take_at(struct weir *w, const struct weir_request *rq, int64_t now_ns,
                           struct weir_verdict *v);
@@ -716,7 +730,7 @@ struct weir_ticket {
     int n; /* guards still to exit; 0 once the ticket was exited, or if the entry was refused */
     struct {
         struct weir_policy *policy;
-        uint64_t scope, fingerprint, key, birth;
+        uint64_t scope, fingerprint, key, epoch;
         int64_t cost;
         uint32_t index;
     } term[WEIR_TERMS_MAX];

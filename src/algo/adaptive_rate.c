@@ -141,10 +141,10 @@ static bool adaptive_is_used(const struct weir__meter *m, const struct adaptive_
 /* The rate after that many idle seconds, in which no call entered or ended. */
 static int64_t adaptive_drifted(const struct weir__meter *m, int64_t rate, int64_t seconds)
 {
-    const int64_t far = weir__mul_sat(seconds, adaptive_step(m));
+    const int64_t reach = weir__mul_sat(seconds, adaptive_step(m));
 
-    return rate < m->term.count ? rate + weir__min(far, m->term.count - rate)
-                                : rate - weir__min(far, rate - m->term.count);
+    return rate < m->term.count ? rate + weir__min(reach, m->term.count - rate)
+                                : rate - weir__min(reach, rate - m->term.count);
 }
 
 /* Whether no call entered or ended in the second: a call was refused, or the limit was set. */
@@ -169,9 +169,9 @@ static int64_t adaptive_judged(const struct weir__meter *m, const struct adaptiv
 
 static int64_t seconds_to_forget(const struct weir__meter *m, int64_t rate)
 {
-    const int64_t away = rate < m->term.count ? m->term.count - rate : rate - m->term.count;
+    const int64_t distance = rate < m->term.count ? m->term.count - rate : rate - m->term.count;
 
-    return weir__div_ceil(away, adaptive_step(m));
+    return weir__div_ceil(distance, adaptive_step(m));
 }
 
 static void adaptive_begin_second(struct adaptive_state *x, int64_t second)

@@ -112,6 +112,6 @@ const struct weir__algo weir__aimd = {
     .peek = aimd_peek,
     .leave = aimd_leave,
     .view = aimd_view,
-    .birth = weir__flight_birth,
+    .epoch = weir__flight_epoch,
     .change = aimd_change,
 };

@@ -169,6 +169,7 @@ enum weir__division {
     WEIR__DIVIDE_RATE,
     WEIR__DIVIDE_INTERVAL,
     WEIR__DIVIDE_CONCURRENCY,
+    WEIR__DIVIDE_WHOLE, /* all or nothing: each machine grants what the limit grants */
 };
 
 /* An algorithm, as the layers above see it. */
@@ -226,8 +227,8 @@ struct weir__algo {
     /* Guards that count calls in flight: a number that stays the same while any call is in flight,
      * and differs (but for a chance of one in 2^40) for the calls that enter after all have left or
      * were forgotten. NULL: the guard does not count them. */
-    uint64_t (*birth)(const struct weir__meter *m, const struct weir__state *s);
-    bool enters_unseen; /* entering an untouched key leaves it untouched */
+    uint64_t (*epoch)(const struct weir__meter *m, const struct weir__state *s);
+    bool enters_unseen; /* entering, or taking from, an untouched key leaves it untouched */
     /* The buckets of due.h only, for their common peek; their takes have it inlined. */
     weir__due_judge *judge;
     weir__due_remaining *remaining;
@@ -311,6 +312,7 @@ static inline void weir__meter_take(const struct weir__meter *m, struct weir__st
     assert(a->cost >= 0 && a->patience_ns >= 0 && a->now_ns >= 0 && a->now_ns <= WEIR__NOW_MAX);
     weir__meter_touch(m, s, a->now_ns);
     v->which = -1;
+    v->shadow = v->term = 0;
     m->algo->take(m, s, a, v);
 }
 
@@ -361,7 +363,9 @@ void weir__meter_view(const struct weir__meter *m, struct weir__state *s, int64_
     case WEIR_PACER:           \
     case WEIR_SMOOTH_BURSTY:   \
     case WEIR_SMOOTH_WARMUP:   \
-    case WEIR_MIN_INTERVAL
+    case WEIR_MIN_INTERVAL:    \
+    case WEIR_UNLIMITED:       \
+    case WEIR_ZERO
 #define WEIR__GUARDS    \
     WEIR_CONCURRENCY:   \
     case WEIR_SYSTEM:   \
@@ -388,11 +392,11 @@ static inline void weir__state_reset(struct weir__state *s)
 struct weir__part {
     const struct weir__meter *meter;
     struct weir__state *state;
-    struct weir__attempt ask;
+    struct weir__attempt attempt;
     /* If a request names one state several times: a copy of it, shared by all parts that name it,
      * on which they are tried one after the other. Else NULL. */
     struct weir__state *trial;
-    struct weir_verdict *own; /* receives the term's own answer when it is charged; or NULL */
+    struct weir_verdict *verdict; /* receives the answer of this term when it is charged; or NULL */
 };
 
 /* All or nothing over n parts. */
@@ -437,7 +441,8 @@ static inline uint32_t weir__in_1024ths(int64_t owed, int64_t most)
 
 extern const struct weir__algo weir__fixed_window, weir__sliding_window, weir__sliding_counter,
     weir__sliding_log, weir__token_bucket, weir__leaky_bucket, weir__pacer, weir__smooth_bursty,
-    weir__smooth_warmup, weir__min_interval, weir__concurrency, weir__system, weir__breaker,
-    weir__bbr, weir__vegas, weir__gradient, weir__aimd, weir__adaptive_rate;
+    weir__smooth_warmup, weir__min_interval, weir__unlimited, weir__zero, weir__concurrency,
+    weir__system, weir__breaker, weir__bbr, weir__vegas, weir__gradient, weir__aimd,
+    weir__adaptive_rate;
 
 #endif

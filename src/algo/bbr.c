@@ -81,7 +81,7 @@ static_assert(sizeof(struct bbr_state) == 48 && sizeof(struct bbr_bucket) == 16,
 /* The state as it stands at some time. */
 struct bbr_look {
     bool is_new, hot, lull;
-    int64_t slot, limit, held, dropped_ns, hot_ns;
+    int64_t slot, limit, in_flight, dropped_ns, hot_ns;
     int64_t cap; /* the limit in force: in a lull, half of it */
 };
 
@@ -134,8 +134,8 @@ static int64_t bbr_mean_ms(const struct bbr_bucket *at)
 }
 
 /* The figures of the buckets that are complete when `slot` is the current one. */
-static struct weir__bbr_figures bbr_reckon(const struct weir__meter *m, const struct bbr_state *b,
-                                           int64_t slot)
+static struct weir__bbr_figures bbr_compute(const struct weir__meter *m, const struct bbr_state *b,
+                                            int64_t slot)
 {
     const int64_t slots = m->term.slots, newest = bbr_newest(m, b);
     struct weir__bbr_figures f = {.most_passed = 1, .least_ms = INT64_MAX};
@@ -209,8 +209,8 @@ static struct bbr_look bbr_look_at(const struct weir__meter *m, const struct wei
         return w;
     w.slot = bbr_slot(m, b, now_ns);
     w.limit = w.slot == bbr_newest(m, b) ? weir__clamp(b->limit, 1, WEIR_COUNT_MAX)
-                                         : bbr_reckon(m, b, w.slot).limit;
-    w.held = weir__state_part(s);
+                                         : bbr_compute(m, b, w.slot).limit;
+    w.in_flight = weir__state_part(s);
     w.hot_ns = weir__min(bbr_noted(m, b->hot_ns), now_ns);
     w.dropped_ns = bbr_dropped_at(m, b, w.slot, w.hot_ns);
     if (now_ns - w.hot_ns > m->term.window_ns && !bbr_is_cooling(m, &w, now_ns))
@@ -267,10 +267,10 @@ static void bbr_decide(const struct weir__meter *m, struct bbr_look *w, int64_t 
                        const struct weir__attempt *a, struct weir_verdict *v)
 {
     const bool sheds = w->hot || w->lull || bbr_is_cooling(m, w, a->now_ns);
-    const bool fits = a->cost <= WEIR__COUNTER_MAX - w->held;
-    const bool excess = w->held > 0 && a->cost - 1 > w->cap - w->held;
+    const bool fits = a->cost <= WEIR__COUNTER_MAX - w->in_flight;
+    const bool excess = w->in_flight > 0 && a->cost - 1 > w->cap - w->in_flight;
     const bool allowed = a->cost == 0 || (fits && !(sheds && excess));
-    const int64_t after = allowed ? w->held + a->cost : w->held;
+    const int64_t after = allowed ? w->in_flight + a->cost : w->in_flight;
 
     if (allowed)
         weir__verdict_grant(v, 0);
@@ -295,7 +295,7 @@ static void bbr_take(const struct weir__meter *m, struct weir__state *s,
     struct bbr_look w = bbr_look_at(m, s, a->now_ns, bbr_is_hot(m, a->signals));
 
     bbr_decide(m, &w, s->fresh_ns, a, v);
-    if (a->cost == 0 || (w.held == 0 && !v->allowed))
+    if (a->cost == 0 || (w.in_flight == 0 && !v->allowed))
         return;
     bbr_write(m, s, &w);
     if (v->allowed)
@@ -342,7 +342,7 @@ static void bbr_view(const struct weir__meter *m, const struct weir__state *s, i
     const struct bbr_look w = bbr_look_at(m, s, now_ns, false);
 
     *out = (struct weir_view){bbr_is_cooling(m, &w, now_ns) ? WEIR_COOLING : WEIR_CLOSED, w.cap,
-                              w.held, -1};
+                              w.in_flight, -1};
 }
 
 /* Permits in flight and the episode stay; so does the window, if the length of its buckets stays.
@@ -351,16 +351,16 @@ static void bbr_change(const struct weir__meter *from, const struct weir__meter 
                        struct weir__state *s)
 {
     struct bbr_state *b = (struct bbr_state *)s;
-    const int64_t held = weir__state_part(s);
+    const int64_t in_flight = weir__state_part(s);
 
     if (from->slot_ns != to->slot_ns) {
         memset(b->ring, 0, sizeof *b->ring * (size_t)to->term.slots);
         b->newest = to->changed_ns / to->slot_ns;
         b->limit = to->limit;
     }
-    if (held == 0)
+    if (in_flight == 0)
         s->fresh_ns = weir__min(s->fresh_ns, bbr_fresh_ns(to, b));
-    s->word = weir__state_word(held, to->version);
+    s->word = weir__state_word(in_flight, to->version);
 }
 
 struct weir__bbr_figures weir__bbr_figures(const struct weir__meter *m, const struct weir__state *s,
@@ -370,7 +370,7 @@ struct weir__bbr_figures weir__bbr_figures(const struct weir__meter *m, const st
 
     if (weir__flight_is_new(s, now_ns))
         return (struct weir__bbr_figures){1, 1, m->limit};
-    return bbr_reckon(m, b, bbr_slot(m, b, now_ns));
+    return bbr_compute(m, b, bbr_slot(m, b, now_ns));
 }
 
 const struct weir__algo weir__bbr = {
@@ -380,6 +380,6 @@ const struct weir__algo weir__bbr = {
     .peek = bbr_peek,
     .leave = bbr_leave,
     .view = bbr_view,
-    .birth = weir__flight_birth,
+    .epoch = weir__flight_epoch,
     .change = bbr_change,
 };

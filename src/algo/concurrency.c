@@ -65,7 +65,7 @@ struct ring {
 
 /* What follows the head. */
 struct leases {
-    uint64_t birth;
+    uint64_t epoch;
     int64_t entered_ns[];
 };
 
@@ -174,11 +174,11 @@ static int64_t concurrency_in_flight(const struct weir__meter *m, const struct w
 
 /* How long until the key is fully recovered, with that many permits in flight. */
 static int64_t concurrency_reset_after(const struct weir__meter *m, const struct weir__state *s,
-                                       int64_t held, bool entered, int64_t now_ns)
+                                       int64_t in_flight, bool entered, int64_t now_ns)
 {
     const int64_t ends_ns = entered ? now_ns + m->term.lease_ns : 0;
 
-    if (held == 0)
+    if (in_flight == 0)
         return 0;
     return concurrency_expires(m) ? weir__max(weir__max(s->fresh_ns, ends_ns), now_ns) - now_ns
                                   : WEIR_FOREVER;
@@ -187,9 +187,9 @@ static int64_t concurrency_reset_after(const struct weir__meter *m, const struct
 static bool concurrency_decide(const struct weir__meter *m, const struct weir__state *s,
                                const struct weir__attempt *a, struct weir_verdict *v)
 {
-    const int64_t held = concurrency_in_flight(m, s, a->now_ns);
-    const bool enters = a->cost > 0 && a->cost <= m->limit - held;
-    const int64_t after = enters ? held + a->cost : held;
+    const int64_t in_flight = concurrency_in_flight(m, s, a->now_ns);
+    const bool enters = a->cost > 0 && a->cost <= m->limit - in_flight;
+    const int64_t after = enters ? in_flight + a->cost : in_flight;
 
     if (enters || a->cost == 0)
         weir__verdict_grant(v, 0);
@@ -212,7 +212,7 @@ static void concurrency_take(const struct weir__meter *m, struct weir__state *s,
         struct ring r = concurrency_live(m, s, a->now_ns);
 
         if (r.len == 0)
-            concurrency_leases(s)->birth = a->random;
+            concurrency_leases(s)->epoch = a->random;
         concurrency_insert(m, s, &r, a->cost, a->now_ns);
         concurrency_write(m, s, r);
         return;
@@ -231,7 +231,7 @@ static void concurrency_peek(const struct weir__meter *m, const struct weir__sta
 static void concurrency_leave(const struct weir__meter *m, struct weir__state *s,
                               const struct weir__leaving *l)
 {
-    int64_t held;
+    int64_t in_flight;
 
     if (s->fresh_ns == 0)
         return;
@@ -242,11 +242,11 @@ static void concurrency_leave(const struct weir__meter *m, struct weir__state *s
         concurrency_write(m, s, r);
         return;
     }
-    held = weir__state_part(s);
-    if (l->cost >= held)
+    in_flight = weir__state_part(s);
+    if (l->cost >= in_flight)
         weir__state_reset(s);
     else
-        s->word = weir__state_word(held - l->cost, m->version);
+        s->word = weir__state_word(in_flight - l->cost, m->version);
 }
 
 static void concurrency_view(const struct weir__meter *m, const struct weir__state *s,
@@ -255,9 +255,9 @@ static void concurrency_view(const struct weir__meter *m, const struct weir__sta
     *out = (struct weir_view){WEIR_CLOSED, m->limit, concurrency_in_flight(m, s, now_ns), -1};
 }
 
-static uint64_t concurrency_birth(const struct weir__meter *m, const struct weir__state *s)
+static uint64_t concurrency_epoch(const struct weir__meter *m, const struct weir__state *s)
 {
-    return concurrency_expires(m) ? ((const struct leases *)(const void *)(s + 1))->birth
+    return concurrency_expires(m) ? ((const struct leases *)(const void *)(s + 1))->epoch
                                   : (uint64_t)s->fresh_ns;
 }
 
@@ -283,6 +283,6 @@ const struct weir__algo weir__concurrency = {
     .peek = concurrency_peek,
     .leave = concurrency_leave,
     .view = concurrency_view,
-    .birth = concurrency_birth,
+    .epoch = concurrency_epoch,
     .change = concurrency_change,
 };

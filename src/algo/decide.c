@@ -11,7 +11,8 @@
  *       (count-denied), so that the same request passes then and not before; the least remaining;
  *       the longest wait and reset.
  *   (3) A shadow term is peeked at and charged like any other; it refuses nothing and delays no
- *       caller. What it would have said becomes the reason of a grant.
+ *       caller. What the first such term would have said becomes the reason of a grant, and the
+ *       verdict names the term.
  */
 #include "algo/algo.h"
 
@@ -42,6 +43,8 @@ static void decide_merge(struct weir_verdict *all, const struct weir_verdict *on
         all->allowed = false;
         all->reason = one->reason;
         all->which = i;
+        all->term = (int16_t)i;
+        all->shadow = 0;
         all->wait_ns = 0;
         all->retry_after_ns = one->retry_after_ns;
         all->limit = one->limit;
@@ -50,8 +53,11 @@ static void decide_merge(struct weir_verdict *all, const struct weir_verdict *on
     } else if (all->allowed) {
         if (!p->meter->term.shadow) /* a dry run delays no caller either */
             all->wait_ns = weir__max(all->wait_ns, one->wait_ns);
-        if (all->reason == WEIR_OK)
-            all->reason = one->reason; /* a shadow's refusal */
+        if (all->reason == WEIR_OK && !one->allowed) { /* a shadow's refusal */
+            all->reason = one->reason;
+            all->term = (int16_t)i;
+            all->shadow = (int16_t)(i + 1);
+        }
         if (one->remaining < all->remaining)
             all->limit = one->limit;
     }
@@ -65,16 +71,16 @@ static const struct weir_verdict NOTHING_YET = {
 /* What a term says about a request that another term refused: as it is, or after counting it. */
 static void decide_peek_refused(const struct weir__part *p, struct weir_verdict *one)
 {
-    struct weir__attempt ask = p->ask;
+    struct weir__attempt attempt = p->attempt;
 
-    weir__meter_peek(p->meter, p->state, &ask, one);
+    weir__meter_peek(p->meter, p->state, &attempt, one);
     if (!one->allowed)
         return;
     if (p->meter->term.count_denied)
-        ask.patience_ns = 0;
+        attempt.patience_ns = 0;
     else
-        ask.cost = 0;
-    weir__meter_peek(p->meter, p->state, &ask, one);
+        attempt.cost = 0;
+    weir__meter_peek(p->meter, p->state, &attempt, one);
     one->allowed = true; /* its own answer; the refusal is another's */
     one->reason = WEIR_OK;
 }
@@ -88,18 +94,18 @@ static int64_t decide_wait_after(const struct weir__part *p, int64_t later_ns)
     _Alignas(struct weir__state) unsigned char copy[TRIAL_BYTES];
     struct weir__state *const trial = (struct weir__state *)(void *)copy;
     struct weir__meter uncounted = *p->meter;
-    struct weir__attempt ask = p->ask;
+    struct weir__attempt attempt = p->attempt;
     struct weir_verdict v;
 
     assert(size <= TRIAL_BYTES);
     memcpy(copy, p->state, p->state->fresh_ns == 0 ? sizeof *trial : size);
-    ask.patience_ns = 0; /* the caller will not wait for it */
+    attempt.patience_ns = 0; /* the caller will not wait for it */
     if (p->meter->term.count_denied)
-        weir__meter_take(p->meter, trial, &ask, &v);
+        weir__meter_take(p->meter, trial, &attempt, &v);
     uncounted.term.count_denied = false;
-    ask = p->ask;
-    ask.now_ns += later_ns;
-    weir__meter_peek(&uncounted, trial, &ask, &v);
+    attempt = p->attempt;
+    attempt.now_ns += later_ns;
+    weir__meter_peek(&uncounted, trial, &attempt, &v);
     return v.allowed ? 0 : v.retry_after_ns;
 }
 
@@ -107,7 +113,7 @@ static int64_t decide_wait_after(const struct weir__part *p, int64_t later_ns)
 static int64_t decide_again_after(const struct weir__part *p)
 {
     if (p->meter->algo->again)
-        return p->meter->algo->again(p->meter, p->state, &p->ask);
+        return p->meter->algo->again(p->meter, p->state, &p->attempt);
     if (weir__meter_state_size(p->meter) > TRIAL_BYTES)
         return 0; /* preset=sre drops at random, and knows no time */
     return decide_wait_after(p, 0);
@@ -123,7 +129,7 @@ static int64_t until_all_grant(const struct weir__part *part, int n, int64_t ret
         before_ns = retry_ns;
         for (int i = 0; i < n && retry_ns >= 0; i++)
             if (weir__state_is_behind(part[i].meter, part[i].state) &&
-                !part[i].meter->term.shadow && retry_ns <= WEIR__NOW_MAX - part[i].ask.now_ns)
+                !part[i].meter->term.shadow && retry_ns <= WEIR__NOW_MAX - part[i].attempt.now_ns)
                 retry_ns += decide_wait_after(&part[i], retry_ns);
     } while (retry_ns != before_ns);
     return retry_ns;
@@ -131,7 +137,8 @@ static int64_t until_all_grant(const struct weir__part *part, int n, int64_t ret
 
 static bool counts_in_vain(const struct weir__part *p, const struct weir_verdict *one)
 {
-    return one->allowed && p->meter->term.count_denied && !p->meter->term.shadow && p->ask.cost > 0;
+    return one->allowed && p->meter->term.count_denied && !p->meter->term.shadow &&
+           p->attempt.cost > 0;
 }
 
 void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict *v)
@@ -144,11 +151,11 @@ void weir__decide_peek(const struct weir__part *part, int n, struct weir_verdict
     *v = NOTHING_YET;
     for (int i = 0; i < n; i++) {
         weir__meter_touch(part[i].meter, part[i].state,
-                          part[i].ask.now_ns); /* even if it is tried on a copy */
+                          part[i].attempt.now_ns); /* even if it is tried on a copy */
         if (part[i].trial)
-            weir__meter_take(part[i].meter, part[i].trial, &part[i].ask, &each[i]);
+            weir__meter_take(part[i].meter, part[i].trial, &part[i].attempt, &each[i]);
         else
-            weir__meter_peek(part[i].meter, part[i].state, &part[i].ask, &each[i]);
+            weir__meter_peek(part[i].meter, part[i].state, &part[i].attempt, &each[i]);
         refused = refused || decide_blocks(&part[i], &each[i]);
         decide_merge(v, &each[i], &part[i], i);
     }
@@ -174,30 +181,30 @@ static bool decide_refuses(const struct weir__part *p)
 
     if (!weir__meter_guards(p->meter))
         return false;
-    weir__meter_peek(p->meter, p->state, &p->ask, &one);
+    weir__meter_peek(p->meter, p->state, &p->attempt, &one);
     return !one.allowed;
 }
 
 void weir__decide_take(const struct weir__part *part, int n, struct weir_verdict *v)
 {
     if (n == 1 && !part->meter->term.shadow) {
-        weir__meter_take(part->meter, part->state, &part->ask, v);
+        weir__meter_take(part->meter, part->state, &part->attempt, v);
         v->which = v->allowed ? -1 : 0;
-        if (part->own)
-            *part->own = *v;
+        if (part->verdict)
+            *part->verdict = *v;
         return;
     }
     weir__decide_peek(part, n, v);
     for (int i = 0; i < n; i++) {
-        struct weir__attempt ask = part[i].ask;
+        struct weir__attempt attempt = part[i].attempt;
         struct weir_verdict one;
 
         if (!v->allowed)
-            ask.patience_ns = 0; /* the caller will not wait for it */
+            attempt.patience_ns = 0; /* the caller will not wait for it */
         if (!v->allowed && !part[i].meter->term.count_denied && !decide_refuses(&part[i]))
             continue;
-        weir__meter_take(part[i].meter, part[i].state, &ask, &one);
-        if (part[i].own)
-            *part[i].own = one;
+        weir__meter_take(part[i].meter, part[i].state, &attempt, &one);
+        if (part[i].verdict)
+            *part[i].verdict = one;
     }
 }

@@ -115,11 +115,11 @@ static struct weir__due due_for(const struct weir__meter *m, struct weir__due d,
 static void due_judge_behind(const struct weir__meter *m, struct weir__due *low,
                              const struct weir__attempt *a, struct weir_verdict *v)
 {
-    struct weir__attempt ask = *a;
+    struct weir__attempt attempt = *a;
 
     if (m->term.algorithm == WEIR_TOKEN_BUCKET)
-        ask.patience_ns = 0;
-    m->algo->judge(m, low, &ask, v);
+        attempt.patience_ns = 0;
+    m->algo->judge(m, low, &attempt, v);
     assert(!v->allowed || low->ns - a->now_ns <= m->most_ns);
 }
 
@@ -165,12 +165,11 @@ struct weir__due weir__due_decide_behind(const struct weir__meter *m, struct wei
     else
         due_judge_behind(m, &low, a, v);
     if (!v->allowed && due_reserves_by_d(m, a)) {
-        struct weir_verdict by_d;
+        struct weir_verdict by_d = *v; /* fields that no algorithm writes stay the caller's */
         const struct weir__due after =
             weir__due_decide(m, weir__due_at(d.ns), a, &by_d, m->algo->judge, m->algo->remaining);
 
         if (by_d.allowed) {
-            by_d.which = v->which;
             *v = by_d;
             return after;
         }

@@ -44,10 +44,10 @@ static inline bool weir__flight_judge(const struct weir__meter *m, const struct 
                                       int64_t limit, const struct weir__attempt *a,
                                       struct weir_verdict *v)
 {
-    const int64_t held = weir__state_part(s);
-    const bool fits = a->cost <= limit - held || held == 0;
+    const int64_t in_flight = weir__state_part(s);
+    const bool fits = a->cost <= limit - in_flight || in_flight == 0;
     const bool allowed = a->cost == 0 || (a->cost <= m->term.most && fits);
-    const int64_t after = allowed ? held + a->cost : held;
+    const int64_t after = allowed ? in_flight + a->cost : in_flight;
 
     if (allowed)
         weir__verdict_grant(v, 0);
@@ -65,22 +65,22 @@ static inline bool weir__flight_judge(const struct weir__meter *m, const struct 
 static inline void weir__flight_enter(const struct weir__meter *m, struct weir__state *s,
                                       const struct weir__attempt *a)
 {
-    const int64_t held = weir__state_part(s);
+    const int64_t in_flight = weir__state_part(s);
 
-    if (held == 0)
+    if (in_flight == 0)
         s->fresh_ns = weir__never_ns(a->random);
-    s->word = weir__state_word(held + a->cost, m->version);
+    s->word = weir__state_word(in_flight + a->cost, m->version);
 }
 
 /* Gives the permits back; with the last of them the key is fully recovered from fresh_ns on. */
 static inline void weir__flight_leave(const struct weir__meter *m, struct weir__state *s,
                                       int64_t cost, int64_t fresh_ns)
 {
-    const int64_t held = weir__max(0, weir__state_part(s) - cost);
+    const int64_t in_flight = weir__max(0, weir__state_part(s) - cost);
 
-    if (held == 0)
+    if (in_flight == 0)
         s->fresh_ns = fresh_ns;
-    s->word = weir__state_word(held, m->version);
+    s->word = weir__state_word(in_flight, m->version);
 }
 
 /* 0: not known. */
@@ -89,7 +89,7 @@ static inline int64_t weir__flight_took(const struct weir__leaving *l)
     return l->now_ns > l->entered_ns ? l->now_ns - l->entered_ns : 0;
 }
 
-static inline uint64_t weir__flight_birth(const struct weir__meter *m, const struct weir__state *s)
+static inline uint64_t weir__flight_epoch(const struct weir__meter *m, const struct weir__state *s)
 {
     (void)m;
     return (uint64_t)s->fresh_ns;

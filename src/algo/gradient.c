@@ -96,12 +96,12 @@ static void gradient_learn(const struct weir__meter *m, struct gradient_state *x
 {
     const int64_t took = weir__latency(took_ns);
     const int64_t usual = weir__average_add(&x->average, LONG_WINDOW, took);
-    const int64_t held = weir__state_part(&x->head);
+    const int64_t in_flight = weir__state_part(&x->head);
 
     /* While it warms up, the mean is computed from all samples, and cannot be lowered. */
     if (usual > 2 * took && weir__average_is_warm(&x->average))
         x->average.value = weir__div_round(x->average.value * 19, 20); /* < 2^58 x 19 */
-    if (held * 2 * WEIR__MILLIONTHS < x->limit)                        /* held < 2^40 */
+    if (in_flight * 2 * WEIR__MILLIONTHS < x->limit)                   /* in_flight < 2^40 */
         return;
     x->limit = gradient_clamp(
         m, weir__div_round(4 * x->limit + times_gradient(x->limit, usual, took) + QUEUE, 5));
@@ -149,6 +149,6 @@ const struct weir__algo weir__gradient = {
     .peek = gradient_peek,
     .leave = gradient_leave,
     .view = gradient_view,
-    .birth = weir__flight_birth,
+    .epoch = weir__flight_epoch,
     .change = gradient_change,
 };

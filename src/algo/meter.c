@@ -26,6 +26,8 @@ static const struct weir__algo *const ALGORITHMS[] = {
     [WEIR_SMOOTH_BURSTY] = &weir__smooth_bursty,
     [WEIR_SMOOTH_WARMUP] = &weir__smooth_warmup,
     [WEIR_MIN_INTERVAL] = &weir__min_interval,
+    [WEIR_UNLIMITED] = &weir__unlimited,
+    [WEIR_ZERO] = &weir__zero,
     [WEIR_CONCURRENCY] = &weir__concurrency,
     [WEIR_SYSTEM] = &weir__system,
     [WEIR_BREAKER] = &weir__breaker,
@@ -179,6 +181,7 @@ void weir__meter_peek(const struct weir__meter *m, struct weir__state *s,
     assert(a->cost >= 0 && a->patience_ns >= 0 && a->now_ns >= 0 && a->now_ns <= WEIR__NOW_MAX);
     weir__meter_touch(m, s, a->now_ns);
     v->which = -1;
+    v->shadow = v->term = 0;
     m->algo->peek(m, s, a, v);
 }
 

@@ -39,15 +39,15 @@ static void pacer_prepare(struct weir__meter *m)
             weir__due_add(m, weir__due_at(m->created_ns), weir__due_price_of(m, m->term.burst - 1));
 }
 
-struct pacer_turn {
+struct pacer_departure {
     struct weir__due after;
     int64_t wait_ns; /* may be below 0: there is slack */
     int64_t late_ns; /* by how much the wait passes the caller's or the limit's bound */
     int64_t over_ns; /* by how much the wait passes the end of the queue              */
 };
 
-static struct pacer_turn pacer_turn_of(const struct weir__meter *m, struct weir__due d,
-                                       const struct weir__attempt *a)
+static struct pacer_departure pacer_departure_of(const struct weir__meter *m, struct weir__due d,
+                                                 const struct weir__attempt *a)
 {
     const struct weir__span price = weir__due_price(m, a->cost);
     const struct weir__due base = weir__due_base(d, a->now_ns);
@@ -56,7 +56,7 @@ static struct pacer_turn pacer_turn_of(const struct weir__meter *m, struct weir_
     const struct weir__due after = weir__due_add(m, base, price);
     const int64_t patience = weir__due_patience(after, a->patience_ns);
 
-    return (struct pacer_turn){
+    return (struct pacer_departure){
         .after = after,
         .wait_ns = wait,
         .late_ns = weir__max(0, wait) - weir__min(patience, m->term.max_wait_ns),
@@ -64,7 +64,7 @@ static struct pacer_turn pacer_turn_of(const struct weir__meter *m, struct weir_
     };
 }
 
-static bool pacer_is_on_time(struct pacer_turn t)
+static bool pacer_is_on_time(struct pacer_departure t)
 {
     return t.late_ns <= 0 && t.over_ns <= 0;
 }
@@ -72,7 +72,7 @@ static bool pacer_is_on_time(struct pacer_turn t)
 static inline void pacer_judge(const struct weir__meter *m, struct weir__due *d,
                                const struct weir__attempt *a, struct weir_verdict *v)
 {
-    struct pacer_turn t = pacer_turn_of(m, *d, a);
+    struct pacer_departure t = pacer_departure_of(m, *d, a);
     const bool queue_full = t.late_ns <= 0;
     bool possible;
 
@@ -81,10 +81,10 @@ static inline void pacer_judge(const struct weir__meter *m, struct weir__due *d,
         *d = t.after;
         return;
     }
-    possible = pacer_is_on_time(pacer_turn_of(m, weir__due_at(a->now_ns), a));
+    possible = pacer_is_on_time(pacer_departure_of(m, weir__due_at(a->now_ns), a));
     if (m->term.count_denied) {
         *d = weir__due_fill(m, *d, a->cost, a->now_ns);
-        t = pacer_turn_of(m, *d, a);
+        t = pacer_departure_of(m, *d, a);
     }
     if (possible)
         weir__verdict_refuse(v, queue_full ? WEIR_QUEUE_FULL : WEIR_LIMITED,

@@ -58,11 +58,11 @@ static inline void smooth_bursty_judge(const struct weir__meter *m, struct weir_
         return;
     }
     if (m->term.count_denied) {
-        const struct weir__due anew =
+        const struct weir__due later =
             weir__due_add(m, weir__due_add(m, weir__due_at(a->now_ns), m->full), price);
 
-        if (weir__due_after(anew, *d))
-            *d = anew;
+        if (weir__due_after(later, *d))
+            *d = later;
         wait = ticket_in(m, *d, a->now_ns);
         if (weir__due_add(m, *d, price).ns == INT64_MAX)
             never = true; /* once it is counted, the same bill no longer fits */

@@ -177,11 +177,11 @@ static struct weir__warmth smooth_warmup_judge(const struct weir__meter *m, stru
         return after;
     }
     if (m->term.count_denied) {
-        const struct weir__due anew =
+        const struct weir__due later =
             weir__due_add(m, weir__due_at(a->now_ns), weir__due_price(m, a->cost));
 
-        if (weir__due_after(anew, t.next))
-            t.next = anew;
+        if (weir__due_after(later, t.next))
+            t.next = later;
         again = smooth_warmup_charged(m, t, a->cost);
     }
     weir__verdict_refuse(v, WEIR_LIMITED,

@@ -135,9 +135,9 @@ static bool system_is_overloaded(const struct weir__meter *m, const struct syste
 /* How many more calls inflight and rate would let in. */
 static int64_t system_room(const struct weir__meter *m, const struct system_gate *g, int64_t now_ns)
 {
-    const int64_t held = weir__state_part(&g->head);
+    const int64_t in_flight = weir__state_part(&g->head);
     const int64_t most = m->term.most == WEIR_NONE ? WEIR_COUNT_MAX : m->term.most;
-    const int64_t inside = weir__max(0, most - held);
+    const int64_t inside = weir__max(0, most - in_flight);
 
     if (m->term.count == 0)
         return inside;
@@ -149,8 +149,8 @@ static int64_t system_room(const struct weir__meter *m, const struct system_gate
 static void system_refuse_number(const struct weir__meter *m, const struct system_gate *g,
                                  const struct weir__attempt *a, struct weir_verdict *v)
 {
-    const int64_t held = weir__state_part(&g->head);
-    const bool crowded = m->term.most != WEIR_NONE && a->cost > m->term.most - held;
+    const int64_t in_flight = weir__state_part(&g->head);
+    const bool crowded = m->term.most != WEIR_NONE && a->cost > m->term.most - in_flight;
     const struct weir__due base = weir__due_base(system_due(g), a->now_ns);
 
     if (a->cost > m->limit)
@@ -256,7 +256,7 @@ static void system_change(const struct weir__meter *from, const struct weir__met
                           struct weir__state *s)
 {
     struct system_gate *g = (struct system_gate *)s;
-    const int64_t held = weir__state_part(s);
+    const int64_t in_flight = weir__state_part(s);
     struct weir__state bucket;
 
     *g = system_as_kept(from, s);
@@ -270,9 +270,9 @@ static void system_change(const struct weir__meter *from, const struct weir__met
         bucket = (struct weir__state){0};
     g->due_ns = bucket.fresh_ns;
     g->due_rem = weir__state_part(&bucket);
-    if (held == 0)
+    if (in_flight == 0)
         s->fresh_ns = weir__max(1, system_empty_ns(to, g));
-    s->word = weir__state_word(held, to->version);
+    s->word = weir__state_word(in_flight, to->version);
 }
 
 const struct weir__algo weir__system = {
@@ -282,6 +282,6 @@ const struct weir__algo weir__system = {
     .peek = system_peek,
     .leave = system_leave,
     .view = system_view,
-    .birth = weir__flight_birth,
+    .epoch = weir__flight_epoch,
     .change = system_change,
 };

@@ -87,8 +87,8 @@ static inline bool token_bucket_take_one(const struct weir__meter *m, struct wei
         v->reset_after_ns = s->fresh_ns - a->now_ns;
         return true;
     }
-    weir__verdict_grant(v, 0);
     v->remaining = weir__due_events(m, (struct weir__span){left_ns, left_rem});
+    weir__verdict_grant(v, 0);
     v->reset_after_ns = ns - a->now_ns;
     s->fresh_ns = ns;
     s->word = weir__state_word(rem, m->version) | (owes ? s->word & WEIR__STATE_FLAG : 0);

@@ -174,6 +174,6 @@ const struct weir__algo weir__vegas = {
     .peek = vegas_peek,
     .leave = vegas_leave,
     .view = vegas_view,
-    .birth = weir__flight_birth,
+    .epoch = weir__flight_epoch,
     .change = vegas_change,
 };

@@ -22,7 +22,8 @@ void weir__json_close(struct weir__json *j, char bracket);
 /* The name of the value that follows. The writer does not escape it. */
 void weir__json_key(struct weir__json *j, const char *name);
 
-/* A string with its quotes; bytes that are not UTF-8 become U+FFFD. */
+/* A string with its quotes: at most six bytes for each of its own. A byte that is not part of a
+ * UTF-8 character becomes U+FFFD. */
 void weir__json_string(struct weir__json *j, struct weir__slice s);
 void weir__json_text(struct weir__json *j, const char *text);
 void weir__json_int(struct weir__json *j, int64_t value);

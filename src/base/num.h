@@ -71,6 +71,13 @@ static inline int64_t weir__div_ceil(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
+/* a may be negative. */
+static inline int64_t weir__div_floor(int64_t a, int64_t b)
+{
+    assert(b > 0);
+    return a / b - (a % b < 0);
+}
+
 /* floor(a * b / d) for a, b >= 0, d > 0, where the quotient is known to fit. */
 static inline int64_t weir__mul_div(int64_t a, int64_t b, int64_t d)
 {

@@ -11,14 +11,35 @@ struct unit {
     int64_t ns;
 };
 
-/* Largest first; of several names for a size, the canonical one first. */
+/* Largest first. These names are printed. */
 static const struct unit UNITS[] = {
-    {"d", 86400 * WEIR__NS_PER_S}, {"h", 3600 * WEIR__NS_PER_S},
-    {"m", 60 * WEIR__NS_PER_S},    {"min", 60 * WEIR__NS_PER_S},
-    {"s", WEIR__NS_PER_S},         {"ms", WEIR__NS_PER_MS},
-    {"us", WEIR__NS_PER_US},       {"ns", 1},
+    {"d", 86400 * WEIR__NS_PER_S},
+    {"h", 3600 * WEIR__NS_PER_S},
+    {"m", 60 * WEIR__NS_PER_S},
+    {"s", WEIR__NS_PER_S},
+    {"ms", WEIR__NS_PER_MS},
+    {"us", WEIR__NS_PER_US},
+    {"ns", 1},
 };
 enum { UNIT_COUNT = sizeof UNITS / sizeof UNITS[0] };
+
+/* Other names that people type, without the s of a plural. They are read, and never printed. */
+static const struct unit SYNONYMS[] = {
+    {"week", 604800 * WEIR__NS_PER_S},
+    {"day", 86400 * WEIR__NS_PER_S},
+    {"hour", 3600 * WEIR__NS_PER_S},
+    {"hr", 3600 * WEIR__NS_PER_S},
+    {"minute", 60 * WEIR__NS_PER_S},
+    {"min", 60 * WEIR__NS_PER_S},
+    {"second", WEIR__NS_PER_S},
+    {"sec", WEIR__NS_PER_S},
+    {"millisecond", WEIR__NS_PER_MS},
+    {"msec", WEIR__NS_PER_MS},
+    {"microsecond", WEIR__NS_PER_US},
+    {"usec", WEIR__NS_PER_US},
+    {"nanosecond", 1},
+};
+enum { SYNONYM_COUNT = sizeof SYNONYMS / sizeof SYNONYMS[0] };
 
 static bool is_digit(char c)
 {
@@ -91,6 +112,14 @@ bool weir__parse_unit(struct weir__slice s, int64_t *ns)
     for (int i = 0; i < UNIT_COUNT; i++) {
         if (weir__slice_is(s, UNITS[i].name)) {
             *ns = UNITS[i].ns;
+            return true;
+        }
+    }
+    if (s.len > 2 && s.at[s.len - 1] == 's')
+        s.len--; /* minutes, hrs */
+    for (int i = 0; i < SYNONYM_COUNT; i++) {
+        if (weir__slice_is(s, SYNONYMS[i].name)) {
+            *ns = SYNONYMS[i].ns;
             return true;
         }
     }

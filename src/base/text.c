@@ -186,28 +186,37 @@ static void out_only(struct weir__out *o, struct weir__slice s, const char *char
         weir__out_text(o, HIDDEN);
 }
 
+/* Whether an option is no secret; `value` begins with its '='. What stands where a path or a
+ * variable was expected may be the password itself. */
+static bool option_is_harmless(struct weir__slice name, struct weir__slice value)
+{
+    static const char *const HARMLESS[] = {"timeout", "connections", "nodes", "prefix", "db"};
+
+    for (size_t i = 0; i < sizeof HARMLESS / sizeof HARMLESS[0]; i++)
+        if (weir__slice_is(name, HARMLESS[i]))
+            return true;
+    if (weir__slice_is(name, "password-file"))
+        return value.len > 1 && value.at[1] == '/';
+    return weir__slice_is(name, "password-env") && slice_made_of(value, "=_" DIGITS LETTERS);
+}
+
 /* Writes the options, from the '?' on. From the first option that is not known to be harmless, only
  * its name is shown: a password that contains a '&' looks like several options. */
 static void out_options(struct weir__out *o, struct weir__slice rest)
 {
-    static const char *const HARMLESS[] = {"timeout", "connections", "nodes", "prefix", "db"};
-
     while (rest.len > 0) {
         struct weir__slice option, value, name;
-        bool harmless = false;
 
         weir__out_bytes(o, rest.at, 1); /* the '?', or a '&' */
         rest = (struct weir__slice){rest.at + 1, rest.len - 1};
         option = value = weir__slice_cut(&rest, '&');
         name = weir__slice_cut(&value, '=');
-        for (size_t i = 0; i < sizeof HARMLESS / sizeof HARMLESS[0]; i++)
-            harmless = harmless || weir__slice_is(name, HARMLESS[i]);
-        if (harmless) {
+        if (option_is_harmless(name, value)) {
             out_printable(o, option.at, option.len);
             continue;
         }
         if (value.len > 0)
-            out_only(o, name, LETTERS);
+            out_only(o, name, "-" LETTERS);
         weir__out_text(o, value.len > 0 ? "=" HIDDEN : option.len > 0 ? HIDDEN : "");
         return;
     }

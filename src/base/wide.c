@@ -1,7 +1,7 @@
 /* Products of 256 bits, for converting state from one rate to another.
  *
  * A debt of 103 bits times a period of 55 passes 128, and a conversion that rounds too early would
- * mint or forget events. School arithmetic in 64-bit limbs, then long division bit by bit.
+ * create or lose events. School arithmetic in 64-bit limbs, then long division bit by bit.
  */
 #include "base/num.h"
 

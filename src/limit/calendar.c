@@ -11,37 +11,6 @@
 
 #define DAY_S INT64_C(86400)
 
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a / b - (a % b < 0);
-}
-
-/* Years are counted from March, so that the leap day is the last; 400 of them have 146097 days. */
-int64_t weir__days_of(int64_t year, int month, int day)
-{
-    const int64_t y = month <= 2 ? year - 1 : year;
-    const int64_t era = floor_div(y, 400);
-    const int64_t of_era = y - era * 400;
-    const int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-
-    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
-}
-
-struct weir__date weir__date_of(int64_t days)
-{
-    const int64_t z = days + 719468;
-    const int64_t era = floor_div(z, 146097);
-    const int64_t doe = z - era * 146097;
-    const int64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
-    const int64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    const int64_t m = (5 * doy + 2) / 153;
-    const int month = (int)(m < 10 ? m + 3 : m - 9);
-
-    return (struct weir__date){.year = yoe + era * 400 + (month <= 2),
-                               .month = month,
-                               .day = (int)(doy - (153 * m + 2) / 5 + 1)};
-}
-
 /* The first day of the next window, in days since the epoch, for one that holds `today`. */
 static int64_t next_start(enum weir_calendar calendar, int64_t today)
 {
@@ -82,10 +51,10 @@ int64_t weir__calendar_edge(const struct weir_term *t, const struct weir__zone *
     if (t->calendar == WEIR_DURATION) {
         const int64_t ahead = weir__zone_standard(zone) * WEIR__NS_PER_S;
 
-        return (floor_div(now_ns + ahead, t->period_ns) + 1) * t->period_ns - ahead;
+        return (weir__div_floor(now_ns + ahead, t->period_ns) + 1) * t->period_ns - ahead;
     }
     {
-        const int64_t today = floor_div(now_s + weir__zone_offset(zone, now_s), DAY_S);
+        const int64_t today = weir__div_floor(now_s + weir__zone_offset(zone, now_s), DAY_S);
 
         return first_showing(zone, now_s, next_start(t->calendar, today) * DAY_S) * WEIR__NS_PER_S;
     }

@@ -9,7 +9,7 @@
 /* "1 event", "5 events" */
 static void explain_events(struct weir__out *o, int64_t n)
 {
-    explain_number(o, n);
+    explain_say(o, "%n", n);
     explain_text(o, n == 1 ? " event" : " events");
 }
 
@@ -19,7 +19,7 @@ static void explain_period(struct weir__out *o, const struct weir_term *t)
         [WEIR_DAY] = "day", [WEIR_WEEK] = "week (from Monday)", [WEIR_MONTH] = "month"};
 
     if (t->calendar == WEIR_DURATION)
-        explain_span(o, t->period_ns);
+        explain_say(o, "%t", t->period_ns);
     else
         explain_text(o, NAMES[t->calendar]);
 }
@@ -27,8 +27,7 @@ static void explain_period(struct weir__out *o, const struct weir_term *t)
 /* "10 per 1s" */
 static void explain_rate(struct weir__out *o, const struct weir_term *t)
 {
-    explain_number(o, t->count);
-    explain_text(o, " per ");
+    explain_say(o, "%n per ", t->count);
     explain_period(o, t);
 }
 
@@ -43,7 +42,7 @@ static void explain_interval(struct weir__out *o, const struct weir_term *t)
     if (t->count > t->period_ns)
         explain_text(o, "1ns or less");
     else
-        explain_span(o, weir__div_ceil(t->period_ns, t->count));
+        explain_say(o, "%t", weir__div_ceil(t->period_ns, t->count));
 }
 
 /* "100ms", or "about 333ms333us334ns" if it was rounded. */
@@ -87,16 +86,10 @@ static void what_sliding(struct weir__out *o, const struct weir_term *t)
     explain_events(o, t->count);
     explain_text(o, " in a window of ");
     explain_period(o, t);
-    explain_text(o, " that advances by ");
-    explain_span(o, t->period_ns / t->slots);
-    explain_text(o, " at a time (");
-    explain_number(o, t->slots);
+    explain_say(o, " that advances by %t at a time (%n", t->period_ns / t->slots, t->slots);
     explain_text(o, t->slots == 1 ? " slot: a fixed window)" : " slots)");
-    if (t->per_slot != WEIR_NONE) {
-        explain_text(o, ", at most ");
-        explain_number(o, t->per_slot);
-        explain_text(o, " in one slot");
-    }
+    if (t->per_slot != WEIR_NONE)
+        explain_say(o, ", at most %n in one slot", t->per_slot);
 }
 
 static void what_log(struct weir__out *o, const struct weir_term *t)
@@ -107,42 +100,31 @@ static void what_log(struct weir__out *o, const struct weir_term *t)
     explain_period(o, t);
     explain_text(o, ", exactly: the time of each is kept");
     if (t->min_interval_ns > 0) {
-        explain_text(o, "; at least ");
-        explain_span(o, t->min_interval_ns);
-        explain_text(o, " between requests");
+        explain_say(o, "; at least %t between requests", t->min_interval_ns);
     }
 }
 
 static void what_leaky(struct weir__out *o, const struct weir_term *t)
 {
-    explain_text(o, "a bucket of ");
-    explain_number(o, t->burst);
-    explain_text(o, " that leaks ");
+    explain_say(o, "a bucket of %n that leaks ", t->burst);
     explain_rate(o, t);
     if (t->delay == WEIR_NONE) {
         explain_text(o, "; an event that fits passes at once");
         return;
     }
-    explain_text(o, "; an event that finds more than ");
-    explain_number(o, t->delay);
-    explain_text(o, " in it waits until the excess has leaked");
+    explain_say(o, "; an event that finds more than %n in it waits until the excess has leaked",
+                t->delay);
 }
 
 static void what_pacer(struct weir__out *o, const struct weir_term *t)
 {
     explain_text(o, "one event ");
     explain_every(o, t);
-    explain_text(o, ", in order of arrival; up to ");
-    explain_number(o, t->queue);
-    explain_text(o, " wait");
-    if (t->max_wait_ns != WEIR_FOREVER) {
-        explain_text(o, ", none longer than ");
-        explain_span(o, t->max_wait_ns);
-    }
+    explain_say(o, ", in order of arrival; up to %n wait", t->queue);
+    if (t->max_wait_ns != WEIR_FOREVER)
+        explain_say(o, ", none longer than %t", t->max_wait_ns);
     if (t->burst > 1) {
-        explain_text(o, "; up to ");
-        explain_number(o, t->burst - 1);
-        explain_text(o, " missed turns may be made up");
+        explain_say(o, "; up to %n missed turns may be made up", t->burst - 1);
     }
 }
 
@@ -162,31 +144,28 @@ void weir__explain_what(struct weir__out *o, const struct weir_term *t)
         explain_every(o, t);
         explain_text(o, " (");
         explain_rate(o, t);
-        explain_text(o, "), at most ");
-        explain_number(o, t->burst);
-        explain_text(o, " kept; each event takes one");
+        explain_say(o, "), at most %n kept; each event takes one", t->burst);
         break;
     case WEIR_LEAKY_BUCKET: what_leaky(o, t); break;
     case WEIR_PACER: what_pacer(o, t); break;
     case WEIR_SMOOTH_BURSTY:
         explain_rate(o, t);
-        explain_text(o, "; the cost of a call delays the next caller; idle time stores up to ");
-        explain_span(o, t->max_burst_ns);
-        explain_text(o, " worth of permits");
+        explain_say(o,
+                    "; the cost of a call delays the next caller; idle time stores up to %t worth "
+                    "of permits",
+                    t->max_burst_ns);
         break;
     case WEIR_SMOOTH_WARMUP:
         explain_text(o, "up to ");
         explain_rate(o, t);
-        explain_text(o,
-                     "; the cost of a call delays the next caller; after idle time the rate starts "
-                     "lower and warms up over ");
-        explain_span(o, t->warmup_ns);
+        explain_say(o,
+                    "; the cost of a call delays the next caller; after idle time the rate starts "
+                    "lower and warms up over %t",
+                    t->warmup_ns);
         break;
-    case WEIR_MIN_INTERVAL:
-        explain_text(o, "at least ");
-        explain_span(o, t->period_ns);
-        explain_text(o, " between events");
-        break;
+    case WEIR_MIN_INTERVAL: explain_say(o, "at least %t between events", t->period_ns); break;
+    case WEIR_UNLIMITED: explain_text(o, "grants everything, and counts nothing"); break;
+    case WEIR_ZERO: explain_text(o, "refuses everything"); break;
     case WEIR__GUARDS: weir__explain_guard(o, t); break;
     }
     if (t->count_denied)
@@ -212,8 +191,7 @@ static void explain_t_periods(struct weir__out *o, int64_t period_ns)
             return;
         }
     }
-    explain_text(o, "t x ");
-    explain_span(o, period_ns);
+    explain_say(o, "t x %t", period_ns);
 }
 
 /* "in t seconds: 20 + 10 t; in any 1s: 30": the bound of the buckets. */
@@ -222,15 +200,11 @@ static void worst_bucket(struct weir__out *o, const struct weir_term *t, int64_t
     explain_text(o, "in ");
     explain_t_periods(o, t->period_ns);
     explain_text(o, ": ");
-    if (burst > 0) {
-        explain_number(o, burst);
-        explain_text(o, " + ");
-    }
-    explain_number(o, t->count);
-    explain_text(o, " t; in any ");
+    if (burst > 0)
+        explain_say(o, "%n + ", burst);
+    explain_say(o, "%n t; in any ", t->count);
     explain_period(o, t);
-    explain_text(o, ": ");
-    explain_number(o, burst + t->count);
+    explain_say(o, ": %n", burst + t->count);
 }
 
 /* A shadow term decides like any other, but its refusals do not reach the caller. */
@@ -248,32 +222,24 @@ void weir__explain_worst(struct weir__out *o, const struct weir_term *t)
     switch (t->algorithm) {
     case WEIR_FIXED_WINDOW:
         /* The event that opens a window stands at its start, not at its end. */
-        explain_number(o, 2 * t->count - (t->align == WEIR_ALIGN_FIRST));
-        explain_text(o, " in an instant: one window at its end, the next at its start");
+        explain_say(o, "%n in an instant: one window at its end, the next at its start",
+                    2 * t->count - (t->align == WEIR_ALIGN_FIRST));
         break;
     case WEIR_SLIDING_WINDOW:
         if (t->slots > 1) {
-            explain_number(o, t->count);
-            explain_text(o, " in any ");
-            explain_span(o, t->period_ns - t->period_ns / t->slots);
-            explain_text(o, "; ");
+            explain_say(o, "%n in any %t; ", t->count, t->period_ns - t->period_ns / t->slots);
         }
-        explain_number(o, t->count + (t->per_slot == WEIR_NONE ? t->count : t->per_slot));
-        explain_text(o, " in any ");
-        explain_span(o, t->period_ns);
-        explain_text(o, " that does not start at the edge of a slot");
+        explain_say(o, "%n in any %t that does not start at the edge of a slot",
+                    t->count + (t->per_slot == WEIR_NONE ? t->count : t->per_slot), t->period_ns);
         break;
     case WEIR_SLIDING_COUNTER:
-        explain_number(o, 2 * t->count);
-        explain_text(o, " in any ");
+        explain_say(o, "%n in any ", 2 * t->count);
         explain_period(o, t);
-        explain_text(o, " if the events of a window all come at its end; ");
-        explain_number(o, t->count);
-        explain_text(o, " if they come evenly");
+        explain_say(o, " if the events of a window all come at its end; %n if they come evenly",
+                    t->count);
         break;
     case WEIR_SLIDING_LOG:
-        explain_number(o, t->count);
-        explain_text(o, " in any ");
+        explain_say(o, "%n in any ", t->count);
         explain_period(o, t);
         explain_text(o, ", always");
         break;
@@ -293,9 +259,10 @@ void weir__explain_worst(struct weir__out *o, const struct weir_term *t)
         explain_text(o, "; plus the cost of the last event, however large");
         break;
     case WEIR_MIN_INTERVAL:
-        explain_text(o, "1 in any interval shorter than ");
-        explain_span(o, t->period_ns);
+        explain_say(o, "1 in any interval shorter than %t", t->period_ns);
         break;
+    case WEIR_UNLIMITED: explain_text(o, "no bound"); break;
+    case WEIR_ZERO: explain_text(o, "0 in any interval"); break;
     case WEIR__GUARDS: weir__explain_guard_worst(o, t); break;
     }
 }
@@ -310,43 +277,36 @@ void weir__explain_refused(struct weir__out *o, const struct weir_term *t)
         explain_period(o, t);
         break;
     case WEIR_SLIDING_WINDOW:
-        explain_text(o, "retry when enough slots have left the window, after at most ");
-        explain_span(o, t->period_ns);
+        explain_say(o, "retry when enough slots have left the window, after at most %t",
+                    t->period_ns);
         break;
     case WEIR_SLIDING_COUNTER:
-        explain_text(o, "retry when the weighted count has dropped, after at most ");
-        explain_span(o, weir__mul_sat(t->period_ns, 2));
+        explain_say(o, "retry when the weighted count has dropped, after at most %t",
+                    weir__mul_sat(t->period_ns, 2));
         break;
     case WEIR_SLIDING_LOG:
-        explain_text(o, "retry when the oldest events are ");
-        explain_span(o, t->period_ns);
-        explain_text(o, " old");
-        if (t->min_interval_ns > 0) {
-            explain_text(o, ", and the last request ");
-            explain_span(o, t->min_interval_ns);
-        }
+        explain_say(o, "retry when the oldest events are %t old", t->period_ns);
+        if (t->min_interval_ns > 0)
+            explain_say(o, ", and the last request %t", t->min_interval_ns);
         break;
     case WEIR_TOKEN_BUCKET:
     case WEIR_LEAKY_BUCKET:
         explain_text(o, "retry after ");
         explain_each(o, t);
         explain_text(o, " for one");
-        if (t->burst > 1) {
-            explain_text(o, ", ");
-            explain_span(o, explain_time_of(t, t->burst));
-            explain_text(o, " for ");
-            explain_number(o, t->burst);
-        }
+        if (t->burst > 1)
+            explain_say(o, ", %t for %n", explain_time_of(t, t->burst), t->burst);
         if (t->algorithm == WEIR_LEAKY_BUCKET && t->delay != WEIR_NONE) {
-            explain_text(o, "; an admitted event waits up to ");
-            explain_span(o, explain_time_of(t, weir__max(0, t->burst - 1 - t->delay)));
+            explain_say(o, "; an admitted event waits up to %t",
+                        explain_time_of(t, weir__max(0, t->burst - 1 - t->delay)));
         }
         break;
     case WEIR_PACER:
-        explain_text(o, "callers wait for their turn, up to ");
-        explain_span(
-            o, weir__min(weir__min(explain_time_of(t, t->queue), WEIR__SPAN_MAX), t->max_wait_ns));
-        explain_text(o, "; beyond that they are refused: retry when a place is free (");
+        explain_say(
+            o,
+            "callers wait for their turn, up to %t; beyond that they are refused: retry when a "
+            "place is free (",
+            weir__min(weir__min(explain_time_of(t, t->queue), WEIR__SPAN_MAX), t->max_wait_ns));
         explain_each(o, t);
         explain_text(o, ")");
         break;
@@ -356,10 +316,9 @@ void weir__explain_refused(struct weir__out *o, const struct weir_term *t)
         explain_each(o, t);
         explain_text(o, " for one event); refused only if they will not wait that long");
         break;
-    case WEIR_MIN_INTERVAL:
-        explain_text(o, "retry after at most ");
-        explain_span(o, t->period_ns);
-        break;
+    case WEIR_MIN_INTERVAL: explain_say(o, "retry after at most %t", t->period_ns); break;
+    case WEIR_UNLIMITED: explain_text(o, "never"); break;
+    case WEIR_ZERO: explain_text(o, "always; there is no time to come back"); break;
     case WEIR__GUARDS: weir__explain_guard_refused(o, t); break;
     }
 }
@@ -378,4 +337,18 @@ void weir__explain_options(struct weir__out *o, const struct weir_term *t)
             space = " ";
         }
     }
+}
+
+struct weir__term_numbers weir__explain_numbers(const struct weir_term *t)
+{
+    struct weir__meter m;
+
+    weir__meter_init(&m, t, 0);
+    return (struct weir__term_numbers){
+        .has_limit = (!weir__meter_guards(&m) && t->algorithm != WEIR_UNLIMITED) ||
+                     t->algorithm == WEIR_CONCURRENCY || m.limit < WEIR_COUNT_MAX,
+        .limit_moves = t->algorithm >= WEIR_BBR,
+        .limit = m.limit,
+        .state_bytes = weir__meter_state_size(&m),
+    };
 }

@@ -1,6 +1,10 @@
-/* A limit in plain words. */
+/* A limit in plain words, and the words that a limit may be written with. */
 #ifndef WEIR_LIMIT_EXPLAIN_H
 #define WEIR_LIMIT_EXPLAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include <weir.h>
 
@@ -15,9 +19,19 @@ void weir__explain_refused(struct weir__out *o, const struct weir_term *t);
 /* Every option with its value, defaults included: "burst=20 initial=full". */
 void weir__explain_options(struct weir__out *o, const struct weir_term *t);
 
-/* The same for guards (explain_guards.c). */
-void weir__explain_guard(struct weir__out *o, const struct weir_term *t);
-void weir__explain_guard_worst(struct weir__out *o, const struct weir_term *t);
-void weir__explain_guard_refused(struct weir__out *o, const struct weir_term *t);
+/* The numbers of one term. */
+struct weir__term_numbers {
+    bool has_limit;   /* a breaker or a gate may have none */
+    bool limit_moves; /* it changes as the term learns */
+    int64_t limit;
+    size_t state_bytes; /* of one key */
+};
+struct weir__term_numbers weir__explain_numbers(const struct weir_term *t);
+
+/* Whether a count, a rate or an interval follows the algorithm's name. */
+bool weir__algorithm_has_amount(enum weir_algorithm algorithm);
+/* Every way to write an option of the algorithm, each after a tab: "burst=", "initial=full",
+ * "shadow". */
+void weir__options_spell(struct weir__out *o, enum weir_algorithm algorithm);
 
 #endif

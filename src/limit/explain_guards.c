@@ -29,23 +29,17 @@ static void explain_over(struct weir__out *o, bool *first, const char *what, int
 
 static void what_concurrency(struct weir__out *o, const struct weir_term *t)
 {
-    explain_text(o, "at most ");
-    explain_number(o, t->count);
-    explain_text(o, " in flight at once");
+    explain_say(o, "at most %n in flight at once", t->count);
     if (t->queue > 0 && t->max_wait_ns == 0) {
         explain_text(o, "; max-wait=0: no caller waits, so the queue has no effect");
     } else if (t->queue > 0) {
-        explain_text(o, "; up to ");
-        explain_number(o, t->queue);
+        explain_say(o, "; up to %n", t->queue);
         explain_text(o, t->queue == 1 ? " waits" : " wait, first come first served");
-        if (t->max_wait_ns != WEIR_FOREVER) {
-            explain_text(o, ", none longer than ");
-            explain_span(o, t->max_wait_ns);
-        }
+        if (t->max_wait_ns != WEIR_FOREVER)
+            explain_say(o, ", none longer than %t", t->max_wait_ns);
     }
     if (t->lease_ns != WEIR_NONE) {
-        explain_text(o, "; a permit that is not returned expires after ");
-        explain_span(o, t->lease_ns);
+        explain_say(o, "; a permit that is not returned expires after %t", t->lease_ns);
     }
 }
 
@@ -60,43 +54,31 @@ static void what_system(struct weir__out *o, const struct weir_term *t)
     explain_over(o, &first, "pressure is over ", t->pressure_milli, true);
     if (t->target_ns != WEIR_NONE) {
         explain_next(o, &first, " or ");
-        explain_text(o, "calls took longer than ");
-        explain_span(o, t->target_ns);
-        explain_text(o, " on average in the last second");
+        explain_say(o, "calls took longer than %t on average in the last second", t->target_ns);
     }
     if (t->most != WEIR_NONE) {
         explain_next(o, &first, " or ");
-        explain_number(o, t->most);
-        explain_text(o, " are in flight");
+        explain_say(o, "%n are in flight", t->most);
     }
     if (t->count > 0) {
         explain_next(o, &first, " or ");
-        explain_text(o, "more than ");
-        explain_number(o, t->count);
-        explain_text(o, " per ");
-        explain_span(o, t->period_ns);
-        explain_text(o, " enter");
+        explain_say(o, "more than %n per %t enter", t->count, t->period_ns);
     }
 }
 
 static void what_sre(struct weir__out *o, const struct weir_term *t)
 {
-    explain_text(o, "throttles: once more than ");
-    weir__out_percent(o, t->errors_milli);
-    explain_text(o, " of the calls of the last ");
-    explain_span(o, t->window_ns);
-    explain_text(o, " fail (of at least ");
-    explain_number(o, t->volume);
-    explain_text(o, "), it refuses calls at random, in proportion to the excess");
+    explain_say(o,
+                "throttles: once more than %p of the calls of the last %t fail (of at least %n), "
+                "it refuses calls at random, in proportion to the excess",
+                t->errors_milli, t->window_ns, t->volume);
 }
 
 static void explain_of_many(struct weir__out *o, const struct weir_term *t)
 {
     if (t->volume <= 1)
         return;
-    explain_text(o, " of ");
-    explain_number(o, t->volume);
-    explain_text(o, " or more");
+    explain_say(o, " of %n or more", t->volume);
 }
 
 static void opens_when(struct weir__out *o, const struct weir_term *t)
@@ -104,15 +86,10 @@ static void opens_when(struct weir__out *o, const struct weir_term *t)
     bool first = true;
 
     explain_text(o, "opens when, of the ");
-    if (t->window_ns == WEIR_NONE) {
-        explain_text(o, "last ");
-        explain_number(o, t->window_calls);
-        explain_text(o, " calls, however long ago, ");
-    } else {
-        explain_text(o, "calls of the last ");
-        explain_span(o, t->window_ns);
-        explain_text(o, ", ");
-    }
+    if (t->window_ns == WEIR_NONE)
+        explain_say(o, "last %n calls, however long ago, ", t->window_calls);
+    else
+        explain_say(o, "calls of the last %t, ", t->window_ns);
     if (t->errors_milli != WEIR_NONE) {
         explain_next(o, &first, " or ");
         weir__out_percent(o, t->errors_milli);
@@ -123,12 +100,11 @@ static void opens_when(struct weir__out *o, const struct weir_term *t)
         explain_next(o, &first, " or ");
         weir__out_percent(o, t->slow_milli);
         explain_of_many(o, t);
-        explain_text(o, " take longer than ");
-        explain_span(o, t->slow_ns);
+        explain_say(o, " take longer than %t", t->slow_ns);
     }
     if (t->error_count != WEIR_NONE) {
         explain_next(o, &first, " or ");
-        explain_number(o, t->error_count);
+        explain_say(o, "%n", t->error_count);
         if (t->preset == WEIR_PRESET_SENTINEL) /* more than that, and a volume applies */
             explain_of_many(o, t);
         explain_text(o, " fail");
@@ -141,17 +117,12 @@ static void what_breaker(struct weir__out *o, const struct weir_term *t)
         what_sre(o, t);
     } else {
         opens_when(o, t);
-        explain_text(o, "; after ");
-        explain_span(o, t->open_ns);
-        explain_text(o, " it lets ");
-        explain_number(o, t->probes);
+        explain_say(o, "; after %t it lets %n", t->open_ns, t->probes);
         explain_text(o, t->probes == 1 ? " probe through, and closes if it succeeds"
                                        : " probes through, and closes if they succeed");
         if (t->open_most_ns > t->open_ns && t->growth_milli > 1000) {
-            explain_text(o, "; each time it opens again it stays open ");
-            weir__out_milli(o, t->growth_milli);
-            explain_text(o, " times as long, up to ");
-            explain_span(o, t->open_most_ns);
+            explain_say(o, "; each time it opens again it stays open %m times as long, up to %t",
+                        t->growth_milli, t->open_most_ns);
         }
     }
     switch (t->forced) {
@@ -172,24 +143,19 @@ static void what_bbr(struct weir__out *o, const struct weir_term *t)
     explain_over(o, &first, "cpu is at ", t->cpu_milli, true);
     explain_over(o, &first, "memory is at ", t->memory_milli, true);
     explain_over(o, &first, "the load average is at ", t->load_milli, false);
-    explain_text(o, " or more, at most as many in flight as the best of the last ");
-    explain_span(o, t->window_ns);
-    explain_text(o, " carried (its throughput times its lowest latency)");
+    explain_say(o,
+                " or more, at most as many in flight as the best of the last %t carried (its "
+                "throughput times its lowest latency)",
+                t->window_ns);
     if (t->cooling_ns > 0) {
-        explain_text(o, "; and for ");
-        explain_span(o, t->cooling_ns);
-        explain_text(o, " after the first refusal");
+        explain_say(o, "; and for %t after the first refusal", t->cooling_ns);
     }
 }
 
 static void what_limits(struct weir__out *o, const struct weir_term *t)
 {
-    explain_text(o, "a limit on calls in flight that begins at ");
-    explain_number(o, t->initial);
-    explain_text(o, " and moves between ");
-    explain_number(o, t->least);
-    explain_text(o, " and ");
-    explain_number(o, t->most);
+    explain_say(o, "a limit on calls in flight that begins at %n and moves between %n and %n",
+                t->initial, t->least, t->most);
     switch (t->algorithm) {
     case WEIR_VEGAS:
         explain_text(o, ": up while calls are as fast as the fastest, down as they queue");
@@ -198,10 +164,10 @@ static void what_limits(struct weir__out *o, const struct weir_term *t)
         explain_text(o, ": down as calls take longer than their long-term average, otherwise up");
         break;
     case WEIR_AIMD:
-        explain_text(o, ": up by one while it is in use, down by a tenth when a call is dropped or "
-                        "takes longer "
-                        "than ");
-        explain_span(o, t->target_ns);
+        explain_say(o,
+                    ": up by one while it is in use, down by a tenth when a call is dropped or "
+                    "takes longer than %t",
+                    t->target_ns);
         break;
     default: break; /* these three have limits */
     }
@@ -209,24 +175,16 @@ static void what_limits(struct weir__out *o, const struct weir_term *t)
 
 static void what_adaptive_rate(struct weir__out *o, const struct weir_term *t)
 {
-    explain_text(o, "a token bucket that begins at ");
-    explain_number(o, t->count);
-    explain_text(o, " per ");
-    explain_span(o, t->period_ns);
-    explain_text(o, " and moves between ");
-    explain_number(o, t->least);
-    explain_text(o, " and ");
-    explain_number(o, t->most);
-    explain_text(o, ": down by three tenths after a second in which more than ");
-    weir__out_percent(o, t->errors_milli);
-    explain_text(o, " of the calls failed");
-    if (t->target_ns != WEIR_NONE) {
-        explain_text(o, " or took longer than ");
-        explain_span(o, t->target_ns);
-    }
-    explain_text(o, ", and at once when a call is dropped; up by a twentieth of ");
-    explain_number(o, t->count);
-    explain_text(o, " after a second that went well");
+    explain_say(o,
+                "a token bucket that begins at %n per %t and moves between %n and %n: down by "
+                "three tenths after a second in which more than %p of the calls failed",
+                t->count, t->period_ns, t->least, t->most, t->errors_milli);
+    if (t->target_ns != WEIR_NONE)
+        explain_say(o, " or took longer than %t", t->target_ns);
+    explain_say(o,
+                ", and at once when a call is dropped; up by a twentieth of %n after a second that "
+                "went well",
+                t->count);
 }
 
 void weir__explain_guard(struct weir__out *o, const struct weir_term *t)
@@ -252,14 +210,11 @@ static void worst_system(struct weir__out *o, const struct weir_term *t)
 
     if (t->most != WEIR_NONE) {
         explain_next(o, &first, "; ");
-        explain_number(o, t->most);
-        explain_text(o, " in flight");
+        explain_say(o, "%n in flight", t->most);
     }
     if (t->count > 0) {
         explain_next(o, &first, "; ");
-        explain_number(o, 2 * t->count);
-        explain_text(o, " in any ");
-        explain_span(o, t->period_ns);
+        explain_say(o, "%n in any %t", 2 * t->count, t->period_ns);
     }
     if (first)
         explain_text(o, "as many as arrive before the next sample of its signals");
@@ -270,19 +225,15 @@ static void worst_adaptive_rate(struct weir__out *o, const struct weir_term *t)
     const weir__u128 most =
         weir__wide(t->burst) * weir__wide(t->most) / weir__wide(t->count) + weir__wide(t->most);
 
-    explain_text(o, "at the highest rate, in any ");
-    explain_span(o, t->period_ns);
-    explain_text(o, ": ");
-    explain_number(
-        o, (int64_t)(most < weir__wide(WEIR_COUNT_MAX) ? most : weir__wide(WEIR_COUNT_MAX)));
+    explain_say(o, "at the highest rate, in any %t: %n", t->period_ns,
+                (int64_t)(most < weir__wide(WEIR_COUNT_MAX) ? most : weir__wide(WEIR_COUNT_MAX)));
 }
 
 void weir__explain_guard_worst(struct weir__out *o, const struct weir_term *t)
 {
     switch (t->algorithm) {
     case WEIR_CONCURRENCY:
-        explain_number(o, t->count);
-        explain_text(o, " at once, however long each takes; no bound per second");
+        explain_say(o, "%n at once, however long each takes; no bound per second", t->count);
         return;
     case WEIR_SYSTEM: worst_system(o, t); return;
     case WEIR_BREAKER:
@@ -297,9 +248,7 @@ void weir__explain_guard_worst(struct weir__out *o, const struct weir_term *t)
     case WEIR_VEGAS:
     case WEIR_GRADIENT:
     case WEIR_AIMD:
-        explain_number(o, t->most);
-        explain_text(o, " at once, and never fewer than ");
-        explain_number(o, t->least);
+        explain_say(o, "%n at once, and never fewer than %n", t->most, t->least);
         return;
     case WEIR_ADAPTIVE_RATE: worst_adaptive_rate(o, t); return;
     case WEIR__RATES: return;
@@ -319,15 +268,10 @@ static void refused_breaker(struct weir__out *o, const struct weir_term *t)
         explain_text(o, "retry at any time: each call is decided at random");
         return;
     }
-    explain_text(o, "while open: retry after at most ");
-    explain_span(o, t->open_ns);
-    if (t->open_most_ns > t->open_ns && t->growth_milli > 1000) {
-        explain_text(o, " (up to ");
-        explain_span(o, t->open_most_ns);
-        explain_text(o, " after it has opened again)");
-    }
-    explain_text(o, "; while half-open: when the probes have ended, after at most ");
-    explain_span(o, t->probe_ns);
+    explain_say(o, "while open: retry after at most %t", t->open_ns);
+    if (t->open_most_ns > t->open_ns && t->growth_milli > 1000)
+        explain_say(o, " (up to %t after it has opened again)", t->open_most_ns);
+    explain_say(o, "; while half-open: when the probes have ended, after at most %t", t->probe_ns);
 }
 
 void weir__explain_guard_refused(struct weir__out *o, const struct weir_term *t)
@@ -343,8 +287,7 @@ void weir__explain_guard_refused(struct weir__out *o, const struct weir_term *t)
     case WEIR_SYSTEM:
         explain_text(o, "retry when no signal is over its bound");
         if (t->count > 0) {
-            explain_text(o, "; for the rate, after ");
-            explain_span(o, weir__div_ceil(t->period_ns, t->count));
+            explain_say(o, "; for the rate, after %t", weir__div_ceil(t->period_ns, t->count));
         }
         return;
     case WEIR_BREAKER: refused_breaker(o, t); return;
@@ -353,11 +296,8 @@ void weir__explain_guard_refused(struct weir__out *o, const struct weir_term *t)
     case WEIR_GRADIENT:
     case WEIR_AIMD: explain_text(o, "retry when a call has left or the limit has risen"); return;
     case WEIR_ADAPTIVE_RATE:
-        explain_text(o, "retry after ");
-        explain_span(o, weir__div_ceil(t->period_ns, t->most));
-        explain_text(o, " for one at the highest rate, ");
-        explain_span(o, weir__div_ceil(t->period_ns, t->least));
-        explain_text(o, " at the lowest");
+        explain_say(o, "retry after %t for one at the highest rate, %t at the lowest",
+                    weir__div_ceil(t->period_ns, t->most), weir__div_ceil(t->period_ns, t->least));
         return;
     case WEIR__RATES: return;
     }

@@ -115,6 +115,17 @@ static bool check_smooth(struct weir__parser *p, struct weir_term *t,
     return true;
 }
 
+/* They have no amount: these are the numbers that everything else sees. */
+static bool check_constant(struct weir__parser *p, struct weir_term *t,
+                           const struct weir__positions *at)
+{
+    (void)p;
+    (void)at;
+    t->count = t->algorithm == WEIR_UNLIMITED ? WEIR_COUNT_MAX : 0;
+    t->period_ns = WEIR__NS_PER_S;
+    return true;
+}
+
 typedef bool check_term(struct weir__parser *p, struct weir_term *t,
                         const struct weir__positions *at);
 
@@ -127,6 +138,8 @@ static check_term *const CHECKS[WEIR_FIRST_GUARD] = {
     [WEIR_PACER] = check_bucket,
     [WEIR_SMOOTH_BURSTY] = check_smooth,
     [WEIR_SMOOTH_WARMUP] = check_smooth,
+    [WEIR_UNLIMITED] = check_constant,
+    [WEIR_ZERO] = check_constant,
 };
 
 bool weir__term_fits(struct weir__parser *p, struct weir_term *t, const struct weir__positions *at)

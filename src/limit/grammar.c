@@ -73,6 +73,63 @@ static void print_suggestion(struct weir__out *o, const struct suggest *g)
     weir__out_text(o, "'?");
 }
 
+static bool grammar_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Whether the current word is a number and the next one `per`: 10 per minute. */
+static bool grammar_at_per(const struct weir__parser *p)
+{
+    struct weir__slice rest = p->rest;
+
+    return p->word.len > 0 && grammar_is_digit(*p->word.at) &&
+           weir__slice_is(weir__slice_word(&rest), "per");
+}
+
+/* Whether the current word begins a rate: 10/s, or 10 per minute. */
+static bool grammar_at_rate(const struct weir__parser *p)
+{
+    return (p->word.len > 0 && memchr(p->word.at, '/', p->word.len)) || grammar_at_per(p);
+}
+
+/* Whether the rate that the current word begins is none: 0/s, 0r/s, 0 per minute. */
+static bool grammar_at_zero(const struct weir__parser *p)
+{
+    size_t zeros = 0;
+
+    while (zeros < p->word.len && p->word.at[zeros] == '0')
+        zeros++;
+    return zeros > 0 &&
+           (zeros == p->word.len || p->word.at[zeros] == '/' ||
+            (p->word.at[zeros] == 'r' && zeros + 1 < p->word.len && p->word.at[zeros + 1] == '/'));
+}
+
+/* COUNT per PERIOD, or COUNT per NUMBER UNIT. Leaves the current word at the last of them. */
+static bool grammar_read_per(struct weir__parser *p, struct weir_term *t)
+{
+    const struct weir__slice count = p->word;
+    struct weir__slice number = {0};
+
+    next_word(p); /* per */
+    next_word(p);
+    if (p->word.len > 0 && grammar_is_digit(p->word.at[p->word.len - 1])) {
+        number = p->word;
+        next_word(p);
+    }
+    if (p->word.len == 0 || weir__slice_is(p->word, "+")) {
+        weir__out_text(weir__complain(p, WEIR_ESYNTAX, p->word.at),
+                       "expected a period after 'per', such as minute or 5 minutes");
+        return false;
+    }
+    return weir__read_rate_per(p, t, count, number, p->word);
+}
+
+static bool grammar_read_rate(struct weir__parser *p, struct weir_term *t)
+{
+    return grammar_at_per(p) ? grammar_read_per(p, t) : weir__read_rate(p, t, p->word);
+}
+
 static bool read_algorithm(struct weir__parser *p, struct weir_term *t)
 {
     struct suggest g = {NULL, 99};
@@ -88,7 +145,14 @@ static bool read_algorithm(struct weir__parser *p, struct weir_term *t)
         }
         suggest(&g, p->word, name);
     }
-    if (p->word.len > 0 && memchr(p->word.at, '/', p->word.len)) {
+    if (grammar_at_rate(p) && grammar_at_zero(p)) {
+        t->algorithm = WEIR_ZERO; /* 0/s in another form, such as 0/1m: it has no amount to print */
+        if (!grammar_read_rate(p, t))
+            return false;
+        next_word(p);
+        return true;
+    }
+    if (grammar_at_rate(p)) {
         t->algorithm = WEIR_TOKEN_BUCKET; /* a bare 100/s */
         return true;
     }
@@ -97,7 +161,7 @@ static bool read_algorithm(struct weir__parser *p, struct weir_term *t)
         weir__out_text(o, "expected a limit, such as 'token-bucket 10/s burst=20'");
         return false;
     }
-    if (*p->word.at >= '0' && *p->word.at <= '9') {
+    if (grammar_is_digit(*p->word.at)) {
         weir__out_quoted(o, p->word);
         weir__out_text(o, " has no period; expected COUNT/PERIOD, such as 10/s");
         return false;
@@ -142,13 +206,13 @@ static bool read_amount(struct weir__parser *p, struct weir_term *t)
 
     if (amount == WEIR__AMOUNT_NOTHING)
         return true;
-    if (missing || (amount == WEIR__AMOUNT_RATE && !slash) ||
+    if (missing || (amount == WEIR__AMOUNT_RATE && !grammar_at_rate(p)) ||
         (amount == WEIR__AMOUNT_COUNT && slash))
         return no_amount(p, t, amount);
     if (amount == WEIR__AMOUNT_INTERVAL)
         t->count = 1;
     switch (amount) {
-    case WEIR__AMOUNT_RATE: read = weir__read_rate(p, t, p->word); break;
+    case WEIR__AMOUNT_RATE: read = grammar_read_rate(p, t); break;
     case WEIR__AMOUNT_INTERVAL: read = weir__read_duration(p, t, p->word); break;
     case WEIR__AMOUNT_COUNT: read = weir__read_count(p, t, p->word); break;
     case WEIR__AMOUNT_NOTHING: break;
@@ -187,8 +251,7 @@ static bool is_algorithm(struct weir__slice word)
 /* Whether a word that stands where an option should be begins another limit. */
 static bool begins_a_limit(struct weir__slice word)
 {
-    return is_algorithm(word) ||
-           (*word.at >= '0' && *word.at <= '9' && memchr(word.at, '/', word.len));
+    return is_algorithm(word) || (grammar_is_digit(*word.at) && memchr(word.at, '/', word.len));
 }
 
 static bool grammar_unknown_option(struct weir__parser *p, const struct weir_term *t,

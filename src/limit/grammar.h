@@ -36,6 +36,9 @@ struct weir__option;
 bool weir__read_count(struct weir__parser *p, struct weir_term *t, struct weir__slice word);
 bool weir__read_duration(struct weir__parser *p, struct weir_term *t, struct weir__slice word);
 bool weir__read_rate(struct weir__parser *p, struct weir_term *t, struct weir__slice word);
+/* The rate of "10 per minute", or with a number (of length 0: none) of "10 per 5 minutes". */
+bool weir__read_rate_per(struct weir__parser *p, struct weir_term *t, struct weir__slice count,
+                         struct weir__slice number, struct weir__slice unit);
 bool weir__read_value(struct weir__parser *p, const struct weir__option *x, struct weir_term *t,
                       struct weir__slice value);
 

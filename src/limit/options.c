@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "limit/explain.h"
 #include "limit/grammar.h"
 
 #define AT(field) offsetof(struct weir_term, field)
@@ -156,6 +157,8 @@ static const struct weir__option *const OPTIONS[] = {
     [WEIR_SMOOTH_BURSTY] = SMOOTH_BURSTY,
     [WEIR_SMOOTH_WARMUP] = SMOOTH_WARMUP,
     [WEIR_MIN_INTERVAL] = NO_OPTIONS,
+    [WEIR_UNLIMITED] = NO_OPTIONS,
+    [WEIR_ZERO] = NO_OPTIONS,
     [WEIR_CONCURRENCY] = weir__concurrency_options,
     [WEIR_SYSTEM] = weir__system_options,
     [WEIR_BREAKER] = weir__breaker_options,
@@ -172,6 +175,8 @@ enum weir__amount weir__amount_of(enum weir_algorithm algorithm)
     switch (algorithm) {
     case WEIR_MIN_INTERVAL: return WEIR__AMOUNT_INTERVAL;
     case WEIR_CONCURRENCY: return WEIR__AMOUNT_COUNT;
+    case WEIR_UNLIMITED:
+    case WEIR_ZERO:
     case WEIR_SYSTEM:
     case WEIR_BREAKER:
     case WEIR_BBR:
@@ -327,18 +332,57 @@ static bool counts_denied(unsigned algorithm)
     return algorithm < WEIR_FIRST_GUARD || algorithm == WEIR_ADAPTIVE_RATE;
 }
 
-void weir__options_list(struct weir__out *out, unsigned algorithm)
+/* Prints the options that the algorithm may have: its own, then the common ones. */
+static void print_options(struct weir__out *out, unsigned algorithm,
+                          void (*print)(struct weir__out *out, const struct weir__option *o,
+                                        bool first))
 {
     const unsigned both[] = {algorithm, WEIR__ANY_ALGORITHM};
-    const char *comma = "";
+    bool first = true;
 
     for (int i = 0; i < 2; i++) {
         for (const struct weir__option *o = OPTIONS[both[i]]; o->name; o++) {
             if (o == &COMMON[0] && !counts_denied(algorithm))
                 continue;
-            weir__out_text(out, comma);
-            weir__out_text(out, o->name);
-            comma = ", ";
+            print(out, o, first);
+            first = false;
         }
     }
+}
+
+static void print_option_name(struct weir__out *out, const struct weir__option *o, bool first)
+{
+    weir__out_text(out, first ? "" : ", ");
+    weir__out_text(out, o->name);
+}
+
+void weir__options_list(struct weir__out *out, unsigned algorithm)
+{
+    print_options(out, algorithm, print_option_name);
+}
+
+static void print_option_spellings(struct weir__out *out, const struct weir__option *o, bool first)
+{
+    (void)first;
+    if (o->kind != WEIR__OPTION_ENUM) {
+        weir__out_text(out, "\t");
+        weir__out_text(out, o->name);
+        weir__out_text(out, o->kind == WEIR__OPTION_FLAG ? "" : "=");
+    }
+    for (int i = 0; i < WEIR__WORDS_MAX && o->words[i].text; i++) {
+        weir__out_text(out, "\t");
+        weir__out_text(out, o->name);
+        weir__out_text(out, "=");
+        weir__out_text(out, o->words[i].text);
+    }
+}
+
+void weir__options_spell(struct weir__out *out, enum weir_algorithm algorithm)
+{
+    print_options(out, algorithm, print_option_spellings);
+}
+
+bool weir__algorithm_has_amount(enum weir_algorithm algorithm)
+{
+    return weir__amount_of(algorithm) != WEIR__AMOUNT_NOTHING;
 }

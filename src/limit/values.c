@@ -47,8 +47,10 @@ bool weir__read_count(struct weir__parser *p, struct weir_term *t, struct weir__
     const int64_t most = log ? WEIR_LOG_COUNT_MAX : WEIR_COUNT_MAX;
     const enum weir__number read = weir__parse_count(word, &t->count);
 
-    if (read == WEIR__NUMBER_OK && t->count >= 1 && t->count <= most)
+    if (read == WEIR__NUMBER_OK && t->count >= (t->algorithm != WEIR_ZERO) && t->count <= most)
         return true;
+    if (read == WEIR__NUMBER_OK && t->count == 0)
+        return bad_number(p, word, "count", read, "1 or more; the limit 0/s refuses all");
     if (read == WEIR__NUMBER_FINE)
         return bad_number(p, word, "count", read, "a whole number; for 1.5 per second write 3/2s");
     return bad_number(p, word, "count", read,
@@ -70,6 +72,16 @@ bool weir__read_duration(struct weir__parser *p, struct weir_term *t, struct wei
                       "1us .. 366 days, such as s, m, h, day, 500ms, 10s, 1m30s");
 }
 
+/* day, days */
+static bool is_singular_or_plural(struct weir__slice word, const char *name)
+{
+    struct weir__slice singular = word;
+
+    if (word.len > 0 && word.at[word.len - 1] == 's')
+        singular.len--;
+    return weir__slice_is(word, name) || weir__slice_is(singular, name);
+}
+
 static bool read_period(struct weir__parser *p, struct weir_term *t, struct weir__slice word)
 {
     static const struct {
@@ -80,7 +92,7 @@ static bool read_period(struct weir__parser *p, struct weir_term *t, struct weir
     const bool fixed = t->algorithm == WEIR_FIXED_WINDOW;
 
     for (int i = 0; i < 3; i++) {
-        if (!weir__slice_is(word, CALENDAR[i].name))
+        if (!is_singular_or_plural(word, CALENDAR[i].name))
             continue;
         if (CALENDAR[i].calendar == WEIR_MONTH && !fixed)
             return bad_number(p, word, "period", WEIR__NUMBER_BAD,
@@ -95,6 +107,16 @@ static bool read_period(struct weir__parser *p, struct weir_term *t, struct weir
     return weir__read_duration(p, t, word);
 }
 
+/* nginx writes 10r/s. The r says nothing that the slash does not. */
+static struct weir__slice without_requests(struct weir__slice count)
+{
+    const size_t n = count.len;
+
+    if (n > 1 && count.at[n - 1] == 'r' && count.at[n - 2] >= '0' && count.at[n - 2] <= '9')
+        count.len--;
+    return count;
+}
+
 bool weir__read_rate(struct weir__parser *p, struct weir_term *t, struct weir__slice word)
 {
     struct weir__slice period = word;
@@ -102,7 +124,26 @@ bool weir__read_rate(struct weir__parser *p, struct weir_term *t, struct weir__s
 
     period.at++;
     period.len--;
-    return weir__read_count(p, t, count) && read_period(p, t, period);
+    return weir__read_count(p, t, without_requests(count)) && read_period(p, t, period);
+}
+
+bool weir__read_rate_per(struct weir__parser *p, struct weir_term *t, struct weir__slice count,
+                         struct weir__slice number, struct weir__slice unit)
+{
+    enum weir__number read;
+    int64_t unit_ns;
+
+    if (!weir__read_count(p, t, count))
+        return false;
+    if (number.len == 0)
+        return read_period(p, t, unit);
+    if (!weir__parse_unit(unit, &unit_ns))
+        return bad_number(p, unit, "unit", WEIR__NUMBER_BAD, "such as seconds, minutes, hours");
+    read = weir__parse_decimal(number, unit_ns, &t->period_ns);
+    if (read == WEIR__NUMBER_OK && t->period_ns >= WEIR_PERIOD_MIN_NS &&
+        t->period_ns <= WEIR_PERIOD_MAX_NS)
+        return true;
+    return bad_number(p, number, "period", read, "1us .. 366 days, such as 5 minutes");
 }
 
 /* ---- Options --------------------------------------------------------------------------------- */

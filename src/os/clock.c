@@ -1,10 +1,10 @@
 /* The slow paths of the process's clock. The idea is in clock.h and tick_line.h.
  *
- * A thread replaces a line while others read it, so the line is kept in two copies. `turn` is odd
- * while a thread writes the copy that all threads read; the other copy, the spare, is then
- * complete. So a thread that loses the processor, or a parent that forks, in the middle of a
- * replacement leaves every reader a complete line; the thread that draws the next line finds the
- * complete copy by the turn.
+ * A thread replaces a line while others read it, so the line is kept in two copies under a sequence
+ * lock. `sequence` is odd while a thread writes the copy that all threads read; the other copy, the
+ * spare, is then complete. So a thread that loses the processor, or a parent that forks, in the
+ * middle of a replacement leaves every reader a complete line; the thread that draws the next line
+ * finds the complete copy by the sequence.
  *
  * When the line has ended and another thread is drawing the next, a reading returns
  *
@@ -20,24 +20,24 @@
 #include <unistd.h>
 
 #define CALIBRATE_NS \
-    (20 * WEIR__NS_PER_MS)         /* the first line is drawn from two samples this far apart */
-#define AGAIN_NS   WEIR__NS_PER_MS /* the retry, if the samples were not exact enough */
-#define TEND_NS    WEIR__NS_PER_S  /* how often a clock without a counter is tended */
-#define STEP_NS    WEIR__NS_PER_MS /* a larger difference is a jump of the wall clock */
-#define SKEW_TICKS 10000           /* one processor may read this far behind another */
-#define TRIES      4
+    (20 * WEIR__NS_PER_MS)          /* the first line is drawn from two samples this far apart */
+#define AGAIN_NS    WEIR__NS_PER_MS /* the retry, if the samples were not exact enough */
+#define MAINTAIN_NS WEIR__NS_PER_S  /* how often a clock without a counter is maintained */
+#define STEP_NS     WEIR__NS_PER_MS /* a larger difference is a jump of the wall clock */
+#define SKEW_TICKS  10000           /* one processor may read this far behind another */
+#define TRIES       4
 
 struct weir__clock weir__clock;
 
-static struct weir__clock_line spare; /* the complete copy of the line while turn is odd */
+static struct weir__clock_line spare; /* the complete copy of the line while sequence is odd */
 
 static _Atomic int64_t offset_ns; /* 0: the clock has not been set */
 static _Atomic int source = CLOCK_BOOTTIME;
-static _Atomic int64_t wall_ahead_ns; /* the wall clock's lead over this clock */
-static _Atomic int64_t tend_at_ns;    /* without a line: when to tend the clock next */
-static _Atomic int64_t tender;        /* the process whose thread tends the clock now, or 0 */
+static _Atomic int64_t wall_ahead_ns;  /* the wall clock's lead over this clock */
+static _Atomic int64_t maintain_at_ns; /* without a line: when to maintain the clock next */
+static _Atomic int64_t maintainer;     /* the process whose thread maintains the clock now, or 0 */
 
-/* Only the tender uses these. */
+/* Only the maintainer uses these. */
 static struct weir__tick_sample last;
 static enum { NEW, NO_COUNTER, COUNTER } kind;
 
@@ -158,59 +158,59 @@ static void clock_store_line(struct weir__clock_line *to, const struct weir__tic
     atomic_store_explicit(&to->ns, l->ns, memory_order_release);
 }
 
-/* The current line, and its turn. */
-static struct weir__tick_line clock_read_line(uint64_t *turn)
+/* The current line, and its sequence. */
+static struct weir__tick_line clock_read_line(uint64_t *sequence)
 {
     for (;;) {
         struct weir__tick_line l;
 
-        *turn = atomic_load_explicit(&weir__clock.turn, memory_order_acquire);
-        l = clock_load_line(*turn % 2 == 0 ? &weir__clock.line : &spare);
-        if (atomic_load_explicit(&weir__clock.turn, memory_order_relaxed) == *turn)
+        *sequence = atomic_load_explicit(&weir__clock.sequence, memory_order_acquire);
+        l = clock_load_line(*sequence % 2 == 0 ? &weir__clock.line : &spare);
+        if (atomic_load_explicit(&weir__clock.sequence, memory_order_relaxed) == *sequence)
             return l;
     }
 }
 
-/* Only the tender calls it. If the turn is odd, the last tender died (in a fork) before it was
- * done, and the spare is complete. */
+/* Only the maintainer calls it. If the sequence is odd, the last maintainer died (in a fork) before
+ * it was done, and the spare is complete. */
 static void clock_publish_line(const struct weir__tick_line *l)
 {
-    uint64_t turn;
-    const struct weir__tick_line old = clock_read_line(&turn);
+    uint64_t sequence;
+    const struct weir__tick_line old = clock_read_line(&sequence);
 
-    if (turn % 2 == 0) {
+    if (sequence % 2 == 0) {
         clock_store_line(&spare, &old);
-        atomic_store_explicit(&weir__clock.turn, ++turn, memory_order_release);
+        atomic_store_explicit(&weir__clock.sequence, ++sequence, memory_order_release);
     }
     clock_store_line(&weir__clock.line, l);
-    atomic_store_explicit(&weir__clock.turn, turn + 1, memory_order_release);
+    atomic_store_explicit(&weir__clock.sequence, sequence + 1, memory_order_release);
 }
 
-/* ---- Tending the clock --------------------------------------------------------------------- */
+/* ---- Maintaining the clock ----------------------------------------------------------------- */
 
-/* Makes the caller the tender; false if another thread of this process is. A tender of another
- * process is a thread of the parent, and does not exist here. */
-static bool clock_try_tend(void)
+/* Makes the caller the maintainer; false if another thread of this process is. A maintainer of
+ * another process is a thread of the parent, and does not exist here. */
+static bool clock_try_maintain(void)
 {
     const int64_t self = getpid();
     int64_t holder = 0;
 
-    if (atomic_compare_exchange_strong_explicit(&tender, &holder, self, memory_order_acquire,
+    if (atomic_compare_exchange_strong_explicit(&maintainer, &holder, self, memory_order_acquire,
                                                 memory_order_relaxed))
         return true;
     return holder != self &&
-           atomic_compare_exchange_strong_explicit(&tender, &holder, self, memory_order_acquire,
+           atomic_compare_exchange_strong_explicit(&maintainer, &holder, self, memory_order_acquire,
                                                    memory_order_relaxed);
 }
 
-static void clock_end_tend(void)
+static void clock_end_maintain(void)
 {
-    atomic_store_explicit(&tender, 0, memory_order_release);
+    atomic_store_explicit(&maintainer, 0, memory_order_release);
 }
 
-static void clock_tend_in(int64_t now_ns, int64_t ns)
+static void clock_maintain_in(int64_t now_ns, int64_t ns)
 {
-    atomic_store_explicit(&tend_at_ns, now_ns + ns, memory_order_relaxed);
+    atomic_store_explicit(&maintain_at_ns, now_ns + ns, memory_order_relaxed);
 }
 
 static void clock_draw(const struct weir__tick_line *l)
@@ -221,30 +221,30 @@ static void clock_draw(const struct weir__tick_line *l)
         had ? weir__tick_line_next(l, &last, &now) : weir__tick_line_first(l, &last, &now);
 
     if (!had && next.span == 0) { /* the longer since the last sample, the more exact */
-        clock_tend_in(now.ns, AGAIN_NS);
+        clock_maintain_in(now.ns, AGAIN_NS);
         return;
     }
     clock_publish_line(&next);
     last = now;
-    clock_tend_in(now.ns, CALIBRATE_NS); /* if there is no line */
+    clock_maintain_in(now.ns, CALIBRATE_NS); /* if there is no line */
 }
 
 static void clock_begin(int64_t now_ns)
 {
     kind = weir__ticks_usable() ? COUNTER : NO_COUNTER;
     last = clock_sample();
-    clock_tend_in(now_ns, kind == COUNTER ? CALIBRATE_NS : TEND_NS);
+    clock_maintain_in(now_ns, kind == COUNTER ? CALIBRATE_NS : MAINTAIN_NS);
 }
 
-/* The caller is the tender. */
-static void clock_tend(int64_t now_ns)
+/* The caller is the maintainer. */
+static void clock_maintain(int64_t now_ns)
 {
-    uint64_t turn;
-    const struct weir__tick_line l = clock_read_line(&turn);
+    uint64_t sequence;
+    const struct weir__tick_line l = clock_read_line(&sequence);
 
     switch (kind) {
     case NEW: clock_begin(now_ns); break;
-    case NO_COUNTER: clock_tend_in(now_ns, TEND_NS); break;
+    case NO_COUNTER: clock_maintain_in(now_ns, MAINTAIN_NS); break;
     case COUNTER: clock_draw(&l); break;
     }
     follow_wall();
@@ -252,50 +252,51 @@ static void clock_tend(int64_t now_ns)
 
 /* ---- Reading it slowly --------------------------------------------------------------------- */
 
-static bool clock_is_turn(uint64_t turn)
+static bool clock_is_current(uint64_t sequence)
 {
-    return atomic_load_explicit(&weir__clock.turn, memory_order_acquire) == turn;
+    return atomic_load_explicit(&weir__clock.sequence, memory_order_acquire) == sequence;
 }
 
-static bool clock_tended(int64_t now_ns)
+static bool clock_is_maintained(int64_t now_ns)
 {
-    return now_ns < atomic_load_explicit(&tend_at_ns, memory_order_relaxed);
+    return now_ns < atomic_load_explicit(&maintain_at_ns, memory_order_relaxed);
 }
 
-/* The true time, while there is no line. It counts only if the turn has not changed, because a
+/* The true time, while there is no line. It counts only if the sequence has not changed, because a
  * thread that draws a line starts it a little ahead of the true time. False: the caller tries
  * again. */
-static bool clock_read_without(const struct weir__tick_line *none, uint64_t turn, int64_t *now_ns)
+static bool clock_read_without(const struct weir__tick_line *none, uint64_t sequence,
+                               int64_t *now_ns)
 {
     *now_ns = clock_true_now();
-    if (!clock_tended(*now_ns) && clock_try_tend()) {
-        if (clock_is_turn(turn))
-            clock_tend(*now_ns);
-        clock_end_tend();
+    if (!clock_is_maintained(*now_ns) && clock_try_maintain()) {
+        if (clock_is_current(sequence))
+            clock_maintain(*now_ns);
+        clock_end_maintain();
     }
     *now_ns = weir__max(none->ns, *now_ns);
-    return clock_is_turn(turn);
+    return clock_is_current(sequence);
 }
 
 /* The time after the end of the line. False: there is a new line, and the caller reads that. */
-static bool clock_read_beyond(const struct weir__tick_line *l, uint64_t turn, int64_t *now_ns)
+static bool clock_read_beyond(const struct weir__tick_line *l, uint64_t sequence, int64_t *now_ns)
 {
     *now_ns = clock_true_now();
-    if (!clock_try_tend()) {
+    if (!clock_try_maintain()) {
         *now_ns = weir__max(weir__tick_line_end(l), *now_ns - WEIR__TICK_LINE_STRAY_NS);
         return true;
     }
-    if (clock_is_turn(turn))
-        clock_tend(*now_ns);
-    clock_end_tend();
+    if (clock_is_current(sequence))
+        clock_maintain(*now_ns);
+    clock_end_maintain();
     return false;
 }
 
 int64_t weir__clock_now_slowly(void)
 {
     for (;;) {
-        uint64_t turn;
-        const struct weir__tick_line l = clock_read_line(&turn);
+        uint64_t sequence;
+        const struct weir__tick_line l = clock_read_line(&sequence);
         const uint64_t on = weir__ticks() - l.from;
         int64_t now;
 
@@ -303,7 +304,8 @@ int64_t weir__clock_now_slowly(void)
             return weir__tick_line_at(l.ns, l.rate, on);
         if (l.span > 0 && l.from - weir__ticks() < SKEW_TICKS)
             return l.ns; /* this processor is a little behind the one that drew the line */
-        if (l.span > 0 ? clock_read_beyond(&l, turn, &now) : clock_read_without(&l, turn, &now))
+        if (l.span > 0 ? clock_read_beyond(&l, sequence, &now)
+                       : clock_read_without(&l, sequence, &now))
             return now;
     }
 }

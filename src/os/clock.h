@@ -29,9 +29,9 @@
 #include "os/tick_line.h"
 #include "os/ticks.h"
 
-/* The current line. `turn` is odd while a thread replaces it. */
+/* The current line. `sequence` is odd while a thread replaces it. */
 struct weir__clock {
-    alignas(64) _Atomic uint64_t turn;
+    alignas(64) _Atomic uint64_t sequence;
     struct weir__clock_line {
         _Atomic uint64_t from, span, rate, measured;
         _Atomic int64_t ns;
@@ -48,16 +48,16 @@ static inline bool weir__clock_try(int64_t *now_ns)
     /* Acquire orders every load after the load before it, release every store before the store
      * after it. The turns need no more; on x86 both are plain moves. */
     const struct weir__clock_line *l = &weir__clock.line;
-    const uint64_t turn = atomic_load_explicit(&weir__clock.turn, memory_order_acquire);
+    const uint64_t sequence = atomic_load_explicit(&weir__clock.sequence, memory_order_acquire);
     const uint64_t from = atomic_load_explicit(&l->from, memory_order_acquire);
     const uint64_t span = atomic_load_explicit(&l->span, memory_order_acquire);
     const uint64_t rate = atomic_load_explicit(&l->rate, memory_order_acquire);
     const int64_t ns = atomic_load_explicit(&l->ns, memory_order_acquire);
-    const uint64_t again = atomic_load_explicit(&weir__clock.turn, memory_order_relaxed);
+    const uint64_t again = atomic_load_explicit(&weir__clock.sequence, memory_order_relaxed);
     const uint64_t on = weir__ticks() - from;
 
     *now_ns = weir__tick_line_at(ns, rate, on);
-    return on < span && again == (turn & ~UINT64_C(1)); /* which no odd turn is */
+    return on < span && again == (sequence & ~UINT64_C(1)); /* which no odd sequence is */
 }
 
 static inline int64_t weir__clock_now(void)

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <pthread.h>
 
+#include "os/rcu.h"
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 struct weir__owner weir__owner_process = {.number = 1, .stuck = weir__lock_yield};
@@ -20,10 +22,13 @@ static void fork_before(void)
     for (int i = hooks_n - 1; i >= 0; i--)
         if (hooks[i]->before)
             hooks[i]->before();
+    /* Last: a thread that has one of the modules' mutexes may have to enter before it drops it. */
+    weir__rcu_stop();
 }
 
 static void fork_after_parent(void)
 {
+    weir__rcu_resume();
     for (int i = 0; i < hooks_n; i++)
         if (hooks[i]->after_parent)
             hooks[i]->after_parent();
@@ -33,6 +38,7 @@ static void fork_after_parent(void)
 static void fork_after_child(void)
 {
     weir__owner_process.number++;
+    weir__rcu_forked();
     for (int i = 0; i < hooks_n; i++)
         if (hooks[i]->after_child)
             hooks[i]->after_child();

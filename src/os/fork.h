@@ -6,6 +6,11 @@
  * drops the lock. The data that the lock guards is then as the holder left it, perhaps in the
  * middle of a change: users of such a lock write their data so that it is then no worse than stale.
  *
+ * The tables are never so: fork() is a moment at which no thread is inside an RCU section (rcu.h),
+ * and decisions are made inside. This matters most, because the system copies a process page by
+ * page while its other threads go on: a key that moves from a page that is not yet copied to one
+ * that is would be in neither in the child, and would have its whole limit again.
+ *
  * A module that has mutexes or threads adds hooks, which run in a fixed order around every fork.
  */
 #ifndef WEIR_OS_FORK_H

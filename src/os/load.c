@@ -132,7 +132,7 @@ static int load_start_locked(struct weir__load *s)
     sigset_t all, old;
     int error;
 
-    if (s->running || !s->wanted || all_injected(&s->injected)) {
+    if (s->running || s->unsampled || !s->wanted || all_injected(&s->injected)) {
         atomic_store(&s->missing, false);
         return 0;
     }
@@ -180,11 +180,16 @@ int weir__load_inject(struct weir__load *s, const struct weir_signals *signals)
     return error;
 }
 
+void weir__load_unsampled(struct weir__load *s)
+{
+    s->unsampled = true;
+}
+
 void weir__load_forked(struct weir__load *s)
 {
     (void)pthread_mutex_init(&s->lock, NULL);
     s->running = false;
-    atomic_store(&s->missing, s->wanted && !all_injected(&s->injected));
+    atomic_store(&s->missing, s->wanted && !s->unsampled && !all_injected(&s->injected));
 }
 
 void weir__load_close(struct weir__load *s)

@@ -78,6 +78,7 @@ int64_t weir__usage_between(const struct weir__reading *before, const struct wei
 
 struct weir__load {
     pthread_mutex_t lock; /* guards every field below but `shown` */
+    bool unsampled;       /* there is no thread: what is not injected is not known */
     bool wanted;          /* a guard needs the thread             */
     bool running;
     _Atomic bool missing; /* the thread ran in the parent of this process */
@@ -92,6 +93,8 @@ void weir__load_init(struct weir__load *s);
 /* A guard needs the load: starts the thread, unless it runs already or there is nothing to sample.
  * WEIR_EIO: the thread could not be started. */
 int weir__load_want(struct weir__load *s);
+/* From now on no thread is started. To be called before a guard needs the load. */
+void weir__load_unsampled(struct weir__load *s);
 /* Called in the child of a fork. */
 void weir__load_forked(struct weir__load *s);
 /* Ends the thread and waits for it. */

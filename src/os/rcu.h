@@ -15,12 +15,19 @@
  * the rest, so the writer imposes it on all threads (barrier.h); only on systems where that cannot
  * be done, each reader executes its own.
  *
+ * All that decisions write, they write inside. So fork() is a moment without readers (fork.c):
+ * those that are inside leave first, those that come meanwhile wait until it is done, and the child
+ * inherits no table in which a thread of its parent was just moving a key. That costs a reader
+ * nothing: the flag that it checks anyway sends it on a detour (weir__rcu_enter_carefully).
+ *
  * Invariants:
  *   (1) weir__rcu_synchronize returns after every reader that was inside when it was called has
  *       been outside. Readers that enter later see what was published before the call.
- *   (2) Entering and exiting never fail, never wait, and use no locked instruction. They nest.
+ *   (2) Entering and exiting never fail and use no locked instruction. They nest. Only during a
+ *       fork() does entering wait.
  *   (3) There is one RCU domain for the whole process. A reader inside must not wait for anything
- *       that may itself wait for readers, and must not call weir__rcu_synchronize.
+ *       that may itself wait for readers, or whose holder may enter meanwhile, and must not call
+ *       weir__rcu_synchronize.
  *   (4) After fork() the child has one thread: the words of the other threads no longer count.
  */
 #ifndef WEIR_OS_RCU_H
@@ -34,8 +41,8 @@
 
 /* The record of one thread. It outlives the thread, and another thread reuses it. */
 struct weir__rcu_reader {
-    alignas(64) _Atomic uint64_t visits; /* low 16 bits: the depth inside; above: exits so far */
-    bool fenced;                         /* the reader executes its own barrier */
+    alignas(64) _Atomic uint64_t sections; /* low 16 bits: the depth inside; above: exits so far */
+    _Atomic bool careful;                  /* the reader enters by weir__rcu_enter_carefully */
     _Atomic bool taken;
     struct weir__rcu_reader *next;
 };
@@ -48,41 +55,53 @@ extern __thread struct weir__rcu_reader *weir__rcu_self __attribute__((tls_model
 
 void weir__rcu_enter_slowly(void);
 void weir__rcu_exit_slowly(void);
-void weir__rcu_fence(void);
+/* Executes the reader's own barrier, and waits until no fork() is under way. */
+void weir__rcu_enter_carefully(void);
 
 static inline void weir__rcu_enter(void)
 {
     struct weir__rcu_reader *r = weir__rcu_self;
-    uint64_t visits;
+    uint64_t sections;
 
     if (__builtin_expect(r == NULL, 0)) {
         weir__rcu_enter_slowly();
         return;
     }
     /* No other thread writes it, so no locked addition is needed. */
-    visits = atomic_load_explicit(&r->visits, memory_order_relaxed);
-    atomic_store_explicit(&r->visits, visits + 1, memory_order_relaxed);
-    if (__builtin_expect(r->fenced, 0))
-        weir__rcu_fence();
+    sections = atomic_load_explicit(&r->sections, memory_order_relaxed);
+    atomic_store_explicit(&r->sections, sections + 1, memory_order_relaxed);
+    if (__builtin_expect(atomic_load_explicit(&r->careful, memory_order_relaxed), 0))
+        weir__rcu_enter_carefully();
     atomic_signal_fence(memory_order_seq_cst); /* the compiler's part; the barrier does the rest */
 }
 
 static inline void weir__rcu_exit(void)
 {
     struct weir__rcu_reader *r = weir__rcu_self;
-    uint64_t visits;
+    uint64_t sections;
 
     if (__builtin_expect(r == NULL, 0)) {
         weir__rcu_exit_slowly();
         return;
     }
-    visits = atomic_load_explicit(&r->visits, memory_order_relaxed) - 1;
-    if ((visits & WEIR__RCU_DEPTH) == 0)
-        visits += WEIR__RCU_LEFT;
-    atomic_store_explicit(&r->visits, visits, memory_order_release);
+    sections = atomic_load_explicit(&r->sections, memory_order_relaxed);
+    if (__builtin_expect((sections & WEIR__RCU_DEPTH) != 1, 0)) {
+        weir__rcu_exit_slowly(); /* not the outermost section */
+        return;
+    }
+    atomic_store_explicit(&r->sections, sections - 1 + WEIR__RCU_LEFT, memory_order_release);
 }
 
 /* Waits for a grace period. The caller must not be inside. */
 void weir__rcu_synchronize(void);
+
+/* For fork.c, around a fork(): returns when no other thread is inside, and lets none enter until
+ * weir__rcu_resume. If the caller itself is inside (a signal handler that forks), or if a reader
+ * does not leave for many seconds, it gives up, and the child's tables may be in the middle of a
+ * change. */
+void weir__rcu_stop(void);
+void weir__rcu_resume(void);
+/* In the child, instead of weir__rcu_resume. */
+void weir__rcu_forked(void);
 
 #endif

@@ -18,9 +18,9 @@
 
 #include "table/layout.h"
 
-#define IN_VAIN_MOST 16
-#define NOW_AND_THEN 64
-#define EMPTY_ONLY   0 /* the time at which only empty places are free */
+#define FAILED_MOVES_MOST 16
+#define NOW_AND_THEN      64
+#define EMPTY_ONLY        0 /* the time at which only empty places are free */
 
 /* Tries to lock the other bucket of a key; NULL if it is the same bucket, locked, or no longer the
  * key's.
@@ -28,17 +28,17 @@
 static struct weir__bucket *displace_try_other(struct weir__table *t, const struct weir__bucket *at,
                                                uint64_t fingerprint)
 {
-    struct weir__access h;
+    struct weir__access access;
     struct weir__bucket *other;
 
-    if (fingerprint == 0 || weir__table_candidates(t, fingerprint, &h) < 2)
+    if (fingerprint == 0 || weir__table_candidates(t, fingerprint, &access) < 2)
         return NULL;
-    if (h.bucket[0] != at && h.bucket[1] != at)
-        return NULL; /* this can happen in a child of fork; see grow.c */
-    other = h.bucket[0] == at ? h.bucket[1] : h.bucket[0];
+    if (access.bucket[0] != at && access.bucket[1] != at)
+        return NULL; /* see (5) of grow.c */
+    other = access.bucket[0] == at ? access.bucket[1] : access.bucket[0];
     if (!weir__lock_try(&other->lock, &weir__owner_private))
         return NULL;
-    if (weir__table_is_current(t, fingerprint, &h))
+    if (weir__table_is_current(t, fingerprint, &access))
         return other;
     weir__lock_drop(&other->lock);
     return NULL;
@@ -85,38 +85,39 @@ bool weir__bucket_make_room(struct weir__table *t, struct weir__bucket *b, int64
 
 bool weir__table_can_move(const struct weir__table *t)
 {
-    return !t->shared && (weir__table_can_grow(t) ||
-                          atomic_load_explicit(&t->in_vain, memory_order_relaxed) < IN_VAIN_MOST);
+    return !t->shared &&
+           (weir__table_can_grow(t) ||
+            atomic_load_explicit(&t->failed_moves, memory_order_relaxed) < FAILED_MOVES_MOST);
 }
 
-static bool displace_make_room_in_either(struct weir__table *t, const struct weir__access *h,
+static bool displace_make_room_in_either(struct weir__table *t, const struct weir__access *access,
                                          int64_t now_ns, struct weir__spared spared, bool moves)
 {
     for (int deeper = 0; deeper < 2; deeper++)
-        for (int i = 0; i < 2 && h->bucket[i]; i++)
-            if (displace_make_room(t, h->bucket[i], now_ns, spared, deeper, moves))
+        for (int i = 0; i < 2 && access->bucket[i]; i++)
+            if (displace_make_room(t, access->bucket[i], now_ns, spared, deeper, moves))
                 return true;
     return false;
 }
 
-bool weir__table_can_displace(struct weir__table *t, const struct weir__access *h, int64_t now_ns,
-                              struct weir__spared spared)
+bool weir__table_can_displace(struct weir__table *t, const struct weir__access *access,
+                              int64_t now_ns, struct weir__spared spared)
 {
-    return !t->shared && !displace_make_room_in_either(t, h, EMPTY_ONLY, spared, true) &&
-           displace_make_room_in_either(t, h, now_ns, spared, false);
+    return !t->shared && !displace_make_room_in_either(t, access, EMPTY_ONLY, spared, true) &&
+           displace_make_room_in_either(t, access, now_ns, spared, false);
 }
 
-bool weir__table_displace(struct weir__table *t, const struct weir__access *h, int64_t now_ns,
+bool weir__table_displace(struct weir__table *t, const struct weir__access *access, int64_t now_ns,
                           struct weir__spared spared, bool now_and_then)
 {
     if (t->shared)
         return false;
     if (now_and_then &&
-        atomic_fetch_add_explicit(&t->in_vain, 1, memory_order_relaxed) % NOW_AND_THEN != 0 &&
+        atomic_fetch_add_explicit(&t->failed_moves, 1, memory_order_relaxed) % NOW_AND_THEN != 0 &&
         !weir__table_can_move(t))
         return false;
-    if (!displace_make_room_in_either(t, h, now_ns, spared, true))
+    if (!displace_make_room_in_either(t, access, now_ns, spared, true))
         return false;
-    atomic_store_explicit(&t->in_vain, 0, memory_order_relaxed);
+    atomic_store_explicit(&t->failed_moves, 0, memory_order_relaxed);
     return true;
 }

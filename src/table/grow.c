@@ -24,9 +24,9 @@
  *   (4) A newcomer moves two buckets. From one size to the next there are as many newcomers as
  *       buckets, so the table has finished before it is due again. A newcomer that finds no place
  *       in a table that can still grow does not evict, but makes it grow.
- *   (5) A child of fork may start while a thread of its parent was between recording a move and
- *       making it: keys in a bucket where they no longer belong cannot be found by name, and go to
- *       their cells.
+ *   (5) fork() waits until no thread moves a bucket (os/rcu.h). Should it ever give up, a child may
+ *       start between the recording of a move and the move itself: keys in a bucket where they no
+ *       longer belong cannot be found by name, and go to their cells.
  */
 #include <string.h>
 

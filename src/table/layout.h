@@ -47,11 +47,11 @@ struct weir__table {
     _Atomic uint64_t used; /* here the second page begins */
     _Atomic uint64_t evicted;
     struct weir__lock growing, saving;
-    uint32_t failures;          /* in a row, to move a bucket; under `growing` */
-    _Atomic uint32_t stuck;     /* a bucket cannot be moved: for now the table cannot grow */
-    _Atomic uint32_t in_vain;   /* since a key could last be moved out of the way */
-    _Atomic uint32_t stretches; /* whether there are any */
-    _Atomic uint32_t moved;     /* how often a key went to its other bucket */
+    uint32_t failures;             /* in a row, to move a bucket; under `growing` */
+    _Atomic uint32_t stuck;        /* a bucket cannot be moved: for now the table cannot grow */
+    _Atomic uint32_t failed_moves; /* since a key could last be moved out of the way */
+    _Atomic uint32_t stretches;    /* whether there are any */
+    _Atomic uint32_t moved;        /* how often a key went to its other bucket */
 
     _Alignas(WEIR__TABLE_LINE) struct weir__stretch stretch[WEIR__STRETCHES]; /* by version */
     struct weir__lock cell_lock[WEIR__CELL_LOCKS];
@@ -206,12 +206,12 @@ bool weir__table_can_move(const struct weir__table *t);
 
 /* The same in one of the two buckets of a newcomer. `now_and_then`: the newcomer will evict a key
  * if that fails, so it is not always tried. */
-bool weir__table_displace(struct weir__table *t, const struct weir__access *h, int64_t now_ns,
+bool weir__table_displace(struct weir__table *t, const struct weir__access *access, int64_t now_ns,
                           struct weir__spared spared, bool now_and_then);
 /* For a peek, whose time is not certainly now: moves a key only if that costs no other key its
  * place. True if it could not, and the call above would. */
-bool weir__table_can_displace(struct weir__table *t, const struct weir__access *h, int64_t now_ns,
-                              struct weir__spared spared);
+bool weir__table_can_displace(struct weir__table *t, const struct weir__access *access,
+                              int64_t now_ns, struct weir__spared spared);
 
 /* Moves an entry to a free place. The caller has locked both buckets. */
 static inline void weir__entry_move(struct weir__table *t, struct weir__bucket *from,

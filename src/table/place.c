@@ -36,17 +36,17 @@ void weir__table_stretch(struct weir__table *t, uint32_t version, int64_t since_
 
 static int64_t place_stretched(const struct weir__table *t, const struct weir__state *s)
 {
-    const struct weir__stretch *h = &t->stretch[weir__state_version(s) % WEIR__STRETCHES];
-    const int64_t since = atomic_load(&h->since_ns);
+    const struct weir__stretch *access = &t->stretch[weir__state_version(s) % WEIR__STRETCHES];
+    const int64_t since = atomic_load(&access->since_ns);
 
-    if (atomic_load(&h->version) != weir__state_version(s) || s->fresh_ns <= since)
+    if (atomic_load(&access->version) != weir__state_version(s) || s->fresh_ns <= since)
         return s->fresh_ns;
     /* In a shared file the words may be damaged: no key is ever fresh earlier than it says. */
     return weir__max(
         s->fresh_ns,
         weir__add_sat(weir__add_sat(since, weir__mul_sat(weir__sub_sat(s->fresh_ns, since),
-                                                         atomic_load(&h->times))),
-                      atomic_load(&h->extra_ns)));
+                                                         atomic_load(&access->times))),
+                      atomic_load(&access->extra_ns)));
 }
 
 int64_t weir__place_free_from(const struct weir__table *t, const struct weir__bucket *b,
@@ -101,16 +101,16 @@ static struct offer place_offer_of(const struct weir__table *t, struct weir__buc
  * way, some room is kept in each, and beyond that the bucket with fewer live keys is taken: then
  * 80% of the keys are in their first bucket, and in a table filled with max_keys one in 800 has no
  * place. */
-static struct offer place_best_of(const struct weir__table *t, const struct weir__access *h,
+static struct offer place_best_of(const struct weir__table *t, const struct weir__access *access,
                                   int64_t now_ns, bool moves, struct weir__spared spared)
 {
-    const struct offer first = place_offer_of(t, h->bucket[h->first], now_ns, spared);
+    const struct offer first = place_offer_of(t, access->bucket[access->first], now_ns, spared);
     const uint64_t kept = moves ? 0 : ROOM_KEPT;
     struct offer second;
 
-    if (!h->bucket[1] || (first.free_ns <= now_ns && first.live + kept < t->places))
+    if (!access->bucket[1] || (first.free_ns <= now_ns && first.live + kept < t->places))
         return first;
-    second = place_offer_of(t, h->bucket[!h->first], now_ns, spared);
+    second = place_offer_of(t, access->bucket[!access->first], now_ns, spared);
     if (first.free_ns <= now_ns && second.free_ns <= now_ns)
         return second.live < first.live ? second : first;
     return second.free_ns < first.free_ns ? second : first;
@@ -119,56 +119,58 @@ static struct offer place_best_of(const struct weir__table *t, const struct weir
 /* ---- Making ---------------------------------------------------------------------------------- */
 
 void weir__table_note(struct weir__table *t, const struct weir__owner *s,
-                      const struct weir__access *h)
+                      const struct weir__access *access)
 {
     if (s->journal)
-        weir__journal_note(s, &h->in->fingerprint[h->place], weir__state_at(t, h->in, h->place),
-                           t->state_bytes, weir__table_saved(t, s));
+        weir__journal_note(s, &access->in->fingerprint[access->place],
+                           weir__state_at(t, access->in, access->place), t->state_bytes,
+                           weir__table_saved(t, s));
 }
 
 bool weir__table_has_place(struct weir__table *t, int64_t now_ns, enum weir__moving moving,
-                           struct weir__spared spared, struct weir__access *h, int64_t *free_ns)
+                           struct weir__spared spared, struct weir__access *access,
+                           int64_t *free_ns)
 {
     const bool moves = moving != WEIR__MOVE_NEVER && !t->shared, grows = weir__table_can_grow(t);
-    struct offer best = place_best_of(t, h, now_ns, moves, spared);
+    struct offer best = place_best_of(t, access, now_ns, moves, spared);
 
-    h->in = NULL;
+    access->in = NULL;
     if (best.free_ns > now_ns && (grows || (moves && moving == WEIR__MOVE_ALWAYS))) {
-        if (weir__table_can_displace(t, h, now_ns, spared))
+        if (weir__table_can_displace(t, access, now_ns, spared))
             return true;
-        best = place_best_of(t, h, now_ns, moves, spared);
+        best = place_best_of(t, access, now_ns, moves, spared);
     }
     *free_ns = best.free_ns > now_ns && grows ? WEIR__GROW_FIRST : best.free_ns;
     if (best.free_ns > now_ns)
         return false;
-    h->in = best.bucket;
-    h->place = best.place;
+    access->in = best.bucket;
+    access->place = best.place;
     return true;
 }
 
 /* Writes the newcomer's entry into a place that has been noted and belongs to no key any more. */
 static struct weir__state *place_occupy(struct weir__table *t, uint64_t fingerprint,
-                                        const struct weir__access *h)
+                                        const struct weir__access *access)
 {
-    struct weir__state *state = weir__state_at(t, h->in, h->place);
+    struct weir__state *state = weir__state_at(t, access->in, access->place);
 
-    weir__bucket_put(h->in, h->place, fingerprint);
+    weir__bucket_put(access->in, access->place, fingerprint);
     weir__state_reset(state);
     return state;
 }
 
 struct weir__state *weir__table_make(struct weir__table *t, const struct weir__owner *s,
                                      uint64_t fingerprint, int64_t now_ns, enum weir__moving moving,
-                                     struct weir__spared spared, struct weir__access *h,
+                                     struct weir__spared spared, struct weir__access *access,
                                      int64_t *free_ns)
 {
     const bool moves = moving != WEIR__MOVE_NEVER && !t->shared, grows = weir__table_can_grow(t);
-    struct offer best = place_best_of(t, h, now_ns, moves, spared);
+    struct offer best = place_best_of(t, access, now_ns, moves, spared);
     const bool now_and_then = moving == WEIR__MOVE_NOW_AND_THEN && !grows;
 
     if (best.free_ns > now_ns && (moves || grows) &&
-        weir__table_displace(t, h, now_ns, spared, now_and_then))
-        best = place_best_of(t, h, now_ns, moves, spared);
+        weir__table_displace(t, access, now_ns, spared, now_and_then))
+        best = place_best_of(t, access, now_ns, moves, spared);
     *free_ns = best.free_ns;
     if (best.free_ns > now_ns && grows) {
         *free_ns = WEIR__GROW_FIRST;
@@ -178,41 +180,41 @@ struct weir__state *weir__table_make(struct weir__table *t, const struct weir__o
         return NULL;
     if (best.empty)
         atomic_fetch_add_explicit(&t->used, 1, memory_order_relaxed);
-    h->in = best.bucket;
-    h->place = best.place;
-    weir__table_note(t, s, h);
-    return place_occupy(t, fingerprint, h);
+    access->in = best.bucket;
+    access->place = best.place;
+    weir__table_note(t, s, access);
+    return place_occupy(t, fingerprint, access);
 }
 
 /* ---- Live keys in the way -------------------------------------------------------------------- */
 
-int weir__table_occupants(const struct weir__table *t, const struct weir__access *h,
+int weir__table_occupants(const struct weir__table *t, const struct weir__access *access,
                           struct weir__spared spared, struct weir__occupant *out)
 {
     int n = 0;
 
-    for (int b = 0; b < 2 && h->bucket[b]; b++)
+    for (int b = 0; b < 2 && access->bucket[b]; b++)
         for (uint64_t i = 0; i < t->places && n < WEIR__OCCUPANTS_MOST; i++) {
-            const uint64_t fingerprint = weir__bucket_get(h->bucket[b], i);
+            const uint64_t fingerprint = weir__bucket_get(access->bucket[b], i);
 
             if (fingerprint != 0 && !weir__is_spared(spared, fingerprint) &&
-                !weir__is_promised(spared, h->bucket[b], i))
-                out[n++] = (struct weir__occupant){h->bucket[b], i, fingerprint,
-                                                   weir__state_at(t, h->bucket[b], i)};
+                !weir__is_promised(spared, access->bucket[b], i))
+                out[n++] = (struct weir__occupant){access->bucket[b], i, fingerprint,
+                                                   weir__state_at(t, access->bucket[b], i)};
         }
     return n;
 }
 
 struct weir__state *weir__table_replace(struct weir__table *t, uint64_t fingerprint,
-                                        const struct weir__access *h)
+                                        const struct weir__access *access)
 {
     atomic_fetch_add_explicit(&t->evicted, 1, memory_order_relaxed);
-    return place_occupy(t, fingerprint, h);
+    return place_occupy(t, fingerprint, access);
 }
 
-void weir__table_forget(struct weir__table *t, const struct weir__access *h)
+void weir__table_forget(struct weir__table *t, const struct weir__access *access)
 {
-    weir__state_reset(weir__state_at(t, h->in, h->place));
-    weir__bucket_put(h->in, h->place, 0);
+    weir__state_reset(weir__state_at(t, access->in, access->place));
+    weir__bucket_put(access->in, access->place, 0);
     atomic_fetch_sub_explicit(&t->used, 1, memory_order_relaxed);
 }

@@ -57,7 +57,7 @@ static inline struct weir__state *weir__table_probe_lock(struct weir__table *t,
                                                          struct weir__owner *s,
                                                          uint64_t fingerprint,
                                                          struct weir__probe *g,
-                                                         struct weir__access *h)
+                                                         struct weir__access *access)
 {
     if (g->place == t->places)
         weir__table_probe_second(t, fingerprint, g);
@@ -70,24 +70,24 @@ static inline struct weir__state *weir__table_probe_lock(struct weir__table *t,
         weir__lock_drop(&g->bucket->lock);
         return NULL;
     }
-    h->bucket[0] = h->in = g->bucket;
-    h->bucket[1] = NULL;
-    h->place = g->place;
+    access->bucket[0] = access->in = g->bucket;
+    access->bucket[1] = NULL;
+    access->place = g->place;
     return weir__state_at(t, g->bucket, g->place);
 }
 
 static inline void weir__table_note_fast(struct weir__table *t, const struct weir__owner *s,
-                                         const struct weir__access *h)
+                                         const struct weir__access *access)
 {
     if (s->journal)
-        weir__table_note(t, s, h);
+        weir__table_note(t, s, access);
 }
 
-static inline void weir__table_unlock_fast(const struct weir__access *h)
+static inline void weir__table_unlock_fast(const struct weir__access *access)
 {
-    if (h->bucket[1])
-        weir__lock_drop(&h->bucket[1]->lock);
-    weir__lock_drop(&h->bucket[0]->lock);
+    if (access->bucket[1])
+        weir__lock_drop(&access->bucket[1]->lock);
+    weir__lock_drop(&access->bucket[0]->lock);
 }
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "os/rcu.h"
 #include "table/cells.h"
 #include "table/layout.h"
 
@@ -204,50 +205,50 @@ struct weir__lock *weir__table_saving(struct weir__table *t)
 
 /* The key's buckets in the order of their numbers; the second is NULL if both are the same. */
 int weir__table_candidates(const struct weir__table *t, uint64_t fingerprint,
-                           struct weir__access *h)
+                           struct weir__access *access)
 {
     const struct weir__bucket_map m = weir__bucket_map_of(t);
     const uint64_t first = weir__bucket_number(m, weir__first_hash(fingerprint));
     const uint64_t second = weir__bucket_number(m, weir__second_hash(fingerprint));
 
-    h->first = first > second;
-    h->number[h->first] = first;
-    h->number[!h->first] = second;
-    h->bucket[0] = weir__bucket_at(t, h->number[0]);
-    h->bucket[1] = first == second ? NULL : weir__bucket_at(t, h->number[1]);
-    h->in = NULL;
+    access->first = first > second;
+    access->number[access->first] = first;
+    access->number[!access->first] = second;
+    access->bucket[0] = weir__bucket_at(t, access->number[0]);
+    access->bucket[1] = first == second ? NULL : weir__bucket_at(t, access->number[1]);
+    access->in = NULL;
     return first == second ? 1 : 2;
 }
 
 bool weir__table_is_current(const struct weir__table *t, uint64_t fingerprint,
-                            const struct weir__access *h)
+                            const struct weir__access *access)
 {
     struct weir__access now;
 
     (void)weir__table_candidates(t, fingerprint, &now);
-    return now.number[0] == h->number[0] && now.number[1] == h->number[1];
+    return now.number[0] == access->number[0] && now.number[1] == access->number[1];
 }
 
 /* ---- Finding --------------------------------------------------------------------------------- */
 
 static bool table_look_in(const struct weir__table *t, struct weir__bucket *b, uint64_t fingerprint,
-                          struct weir__access *h)
+                          struct weir__access *access)
 {
-    h->place = weir__bucket_find(t, b, fingerprint);
-    h->in = b;
-    return h->place < t->places;
+    access->place = weir__bucket_find(t, b, fingerprint);
+    access->in = b;
+    return access->place < t->places;
 }
 
 /* Without the locks the result is only a guess. */
 static struct weir__state *table_search(const struct weir__table *t, uint64_t fingerprint,
-                                        struct weir__access *h)
+                                        struct weir__access *access)
 {
-    const int first = h->first;
+    const int first = access->first;
 
-    if (table_look_in(t, h->bucket[first], fingerprint, h) ||
-        (h->bucket[1] && table_look_in(t, h->bucket[!first], fingerprint, h)))
-        return weir__state_at(t, h->in, h->place);
-    h->in = NULL;
+    if (table_look_in(t, access->bucket[first], fingerprint, access) ||
+        (access->bucket[1] && table_look_in(t, access->bucket[!first], fingerprint, access)))
+        return weir__state_at(t, access->in, access->place);
+    access->in = NULL;
     return NULL;
 }
 
@@ -257,108 +258,109 @@ __attribute__((unused)) static bool bucket_is_held(struct weir__bucket *b)
 }
 
 struct weir__state *weir__table_search_locked(const struct weir__table *t, uint64_t fingerprint,
-                                              struct weir__access *h)
+                                              struct weir__access *access)
 {
-    assert(bucket_is_held(h->bucket[0]) && (!h->bucket[1] || bucket_is_held(h->bucket[1])));
-    return table_search(t, fingerprint, h);
+    assert(bucket_is_held(access->bucket[0]) &&
+           (!access->bucket[1] || bucket_is_held(access->bucket[1])));
+    return table_search(t, fingerprint, access);
 }
 
 /* Looks for the key without a lock, locks the bucket where it seems to be and looks again. *state
  * is NULL, and nothing is locked, if it was not there or is no longer. */
 static int table_lock_where_found(struct weir__table *t, struct weir__owner *s,
-                                  uint64_t fingerprint, struct weir__access *h,
+                                  uint64_t fingerprint, struct weir__access *access,
                                   struct weir__state **state)
 {
     int error;
 
     *state = NULL;
-    (void)weir__table_candidates(t, fingerprint, h);
-    if (!table_search(t, fingerprint, h))
+    (void)weir__table_candidates(t, fingerprint, access);
+    if (!table_search(t, fingerprint, access))
         return 0;
-    weir__journal_intend(s, 0, &h->in->lock);
-    error = weir__lock_take(&h->in->lock, s);
+    weir__journal_intend(s, 0, &access->in->lock);
+    error = weir__lock_take(&access->in->lock, s);
     if (error)
         return error;
-    if (weir__bucket_get(h->in, h->place) != fingerprint) {
-        weir__lock_drop(&h->in->lock);
+    if (weir__bucket_get(access->in, access->place) != fingerprint) {
+        weir__lock_drop(&access->in->lock);
         return 0;
     }
-    h->bucket[0] = h->in;
-    h->bucket[1] = NULL;
-    *state = weir__state_at(t, h->in, h->place);
+    access->bucket[0] = access->in;
+    access->bucket[1] = NULL;
+    *state = weir__state_at(t, access->in, access->place);
     return 0;
 }
 
 /* Locks both buckets of the key. */
 static int table_lock_both(struct weir__table *t, struct weir__owner *s, uint64_t fingerprint,
-                           struct weir__access *h)
+                           struct weir__access *access)
 {
     for (;;) {
-        const int n = weir__table_candidates(t, fingerprint, h);
+        const int n = weir__table_candidates(t, fingerprint, access);
 
         for (int i = 0; i < n; i++) {
             int error;
 
-            weir__journal_intend(s, i, &h->bucket[i]->lock);
-            error = weir__lock_take(&h->bucket[i]->lock, s);
+            weir__journal_intend(s, i, &access->bucket[i]->lock);
+            error = weir__lock_take(&access->bucket[i]->lock, s);
             if (error) {
                 if (i > 0)
-                    weir__lock_drop(&h->bucket[0]->lock);
+                    weir__lock_drop(&access->bucket[0]->lock);
                 return error;
             }
         }
-        if (weir__table_is_current(t, fingerprint, h))
+        if (weir__table_is_current(t, fingerprint, access))
             return 0;
-        weir__table_unlock(h); /* one was moved meanwhile */
+        weir__table_unlock(access); /* one was moved meanwhile */
     }
 }
 
 /* A key that was found in its second bucket moves to its first, if that has room again: from then
- * on one access to memory finds it. The caller has locked the bucket where it is; *h and the state
- * follow. */
+ * on one access to memory finds it. The caller has locked the bucket where it is; *access and the
+ * state follow. */
 static struct weir__state *table_move_home(struct weir__table *t, uint64_t fingerprint,
-                                           int64_t now_ns, struct weir__access *h)
+                                           int64_t now_ns, struct weir__access *access)
 {
-    struct weir__bucket *from = h->in, *home;
+    struct weir__bucket *from = access->in, *home;
     struct weir__access both;
     uint64_t place;
 
     (void)weir__table_candidates(t, fingerprint, &both);
     home = both.bucket[both.first];
     if (!home || home == from || !weir__lock_try(&home->lock, &weir__owner_private))
-        return weir__state_at(t, from, h->place);
+        return weir__state_at(t, from, access->place);
     place = weir__free_place(t, home, now_ns);
     if (place == t->places || !weir__table_is_current(t, fingerprint, &both)) {
         weir__lock_drop(&home->lock);
-        return weir__state_at(t, from, h->place);
+        return weir__state_at(t, from, access->place);
     }
-    weir__entry_move(t, from, h->place, home, place);
+    weir__entry_move(t, from, access->place, home, place);
     weir__lock_drop(&from->lock);
-    h->bucket[0] = h->in = home;
-    h->place = place;
+    access->bucket[0] = access->in = home;
+    access->place = place;
     return weir__state_at(t, home, place);
 }
 
 int weir__table_find(struct weir__table *t, struct weir__owner *s, uint64_t fingerprint,
-                     int64_t now_ns, struct weir__access *h, struct weir__state **state)
+                     int64_t now_ns, struct weir__access *access, struct weir__state **state)
 {
-    int error = table_lock_where_found(t, s, fingerprint, h, state);
+    int error = table_lock_where_found(t, s, fingerprint, access, state);
 
     if (*state && !t->shared)
-        *state = table_move_home(t, fingerprint, now_ns, h);
+        *state = table_move_home(t, fingerprint, now_ns, access);
     if (error || *state)
         return error;
-    error = table_lock_both(t, s, fingerprint, h);
+    error = table_lock_both(t, s, fingerprint, access);
     if (!error)
-        *state = weir__table_search_locked(t, fingerprint, h);
+        *state = weir__table_search_locked(t, fingerprint, access);
     return error;
 }
 
-void weir__table_unlock(const struct weir__access *h)
+void weir__table_unlock(const struct weir__access *access)
 {
-    if (h->bucket[1])
-        weir__lock_drop(&h->bucket[1]->lock);
-    weir__lock_drop(&h->bucket[0]->lock);
+    if (access->bucket[1])
+        weir__lock_drop(&access->bucket[1]->lock);
+    weir__lock_drop(&access->bucket[0]->lock);
 }
 
 /* ---- Looking on ------------------------------------------------------------------------------ */
@@ -390,38 +392,54 @@ void weir__table_each(const struct weir__table *t, void *arg,
     }
 }
 
+static int sweep_bucket(struct weir__table *t, struct weir__owner *s, struct weir__bucket *b,
+                        void *arg,
+                        bool (*wanted)(void *arg, uint64_t fingerprint,
+                                       const struct weir__state *state),
+                        void (*visit)(void *arg, struct weir__state *state))
+{
+    struct weir__lock *saving = s->journal ? weir__table_saving(t) : NULL;
+    struct weir__access h = {.in = b};
+    int error = saving ? weir__lock_nth(s, 2, saving) : 0;
+
+    if (!error)
+        error = weir__lock_nth(s, 0, &h.in->lock);
+    if (error) {
+        if (saving && atomic_load(&saving->holder) == s->number)
+            weir__lock_drop(saving);
+        return error;
+    }
+    for (h.place = 0; h.place < t->places; h.place++) {
+        struct weir__state *state = weir__state_at(t, h.in, h.place);
+        const uint64_t fingerprint = weir__bucket_get(h.in, h.place);
+
+        if (fingerprint == 0 || !wanted(arg, fingerprint, state))
+            continue;
+        weir__table_note(t, s, &h);
+        visit(arg, state);
+        weir__journal_commit(s);
+    }
+    weir__lock_drop(&h.in->lock);
+    if (saving)
+        weir__lock_drop(saving);
+    return 0;
+}
+
 int weir__table_sweep(struct weir__table *t, struct weir__owner *s, void *arg,
                       bool (*wanted)(void *arg, uint64_t fingerprint,
                                      const struct weir__state *state),
                       void (*visit)(void *arg, struct weir__state *state), bool *missed)
 {
-    struct weir__lock *saving = s->journal ? weir__table_saving(t) : NULL;
     const uint32_t moved = atomic_load(&t->moved);
 
     for (uint64_t i = 0; i < weir__table_buckets(t); i++) {
-        struct weir__access h = {.in = weir__bucket_at(t, i)};
-        int error = saving ? weir__lock_nth(s, 2, saving) : 0;
+        int error;
 
-        if (!error)
-            error = weir__lock_nth(s, 0, &h.in->lock);
-        if (error) {
-            if (saving && atomic_load(&saving->holder) == s->number)
-                weir__lock_drop(saving);
+        weir__rcu_enter(); /* so that no fork() comes in between */
+        error = sweep_bucket(t, s, weir__bucket_at(t, i), arg, wanted, visit);
+        weir__rcu_exit();
+        if (error)
             return error;
-        }
-        for (h.place = 0; h.place < t->places; h.place++) {
-            struct weir__state *state = weir__state_at(t, h.in, h.place);
-            const uint64_t fingerprint = weir__bucket_get(h.in, h.place);
-
-            if (fingerprint == 0 || !wanted(arg, fingerprint, state))
-                continue;
-            weir__table_note(t, s, &h);
-            visit(arg, state);
-            weir__journal_commit(s);
-        }
-        weir__lock_drop(&h.in->lock);
-        if (saving)
-            weir__lock_drop(saving);
     }
     *missed = atomic_load(&t->moved) != moved;
     return 0;

@@ -81,11 +81,11 @@ struct weir__access {
  * 0, and the caller must unlock the access; or the error of the owner's patience, and nothing is
  * locked. */
 int weir__table_find(struct weir__table *t, struct weir__owner *s, uint64_t fingerprint,
-                     int64_t now_ns, struct weir__access *h, struct weir__state **state);
+                     int64_t now_ns, struct weir__access *access, struct weir__state **state);
 
 /* Notes that the entry that find or make returned is about to be changed. */
 void weir__table_note(struct weir__table *t, const struct weir__owner *s,
-                      const struct weir__access *h);
+                      const struct weir__access *access);
 
 /* Places that a newcomer cannot have: those of the fingerprints of the same request, and those that
  * a peek has already given to another newcomer of it. */
@@ -111,7 +111,7 @@ enum weir__moving { WEIR__MOVE_NEVER, WEIR__MOVE_NOW_AND_THEN, WEIR__MOVE_ALWAYS
  * forget. */
 struct weir__state *weir__table_make(struct weir__table *t, const struct weir__owner *s,
                                      uint64_t fingerprint, int64_t now_ns, enum weir__moving moving,
-                                     struct weir__spared spared, struct weir__access *h,
+                                     struct weir__spared spared, struct weir__access *access,
                                      int64_t *free_ns);
 
 /* The keys in the places that a newcomer could have, under the locks that find took. */
@@ -122,23 +122,24 @@ struct weir__occupant {
 };
 #define WEIR__OCCUPANTS_MOST 24
 
-int weir__table_occupants(const struct weir__table *t, const struct weir__access *h,
+int weir__table_occupants(const struct weir__table *t, const struct weir__access *access,
                           struct weir__spared spared, struct weir__occupant *out);
-/* Gives the resident's place that *h names, and that has been noted, to the newcomer. What the
+/* Gives the resident's place that *access names, and that has been noted, to the newcomer. What the
  * resident owes is already in its cells (cells.h). */
 struct weir__state *weir__table_replace(struct weir__table *t, uint64_t fingerprint,
-                                        const struct weir__access *h);
+                                        const struct weir__access *access);
 
-/* Whether make would find a place, and which (h->in is NULL if a key would have to be moved first);
- * else *free_ns is what make would set, WEIR__GROW_FIRST included. Changes nothing but the access,
- * and where keys lie. */
+/* Whether make would find a place, and which (access->in is NULL if a key would have to be moved
+ * first); else *free_ns is what make would set, WEIR__GROW_FIRST included. Changes nothing but the
+ * access, and where keys lie. */
 bool weir__table_has_place(struct weir__table *t, int64_t now_ns, enum weir__moving moving,
-                           struct weir__spared spared, struct weir__access *h, int64_t *free_ns);
+                           struct weir__spared spared, struct weir__access *access,
+                           int64_t *free_ns);
 
 /* Empties the key's place (noted before). */
-void weir__table_forget(struct weir__table *t, const struct weir__access *h);
+void weir__table_forget(struct weir__table *t, const struct weir__access *access);
 
-void weir__table_unlock(const struct weir__access *h);
+void weir__table_unlock(const struct weir__access *access);
 
 /* Called for a live key that must leave its place because the table grows: keeps what the key owes
  * in its cells. False if that is impossible, and the key stays. */
@@ -168,11 +169,11 @@ void weir__table_prefetch(const struct weir__table *t, uint64_t fingerprint);
  * key's buckets (1 or 2) at present; whether they are still its buckets; and the search once they
  * are locked. */
 int weir__table_candidates(const struct weir__table *t, uint64_t fingerprint,
-                           struct weir__access *h);
+                           struct weir__access *access);
 bool weir__table_is_current(const struct weir__table *t, uint64_t fingerprint,
-                            const struct weir__access *h);
+                            const struct weir__access *access);
 struct weir__state *weir__table_search_locked(const struct weir__table *t, uint64_t fingerprint,
-                                              struct weir__access *h);
+                                              struct weir__access *access);
 struct weir__lock *weir__bucket_lock(struct weir__bucket *b);
 
 /* A shared table of states too large for a journal: the lock that guards the room where they are

@@ -63,9 +63,9 @@ bool weir__breaker_trips(const struct weir_term *t, struct weir__tally n)
 /* Whether a probe with that outcome failed, by the criteria that the breaker uses. */
 static bool breaker_is_bad(const struct weir_term *t, bool error, bool slow)
 {
-    const bool minds_errors = t->errors_milli != WEIR_NONE || t->error_count != WEIR_NONE;
+    const bool counts_errors = t->errors_milli != WEIR_NONE || t->error_count != WEIR_NONE;
 
-    return (error && minds_errors) || (slow && t->slow_milli != WEIR_NONE);
+    return (error && counts_errors) || (slow && t->slow_milli != WEIR_NONE);
 }
 
 int64_t weir__breaker_until(const struct weir_term *t, int64_t mark_ns)
