@@ -1,11 +1,12 @@
-/* What the daemon and the command may use of the engine beside weir.h: this header, and nothing
- * deeper.
+/* What the daemon, the command and the simulation may use of the engine beside weir.h: this header,
+ * and nothing deeper.
  *
  * The library's users have weir.h. The daemon is built with the library and needs a little more:
  * one reading of the clock for a whole batch, policies for limits that come with a request, the
- * secret that its own hash tables are keyed with, and the sizes that it accounts for. The layer
- * gate (tests/layers) holds both to it (`weir store`, which reads files from outside, has
- * engine/store/inspect.h too).
+ * secret that its own hash tables are keyed with, and the sizes that it accounts for. The
+ * simulation needs an engine that chance does not reach, and the command explains limits in plain
+ * words (limit/explain.h). The layer gate (tests/layers) holds all three to it. Only `weir store`
+ * has a header of its own instead, engine/store/inspect.h: it reads files that no engine has open.
  */
 #ifndef WEIR_ENGINE_EMBED_H
 #define WEIR_ENGINE_EMBED_H
@@ -16,6 +17,8 @@
 
 #include "base/num.h"
 #include "engine/policy/anonymous.h"
+#include "engine/waiter.h"
+#include "limit/explain.h"
 
 /* ---- Time ------------------------------------------------------------------------------------ */
 
@@ -41,11 +44,55 @@ static inline bool weir__now_fits(int64_t now_ns)
 /* The process' own clock, as engines without a clock of their own read it. */
 int64_t weir__engine_clock(void);
 
+/* ---- Virtual engines ------------------------------------------------------------------------- */
+
+/* Opens an engine whose answers depend on its calls alone, so that the same calls get the same
+ * answers in every run. The options have a clock and a secret, which is not zero. *random, which
+ * the caller may change between calls, takes the place of every random number that a guard draws.
+ * No load is sampled: a signal that is WEIR_NONE (weir_signals_set) is not known. */
+int weir__engine_open_virtual(struct weir **w, const struct weir_options *options,
+                              const uint64_t *random, struct weir_diag *why);
+
+/* Whose keys the term of the policy has: the number is another once its keys have started fresh. 0:
+ * there is no such term. */
+uint64_t weir__policy_scope(struct weir_policy *p, int term);
+
 /* ---- Decisions ------------------------------------------------------------------------------- */
+
+/* What is asked for one request, or for several at once. */
+enum weir__verb { WEIR__TAKE, WEIR__PEEK, WEIR__TAKE_ALL, WEIR__ENTER, WEIR__ENTER_ALL };
+
+/* What one term says about a key, apart from any request. */
+struct weir__term_view {
+    int64_t limit, remaining; /* as in a verdict; limit -1: the term does not judge this key */
+    int64_t more_after_ns;    /* time until `remaining` grows; -1: it is the whole limit */
+    int64_t reset_after_ns;
+};
+
+/* What a decision records, for a caller that will give back what it took, or that waits. */
+struct weir__receipt {
+    struct weir_reservation
+        *reservation; /* or NULL; a lone guard, which reserves nothing, leaves it as it is */
+    struct weir_ticket *ticket; /* or NULL; a refusal leaves it as it is */
+    /* After an entry that was refused, or a peek at one that would be: whether every term that
+     * refuses is one that a caller can wait for, and the verdict of those terms. */
+    bool full;
+    struct weir__wait_options wait;
+    struct weir__term_view *view; /* or NULL; after a peek at one request: its terms, by index */
+};
 
 /* weir_take_many at a time that was read before. */
 int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n, struct weir__now now,
                     struct weir_verdict *v);
+
+/* Views of all terms of the request's limit, by their index. Not of a remote store: WEIR_EINVAL. */
+int weir__peek_terms(struct weir *w, const struct weir_request *rq, struct weir__now now,
+                     struct weir__term_view view[WEIR_TERMS_MAX]);
+
+/* weir_policy_set for an event loop: it does not wait for a remote store, which is asked for what
+ * it must say about the limit before the first decision. */
+int weir__policy_set_now(struct weir *w, const char *name, const char *limit,
+                         struct weir_policy **policy, struct weir_diag *why);
 
 /* Gives back a reservation that its holder will not act on, as far as possible: what can be
  * cancelled is cancelled; terms that know no cancel (windows) are refunded, which takes nothing
@@ -55,19 +102,32 @@ void weir__reservation_withdraw(struct weir *w, struct weir_reservation *r, stru
 /* How long a caller of the term waits by default. */
 int64_t weir__engine_term_patience(const struct weir_term *t);
 
-/* When a waiter asks again. Zero to begin with. */
-struct weir__retry {
-    int64_t at_ns; /* or -1: there is no point */
-    int refuted;   /* how often in a row a refusal was refuted by the peek after it */
-};
+/* ---- Waiting (wait.c) ------------------------------------------------------------------------ */
 
-/* For a waiter that was refused at now_ns, with all its patience. `without` is the answer of a peek
- * without patience at that time: there every algorithm says when the request can pass by itself. If
- * that is now, something has changed since the refusal, or the store has no place: the waiter asks
- * again in 1 ms, and each time after twice as long, up to a second; the last time at its deadline.
- * at_ns is later than now_ns, and not later than the deadline. */
-void weir__retry_plan(struct weir__retry *again, const struct weir_verdict *without, int64_t now_ns,
-                      int64_t deadline_ns);
+enum weir__wait_verb { WEIR__WAIT_TAKE, WEIR__WAIT_ENTER };
+
+/* Decides, or makes it wait behind those that came before it for the same key; rq->patience_ns says
+ * for how long at most. The request is copied, but not the bytes of its key, which must live as
+ * long as the waiter. Returns 0, and me->decided says whether it is decided; or the error that
+ * ended it. */
+int weir__wait_begin(struct weir *w, struct weir__waiter *me, const struct weir_request *rq,
+                     enum weir__wait_verb verb, struct weir__now now);
+/* Looks again: at me->due_ns, or after a wake-up. Earlier, it does nothing. Returns as begin. */
+int weir__wait_step(struct weir__waiter *me, struct weir__now now);
+/* Leaves the list, and gives back what was granted and not acted on. */
+void weir__wait_cancel(struct weir__waiter *me, struct weir__now now);
+/* An entry that gives up: it is refused as if its time were over. Returns as begin. */
+int weir__wait_expire(struct weir__waiter *me, struct weir__now now);
+
+/* Begins without asking: for a caller that asks the limit itself, perhaps at another time, as
+ * weir__waiter_next says, and tells the waiter the answer. */
+int weir__wait_open(struct weir *w, struct weir__waiter *me, const struct weir_request *rq,
+                    enum weir__wait_verb verb, int64_t now_ns);
+
+/* The limit of the policy has changed: the first waiter for each of its keys looks again. */
+void weir__wait_wake_policy(struct weir *w, const struct weir_policy *p);
+/* How many callers wait for the key of the request. */
+int64_t weir__wait_length(struct weir *w, const struct weir_request *rq);
 
 /* ---- What the daemon keeps account of -------------------------------------------------------- */
 
@@ -83,12 +143,12 @@ uint64_t weir__engine_policy_changes(const struct weir *w);
 bool weir__policy_is_set(const struct weir_policy *p);
 
 /* For how many keys of each term there would be room in a private store of these options (NULL: the
- * defaults) that has no other limit; 0: it would be refused. Nothing is opened (foresee.c). */
-void weir__foresee_keys(const struct weir_limit *l, const struct weir_options *options,
-                        uint64_t keys[WEIR_TERMS_MAX]);
+ * defaults) that has no other limit; 0: it would be refused. Nothing is opened (capacity.c). */
+void weir__capacity_keys(const struct weir_limit *l, const struct weir_options *options,
+                         uint64_t keys[WEIR_TERMS_MAX]);
 
-/* Bytes that a store keeps for the names of so many policies, and for an anonymous policy of so
- * many terms. */
+/* Bytes that a store keeps for the names of max_policies policies, and for an anonymous policy
+ * with that many terms. */
 size_t weir__engine_names_bytes(uint64_t max_policies);
 size_t weir__anonymous_bytes(int terms);
 

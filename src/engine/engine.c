@@ -26,11 +26,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void engine_locks_init(struct weir *w)
 {
-    for (int i = 0; i < WEIR__WAIT_LISTS; i++) {
-        w->queue[i].first = w->queue[i].last = NULL;
-        (void)pthread_mutex_init(&w->queue[i].lock, NULL);
-    }
-    atomic_store(&w->waiting, 0);
+    atomic_store(&w->entering, 0); /* the wait lists themselves see that they are of the parent */
+    atomic_store(&w->taking, 0);
     (void)pthread_mutex_init(&w->policies_lock, NULL);
     (void)pthread_mutex_init(&w->scratch_lock, NULL);
 }
@@ -188,8 +185,6 @@ void weir_close(struct weir *w)
     weir__anonymous_close_all(w);
     if (w->remote)
         w->remote->ops->close(w->remote);
-    for (int i = 0; i < WEIR__WAIT_LISTS; i++)
-        (void)pthread_mutex_destroy(&w->queue[i].lock);
     (void)pthread_mutex_destroy(&w->policies_lock);
     (void)pthread_mutex_destroy(&w->scratch_lock);
     weir__store_close(w->store);
@@ -267,10 +262,10 @@ int weir_stats_at(struct weir *w, int64_t now_ns, struct weir_stats *stats)
     return 0;
 }
 
-static void stats_add_clause(const struct weir__store *s, const struct weir__clause *c,
-                             struct weir_policy_stats *stats)
+static void stats_add_term(const struct weir__store *s, const struct weir__compiled_term *c,
+                           struct weir_policy_stats *stats)
 {
-    const uint64_t keys = weir__clause_keys(s, c);
+    const uint64_t keys = weir__term_keys(s, c);
     struct weir__cells_head *head = c->cells.head;
 
     stats->keys = keys < stats->keys ? keys : stats->keys;
@@ -296,7 +291,7 @@ int weir_policy_stats(struct weir *w, struct weir_policy *policy, struct weir_po
     weir__rcu_enter();
     e = atomic_load_explicit(&policy->revision, memory_order_acquire);
     for (int i = 0; i < e->n; i++)
-        stats_add_clause(w->store, &e->clause[i], stats);
+        stats_add_term(w->store, &e->term[i], stats);
     weir__rcu_exit();
     return 0;
 }

@@ -1,18 +1,20 @@
 /* The internals of the engine, shared by the files that make it up:
  *
- *     engine.c       open, close, time, stats take.c         one key: take, peek, refund, reset,
- *     and batches transaction.c  several keys, all or nothing (take_all.c: the public calls,
- *     reservations) enter.c        guards: to enter, to wait for an entry, to exit guard.c
- *     built on enter.c: a call through a guard, the state of a guard wait.c         blocking, in
- *     order; wait_list.c has the order fallback.c     the answer when the store is full or does not
- *     answer policy/        policies.c: from names to limits in force; live_change.c: what a change
- *     does to
- *                    keys; overrides.c: keys that are allowed, denied, or have their own limit;
+ *     engine.c       open, close, time, stats
+ *     take.c         one key: take, peek, refund, reset, and batches
+ *     transaction.c  several keys, all or nothing (take_all.c: the public calls, reservations;
+ *                    transaction_receipt.c: what a caller may give back)
+ *     waiter.c       what a request that waits asks next; wait_list.c: in which order
+ *     wait.c         waiters of an engine, and callers that block
+ *     enter.c        guards: to enter and to exit
+ *     guard.c        built on enter.c: a call through a guard, the state of a guard
+ *     fallback.c     the answer when the store is full or does not answer
+ *     policy/        policies.c: from names to limits in force; live_change.c: what a change does
+ *                    to keys; overrides.c: keys that are allowed, denied, or have their own limit;
  *                    revision_map.c: from a state to the limit that wrote it
  *     store/         store.c: private memory, or (file.c) a shared file; placement.c: where the
- *     keys
- *                    of a limit are kept; overflow.c: keys without a place; evict.c: which key
- *                    gives up its place
+ *                    keys of a limit are kept; overflow.c: keys without a place; evict.c: which
+ *                    key gives up its place
  *     ../os/load.c   the load of the system, for the guards that need it
  */
 #ifndef WEIR_ENGINE_ENGINE_H
@@ -26,7 +28,9 @@
 #include "engine/embed.h"
 #include "engine/policy/revision.h"
 #include "engine/store/store.h"
+#include "engine/wait_list.h"
 #include "os/load.h"
+#include "os/random.h"
 #include "os/rcu.h"
 
 #define WEIR__ENGINE_LINE 64
@@ -47,23 +51,19 @@ struct weir_policy {
     char name[WEIR_NAME_MAX];
 };
 
-/* Waiters for keys; see wait_list.h. */
-struct weir__wait_list {
-    pthread_mutex_t lock;
-    struct weir__key_waiter *first, *last;
-};
-#define WEIR__WAIT_LISTS 16
+#define WEIR__WAIT_LISTS 1024
 
 struct weir {
     struct weir *next; /* in the list of all engines that this process has open */
     struct weir__store *store;
     struct weir__remote *remote; /* the remote store that has the keys; NULL: the keys are here */
     struct weir_clock clock;     /* now == NULL: our own clock */
+    const uint64_t *random;      /* in place of random numbers; NULL: the thread's generator */
     enum weir_full full;
     pthread_mutex_t policies_lock; /* guards the list of policies */
     struct weir_policy *_Atomic policies;
-    struct weir_policy *anonymous; /* see anonymous.h; under the same lock */
-    struct weir__wait_list queue[WEIR__WAIT_LISTS];
+    struct weir_policy *anonymous;                      /* see anonymous.h; under the same lock */
+    struct weir__wait_list wait_list[WEIR__WAIT_LISTS]; /* of keys, by their hash */
     struct weir__load load;
     pthread_mutex_t scratch_lock; /* guards the memory in which transaction.c tries large states */
     void *scratch;
@@ -71,8 +71,9 @@ struct weir {
     _Alignas(WEIR__ENGINE_LINE) _Atomic uint64_t refused_full;
     _Atomic uint64_t allowed_full;
     _Atomic uint64_t overflow_decisions, overflow_refusals;
-    _Alignas(WEIR__ENGINE_LINE) _Atomic uint64_t waiting; /* waiters in all lists          */
-    _Atomic uint64_t forgotten;                           /* policies that were closed     */
+    _Alignas(WEIR__ENGINE_LINE) _Atomic uint64_t entering; /* waiters that want to enter    */
+    _Atomic uint64_t taking;                               /* other waiters                 */
+    _Atomic uint64_t forgotten;                            /* policies that were closed     */
 };
 
 /* The functions below return this, beside 0 and errors, if the limit was changed in the meantime.
@@ -84,35 +85,34 @@ bool weir__policy_is_here(struct weir *w, const struct weir_policy *p);
 
 /* Puts a revision in force in this process: readers of the policy decide by it from now on. The
  * caller holds the store's mutex. */
-static inline void weir__policy_publish(struct weir_policy *p, struct weir__revision *e)
+static inline void weir__policy_publish(struct weir_policy *p, struct weir__revision *rev)
 {
     const struct weir__revision *old = atomic_load(&p->revision);
 
-    e->policy = p;
-    for (int i = 0; old && i < e->n && i < old->n; i++)
-        if (old->clause[i].scope ==
-            e->clause[i].scope) /* its keys hold the places that they held */
-            atomic_store(&e->clause[i].survey, atomic_load(&old->clause[i].survey));
-    weir__revision_map_add(&p->store->revision_map, e);
-    atomic_store_explicit(&p->revision, e, memory_order_release);
+    rev->policy = p;
+    for (int i = 0; old && i < rev->n && i < old->n; i++)
+        if (old->term[i].scope == rev->term[i].scope) /* its keys hold the places that they held */
+            atomic_store(&rev->term[i].survey, atomic_load(&old->term[i].survey));
+    weir__revision_map_add(&p->store->revision_map, rev);
+    atomic_store_explicit(&p->revision, rev, memory_order_release);
 }
 
 /* Closes a revision that was in force, after a grace period. */
-void weir__revision_retire(struct weir__store *s, struct weir__revision *e);
+void weir__revision_retire(struct weir__store *s, struct weir__revision *rev);
 
 /* ---- Live change (live_change.c) ----------------------------------------------------------- */
 
 /* Gives the terms of a new revision their scopes and version numbers. The caller holds the store's
  * lock. */
-int weir__revision_number(struct weir__store *s, struct weir__revision *e);
+int weir__revision_number(struct weir__store *s, struct weir__revision *rev);
 /* Tells the tables, before the revision is published, how long states of older versions stay live
  * under it. */
-void weir__revision_stretch(const struct weir__revision *e, int64_t now_ns);
+void weir__revision_stretch(const struct weir__revision *rev, int64_t now_ns);
 /* Converts all states that older versions wrote, in places and in cells, to the revision, which has
  * been published; but not the states of keys with an override. Returns 0, or the error with which
  * the owner gave up waiting for a lock. */
-int weir__revision_bring_up(struct weir__store *s, struct weir__revision *e,
-                            const struct weir__overrides *exceptions, int64_t now_ns);
+int weir__revision_bring_up(struct weir__store *s, struct weir__revision *rev,
+                            const struct weir__overrides *overrides, int64_t now_ns);
 
 static inline bool weir__request_fits(const struct weir_request *rq)
 {
@@ -126,10 +126,10 @@ static inline bool weir__request_fits(const struct weir_request *rq)
  * longer that of the store. */
 static inline struct weir__revision *weir__policy_revision(const struct weir_policy *p)
 {
-    struct weir__revision *e = atomic_load_explicit(&p->revision, memory_order_acquire);
+    struct weir__revision *rev = atomic_load_explicit(&p->revision, memory_order_acquire);
     const uint32_t now = atomic_load_explicit(&p->record->generation, memory_order_acquire);
 
-    return e->generation == now ? e : NULL;
+    return rev->generation == now ? rev : NULL;
 }
 
 /* Whether its limit has a guard, as far as this process knows. */
@@ -147,22 +147,28 @@ int weir__policy_refresh(struct weir_policy *p);
 /* Each finds the tables, cells and secrets of all terms: the first as the directory says, the
  * second for a limit that is being set, the third for a limit that comes with a request. The caller
  * holds the store's lock. */
-int weir__revision_place(struct weir__store *s, struct weir__revision *e, struct weir_diag *why);
-int weir__revision_place_anew(struct weir__store *s, struct weir__revision *e,
+int weir__revision_place(struct weir__store *s, struct weir__revision *rev, struct weir_diag *why);
+int weir__revision_place_anew(struct weir__store *s, struct weir__revision *rev,
                               struct weir_diag *why);
-int weir__revision_place_anonymous(struct weir__store *s, struct weir__revision *e,
+int weir__revision_place_anonymous(struct weir__store *s, struct weir__revision *rev,
                                    struct weir_diag *why);
 
 /* Counts again which limits share which table. The caller holds the store's mutex. */
 void weir__store_count_limits(struct weir__store *s);
 /* The number of keys of the term that have room beside the keys of other limits. */
-uint64_t weir__clause_keys(const struct weir__store *s, const struct weir__clause *c);
+uint64_t weir__term_keys(const struct weir__store *s, const struct weir__compiled_term *c);
 
 /* ---- Keys ---------------------------------------------------------------------------------- */
 
+/* The hash of a request's key, under the store's own secret. */
+static inline uint64_t weir__key_hash(const struct weir__store *s, const struct weir_request *rq)
+{
+    return weir__hash(rq->key, rq->key_len, s->secret);
+}
+
 /* The fingerprint of a key, under the term's own secret: equal keys of other terms have unrelated
  * ones. No key has 0. */
-static inline uint64_t weir__fingerprint(const struct weir__clause *c,
+static inline uint64_t weir__fingerprint(const struct weir__compiled_term *c,
                                          const struct weir_request *rq)
 {
     const uint64_t h = weir__hash(rq->key, rq->key_len, c->secret);
@@ -171,7 +177,7 @@ static inline uint64_t weir__fingerprint(const struct weir__clause *c,
 }
 
 /* The same for a guard: `system`, the guard of the whole process, has one state for all keys. */
-static inline uint64_t weir__fingerprint_at(const struct weir__clause *c,
+static inline uint64_t weir__fingerprint_at(const struct weir__compiled_term *c,
                                             const struct weir_request *rq)
 {
     static const struct weir_request ANY;
@@ -181,25 +187,18 @@ static inline uint64_t weir__fingerprint_at(const struct weir__clause *c,
 
 /* ---- Decisions ----------------------------------------------------------------------------- */
 
+/* A random number for an attempt at a guard. */
+static inline uint64_t weir__engine_random(const struct weir *w)
+{
+    return w->random ? *w->random : weir__random_next(w->store->secret);
+}
+
 /* Fills the verdict for a store that is full (full=deny|allow). */
-void weir__fallback_full(struct weir *w, const struct weir__clause *c, int64_t wait_ns,
+void weir__fallback_full(struct weir *w, const struct weir__compiled_term *c, int64_t wait_ns,
                          bool counted, struct weir_verdict *v);
 /* Answers an error by the fallback= of the limit's terms and returns 0, or returns the error. */
 int weir__fallback_error(struct weir *w, const struct weir_policy *p, int error,
                          struct weir_verdict *v);
-
-enum weir__verb { WEIR__TAKE, WEIR__PEEK, WEIR__TAKE_ALL, WEIR__ENTER, WEIR__ENTER_ALL };
-
-/* What a decision records, for a caller that will give back what it took, or that waits. */
-struct weir__receipt {
-    struct weir_reservation
-        *reservation; /* or NULL; a lone guard, which reserves nothing, leaves it as it is */
-    struct weir_ticket *ticket; /* or NULL; a refusal leaves it as it is */
-    /* After an entry that was refused, or a peek at one that would be: whether every term that
-     * refuses is one that a caller can wait for, and the verdict of those terms. */
-    bool full;
-    struct weir__wait_options line;
-};
 
 /* Decides one request, and starts again each time its limit is changed in the meantime. `receipt`
  * may be NULL. */
@@ -220,7 +219,7 @@ int weir__transaction_decide(struct weir *w, const struct weir_request *rq, size
 int weir__decide_all(struct weir *w, const struct weir_request *rq, size_t n, enum weir__verb verb,
                      struct weir__now at, struct weir__receipt *receipt, struct weir_verdict *v);
 
-/* Makes `next` the revision of the policy, and converts the key's states, written by the clauses of
+/* Makes `next` the revision of the policy, and converts the key's states, written by the terms of
  * `from`, to those of `to`. WEIR__STALE: `now` is no longer in force. */
 int weir__transaction_rewrite(struct weir *w, const struct weir_request *rq,
                               struct weir__revision *now, struct weir__revision *from,

@@ -3,16 +3,12 @@
  * An entry is a decision like any other (take.c, transaction.c) whose grant is recorded in a
  * ticket. An exit finds each guard's state again and reports the outcome of the call to it.
  *
- * If a limit has permits with a queue, a caller that finds all permits in use waits: in the wait
- * list, behind the callers that came before it for the same key. Only the first of them asks. A
- * caller that exits wakes the first. Two events wake no waiter, so the first waiter looks for them
- * itself: the end of a lease at its time, and changes that other processes make to a shared file
- * every few milliseconds.
+ * If a limit has permits with a queue, a caller that finds all permits in use, or others before it,
+ * waits (wait.c), and a caller that exits wakes the first of them.
  *
  * Invariants:
  *   (1) No caller overtakes: one that comes while others wait for the same key goes behind them.
- *   (2) A waiter has taken nothing. So a waiter that leaves the list without entering leaves no
- *       trace.
+ *   (2) A caller that waits has taken nothing. So one that leaves without entering leaves no trace.
  *   (3) A ticket is ended term by term, and each term once. A term that cannot be reached
  *       (WEIR_EBUSY) stays in the ticket, and a second exit continues there.
  *   (4) A term is not exited if its keys have started fresh since (another algorithm, a policy
@@ -25,176 +21,19 @@
 #include "engine/store/overflow.h"
 #include "engine/ticket.h"
 #include "engine/wait.h"
-#include "engine/wait_list.h"
-
-/* ---- Refusing a waiter --------------------------------------------------------------------- */
-
-/* Refuses a caller that may not wait (any more): the verdict is that of a peek, with this reason,
- * unless the peek now has a more serious one. */
-static int enter_refuse(struct weir *w, const struct weir_request *rq,
-                        const struct weir__receipt *receipt, struct weir__now now,
-                        enum weir_reason reason, struct weir_verdict *v)
-{
-    const int error = weir__decide(w, rq, WEIR__PEEK, now, NULL, v);
-
-    if (error || (!v->allowed && v->reason != WEIR_LIMITED))
-        return error;
-    if (v->allowed) { /* other waiters are before it */
-        weir__verdict_refuse(v, reason, 0);
-        v->which = receipt->line.term;
-    }
-    v->reason = reason;
-    return 0;
-}
-
-/* ---- Waiting ------------------------------------------------------------------------------- */
-
-/* A caller that wants to enter. */
-struct enter_waiter {
-    struct weir *w;
-    const struct weir_request *rq;
-    struct weir__timeline time;
-    struct weir__key_waiter line;
-    int64_t deadline_ns;
-};
-
-/* The first time at which the caller could enter even if no other caller exits. Leases only end, so
- * a binary search finds it. */
-static int64_t enter_lease_end(const struct enter_waiter *x, int64_t now_ns, int64_t lease_ns)
-{
-    int64_t lo = now_ns + 1, hi = weir__min(weir__add_sat(now_ns, lease_ns), WEIR__NOW_MAX);
-
-    while (lo < hi) {
-        const int64_t middle = lo + (hi - lo) / 2;
-        struct weir_verdict v;
-
-        if (weir__decide(x->w, x->rq, WEIR__PEEK, weir__now_at(middle), NULL, &v) != 0)
-            return lo;
-        if (v.allowed || v.reason != WEIR_LIMITED)
-            hi = middle;
-        else
-            lo = middle + 1;
-    }
-    return hi;
-}
-
-/* Sleeps until the waiter is woken, or should look again by itself. 0 or WEIR_EINTR. */
-static int enter_sleep(struct enter_waiter *x, const struct weir__receipt *receipt, int64_t now_ns,
-                       bool first)
-{
-    const bool shared = x->w->store->file || x->w->remote;
-    const bool unheard = x->w->clock.now != NULL || (first && shared);
-    int64_t until_ns = x->deadline_ns, left_ns;
-
-    if (first && receipt->line.lease_ns > 0 && now_ns < WEIR__NOW_MAX && !x->w->remote)
-        until_ns = weir__min(until_ns, enter_lease_end(x, now_ns, receipt->line.lease_ns));
-    if (x->w->clock.sleep)
-        return weir__timeline_sleep(&x->time, weir__min(until_ns, now_ns + WEIR__POLL_EVERY_NS));
-    left_ns = until_ns - weir__max(0, now_ns); /* a caller's clock may have jumped back */
-    return weir__wakeup_wait(&x->line.wakeup,
-                             weir__min(left_ns, unheard ? WEIR__POLL_EVERY_NS : INT64_MAX))
-               ? WEIR_EINTR
-               : 0;
-}
-
-/* Waits in the list. Returns 0, and *v is the answer; or an error. */
-static int enter_await(struct enter_waiter *x, struct weir__receipt *receipt,
-                       struct weir_verdict *v)
-{
-    for (;;) {
-        const struct weir__now now = weir__timeline_now(&x->time);
-        const bool first = weir__wait_list_is_first(x->w, &x->line);
-        int error = first ? weir__decide(x->w, x->rq, WEIR__ENTER, now, receipt, v) : 0;
-
-        if (error || (first && (v->allowed || !receipt->full)))
-            return error;
-        if (now.now_ns >= x->deadline_ns)
-            return enter_refuse(x->w, x->rq, receipt, now, WEIR_LIMITED, v);
-        error = enter_sleep(x, receipt, now.now_ns, first);
-        if (error)
-            return error;
-    }
-}
-
-static int enter_wait(struct enter_waiter *x, struct weir__receipt *receipt, struct weir__now now,
-                      struct weir_verdict *v)
-{
-    int64_t wait_ns = receipt->line.max_wait_ns;
-    int error;
-
-    if (x->rq->patience_ns != WEIR_WAIT_DEFAULT)
-        wait_ns = weir__min(wait_ns, x->rq->patience_ns);
-    if (wait_ns == 0)
-        return enter_refuse(x->w, x->rq, receipt, now, WEIR_LIMITED, v);
-    x->deadline_ns = weir__add_sat(now.now_ns, wait_ns);
-    if (!weir__wait_list_join(x->w, &x->line, receipt->line.room))
-        return enter_refuse(x->w, x->rq, receipt, now, WEIR_QUEUE_FULL, v);
-    error = enter_await(x, receipt, v);
-    weir__wait_list_leave(x->w, &x->line);
-    return error;
-}
 
 /* ---- Entering ------------------------------------------------------------------------------ */
 
-/* Whether others wait for the same key; the receipt then has their wait options. */
-static bool enter_is_behind(struct enter_waiter *x, struct weir__receipt *receipt)
-{
-    struct weir__revision *e;
-
-    if (atomic_load_explicit(&x->w->waiting, memory_order_relaxed) == 0 || x->rq->cost == 0 ||
-        !weir__wait_list_has(x->w, x->line.key))
-        return false;
-    weir__rcu_enter();
-    e = atomic_load_explicit(&x->rq->policy->revision, memory_order_acquire);
-    receipt->line = weir__revision_for(e, weir__key_hash(x->w->store, x->rq))->line;
-    weir__rcu_exit();
-    return receipt->line.room > 0;
-}
-
-static void enter_set_key(struct enter_waiter *x)
-{
-    x->line.policy = x->rq->policy;
-    x->line.key = weir__wait_list_key(x->rq->policy, weir__key_hash(x->w->store, x->rq));
-}
-
-/* For a caller that comes while others wait: it goes behind them, unless it would be refused even
- * without them. */
-static int enter_peek_behind(struct enter_waiter *x, struct weir__receipt *receipt,
-                             struct weir__now now, struct weir_verdict *v)
-{
-    struct weir__receipt would = {0};
-    const int error = weir__decide(x->w, x->rq, WEIR__PEEK, now, &would, v);
-
-    receipt->full = !error && (v->allowed || would.full);
-    return error;
-}
-
-static int enter_decide_or_wait(struct enter_waiter *x, struct weir__receipt *receipt,
-                                struct weir__now now, struct weir_verdict *v)
-{
-    int error;
-
-    enter_set_key(x);
-    error = enter_is_behind(x, receipt) ? enter_peek_behind(x, receipt, now, v)
-                                        : weir__decide(x->w, x->rq, WEIR__ENTER, now, receipt, v);
-    return error || !receipt->full ? error : enter_wait(x, receipt, now, v);
-}
-
-/* Not inlined, so that a caller that need not wait has a small stack frame. */
+/* Waits if all permits are in use, or others wait. Not inlined, so that a caller that need not wait
+ * has a small stack frame. */
 __attribute__((noinline)) static int enter_in_order(struct weir *w, const struct weir_request *rq,
                                                     struct weir__now now,
                                                     struct weir__receipt *receipt,
                                                     struct weir_verdict *v)
 {
-    struct enter_waiter x = {
-        .w = w, .rq = rq, .time = {w, now.now_ns - weir__now_of(w).now_ns, now.given}};
-    int cancelable, error;
+    const struct weir__timeline t = {w, now.now_ns - weir__now_of(w).now_ns, now.given};
 
-    /* A thread that is cancelled must not leave its waiter in the list. */
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
-    error = enter_decide_or_wait(&x, receipt, now, v);
-    (void)pthread_setcancelstate(cancelable, NULL);
-    return error;
+    return weir__wait_block(w, rq, &t, now, receipt->ticket, receipt->reservation, v);
 }
 
 int weir__enter(struct weir *w, const struct weir_request *rq, struct weir__now now,
@@ -208,7 +47,7 @@ int weir__enter(struct weir *w, const struct weir_request *rq, struct weir__now 
         return WEIR_EINVAL;
     if (__builtin_expect(atomic_load_explicit(&w->load.missing, memory_order_relaxed), 0))
         (void)weir__load_want(&w->load);
-    if (atomic_load_explicit(&w->waiting, memory_order_relaxed) == 0) {
+    if (atomic_load_explicit(&w->entering, memory_order_relaxed) == 0) {
         error = weir__decide(w, rq, WEIR__ENTER, now, &receipt, &v);
         if (!error && receipt.full && rq->patience_ns != 0)
             error = enter_in_order(w, rq, now, &receipt, &v);
@@ -238,15 +77,10 @@ int weir_enter(struct weir *w, const struct weir_request *rq, struct weir_ticket
 /* The first of the requests whose key others wait for, or -1. */
 static int enter_first_behind(struct weir *w, const struct weir_request *rq, size_t n)
 {
-    struct weir__receipt unused;
-
     for (size_t i = 0; i < n && n <= WEIR_TERMS_MAX; i++) {
-        struct enter_waiter x = {.w = w, .rq = &rq[i]};
-
         if (!weir__request_fits(&rq[i]))
             return -1;
-        enter_set_key(&x);
-        if (enter_is_behind(&x, &unused))
+        if (weir__wait_is_behind(w, &rq[i]))
             return (int)i;
     }
     return -1;
@@ -256,7 +90,7 @@ static int enter_all(struct weir *w, const struct weir_request *rq, size_t n, st
                      struct weir_ticket *t, struct weir_verdict *v)
 {
     struct weir__receipt receipt = {.ticket = t};
-    const int behind = atomic_load_explicit(&w->waiting, memory_order_relaxed) == 0
+    const int behind = atomic_load_explicit(&w->entering, memory_order_relaxed) == 0
                            ? -1
                            : enter_first_behind(w, rq, n);
     int error;
@@ -264,7 +98,7 @@ static int enter_all(struct weir *w, const struct weir_request *rq, size_t n, st
     if (behind < 0)
         error = weir__decide_all(w, rq, n, WEIR__ENTER_ALL, now, &receipt, v);
     else
-        error = enter_refuse(w, &rq[behind], &receipt, now, WEIR_LIMITED, v);
+        error = weir__wait_refuse(w, &rq[behind], now, v);
     if (!error && behind >= 0)
         v->which = behind;
     if (!error && !v->allowed)
@@ -292,18 +126,18 @@ int weir_enter_all(struct weir *w, const struct weir_request *rq, size_t n, stru
 static bool exit_absent(struct weir *w, const struct weir__target *to, struct weir__key_access *at,
                         const struct weir__leaving *l)
 {
-    const struct weir__attempt ask = {.now_ns = l->now_ns};
+    const struct weir__attempt attempt = {.now_ns = l->now_ns};
     struct weir__cell_locks held = {.owner = at->owner, .first = 3};
-    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->revision, to->clause, at->owner,
-                                                to->fingerprint, &at->hold, &ask);
+    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->revision, to->term, at->owner,
+                                                to->fingerprint, &at->access, &attempt);
     int64_t free_ns;
 
     n.owes = UINT32_MAX; /* a guard needs a place to record what it learns */
     at->state = weir__newcomer_place(&n, &held, &free_ns);
     if (at->state) {
-        weir__meter_leave(&to->clause->meter, at->state, l);
+        weir__meter_leave(&to->term->meter, at->state, l);
         if (at->state->fresh_ns == 0)
-            weir__table_forget(to->clause->table, &at->hold);
+            weir__table_forget(to->term->table, &at->access);
     }
     weir__journal_commit(at->owner);
     weir__cells_unlock(&held);
@@ -311,28 +145,28 @@ static bool exit_absent(struct weir *w, const struct weir__target *to, struct we
 }
 
 static int exit_key(struct weir *w, struct weir__target *to, struct weir__owner *owner,
-                    uint64_t birth, const struct weir__leaving *l)
+                    uint64_t epoch, const struct weir__leaving *l)
 {
     const struct weir__rescue rescue = weir__rescue_of(w);
-    bool settled = true, grows;
+    bool recorded = true, grows;
     struct weir__key_access at;
     const int error = weir__key_lock(to, owner, l->now_ns, &at);
 
     if (error)
         return error;
     grows = !at.state;
-    if (weir__ticket_is_void(to->policy, to->clause, to->fingerprint, at.state, birth))
+    if (weir__ticket_is_void(to->policy, to->term, to->fingerprint, at.state, epoch))
         grows = false; /* the call is no longer counted */
     else if (at.state)
-        weir__meter_leave(&to->clause->meter, at.state, l);
+        weir__meter_leave(&to->term->meter, at.state, l);
     else if (l->how != WEIR_IGNORE)
-        settled = exit_absent(w, to, &at, l);
+        recorded = exit_absent(w, to, &at, l);
     weir__key_unlock(&at);
-    if (!settled)
-        weir__table_grow_now(to->clause->table, &rescue, l->now_ns);
+    if (!recorded)
+        weir__table_grow_now(to->term->table, &rescue, l->now_ns);
     else if (grows)
-        weir__table_grow(to->clause->table, &rescue, l->now_ns);
-    return settled ? 0 : WEIR__STALE;
+        weir__table_grow(to->term->table, &rescue, l->now_ns);
+    return recorded ? 0 : WEIR__STALE;
 }
 
 /* Exits the i-th term of a ticket, if its key is still the same. The key keeps its place even if it
@@ -350,24 +184,40 @@ static int exit_term(struct weir *w, struct weir__owner *owner, const struct wei
     to.revision = weir__policy_revision(to.policy);
     if (!to.revision)
         return WEIR__STALE;
-    if (index >= (uint32_t)to.revision->n || to.revision->clause[index].scope != t->term[i].scope)
+    if (index >= (uint32_t)to.revision->n || to.revision->term[index].scope != t->term[i].scope)
         return 0;
     by = weir__revision_since(to.revision, t->term[i].key, t->term[i].fingerprint, index);
-    to.clause = weir__clause_of(to.revision, by, index);
+    to.term = weir__term_of(to.revision, by, index);
     l->cost = t->term[i].cost;
     weir__target_prefetch(&to, t->term[i].fingerprint);
     weir__target_probe(&to);
-    return exit_key(w, &to, owner, t->term[i].birth, l);
+    return exit_key(w, &to, owner, t->term[i].epoch, l);
 }
 
+/* Whether callers may wait to enter the policy, for some key. */
+static bool exit_has_queue(struct weir *w, const struct weir_policy *p)
+{
+    const struct weir__revision *rev;
+    bool has = false;
+
+    weir__rcu_enter();
+    if (weir__policy_is_here(w, p)) {
+        rev = atomic_load_explicit(&p->revision, memory_order_acquire);
+        has = rev->wait.room > 0 || rev->overrides;
+    }
+    weir__rcu_exit();
+    return has;
+}
+
+/* A ticket without a key is of a call that entered while none could wait. */
 static void exit_wake_next(struct weir *w, const struct weir_policy *p, uint64_t key)
 {
-    if (atomic_load(&w->waiting) == 0)
+    if (!weir__wait_has_entering(w))
         return;
     if (key != 0)
-        weir__wait_list_wake(w, weir__wait_list_key(p, key));
-    else
-        weir__wait_list_wake_all(w, p); /* the call entered before others waited */
+        weir__wait_wake(w, p, key);
+    else if (exit_has_queue(w, p))
+        weir__wait_wake_policy(w, p);
 }
 
 static int exit_terms(struct weir *w, struct weir_ticket *t, struct weir__leaving *l)

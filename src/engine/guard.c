@@ -3,7 +3,6 @@
 #include "engine/key_access.h"
 #include "engine/policy/overrides.h"
 #include "engine/wait.h"
-#include "engine/wait_list.h"
 
 /* ---- A call through a guard ---------------------------------------------------------------- */
 
@@ -73,16 +72,16 @@ static int guard_view(struct weir *w, const struct weir_request *rq, int term, i
 
     if (!to.revision || !owner)
         return owner ? WEIR__STALE : weir__store_no_owner(w->store);
-    if (term >= to.revision->n || !weir__meter_guards(&to.revision->clause[term].meter))
+    if (term >= to.revision->n || !weir__meter_guards(&to.revision->term[term].meter))
         return WEIR_EINVAL;
     by = weir__revision_for(to.revision, weir__key_hash(w->store, rq));
-    to.clause = weir__clause_of(to.revision, by, (uint32_t)term);
-    weir__target_prefetch(&to, weir__fingerprint_at(to.clause, rq));
+    to.term = weir__term_of(to.revision, by, (uint32_t)term);
+    weir__target_prefetch(&to, weir__fingerprint_at(to.term, rq));
     weir__target_probe(&to);
     error = weir__key_lock(&to, owner, WEIR__PEEK_TIME, &at);
     if (error)
         return error;
-    weir__meter_view(&to.clause->meter, at.state ? at.state : &none, now_ns, out);
+    weir__meter_view(&to.term->meter, at.state ? at.state : &none, now_ns, out);
     weir__key_unlock(&at);
     return 0;
 }

@@ -14,7 +14,7 @@
 struct weir__target {
     struct weir_policy *policy;
     struct weir__revision *revision; /* it must still be in force once the key is locked */
-    struct weir__clause *clause;
+    struct weir__compiled_term *term;
     uint64_t fingerprint;
     struct weir__probe probe; /* where the key seems to be */
 };
@@ -23,25 +23,25 @@ struct weir__target {
 struct weir__key_access {
     struct weir__owner *owner;
     struct weir__lock *saving; /* also held, or NULL */
-    struct weir__access hold;
+    struct weir__access access;
     struct weir__state *state; /* NULL: the key has no place */
 };
 
 static inline void weir__target_prefetch(struct weir__target *to, uint64_t fingerprint)
 {
     to->fingerprint = fingerprint;
-    weir__table_probe_start(to->clause->table, fingerprint, &to->probe);
+    weir__table_probe_start(to->term->table, fingerprint, &to->probe);
 }
 
 static inline void weir__target_probe(struct weir__target *to)
 {
-    weir__table_probe_first(to->clause->table, to->fingerprint, &to->probe);
+    weir__table_probe_first(to->term->table, to->fingerprint, &to->probe);
 }
 
 static inline void weir__key_unlock(const struct weir__key_access *at)
 {
     weir__journal_commit(at->owner);
-    weir__table_unlock_fast(&at->hold);
+    weir__table_unlock_fast(&at->access);
     if (at->saving)
         weir__lock_drop(at->saving);
 }
@@ -54,7 +54,7 @@ static inline void weir__key_unlock(const struct weir__key_access *at)
 static inline int weir__key_lock(struct weir__target *to, struct weir__owner *owner, int64_t now_ns,
                                  struct weir__key_access *at)
 {
-    struct weir__table *t = to->clause->table;
+    struct weir__table *t = to->term->table;
     int error;
 
     at->owner = owner;
@@ -65,9 +65,10 @@ static inline int weir__key_lock(struct weir__target *to, struct weir__owner *ow
         if (error)
             return error;
     }
-    at->state = weir__table_probe_lock(t, owner, to->fingerprint, &to->probe, &at->hold);
-    error =
-        at->state ? 0 : weir__table_find(t, owner, to->fingerprint, now_ns, &at->hold, &at->state);
+    at->state = weir__table_probe_lock(t, owner, to->fingerprint, &to->probe, &at->access);
+    error = at->state
+                ? 0
+                : weir__table_find(t, owner, to->fingerprint, now_ns, &at->access, &at->state);
     if (error) {
         if (at->saving)
             weir__lock_drop(at->saving);
@@ -78,7 +79,7 @@ static inline int weir__key_lock(struct weir__target *to, struct weir__owner *ow
         return WEIR__STALE;
     }
     if (at->state)
-        weir__table_note_fast(t, owner, &at->hold);
+        weir__table_note_fast(t, owner, &at->access);
     return 0;
 }
 

@@ -17,18 +17,17 @@
 #include "engine/remote.h"
 #include "engine/store/overflow.h"
 #include "engine/ticket.h"
-#include "engine/wait_list.h"
-#include "os/random.h"
+#include "engine/wait.h"
 
 #define BATCH 64
 
 /* ---- Newcomers ----------------------------------------------------------------------------- */
 
 /* Whether the request charges an untouched key whose verdict is v. */
-static bool take_charges(const struct weir__meter *m, const struct weir__attempt *ask,
+static bool take_charges(const struct weir__meter *m, const struct weir__attempt *attempt,
                          const struct weir_verdict *v)
 {
-    return ask->cost > 0 && (v->allowed || m->term.count_denied) && !m->algo->enters_unseen;
+    return attempt->cost > 0 && (v->allowed || m->term.count_denied) && !m->algo->enters_unseen;
 }
 
 /* The position of the cells' locks in a journal, after those of a lone key's buckets
@@ -39,16 +38,16 @@ static bool take_charges(const struct weir__meter *m, const struct weir__attempt
 static int charge_new(struct weir__newcomer *n, struct weir__key_access *at,
                       struct weir__cell_locks *held, struct weir_verdict *v)
 {
-    const struct weir__meter *m = &n->clause->meter;
+    const struct weir__meter *m = &n->term->meter;
     int64_t free_ns;
     int error;
 
     weir__newcomer_weigh(n);
     at->state = weir__newcomer_place(n, held, &free_ns);
     if (at->state) {
-        weir__meter_take(m, at->state, &n->ask, v);
+        weir__meter_take(m, at->state, &n->attempt, v);
         if (at->state->fresh_ns == 0)
-            weir__table_forget(n->clause->table, n->hold);
+            weir__table_forget(n->term->table, n->access);
         return 0;
     }
     if (free_ns == WEIR__GROW_FIRST)
@@ -62,10 +61,10 @@ static int charge_new(struct weir__newcomer *n, struct weir__key_access *at,
     if (weir__newcomer_overflows(n)) {
         struct weir__state *cell = weir__newcomer_cell(n);
 
-        weir__meter_take(m, cell, &n->ask, v);
+        weir__meter_take(m, cell, &n->attempt, v);
         weir__newcomer_keep(n, cell);
     } else {
-        weir__fallback_full(n->w, n->clause, free_ns - n->ask.now_ns, true, v);
+        weir__fallback_full(n->w, n->term, free_ns - n->attempt.now_ns, true, v);
     }
     return 0;
 }
@@ -74,21 +73,21 @@ static int charge_new(struct weir__newcomer *n, struct weir__key_access *at,
  * nothing there, and gets a place if it is charged. WEIR__STALE: the table must grow first, or the
  * limit has changed. */
 static int take_new(struct weir *w, const struct weir__target *to, struct weir__key_access *at,
-                    const struct weir__attempt *ask, struct weir_verdict *v)
+                    const struct weir__attempt *attempt, struct weir_verdict *v)
 {
     struct weir__cell_locks held = {.owner = at->owner, .first = CELL_LOCKS_FIRST};
-    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->revision, to->clause, at->owner,
-                                                to->fingerprint, &at->hold, ask);
+    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->revision, to->term, at->owner,
+                                                to->fingerprint, &at->access, attempt);
     struct weir__state none = {0};
     int error = weir__newcomers_bind(&n, 1, false, &held);
 
     if (error)
         return error;
-    weir__meter_peek(&to->clause->meter, n.base ? n.base : &none, &n.ask, v);
-    if (take_charges(&to->clause->meter, ask, v))
+    weir__meter_peek(&to->term->meter, n.base ? n.base : &none, &n.attempt, v);
+    if (take_charges(&to->term->meter, attempt, v))
         error = charge_new(&n, at, &held, v);
     if (!error)
-        weir__newcomer_report(&n, ask->cost > 0, v);
+        weir__newcomer_report(&n, attempt->cost > 0, v);
     weir__journal_commit(at->owner);
     weir__cells_unlock(&held);
     return error;
@@ -96,26 +95,26 @@ static int take_new(struct weir *w, const struct weir__target *to, struct weir__
 
 /* The same, without taking. */
 static int peek_new(struct weir *w, const struct weir__target *to, struct weir__key_access *at,
-                    const struct weir__attempt *ask, struct weir_verdict *v)
+                    const struct weir__attempt *attempt, struct weir_verdict *v)
 {
     struct weir__cell_locks held = {.owner = at->owner, .first = CELL_LOCKS_FIRST};
-    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->revision, to->clause, at->owner,
-                                                to->fingerprint, &at->hold, ask);
-    const struct weir__meter *m = &to->clause->meter;
+    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->revision, to->term, at->owner,
+                                                to->fingerprint, &at->access, attempt);
+    const struct weir__meter *m = &to->term->meter;
     struct weir__state none = {0};
     int64_t free_ns;
     int error = weir__newcomers_bind(&n, 1, false, &held);
 
     if (error)
         return error;
-    weir__meter_peek(m, n.base ? n.base : &none, &n.ask, v);
-    if (take_charges(m, ask, v)) {
+    weir__meter_peek(m, n.base ? n.base : &none, &n.attempt, v);
+    if (take_charges(m, attempt, v)) {
         weir__newcomer_weigh(&n);
         if (!weir__newcomer_overflows(&n) && !weir__newcomer_has_place(&n, &free_ns)) {
             if (free_ns == WEIR__GROW_FIRST)
                 error = WEIR__STALE;
             else
-                weir__fallback_full(w, to->clause, free_ns - ask->now_ns, false, v);
+                weir__fallback_full(w, to->term, free_ns - attempt->now_ns, false, v);
         }
     }
     weir__newcomer_report(&n, false, v);
@@ -139,37 +138,37 @@ static void take_grow_table(struct weir *w, struct weir__table *t, bool now, int
 /* Finishes the access to a key that has no place. */
 __attribute__((noinline)) static int take_absent(struct weir *w, const struct weir__target *to,
                                                  struct weir__key_access *at,
-                                                 const struct weir__attempt *ask, uint64_t *birth,
-                                                 struct weir_verdict *v)
+                                                 const struct weir__attempt *attempt,
+                                                 uint64_t *epoch, struct weir_verdict *v)
 {
-    const int error = take_new(w, to, at, ask, v);
+    const int error = take_new(w, to, at, attempt, v);
 
     v->which = v->allowed ? -1 : 0;
-    if (birth && !error)
-        *birth = weir__ticket_birth(to->policy, to->clause, to->fingerprint, at->state);
+    if (epoch && !error)
+        *epoch = weir__ticket_epoch(to->policy, to->term, to->fingerprint, at->state);
     weir__key_unlock(at);
-    take_grow_table(w, to->clause->table, error == WEIR__STALE, ask->now_ns);
+    take_grow_table(w, to->term->table, error == WEIR__STALE, attempt->now_ns);
     return error;
 }
 
-/* Decides on one key of one term. `birth`, unless NULL, is for the ticket of an entry. The code for
+/* Decides on one key of one term. `epoch`, unless NULL, is for the ticket of an entry. The code for
  * newcomers is separate, so that it does not slow the decision on a key that has a place. */
 static inline int take_lone(struct weir *w, struct weir__target *to, struct weir__owner *owner,
-                            const struct weir__attempt *ask, uint64_t *birth,
+                            const struct weir__attempt *attempt, uint64_t *epoch,
                             struct weir_verdict *v)
 {
     struct weir__key_access at;
-    const int error = weir__key_lock(to, owner, ask->now_ns, &at);
+    const int error = weir__key_lock(to, owner, attempt->now_ns, &at);
 
     if (error)
         return error;
     v->overflow = false;
     if (!at.state)
-        return take_absent(w, to, &at, ask, birth, v);
-    weir__meter_take(&to->clause->meter, at.state, ask, v);
+        return take_absent(w, to, &at, attempt, epoch, v);
+    weir__meter_take(&to->term->meter, at.state, attempt, v);
     v->which = v->allowed ? -1 : 0;
-    if (birth)
-        *birth = weir__ticket_birth(to->policy, to->clause, to->fingerprint, at.state);
+    if (epoch)
+        *epoch = weir__ticket_epoch(to->policy, to->term, to->fingerprint, at.state);
     weir__key_unlock(&at);
     return 0;
 }
@@ -178,14 +177,14 @@ static inline int take_plain(struct weir *w, struct weir__target *to, struct wei
                              const struct weir_request *rq, struct weir__now now,
                              struct weir_verdict *v)
 {
-    const struct weir__attempt ask =
-        weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
+    const struct weir__attempt attempt =
+        weir__term_attempt(to->term, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
 
-    return take_lone(w, to, owner, &ask, NULL, v);
+    return take_lone(w, to, owner, &attempt, NULL, v);
 }
 
 static int peek_lone(struct weir *w, struct weir__target *to, struct weir__owner *owner,
-                     const struct weir__attempt *ask, struct weir_verdict *v)
+                     const struct weir__attempt *attempt, struct weir_verdict *v)
 {
     struct weir__key_access at;
     int error = weir__key_lock(to, owner, WEIR__PEEK_TIME, &at);
@@ -194,13 +193,13 @@ static int peek_lone(struct weir *w, struct weir__target *to, struct weir__owner
         return error;
     v->overflow = false;
     if (at.state)
-        weir__meter_peek(&to->clause->meter, at.state, ask, v);
+        weir__meter_peek(&to->term->meter, at.state, attempt, v);
     else
-        error = peek_new(w, to, &at, ask, v);
+        error = peek_new(w, to, &at, attempt, v);
     v->which = v->allowed ? -1 : 0;
     weir__key_unlock(&at);
     if (error == WEIR__STALE)
-        take_grow_table(w, to->clause->table, true, WEIR__PEEK_TIME);
+        take_grow_table(w, to->term->table, true, WEIR__PEEK_TIME);
     return error;
 }
 
@@ -212,9 +211,11 @@ static inline int find_target(const struct weir_request *rq, struct weir__target
     to->revision = weir__policy_revision(rq->policy);
     if (!to->revision)
         return WEIR__STALE;
-    to->clause = &to->revision->clause[0];
-    if (to->revision->plain)
-        weir__target_prefetch(to, weir__fingerprint(to->clause, rq));
+    to->term = &to->revision->term[0];
+    if (!to->revision->plain)
+        return 0;
+    to->fingerprint = weir__fingerprint(to->term, rq);
+    weir__table_probe_start(to->term->table, to->fingerprint, &to->probe);
     return 0;
 }
 
@@ -222,25 +223,25 @@ static inline int find_target(const struct weir_request *rq, struct weir__target
 static void take_note_wait_options(const struct weir__target *to, struct weir__receipt *receipt,
                                    const struct weir_verdict *v)
 {
-    receipt->line = to->revision->line;
-    receipt->full = !v->allowed && v->reason == WEIR_LIMITED && receipt->line.room > 0;
+    receipt->wait = to->revision->wait;
+    receipt->full = !v->allowed && v->reason == WEIR_LIMITED && receipt->wait.room > 0;
 }
 
 /* Records the entry in its ticket. */
 static void take_note_ticket(const struct weir__target *to, const struct weir_request *rq,
-                             const struct weir__attempt *ask, uint64_t birth,
+                             const struct weir__attempt *attempt, uint64_t epoch,
                              struct weir__receipt *receipt, const struct weir_verdict *v)
 {
-    const struct weir__wait_options *line = &to->revision->line;
+    const struct weir__wait_options *wait = &to->revision->wait;
 
     take_note_wait_options(to, receipt, v);
     if (!v->allowed)
         return;
-    weir__ticket_begin(receipt->ticket, to->policy->engine, ask->now_ns);
-    if (ask->cost > 0 && v->reason != WEIR_FULL && to->revision->guards)
-        weir__ticket_add(receipt->ticket, to->policy, to->clause, 0, to->fingerprint,
-                         line->room > 0 ? weir__key_hash(to->policy->store, rq) : 0, birth,
-                         ask->cost);
+    weir__ticket_begin(receipt->ticket, to->policy->engine, attempt->now_ns);
+    if (attempt->cost > 0 && v->reason != WEIR_FULL && to->revision->guards)
+        weir__ticket_add(receipt->ticket, to->policy, to->term, 0, to->fingerprint,
+                         wait->room > 0 ? weir__key_hash(to->policy->store, rq) : 0, epoch,
+                         attempt->cost);
 }
 
 /* The same for a limit that is not plain: a lone guard, or several terms. */
@@ -252,28 +253,28 @@ __attribute__((noinline)) static int take_decide_guard(struct weir *w, struct we
                                                        struct weir_verdict *v)
 {
     const struct weir_signals signals = weir__load_shown(&w->load);
-    struct weir__attempt ask;
-    uint64_t birth = 0;
+    struct weir__attempt attempt;
+    uint64_t epoch = 0;
     int error;
 
     if (verb == WEIR__TAKE && to->revision->guards)
-        return WEIR_EINVAL; /* the guard could never be exited */
+        return WEIR_EGUARD; /* the guard could never be exited */
     if (!to->revision->lone || (receipt && receipt->reservation && !to->revision->guards))
         return weir__transaction_decide(w, rq, 1, verb, now, receipt, v);
-    weir__target_prefetch(to, weir__fingerprint_at(to->clause, rq));
-    ask = weir__clause_ask(to->clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
-    ask.signals = &signals;
-    ask.random = weir__random_next(w->store->secret);
+    weir__target_prefetch(to, weir__fingerprint_at(to->term, rq));
+    attempt = weir__term_attempt(to->term, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
+    attempt.signals = &signals;
+    attempt.random = weir__engine_random(w);
     weir__target_probe(to);
     if (verb == WEIR__PEEK) {
-        error = peek_lone(w, to, owner, &ask, v);
+        error = peek_lone(w, to, owner, &attempt, v);
         if (!error && receipt)
             take_note_wait_options(to, receipt, v);
         return error;
     }
-    error = take_lone(w, to, owner, &ask, &birth, v);
+    error = take_lone(w, to, owner, &attempt, &epoch, v);
     if (!error)
-        take_note_ticket(to, rq, &ask, birth, receipt, v);
+        take_note_ticket(to, rq, &attempt, epoch, receipt, v);
     return error;
 }
 
@@ -282,7 +283,7 @@ static inline int take_decide_once(struct weir *w, const struct weir_request *rq
                                    struct weir__receipt *receipt, struct weir_verdict *v)
 {
     struct weir__owner *owner = weir__store_owner(w->store);
-    struct weir__attempt ask;
+    struct weir__attempt attempt;
     struct weir__target to;
     int error;
 
@@ -298,8 +299,8 @@ static inline int take_decide_once(struct weir *w, const struct weir_request *rq
     weir__target_probe(&to);
     if (verb == WEIR__TAKE)
         return take_plain(w, &to, owner, rq, now, v);
-    ask = weir__clause_ask(to.clause, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
-    return peek_lone(w, &to, owner, &ask, v);
+    attempt = weir__term_attempt(to.term, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns);
+    return peek_lone(w, &to, owner, &attempt, v);
 }
 
 static inline int take_decide(struct weir *w, const struct weir_request *rq, enum weir__verb verb,
@@ -411,8 +412,10 @@ int weir__take_many(struct weir *w, const struct weir_request *rq, size_t n, str
     if (!weir__now_fits(now.now_ns))
         return WEIR_EINVAL;
     for (size_t i = 0; i < n; i++)
-        if (!weir__request_fits(&rq[i]) || weir__policy_guards(rq[i].policy))
+        if (!weir__request_fits(&rq[i]))
             return WEIR_EINVAL;
+        else if (weir__policy_guards(rq[i].policy))
+            return WEIR_EGUARD;
     if (w->remote)
         return w->remote->ops->take_many(w->remote, rq, n, now, v);
     for (size_t i = 0; i < n; i += BATCH) {
@@ -463,11 +466,11 @@ static int undo_reset_absent(struct weir *w, const struct weir__target *to,
 {
     const struct weir__attempt none = {.now_ns = now_ns};
     struct weir__cell_locks held = {.owner = at->owner, .first = CELL_LOCKS_FIRST};
-    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->revision, to->clause, at->owner,
-                                                to->fingerprint, &at->hold, &none);
+    struct weir__newcomer n = weir__newcomer_of(w, to->policy, to->revision, to->term, at->owner,
+                                                to->fingerprint, &at->access, &none);
     int64_t free_ns;
 
-    if (!weir__cells_alive(&to->clause->cells, now_ns))
+    if (!weir__cells_alive(&to->term->cells, now_ns))
         return 0;
     n.owes = UINT32_MAX; /* the key needs a place */
     n.ignores_parts = true;
@@ -483,14 +486,14 @@ static int undo_reset_absent(struct weir *w, const struct weir__target *to,
 static int undo_key(struct weir *w, struct weir__target *to, struct weir__owner *owner,
                     struct undo *g)
 {
-    const struct weir__meter *m = &to->clause->meter;
+    const struct weir__meter *m = &to->term->meter;
     struct weir__key_access at;
     int error = weir__key_lock(to, owner, g->now_ns, &at);
 
     if (error)
         return error;
     g->back = 0;
-    if (g->how == UNDO_RESET && weir__meter_guards(m) && !m->algo->birth)
+    if (g->how == UNDO_RESET && weir__meter_guards(m) && !m->algo->epoch)
         weir__resets_note(to->policy->store->directory, to->fingerprint);
     if (at.state) {
         switch (g->how) {
@@ -502,32 +505,32 @@ static int undo_key(struct weir *w, struct weir__target *to, struct weir__owner 
         case UNDO_RESET: weir__state_reset(at.state); break;
         }
         /* While its cells have a debt, only its place shows that the key itself owes nothing. */
-        if (at.state->fresh_ns == 0 && !weir__cells_alive(&to->clause->cells, g->now_ns))
-            weir__table_forget(to->clause->table, &at.hold);
+        if (at.state->fresh_ns == 0 && !weir__cells_alive(&to->term->cells, g->now_ns))
+            weir__table_forget(to->term->table, &at.access);
     } else if (g->how == UNDO_RESET) {
         error = undo_reset_absent(w, to, &at, g->now_ns);
     }
     weir__key_unlock(&at);
     if (error == WEIR__STALE)
-        take_grow_table(w, to->clause->table, true, g->now_ns);
+        take_grow_table(w, to->term->table, true, g->now_ns);
     return error;
 }
 
 /* A reset of a key does not apply to `system`, which has one state for the whole process. */
-static bool undo_applies(const struct weir__clause *c, const struct undo *g)
+static bool undo_applies(const struct weir__compiled_term *c, const struct undo *g)
 {
     return g->how != UNDO_RESET || c->meter.term.algorithm != WEIR_SYSTEM;
 }
 
-/* The clause that judges the key: that of its override, if it has one. */
-static struct weir__clause *undo_clause(struct weir__revision *e, const struct weir_request *rq,
-                                        int term)
+/* The term that judges the key: that of its override, if it has one. */
+static struct weir__compiled_term *undo_term_of_key(struct weir__revision *rev,
+                                                    const struct weir_request *rq, int term)
 {
-    struct weir__revision *by = e;
+    struct weir__revision *by = rev;
 
-    if (e->overrides)
-        by = weir__revision_for(e, weir__key_hash(rq->policy->store, rq));
-    return weir__clause_of(e, by, (uint32_t)term);
+    if (rev->overrides)
+        by = weir__revision_for(rev, weir__key_hash(rq->policy->store, rq));
+    return weir__term_of(rev, by, (uint32_t)term);
 }
 
 /* Undoes one term of a request, and starts again each time the limit is changed in the meantime. *n
@@ -550,10 +553,10 @@ static int undo_term(struct weir *w, const struct weir_request *rq, int term, st
         if (to.revision)
             *n = to.revision->n;
         if (to.revision && term < *n) {
-            to.clause = undo_clause(to.revision, rq, term);
-            weir__target_prefetch(&to, weir__fingerprint_at(to.clause, rq));
+            to.term = undo_term_of_key(to.revision, rq, term);
+            weir__target_prefetch(&to, weir__fingerprint_at(to.term, rq));
             weir__target_probe(&to);
-            if (undo_applies(to.clause, g))
+            if (undo_applies(to.term, g))
                 error = undo_key(w, &to, owner, g);
         }
         weir__rcu_exit();
@@ -583,11 +586,15 @@ static int undo_request(struct weir *w, const struct weir_request *rq, struct un
 static int undo_refund(struct weir *w, const struct weir_request *rq, struct weir__now at,
                        int64_t *back)
 {
+    int error;
+
     if (!weir__request_fits(rq) || !weir__now_fits(at.now_ns))
         return WEIR_EINVAL;
-    return w->remote
-               ? w->remote->ops->refund(w->remote, rq, at, back)
-               : undo_request(w, rq, (struct undo){UNDO_REFUND, rq->cost, 0, at.now_ns, 0}, back);
+    error = w->remote
+                ? w->remote->ops->refund(w->remote, rq, at, back)
+                : undo_request(w, rq, (struct undo){UNDO_REFUND, rq->cost, 0, at.now_ns, 0}, back);
+    weir__wait_wake_request(w, rq);
+    return error;
 }
 
 int weir_refund_at(struct weir *w, const struct weir_request *rq, int64_t now_ns, int64_t *back)
@@ -610,7 +617,7 @@ static int undo_reset(struct weir *w, const struct weir_request *rq, struct weir
     error = w->remote ? w->remote->ops->reset(w->remote, rq, at)
                       : undo_request(w, rq, (struct undo){UNDO_RESET, 0, 0, at.now_ns, 0}, NULL);
     if (!error)
-        weir__wait_list_wake(w, weir__wait_list_key(rq->policy, weir__key_hash(w->store, rq)));
+        weir__wait_wake_request(w, rq);
     return error;
 }
 
@@ -639,11 +646,11 @@ static int undo_cancel_term(struct weir *w, struct weir__owner *owner,
     if (!to.revision)
         return WEIR__STALE;
     if (index >= (uint32_t)to.revision->n || r->term[i].cost == 0 ||
-        to.revision->clause[index].scope != r->term[i].scope ||
+        to.revision->term[index].scope != r->term[i].scope ||
         atomic_load(&to.policy->record->resets) != r->term[i].resets)
         return 0;
-    to.clause =
-        &weir__revision_since(to.revision, r->term[i].key, to.fingerprint, index)->clause[index];
+    to.term =
+        &weir__revision_since(to.revision, r->term[i].key, to.fingerprint, index)->term[index];
     weir__target_prefetch(&to, to.fingerprint);
     weir__target_probe(&to);
     g->cost = r->term[i].cost;

@@ -57,6 +57,21 @@ int weir__decide_all(struct weir *w, const struct weir_request *rq, size_t n, en
     return error ? take_all_fall_back(w, rq, n, error, receipt, v) : 0;
 }
 
+int weir__peek_terms(struct weir *w, const struct weir_request *rq, struct weir__now now,
+                     struct weir__term_view view[WEIR_TERMS_MAX])
+{
+    struct weir__receipt receipt = {.view = view};
+    struct weir_request look = *rq;
+    struct weir_verdict v;
+
+    if (w->remote)
+        return WEIR_EINVAL;
+    for (int i = 0; i < WEIR_TERMS_MAX; i++)
+        view[i].limit = -1;
+    look.cost = 0;
+    return weir__decide_all(w, &look, 1, WEIR__PEEK, now, &receipt, &v);
+}
+
 int weir_take_all_at(struct weir *w, const struct weir_request *rq, size_t n, int64_t now_ns,
                      struct weir_verdict *v)
 {

@@ -4,7 +4,6 @@
 #define WEIR_ENGINE_TICKET_H
 
 #include "engine/engine.h"
-#include "engine/wait_list.h"
 
 /* Starts a ticket for an entry, without terms yet. */
 static inline void weir__ticket_begin(struct weir_ticket *t, const struct weir *w, int64_t now_ns)
@@ -16,34 +15,35 @@ static inline void weir__ticket_begin(struct weir_ticket *t, const struct weir *
 
 /* A mark that distinguishes calls that entered before a reset of the key from later ones. The
  * caller holds the key's lock; `s` is the state that was entered, or NULL if there is none. */
-static inline uint64_t weir__ticket_birth(const struct weir_policy *p, const struct weir__clause *c,
-                                          uint64_t fingerprint, const struct weir__state *s)
+static inline uint64_t weir__ticket_epoch(const struct weir_policy *p,
+                                          const struct weir__compiled_term *c, uint64_t fingerprint,
+                                          const struct weir__state *s)
 {
     const struct weir__algo *algo = c->meter.algo;
 
-    if (algo->birth)
-        return s ? algo->birth(&c->meter, s) : 0;
+    if (algo->epoch)
+        return s ? algo->epoch(&c->meter, s) : 0;
     return weir__resets_count(p->store->directory, fingerprint);
 }
 
-/* Whether the key was reset since `birth` was read; or, for a guard that counts calls in flight,
+/* Whether the key was reset since `epoch` was read; or, for a guard that counts calls in flight,
  * evicted. */
-static inline bool weir__ticket_is_void(const struct weir_policy *p, const struct weir__clause *c,
-                                        uint64_t fingerprint, const struct weir__state *s,
-                                        uint64_t birth)
+static inline bool weir__ticket_is_void(const struct weir_policy *p,
+                                        const struct weir__compiled_term *c, uint64_t fingerprint,
+                                        const struct weir__state *s, uint64_t epoch)
 {
     const struct weir__algo *algo = c->meter.algo;
 
-    if (algo->birth)
-        return !s || s->fresh_ns == 0 || algo->birth(&c->meter, s) != birth;
-    return weir__resets_since(p->store->directory, fingerprint, birth);
+    if (algo->epoch)
+        return !s || s->fresh_ns == 0 || algo->epoch(&c->meter, s) != epoch;
+    return weir__resets_since(p->store->directory, fingerprint, epoch);
 }
 
 /* Adds a term. `key` is the key's hash if callers may wait for it or if it may have an override;
  * else 0. */
 static inline void weir__ticket_add(struct weir_ticket *t, struct weir_policy *p,
-                                    const struct weir__clause *c, uint32_t index,
-                                    uint64_t fingerprint, uint64_t key, uint64_t birth,
+                                    const struct weir__compiled_term *c, uint32_t index,
+                                    uint64_t fingerprint, uint64_t key, uint64_t epoch,
                                     int64_t cost)
 {
     const int i = t->n++;
@@ -52,7 +52,7 @@ static inline void weir__ticket_add(struct weir_ticket *t, struct weir_policy *p
     t->term[i].scope = c->scope;
     t->term[i].fingerprint = fingerprint;
     t->term[i].key = key;
-    t->term[i].birth = birth;
+    t->term[i].epoch = epoch;
     t->term[i].cost = cost;
     t->term[i].index = index;
 }

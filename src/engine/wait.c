@@ -1,36 +1,214 @@
-/* Waiting until a request may pass (weir_wait).
+/* Waiting in an engine: until a request is granted and may act, or until it is entered.
  *
- * A waiter asks a limit that can promise the future (buckets, pacers) once, with all its patience:
- * the grant is a reservation, and the waiter sleeps until it may act. A window cannot promise: a
- * waiter that it refuses sleeps until the request may pass, and asks again. Such waiters for the
- * same key are in a wait list, and only the first of them asks; so they are served in the order in
- * which they came.
+ * A waiter (waiter.h) says what to ask; here the engine answers at once. A caller that blocks
+ * sleeps until the waiter is due or woken, and steps it again.
+ *
+ * Two events wake no waiter that wants to enter, so the first one looks for them itself: the end
+ * of a lease at its time, and changes that other processes make to a shared store every few
+ * milliseconds.
  *
  * Invariants:
  *   (1) A waiter that leaves without acting gives back what it took.
- *   (2) A waiter that cannot be served by its deadline, as things are now, does not sleep.
- *   (3) A waiter is in its wait list exactly while it has no grant.
- *   (4) Between two requests of a waiter there is always a sleep, which a signal can end, and which
- *       does not last beyond its deadline. So no waiter spins, whatever the store answers.
+ *   (2) Between two questions of a caller that blocks there is a sleep, which a signal can end, and
+ *       which does not last beyond its deadline; or a wake-up.
  */
 #include "engine/wait.h"
 
 #include <errno.h>
 #include <time.h>
 
-#include "engine/wait_list.h"
+#include "engine/policy/overrides.h"
 #include "os/clock.h"
+#include "os/wakeup.h"
 
-/* The pause between a refusal that a peek contradicts and the next request: the first, the
- * longest. */
-#define REFUTED_NS     WEIR__NS_PER_MS
-#define REFUTED_MAX_NS WEIR__NS_PER_S
+/* ---- Asking the engine ----------------------------------------------------------------------- */
 
-/* ---- Time ---------------------------------------------------------------------------------- */
+static void wait_ask(struct weir__waiter *me, enum weir__question question, struct weir__now now,
+                     struct weir__wait_answer *a)
+{
+    const bool charges = question == WEIR__ASK_CHARGE;
+    struct weir__receipt receipt = {.reservation = charges ? me->reservation : NULL,
+                                    .ticket = charges ? me->ticket : NULL};
+    struct weir_request rq = me->request;
+
+    rq.patience_ns = me->ask_ns;
+    if (!weir__now_fits(now.now_ns))
+        a->error = WEIR_EINVAL;
+    else if (charges && !me->enters)
+        a->error = weir__decide_all(me->engine, &rq, 1, WEIR__TAKE_ALL, now, &receipt, &a->verdict);
+    else
+        a->error = weir__decide(me->engine, &rq, charges ? WEIR__ENTER : WEIR__PEEK, now,
+                                me->enters ? &receipt : NULL, &a->verdict);
+    a->full = receipt.full;
+    a->queue = receipt.wait;
+}
+
+/* The first time at which the waiter could enter even if no other caller exits. Leases only end, so
+ * a binary search finds it. */
+static int64_t wait_lease_end(const struct weir__waiter *me, int64_t now_ns)
+{
+    int64_t lo = now_ns + 1;
+    int64_t hi = weir__min(weir__add_sat(now_ns, me->queue.lease_ns), WEIR__NOW_MAX);
+
+    while (lo < hi) {
+        const int64_t middle = lo + (hi - lo) / 2;
+        struct weir_verdict v;
+
+        if (weir__decide(me->engine, &me->request, WEIR__PEEK, weir__now_at(middle), NULL, &v) != 0)
+            return lo;
+        if (v.allowed || v.reason != WEIR_LIMITED)
+            hi = middle;
+        else
+            lo = middle + 1;
+    }
+    return hi;
+}
+
+static bool wait_has_lease(const struct weir__waiter *me, int64_t now_ns)
+{
+    return me->enters && me->first && me->queue.lease_ns > 0 && now_ns < WEIR__NOW_MAX &&
+           !me->engine->remote;
+}
+
+/* A remote store takes its time, and decides by its own clock: what it says of time counts from the
+ * answer, since from the question it could be too early. */
+static void wait_ask_remote(struct weir__waiter *me, enum weir__question question,
+                            struct weir__now *now, struct weir__wait_answer *a)
+{
+    const int64_t asked_ns = weir__clock_now();
+    int64_t took_ns;
+
+    wait_ask(me, question, *now, a);
+    took_ns = now->given ? 0 : weir__max(0, weir__clock_now() - asked_ns);
+    now->now_ns += took_ns;
+    now->wall_ns += took_ns;
+}
+
+int weir__wait_step(struct weir__waiter *me, struct weir__now now)
+{
+    enum weir__question question;
+    bool asked = false;
+
+    while ((question = weir__waiter_next(me, now.now_ns)) != WEIR__ASK_NOTHING) {
+        struct weir__wait_answer a;
+
+        if (me->engine->remote)
+            wait_ask_remote(me, question, &now, &a);
+        else
+            wait_ask(me, question, now, &a);
+        weir__waiter_answer(me, now.now_ns, &a);
+        asked = true;
+    }
+    if (asked && !me->decided && wait_has_lease(me, now.now_ns))
+        me->due_ns = weir__min(me->due_ns, wait_lease_end(me, now.now_ns));
+    return me->decided ? me->error : 0;
+}
+
+/* ---- Beginning and ending -------------------------------------------------------------------- */
+
+/* The queue of the request's limit; it is of use only to callers that find others waiting. */
+static struct weir__wait_options wait_queue_of(struct weir *w, const struct weir_request *rq,
+                                               uint64_t key_hash)
+{
+    struct weir__wait_options queue = {0};
+
+    if (rq->cost == 0 || !weir__wait_has_entering(w))
+        return queue;
+    weir__rcu_enter();
+    queue = weir__revision_for(atomic_load_explicit(&rq->policy->revision, memory_order_acquire),
+                               key_hash)
+                ->wait;
+    weir__rcu_exit();
+    return queue;
+}
+
+int weir__wait_open(struct weir *w, struct weir__waiter *me, const struct weir_request *rq,
+                    enum weir__wait_verb verb, int64_t now_ns)
+{
+    struct weir__wait_options queue = {0};
+    uint64_t hash;
+
+    if (!weir__request_fits(rq) || !weir__now_fits(now_ns))
+        return WEIR_EINVAL;
+    hash = weir__key_hash(w->store, rq);
+    me->engine = w;
+    me->request = *rq;
+    me->enters = verb == WEIR__WAIT_ENTER;
+    me->polls = w->store->file || w->remote;
+    me->watched = me->enters ? &w->entering : &w->taking;
+    me->key = weir__wait_key(rq->policy, hash);
+    me->list = weir__wait_list_of(w, me->key);
+    me->owner = rq->policy;
+    if (me->enters)
+        queue = wait_queue_of(w, rq, hash);
+    weir__waiter_begin(me, now_ns, rq->patience_ns, &queue);
+    return 0;
+}
+
+int weir__wait_begin(struct weir *w, struct weir__waiter *me, const struct weir_request *rq,
+                     enum weir__wait_verb verb, struct weir__now now)
+{
+    const int error = weir__wait_open(w, me, rq, verb, now.now_ns);
+
+    return error ? error : weir__wait_step(me, now);
+}
+
+bool weir__wait_is_behind(struct weir *w, const struct weir_request *rq)
+{
+    const uint64_t hash = weir__key_hash(w->store, rq);
+    const uint64_t key = weir__wait_key(rq->policy, hash);
+
+    return wait_queue_of(w, rq, hash).room > 0 &&
+           weir__wait_list_has(weir__wait_list_of(w, key), key);
+}
+
+int64_t weir__wait_length(struct weir *w, const struct weir_request *rq)
+{
+    const uint64_t key = weir__wait_key(rq->policy, weir__key_hash(w->store, rq));
+
+    return weir__wait_list_length(weir__wait_list_of(w, key), key);
+}
+
+int weir__wait_expire(struct weir__waiter *me, struct weir__now now)
+{
+    weir__waiter_expire(me);
+    return weir__wait_step(me, now);
+}
+
+int weir__wait_refuse(struct weir *w, const struct weir_request *rq, struct weir__now now,
+                      struct weir_verdict *v)
+{
+    struct weir__waiter me = {
+        .engine = w, .request = *rq, .enters = true, .patience_ns = rq->patience_ns};
+    const int error = weir__wait_expire(&me, now); /* it never joined */
+
+    if (!error)
+        *v = me.verdict;
+    return error;
+}
+
+void weir__wait_cancel(struct weir__waiter *me, struct weir__now now)
+{
+    weir__waiter_leave(me);
+    if (!me->granted || me->decided)
+        return;
+    weir__reservation_withdraw(me->engine, me->reservation, now);
+    weir__wait_list_wake(me->list, me->key); /* by key: the policy may be forgotten */
+}
+
+void weir__wait_wake_policy(struct weir *w, const struct weir_policy *p)
+{
+    if (atomic_load(&w->entering) == 0 && atomic_load(&w->taking) == 0)
+        return;
+    for (int i = 0; i < WEIR__WAIT_LISTS; i++)
+        weir__wait_list_wake_owner(&w->wait_list[i], p);
+}
+
+/* ---- Blocking -------------------------------------------------------------------------------- */
 
 struct weir__now weir__timeline_now(const struct weir__timeline *t)
 {
-    struct weir__now m = weir__now_of(t->w);
+    struct weir__now m = weir__now_of(t->engine);
 
     m.now_ns += t->shift_ns;
     m.wall_ns += t->shift_ns;
@@ -41,7 +219,7 @@ struct weir__now weir__timeline_now(const struct weir__timeline *t)
 /* A caller's clock may jump back, even to before the epoch. */
 int weir__timeline_sleep(const struct weir__timeline *t, int64_t until_ns)
 {
-    const struct weir_clock *clock = &t->w->clock;
+    const struct weir_clock *clock = &t->engine->clock;
 
     if (clock->sleep)
         return clock->sleep(clock->arg, until_ns - t->shift_ns) == 0 ? 0 : WEIR_EINTR;
@@ -56,133 +234,87 @@ int weir__timeline_sleep(const struct weir__timeline *t, int64_t until_ns)
     }
 }
 
-/* ---- Turns --------------------------------------------------------------------------------- */
+/* A caller that blocks. */
+struct wait_blocked {
+    struct weir__waiter waiter; /* first */
+    struct weir__wakeup wakeup;
+};
 
-/* Waits until the waiter is the first, or its deadline has passed. Returns 0, or WEIR_EINTR. */
-static int wait_until_first(struct weir *w, struct weir__key_waiter *me,
-                            const struct weir__timeline *t, int64_t deadline_ns)
+static void wait_signal(struct weir__waiter *me)
 {
-    for (;;) {
-        const int64_t left = deadline_ns - weir__max(0, weir__timeline_now(t).now_ns);
+    weir__wakeup_signal(&((struct wait_blocked *)me)->wakeup);
+}
 
-        if (weir__wait_list_is_first(w, me) || left <= 0)
-            return 0;
-        if (weir__wakeup_wait(&me->wakeup, w->clock.now ? WEIR__POLL_EVERY_NS : left) != 0)
-            return WEIR_EINTR;
+/* Sleeps until the waiter is due or woken. On a clock of the caller's, whose time we cannot wait
+ * for, it looks every few milliseconds; but if only time can help, it leaves the sleep to that
+ * clock. 0 or WEIR_EINTR. */
+static int wait_sleep(struct wait_blocked *b, const struct weir__timeline *t, int64_t now_ns)
+{
+    const struct weir_clock *clock = &t->engine->clock;
+    const struct weir__waiter *me = &b->waiter;
+    const int64_t poll_ns = clock->now && !me->timed ? WEIR__POLL_EVERY_NS : INT64_MAX;
+
+    if (clock->sleep && (me->timed || me->enters))
+        return weir__timeline_sleep(t, weir__min(me->due_ns, weir__add_sat(now_ns, poll_ns)));
+    return weir__wakeup_wait(&b->wakeup, weir__min(poll_ns, me->due_ns - weir__max(0, now_ns)))
+               ? WEIR_EINTR
+               : 0;
+}
+
+static int wait_run(struct wait_blocked *b, struct weir *w, const struct weir_request *rq,
+                    const struct weir__timeline *t, struct weir__now now)
+{
+    const enum weir__wait_verb verb = b->waiter.ticket ? WEIR__WAIT_ENTER : WEIR__WAIT_TAKE;
+    int error = weir__wait_begin(w, &b->waiter, rq, verb, now);
+
+    while (!error && !b->waiter.decided) {
+        error = wait_sleep(b, t, now.now_ns);
+        now = weir__timeline_now(t);
+        if (error)
+            weir__wait_cancel(&b->waiter, now);
+        else
+            error = weir__wait_step(&b->waiter, now);
     }
-}
-
-/* ---- Asking -------------------------------------------------------------------------------- */
-
-void weir__retry_plan(struct weir__retry *again, const struct weir_verdict *without, int64_t now_ns,
-                      int64_t deadline_ns)
-{
-    const int64_t left_ns = deadline_ns - now_ns;
-    const bool refuted = without->allowed || without->retry_after_ns == 0;
-    const int64_t pause_ns = weir__min(REFUTED_NS << weir__min(again->refuted, 30), REFUTED_MAX_NS);
-
-    again->at_ns = -1;
-    if (refuted && left_ns > 0)
-        again->at_ns = now_ns + weir__min(pause_ns, left_ns);
-    else if (!refuted && without->retry_after_ns > 0 && without->retry_after_ns <= left_ns)
-        again->at_ns = now_ns + without->retry_after_ns;
-    again->refuted = refuted ? again->refuted + 1 : 0;
-}
-
-/* Asks with all the patience that is left; if r is NULL, only peeks. */
-static int wait_decide(struct weir *w, const struct weir_request *rq,
-                       const struct weir__timeline *t, int64_t deadline_ns,
-                       struct weir_reservation *r, struct weir_verdict *v,
-                       struct weir__retry *again)
-{
-    const struct weir__now at = weir__timeline_now(t);
-    const int64_t now = at.now_ns;
-    struct weir__receipt receipt = {.reservation = r};
-    struct weir_request patient = *rq;
-    struct weir_verdict without;
-    int error;
-
-    again->at_ns = -1;
-    if (!weir__now_fits(now))
-        return WEIR_EINVAL;
-    patient.patience_ns =
-        deadline_ns == WEIR_FOREVER ? WEIR_FOREVER : weir__max(0, deadline_ns - now);
-    error = r ? weir__decide_all(w, &patient, 1, WEIR__TAKE_ALL, at, &receipt, v)
-              : weir__decide(w, &patient, WEIR__PEEK, at, NULL, v);
-    if (error || v->allowed)
-        return error;
-    patient.patience_ns = 0;
-    error = weir__decide(w, &patient, WEIR__PEEK, at, NULL, &without);
-    if (!error)
-        weir__retry_plan(again, &without, now, deadline_ns);
     return error;
 }
 
-/* Asks until the request is granted or hopeless; other waiters for the same key wait meanwhile. */
-static int wait_in_order(struct weir *w, const struct weir_request *rq,
-                         const struct weir__timeline *t, int64_t deadline_ns,
-                         struct weir_reservation *r, struct weir_verdict *v)
+int weir__wait_block(struct weir *w, const struct weir_request *rq, const struct weir__timeline *t,
+                     struct weir__now now, struct weir_ticket *ticket,
+                     struct weir_reservation *reservation, struct weir_verdict *v)
 {
-    struct weir__key_waiter me = {
-        .key = weir__wait_list_key(rq->policy, weir__key_hash(w->store, rq)), .policy = rq->policy};
-    struct weir__retry again = {0};
-    int error = wait_decide(w, rq, t, deadline_ns, NULL, v, &again);
-
-    if (error || (!v->allowed && again.at_ns < 0))
-        return error; /* a hopeless request does not join the wait list */
-    (void)weir__wait_list_join(w, &me, INT64_MAX);
-    error = wait_until_first(w, &me, t, deadline_ns);
-    for (again = (struct weir__retry){0}; !error && again.at_ns >= 0;) {
-        error = wait_decide(w, rq, t, deadline_ns, r, v, &again);
-        if (!error && again.at_ns >= 0)
-            error = weir__timeline_sleep(t, again.at_ns);
-    }
-    weir__wait_list_leave(w, &me);
-    return error;
-}
-
-static int wait_uncancelled(struct weir *w, const struct weir_request *rq, struct weir__timeline t,
-                            int64_t deadline_ns, struct weir_verdict *v)
-{
-    struct weir_request asked = *rq;
-    struct weir_reservation r = {0};
-    struct weir_verdict granted;
-    int error;
-
-    asked.patience_ns = 0; /* the caller's is ignored */
-    if (!weir__request_fits(&asked) || deadline_ns < 0)
-        return WEIR_EINVAL;
-    error = wait_in_order(w, &asked, &t, deadline_ns, &r, &granted);
-    if (error)
-        return error;
-    if (granted.allowed && granted.wait_ns > 0) {
-        error = weir__timeline_sleep(&t, r.act_ns);
-        if (error) {
-            weir__reservation_withdraw(w, &r, weir__timeline_now(&t));
-            return error;
-        }
-    }
-    granted.wait_ns = 0; /* the wait is over */
-    *v = granted;
-    return 0;
-}
-
-static int wait_request(struct weir *w, const struct weir_request *rq, struct weir__timeline t,
-                        int64_t deadline_ns, struct weir_verdict *v)
-{
+    struct wait_blocked b = {
+        .waiter = {.wake = wait_signal, .ticket = ticket, .reservation = reservation}};
     int cancelable, error;
 
     /* A thread that is cancelled must not leave its waiter in the list. */
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
-    error = wait_uncancelled(w, rq, t, deadline_ns, v);
+    error = wait_run(&b, w, rq, t, now);
     (void)pthread_setcancelstate(cancelable, NULL);
+    if (!error)
+        *v = b.waiter.verdict;
     return error;
+}
+
+static int wait_until(struct weir *w, const struct weir_request *rq, const struct weir__timeline *t,
+                      int64_t deadline_ns, struct weir_verdict *v)
+{
+    const struct weir__now now = weir__timeline_now(t);
+    struct weir_request asked = *rq;
+    struct weir_reservation r;
+
+    if (deadline_ns < 0)
+        return WEIR_EINVAL;
+    asked.patience_ns = /* the caller's is ignored */
+        deadline_ns == WEIR_FOREVER ? WEIR_FOREVER
+                                    : weir__max(0, weir__sub_sat(deadline_ns, now.now_ns));
+    r.n = 0;
+    return weir__wait_block(w, &asked, t, now, NULL, &r, v);
 }
 
 int weir_wait(struct weir *w, const struct weir_request *rq, int64_t deadline_ns,
               struct weir_verdict *v)
 {
-    return wait_request(w, rq, (struct weir__timeline){w, 0, false}, deadline_ns, v);
+    return wait_until(w, rq, &(struct weir__timeline){w, 0, false}, deadline_ns, v);
 }
 
 int weir_wait_at(struct weir *w, const struct weir_request *rq, int64_t now_ns, int64_t deadline_ns,
@@ -190,6 +322,6 @@ int weir_wait_at(struct weir *w, const struct weir_request *rq, int64_t now_ns, 
 {
     if (!weir__now_fits(now_ns))
         return WEIR_EINVAL;
-    return wait_request(w, rq, (struct weir__timeline){w, now_ns - weir_now(w), true}, deadline_ns,
-                        v);
+    return wait_until(w, rq, &(struct weir__timeline){w, now_ns - weir_now(w), true}, deadline_ns,
+                      v);
 }

@@ -21,15 +21,15 @@ static inline bool limiter_same_state(struct weir__state a, struct weir__state b
 }
 
 /* Judges and swaps until the swap succeeds. False: another limit has come into force. */
-static inline bool limiter_run_under(struct weir_limiter *l, struct weir__revision *e,
+static inline bool limiter_run_under(struct weir_limiter *l, struct weir__revision *rev,
                                      weir__limiter_op_run *run, struct weir__limiter_op *op)
 {
     struct weir__state before = weir__pair_load(&l->pair);
 
-    while (atomic_load_explicit(&l->lone, memory_order_acquire) == e) {
+    while (atomic_load_explicit(&l->lone, memory_order_acquire) == rev) {
         struct weir__state after = before, *state = &after;
 
-        run(e, &state, op);
+        run(rev, &state, op);
         if (limiter_same_state(before, after) || weir__pair_swap(&l->pair, &before, after))
             return true;
     }
@@ -40,14 +40,14 @@ static inline bool limiter_run_under(struct weir_limiter *l, struct weir__revisi
 static inline bool limiter_run_lone(struct weir_limiter *l, weir__limiter_op_run *run,
                                     struct weir__limiter_op *op)
 {
-    struct weir__revision *e;
+    struct weir__revision *rev;
 
     weir__rcu_enter();
     do
-        e = atomic_load_explicit(&l->lone, memory_order_acquire);
-    while (e && !limiter_run_under(l, e, run, op));
+        rev = atomic_load_explicit(&l->lone, memory_order_acquire);
+    while (rev && !limiter_run_under(l, rev, run, op));
     weir__rcu_exit();
-    return e != NULL;
+    return rev != NULL;
 }
 
 /* False: the limit is a lone one. */
@@ -79,106 +79,106 @@ void weir__limiter_run(struct weir_limiter *l, weir__limiter_op_run *run,
 
 /* ---- Operations ---------------------------------------------------------------------------- */
 
-static void limiter_fill_parts(struct weir__part *part, struct weir_verdict *own,
-                               struct weir__revision *e, struct weir__state *const *state,
+static void limiter_fill_parts(struct weir__part *part, struct weir_verdict *verdict,
+                               struct weir__revision *rev, struct weir__state *const *state,
                                const struct weir__limiter_op *x)
 {
-    for (int i = 0; i < e->n; i++) {
-        struct weir__clause *c = &e->clause[i];
+    for (int i = 0; i < rev->n; i++) {
+        struct weir__compiled_term *c = &rev->term[i];
 
         part[i] = (struct weir__part){
             .meter = &c->meter,
             .state = state[i],
-            .ask = weir__clause_ask(c, x->cost, x->patience_ns, x->at.now_ns, x->at.wall_ns),
-            .own = own ? &own[i] : NULL,
+            .attempt = weir__term_attempt(c, x->cost, x->patience_ns, x->at.now_ns, x->at.wall_ns),
+            .verdict = verdict ? &verdict[i] : NULL,
         };
     }
 }
 
-static void limiter_take_terms(struct weir__revision *e, struct weir__state *const *state,
+static void limiter_take_terms(struct weir__revision *rev, struct weir__state *const *state,
                                struct weir__limiter_op *x)
 {
     struct weir__part part[WEIR_TERMS_MAX];
-    struct weir_verdict own[WEIR_TERMS_MAX];
+    struct weir_verdict verdict[WEIR_TERMS_MAX];
 
-    limiter_fill_parts(part, own, e, state, x);
-    weir__decide_take(part, e->n, x->v);
-    for (int i = 0; x->promise && x->v->allowed && i < e->n; i++) {
-        x->promise[i].taken = own[i].allowed; /* a shadow that refuses takes nothing */
-        x->promise[i].act_ns = x->at.now_ns + own[i].wait_ns;
-        x->promise[i].version = e->clause[i].meter.version;
+    limiter_fill_parts(part, verdict, rev, state, x);
+    weir__decide_take(part, rev->n, x->verdict);
+    for (int i = 0; x->promise && x->verdict->allowed && i < rev->n; i++) {
+        x->promise[i].taken = verdict[i].allowed; /* a shadow that refuses takes nothing */
+        x->promise[i].act_ns = x->at.now_ns + verdict[i].wait_ns;
+        x->promise[i].version = rev->term[i].meter.version;
     }
 }
 
-void weir__limiter_op_take(struct weir__revision *e, struct weir__state *const *state,
+void weir__limiter_op_take(struct weir__revision *rev, struct weir__state *const *state,
                            struct weir__limiter_op *x)
 {
-    struct weir__clause *c = &e->clause[0];
-    struct weir__attempt ask;
+    struct weir__compiled_term *c = &rev->term[0];
+    struct weir__attempt attempt;
 
-    if (!e->plain || x->promise) {
-        limiter_take_terms(e, state, x);
+    if (!rev->plain || x->promise) {
+        limiter_take_terms(rev, state, x);
         return;
     }
-    ask = weir__clause_ask(c, x->cost, x->patience_ns, x->at.now_ns, x->at.wall_ns);
-    weir__meter_take(&c->meter, state[0], &ask, x->v);
-    x->v->which = x->v->allowed ? -1 : 0;
+    attempt = weir__term_attempt(c, x->cost, x->patience_ns, x->at.now_ns, x->at.wall_ns);
+    weir__meter_take(&c->meter, state[0], &attempt, x->verdict);
+    x->verdict->which = x->verdict->allowed ? -1 : 0;
 }
 
 /* Changes nothing, except that a peek may convert a state to the version in force. */
-void weir__limiter_op_peek(struct weir__revision *e, struct weir__state *const *state,
+void weir__limiter_op_peek(struct weir__revision *rev, struct weir__state *const *state,
                            struct weir__limiter_op *x)
 {
     struct weir__part part[WEIR_TERMS_MAX];
 
-    limiter_fill_parts(part, NULL, e, state, x);
-    weir__decide_peek(part, e->n, x->v);
+    limiter_fill_parts(part, NULL, rev, state, x);
+    weir__decide_peek(part, rev->n, x->verdict);
 }
 
 /* Takes 1 without patience and returns only whether it is allowed: for the buckets, it is
  * weir__due_take without the divisions. */
-static void limiter_allow(struct weir__revision *e, struct weir__state *const *state,
+static void limiter_allow(struct weir__revision *rev, struct weir__state *const *state,
                           struct weir__limiter_op *x)
 {
-    const struct weir__meter *m = &e->clause[0].meter;
-    const struct weir__attempt ask = {.cost = 1, .now_ns = x->at.now_ns};
+    const struct weir__meter *m = &rev->term[0].meter;
+    const struct weir__attempt attempt = {.cost = 1, .now_ns = x->at.now_ns};
     struct weir__due before, after;
 
-    if (!e->plain || !m->algo->judge ||
+    if (!rev->plain || !m->algo->judge ||
         (state[0]->fresh_ns != 0 && weir__state_version(state[0]) != m->version) ||
-        state[0]->fresh_ns - ask.now_ns > m->most_ns || (state[0]->word & m->mark) != 0) {
-        weir__limiter_op_take(e, state, x);
+        state[0]->fresh_ns - attempt.now_ns > m->most_ns || (state[0]->word & m->mark) != 0) {
+        weir__limiter_op_take(rev, state, x);
         return;
     }
     before = after = weir__due_load(m, state[0]);
-    m->algo->judge(m, &after, &ask, x->v);
+    m->algo->judge(m, &after, &attempt, x->verdict);
     if (after.ns != before.ns || after.rem != before.rem)
         weir__due_store(m, state[0], after);
 }
 
-static void limiter_refund(struct weir__revision *e, struct weir__state *const *state,
+static void limiter_refund(struct weir__revision *rev, struct weir__state *const *state,
                            struct weir__limiter_op *x)
 {
     x->back = 0;
-    for (int i = 0; i < e->n; i++)
+    for (int i = 0; i < rev->n; i++)
         x->back = weir__max(
-            x->back, weir__meter_refund(&e->clause[i].meter, state[i], x->cost, x->at.now_ns));
+            x->back, weir__meter_refund(&rev->term[i].meter, state[i], x->cost, x->at.now_ns));
 }
 
-static void limiter_cancel(struct weir__revision *e, struct weir__state *const *state,
+static void limiter_cancel(struct weir__revision *rev, struct weir__state *const *state,
                            struct weir__limiter_op *x)
 {
     x->back = 0;
-    if (e->n == 1)
+    if (rev->n == 1)
         x->back =
-            weir__meter_cancel(&e->clause[0].meter, state[0], x->cost, x->act_ns, x->at.now_ns);
+            weir__meter_cancel(&rev->term[0].meter, state[0], x->cost, x->act_ns, x->at.now_ns);
 }
 
-static void limiter_reset(struct weir__revision *e, struct weir__state *const *state,
+static void limiter_reset(struct weir__revision *rev, struct weir__state *const *state,
                           struct weir__limiter_op *x)
 {
     (void)x;
-    for (int i = 0; i < e->n; i++)
+    for (int i = 0; i < rev->n; i++)
         weir__state_reset(state[i]);
 }
 
@@ -186,7 +186,7 @@ static void limiter_reset(struct weir__revision *e, struct weir__state *const *s
 
 static inline bool refused_at_a_glance(const struct weir_limiter *l, int64_t now_ns)
 {
-    const uint64_t turn = atomic_load_explicit(&l->glance_seq, memory_order_acquire);
+    const uint64_t sequence = atomic_load_explicit(&l->glance_seq, memory_order_acquire);
     const int64_t glance_ns = atomic_load_explicit(&l->glance_ns, memory_order_acquire);
     const int64_t most_ns = atomic_load_explicit(&l->glance_most_ns, memory_order_acquire);
     const int64_t fresh_ns = weir__pair_fresh_ns(&l->pair);
@@ -195,13 +195,13 @@ static inline bool refused_at_a_glance(const struct weir_limiter *l, int64_t now
     /* Unsigned, because the caller's now may be any number; a time out of range may be refused. */
     const int64_t ahead_ns = (int64_t)((uint64_t)fresh_ns - (uint64_t)now_ns);
 
-    return ahead_ns > glance_ns && ahead_ns <= most_ns && again == turn;
+    return ahead_ns > glance_ns && ahead_ns <= most_ns && again == sequence;
 }
 
 static bool allow_in_full(struct weir_limiter *l, struct weir__limiter_now at)
 {
     struct weir_verdict v;
-    struct weir__limiter_op x = {.cost = 1, .at = at, .v = &v};
+    struct weir__limiter_op x = {.cost = 1, .at = at, .verdict = &v};
 
     if (!weir__limiter_now_fits(at.now_ns))
         return false;
@@ -246,7 +246,7 @@ static inline int limiter_decide(struct weir_limiter *l, weir__limiter_op_run *r
                                  int64_t patience_ns, struct weir__limiter_now at,
                                  struct weir_verdict *v)
 {
-    struct weir__limiter_op x = {.cost = cost, .patience_ns = patience_ns, .at = at, .v = v};
+    struct weir__limiter_op x = {.cost = cost, .patience_ns = patience_ns, .at = at, .verdict = v};
 
     if (!limiter_request_fits(cost, patience_ns, at.now_ns))
         return WEIR_EINVAL;
@@ -288,7 +288,7 @@ static int limiter_undo(struct weir_limiter *l, weir__limiter_op_run *run,
         return WEIR_EINVAL;
     weir__limiter_run(l, run, x);
     if (x->back > 0)
-        weir__waiters_wake(&l->waiters);
+        weir__wait_list_wake(&l->waiters, 0);
     if (back)
         *back = x->back;
     return 0;
@@ -327,5 +327,5 @@ void weir_limiter_reset(struct weir_limiter *l)
     (void)atomic_fetch_add(&l->resets,
                            1); /* first, so that old promises are not given back to fresh states */
     weir__limiter_run(l, limiter_reset, &x);
-    weir__waiters_wake(&l->waiters);
+    weir__wait_list_wake(&l->waiters, 0);
 }

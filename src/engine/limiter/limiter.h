@@ -30,8 +30,8 @@
 #include <stdint.h>
 
 #include "engine/limiter/pair.h"
-#include "engine/limiter/waiters.h"
 #include "engine/policy/revision.h"
+#include "engine/wait_list.h"
 #include "os/clock.h"
 #include "os/fork.h"
 #include "os/rcu.h"
@@ -55,7 +55,7 @@ struct weir_limiter {
     struct weir__revision *revision;
     struct weir__state *state[WEIR_TERMS_MAX]; /* in one piece of memory; NULL in a lone limiter */
 
-    struct weir__waiters waiters;
+    struct weir__wait_list waiters; /* for its only key, 0 */
 };
 
 /* The time now, and the time for calendars. */
@@ -76,17 +76,17 @@ struct weir__limiter_op {
     struct weir__limiter_now at;
     int64_t act_ns; /* cancel: when the reservation was to act          */
     int64_t back;   /* refund, cancel: the amount given back            */
-    struct weir_verdict *v;
+    struct weir_verdict *verdict;
     struct weir__promise *promise; /* one for each term that can be given back; or NULL */
 };
 
 /* Runs an operation on the states of a revision. It may be called again, on fresh copies. */
-typedef void weir__limiter_op_run(struct weir__revision *e, struct weir__state *const *state,
-                                  struct weir__limiter_op *errand);
+typedef void weir__limiter_op_run(struct weir__revision *rev, struct weir__state *const *state,
+                                  struct weir__limiter_op *op);
 
 /* Runs the operation on the limiter's current revision and states. */
 void weir__limiter_run(struct weir_limiter *l, weir__limiter_op_run *run,
-                       struct weir__limiter_op *errand);
+                       struct weir__limiter_op *op);
 
 weir__limiter_op_run weir__limiter_op_take, weir__limiter_op_peek;
 

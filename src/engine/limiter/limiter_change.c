@@ -27,11 +27,11 @@
 /* Whether an event of cost 1 passes at once if the due time is ahead_ns ahead. */
 static bool passes(const struct weir__meter *m, int64_t ahead_ns)
 {
-    const struct weir__attempt ask = {.cost = 1};
+    const struct weir__attempt attempt = {.cost = 1};
     struct weir__due d = {.ns = ahead_ns};
     struct weir_verdict v;
 
-    m->algo->judge(m, &d, &ask, &v);
+    m->algo->judge(m, &d, &attempt, &v);
     return v.allowed;
 }
 
@@ -39,27 +39,27 @@ static bool passes(const struct weir__meter *m, int64_t ahead_ns)
  * algorithm itself for that span, so that the glance cannot disagree with it. */
 static int64_t furthest_passing(const struct weir__meter *m)
 {
-    int64_t near = 0, far = WEIR__SPAN_MAX;
+    int64_t low = 0, high = WEIR__SPAN_MAX;
 
-    if (!passes(m, near) || passes(m, far))
+    if (!passes(m, low) || passes(m, high))
         return INT64_MAX;
-    while (far - near > 1) {
-        const int64_t mid = near + (far - near) / 2;
+    while (high - low > 1) {
+        const int64_t mid = low + (high - low) / 2;
 
         if (passes(m, mid))
-            near = mid;
+            low = mid;
         else
-            far = mid;
+            high = mid;
     }
-    return near;
+    return low;
 }
 
 /* The due time is fresh_ns, or less than a nanosecond earlier: hence one more. */
-static int64_t glance_of(const struct weir__revision *e)
+static int64_t glance_of(const struct weir__revision *rev)
 {
-    const struct weir__meter *m = &e->clause[0].meter;
+    const struct weir__meter *m = &rev->term[0].meter;
 
-    if (!e->plain || !m->algo->judge || m->term.count_denied)
+    if (!rev->plain || !m->algo->judge || m->term.count_denied)
         return INT64_MAX; /* a refusal would change the state, or would not count as one */
     return weir__add_sat(furthest_passing(m), 1);
 }
@@ -71,65 +71,65 @@ static void end_glance(struct weir_limiter *l)
 }
 
 /* Only converts a state to the version in force. */
-static void limiter_convert(struct weir__revision *e, struct weir__state *const *state,
+static void limiter_convert(struct weir__revision *rev, struct weir__state *const *state,
                             struct weir__limiter_op *x)
 {
-    for (int i = 0; i < e->n; i++)
-        if (state[i]->fresh_ns != 0 && weir__state_version(state[i]) != e->clause[i].meter.version)
-            weir__meter_bring_up(&e->clause[i].meter, state[i], x->at.now_ns);
+    for (int i = 0; i < rev->n; i++)
+        if (state[i]->fresh_ns != 0 && weir__state_version(state[i]) != rev->term[i].meter.version)
+            weir__meter_bring_up(&rev->term[i].meter, state[i], x->at.now_ns);
 }
 
 /* Starts the glance. The revision is published, and no thread judges by another. */
-static void begin_glance(struct weir_limiter *l, struct weir__revision *e,
+static void begin_glance(struct weir_limiter *l, struct weir__revision *rev,
                          struct weir__limiter_now at)
 {
     struct weir__limiter_op look = {.at = at};
 
     weir__limiter_run(l, limiter_convert, &look);
-    atomic_store_explicit(&l->glance_most_ns, e->clause[0].meter.most_ns, memory_order_release);
-    atomic_store_explicit(&l->glance_ns, glance_of(e), memory_order_release);
+    atomic_store_explicit(&l->glance_most_ns, rev->term[0].meter.most_ns, memory_order_release);
+    atomic_store_explicit(&l->glance_ns, glance_of(rev), memory_order_release);
 }
 
 /* ---- States -------------------------------------------------------------------------------- */
 
-static bool is_lone(const struct weir__revision *e)
+static bool is_lone(const struct weir__revision *rev)
 {
-    return e->n == 1 && weir__meter_state_size(&e->clause[0].meter) == sizeof(struct weir__state);
+    return rev->n == 1 && weir__meter_state_size(&rev->term[0].meter) == sizeof(struct weir__state);
 }
 
-static size_t state_bytes(const struct weir__revision *e, int i)
+static size_t state_bytes(const struct weir__revision *rev, int i)
 {
-    return (weir__meter_state_size(&e->clause[i].meter) + 7) / 8 * 8;
+    return (weir__meter_state_size(&rev->term[i].meter) + 7) / 8 * 8;
 }
 
 /* Allocates zeroed states in one piece, which free(state[0]) frees; none for a lone revision. */
-static int states_open(struct weir__state **state, const struct weir__revision *e)
+static int states_open(struct weir__state **state, const struct weir__revision *rev)
 {
     size_t bytes = 0;
     char *at;
 
     memset(state, 0, WEIR_TERMS_MAX * sizeof *state);
-    if (is_lone(e))
+    if (is_lone(rev))
         return 0;
-    for (int i = 0; i < e->n; i++)
-        bytes += state_bytes(e, i);
+    for (int i = 0; i < rev->n; i++)
+        bytes += state_bytes(rev, i);
     at = calloc(1, bytes);
     if (!at)
         return WEIR_ENOMEM;
-    for (int i = 0; i < e->n; i++) {
+    for (int i = 0; i < rev->n; i++) {
         state[i] = (struct weir__state *)(void *)at;
-        at += state_bytes(e, i);
+        at += state_bytes(rev, i);
     }
     return 0;
 }
 
-/* Moves the states that the terms of e inherit, by position. */
+/* Moves the states that the terms of rev inherit, by position. */
 static void states_move(struct weir__state *const *to, struct weir__state *const *from,
-                        const struct weir__revision *e)
+                        const struct weir__revision *rev)
 {
-    for (int i = 0; i < e->n; i++)
-        if (weir__meter_keeps(&e->clause[i].meter))
-            memcpy(to[i], from[i], weir__meter_state_size(&e->clause[i].meter));
+    for (int i = 0; i < rev->n; i++)
+        if (weir__meter_keeps(&rev->term[i].meter))
+            memcpy(to[i], from[i], weir__meter_state_size(&rev->term[i].meter));
 }
 
 static void pair_put(struct weir__pair *p, struct weir__state next)
@@ -165,14 +165,14 @@ static void limiter_register_fork(void)
     weir__fork_add(&HOOKS);
 }
 
-static void replace_lone(struct weir_limiter *l, struct weir__revision *e)
+static void replace_lone(struct weir_limiter *l, struct weir__revision *rev)
 {
-    l->revision = e;
-    atomic_store_explicit(&l->lone, e, memory_order_release);
+    l->revision = rev;
+    atomic_store_explicit(&l->lone, rev, memory_order_release);
     weir__rcu_synchronize();
 }
 
-static void pair_to_states(struct weir_limiter *l, struct weir__revision *e,
+static void pair_to_states(struct weir_limiter *l, struct weir__revision *rev,
                            struct weir__state *const *state)
 {
     struct weir__state last, *from = &last;
@@ -180,39 +180,39 @@ static void pair_to_states(struct weir_limiter *l, struct weir__revision *e,
     atomic_store_explicit(&l->lone, NULL, memory_order_release);
     weir__rcu_synchronize();
     last = weir__pair_load(&l->pair); /* it stays in the pair, but no revision uses it */
-    states_move(state, &from, e);
+    states_move(state, &from, rev);
 }
 
-static void states_to_pair(struct weir_limiter *l, struct weir__revision *e)
+static void states_to_pair(struct weir_limiter *l, struct weir__revision *rev)
 {
     struct weir__state first = {0}, *to = &first;
 
-    states_move(&to, l->state, e);
+    states_move(&to, l->state, rev);
     pair_put(&l->pair, first);
-    atomic_store_explicit(&l->lone, e, memory_order_release);
+    atomic_store_explicit(&l->lone, rev, memory_order_release);
 }
 
 /* Puts the new revision in force, and returns once no thread decides by the old one. `state` has
  * the new states, and on return the old ones, which the caller frees. The caller holds
  * `changing`. */
-static void limiter_take_over(struct weir_limiter *l, struct weir__revision *e,
+static void limiter_take_over(struct weir_limiter *l, struct weir__revision *rev,
                               struct weir__state **state)
 {
     const bool was_lone = atomic_load(&l->lone) != NULL;
     struct weir__state *old[WEIR_TERMS_MAX];
 
-    if (was_lone && is_lone(e)) {
-        replace_lone(l, e);
+    if (was_lone && is_lone(rev)) {
+        replace_lone(l, rev);
         return;
     }
     (void)weir__lock_take(&l->lock, &weir__owner_process); /* this owner never gives up */
     if (was_lone)
-        pair_to_states(l, e, state);
-    else if (is_lone(e))
-        states_to_pair(l, e);
+        pair_to_states(l, rev, state);
+    else if (is_lone(rev))
+        states_to_pair(l, rev);
     else
-        states_move(state, l->state, e);
-    l->revision = e;
+        states_move(state, l->state, rev);
+    l->revision = rev;
     memcpy(old, l->state, sizeof old);
     memcpy(l->state, state, sizeof l->state);
     weir__lock_drop(&l->lock);
@@ -281,17 +281,17 @@ static bool limiter_has_limit(const struct weir_limiter *l, const struct weir_li
     if (l->revision->n != limit->n)
         return false;
     for (int i = 0; i < limit->n; i++)
-        if (memcmp(&l->revision->clause[i].meter.term, &limit->term[i], sizeof limit->term[i]) != 0)
+        if (memcmp(&l->revision->term[i].meter.term, &limit->term[i], sizeof limit->term[i]) != 0)
             return false;
     return true;
 }
 
 /* Creates the revision after the one in force, which does not change. */
-static int revision_after(struct weir__revision **out, const struct weir__revision *e,
+static int revision_after(struct weir__revision **out, const struct weir__revision *rev,
                           const struct weir_limit *limit, struct weir__limiter_now at)
 {
     struct weir__revision *older;
-    int error = weir__revision_copy(&older, e, WEIR__VERSIONS_KEPT - 1);
+    int error = weir__revision_copy(&older, rev, WEIR__VERSIONS_KEPT - 1);
 
     if (error)
         return error;
@@ -306,23 +306,23 @@ static int limiter_change_locked(struct weir_limiter *l, const struct weir_limit
                                  struct weir__limiter_now at)
 {
     struct weir__state *state[WEIR_TERMS_MAX];
-    struct weir__revision *old = l->revision, *e;
+    struct weir__revision *old = l->revision, *rev;
     int error;
 
     if (limiter_has_limit(l, limit))
         return 0;
-    error = revision_after(&e, old, limit, at);
+    error = revision_after(&rev, old, limit, at);
     if (error)
         return error;
-    error = states_open(state, e);
+    error = states_open(state, rev);
     if (error) {
-        weir__revision_close(e);
+        weir__revision_close(rev);
         return error;
     }
     end_glance(l);
-    limiter_take_over(l, e, state);
-    if (is_lone(e))
-        begin_glance(l, e, at);
+    limiter_take_over(l, rev, state);
+    if (is_lone(rev))
+        begin_glance(l, rev, at);
     weir__revision_close(old);
     free(state[0]);
     return 0;
@@ -343,7 +343,7 @@ static int limiter_change(struct weir_limiter *l, const char *text, struct weir_
     (void)pthread_mutex_unlock(&changing);
     if (error)
         return weir__diag(why, error, "%s", weir_error_text(error));
-    weir__waiters_wake(&l->waiters);
+    weir__wait_list_wake(&l->waiters, 0);
     return 0;
 }
 

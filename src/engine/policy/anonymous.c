@@ -16,13 +16,13 @@ static uint64_t anonymous_scope(const struct weir__store *s, struct weir__slice 
     return weir__hash(keys_of.at, keys_of.len, key) | UINT64_C(1) << 63;
 }
 
-static int anonymous_place(struct weir__store *s, struct weir__revision *e, struct weir_diag *why)
+static int anonymous_place(struct weir__store *s, struct weir__revision *rev, struct weir_diag *why)
 {
     int error = weir__store_lock(s, why);
 
     if (error)
         return error;
-    error = weir__revision_place_anonymous(s, e, why);
+    error = weir__revision_place_anonymous(s, rev, why);
     weir__store_unlock(s);
     return error;
 }
@@ -32,23 +32,23 @@ static int anonymous_revision(struct weir__store *s, const struct weir_limit *li
                               struct weir_diag *why)
 {
     const int64_t created_ns = weir__store_created(s);
-    struct weir__revision *e;
-    int error = weir__revision_open(&e, limit, NULL, created_ns, created_ns);
+    struct weir__revision *rev;
+    int error = weir__revision_open(&rev, limit, NULL, created_ns, created_ns);
 
     if (error)
         return weir__diag(why, error, "%s", weir_error_text(error));
-    for (int i = 0; i < e->n; i++) {
+    for (int i = 0; i < rev->n; i++) {
         /* This number is that of no version, so no change of another limit affects this one. */
-        weir__meter_number(&e->clause[i].meter, WEIR__VERSION_RATE);
+        weir__meter_number(&rev->term[i].meter, WEIR__VERSION_RATE);
         if (by_rate)
-            weir__meter_init_by_rate(&e->clause[i].meter, &limit->term[i], created_ns);
-        e->clause[i].scope = anonymous_scope(s, keys_of, i);
+            weir__meter_init_by_rate(&rev->term[i].meter, &limit->term[i], created_ns);
+        rev->term[i].scope = anonymous_scope(s, keys_of, i);
     }
-    error = anonymous_place(s, e, why);
+    error = anonymous_place(s, rev, why);
     if (error)
-        weir__revision_close(e);
+        weir__revision_close(rev);
     else
-        *out = e;
+        *out = rev;
     return error;
 }
 
@@ -75,7 +75,7 @@ int weir__anonymous_open(struct weir *w, const struct weir_limit *limit, struct 
                          bool by_rate, struct weir_policy **policy, struct weir_diag *why)
 {
     struct weir_policy *p = calloc(1, sizeof *p);
-    struct weir__revision *e = NULL;
+    struct weir__revision *rev = NULL;
     int error = w->remote ? w->remote->ops->check(w->remote, limit, why) : 0;
 
     if (!p)
@@ -87,15 +87,15 @@ int weir__anonymous_open(struct weir *w, const struct weir_limit *limit, struct 
     p->store = w->store;
     p->tag = anonymous_scope(w->store, keys_of, 0);
     p->record = anonymous_record(p->tag);
-    error = p->record ? anonymous_revision(w->store, limit, keys_of, by_rate, &e, why)
+    error = p->record ? anonymous_revision(w->store, limit, keys_of, by_rate, &rev, why)
                       : weir__diag(why, WEIR_ENOMEM, "out of memory");
-    atomic_init(&p->revision, e);
+    atomic_init(&p->revision, rev);
     if (error) {
         anonymous_free(p);
         return error;
     }
-    atomic_init(&p->guards, e->guards);
-    atomic_init(&p->needs_load, e->needs_load);
+    atomic_init(&p->guards, rev->guards);
+    atomic_init(&p->needs_load, rev->needs_load);
     p->engine = w;
     (void)pthread_mutex_lock(&w->policies_lock);
     p->next = w->anonymous;
@@ -103,12 +103,10 @@ int weir__anonymous_open(struct weir *w, const struct weir_limit *limit, struct 
         p->next->before = p;
     w->anonymous = p;
     (void)pthread_mutex_unlock(&w->policies_lock);
-    if (e->needs_load)
+    if (rev->needs_load)
         (void)weir__load_want(&w->load);
     if (w->remote)
         error = w->remote->ops->define(w->remote, p, limit, keys_of, true, weir__now_of(w), why);
-    if (w->remote && !error)
-        w->remote->ops->created(w->remote, p);
     if (error)
         weir__anonymous_close(w, p);
     else

@@ -26,11 +26,12 @@
 static int64_t span_of(const struct weir__meter *m, int64_t now_ns)
 {
     struct weir__state *s = calloc(1, weir__meter_state_size(m));
-    const struct weir__attempt ask = {.cost = m->limit, .now_ns = now_ns, .edge_ns = now_ns + 1};
+    const struct weir__attempt attempt = {
+        .cost = m->limit, .now_ns = now_ns, .edge_ns = now_ns + 1};
     struct weir_verdict v = {.reset_after_ns = m->term.period_ns};
 
     if (s)
-        weir__meter_take(m, s, &ask, &v);
+        weir__meter_take(m, s, &attempt, &v);
     free(s);
     return weir__max(v.reset_after_ns, m->term.period_ns);
 }
@@ -69,9 +70,9 @@ static void stretch_from(struct weir__table *t, const struct weir__meter *from, 
  * table must know, or it would give their places away (decision 7). Each algorithm knows how much
  * later; it is never more than the whole new limit, and a debt beyond that grows with the time of
  * one event. */
-static void stretch_clause(const struct weir__revision *e, int i, int64_t now_ns)
+static void stretch_term(const struct weir__revision *rev, int i, int64_t now_ns)
 {
-    const struct weir__clause *c = &e->clause[i];
+    const struct weir__compiled_term *c = &rev->term[i];
     const struct weir__meter *to = &c->meter, *from = to->older;
     const int64_t extra = weir__meter_guards(to) ? memory_of(to, now_ns) : span_of(to, now_ns);
     const int64_t times = weir__max(1, weir__div_ceil(to->step.ns + 1, from->step.ns + 1));
@@ -85,11 +86,11 @@ static void stretch_clause(const struct weir__revision *e, int i, int64_t now_ns
     }
 }
 
-void weir__revision_stretch(const struct weir__revision *e, int64_t now_ns)
+void weir__revision_stretch(const struct weir__revision *rev, int64_t now_ns)
 {
-    for (int i = 0; i < e->n; i++)
-        if (weir__meter_keeps(&e->clause[i].meter))
-            stretch_clause(e, i, now_ns);
+    for (int i = 0; i < rev->n; i++)
+        if (weir__meter_keeps(&rev->term[i].meter))
+            stretch_term(rev, i, now_ns);
 }
 
 /* ---- Numbers ------------------------------------------------------------------------------- */
@@ -168,16 +169,16 @@ static uint64_t new_scope(const struct weir__store *s)
     return scope;
 }
 
-int weir__revision_number(struct weir__store *s, struct weir__revision *e)
+int weir__revision_number(struct weir__store *s, struct weir__revision *rev)
 {
-    for (int i = 0; i < e->n; i++) {
-        struct weir__clause *c = &e->clause[i];
+    for (int i = 0; i < rev->n; i++) {
+        struct weir__compiled_term *c = &rev->term[i];
         const uint32_t version = next_number(s);
 
         if (version == 0)
             return WEIR_EFULL;
-        if (e->older && i < e->older->n && weir__meter_keeps(&c->meter))
-            c->scope = e->older->clause[i].scope;
+        if (rev->older && i < rev->older->n && weir__meter_keeps(&c->meter))
+            c->scope = rev->older->term[i].scope;
         else
             c->scope = new_scope(s);
         weir__meter_number(&c->meter, version);
@@ -188,12 +189,12 @@ int weir__revision_number(struct weir__store *s, struct weir__revision *e)
 /* ---- Converting states --------------------------------------------------------------------- */
 
 struct pass {
-    const struct weir__clause *clause;
+    const struct weir__compiled_term *term;
     const struct weir__overrides *overrides;
     int64_t now_ns;
 };
 
-static bool is_older(const struct weir__clause *c, const struct weir__state *s)
+static bool is_older(const struct weir__compiled_term *c, const struct weir__state *s)
 {
     if (s->fresh_ns == 0 || weir__state_version(s) == c->meter.version)
         return false;
@@ -207,24 +208,24 @@ static bool is_wanted(void *arg, uint64_t fingerprint, const struct weir__state 
 {
     const struct pass *p = arg;
 
-    return is_older(p->clause, s) && !weir__overrides_has(p->overrides, fingerprint);
+    return is_older(p->term, s) && !weir__overrides_has(p->overrides, fingerprint);
 }
 
 static void live_bring_up(void *arg, struct weir__state *s)
 {
     const struct pass *p = arg;
 
-    weir__meter_touch(&p->clause->meter, s, p->now_ns);
+    weir__meter_touch(&p->term->meter, s, p->now_ns);
 }
 
 #define PASSES 3
 
 /* Sweeps again if keys have moved meanwhile, perhaps to a bucket that the sweep has passed. A state
  * that is left after that is converted when it is used. */
-static int bring_up_places(struct weir__owner *owner, const struct weir__clause *c,
-                           const struct weir__overrides *exceptions, int64_t now_ns)
+static int bring_up_places(struct weir__owner *owner, const struct weir__compiled_term *c,
+                           const struct weir__overrides *overrides, int64_t now_ns)
 {
-    struct pass p = {c, exceptions, now_ns};
+    struct pass p = {c, overrides, now_ns};
     bool missed = true;
     int error = 0;
 
@@ -233,52 +234,61 @@ static int bring_up_places(struct weir__owner *owner, const struct weir__clause 
     return error;
 }
 
-static int bring_up_cells(struct weir__owner *owner, const struct weir__clause *c, int64_t now_ns)
+static int bring_up_cell(struct weir__owner *owner, const struct weir__compiled_term *c,
+                         uint64_t number, int64_t now_ns)
 {
     struct weir__lock *saving = owner->journal ? weir__table_saving(c->table) : NULL;
+    struct weir__cell_locks held = {.owner = owner, .first = 3};
+    struct weir__cell_pair p = weir__cells_one(&c->cells, number);
+    int64_t until;
+    int error = saving ? weir__lock_nth(owner, 2, saving) : 0;
 
-    if (!weir__cells_alive(&c->cells, 0))
-        return 0;
-    for (uint64_t i = 0; i < c->cells.n; i++) {
-        struct weir__cell_locks held = {.owner = owner, .first = 3};
-        struct weir__cell_pair p = weir__cells_one(&c->cells, i);
-        int64_t until;
-        int error = saving ? weir__lock_nth(owner, 2, saving) : 0;
-
-        if (error)
-            return error;
-        error = weir__cells_lock(&held, &p, 1);
-        if (error) {
-            if (saving)
-                weir__lock_drop(saving);
-            return error;
-        }
-        if (is_older(c, p.cell[0])) {
-            weir__cell_note(&p, 0, owner);
-            weir__meter_touch(&c->meter, p.cell[0], now_ns);
-        }
-        until = p.cell[0]->fresh_ns;
-        weir__journal_commit(owner);
-        weir__cells_unlock(&held);
+    if (error)
+        return error;
+    error = weir__cells_lock(&held, &p, 1);
+    if (error) {
         if (saving)
             weir__lock_drop(saving);
-        weir__cells_touched(&c->cells, until);
+        return error;
     }
+    if (is_older(c, p.cell[0])) {
+        weir__cell_note(&p, 0, owner);
+        weir__meter_touch(&c->meter, p.cell[0], now_ns);
+    }
+    until = p.cell[0]->fresh_ns;
+    weir__journal_commit(owner);
+    weir__cells_unlock(&held);
+    if (saving)
+        weir__lock_drop(saving);
+    weir__cells_touched(&c->cells, until);
     return 0;
 }
 
-int weir__revision_bring_up(struct weir__store *s, struct weir__revision *e,
-                            const struct weir__overrides *exceptions, int64_t now_ns)
+static int bring_up_cells(struct weir__owner *owner, const struct weir__compiled_term *c,
+                          int64_t now_ns)
+{
+    int error = 0;
+
+    for (uint64_t i = 0; !error && weir__cells_alive(&c->cells, 0) && i < c->cells.n; i++) {
+        weir__rcu_enter(); /* so that no fork() comes in between */
+        error = bring_up_cell(owner, c, i, now_ns);
+        weir__rcu_exit();
+    }
+    return error;
+}
+
+int weir__revision_bring_up(struct weir__store *s, struct weir__revision *rev,
+                            const struct weir__overrides *overrides, int64_t now_ns)
 {
     struct weir__owner *owner = weir__store_owner(s);
     int error = owner ? 0 : WEIR_EBUSY;
 
     /* The cells first: they are few, and every key without a place is judged by them. */
-    for (int i = 0; i < e->n && !error; i++)
-        if (weir__meter_keeps(&e->clause[i].meter))
-            error = bring_up_cells(owner, &e->clause[i], now_ns);
-    for (int i = 0; i < e->n && !error; i++)
-        if (weir__meter_keeps(&e->clause[i].meter))
-            error = bring_up_places(owner, &e->clause[i], exceptions, now_ns);
+    for (int i = 0; i < rev->n && !error; i++)
+        if (weir__meter_keeps(&rev->term[i].meter))
+            error = bring_up_cells(owner, &rev->term[i], now_ns);
+    for (int i = 0; i < rev->n && !error; i++)
+        if (weir__meter_keeps(&rev->term[i].meter))
+            error = bring_up_places(owner, &rev->term[i], overrides, now_ns);
     return error;
 }

@@ -7,7 +7,6 @@
 #include "engine/engine.h"
 #include "engine/remote.h"
 #include "engine/store/format.h"
-#include "engine/wait_list.h"
 #include "os/diag.h"
 
 /* ---- Sets of keys -------------------------------------------------------------------------- */
@@ -161,12 +160,12 @@ static void spec_restore(struct weir__lists *l, const struct weir__override_spec
 
 /* ---- Compiling ----------------------------------------------------------------------------- */
 
-static bool same_shape(const struct weir__revision *e, const struct weir__revision *base)
+static bool same_shape(const struct weir__revision *rev, const struct weir__revision *base)
 {
-    if (e->n != base->n)
+    if (rev->n != base->n)
         return false;
-    for (int i = 0; i < e->n; i++) {
-        const struct weir__meter *a = &e->clause[i].meter, *b = &base->clause[i].meter;
+    for (int i = 0; i < rev->n; i++) {
+        const struct weir__meter *a = &rev->term[i].meter, *b = &base->term[i].meter;
 
         if (a->algo != b->algo || a->shape != b->shape ||
             weir__meter_state_size(a) != weir__meter_state_size(b))
@@ -175,27 +174,27 @@ static bool same_shape(const struct weir__revision *e, const struct weir__revisi
     return true;
 }
 
-/* Compiles an override, with the places and versions of the revision's clauses. NULL in *out: it
+/* Compiles an override, with the places and versions of the revision's terms. NULL in *out: it
  * has another shape. */
 static int override_compile(struct weir__revision **out, const struct weir__override_spec *r,
                             const struct weir__revision *base)
 {
     struct weir_limit limit = {.n = r->n};
-    struct weir__revision *e;
+    struct weir__revision *rev;
     int error;
 
     *out = NULL;
     memcpy(limit.term, r->term, (size_t)r->n * sizeof *r->term);
-    error = weir__revision_open(&e, &limit, NULL, 0, 0);
+    error = weir__revision_open(&rev, &limit, NULL, 0, 0);
     if (error)
         return error;
-    if (!same_shape(e, base)) {
-        weir__revision_close(e);
+    if (!same_shape(rev, base)) {
+        weir__revision_close(rev);
         return 0;
     }
-    for (int i = 0; i < e->n; i++) {
-        const struct weir__clause *b = &base->clause[i];
-        struct weir__clause *c = &e->clause[i];
+    for (int i = 0; i < rev->n; i++) {
+        const struct weir__compiled_term *b = &base->term[i];
+        struct weir__compiled_term *c = &rev->term[i];
 
         weir__meter_init(&c->meter, &r->term[i], b->meter.created_ns);
         c->meter.version = b->meter.version;
@@ -206,16 +205,16 @@ static int override_compile(struct weir__revision **out, const struct weir__over
         c->table = b->table;
         c->placing = b->placing; /* but not its cells: they join by the policy's limit */
     }
-    *out = e;
+    *out = rev;
     return 0;
 }
 
-static void override_release(struct weir__override *own)
+static void override_release(struct weir__override *override)
 {
-    if (!own || atomic_fetch_sub(&own->holders, 1) > 1)
+    if (!override || atomic_fetch_sub(&override->holders, 1) > 1)
         return;
-    weir__revision_close(own->revision);
-    free(own);
+    weir__revision_close(override->revision);
+    free(override);
 }
 
 /* The slot of the key, or the empty slot where it belongs. */
@@ -234,28 +233,29 @@ static int override_acquire(struct weir__override **out, const struct weir__over
                             uint64_t key, const struct weir__revision *base,
                             const struct weir__overrides *like)
 {
-    struct weir__override *own = like ? like->slot[override_slot_of(like, key)].own : NULL;
+    struct weir__override *override =
+        like ? like->slot[override_slot_of(like, key)].override : NULL;
     int error;
 
     *out = NULL;
-    if (own && own->term == r->term) {
-        atomic_fetch_add(&own->holders, 1);
-        *out = own;
+    if (override && override->term == r->term) {
+        atomic_fetch_add(&override->holders, 1);
+        *out = override;
         return 0;
     }
-    own = calloc(1, sizeof *own);
-    if (!own)
+    override = calloc(1, sizeof *override);
+    if (!override)
         return WEIR_ENOMEM;
-    own->holders = 1;
-    own->term = r->term;
+    override->holders = 1;
+    override->term = r->term;
     for (int i = 0; i < base->n; i++)
-        own->fingerprint[i] = weir__fingerprint_at(
-            &base->clause[i], &(struct weir_request){.key = r->bytes, .key_len = r->len});
-    error = override_compile(&own->revision, r, base);
-    if (error || !own->revision)
-        free(own);
+        override->fingerprint[i] = weir__fingerprint_at(
+            &base->term[i], &(struct weir_request){.key = r->bytes, .key_len = r->len});
+    error = override_compile(&override->revision, r, base);
+    if (error || !override->revision)
+        free(override);
     else
-        *out = own;
+        *out = override;
     return error;
 }
 
@@ -263,12 +263,12 @@ static int overrides_add(struct weir__overrides *x, const struct weir__override_
                          const struct weir__revision *base, const struct weir__overrides *like)
 {
     const uint64_t key = r->key ? r->key : 1;
-    struct weir__override *own;
-    const int error = override_acquire(&own, r, key, base, like);
+    struct weir__override *override;
+    const int error = override_acquire(&override, r, key, base, like);
 
-    if (error || !own)
+    if (error || !override)
         return error;
-    x->slot[override_slot_of(x, key)] = (struct weir__override_slot){key, own};
+    x->slot[override_slot_of(x, key)] = (struct weir__override_slot){key, override};
     x->n++;
     return 0;
 }
@@ -278,16 +278,16 @@ static int overrides_index(struct weir__overrides *x, int terms)
 {
     if (x->n == 0)
         return 0;
-    x->own = key_set_empty(x->n * (uint64_t)terms);
-    if (!x->own)
+    x->fingerprints = key_set_empty(x->n * (uint64_t)terms);
+    if (!x->fingerprints)
         return WEIR_ENOMEM;
     for (uint64_t i = 0; i <= x->mask; i++)
         for (int k = 0; x->slot[i].key != 0 && k < terms; k++)
-            key_set_add(x->own, x->slot[i].own->fingerprint[k]);
+            key_set_add(x->fingerprints, x->slot[i].override->fingerprint[k]);
     return 0;
 }
 
-int weir__overrides_open(struct weir__revision *e, const struct weir__lists *l,
+int weir__overrides_open(struct weir__revision *rev, const struct weir__lists *l,
                          const struct weir__overrides *like)
 {
     struct weir__overrides *x;
@@ -304,37 +304,37 @@ int weir__overrides_open(struct weir__revision *e, const struct weir__lists *l,
     x->list[0] = l->list[0];
     x->list[1] = l->list[1];
     for (size_t i = 0; i < l->n && !error; i++)
-        error = overrides_add(x, &l->rule[i], e, like);
+        error = overrides_add(x, &l->rule[i], rev, like);
     if (!error)
-        error = overrides_index(x, e->n);
+        error = overrides_index(x, rev->n);
     if (error) {
         weir__overrides_close(x);
         return error;
     }
-    e->overrides = x;
-    weir__revision_derive(e);
+    rev->overrides = x;
+    weir__revision_derive(rev);
     return 0;
 }
 
 /* A linear search: only calls that are in flight while the policy gets its first override need
  * it. */
-struct weir__revision *weir__revision_by_fingerprint(struct weir__revision *e, uint64_t fingerprint,
-                                                     uint32_t index)
+struct weir__revision *weir__revision_by_fingerprint(struct weir__revision *rev,
+                                                     uint64_t fingerprint, uint32_t index)
 {
-    const struct weir__overrides *x = e->overrides;
+    const struct weir__overrides *x = rev->overrides;
 
     for (uint64_t i = 0; x && i <= x->mask; i++)
-        if (x->slot[i].key != 0 && x->slot[i].own->fingerprint[index] == fingerprint)
-            return x->slot[i].own->revision;
-    return e;
+        if (x->slot[i].key != 0 && x->slot[i].override->fingerprint[index] == fingerprint)
+            return x->slot[i].override->revision;
+    return rev;
 }
 
 void weir__overrides_close(struct weir__overrides *x)
 {
     for (uint64_t i = 0; x && i <= x->mask; i++)
-        override_release(x->slot[i].own);
+        override_release(x->slot[i].override);
     if (x)
-        free(x->own);
+        free(x->fingerprints);
     free(x);
 }
 
@@ -345,19 +345,19 @@ void weir__overrides_close(struct weir__overrides *x)
 static int lists_copy_locked(const struct weir_policy *p, const struct weir__revision *now,
                              struct weir__revision **out)
 {
-    struct weir__revision *e = NULL;
-    int error = weir__revision_copy(&e, now, WEIR__VERSIONS_KEPT);
+    struct weir__revision *rev = NULL;
+    int error = weir__revision_copy(&rev, now, WEIR__VERSIONS_KEPT);
 
     if (!error)
-        error = weir__revision_place(p->store, e, NULL);
+        error = weir__revision_place(p->store, rev, NULL);
     if (!error)
-        error = weir__overrides_open(e, p->lists, now->overrides);
+        error = weir__overrides_open(rev, p->lists, now->overrides);
     if (error) {
-        weir__revision_close(e);
+        weir__revision_close(rev);
         return error;
     }
-    e->generation = now->generation;
-    *out = e;
+    rev->generation = now->generation;
+    *out = rev;
     return 0;
 }
 
@@ -374,7 +374,7 @@ static void lists_retire(struct weir *w, const struct weir_policy *p, struct wei
     if (!old)
         return;
     weir__revision_retire(p->store, old);
-    weir__wait_list_wake_all(w, p);
+    weir__wait_wake_policy(w, p);
 }
 
 /* Replaces the revision; called again until the revision was the one in force when it was replaced.
@@ -455,7 +455,7 @@ int weir_list_set(struct weir *w, struct weir_policy *p, enum weir_list which,
 /* ---- Overrides ----------------------------------------------------------------------------- */
 
 struct override_change {
-    struct weir *w;
+    struct weir *engine;
     struct weir_request rq;
     uint64_t key;
     const struct weir_limit *limit; /* NULL: remove the override */
@@ -463,27 +463,28 @@ struct override_change {
     struct weir_diag *why;
 };
 
-static bool override_fits(const struct weir_policy *p, uint64_t key, const struct weir__revision *e)
+static bool override_fits(const struct weir_policy *p, uint64_t key,
+                          const struct weir__revision *rev)
 {
     const struct weir__override_spec *r = spec_find(p->lists, key);
 
-    return !r || weir__revision_for((struct weir__revision *)e, key) != e;
+    return !r || weir__revision_for((struct weir__revision *)rev, key) != rev;
 }
 
 /* Fills *why: which term of the override has another shape than the revision's, and how. */
 static int override_report_shape(const struct weir_policy *p, const struct override_change *o,
-                                 const struct weir__revision *e)
+                                 const struct weir__revision *rev)
 {
     struct weir__meter own;
 
-    if (o->limit->n != e->n)
+    if (o->limit->n != rev->n)
         return weir__diag(
             o->why, WEIR_EINVAL,
             "the key's own limit has %d terms and the limit of the policy '%s' has %d; both must "
             "have the same algorithms in the same order",
-            o->limit->n, p->name, e->n);
-    for (int i = 0; i < e->n; i++) {
-        const struct weir__meter *m = &e->clause[i].meter;
+            o->limit->n, p->name, rev->n);
+    for (int i = 0; i < rev->n; i++) {
+        const struct weir__meter *m = &rev->term[i].meter;
 
         weir__meter_init(&own, &o->limit->term[i], 0);
         if (own.algo != m->algo)
@@ -506,11 +507,11 @@ static int override_report_shape(const struct weir_policy *p, const struct overr
 }
 
 /* Whether the override leaves `system`, which does not belong to the key, as it is. */
-static bool keeps_system(const struct weir_limit *limit, const struct weir__revision *e)
+static bool keeps_system(const struct weir_limit *limit, const struct weir__revision *rev)
 {
-    for (int i = 0; limit && i < limit->n && i < e->n; i++)
+    for (int i = 0; limit && i < limit->n && i < rev->n; i++)
         if (limit->term[i].algorithm == WEIR_SYSTEM &&
-            memcmp(&limit->term[i], &e->clause[i].meter.term, sizeof limit->term[i]) != 0)
+            memcmp(&limit->term[i], &rev->term[i].meter.term, sizeof limit->term[i]) != 0)
             return false;
     return true;
 }
@@ -532,7 +533,7 @@ static int override_publish_locked(struct weir_policy *p, const struct override_
                            "same system term as the policy '%s'",
                            p->name);
     if (!error)
-        error = weir__transaction_rewrite(o->w, &o->rq, now, weir__revision_for(now, o->key),
+        error = weir__transaction_rewrite(o->engine, &o->rq, now, weir__revision_for(now, o->key),
                                           weir__revision_for(next, o->key), next, o->at);
     if (error)
         weir__revision_close(next);
@@ -568,7 +569,7 @@ static int override_set(struct weir *w, struct weir_policy *p, const void *key, 
                         const char *text, struct weir__now at, struct weir_diag *why)
 {
     struct override_change o = {
-        .w = w, .rq = weir_request_of(p, key, key_len), .at = at, .why = why};
+        .engine = w, .rq = weir_request_of(p, key, key_len), .at = at, .why = why};
     struct weir_limit limit;
     int error = 0;
 

@@ -58,64 +58,64 @@ struct weir__override {
 
 struct weir__override_slot {
     uint64_t key; /* 0: an empty slot */
-    struct weir__override *own;
+    struct weir__override *override;
 };
 
 struct weir__overrides {
     const struct weir__key_set *list[2]; /* by enum weir_list; the policy owns them */
-    struct weir__key_set *own;           /* fingerprints of keys with overrides; or NULL */
+    struct weir__key_set *fingerprints;  /* of keys with overrides; or NULL */
     uint64_t n, mask;
     struct weir__override_slot slot[];
 };
 
 /* The limit that judges the key: its override, or the revision's own limit. */
-static inline struct weir__revision *weir__revision_for(struct weir__revision *e, uint64_t key)
+static inline struct weir__revision *weir__revision_for(struct weir__revision *rev, uint64_t key)
 {
-    const struct weir__overrides *x = e->overrides;
+    const struct weir__overrides *x = rev->overrides;
 
     if (!x || x->n == 0)
-        return e;
+        return rev;
     key = key ? key : 1;
     for (uint64_t i = key & x->mask;; i = (i + 1) & x->mask) {
         if (x->slot[i].key == key)
-            return x->slot[i].own->revision;
+            return x->slot[i].override->revision;
         if (x->slot[i].key == 0)
-            return e;
+            return rev;
     }
 }
 
 /* The same for a caller that entered or took before, and has the key's hash only if it mattered
  * then (0: it did not). It has the key's fingerprint under the term of that index. */
-struct weir__revision *weir__revision_by_fingerprint(struct weir__revision *e, uint64_t fingerprint,
-                                                     uint32_t index);
+struct weir__revision *weir__revision_by_fingerprint(struct weir__revision *rev,
+                                                     uint64_t fingerprint, uint32_t index);
 
-static inline struct weir__revision *weir__revision_since(struct weir__revision *e, uint64_t key,
+static inline struct weir__revision *weir__revision_since(struct weir__revision *rev, uint64_t key,
                                                           uint64_t fingerprint, uint32_t index)
 {
-    if (key != 0 || !e->overrides)
-        return weir__revision_for(e, key);
-    return weir__revision_by_fingerprint(e, fingerprint, index);
+    if (key != 0 || !rev->overrides)
+        return weir__revision_for(rev, key);
+    return weir__revision_by_fingerprint(rev, fingerprint, index);
 }
 
 /* Whether a state of that fingerprint belongs to a key with an override. */
 static inline bool weir__overrides_has(const struct weir__overrides *x, uint64_t fingerprint)
 {
-    return x && weir__key_set_has(x->own, fingerprint);
+    return x && weir__key_set_has(x->fingerprints, fingerprint);
 }
 
 /* A term of the limit that judges a key: `by`, in a revision in force. */
-static inline struct weir__clause *weir__clause_of(struct weir__revision *e,
-                                                   struct weir__revision *by, uint32_t index)
+static inline struct weir__compiled_term *weir__term_of(struct weir__revision *rev,
+                                                        struct weir__revision *by, uint32_t index)
 {
-    struct weir__clause *c = &by->clause[index];
+    struct weir__compiled_term *c = &by->term[index];
 
-    return c->meter.term.algorithm == WEIR_SYSTEM ? &e->clause[index] : c;
+    return c->meter.term.algorithm == WEIR_SYSTEM ? &rev->term[index] : c;
 }
 
-static inline bool weir__revision_lists(const struct weir__revision *e, enum weir_list which,
+static inline bool weir__revision_lists(const struct weir__revision *rev, enum weir_list which,
                                         uint64_t key)
 {
-    return e->overrides && weir__key_set_has(e->overrides->list[which], key);
+    return rev->overrides && weir__key_set_has(rev->overrides->list[which], key);
 }
 
 /* What the caller has set. */
@@ -135,7 +135,7 @@ void weir__lists_close(struct weir__lists *l);
 
 /* Gives the revision, which is placed, the overrides that follow from the lists (NULL: none).
  * `like` are the overrides of a revision that differs in nothing else, or NULL. */
-int weir__overrides_open(struct weir__revision *e, const struct weir__lists *l,
+int weir__overrides_open(struct weir__revision *rev, const struct weir__lists *l,
                          const struct weir__overrides *like);
 void weir__overrides_close(struct weir__overrides *x);
 

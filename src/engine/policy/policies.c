@@ -18,7 +18,6 @@
 #include "engine/engine.h"
 #include "engine/policy/overrides.h"
 #include "engine/remote.h"
-#include "engine/wait_list.h"
 #include "os/diag.h"
 
 #define TRIES 100
@@ -47,12 +46,12 @@ static int record_load_locked(struct weir__store *s, struct weir__record *r,
     for (uint32_t back = weir__record_kept(r, generation); back > 0 && !error; back--) {
         /* A copy: another process that changes the policy may overwrite what was just checked. */
         const struct weir__version v = *weir__record_version(r, generation, back - 1);
-        struct weir__revision *e = NULL;
+        struct weir__revision *rev = NULL;
 
-        error = weir__version_is_sound(&v) ? weir__revision_load(&e, &v, row) : WEIR_EFORMAT;
+        error = weir__version_is_sound(&v) ? weir__revision_load(&rev, &v, row) : WEIR_EFORMAT;
         if (!error) {
-            e->generation = generation;
-            row = e;
+            rev->generation = generation;
+            row = rev;
         }
     }
     if (!error && (!row || atomic_load(&r->generation) != generation))
@@ -74,50 +73,50 @@ static int record_load_locked(struct weir__store *s, struct weir__record *r,
 static int policy_refresh_locked(struct weir_policy *p, struct weir__revision **old,
                                  struct weir_diag *why)
 {
-    struct weir__revision *e = NULL;
+    struct weir__revision *rev = NULL;
     int error;
 
     *old = atomic_load(&p->revision);
     if (atomic_load(&p->record->tag) != p->tag)
         return weir__diag(why, WEIR_EGONE, "the policy '%s' was forgotten", p->name);
-    error = record_load_locked(p->store, p->record, &e, why);
+    error = record_load_locked(p->store, p->record, &rev, why);
     if (!error)
-        error = weir__overrides_open(e, p->lists, NULL);
+        error = weir__overrides_open(rev, p->lists, NULL);
     if (error) {
-        weir__revision_close(e);
+        weir__revision_close(rev);
         *old = NULL;
         return error;
     }
-    atomic_store(&p->guards, e->guards);
-    atomic_store(&p->needs_load, e->needs_load);
-    weir__policy_publish(p, e);
+    atomic_store(&p->guards, rev->guards);
+    atomic_store(&p->needs_load, rev->needs_load);
+    weir__policy_publish(p, rev);
     if (*old) {
-        weir__revision_map_forget(&p->store->revision_map, *old, e);
+        weir__revision_map_forget(&p->store->revision_map, *old, rev);
         weir__revision_map_remove(&p->store->revision_map, *old);
     }
     weir__store_count_limits(p->store);
     return 0;
 }
 
-void weir__revision_retire(struct weir__store *s, struct weir__revision *e)
+void weir__revision_retire(struct weir__store *s, struct weir__revision *rev)
 {
-    if (!e)
+    if (!rev)
         return;
     (void)pthread_mutex_lock(&s->lock);
-    weir__revision_map_remove(&s->revision_map, e);
+    weir__revision_map_remove(&s->revision_map, rev);
     (void)pthread_mutex_unlock(&s->lock);
     weir__rcu_synchronize();
-    weir__revision_close(e);
+    weir__revision_close(rev);
 }
 
 /* Retires the revision that was in force and wakes the waiters under it, which have another limit
  * now. */
-static void policy_retire(struct weir_policy *p, struct weir__revision *e)
+static void policy_retire(struct weir_policy *p, struct weir__revision *rev)
 {
-    if (!e)
+    if (!rev)
         return;
-    weir__revision_retire(p->store, e);
-    weir__wait_list_wake_all(p->engine, p);
+    weir__revision_retire(p->store, rev);
+    weir__wait_wake_policy(p->engine, p);
 }
 
 /* It does not take the file's lock, which a stopped process may hold: a record is written so that
@@ -174,11 +173,11 @@ static struct weir__record *free_record(const struct weir__store *s)
 
 /* Writes the revision as the record's next version, and then announces it. */
 static void record_publish(struct weir__directory *d, struct weir__record *r, const char *name,
-                           const struct weir__revision *e)
+                           const struct weir__revision *rev)
 {
     const uint32_t generation = atomic_load(&r->generation) + 1;
 
-    weir__revision_dump(e, weir__record_version(r, generation, 0));
+    weir__revision_dump(rev, weir__record_version(r, generation, 0));
     if (atomic_load(&r->tag) == 0) {
         memset(r->name, 0, sizeof r->name);
         memcpy(r->name, name, strlen(name));
@@ -192,12 +191,12 @@ static void record_publish(struct weir__directory *d, struct weir__record *r, co
 
 /* ---- Setting ------------------------------------------------------------------------------- */
 
-static bool revision_same_limit(const struct weir__revision *e, const struct weir_limit *limit)
+static bool revision_same_limit(const struct weir__revision *rev, const struct weir_limit *limit)
 {
-    if (e->n != limit->n)
+    if (rev->n != limit->n)
         return false;
-    for (int i = 0; i < e->n; i++)
-        if (memcmp(&e->clause[i].meter.term, &limit->term[i], sizeof limit->term[i]) != 0)
+    for (int i = 0; i < rev->n; i++)
+        if (memcmp(&rev->term[i].meter.term, &limit->term[i], sizeof limit->term[i]) != 0)
             return false;
     return true;
 }
@@ -207,24 +206,24 @@ static int record_change_locked(struct weir__store *s, struct weir__record *r, c
                                 const struct weir_limit *limit, struct weir__revision *current,
                                 struct weir__now at, struct weir_diag *why)
 {
-    struct weir__revision *e;
-    int error = weir__revision_open(&e, limit, current, at.now_ns, at.wall_ns);
+    struct weir__revision *rev;
+    int error = weir__revision_open(&rev, limit, current, at.now_ns, at.wall_ns);
 
     if (error)
         return weir__diag(why, error, "%s", weir_error_text(error));
-    error = weir__revision_number(s, e);
+    error = weir__revision_number(s, rev);
     if (error)
         (void)weir__diag(why, error,
                          "no version number is free: too many versions of limits are kept");
     else
-        error = weir__revision_place_anew(s, e, why);
+        error = weir__revision_place_anew(s, rev, why);
     if (!error) {
-        weir__revision_stretch(e, at.now_ns);
+        weir__revision_stretch(rev, at.now_ns);
         atomic_store(&s->directory->changing, (uint64_t)(r - s->directory->record) + 1);
-        record_publish(s->directory, r, name, e);
+        record_publish(s->directory, r, name, rev);
     }
-    e->older = NULL; /* the caller still owns it */
-    weir__revision_close(e);
+    rev->older = NULL; /* the caller still owns it */
+    weir__revision_close(rev);
     return error;
 }
 
@@ -248,9 +247,9 @@ static int record_set_locked(struct weir__store *s, const char *name,
     return error;
 }
 
-/* ---- Handles ------------------------------------------------------------------------------- */
+/* ---- Policies that this process has open --------------------------------------------------- */
 
-static struct weir_policy *find_handle(struct weir *w, const char *name)
+static struct weir_policy *find_policy(struct weir *w, const char *name)
 {
     for (struct weir_policy *p = atomic_load(&w->policies); p; p = p->next)
         if (strcmp(p->name, name) == 0 && atomic_load(&p->record->tag) == p->tag)
@@ -287,10 +286,11 @@ static int define_remote(struct weir *w, struct weir_policy *p, struct weir__now
     return error;
 }
 
-/* This process's handle for the record, created if there is none. The caller holds both locks. */
-static int handle_locked(struct weir *w, struct weir__record *r, struct weir__now at,
-                         struct weir_policy **out, struct weir__revision **old,
-                         struct weir_diag *why)
+/* The policy that this process has open for the record; opened if there is none. The caller holds
+ * both locks. */
+static int open_policy_locked(struct weir *w, struct weir__record *r, struct weir__now at,
+                              struct weir_policy **out, struct weir__revision **old,
+                              struct weir_diag *why)
 {
     char name[WEIR_NAME_MAX]; /* a copy: in a file any process may overwrite it */
     struct weir_policy *p;
@@ -299,7 +299,7 @@ static int handle_locked(struct weir *w, struct weir__record *r, struct weir__no
     memcpy(name, r->name, sizeof name);
     if (!memchr(name, '\0', sizeof name))
         return weir__diag(why, WEIR_EFORMAT, "damaged: the record of a policy does not add up");
-    p = find_handle(w, name);
+    p = find_policy(w, name);
     *out = p;
     if (p)
         return weir__policy_revision(p) ? 0 : policy_refresh_locked(p, old, why);
@@ -333,8 +333,8 @@ static int finish_change(struct weir *w, int64_t now_ns)
 {
     struct weir__store *s = w->store;
     uint64_t changing = atomic_load(&s->directory->changing);
-    const struct weir__overrides *exceptions = NULL;
-    struct weir__revision *e = NULL;
+    const struct weir__overrides *overrides = NULL;
+    struct weir__revision *rev = NULL;
     struct weir__record *r;
     int error = 0;
 
@@ -345,19 +345,19 @@ static int finish_change(struct weir *w, int64_t now_ns)
     (void)pthread_mutex_lock(&s->lock);
     for (struct weir_policy *p = atomic_load(&w->policies); p; p = p->next)
         if (p->record == r && p->tag == atomic_load(&r->tag) && weir__policy_revision(p)) {
-            error = weir__revision_copy(&e, atomic_load(&p->revision), WEIR__VERSIONS_KEPT);
+            error = weir__revision_copy(&rev, atomic_load(&p->revision), WEIR__VERSIONS_KEPT);
             if (!error)
-                error = weir__revision_place(s, e, NULL);
-            exceptions =
+                error = weir__revision_place(s, rev, NULL);
+            overrides =
                 atomic_load(&p->revision)->overrides; /* they stay while `changes` is held */
         }
-    if (!e && !error && atomic_load(&r->tag) != 0)
-        error = record_load_locked(s, r, &e, NULL);
+    if (!rev && !error && atomic_load(&r->tag) != 0)
+        error = record_load_locked(s, r, &rev, NULL);
     (void)pthread_mutex_unlock(&s->lock);
     (void)pthread_mutex_unlock(&w->policies_lock);
-    if (!error && e)
-        error = weir__revision_bring_up(s, e, exceptions, now_ns);
-    weir__revision_close(e);
+    if (!error && rev)
+        error = weir__revision_bring_up(s, rev, overrides, now_ns);
+    weir__revision_close(rev);
     if (error == WEIR_EBUSY || error == WEIR_ENOMEM)
         return error;
     (void)atomic_compare_exchange_strong(&s->directory->changing, &changing, 0);
@@ -382,7 +382,7 @@ static int policy_set_and_find(struct weir *w, const char *name, const struct we
     if (!limit)
         r = find_record(w->store, name);
     if (!error && r)
-        error = handle_locked(w, r, at, p, &old, why);
+        error = open_policy_locked(w, r, at, p, &old, why);
     weir__store_unlock(w->store);
     (void)pthread_mutex_unlock(&w->policies_lock);
     policy_retire(*p, error ? NULL : old);
@@ -460,6 +460,19 @@ static int policy_parse_and_set(struct weir *w, const char *name, const char *te
         error = policy_set(w, name, &limit, at, &p, why);
     if (!error && w->remote)
         error = w->remote->ops->define(w->remote, p, &limit, weir__slice_of(name), false, at, why);
+    if (!error)
+        *policy = p;
+    return error;
+}
+
+/* For a caller that may wait. */
+static int policy_set_and_wait(struct weir *w, const char *name, const char *text,
+                               struct weir__now at, struct weir_policy **policy,
+                               struct weir_diag *why)
+{
+    struct weir_policy *p = NULL;
+    const int error = policy_parse_and_set(w, name, text, at, &p, why);
+
     if (!error && w->remote)
         w->remote->ops->created(w->remote, p);
     if (!error && policy)
@@ -467,16 +480,22 @@ static int policy_parse_and_set(struct weir *w, const char *name, const char *te
     return error;
 }
 
+int weir__policy_set_now(struct weir *w, const char *name, const char *limit,
+                         struct weir_policy **policy, struct weir_diag *why)
+{
+    return policy_parse_and_set(w, name, limit, weir__now_of(w), policy, why);
+}
+
 int weir_policy_set_at(struct weir *w, const char *name, const char *limit, int64_t now_ns,
                        struct weir_policy **policy, struct weir_diag *why)
 {
-    return policy_parse_and_set(w, name, limit, weir__now_at(now_ns), policy, why);
+    return policy_set_and_wait(w, name, limit, weir__now_at(now_ns), policy, why);
 }
 
 int weir_policy_set(struct weir *w, const char *name, const char *limit,
                     struct weir_policy **policy, struct weir_diag *why)
 {
-    return policy_parse_and_set(w, name, limit, weir__now_of(w), policy, why);
+    return policy_set_and_wait(w, name, limit, weir__now_of(w), policy, why);
 }
 
 struct weir_policy *weir_policy_find(struct weir *w, const char *name)

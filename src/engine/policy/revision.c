@@ -10,49 +10,49 @@
 
 static struct weir__revision *revision_make(int n, struct weir__revision *older)
 {
-    struct weir__revision *e = calloc(1, sizeof *e + (size_t)n * sizeof e->clause[0]);
+    struct weir__revision *rev = calloc(1, sizeof *rev + (size_t)n * sizeof rev->term[0]);
 
-    if (e)
-        e->older = older;
-    return e;
+    if (rev)
+        rev->older = older;
+    return rev;
 }
 
 /* Frees this revision only. */
-static void revision_free(struct weir__revision *e)
+static void revision_free(struct weir__revision *rev)
 {
-    for (int i = 0; i < e->n; i++)
-        weir__zone_free(e->clause[i].zone);
-    weir__overrides_close(e->overrides);
-    if (atomic_load(&e->plan))
-        atomic_load (&e->plan_close)(atomic_load(&e->plan));
-    free(e);
+    for (int i = 0; i < rev->n; i++)
+        weir__zone_free(rev->term[i].zone);
+    weir__overrides_close(rev->overrides);
+    if (atomic_load(&rev->plan))
+        atomic_load (&rev->plan_close)(atomic_load(&rev->plan));
+    free(rev);
 }
 
-void weir__revision_close(struct weir__revision *e)
+void weir__revision_close(struct weir__revision *rev)
 {
-    while (e) {
-        struct weir__revision *older = e->older;
+    while (rev) {
+        struct weir__revision *older = rev->older;
 
-        revision_free(e);
-        e = older;
+        revision_free(rev);
+        rev = older;
     }
 }
 
-static int64_t edge_at(const struct weir__clause *c, int64_t now_ns, int64_t wall_ns)
+static int64_t edge_at(const struct weir__compiled_term *c, int64_t now_ns, int64_t wall_ns)
 {
     const int64_t edge = weir__calendar_edge(&c->meter.term, c->zone, wall_ns);
 
     return weir__add_sat(now_ns, edge - wall_ns);
 }
 
-static int load_zone(struct weir__clause *c, const struct weir_term *t)
+static int load_zone(struct weir__compiled_term *c, const struct weir_term *t)
 {
     return t->align == WEIR_ALIGN_CLOCK ? weir__zone_load(&c->zone, t->tz) : 0;
 }
 
-static int revision_fail(struct weir__revision *e, int error)
+static int revision_fail(struct weir__revision *rev, int error)
 {
-    revision_free(e);
+    revision_free(rev);
     return error;
 }
 
@@ -77,50 +77,50 @@ static int term_rank(enum weir_algorithm a)
     return 4;
 }
 
-static void order_terms(struct weir__revision *e)
+static void order_terms(struct weir__revision *rev)
 {
     int filled = 0;
 
     for (int rank = 0; rank <= 4; rank++)
-        for (int i = 0; i < e->n; i++)
-            if (term_rank(e->clause[i].meter.term.algorithm) == rank)
-                e->chain[filled++] = (unsigned char)i;
+        for (int i = 0; i < rev->n; i++)
+            if (term_rank(rev->term[i].meter.term.algorithm) == rank)
+                rev->chain[filled++] = (unsigned char)i;
 }
 
-static void add_wait_options(struct weir__wait_options *line, const struct weir_term *t, int i)
+static void add_wait_options(struct weir__wait_options *wait, const struct weir_term *t, int i)
 {
     if (t->algorithm != WEIR_CONCURRENCY || t->shadow || t->queue == 0)
         return;
-    if (line->room == 0)
-        *line = (struct weir__wait_options){t->queue, t->max_wait_ns, 0, i};
-    line->room = weir__min(line->room, t->queue);
-    line->max_wait_ns = weir__min(line->max_wait_ns, t->max_wait_ns);
-    line->lease_ns = weir__max(line->lease_ns, t->lease_ns);
+    if (wait->room == 0)
+        *wait = (struct weir__wait_options){t->queue, t->max_wait_ns, 0, i, t->count};
+    wait->room = weir__min(wait->room, t->queue);
+    wait->max_wait_ns = weir__min(wait->max_wait_ns, t->max_wait_ns);
+    wait->lease_ns = weir__max(wait->lease_ns, t->lease_ns);
 }
 
-void weir__revision_derive(struct weir__revision *e)
+void weir__revision_derive(struct weir__revision *rev)
 {
-    e->guards = e->needs_load = false;
-    e->line = (struct weir__wait_options){0};
-    for (int i = 0; i < e->n; i++) {
-        struct weir__clause *c = &e->clause[i];
+    rev->guards = rev->needs_load = false;
+    rev->wait = (struct weir__wait_options){0};
+    for (int i = 0; i < rev->n; i++) {
+        struct weir__compiled_term *c = &rev->term[i];
 
-        c->revision = e;
+        c->revision = rev;
         c->patience_ns = weir__meter_patience(&c->meter);
-        e->guards = e->guards || weir__meter_guards(&c->meter);
-        e->needs_load = e->needs_load || c->meter.term.algorithm == WEIR_SYSTEM ||
-                        c->meter.term.algorithm == WEIR_BBR;
-        add_wait_options(&e->line, &c->meter.term, i);
+        rev->guards = rev->guards || weir__meter_guards(&c->meter);
+        rev->needs_load = rev->needs_load || c->meter.term.algorithm == WEIR_SYSTEM ||
+                          c->meter.term.algorithm == WEIR_BBR;
+        add_wait_options(&rev->wait, &c->meter.term, i);
     }
-    e->lone = e->n == 1 && !e->clause[0].meter.term.shadow && !e->overrides;
-    e->plain = e->lone && !e->guards;
-    order_terms(e);
+    rev->lone = rev->n == 1 && !rev->term[0].meter.term.shadow && !rev->overrides;
+    rev->plain = rev->lone && !rev->guards;
+    order_terms(rev);
 }
 
-static struct weir__revision *revision_derived(struct weir__revision *e)
+static struct weir__revision *revision_derived(struct weir__revision *rev)
 {
-    weir__revision_derive(e);
-    return e;
+    weir__revision_derive(rev);
+    return rev;
 }
 
 /* ---- Making -------------------------------------------------------------------------------- */
@@ -128,47 +128,47 @@ static struct weir__revision *revision_derived(struct weir__revision *e)
 int weir__revision_open(struct weir__revision **out, const struct weir_limit *limit,
                         struct weir__revision *older, int64_t now_ns, int64_t wall_ns)
 {
-    struct weir__revision *e = revision_make(limit->n, older);
+    struct weir__revision *rev = revision_make(limit->n, older);
 
-    if (!e)
+    if (!rev)
         return WEIR_ENOMEM;
-    for (int i = 0; i < limit->n; i++, e->n++) {
-        struct weir__clause *c = &e->clause[i];
+    for (int i = 0; i < limit->n; i++, rev->n++) {
+        struct weir__compiled_term *c = &rev->term[i];
         const int error = load_zone(c, &limit->term[i]);
 
         if (error)
-            return revision_fail(e, error);
+            return revision_fail(rev, error);
         if (older && i < older->n)
-            weir__meter_change(&c->meter, &limit->term[i], &older->clause[i].meter, now_ns);
+            weir__meter_change(&c->meter, &limit->term[i], &older->term[i].meter, now_ns);
         else
             weir__meter_init(&c->meter, &limit->term[i], now_ns);
         if (limit->term[i].align == WEIR_ALIGN_CLOCK)
             c->meter.changed_edge_ns = edge_at(c, now_ns, wall_ns);
     }
-    *out = revision_derived(e);
+    *out = revision_derived(rev);
     return 0;
 }
 
 int weir__revision_load(struct weir__revision **out, const struct weir__version *v,
                         struct weir__revision *older)
 {
-    struct weir__revision *e = revision_make((int)v->n, older);
+    struct weir__revision *rev = revision_make((int)v->n, older);
 
-    if (!e)
+    if (!rev)
         return WEIR_ENOMEM;
-    for (int i = 0; i < v->n; i++, e->n++) {
-        struct weir__clause *c = &e->clause[i];
-        const bool follows = older && i < older->n && older->clause[i].scope == v->scope[i];
+    for (int i = 0; i < v->n; i++, rev->n++) {
+        struct weir__compiled_term *c = &rev->term[i];
+        const bool follows = older && i < older->n && older->term[i].scope == v->scope[i];
         const int error = load_zone(c, &v->term[i]);
 
         if (error)
-            return revision_fail(e, error);
+            return revision_fail(rev, error);
         weir__meter_revive(&c->meter, &v->term[i], &v->past[i],
-                           follows ? &older->clause[i].meter : NULL);
+                           follows ? &older->term[i].meter : NULL);
         c->scope = v->scope[i];
         c->placing = v->placing[i];
     }
-    *out = revision_derived(e);
+    *out = revision_derived(rev);
     return 0;
 }
 
@@ -240,33 +240,33 @@ bool weir__version_is_sound(const struct weir__version *v)
     return true;
 }
 
-void weir__revision_dump(const struct weir__revision *e, struct weir__version *v)
+void weir__revision_dump(const struct weir__revision *rev, struct weir__version *v)
 {
-    *v = (struct weir__version){.n = e->n};
-    for (int i = 0; i < e->n; i++) {
-        v->scope[i] = e->clause[i].scope;
-        v->placing[i] = e->clause[i].placing;
-        v->past[i] = weir__meter_past(&e->clause[i].meter);
-        v->term[i] = e->clause[i].meter.term;
+    *v = (struct weir__version){.n = rev->n};
+    for (int i = 0; i < rev->n; i++) {
+        v->scope[i] = rev->term[i].scope;
+        v->placing[i] = rev->term[i].placing;
+        v->past[i] = weir__meter_past(&rev->term[i].meter);
+        v->term[i] = rev->term[i].meter.term;
     }
     weir__version_seal(v);
 }
 
-int weir__revision_copy(struct weir__revision **out, const struct weir__revision *e, int versions)
+int weir__revision_copy(struct weir__revision **out, const struct weir__revision *rev, int versions)
 {
     struct weir__revision *older = NULL;
     struct weir__version *v;
     int error = 0;
 
     *out = NULL;
-    if (!e || versions == 0)
+    if (!rev || versions == 0)
         return 0;
-    error = weir__revision_copy(&older, e->older, versions - 1);
+    error = weir__revision_copy(&older, rev->older, versions - 1);
     if (error)
         return error;
     v = malloc(sizeof *v);
     if (v)
-        weir__revision_dump(e, v);
+        weir__revision_dump(rev, v);
     error = v ? weir__revision_load(out, v, older) : WEIR_ENOMEM;
     free(v);
     if (error)
@@ -274,11 +274,11 @@ int weir__revision_copy(struct weir__revision **out, const struct weir__revision
     return error;
 }
 
-void weir__revision_limit(const struct weir__revision *e, struct weir_limit *limit)
+void weir__revision_limit(const struct weir__revision *rev, struct weir_limit *limit)
 {
-    *limit = (struct weir_limit){.n = e->n};
-    for (int i = 0; i < e->n; i++)
-        limit->term[i] = e->clause[i].meter.term;
+    *limit = (struct weir_limit){.n = rev->n};
+    for (int i = 0; i < rev->n; i++)
+        limit->term[i] = rev->term[i].meter.term;
 }
 
 /* ---- The calendar's window ----------------------------------------------------------------- */
@@ -286,29 +286,29 @@ void weir__revision_limit(const struct weir__revision *e, struct weir_limit *lim
 /* The end of the cached window, or 0 if now_ns is outside of it. */
 static int64_t cached_edge(const struct weir__window *w, int64_t now_ns, int64_t ahead_ns)
 {
-    const uint32_t turn = atomic_load_explicit(&w->turn, memory_order_acquire);
+    const uint32_t sequence = atomic_load_explicit(&w->sequence, memory_order_acquire);
     const int64_t from = atomic_load_explicit(&w->from_ns, memory_order_acquire);
     const int64_t edge = atomic_load_explicit(&w->edge_ns, memory_order_acquire);
     const int64_t ahead = atomic_load_explicit(&w->ahead_ns, memory_order_acquire);
 
-    if (turn % 2 != 0 || atomic_load_explicit(&w->turn, memory_order_relaxed) != turn)
+    if (sequence % 2 != 0 || atomic_load_explicit(&w->sequence, memory_order_relaxed) != sequence)
         return 0;
     return now_ns >= from && now_ns < edge && ahead == ahead_ns ? edge : 0;
 }
 
 static void cache_edge(struct weir__window *w, int64_t from_ns, int64_t edge_ns, int64_t ahead_ns)
 {
-    uint32_t turn = atomic_load_explicit(&w->turn, memory_order_relaxed);
+    uint32_t sequence = atomic_load_explicit(&w->sequence, memory_order_relaxed);
 
-    if (turn % 2 != 0 || !atomic_compare_exchange_strong(&w->turn, &turn, turn + 1))
+    if (sequence % 2 != 0 || !atomic_compare_exchange_strong(&w->sequence, &sequence, sequence + 1))
         return; /* another thread writes it */
     atomic_store_explicit(&w->from_ns, from_ns, memory_order_release);
     atomic_store_explicit(&w->edge_ns, edge_ns, memory_order_release);
     atomic_store_explicit(&w->ahead_ns, ahead_ns, memory_order_release);
-    atomic_store_explicit(&w->turn, turn + 2, memory_order_release);
+    atomic_store_explicit(&w->sequence, sequence + 2, memory_order_release);
 }
 
-int64_t weir__clause_edge(struct weir__clause *c, int64_t now_ns, int64_t wall_ns)
+int64_t weir__term_edge(struct weir__compiled_term *c, int64_t now_ns, int64_t wall_ns)
 {
     int64_t edge = cached_edge(&c->window, now_ns, wall_ns - now_ns);
 

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "algo/algo.h"
+#include "engine/waiter.h"
 #include "limit/zone.h"
 #include "table/cells.h"
 
@@ -21,9 +22,9 @@ struct weir__overrides;
 struct weir_policy;
 
 /* The clock window that was used last: [from_ns, edge_ns), for a calendar that is ahead_ns ahead of
- * the clock. `turn` is odd while a thread writes it. */
+ * the clock. `sequence` is odd while a thread writes it. */
 struct weir__window {
-    _Atomic uint32_t turn;
+    _Atomic uint32_t sequence;
     _Atomic int64_t from_ns, edge_ns, ahead_ns;
 };
 
@@ -33,8 +34,8 @@ struct weir__placing {
     uint64_t size_class, cells, cells_at;
 };
 
-/* One term of the limit. */
-struct weir__clause {
+/* A compiled term: one term of the limit, ready to decide by. */
+struct weir__compiled_term {
     struct weir__meter meter;
     struct weir__zone *zone;
     struct weir__window window;
@@ -45,16 +46,8 @@ struct weir__clause {
     struct weir__table *table;
     struct weir__placing placing;
     struct weir__cells cells;        /* if it has no head, the term has no cells */
-    struct weir__revision *revision; /* the revision that has this clause */
+    struct weir__revision *revision; /* the revision that has this term */
     _Atomic uint64_t survey;         /* the places that its keys hold, estimated (survey.h) */
-};
-
-/* The queue before a limit's permits, all terms together. */
-struct weir__wait_options {
-    int64_t room;        /* the most waiters; 0: none          */
-    int64_t max_wait_ns; /* the longest wait                   */
-    int64_t lease_ns;    /* the longest lease; 0: none         */
-    int term;            /* the first term that has a queue    */
 };
 
 struct weir__revision {
@@ -66,12 +59,12 @@ struct weir__revision {
     bool plain;      /* that, and a rate */
     bool guards;     /* some term is a guard */
     bool needs_load; /* some term needs the load of the system */
-    struct weir__wait_options line;
+    struct weir__wait_options wait;
     struct weir__overrides *overrides; /* in an engine: for some keys; NULL: for none */
     _Atomic(void *) plan; /* a remote store's (remote.h), made on first use; NULL: not yet */
     void (*_Atomic plan_close)(void *plan);
     unsigned char chain[WEIR_TERMS_MAX]; /* the terms in the order in which the engine asks them */
-    struct weir__clause clause[];
+    struct weir__compiled_term term[];
 };
 
 /* A version as a store keeps it: plain bytes. */
@@ -93,40 +86,41 @@ void weir__version_seal(struct weir__version *v);
 /* Creates the revision of a limit that is in force from now_ns on, after `older`, unless that is
  * NULL. wall_ns is the time for calendars. Returns 0, and the new revision owns `older`; or returns
  * WEIR_ENOZONE or WEIR_ENOMEM, and the caller still owns it. */
-int weir__revision_open(struct weir__revision **e, const struct weir_limit *limit,
+int weir__revision_open(struct weir__revision **rev, const struct weir_limit *limit,
                         struct weir__revision *older, int64_t now_ns, int64_t wall_ns);
 /* Loads the revision that a store keeps as this version. */
-int weir__revision_load(struct weir__revision **e, const struct weir__version *v,
+int weir__revision_load(struct weir__revision **rev, const struct weir__version *v,
                         struct weir__revision *older);
-void weir__revision_dump(const struct weir__revision *e, struct weir__version *v);
+void weir__revision_dump(const struct weir__revision *rev, struct weir__version *v);
 /* Frees the revision and all older ones. NULL is allowed. */
-void weir__revision_close(struct weir__revision *e);
+void weir__revision_close(struct weir__revision *rev);
 
 /* Copies the newest `versions` of them; the copy of NULL, or of none, is NULL. A revision is never
  * changed: a new version is put in front of a copy of the versions before it, and the old chain is
  * freed after a grace period. */
-int weir__revision_copy(struct weir__revision **out, const struct weir__revision *e, int versions);
+int weir__revision_copy(struct weir__revision **out, const struct weir__revision *rev,
+                        int versions);
 
 /* Computes the fields that follow from the terms and the overrides, once both are set. */
-void weir__revision_derive(struct weir__revision *e);
+void weir__revision_derive(struct weir__revision *rev);
 
 /* The limit from which the revision was made. */
-void weir__revision_limit(const struct weir__revision *e, struct weir_limit *limit);
+void weir__revision_limit(const struct weir__revision *rev, struct weir_limit *limit);
 
 /* The end of the clock window that contains now_ns; wall_ns is the same time for calendars. */
-int64_t weir__clause_edge(struct weir__clause *c, int64_t now_ns, int64_t wall_ns);
+int64_t weir__term_edge(struct weir__compiled_term *c, int64_t now_ns, int64_t wall_ns);
 
 /* A request to one term. */
-static inline struct weir__attempt weir__clause_ask(struct weir__clause *c, int64_t cost,
-                                                    int64_t patience_ns, int64_t now_ns,
-                                                    int64_t wall_ns)
+static inline struct weir__attempt weir__term_attempt(struct weir__compiled_term *c, int64_t cost,
+                                                      int64_t patience_ns, int64_t now_ns,
+                                                      int64_t wall_ns)
 {
     return (struct weir__attempt){
         .cost = cost,
         .patience_ns = patience_ns == WEIR_WAIT_DEFAULT ? c->patience_ns : patience_ns,
         .now_ns = now_ns,
         .edge_ns =
-            c->meter.term.align == WEIR_ALIGN_CLOCK ? weir__clause_edge(c, now_ns, wall_ns) : 0,
+            c->meter.term.align == WEIR_ALIGN_CLOCK ? weir__term_edge(c, now_ns, wall_ns) : 0,
     };
 }
 

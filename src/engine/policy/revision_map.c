@@ -32,15 +32,15 @@ void weir__revision_map_close(struct weir__revision_map *o)
         (void)munmap((void *)o->slot, (o->mask + 1) * sizeof *o->slot);
 }
 
-static _Atomic(struct weir__clause *) *revision_map_slot(const struct weir__revision_map *o,
-                                                         uint32_t version)
+static _Atomic(struct weir__compiled_term *) *revision_map_slot(const struct weir__revision_map *o,
+                                                                uint32_t version)
 {
     return &o->slot[version & o->mask];
 }
 
 bool weir__revision_map_has_slot(const struct weir__revision_map *o, uint32_t version)
 {
-    const struct weir__clause *c =
+    const struct weir__compiled_term *c =
         atomic_load_explicit(revision_map_slot(o, version), memory_order_relaxed);
 
     return !c || (uintptr_t)c % 2 != 0; /* empty, or of a limit that is gone */
@@ -52,51 +52,51 @@ static const struct weir__meter *meter_before(const struct weir__meter *m)
     return weir__meter_keeps(m) ? m->older : NULL;
 }
 
-void weir__revision_map_add(struct weir__revision_map *o, struct weir__revision *e)
+void weir__revision_map_add(struct weir__revision_map *o, struct weir__revision *rev)
 {
-    for (int i = 0; i < e->n; i++)
-        for (const struct weir__meter *m = &e->clause[i].meter; m; m = meter_before(m))
-            atomic_store_explicit(revision_map_slot(o, m->version), &e->clause[i],
+    for (int i = 0; i < rev->n; i++)
+        for (const struct weir__meter *m = &rev->term[i].meter; m; m = meter_before(m))
+            atomic_store_explicit(revision_map_slot(o, m->version), &rev->term[i],
                                   memory_order_release);
 }
 
-void weir__revision_map_remove(struct weir__revision_map *o, const struct weir__revision *e)
+void weir__revision_map_remove(struct weir__revision_map *o, const struct weir__revision *rev)
 {
-    for (int i = 0; i < e->n; i++)
-        for (const struct weir__meter *m = &e->clause[i].meter; m; m = meter_before(m))
+    for (int i = 0; i < rev->n; i++)
+        for (const struct weir__meter *m = &rev->term[i].meter; m; m = meter_before(m))
             if (atomic_load_explicit(revision_map_slot(o, m->version), memory_order_relaxed) ==
-                &e->clause[i])
+                &rev->term[i])
                 atomic_store_explicit(revision_map_slot(o, m->version), NULL, memory_order_release);
 }
 
 /* A slot with this value says that the limit of the version is gone: its keys are asked for no
- * more. No clause has an odd address. */
-static struct weir__clause *revision_map_gone(uint32_t version)
+ * more. No term has an odd address. */
+static struct weir__compiled_term *revision_map_gone(uint32_t version)
 {
-    return (struct weir__clause *)((uintptr_t)version << 1 | 1);
+    return (struct weir__compiled_term *)((uintptr_t)version << 1 | 1);
 }
 
-static bool revision_has_scope(const struct weir__revision *e, uint64_t scope)
+static bool revision_has_scope(const struct weir__revision *rev, uint64_t scope)
 {
-    for (int i = 0; e && i < e->n; i++)
-        if (e->clause[i].scope == scope)
+    for (int i = 0; rev && i < rev->n; i++)
+        if (rev->term[i].scope == scope)
             return true;
     return false;
 }
 
-void weir__revision_map_forget(struct weir__revision_map *o, const struct weir__revision *e,
+void weir__revision_map_forget(struct weir__revision_map *o, const struct weir__revision *rev,
                                const struct weir__revision *next)
 {
-    for (int i = 0; i < e->n; i++)
-        for (const struct weir__meter *m = &e->clause[i].meter; m; m = meter_before(m))
-            if (!revision_has_scope(next, e->clause[i].scope) &&
+    for (int i = 0; i < rev->n; i++)
+        for (const struct weir__meter *m = &rev->term[i].meter; m; m = meter_before(m))
+            if (!revision_has_scope(next, rev->term[i].scope) &&
                 atomic_load_explicit(revision_map_slot(o, m->version), memory_order_relaxed) ==
-                    &e->clause[i])
+                    &rev->term[i])
                 atomic_store_explicit(revision_map_slot(o, m->version),
                                       revision_map_gone(m->version), memory_order_release);
 }
 
-static bool clause_wrote(const struct weir__clause *c, uint32_t version)
+static bool term_wrote(const struct weir__compiled_term *c, uint32_t version)
 {
     for (const struct weir__meter *m = &c->meter; m; m = meter_before(m))
         if (m->version == version)
@@ -112,14 +112,14 @@ bool weir__revision_map_is_orphan(const struct weir__revision_map *o, const stru
            revision_map_gone(version);
 }
 
-struct weir__clause *weir__revision_map_find(const struct weir__revision_map *o,
-                                             const struct weir__state *s)
+struct weir__compiled_term *weir__revision_map_find(const struct weir__revision_map *o,
+                                                    const struct weir__state *s)
 {
     const uint32_t version = weir__state_version(s);
-    struct weir__clause *c =
+    struct weir__compiled_term *c =
         atomic_load_explicit(revision_map_slot(o, version), memory_order_acquire);
 
-    if (!c || (uintptr_t)c % 2 != 0 || !clause_wrote(c, version) ||
+    if (!c || (uintptr_t)c % 2 != 0 || !term_wrote(c, version) ||
         weir__policy_revision(c->revision->policy) != c->revision)
         return NULL;
     return c;

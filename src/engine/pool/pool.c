@@ -45,7 +45,7 @@ void weir__pool_free_locked(struct weir_pool *p, struct weir__job *j)
 {
     j->next = p->free;
     p->free = j;
-    (void)pthread_cond_broadcast(&p->settle);
+    (void)pthread_cond_broadcast(&p->drained);
 }
 
 /* ---- Turns --------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static void pool_await_pace_locked(struct weir_pool *p)
 
     if (weir_limiter_take_at(p->pace, 1, WEIR_FOREVER, due_ns, &v) == 0)
         due_ns += v.wait_ns;
-    p->turns++;
+    p->pacing++;
     while (!p->shut || p->queued > 0) {
         const int64_t left_ns = due_ns - weir__clock_now();
         struct timespec until;
@@ -77,9 +77,9 @@ static void pool_await_pace_locked(struct weir_pool *p)
         if (left_ns <= 0)
             break;
         until = pool_deadline(left_ns);
-        (void)pthread_cond_timedwait(&p->turn, &p->lock, &until);
+        (void)pthread_cond_timedwait(&p->pace_over, &p->lock, &until);
     }
-    p->turns--;
+    p->pacing--;
 }
 
 /* ---- Workers ------------------------------------------------------------------------------- */
@@ -90,7 +90,7 @@ static struct weir__job *next_job_locked(struct weir_pool *p)
     for (;;) {
         struct weir__job *j;
 
-        while (p->queued <= p->turns && !p->ended)
+        while (p->queued <= p->pacing && !p->ended)
             (void)pthread_cond_wait(&p->work, &p->lock);
         if (p->ended)
             return NULL;
@@ -172,7 +172,7 @@ static void unlock_cancelled(struct weir_pool *p, int cancelable)
 static void pool_shut_locked(struct weir_pool *p)
 {
     p->shut = true;
-    (void)pthread_cond_broadcast(&p->turn);
+    (void)pthread_cond_broadcast(&p->pace_over);
 }
 
 size_t weir_pool_drain(struct weir_pool *p, int64_t timeout_ns)
@@ -187,8 +187,8 @@ size_t weir_pool_drain(struct weir_pool *p, int64_t timeout_ns)
     cancelable = lock_uncancelled(p);
     pool_shut_locked(p);
     while (p->queued + p->running > 0 && error == 0)
-        error = timeout_ns == WEIR_FOREVER ? pthread_cond_wait(&p->settle, &p->lock)
-                                           : pthread_cond_timedwait(&p->settle, &p->lock, &until);
+        error = timeout_ns == WEIR_FOREVER ? pthread_cond_wait(&p->drained, &p->lock)
+                                           : pthread_cond_timedwait(&p->drained, &p->lock, &until);
     left = p->queued + p->running;
     unlock_cancelled(p, cancelable);
     return left;
@@ -227,7 +227,7 @@ size_t weir_pool_stop(struct weir_pool *p)
         job_cancel_locked(p, p->first);
     pool_shut_locked(p);
     while (p->running > 0)
-        (void)pthread_cond_wait(&p->settle, &p->lock);
+        (void)pthread_cond_wait(&p->drained, &p->lock);
     unlock_cancelled(p, cancelable);
     return dropped;
 }
@@ -287,8 +287,8 @@ static void pool_locks_init(struct weir_pool *p)
     (void)pthread_condattr_init(&monotonic);
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&p->work, NULL);
-    (void)pthread_cond_init(&p->turn, &monotonic);
-    (void)pthread_cond_init(&p->settle, &monotonic);
+    (void)pthread_cond_init(&p->pace_over, &monotonic);
+    (void)pthread_cond_init(&p->drained, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
 }
 
@@ -347,13 +347,13 @@ static void pool_end_workers(struct weir_pool *p)
     (void)pthread_mutex_lock(&p->lock);
     p->ended = true;
     (void)pthread_cond_broadcast(&p->work);
-    (void)pthread_cond_broadcast(&p->turn);
+    (void)pthread_cond_broadcast(&p->pace_over);
     (void)pthread_mutex_unlock(&p->lock);
     for (size_t i = 0; i < p->started; i++)
         (void)pthread_join(p->thread[i], NULL);
     (void)pthread_cond_destroy(&p->work);
-    (void)pthread_cond_destroy(&p->turn);
-    (void)pthread_cond_destroy(&p->settle);
+    (void)pthread_cond_destroy(&p->pace_over);
+    (void)pthread_cond_destroy(&p->drained);
     (void)pthread_mutex_destroy(&p->lock);
 }
 

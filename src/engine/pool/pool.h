@@ -49,14 +49,14 @@ struct weir__job {
 };
 
 struct weir_pool {
-    pthread_mutex_t lock;  /* guards every field below */
-    pthread_cond_t work;   /* for workers: there may be a task, or the pool ends */
-    pthread_cond_t turn;   /* for workers that wait for a turn: the pool ends */
-    pthread_cond_t settle; /* for drain and stop: fewer tasks are in the pool */
-    uint32_t generation;   /* the process generation; see fork.h */
+    pthread_mutex_t lock;     /* guards every field below */
+    pthread_cond_t work;      /* for workers: there may be a task, or the pool ends */
+    pthread_cond_t pace_over; /* for workers that wait for the pace: the pool ends */
+    pthread_cond_t drained;   /* for drain and stop: fewer tasks are in the pool */
+    uint32_t generation;      /* the process generation; see fork.h */
     size_t places, threads, started;
     size_t queued, running;
-    size_t turns;     /* workers that wait for a turn */
+    size_t pacing;    /* workers that wait for the pace */
     bool shut, ended; /* the pool refuses new tasks; the workers end */
     struct weir__job *first, *last, *free;
     struct weir_limiter *pace; /* NULL: none */

@@ -11,12 +11,13 @@
 #define NOT_NOW UINT64_MAX
 #define PART    1024
 #define FULLER  (PART / 8) /* than the newcomer's limit; the error of a survey is smaller */
+#define ALIKE   20         /* ranks that differ by so little differ by how shares were rounded */
 #define TRIES   3 /* candidates whose cells are locked, before the newcomer gets no place */
 
 /* A key in one of the places that the newcomer could take. */
 struct candidate {
-    const struct weir__clause
-        *owner;    /* the clause of the key's limit; NULL: unknown to this process */
+    const struct weir__compiled_term
+        *owner;    /* the term of the key's limit; NULL: unknown to this process */
     uint64_t rank; /* the lowest goes first, NOT_NOW never */
     bool gone;     /* its limit is gone: no request will use the key again */
 };
@@ -29,13 +30,15 @@ struct choice {
 };
 
 /* Whether both belong to one limit: an override belongs to the limit of its policy. */
-static bool evict_same_limit(const struct weir__clause *a, const struct weir__clause *b)
+static bool evict_same_limit(const struct weir__compiled_term *a,
+                             const struct weir__compiled_term *b)
 {
     return a && b && a->scope == b->scope;
 }
 
 /* The debt of the two cells of a key: the lesser of both. */
-static uint32_t share_of_cells(const struct weir__clause *c, uint64_t fingerprint, int64_t now_ns)
+static uint32_t share_of_cells(const struct weir__compiled_term *c, uint64_t fingerprint,
+                               int64_t now_ns)
 {
     uint64_t number[2];
     uint32_t share[2];
@@ -60,7 +63,7 @@ static uint64_t evict_rank(uint32_t share, uint32_t cells)
 }
 
 /* Whether a key of that limit may be joined into its cells; *share is its debt. */
-static bool can_be_kept(const struct weir__clause *c, const struct weir__occupant *r,
+static bool can_be_kept(const struct weir__compiled_term *c, const struct weir__occupant *r,
                         int64_t now_ns, uint32_t *share)
 {
     if (!c || !c->cells.head || weir__overrides_has(c->revision->overrides, r->fingerprint))
@@ -71,12 +74,12 @@ static bool can_be_kept(const struct weir__clause *c, const struct weir__occupan
 
 /* Whether the key would be joined into the cell that judges the newcomer, which would then have
  * more debt than the newcomer was judged by. */
-static bool burdens(const struct weir__newcomer *n, const struct weir__clause *of,
+static bool burdens(const struct weir__newcomer *n, const struct weir__compiled_term *of,
                     uint64_t fingerprint)
 {
     struct weir__cell_pair p;
 
-    if (!n->base || of->cells.head != n->clause->cells.head)
+    if (!n->base || of->cells.head != n->term->cells.head)
         return false;
     p = weir__cells_pair(&of->cells, fingerprint);
     return p.cell[0] == n->base || p.cell[1] == n->base;
@@ -85,28 +88,28 @@ static bool burdens(const struct weir__newcomer *n, const struct weir__clause *o
 /* The sum of the parts of all limits that have a key here, including the newcomer's limit. */
 static uint64_t parts_here(const struct weir__newcomer *n, const struct choice *c)
 {
-    uint64_t sum = weir__clause_keys(n->w->store, n->clause);
+    uint64_t sum = weir__term_keys(n->w->store, n->term);
 
     for (int i = 0; i < c->n; i++) {
-        const struct weir__clause *of = c->candidate[i].owner;
-        bool counted = !of || evict_same_limit(of, n->clause);
+        const struct weir__compiled_term *of = c->candidate[i].owner;
+        bool counted = !of || evict_same_limit(of, n->term);
 
         for (int k = 0; k < i; k++)
             counted = counted || evict_same_limit(c->candidate[k].owner, of);
         if (!counted)
-            sum += weir__clause_keys(n->w->store, of);
+            sum += weir__term_keys(n->w->store, of);
     }
     return sum ? sum : 1;
 }
 
 static void find_candidates(const struct weir__newcomer *n, struct choice *c)
 {
-    const int64_t now_ns = n->ask.now_ns;
+    const int64_t now_ns = n->attempt.now_ns;
 
-    weir__survey_begin(n->w, n->clause, now_ns);
-    c->n = weir__table_occupants(n->clause->table, n->hold, n->spared, c->resident);
+    weir__survey_begin(n->w, n->term, now_ns);
+    c->n = weir__table_occupants(n->term->table, n->access, n->spared, c->resident);
     for (int i = 0; i < c->n; i++) {
-        const struct weir__clause *owner =
+        const struct weir__compiled_term *owner =
             weir__revision_map_find(&n->w->store->revision_map, c->resident[i].state);
 
         c->candidate[i] = (struct candidate){
@@ -117,7 +120,7 @@ static void find_candidates(const struct weir__newcomer *n, struct choice *c)
             weir__cells_prefetch(&owner->cells, c->resident[i].fingerprint);
     }
     for (int i = 0; i < c->n; i++) {
-        const struct weir__clause *owner = c->candidate[i].owner;
+        const struct weir__compiled_term *owner = c->candidate[i].owner;
         const uint64_t fingerprint = c->resident[i].fingerprint;
         uint32_t share;
 
@@ -130,9 +133,9 @@ static void find_candidates(const struct weir__newcomer *n, struct choice *c)
 /* How full a limit's part of the table is, in 1/1024: the places that it holds, relative to its
  * part among the limits that have a key here. */
 static uint64_t fullness(const struct weir__newcomer *n, const struct choice *c,
-                         const struct weir__clause *of)
+                         const struct weir__compiled_term *of)
 {
-    const uint64_t part = weir__clause_keys(n->w->store, of);
+    const uint64_t part = weir__term_keys(n->w->store, of);
 
     /* The parts of 32 limits of less than 2^32 keys, and a share up to 2^20: the product fits. */
     return weir__survey_share(n->w, of) * c->parts / ((part ? part : 1) * ((1 << 20) / PART));
@@ -144,7 +147,7 @@ static bool is_of_fuller(const struct weir__newcomer *n, const struct choice *c,
 {
     const struct candidate *k = &c->candidate[i];
 
-    return k->rank < NOT_NOW && !evict_same_limit(k->owner, n->clause) &&
+    return k->rank < NOT_NOW && !evict_same_limit(k->owner, n->term) &&
            fullness(n, c, k->owner) >= from;
 }
 
@@ -152,11 +155,22 @@ static bool is_of_fuller(const struct weir__newcomer *n, const struct choice *c,
  * and be fuller than the newcomer's limit. */
 static uint64_t full_from(const struct weir__newcomer *n, const struct choice *c)
 {
-    const uint64_t fuller = fullness(n, c, n->clause) + FULLER;
+    const uint64_t fuller = fullness(n, c, n->term) + FULLER;
 
     if (n->ignores_parts)
         return 0;
     return fuller > PART ? fuller : PART;
+}
+
+/* The rank of the newcomer itself, if it is the one that does without a place. It is so if a key in
+ * a place is no better: shares are rounded up, so of two equal differences one may seem smaller. */
+static uint64_t rank_of_newcomer(const struct weir__newcomer *n)
+{
+    const uint32_t cells =
+        n->base ? weir__meter_share(&n->term->meter, n->base, n->attempt.now_ns) : 0;
+    const uint64_t rank = evict_rank(n->owes, cells);
+
+    return rank > ALIKE ? rank - ALIKE : 0;
 }
 
 /* The place to give up; -1: the newcomer gets none. */
@@ -173,10 +187,9 @@ static int evict_choose(const struct weir__newcomer *n, const struct choice *c)
         others = others || is_of_fuller(n, c, i, from);
     }
     if (!others && n->owes <= WEIR__WHOLE_SHARE)
-        least = evict_rank(
-            n->owes, n->base ? weir__meter_share(&n->clause->meter, n->base, n->ask.now_ns) : 0);
+        least = rank_of_newcomer(n);
     for (int i = 0; i < c->n; i++) {
-        const bool own = evict_same_limit(c->candidate[i].owner, n->clause);
+        const bool own = evict_same_limit(c->candidate[i].owner, n->term);
 
         if (c->candidate[i].rank < least &&
             (own ? !others || n->ignores_parts : is_of_fuller(n, c, i, from))) {
@@ -190,7 +203,7 @@ static int evict_choose(const struct weir__newcomer *n, const struct choice *c)
 /* ---- Keeping the debt of a key ------------------------------------------------------------- */
 
 /* Joins a state into the cells of its key, if their locks are free. The entry has been noted. */
-static bool evict_keep(const struct weir__clause *c, struct weir__owner *owner,
+static bool evict_keep(const struct weir__compiled_term *c, struct weir__owner *owner,
                        uint64_t fingerprint, struct weir__state *s, int64_t now_ns,
                        struct weir__cell_locks *held)
 {
@@ -220,7 +233,7 @@ struct weir__state *weir__evict_for(struct weir__newcomer *n, struct weir__cell_
     struct choice c;
 
     find_candidates(n, &c);
-    weir__survey_step(n->w, n->clause, n->ask.now_ns);
+    weir__survey_step(n->w, n->term, n->attempt.now_ns);
     for (int tries = 0; tries < TRIES; tries++) {
         const int i = evict_choose(n, &c);
         struct weir__occupant *r;
@@ -228,14 +241,14 @@ struct weir__state *weir__evict_for(struct weir__newcomer *n, struct weir__cell_
         if (i < 0)
             return NULL;
         r = &c.resident[i];
-        n->hold->in = r->bucket;
-        n->hold->place = r->place;
-        weir__table_note(n->clause->table, n->owner, n->hold);
+        n->access->in = r->bucket;
+        n->access->place = r->place;
+        weir__table_note(n->term->table, n->owner, n->access);
         if (c.candidate[i].gone || evict_keep(c.candidate[i].owner, n->owner, r->fingerprint,
-                                              r->state, n->ask.now_ns, held))
-            return weir__table_replace(n->clause->table, n->fingerprint, n->hold);
+                                              r->state, n->attempt.now_ns, held))
+            return weir__table_replace(n->term->table, n->fingerprint, n->access);
         weir__journal_unnote(n->owner);
-        n->hold->in = NULL;
+        n->access->in = NULL;
         c.candidate[i].rank = NOT_NOW;
     }
     return NULL;
@@ -248,8 +261,8 @@ bool weir__evict_can(struct weir__newcomer *n)
 
     find_candidates(n, &c);
     i = evict_choose(n, &c);
-    n->hold->in = i < 0 ? NULL : c.resident[i].bucket;
-    n->hold->place = i < 0 ? 0 : c.resident[i].place;
+    n->access->in = i < 0 ? NULL : c.resident[i].bucket;
+    n->access->place = i < 0 ? 0 : c.resident[i].place;
     return i >= 0;
 }
 
@@ -261,7 +274,7 @@ static bool evict_keep_on_growth(void *arg, uint64_t fingerprint, struct weir__s
     struct weir *w = arg;
     const struct weir__occupant r = {.fingerprint = fingerprint, .state = s};
     struct weir__cell_locks held = {.owner = &weir__owner_private};
-    const struct weir__clause *c = weir__revision_map_find(&w->store->revision_map, s);
+    const struct weir__compiled_term *c = weir__revision_map_find(&w->store->revision_map, s);
     uint32_t share;
     const bool kept = can_be_kept(c, &r, now_ns, &share) &&
                       evict_keep(c, held.owner, fingerprint, s, now_ns, &held);

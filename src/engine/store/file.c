@@ -371,7 +371,7 @@ void weir__file_stamp(struct weir__file *f, int64_t now_ns)
 static int fill_header(struct weir__header *h, const struct weir_options *o, struct weir_diag *why)
 {
     memcpy(h->magic, WEIR__FILE_MAGIC, sizeof h->magic);
-    h->version = WEIR__FILE_VERSION;
+    h->version = weir__file_version;
     h->byte_order = WEIR__BYTE_ORDER;
     h->layout = weir__file_layout();
     h->max_keys = o->max_keys;

@@ -179,16 +179,15 @@ static bool tables_fit(const struct weir__header *h)
 
 static int another_version(uint32_t version, const char *path, struct weir_diag *why)
 {
-    if (version > WEIR__FILE_VERSION)
-        return weir__diag(
-            why, WEIR_EVERSION,
-            "%s: file version %u is newer than this weir's %d: use the weir that wrote it", path,
-            version, WEIR__FILE_VERSION);
-    return weir__diag(
-        why, WEIR_EVERSION,
-        "%s: file version %u is older than this weir's %d, which cannot read it: move the "
-        "file away and start with a new one",
-        path, version, WEIR__FILE_VERSION);
+    if (version > weir__file_version)
+        return weir__diag(why, WEIR_EVERSION,
+                          "%s: file version %u is newer than this weir's %u: use the weir that "
+                          "wrote it, or move the file away and start with a new one",
+                          path, version, weir__file_version);
+    return weir__diag(why, WEIR_EVERSION,
+                      "%s: file version %u is older than this weir's %u, which cannot read it: "
+                      "move the file away and start with a new one",
+                      path, version, weir__file_version);
 }
 
 int weir__header_check(const struct weir__header *h, uint64_t file_bytes, const char *path,
@@ -205,13 +204,16 @@ int weir__header_check(const struct weir__header *h, uint64_t file_bytes, const 
     if (h->byte_order != WEIR__BYTE_ORDER)
         return weir__diag(why, WEIR_EFORMAT, "%s: written on a machine of another byte order",
                           path);
-    if (h->version != WEIR__FILE_VERSION)
+    if (h->version != weir__file_version)
         return another_version(h->version, path, why);
     if (h->checksum != weir__header_checksum(h))
         return weir__diag(why, WEIR_EFORMAT, "%s: damaged: the header's checksum is wrong", path);
     if (h->layout != weir__file_layout())
-        return weir__diag(why, WEIR_EVERSION,
-                          "%s: written by another build of weir: its layout differs", path);
+        return weir__diag(
+            why, WEIR_EVERSION,
+            "%s: written by another build of weir: its layout differs; use that build, or "
+            "move the file away and start with a new one",
+            path);
     if (atomic_load(&h->ready) != 1)
         return weir__diag(why, WEIR_EFORMAT, "%s: half-written: its creator did not finish", path);
     if (!parts_fit(h) || !tables_fit(h))

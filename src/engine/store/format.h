@@ -33,7 +33,7 @@
 #include "table/journal.h"
 
 #define WEIR__FILE_MAGIC   "weir\r\n\x1a\n" /* no text file starts like this */
-#define WEIR__FILE_VERSION 3
+#define WEIR__FILE_VERSION 4 /* of this source; what is linked is weir__file_version */
 #define WEIR__FILE_OWNERS  512
 #define WEIR__FILE_PAGE    WEIR__PAGE
 #define WEIR__BOOT_ID      40
@@ -68,6 +68,8 @@ struct weir__header {
     _Atomic uint64_t claimed;    /* the owners up to this number have ever been taken */
 };
 static_assert(sizeof(struct weir__header) <= WEIR__FILE_PAGE, "the header is a page");
+
+extern const uint32_t weir__file_version;
 
 /* The layout that a header must have. */
 uint64_t weir__file_layout(void);

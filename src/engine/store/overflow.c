@@ -9,18 +9,19 @@
 /* ---- The cells that judge a newcomer ------------------------------------------------------- */
 
 struct weir__newcomer weir__newcomer_of(struct weir *w, struct weir_policy *p,
-                                        struct weir__revision *e, struct weir__clause *c,
+                                        struct weir__revision *e, struct weir__compiled_term *c,
                                         struct weir__owner *owner, uint64_t fingerprint,
-                                        struct weir__access *hold, const struct weir__attempt *ask)
+                                        struct weir__access *access,
+                                        const struct weir__attempt *attempt)
 {
     return (struct weir__newcomer){.w = w,
                                    .policy = p,
                                    .revision = e,
-                                   .clause = c,
+                                   .term = c,
                                    .owner = owner,
                                    .fingerprint = fingerprint,
-                                   .hold = hold,
-                                   .ask = *ask};
+                                   .access = access,
+                                   .attempt = *attempt};
 }
 
 /* Converts a cell that an older version wrote, as a separate change: nothing else has been noted
@@ -29,27 +30,27 @@ static void newcomer_bring_up(const struct weir__newcomer *n, int i)
 {
     struct weir__state *s = n->cells.cell[i];
 
-    if (s->fresh_ns == 0 || weir__state_version(s) == n->clause->meter.version)
+    if (s->fresh_ns == 0 || weir__state_version(s) == n->term->meter.version)
         return;
     weir__cell_note(&n->cells, i, n->owner);
-    weir__meter_touch(&n->clause->meter, s, n->ask.now_ns);
+    weir__meter_touch(&n->term->meter, s, n->attempt.now_ns);
     weir__journal_commit(n->owner);
 }
 
 /* Finds the cell that judges the newcomer: the one of the two that owes less. */
 static void newcomer_find_base(struct weir__newcomer *n)
 {
-    const struct weir__meter *m = &n->clause->meter;
+    const struct weir__meter *m = &n->term->meter;
     const struct weir__state *a = n->cells.cell[0], *b = n->cells.cell[1];
     uint32_t first, second;
 
     for (int i = 0; i < 2; i++)
         newcomer_bring_up(n, i);
-    first = weir__meter_share(m, a, n->ask.now_ns);
-    second = weir__meter_share(m, b, n->ask.now_ns);
+    first = weir__meter_share(m, a, n->attempt.now_ns);
+    second = weir__meter_share(m, b, n->attempt.now_ns);
     n->lesser = second < first || (second == first && b->fresh_ns < a->fresh_ns);
     n->base = n->cells.cell[n->lesser];
-    if (n->base->fresh_ns <= n->ask.now_ns)
+    if (n->base->fresh_ns <= n->attempt.now_ns)
         n->base = NULL;
 }
 
@@ -66,9 +67,9 @@ int weir__newcomers_bind(struct weir__newcomer *n, int count, bool all,
     int pairs = 0, error;
 
     for (int i = 0; i < count; i++) {
-        const struct weir__cells *c = &n[i].clause->cells;
+        const struct weir__cells *c = &n[i].term->cells;
 
-        n[i].locked = c->head && (all || weir__cells_alive(c, n[i].ask.now_ns));
+        n[i].locked = c->head && (all || weir__cells_alive(c, n[i].attempt.now_ns));
         if (!n[i].locked)
             continue;
         n[i].cells = weir__cells_pair(c, n[i].fingerprint);
@@ -97,7 +98,7 @@ int weir__newcomer_lock(struct weir__newcomer *n, struct weir__cell_locks *held)
 
     if (n->locked)
         return 0;
-    n->cells = weir__cells_pair(&n->clause->cells, n->fingerprint);
+    n->cells = weir__cells_pair(&n->term->cells, n->fingerprint);
     error = weir__cells_lock(held, &n->cells, 1);
     if (error)
         return error;
@@ -115,7 +116,7 @@ int weir__newcomer_lock(struct weir__newcomer *n, struct weir__cell_locks *held)
 /* Charges a copy of the state that judges the newcomer. Only for small states. */
 static uint32_t newcomer_weigh_copy(const struct weir__newcomer *n, size_t bytes)
 {
-    const struct weir__meter *m = &n->clause->meter;
+    const struct weir__meter *m = &n->term->meter;
     union {
         struct weir__state state;
         unsigned char bytes[WEIR__SAVED_INLINE];
@@ -126,17 +127,17 @@ static uint32_t newcomer_weigh_copy(const struct weir__newcomer *n, size_t bytes
         memcpy(copy.bytes, n->base, bytes);
         weir__meter_mark_copied(m, &copy.state);
     }
-    weir__meter_take(m, &copy.state, &n->ask, &v);
-    return weir__meter_share(m, &copy.state, n->ask.now_ns);
+    weir__meter_take(m, &copy.state, &n->attempt, &v);
+    return weir__meter_share(m, &copy.state, n->attempt.now_ns);
 }
 
 void weir__newcomer_weigh(struct weir__newcomer *n)
 {
-    const struct weir__meter *m = &n->clause->meter;
+    const struct weir__meter *m = &n->term->meter;
     const size_t bytes = weir__meter_state_size(m);
     uint32_t before;
 
-    if (!m->algo->join || !n->clause->cells.head) {
+    if (!m->algo->join || !n->term->cells.head) {
         n->owes = UINT32_MAX;
         return;
     }
@@ -145,22 +146,22 @@ void weir__newcomer_weigh(struct weir__newcomer *n)
         return;
     }
     /* Only windows have large states, and they never owe more than their limit. */
-    before = n->base ? weir__meter_share(m, n->base, n->ask.now_ns) : 0;
-    n->owes = before + weir__in_1024ths(weir__min(n->ask.cost, m->limit), m->limit);
+    before = n->base ? weir__meter_share(m, n->base, n->attempt.now_ns) : 0;
+    n->owes = before + weir__in_1024ths(weir__min(n->attempt.cost, m->limit), m->limit);
     if (n->owes > WEIR__WHOLE_SHARE)
         n->owes = WEIR__WHOLE_SHARE;
 }
 
 bool weir__newcomer_overflows(const struct weir__newcomer *n)
 {
-    return weir__clause_full(n->w, n->clause) == WEIR_FULL_EVICT && n->owes <= WEIR__WHOLE_SHARE;
+    return weir__term_full(n->w, n->term) == WEIR_FULL_EVICT && n->owes <= WEIR__WHOLE_SHARE;
 }
 
 /* ---- Places -------------------------------------------------------------------------------- */
 
 static enum weir__moving moving_of(const struct weir__newcomer *n)
 {
-    if (weir__clause_full(n->w, n->clause) != WEIR_FULL_EVICT)
+    if (weir__term_full(n->w, n->term) != WEIR_FULL_EVICT)
         return WEIR__MOVE_NEVER;
     return n->owes <= WEIR__WHOLE_SHARE ? WEIR__MOVE_NOW_AND_THEN : WEIR__MOVE_ALWAYS;
 }
@@ -169,14 +170,15 @@ struct weir__state *weir__newcomer_place(struct weir__newcomer *n, struct weir__
                                          int64_t *free_ns)
 {
     const enum weir__moving moving = moving_of(n);
-    struct weir__state *s = weir__table_make(n->clause->table, n->owner, n->fingerprint,
-                                             n->ask.now_ns, moving, n->spared, n->hold, free_ns);
+    struct weir__state *s =
+        weir__table_make(n->term->table, n->owner, n->fingerprint, n->attempt.now_ns, moving,
+                         n->spared, n->access, free_ns);
 
     if (!s && *free_ns != WEIR__GROW_FIRST && moving != WEIR__MOVE_NEVER)
         s = weir__evict_for(n, held);
     if (s && n->base) {
-        memcpy(s, n->base, weir__meter_state_size(&n->clause->meter));
-        weir__meter_mark_copied(&n->clause->meter, s);
+        memcpy(s, n->base, weir__meter_state_size(&n->term->meter));
+        weir__meter_mark_copied(&n->term->meter, s);
     }
     return s;
 }
@@ -185,7 +187,7 @@ bool weir__newcomer_has_place(struct weir__newcomer *n, int64_t *free_ns)
 {
     const enum weir__moving moving = moving_of(n);
 
-    return weir__table_has_place(n->clause->table, n->ask.now_ns, moving, n->spared, n->hold,
+    return weir__table_has_place(n->term->table, n->attempt.now_ns, moving, n->spared, n->access,
                                  free_ns) ||
            (*free_ns != WEIR__GROW_FIRST && moving != WEIR__MOVE_NEVER && weir__evict_can(n));
 }
@@ -201,20 +203,20 @@ struct weir__state *weir__newcomer_cell(struct weir__newcomer *n)
 
 void weir__newcomer_keep(struct weir__newcomer *n, struct weir__state *charged)
 {
-    const struct weir__meter *m = &n->clause->meter;
+    const struct weir__meter *m = &n->term->meter;
     struct weir__state *lesser = n->cells.cell[n->lesser], *other = n->cells.cell[!n->lesser];
 
     if (charged == lesser)
         weir__meter_mark_copied(m, lesser);
     else
-        weir__meter_join(m, lesser, charged, n->ask.now_ns);
-    weir__meter_join(m, other, lesser, n->ask.now_ns);
-    weir__cells_touched(&n->clause->cells, weir__max(lesser->fresh_ns, other->fresh_ns));
+        weir__meter_join(m, lesser, charged, n->attempt.now_ns);
+    weir__meter_join(m, other, lesser, n->attempt.now_ns);
+    weir__cells_touched(&n->term->cells, weir__max(lesser->fresh_ns, other->fresh_ns));
 }
 
 void weir__newcomer_report(const struct weir__newcomer *n, bool counted, struct weir_verdict *v)
 {
-    struct weir__cells_head *head = n->clause->cells.head;
+    struct weir__cells_head *head = n->term->cells.head;
 
     if (!n->base)
         return;

@@ -30,25 +30,26 @@ struct weir__newcomer {
     struct weir *w;
     struct weir_policy *policy;
     struct weir__revision *revision;
-    struct weir__clause *clause;
+    struct weir__compiled_term *term;
     struct weir__owner *owner;
     uint64_t fingerprint;
-    struct weir__access *hold;
+    struct weir__access *access;
     struct weir__spared spared;   /* keys that keep their place in any case */
     struct weir__cell_pair cells; /* valid if `locked` */
     bool locked;                  /* its cells are locked */
     int lesser;                   /* the cell that owes less: the key is charged there */
     struct weir__state *base;     /* that cell, if it is live; NULL: the key owes nothing */
-    struct weir__attempt ask;
+    struct weir__attempt attempt;
     uint32_t owes;      /* its debt if it were charged, in 1/1024 of its limit */
     bool ignores_parts; /* it may take the place of a key of any limit, however full that part is */
 };
 
 /* A newcomer for a request, with nothing locked or weighed yet. */
 struct weir__newcomer weir__newcomer_of(struct weir *w, struct weir_policy *p,
-                                        struct weir__revision *e, struct weir__clause *c,
+                                        struct weir__revision *e, struct weir__compiled_term *c,
                                         struct weir__owner *owner, uint64_t fingerprint,
-                                        struct weir__access *hold, const struct weir__attempt *ask);
+                                        struct weir__access *access,
+                                        const struct weir__attempt *attempt);
 
 /* Locks the cells of the newcomers that have live cells (or of all of them), and finds the cell
  * that judges each. Returns 0; or, with no cell locked, WEIR__STALE if a limit has changed, or the
@@ -83,7 +84,8 @@ void weir__newcomer_report(const struct weir__newcomer *n, bool counted, struct 
 struct weir__rescue weir__rescue_of(struct weir *w);
 
 /* What newcomers of the term get when its table is full. */
-static inline enum weir_full weir__clause_full(const struct weir *w, const struct weir__clause *c)
+static inline enum weir_full weir__term_full(const struct weir *w,
+                                             const struct weir__compiled_term *c)
 {
     const enum weir_full full =
         c->meter.term.full ? (enum weir_full)(c->meter.term.full - 1) : w->full;

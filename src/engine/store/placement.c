@@ -28,10 +28,10 @@ static const struct weir__version *version_of(struct weir__record *r)
     return weir__record_version(r, atomic_load(&r->generation), 0);
 }
 
-static bool has_scope(const struct weir__revision *e, uint64_t scope)
+static bool has_scope(const struct weir__revision *rev, uint64_t scope)
 {
-    for (int i = 0; e && i < e->n; i++)
-        if (e->clause[i].scope == scope)
+    for (int i = 0; rev && i < rev->n; i++)
+        if (rev->term[i].scope == scope)
             return true;
     return false;
 }
@@ -54,7 +54,7 @@ static void each_term(struct weir__store *s, uint64_t size_class, const struct w
 /* ---- Keys that limits ask for -------------------------------------------------------------- */
 
 struct demand {
-    uint64_t asked, sharers;
+    uint64_t reserved, sharers;
 };
 
 static void add_demand(void *arg, const struct weir__version *v, int term)
@@ -62,7 +62,7 @@ static void add_demand(void *arg, const struct weir__version *v, int term)
     struct demand *d = arg;
 
     if (v->term[term].keys > 0)
-        d->asked += (uint64_t)v->term[term].keys;
+        d->reserved += (uint64_t)v->term[term].keys;
     else
         d->sharers++;
 }
@@ -79,54 +79,54 @@ void weir__store_count_limits(struct weir__store *s)
                 add_demand(&d[v->placing[i].size_class], v, i);
     }
     for (uint32_t c = 0; c < WEIR__STATE_SIZES; c++) {
-        atomic_store_explicit(&s->asked_keys[c], d[c].asked, memory_order_relaxed);
+        atomic_store_explicit(&s->reserved_keys[c], d[c].reserved, memory_order_relaxed);
         atomic_store_explicit(&s->sharers[c], d[c].sharers, memory_order_relaxed);
     }
 }
 
-uint64_t weir__clause_keys(const struct weir__store *s, const struct weir__clause *c)
+uint64_t weir__term_keys(const struct weir__store *s, const struct weir__compiled_term *c)
 {
     const uint64_t all = weir__store_class_keys(s, (uint32_t)c->placing.size_class);
-    uint64_t asked, sharers;
+    uint64_t reserved, sharers;
 
     if (weir__class_is_anonymous((uint32_t)c->placing.size_class))
         return all;
     if (c->meter.term.keys > 0)
         return (uint64_t)c->meter.term.keys;
-    asked = atomic_load_explicit(&s->asked_keys[c->placing.size_class], memory_order_relaxed);
+    reserved = atomic_load_explicit(&s->reserved_keys[c->placing.size_class], memory_order_relaxed);
     sharers = atomic_load_explicit(&s->sharers[c->placing.size_class], memory_order_relaxed);
-    return (all > asked ? all - asked : 0) / (sharers > 1 ? sharers : 1);
+    return (all > reserved ? all - reserved : 0) / (sharers > 1 ? sharers : 1);
 }
 
 /* The keys that the terms of a revision ask for, in one class. */
-static uint64_t asked_by(const struct weir__revision *e, uint64_t size_class)
+static uint64_t reserved_by(const struct weir__revision *rev, uint64_t size_class)
 {
     uint64_t keys = 0;
 
-    for (int i = 0; i < e->n; i++)
-        if (e->clause[i].placing.size_class == size_class && e->clause[i].meter.term.keys > 0)
-            keys += (uint64_t)e->clause[i].meter.term.keys;
+    for (int i = 0; i < rev->n; i++)
+        if (rev->term[i].placing.size_class == size_class && rev->term[i].meter.term.keys > 0)
+            keys += (uint64_t)rev->term[i].meter.term.keys;
     return keys;
 }
 
-static int placement_check_keys(struct weir__store *s, const struct weir__revision *e,
+static int placement_check_keys(struct weir__store *s, const struct weir__revision *rev,
                                 uint64_t size_class, struct weir_diag *why)
 {
     const uint64_t all = weir__store_class_keys(s, (uint32_t)size_class);
-    const uint64_t asked = asked_by(e, size_class);
+    const uint64_t reserved = reserved_by(rev, size_class);
     struct demand others = {0, 0};
 
-    if (asked == 0)
+    if (reserved == 0)
         return 0;
-    each_term(s, size_class, e, &others, add_demand);
-    if (asked <= all && others.asked <= all - asked)
+    each_term(s, size_class, rev, &others, add_demand);
+    if (reserved <= all && others.reserved <= all - reserved)
         return 0;
     return weir__diag(
         why, WEIR_EFULL,
         "keys=%llu: there is room for %llu keys of %zu bytes, and other limits have reserved "
         "%llu of them",
-        (unsigned long long)asked, (unsigned long long)all,
-        weir__size_of_class((uint32_t)size_class), (unsigned long long)others.asked);
+        (unsigned long long)reserved, (unsigned long long)all,
+        weir__size_of_class((uint32_t)size_class), (unsigned long long)others.reserved);
 }
 
 /* ---- Cells --------------------------------------------------------------------------------- */
@@ -200,10 +200,10 @@ static void find_gap(const struct spans *taken, uint64_t keys, struct weir__plac
     }
 }
 
-static int place_cells(struct weir__store *s, struct weir__revision *e, int term,
+static int place_cells(struct weir__store *s, struct weir__revision *rev, int term,
                        struct weir_diag *why)
 {
-    struct weir__clause *c = &e->clause[term];
+    struct weir__compiled_term *c = &rev->term[term];
     struct weir__owner *owner = weir__store_owner(s);
     struct spans taken = {.table = c->table};
     struct demand others = {0, 0};
@@ -213,10 +213,10 @@ static int place_cells(struct weir__store *s, struct weir__revision *e, int term
     if (!owner)
         return weir__diag(why, weir__store_no_owner(s), "too many threads use the file");
     each_term(s, c->placing.size_class, NULL, &taken, add_term_span);
-    for (int i = 0; i < e->n; i++)
-        if (i != term && e->clause[i].placing.size_class == c->placing.size_class)
-            add_span(&taken, &e->clause[i].placing);
-    each_term(s, c->placing.size_class, e, &others, add_demand);
+    for (int i = 0; i < rev->n; i++)
+        if (i != term && rev->term[i].placing.size_class == c->placing.size_class)
+            add_span(&taken, &rev->term[i].placing);
+    each_term(s, c->placing.size_class, rev, &others, add_demand);
     if (keys == 0)
         keys = weir__store_class_keys(s, (uint32_t)c->placing.size_class) / (others.sharers + 1);
     if (taken.n > 0)
@@ -234,7 +234,7 @@ static int place_cells(struct weir__store *s, struct weir__revision *e, int term
 
 /* ---- Terms --------------------------------------------------------------------------------- */
 
-static void hash_secret(const struct weir__store *s, struct weir__clause *c)
+static void hash_secret(const struct weir__store *s, struct weir__compiled_term *c)
 {
     for (uint64_t i = 0; i < 2; i++) {
         const uint64_t seed[2] = {c->scope, i};
@@ -245,7 +245,7 @@ static void hash_secret(const struct weir__store *s, struct weir__clause *c)
 
 /* A file has one table of anonymous keys, with the smallest states: clients that send limits must
  * not be able to make the file larger. */
-static int check_anonymous(const struct weir__store *s, const struct weir__clause *c,
+static int check_anonymous(const struct weir__store *s, const struct weir__compiled_term *c,
                            struct weir_diag *why)
 {
     if (!s->file || c->placing.size_class == WEIR__FIRST_ANONYMOUS)
@@ -258,18 +258,18 @@ static int check_anonymous(const struct weir__store *s, const struct weir__claus
         weir__size_of_class((uint32_t)c->placing.size_class));
 }
 
-static uint32_t class_of(const struct weir__clause *c, bool anonymous)
+static uint32_t class_of(const struct weir__compiled_term *c, bool anonymous)
 {
     return weir__size_class(weir__meter_state_size(&c->meter)) +
            (anonymous ? WEIR__FIRST_ANONYMOUS : 0);
 }
 
-int weir__revision_place(struct weir__store *s, struct weir__revision *e, struct weir_diag *why)
+int weir__revision_place(struct weir__store *s, struct weir__revision *rev, struct weir_diag *why)
 {
     int error = 0;
 
-    for (int i = 0; i < e->n && !error; i++) {
-        struct weir__clause *c = &e->clause[i];
+    for (int i = 0; i < rev->n && !error; i++) {
+        struct weir__compiled_term *c = &rev->term[i];
 
         if (c->placing.size_class != class_of(c, false))
             return weir__diag(why, WEIR_EFORMAT,
@@ -291,34 +291,35 @@ static bool placement_has_table(const struct weir__store *s, uint64_t size_class
 }
 
 /* Whether a term before this one has keys in the same table. */
-static bool is_shared_before(const struct weir__revision *e, int term)
+static bool is_shared_before(const struct weir__revision *rev, int term)
 {
     for (int i = 0; i < term; i++)
-        if (e->clause[i].placing.size_class == e->clause[term].placing.size_class)
+        if (rev->term[i].placing.size_class == rev->term[term].placing.size_class)
             return true;
     return false;
 }
 
 /* Checks that there is room for the keys of all terms before a table is created: tables are never
  * removed, so none is created for a limit that will be refused. */
-static int check_room(struct weir__store *s, const struct weir__revision *e, struct weir_diag *why)
+static int check_room(struct weir__store *s, const struct weir__revision *rev,
+                      struct weir_diag *why)
 {
     uint64_t left = weir__store_left(s);
     int error = 0;
 
-    for (int i = 0; i < e->n && !error; i++) {
-        const uint32_t c = (uint32_t)e->clause[i].placing.size_class;
+    for (int i = 0; i < rev->n && !error; i++) {
+        const uint32_t c = (uint32_t)rev->term[i].placing.size_class;
         struct weir__table_options o;
         uint64_t bytes;
 
-        if (is_shared_before(e, i))
+        if (is_shared_before(rev, i))
             continue;
         if (placement_has_table(s, c)) {
-            error = placement_check_keys(s, e, c, why);
+            error = placement_check_keys(s, rev, c, why);
             continue;
         }
-        o = weir__class_options(c, s->file != NULL, s->max_keys, s->max_policies, asked_by(e, c),
-                                left);
+        o = weir__class_options(c, s->file != NULL, s->max_keys, s->max_policies,
+                                reserved_by(rev, c), left);
         bytes = weir__whole_pages(weir__table_size(&o));
         if (bytes > left)
             error = weir__store_no_room(&o, left, why);
@@ -327,40 +328,40 @@ static int check_room(struct weir__store *s, const struct weir__revision *e, str
     return error;
 }
 
-int weir__revision_place_anew(struct weir__store *s, struct weir__revision *e,
+int weir__revision_place_anew(struct weir__store *s, struct weir__revision *rev,
                               struct weir_diag *why)
 {
-    const struct weir__revision *older = e->older;
+    const struct weir__revision *older = rev->older;
     int error;
 
-    for (int i = 0; i < e->n; i++)
-        e->clause[i].placing = (struct weir__placing){.size_class = class_of(&e->clause[i], false)};
-    error = check_room(s, e, why);
-    for (int i = 0; i < e->n && !error; i++) {
-        struct weir__clause *c = &e->clause[i];
+    for (int i = 0; i < rev->n; i++)
+        rev->term[i].placing = (struct weir__placing){.size_class = class_of(&rev->term[i], false)};
+    error = check_room(s, rev, why);
+    for (int i = 0; i < rev->n && !error; i++) {
+        struct weir__compiled_term *c = &rev->term[i];
         const uint32_t size_class = (uint32_t)c->placing.size_class;
 
         hash_secret(s, c);
-        error = weir__store_table(s, size_class, asked_by(e, size_class), &c->table, why);
+        error = weir__store_table(s, size_class, reserved_by(rev, size_class), &c->table, why);
         if (!error)
-            error = placement_check_keys(s, e, size_class, why);
-        if (!error && older && i < older->n && older->clause[i].scope == c->scope) {
-            c->placing = older->clause[i].placing;
-            c->cells = older->clause[i].cells;
+            error = placement_check_keys(s, rev, size_class, why);
+        if (!error && older && i < older->n && older->term[i].scope == c->scope) {
+            c->placing = older->term[i].placing;
+            c->cells = older->term[i].cells;
         } else if (!error && c->meter.algo->join) {
-            error = place_cells(s, e, i, why);
+            error = place_cells(s, rev, i, why);
         }
     }
     return error;
 }
 
-int weir__revision_place_anonymous(struct weir__store *s, struct weir__revision *e,
+int weir__revision_place_anonymous(struct weir__store *s, struct weir__revision *rev,
                                    struct weir_diag *why)
 {
     int error = 0;
 
-    for (int i = 0; i < e->n && !error; i++) {
-        struct weir__clause *c = &e->clause[i];
+    for (int i = 0; i < rev->n && !error; i++) {
+        struct weir__compiled_term *c = &rev->term[i];
 
         c->placing = (struct weir__placing){.size_class = class_of(c, true)};
         hash_secret(s, c);

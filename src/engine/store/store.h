@@ -145,7 +145,7 @@ struct weir__store {
     struct weir__revision_map revision_map;
     /* For the named limits in each table, as this process last saw them: the keys that limits with
      * keys= asked for, and the number of limits that share the rest. */
-    _Atomic uint64_t asked_keys[WEIR__STATE_SIZES], sharers[WEIR__STATE_SIZES];
+    _Atomic uint64_t reserved_keys[WEIR__STATE_SIZES], sharers[WEIR__STATE_SIZES];
     _Atomic int64_t survey_ns[WEIR__SIZE_CLASSES]; /* when the last survey was complete */
     _Atomic uint64_t surveyed[WEIR__SIZE_CLASSES]; /* buckets that were sampled (survey.h) */
     pthread_mutex_t changes; /* held during a whole change of limits or lists */

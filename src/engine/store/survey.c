@@ -9,7 +9,7 @@
 #define COUNT_BITS 20 /* a survey sees fewer places than 2^20 */
 #define COUNT_MASK ((UINT64_C(1) << COUNT_BITS) - 1)
 
-/* The count of a clause: the survey in which it was last counted, its places in that survey, and
+/* The count of a term: the survey in which it was last counted, its places in that survey, and
  * its places in the survey before. In one word: survey | places | places before. */
 struct count {
     uint64_t survey, places, before;
@@ -21,7 +21,7 @@ static struct count count_of(uint64_t word)
                           word & COUNT_MASK};
 }
 
-static struct count count_load(const struct weir__clause *c)
+static struct count count_load(const struct weir__compiled_term *c)
 {
     return count_of(atomic_load_explicit(&c->survey, memory_order_relaxed));
 }
@@ -35,7 +35,7 @@ static struct count count_at(struct count n, uint64_t survey)
 }
 
 /* Another thread may be a survey ahead: then its count stands. */
-static void count_add(struct weir__clause *c, uint64_t survey)
+static void count_add(struct weir__compiled_term *c, uint64_t survey)
 {
     uint64_t word = atomic_load_explicit(&c->survey, memory_order_relaxed), next;
 
@@ -56,16 +56,16 @@ static uint64_t number_of(uint64_t survey)
     return survey & (UINT64_MAX >> 2 * COUNT_BITS);
 }
 
-/* The number of the survey of the clause's table that is under way; 0 until the first is
+/* The number of the survey of the term's table that is under way; 0 until the first is
  * complete. */
-static uint64_t survey_of(const struct weir *w, const struct weir__clause *c)
+static uint64_t survey_of(const struct weir *w, const struct weir__compiled_term *c)
 {
     const _Atomic uint64_t *steps = &w->store->surveyed[c->placing.size_class];
 
     return atomic_load_explicit(steps, memory_order_relaxed) / weir__sample_length(c->table);
 }
 
-static void survey_look(struct weir *w, const struct weir__clause *c, int64_t now_ns)
+static void survey_look(struct weir *w, const struct weir__compiled_term *c, int64_t now_ns)
 {
     _Atomic uint64_t *steps = &w->store->surveyed[c->placing.size_class];
     const uint64_t step = atomic_fetch_add_explicit(steps, 1, memory_order_relaxed);
@@ -77,7 +77,7 @@ static void survey_look(struct weir *w, const struct weir__clause *c, int64_t no
         atomic_store_explicit(&w->store->survey_ns[c->placing.size_class], now_ns,
                               memory_order_relaxed);
     for (int i = 0; i < n; i++) {
-        struct weir__clause *owner =
+        struct weir__compiled_term *owner =
             head[i].fresh_ns > now_ns ? weir__revision_map_find(&w->store->revision_map, &head[i])
                                       : NULL;
 
@@ -86,16 +86,25 @@ static void survey_look(struct weir *w, const struct weir__clause *c, int64_t no
     }
 }
 
-/* Whether there is no survey that newcomers can go by. */
-static bool survey_is_due(const struct weir *w, const struct weir__clause *c, int64_t now_ns)
+/* Whether there is no survey that newcomers can go by. One that is ahead of the caller's clock may
+ * be old, or another caller's clock is ahead: it is made anew only after a quarter of the next. So
+ * callers whose clocks differ do not make a whole survey for each newcomer. */
+static bool survey_is_due(const struct weir *w, const struct weir__compiled_term *c, int64_t now_ns)
 {
     const int64_t done_ns =
         atomic_load_explicit(&w->store->survey_ns[c->placing.size_class], memory_order_relaxed);
+    const uint64_t length = weir__sample_length(c->table);
+    const uint64_t steps =
+        atomic_load_explicit(&w->store->surveyed[c->placing.size_class], memory_order_relaxed);
 
-    return survey_of(w, c) == 0 || now_ns < done_ns || now_ns - done_ns > OLDEST_NS;
+    if (steps < length)
+        return true;
+    if (now_ns < done_ns)
+        return steps % length >= length / 4;
+    return now_ns - done_ns > OLDEST_NS;
 }
 
-void weir__survey_begin(struct weir *w, const struct weir__clause *c, int64_t now_ns)
+void weir__survey_begin(struct weir *w, const struct weir__compiled_term *c, int64_t now_ns)
 {
     _Atomic uint64_t *steps = &w->store->surveyed[c->placing.size_class];
     const uint64_t length = weir__sample_length(c->table);
@@ -108,16 +117,17 @@ void weir__survey_begin(struct weir *w, const struct weir__clause *c, int64_t no
         survey_look(w, c, now_ns);
 }
 
-void weir__survey_step(struct weir *w, const struct weir__clause *c, int64_t now_ns)
+void weir__survey_step(struct weir *w, const struct weir__compiled_term *c, int64_t now_ns)
 {
     for (int i = 0; i < AT_ONCE; i++)
         survey_look(w, c, now_ns);
 }
 
-uint64_t weir__survey_share(const struct weir *w, const struct weir__clause *c)
+uint64_t weir__survey_share(const struct weir *w, const struct weir__compiled_term *c)
 {
     const struct weir__state of_limit = {.word = weir__state_word(0, c->meter.version)};
-    const struct weir__clause *owner = weir__revision_map_find(&w->store->revision_map, &of_limit);
+    const struct weir__compiled_term *owner =
+        weir__revision_map_find(&w->store->revision_map, &of_limit);
     const uint64_t survey = number_of(survey_of(w, c));
 
     if (!owner)

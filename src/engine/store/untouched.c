@@ -42,21 +42,21 @@ size_t weir__limit_state_bytes(const struct weir_limit *limit)
     return bytes;
 }
 
-static void untouched_peek(struct weir__revision *e, char *zeros, const struct weir_request *rq,
+static void untouched_peek(struct weir__revision *rev, char *zeros, const struct weir_request *rq,
                            struct weir__now now, struct weir_verdict *v)
 {
     struct weir__part part[WEIR_TERMS_MAX];
 
-    for (int i = 0; i < e->n; i++) {
-        struct weir__clause *c = &e->clause[i];
+    for (int i = 0; i < rev->n; i++) {
+        struct weir__compiled_term *c = &rev->term[i];
 
         part[i] = (struct weir__part){
             .meter = &c->meter,
             .state = (struct weir__state *)(void *)zeros,
-            .ask = weir__clause_ask(c, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns)};
+            .attempt = weir__term_attempt(c, rq->cost, rq->patience_ns, now.now_ns, now.wall_ns)};
         zeros += (weir__meter_state_size(&c->meter) + 7) / 8 * 8;
     }
-    weir__decide_peek(part, e->n, v);
+    weir__decide_peek(part, rev->n, v);
 }
 
 int weir__untouched_peek(struct weir *w, const struct weir_limit *limit,
@@ -64,12 +64,13 @@ int weir__untouched_peek(struct weir *w, const struct weir_limit *limit,
 {
     const int64_t created_ns = atomic_load(&w->store->directory->created_ns);
     char *zeros = calloc(1, weir__limit_state_bytes(limit));
-    struct weir__revision *e = NULL;
-    int error = zeros ? weir__revision_open(&e, limit, NULL, created_ns, created_ns) : WEIR_ENOMEM;
+    struct weir__revision *rev = NULL;
+    int error =
+        zeros ? weir__revision_open(&rev, limit, NULL, created_ns, created_ns) : WEIR_ENOMEM;
 
     if (!error)
-        untouched_peek(e, zeros, rq, weir__now_of(w), v);
-    weir__revision_close(e);
+        untouched_peek(rev, zeros, rq, weir__now_of(w), v);
+    weir__revision_close(rev);
     free(zeros);
     return error;
 }
