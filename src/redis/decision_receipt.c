@@ -8,22 +8,17 @@
 #include "redis/redis_decide.h"
 #include "redis/redis_store.h"
 
-/* The scopes of the terms, to check later that they have not changed. */
-static void note_scopes(struct weir__redis_receipt_part *part, const int64_t *act_us, int from,
-                        const struct weir__decision *a, size_t request)
+/* What the part must find unchanged when it is undone. */
+static void note_scopes(struct weir__redis_receipt_part *part, const struct weir__decision *a,
+                        int from, int request)
 {
-    const struct weir__revision *e;
-
-    weir__rcu_enter();
-    e = atomic_load_explicit(&part->policy->revision, memory_order_acquire);
     for (int i = from; i < a->terms && a->request_of[i] == request; i++) {
         const int k = part->n++;
 
-        part->act_us[k] = act_us[i];
-        part->scope[k] = a->index_of[i] < e->n ? e->clause[a->index_of[i]].scope : 0;
+        part->act_us[k] = a->act_us[i];
+        part->scope[k] = a->scope_of[i];
     }
-    part->resets = atomic_load(&part->policy->record->resets);
-    weir__rcu_exit();
+    part->resets = a->resets_of[request];
 }
 
 struct weir__redis_receipt *weir__decision_make_receipt(struct weir__decision *a, int64_t until_ns)
@@ -39,7 +34,7 @@ struct weir__redis_receipt *weir__decision_make_receipt(struct weir__decision *a
     for (int i = 0; i < k->n; i++) {
         while (from < a->terms && a->request_of[from] < i)
             from++;
-        note_scopes(&k->part[i], a->act_us, from, a, (size_t)i);
+        note_scopes(&k->part[i], a, from, i);
     }
     return k;
 }
@@ -47,14 +42,17 @@ struct weir__redis_receipt *weir__decision_make_receipt(struct weir__decision *a
 static void issue_reservation(struct weir__decision *a, struct weir_reservation *r)
 {
     const int64_t act_ns = weir__add_sat(a->at.now_ns, a->verdict.wait_ns);
+    const bool at_once = a->verdict.wait_ns == 0 && !a->at.given;
     struct weir__redis_receipt *k;
 
     *r = (struct weir_reservation){.act_ns = act_ns};
     /* A reservation that acts at once cannot be cancelled later, unless the caller controls the
-     * clock. */
-    if (!a->verdict.allowed || (a->verdict.wait_ns == 0 && !a->at.given))
+     * clock. But the client of a loop may have left before the answer: then it is withdrawn. */
+    if (!a->verdict.allowed || (at_once && !a->command.done))
         return;
     k = weir__decision_make_receipt(a, act_ns);
+    if (k)
+        k->at_once = at_once;
     r->term[0].policy = a->rq[0].policy;
     r->term[0].fingerprint = k ? weir__receipts_keep(a->redis->receipts, k) : 0;
     r->n = r->term[0].fingerprint ? a->terms : 0; /* only the first one is used */
@@ -88,8 +86,8 @@ static void note_wait_list(struct weir__decision *a, int refused, struct weir__r
     weir__rcu_enter();
     e = atomic_load_explicit(&a->rq[0].policy->revision, memory_order_acquire);
     if (refused >= 0 && a->index_of[refused] < e->n)
-        t = &e->clause[a->index_of[refused]].meter.term;
-    receipt->line = e->line;
+        t = &e->term[a->index_of[refused]].meter.term;
+    receipt->wait = e->wait;
     receipt->full =
         t && a->verdict.reason == WEIR_LIMITED && t->algorithm == WEIR_CONCURRENCY && t->queue > 0;
     weir__rcu_exit();

@@ -221,7 +221,7 @@ void weir__health_refused(struct weir__health *h, const char *why)
 
 bool weir__health_may_probe(struct weir__health *h, int64_t now_ns, int64_t *next_ns)
 {
-    const struct weir__attempt ask = {.cost = 1, .now_ns = now_ns};
+    const struct weir__attempt attempt = {.cost = 1, .now_ns = now_ns};
     struct weir_verdict v = {.allowed = false};
 
     *next_ns = INT64_MAX;
@@ -231,7 +231,7 @@ bool weir__health_may_probe(struct weir__health *h, int64_t now_ns, int64_t *nex
     if (weir__health_is_down(h) && now_ns - h->since_ns < h->rest_ns) {
         *next_ns = h->since_ns + h->rest_ns;
     } else if (weir__health_is_down(h)) {
-        weir__meter_take(&h->breaker, breaker_state_of(h), &ask, &v);
+        weir__meter_take(&h->breaker, breaker_state_of(h), &attempt, &v);
         if (v.allowed)
             h->probe_ns = now_ns;
         else

@@ -3,7 +3,8 @@
  * While the store is up, it sends a heartbeat each second. While the store is down, it sends a
  * heartbeat whenever health says that a probe is due; it resolves the name again each time, and
  * tries the next address if the name has several. Then it sleeps until the next one, or until it is
- * woken.
+ * woken. Before each heartbeat it reads the password's file, if there is one: a password that was
+ * rotated is known before the next connection needs it.
  *
  * The number of nodes is the reply to the last heartbeat, with one exception. A store that restarts
  * empty has lost the list, and the first node that reaches it would hear that it is alone. That
@@ -11,9 +12,10 @@
  * on, for as long as a node stays on a list, it believes only numbers higher than the one it knew.
  *
  * Invariants:
- *   (1) Only the thread resolves, probes, and changes the current address.
- *   (2) Closing takes at most one timeout. A thread that is in the resolver, which cannot be
- *       interrupted, is left behind: afterwards it touches only the memory that it frees.
+ *   (1) Only the thread resolves, probes, reads the password's file, and changes the current
+ *       address: no decision waits for any of that.
+ *   (2) Closing takes at most one timeout. A thread that is in the resolver or reads a file, which
+ *       cannot be interrupted, is left behind: afterwards it touches only the memory that it frees.
  *   (3) No command is awaited longer than the address's timeout, and no creation time is fetched
  *       while the store is down.
  */
@@ -28,10 +30,11 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/hash.h"
+#include "base/resp_put.h"
 #include "os/clock.h"
+#include "os/diag.h"
 #include "os/wakeup.h"
-#include "redis/client/buffer.h"
-#include "redis/client/pipeline.h"
 #include "redis/client/resolve.h"
 #include "redis/script/scripts.h"
 
@@ -41,30 +44,19 @@
 #define OPEN_WAIT 10       /* how many timeouts open waits */
 #define WHY       WEIR__REPLY_TEXT
 
-/* The first node that asks sets the time. */
-static const char CREATION_SCRIPT[] =
-    "local born = redis.call('GET', KEYS[1])\n"
-    "if not born then\n"
-    "local time = redis.call('TIME')\n"
-    "born = string.format('%d', time[1] * 1000000 + time[2])\n"
-    "redis.call('SET', KEYS[1], born)\n"
-    "end\n"
-    "redis.call('PEXPIRE', KEYS[1], 94867200000)\n" /* three years after the last read */
-    "return tonumber(born)\n";
-
 struct weir__monitor {
     struct weir__monitor_options job;
-    struct weir__address address;             /* as the URL has it */
+    struct weir__address address;             /* as the URL has it; its password: under `lock` */
     bool named;                               /* its host is a name, not an IP address */
     struct weir__pipeline *pipeline;          /* of the thread */
     struct weir__pipeline *creation_pipeline; /* of callers that fetch creation times */
-    char node[33];
+    char node[WEIR__NODE_LEN + 1];
 
-    pthread_mutex_t lock; /* for the thread's life and `resolved` */
+    pthread_mutex_t lock; /* for the thread's life, `resolved` and the password */
     pthread_t thread;
     _Atomic bool running;
-    bool resolving;
-    _Atomic bool orphan;      /* no thread will join it */
+    bool in_system;      /* in a call that cannot be interrupted: the resolver, a file's read */
+    _Atomic bool orphan; /* no thread will join it */
     _Atomic bool stop, begun; /* begun: the first heartbeat is over */
     int64_t stop_ns;          /* the thread must have ended by then */
     struct weir__wakeup wakeup, first;
@@ -75,18 +67,17 @@ struct weir__monitor {
     int64_t heartbeat_ns; /* when the next one is due */
     int64_t nodes, doubt_until_ns;
     bool listed;
+    _Atomic int64_t format; /* that the nodes there use; ours until a heartbeat says otherwise */
 };
 
 /* ---- Address --------------------------------------------------------------------------------- */
 
 void weir__monitor_address(struct weir__monitor *m, struct weir__address *a)
 {
-    *a = m->address;
-    if (!m->named)
-        return;
-    /* Or "": with a name the caller would wait for the resolver. */
     (void)pthread_mutex_lock(&m->lock);
-    weir__resolved_current(&m->resolved, a->host, sizeof a->host);
+    *a = m->address;
+    if (m->named) /* or "": with a name the caller would wait for the resolver */
+        weir__resolved_current(&m->resolved, a->host, sizeof a->host);
     (void)pthread_mutex_unlock(&m->lock);
 }
 
@@ -97,49 +88,101 @@ static void use_next_ip(struct weir__monitor *m)
     (void)pthread_mutex_unlock(&m->lock);
 }
 
-/* False: there is no such host; or the monitor was closed meanwhile (orphan). */
+/* Before a call that cannot be interrupted. False: the monitor is being closed. */
+static bool system_enter(struct weir__monitor *m)
+{
+    bool enters;
+
+    (void)pthread_mutex_lock(&m->lock);
+    enters = m->in_system = !atomic_load(&m->stop);
+    (void)pthread_mutex_unlock(&m->lock);
+    return enters;
+}
+
+/* After it, under the lock. False: the monitor was closed meanwhile (orphan). */
+static bool system_leave_locked(struct weir__monitor *m)
+{
+    m->in_system = false;
+    return !atomic_load(&m->orphan);
+}
+
+/* False: there is no such host; or the monitor was closed meanwhile. */
 static bool resolve_host(struct weir__monitor *m, char *why)
 {
     struct weir__ip_list found;
     bool good;
 
-    (void)pthread_mutex_lock(&m->lock);
-    m->resolving = !atomic_load(&m->stop);
-    (void)pthread_mutex_unlock(&m->lock);
-    if (!m->resolving)
+    if (!system_enter(m))
         return false;
     good = weir__resolve(m->address.host, &found, why, WHY);
     (void)pthread_mutex_lock(&m->lock);
-    m->resolving = false;
-    good = good && !atomic_load(&m->orphan);
+    good = system_leave_locked(m) && good;
     if (good)
         weir__resolved_set(&m->resolved, &found);
     (void)pthread_mutex_unlock(&m->lock);
     return good;
 }
 
+/* Reads the password's file again: whoever connects from now on uses what it contains. If it
+ * cannot be read the last password stays, and *why says so. (The environment of a process is read
+ * once: other threads may be changing it.) */
+static void refresh_password(struct weir__monitor *m, char *why)
+{
+    char password[WEIR__PASSWORD_SIZE];
+    struct weir_diag diag;
+    int error;
+
+    if (m->address.password_from != WEIR__PASSWORD_FILE || !system_enter(m))
+        return;
+    error = weir__password_read(&m->address, password, &diag);
+    (void)pthread_mutex_lock(&m->lock);
+    if (system_leave_locked(m) && !error)
+        memcpy(m->address.password, password, sizeof password);
+    (void)pthread_mutex_unlock(&m->lock);
+    if (error)
+        (void)snprintf(why, WHY, "%.*s", WHY - 1, diag.text);
+}
+
+/* Whether Redis refused the password. */
+static bool is_password_error(const char *why)
+{
+    static const char *const ERRORS[] = {"WRONGPASS", "NOAUTH", "ERR invalid password"};
+
+    for (size_t i = 0; i < sizeof ERRORS / sizeof ERRORS[0]; i++)
+        if (strncmp(why, ERRORS[i], strlen(ERRORS[i])) == 0)
+            return true;
+    return false;
+}
+
 /* ---- Commands -------------------------------------------------------------------------------- */
 
-/* 0, WEIR_EDOWN or WEIR_EIO; for an error c->text says why. */
-static int monitor_command(struct weir__pipeline *pipeline, struct weir__command *c,
-                           const char *const *word, int n)
+/* Writes the words as the command's bytes, which are to be freed. NULL: there is no memory. */
+static char *monitor_encode_command(struct weir__command *c, const char *const *word, size_t n)
 {
-    struct weir__buffer bytes = {0};
+    char *bytes = malloc(weir__resp_command_size(word, n));
 
-    if (!weir__buffer_command(&bytes, word, n)) {
+    if (!bytes)
+        return NULL;
+    c->bytes = bytes;
+    c->len = (size_t)(weir__resp_command(bytes, word, n) - bytes);
+    return bytes;
+}
+
+/* Sends it and waits; frees its bytes. 0, WEIR_EDOWN or WEIR_EIO; for an error c->text says why. */
+static int monitor_run_command(struct weir__pipeline *pipeline, struct weir__command *c,
+                               char *bytes)
+{
+    if (!bytes) {
         (void)snprintf(c->text, sizeof c->text, "out of memory");
-        c->error = WEIR_EIO;
-    } else {
-        c->bytes = bytes.at;
-        c->len = bytes.len;
-        if (weir__pipeline_submit(pipeline, &c, 1)) {
-            weir__pipeline_await(pipeline, &c, 1);
-        } else {
-            (void)snprintf(c->text, sizeof c->text, "too many commands are waiting");
-            c->error = WEIR_EIO;
-        }
+        return c->error = WEIR_EIO;
     }
-    weir__buffer_close(&bytes);
+    if (weir__pipeline_submit(pipeline, &c, 1)) {
+        weir__pipeline_await(pipeline, &c, 1);
+    } else {
+        (void)snprintf(c->text, sizeof c->text, "too many commands are waiting");
+        c->error = WEIR_EIO;
+    }
+    free(bytes);
     return c->error;
 }
 
@@ -161,34 +204,69 @@ static void note_nodes(struct weir__monitor *m, int64_t nodes, bool is_new)
     m->job.nodes(m->job.arg, nodes);
 }
 
-/* 0, or an error and why. */
+/* Why this node cannot share a store with nodes of that format. */
+static void describe_format(const struct weir__monitor *m, int64_t format, char *why)
+{
+    (void)snprintf(why, WHY,
+                   "nodes with prefix=%s use key format %lld, this weir has %d: run one version "
+                   "of weir, or give this one another prefix=",
+                   m->address.prefix, (long long)format, weir__redis_format);
+}
+
+/* The node's numbers as words, and the keys of a heartbeat: `{fleet}` puts both into one slot of a
+ * cluster. */
+struct heartbeat_words {
+    char nodes[sizeof((struct weir__address){0}.prefix) + 32];
+    char format_key[sizeof((struct weir__address){0}.prefix) + 32];
+    char format[16];
+};
+
+static void name_heartbeat(const struct weir__monitor *m, struct heartbeat_words *w)
+{
+    (void)snprintf(w->format, sizeof w->format, "%d", weir__redis_format);
+    (void)snprintf(w->nodes, sizeof w->nodes, "%s:%s:{fleet}:nodes", m->address.prefix, w->format);
+    (void)snprintf(w->format_key, sizeof w->format_key, "%s:{fleet}:format", m->address.prefix);
+}
+
+/* 0, or an error and why; WEIR_EVERSION: the nodes there use another format. */
 static int send_heartbeat(struct weir__monitor *m, const char *what, int64_t deadline_ns, char *why)
 {
     const struct weir__script *script = &weir__scripts[WEIR__SCRIPT_HEARTBEAT];
     struct weir__command c = {.script = WEIR__SCRIPT_HEARTBEAT, .deadline_ns = deadline_ns};
-    char key[sizeof m->address.prefix + 8];
-    const char *const word[] = {"EVALSHA", script->sha, "1", key, m->node, what};
+    struct heartbeat_words w;
+    const char *const word[] = {"EVALSHA",    script->sha, "2",  w.nodes,
+                                w.format_key, m->node,     what, w.format};
     int error;
 
-    (void)snprintf(key, sizeof key, "%s:nodes", m->address.prefix);
-    error = monitor_command(m->pipeline, &c, word, 6);
-    if (!error && c.n < 3) {
+    name_heartbeat(m, &w);
+    error = monitor_run_command(m->pipeline, &c, monitor_encode_command(&c, word, 8));
+    if (!error && c.n < WEIR__HEARTBEAT_FIELDS) {
         (void)snprintf(c.text, sizeof c.text, "the reply to a heartbeat is not valid");
         error = WEIR_EIO;
     }
     (void)snprintf(why, WHY, "%s", c.text);
     if (error == WEIR_EIO)
         renew_pipeline(m);
-    else if (!error && !atomic_load(&m->stop))
-        note_nodes(m, c.number[0], c.number[2] != 0);
-    return error;
+    if (error)
+        return error;
+    if (c.number[WEIR__HEARTBEAT_FORMAT] != weir__redis_format) {
+        atomic_store(&m->format, c.number[WEIR__HEARTBEAT_FORMAT]);
+        describe_format(m, c.number[WEIR__HEARTBEAT_FORMAT], why);
+        return WEIR_EVERSION;
+    }
+    atomic_store(&m->format, weir__redis_format);
+    if (!atomic_load(&m->stop))
+        note_nodes(m, c.number[WEIR__HEARTBEAT_NODES], c.number[WEIR__HEARTBEAT_IS_NEW] != 0);
+    return 0;
 }
 
 /* Whether the store answers at one of its addresses. */
 static bool probe_store(struct weir__monitor *m, bool anew, char *why)
 {
+    char unread[WHY] = "";
     int tries = 1;
 
+    refresh_password(m, unread);
     if (m->named && (anew || weir__resolved_count(&m->resolved) == 0) && !resolve_host(m, why))
         return false;
     if (m->named)
@@ -199,31 +277,43 @@ static bool probe_store(struct weir__monitor *m, bool anew, char *why)
 
         if (error != WEIR_EDOWN)
             return error == 0;
+        if (unread[0] != '\0' && is_password_error(why))
+            (void)snprintf(why, WHY, "%s", unread);
         use_next_ip(m);
     }
     return false;
+}
+
+char *weir__monitor_encode_creation(struct weir__monitor *m, struct weir__slice scope,
+                                    struct weir__command *c)
+{
+    const size_t room = sizeof m->address.prefix + scope.len + 32;
+    char *key = malloc(room), *bytes = NULL;
+
+    if (key) {
+        const char *const word[] = {"EVALSHA", weir__scripts[WEIR__SCRIPT_CREATION].sha, "1", key};
+
+        (void)snprintf(key, room, "%s:%d:{%.*s}:born", m->address.prefix, weir__redis_format,
+                       (int)scope.len, scope.at);
+        bytes = monitor_encode_command(c, word, 4);
+        c->script = WEIR__SCRIPT_CREATION;
+        c->repeats = 0;
+        atomic_store_explicit(&c->finished, 0, memory_order_relaxed);
+    }
+    free(key);
+    return bytes;
 }
 
 int64_t weir__monitor_created_us(struct weir__monitor *m, const char *scope, size_t len)
 {
     struct weir__command c = {.deadline_ns =
                                   weir__add_sat(weir__clock_now(), m->address.timeout_ns)};
-    const size_t room = sizeof m->address.prefix + len + 16;
-    int64_t created_us = -1;
-    char *key;
+    char *bytes;
 
     if (weir__health_is_down(m->job.health))
         return -1;
-    key = malloc(room);
-    if (key) {
-        const char *const word[] = {"EVAL", CREATION_SCRIPT, "1", key};
-
-        (void)snprintf(key, room, "%s:{%.*s}:born", m->address.prefix, (int)len, scope);
-        if (monitor_command(m->creation_pipeline, &c, word, 4) == 0 && c.n > 0)
-            created_us = c.number[0];
-    }
-    free(key);
-    return created_us;
+    bytes = weir__monitor_encode_creation(m, (struct weir__slice){scope, len}, &c);
+    return monitor_run_command(m->creation_pipeline, &c, bytes) == 0 && c.n > 0 ? c.number[0] : -1;
 }
 
 /* ---- The thread ------------------------------------------------------------------------------ */
@@ -233,6 +323,12 @@ static void monitor_begin(struct weir__monitor *m)
 {
     if (!atomic_exchange(&m->begun, true))
         weir__wakeup_signal(&m->first);
+}
+
+/* The first heartbeat has met nodes of another format: open fails, and reports that itself. */
+static bool refuses_to_open(struct weir__monitor *m)
+{
+    return !atomic_load(&m->begun) && atomic_load(&m->format) != weir__redis_format;
 }
 
 /* One step: a heartbeat or a probe, if one is due. Returns when the next one may be. */
@@ -253,7 +349,7 @@ static int64_t monitor_step(struct weir__monitor *m)
         return now_ns;
     if (down)
         weir__health_probed(h, good, why);
-    else if (!good && !atomic_load(&m->stop))
+    else if (!good && !atomic_load(&m->stop) && !refuses_to_open(m))
         weir__health_failed(h, why);
     return now_ns;
 }
@@ -344,21 +440,23 @@ static void renew_pipeline(struct weir__monitor *m)
     m->pipeline = pipeline;
 }
 
-/* A name that no other node has, nor any child of this process. */
+/* 64 random bits: an id that no other node has, nor any child of this process. */
 static void monitor_name_node(struct weir__monitor *m)
 {
-    static const char DIGITS[] = "0123456789abcdef";
-    unsigned char bytes[16];
+    uint64_t bits;
 
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) {
-        const int64_t now_ns = weir__clock_now(), pid = getpid();
+    if (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits) {
+        const uint64_t no_secret[2] = {0};
+        const int64_t seed[] = {weir__clock_now(), getpid()};
 
-        memcpy(bytes, &now_ns, 8);
-        memcpy(bytes + 8, &pid, 8);
+        bits = weir__hash(seed, sizeof seed, no_secret);
     }
-    for (int i = 0; i < 32; i++)
-        m->node[i] = DIGITS[bytes[i / 2] >> (i % 2 * 4) & 15];
-    m->node[32] = '\0';
+    (void)snprintf(m->node, sizeof m->node, "%0*llx", WEIR__NODE_LEN, (unsigned long long)bits);
+}
+
+const char *weir__monitor_node(const struct weir__monitor *m)
+{
+    return m->node;
 }
 
 static int open_pipelines(struct weir__monitor *m)
@@ -375,51 +473,62 @@ static int open_pipelines(struct weir__monitor *m)
     return error;
 }
 
-/* If the first heartbeat is not over in time, the store counts as down. */
-static void await_first_heartbeat(struct weir__monitor *m)
+/* If the first heartbeat is not over in time, the store counts as down, and that is no error.
+ * WEIR_EVERSION: the nodes there use another format. */
+static int await_first_heartbeat(struct weir__monitor *m, struct weir_diag *why)
 {
     const int64_t wait_ns = weir__mul_sat(m->address.timeout_ns, OPEN_WAIT);
     const int64_t until_ns = weir__add_sat(weir__clock_now(), wait_ns);
-    char why[WHY];
+    int64_t format;
+    char text[WHY];
 
     while (!atomic_load(&m->begun)) {
         const int64_t left_ns = until_ns - weir__clock_now();
 
         if (left_ns <= 0) {
-            (void)snprintf(why, sizeof why, "no answer in %lld ms",
+            (void)snprintf(text, sizeof text, "no answer in %lld ms",
                            (long long)(wait_ns / WEIR__NS_PER_MS));
-            weir__health_failed(m->job.health, why);
-            return;
+            weir__health_failed(m->job.health, text);
+            return 0;
         }
         (void)weir__wakeup_wait(&m->first, left_ns);
     }
+    format = atomic_load(&m->format);
+    if (format == weir__redis_format)
+        return 0;
+    describe_format(m, format, text);
+    return weir__diag(why, WEIR_EVERSION, "%s", text);
 }
 
-int weir__monitor_open(struct weir__monitor **out, const struct weir__monitor_options *job)
+int weir__monitor_open(struct weir__monitor **out, const struct weir__monitor_options *job,
+                       struct weir_diag *why)
 {
     struct weir__monitor *m = calloc(1, sizeof *m);
     int error;
 
     if (!m)
-        return WEIR_ENOMEM;
+        return weir__diag(why, WEIR_ENOMEM, "out of memory");
     m->job = *job;
     m->address = *job->address;
+    atomic_init(&m->format, weir__redis_format);
     m->named = !m->address.local && !weir__resolve_is_ip(m->address.host);
     monitor_name_node(m);
     error = open_pipelines(m);
     if (error) {
         free(m);
-        return error;
+        return weir__diag(why, error, "%s", weir_error_text(error));
     }
     (void)pthread_mutex_init(&m->lock, NULL);
     error = monitor_start_locked(m);
-    if (error) {
+    if (error)
+        (void)weir__diag(why, error, "cannot start a thread");
+    else
+        error = await_first_heartbeat(m, why);
+    if (error)
         weir__monitor_close(m);
-        return error;
-    }
-    await_first_heartbeat(m);
-    *out = m;
-    return 0;
+    else
+        *out = m;
+    return error;
 }
 
 void weir__monitor_close(struct weir__monitor *m)
@@ -431,7 +540,7 @@ void weir__monitor_close(struct weir__monitor *m)
     (void)pthread_mutex_lock(&m->lock);
     m->stop_ns = weir__add_sat(weir__clock_now(), m->address.timeout_ns);
     atomic_store(&m->stop, true);
-    orphan = m->resolving;
+    orphan = m->in_system;
     atomic_store(&m->orphan, orphan);
     running = atomic_load(&m->running);
     thread = m->thread;
@@ -458,7 +567,7 @@ void weir__monitor_forked(struct weir__monitor *m)
 {
     (void)pthread_mutex_init(&m->lock, NULL);
     atomic_store(&m->running, false);
-    m->resolving = false;
+    m->in_system = false;
     m->wakeup = m->first = (struct weir__wakeup){0};
     m->listed = false;
     m->heartbeat_ns = 0;

@@ -30,6 +30,7 @@ struct weir__redis_receipt {
     int64_t until_ns; /* by the engine's clock */
     int64_t act_us;   /* when the whole reservation acts, by Redis's clock */
     bool local;       /* granted by this node alone: one of the next two is undone */
+    bool at_once;     /* it acts when it is granted: it can be withdrawn, not cancelled */
     struct weir_reservation reservation;
     struct weir_ticket ticket;
     char name[40]; /* the ticket's name in Redis */

@@ -55,10 +55,12 @@ static int add_part(struct weir__decision *a, struct command_parts *o, int i,
     if (by->n > WEIR_TERMS_MAX - a->terms)
         return WEIR_EINVAL;
     for (int k = 0; k < by->n; k++) {
-        a->lease_ns = weir__max(a->lease_ns, by->clause[k].meter.term.lease_ns);
+        a->lease_ns = weir__max(a->lease_ns, by->term[k].meter.term.lease_ns);
         a->request_of[a->terms] = (unsigned char)i;
+        a->scope_of[a->terms] = by->term[by->chain[k]].scope;
         a->index_of[a->terms++] = by->chain[k];
     }
+    a->resets_of[i] = atomic_load(&rq->policy->record->resets);
     o->request[o->n] = i;
     o->part[o->n++] = (struct weir__plan_part){.plan = plan,
                                                .scope = weir__redis_scope(p),
@@ -84,9 +86,9 @@ static int gather_parts(struct weir__decision *a, struct command_parts *o)
         if (!e)
             return WEIR__STALE;
         if (e->guards && weir__verb_takes(a->verb))
-            return WEIR_EINVAL; /* a take of a guard could never be released */
+            return WEIR_EGUARD; /* a take of a guard could never be released */
         if (i == 0)
-            o->limit = e->clause[0].meter.limit;
+            o->limit = e->term[0].meter.limit;
         if (e->overrides)
             key = weir__key_hash(a->rq[i].policy->store, &a->rq[i]);
         if (weir__revision_lists(e, WEIR_LIST_DENY, key)) {
@@ -107,7 +109,7 @@ static int gather_parts(struct weir__decision *a, struct command_parts *o)
 /* The name of a ticket has the node's name in it, and is used once. */
 static void name_ticket(struct weir__decision *a)
 {
-    (void)snprintf(a->ticket, sizeof a->ticket, "%s:%llx", a->redis->node,
+    (void)snprintf(a->ticket, sizeof a->ticket, "%s:%llx", weir__monitor_node(a->redis->monitor),
                    (unsigned long long)atomic_fetch_add(&a->redis->tickets, 1));
 }
 
@@ -127,13 +129,13 @@ static struct weir__plan_request decision_plan_request(struct weir__decision *a,
 
 static int decision_encode(struct weir__decision *a, const struct command_parts *o)
 {
-    const struct weir__plan_request ask =
+    const struct weir__plan_request request =
         decision_plan_request(a, o, a->verb == WEIR__PEEK ? WEIR__PLAN_PEEK : WEIR__PLAN_TAKE);
     size_t cap = sizeof a->small;
     int terms;
 
     a->bytes = a->small;
-    a->command.len = weir__plan_encode(&ask, a->bytes, cap, &a->command.script, &terms);
+    a->command.len = weir__plan_encode(&request, a->bytes, cap, &a->command.script, &terms);
     if (a->command.len > cap) {
         cap = a->command.len;
         a->bytes = malloc(cap);
@@ -141,13 +143,19 @@ static int decision_encode(struct weir__decision *a, const struct command_parts 
             a->bytes = a->small;
             return WEIR_ENOMEM;
         }
-        a->command.len = weir__plan_encode(&ask, a->bytes, cap, &a->command.script, &terms);
+        a->command.len = weir__plan_encode(&request, a->bytes, cap, &a->command.script, &terms);
     }
     a->command.bytes = a->bytes;
     return 0;
 }
 
 /* ---- Results without a command --------------------------------------------------------------- */
+
+void weir__decision_finish(struct weir__decision *a, int error)
+{
+    a->error = error;
+    a->decided = true;
+}
 
 static void decide_by_list(struct weir__decision *a, const struct command_parts *o)
 {
@@ -169,14 +177,29 @@ static void decide_by_list(struct weir__decision *a, const struct command_parts 
 
 /* ---- The reply ------------------------------------------------------------------------------- */
 
+/* Names the term that refused, or the shadow that would have, as the caller counts. */
+static void decision_name_term(struct weir__decision *a)
+{
+    struct weir_verdict *v = &a->verdict;
+    const int i = v->which >= 0 ? v->which : v->shadow - 1;
+    int named;
+
+    if (i < 0)
+        return;
+    named = weir__decision_names_requests(a->verb) ? a->request_of[i] : a->index_of[i];
+    v->term = (int16_t)a->index_of[i];
+    if (v->which >= 0)
+        v->which = named;
+    else
+        v->shadow = (int16_t)(named + 1);
+}
+
 static void decision_apply_reply(struct weir__decision *a)
 {
     const int refused = a->verdict.which;
 
     atomic_fetch_add_explicit(&a->redis->asked, 1, memory_order_relaxed);
-    if (refused >= 0)
-        a->verdict.which =
-            weir__decision_names_requests(a->verb) ? a->request_of[refused] : a->index_of[refused];
+    decision_name_term(a);
     weir__decision_finish(a, 0);
     if (a->receipt)
         weir__decision_issue_receipts(a, refused);
@@ -207,10 +230,18 @@ static void decision_complete(struct weir__decision *a)
 
 /* ---- Send ------------------------------------------------------------------------------------ */
 
+/* A decision that an event loop began; else a thread waits for it. */
+static bool decision_is_of_loop(const struct weir__decision *a)
+{
+    return a->command.done != NULL;
+}
+
+/* A thread that waits asks Redis for those that are missing; a loop has asked before. */
 static bool all_creations_known(struct weir__decision *a)
 {
     for (size_t i = 0; i < a->n; i++)
-        if (!weir__redis_knows_creation(a->redis, a->rq[i].policy))
+        if (!weir__redis_has_creation(a->redis, a->rq[i].policy) &&
+            (decision_is_of_loop(a) || !weir__redis_knows_creation(a->redis, a->rq[i].policy)))
             return false;
     return true;
 }
@@ -257,7 +288,6 @@ static void decision_start(struct weir__decision *a, struct weir__pipeline *pipe
     a->bytes = a->small;
     atomic_store_explicit(&a->command.finished, 0, memory_order_relaxed);
     a->command.repeats = 0;
-    a->command.deadline_ns = weir__add_sat(weir__clock_now(), r->address.timeout_ns);
     a->ticket[0] = '\0';
     for (size_t i = 0; i < a->n; i++)
         if (weir__policy_guards(a->rq[i].policy) && a->ticket[0] == '\0')
@@ -326,6 +356,7 @@ int weir__redis_decide(struct weir__remote *f, const struct weir_request *rq, si
         return WEIR_EFULL;
     a.redis = r;
     a.command.done = NULL;
+    a.command.deadline_ns = weir__redis_deadline(r);
     a.rq = rq;
     a.n = n;
     a.verb = verb;
@@ -349,6 +380,7 @@ static int decisions_take(struct weir__redis *r, struct weir__decision *a,
     for (size_t i = 0; i < n; i++) {
         a[i].redis = r;
         a[i].command.done = NULL;
+        a[i].command.deadline_ns = weir__redis_deadline(r);
         a[i].rq = &rq[i];
         a[i].n = 1;
         a[i].verb = WEIR__TAKE;
@@ -400,32 +432,84 @@ static void decision_replied(struct weir__command *c)
     a->done(a);
 }
 
-void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline, struct weir__decision *a,
-                          const struct weir_request *rq, size_t n, struct weir__now at)
+static void decision_learned(struct weir__command *c);
+
+/* A limit whose creation time is not known cannot be encoded: asks for it first. True if it is
+ * asked for; decision_learned goes on. */
+static bool decision_learns(struct weir__decision *a)
 {
-    for (size_t from = 0; from < n; from += IN_FLIGHT_MAX) {
-        const size_t some = n - from < IN_FLIGHT_MAX ? n - from : IN_FLIGHT_MAX;
-        bool waits[IN_FLIGHT_MAX], sent;
+    struct weir__command *command = &a->command;
 
-        for (size_t i = 0; i < some; i++) {
-            struct weir__decision *one = &a[from + i];
-
-            one->redis = weir__redis_of(w->remote);
-            one->command.done = decision_replied;
-            one->own = rq[from + i];
-            one->rq = &one->own;
-            one->n = 1;
-            one->verb = WEIR__TAKE;
-            one->at = at;
-            one->receipt = NULL;
-            decision_start(one, pipeline);
-            waits[i] = !one->decided;
-        }
-        sent = decisions_send(pipeline, a + from, some);
-        for (size_t i = 0; i < some; i++) /* one that was sent may be done, and freed */
-            if (!waits[i] || !sent)
-                a[from + i].done(&a[from + i]);
+    for (a->learns = 0; a->learns < a->n; a->learns++)
+        if (!weir__redis_has_creation(a->redis, a->rq[a->learns].policy))
+            break;
+    if (a->learns == a->n)
+        return false;
+    a->bytes = weir__redis_ask_creation(a->redis, a->rq[a->learns].policy, command);
+    if (!a->bytes)
+        return false;
+    command->done = decision_learned;
+    if (weir__pipeline_submit(a->pipeline, &command, 1)) {
+        weir__pipeline_hold(a->pipeline);
+        return true;
     }
+    free(a->bytes);
+    return false;
+}
+
+static void decision_proceed(struct weir__decision *a)
+{
+    if (!weir__health_is_down(&a->redis->health) && decision_learns(a))
+        return;
+    a->command.done = decision_replied;
+    decision_start(a, a->pipeline);
+    if (a->decided || !decisions_send(a->pipeline, a, 1))
+        a->done(a);
+}
+
+static void decision_learned(struct weir__command *c)
+{
+    struct weir__decision *a = (struct weir__decision *)c;
+    struct weir__pipeline *pipeline = a->pipeline;
+
+    free(a->bytes);
+    weir__redis_learn_creation(a->redis, a->rq[a->learns].policy, c);
+    decision_proceed(a);
+    weir__pipeline_release(pipeline);
+}
+
+static bool requests_fit(const struct weir_request *rq, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!weir__request_fits(&rq[i]))
+            return false;
+    return n >= 1 && n <= WEIR_TERMS_MAX;
+}
+
+void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline, struct weir__decision *a,
+                          const struct weir_request *rq, size_t n, enum weir__verb verb,
+                          struct weir__now at, struct weir__receipt *receipt)
+{
+    struct weir__redis *r = weir__redis_of(w->remote);
+    int error = requests_fit(rq, n) && weir__now_fits(at.now_ns) ? 0 : WEIR_EINVAL;
+
+    a->redis = r;
+    a->pipeline = pipeline;
+    a->command.deadline_ns = weir__redis_deadline(r);
+    a->own = rq[0];
+    a->rq = n == 1 ? &a->own : rq;
+    a->n = n;
+    a->verb = verb;
+    a->at = at;
+    a->receipt = receipt;
+    if (!error && wants_receipt(receipt) && !weir__receipts_have_room(r->receipts, at.now_ns))
+        error = WEIR_EFULL;
+    if (error) {
+        weir__decision_finish(a, error);
+        a->done(a);
+        return;
+    }
+    decision_proceed(a);
 }
 
 struct weir__pipeline *weir__redis_pipeline_open(struct weir *w)

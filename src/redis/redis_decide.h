@@ -1,16 +1,16 @@
 /* A decision of a Redis store for an event loop, which cannot wait. A thread that can wait calls
- * weir_take.
+ * weir_take and its like.
  *
  * The loop has a pipeline of its own for each Redis store, polls its descriptor, and steps it when
  * that is ready and at the deadline (pipeline.h). The result arrives through `done`: from within
- * weir__pipeline_step, weir__pipeline_await_all or weir__pipeline_close; or at once, from within
- * weir__decision_begin, for keys on an allow or deny list and for everything while the store is
- * down. There is always a result: if the store gives none, it is the limit's fallback.
+ * weir__pipeline_step or weir__pipeline_close; or at once, from within weir__decision_begin, for
+ * keys on an allow or deny list and for everything while the store is down. There is always a
+ * result: if the store gives none, it is the limit's fallback.
  */
 #ifndef WEIR_REDIS_REDIS_DECIDE_H
 #define WEIR_REDIS_REDIS_DECIDE_H
 
-#include "engine/engine.h"
+#include "engine/embed.h"
 #include "redis/client/pipeline.h"
 
 #define WEIR__DECISION_INLINE \
@@ -28,9 +28,11 @@ struct weir__decision {
 
     /* The rest belongs to redis_decide.c. */
     struct weir__redis *redis;
+    struct weir__pipeline *pipeline; /* the loop's */
     const struct weir_request *rq;
-    struct weir_request own; /* the loop's request, copied */
+    struct weir_request own; /* the loop's request, copied, if there is one */
     size_t n;
+    size_t learns; /* the request whose limit's creation time is being asked for */
     enum weir__verb verb;
     struct weir__now at;
     struct weir__receipt *receipt; /* or NULL */
@@ -38,6 +40,10 @@ struct weir__decision {
     int terms;
     unsigned char request_of[WEIR_TERMS_MAX]; /* by term in the script's order: the request ... */
     unsigned char index_of[WEIR_TERMS_MAX];   /* ... and the term of its limit */
+    /* When it was encoded, for its receipt: the scope of each term, and how often keys of each
+     * request's policy had been reset. */
+    uint64_t scope_of[WEIR_TERMS_MAX];
+    uint32_t resets_of[WEIR_TERMS_MAX];
     int64_t act_us[WEIR_TERMS_MAX], now_us;
     int64_t lease_ns; /* the longest lease of its limits */
     char ticket[40];
@@ -51,11 +57,8 @@ static inline bool weir__decision_names_requests(enum weir__verb verb)
     return verb == WEIR__TAKE_ALL || verb == WEIR__ENTER_ALL;
 }
 
-static inline void weir__decision_finish(struct weir__decision *a, int error)
-{
-    a->error = error;
-    a->decided = true;
-}
+/* Its error, or 0 and its verdict, are set. */
+void weir__decision_finish(struct weir__decision *a, int error);
 
 /* Decides it by the limits' fallback= (redis_fallback.c). Its terms are known already. */
 void weir__decision_fall_back(struct weir__decision *a);
@@ -64,9 +67,11 @@ void weir__decision_fall_back(struct weir__decision *a);
  * NULL: the engine has no Redis, or there is no memory. */
 struct weir__pipeline *weir__redis_pipeline_open(struct weir *w);
 
-/* weir_take of n requests, each by itself: a[i] decides rq[i], whose key and policy must last
- * until it is done. The caller sets done and arg. Commands leave together. */
+/* Begins to decide n requests by one verdict; `receipt` may be NULL. Policies, keys and the
+ * receipt must last until it is done, and so must the requests if there are several. The caller
+ * sets done and arg. The command leaves with the next flush or step. */
 void weir__decision_begin(struct weir *w, struct weir__pipeline *pipeline, struct weir__decision *a,
-                          const struct weir_request *rq, size_t n, struct weir__now at);
+                          const struct weir_request *rq, size_t n, enum weir__verb verb,
+                          struct weir__now at, struct weir__receipt *receipt);
 
 #endif

@@ -24,7 +24,6 @@
 #include "engine/wait_list.h"
 #include "os/clock.h"
 #include "os/diag.h"
-#include "os/random.h"
 #include "redis/redis_decide.h"
 #include "redis/script/scripts.h"
 
@@ -105,7 +104,7 @@ static int redis_define(struct weir__remote *f, struct weir_policy *policy,
     return error;
 }
 
-static void redis_learn_creation(struct weir__remote *f, struct weir_policy *policy)
+static void redis_created(struct weir__remote *f, struct weir_policy *policy)
 {
     (void)weir__redis_knows_creation(weir__redis_of(f), policy);
 }
@@ -129,37 +128,79 @@ static int redis_override(struct weir__remote *f, struct weir_policy *policy, co
     return weir__local_override(weir__redis_of(f)->local, p->local, key, key_len, limit);
 }
 
-/* One caller asks Redis, and others that need the time wait for it: at most a timeout, for then
- * the store is down. */
-static void fetch_creation_time(struct weir__redis *r, struct weir__redis_policy *p)
-{
-    const int64_t now_ns = weir__clock_now();
-    int64_t created_us = p->anonymous ? atomic_load(&r->created_us) : -1;
+/* ---- Creation times -------------------------------------------------------------------------- */
 
-    if (created_us < 0 && now_ns - p->tried_ns >= CREATION_RETRY_NS) {
-        /* Redis keeps a creation time for years, so all anonymous limits share one. */
-        created_us =
-            weir__monitor_created_us(r->monitor, p->scope, p->anonymous ? 2 : p->scope_len);
-        p->tried_ns = now_ns;
-    }
-    if (created_us >= 0 && p->anonymous)
-        atomic_store(&r->created_us, created_us);
-    if (created_us >= 0)
-        atomic_store_explicit(&p->created_us, created_us, memory_order_release);
+/* Redis keeps a creation time for years, so all anonymous limits share one, by the scope "%%". */
+static struct weir__slice creation_scope(const struct weir__redis_policy *p)
+{
+    return (struct weir__slice){p->scope, p->anonymous ? 2 : p->scope_len};
 }
 
+static bool creation_was_tried(const struct weir__redis_policy *p)
+{
+    return weir__clock_now() - atomic_load(&p->tried_ns) < CREATION_RETRY_NS;
+}
+
+/* created_us < 0: Redis did not say. */
+static void note_creation(struct weir__redis *r, struct weir__redis_policy *p, int64_t created_us)
+{
+    if (created_us < 0) {
+        atomic_store(&p->tried_ns, weir__clock_now());
+        return;
+    }
+    if (p->anonymous)
+        atomic_store(&r->created_us, created_us);
+    atomic_store_explicit(&p->created_us, created_us, memory_order_release);
+}
+
+bool weir__redis_share_creation(struct weir__redis *r, struct weir__redis_policy *p)
+{
+    const int64_t created_us = p->anonymous ? atomic_load(&r->created_us) : -1;
+
+    if (created_us >= 0)
+        note_creation(r, p, created_us);
+    return created_us >= 0;
+}
+
+/* One caller asks Redis, and others that need the time wait for it: at most a timeout, for then
+ * the store is down. */
 bool weir__redis_knows_creation(struct weir__redis *r, struct weir_policy *policy)
 {
     struct weir__redis_policy *p = weir__redis_policy(policy);
 
-    if (!atomic_load_explicit(&p->needs_creation_time, memory_order_relaxed) ||
-        atomic_load_explicit(&p->created_us, memory_order_acquire) >= 0)
+    if (weir__redis_has_creation(r, policy))
         return true;
     (void)pthread_mutex_lock(&r->creation_lock);
-    if (atomic_load(&p->created_us) < 0 && !weir__health_is_down(&r->health))
-        fetch_creation_time(r, p);
+    if (atomic_load(&p->created_us) < 0 && !weir__health_is_down(&r->health) &&
+        !creation_was_tried(p)) {
+        const struct weir__slice scope = creation_scope(p);
+
+        note_creation(r, p, weir__monitor_created_us(r->monitor, scope.at, scope.len));
+    }
     (void)pthread_mutex_unlock(&r->creation_lock);
     return atomic_load(&p->created_us) >= 0;
+}
+
+char *weir__redis_ask_creation(struct weir__redis *r, struct weir_policy *policy,
+                               struct weir__command *command)
+{
+    struct weir__redis_policy *p = weir__redis_policy(policy);
+
+    return creation_was_tried(p)
+               ? NULL
+               : weir__monitor_encode_creation(r->monitor, creation_scope(p), command);
+}
+
+void weir__redis_learn_creation(struct weir__redis *r, struct weir_policy *policy,
+                                const struct weir__command *command)
+{
+    note_creation(r, weir__redis_policy(policy),
+                  command->error == 0 && command->n > 0 ? command->number[0] : -1);
+}
+
+int64_t weir__redis_deadline(const struct weir__redis *r)
+{
+    return weir__clock_now() + r->address.timeout_ns; /* a minute at most */
 }
 
 /* ---- Plans ----------------------------------------------------------------------------------- */
@@ -177,8 +218,9 @@ static void carry_zero(struct weir__plan_term *t, const struct weir__meter *m, i
     const __int128 zero = (__int128)(m->zero.ns + ahead_ns) * m->term.count - m->zero.rem;
     const __int128 us = zero <= 0 ? 0 : (zero + unit - 1) / unit;
 
-    t->number[3] = (int64_t)us;
-    t->number[4] = zero <= 0 ? 0 : (int64_t)((us * unit - zero) * t->number[1] / unit);
+    t->number[WEIR__PLAN_ZERO] = (int64_t)us;
+    t->number[WEIR__PLAN_ZERO_REM] =
+        zero <= 0 ? 0 : (int64_t)((us * unit - zero) * t->number[WEIR__PLAN_COUNT] / unit);
 }
 
 static void carry_zeros(struct weir__plan *plan, const struct weir__redis_policy *p,
@@ -187,7 +229,7 @@ static void carry_zeros(struct weir__plan *plan, const struct weir__redis_policy
     const int64_t ahead_ns = atomic_load(&p->created_us) * 1000 - p->here_ns;
 
     for (int i = 0; i < plan->n; i++) {
-        const struct weir__meter *m = &e->clause[e->chain[i]].meter;
+        const struct weir__meter *m = &e->term[e->chain[i]].meter;
 
         if (m->older && m->algo->change_zero)
             carry_zero(&plan->term[i], m, ahead_ns);
@@ -205,7 +247,7 @@ static struct weir__plan *redis_plan_make(const struct weir__redis_policy *p,
         return NULL;
     limit->n = e->n;
     for (int i = 0; i < e->n; i++)
-        limit->term[i] = e->clause[e->chain[i]].meter.term;
+        limit->term[i] = e->term[e->chain[i]].meter.term;
     if (weir__plan_open(&plan, limit, weir__max(0, atomic_load(&p->created_us)), NULL) != 0)
         plan = NULL;
     else if (atomic_load(&p->created_us) >= 0)
@@ -347,23 +389,12 @@ static int redis_room(struct weir__remote *f, int64_t now_ns, struct weir_stats 
     return weir__local_room(weir__redis_of(f)->local, now_ns, out);
 }
 
-/* A name of sixteen characters that no other node has. */
-static void redis_name_node(struct weir__redis *r)
-{
-    static const char DIGITS[] = "0123456789abcdef";
-    uint64_t bits = weir__random_next(r->remote.engine->store->secret);
-
-    for (int i = 0; i < 16; i++, bits >>= 4)
-        r->node[i] = DIGITS[bits & 15];
-}
-
 static void redis_forked(struct weir__remote *f)
 {
     struct weir__redis *r = weir__redis_of(f);
 
     (void)pthread_mutex_init(&r->lock, NULL);
     (void)pthread_mutex_init(&r->creation_lock, NULL);
-    redis_name_node(r); /* otherwise its tickets could have its parent's names */
     weir__receipts_forked(r->receipts);
     weir__local_forked(r->local);
     for (int i = 0; i < r->address.connections; i++)
@@ -376,7 +407,7 @@ static const struct weir__remote_ops REDIS_OPS = {
     .close = redis_close,
     .check = redis_check,
     .define = redis_define,
-    .created = redis_learn_creation,
+    .created = redis_created,
     .forget = redis_forget,
     .override = redis_override,
     .decide = weir__redis_decide,
@@ -405,9 +436,9 @@ static int open_parts(struct weir__redis *r, const struct weir_options *o, struc
     r->watch = (struct weir__pipeline_watch){pipeline_failed, pipeline_address, r};
     for (int i = 0; i < r->address.connections && !error; i++)
         error = weir__pipeline_open(&r->pipeline[i], &r->watch);
-    if (!error)
-        error = weir__monitor_open(&r->monitor, &job);
-    return error ? weir__diag(why, error, "%s", weir_error_text(error)) : 0;
+    if (error)
+        return weir__diag(why, error, "%s", weir_error_text(error));
+    return weir__monitor_open(&r->monitor, &job, why);
 }
 
 int weir__remote_open(struct weir__remote **f, struct weir *w, const struct weir_options *o,
@@ -421,6 +452,8 @@ int weir__remote_open(struct weir__remote **f, struct weir *w, const struct weir
     r->remote = (struct weir__remote){&REDIS_OPS, w};
     error = weir__address_parse(&r->address, o->store, why);
     if (!error)
+        error = weir__password_read(&r->address, r->address.password, why);
+    if (!error)
         error = weir__health_open(&r->health, r->address.shown, o->log);
     if (error) {
         free(r);
@@ -429,7 +462,6 @@ int weir__remote_open(struct weir__remote **f, struct weir *w, const struct weir
     (void)pthread_mutex_init(&r->lock, NULL);
     (void)pthread_mutex_init(&r->creation_lock, NULL);
     atomic_init(&r->created_us, -1);
-    redis_name_node(r);
     error = open_parts(r, o, why);
     if (error)
         redis_close(&r->remote);

@@ -12,7 +12,7 @@
  *     health.c            whether the store is down or up
  *     monitor.c           the background thread: heartbeats and probes
  *     script/             plan.c: a limit as the scripts want it; encode.c: a command in bytes; Lua
- *     client/             pipeline.c: a connection that many threads share; connection.c, leader.c
+ *     client/             pipeline.c: a connection that many threads share; connection.c, reply.c
  *     fallback/           redis_fallback.c: decisions while the store is down; local.c: this node's
  *                         shares; share.c: how large they are; backlog.c, drain.c: the backlog
  */
@@ -43,7 +43,6 @@ struct weir__redis {
     pthread_mutex_t lock;          /* held while a policy is defined */
     pthread_mutex_t creation_lock; /* held while a creation time is fetched */
     _Atomic int64_t created_us;    /* of all anonymous limits; -1: not known yet */
-    char node[17];                 /* this node's name, in its tickets */
     _Atomic uint64_t tickets;
     _Atomic uint64_t asked, failed, crowded;
 };
@@ -57,8 +56,7 @@ struct weir__redis_policy {
     int64_t here_ns;                  /* when it was first defined here, by this engine's clock */
     _Atomic int64_t created_us;       /* when it was first defined on any node, by Redis's clock;
                                        * -1: unknown */
-    int64_t tried_ns;                 /* when its creation time was last asked for; under
-                                       * `creation_lock` */
+    _Atomic int64_t tried_ns;         /* when its creation time was last asked for in vain */
     size_t scope_len;
     char scope[];
 };
@@ -87,9 +85,33 @@ const struct weir__plan *weir__redis_plan(struct weir__redis *r, struct weir_pol
 /* The same for the limit that decides the request's key: the key's override, if it has one. */
 const struct weir__plan *weir__redis_plan_for(struct weir__redis *r, const struct weir_request *rq,
                                               struct weir__revision **by);
-/* Outside an RCU read section: whether the policy's creation time is known, or not needed. May
- * ask Redis for it. */
+/* When a command that is sent now must be answered. */
+int64_t weir__redis_deadline(const struct weir__redis *r);
+
+/* ---- Creation times -------------------------------------------------------------------------- */
+
+/* Another anonymous limit may have learned the creation time of all of them: true if so. */
+bool weir__redis_share_creation(struct weir__redis *r, struct weir__redis_policy *p);
+
+/* Whether the policy's creation time is known, or not needed. */
+static inline bool weir__redis_has_creation(struct weir__redis *r, const struct weir_policy *policy)
+{
+    struct weir__redis_policy *p = weir__redis_policy(policy);
+
+    return !atomic_load_explicit(&p->needs_creation_time, memory_order_relaxed) ||
+           atomic_load_explicit(&p->created_us, memory_order_acquire) >= 0 ||
+           weir__redis_share_creation(r, p);
+}
+
+/* The same, outside an RCU read section, for a thread that may wait: asks Redis if necessary. */
 bool weir__redis_knows_creation(struct weir__redis *r, struct weir_policy *p);
+/* For an event loop: makes the command that asks Redis. Returns its bytes, to be freed; NULL: there
+ * is no memory, or Redis was asked in vain a moment ago. */
+char *weir__redis_ask_creation(struct weir__redis *r, struct weir_policy *policy,
+                               struct weir__command *command);
+/* Its reply has come. */
+void weir__redis_learn_creation(struct weir__redis *r, struct weir_policy *policy,
+                                const struct weir__command *command);
 
 /* ---- Undo (redis_undo.c) --------------------------------------------------------------------- */
 

@@ -1,148 +1,324 @@
-/* Undo on a Redis store: refund, reset, cancel, exit.
+/* Undo on a Redis store; see redis_undo.h.
  *
- * These have no fallback. An undo that does not reach Redis is lost: the limit stays stricter,
- * never looser. So they return WEIR_EDOWN, and change nothing on this node either. While the store
- * is known to be down, a cancel can be tried again; one that was sent and not answered cannot,
- * because Redis may have done it. An exit can always be tried again: a ticket is released only
- * once.
+ * An undo is one command, or one for each key of a receipt, and a second one for its windows: all
+ * are sent together. A thread awaits them, an event loop is called back.
+ *
+ * Invariants:
+ *   (1) An undo ends once: when the last of its commands has ended, or at once if it has none.
+ *   (2) A part of a receipt whose command has been answered is not undone again.
  */
+#include "redis/redis_undo.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "os/clock.h"
+#include "engine/wait.h"
 #include "redis/redis_store.h"
 
-/* ---- One command ----------------------------------------------------------------------------- */
+/* ---- Commands -------------------------------------------------------------------------------- */
 
 /* Each command has memory of its own: undo is rare. */
 struct undo_command {
     struct weir__command command; /* first */
+    struct weir__undo *undo;
+    int part; /* of the receipt */
     char bytes[];
 };
 
-static struct undo_command *undo_command_make(struct weir__redis *r, size_t room)
-{
-    struct undo_command *e = calloc(1, sizeof *e + room);
+/* What one command undoes. */
+struct undo_kind {
+    enum weir__plan_verb verb;
+    int64_t act_us;
+    struct weir__slice ticket;
+    bool resets;
+};
 
-    if (e) {
-        e->command.bytes = e->bytes;
-        e->command.deadline_ns = weir__add_sat(weir__clock_now(), r->address.timeout_ns);
-    }
-    return e;
+static void undo_replied(struct weir__command *c);
+
+static struct weir__plan_request undo_plan_request(const struct weir__undo *u,
+                                                   const struct undo_kind *kind,
+                                                   const struct weir__plan_part *part)
+{
+    return (struct weir__plan_request){.verb = kind->verb,
+                                       .now_us = u->at.given ? u->at.now_ns / 1000 : -1,
+                                       .wall_ns = u->at.wall_ns,
+                                       .act_us = kind->act_us,
+                                       .prefix = weir__slice_of(u->redis->address.prefix),
+                                       .ticket = kind->ticket,
+                                       .part = part,
+                                       .n = 1};
 }
 
-static int undo_command_run(struct weir__redis *r, struct undo_command *e)
+/* Within an RCU read section. 0 or WEIR_ENOMEM. */
+static int undo_add(struct weir__undo *u, const struct undo_kind *kind,
+                    const struct weir__plan_part *part, int index)
 {
-    struct weir__pipeline *pipeline = weir__redis_pipeline(r);
-    struct weir__command *command = &e->command;
+    const struct weir__plan_request request = undo_plan_request(u, kind, part);
+    const size_t room = weir__plan_encoded_size(&request);
+    struct undo_command *e = calloc(1, sizeof *e + room);
+    struct weir__command *c = &e->command;
+    int terms;
 
-    if (!weir__pipeline_submit(pipeline, &command, 1)) {
-        atomic_fetch_add_explicit(&r->crowded, 1, memory_order_relaxed);
-        return WEIR_EDOWN;
-    }
-    weir__pipeline_await(pipeline, &command, 1);
+    if (!e)
+        return WEIR_ENOMEM;
+    e->undo = u;
+    e->part = index;
+    c->bytes = e->bytes;
+    c->deadline_ns = u->deadline_ns;
+    c->done = u->done ? undo_replied : NULL;
+    c->len = kind->resets ? weir__plan_encode_reset(&request, e->bytes, room)
+                          : weir__plan_encode(&request, e->bytes, room, &c->script, &terms);
+    u->command[u->n++] = e;
+    return 0;
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+/* One command has ended. */
+static void undo_note(struct weir__undo *u, struct undo_command *e)
+{
+    struct weir__redis *r = u->redis;
+
     if (e->command.error) {
         atomic_fetch_add_explicit(&r->failed, 1, memory_order_relaxed);
-        return WEIR_EDOWN;
+        u->error = WEIR_EDOWN;
+    } else {
+        atomic_fetch_add_explicit(&r->asked, 1, memory_order_relaxed);
+        u->back = weir__max(u->back, weir__plan_amount(e->command.number, e->command.n));
     }
-    atomic_fetch_add_explicit(&r->asked, 1, memory_order_relaxed);
-    return 0;
+    if (u->receipt && !e->command.error)
+        u->receipt->part[e->part].cost = 0;
+    free(e);
+}
+
+static void undo_wake_waiters(struct weir__undo *u)
+{
+    struct weir *w = u->redis->remote.engine;
+
+    for (int i = 0; u->receipt && i < u->receipt->n; i++) {
+        const struct weir__redis_receipt_part *m = &u->receipt->part[i];
+        const struct weir_request rq = weir_request_of(m->policy, m->key.at, m->key.len);
+
+        if (weir__policy_is_here(w, m->policy))
+            weir__wait_wake_request(w, &rq);
+    }
+    if (u->rq.policy)
+        weir__wait_wake_request(w, &u->rq);
+}
+
+/* For a loop: its undo is over. */
+static void undo_finish(struct weir__undo *u)
+{
+    if (u->resets && !u->error) /* a failed reset has changed nothing here either */
+        weir__local_reset(u->redis->local, weir__redis_policy(u->rq.policy)->local, &u->rq, u->at);
+    if (u->withdraws || u->rq.policy)
+        undo_wake_waiters(u);
+    free(u->receipt);
+    u->receipt = NULL;
+    u->done(u);
+}
+
+static void undo_replied(struct weir__command *c)
+{
+    struct undo_command *e = (struct undo_command *)c;
+    struct weir__undo *u = e->undo;
+
+    undo_note(u, e);
+    if (--u->left == 0)
+        undo_finish(u);
+}
+
+static void undo_drop_commands(struct weir__undo *u, int error)
+{
+    while (u->n > 0)
+        free(u->command[--u->n]);
+    u->error = error;
+}
+
+/* Sends what was added: false if nothing is under way. */
+static bool undo_send(struct weir__undo *u)
+{
+    struct weir__command *command[2 * WEIR_TERMS_MAX];
+
+    for (int i = 0; i < u->n; i++)
+        command[i] = &u->command[i]->command;
+    u->left = u->n;
+    if (u->n == 0)
+        return false;
+    if (weir__pipeline_submit(u->pipeline, command, (size_t)u->n))
+        return true;
+    atomic_fetch_add_explicit(&u->redis->crowded, 1, memory_order_relaxed);
+    undo_drop_commands(u, WEIR_EDOWN);
+    return false;
+}
+
+/* For a thread: sends, waits, and returns the error. */
+static int undo_run(struct weir__undo *u)
+{
+    struct weir__command *command[2 * WEIR_TERMS_MAX];
+
+    for (int i = 0; i < u->n; i++)
+        command[i] = &u->command[i]->command;
+    if (!undo_send(u))
+        return u->error;
+    weir__pipeline_await(u->pipeline, command, (size_t)u->n);
+    for (int i = 0; i < u->n; i++)
+        undo_note(u, u->command[i]);
+    return u->error;
+}
+
+static void undo_begin(struct weir__undo *u, struct weir__redis *r, struct weir__pipeline *pipeline,
+                       struct weir__now at)
+{
+    u->error = 0;
+    u->back = 0;
+    u->redis = r;
+    u->pipeline = pipeline;
+    u->at = at;
+    u->deadline_ns = weir__redis_deadline(r);
+    u->rq = (struct weir_request){0};
+    u->resets = u->withdraws = false;
+    u->receipt = NULL;
+    u->n = u->left = 0;
 }
 
 /* ---- Undo of one key ------------------------------------------------------------------------- */
 
-struct redis_undo {
-    enum weir__plan_verb verb;
-    struct weir__now at;
-    int64_t act_us;
-    struct weir__slice ticket;
-    bool reset;
-};
-
-static struct weir__plan_request undo_plan_request(struct weir__redis *r,
-                                                   const struct redis_undo *g,
-                                                   const struct weir__plan_part *part, int n)
+static int undo_add_key(struct weir__undo *u)
 {
-    return (struct weir__plan_request){.verb = g->verb,
-                                       .now_us = g->at.given ? g->at.now_ns / 1000 : -1,
-                                       .wall_ns = g->at.wall_ns,
-                                       .act_us = g->act_us,
-                                       .prefix = weir__slice_of(r->address.prefix),
-                                       .ticket = g->ticket,
-                                       .part = part,
-                                       .n = n};
-}
-
-/* Within an RCU read section. NULL: out of memory. */
-static struct undo_command *undo_command_encode(struct weir__redis *r, const struct redis_undo *g,
-                                                const struct weir__plan_part *part, int n)
-{
-    const struct weir__plan_request ask = undo_plan_request(r, g, part, n);
-    const size_t room = weir__plan_encoded_size(&ask);
-    struct undo_command *e = undo_command_make(r, room);
-    int terms;
-
-    if (!e)
-        return NULL;
-    e->command.len = g->reset ? weir__plan_encode_reset(&ask, e->bytes, room)
-                              : weir__plan_encode(&ask, e->bytes, room, &e->command.script, &terms);
-    return e;
-}
-
-static struct undo_command *undo_command_for(struct weir__redis *r, const struct weir_request *rq,
-                                             const struct redis_undo *g)
-{
-    const struct weir__redis_policy *p = weir__redis_policy(rq->policy);
-    struct weir__plan_part part = {
-        .scope = weir__redis_scope(p), .key = {rq->key, rq->key_len}, .cost = rq->cost};
-    struct undo_command *e = NULL;
+    /* No ticket has the name "-": a refund releases no permits; the owner of a ticket does. */
+    const struct undo_kind kind = {WEIR__PLAN_REFUND, 0,
+                                   u->resets ? (struct weir__slice){NULL, 0} : weir__slice_of("-"),
+                                   u->resets};
+    const struct weir_request *rq = &u->rq;
+    struct weir__plan_part part = {.scope = weir__redis_scope(weir__redis_policy(rq->policy)),
+                                   .key = {rq->key, rq->key_len},
+                                   .cost = rq->cost};
     struct weir__revision *by;
+    int error = WEIR_ENOMEM;
 
+    (void)weir__policy_refresh(rq->policy);
     weir__rcu_enter();
-    part.plan = weir__redis_plan_for(r, rq, &by);
+    part.plan = weir__redis_plan_for(u->redis, rq, &by);
     if (part.plan)
-        e = undo_command_encode(r, g, &part, 1);
+        error = undo_add(u, &kind, &part, 0);
     weir__rcu_exit();
-    return e;
+    return error;
 }
 
-/* For one key; sets *back unless it is NULL. */
-static int redis_undo_key(struct weir__redis *r, const struct weir_request *rq,
-                          const struct redis_undo *g, int64_t *back)
+/* The caller is a thread that can wait. */
+static int redis_undo_key(struct weir__redis *r, const struct weir_request *rq, bool resets,
+                          struct weir__now at, int64_t *back)
 {
-    struct undo_command *e;
+    struct weir__undo u = {.done = NULL};
     int error;
 
     if (weir__health_is_down(&r->health) || !weir__redis_knows_creation(r, rq->policy))
         return WEIR_EDOWN;
-    (void)weir__policy_refresh(rq->policy);
-    e = undo_command_for(r, rq, g);
-    if (!e)
-        return WEIR_ENOMEM;
-    error = undo_command_run(r, e);
+    undo_begin(&u, r, weir__redis_pipeline(r), at);
+    u.rq = *rq;
+    u.resets = resets;
+    error = undo_add_key(&u);
+    if (!error)
+        error = undo_run(&u);
+    if (!error && resets) /* a failed reset has changed nothing here either */
+        weir__local_reset(r->local, weir__redis_policy(rq->policy)->local, rq, at);
     if (!error && back)
-        *back = e->command.n > 9 ? e->command.number[9] : 0;
-    free(e);
+        *back = u.back;
     return error;
 }
 
 int weir__redis_refund(struct weir__remote *f, const struct weir_request *rq, struct weir__now at,
                        int64_t *back)
 {
-    /* No ticket has this name: a refund releases no permits; the owner of a ticket does. */
-    const struct redis_undo g = {WEIR__PLAN_REFUND, at, 0, weir__slice_of("-"), false};
-
-    return redis_undo_key(weir__redis_of(f), rq, &g, back);
+    return redis_undo_key(weir__redis_of(f), rq, false, at, back);
 }
 
 int weir__redis_reset(struct weir__remote *f, const struct weir_request *rq, struct weir__now at)
 {
-    const struct redis_undo g = {WEIR__PLAN_REFUND, at, 0, {NULL, 0}, true};
-    const int error = redis_undo_key(weir__redis_of(f), rq, &g, NULL);
+    return redis_undo_key(weir__redis_of(f), rq, true, at, NULL);
+}
 
-    if (!error) /* a failed reset has changed nothing here either */
-        weir__local_reset(weir__redis_of(f)->local, weir__redis_policy(rq->policy)->local, rq, at);
-    return error;
+/* ---- The same for a loop --------------------------------------------------------------------- */
+
+static void undo_learned(struct weir__command *c);
+
+/* Asks for the creation time of the limit, without which its keys cannot be named. */
+static bool undo_learns(struct weir__undo *u)
+{
+    struct undo_command *e = calloc(1, sizeof *e);
+    struct weir__command *command = &e->command;
+    char *bytes = e ? weir__redis_ask_creation(u->redis, u->rq.policy, command) : NULL;
+
+    if (bytes) {
+        e->undo = u;
+        command->deadline_ns = u->deadline_ns;
+        command->done = undo_learned;
+        if (weir__pipeline_submit(u->pipeline, &command, 1)) {
+            weir__pipeline_hold(u->pipeline);
+            return true;
+        }
+    }
+    free(bytes);
+    free(e);
+    return false;
+}
+
+static void undo_proceed_key(struct weir__undo *u)
+{
+    if (weir__health_is_down(&u->redis->health)) {
+        u->error = WEIR_EDOWN;
+    } else if (!weir__redis_has_creation(u->redis, u->rq.policy)) {
+        if (undo_learns(u))
+            return;
+        u->error = WEIR_EDOWN;
+    } else {
+        u->error = undo_add_key(u);
+        if (!u->error && undo_send(u))
+            return;
+    }
+    undo_finish(u);
+}
+
+static void undo_learned(struct weir__command *c)
+{
+    struct undo_command *e = (struct undo_command *)c;
+    struct weir__undo *u = e->undo;
+    struct weir__pipeline *pipeline = u->pipeline;
+
+    weir__redis_learn_creation(u->redis, u->rq.policy, c);
+    free((char *)c->bytes);
+    free(e);
+    undo_proceed_key(u);
+    weir__pipeline_release(pipeline);
+}
+
+static void undo_begin_key(struct weir *w, struct weir__pipeline *pipeline, struct weir__undo *u,
+                           const struct weir_request *rq, bool resets, struct weir__now at)
+{
+    undo_begin(u, weir__redis_of(w->remote), pipeline, at);
+    if (!weir__request_fits(rq) || !weir__now_fits(at.now_ns)) {
+        u->error = WEIR_EINVAL;
+        u->done(u);
+        return;
+    }
+    u->rq = *rq;
+    u->resets = resets;
+    if (resets)
+        atomic_fetch_add(&rq->policy->record->resets, 1); /* this voids earlier reservations */
+    undo_proceed_key(u);
+}
+
+void weir__undo_refund(struct weir *w, struct weir__pipeline *pipeline, struct weir__undo *u,
+                       const struct weir_request *rq, struct weir__now at)
+{
+    undo_begin_key(w, pipeline, u, rq, false, at);
+}
+
+void weir__undo_reset(struct weir *w, struct weir__pipeline *pipeline, struct weir__undo *u,
+                      const struct weir_request *rq, struct weir__now at)
+{
+    undo_begin_key(w, pipeline, u, rq, true, at);
 }
 
 /* ---- Undo by receipt ------------------------------------------------------------------------- */
@@ -153,7 +329,7 @@ static bool is_same_part(const struct weir__redis_receipt_part *m, const struct 
     if (m->n != by->n || atomic_load(&m->policy->record->resets) != m->resets)
         return false;
     for (int i = 0; i < m->n; i++)
-        if (by->clause[by->chain[i]].scope != m->scope[i])
+        if (by->term[by->chain[i]].scope != m->scope[i])
             return false;
     return true;
 }
@@ -165,7 +341,7 @@ static unsigned terms_that(const struct weir__revision *by,
     unsigned bits = 0;
 
     for (int i = 0; i < by->n; i++)
-        if (is(&by->clause[by->chain[i]].meter))
+        if (is(&by->term[by->chain[i]].meter))
             bits |= 1u << i;
     return bits;
 }
@@ -187,110 +363,120 @@ static bool is_any(const struct weir__meter *m)
     return true;
 }
 
-/* Undoes one part, for those of its terms that `to` selects. */
-static int redis_undo_part(struct weir__redis *r, const struct weir__redis_receipt_part *m,
-                           const struct redis_undo *g, bool (*to)(const struct weir__meter *meter),
-                           int64_t *back)
+/* Undoes one part of the receipt, for those of its terms that `to` selects. */
+static int undo_add_part(struct weir__undo *u, int index, const struct undo_kind *kind,
+                         bool (*to)(const struct weir__meter *meter))
 {
+    const struct weir__redis_receipt_part *m = &u->receipt->part[index];
     const struct weir_request rq = weir_request_of(m->policy, m->key.at, m->key.len);
     struct weir__plan_part part = {.key = m->key, .cost = m->cost, .act_us = m->act_us};
-    struct undo_command *e = NULL;
     struct weir__revision *by;
-    bool same = false;
-    int error;
+    int error = 0;
 
-    *back = 0;
     weir__rcu_enter();
-    if (!weir__policy_is_here(r->remote.engine, m->policy)) {
-        weir__rcu_exit();
-        return 0; /* forgotten, and its keys with it */
-    }
-    part.scope = weir__redis_scope(m->policy->remote);
-    part.plan = weir__redis_plan_for(r, &rq, &by);
-    part.only = terms_that(by, to);
-    if (part.plan && part.only && is_same_part(m, by)) {
-        same = true;
-        e = undo_command_encode(r, g, &part, 1);
+    if (weir__policy_is_here(u->redis->remote.engine, m->policy)) { /* else its keys are gone */
+        part.scope = weir__redis_scope(m->policy->remote);
+        part.plan = weir__redis_plan_for(u->redis, &rq, &by);
+        part.only = terms_that(by, to);
+        if (part.plan && part.only && is_same_part(m, by))
+            error = undo_add(u, kind, &part, index);
     }
     weir__rcu_exit();
-    if (!same)
-        return 0;
-    error = e ? undo_command_run(r, e) : WEIR_ENOMEM;
-    if (!error && e->command.n > 9)
-        *back = e->command.number[9];
-    free(e);
     return error;
 }
 
-static int cancel_receipt(struct weir__redis *r, struct weir__redis_receipt *k, bool withdraw,
-                          struct weir__now at, int64_t *back)
+/* ---- Cancel ---------------------------------------------------------------------------------- */
+
+static int undo_add_cancel(struct weir__undo *u)
 {
-    const struct redis_undo cancel = {WEIR__PLAN_CANCEL, at, k->act_us, weir__slice_of("-"), false};
-    const struct redis_undo refund = {WEIR__PLAN_REFUND, at, 0, weir__slice_of("-"), false};
+    const struct undo_kind cancel = {WEIR__PLAN_CANCEL, u->receipt->act_us, weir__slice_of("-"),
+                                     false};
+    const struct undo_kind refund = {WEIR__PLAN_REFUND, 0, weir__slice_of("-"), false};
+    int error = 0;
 
-    *back = 0;
-    for (int i = 0; i < k->n; i++) {
-        int64_t one = 0, more = 0;
-        int error = 0;
-
-        if (k->part[i].cost == 0)
+    for (int i = 0; i < u->receipt->n && !error; i++) {
+        if (u->receipt->part[i].cost == 0)
             continue;
-        error = redis_undo_part(r, &k->part[i], &cancel, is_any, &one);
-        if (!error && withdraw)
-            error = redis_undo_part(r, &k->part[i], &refund, is_window, &more);
-        if (error)
-            return error;
-        k->part[i].cost = 0; /* only once, even if a later part fails and the caller tries again */
-        *back = weir__max(*back, weir__max(one, more));
+        if (!u->receipt->at_once)
+            error = undo_add_part(u, i, &cancel, is_any);
+        if (!error && u->withdraws)
+            error = undo_add_part(u, i, &refund, u->receipt->at_once ? is_any : is_window);
     }
-    return 0;
+    return error;
+}
+
+/* Takes the receipt of the reservation and adds the commands that cancel it. A grant of this node
+ * alone is cancelled here. False: the store is down, and the caller may try again. */
+static bool undo_prepare_cancel(struct weir__undo *u, struct weir_reservation *r)
+{
+    struct weir__redis *redis = u->redis;
+    struct weir__redis_receipt *k =
+        r->n > 0 ? weir__receipts_remove(redis->receipts, r->term[0].fingerprint) : NULL;
+    const bool undoes = k && (k->at_once ? u->withdraws : k->local || r->act_ns >= u->at.now_ns);
+
+    if (undoes && !k->local && weir__health_is_down(&redis->health)) {
+        r->term[0].fingerprint = weir__receipts_keep(redis->receipts, k);
+        u->error = WEIR_EDOWN;
+        return false;
+    }
+    u->receipt = k;
+    r->n = 0;
+    if (undoes && k->local)
+        u->error = weir__local_cancel(redis->local, &k->reservation, u->at, &u->back);
+    else if (undoes) {
+        const int error = undo_add_cancel(u);
+
+        if (error)
+            undo_drop_commands(u, error);
+    }
+    return true;
 }
 
 int weir__redis_cancel(struct weir__remote *f, struct weir_reservation *r, bool withdraw,
                        struct weir__now at, int64_t *back)
 {
     struct weir__redis *redis = weir__redis_of(f);
-    struct weir__redis_receipt *k = NULL;
-    int64_t most = 0;
-    int error = 0;
+    struct weir__undo u = {.done = NULL};
+    int error;
 
-    if (r->n > 0)
-        k = weir__receipts_remove(redis->receipts, r->term[0].fingerprint);
-    if (k && k->local)
-        error = weir__local_cancel(redis->local, &k->reservation, at, &most);
-    else if (k && r->act_ns >= at.now_ns && weir__health_is_down(&redis->health)) {
-        r->term[0].fingerprint = weir__receipts_keep(redis->receipts, k); /* the caller may try
-                                                                           * again */
-        return WEIR_EDOWN;
-    } else if (k && r->act_ns >= at.now_ns)
-        error = cancel_receipt(redis, k, withdraw, at, &most);
-    free(k);
-    r->n = 0;
-    if (error) /* Redis may have done a part of it: it cannot be tried again */
-        return error;
-    if (back)
-        *back = most;
-    return 0;
+    undo_begin(&u, redis, weir__redis_pipeline(redis), at);
+    u.withdraws = withdraw;
+    if (!undo_prepare_cancel(&u, r))
+        return u.error;
+    error = undo_run(&u); /* Redis may have done a part of it: it cannot be tried again */
+    free(u.receipt);
+    if (!error && back)
+        *back = u.back;
+    return error;
+}
+
+void weir__undo_cancel(struct weir *w, struct weir__pipeline *pipeline, struct weir__undo *u,
+                       struct weir_reservation *r, bool withdraw, struct weir__now at)
+{
+    undo_begin(u, weir__redis_of(w->remote), pipeline, at);
+    u->withdraws = withdraw;
+    if (!undo_prepare_cancel(u, r) || !undo_send(u))
+        undo_finish(u);
 }
 
 /* ---- Exits ----------------------------------------------------------------------------------- */
 
 static int exit_receipt(struct weir__redis *r, struct weir__redis_receipt *k, struct weir__now at)
 {
-    const struct redis_undo g = {WEIR__PLAN_REFUND, at, 0, weir__slice_of(k->name), false};
+    const struct undo_kind kind = {WEIR__PLAN_REFUND, 0, weir__slice_of(k->name), false};
+    struct weir__undo u = {.done = NULL};
+    int error = 0;
 
-    for (int i = 0; i < k->n; i++) {
-        int64_t back;
-        int error;
-
-        if (k->part[i].cost == 0)
-            continue;
-        error = redis_undo_part(r, &k->part[i], &g, has_permits, &back);
-        if (error)
-            return error;
-        k->part[i].cost = 0;
+    undo_begin(&u, r, weir__redis_pipeline(r), at);
+    u.receipt = k;
+    for (int i = 0; i < k->n && !error; i++)
+        if (k->part[i].cost > 0)
+            error = undo_add_part(&u, i, &kind, has_permits);
+    if (error) {
+        undo_drop_commands(&u, error);
+        return error;
     }
-    return 0;
+    return undo_run(&u);
 }
 
 int weir__redis_exit(struct weir__remote *f, struct weir_ticket *t, enum weir_outcome how,

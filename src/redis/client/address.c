@@ -21,14 +21,33 @@
 
 #define PATH_MOST    (sizeof((struct sockaddr_un){0}.sun_path) - 1)
 #define NAME_CHARS   "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
+#define ENV_CHARS    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 #define OPTION_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
 
-enum address_option { TIMEOUT, CONNECTIONS, NODES, PREFIX, DB, USER, PASSWORD, OPTIONS };
+static const char NO_PASSWORD[] =
+    "expected user:password or :password before the '@', or an option "
+    "password-file or password-env";
+
+/* From DB on only for a Unix socket: other URLs have these elsewhere. */
+enum address_option {
+    TIMEOUT,
+    CONNECTIONS,
+    NODES,
+    PREFIX,
+    PASSWORD_FILE,
+    PASSWORD_ENV,
+    DB,
+    USER,
+    PASSWORD,
+    OPTIONS
+};
 
 static const char *const OPTION_NAMES[] = {[TIMEOUT] = "timeout",
                                            [CONNECTIONS] = "connections",
                                            [NODES] = "nodes",
                                            [PREFIX] = "prefix",
+                                           [PASSWORD_FILE] = "password-file",
+                                           [PASSWORD_ENV] = "password-env",
                                            [DB] = "db",
                                            [USER] = "user",
                                            [PASSWORD] = "password"};
@@ -40,6 +59,7 @@ struct address_reader {
     struct weir_diag *why;
     struct weir__out out; /* the message */
     unsigned seen;        /* the options read so far, one bit each */
+    const char *user;     /* a user without a password is there; NULL: there is none */
 };
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
@@ -191,6 +211,29 @@ static bool read_prefix(struct address_reader *r, struct weir__slice value)
     return true;
 }
 
+/* No error quotes the value: it may be the password itself, put there by mistake. */
+static bool read_password_file(struct address_reader *r, struct weir__slice path)
+{
+    if (path.len < 2 || path.at[0] != '/')
+        return wrong(r, path.at,
+                     "'password-file' needs an absolute path, such as /run/secrets/redis");
+    r->a->password_from = WEIR__PASSWORD_FILE;
+    return percent_decode(r, path, "the path of 'password-file'", r->a->password_at,
+                          sizeof r->a->password_at);
+}
+
+static bool read_password_env(struct address_reader *r, struct weir__slice name)
+{
+    if (name.len == 0 || name.len >= sizeof r->a->password_at || !consists_of(name, ENV_CHARS) ||
+        strchr("0123456789", name.at[0]))
+        return wrong(r, name.at,
+                     "'password-env' needs the name of a variable, such as REDIS_PASSWORD");
+    r->a->password_from = WEIR__PASSWORD_ENV;
+    memcpy(r->a->password_at, name.at, name.len);
+    r->a->password_at[name.len] = '\0';
+    return true;
+}
+
 static bool read_value(struct address_reader *r, enum address_option option,
                        struct weir__slice value)
 {
@@ -201,6 +244,8 @@ static bool read_value(struct address_reader *r, enum address_option option,
     case TIMEOUT: return address_read_timeout(r, value);
     case PREFIX: return read_prefix(r, value);
     case NODES: return address_read_number(r, value, "number of nodes", 1, 65536, &a->nodes);
+    case PASSWORD_FILE: return read_password_file(r, value);
+    case PASSWORD_ENV: return read_password_env(r, value);
     case USER: return percent_decode(r, value, "the user", a->user, sizeof a->user);
     case PASSWORD: return percent_decode(r, value, "the password", a->password, sizeof a->password);
     case CONNECTIONS:
@@ -216,6 +261,16 @@ static bool read_value(struct address_reader *r, enum address_option option,
     case OPTIONS: break;
     }
     return false;
+}
+
+static bool has_password(const struct weir__address *a)
+{
+    return a->password[0] != '\0' || a->password_from != WEIR__PASSWORD_URL;
+}
+
+static bool names_password(int option)
+{
+    return option == PASSWORD || option == PASSWORD_FILE || option == PASSWORD_ENV;
 }
 
 static bool address_read_option(struct address_reader *r, struct weir__slice word)
@@ -236,6 +291,12 @@ static bool address_read_option(struct address_reader *r, struct weir__slice wor
         return false;
     }
     r->seen |= 1u << i;
+    if (names_password(i) && has_password(r->a)) {
+        wrong_word(r, name,
+                   " is a second password: expected one in the URL, or password-file, or "
+                   "password-env");
+        return false;
+    }
     if (value.len == 0) {
         wrong_word(r, name, " needs a value after '='");
         return false;
@@ -256,15 +317,19 @@ static bool address_read_options(struct address_reader *r, struct weir__slice re
 
 /* ---- Host and database ----------------------------------------------------------------------- */
 
-/* USER:PASSWORD */
+/* USER:PASSWORD; or USER alone, if an option says where the password is. */
 static bool read_user(struct address_reader *r, struct weir__slice who)
 {
     struct weir__address *a = r->a;
     struct weir__slice password = who;
     const struct weir__slice user = weir__slice_cut(&password, ':');
 
+    if (password.len == 0 && user.len > 0) {
+        r->user = who.at;
+        return percent_decode(r, user, "the user", a->user, sizeof a->user);
+    }
     if (password.len <= 1)
-        return wrong(r, who.at, "expected user:password or :password before the '@'");
+        return wrong(r, who.at, NO_PASSWORD);
     return percent_decode(r, user, "the user", a->user, sizeof a->user) &&
            percent_decode(r, between(password.at + 1, who.at + who.len), "the password",
                           a->password, sizeof a->password);
@@ -362,7 +427,9 @@ static bool read_remote(struct address_reader *r, struct weir__slice rest)
         where = between(at + 1, end);
     rest = path;
     path = weir__slice_cut(&rest, '?');
-    return address_read_host(r, where) && read_db(r, path) && address_read_options(r, rest);
+    if (!address_read_host(r, where) || !read_db(r, path) || !address_read_options(r, rest))
+        return false;
+    return !r->user || has_password(r->a) || wrong(r, r->user, NO_PASSWORD);
 }
 
 /* After the "redis+unix:". */
@@ -381,8 +448,10 @@ static bool read_local(struct address_reader *r, struct weir__slice rest)
         !address_read_options(r, rest))
         return false;
     memcpy(r->a->host, path, sizeof path);
-    if (r->a->user[0] && !r->a->password[0])
-        return wrong(r, r->url, "a user needs a password: expected password= too");
+    if (r->a->user[0] && !has_password(r->a))
+        return wrong(r, r->url,
+                     "a user needs a password: expected password=, password-file= or "
+                     "password-env= too");
     return true;
 }
 

@@ -1,47 +1,45 @@
-/* One connection to Redis and the commands on it: which reply belongs to which command, and what
- * happens to the commands that get no reply.
- *
- * A connection is in one of these states:
+/* One connection to Redis: the socket and TLS, connect and handshake, bytes out and replies in. It
+ * never waits, and knows no commands.
  *
  *     NONE -> CONNECTING -> HANDSHAKE -> OPEN   connect; AUTH, SELECT, CLIENT SETNAME; commands
- *           any of these -> BROKEN -> NONE      all commands fail; the next one connects again
+ *           any of these -> BROKEN -> NONE      the leader closes it, and may connect again
  *
- * Two threads may work on it at the same time: one leader and one writer. The leader (leader.h)
- * reads replies, checks deadlines, connects, and fails commands; it makes every change of state
- * except the one to BROKEN. The writer is any thread that wants its commands sent (the leader
- * included) and finds no other thread writing. It also sends, with its next write, what other
- * threads queue meanwhile. So no thread waits for another to write, and the more threads there are,
- * the fewer writes each needs.
+ * hiredis connects and parses the protocol (reply.h). Writing is done here, because hiredis 0.14
+ * raises SIGPIPE when it writes, which a program does not expect of a library. tls.h has what TLS
+ * needs in between.
  *
- * NOSCRIPT: the leader loads the script and sends the command again, both at the end of the queue.
- * It does not send a script whose load is already on its way. A command whose load went just ahead
- * of it says so (`loads`), and gets two replies.
- *
- * Deadlines: `soonest_ns` is never later than the soonest deadline of all waiting commands. It may
- * be too early, because a command that ends does not search for the next deadline. The leader
- * searches for it when `soonest_ns` is reached.
+ * Two threads may work on a connection at the same time: one leader and one writer. The leader
+ * (pipeline.c) connects, reads and closes; it makes every change of state except the one to BROKEN.
+ * The writer is any thread that wants its bytes sent (the leader included) and finds no other
+ * thread writing. It also sends, with its next write, what other threads append meanwhile. So no
+ * thread waits for another to write, and the more threads there are, the fewer writes each needs.
  *
  * Invariants:
- *   (1) The order of the bytes (`sending`, then `out`) is the order of the commands (`awaiting`,
- *       then `queued`).
+ *   (1) Bytes leave in the order in which they were appended: `sending`, then `out`.
  *   (2) Before OPEN only the handshake is sent: a decision in another database, or as another user,
- *       would be worse than no decision.
- *   (3) A command is in one list: `queued` or `awaiting`, until the leader moves it to the list of
- *       finished commands.
- *   (4) The connection is not closed while a thread writes to it.
+ *       would be worse than no decision. Its replies are read in here.
+ *   (3) The connection is not closed while a thread writes to it.
+ *   (4) After a failure it is BROKEN, and `why` says why; all that is left is to close it.
  */
 #ifndef WEIR_REDIS_CLIENT_CONNECTION_H
 #define WEIR_REDIS_CLIENT_CONNECTION_H
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 
-#include "redis/client/buffer.h"
-#include "redis/client/pipeline.h"
-#include "redis/client/transport.h"
+#include "redis/client/address.h"
+#include "redis/client/reply.h"
 
-struct weir__commands {
-    struct weir__command *first, *last;
+#define WEIR__CONNECTION_WHY      WEIR__REPLY_TEXT
+#define WEIR__CONNECTION_READ_MAX (16 * 1024) /* that hiredis reads at once */
+
+struct redisContext;
+
+/* Bytes to send. All-zero is empty. */
+struct weir__buffer {
+    char *at;
+    size_t len, cap;
 };
 
 enum weir__connection_state {
@@ -53,42 +51,34 @@ enum weir__connection_state {
 };
 
 struct weir__connection {
-    pthread_mutex_t lock;
-    struct weir__pipeline_watch watch;
+    pthread_mutex_t lock; /* of the pipeline, too */
 
     /* Changed under the lock. */
     _Atomic int state;
-    struct weir__commands queued; /* commands that the leader has not taken yet */
-    struct weir__buffer out;      /* the bytes that are not in `sending` yet */
-    size_t commands, bytes;       /* commands that wait for a reply, and the size of all of them */
-    uint64_t submitted;           /* how many commands were ever queued */
-    unsigned epoch;               /* how many connections were ever begun */
-    bool was_idle; /* no command waited before: the leader first checks for a close */
-    int64_t soonest_ns;
-    bool writing; /* a thread uses `sending` */
-    bool rest;    /* the socket did not take all of `sending` */
-    char why[WEIR__TRANSPORT_WHY];
+    unsigned epoch;          /* how many connections were ever begun */
+    struct weir__buffer out; /* the bytes that are not in `sending` yet */
+    bool writing;            /* a thread uses `sending` */
+    bool rest;               /* the socket did not take all of `sending` */
+    char why[WEIR__CONNECTION_WHY];
 
     /* Used by the writer. */
     struct weir__buffer sending;
     size_t sent_bytes; /* how much of `sending` is sent */
 
-    /* Used by the leader. */
-    struct weir__transport transport;
-    struct weir__commands awaiting;
-    int handshake_left;                    /* replies to the handshake that are still missing */
-    uint64_t loading;                      /* scripts with a load on its way, by bit */
-    uint64_t refused_loads;                /* scripts whose last load Redis refused, by bit ... */
-    char refused_why[WEIR__TRANSPORT_WHY]; /* ... and its last reason */
-    bool stale;                            /* close it as soon as no command waits */
-    int64_t read_ns;                       /* time of the last read */
-    char failed[WEIR__TRANSPORT_WHY];      /* Redis's own error in this step; or "" */
+    /* Used by the leader; `hiredis` and `fd` by the writer too. */
+    struct redisContext *hiredis; /* NULL: none */
+    int fd;                       /* -1: none */
+    bool tls;
+    pthread_mutex_t tls_lock; /* OpenSSL cannot read and write at once */
+    char name[256];           /* that the certificate must have */
+    int handshake_left;       /* replies to the handshake that are still missing */
+    struct weir__reply reply; /* the last one that was read */
 };
 
-void weir__connection_init(struct weir__connection *conn, const struct weir__pipeline_watch *watch);
-/* The caller makes sure that no command waits any more. */
+void weir__connection_init(struct weir__connection *conn);
+/* No thread uses it any more. */
 void weir__connection_clear(struct weir__connection *conn);
-/* In the child of a fork, where no command waits. `sound`: there was no leader at the fork. */
+/* In the child of a fork: the connection is the parent's. `sound`: there was no leader. */
 void weir__connection_forked(struct weir__connection *conn, bool sound);
 
 static inline int weir__connection_state(const struct weir__connection *conn)
@@ -96,77 +86,34 @@ static inline int weir__connection_state(const struct weir__connection *conn)
     return atomic_load_explicit(&conn->state, memory_order_acquire);
 }
 
-/* ---- For every thread, under the lock (connection.c) ----------------------------------------- */
+/* ---- For every thread, under the lock -------------------------------------------------------- */
 
-/* Queues all n commands, or none. False: there is no room. */
-bool weir__connection_queue_locked(struct weir__connection *conn, struct weir__command *const *c,
-                                   size_t n);
-/* Sends what the socket takes, unless the leader has to look first. Drops the lock meanwhile. */
+/* Makes room for `bytes` more. False: out of memory, and nothing has changed. */
+bool weir__connection_reserve_locked(struct weir__connection *conn, size_t bytes);
+/* The caller has reserved the room. */
+void weir__connection_append_locked(struct weir__connection *conn, const char *at, size_t len);
+/* Drops the bytes that are not in `sending` yet. */
+void weir__connection_discard_locked(struct weir__connection *conn);
+/* Sends what the socket takes, unless another thread does. Drops the lock meanwhile. */
 void weir__connection_flush_locked(struct weir__connection *conn);
-/* Returns the descriptor, and the events to poll it for. -1: there is nothing to poll, because a
- * step is due or no command waits. */
+/* Returns the descriptor, and the events to poll it for. -1: there is none. */
 int weir__connection_poll_locked(const struct weir__connection *conn, short *events);
-/* Whether commands wait for the leader alone: to be sent, or to fail. */
-bool weir__connection_is_due_locked(const struct weir__connection *conn);
-/* Marks the connection as broken: the leader fails it. `why` has WEIR__TRANSPORT_WHY bytes. */
+/* Marks the connection as broken: the leader closes it. `why` has WEIR__CONNECTION_WHY bytes. */
 void weir__connection_break_locked(struct weir__connection *conn, const char *why);
+/* For the leader. What was appended and not sent is kept for the next connection. Drops the lock
+ * while it waits for the writer. */
+void weir__connection_close_locked(struct weir__connection *conn);
 
 /* ---- For the leader, without the lock -------------------------------------------------------- */
 
-/* connection.c: begins to connect, if a command waits and there is no connection. */
-void weir__connection_connect(struct weir__connection *conn);
-/* connection.c: checks whether the connect has succeeded or failed. */
-void weir__connection_check_connected(struct weir__connection *conn);
-/* connection.c: the handshake is complete. */
-void weir__connection_handshake_done(struct weir__connection *conn);
-/* connection.c: marks it as broken; the next step fails it. */
+/* Begins to connect. The host must be an IP address or a path: resolving a name would make the
+ * caller wait. */
+void weir__connection_open(struct weir__connection *conn, const struct weir__address *address);
 void weir__connection_break(struct weir__connection *conn, const char *why);
-/* connection.c: closes the connection, and appends all commands to `over`, without a reply.
- * Returns whether there were any. */
-bool weir__connection_fail(struct weir__connection *conn, const char *why,
-                           struct weir__commands *over);
-/* connection.c: closes the connection, unless a command that was sent waits for its reply. */
-void weir__connection_close_idle(struct weir__connection *conn);
-
-/* connection_read.c: sends the queued commands; connects first if necessary. */
-void weir__connection_send(struct weir__connection *conn);
-/* connection_read.c: does everything that is possible without waiting. Appends the finished
- * commands, with or without a reply, to `over`. */
-void weir__connection_step(struct weir__connection *conn, struct weir__commands *over);
-
-static inline void weir__commands_push(struct weir__commands *list, struct weir__command *c)
-{
-    c->next = NULL;
-    if (list->last)
-        list->last->next = c;
-    else
-        list->first = c;
-    list->last = c;
-}
-
-static inline struct weir__command *weir__commands_pop(struct weir__commands *list)
-{
-    struct weir__command *c = list->first;
-
-    if (!c)
-        return NULL;
-    list->first = c->next;
-    if (!list->first)
-        list->last = NULL;
-    return c;
-}
-
-/* Appends all of b to a, and empties b. */
-static inline void weir__commands_join(struct weir__commands *a, struct weir__commands *b)
-{
-    if (!b->first)
-        return;
-    if (a->last)
-        a->last->next = b->first;
-    else
-        a->first = b->first;
-    a->last = b->last;
-    *b = (struct weir__commands){0};
-}
+/* Goes on connecting, or reads once. Returns how many bytes came, WEIR__CONNECTION_READ_MAX if
+ * there may be more; 0 if there was nothing, or the connection broke. */
+size_t weir__connection_read(struct weir__connection *conn);
+/* Whether conn->reply is the next reply among the bytes read. */
+bool weir__connection_next_reply(struct weir__connection *conn);
 
 #endif

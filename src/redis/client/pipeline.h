@@ -3,8 +3,8 @@
  * Any thread submits commands, and each waits for its own replies only. Commands of all threads
  * leave together, and replies come back in the same order. No thread is dedicated to a pipeline:
  * one of the waiting threads is the leader and reads for all of them, until its own replies are
- * there; then another one leads (leader.h). A daemon's worker has a pipeline of its own, which its
- * event loop drives instead: fd, events, deadline, step.
+ * there; then another one leads (pipeline.c). A daemon's worker has a pipeline of its own, which
+ * its event loop drives instead: fd, events, deadline, step.
  *
  * If a command has no reply by its deadline, or the connection breaks, or the peer violates the
  * protocol, all commands of the pipeline fail at once (WEIR_EDOWN) and the connection is closed: a
@@ -31,11 +31,10 @@
 
 #include "os/tick_line.h"
 #include "redis/client/address.h"
+#include "redis/client/reply.h"
 
 #define WEIR__PIPELINE_COMMANDS 4096
 #define WEIR__PIPELINE_BYTES    (16 << 20)
-#define WEIR__REPLY_NUMBERS     32
-#define WEIR__REPLY_TEXT        160
 
 /* One command and its reply. The memory is the caller's, from submit until done. */
 struct weir__command {
@@ -74,6 +73,12 @@ struct weir__pipeline_watch {
 };
 
 struct weir__pipeline;
+
+/* For an event loop: while it is held, requests that are begun would overtake one that first asks
+ * for what it must know (redis_decide.c), so the loop begins none. */
+void weir__pipeline_hold(struct weir__pipeline *pipeline);
+void weir__pipeline_release(struct weir__pipeline *pipeline);
+bool weir__pipeline_is_held(const struct weir__pipeline *pipeline);
 
 int weir__pipeline_open(struct weir__pipeline **pipeline, const struct weir__pipeline_watch *watch);
 /* Fails the commands that still wait. No other thread may use the pipeline any more. */

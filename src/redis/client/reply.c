@@ -1,6 +1,7 @@
 /* Builds a reply from what hiredis's reader parses. See reply.h. */
 #include "redis/client/reply.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <hiredis/hiredis.h>
@@ -12,14 +13,14 @@
 
 static struct weir__reply *reply_begin(const redisReadTask *task)
 {
-    struct weir__reply *h = task->privdata;
+    struct weir__reply *reply = task->privdata;
 
     if (task->parent)
         return NULL;
-    h->type = task->type;
-    h->n = 0;
-    h->text[0] = '\0';
-    return h;
+    reply->type = task->type;
+    reply->n = 0;
+    reply->text[0] = '\0';
+    return reply;
 }
 
 /* Redis repeats the arguments of an unknown command, which may include a password or keys: they
@@ -32,31 +33,50 @@ static void cut_arguments(char *text)
         *at = '\0';
 }
 
+/* A cluster node replies with the place of a key instead of a decision. The text says so, because
+ * the code alone means nothing to an operator who set up one Redis. */
+static void explain_cluster_error(struct weir__reply *reply)
+{
+    static const char *const CODES[] = {"MOVED", "ASK", "CROSSSLOT", "CLUSTERDOWN"};
+    char said[sizeof reply->text];
+
+    for (size_t i = 0; i < sizeof CODES / sizeof CODES[0]; i++) {
+        if (!weir__reply_has_code(reply, CODES[i]))
+            continue;
+        memcpy(said, reply->text, sizeof said);
+        (void)snprintf(reply->text, sizeof reply->text,
+                       "a node of a Redis Cluster, which weir does not follow yet (%.90s)", said);
+        return;
+    }
+}
+
 static void *reply_string(const redisReadTask *task, char *text, size_t len)
 {
-    struct weir__reply *h = reply_begin(task);
-    const size_t kept = len < sizeof h->text ? len : sizeof h->text - 1;
+    struct weir__reply *reply = reply_begin(task);
+    const size_t kept = len < sizeof reply->text ? len : sizeof reply->text - 1;
 
-    if (!h || len > WEIR__REPLY_STRING_MAX ||
+    if (!reply || len > WEIR__REPLY_STRING_MAX ||
         (task->type != REDIS_REPLY_STRING && task->type != REDIS_REPLY_STATUS &&
          task->type != REDIS_REPLY_ERROR))
         return NULL;
-    memcpy(h->text, text, kept);
-    h->text[kept] = '\0';
-    if (task->type == REDIS_REPLY_ERROR)
-        cut_arguments(h->text);
-    return h;
+    memcpy(reply->text, text, kept);
+    reply->text[kept] = '\0';
+    if (task->type == REDIS_REPLY_ERROR) {
+        cut_arguments(reply->text);
+        explain_cluster_error(reply);
+    }
+    return reply;
 }
 
 static void *reply_integer(const redisReadTask *task, long long number)
 {
-    struct weir__reply *h = task->privdata;
+    struct weir__reply *reply = task->privdata;
 
     if (!task->parent)
-        h = reply_begin(task);
-    h->number[task->parent ? task->idx : 0] = number; /* reply_array has checked its length */
-    h->n++;
-    return h;
+        reply = reply_begin(task);
+    reply->number[task->parent ? task->idx : 0] = number; /* reply_array has checked its length */
+    reply->n++;
+    return reply;
 }
 
 #if HIREDIS_MAJOR >= 1
@@ -105,34 +125,34 @@ static redisReplyObjectFunctions functions = {
 #endif
 };
 
-void weir__reply_init(struct weir__reply *h, struct redisReader *r)
+void weir__reply_init(struct weir__reply *reply, struct redisReader *reader)
 {
-    r->fn = &functions;
-    r->privdata = h;
-    r->maxbuf = KEPT_BYTES;
+    reader->fn = &functions;
+    reader->privdata = reply;
+    reader->maxbuf = KEPT_BYTES;
 }
 
-int weir__reply_next(struct redisReader *r)
+int weir__reply_next(struct redisReader *reader)
 {
     void *reply = NULL;
 
-    if (redisReaderGetReply(r, &reply) != REDIS_OK)
+    if (redisReaderGetReply(reader, &reply) != REDIS_OK)
         return -1;
     if (reply)
         return 1;
     /* The rest of an announced string, or of a line without an end, is still missing. */
-    return r->len - r->pos > WEIR__REPLY_STRING_MAX + 64 ? -1 : 0;
+    return reader->len - reader->pos > WEIR__REPLY_STRING_MAX + 64 ? -1 : 0;
 }
 
-bool weir__reply_is_error(const struct weir__reply *h)
+bool weir__reply_is_error(const struct weir__reply *reply)
 {
-    return h->type == REDIS_REPLY_ERROR;
+    return reply->type == REDIS_REPLY_ERROR;
 }
 
-bool weir__reply_has_code(const struct weir__reply *h, const char *code)
+bool weir__reply_has_code(const struct weir__reply *reply, const char *code)
 {
     const size_t len = strlen(code);
 
-    return weir__reply_is_error(h) && strncmp(h->text, code, len) == 0 &&
-           (h->text[len] == ' ' || h->text[len] == '\0');
+    return weir__reply_is_error(reply) && strncmp(reply->text, code, len) == 0 &&
+           (reply->text[len] == ' ' || reply->text[len] == '\0');
 }

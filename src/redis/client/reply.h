@@ -10,6 +10,8 @@
  *   (1) Whatever a peer sends, the reader keeps no more than WEIR__REPLY_STRING_MAX bytes and one
  *       read of it.
  *   (2) A reply is valid until the next one is read.
+ *   (3) The text of an error has no argument of a command in it: no password and no key. It says
+ *       what the code means where the code alone would not help an operator.
  */
 #ifndef WEIR_REDIS_CLIENT_REPLY_H
 #define WEIR_REDIS_CLIENT_REPLY_H
@@ -17,8 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "redis/client/pipeline.h"
-
+#define WEIR__REPLY_NUMBERS    32
+#define WEIR__REPLY_TEXT       160
 #define WEIR__REPLY_STRING_MAX (64 * 1024) /* the longest string */
 
 struct redisReader;
@@ -30,14 +32,14 @@ struct weir__reply {
     char text[WEIR__REPLY_TEXT]; /* its first bytes */
 };
 
-/* From now on the reader stores replies in *h. */
-void weir__reply_init(struct weir__reply *h, struct redisReader *r);
+/* From now on the reader stores replies in *reply. */
+void weir__reply_init(struct weir__reply *reply, struct redisReader *reader);
 
-/* 1: *h is the next reply; 0: it is not complete yet; -1: it is not valid. */
-int weir__reply_next(struct redisReader *r);
+/* 1: the reader's reply is the next one; 0: it is not complete yet; -1: it is not valid. */
+int weir__reply_next(struct redisReader *reader);
 
-bool weir__reply_is_error(const struct weir__reply *h);
+bool weir__reply_is_error(const struct weir__reply *reply);
 /* Whether it is an error with that code (the first word of an error). */
-bool weir__reply_has_code(const struct weir__reply *h, const char *code);
+bool weir__reply_has_code(const struct weir__reply *reply, const char *code);
 
 #endif

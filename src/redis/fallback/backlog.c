@@ -84,8 +84,8 @@ static int backlog_access(struct backlog_job *b, const struct weir_request *rq, 
         return WEIR_EINVAL;
     by = weir__revision_for(to.revision,
                             to.revision->overrides ? weir__key_hash(b->w->store, rq) : 0);
-    to.clause = &by->clause[term];
-    weir__target_prefetch(&to, weir__fingerprint_at(to.clause, rq));
+    to.term = &by->term[term];
+    weir__target_prefetch(&to, weir__fingerprint_at(to.term, rq));
     weir__target_probe(&to);
     error = weir__key_lock(&to, owner, b->at.now_ns, &there);
     if (error)
@@ -94,7 +94,7 @@ static int backlog_access(struct backlog_job *b, const struct weir_request *rq, 
     weir__key_unlock(&there);
     if (fits)
         return 0;
-    weir__table_grow_now(to.clause->table, &rescue, b->at.now_ns);
+    weir__table_grow_now(to.term->table, &rescue, b->at.now_ns);
     return WEIR__STALE;
 }
 
@@ -112,13 +112,13 @@ static int backlog_run(struct backlog_job *b, const struct weir_request *rq, int
     return error;
 }
 
-static struct weir_verdict backlog_peek(const struct backlog_job *b, struct weir__clause *c,
+static struct weir_verdict backlog_peek(const struct backlog_job *b, struct weir__compiled_term *c,
                                         struct weir__state *s)
 {
-    const struct weir__attempt ask = weir__clause_ask(c, 0, 0, b->at.now_ns, b->at.wall_ns);
+    const struct weir__attempt attempt = weir__term_attempt(c, 0, 0, b->at.now_ns, b->at.wall_ns);
     struct weir_verdict v;
 
-    weir__meter_peek(&c->meter, s, &ask, &v);
+    weir__meter_peek(&c->meter, s, &attempt, &v);
     return v;
 }
 
@@ -136,17 +136,17 @@ static bool is_more(const struct weir_term *t, int64_t ns, int64_t events)
 static bool backlog_take_out(struct backlog_job *b, const struct weir__target *to,
                              struct weir__key_access *there)
 {
-    const struct weir__meter *m = &to->clause->meter;
+    const struct weir__meter *m = &to->term->meter;
     struct weir_verdict v;
 
     b->events = 0;
     if (!there->state || weir__meter_guards(m))
         return true;
-    v = backlog_peek(b, to->clause, there->state);
+    v = backlog_peek(b, to->term, there->state);
     b->events = weir__meter_refund(m, there->state, INT64_MAX, b->at.now_ns);
     b->events += is_more(&m->term, v.reset_after_ns, b->events);
     weir__state_reset(there->state);
-    weir__table_forget(to->clause->table, &there->hold);
+    weir__table_forget(to->term->table, &there->access);
     return true;
 }
 
@@ -194,34 +194,35 @@ int64_t weir__local_backlog_drain(struct weir__local *l, struct weir__local_limi
 /* ---- Restore --------------------------------------------------------------------------------- */
 
 /* At most what fits: what was granted meanwhile is charged already. */
-static void backlog_charge(const struct backlog_job *b, struct weir__clause *c,
+static void backlog_charge(const struct backlog_job *b, struct weir__compiled_term *c,
                            struct weir__state *s)
 {
     const int64_t events = weir__min(b->events, backlog_peek(b, c, s).remaining);
-    const struct weir__attempt ask = weir__clause_ask(c, events, 0, b->at.now_ns, b->at.wall_ns);
+    const struct weir__attempt attempt =
+        weir__term_attempt(c, events, 0, b->at.now_ns, b->at.wall_ns);
     struct weir_verdict v;
 
-    weir__meter_take(&c->meter, s, &ask, &v);
+    weir__meter_take(&c->meter, s, &attempt, &v);
 }
 
 static bool backlog_put_back(struct backlog_job *b, const struct weir__target *to,
                              struct weir__key_access *there)
 {
-    struct weir__table *t = to->clause->table;
+    struct weir__table *t = to->term->table;
     int64_t free_ns = 0;
 
-    if (weir__meter_guards(&to->clause->meter))
+    if (weir__meter_guards(&to->term->meter))
         return true;
     if (!there->state)
         there->state =
             weir__table_make(t, there->owner, to->fingerprint, b->at.now_ns, WEIR__MOVE_ALWAYS,
-                             (struct weir__spared){0}, &there->hold, &free_ns);
+                             (struct weir__spared){0}, &there->access, &free_ns);
     if (!there->state)
         return free_ns != WEIR__GROW_FIRST; /* the table is full of other keys: the backlog is
                                              * dropped */
-    backlog_charge(b, to->clause, there->state);
+    backlog_charge(b, to->term, there->state);
     if (there->state->fresh_ns == 0)
-        weir__table_forget(t, &there->hold);
+        weir__table_forget(t, &there->access);
     return true;
 }
 

@@ -30,14 +30,15 @@ struct drain_command {
 static void drain_command_ended(struct weir__command *c)
 {
     struct drain_command *p = (struct drain_command *)c;
+    const int64_t drained = weir__plan_amount(c->number, c->n);
 
     weir__rcu_enter(); /* the policy may be removed, but not while this reads it */
     if (c->error && weir__policy_is_here(p->redis->remote.engine, p->rq.policy))
         weir__local_backlog_restore(p->redis->local, weir__redis_policy(p->rq.policy)->local,
                                     &p->rq, p->at, p->events);
-    else if (!c->error && c->n > 9 && c->number[9] > 0)
+    else if (!c->error && drained > 0)
         atomic_fetch_add_explicit(&weir__local_counts(p->redis->local)->drained,
-                                  (uint64_t)weir__min(c->number[9], p->most), memory_order_relaxed);
+                                  (uint64_t)weir__min(drained, p->most), memory_order_relaxed);
     weir__rcu_exit();
     free(p);
 }
@@ -50,27 +51,27 @@ static struct drain_command *drain_command_encode(struct weir__redis *r,
                                                   struct weir__now at)
 {
     struct weir__plan_part part[WEIR_TERMS_MAX];
-    const struct weir__plan_request ask = {.verb = WEIR__PLAN_DRAIN,
-                                           .now_us = at.given ? at.now_ns / 1000 : -1,
-                                           .wall_ns = at.wall_ns,
-                                           .prefix = weir__slice_of(r->address.prefix),
-                                           .ticket = weir__slice_of("-"),
-                                           .part = part,
-                                           .n = whole->plan->n};
+    const struct weir__plan_request request = {.verb = WEIR__PLAN_DRAIN,
+                                               .now_us = at.given ? at.now_ns / 1000 : -1,
+                                               .wall_ns = at.wall_ns,
+                                               .prefix = weir__slice_of(r->address.prefix),
+                                               .ticket = weir__slice_of("-"),
+                                               .part = part,
+                                               .n = whole->plan->n};
     struct drain_command *p;
     size_t room;
     int terms;
 
-    for (int i = 0; i < ask.n; i++) {
+    for (int i = 0; i < request.n; i++) {
         part[i] = *whole;
         part[i].only = 1u << i;
         part[i].cost = events[chain[i]];
     }
-    room = weir__plan_encoded_size(&ask);
+    room = weir__plan_encoded_size(&request);
     p = calloc(1, sizeof *p + room + whole->key.len);
     if (!p)
         return NULL;
-    p->command.len = weir__plan_encode(&ask, p->bytes, room, &p->command.script, &terms);
+    p->command.len = weir__plan_encode(&request, p->bytes, room, &p->command.script, &terms);
     p->command.bytes = p->bytes;
     p->command.done = drain_command_ended;
     p->key_at = room;

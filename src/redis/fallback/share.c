@@ -96,6 +96,7 @@ static void divide_term(struct weir_term *t, int64_t nodes)
         if (t->queue > 0)
             t->queue = share_part(t->queue, nodes);
         return;
+    case WEIR__DIVIDE_WHOLE: return;
     case WEIR__DIVIDE_NOTHING: return; /* it looks at this process; no shared store has it */
     }
 }

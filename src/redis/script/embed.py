@@ -13,15 +13,15 @@ import sys
 
 FAMILIES = ("due", "window", "log", "warmup", "concurrency")    # the bits of a mask, from 1 on
 MASKS = range(1, 1 << len(FAMILIES))
-BEAT = 32
-FILES = ("head", "plain", "prelude", *FAMILIES, "main", "heartbeat")
+ALONE = {32: "heartbeat", 33: "creation"}                      # scripts of one file
+FILES = ("head", "plain", "prelude", *FAMILIES, "main", *ALONE.values())
 TOKEN = re.compile(r"""'(?:\\.|[^'\\\n])*' | "(?:\\.|[^"\\\n])*" | --[^\n]*""", re.VERBOSE)
 
 
 def parts(mask):
     """The names of the files of a script, in their order."""
-    if mask == BEAT:
-        return ["heartbeat"]
+    if mask in ALONE:
+        return [ALONE[mask]]
     families = [name for bit, name in enumerate(FAMILIES) if mask >> bit & 1]
     return ["head", *["plain"] * (mask < 4), "prelude", *families, "main"]
 
@@ -63,7 +63,7 @@ def source(folder):
     """The whole of scripts.c."""
     texts = [f"static const char {name.upper()}[] =\n{literal(piece(folder, name))};"
              for name in FILES]
-    rows = [row(folder, mask) for mask in (*MASKS, BEAT)]
+    rows = [row(folder, mask) for mask in (*MASKS, *ALONE)]
     head = ["/* Made by embed.py from src/redis/script. */",
             '#include "redis/script/scripts.h"', ""]
     table = "const struct weir__script weir__scripts[WEIR__SCRIPT_COUNT] = {"

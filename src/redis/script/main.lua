@@ -157,6 +157,7 @@ for i = 1, n do
 end
 
 local allowed, reason, which, limit, remaining, wait, retry, reset = 1, 0, -1, 0, LIMIT, 0, 0, 0
+local shadow = 0 -- the first shadow that would have refused, from 1
 
 for i = 1, n do
   local t = terms[i]
@@ -169,7 +170,9 @@ for i = 1, n do
     retry = (retry < 0 or retries[i] < 0) and -1 or math.max(retry, retries[i])
   elseif allowed == 1 then
     wait = t.shadow and wait or math.max(wait, waits[i])
-    reason = reason == 0 and reasons[i] or reason
+    if reason == 0 and reasons[i] ~= 0 then
+      reason, shadow = reasons[i], i
+    end
     limit = left < remaining and t.limit or limit
   end
   remaining, reset = math.min(remaining, left), math.max(reset, until_new)
@@ -189,6 +192,8 @@ while before ~= retry do
   end
 end
 
+-- Of a grant that a shadow would have refused, -1 - shadow.
+which = allowed == 1 and -1 - shadow or which
 local reply = {allowed, reason, which, limit, remaining, wait, retry, reset, now}
 
 if verb > 2 then

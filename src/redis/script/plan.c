@@ -35,6 +35,17 @@ unsigned weir__script_bit(enum weir_algorithm algorithm)
     return weir__algo_of(algorithm)->family;
 }
 
+/* The scripts number algorithms by themselves. */
+static int64_t script_number(enum weir_algorithm a)
+{
+    enum { CONCURRENCY = 10, UNLIMITED = 11, ZERO = 12 };
+
+    return a == WEIR_CONCURRENCY ? CONCURRENCY
+           : a == WEIR_UNLIMITED ? UNLIMITED
+           : a == WEIR_ZERO      ? ZERO
+                                 : (int64_t)a;
+}
+
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
 static int64_t us_up(int64_t ns)
@@ -70,23 +81,23 @@ static void put_ratio(int64_t *p, int64_t num, int64_t den)
 static void put_rate(int64_t *p, const struct weir_term *t)
 {
     put_ratio(p, t->period_ns, t->count * WEIR__NS_PER_US); /* at most 10^15 */
-    if (p[0] >= LIMIT)
+    if (p[WEIR__PLAN_PERIOD] >= LIMIT)
         put_ratio(p, us_up(t->period_ns), t->count);
 }
 
 /* p4, p5: the creation time plus n events, as zero - rem/C. */
 static void put_zero(int64_t *p, int64_t created_us, int64_t n)
 {
-    const weir__u128 units = weir__wide(n) * weir__wide(p[0]); /* 93 bits */
-    const weir__u128 C = weir__wide(p[1]);
+    const weir__u128 units = weir__wide(n) * weir__wide(p[WEIR__PLAN_PERIOD]); /* 93 bits */
+    const weir__u128 C = weir__wide(p[WEIR__PLAN_COUNT]);
     const weir__u128 us = (units + C - 1) / C;
 
     if (us >= weir__wide(LIMIT - created_us)) { /* full only after the end of time */
-        p[3] = LIMIT - 1;
+        p[WEIR__PLAN_ZERO] = LIMIT - 1;
         return;
     }
-    p[3] = created_us + (int64_t)us;
-    p[4] = (int64_t)(us * C - units);
+    p[WEIR__PLAN_ZERO] = created_us + (int64_t)us;
+    p[WEIR__PLAN_ZERO_REM] = (int64_t)(us * C - units);
 }
 
 /* The zone and the kind of window as one number: another number is another window. */
@@ -108,50 +119,51 @@ static void put_clock(struct weir__plan_term *to, const struct weir_term *t)
     int64_t *const p = to->number;
     const int64_t ahead = weir__zone_standard(to->zone) * (WEIR__NS_PER_S / WEIR__NS_PER_US);
 
-    p[2] = t->calendar == WEIR_DURATION ? ALIGN_CLOCK : ALIGN_CALENDAR;
-    p[6] = calendar_number(t);
+    p[WEIR__PLAN_ALIGN] = t->calendar == WEIR_DURATION ? ALIGN_CLOCK : ALIGN_CALENDAR;
+    p[WEIR__PLAN_CALENDAR] = calendar_number(t);
     if (t->calendar == WEIR_DURATION)
-        p[3] = (p[0] - ahead % p[0]) % p[0];
+        p[WEIR__PLAN_EDGE] =
+            (p[WEIR__PLAN_PERIOD] - ahead % p[WEIR__PLAN_PERIOD]) % p[WEIR__PLAN_PERIOD];
 }
 
 /* Algorithms that time pays for: a rate, and how much may be owed. */
 static void put_bucket(int64_t *p, const struct weir_term *t, int64_t limit, int64_t created_us)
 {
     put_rate(p, t);
-    p[2] = limit; /* the burst, capacity, or 1 + slack, where there is one */
+    p[WEIR__PLAN_BURST] = limit; /* the burst, capacity, or 1 + slack, where there is one */
     if (t->algorithm == WEIR_TOKEN_BUCKET && t->initial < t->burst)
         put_zero(p, created_us, t->burst - t->initial);
     if (t->algorithm == WEIR_LEAKY_BUCKET)
-        p[5] = t->delay;
+        p[WEIR__PLAN_DELAY] = t->delay;
     if (t->algorithm == WEIR_PACER) {
         if (t->burst > 1)
             put_zero(p, created_us, t->burst - 1);
-        p[5] = t->queue;
-        p[6] = us_down(t->max_wait_ns);
+        p[WEIR__PLAN_QUEUE] = t->queue;
+        p[WEIR__PLAN_MAX_WAIT] = us_down(t->max_wait_ns);
     }
     if (t->algorithm == WEIR_SMOOTH_BURSTY) {
-        p[3] = weir__min(created_us + us_down(t->max_burst_ns), LIMIT - 1);
-        p[5] = us_down(t->max_burst_ns);
+        p[WEIR__PLAN_ZERO] = weir__min(created_us + us_down(t->max_burst_ns), LIMIT - 1);
+        p[WEIR__PLAN_MAX_BURST] = us_down(t->max_burst_ns);
     }
     if (t->algorithm == WEIR_SMOOTH_WARMUP) {
-        p[3] = us_up(t->warmup_ns);
-        put_ratio(p + 4, t->cold_milli, 1000);
+        p[WEIR__PLAN_WARMUP] = us_up(t->warmup_ns);
+        put_ratio(p + WEIR__PLAN_COLD, t->cold_milli, 1000);
     }
 }
 
 /* Algorithms that count. */
 static void put_counter(int64_t *p, const struct weir_term *t, int64_t slots)
 {
-    p[0] = us_up(t->period_ns / slots); /* slots divide the period */
-    p[1] = t->count;
+    p[WEIR__PLAN_PERIOD] = us_up(t->period_ns / slots); /* slots divide the period */
+    p[WEIR__PLAN_COUNT] = t->count;
     if (t->algorithm == WEIR_SLIDING_WINDOW) {
-        p[2] = t->slots;
-        p[3] = t->per_slot;
+        p[WEIR__PLAN_SLOTS] = t->slots;
+        p[WEIR__PLAN_PER_SLOT] = t->per_slot;
     }
     if (t->algorithm == WEIR_SLIDING_LOG)
-        p[2] = us_up(t->min_interval_ns);
+        p[WEIR__PLAN_INTERVAL] = us_up(t->min_interval_ns);
     if (t->algorithm == WEIR_CONCURRENCY)
-        p[0] = us_up(t->lease_ns);
+        p[WEIR__PLAN_PERIOD] = us_up(t->lease_ns);
 }
 
 static void plan_put_numbers(struct weir__plan_term *to, const struct weir_term *t, int64_t limit,
@@ -223,8 +235,9 @@ static int plan_term_open(struct weir__plan_term *to, const struct weir_term *t,
                               weir_error_text(error));
     }
     weir__meter_init(&m, t, created_us * WEIR__NS_PER_US);
-    to->kind =
-        (int64_t)t->algorithm + (t->count_denied ? COUNT_DENIED : 0) + (t->shadow ? SHADOW : 0);
+    to->kind = script_number(t->algorithm) + (t->count_denied ? COUNT_DENIED : 0) +
+               (t->shadow ? SHADOW : 0);
+    to->bit = weir__script_bit(t->algorithm);
     to->patience_ns = weir__meter_patience(&m);
     to->calendar = t->calendar;
     put_shape(to, t, place);

@@ -14,8 +14,32 @@
 
 #define WEIR__SHAPE_MAX 12 /* bytes of a term's shape, with its NUL: "0t", "1w10", "15l65536" */
 
+/* The numbers of a term: p1 to p7 of script/README.md. Where several have one place, the algorithm
+ * says which of them is meant. */
+enum weir__plan_number {
+    WEIR__PLAN_PERIOD = 0, /* P of a rate; the period, slot or lease of what counts */
+    WEIR__PLAN_COUNT = 1,  /* C of a rate; the count of what counts */
+    WEIR__PLAN_BURST = 2,  /* or capacity, 1 + slack, limit reported */
+    WEIR__PLAN_ALIGN = 2,
+    WEIR__PLAN_SLOTS = 2,
+    WEIR__PLAN_INTERVAL = 2,
+    WEIR__PLAN_ZERO = 3,
+    WEIR__PLAN_WARMUP = 3,
+    WEIR__PLAN_EDGE = 3, /* the first of three */
+    WEIR__PLAN_PER_SLOT = 3,
+    WEIR__PLAN_ZERO_REM = 4,
+    WEIR__PLAN_COLD = 4, /* N, and D after it */
+    WEIR__PLAN_DELAY = 5,
+    WEIR__PLAN_QUEUE = 5,
+    WEIR__PLAN_MAX_BURST = 5,
+    WEIR__PLAN_MAX_WAIT = 6,
+    WEIR__PLAN_CALENDAR = 6,
+    WEIR__PLAN_NUMBERS
+};
+
 struct weir__plan_term {
-    int64_t kind, number[7];
+    int64_t kind, number[WEIR__PLAN_NUMBERS];
+    unsigned bit;            /* of the part of the script that decides it */
     int64_t patience_ns;     /* for a request without its own */
     struct weir__zone *zone; /* of a calendar window with a time zone; owned; NULL: UTC or none */
     enum weir_calendar calendar;
@@ -71,17 +95,39 @@ struct weir__plan_request {
 /* Writes the command (EVALSHA ..., as RESP) and returns its length, as snprintf does: if that is
  * above cap, the output is incomplete. *mask is the script's number, *terms the number of terms
  * that it names. */
-size_t weir__plan_encode(const struct weir__plan_request *ask, char *out, size_t cap,
+size_t weir__plan_encode(const struct weir__plan_request *request, char *out, size_t cap,
                          unsigned *mask, int *terms);
 /* An upper bound for that length. */
-size_t weir__plan_encoded_size(const struct weir__plan_request *ask);
+size_t weir__plan_encoded_size(const struct weir__plan_request *request);
 
 /* DEL of all keys of the parts. */
-size_t weir__plan_encode_reset(const struct weir__plan_request *ask, char *out, size_t cap);
+size_t weir__plan_encode_reset(const struct weir__plan_request *request, char *out, size_t cap);
 
 /* A name as written in a key: ':', '{', '}', '%' and control bytes as %XX, so that no two (name,
  * key) are one Redis key. Returns as snprintf does. */
 size_t weir__scope_encode(const char *name, size_t len, char *out, size_t cap);
+
+/* The integers of a reply, by their place. */
+enum weir__reply_field {
+    WEIR__REPLY_ALLOWED,
+    WEIR__REPLY_REASON,
+    WEIR__REPLY_WHICH,
+    WEIR__REPLY_LIMIT,
+    WEIR__REPLY_REMAINING,
+    WEIR__REPLY_WAIT_US,
+    WEIR__REPLY_RETRY_US,
+    WEIR__REPLY_RESET_US,
+    WEIR__REPLY_NOW_US,
+    WEIR__REPLY_FIELDS,                      /* of every reply; one of these two may follow: */
+    WEIR__REPLY_ACT_US = WEIR__REPLY_FIELDS, /* a granted take: of each term */
+    WEIR__REPLY_AMOUNT = WEIR__REPLY_FIELDS  /* refund, cancel: returned; drain: drained */
+};
+
+/* What a refund or cancel returned, or a drain charged; 0 if the reply does not say. */
+static inline int64_t weir__plan_amount(const int64_t *number, int count)
+{
+    return count > WEIR__REPLY_AMOUNT ? number[WEIR__REPLY_AMOUNT] : 0;
+}
 
 /* Decodes the reply's integers into a verdict. False: they are not the reply to a take or peek
  * of that many terms. act_us[i], unless NULL, is each term's act time (if a take was granted).

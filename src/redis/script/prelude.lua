@@ -38,7 +38,7 @@ for i = 1, #KEYS do
 
   terms[i] = {key = KEYS[i], i = i, algo = algo, cost = cost, patience = patience,
               counts = kind % 32 >= 16, shadow = kind >= 32,
-              limit = (algo < 4 or algo == 10) and p2 or p3, p1, p2, p3, p4, p5, p6, p7}
+              limit = (algo < 4 or algo >= 10) and p2 or p3, p1, p2, p3, p4, p5, p6, p7}
   has[algo] = true
 end
 

@@ -9,7 +9,19 @@
 
 /* 1..31 are masks of the parts that a request needs (script/README.md); after them come the
  * scripts that stand alone. */
-enum { WEIR__SCRIPT_HEARTBEAT = 32, WEIR__SCRIPT_COUNT = 33 };
+enum { WEIR__SCRIPT_HEARTBEAT = 32, WEIR__SCRIPT_CREATION, WEIR__SCRIPT_COUNT };
+
+/* The integers of the reply to a heartbeat, by their place. */
+enum weir__heartbeat_field {
+    WEIR__HEARTBEAT_NODES,
+    WEIR__HEARTBEAT_NOW_US,
+    WEIR__HEARTBEAT_IS_NEW,
+    WEIR__HEARTBEAT_FORMAT, /* of the nodes there */
+    WEIR__HEARTBEAT_FIELDS
+};
+
+/* The format of all keys (key_format.c). */
+extern const int weir__redis_format;
 
 /* A script is its pieces, concatenated; the last piece has the text NULL. */
 struct weir__piece {

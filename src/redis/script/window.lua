@@ -1,4 +1,5 @@
--- Window counters: fixed-window, sliding-window, sliding-counter (src/algo/*.c of these names).
+-- Window counters: fixed-window, sliding-window, sliding-counter (src/algo/*.c of these names); and
+-- what counts nothing (constant.c).
 --
 -- States: a byte (64 + the algorithm) and doubles,
 --     fixed-window     when the open window ends, what is used of it, and of the limit that wrote
@@ -372,4 +373,29 @@ if has[2] then
   end
 
   rows[2] = {load = load, save = save, look = look, decide = decide, refund = refund}
+end
+
+if has[11] or has[12] then
+  local row = {}
+
+  function row.load()
+    return row -- nothing is stored
+  end
+
+  function row.look(t)
+    return t[2], 0
+  end
+
+  function row.decide(t, s)
+    if t.algo == 11 then
+      return 0, 0, 0, s
+    end
+    return 2, 0, -1, s
+  end
+
+  function row.refund(_, s)
+    return 0, s
+  end
+
+  rows[11], rows[12] = row, row
 end
