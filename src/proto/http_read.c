@@ -9,7 +9,10 @@
  * Invariants:
  *   (1) llhttp gets every byte once, and none after the point where the answer is known; what is
  *       refused, and why, depends on the bytes before that point and not on how they arrived.
- *   (2) No lenient flag of llhttp is ever set, and it is built strict.
+ *   (2) No lenient flag of llhttp is ever set, and it is built strict. It is stricter than clients
+ *       are: curl and others send UTF-8 in a query as it is typed. A byte above 0x7f there means
+ *       nothing to HTTP, so llhttp gets a letter for it; everywhere else in the request line it
+ *       gets the byte, and refuses it.
  *   (3) A head is at most HTTP_HEAD_MAX bytes and a request at most `most`; a length that would
  *       pass that is refused when it is announced.
  *   (4) Where a request begins nothing is allocated; a request that comes in one piece never
@@ -25,8 +28,12 @@
 
 #include "proto/http_head.h"
 
+/* Where in the request line the next byte is. */
+enum line_part { LINE_METHOD, LINE_PATH, LINE_QUERY, LINE_OVER };
+
 struct http_reader {
     llhttp_t parser;
+    enum line_part part;
     size_t fed;              /* bytes that llhttp has read */
     size_t head;             /* bytes of the head; 0 until it is complete */
     size_t body_len, expect; /* bytes of the body: received, and (if not chunked) expected */
@@ -197,14 +204,44 @@ static void http_reader_describe(const struct http_reader *r, struct http_reques
     rq->body = (struct weir__slice){r->bytes + r->head, r->body_len};
 }
 
+static enum line_part part_after(enum line_part part, char c)
+{
+    if (part == LINE_METHOD)
+        return c == ' ' ? LINE_PATH : LINE_METHOD; /* or an empty line before it */
+    if (c == ' ' || c == '\r' || c == '\n')
+        return LINE_OVER;
+    return c == '?' ? LINE_QUERY : part;
+}
+
+/* Gives llhttp the bytes of the head from r->fed to `end`; for those of a query that it would not
+ * understand, a letter. */
+static llhttp_errno_t http_reader_feed(struct http_reader *r, size_t end)
+{
+    static const char LETTER[] = "x";
+    llhttp_errno_t error = HPE_OK;
+
+    for (size_t at = r->fed, next; at < end && error == HPE_OK; at = next) {
+        next = at;
+        while (next < end && r->part != LINE_OVER &&
+               !(r->part == LINE_QUERY && (r->bytes[next] & 0x80)))
+            r->part = part_after(r->part, r->bytes[next++]);
+        if (r->part == LINE_OVER)
+            next = end;
+        if (next > at)
+            error = llhttp_execute(&r->parser, r->bytes + at, next - at);
+        else
+            error = llhttp_execute(&r->parser, LETTER, ++next - at);
+    }
+    return error;
+}
+
 /* Not 0: refused. r->head is 0 until the head is complete. */
 static int http_reader_head(struct http_reader *r, size_t len, struct http_request *rq,
                             struct http_framing *framing)
 {
     const size_t room = r->most < HTTP_HEAD_MAX ? r->most : HTTP_HEAD_MAX;
     const size_t end = len < room ? len : room;
-    const llhttp_errno_t error =
-        end > r->fed ? llhttp_execute(&r->parser, r->bytes + r->fed, end - r->fed) : HPE_OK;
+    const llhttp_errno_t error = http_reader_feed(r, end);
 
     if (error == HPE_OK) {
         r->fed = end;

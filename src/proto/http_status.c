@@ -17,6 +17,7 @@ const char *http_status_text(int status)
         {413, "413 Content Too Large"},
         {414, "414 URI Too Long"},
         {421, "421 Misdirected Request"},
+        {422, "422 Unprocessable Content"},
         {429, "429 Too Many Requests"},
         {431, "431 Request Header Fields Too Large"},
         {501, "501 Not Implemented"},

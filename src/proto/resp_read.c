@@ -15,6 +15,7 @@
  *   (3) No command is longer than `most` bytes, and RESP_MORE is returned only for fewer. Bytes
  *       after the first `most` are not read.
  *   (4) Lengths are digits without sign, blank or leading zero, as Redis writes and expects them.
+ *       Only a count may have a minus, as in Redis: an array of -1 words is an empty one.
  *   (5) An inline word is never longer than its written form, so it is put together in place: the
  *       write position is never ahead of the read position.
  */
@@ -199,13 +200,29 @@ static enum resp_outcome read_other(struct resp_reader *r, struct resp_command *
     return kind == ':' ? read_integer(r, word) : read_simple(r, word);
 }
 
+/* How many words follow. A count below zero is none; there is no -0. */
+static inline enum resp_outcome resp_read_count(struct resp_reader *r, size_t *n)
+{
+    static const char WHY[] = "Protocol error: invalid multibulk length";
+    enum resp_outcome how;
+
+    if (r->at == r->len || r->bytes[r->at] != '-')
+        return resp_read_length(r, RESP_WORDS_MAX, n, WHY);
+    r->at++;
+    if (r->at < r->len && r->bytes[r->at] == '0')
+        return resp_refuse(r, WHY);
+    how = resp_read_length(r, RESP_WORDS_MAX, n, WHY);
+    *n = 0;
+    return how;
+}
+
 static enum resp_outcome read_array(struct resp_reader *r, struct resp_command *c)
 {
     size_t n = 0;
     enum resp_outcome how;
 
     r->at = 1;
-    how = resp_read_length(r, RESP_WORDS_MAX, &n, "Protocol error: invalid multibulk length");
+    how = resp_read_count(r, &n);
     for (size_t i = 0; how == DONE && i < n; i++) {
         if (read_short(r, &c->word[i]))
             continue;
@@ -231,7 +248,7 @@ static bool resp_is_blank(char c)
 }
 
 /* The character that an escape between double quotes stands for; *at moves past it. */
-static char escaped(char **at, const char *end)
+static char inline_escape(char **at, const char *end)
 {
     const char c = *(*at)++;
 
@@ -255,13 +272,13 @@ static char escaped(char **at, const char *end)
 
 /* Reads from after a quote to after its closing quote, and writes what is between at *out. NULL if
  * there is no closing quote, or if the word continues after it. */
-static char *unquote(char *at, const char *end, char quote, char **out)
+static char *inline_unquote(char *at, const char *end, char quote, char **out)
 {
     while (at < end && *at != quote) {
         char c = *at++;
 
         if (c == '\\' && at < end && quote == '"')
-            c = escaped(&at, end);
+            c = inline_escape(&at, end);
         else if (c == '\\' && at < end && *at == quote)
             c = *at++;
         *(*out)++ = c;
@@ -279,7 +296,7 @@ static char *read_word(char *at, const char *end, struct weir__slice *word)
     word->at = at;
     while (at && at < end && !resp_is_blank(*at)) {
         if (*at == '"' || *at == '\'')
-            at = unquote(at + 1, end, *at, &out);
+            at = inline_unquote(at + 1, end, *at, &out);
         else
             *out++ = *at++;
     }

@@ -4,35 +4,23 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/digits.h"
-
-static char *put_line_end(char *at)
-{
-    memcpy(at, "\r\n", 2);
-    return at + 2;
-}
-
-static char *put_head(char *at, char kind, uint64_t value)
-{
-    *at++ = kind;
-    return put_line_end(weir__put_digits(at, value));
-}
+#include "base/resp_put.h"
 
 char *resp_int(char *at, int64_t value)
 {
     *at++ = ':';
-    return put_line_end(weir__put_int(at, value));
+    return weir__resp_end(weir__put_int(at, value));
 }
 
 char *resp_array(char *at, size_t n)
 {
-    return put_head(at, '*', n);
+    return weir__resp_head(at, '*', n);
 }
 
 char *resp_map(char *at, size_t n, bool resp3)
 {
     assert(n <= SIZE_MAX / 2);
-    return resp3 ? put_head(at, '%', n) : put_head(at, '*', n * 2);
+    return resp3 ? weir__resp_head(at, '%', n) : weir__resp_head(at, '*', n * 2);
 }
 
 char *resp_null(char *at, bool resp3)
@@ -46,10 +34,7 @@ char *resp_null(char *at, bool resp3)
 
 char *resp_bulk(char *at, const void *bytes, size_t len)
 {
-    at = put_head(at, '$', len);
-    if (len > 0) /* an empty string may be NULL, which memcpy must not get */
-        memcpy(at, bytes, len);
-    return put_line_end(at + len);
+    return weir__resp_bulk(at, bytes, len);
 }
 
 char *resp_text(char *at, const char *text)
@@ -63,7 +48,7 @@ char *resp_simple(char *at, const char *text)
 
     *at++ = '+';
     memcpy(at, text, len);
-    return put_line_end(at + len);
+    return weir__resp_end(at + len);
 }
 
 char *resp_error(char *at, const char *text)
@@ -77,5 +62,5 @@ char *resp_error(char *at, const char *text)
         else
             *at++ = c >= ' ' && c <= '~' ? c : '?';
     }
-    return put_line_end(at);
+    return weir__resp_end(at);
 }

@@ -6,24 +6,35 @@
  * before it. The takes of one flush are in one store; the first take from another store flushes
  * those before it.
  */
+#include <string.h>
+
 #include "engine/embed.h"
 #include "server/internal.h"
 
-static struct weir_request batch_request(const struct limit_op *op)
+void op_keep_text(struct limit_op *op, char *text)
 {
-    return (struct weir_request){.policy = op->limit->policy,
-                                 .key = op->key.at,
-                                 .key_len = op->key.len,
-                                 .cost = op->cost,
-                                 .patience_ns = op->patience_ns};
+    if (op->key.len > 0)
+        memcpy(text, op->key.at, op->key.len);
+    if (op->name.len > 0)
+        memcpy(text + op->key.len, op->name.at, op->name.len);
+    op->key.at = text;
+    op->name.at = text + op->key.len;
 }
 
-void batch_tally(struct worker *w, int error, const struct weir_verdict *v)
+static void tally_shadow(struct worker *w, const struct limit *l)
+{
+    counter_add(&w->counters.shadow_denied, 1);
+    limit_count_shadow(l);
+}
+
+void batch_tally(struct worker *w, const struct limit *l, int error, const struct weir_verdict *v)
 {
     struct counters *n = &w->counters;
 
     counter_add(&n->takes, 1);
     counter_add(error ? &n->errors : v->allowed ? &n->allowed : &n->denied, 1);
+    if (!error && v->shadow > 0)
+        tally_shadow(w, l);
 }
 
 bool wire_patience(struct weir__slice word, int64_t *ns)
@@ -64,7 +75,7 @@ static void batch_flush_singly(struct conn *c, struct batch *b, size_t n)
     for (size_t i = 0; i < n; i++) {
         const int error = batch_take_alone(c, b->store, &b->request[i], &b->verdict[i]);
 
-        batch_tally(c->worker, error, &b->verdict[i]);
+        batch_tally(c->worker, b->op[i].limit, error, &b->verdict[i]);
         b->op[i].reply(c, &b->op[i], error, error ? NULL : &b->verdict[i]);
     }
 }
@@ -85,6 +96,8 @@ void batch_flush(struct conn *c)
     }
     for (size_t i = 0; i < n; i++) {
         allowed += b->verdict[i].allowed;
+        if (b->verdict[i].shadow > 0)
+            tally_shadow(c->worker, b->op[i].limit);
         b->op[i].reply(c, &b->op[i], 0, &b->verdict[i]);
     }
     counter_add(&all->takes, n);
@@ -103,78 +116,98 @@ void batch_add(struct conn *c, const struct limit_op *op)
     }
     if (store_of(op->limit)->remote) {
         batch_flush(c);
-        remote_take_one(c, op);
+        remote_run(c, op);
         return;
     }
     if (b->store != store_of(op->limit))
         batch_flush(c);
     b->store = store_of(op->limit);
     b->op[b->n] = *op;
-    b->request[b->n] = batch_request(op);
+    b->request[b->n] = op_request(op);
     if (++b->n == BATCH_TAKES)
         batch_flush(c);
 }
 
-/* ---- At once --------------------------------------------------------------------------------- */
+/* ---- One by one ------------------------------------------------------------------------------ */
 
-/* The next operation must see every take before it. */
-static void batch_flush_for(struct conn *c, const struct limit_op *op)
+/* A literal that a client only looks at has no policy until a client takes from it. */
+static int batch_run_untouched(const struct limit_op *op, const struct weir_request *rq,
+                               struct weir_verdict *v)
 {
-    batch_flush(c);
-    if (store_of(op->limit)->remote)
-        remote_sync(c->worker, store_of(op->limit));
+    if (op->verb == OP_PEEK || op->verb == OP_REFUND_AND_PEEK)
+        return weir__untouched_peek(store_of(op->limit)->engine, op->limit->parsed, rq, v);
+    return 0; /* the key is fresh: there is nothing to give back */
 }
 
-int batch_peek(struct conn *c, const struct limit_op *op, struct weir_verdict *v)
+static int batch_run_verb(struct limit_op *op, struct weir_request *rq, struct weir_verdict *v)
 {
-    const struct weir_request rq = batch_request(op);
+    struct weir *w = store_of(op->limit)->engine;
+    int error;
 
-    batch_flush_for(c, op);
-    if (!op->limit->policy)
-        return weir__untouched_peek(store_of(op->limit)->engine, op->limit->parsed, &rq, v);
-    return weir_peek(store_of(op->limit)->engine, &rq, v);
-}
-
-int batch_refund(struct conn *c, const struct limit_op *op, int64_t *back)
-{
-    const struct weir_request rq = batch_request(op);
-
-    batch_flush_for(c, op);
-    if (!op->limit->policy) {
-        if (back)
-            *back = 0; /* no caller has taken anything */
-        return 0;
+    switch (op->verb) {
+    case OP_TAKE: return weir_take(w, rq, v);
+    case OP_PEEK: return weir_peek(w, rq, v);
+    case OP_REFUND: return weir_refund(w, rq, &op->back);
+    case OP_REFUND_AND_PEEK:
+        error = weir_refund(w, rq, &op->back);
+        rq->cost = 0;
+        return error ? error : weir_peek(w, rq, v);
+    case OP_RESET: return weir_reset(w, rq);
     }
-    return weir_refund(store_of(op->limit)->engine, &rq, back);
+    return WEIR_EINVAL;
 }
 
-int batch_reset(struct conn *c, const struct limit_op *op)
+void batch_run(struct conn *c, const struct limit_op *op)
 {
-    const struct weir_request rq = batch_request(op);
-
-    batch_flush_for(c, op);
-    if (!op->limit->policy)
-        return 0; /* the key is fresh */
-    return weir_reset(store_of(op->limit)->engine, &rq);
-}
-
-int batch_take_all(struct conn *c, const struct limit_op *op, size_t n, struct weir_verdict *v)
-{
-    struct weir_request rq[WEIR_TERMS_MAX];
+    struct weir_request rq = op_request(op);
+    struct weir_verdict v = {.which = -1};
+    struct limit_op one = *op;
     int error;
 
     batch_flush(c);
-    if (n > WEIR_TERMS_MAX)
-        return WEIR_EINVAL;
-    for (size_t i = 0; i < n; i++) {
-        if (store_of(op[i].limit) != store_of(op[0].limit))
-            return WEIR_ESTORE; /* one store could not take its charge back if the other refused */
-        rq[i] = batch_request(&op[i]);
+    if (op->limit->policy && store_of(op->limit)->remote) {
+        remote_run(c, op);
+        return;
     }
-    batch_flush_for(c, op);
-    error = weir_take_all(store_of(op[0].limit)->engine, rq, n, v);
-    batch_tally(c->worker, error, v);
-    return error;
+    if (op->verb == OP_REFUND_AND_PEEK && !op->limit->policy)
+        rq.cost = 0;
+    error = op->limit->policy ? batch_run_verb(&one, &rq, &v) : batch_run_untouched(op, &rq, &v);
+    one.reply(c, &one, error, error ? NULL : &v);
+}
+
+/* Replies about the limit that refused, or whose shadow would have; none: NULL. */
+static void batch_reply_all(struct conn *c, const struct limit_op *op, size_t n, int error,
+                            const struct weir_verdict *v)
+{
+    const int named = error ? -1 : v->which >= 0 ? v->which : v->shadow - 1;
+    struct limit_op one = *op;
+
+    one.limit = named >= 0 && (size_t)named < n ? op[named].limit : NULL;
+    batch_tally(c->worker, one.limit, error, v);
+    one.reply(c, &one, error, error ? NULL : v);
+}
+
+void batch_take_all(struct conn *c, const struct limit_op *op, size_t n)
+{
+    const struct store *s = store_of(op->limit);
+    struct weir_request rq[WEIR_TERMS_MAX];
+    struct weir_verdict v;
+    int error = n > WEIR_TERMS_MAX ? WEIR_EINVAL : 0;
+
+    batch_flush(c);
+    for (size_t i = 0; i < n && !error; i++) {
+        if (store_of(op[i].limit) != s)
+            error = WEIR_ESTORE; /* one store could not take its charge back if another refused */
+        else
+            rq[i] = op_request(&op[i]);
+    }
+    if (!error && s->remote) {
+        remote_take_all(c, op, n);
+        return;
+    }
+    if (!error)
+        error = weir_take_all(s->engine, rq, n, &v);
+    batch_reply_all(c, op, n, error, &v);
 }
 
 /* Takes as many of the operations as can be decided together. */
@@ -187,13 +220,13 @@ static size_t batch_take_some(struct conn *c, const struct limit_op *op, size_t 
     bool all;
 
     while (some < n && some < BATCH_TAKES && store_of(op[some].limit) == s) {
-        rq[some] = batch_request(&op[some]);
+        rq[some] = op_request(&op[some]);
         some++;
     }
     all = batch_take(c, s, rq, some, v) == 0;
     for (size_t k = 0; k < some; k++) {
         error[k] = all ? 0 : batch_take_alone(c, s, &rq[k], &v[k]);
-        batch_tally(c->worker, error[k], &v[k]);
+        batch_tally(c->worker, op[k].limit, error[k], &v[k]);
     }
     return some;
 }

@@ -7,17 +7,27 @@
 #ifndef WEIR_SERVER_BATCH_H
 #define WEIR_SERVER_BATCH_H
 
+#include "engine/embed.h"
 #include "server/limits/limits.h"
 #include "server/server.h"
 
 struct limit_op;
 
-/* Writes the reply with out_room/out_done (out.h). error: 0 and v is the verdict; or a weir_error
- * and v is NULL. */
+enum op_verb {
+    OP_TAKE,
+    OP_PEEK,
+    OP_REFUND,
+    OP_REFUND_AND_PEEK, /* the verdict describes the key as it is after the refund */
+    OP_RESET
+};
+
+/* Writes the reply with out_room/out_done (out.h). error: 0 and v is the verdict (of a take or a
+ * peek); or a weir_error and v is NULL. */
 typedef void op_reply(struct conn *c, const struct limit_op *op, int error,
                       const struct weir_verdict *v);
 
 struct limit_op {
+    enum op_verb verb;
     const struct limit *limit;
     /* borrowed until batch_flush (decode in place, not on the stack); copied if the operation has
      * to wait */
@@ -25,11 +35,26 @@ struct limit_op {
     int64_t cost;
     int64_t patience_ns; /* 0, a duration, WEIR_FOREVER or WEIR_WAIT_DEFAULT */
     bool delayed;        /* the reply is delayed until the caller may act (WAIT) */
+    int64_t poll_ns;     /* but no longer than this (POLL); 0: as long as it takes */
     op_reply *reply;
     uint32_t shape; /* the front's own: which dialect, which flags */
+    int64_t back;   /* for the reply function: what a refund or a cancel has returned */
     /* of a reservation (AS), or {NULL, 0}; borrowed and copied like the key */
     struct weir__slice name;
 };
+
+/* The operation as the engine wants it. */
+static inline struct weir_request op_request(const struct limit_op *op)
+{
+    return (struct weir_request){.policy = op->limit->policy,
+                                 .key = op->key.at,
+                                 .key_len = op->key.len,
+                                 .cost = op->cost,
+                                 .patience_ns = op->patience_ns};
+}
+
+/* Copies key and name into `text`, which has room for both, so that the operation can wait. */
+void op_keep_text(struct limit_op *op, char *text);
 
 #define BATCH_MAX 64 /* most takes in one batch: their keys must last until the flush */
 
@@ -40,18 +65,31 @@ void batch_add(struct conn *c, const struct limit_op *op);
 /* Decides the takes that batch_add has gathered. */
 void batch_flush(struct conn *c);
 
-/* Decided at once (each flushes the batch first). Errors are the engine's. */
-int batch_peek(struct conn *c, const struct limit_op *op, struct weir_verdict *v);
-int batch_refund(struct conn *c, const struct limit_op *op, int64_t *back);
+/* Runs another verb than a take, after all takes before it. Its reply function is called now; or
+ * later, if the limit is in a remote store. */
+void batch_run(struct conn *c, const struct limit_op *op);
+/* Takes all or nothing; the reply function is that of the first. Its error is WEIR_ESTORE if the
+ * limits are not all in one store. The operation that it gets has the limit that refused, or whose
+ * shadow would have; NULL if there is none. */
+void batch_take_all(struct conn *c, const struct limit_op *op, size_t n);
+/* Cancels the named reservation of this connection; the reply function of the operation gets what
+ * was returned. False: there is none of that name. */
+bool delayed_cancel(struct conn *c, struct weir__slice name, op_reply *reply);
+/* True if a take of that name is under way to a remote store: it cannot be cancelled yet. */
+bool delayed_is_asked(struct conn *c, struct weir__slice name);
+
+/* What each term has left after the decision, by its index in the limit (term_views.c). False: not
+ * known for each, because the limit has several terms in a remote store. */
+bool limit_views(struct conn *c, const struct limit_op *op, const struct weir_verdict *v,
+                 struct weir__term_view view[WEIR_TERMS_MAX]);
+
 /* The message of a WEIR_EFULL for a take, and of what --no-admin refuses. */
 #define TOO_MUCH_KEPT                                                                            \
     "limit reached: too many delayed replies or kept bytes for this connection, its address or " \
     "the daemon"
 #define NO_ADMIN   "the daemon was started with --no-admin, so clients may only take and look"
 #define RESET_FULL "the store is full: there is no place for a fresh key; try again"
-int batch_reset(struct conn *c, const struct limit_op *op);
-/* WEIR_ESTORE: the limits are not all in one store. */
-int batch_take_all(struct conn *c, const struct limit_op *op, size_t n, struct weir_verdict *v);
+
 /* Decides several takes one by one, in order, for one reply (HTTP's batch): each gets an error, or
  * 0 and a verdict. Returns NULL when all are decided. Otherwise `done` is called once, later;
  * verdicts and errors must last until then, or until remote_group_forget: after that they are not
@@ -62,9 +100,6 @@ struct remote_group *batch_take_many(struct conn *c, const struct limit_op *op, 
                                      struct weir_verdict *v, int *error, remote_group_done *done,
                                      void *arg);
 void remote_group_forget(struct remote_group *m);
-/* Cancels the named reservation of this connection: false if there is none. */
-bool delayed_cancel(struct conn *c, struct weir__slice name, int64_t *back);
-
 /* A reply that is worked out in steps, with other connections served in between (deferred.c). It
  * keeps its place among the replies; the connection is not read until the last step. If the
  * connection closes before that, `gone` is called and the rest is dropped. NULL: no memory. */

@@ -60,9 +60,44 @@ struct resp_session *conn_resp(struct conn *c)
     return &c->resp;
 }
 
+struct client *conn_client(struct conn *c)
+{
+    return &c->client;
+}
+
+int64_t conn_now_ms(const struct conn *c)
+{
+    return (int64_t)uv_now(&c->worker->loop);
+}
+
+void conn_publish(struct conn *c)
+{
+    const bool resp = c->protocol == PROTOCOL_RESP;
+
+    client_publish(&c->client,
+                   &(struct client_numbers){.active_ms = c->active_ms,
+                                            .input = (int64_t)c->in_len,
+                                            .output = (int64_t)c->queued,
+                                            .kept = (int64_t)(CONN_BYTES + c->kept),
+                                            .db = c->resp.db,
+                                            .queued = resp_queued(&c->resp),
+                                            .resp = resp ? 2 + c->resp.resp3 : 0},
+                   resp                           ? c->resp.command
+                   : c->protocol == PROTOCOL_HTTP ? "http"
+                                                  : NULL);
+}
+
 struct http_reader **conn_http(struct conn *c)
 {
     return &c->http;
+}
+
+/* Too many requests to remote stores are under way, and it awaits at least one of them; or was
+ * stopped because it did, and the others have not had their turn yet. */
+static bool conn_is_stalled(const struct conn *c)
+{
+    return (c->awaited_n > 0 || c->asking_n > 0 || c->stalled) &&
+           (remote_is_full(c->worker) || c->worker->remote_stalled);
 }
 
 bool conn_is_full(const struct conn *c)
@@ -70,7 +105,7 @@ bool conn_is_full(const struct conn *c)
     return c->queued > c->worker->server->options.max_output ||
            c->delayed_n >= c->worker->server->memory.connection.delayed ||
            c->delayed_n + c->awaited_n >= DELAYED_IN_CONN || c->in_steps || c->finishing ||
-           remote_is_full(c->worker) || c->worker->remote_stalled;
+           c->postponed || conn_is_stalled(c) || literals_are_many(c->worker->literals);
 }
 
 bool conn_names_are_full(const struct conn *c)
@@ -81,6 +116,22 @@ bool conn_names_are_full(const struct conn *c)
 void conn_finish(struct conn *c)
 {
     c->finishing = true;
+}
+
+void conn_postpone(struct conn *c)
+{
+    c->postponed = true;
+}
+
+bool conn_is_postponed(const struct conn *c)
+{
+    return c->postponed;
+}
+
+void conn_answered(struct conn *c)
+{
+    c->postponed = false;
+    conn_push_later(c);
 }
 
 /* ---- Least recently active first ------------------------------------------------------------- */
@@ -194,8 +245,10 @@ void conn_close(struct conn *c)
     awaited_abandon_all(c);
     delayed_abandon(c);
     conn_unlink(c);
+    clients_remove(&c->worker->server->clients, &c->client);
     out_free(c);
     in_free(c);
+    resp_end(c);
     http_reader_close(c->http);
     memory_shrink(&c->worker->server->memory, MEMORY_CONNECTIONS, CONN_BYTES);
     atomic_fetch_sub(&c->from->connections, 1);
@@ -227,6 +280,8 @@ static size_t conn_serve(struct conn *c, char *bytes, size_t len)
     names_enter(c->worker->server->names);
     used = c->protocol == PROTOCOL_HTTP ? http_serve(c, bytes, len) : resp_serve(c, bytes, len);
     batch_flush(c);
+    if (literals_are_many(c->worker->literals))
+        literals_tidy(c->worker->literals);
     names_leave(c->worker->server->names);
     if (used < 0) {
         conn_finish(c);
@@ -248,7 +303,7 @@ static bool conn_keep_input(struct conn *c, const char *bytes, size_t len)
         in_free(c);
         return true;
     }
-    if (bytes >= c->in && bytes <= c->in + c->in_cap) {
+    if (c->in && bytes >= c->in && bytes <= c->in + c->in_cap) {
         memmove(c->in, bytes, len);
         if (c->in_cap > READ_LITTLE && len <= READ_LITTLE)
             (void)in_resize(c, in_room_for(len));
@@ -373,14 +428,15 @@ static bool conn_is_read(const struct conn *c)
 /* Polls for exactly the events that matter now. False: the connection is done. */
 static bool conn_set_events(struct conn *c)
 {
+    const bool goes_on = resp_is_running(&c->resp) && !conn_is_full(c);
     int events;
 
     if (c->finishing && !c->first && !c->lingers && !conn_linger(c))
         return false;
-    if (remote_is_full(c->worker))
-        c->worker->remote_stalled = true;
+    if (conn_is_stalled(c))
+        c->worker->remote_stalled = c->stalled = true;
     events = (conn_is_read(c) || c->lingers ? UV_READABLE : 0) |
-             (out_is_empty(c) ? 0 : UV_WRITABLE) | (c->eof ? 0 : UV_DISCONNECT);
+             (out_is_empty(c) && !goes_on ? 0 : UV_WRITABLE) | (c->eof ? 0 : UV_DISCONNECT);
     if (events != c->events) {
         c->events = events;
         if (events == 0)
@@ -403,16 +459,19 @@ void conn_push(struct conn *c)
             conn_close(c);
             return;
         }
-        if (before == 0 || conn_is_full(c))
+        if ((before == 0 && !resp_is_running(&c->resp)) || conn_is_full(c))
             break;
-        used = conn_serve(c, c->in, c->in_len); /* what was left for lack of room */
+        used = conn_serve(c, c->in, before); /* what was left for lack of room */
         if (used > 0)
             conn_touch(c);
-        if (!conn_keep_input(c, c->in + used, before - used) || c->in_len == before)
+        if (!conn_keep_input(c, used > 0 ? c->in + used : c->in, before - used) ||
+            (c->in_len == before && !resp_is_running(&c->resp)))
             break;
     }
     if (!out_flush(c) || conn_is_over(c) || !conn_set_events(c))
         conn_close(c);
+    else
+        conn_publish(c);
 }
 
 static void conn_polled(uv_poll_t *h, int status, int events)
@@ -444,11 +503,13 @@ static void conn_polled(uv_poll_t *h, int status, int events)
 
 void conn_drain(struct conn *c)
 {
-    if (c->delayed_n == 0 && !c->first && c->in_len == 0) {
+    const bool runs = resp_is_running(&c->resp) && !c->finishing;
+
+    if (c->delayed_n == 0 && !c->first && c->in_len == 0 && !runs) {
         conn_close(c); /* it waits for nothing */
         return;
     }
-    if (c->delayed_n == 0 && c->awaited_n == 0)
+    if (c->delayed_n == 0 && c->awaited_n == 0 && !runs && !conn_is_stalled(c))
         conn_finish(c); /* requests that were read and had no room yet are served first */
     conn_push(c);
 }
@@ -528,6 +589,10 @@ void conn_open(struct worker *w, int fd)
     c->id = atomic_fetch_add(&w->server->next_id, 1) + 1;
     memory_grow(&w->server->memory, MEMORY_CONNECTIONS, CONN_BYTES);
     conn_link_newest(c);
+    c->client.id = c->id;
+    c->client.fd = fd;
+    c->client.since_ms = c->active_ms;
+    clients_add(&w->server->clients, &c->client);
     counter_add(&w->counters.connections, 1);
     (void)conn_set_events(c);
 }

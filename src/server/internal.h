@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "engine/embed.h"
+#include "server/clients.h"
 #include "server/conn.h"
 #include "server/log.h"
 #include "server/memory.h"
@@ -17,9 +18,9 @@
 #define SCRATCH_BYTES    (64 * 1024)
 #define SCRATCH_USUAL    (2 * SCRATCH_BYTES)
 #define BATCH_TAKES      BATCH_MAX
-#define REMOTE_MOST      1024      /* most takes from remote stores that one worker has under way */
+#define REMOTE_MOST      1024 /* most requests to remote stores that one worker has under way */
 #define REMOTE_KEY_BYTES (4 << 20) /* most bytes of their keys */
-/* this many takes go out in one write; the rest goes before the loop sleeps */
+/* this many requests go out in one write; the rest goes before the loop sleeps */
 #define REMOTE_TOGETHER 16
 #define INBOX_MAX       1024 /* connections handed to a worker that it has not opened yet */
 #define SERVE_ADDRESS   128
@@ -83,14 +84,19 @@ struct conn {
     size_t allowed;
     struct delayed_reply *delayed;
     struct reservation *named;
-    unsigned delayed_n, names;
-    struct awaited_reply *awaited; /* replies that come later, other than delayed ones */
-    unsigned awaited_n;            /* how many */
-    bool in_steps;                 /* one of them is worked out in steps */
+    struct asked_reservation *asked; /* those that a remote store has not answered yet */
+    unsigned delayed_n, names;       /* names: of both */
+    bool postponed;                  /* the next command waits for an answer */
+    bool stalled;                    /* it is not read until remote_stalled is over */
+    struct awaited_reply *awaited;   /* replies that come later, other than delayed ones */
+    unsigned awaited_n;              /* how many */
+    unsigned asking_n;               /* delayed replies with a question under way */
+    bool in_steps;                   /* one of them is worked out in steps */
     struct conn *next_push;
     bool to_push;
 
     struct resp_session resp;
+    struct client client;
     struct http_reader *http;
     char peer[46];
     unsigned char scope; /* 1 + an enum conn_scope; 0: not determined yet */
@@ -108,8 +114,11 @@ void conn_push(struct conn *c);
 bool conn_is_idle(const struct conn *c);
 /* Closes it if it has lingered long enough. */
 void conn_tick(struct conn *c, int64_t now_ms);
-/* The same before the loop sleeps; for replies that were written while others were busy. */
+/* Pushes it before the loop sleeps; for replies that were written while others were busy. */
 void conn_push_later(struct conn *c);
+/* Pushes it later, after a remote store has answered a take that may be cancelled: a command that
+ * waited for it is run again. */
+void conn_answered(struct conn *c);
 /* During a drain: closes it once nothing is delayed or queued. */
 void conn_drain(struct conn *c);
 
@@ -175,14 +184,15 @@ struct worker {
 
     struct delayed_reply **heap; /* delayed replies by due time */
     size_t heap_n, heap_cap;
-    struct delayed_reply *ready; /* waiters whose turn has come; under the wait lists' lock */
+    pthread_mutex_t ready_lock;  /* taken under the lock of a wait list */
+    struct delayed_reply *ready; /* waiters that were woken; under ready_lock */
     struct conn *to_push;        /* connections with new replies, to be pushed */
     struct deferred *due_deferred;
     struct remote_stores *remote;
     _Atomic unsigned
-        remote_pending;  /* takes from remote stores under way; only the worker writes it */
+        remote_pending;  /* requests to remote stores under way; only the worker writes it */
     size_t remote_bytes; /* bytes of their keys */
-    bool remote_stalled; /* a connection is not read because REMOTE_MOST takes are under way */
+    bool remote_stalled; /* a connection is not read because REMOTE_MOST are under way */
 
     struct counters counters;
     char pad[64];
@@ -202,8 +212,8 @@ static inline void worker_now_expire(struct worker *w)
 /* Pushes the connections that have new replies. Outside of names_enter. */
 void worker_push_all(struct worker *w);
 
-/* Counts a verdict or an error (batch.c). */
-void batch_tally(struct worker *w, int error, const struct weir_verdict *v);
+/* Counts a verdict or an error of that limit (batch.c). */
+void batch_tally(struct worker *w, const struct limit *l, int error, const struct weir_verdict *v);
 
 /* ---- Remote stores (remote/) ----------------------------------------------------------------- */
 
@@ -213,21 +223,43 @@ int remote_open(struct worker *w); /* 0 or an errno */
 void remote_close(struct worker *w);
 void remote_free(struct worker *w);
 
-/* Takes from a remote store. The reply comes now or later, in its place. */
-void remote_take_one(struct conn *c, const struct limit_op *op);
+/* Runs the operation in its remote store. The reply comes now or later, in its place. */
+void remote_run(struct conn *c, const struct limit_op *op);
+/* The same for several, all or nothing; the first has the reply function. */
+void remote_take_all(struct conn *c, const struct limit_op *op, size_t n);
 /* Takes those of the operations that are in remote stores, like batch_take_many. */
 struct remote_group *remote_take_many(struct worker *w, const struct limit_op *op, size_t n,
                                       struct weir_verdict *v, int *error, remote_group_done *done,
                                       void *arg);
-/* Waits until the store has answered all of this worker's takes, so that the next command sees
- * them. */
-void remote_sync(struct worker *w, const struct store *s);
+/* Cancels a reservation; the operation's `back` is then what was returned. */
+void remote_cancel(struct conn *c, const struct limit_op *op, const struct weir_reservation *taken);
+/* Cancels a reservation whose client has left, or withdraws it (weir__reservation_withdraw). */
+void remote_give_back(struct worker *w, const struct limit *limit,
+                      const struct weir_reservation *taken, bool withdraw);
+
+/* A question that a waiter asks its remote store. */
+struct remote_question {
+    void (*answered)(struct remote_question *q);
+    bool under_way;
+    struct remote_request *request; /* while it is under way */
+    int error;                      /* or 0 and the verdict */
+    struct weir_verdict verdict;
+};
+
+/* Asks to take, and records the grant in *reservation; without one it asks for a peek. True: the
+ * answer is there. False: `answered` is called when it comes; reservation and question must last
+ * until then. */
+bool remote_ask(struct worker *w, const struct limit_op *op, struct weir_reservation *reservation,
+                struct remote_question *q);
+/* Takes back a question that waits for room. False: it waits no more, and the answer comes. */
+bool remote_unask(struct remote_question *q);
+
 static inline bool remote_is_full(const struct worker *w)
 {
     return atomic_load_explicit(&w->remote_pending, memory_order_relaxed) >= REMOTE_MOST ||
            w->remote_bytes >= REMOTE_KEY_BYTES;
 }
-/* Sends the takes that were begun, and arranges that the loop wakes up for their replies. */
+/* Sends the requests that were begun, and arranges that the loop wakes up for their replies. */
 void remote_before_sleep(struct worker *w);
 
 /* ---- Waiting (delayed/) ---------------------------------------------------------------------- */
@@ -241,10 +273,6 @@ void delayed_abandon(struct conn *c);
 /* Before the loop sleeps. */
 void delayed_set_timer(struct worker *w);
 
-struct wait_lists;
-struct wait_lists *wait_lists_open(void);
-void wait_lists_close(struct wait_lists *l);
-
 /* ---- Names (limits/) ------------------------------------------------------------------------- */
 
 /* A limit that can be retained. */
@@ -252,11 +280,11 @@ struct limit_entry {
     struct limit limit; /* first: fronts see this */
     struct weir_limit parsed;
     struct store *store;
-    uint64_t identity; /* equal for limits that share their keys */
     _Atomic int holders;
-    _Atomic bool gone;     /* its policy was forgotten */
-    bool anonymous;        /* its policy is anonymous */
-    struct memory *memory; /* where it is counted, if it came with a request */
+    _Atomic uint64_t shadow_denied; /* grants that a shadow would have refused */
+    _Atomic bool gone;              /* its policy was forgotten */
+    bool anonymous;                 /* its policy is anonymous */
+    struct memory *memory;          /* where it is counted, if it came with a request */
     struct limit_entry *next_retired;
     struct {
         uint64_t evicted, refusals; /* as they were at that time */
@@ -270,8 +298,6 @@ static inline struct store *store_of(const struct limit *l)
 {
     return ((const struct limit_entry *)l)->store;
 }
-/* True if requests can take from it; false and *why: it has a guard. */
-bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why);
 
 struct names *names_open(struct stores *s, struct log *log);
 void names_close(struct names *n);
@@ -283,6 +309,11 @@ void names_leave(struct names *n);
 /* Sets a limit in that store. 0, or an error and *why filled. */
 int names_set(struct names *n, struct weir__slice name, const char *text, struct store *store,
               struct weir_diag *why);
+/* Its limit as text, and its store, if there is one of that name. */
+bool names_get(struct names *n, struct weir__slice name, char text[WEIR_LIMIT_TEXT_MAX],
+               struct store **store);
+/* False: it could not be deleted, because a process that stands still holds the store's lock. */
+bool names_delete(struct names *n, struct weir__slice name);
 struct literals *literals_open(struct store *s, struct memory *m);
 /* Releases the entries that were pushed out. Between requests, with an empty batch. */
 void literals_tidy(struct literals *l);
@@ -314,6 +345,8 @@ struct manual_clock {
     _Atomic int64_t now_ns;
 };
 
+#define SERVER_SIGNALS 5 /* that the daemon hears */
+
 struct server {
     struct serve_options options;
     struct stores stores;
@@ -321,15 +354,15 @@ struct server {
     struct manual_clock manual;
     struct log *log;
     struct names *names;
-    struct wait_lists *wait_lists;
     struct worker *workers;
     int threads;
     _Atomic uint64_t open_connections, delayed, next_id;
     struct memory memory;
     struct peers *peers;
+    struct clients clients;
     _Atomic bool stopping, stopping_now;
     uv_timer_t patience; /* how long a drain may take */
-    uv_signal_t signal[2];
+    uv_signal_t signal[SERVER_SIGNALS];
     int64_t started_ms;
     pthread_mutex_t stats_lock;
     struct weir_stats stats;
@@ -340,6 +373,7 @@ struct server {
         size_t next; /* the next limit to check, by name */
     } full_log;      /* the first worker's: lines about full limits in this minute (room.c) */
     struct listeners *listeners;
+    struct reload *reload; /* NULL: there is no configuration file */
 };
 
 /* Wakes all workers: a clock was set, or it is time to stop. */

@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +65,33 @@ static int remove_stale(const struct sockaddr_un *a)
     return error;
 }
 
-static int open_unix(struct listener *l, const char *path)
+/* Gives the socket's file the group and the permissions that were asked for. Nobody can connect
+ * yet: it does not listen. */
+static int open_to_group(const struct listener *l, const char *path, const struct serve_options *o)
+{
+    const mode_t mode = o->socket_mode ? (mode_t)o->socket_mode : 0660;
+    const struct group *group = NULL;
+    char what[128];
+
+    if (o->socket_group) {
+        group = getgrnam(o->socket_group);
+        if (!group) {
+            (void)snprintf(what, sizeof what, "--socket-group: there is no group '%.64s'",
+                           o->socket_group);
+            return listen_error(l->address, what);
+        }
+        if (chown(path, (uid_t)-1, group->gr_gid) != 0) {
+            (void)snprintf(what, sizeof what, "--socket-group %.64s: %s", o->socket_group,
+                           strerror(errno));
+            return listen_error(l->address, what);
+        }
+    }
+    if ((o->socket_mode || group) && chmod(path, mode) != 0)
+        return listen_error(l->address, strerror(errno));
+    return 0;
+}
+
+static int open_unix(struct listener *l, const char *path, const struct serve_options *o)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     struct stat st;
@@ -86,6 +113,8 @@ static int open_unix(struct listener *l, const char *path)
         l->dev = st.st_dev;
         l->ino = st.st_ino;
     }
+    if (!error && l->ino != 0 && open_to_group(l, path, o) != 0)
+        return 1;
     if (!error && (l->ino == 0 || listen(l->fd, LISTEN_BACKLOG) != 0))
         error = errno;
     return error ? listen_error(l->address, strerror(error)) : 0;
@@ -190,6 +219,17 @@ static int open_tcp(struct listener *l, const char *text)
     return 0;
 }
 
+bool listen_address_is_valid(const char *text)
+{
+    const size_t most = sizeof((struct sockaddr_un *)NULL)->sun_path;
+    char host[SERVE_ADDRESS];
+    const char *port;
+
+    if (strncmp(text, "unix:", 5) == 0)
+        return text[5] && strlen(text + 5) < most;
+    return listen_split_address(text, host, &port);
+}
+
 int listeners_open(struct listeners **out, const struct serve_options *o)
 {
     struct listeners *l = calloc(1, sizeof *l);
@@ -205,7 +245,7 @@ int listeners_open(struct listeners **out, const struct serve_options *o)
         one->all = l;
         one->fd = -1;
         (void)snprintf(one->address, sizeof one->address, "%s", o->listen[i]);
-        status = strncmp(o->listen[i], "unix:", 5) == 0 ? open_unix(one, o->listen[i] + 5)
+        status = strncmp(o->listen[i], "unix:", 5) == 0 ? open_unix(one, o->listen[i] + 5, o)
                                                         : open_tcp(one, o->listen[i]);
         l->n++;
         if (status)

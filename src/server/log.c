@@ -12,18 +12,23 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/json.h"
 
 #define LINES       256  /* most lines that are recognised as repeated */
 #define WRITE_BYTES 4096 /* bytes of one write */
+/* bytes of a line as it is written: JSON may take six for one */
+#define WRITTEN (6 * LOG_LINE + 128)
 
 struct log_seen {
     uint64_t line; /* its hash */
@@ -32,6 +37,9 @@ struct log_seen {
 
 struct log {
     int fd;
+    enum log_format format;
+    enum log_to to;
+    _Atomic int least; /* an enum log_level */
     pthread_t writer;
     pthread_mutex_t lock;
     pthread_cond_t woken;
@@ -87,6 +95,66 @@ static bool log_admits_locked(struct log *l, const char *bytes, size_t len)
     return true;
 }
 
+/* ---- Lines ----------------------------------------------------------------------------------- */
+
+static const char *const LEVELS[] = {"info", "warning", "error"};
+
+static void log_put_json(void *out, const char *at, size_t len)
+{
+    weir__out_bytes(out, at, len);
+}
+
+/* Bytes that are no text become '?'; within quotes, quotes and backslashes are escaped. */
+static void log_put_text(struct weir__out *o, const char *text, bool quotes)
+{
+    for (; *text; text++) {
+        const bool escaped = quotes && (*text == '"' || *text == '\\');
+        const char c = (unsigned char)*text < ' ' || *text == 127 ? '?' : *text;
+
+        weir__out_bytes(o, "\\", escaped);
+        weir__out_bytes(o, &c, 1);
+    }
+}
+
+/* The message as a line with its time and level. Returns its length. */
+static size_t log_format_line(const struct log *l, enum log_level level, const char *text,
+                              char line[WRITTEN])
+{
+    struct weir__out o = {line, WRITTEN - 1, 0};
+    struct weir__json j = {.put = log_put_json, .to = &o};
+    struct timespec now;
+    struct tm tm;
+    char date[32], time[48];
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", gmtime_r(&now.tv_sec, &tm));
+    (void)snprintf(time, sizeof time, "%s.%03ldZ", date, now.tv_nsec / 1000000);
+    if (l->to == LOG_TO_SYSLOG) {
+        weir__out_bytes(&o, &"012"[level], 1); /* for the writer */
+        log_put_text(&o, text, false);
+    } else if (l->format == LOG_FORMAT_JSON) {
+        weir__json_open(&j, '{');
+        weir__json_key(&j, "time");
+        weir__json_text(&j, time);
+        weir__json_key(&j, "level");
+        weir__json_text(&j, LEVELS[level]);
+        weir__json_key(&j, "msg");
+        weir__json_text(&j, text);
+        weir__json_close(&j, '}');
+    } else {
+        weir__out_text(&o, "time=");
+        weir__out_text(&o, time);
+        weir__out_text(&o, " level=");
+        weir__out_text(&o, LEVELS[level]);
+        weir__out_text(&o, " msg=\"");
+        log_put_text(&o, text, true);
+        weir__out_text(&o, "\"");
+    }
+    o.len = o.len < o.cap ? o.len : o.cap;
+    line[o.len] = '\n';
+    return o.len + 1;
+}
+
 /* ---- The ring -------------------------------------------------------------------------------- */
 
 static bool log_put_locked(struct log *l, const char *bytes, size_t len)
@@ -114,53 +182,81 @@ static size_t log_get_locked(struct log *l, char *out, size_t most)
     return len;
 }
 
+/* False: there was no room. */
+static bool log_put_line_locked(struct log *l, enum log_level level, const char *text)
+{
+    char line[WRITTEN];
+
+    return log_put_locked(l, line, log_format_line(l, level, text, line));
+}
+
 /* Reports the dropped lines, if there is room for that. */
 static void log_report_dropped_locked(struct log *l)
 {
-    char line[256];
-    int len = 0;
+    char text[128];
 
     if (l->too_many + l->unread == 0)
         return;
-    if (l->unread > 0)
-        len = snprintf(line, sizeof line,
-                       "weir: %llu log lines dropped: the reader of the log is too slow\n",
-                       (unsigned long long)l->unread);
-    if (l->too_many > 0)
-        len += snprintf(
-            line + len, sizeof line - (size_t)len,
-            "weir: %llu log lines dropped: repeated within a second, or more than 100 a second\n",
-            (unsigned long long)l->too_many);
     l->reported = second_now();
-    if (log_put_locked(l, line, (size_t)len))
-        l->too_many = l->unread = 0;
+    if (l->unread > 0) {
+        (void)snprintf(text, sizeof text,
+                       "%llu log lines dropped: the reader of the log is too slow",
+                       (unsigned long long)l->unread);
+        if (!log_put_line_locked(l, LOG_LEVEL_WARNING, text))
+            return;
+        l->unread = 0;
+    }
+    if (l->too_many > 0) {
+        (void)snprintf(
+            text, sizeof text,
+            "%llu log lines dropped: repeated within a second, or more than 100 a second",
+            (unsigned long long)l->too_many);
+        if (log_put_line_locked(l, LOG_LEVEL_WARNING, text))
+            l->too_many = 0;
+    }
 }
 
-void log_print(struct log *l, const char *format, ...)
+static void log_add(struct log *l, enum log_level level, const char *format, va_list args)
 {
-    char line[LOG_LINE + 1];
-    va_list args;
+    char text[LOG_LINE], line[WRITTEN];
     bool admitted;
-    int len;
+    size_t len;
 
-    if (!l)
+    if (!l || (int)level < atomic_load(&l->least) || vsnprintf(text, sizeof text, format, args) < 0)
         return;
-    va_start(args, format);
-    len = vsnprintf(line, LOG_LINE, format, args);
-    va_end(args);
-    if (len < 0)
-        return;
-    len = len < LOG_LINE ? len : LOG_LINE - 1;
-    line[len++] = '\n';
+    len = log_format_line(l, level, text, line);
     (void)pthread_mutex_lock(&l->lock);
-    admitted = log_admits_locked(l, line, (size_t)len);
-    if (admitted && !log_put_locked(l, line, (size_t)len)) {
+    admitted = log_admits_locked(l, text, strlen(text)); /* its time does not make it new */
+    if (admitted && !log_put_locked(l, line, len)) {
         l->unread++;
         admitted = false;
     }
     if (admitted || l->too_many + l->unread == 1)
         (void)pthread_cond_signal(&l->woken);
     (void)pthread_mutex_unlock(&l->lock);
+}
+
+void log_print(struct log *l, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    log_add(l, LOG_LEVEL_INFO, format, args);
+    va_end(args);
+}
+
+void log_at(struct log *l, enum log_level level, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    log_add(l, level, format, args);
+    va_end(args);
+}
+
+void log_set_level(struct log *l, enum log_level least)
+{
+    atomic_store(&l->least, (int)least);
 }
 
 /* ---- The writer ------------------------------------------------------------------------------ */
@@ -181,6 +277,19 @@ static void log_write_all(int fd, const char *bytes, size_t len)
             return;
         }
     }
+}
+
+/* Hands whole lines to syslog; returns how many bytes they were. Each begins with its level. */
+static size_t log_write_syslog(char *bytes, size_t len)
+{
+    static const int PRIORITIES[] = {LOG_INFO, LOG_WARNING, LOG_ERR};
+    size_t done = 0;
+
+    for (char *end; (end = memchr(bytes + done, '\n', len - done));
+         done = (size_t)(end - bytes) + 1)
+        syslog(PRIORITIES[bytes[done] - '0'], "%.*s", (int)(end - bytes - (ptrdiff_t)done - 1),
+               bytes + done + 1);
+    return done;
 }
 
 /* Waits until there is something to write, or the log is closed. Dropped lines are reported after a
@@ -204,7 +313,8 @@ static void log_wait_locked(struct log *l)
 static void *log_run(void *log)
 {
     struct log *l = log;
-    char bytes[WRITE_BYTES];
+    char bytes[WRITTEN + WRITE_BYTES];
+    size_t kept = 0; /* of a line for syslog whose end is not there yet */
 
     (void)pthread_mutex_lock(&l->lock);
     for (;;) {
@@ -213,11 +323,18 @@ static void *log_run(void *log)
         log_wait_locked(l);
         if (l->closing || l->reported != second_now())
             log_report_dropped_locked(l);
-        len = log_get_locked(l, bytes, sizeof bytes);
+        len = log_get_locked(l, bytes + kept, WRITE_BYTES);
         if (len == 0)
             break;
         (void)pthread_mutex_unlock(&l->lock);
-        log_write_all(l->fd, bytes, len);
+        if (l->to == LOG_TO_SYSLOG) {
+            const size_t done = log_write_syslog(bytes, kept + len);
+
+            kept += len - done;
+            memmove(bytes, bytes + done, kept);
+        } else {
+            log_write_all(l->fd, bytes, len);
+        }
         (void)pthread_mutex_lock(&l->lock);
     }
     (void)pthread_mutex_unlock(&l->lock);
@@ -239,7 +356,7 @@ static int log_start(struct log *l)
     return error;
 }
 
-int log_open(struct log **out, int fd)
+int log_open(struct log **out, int fd, enum log_format format, enum log_to to)
 {
     struct log *l = calloc(1, sizeof *l);
     pthread_condattr_t a;
@@ -248,6 +365,10 @@ int log_open(struct log **out, int fd)
     if (!l)
         return ENOMEM;
     l->fd = fd;
+    l->format = format;
+    l->to = to;
+    if (to == LOG_TO_SYSLOG)
+        openlog("weir", LOG_PID, LOG_DAEMON);
     (void)pthread_mutex_init(&l->lock, NULL);
     (void)pthread_condattr_init(&a);
     (void)pthread_condattr_setclock(&a, CLOCK_MONOTONIC);

@@ -233,6 +233,12 @@ void memory_is_ready(struct server *s)
     s->memory.base = rss > counted ? rss - counted : 0;
 }
 
+uint64_t memory_bound(struct server *s)
+{
+    return s->options.max_memory ? s->options.max_memory
+                                 : server_stats(s).max_bytes + s->memory.all.bytes;
+}
+
 size_t memory_print(struct server *s, char text[MEMORY_TEXT])
 {
     static const char *const WORDS[] = {
@@ -242,14 +248,12 @@ size_t memory_print(struct server *s, char text[MEMORY_TEXT])
     };
     const struct weir_stats stats = server_stats(s);
     const uint64_t names = memory_of_names(&stats), kinds = memory_of_kinds(&s->memory);
-    const uint64_t most =
-        s->options.max_memory ? s->options.max_memory : stats.max_bytes + s->memory.all.bytes;
     size_t len = (size_t)snprintf(text, MEMORY_TEXT,
                                   "used_memory:%" PRIu64 "\r\nused_memory_rss:%" PRIu64
                                   "\r\nmaxmemory:%" PRIu64 "\r\nmemory_base:%" PRIu64
                                   "\r\nmemory_store:%" PRIu64 "\r\nmemory_names:%" PRIu64 "\r\n",
-                                  stats.bytes + names + kinds + s->memory.base, memory_rss(), most,
-                                  s->memory.base, stats.bytes, names);
+                                  stats.bytes + names + kinds + s->memory.base, memory_rss(),
+                                  memory_bound(s), s->memory.base, stats.bytes, names);
 
     for (int i = 0; i < MEMORY_KIND_COUNT; i++)
         len += (size_t)snprintf(text + len, MEMORY_TEXT - len, "memory_%s:%" PRIu64 "\r\n",

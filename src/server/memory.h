@@ -40,6 +40,7 @@ struct sockaddr_storage;
     X(DELAYED, delayed)           /* delayed replies, with their keys           */    \
     X(RESERVATIONS, reservations) /* named ones */                                    \
     X(BATCHES, batches)           /* arrays of takes, and their verdicts        */    \
+    X(MULTI, multi)               /* commands between MULTI and EXEC            */    \
     X(REMOTE, remote)             /* takes of a Redis under way, with their keys */   \
     X(CONNECTIONS, connections)   /* the structs, and the addresses they come from */ \
     X(LITERALS, literals)         /* limits that came with requests             */    \
@@ -106,6 +107,8 @@ uint64_t memory_rss(void);
 /* The daemon is ready and has no client yet: what it has now is its base. */
 void memory_is_ready(struct server *s);
 
+/* The most that stores and connections may take together. */
+uint64_t memory_bound(struct server *s);
 /* Writes what is kept, for INFO: a line for each kind, "memory_input:0\r\n". Returns the number of
  * bytes. */
 #define MEMORY_TEXT 1024

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "server/internal.h"
+#include "server/reload.h"
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
@@ -43,6 +44,9 @@ static struct serve_options server_fill_options(const struct serve_options *o)
         f.idle_ns = 300 * WEIR__NS_PER_S;
     if (f.drain_ns == 0)
         f.drain_ns = 5 * WEIR__NS_PER_S;
+    if (!f.trust.given)
+        serve_trust_loopback(&f.trust);
+    f.trust.sockets = f.trust.sockets || !f.trust.given;
     if (f.ipv6_prefix == 0)
         f.ipv6_prefix = 64;
     if (f.literal_state == 0)
@@ -75,16 +79,10 @@ static int64_t manual_now(void *arg)
     return atomic_load(&((struct manual_clock *)arg)->now_ns);
 }
 
-/* Logs one line with the time; called by any thread. */
+/* What stores say: that they are down, and up again. Called by any thread. */
 static void server_log_line(void *log, const char *line)
 {
-    struct timespec now;
-    struct tm tm;
-    char date[32];
-
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", gmtime_r(&now.tv_sec, &tm));
-    log_print(log, "weir: %s.%03ldZ %s", date, now.tv_nsec / 1000000, line);
+    log_at(log, LOG_LEVEL_WARNING, "%s", line);
 }
 
 enum { CANNOT_START = 1, USAGE_ERROR = 2 }; /* exit statuses */
@@ -119,7 +117,9 @@ static int server_limit_error(const struct serve_limit *l, int store_at,
 
     weir__out_limit(&out, l->limit);
     (void)weir__out_end(&out);
-    if (store_at > 0 && why->column > store_at)
+    if (l->from)
+        fprintf(stderr, "weir: %s: limit '%s': %s\n", l->from, l->name, why->text);
+    else if (store_at > 0 && why->column > store_at)
         fprintf(stderr,
                 "weir: --limit %s='%.*sstore=***': column %d: unexpected text after the "
                 "URL of the store (write a blank in it as %%20)\n",
@@ -143,25 +143,37 @@ static int server_set_limit(struct server *s, const struct weir_options *o,
 
     (void)snprintf(what, sizeof what, "--limit %.*s: store=", WEIR_NAME_MAX, l->name);
     if (store_word(l->limit, url, &why) == 0) {
-        if (url[0] != '\0')
-            store = server_open_store(s, o, what, url, &status);
+        if (url[0] != '\0' || l->store)
+            store = server_open_store(s, o, what, l->store ? l->store : url, &status);
         if (!store || names_set(s->names, weir__slice_of(l->name), l->limit, store, &why) == 0)
             return store ? 0 : status;
     }
     return server_limit_error(l, store_at, &why);
 }
 
+/* What this daemon is, and its limits. */
+static void server_log_start(struct server *s)
+{
+    log_print(s->log, "version %s, store %s, %d thread%s, %zu limit%s", WEIR_VERSION,
+              s->stores.store[0].shown, s->threads, s->threads == 1 ? "" : "s", s->options.limits,
+              s->options.limits == 1 ? "" : "s");
+    if (s->options.source)
+        log_print(s->log, "config: loaded %s", s->options.source->path);
+    names_enter(s->names);
+    room_log_all(s->names);
+    names_leave(s->names);
+}
+
 static int server_set_limits(struct server *s, const struct weir_options *o)
 {
     int status = 0;
 
+    for (size_t i = 0; i < s->options.more_stores && !status; i++)
+        (void)server_open_store(s, o, "stores: ", s->options.more_store[i], &status);
     for (size_t i = 0; i < s->options.limits && !status; i++)
         status = server_set_limit(s, o, &s->options.limit[i]);
-    if (!status) {
-        names_enter(s->names);
-        room_log_all(s->names);
-        names_leave(s->names);
-    }
+    if (!status)
+        server_log_start(s);
     return status;
 }
 
@@ -173,6 +185,8 @@ static uint64_t memory_of_a_store(const struct serve_options *o)
 
     for (size_t i = 0; i < o->limits; i++)
         stores += strstr(o->limit[i].limit, "store=redis") != NULL;
+    for (size_t i = 0; i < o->more_stores; i++)
+        stores += strncmp(o->more_store[i], "redis", 5) == 0;
     return o->max_memory ? store_memory_of(o->max_memory) / stores : 0;
 }
 
@@ -211,9 +225,8 @@ static int server_open_stores(struct server *s)
         return status;
     s->engine = s->stores.store[0].engine;
     s->names = names_open(&s->stores, s->log);
-    s->wait_lists = wait_lists_open();
     s->peers = peers_open(weir__engine_secret(s->engine));
-    if (!s->names || !s->wait_lists || !s->peers) {
+    if (!s->names || !s->peers) {
         fprintf(stderr, "weir: out of memory\n");
         return 1;
     }
@@ -247,16 +260,28 @@ void server_counters(struct server *s, uint64_t out[sizeof(struct counters) / si
     }
 }
 
+/* What this thread has computed so far: time in which it waited for a processor does not count. */
+static uint64_t thread_cpu_ns(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * WEIR__NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* Statistics look at all tables: that takes at most 1% of a processor. */
 struct weir_stats server_stats(struct server *s)
 {
     struct weir_stats stats;
-    uint64_t begin;
 
     (void)pthread_mutex_lock(&s->stats_lock);
-    begin = uv_hrtime();
-    if (begin >= s->stats_until_ns && stores_stats(&s->stores, &stats)) {
-        s->stats = stats;
-        s->stats_until_ns = begin + 100 * (uv_hrtime() - begin);
+    if (uv_hrtime() >= s->stats_until_ns) {
+        const uint64_t begin = thread_cpu_ns();
+
+        if (stores_stats(&s->stores, &stats)) {
+            s->stats = stats;
+            s->stats_until_ns = uv_hrtime() + 100 * (thread_cpu_ns() - begin);
+        }
     }
     stats = s->stats;
     (void)pthread_mutex_unlock(&s->stats_lock);
@@ -266,6 +291,16 @@ struct weir_stats server_stats(struct server *s)
 uint64_t server_open_connections(struct server *s)
 {
     return atomic_load(&s->open_connections);
+}
+
+struct clients *server_clients(struct server *s)
+{
+    return &s->clients;
+}
+
+uint64_t server_newest_id(struct server *s)
+{
+    return atomic_load(&s->next_id);
 }
 
 uint64_t server_delayed(struct server *s)
@@ -335,7 +370,7 @@ static void server_drain_timeout(uv_timer_t *t)
 {
     struct server *s = t->data;
 
-    log_print(s->log, "weir: --drain has passed: some delayed replies were not sent");
+    log_print(s->log, "--drain has passed: some delayed replies were not sent");
     atomic_store(&s->stopping_now, true);
     server_wake_all(s);
 }
@@ -356,10 +391,45 @@ static void server_signalled(uv_signal_t *h, int signum)
     server_wake_all(s);
 }
 
+/* Signals that end other programs unless they are heard: `systemctl reload`, log rotation and a
+ * closed terminal send them out of habit. Without a configuration file there is nothing to reload,
+ * and there is no log file to open. */
+static void server_signal_ignored(uv_signal_t *h, int signum)
+{
+    struct server *s = h->data;
+
+    if (signum == SIGHUP && s->reload) {
+        reload_ask(s->reload, "SIGHUP");
+        return;
+    }
+    log_print(s->log,
+              "%s is ignored: limits change by WEIR.LIMIT SET or PUT /v1/limits/NAME, and "
+              "SIGTERM ends the daemon",
+              signum == SIGHUP    ? "SIGHUP"
+              : signum == SIGUSR1 ? "SIGUSR1"
+                                  : "SIGUSR2");
+}
+
+static const struct {
+    int number;
+    uv_signal_cb heard;
+} SIGNALS[SERVER_SIGNALS] = {{SIGTERM, server_signalled},
+                             {SIGINT, server_signalled},
+                             {SIGHUP, server_signal_ignored},
+                             {SIGUSR1, server_signal_ignored},
+                             {SIGUSR2, server_signal_ignored}};
+
+static void server_hear_signals(struct server *s)
+{
+    for (int i = 0; i < SERVER_SIGNALS; i++) {
+        s->signal[i].data = s;
+        (void)uv_signal_init(&s->workers[0].loop, &s->signal[i]);
+        (void)uv_signal_start(&s->signal[i], SIGNALS[i].heard, SIGNALS[i].number);
+    }
+}
+
 static int start_workers(struct server *s)
 {
-    const int signals[2] = {SIGTERM, SIGINT};
-
     s->workers = calloc((size_t)s->threads, sizeof s->workers[0]);
     for (int i = 0; s->workers && i < s->threads; i++)
         if (worker_open(&s->workers[i], s, i) != 0)
@@ -368,11 +438,7 @@ static int start_workers(struct server *s)
         return 1;
     s->patience.data = s;
     (void)uv_timer_init(&s->workers[0].loop, &s->patience);
-    for (int i = 0; i < 2; i++) {
-        s->signal[i].data = s;
-        (void)uv_signal_init(&s->workers[0].loop, &s->signal[i]);
-        (void)uv_signal_start(&s->signal[i], server_signalled, signals[i]);
-    }
+    server_hear_signals(s);
     for (int i = 1; i < s->threads; i++)
         if (pthread_create(&s->workers[i].thread, NULL, server_run_worker, &s->workers[i]) != 0)
             return 1;
@@ -391,16 +457,16 @@ static void stop_workers(struct server *s)
 
 static void server_close(struct server *s)
 {
+    reload_close(s->reload);
     listeners_close(s->listeners);
     names_close(s->names);
-    wait_lists_close(s->wait_lists);
     peers_close(s->peers);
     stores_close(&s->stores);
     log_close(s->log);
     free(s);
 }
 
-int serve(const struct serve_options *o)
+int server_run(const struct serve_options *o)
 {
     struct server *s = calloc(1, sizeof *s);
     int status;
@@ -408,30 +474,42 @@ int serve(const struct serve_options *o)
     if (!s)
         return 1;
     (void)pthread_mutex_init(&s->stats_lock, NULL);
+    clients_init(&s->clients);
     allocator_init();
     s->options = server_fill_options(o);
     memory_init(&s->memory, &s->options);
     s->threads = s->options.threads;
     s->started_ms = (int64_t)(uv_hrtime() / 1000000);
     (void)signal(SIGPIPE, SIG_IGN);
-    if (log_open(&s->log, STDERR_FILENO) != 0) {
+    for (int i = 0; i < SERVER_SIGNALS; i++) /* until the loop hears them */
+        if (SIGNALS[i].heard == server_signal_ignored)
+            (void)signal(SIGNALS[i].number, SIG_IGN);
+    if (log_open(&s->log, STDERR_FILENO, s->options.log_format, s->options.log_to) != 0) {
         fprintf(stderr, "weir: cannot start a thread\n");
         free(s);
         return CANNOT_START;
     }
+    log_set_level(s->log, s->options.log_level);
     status = server_open_stores(s);
     if (!status)
         raise_descriptors(&s->options, s->stores.n);
     if (!status)
         status = listeners_open(&s->listeners, &s->options);
+    if (!status && o->source && !(s->reload = reload_open(s, o)))
+        status = CANNOT_START;
     if (!status && start_workers(s) != 0) {
         fprintf(stderr, "weir: cannot start %d threads\n", s->threads);
         return 1; /* some threads may run: the process ends with them */
+    }
+    if (!status && s->reload && !reload_start(s->reload)) {
+        fprintf(stderr, "weir: cannot start a thread\n");
+        return 1;
     }
     if (!status) {
         memory_is_ready(s);
         listeners_announce(s->listeners);
         worker_run(&s->workers[0]);
+        reload_stop(s->reload);
         stop_workers(s);
     }
     server_close(s);

@@ -4,13 +4,15 @@
  *     listen.c    addresses and accepting
  *     worker.c    one loop, its connections, one clock reading a wake-up
  *     conn.c      one connection: bytes in, bytes out
+ *     clients.c   the list of open connections
  *     out.c       replies on their way, and the places of those that come later
  *     batch.c     takes gathered to be decided together
  *     log.c       lines on stderr, which no worker waits for
+ *     reload.c    the configuration file, read again while the daemon runs
  *     memory.c    what is kept for clients, and the parts they may have (peers.c, allocator_*.c)
  *     stores.c    where keys are kept: the daemon's own store, and those that limits name
  *     delayed/    takes that wait for their turn, without a thread that waits (delayed.h)
- *     remote/     takes from remote stores, without a thread that waits (remote_take.h)
+ *     remote/     requests to remote stores, without a thread that waits (remote_request.h)
  *     limits/     names and texts to policies (limits.h); room.c: the room for keys, for the log
  *     resp/       the commands of the RESP front
  *     http/       the routes of the HTTP front
@@ -29,8 +31,12 @@
 
 #include <weir.h>
 
+#include "proto/address.h"
+#include "server/log.h"
+
 #define SERVE_LISTENERS_MAX 16
 #define SERVE_HOSTS_MAX     64
+#define SERVE_TRUSTS_MAX    64
 #define SERVE_THREADS_MAX   256
 #define SERVE_LIMITS_MAX    256 /* named limits */
 #define SERVE_STORES_MAX    16
@@ -39,13 +45,61 @@
 
 struct serve_limit {
     const char *name;
-    char *limit; /* may contain store=URL, which is taken out */
+    char *limit;       /* may contain store=URL, which is taken out */
+    const char *store; /* the URL of its store, if the text has none; or NULL */
+    const char *from;  /* its place in the configuration file; NULL: the command line */
+};
+
+struct serve_options;
+
+/* The configuration file of a daemon, which reads it again while it runs (reload.h). */
+struct serve_source {
+    const char *path;
+    /* Reads the file again. True and *next: the options of file and command line together, which
+     * last until the next accept or the next read. False: every mistake was told, a line each;
+     * changes that need a restart are mistakes. */
+    bool (*read)(struct serve_source *s, const struct serve_options **next,
+                 void (*tell)(void *arg, const char *line), void *arg);
+    /* What was read last is in force; what was before may be forgotten. */
+    void (*accept)(struct serve_source *s);
+    /* A number for what is behind the paths now, and as it was when they were last read. */
+    uint64_t (*stamp)(struct serve_source *s, bool as_read);
+};
+
+/* From whom header fields that name a client count. */
+struct serve_trust {
+    bool given;   /* false: the loopback and Unix sockets */
+    bool sockets; /* connections by a Unix socket */
+    size_t networks;
+    struct network network[SERVE_TRUSTS_MAX];
+    uint64_t hops; /* how many proxies there are; 0: as many as their addresses say */
+};
+
+/* Adds this machine's own addresses, two networks. */
+static inline void serve_trust_loopback(struct serve_trust *t)
+{
+    (void)network_read(weir__slice_of("127.0.0.0/8"), &t->network[t->networks++]);
+    (void)network_read(weir__slice_of("::1"), &t->network[t->networks++]);
+}
+
+/* --headers: which fields of HTTP replies describe limits (http_fields.c). */
+enum serve_headers {
+    HEADERS_DRAFT = 1,   /* RateLimit, RateLimit-Policy: the newest draft */
+    HEADERS_DRAFT_6 = 2, /* RateLimit-Limit, -Remaining, -Reset: drafts 3 to 6 */
+    HEADERS_X = 4,       /* X-RateLimit-Limit, -Remaining, -Reset */
+    HEADERS_X_RATE = 8,  /* X-Rate-Limit-Limit, -Remaining, -Reset */
+    HEADERS_NONE = 16,   /* none of them */
+    HEADERS_FLAVOURS = 31,
+    HEADERS_EPOCH = 32,                       /* the resets of X-... are times of day */
+    HEADERS_USUAL = HEADERS_DRAFT | HEADERS_X /* unless a flavour is named */
 };
 
 /* The options of `weir serve`. Zero is the default of every number. */
 struct serve_options {
     const char *listen[SERVE_LISTENERS_MAX]; /* "127.0.0.1:7311", "unix:/path", ":7311" */
     size_t listens;
+    int64_t socket_mode;      /* permissions of Unix sockets; 0: those that the umask leaves */
+    const char *socket_group; /* their group; NULL: the daemon's */
     int threads;
     const char *store;
     bool store_of_env; /* the URL came from WEIR_STORE */
@@ -68,16 +122,30 @@ struct serve_options {
     int64_t drain_ns;    /* how long SIGTERM waits for delayed replies: 5 s */
     const char *host[SERVE_HOSTS_MAX]; /* names that requests may have as Host */
     size_t hosts;
-    int ipv6_prefix;      /* bits of an IPv6 address that make a client: 64 */
-    bool no_admin;        /* clients may take and look, and change nothing else */
-    bool no_literals;     /* limits by name only (--literals off) */
-    size_t literal_state; /* bytes of state that a key of a literal may take: 1 KiB */
-    enum weir_full full;  /* what full stores do: evict */
+    struct serve_trust trust;
+    char client_header[64]; /* the only field that names a client, in lower case; or empty */
+    int ipv6_prefix;        /* bits of an IPv6 address that make a client: 64 */
+    bool no_admin;          /* clients may take and look, and change nothing else */
+    bool no_literals;       /* limits by name only (--literals off) */
+    size_t literal_state;   /* bytes of state that a key of a literal may take: 1 KiB */
+    enum weir_full full;    /* what full stores do: evict */
+    unsigned headers;       /* enum serve_headers: the fields that describe limits */
+    int retry_jitter;       /* Retry-After may be later by up to this many percent */
+    const char *more_store[SERVE_STORES_MAX]; /* URLs of stores that limits may name */
+    size_t more_stores;
+    const char *config;          /* --config */
+    struct serve_source *source; /* the file that these options came from, or NULL */
+    enum log_level log_level;
+    enum log_format log_format;
+    enum log_to log_to;
 };
+
+/* HOST:PORT, [HOST]:PORT, :PORT or unix:/path. */
+bool listen_address_is_valid(const char *text);
 
 /* Runs until a signal ends it; returns an exit status. Prints on stdout where it listens, once it
  * does. */
-int serve(const struct serve_options *o);
+int server_run(const struct serve_options *o);
 
 /* ---- For the fronts -------------------------------------------------------------------------- */
 
@@ -86,16 +154,17 @@ struct worker;
 struct conn;
 
 /* One worker's counters; only it writes them. */
-#define SERVE_COUNTERS(X)                                            \
-    X(connections) /* accepted                                   */  \
-    X(refused_connections)                                           \
-    X(commands) /* RESP commands and HTTP requests               */  \
-    X(takes)                                                         \
-    X(allowed)                                                       \
-    X(denied)                                                        \
-    X(errors)  /* answered with an error                          */ \
-    X(delayed) /* replies that were sent later                  */   \
-    X(bytes_in)                                                      \
+#define SERVE_COUNTERS(X)                                                  \
+    X(connections) /* accepted                                   */        \
+    X(refused_connections)                                                 \
+    X(commands) /* RESP commands and HTTP requests               */        \
+    X(takes)                                                               \
+    X(allowed)                                                             \
+    X(denied)                                                              \
+    X(shadow_denied) /* allowed, but a shadow would have refused */        \
+    X(errors)        /* answered with an error                          */ \
+    X(delayed)       /* replies that were sent later                  */   \
+    X(bytes_in)                                                            \
     X(bytes_out)
 
 struct counters {
@@ -113,6 +182,8 @@ static inline void counter_add(_Atomic uint64_t *counter, uint64_t n)
 /* The sum of all workers' counters, field by field. */
 void server_counters(struct server *s, uint64_t out[sizeof(struct counters) / sizeof(uint64_t)]);
 uint64_t server_open_connections(struct server *s);
+struct clients *server_clients(struct server *s);
+uint64_t server_newest_id(struct server *s); /* of the connections so far */
 uint64_t server_delayed(struct server *s);
 uint64_t server_awaited(struct server *s); /* replies that remote stores owe */
 int64_t server_uptime_s(struct server *s);

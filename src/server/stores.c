@@ -58,6 +58,23 @@ struct store *stores_open(struct stores *s, const struct weir_options *o, const 
     return at;
 }
 
+int stores_check(const char *url, struct weir_diag *why)
+{
+    struct weir__address a;
+
+    if (strlen(url) >= STORE_URL_MOST) {
+        *why = (struct weir_diag){.text = "the URL is too long"};
+        return WEIR_ESTORE;
+    }
+    if (weir__url_is_remote(url))
+        return weir__address_parse(&a, url, why);
+    if (strcmp(url, "memory:") == 0 || (strncmp(url, "file:", 5) == 0 && url[5]))
+        return 0;
+    *why = (struct weir_diag){.text = "expected memory:, file:/path, redis://host:port or "
+                                      "redis+unix:/path"};
+    return WEIR_ESTORE;
+}
+
 void stores_close(struct stores *s)
 {
     while (s->n > 0)

@@ -34,6 +34,8 @@ struct store *stores_find(struct stores *s, struct weir__slice url);
 struct store *stores_open(struct stores *s, const struct weir_options *o, const char *url,
                           int *error, struct weir_diag *why);
 void stores_close(struct stores *s);
+/* Whether the URL could be opened, as far as its text says. 0, or WEIR_ESTORE and *why. */
+int stores_check(const char *url, struct weir_diag *why);
 
 /* What clients see of a remote store, besides whether it is down: the numbers of struct
  * weir_remote_stats. */

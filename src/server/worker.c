@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "server/internal.h"
+#include "server/reload.h"
 
 #define TICK_MS 250 /* how often idle connections are looked for */
 
@@ -98,6 +99,8 @@ static void worker_woken(uv_async_t *h)
     worker_now_expire(w); /* a manual clock may have been set */
     worker_take_inbox(w);
     delayed_run(w);
+    if (w->server->reload)
+        reload_answer(w->server->reload, w);
     if (atomic_load(&w->server->stopping)) {
         w->draining = true;
         worker_drain(w);
@@ -158,6 +161,7 @@ int worker_open(struct worker *w, struct server *s, int index)
     if (!w->in || !w->scratch || !w->literals)
         return ENOMEM;
     (void)pthread_mutex_init(&w->inbox_lock, NULL);
+    (void)pthread_mutex_init(&w->ready_lock, NULL);
     if (uv_loop_init(&w->loop) != 0)
         return EMFILE;
     w->wake.data = w->before_sleep.data = w->busy.data = w->tick.data = w->due.data = w;
@@ -201,4 +205,5 @@ void worker_close(struct worker *w)
     free(w->in);
     free(w->scratch);
     (void)pthread_mutex_destroy(&w->inbox_lock);
+    (void)pthread_mutex_destroy(&w->ready_lock);
 }

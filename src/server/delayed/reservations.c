@@ -1,4 +1,6 @@
-/* Reservations that were answered, by the names that their connections gave them. */
+/* Takes that are answered at once and can be given back later, by the names that their connections
+ * gave them. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +14,20 @@ struct reservation {
     int64_t act_ns; /* by the daemon's clock */
     size_t len;
     char name[];
+};
+
+/* A take that a remote store has not answered yet. */
+struct asked_reservation {
+    struct remote_question question; /* first */
+    struct awaited_reply place;
+    struct worker *worker;
+    struct conn *conn; /* NULL: the client has left, and what is granted is given back */
+    struct asked_reservation *next, *prev; /* in the connection's list */
+    struct limit_op op;                    /* its key and name lie behind the struct */
+    bool full;
+    int64_t patience_ns;
+    struct weir_reservation taken;
+    char text[];
 };
 
 static size_t reservation_bytes(size_t name)
@@ -67,10 +83,10 @@ bool reservation_has_room(struct conn *c, const struct limit_op *op)
     return reservation_fits(c, op);
 }
 
-void reservation_keep(struct delayed_reply *h)
+void reservation_keep(struct conn *c, const struct limit_op *op,
+                      const struct weir_reservation *taken, int64_t act_ns)
 {
-    struct conn *c = h->conn;
-    const struct weir__slice name = h->op.name;
+    const struct weir__slice name = op->name;
     struct reservation **at = reservation_find(c, name), *r;
 
     if (*at)
@@ -78,9 +94,9 @@ void reservation_keep(struct delayed_reply *h)
     r = malloc(sizeof *r + name.len);
     if (!r)
         return; /* then it cannot be cancelled by name */
-    r->taken = h->reservation;
-    r->act_ns = h->act_ns;
-    r->limit = h->op.limit;
+    r->taken = *taken;
+    r->act_ns = act_ns;
+    r->limit = op->limit;
     limit_retain(r->limit);
     r->len = name.len;
     memcpy(r->name, name.at, name.len);
@@ -91,24 +107,248 @@ void reservation_keep(struct delayed_reply *h)
     memory_add_limit(c, r->limit);
 }
 
-bool reservation_cancel(struct conn *c, struct weir__slice name, int64_t *back)
+/* ---- Taking ---------------------------------------------------------------------------------- */
+
+/* Replies; c is NULL if the client has gone. Returns whether the grant is kept by a name. */
+static bool reservation_reply(struct worker *w, struct conn *c, const struct limit_op *op,
+                              int error, const struct weir_verdict *v,
+                              const struct weir_reservation *taken)
+{
+    const bool keeps = c && !error && v->allowed && op->name.len > 0;
+
+    if (keeps)
+        reservation_keep(c, op, taken, weir__add_sat(weir_now(w->server->engine), v->wait_ns));
+    batch_tally(w, op->limit, error, v);
+    if (c)
+        op->reply(c, op, error, error ? NULL : v);
+    return keeps;
+}
+
+/* The error of a take that should have been delayed, and could not be. */
+static int reservation_error(bool full, int64_t patience_ns, int error,
+                             const struct weir_verdict *v)
+{
+    const bool waiting_helps =
+        full && !error && !v->allowed && v->retry_after_ns >= 0 && v->retry_after_ns <= patience_ns;
+
+    return waiting_helps ? WEIR_EFULL : error;
+}
+
+static void reservation_take_here(struct conn *c, const struct limit_op *op, bool full,
+                                  int64_t patience_ns)
+{
+    const struct weir_request rq = op_request(op);
+    struct weir_reservation taken;
+    struct weir_verdict v;
+    int error = weir_reserve(store_of(op->limit)->engine, &rq, 1, &taken, &v);
+
+    error = reservation_error(full, patience_ns, error, &v);
+    (void)reservation_reply(c->worker, c, op, error, &v, &taken);
+}
+
+/* ---- Taking from a remote store -------------------------------------------------------------- */
+
+static size_t asked_bytes(const struct asked_reservation *a)
+{
+    return sizeof *a + a->op.key.len + a->op.name.len + MEMORY_PIECE;
+}
+
+static struct asked_reservation *asked_make(struct conn *c, const struct limit_op *op)
+{
+    struct asked_reservation *a = malloc(sizeof *a + op->key.len + op->name.len);
+
+    if (!a)
+        return NULL;
+    memset(a, 0, sizeof *a);
+    a->worker = c->worker;
+    a->conn = c;
+    a->op = *op;
+    op_keep_text(&a->op, a->text);
+    limit_retain(op->limit);
+    memory_grow(&a->worker->server->memory, MEMORY_REMOTE, asked_bytes(a));
+    return a;
+}
+
+static void asked_free(struct asked_reservation *a)
+{
+    memory_shrink(&a->worker->server->memory, MEMORY_REMOTE, asked_bytes(a));
+    limit_release(a->op.limit);
+    free(a);
+}
+
+static void asked_link(struct asked_reservation *a)
+{
+    a->next = a->conn->asked;
+    if (a->next)
+        a->next->prev = a;
+    a->conn->asked = a;
+    a->conn->names++; /* it has room for its name */
+}
+
+static void asked_unlink(struct asked_reservation *a)
+{
+    *(a->prev ? &a->prev->next : &a->conn->asked) = a->next;
+    if (a->next)
+        a->next->prev = a->prev;
+    a->conn->names--;
+}
+
+/* The answer is there. `reply_to` is NULL if the connection has closed. */
+static void asked_reply(struct asked_reservation *a, struct conn *reply_to)
+{
+    const struct remote_question *q = &a->question;
+    const int error = reservation_error(a->full, a->patience_ns, q->error, &q->verdict);
+    struct limit_op op = a->op;
+
+    if (!a->conn) /* what is granted is not kept, but the reply may still leave */
+        op.name.len = 0;
+    if (!reservation_reply(a->worker, reply_to, &op, error, &q->verdict, &a->taken) && !a->conn &&
+        !q->error && q->verdict.allowed)
+        remote_give_back(a->worker, a->op.limit, &a->taken, true);
+}
+
+/* The connection has closed: what has not been asked yet is not asked any more. */
+static void asked_left(struct awaited_reply *place)
+{
+    struct asked_reservation *a =
+        (struct asked_reservation *)(void *)((char *)place -
+                                             offsetof(struct asked_reservation, place));
+
+    if (!remote_unask(&a->question))
+        return;
+    if (a->conn)
+        asked_unlink(a);
+    asked_free(a);
+}
+
+static void asked_answered(struct remote_question *q)
+{
+    struct asked_reservation *a = (struct asked_reservation *)q;
+    struct conn *c = a->place.conn;
+
+    if (a->conn)
+        asked_unlink(a);
+    if (c)
+        awaited_fill(&a->place);
+    asked_reply(a, c);
+    if (c) {
+        out_aim(c, NULL);
+        conn_answered(c);
+    }
+    asked_free(a);
+}
+
+static void reservation_take_remote(struct conn *c, const struct limit_op *op, bool full,
+                                    int64_t patience_ns)
+{
+    struct asked_reservation *a = asked_make(c, op);
+
+    if (!a) {
+        op->reply(c, op, WEIR_ENOMEM, NULL);
+        return;
+    }
+    a->full = full;
+    a->patience_ns = patience_ns;
+    a->question.answered = asked_answered;
+    a->place.left = asked_left;
+    if (remote_ask(c->worker, &a->op, &a->taken, &a->question)) {
+        asked_reply(a, c);
+        asked_free(a);
+        return;
+    }
+    awaited_add(c, &a->place);
+    asked_link(a);
+}
+
+void reservation_take(struct conn *c, const struct limit_op *op, bool full)
+{
+    struct limit_op once = *op;
+
+    if (full)
+        once.patience_ns = 0;
+    once.delayed = false;
+    if (store_of(op->limit)->remote)
+        reservation_take_remote(c, &once, full, op->patience_ns);
+    else
+        reservation_take_here(c, &once, full, op->patience_ns);
+}
+
+bool reservation_is_asked(const struct conn *c, struct weir__slice name)
+{
+    const struct asked_reservation *a = c->asked;
+
+    while (a && !(name.len > 0 && weir__slice_equal(a->op.name, name)))
+        a = a->next;
+    return a != NULL;
+}
+
+/* ---- Giving back ----------------------------------------------------------------------------- */
+
+void reservation_undo(struct conn *c, const struct limit *limit, struct weir_reservation *taken,
+                      op_reply *reply)
+{
+    const struct store *s = store_of(limit);
+    struct limit_op op = {.limit = limit, .reply = reply};
+    int error;
+
+    if (s->remote && taken->n > 0) {
+        remote_cancel(c, &op, taken);
+        return;
+    }
+    error = weir_cancel(s->engine, taken, &op.back);
+    reply(c, &op, error, NULL);
+}
+
+/* While its store is down it stays, so that the client can try again. */
+static bool reservation_must_wait(const struct reservation *r)
+{
+    const struct store *s = store_of(r->limit);
+    struct weir_remote_stats stats;
+
+    if (!s->remote || r->taken.n == 0)
+        return false;
+    weir_remote_stats(s->engine, &stats);
+    return stats.down;
+}
+
+bool reservation_cancel(struct conn *c, struct weir__slice name, op_reply *reply)
 {
     struct reservation **at = reservation_find(c, name);
 
     if (!*at)
         return false;
-    if (store_of((*at)->limit)->remote)
-        remote_sync(c->worker, store_of((*at)->limit));
-    *back = 0;
-    (void)weir_cancel(store_of((*at)->limit)->engine, &(*at)->taken, back);
+    if (reservation_must_wait(*at)) {
+        const struct limit_op op = {.limit = (*at)->limit};
+
+        reply(c, &op, WEIR_EDOWN, NULL);
+        return true;
+    }
+    reservation_undo(c, (*at)->limit, &(*at)->taken, reply);
     reservation_forget(c, at);
     return true;
 }
 
+/* What is under way is given back when it is answered. */
+static void asked_abandon(struct conn *c)
+{
+    while (c->asked) {
+        struct asked_reservation *a = c->asked;
+
+        asked_unlink(a);
+        a->conn = NULL;
+    }
+}
+
 void reservation_abandon(struct conn *c)
 {
+    asked_abandon(c);
     while (c->named) {
-        (void)weir_cancel(store_of(c->named->limit)->engine, &c->named->taken, NULL);
+        const struct store *s = store_of(c->named->limit);
+
+        if (!s->remote)
+            (void)weir_cancel(s->engine, &c->named->taken, NULL);
+        else if (c->named->taken.n > 0)
+            remote_give_back(c->worker, c->named->limit, &c->named->taken, false);
         reservation_forget(c, &c->named);
     }
 }

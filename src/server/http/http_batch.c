@@ -19,9 +19,9 @@
 
 #include "server/memory.h"
 
-#define SLICE       1024                    /* most items decided together, ... */
-#define SLICE_TEXTS 64                      /* ... and most limit texts to be parsed among them */
-#define USUAL_REPLY (HTTP_VERDICT_JSON / 2) /* bytes of an item's reply, about */
+#define SLICE       1024 /* most items decided together, ... */
+#define SLICE_TEXTS 64   /* ... and most limit texts to be parsed among them */
+#define USUAL_REPLY 224  /* bytes of an item's reply, about */
 
 struct batch_item {
     bool is_good;
@@ -66,6 +66,8 @@ static void slice_reset(struct batch_slice *s)
 {
     for (size_t i = 0; i < s->n; i++)
         free(s->of[i].complaint);
+    for (size_t i = 0; i < s->ops; i++)
+        limit_release(s->op[i].limit);
     s->n = s->ops = 0;
 }
 
@@ -245,9 +247,12 @@ static struct weir__slice complaint_of(const struct http_batch_state *b, size_t 
 static bool put_item(struct http_batch_state *b, size_t i)
 {
     const struct weir__slice complaint = complaint_of(b, i);
+    const size_t op = b->slice.of[i].op;
+    const struct limit *l = complaint.at ? NULL : b->slice.op[op].limit;
+    const struct weir_verdict *v = complaint.at ? NULL : &b->slice.verdict[op];
     char *at;
 
-    if (!http_batch_grow(b, 6 * complaint.len + HTTP_VERDICT_JSON + 64))
+    if (!http_batch_grow(b, 6 * complaint.len + (l ? http_verdict_room(l, v) : 0) + 64))
         return false;
     at = b->reply + b->reply_len;
     at = http_put_text(at, b->decided + i == 0 ? "[" : ",\n");
@@ -256,7 +261,7 @@ static bool put_item(struct http_batch_state *b, size_t i)
         at = http_put_json(at, complaint);
         *at++ = '}';
     } else {
-        at = http_put_verdict(at, &b->slice.verdict[b->slice.of[i].op]);
+        at = http_put_verdict(at, l, v);
     }
     b->reply_len = (size_t)(at - b->reply);
     return true;
@@ -306,10 +311,12 @@ static void http_batch_read_op(struct http_batch_state *b, const struct batch_it
     s->of[s->n].op = SIZE_MAX;
     if (!item->is_good)
         return;
-    if (http_params_op(b->call.conn, &item->params, &s->op[s->ops], &why))
-        s->of[s->n].op = s->ops++;
-    else
+    if (!http_params_op(b->call.conn, &item->params, &s->op[s->ops], &why)) {
         s->of[s->n].complaint = strdup(why.text);
+        return;
+    }
+    limit_retain(s->op[s->ops].limit); /* until it is named in the reply */
+    s->of[s->n].op = s->ops++;
 }
 
 static void http_batch_read_slice(struct http_batch_state *b)

@@ -3,25 +3,31 @@
  *     http_serve.c    the loop over requests, and the table of routes
  *     http_host.c     which Host a request may name
  *     http_origin.c   requests that a browser sends for a page of another origin
- *     http_reply.c    replies without a verdict: pages, JSON, errors
- *     http_verdict.c  replies with a verdict, and the header fields that describe limits
+ *     http_reply.c    replies without a verdict, errors among them
+ *     http_page.c     bodies in JSON that grow as they are written
+ *     http_verdict.c  replies with a verdict
+ *     http_fields.c   the header fields that describe limits
+ *     http_accept.c   whether a client prefers problem details (RFC 9457)
  *     http_params.c   the parameters of a query, and the operation they make
  *     http_json.c     the same from JSON bodies
- *     http_address.c  a client's address as a key
  *     http_take.c     take, peek, refund, reset
  *     http_batch.c    many takes in one body
  *     http_auth.c     for proxies that ask whether a request may pass
+ *     http_client.c   which client they ask for
  *     http_throttle.c throttlecrab's request
  *     http_limits.c   the named limits
  *     http_stores.c   the stores
+ *     http_config.c   the configuration file
  *
- * A handler replies before it returns, or has added an operation with batch_add: then the
- * operation's shape holds what the reply needs to know of the request.
+ * A handler replies before it returns, or has handed over an operation (batch_add, batch_run): then
+ * the operation's shape holds what the reply needs to know of the request.
  */
 #ifndef WEIR_SERVER_HTTP_HTTP_FRONT_H
 #define WEIR_SERVER_HTTP_HTTP_FRONT_H
 
 #include "base/digits.h"
+#include "base/json.h"
+#include "proto/address.h"
 #include "proto/http.h"
 #include "server/conn.h"
 
@@ -31,6 +37,8 @@ enum http_shape {
     HTTP_CLOSES = 2,     /* the connection ends after it */
     HTTP_KEEP_ALIVE = 4, /* to HTTP/1.0: a field says that the connection stays open */
     HTTP_DENY_403 = 8,   /* refuse with 403 instead of 429 */
+    HTTP_ALLOW_200 = 16, /* let pass with 200 instead of 204 */
+    HTTP_PROBLEM = 64,   /* the client prefers errors and refusals as application/problem+json */
 };
 
 /* A request on its way to a handler. */
@@ -91,11 +99,20 @@ void http_reply_nothing(const struct http_call *call, int status);        /* 204
 void http_fail(const struct http_call *call, const struct http_why *why); /* {"error":"..."} */
 void http_fail_with(const struct http_call *call, const struct http_why *why, const char *fields);
 
-/* The status of a refusal: 503 if the limit itself did not decide, because its store is down
- * (fallback=deny) or full (full=deny). */
+/* The status of a refusal for a proxy: 503 if the limit itself did not decide, because its store is
+ * down (fallback=deny) or full (full=deny). */
 static inline int http_denied(const struct weir_verdict *v)
 {
     return v->reason == WEIR_FALLBACK || v->reason == WEIR_FULL ? 503 : 429;
+}
+
+/* The same for a client that asks for itself: 422 if no waiting helps, so that a client which
+ * repeats what was refused with 429 does not repeat that. */
+static inline int http_refused(const struct weir_verdict *v)
+{
+    const int status = http_denied(v);
+
+    return status == 429 && v->retry_after_ns < 0 ? 422 : status;
 }
 
 /* The status for an error of the engine. */
@@ -103,15 +120,40 @@ int http_status_of(int error);
 /* Replies with an error of the engine; does not flush, because the flush itself calls it. */
 void http_fail_error(struct conn *c, uint32_t shape, int error);
 
-/* Enough room for a reply with a verdict of this limit. */
-size_t http_verdict_room(const struct limit *l);
+/* A body in JSON that grows. Once memory is short it stays `broken`, and the reply is an error. */
+struct http_page {
+    char *at;
+    size_t len, cap;
+    bool broken;
+};
+
+/* Starts a page and returns its writer. */
+struct weir__json http_page_json(struct http_page *p);
+/* Replies with the page, and frees it. */
+void http_page_reply(const struct http_call *call, int status, struct http_page *p);
+
+/* What the terms of a limit have left. */
+struct http_terms {
+    bool known; /* of each term */
+    struct weir__term_view view[WEIR_TERMS_MAX];
+};
+
 /* Writes the fields that describe the limit: RateLimit and the others, Retry-After if denied. */
-char *http_put_limit_fields(char *at, const struct limit *l, const struct weir_verdict *v);
-#define HTTP_VERDICT_JSON 256 /* most bytes that http_put_verdict writes */
-char *http_put_verdict(char *at, const struct weir_verdict *v);
+size_t http_fields_room(const struct limit *l);
+char *http_put_fields(char *at, struct conn *c, const struct limit_op *op,
+                      const struct weir_verdict *v, const struct http_terms *terms);
+/* The name of a term's policy in these fields, with its quotes. */
+char *http_put_policy_name(char *at, const struct limit *l, int term);
+
+/* Writes the verdict as JSON: at most so many bytes. */
+size_t http_verdict_room(const struct limit *l, const struct weir_verdict *v);
+char *http_put_verdict(char *at, const struct limit *l, const struct weir_verdict *v);
 /* Writes the whole reply with the given status; 204 has no body. */
-void http_reply_verdict(struct conn *c, uint32_t shape, int status, const struct limit *l,
+void http_reply_verdict(struct conn *c, const struct limit_op *op, int status,
                         const struct weir_verdict *v);
+/* The same with a body of its own in JSON. */
+void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
+                       const struct weir_verdict *v, const char *body, size_t len);
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
@@ -170,22 +212,30 @@ void http_json_forget(void);
 bool http_params_json(struct http_params *params, const struct json_t *object,
                       struct http_why *why);
 
+/* ---- The description of the routes (openapi.json, embedded) ---------------------------------- */
+
+extern const char HTTP_OPENAPI[];
+extern const size_t HTTP_OPENAPI_LEN;
+
+/* ---- Problem details ------------------------------------------------------------------------- */
+
+/* True if the value of Accept names application/problem+json, and application/json not before. */
+bool http_prefers_problem(struct weir__slice accept);
+
 /* ---- Browsers -------------------------------------------------------------------------------- */
 
 /* True if a browser sent the request for a page that did not come from here. */
 bool http_is_foreign(const struct http_request *rq);
-/* True if it has a field that a proxy adds and no page can add: X-Weir-Key, X-Forwarded-For or
- * X-Real-IP. */
-bool http_names_client(const struct http_request *rq);
+/* True if it has a field that a proxy adds and no page can add: X-Weir-Key, X-Forwarded-For,
+ * X-Real-IP, or that of --client-header from whom the operator trusts. */
+bool http_names_client(const struct http_call *call);
 /* True if its Host may be named on the address that the connection came to. */
 bool http_host_is_served(struct conn *c, const struct http_request *rq);
 
-/* ---- Addresses ------------------------------------------------------------------------------- */
+/* ---- Clients --------------------------------------------------------------------------------- */
 
-#define HTTP_ADDRESS_MOST 56 /* bytes, with the NUL: an IPv6 address and "/128" */
-
-/* The key of a client by its address: its length, or 0 if the text is not an address. */
-size_t http_address_key(struct weir__slice text, int prefix, char out[HTTP_ADDRESS_MOST]);
+/* The key of the client that a proxy asks for. Lasts until the batch is flushed. */
+struct weir__slice http_client_key(const struct http_call *call);
 
 /* ---- Handlers -------------------------------------------------------------------------------- */
 
@@ -195,9 +245,11 @@ void http_refund(const struct http_call *call);
 void http_reset(const struct http_call *call);
 void http_batch(const struct http_call *call, const struct json_t *array);
 void http_auth(const struct http_call *call);
+void http_ext_authz(const struct http_call *call);
 void http_throttle(const struct http_call *call);
 void http_limits(const struct http_call *call);
 void http_limit(const struct http_call *call);
 void http_stores(const struct http_call *call);
+void http_config(const struct http_call *call);
 
 #endif

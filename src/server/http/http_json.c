@@ -26,6 +26,8 @@
 #define TEXT_TIMES 4
 #define ALIGNMENT  16
 
+#define INT_BYTES 24 /* bytes of an int64_t as text */
+
 /* ---- The arena ------------------------------------------------------------------------------- */
 
 struct block {
@@ -126,7 +128,7 @@ static bool http_json_error(struct http_why *why, const json_error_t *error)
     if (arena.is_full)
         return http_because(why, 413, "the JSON body is too large");
     why->status = 400;
-    weir__out_text(&out, "the body must be a JSON object or array: ");
+    weir__out_text(&out, "the body must be a JSON object or array, or a form: ");
     for (const char *at = error->text; *at; at++)
         weir__out_bytes(&out, (unsigned char)*at < 32 || (unsigned char)*at > 126 ? "?" : at, 1);
     weir__out_text(&out, ", at byte ");
@@ -164,13 +166,33 @@ static bool http_json_bytes(struct weir__slice *to, struct weir__slice name, con
     return true;
 }
 
+/* User ids are numbers: a whole number is the key of its digits. */
+static bool http_json_key(struct weir__slice *to, struct weir__slice name, const json_t *value,
+                          struct http_why *why)
+{
+    char *digits;
+
+    if (json_is_string(value)) {
+        *to = http_json_string(value);
+        return true;
+    }
+    if (!json_is_integer(value))
+        return http_because_of(why, 400, "", name, " must be a string or a whole number");
+    digits = arena_take(INT_BYTES); /* lives as long as the JSON */
+    if (!digits)
+        return http_because(why, 413, "the JSON body is too large");
+    *to = (struct weir__slice){digits,
+                               (size_t)(http_put_int(digits, json_integer_value(value)) - digits)};
+    return true;
+}
+
 static bool http_json_value(struct http_params *params, enum http_word word,
                             struct weir__slice name, const json_t *value, struct http_why *why)
 {
     if (word == HTTP_WORD_LIMIT)
         return http_json_bytes(&params->limit, name, value, why);
     if (word == HTTP_WORD_KEY)
-        return http_json_bytes(&params->key, name, value, why);
+        return http_json_key(&params->key, name, value, why);
     if (json_is_integer(value))
         return http_params_number(params, word, json_integer_value(value), why);
     if (json_is_string(value) && word != HTTP_WORD_COST)

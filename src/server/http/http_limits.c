@@ -12,104 +12,55 @@
 #include "server/http/http_front.h"
 
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
-#define STATS_ROOM 224 /* for the numbers with their names */
-
-/* Text that grows. Once memory is short it stays `broken`, and the caller checks that at the
- * end. */
-struct json_page {
-    char *at;
-    size_t len, cap;
-    bool broken, continued;
-};
-
-static char *page_room(struct json_page *p, size_t n)
+static void write_stats(struct weir__json *j, const struct limit_stats *stats)
 {
-    if (p->cap - p->len < n) {
-        const size_t cap = 2 * p->cap + n;
-        char *more = realloc(p->at, cap);
-
-        p->broken = p->broken || !more;
-        if (!more)
-            return NULL;
-        p->at = more;
-        p->cap = cap;
-    }
-    return p->at + p->len;
-}
-
-static char *put_stats(char *at, const struct weir_policy_stats *stats)
-{
-#define X(word, number)                        \
-    at = http_put_text(at, ",\"" #word "\":"); \
-    at = http_put_int(at, (int64_t)stats->number);
+#define X(word, number)       \
+    weir__json_key(j, #word); \
+    weir__json_int(j, (int64_t)stats->number);
     LIMIT_NUMBERS(X)
 #undef X
-    return at;
 }
 
-static char *http_put_limit(char *at, struct weir__slice name, const struct limit_shown *l)
+static void write_limit(struct weir__json *j, struct weir__slice name, const struct limit_shown *l)
 {
-    at = http_put_text(at, "{\"name\":");
-    at = http_put_json(at, name);
-    at = http_put_text(at, ",\"limit\":");
-    at = http_put_json(at, weir__slice_of(l->text));
+    weir__json_open(j, '{');
+    weir__json_key(j, "name");
+    weir__json_string(j, name);
+    weir__json_key(j, "limit");
+    weir__json_text(j, l->text);
     if (l->store) {
-        at = http_put_text(at, ",\"store\":");
-        at = http_put_json(at, weir__slice_of(l->store));
+        weir__json_key(j, "store");
+        weir__json_text(j, l->store);
     }
-    if (l->has_stats)
-        at = put_stats(at, &l->stats);
-    *at++ = '}';
-    return at;
-}
-
-static size_t limit_json_room(struct weir__slice name, const struct limit_shown *l)
-{
-    return 6 * (name.len + strlen(l->text) + (l->store ? strlen(l->store) : 0)) + 48 + STATS_ROOM;
+    if (l->has_stats) {
+        write_stats(j, &l->stats);
+    } else {
+        weir__json_key(j, "shadow_denied");
+        weir__json_int(j, (int64_t)l->stats.shadow_denied);
+    }
+    weir__json_close(j, '}');
 }
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
-static void page_add_limit(void *arg, const char *name, const struct limit_shown *l)
+static void write_one_of_all(void *json, const char *name, const struct limit_shown *l)
 {
-    const struct weir__slice n = weir__slice_of(name);
-    struct json_page *p = arg;
-    char *at = page_room(p, limit_json_room(n, l));
-
-    if (!at)
-        return;
-    if (p->continued)
-        *at++ = ',';
-    at = http_put_limit(at, n, l);
-    p->continued = true;
-    p->len = (size_t)(at - p->at);
-}
-
-static void page_put(struct json_page *p, const char *text)
-{
-    char *at = page_room(p, strlen(text));
-
-    if (at)
-        p->len = (size_t)(http_put(at, text, strlen(text)) - p->at);
+    write_limit(json, weir__slice_of(name), l);
 }
 
 void http_limits(const struct http_call *call)
 {
-    struct json_page p = {0};
+    struct http_page page;
+    struct weir__json j = http_page_json(&page);
 
-    page_put(&p, "{\"limits\":[");
-    limits_each(call->conn, page_add_limit, &p);
-    page_put(&p, "]}\n");
-    if (p.broken) {
-        batch_flush(call->conn);
-        http_fail_error(call->conn, call->shape, WEIR_ENOMEM);
-    } else {
-        http_reply_json(call, 200, p.at, p.len);
-    }
-    free(p.at);
+    weir__json_open(&j, '{');
+    weir__json_key(&j, "limits");
+    weir__json_open(&j, '[');
+    limits_each(call->conn, write_one_of_all, &j);
+    weir__json_close(&j, ']');
+    weir__json_close(&j, '}');
+    http_page_reply(call, 200, &page);
 }
 
 /* ---- One of them ----------------------------------------------------------------------------- */
@@ -117,17 +68,11 @@ void http_limits(const struct http_call *call)
 static void http_reply_limit(const struct http_call *call, int status, struct weir__slice name,
                              const struct limit_shown *l)
 {
-    char *body = malloc(limit_json_room(name, l) + 1), *at;
+    struct http_page page;
+    struct weir__json j = http_page_json(&page);
 
-    if (!body) {
-        batch_flush(call->conn);
-        http_fail_error(call->conn, call->shape, WEIR_ENOMEM);
-        return;
-    }
-    at = http_put_limit(body, name, l);
-    *at++ = '\n';
-    http_reply_json(call, status, body, (size_t)(at - body));
-    free(body);
+    write_limit(&j, name, l);
+    http_page_reply(call, status, &page);
 }
 
 static bool http_no_such_limit(struct http_why *why, struct weir__slice name)

@@ -55,9 +55,3 @@ bool http_is_foreign(const struct http_request *rq)
         return !http_is_of_host(origin, host);
     return referer.at && !http_is_of_host(referer, host);
 }
-
-bool http_names_client(const struct http_request *rq)
-{
-    return http_field_of(rq, "x-weir-key").at || http_field_of(rq, "x-forwarded-for").at ||
-           http_field_of(rq, "x-real-ip").at;
-}

@@ -8,6 +8,7 @@
  */
 #include "server/http/http_front.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -151,5 +152,9 @@ bool http_params_op(struct conn *c, const struct http_params *params, struct lim
                             .cost = params->given & HTTP_MAY(COST) ? params->cost : 1,
                             .patience_ns = waits || reserves ? patience_ns : WEIR_WAIT_DEFAULT,
                             .delayed = waits};
+    if (!op->limit && strstr(text, "expected ' + '")) {
+        (void)snprintf(why->text, sizeof why->text, "%s (a query or form has + as %%2B)", text);
+        return false;
+    }
     return op->limit || http_because(why, why->status, text);
 }

@@ -31,26 +31,18 @@ bool http_because_of(struct http_why *why, int status, const char *before, struc
 
 /* ---- Strings --------------------------------------------------------------------------------- */
 
-/* The bytes are UTF-8 or ASCII already: names, limits and messages are nothing else. */
+static void put_at(void *to, const char *bytes, size_t len)
+{
+    char **at = to;
+
+    *at = http_put(*at, bytes, len);
+}
+
 char *http_put_json(char *at, struct weir__slice text)
 {
-    static const char HEX[] = "0123456789abcdef";
+    struct weir__json j = {.put = put_at, .to = &at};
 
-    *at++ = '"';
-    for (size_t i = 0; i < text.len; i++) {
-        const unsigned char c = (unsigned char)text.at[i];
-
-        if (c < 32) {
-            at = http_put_text(at, "\\u00");
-            *at++ = HEX[c >> 4];
-            *at++ = HEX[c & 15];
-            continue;
-        }
-        if (c == '"' || c == '\\')
-            *at++ = '\\';
-        *at++ = (char)c;
-    }
-    *at++ = '"';
+    weir__json_string(&j, text);
     return at;
 }
 
@@ -143,17 +135,30 @@ void http_reply_nothing(const struct http_call *call, int status)
     http_write_reply(call->conn, call->shape, status, "", "", (struct weir__slice){NULL, 0});
 }
 
-/* {"error":"..."} */
+/* A problem without a type of its own: its title is that of the status. */
+static char *put_problem_head(char *at, int status)
+{
+    const char *title = http_status_text(status) + 4;
+
+    at = http_put_text(at, "{\"type\":\"about:blank\",\"title\":\"");
+    at = http_put(at, title, strlen(title));
+    at = http_put_text(at, "\",\"status\":");
+    at = http_put_int(at, status);
+    return http_put_text(at, ",\"detail\":");
+}
+
+/* {"error":"..."}, or a problem */
 static void http_write_error(struct conn *c, uint32_t shape, int status, const char *fields,
                              const char *text)
 {
-    char body[6 * sizeof((struct http_why *)0)->text + 32], *at;
+    char body[6 * sizeof((struct http_why *)0)->text + 192], *at;
 
-    at = http_put_text(body, "{\"error\":");
+    at = shape & HTTP_PROBLEM ? put_problem_head(body, status) : http_put_text(body, "{\"error\":");
     at = http_put_json(at, weir__slice_of(text));
     at = http_put_text(at, "}\n");
     counter_add(&conn_counters(c)->errors, 1);
-    http_write_reply(c, shape, status, "application/json", fields,
+    http_write_reply(c, shape, status,
+                     shape & HTTP_PROBLEM ? "application/problem+json" : "application/json", fields,
                      (struct weir__slice){body, (size_t)(at - body)});
 }
 
@@ -174,7 +179,8 @@ int http_status_of(int error)
     case WEIR_EINVAL:
     case WEIR_ESYNTAX:
     case WEIR_ERANGE:
-    case WEIR_ENOZONE: return 400;
+    case WEIR_ENOZONE:
+    case WEIR_EGUARD: return 400;
     case WEIR_EGONE: return 404; /* the limit was deleted while the request waited */
     default: return 503;         /* no verdict, through no fault of the client's */
     }

@@ -13,7 +13,7 @@ enum {
 
 typedef void handler(const struct http_call *call);
 
-static handler http_reply_health, http_reply_hello;
+static handler http_reply_health, http_reply_hello, http_reply_openapi;
 
 static const struct route {
     const char *path;
@@ -28,6 +28,7 @@ static const struct route {
 } ROUTES[] = {
     {"/v1/take", false, OWN_PAGES, GET | POST, 0, http_take},
     {"/v1/auth/", true, PROXIED_PAGES, ANY, 0, http_auth},
+    {"/v1/ext-authz/", true, PROXIED_PAGES, ANY, 0, http_ext_authz},
     {"/throttle", false, OWN_PAGES, POST, 0, http_throttle},
     {"/v1/peek", false, OWN_PAGES, GET | POST, 0, http_peek},
     {"/v1/refund", false, OWN_PAGES, POST, POST, http_refund},
@@ -35,7 +36,10 @@ static const struct route {
     {"/v1/limits", false, OWN_PAGES, GET, 0, http_limits},
     {"/v1/limits/", true, OWN_PAGES, GET | PUT | DELETE, PUT | DELETE, http_limit},
     {"/v1/stores", false, OWN_PAGES, GET, 0, http_stores},
+    {"/v1/config", false, OWN_PAGES, GET, 0, http_config},
     {"/healthz", false, ALL_PAGES, GET, 0, http_reply_health},
+    {"/health", false, ALL_PAGES, GET, 0, http_reply_health}, /* throttlecrab's */
+    {"/openapi.json", false, ALL_PAGES, GET, 0, http_reply_openapi},
     {"/", false, ALL_PAGES, GET, 0, http_reply_hello},
 };
 
@@ -44,6 +48,13 @@ static void http_reply_health(const struct http_call *call)
     static const char OK[] = "ok\n";
 
     http_reply(call, 200, "text/plain", "", OK, sizeof OK - 1);
+}
+
+/* Open to pages, for the tools that show such documents are pages: it says nothing of this
+ * daemon. */
+static void http_reply_openapi(const struct http_call *call)
+{
+    http_reply_json(call, 200, HTTP_OPENAPI, HTTP_OPENAPI_LEN);
 }
 
 /* Writes the page with ADDRESS and PORT filled in. */
@@ -67,11 +78,12 @@ static void http_reply_hello(const struct http_call *call)
 {
 #define HELLO "This is weir " WEIR_VERSION ", a rate limiter. Three lines to try:\n\n"
 #define MORE  "\nThe manual is docs/reference/serve.md, or weir(1).\n"
-    static const char TCP[] = HELLO "    curl -i 'http://ADDRESS/v1/take?limit=10/s&key=alice'\n"
-                                    "    curl http://ADDRESS/v1/limits\n"
-                                    "    redis-cli -p PORT CL.THROTTLE alice 15 30 60\n" MORE;
+    static const char TCP[] =
+        HELLO "    curl -i -d limit=10/s -d key=alice http://ADDRESS/v1/take\n"
+              "    curl http://ADDRESS/v1/limits\n"
+              "    redis-cli -p PORT CL.THROTTLE alice 15 30 60\n" MORE;
     static const char UNIX[] =
-        HELLO "    curl -i --unix-socket ADDRESS 'http://weir/v1/take?limit=10/s&key=alice'\n"
+        HELLO "    curl -i --unix-socket ADDRESS -d limit=10/s -d key=alice http://weir/v1/take\n"
               "    curl --unix-socket ADDRESS http://weir/v1/limits\n"
               "    redis-cli -s ADDRESS CL.THROTTLE alice 15 30 60\n" MORE;
     const char *address = server_address(conn_server(call->conn));
@@ -122,7 +134,7 @@ static void refuse_method(const struct http_call *call, unsigned methods)
     http_fail_with(call, &why, field);
 }
 
-static void refuse(const struct http_call *call, int status, const char *text)
+static void http_refuse_call(const struct http_call *call, int status, const char *text)
 {
     struct http_why why;
 
@@ -147,15 +159,16 @@ static bool is_misused(const struct http_call *call, const struct route *r)
     if (r->pages == ALL_PAGES || !http_is_foreign(call->rq))
         return false;
     if (r->pages == OWN_PAGES) {
-        refuse(call, 403, "cross-origin request refused");
+        http_refuse_call(call, 403, "cross-origin request refused");
         return true;
     }
-    if (http_names_client(call->rq) || conn_scope(call->conn) == SCOPE_SOCKET)
+    if (http_names_client(call) || conn_scope(call->conn) == SCOPE_SOCKET)
         return false;
     /* Not 403, which nginx would take for a refusal by the limit: 400 goes to its error log. */
-    refuse(call, 400,
-           "cross-origin request refused: a proxy must send X-Weir-Key, X-Forwarded-For or "
-           "X-Real-IP");
+    http_refuse_call(
+        call, 400,
+        "cross-origin request refused: a proxy must send X-Weir-Key, X-Forwarded-For or "
+        "X-Real-IP");
     return true;
 }
 
@@ -178,7 +191,7 @@ static void http_route(struct http_call *call)
             return;
         else if (r->admin & 1u << call->rq->method &&
                  server_options(conn_server(call->conn))->no_admin)
-            refuse(call, 403, "not allowed: " NO_ADMIN);
+            http_refuse_call(call, 403, "not allowed: " NO_ADMIN);
         else
             r->handle(call);
         return;
@@ -197,6 +210,8 @@ static uint32_t http_shape_of(const struct http_request *rq)
         shape |= HTTP_CLOSES;
     else if (rq->http_1_0)
         shape |= HTTP_KEEP_ALIVE;
+    if (http_prefers_problem(http_field_of(rq, "accept")))
+        shape |= HTTP_PROBLEM;
     return shape;
 }
 
@@ -210,7 +225,8 @@ static void http_refuse(struct conn *c, int status, const char *text)
 {
     static const struct http_request NONE = {.method = HTTP_OTHER_};
 
-    refuse(&(struct http_call){.conn = c, .rq = &NONE, .shape = HTTP_CLOSES}, status, text);
+    http_refuse_call(&(struct http_call){.conn = c, .rq = &NONE, .shape = HTTP_CLOSES}, status,
+                     text);
 }
 
 long http_serve(struct conn *c, char *bytes, size_t len)
@@ -233,7 +249,6 @@ long http_serve(struct conn *c, char *bytes, size_t len)
         }
         counter_add(&conn_counters(c)->commands, 1);
         call.shape = http_shape_of(&rq);
-        limits_tidy(c);
         http_route(&call);
         at += used;
         if (!rq.keep_alive) {

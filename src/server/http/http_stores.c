@@ -6,43 +6,44 @@
 #include "server/http/http_front.h"
 #include "server/stores.h"
 
-#define STORE_ROOM (6 * STORE_SHOWN_MOST + 640)
-
-static char *http_put_remote_stats(char *at, const struct weir_remote_stats *stats)
+static void write_remote_stats(struct weir__json *j, const struct weir_remote_stats *stats)
 {
-    at = http_put_text(at, stats->down ? ",\"down\":true" : ",\"down\":false");
-#define X(name)                                \
-    at = http_put_text(at, ",\"" #name "\":"); \
-    at = http_put_int(at, (int64_t)stats->name);
+    weir__json_key(j, "down");
+    weir__json_bool(j, stats->down);
+#define X(name)               \
+    weir__json_key(j, #name); \
+    weir__json_int(j, (int64_t)stats->name);
     STORE_NUMBERS(X)
 #undef X
-    return at;
 }
 
-static char *http_put_store(char *at, const struct store *s)
+static void write_store(struct weir__json *j, const struct store *s)
 {
     struct weir_remote_stats stats;
 
     weir_remote_stats(s->engine, &stats);
-    at = http_put_text(at, "{\"url\":");
-    at = http_put_json(at, weir__slice_of(s->shown));
-    at = http_put_text(at, stats.remote ? ",\"remote\":true" : ",\"remote\":false");
+    weir__json_open(j, '{');
+    weir__json_key(j, "url");
+    weir__json_text(j, s->shown);
+    weir__json_key(j, "remote");
+    weir__json_bool(j, stats.remote);
     if (stats.remote)
-        at = http_put_remote_stats(at, &stats);
-    *at++ = '}';
-    return at;
+        write_remote_stats(j, &stats);
+    weir__json_close(j, '}');
 }
 
 void http_stores(const struct http_call *call)
 {
     const struct stores *s = server_stores(conn_server(call->conn));
-    char body[SERVE_STORES_MAX * STORE_ROOM + 32], *at = http_put_text(body, "{\"stores\":[");
+    struct http_page page;
+    struct weir__json j = http_page_json(&page);
 
-    for (int i = 0; i < s->n; i++) {
-        if (i > 0)
-            *at++ = ',';
-        at = http_put_store(at, &s->store[i]);
-    }
-    at = http_put_text(at, "]}\n");
-    http_reply_json(call, 200, body, (size_t)(at - body));
+    weir__json_open(&j, '{');
+    weir__json_key(&j, "stores");
+    weir__json_open(&j, '[');
+    for (int i = 0; i < s->n; i++)
+        write_store(&j, &s->store[i]);
+    weir__json_close(&j, ']');
+    weir__json_close(&j, '}');
+    http_page_reply(call, 200, &page);
 }

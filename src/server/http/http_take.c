@@ -1,4 +1,9 @@
-/* Take, peek, refund and reset: one operation, from the query, a JSON object, or both. */
+/* Take, peek, refund and reset: one operation, from the query, the body (a JSON object or a form),
+ * or both.
+ *
+ * `curl -d` says that every body is a form, also if it is JSON. So a body that begins as JSON does
+ * is JSON, whatever its type: no form begins so.
+ */
 #include "server/http/http_front.h"
 
 #include <jansson.h>
@@ -6,125 +11,152 @@
 #define TAKES \
     (HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST) | HTTP_MAY(WAIT) | HTTP_MAY(RESERVE))
 
+/* A route of one operation. */
+struct http_verb {
+    enum op_verb verb;
+    unsigned may; /* the parameters it may have */
+    enum limit_use use;
+    op_reply *reply;
+    void (*many)(const struct http_call *call, const json_t *array); /* or NULL */
+};
+
+static bool has_form(const struct http_request *rq)
+{
+    const struct weir__slice body = weir__slice_trim(rq->body);
+    struct weir__slice type = http_field_of(rq, "content-type");
+
+    type = weir__slice_trim(weir__slice_cut(&type, ';'));
+    return body.len > 0 && body.at[0] != '{' && body.at[0] != '[' &&
+           http_is(type, "application/x-www-form-urlencoded");
+}
+
+/* Reads the operation from query and body: false and *why if it cannot. Its key may belong to the
+ * JSON. */
+static bool http_take_read_op(const struct http_call *call, struct http_params *params,
+                              struct weir__slice form, const json_t *json, struct limit_op *op,
+                              struct http_why *why)
+{
+    if (!http_params_query(params, call->rq->query, why) || !http_params_query(params, form, why) ||
+        (json && !http_params_json(params, json, why)) ||
+        !http_params_op(call->conn, params, op, why))
+        return false;
+    op->shape = call->shape;
+    return true;
+}
+
+/* Reads one operation and runs it. Only a POST has a body: what comes with a GET is ignored. */
+static void http_run_op(const struct http_call *call, const struct http_verb *verb)
+{
+    const bool has_body = call->rq->method == HTTP_POST_ && call->rq->body.len > 0;
+    const bool is_form = has_body && has_form(call->rq);
+    const struct weir__slice form = is_form ? call->rq->body : (struct weir__slice){NULL, 0};
+    struct http_params params = {.may = verb->may, .use = verb->use};
+    struct http_why why;
+    struct limit_op op;
+    json_t *json = NULL;
+
+    if (has_body && !is_form && !http_json_read(call->rq->body, &json, &why)) {
+        http_fail(call, &why);
+    } else if (json && json_is_array(json) && verb->many) {
+        verb->many(call, json);
+    } else if (!http_take_read_op(call, &params, form, json, &op, &why)) {
+        http_fail(call, &why);
+    } else {
+        op.verb = verb->verb;
+        op.reply = verb->reply;
+        (op.verb == OP_TAKE ? batch_add : batch_run)(call->conn, &op);
+        if (json)
+            batch_flush(call->conn); /* the key lives as long as the JSON */
+    }
+    if (has_body && !is_form)
+        http_json_forget();
+}
+
+/* ---- Take ------------------------------------------------------------------------------------ */
+
 static void http_reply_take(struct conn *c, const struct limit_op *op, int error,
                             const struct weir_verdict *v)
 {
     if (error)
         http_fail_error(c, op->shape, error);
     else
-        http_reply_verdict(c, op->shape, v->allowed ? 200 : http_denied(v), op->limit, v);
-}
-
-/* Reads the operation from query and body: false and *why if it cannot. Its key may belong to the
- * JSON. */
-static bool http_take_read_op(const struct http_call *call, struct http_params *params,
-                              const json_t *json, struct limit_op *op, struct http_why *why)
-{
-    if (!http_params_query(params, call->rq->query, why) ||
-        (json && !http_params_json(params, json, why)) ||
-        !http_params_op(call->conn, params, op, why))
-        return false;
-    op->shape = call->shape;
-    op->reply = http_reply_take;
-    return true;
-}
-
-/* Reads one operation and runs it by `answer`. Only a POST has a body: what comes with a GET is
- * ignored. */
-static void http_run_op(const struct http_call *call, unsigned may, enum limit_use use,
-                        void (*answer)(const struct http_call *call, const struct limit_op *op),
-                        void (*many)(const struct http_call *call, const json_t *array))
-{
-    const bool has_body = call->rq->method == HTTP_POST_ && call->rq->body.len > 0;
-    struct http_params params = {.may = may, .use = use};
-    struct http_why why;
-    struct limit_op op;
-    json_t *json = NULL;
-
-    if (has_body && !http_json_read(call->rq->body, &json, &why)) {
-        http_fail(call, &why);
-    } else if (json && json_is_array(json) && many) {
-        many(call, json);
-    } else if (!http_take_read_op(call, &params, json, &op, &why)) {
-        http_fail(call, &why);
-    } else {
-        answer(call, &op);
-        if (json)
-            batch_flush(call->conn); /* the key lives as long as the JSON */
-    }
-    if (has_body)
-        http_json_forget();
-}
-
-/* ---- Take ------------------------------------------------------------------------------------ */
-
-static void http_op_take(const struct http_call *call, const struct limit_op *op)
-{
-    batch_add(call->conn, op);
+        http_reply_verdict(c, op, v->allowed ? 200 : http_refused(v), v);
 }
 
 void http_take(const struct http_call *call)
 {
-    http_run_op(call, TAKES, LIMIT_TAKES, http_op_take, http_batch);
+    static const struct http_verb TAKE = {OP_TAKE, TAKES, LIMIT_TAKES, http_reply_take, http_batch};
+
+    http_run_op(call, &TAKE);
 }
 
 /* ---- Peek ------------------------------------------------------------------------------------ */
 
-static void http_op_peek(const struct http_call *call, const struct limit_op *op)
+static void http_reply_peek(struct conn *c, const struct limit_op *op, int error,
+                            const struct weir_verdict *v)
 {
-    struct weir_verdict v;
-    const int error = batch_peek(call->conn, op, &v);
-
     if (error)
-        http_fail_error(call->conn, call->shape, error);
+        http_fail_error(c, op->shape, error);
     else
-        http_reply_verdict(call->conn, call->shape, 200, op->limit, &v);
+        http_reply_verdict(c, op, 200, v);
 }
 
 void http_peek(const struct http_call *call)
 {
-    http_run_op(call, TAKES & ~HTTP_MAY(WAIT), LIMIT_LOOKS, http_op_peek, NULL);
+    static const struct http_verb PEEK = {OP_PEEK, TAKES & ~HTTP_MAY(WAIT), LIMIT_LOOKS,
+                                          http_reply_peek, NULL};
+
+    http_run_op(call, &PEEK);
 }
 
 /* ---- Refund ---------------------------------------------------------------------------------- */
 
-static void http_op_refund(const struct http_call *call, const struct limit_op *op)
+static void http_reply_refund(struct conn *c, const struct limit_op *op, int error,
+                              const struct weir_verdict *v)
 {
+    const struct http_call call = {.conn = c, .shape = op->shape};
     char body[64], *at = http_put_text(body, "{\"returned\":");
-    int64_t back = 0;
-    const int error = batch_refund(call->conn, op, &back);
 
+    (void)v;
     if (error) {
-        http_fail_error(call->conn, call->shape, error);
+        http_fail_error(c, op->shape, error);
         return;
     }
-    at = http_put_int(at, back);
+    at = http_put_int(at, op->back);
     at = http_put_text(at, "}\n");
-    http_reply_json(call, 200, body, (size_t)(at - body));
+    http_reply_json(&call, 200, body, (size_t)(at - body));
 }
 
 void http_refund(const struct http_call *call)
 {
-    http_run_op(call, HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST), LIMIT_LOOKS, http_op_refund,
-                NULL);
+    static const struct http_verb REFUND = {OP_REFUND,
+                                            HTTP_MAY(LIMIT) | HTTP_MAY(KEY) | HTTP_MAY(COST),
+                                            LIMIT_LOOKS, http_reply_refund, NULL};
+
+    http_run_op(call, &REFUND);
 }
 
 /* ---- Reset ----------------------------------------------------------------------------------- */
 
-static void http_op_reset(const struct http_call *call, const struct limit_op *op)
+static void http_reply_reset(struct conn *c, const struct limit_op *op, int error,
+                             const struct weir_verdict *v)
 {
-    const int error = batch_reset(call->conn, op);
+    const struct http_call call = {.conn = c, .shape = op->shape};
     const struct http_why full = {.status = 503, .text = RESET_FULL};
 
+    (void)v;
     if (error == WEIR_EFULL)
-        http_fail(call, &full);
+        http_fail(&call, &full);
     else if (error)
-        http_fail_error(call->conn, call->shape, error);
+        http_fail_error(c, op->shape, error);
     else
-        http_reply_nothing(call, 204);
+        http_reply_nothing(&call, 204);
 }
 
 void http_reset(const struct http_call *call)
 {
-    http_run_op(call, HTTP_MAY(LIMIT) | HTTP_MAY(KEY), LIMIT_LOOKS, http_op_reset, NULL);
+    static const struct http_verb RESET = {OP_RESET, HTTP_MAY(LIMIT) | HTTP_MAY(KEY), LIMIT_LOOKS,
+                                           http_reply_reset, NULL};
+
+    http_run_op(call, &RESET);
 }

@@ -31,7 +31,7 @@ struct throttle_params {
 static void http_reply_throttle(struct conn *c, const struct limit_op *op, int error,
                                 const struct weir_verdict *v)
 {
-    char body[192], *end, *at;
+    char body[192], *end;
 
     if (error) {
         http_fail_error(c, op->shape, error);
@@ -47,13 +47,7 @@ static void http_reply_throttle(struct conn *c, const struct limit_op *op, int e
     end = http_put_text(end, ",\"retry_after\":");
     end = http_put_int(end, v->allowed ? 0 : wire_s(v->retry_after_ns));
     end = http_put_text(end, "}\n");
-    at = out_room(c, http_verdict_room(op->limit) + sizeof body);
-    at = http_put_head(at, op->shape, 200);
-    at = http_put_limit_fields(at, op->limit, v);
-    at = http_put_text(at, "Content-Type: application/json\r\nContent-Length: ");
-    at = http_put_int(at, end - body);
-    at = http_put_text(at, "\r\n\r\n");
-    out_done(c, http_put(at, body, (size_t)(end - body)));
+    http_reply_fields(c, op, 200, v, body, (size_t)(end - body));
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */

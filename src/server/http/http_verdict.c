@@ -1,29 +1,13 @@
-/* Replies with a verdict, and the header fields that describe limits to clients.
+/* Replies with a verdict: JSON that says what was decided, and by which limit and term.
  *
- *     RateLimit-Policy: "api";q=10;w=1
- *     RateLimit: "api";r=9;t=1
- *     X-RateLimit-Limit: 10
- *     X-RateLimit-Remaining: 9
- *     X-RateLimit-Reset: 1
- *     Retry-After: 1                      (if denied)
+ *     {"allowed":false,"reason":"LIMITED","limit":10,"remaining":0,"retry_after_ms":100,
+ *      "reset_after_ms":1000,"wait_ms":0,"limit_name":"api","which":0,
+ *      "term":"token-bucket 10/s","shadow":false,"overflow":false}
  *
- * The first two are those of draft-ietf-httpapi-ratelimit-headers-11. How its words map to ours:
- *
- *   q, w    COUNT and PERIOD of the limit, as its author wrote it. If more than COUNT may come at
- *           once (a burst), that much, and the time in which it accrues: so r never passes q. Whole
- *           seconds, rounded up: a client that keeps to q in w keeps to the limit.
- *   r       what is left, as in the verdict.
- *   t       the time in which the client may use no more than r. If denied, the time of
- *           Retry-After: the draft does not want a client to come back before t has passed, and
- *           there is no reason to come back later. If allowed, the time until all is restored: a
- *           bucket restores some of it earlier, but a client that spreads r over t is never
- *           refused.
- *   names   a limit of several terms is several policies, "api.1", "api.2". The verdict is one:
- *           that of the term that refused, otherwise of the term that lets the least through. Names
- *           of limits are letters, digits and _ . : -, so that no byte of a string needs to be
- *           escaped.
- *
- * X-RateLimit-* are what most clients know. There, too, times are seconds from now and rounded up.
+ * To a client that prefers problem details a refusal is the same with the members of RFC 9457
+ * before it. The types are those of draft-ietf-httpapi-ratelimit-headers-11: quota-exceeded for
+ * 429, temporary-reduced-capacity for 503. A cost that can never fit (422) is neither: clients
+ * that know the types would wait.
  *
  * This path has to be fast: a reply is a series of small copies into the output.
  */
@@ -31,147 +15,53 @@
 
 #include <string.h>
 
-#include "base/num.h"
-
-#define FIELDS_ROOM 384 /* for all fields except the policies */
-#define POLICY_ROOM 64  /* for a policy without its name */
-
-size_t http_verdict_room(const struct limit *l)
-{
-    return HTTP_HEAD_ROOM + FIELDS_ROOM + HTTP_VERDICT_JSON +
-           ((size_t)l->parsed->n + 1) * (POLICY_ROOM + strlen(l->name));
-}
-
-/* ---- Policies -------------------------------------------------------------------------------- */
-
-/* The name of a term's policy, as a string of structured fields. */
-static char *put_name(char *at, const struct limit *l, size_t len, int term)
-{
-    *at++ = '"';
-    at = http_put(at, l->name, len);
-    if (l->parsed->n > 1) {
-        *at++ = '.';
-        at = http_put_int(at, term + 1);
-    }
-    *at++ = '"';
-    return at;
-}
-
-/* The seconds in which `most` events accrue, rounded up. Fits: no limit takes longer than 2^62 ns
- * to refill. */
-static int64_t window_s(const struct weir_term *t, int64_t most)
-{
-    int64_t product;
-
-    if (most <= t->count)
-        return wire_s(t->period_ns);
-    if (!__builtin_mul_overflow(most, t->period_ns, &product))
-        return wire_s(product / t->count + (product % t->count != 0));
-    return wire_s(
-        (int64_t)((weir__wide(most) * weir__wide(t->period_ns) + weir__wide(t->count) - 1) /
-                  weir__wide(t->count)));
-}
-
-/* How many events of a term may come at once: for a single term the verdict says it, whatever the
- * algorithm. */
-static int64_t at_once(const struct limit *l, const struct weir_term *t,
-                       const struct weir_verdict *v)
-{
-    return l->parsed->n == 1 ? v->limit : t->burst;
-}
-
-static char *http_put_policies(char *at, const struct limit *l, size_t len,
-                               const struct weir_verdict *v)
-{
-    at = http_put_text(at, "RateLimit-Policy: ");
-    for (int i = 0; i < l->parsed->n; i++) {
-        const struct weir_term *t = &l->parsed->term[i];
-        const int64_t most = at_once(l, t, v);
-
-        if (i > 0)
-            *at++ = ',';
-        at = put_name(at, l, len, i);
-        at = http_put_text(at, ";q=");
-        at = http_put_int(at, most > t->count ? most : t->count);
-        at = http_put_text(at, ";w=");
-        at = http_put_int(at, window_s(t, most));
-    }
-    return http_put_text(at, "\r\n");
-}
-
-/* Which of several terms the verdict is about. */
-static int verdict_term(const struct limit *l, const struct weir_verdict *v)
-{
-    if (v->which >= 0 && v->which < l->parsed->n)
-        return v->which;
-    for (int i = 0; i < l->parsed->n; i++) {
-        const struct weir_term *t = &l->parsed->term[i];
-
-        if ((t->burst > 0 ? t->burst : t->count) == v->limit)
-            return i;
-    }
-    return 0;
-}
-
-/* The time of t. A verdict of several terms knows when all of them have fully recovered; the term
- * it is about has recovered after its own window at the latest. */
-static int64_t effective_s(const struct limit *l, int term, const struct weir_verdict *v)
-{
-    const struct weir_term *t = &l->parsed->term[term];
-
-    if (!v->allowed && v->retry_after_ns >= 0)
-        return wire_s(v->retry_after_ns);
-    if (l->parsed->n == 1)
-        return wire_s(v->reset_after_ns);
-    return weir__min(wire_s(v->reset_after_ns), window_s(t, t->burst));
-}
-
-static char *put_service(char *at, const struct limit *l, size_t len, const struct weir_verdict *v)
-{
-    const int term = l->parsed->n > 1 ? verdict_term(l, v) : 0;
-
-    at = http_put_text(at, "RateLimit: ");
-    at = put_name(at, l, len, term);
-    at = http_put_text(at, ";r=");
-    at = http_put_int(at, v->remaining);
-    at = http_put_text(at, ";t=");
-    at = http_put_int(at, effective_s(l, term, v));
-    return http_put_text(at, "\r\n");
-}
-
-char *http_put_limit_fields(char *at, const struct limit *l, const struct weir_verdict *v)
-{
-    const size_t len = strlen(l->name);
-
-    at = http_put_policies(at, l, len, v);
-    at = put_service(at, l, len, v);
-    at = http_put_text(at, "X-RateLimit-Limit: ");
-    at = http_put_int(at, v->limit);
-    at = http_put_text(at, "\r\nX-RateLimit-Remaining: ");
-    at = http_put_int(at, v->remaining);
-    at = http_put_text(at, "\r\nX-RateLimit-Reset: ");
-    at = http_put_int(at, wire_s(v->reset_after_ns));
-    at = http_put_text(at, "\r\n");
-    /* A cost that can never fit has no time to come back at. */
-    if (!v->allowed && v->retry_after_ns >= 0) {
-        at = http_put_text(at, "Retry-After: ");
-        at = http_put_int(at, weir__max(1, wire_s(v->retry_after_ns)));
-        at = http_put_text(at, "\r\n");
-    }
-    return at;
-}
+#define VERDICT_ROOM 384  /* for the JSON without name and term */
+#define PROBLEM_ROOM 1024 /* for what a problem adds, without name and term */
 
 /* ---- The verdict ----------------------------------------------------------------------------- */
 
-char *http_put_verdict(char *at, const struct weir_verdict *v)
+size_t http_verdict_room(const struct limit *l, const struct weir_verdict *v)
+{
+    return VERDICT_ROOM + 6 * strlen(l->name) +
+           (v->which >= 0 || v->shadow > 0 ? LIMIT_TERM_MOST : 0);
+}
+
+static char *put_flag(char *at, const char *name, bool value)
+{
+    at = http_put(at, name, strlen(name));
+    return value ? http_put_text(at, "true") : http_put_text(at, "false");
+}
+
+/* The members that say who decided. A term's text needs no escapes. */
+static char *put_names(char *at, const struct limit *l, const struct weir_verdict *v)
+{
+    const char *term;
+    const size_t len = limit_term_text(l, v, &term);
+
+    at = http_put_text(at, ",\"limit_name\":");
+    at = http_put_json(at, weir__slice_of(l->name));
+    at = http_put_text(at, ",\"which\":");
+    at = http_put_int(at, v->which < 0 ? -1 : v->term); /* a reservation's `which` is a request */
+    if (len > 0) {
+        at = http_put_text(at, ",\"term\":\"");
+        at = http_put(at, term, len);
+        *at++ = '"';
+    } else {
+        at = http_put_text(at, ",\"term\":null");
+    }
+    at = put_flag(at, ",\"shadow\":", v->shadow > 0);
+    return put_flag(at, ",\"overflow\":", v->overflow);
+}
+
+static char *put_members(char *at, const struct limit *l, const struct weir_verdict *v)
 {
     if (v->allowed && v->reason == WEIR_OK) {
-        at = http_put_text(at, "{\"allowed\":true,\"reason\":\"OK\",\"limit\":");
+        at = http_put_text(at, "\"allowed\":true,\"reason\":\"OK\",\"limit\":");
     } else {
         const char *reason = weir_reason_name(v->reason);
 
-        at = http_put_text(at, v->allowed ? "{\"allowed\":true,\"reason\":\""
-                                          : "{\"allowed\":false,\"reason\":\"");
+        at = http_put_text(at, v->allowed ? "\"allowed\":true,\"reason\":\""
+                                          : "\"allowed\":false,\"reason\":\"");
         at = http_put(at, reason, strlen(reason));
         at = http_put_text(at, "\",\"limit\":");
     }
@@ -184,28 +74,126 @@ char *http_put_verdict(char *at, const struct weir_verdict *v)
     at = http_put_int(at, wire_ms(v->reset_after_ns));
     at = http_put_text(at, ",\"wait_ms\":");
     at = http_put_int(at, wire_ms(v->wait_ns));
-    if (v->overflow)
-        at = http_put_text(at, ",\"overflow\":true");
+    return put_names(at, l, v);
+}
+
+char *http_put_verdict(char *at, const struct limit *l, const struct weir_verdict *v)
+{
+    *at++ = '{';
+    at = put_members(at, l, v);
     *at++ = '}';
     return at;
 }
 
-void http_reply_verdict(struct conn *c, uint32_t shape, int status, const struct limit *l,
-                        const struct weir_verdict *v)
-{
-    char body[HTTP_VERDICT_JSON], *end = http_put_verdict(body, v);
-    char *at = out_room(c, http_verdict_room(l));
+/* ---- Problems -------------------------------------------------------------------------------- */
 
-    *end++ = '\n';
-    at = http_put_head(at, shape, status);
-    at = http_put_limit_fields(at, l, v);
-    if (status != 204) {
-        at = http_put_text(at, "Content-Type: application/json\r\nContent-Length: ");
-        at = http_put_int(at, end - body);
+#define TYPES "https://iana.org/assignments/http-problem-types#"
+
+static char *put_type(char *at, int status, const struct weir_verdict *v)
+{
+    if (v->reason == WEIR_FULL || v->reason == WEIR_FALLBACK)
+        return http_put_text(
+            at, "{\"type\":\"" TYPES "temporary-reduced-capacity\",\"title\":\"Request "
+                "cannot be satisfied due to temporary server capacity constraints\"");
+    if (v->retry_after_ns < 0)
+        return http_put_text(at, status == 422 ? "{\"type\":\"about:blank\",\"title\":"
+                                                 "\"Unprocessable Content\""
+                                               : "{\"type\":\"about:blank\",\"title\":"
+                                                 "\"The cost can never fit\"");
+    return http_put_text(at, "{\"type\":\"" TYPES "quota-exceeded\",\"title\":\"Request cannot be "
+                             "satisfied as assigned quota has been exceeded\"");
+}
+
+/* The terms that refused: the first of them, and the others that have less left than was asked for.
+ * A request that would have waited may have had a place in those, so it names the first only. */
+static char *put_violated(char *at, const struct limit_op *op, const struct weir_verdict *v,
+                          const struct http_terms *terms)
+{
+    const char *before = "";
+
+    at = http_put_text(at, ",\"violated-policies\":[");
+    for (int i = 0; i < op->limit->parsed->n; i++) {
+        const bool first = v->which >= 0 && v->term == i;
+        const bool lacks = terms->known && op->patience_ns <= 0 &&
+                           !op->limit->parsed->term[i].shadow &&
+                           terms->view[i].remaining < op->cost;
+
+        if (!first && !lacks)
+            continue;
+        at = http_put(at, before, strlen(before));
+        at = http_put_policy_name(at, op->limit, i);
+        before = ",";
+    }
+    return http_put_text(at, "]");
+}
+
+static char *put_problem(char *at, const struct limit_op *op, int status,
+                         const struct weir_verdict *v, const struct http_terms *terms)
+{
+    at = put_type(at, status, v);
+    at = http_put_text(at, ",\"status\":");
+    at = http_put_int(at, status);
+    at =
+        http_put_text(at, v->reason == WEIR_FULL       ? ",\"detail\":\"the store is full\""
+                          : v->reason == WEIR_FALLBACK ? ",\"detail\":\"the store does not answer\""
+                          : v->retry_after_ns < 0
+                              ? ",\"detail\":\"the cost can never fit: waiting does not help\""
+                              : ",\"detail\":\"try again after retry_after_ms\"");
+    at = put_violated(at, op, v, terms);
+    *at++ = ',';
+    at = put_members(at, op->limit, v);
+    *at++ = '}';
+    return at;
+}
+
+/* ---- Whole replies --------------------------------------------------------------------------- */
+
+static void write_reply(struct conn *c, const struct limit_op *op, int status,
+                        const struct weir_verdict *v, const struct http_terms *terms,
+                        const char *type, struct weir__slice body)
+{
+    char *at = out_room(c, HTTP_HEAD_ROOM + http_fields_room(op->limit) + body.len);
+
+    at = http_put_head(at, op->shape, status);
+    at = http_put_fields(at, c, op, v, terms);
+    if (body.at) {
+        at = http_put_text(at, "Content-Type: ");
+        at = http_put(at, type, strlen(type));
+        at = http_put_text(at, "\r\nContent-Length: ");
+        at = http_put_int(at, (int64_t)body.len);
         at = http_put_text(at, "\r\n");
     }
     at = http_put_text(at, "\r\n");
-    if (status != 204 && !(shape & HTTP_NO_BODY))
-        at = http_put(at, body, (size_t)(end - body));
+    if (body.at && !(op->shape & HTTP_NO_BODY))
+        at = http_put(at, body.at, body.len);
     out_done(c, at);
+}
+
+void http_reply_fields(struct conn *c, const struct limit_op *op, int status,
+                       const struct weir_verdict *v, const char *body, size_t len)
+{
+    struct http_terms terms;
+
+    terms.known = limit_views(c, op, v, terms.view);
+    write_reply(c, op, status, v, &terms, "application/json", (struct weir__slice){body, len});
+}
+
+void http_reply_verdict(struct conn *c, const struct limit_op *op, int status,
+                        const struct weir_verdict *v)
+{
+    const bool problem = op->shape & HTTP_PROBLEM && status >= 400;
+    char body[VERDICT_ROOM + 6 * WEIR_NAME_MAX + LIMIT_TERM_MOST + PROBLEM_ROOM +
+              WEIR_TERMS_MAX * (WEIR_NAME_MAX + 8)];
+    struct http_terms terms;
+    char *end;
+
+    terms.known = limit_views(c, op, v, terms.view);
+    if (status == 204) {
+        write_reply(c, op, status, v, &terms, "", (struct weir__slice){NULL, 0});
+        return;
+    }
+    end = problem ? put_problem(body, op, status, v, &terms) : http_put_verdict(body, op->limit, v);
+    *end++ = '\n';
+    write_reply(c, op, status, v, &terms, problem ? "application/problem+json" : "application/json",
+                (struct weir__slice){body, (size_t)(end - body)});
 }

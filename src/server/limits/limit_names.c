@@ -82,7 +82,7 @@ static void names_remove(struct names *n, size_t hole)
 
 /* ---- Entries --------------------------------------------------------------------------------- */
 
-static struct limit_entry *entry_make(struct names *n, struct weir_policy *p, struct store *store)
+static struct limit_entry *entry_make(struct weir_policy *p, struct store *store)
 {
     const char *name = weir_policy_name(p);
     struct limit_entry *h = calloc(1, sizeof *h);
@@ -94,7 +94,6 @@ static struct limit_entry *entry_make(struct names *n, struct weir_policy *p, st
     h->limit.parsed = &h->parsed;
     h->limit.policy = p;
     h->store = store;
-    h->identity = weir__hash(&p, sizeof p, n->secret);
     h->full_log.at_ns = -1;
     atomic_init(&h->holders, 1);
     weir_policy_limit(p, &h->parsed);
@@ -130,7 +129,7 @@ static void entry_add(struct names *n, struct limit_entry *h)
     atomic_store_explicit(&n->place[i], h, memory_order_release);
 }
 
-/* By the writer. A policy with requests under way (remote_take.h) must last until they are
+/* By the writer. A policy with requests under way (remote_request.h) must last until they are
  * answered. */
 static void free_replaced(struct names *n)
 {
@@ -149,20 +148,26 @@ static void free_replaced(struct names *n)
     }
 }
 
-/* By the writer: the policy was set again before it could be forgotten. */
-static void entry_revive(struct names *n, const struct weir_policy *p)
+/* By the writer: the entry of a policy that was set again before it could be forgotten, or NULL. A
+ * second entry would not know of the requests that are under way with this one. */
+static struct limit_entry *entry_revive(struct names *n, struct weir_policy *p)
 {
-    struct limit_entry *h = atomic_exchange(&n->replaced, NULL);
+    struct limit_entry *h = atomic_exchange(&n->replaced, NULL), *revived = NULL;
 
     while (h) {
         struct limit_entry *next = h->next_retired;
 
         if (h->limit.policy == p)
-            limit_entry_release(h);
+            revived = h;
         else
             entry_retire(n, h);
         h = next;
     }
+    if (revived) {
+        weir_policy_limit(p, &revived->parsed);
+        atomic_store(&revived->gone, false);
+    }
+    return revived;
 }
 
 /* From reading to writing, and back. */
@@ -213,7 +218,7 @@ static void names_load(struct names *n, struct store *from)
     (void)pthread_mutex_lock(&n->adding);
     for (struct weir_policy *p = weir_policy_next(from->engine, NULL); p;
          p = weir_policy_next(from->engine, p)) {
-        struct limit_entry *h = names_is_new(n, p, from) ? entry_make(n, p, from) : NULL;
+        struct limit_entry *h = names_is_new(n, p, from) ? entry_make(p, from) : NULL;
 
         if (h)
             entry_add(n, h);
@@ -285,17 +290,21 @@ struct log *names_log(struct names *n)
 
 int names_put(struct names *n, struct weir_policy *p, struct store *store)
 {
-    struct limit_entry *h = entry_make(n, p, store);
+    struct limit_entry *h = entry_revive(n, p);
 
     if (!h)
+        h = entry_make(p, store);
+    if (!h)
         return WEIR_ENOMEM;
-    entry_revive(n, p);
     entry_add(n, h);
     return 0;
 }
 
 bool names_drop(struct names *n, struct limit_entry *h)
 {
+    struct weir *engine = h->store->engine;
+    const struct weir_policy *policy = h->limit.policy; /* compared, not read: it may be freed */
+
     if (!h->store->remote && weir_policy_forget(h->store->engine, h->limit.policy) != 0)
         return false;
     names_remove(n, names_search(n, weir__slice_of(h->name)));
@@ -306,6 +315,7 @@ bool names_drop(struct names *n, struct limit_entry *h)
         atomic_store(&h->gone, true);
         limit_entry_release(h);
     }
+    weir__wait_wake_policy(engine, policy); /* its waiters learn that it is gone */
     return true;
 }
 

@@ -6,7 +6,9 @@
 
 /* ---- Setting --------------------------------------------------------------------------------- */
 
-static bool limit_name_is_valid(struct weir__slice name)
+#define UNLIMITED "unlimited" /* the one limit whose text is a single word: no name */
+
+bool limit_name_is_valid(struct weir__slice name)
 {
     for (size_t i = 0; i < name.len; i++) {
         const char c = name.at[i];
@@ -16,11 +18,10 @@ static bool limit_name_is_valid(struct weir__slice name)
             c == '\0')
             return false;
     }
-    return name.len > 0 && name.len < WEIR_NAME_MAX;
+    return name.len > 0 && name.len < WEIR_NAME_MAX && !weir__slice_is(name, UNLIMITED);
 }
 
-/* True if keys cannot be carried over (limits.md, Live change). */
-static bool starts_fresh(const struct weir_limit *from, const struct weir_limit *to)
+bool limit_starts_fresh(const struct weir_limit *from, const struct weir_limit *to)
 {
     for (int i = 0; i < from->n && i < to->n; i++) {
         const struct weir_term *a = &from->term[i], *b = &to->term[i];
@@ -45,14 +46,14 @@ static void limits_warn(struct log *log, const struct limit_entry *known,
     if (known->store != store)
         what = store->remote ? "is in another store now: it has the keys of its name there"
                              : "is in another store now: its keys start fresh";
-    else if (!starts_fresh(&known->parsed, to))
+    else if (!limit_starts_fresh(&known->parsed, to))
         return;
     else if (store->remote)
         what = "has another algorithm or ring size: it has the keys of that form; the old keys "
                "stay in the Redis until they expire";
     else
         what = "has another algorithm or ring size: its keys start fresh";
-    log_print(log, "weir: limit '%s' %s", known->name, what);
+    log_at(log, LOG_LEVEL_WARNING, "limit '%s' %s", known->name, what);
 }
 
 bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why)
@@ -81,7 +82,8 @@ static int limits_set_locked(struct names *n, struct weir__slice name, const cha
     *why = (struct weir_diag){.text = "out of memory"};
     if (!limit_name_is_valid(name)) {
         (void)snprintf(why->text, sizeof why->text,
-                       "invalid limit name '%.*s': expected 1 to %d letters, digits and _ . : -",
+                       "invalid limit name '%.*s': expected 1 to %d letters, digits and _ . : -, "
+                       "and not '" UNLIMITED "'",
                        name.len < 40 ? (int)name.len : 40, name.at, WEIR_NAME_MAX - 1);
         return WEIR_EINVAL;
     }
@@ -98,7 +100,7 @@ static int limits_set_locked(struct names *n, struct weir__slice name, const cha
     if (!store)
         store = known ? known->store : &names_stores(n)->store[0];
     if (!error)
-        error = weir_policy_set(store->engine, copy, text, &p, why);
+        error = weir__policy_set_now(store->engine, copy, text, &p, why);
     if (error)
         return error;
     limits_warn(names_log(n), known, &limit, store);
@@ -121,11 +123,43 @@ int names_set(struct names *n, struct weir__slice name, const char *text, struct
     return error;
 }
 
+bool names_get(struct names *n, struct weir__slice name, char text[WEIR_LIMIT_TEXT_MAX],
+               struct store **store)
+{
+    const struct limit_entry *h;
+    struct weir_limit limit;
+
+    names_enter(n);
+    h = names_find(n, name);
+    if (h) {
+        weir_policy_limit(h->limit.policy, &limit);
+        (void)weir_limit_print(&limit, text, WEIR_LIMIT_TEXT_MAX);
+        *store = h->store;
+    }
+    names_leave(n);
+    return h != NULL;
+}
+
+bool names_delete(struct names *n, struct weir__slice name)
+{
+    struct limit_entry *h;
+    bool done;
+
+    names_enter(n);
+    names_change_begins(n);
+    h = names_find(n, name);
+    done = !h || names_drop(n, h);
+    names_change_ends(n);
+    names_leave(n);
+    return done;
+}
+
 /* ---- Finding --------------------------------------------------------------------------------- */
 
 static bool is_literal(struct weir__slice word)
 {
-    return memchr(word.at, ' ', word.len) || memchr(word.at, '/', word.len);
+    return memchr(word.at, ' ', word.len) || memchr(word.at, '/', word.len) ||
+           weir__slice_is(word, UNLIMITED);
 }
 
 /* Explains why a word is not a limit here. */
@@ -175,6 +209,17 @@ const struct limit *limit_throttle(struct conn *c, int64_t burst, int64_t count,
 {
     *why = c->worker->why.text;
     return literals_throttle(c->worker->literals, burst, count, period_s, &c->worker->why);
+}
+
+const struct limit *limit_window(struct conn *c, int64_t count, int64_t period_ms, const char **why)
+{
+    char text[80];
+    const int len = snprintf(text, sizeof text, "fixed-window %lld/%lldms", (long long)count,
+                             (long long)period_ms);
+
+    *why = c->worker->why.text;
+    return literals_find(c->worker->literals, (struct weir__slice){text, (size_t)len}, false,
+                         SIZE_MAX, &c->worker->why);
 }
 
 const struct limit *limit_throttle_cached(struct conn *c, struct weir__slice said, int64_t more)
@@ -256,6 +301,31 @@ bool limits_delete(struct conn *c, struct weir__slice name)
     return done;
 }
 
+/* ---- Verdicts -------------------------------------------------------------------------------- */
+
+void limit_count_shadow(const struct limit *l)
+{
+    struct limit_entry *h = (struct limit_entry *)l;
+
+    if (h)
+        (void)atomic_fetch_add_explicit(&h->shadow_denied, 1, memory_order_relaxed);
+}
+
+size_t limit_term_text(const struct limit *l, const struct weir_verdict *v, const char **text)
+{
+    static _Thread_local struct weir_limit one = {.n = 1}; /* too large for a stack */
+    static _Thread_local char printed[LIMIT_TERM_MOST];
+    size_t len;
+
+    /* Another process that shares the file may have changed the limit since. */
+    if (!l || (v->which < 0 && v->shadow == 0) || v->term < 0 || v->term >= l->parsed->n)
+        return 0;
+    one.term[0] = l->parsed->term[v->term];
+    len = weir_limit_print(&one, printed, sizeof printed);
+    *text = printed;
+    return len < sizeof printed ? len : sizeof printed - 1;
+}
+
 /* ---- Showing --------------------------------------------------------------------------------- */
 
 void limit_name_escape(char out[LIMIT_NAME_ESCAPED], const char *name)
@@ -277,6 +347,19 @@ void limit_name_escape(char out[LIMIT_NAME_ESCAPED], const char *name)
     *out = '\0';
 }
 
+static bool limit_stats(const struct limit_entry *h, struct limit_stats *stats)
+{
+    struct weir_policy_stats s;
+    const uint64_t shadow_denied = atomic_load_explicit(&h->shadow_denied, memory_order_relaxed);
+
+    *stats = (struct limit_stats){.shadow_denied = shadow_denied};
+    if (h->store->remote || weir_policy_stats(h->store->engine, h->limit.policy, &s) != 0)
+        return false;
+    *stats = (struct limit_stats){
+        s.keys, s.state_bytes, s.evicted, s.overflow_decisions, s.overflow_refusals, shadow_denied};
+    return true;
+}
+
 bool limits_get(struct conn *c, struct weir__slice name, struct limit_shown *shown)
 {
     struct names *n = c->worker->server->names;
@@ -288,8 +371,7 @@ bool limits_get(struct conn *c, struct weir__slice name, struct limit_shown *sho
     weir_policy_limit(h->limit.policy, &limit);
     (void)weir_limit_print(&limit, shown->text, sizeof shown->text);
     shown->store = h->store->index == 0 ? NULL : h->store->shown;
-    shown->has_stats = !h->store->remote &&
-                       weir_policy_stats(h->store->engine, h->limit.policy, &shown->stats) == 0;
+    shown->has_stats = limit_stats(h, &shown->stats);
     return true;
 }
 

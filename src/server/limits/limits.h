@@ -31,7 +31,8 @@ struct limit {
     const char *name; /* the configured name, or "literal" or "throttle": for logs and headers */
 };
 
-/* Between two requests: releases limits that were pushed out of the caches, if they are many. */
+/* Between two slices of an array: releases limits that were pushed out of the caches, if they are
+ * many. */
 void limits_tidy(struct conn *c);
 
 /* What a request wants from a limit. */
@@ -54,6 +55,11 @@ const struct limit *limit_find(struct conn *c, struct weir__slice word, enum lim
 const struct limit *limit_throttle(struct conn *c, int64_t burst, int64_t count, int64_t period_s,
                                    const char **why);
 
+/* fixed-window COUNT/PERIOD, whose keys are those of that text. Also where limits in requests are
+ * forbidden: it has numbers only, and 16 bytes of state. NULL and *why: no memory. */
+const struct limit *limit_window(struct conn *c, int64_t count, int64_t period_ms,
+                                 const char **why);
+
 /* The limit of the numbers that came in exactly these bytes last time, or NULL: most clients send
  * the same with every request, and comparing is cheaper than parsing. limit_throttle_cache records
  * what the bytes meant. */
@@ -61,27 +67,54 @@ const struct limit *limit_throttle_cached(struct conn *c, struct weir__slice sai
 void limit_throttle_cache(struct conn *c, struct weir__slice said, int64_t more,
                           const struct limit *l);
 
+/* Counts a grant that a shadow of the limit would have refused. */
+void limit_count_shadow(const struct limit *l);
+
+/* The canonical text of the term that refused, or of the shadow that would have: its length, and
+ * *text valid until the next call in this thread. 0: there is none. */
+#define LIMIT_TERM_MOST 512 /* bytes, with the NUL */
+size_t limit_term_text(const struct limit *l, const struct weir_verdict *v, const char **text);
+
 void limit_retain(const struct limit *l);
 void limit_release(const struct limit *l);
+
+/* What a file of limits is checked by, without a daemon. */
+bool limit_name_is_valid(struct weir__slice name);
+#define LIMIT_NAME_EXPECTED "1 to 127 letters, digits and _ . : -"
+/* True if requests can take from it; false and *why: it has a guard. */
+bool limit_is_takeable(const struct weir_limit *l, struct weir_diag *why);
+
+/* True if keys cannot be carried over (limits.md, Live change). */
+bool limit_starts_fresh(const struct weir_limit *from, const struct weir_limit *to);
 
 /* Setting, for WEIR.LIMIT and /v1/limits: 0, or an error and *why filled. A name has 1 to 127 bytes
  * of letters, digits and _ . : - (no literal is such a word: it has a blank or a slash). The text
  * may have a store=URL that the daemon has; without one, an existing limit stays in its store. */
 int limits_set(struct conn *c, struct weir__slice name, struct weir__slice text,
                struct weir_diag *why);
+/* The numbers of a limit, as clients see them, and their names in struct limit_stats. */
+#define LIMIT_NUMBERS(X)                      \
+    X(room, keys)                             \
+    X(state_bytes, state_bytes)               \
+    X(evicted, evicted)                       \
+    X(overflow_decisions, overflow_decisions) \
+    X(overflow_refusals, overflow_refusals)   \
+    X(shadow_denied, shadow_denied)
+
+struct limit_stats {
+#define X(word, number) uint64_t number;
+    LIMIT_NUMBERS(X)
+#undef X
+};
+
 /* What clients see of a named limit. */
 struct limit_shown {
     char text[WEIR_LIMIT_TEXT_MAX]; /* canonical */
     const char *store;              /* NULL: the daemon's own */
-    bool has_stats;                 /* false for a limit in a Redis, which has bounds of its own */
-    struct weir_policy_stats stats;
+    /* false for a limit in a Redis, which has bounds of its own: only shadow_denied is set */
+    bool has_stats;
+    struct limit_stats stats;
 };
-/* The numbers of its stats, as clients see them. */
-#define LIMIT_NUMBERS(X)        \
-    X(room, keys)               \
-    X(state_bytes, state_bytes) \
-    X(evicted, evicted)         \
-    X(overflow_decisions, overflow_decisions) X(overflow_refusals, overflow_refusals)
 
 /* A name for lines that programs parse: each byte other than a letter, digit, _ . or - is %XX.
  * Programs that share a file may have set names of any bytes there. */

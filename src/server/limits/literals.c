@@ -87,8 +87,7 @@ void literals_close(struct literals *l)
 
 /* Makes an entry without a policy. */
 static struct limit_entry *literal_make(struct literals *l, const struct weir_limit *parsed,
-                                        struct weir__slice keys_of, const char *name,
-                                        struct weir_diag *why)
+                                        const char *name, struct weir_diag *why)
 {
     struct limit_entry *h = calloc(1, sizeof *h);
 
@@ -98,7 +97,6 @@ static struct limit_entry *literal_make(struct literals *l, const struct weir_li
     h->parsed = *parsed;
     h->limit.parsed = &h->parsed;
     h->limit.name = name;
-    h->identity = weir__hash(keys_of.at, keys_of.len, l->secret);
     h->store = l->store;
     h->anonymous = true;
     h->memory = l->memory;
@@ -185,14 +183,12 @@ static bool state_fits(const struct weir_limit *parsed, size_t most, struct weir
 static struct limit_entry *read_literal(struct literals *l, const char *text, size_t most,
                                         struct weir_diag *why)
 {
-    char canonical[WEIR_LIMIT_TEXT_MAX];
     struct weir_limit parsed;
 
     if (weir_limit_parse(&parsed, text, why) != 0 || !limit_is_takeable(&parsed, why) ||
         !state_fits(&parsed, most, why))
         return NULL;
-    (void)weir_limit_print(&parsed, canonical, sizeof canonical);
-    return literal_make(l, &parsed, weir__slice_of(canonical), "literal", why);
+    return literal_make(l, &parsed, "literal", why);
 }
 
 static struct literal *literals_add(struct literals *l, struct weir__slice text, uint64_t hash,
@@ -309,7 +305,7 @@ const struct limit *literals_throttle(struct literals *l, int64_t burst, int64_t
                    (long long)period_s, (long long)burst);
     if (weir_limit_parse(&parsed, text, why) != 0)
         return NULL;
-    h = literal_make(l, &parsed, keys_of, "throttle", why);
+    h = literal_make(l, &parsed, "throttle", why);
     if (!h)
         return NULL;
     if (weir__anonymous_open(l->store->engine, &parsed, keys_of, true, &h->limit.policy, why) !=

@@ -1,10 +1,11 @@
 /* What the log says about the room that limits have: when one is set, and when it is full.
  *
- *     weir: limit api: room for 1,000,000 keys of 16 bytes
- *     weir: limit api: full: live keys that lost their place: 1,234; requests refused for what such
- *     keys owe: 56
+ *     limit api: room for 1,000,000 keys of 16 bytes
+ *     limit shared: keys in redis://10.0.0.5:6379
+ *     limit api: full: live keys that lost their place: 1,234; requests refused for what such keys
+ *     owe: 56
  *
- * The second line comes once a minute for a limit, by the daemon's clock, and for at most
+ * The third line comes once a minute for a limit, by the daemon's clock, and for at most
  * FULL_LINES limits in a minute, in turn, so that a client that floods limits does not flood the
  * log. Decisions only count (table/cells.h); the first worker looks at the counters, by its timer.
  */
@@ -21,14 +22,18 @@ static void room_log_limit(struct names *n, const struct limit_entry *h)
     struct weir__out o = {line, sizeof line, 0};
     struct weir_policy_stats stats;
 
-    if (h->store->remote || weir_policy_stats(h->store->engine, h->limit.policy, &stats) != 0)
+    limit_name_escape(name, h->name);
+    if (h->store->remote) {
+        log_print(names_log(n), "limit %s: keys in %s", name, h->store->shown);
+        return;
+    }
+    if (weir_policy_stats(h->store->engine, h->limit.policy, &stats) != 0)
         return;
     weir__out_grouped(&o, stats.keys);
     weir__out_text(&o, stats.keys == 1 ? " key of " : " keys of ");
     weir__out_grouped(&o, stats.state_bytes);
     (void)weir__out_end(&o);
-    limit_name_escape(name, h->name);
-    log_print(names_log(n), "weir: limit %s: room for %s bytes%s", name, line,
+    log_print(names_log(n), "limit %s: room for %s bytes%s", name, line,
               stats.keys > 0 ? ""
                              : "; keys= of other limits reserves all of it: give this limit keys= "
                                "too, or raise --max-keys");
@@ -77,9 +82,9 @@ static void room_log_full(struct server *s, const struct limit_entry *h, uint64_
     weir__out_grouped(&o, refusals);
     (void)weir__out_end(&o);
     limit_name_escape(name, h->name);
-    log_print(s->log,
-              "weir: limit %s: full: %s (docs/guide/store.md, \"What happens when it is full\")",
-              name, line);
+    log_at(s->log, LOG_LEVEL_WARNING,
+           "limit %s: full: %s (docs/guide/store.md, \"What happens when it is full\")", name,
+           line);
 }
 
 /* True if it logged a line. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/remote/remote_take.h"
+#include "server/remote/remote_request.h"
 
 struct remote_group {
     struct worker *worker;
@@ -87,7 +87,7 @@ static void remote_group_record(struct remote_group *m, size_t i, int error,
 {
     const size_t at = m->one[i].index;
 
-    batch_tally(m->worker, error, v);
+    batch_tally(m->worker, m->one[i].op.limit, error, v);
     m->replied++;
     if (m->forgotten)
         return;
@@ -95,11 +95,12 @@ static void remote_group_record(struct remote_group *m, size_t i, int error,
     m->verdict[at] = *v;
 }
 
-void remote_group_reply(struct remote_request *a)
+/* One take of the group is over. */
+static void remote_group_reply(struct remote_request *a)
 {
-    struct remote_group *m = a->group;
+    struct remote_group *m = a->arg;
 
-    remote_group_record(m, a->index, a->decision.error, &a->decision.verdict);
+    remote_group_record(m, a->index, a->error, &a->decision.verdict);
     remote_request_free(a);
     if (m->replied == m->n && !m->begins)
         remote_group_finish(m);
@@ -115,15 +116,16 @@ static bool remote_group_begin(struct remote_group *m)
     m->begins = true;
     while (m->begun < m->n && !remote_is_full(m->worker)) {
         const size_t i = m->begun++;
-        struct remote_request *a = remote_request_make(m->worker, &m->one[i].op);
+        struct remote_request *a = remote_request_make(m->worker, REMOTE_TAKE, &m->one[i].op);
 
         if (!a) {
             remote_group_record(m, i, WEIR_ENOMEM, &NONE);
             continue;
         }
-        a->group = m;
+        a->done = remote_group_reply;
+        a->arg = m;
         a->index = i;
-        remote_request_begin(a);
+        remote_request_submit(a);
     }
     m->begins = false;
     return m->begun == m->n;

@@ -17,9 +17,46 @@ void remote_free(struct worker *w)
     (void)w;
 }
 
-void remote_take_one(struct conn *c, const struct limit_op *op)
+void remote_run(struct conn *c, const struct limit_op *op)
 {
     op->reply(c, op, WEIR_ESTORE, NULL);
+}
+
+void remote_take_all(struct conn *c, const struct limit_op *op, size_t n)
+{
+    (void)n;
+    op->reply(c, op, WEIR_ESTORE, NULL);
+}
+
+void remote_cancel(struct conn *c, const struct limit_op *op, const struct weir_reservation *taken)
+{
+    (void)taken;
+    op->reply(c, op, WEIR_ESTORE, NULL);
+}
+
+void remote_give_back(struct worker *w, const struct limit *limit,
+                      const struct weir_reservation *taken, bool withdraw)
+{
+    (void)w;
+    (void)limit;
+    (void)taken;
+    (void)withdraw;
+}
+
+bool remote_ask(struct worker *w, const struct limit_op *op, struct weir_reservation *reservation,
+                struct remote_question *q)
+{
+    (void)w;
+    (void)op;
+    (void)reservation;
+    q->error = WEIR_ESTORE;
+    return true;
+}
+
+bool remote_unask(struct remote_question *q)
+{
+    (void)q;
+    return false;
 }
 
 struct remote_group *remote_take_many(struct worker *w, const struct limit_op *op, size_t n,
@@ -39,12 +76,6 @@ struct remote_group *remote_take_many(struct worker *w, const struct limit_op *o
 void remote_group_forget(struct remote_group *m)
 {
     (void)m;
-}
-
-void remote_sync(struct worker *w, const struct store *s)
-{
-    (void)w;
-    (void)s;
 }
 
 void remote_before_sleep(struct worker *w)

@@ -1,4 +1,4 @@
-/* A worker's pipeline to each remote store, and its loop. See remote_take.h.
+/* A worker's pipeline to each remote store, and its loop. See remote_request.h.
  *
  * A pipeline's descriptor changes whenever it reconnects, and the system may give the new
  * connection the old one's number, or give that number to another file. So the loop stops watching
@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#include "server/remote/remote_take.h"
+#include "server/remote/remote_request.h"
 
 /* ---- Watching -------------------------------------------------------------------------------- */
 
@@ -65,11 +65,13 @@ static void remote_pipeline_run(struct remote_pipeline *l)
 {
     l->due = false;
     l->unsent = 0;
+    l->worker->remote->steps = true;
     weir__pipeline_step(l->pipeline);
+    l->worker->remote->steps = false;
     remote_pipeline_watch(l);
 }
 
-/* Resumes the connections that were not read because too many takes were under way: when half of
+/* Resumes the connections that were not read because too many requests were under way: when half of
  * those are answered, all of them, the one served longest ago first (the connection pushed last is
  * served first). Until then none is resumed, or the connections whose replies come would take every
  * place that becomes free. */
@@ -79,8 +81,10 @@ static void remote_resume(struct worker *w)
         w->remote_bytes > REMOTE_KEY_BYTES / 2)
         return;
     w->remote_stalled = false;
-    for (struct conn *c = w->newest; c; c = c->older)
+    for (struct conn *c = w->newest; c; c = c->older) {
+        c->stalled = false;
         conn_push_later(c);
+    }
 }
 
 /* Runs the pipelines, all of them or those that are due. Then the replies leave; serving on may add
@@ -91,6 +95,8 @@ static void remote_pipelines_run(struct worker *w, bool all)
     for (int i = 0; i < w->server->stores.n; i++)
         if (w->remote->pipeline[i].pipeline && (all || w->remote->pipeline[i].due))
             remote_pipeline_run(&w->remote->pipeline[i]);
+    remote_late_resume(w);
+    remote_queue_resume(w, false);
     remote_group_resume(w);
     names_leave(w->server->names);
     remote_resume(w);
@@ -113,16 +119,6 @@ static void remote_timer_fired(uv_timer_t *t)
     remote_pipelines_run(t->data, true);
 }
 
-void remote_sync(struct worker *w, const struct store *s)
-{
-    struct remote_pipeline *l = &w->remote->pipeline[s->index];
-
-    if (w->remote_pending == 0)
-        return;
-    weir__pipeline_await_all(l->pipeline);
-    remote_pipeline_watch(l);
-}
-
 /* ---- Sleeping -------------------------------------------------------------------------------- */
 
 static bool remote_can_run(const struct worker *w)
@@ -130,7 +126,7 @@ static bool remote_can_run(const struct worker *w)
     for (int i = 0; i < w->server->stores.n; i++)
         if (w->remote->pipeline[i].due)
             return true;
-    return w->remote->group && !remote_is_full(w);
+    return remote_queue_can_resume(w) || (w->remote->group && !remote_is_full(w));
 }
 
 static void remote_set_timer(struct worker *w)
@@ -154,7 +150,6 @@ void remote_before_sleep(struct worker *w)
 {
     if (!w->remote->any)
         return;
-    remote_resume(w); /* remote_sync makes room, and no callback resumes the others */
     worker_push_all(w);
     while (remote_can_run(w))
         remote_pipelines_run(w, false);
@@ -187,21 +182,34 @@ int remote_open(struct worker *w)
     return 0;
 }
 
+/* Waits for the requests that are under way, and for those that their answers begin: what a client
+ * has left behind is given back. */
+static void remote_await_all(struct worker *w)
+{
+    while (w->remote_pending > 0 || w->remote->queue_first) {
+        remote_queue_resume(w, false);
+        for (int i = 0; i < w->server->stores.n; i++)
+            if (w->remote->pipeline[i].pipeline)
+                weir__pipeline_await_all(w->remote->pipeline[i].pipeline);
+    }
+}
+
 void remote_close(struct worker *w)
 {
+    for (int i = 0; i < w->server->stores.n; i++)
+        remote_pipeline_unwatch(&w->remote->pipeline[i]);
     remote_group_resume(w); /* all connections are closed: nothing more is begun */
+    if (!atomic_load(&w->server->stopping_now))
+        remote_await_all(w);
+    remote_queue_resume(w, true);
     for (int i = 0; i < w->server->stores.n; i++) {
-        struct remote_pipeline *l = &w->remote->pipeline[i];
-
-        remote_pipeline_unwatch(l);
-        if (l->pipeline)
-            weir__pipeline_close(l->pipeline); /* completes the takes that are under way */
-        l->pipeline = NULL;
+        weir__pipeline_close(w->remote->pipeline[i].pipeline);
+        w->remote->pipeline[i].pipeline = NULL;
     }
     while (w->remote->spare) {
         struct remote_request *a = w->remote->spare;
 
-        w->remote->spare = a->next_spare;
+        w->remote->spare = a->next;
         free(a);
     }
 }

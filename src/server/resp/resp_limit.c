@@ -1,8 +1,9 @@
-/* WEIR.LIMIT and WEIR.CLOCK. */
+/* WEIR.LIMIT, WEIR.CONFIG and WEIR.CLOCK. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/num.h"
+#include "server/reload.h"
 #include "server/resp/resp_front.h"
 #include "server/stores.h"
 
@@ -86,6 +87,31 @@ void resp_run_limit(struct conn *c, struct resp_words w)
                          resp_quoted(w.word[1]));
     else if (has_words(c, w, 3, "DEL name") && resp_may_administer(c, w.word[0]))
         resp_reply_int(c, limits_delete(c, w.word[2]));
+}
+
+/* ---- The configuration file ------------------------------------------------------------------ */
+
+static void resp_reply_reload(struct conn *c, const char *error)
+{
+    if (error)
+        resp_reply_error(c, "%s", error);
+    else
+        resp_reply_ok(c);
+}
+
+/* The reply comes when the file is loaded, or refused. */
+void resp_run_reload(struct conn *c, struct resp_words w)
+{
+    struct reload *r = server_reload(conn_server(c));
+
+    if (!resp_word_is(w.word[1], "RELOAD"))
+        resp_reply_error(c, "unknown subcommand %s: expected RELOAD", resp_quoted(w.word[1]));
+    else if (!r)
+        resp_reply_error(c, "there is no configuration file: the daemon was started without one");
+    else if (conn_resp(c)->multi && resp_is_running(conn_resp(c)))
+        resp_reply_error(c, "RELOAD is not allowed within MULTI: nothing waits in a transaction");
+    else if (resp_may_administer(c, w.word[0]) && !reload_command(r, c, resp_reply_reload))
+        resp_reply_engine_error(c, WEIR_ENOMEM);
 }
 
 /* ---- The clock ------------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* The table of commands, and the loop over a connection's bytes. */
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,34 +10,93 @@
 #define ERROR_MOST \
     700 /* bytes of an error, with the quoted words and the limit's own message in it */
 
+#define TAKES        (RESP_GATHERS | RESP_WRITES)
+#define OURS         "module"
+#define CONNECTION   "connection"
+#define TRANSACTIONS "transactions"
+#define SERVER       "server"
+#define CLUSTER      "cluster"
+
 /* The busiest first. */
 const struct resp_row RESP_COMMANDS[] = {
-    {"cl.throttle", 5, 6, true, 1, 1, 1, resp_run_cl_throttle, "key max_burst count period [cost]"},
-    {"throttle", 5, 6, true, 1, 1, 1, resp_run_throttle, "key max_burst count period [cost]"},
-    {"weir.take", 3, 10, true, 2, 2, 1, resp_run_take,
-     "limit key [cost] [WAIT t] [RESERVE t] [AS id]"},
-    {"weir.takeall", 5, 50, false, 3, -2, 3, resp_run_take_all,
-     "n limit key cost [limit key cost ...]"},
-    {"weir.peek", 3, 6, false, 2, 2, 1, resp_run_peek, "limit key [cost] [RESERVE ms]"},
-    {"weir.refund", 3, 4, false, 2, 2, 1, resp_run_refund, "limit key [cost]"},
-    {"weir.cancel", 2, 2, false, 0, 0, 0, resp_run_cancel, "id"},
-    {"weir.reset", 3, 3, false, 2, 2, 1, resp_run_reset_key, "limit key"},
-    {"weir.limit", 2, 4, false, 0, 0, 0, resp_run_limit,
-     "SET name limit | GET name | LIST | DEL name"},
-    {"weir.clock", 2, 3, false, 0, 0, 0, resp_run_clock, "GET | ADVANCE duration | SET ns"},
-    {"ping", 1, 2, false, 0, 0, 0, resp_run_ping, "[text]"},
-    {"echo", 2, 2, false, 0, 0, 0, resp_run_echo, "text"},
-    {"hello", 1, 0, false, 0, 0, 0, resp_run_hello, "[2|3] [AUTH user password] [SETNAME name]"},
-    {"auth", 2, 3, false, 0, 0, 0, resp_run_auth, "[user] password"},
-    {"select", 2, 2, false, 0, 0, 0, resp_run_select, "0"},
-    {"client", 2, 0, false, 0, 0, 0, resp_run_client,
-     "ID | GETNAME | SETNAME name | SETINFO ... | INFO | LIST"},
-    {"command", 1, 0, false, 0, 0, 0, resp_run_command,
-     "[COUNT | LIST | INFO name ... | DOCS name ...]"},
-    {"info", 1, 0, false, 0, 0, 0, resp_run_info, "[section ...]"},
-    {"config", 3, 0, false, 0, 0, 0, resp_run_config, "GET name ..."},
-    {"reset", 1, 1, false, 0, 0, 0, resp_run_reset, ""},
-    {"quit", 1, 0, false, 0, 0, 0, resp_run_quit, ""},
+    {"cl.throttle", 5, 6, TAKES, 1, 1, 1, resp_run_cl_throttle, "key max_burst count period [cost]",
+     OURS, "Takes from a limit of these numbers, as redis-cell does"},
+    {"throttle", 5, 6, TAKES, 1, 1, 1, resp_run_throttle, "key max_burst count period [cost]", OURS,
+     "Takes from a limit of these numbers, as throttlecrab does"},
+    {"rl.throttle", 5, 6, TAKES, 1, 1, 1, resp_run_cl_throttle, "key max_burst count period [cost]",
+     OURS, "Takes from a limit of these numbers, as CL.THROTTLE does"},
+    {"gcra", 5, 7, TAKES, 1, 1, 1, resp_run_gcra, "key max_burst tokens period [TOKENS n]", OURS,
+     "Takes from a limit of these numbers; the period may have decimals"},
+    {"increx", 2, 16, TAKES, 1, 1, 1, resp_run_increx,
+     "key [BYINT n] UBOUND m EX seconds|PX milliseconds ENX", OURS,
+     "Counts in a window that begins with its first event, up to a bound"},
+    {"weir.take", 3, 13, TAKES, 2, 2, 1, resp_run_take,
+     "limit key [cost] [WAIT t [POLL t]] [RESERVE t] [AS id] [VERBOSE]", OURS,
+     "Takes from a limit"},
+    {"weir.takeall", 5, 51, RESP_WRITES, 3, -2, 3, resp_run_take_all,
+     "n limit key cost [limit key cost ...] [VERBOSE]", OURS,
+     "Takes from several limits, all or nothing"},
+    {"weir.peek", 3, 7, RESP_READS, 2, 2, 1, resp_run_peek,
+     "limit key [cost] [RESERVE ms] [VERBOSE]", OURS,
+     "Answers what a take would, and takes nothing"},
+    {"weir.refund", 3, 4, RESP_WRITES | RESP_ADMINS, 2, 2, 1, resp_run_refund, "limit key [cost]",
+     OURS, "Gives back what was taken"},
+    {"weir.cancel", 2, 2, RESP_WRITES, 0, 0, 0, resp_run_cancel, "id", OURS,
+     "Gives back a reservation that has not acted"},
+    {"weir.reset", 3, 3, RESP_WRITES | RESP_ADMINS, 2, 2, 1, resp_run_reset_key, "limit key", OURS,
+     "Makes a key fresh"},
+    {"weir.limit", 2, 4, RESP_ADMINS, 0, 0, 0, resp_run_limit,
+     "SET name limit | GET name | LIST | DEL name", OURS, "Sets, shows and deletes named limits"},
+    {"weir.config", 2, 2, RESP_ADMINS, 0, 0, 0, resp_run_reload, "RELOAD", OURS,
+     "Reads the configuration file again"},
+    {"weir.clock", 2, 3, RESP_ADMINS, 0, 0, 0, resp_run_clock, "GET | ADVANCE duration | SET ns",
+     OURS, "Reads and sets a manual clock"},
+    {"ping", 1, 2, 0, 0, 0, 0, resp_run_ping, "[text]", CONNECTION, "Replies PONG, or the text"},
+    {"echo", 2, 2, 0, 0, 0, 0, resp_run_echo, "text", CONNECTION, "Replies the text"},
+    {"multi", 1, 1, RESP_AT_ONCE, 0, 0, 0, resp_run_multi, "", TRANSACTIONS,
+     "Queues the commands that follow"},
+    {"exec", 1, 1, RESP_AT_ONCE, 0, 0, 0, resp_run_exec, "", TRANSACTIONS,
+     "Runs the queued commands in order"},
+    {"discard", 1, 1, RESP_AT_ONCE, 0, 0, 0, resp_run_discard, "", TRANSACTIONS,
+     "Drops the queued commands"},
+    {"watch", 2, 0, RESP_AT_ONCE, 0, 0, 0, resp_run_watch, "key [key ...]", TRANSACTIONS,
+     "Replies OK: there is nothing to watch"},
+    {"unwatch", 1, 1, 0, 0, 0, 0, resp_run_ok, "", TRANSACTIONS, "Replies OK"},
+    {"hello", 1, 0, 0, 0, 0, 0, resp_run_hello, "[2|3] [AUTH user password] [SETNAME name]",
+     CONNECTION, "Chooses the version of RESP"},
+    {"auth", 2, 3, 0, 0, 0, 0, resp_run_auth, "[user] password", CONNECTION,
+     "There is no password: an error, as from a Redis without one"},
+    {"select", 2, 2, 0, 0, 0, 0, resp_run_select, "index", CONNECTION,
+     "Replies OK: all databases are one"},
+    {"client", 2, 0, RESP_ADMINS, 0, 0, 0, resp_run_client,
+     "ID | INFO | LIST [TYPE type] [ID id ...] | GETNAME | SETNAME name | SETINFO LIB-NAME|LIB-VER "
+     "text | KILL address | KILL filter value ... | NO-EVICT ON|OFF | NO-TOUCH ON|OFF",
+     CONNECTION, "Names, shows and closes connections"},
+    {"command", 1, 0, 0, 0, 0, 0, resp_run_command,
+     "[COUNT | LIST [FILTERBY PATTERN|ACLCAT|MODULE text] | INFO [name ...] | DOCS [name ...] | "
+     "GETKEYS command ...]",
+     SERVER, "Describes the commands"},
+    {"info", 1, 0, 0, 0, 0, 0, resp_run_info, "[section ...]", SERVER, "Counters, and much else"},
+    {"config", 3, 0, 0, 0, 0, 0, resp_run_config, "GET pattern ...", SERVER,
+     "Settings, under the names that Redis has for them"},
+    {"cluster", 2, 0, 0, 0, 0, 0, resp_run_cluster,
+     "SLOTS | SHARDS | NODES | INFO | MYID | KEYSLOT key | COUNTKEYSINSLOT slot | "
+     "GETKEYSINSLOT slot count | REPLICAS id",
+     CLUSTER, "A cluster of one node, this one"},
+    {"readonly", 1, 1, 0, 0, 0, 0, resp_run_ok, "", CLUSTER, "Replies OK"},
+    {"readwrite", 1, 1, 0, 0, 0, 0, resp_run_ok, "", CLUSTER, "Replies OK"},
+    {"asking", 1, 1, 0, 0, 0, 0, resp_run_ok, "", CLUSTER, "Replies OK"},
+    {"role", 1, 1, 0, 0, 0, 0, resp_run_role, "", SERVER, "Replies that it is a master"},
+    {"time", 1, 1, 0, 0, 0, 0, resp_run_time, "", SERVER, "Seconds and microseconds"},
+    {"dbsize", 1, 1, 0, 0, 0, 0, resp_run_dbsize, "", SERVER, "How many keys are live"},
+    {"latency", 2, 0, 0, 0, 0, 0, resp_run_latency,
+     "LATEST | HISTORY event | HISTOGRAM [command ...] | RESET [event ...] | DOCTOR", SERVER,
+     "Empty: latency is not measured"},
+    {"slowlog", 2, 3, 0, 0, 0, 0, resp_run_slowlog, "GET [count] | LEN | RESET", SERVER,
+     "Empty: slow commands are not logged"},
+    {"reset", 1, 1, RESP_AT_ONCE, 0, 0, 0, resp_run_reset, "", CONNECTION,
+     "Makes the connection as good as new"},
+    {"quit", 1, 0, RESP_AT_ONCE, 0, 0, 0, resp_run_quit, "", CONNECTION, "Closes the connection"},
 };
 const size_t RESP_COMMANDS_N = sizeof RESP_COMMANDS / sizeof RESP_COMMANDS[0];
 
@@ -45,11 +105,73 @@ bool resp_word_is(struct weir__slice word, const char *text)
     return strlen(text) == word.len && strncasecmp(word.at, text, word.len) == 0;
 }
 
+bool resp_word_matches(struct weir__slice word, const char *text)
+{
+    size_t at = 0, star = SIZE_MAX;
+    const char *retry = NULL;
+
+    while (*text) {
+        if (at < word.len && word.at[at] == '*') {
+            star = at++;
+            retry = text;
+        } else if (at < word.len &&
+                   (word.at[at] == '?' || strncasecmp(&word.at[at], text, 1) == 0)) {
+            at++;
+            text++;
+        } else if (star == SIZE_MAX) {
+            return false;
+        } else { /* the last star takes one more byte */
+            at = star + 1;
+            text = ++retry;
+        }
+    }
+    while (at < word.len && word.at[at] == '*')
+        at++;
+    return at == word.len;
+}
+
 const struct resp_row *resp_row_of(struct weir__slice name)
 {
     for (size_t i = 0; i < RESP_COMMANDS_N; i++)
         if (resp_word_is(name, RESP_COMMANDS[i].name))
             return &RESP_COMMANDS[i];
+    return NULL;
+}
+
+const char *resp_why_unknown(struct weir__slice name)
+{
+    static const char NO_KEYS[] = "keys cannot be listed: they are not stored, only what they owe";
+    static const char NO_CHANNELS[] = "there are no channels and no keyspace events";
+    static const char NO_DATA[] = "this is a rate limiter and stores no values; "
+                                  "COMMAND LIST has the commands";
+    static const struct {
+        const char *name, *why;
+    } ROWS[] = {
+        {"keys", NO_KEYS},
+        {"scan", NO_KEYS},
+        {"randomkey", NO_KEYS},
+        {"subscribe", NO_CHANNELS},
+        {"psubscribe", NO_CHANNELS},
+        {"ssubscribe", NO_CHANNELS},
+        {"unsubscribe", NO_CHANNELS},
+        {"punsubscribe", NO_CHANNELS},
+        {"sunsubscribe", NO_CHANNELS},
+        {"publish", NO_CHANNELS},
+        {"pubsub", NO_CHANNELS},
+        {"monitor", "the commands of other clients are not shown; INFO has counters"},
+        {"get", NO_DATA},
+        {"set", NO_DATA},
+        {"del", NO_DATA},
+        {"exists", NO_DATA},
+        {"incr", NO_DATA},
+        {"expire", NO_DATA},
+        {"eval", "there are no scripts: the daemon decides by itself; see WEIR.TAKE"},
+        {"evalsha", "there are no scripts: the daemon decides by itself; see WEIR.TAKE"},
+    };
+
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++)
+        if (resp_word_is(name, ROWS[i].name))
+            return ROWS[i].why;
     return NULL;
 }
 
@@ -101,6 +223,28 @@ void resp_reply_null(struct conn *c)
     out_done(c, resp_null(out_room(c, RESP_INT_ROOM), conn_resp(c)->resp3));
 }
 
+void resp_reply_array(struct conn *c, size_t n)
+{
+    out_done(c, resp_array(out_room(c, RESP_INT_ROOM), n));
+}
+
+void resp_reply_pairs(struct conn *c, size_t n)
+{
+    out_done(c, resp_map(out_room(c, RESP_INT_ROOM), n, conn_resp(c)->resp3));
+}
+
+void resp_reply_pair(struct conn *c, const char *name, const char *value)
+{
+    resp_reply_text(c, name);
+    resp_reply_text(c, value);
+}
+
+void resp_reply_no_form(struct conn *c, struct resp_words w, const char *forms)
+{
+    resp_reply_error(c, "unknown subcommand or wrong number of arguments: %s; expected %s",
+                     resp_quoted(w.word[1]), forms);
+}
+
 void resp_reply_engine_error(struct conn *c, int error)
 {
     switch ((enum weir_error)error) {
@@ -120,7 +264,8 @@ void resp_reply_engine_error(struct conn *c, int error)
     case WEIR_EFORMAT:
     case WEIR_EVERSION:
     case WEIR_EIO:
-    case WEIR_EINTR: break;
+    case WEIR_EINTR:
+    case WEIR_EGUARD: break;
     }
     resp_reply_error(c, "%s", weir_error_text(error));
 }
@@ -167,38 +312,85 @@ bool resp_word_int(struct conn *c, struct weir__slice word, const char *what, in
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
-static void resp_run(struct conn *c, const struct resp_command *cmd)
+/* The command whose name is one or two edits away, or NULL. */
+static const char *resp_similar(struct weir__slice name)
+{
+    char lower[32];
+
+    if (name.len > sizeof lower)
+        return NULL;
+    for (size_t i = 0; i < name.len; i++)
+        lower[i] = (char)tolower((unsigned char)name.at[i]);
+    for (int edits = 1; edits <= 2; edits++)
+        for (size_t i = 0; i < RESP_COMMANDS_N; i++)
+            if (weir__slice_distance((struct weir__slice){lower, name.len},
+                                     weir__slice_of(RESP_COMMANDS[i].name)) == edits &&
+                (int)name.len > 2 * edits)
+                return RESP_COMMANDS[i].name;
+    return NULL;
+}
+
+static void resp_refuse_unknown(struct conn *c, struct weir__slice name)
+{
+    const char *why = resp_why_unknown(name), *similar = why ? NULL : resp_similar(name);
+
+    resp_multi_abort(c);
+    if (why)
+        resp_reply_error(c, "unknown command %s: %s", resp_quoted(name), why);
+    else if (similar)
+        resp_reply_error(c, "unknown command %s; did you mean '%s'?", resp_quoted(name), similar);
+    else
+        resp_reply_error(c, "unknown command %s", resp_quoted(name));
+    /* A client speaks HTTP to us, or makes a browser do so: what follows may be forged. */
+    if (resp_word_is(name, "post") || resp_word_is(name, "host:"))
+        conn_finish(c);
+}
+
+void resp_run_row(struct conn *c, const struct resp_row *row, struct resp_words w)
+{
+    if (!(row->flags & RESP_GATHERS))
+        batch_flush(c);
+    row->run(c, w);
+}
+
+static void resp_run(struct conn *c, struct resp_session *s, const struct resp_command *cmd)
 {
     const struct resp_row *row = resp_row_of(cmd->word[0]);
 
     counter_add(&conn_counters(c)->commands, 1);
     if (!row) {
-        resp_reply_error(c, "unknown command %s", resp_quoted(cmd->word[0]));
-        /* A client speaks HTTP to us, or makes a browser do so: what follows may be forged. */
-        if (resp_word_is(cmd->word[0], "post") || resp_word_is(cmd->word[0], "host:"))
-            conn_finish(c);
+        resp_refuse_unknown(c, cmd->word[0]);
         return;
     }
-    if (cmd->n < row->least || (row->most > 0 && cmd->n > row->most)) {
+    if (!resp_words_fit(row, cmd->n)) {
+        resp_multi_abort(c);
         resp_reply_error(c, "wrong number of arguments for '%s' command: expected %s", row->name,
-                         row->usage);
+                         row->usage[0] ? row->usage : "none");
         return;
     }
-    if (!row->gathers)
-        batch_flush(c);
-    row->run(c, (struct resp_words){cmd->n, cmd->word});
+    s->command = row->name;
+    if (!s->multi || !resp_multi_queue(c, row, cmd))
+        resp_run_row(c, row, (struct resp_words){cmd->n, cmd->word});
 }
 
 long resp_serve(struct conn *c, char *bytes, size_t len)
 {
     const size_t most = server_options(conn_server(c))->max_request;
+    struct resp_session *s = conn_resp(c);
     struct resp_command cmd;
     size_t used = 0;
 
-    while (used < len && !conn_is_full(c)) {
+    while (!conn_is_full(c)) {
         const char *why;
-        const long n = resp_parse(bytes + used, len - used, most, &cmd, &why);
+        long n;
 
+        if (s->multi && resp_is_running(s)) {
+            resp_exec_some(c);
+            continue;
+        }
+        if (used == len)
+            break;
+        n = resp_parse(bytes + used, len - used, most, &cmd, &why);
         if (n == RESP_MORE)
             break;
         if (n < 0) {
@@ -206,9 +398,12 @@ long resp_serve(struct conn *c, char *bytes, size_t len)
             return -1;
         }
         used += (size_t)n;
-        limits_tidy(c);
         if (cmd.n > 0)
-            resp_run(c, &cmd);
+            resp_run(c, s, &cmd);
+        if (conn_is_postponed(c)) {
+            counter_add(&conn_counters(c)->commands, (uint64_t)-1); /* it will be run again */
+            return (long)(used - (size_t)n);
+        }
     }
     return (long)used;
 }

@@ -6,10 +6,21 @@
 
 #define NAME_MOST 256 /* bytes of a reservation's name */
 
+/* The form of a reply (limit_op.shape). */
+enum resp_shape {
+    RESP_VERBOSE = 1 /* a map of names and values */
+};
+
+/* The head of an array of so many: as text, since it is the same in every reply. */
+#define ARRAY_OF_5 "*5\r\n"
+#define ARRAY_OF_6 "*6\r\n"
+#define ARRAY_OF_7 "*7\r\n"
+#define HEAD_LEN   (sizeof ARRAY_OF_5 - 1)
+
 /* ---- Writing replies ------------------------------------------------------------------------- */
 
-static void resp_reply_cl_throttle(struct conn *c, const struct limit_op *op, int error,
-                                   const struct weir_verdict *v)
+void resp_reply_cl_throttle(struct conn *c, const struct limit_op *op, int error,
+                            const struct weir_verdict *v)
 {
     char *at;
 
@@ -18,7 +29,7 @@ static void resp_reply_cl_throttle(struct conn *c, const struct limit_op *op, in
         resp_reply_engine_error(c, error);
         return;
     }
-    at = resp_array(out_room(c, 6 * RESP_INT_ROOM), 5);
+    at = (char *)memcpy(out_room(c, 6 * RESP_INT_ROOM), ARRAY_OF_5, HEAD_LEN) + HEAD_LEN;
     at = resp_int(at, !v->allowed);
     at = resp_int(at, v->limit);
     at = resp_int(at, v->remaining);
@@ -36,7 +47,7 @@ static void resp_reply_throttle(struct conn *c, const struct limit_op *op, int e
         resp_reply_engine_error(c, error);
         return;
     }
-    at = resp_array(out_room(c, 6 * RESP_INT_ROOM), 5);
+    at = (char *)memcpy(out_room(c, 6 * RESP_INT_ROOM), ARRAY_OF_5, HEAD_LEN) + HEAD_LEN;
     at = resp_int(at, v->allowed);
     at = resp_int(at, v->limit);
     at = resp_int(at, v->remaining);
@@ -44,14 +55,56 @@ static void resp_reply_throttle(struct conn *c, const struct limit_op *op, int e
     out_done(c, resp_int(at, v->allowed ? 0 : wire_s(v->retry_after_ns)));
 }
 
-static char *write_six(char *at, const struct weir_verdict *v)
+static char *write_six(char *at, const char *head, const struct weir_verdict *v)
 {
+    at = (char *)memcpy(at, head, HEAD_LEN) + HEAD_LEN;
     at = resp_int(at, v->allowed);
     at = resp_int(at, v->limit);
     at = resp_int(at, v->remaining);
     at = resp_int(at, v->allowed ? 0 : wire_ms(v->retry_after_ns));
     at = resp_int(at, wire_ms(v->reset_after_ns));
     return resp_int(at, wire_ms(v->wait_ns));
+}
+
+/* ---- Replies that name their values (VERBOSE) ------------------------------------------------ */
+
+static char *write_pair(char *at, const char *name, int64_t value)
+{
+    return resp_int(resp_text(at, name), value);
+}
+
+/* A text, or null if it is NULL. */
+static char *write_pair_text(char *at, const char *name, const char *text, size_t len, bool resp3)
+{
+    at = resp_text(at, name);
+    return text ? resp_bulk(at, text, len) : resp_null(at, resp3);
+}
+
+/* The verdict by name: a map of RESP3, pairs in an array of RESP2. Without a limit (a WEIR.TAKEALL
+ * that nothing refused) there is no name. */
+static void resp_reply_verbose(struct conn *c, const struct limit *l, int which,
+                               const struct weir_verdict *v)
+{
+    enum { PAIRS = 12, NAMES_ROOM = 16 };
+    const bool resp3 = conn_resp(c)->resp3;
+    const char *reason = weir_reason_name(v->reason), *name = l ? l->name : NULL, *term = NULL;
+    const size_t len = limit_term_text(l, v, &term), name_len = name ? strlen(name) : 0;
+    char *at =
+        out_room(c, RESP_INT_ROOM + PAIRS * (2 * RESP_INT_ROOM + NAMES_ROOM) + 64 + name_len + len);
+
+    at = resp_map(at, PAIRS, resp3);
+    at = write_pair(at, "allowed", v->allowed);
+    at = write_pair_text(at, "reason", reason, strlen(reason), resp3);
+    at = write_pair(at, "limit", v->limit);
+    at = write_pair(at, "remaining", v->remaining);
+    at = write_pair(at, "retry_after_ms", v->allowed ? 0 : wire_ms(v->retry_after_ns));
+    at = write_pair(at, "reset_after_ms", wire_ms(v->reset_after_ns));
+    at = write_pair(at, "wait_ms", wire_ms(v->wait_ns));
+    at = write_pair_text(at, "limit_name", name, name_len, resp3);
+    at = write_pair(at, "which", which);
+    at = write_pair_text(at, "term", term, len, resp3);
+    at = write_pair(at, "shadow", v->shadow > 0);
+    out_done(c, write_pair(at, "overflow", v->overflow));
 }
 
 static void resp_reply_take(struct conn *c, const struct limit_op *op, int error,
@@ -62,13 +115,53 @@ static void resp_reply_take(struct conn *c, const struct limit_op *op, int error
                          DELAYED_IN_CONN);
     else if (error)
         resp_reply_engine_error(c, error);
+    else if (op->shape & RESP_VERBOSE)
+        resp_reply_verbose(c, op->limit, v->which < 0 ? -1 : v->term, v);
     else
-        out_done(c, write_six(resp_array(out_room(c, 7 * RESP_INT_ROOM), 6), v));
+        out_done(c, write_six(out_room(c, 7 * RESP_INT_ROOM), ARRAY_OF_6, v));
+}
+
+static void resp_reply_take_all(struct conn *c, const struct limit_op *op, int error,
+                                const struct weir_verdict *v)
+{
+    if (error == WEIR_EINVAL)
+        resp_reply_error(c, "the limits have more than %d terms in all", WEIR_TERMS_MAX);
+    else if (error == WEIR_ESTORE)
+        resp_reply_error(c, "the limits are in different stores: WEIR.TAKEALL needs them in one");
+    else if (error)
+        resp_reply_engine_error(c, error);
+    else if (op->shape & RESP_VERBOSE)
+        resp_reply_verbose(c, op->limit, v->which, v);
+    else
+        out_done(c, resp_int(write_six(out_room(c, 8 * RESP_INT_ROOM), ARRAY_OF_7, v), v->which));
+}
+
+static void resp_reply_back(struct conn *c, const struct limit_op *op, int error,
+                            const struct weir_verdict *v)
+{
+    (void)v;
+    if (error)
+        resp_reply_engine_error(c, error);
+    else
+        resp_reply_int(c, op->back);
+}
+
+static void resp_reply_reset_key(struct conn *c, const struct limit_op *op, int error,
+                                 const struct weir_verdict *v)
+{
+    (void)op;
+    (void)v;
+    if (error == WEIR_EFULL)
+        resp_reply_error(c, RESET_FULL);
+    else if (error)
+        resp_reply_engine_error(c, error);
+    else
+        resp_reply_ok(c);
 }
 
 /* ---- Reading operations ---------------------------------------------------------------------- */
 
-static bool key_fits(struct conn *c, struct weir__slice key)
+bool resp_key_fits(struct conn *c, struct weir__slice key)
 {
     const size_t most = server_options(conn_server(c))->max_key;
 
@@ -92,7 +185,7 @@ static bool resp_read_limit(struct conn *c, struct weir__slice limit, struct wei
         resp_reply_error(c, "%s", why);
         return false;
     }
-    return key_fits(c, key);
+    return resp_key_fits(c, key);
 }
 
 static bool resp_read_patience(struct conn *c, struct weir__slice word, int64_t *ns)
@@ -112,7 +205,29 @@ static bool looks_like_a_number(struct weir__slice word)
     return word.len > 0 && (word.at[0] == '-' || (word.at[0] >= '0' && word.at[0] <= '9'));
 }
 
-/* [cost] [WAIT ms] [RESERVE ms] [AS id], from word i on. */
+/* POLL belongs to WAIT. */
+static bool resp_options_agree(struct conn *c, const struct limit_op *op)
+{
+    if (op->poll_ns == 0 || op->delayed)
+        return true;
+    resp_reply_error(c, "POLL goes with WAIT: it says when a reply that waits comes at the latest");
+    return false;
+}
+
+/* POLL t, from word i on. */
+static bool resp_read_poll(struct conn *c, struct resp_words w, size_t i, struct limit_op *op)
+{
+    if (i + 1 < w.n && resp_read_patience(c, w.word[i + 1], &op->poll_ns)) {
+        if (op->poll_ns > 0)
+            return true;
+        resp_reply_error(c, "invalid time %s: POLL needs more than 0", resp_quoted(w.word[i + 1]));
+    } else if (i + 1 == w.n) {
+        resp_reply_error(c, "POLL needs a time: milliseconds, or a duration such as 1s");
+    }
+    return false;
+}
+
+/* [cost] [WAIT t [POLL t]] [RESERVE t] [AS id] [VERBOSE], from word i on. */
 static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, bool all,
                               struct limit_op *op)
 {
@@ -124,7 +239,10 @@ static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, boo
     for (; i < w.n; i += 2) {
         const bool reserve = resp_word_is(w.word[i], "RESERVE");
 
-        if (reserve || (all && resp_word_is(w.word[i], "WAIT"))) {
+        if (resp_word_is(w.word[i], "VERBOSE")) {
+            op->shape |= RESP_VERBOSE;
+            i--; /* it has no value */
+        } else if (reserve || (all && resp_word_is(w.word[i], "WAIT"))) {
             if (i + 1 == w.n) {
                 resp_reply_error(
                     c, "%s needs a time: milliseconds, a duration such as 1.5s, or forever",
@@ -139,6 +257,9 @@ static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, boo
             op->delayed = !reserve;
             if (!resp_read_patience(c, w.word[i + 1], &op->patience_ns))
                 return false;
+        } else if (all && resp_word_is(w.word[i], "POLL")) {
+            if (!resp_read_poll(c, w, i, op))
+                return false;
         } else if (all && resp_word_is(w.word[i], "AS") && i + 1 < w.n && w.word[i + 1].len > 0) {
             if (w.word[i + 1].len > NAME_MOST) {
                 resp_reply_error(c, "name too long: %zu bytes; expected at most %d",
@@ -148,11 +269,12 @@ static bool resp_read_options(struct conn *c, struct resp_words w, size_t i, boo
             op->name = w.word[i + 1];
         } else {
             resp_reply_error(c, "unexpected word %s: expected %s", resp_quoted(w.word[i]),
-                             all ? "a cost, WAIT ms, RESERVE ms or AS id" : "a cost or RESERVE ms");
+                             all ? "a cost, WAIT ms, POLL ms, RESERVE ms, AS id or VERBOSE"
+                                 : "a cost, RESERVE ms or VERBOSE");
             return false;
         }
     }
-    return true;
+    return resp_options_agree(c, op);
 }
 
 /* ---- CL.THROTTLE and THROTTLE ---------------------------------------------------------------- */
@@ -185,7 +307,7 @@ static bool resp_read_throttle(struct conn *c, struct resp_words w, int64_t more
     const char *why;
 
     *op = (struct limit_op){.key = w.word[1], .cost = 1};
-    if (!key_fits(c, op->key) ||
+    if (!resp_key_fits(c, op->key) ||
         (w.n > 5 && !resp_word_int(c, w.word[5], "cost", least_cost, WEIR_COUNT_MAX, &op->cost)))
         return false;
     op->limit = limit_throttle_cached(c, said, more);
@@ -207,20 +329,6 @@ static bool resp_read_throttle(struct conn *c, struct resp_words w, int64_t more
     return op->limit != NULL;
 }
 
-/* A negative cost gives back; the reply then describes the key as it is. */
-static void resp_refund_throttle(struct conn *c, struct limit_op *op)
-{
-    struct weir_verdict v;
-    int error;
-
-    op->cost = -op->cost;
-    error = batch_refund(c, op, NULL);
-    op->cost = 0;
-    if (!error)
-        error = batch_peek(c, op, &v);
-    resp_reply_cl_throttle(c, op, error, &v);
-}
-
 void resp_run_cl_throttle(struct conn *c, struct resp_words w)
 {
     struct limit_op op;
@@ -228,10 +336,15 @@ void resp_run_cl_throttle(struct conn *c, struct resp_words w)
     if (!resp_read_throttle(c, w, 1, -WEIR_COUNT_MAX, &op))
         return;
     op.reply = resp_reply_cl_throttle;
-    if (op.cost >= 0)
+    if (op.cost >= 0) {
         batch_add(c, &op);
-    else if (resp_may_administer(c, w.word[0]))
-        resp_refund_throttle(c, &op);
+        return;
+    }
+    if (!resp_may_administer(c, w.word[0]))
+        return;
+    op.verb = OP_REFUND_AND_PEEK; /* a negative cost gives back */
+    op.cost = -op.cost;
+    batch_run(c, &op);
 }
 
 void resp_run_throttle(struct conn *c, struct resp_words w)
@@ -251,44 +364,40 @@ void resp_run_take(struct conn *c, struct resp_words w)
     struct limit_op op;
 
     if (resp_read_limit(c, w.word[1], w.word[2], LIMIT_TAKES, &op) &&
-        resp_read_options(c, w, 3, true, &op))
+        resp_read_options(c, w, 3, true, &op) && (!op.delayed || resp_may_wait(c)))
         batch_add(c, &op);
 }
 
 void resp_run_peek(struct conn *c, struct resp_words w)
 {
-    struct weir_verdict v;
     struct limit_op op;
 
-    if (resp_read_limit(c, w.word[1], w.word[2], LIMIT_LOOKS, &op) &&
-        resp_read_options(c, w, 3, false, &op))
-        resp_reply_take(c, &op, batch_peek(c, &op, &v), &v);
+    if (!resp_read_limit(c, w.word[1], w.word[2], LIMIT_LOOKS, &op) ||
+        !resp_read_options(c, w, 3, false, &op))
+        return;
+    op.verb = OP_PEEK;
+    batch_run(c, &op);
 }
 
 void resp_run_refund(struct conn *c, struct resp_words w)
 {
     struct limit_op op;
-    int64_t back = 0;
-    int error;
 
     if (!resp_may_administer(c, w.word[0]) ||
         !resp_read_limit(c, w.word[1], w.word[2], LIMIT_LOOKS, &op) ||
         (w.n > 3 && !resp_word_int(c, w.word[3], "cost", 0, INT64_MAX, &op.cost)))
         return;
-    error = batch_refund(c, &op, &back);
-    if (error)
-        resp_reply_engine_error(c, error);
-    else
-        resp_reply_int(c, back);
+    op.verb = OP_REFUND;
+    op.reply = resp_reply_back;
+    batch_run(c, &op);
 }
 
 void resp_run_cancel(struct conn *c, struct resp_words w)
 {
-    int64_t back = 0;
-
-    if (delayed_cancel(c, w.word[1], &back))
-        resp_reply_int(c, back);
-    else
+    batch_flush(c);
+    if (delayed_is_asked(c, w.word[1]))
+        conn_postpone(c); /* what there is to cancel is not known yet */
+    else if (!delayed_cancel(c, w.word[1], resp_reply_back))
         resp_reply_error(c,
                          "no such reservation: %s; expected a name given by AS on this connection",
                          resp_quoted(w.word[1]));
@@ -297,29 +406,25 @@ void resp_run_cancel(struct conn *c, struct resp_words w)
 void resp_run_reset_key(struct conn *c, struct resp_words w)
 {
     struct limit_op op;
-    int error;
 
     if (!resp_may_administer(c, w.word[0]) ||
         !resp_read_limit(c, w.word[1], w.word[2], LIMIT_LOOKS, &op))
         return;
-    error = batch_reset(c, &op);
-    if (error == WEIR_EFULL)
-        resp_reply_error(c, RESET_FULL);
-    else if (error)
-        resp_reply_engine_error(c, error);
-    else
-        resp_reply_ok(c);
+    op.verb = OP_RESET;
+    op.reply = resp_reply_reset_key;
+    batch_run(c, &op);
 }
 
 void resp_run_take_all(struct conn *c, struct resp_words w)
 {
     struct limit_op op[WEIR_TERMS_MAX];
-    struct weir_verdict v;
+    bool verbose;
     int64_t n;
-    int error;
 
     if (!resp_word_int(c, w.word[1], "number of limits", 1, WEIR_TERMS_MAX, &n))
         return;
+    verbose = w.n == 3 + 3 * (size_t)n && resp_word_is(w.word[w.n - 1], "VERBOSE");
+    w.n -= verbose;
     if (w.n != 2 + 3 * (size_t)n) {
         resp_reply_error(c, "expected %lld times limit, key and cost after %s, got %zu words",
                          (long long)n, resp_quoted(w.word[1]), w.n - 2);
@@ -329,14 +434,7 @@ void resp_run_take_all(struct conn *c, struct resp_words w)
         if (!resp_read_limit(c, w.word[2 + 3 * i], w.word[3 + 3 * i], LIMIT_TAKES, &op[i]) ||
             !resp_word_int(c, w.word[4 + 3 * i], "cost", 0, INT64_MAX, &op[i].cost))
             return;
-    error = batch_take_all(c, op, (size_t)n, &v);
-    if (error == WEIR_EINVAL)
-        resp_reply_error(c, "the limits have more than %d terms in all", WEIR_TERMS_MAX);
-    else if (error == WEIR_ESTORE)
-        resp_reply_error(c, "the limits are in different stores: WEIR.TAKEALL needs them in one");
-    else if (error)
-        resp_reply_engine_error(c, error);
-    else
-        out_done(c,
-                 resp_int(write_six(resp_array(out_room(c, 8 * RESP_INT_ROOM), 7), &v), v.which));
+    op[0].reply = resp_reply_take_all;
+    op[0].shape = verbose ? RESP_VERBOSE : 0;
+    batch_take_all(c, op, (size_t)n);
 }

@@ -1,0 +1,208 @@
+/* What a reload does to limits: what differs is set, the rest is left alone.
+ *
+ * Each limit is changed by itself, as WEIR.LIMIT SET would do it: takes go on in between, by the
+ * old limit or the new one. If one cannot be set (no room for its keys=), those before it are put
+ * back. The order keeps that harmless: first what is new, then what keeps its keys, then what makes
+ * keys start fresh, and at last what is deleted, once nothing can fail any more.
+ */
+#include "server/reload_limits.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/internal.h"
+
+#define DETAILS_MOST 20 /* changes that are logged one by one */
+
+enum change_kind { CHANGE_ADDS, CHANGE_KEEPS, CHANGE_FRESH, CHANGE_DROPS, CHANGE_KINDS };
+
+struct change {
+    enum change_kind kind;
+    const struct serve_limit *limit; /* as the file has it; of a deleted one, as it had it */
+    struct store *store;             /* its store now */
+    char *before;                    /* what the daemon had under the name; or NULL, ... */
+    struct store *before_in;         /* ... and where */
+    bool done;
+};
+
+struct changes {
+    struct server *server;
+    size_t n, count[CHANGE_KINDS];
+    struct change change[2 * SERVE_LIMITS_MAX];
+};
+
+/* ---- What differs ---------------------------------------------------------------------------- */
+
+static const struct serve_limit *limit_of(const struct serve_options *o, const char *name)
+{
+    for (size_t i = 0; i < o->limits; i++)
+        if (strcmp(o->limit[i].name, name) == 0)
+            return &o->limit[i];
+    return NULL;
+}
+
+/* Other words for the same limit are no change. */
+static bool limit_is_same(const struct serve_limit *a, const struct serve_limit *b)
+{
+    struct weir_limit x, y;
+
+    if (!!a->store != !!b->store || (a->store && strcmp(a->store, b->store) != 0))
+        return false;
+    return strcmp(a->limit, b->limit) == 0 ||
+           (weir_limit_parse(&x, a->limit, NULL) == 0 &&
+            weir_limit_parse(&y, b->limit, NULL) == 0 && memcmp(&x, &y, sizeof x) == 0);
+}
+
+static enum change_kind change_kind_of(const struct change *h)
+{
+    struct weir_limit from, to;
+
+    if (!h->before)
+        return CHANGE_ADDS;
+    if (h->before_in == h->store && weir_limit_parse(&from, h->before, NULL) == 0 &&
+        weir_limit_parse(&to, h->limit->limit, NULL) == 0 && !limit_starts_fresh(&from, &to))
+        return CHANGE_KEEPS;
+    return CHANGE_FRESH;
+}
+
+/* False: out of memory. */
+static bool changes_add(struct changes *all, const struct serve_limit *l, bool drops)
+{
+    struct server *s = all->server;
+    struct change *h = &all->change[all->n++];
+    char text[WEIR_LIMIT_TEXT_MAX];
+
+    h->limit = l;
+    h->store = l->store ? stores_find(&s->stores, weir__slice_of(l->store)) : &s->stores.store[0];
+    if (names_get(s->names, weir__slice_of(l->name), text, &h->before_in)) {
+        h->before = strdup(text);
+        if (!h->before)
+            return false;
+    }
+    h->kind = drops ? CHANGE_DROPS : change_kind_of(h);
+    all->count[h->kind]++;
+    return true;
+}
+
+static bool changes_find(struct changes *all, const struct serve_options *then,
+                         const struct serve_options *next)
+{
+    bool good = true;
+
+    for (size_t i = 0; good && i < next->limits; i++) {
+        const struct serve_limit *was = limit_of(then, next->limit[i].name);
+
+        if (!was || !limit_is_same(was, &next->limit[i]))
+            good = changes_add(all, &next->limit[i], false);
+    }
+    for (size_t i = 0; good && i < then->limits; i++)
+        if (!limit_of(next, then->limit[i].name))
+            good = changes_add(all, &then->limit[i], true);
+    return good;
+}
+
+/* ---- Changing -------------------------------------------------------------------------------- */
+
+static int change_do(struct server *s, struct change *h, struct weir_diag *why)
+{
+    const struct weir__slice name = weir__slice_of(h->limit->name);
+    int error = 0;
+
+    *why = (struct weir_diag){.text = "a process that stands still holds the lock of its store"};
+    if (h->kind == CHANGE_DROPS)
+        error = names_delete(s->names, name) ? 0 : WEIR_EBUSY;
+    else if (!h->store)
+        error = WEIR_ESTORE; /* the source has refused it before */
+    else
+        error = names_set(s->names, name, h->limit->limit, h->store, why);
+    h->done = error == 0;
+    return error;
+}
+
+static void change_undo(struct server *s, struct change *h)
+{
+    const struct weir__slice name = weir__slice_of(h->limit->name);
+    struct weir_diag why = {.text = ""};
+
+    if (h->before ? names_set(s->names, name, h->before, h->before_in, &why) != 0
+                  : !names_delete(s->names, name))
+        log_at(s->log, LOG_LEVEL_ERROR, "config: limit '%s' could not be put back: %s",
+               h->limit->name, why.text);
+}
+
+static bool changes_apply(struct changes *all, void (*tell)(void *arg, const char *line), void *arg)
+{
+    struct weir_diag why;
+    char line[1024];
+
+    for (int kind = 0; kind < CHANGE_KINDS; kind++)
+        for (size_t i = 0; i < all->n; i++) {
+            struct change *h = &all->change[i];
+
+            if ((int)h->kind != kind || change_do(all->server, h, &why) == 0)
+                continue;
+            (void)snprintf(line, sizeof line, "%s: limit '%s': %s",
+                           h->limit->from ? h->limit->from : "--limit", h->limit->name, why.text);
+            tell(arg, line);
+            for (size_t k = all->n; k-- > 0;)
+                if (all->change[k].done)
+                    change_undo(all->server, &all->change[k]);
+            return false;
+        }
+    return true;
+}
+
+/* ---- Saying so ------------------------------------------------------------------------------- */
+
+static void change_log(struct server *s, const struct change *h)
+{
+    const char *name = h->limit->name;
+
+    switch (h->kind) {
+    case CHANGE_ADDS:
+        log_print(s->log, "config: limit %s: added: %s", name, h->limit->limit);
+        break;
+    case CHANGE_KEEPS:
+    case CHANGE_FRESH:
+        log_print(s->log, "config: limit %s: %s -> %s", name, h->before, h->limit->limit);
+        break;
+    case CHANGE_DROPS: log_print(s->log, "config: limit %s: removed", name); return;
+    case CHANGE_KINDS: return;
+    }
+    names_enter(s->names);
+    room_log(s->names, weir__slice_of(name));
+    names_leave(s->names);
+}
+
+static void changes_log(const struct changes *all, const char *path, const char *why)
+{
+    for (size_t i = 0; i < all->n && i < DETAILS_MOST; i++)
+        change_log(all->server, &all->change[i]);
+    log_print(all->server->log,
+              "config: loaded %s (%s): limits added: %zu, changed: %zu, removed: %zu", path, why,
+              all->count[CHANGE_ADDS], all->count[CHANGE_KEEPS] + all->count[CHANGE_FRESH],
+              all->count[CHANGE_DROPS]);
+}
+
+bool reload_limits(struct server *s, const struct serve_options *then,
+                   const struct serve_options *next, const char *why,
+                   void (*tell)(void *arg, const char *line), void *arg)
+{
+    struct changes *all = calloc(1, sizeof *all);
+    bool good = all != NULL;
+
+    if (all) {
+        all->server = s;
+        good = changes_find(all, then, next);
+    }
+    if (!good)
+        tell(arg, "out of memory");
+    good = good && changes_apply(all, tell, arg);
+    if (good)
+        changes_log(all, next->source->path, why);
+    for (size_t i = 0; all && i < all->n; i++)
+        free(all->change[i].before);
+    free(all);
+    return good;
+}
