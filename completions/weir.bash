@@ -7,8 +7,8 @@
 
 _weir_algorithms='
     fixed-window sliding-window sliding-counter sliding-log token-bucket leaky-bucket pacer
-    smooth-bursty smooth-warmup min-interval concurrency system breaker bbr vegas gradient aimd
-    adaptive-rate'
+    smooth-bursty smooth-warmup min-interval unlimited 0/s concurrency system breaker bbr vegas
+    gradient aimd adaptive-rate'
 
 # The options of an algorithm; those that end in "=" need a value.
 _weir_limit_options()
@@ -22,7 +22,7 @@ _weir_limit_options()
         echo 'slots= per-slot= per-slot=none per-slot=even count-denied shadow fallback=local
         fallback=allow fallback=deny keys= full=evict full=deny full=allow'
         ;;
-    sliding-counter | min-interval)
+    sliding-counter | min-interval | unlimited | 0/s)
         echo 'count-denied shadow fallback=local fallback=allow fallback=deny keys= full=evict
         full=deny full=allow'
         ;;
@@ -89,9 +89,9 @@ _weir_limit_options()
 _weir_parts()
 {
     case $1 in
-    '') echo 'sim explain serve take store version help' ;;
+    '') echo 'sim explain serve check take store version help' ;;
     'store') echo 'info convert reset' ;;
-    'help') echo 'sim explain serve take store version help' ;;
+    'help') echo 'sim explain serve check take store version help' ;;
     'help store') echo 'info convert reset' ;;
     esac
 }
@@ -100,14 +100,16 @@ _weir_options()
 {
     case $1 in
     '') echo '--help --version' ;;
-    'sim') echo '--json --start --traffic --script --picture --help' ;;
+    'sim') echo '--json --start --max-keys --traffic --script --picture --help' ;;
     'explain') echo '--json --help' ;;
     'serve')
-        echo '--listen --limit --store --max-keys --full --threads --max-connections
-        --max-request --max-key --max-output --max-buffered --max-delayed --connection-part
-        --peer-part --max-memory --max-wait --idle --drain --literals --literal-state --no-admin
-        --host --ipv6-prefix --clock --help'
+        echo '--config --listen --socket-mode --socket-group --limit --store --max-keys --full
+        --threads --max-connections --max-request --max-key --max-output --max-buffered
+        --max-delayed --connection-part --peer-part --max-memory --max-wait --idle --drain
+        --literals --literal-state --no-admin --host --trust --trust-hops --client-header
+        --ipv6-prefix --headers --log-level --log-format --log-to --clock --help'
         ;;
+    'check') echo '--json --help' ;;
     'take') echo '--store --limit --no-fallback --max-keys --json --help' ;;
     'store') echo '--help' ;;
     'store info') echo '--json --help' ;;
@@ -123,8 +125,12 @@ _weir_value()
 {
     case "$1 $2" in
     'sim --start') ;;
+    'sim --max-keys') ;;
     'sim --traffic') echo '<traffic>' ;;
+    'serve --config') echo '<file>' ;;
     'serve --listen') ;;
+    'serve --socket-mode') echo '0660 0600 0666' ;;
+    'serve --socket-group') ;;
     'serve --limit') ;;
     'serve --store') echo 'memory: file:/ redis:// redis+unix:/' ;;
     'serve --max-keys') ;;
@@ -145,7 +151,14 @@ _weir_value()
     'serve --literals') echo 'on off' ;;
     'serve --literal-state') ;;
     'serve --host') ;;
+    'serve --trust') echo 'loopback,unix none' ;;
+    'serve --trust-hops') ;;
+    'serve --client-header') echo 'X-Forwarded-For Forwarded X-Real-IP X-Weir-Key' ;;
     'serve --ipv6-prefix') ;;
+    'serve --headers') echo 'draft draft,x draft-6 x x-rate none epoch jitter=10%' ;;
+    'serve --log-level') echo 'info warning error' ;;
+    'serve --log-format') echo 'logfmt json' ;;
+    'serve --log-to') echo 'stderr syslog' ;;
     'serve --clock') echo 'system manual' ;;
     'take --store') echo 'memory: file:/ redis:// redis+unix:/' ;;
     'take --limit') ;;
@@ -167,6 +180,8 @@ _weir_operand()
     'sim '*) ;;
     'explain 0') echo '<limit>' ;;
     'explain '*) ;;
+    'check 0') echo '<file>' ;;
+    'check '*) ;;
     'take 0') echo '<limit>' ;;
     'take 1') ;;
     'take '*) echo 'cost= wait= wait=forever' ;;
@@ -210,7 +225,7 @@ _weir_limit()
     word=${term##* }
     if [[ $algorithm == */* ]]; then
         algorithm=token-bucket
-    elif [[ ${term#* } != *' '* && $algorithm != @(system|breaker|bbr|vegas|gradient|aimd) ]]; then
+    elif [[ ${term#* } != *' '* && $algorithm != @(unlimited|0/s|system|breaker|bbr|vegas|gradient|aimd) ]]; then
         return # the count and the period
     fi
     head=$quote${text%"$word"}

@@ -13,7 +13,7 @@ function __weir_options_of
             printf '%s\n' \
                 slots= per-slot= per-slot=none per-slot=even count-denied shadow fallback=local \
                 fallback=allow fallback=deny keys= full=evict full=deny full=allow
-        case sliding-counter min-interval
+        case sliding-counter min-interval unlimited 0/s
             printf '%s\n' \
                 count-denied shadow fallback=local fallback=allow fallback=deny keys= full=evict \
                 full=deny full=allow
@@ -99,6 +99,8 @@ function __weir_limit
             "$head"smooth-bursty\  'the next caller pays' \
             "$head"smooth-warmup\  'a slow start after a rest' \
             "$head"min-interval\  'at least this long between events' \
+            "$head"unlimited\  'grants everything' \
+            "$head"0/s\  'refuses everything' \
             "$head"concurrency\  'at most N calls at once' \
             "$head"system\  'a gate for the whole process' \
             "$head"breaker\  'stops calls that fail' \
@@ -112,7 +114,7 @@ function __weir_limit
     set -l algorithm $words[1]
     if string match -q '*/*' -- $algorithm
         set algorithm token-bucket
-    else if test (count $words) -lt 3; and not contains -- $algorithm system breaker bbr vegas gradient aimd
+    else if test (count $words) -lt 3; and not contains -- $algorithm unlimited 0/s system breaker bbr vegas gradient aimd
         return # the count and the period
     end
     set -l before (string replace -r '[^ ]*$' '' -- "$text")
@@ -143,11 +145,12 @@ function __weir_said
             continue
         end
         switch $word
-            case --clock --connection-part --drain --full --host --idle --ipv6-prefix --limit \
-                    --listen --literal-state --literals --max-buffered --max-connections \
+            case --client-header --clock --config --connection-part --drain --full --headers \
+                    --host --idle --ipv6-prefix --limit --listen --literal-state --literals \
+                    --log-format --log-level --log-to --max-buffered --max-connections \
                     --max-delayed --max-key --max-keys --max-memory --max-output --max-policies \
-                    --max-request --max-wait --out --peer-part --start --store --threads \
-                    --traffic
+                    --max-request --max-wait --out --peer-part --socket-group --socket-mode \
+                    --start --store --threads --traffic --trust --trust-hops
                 set value yes
             case '-?*'
             case '*'
@@ -171,6 +174,7 @@ complete -c weir -f
 complete -c weir -n '__weir_after 0' -a sim -d 'Run a script of events, or made-up traffic, against a limit'
 complete -c weir -n '__weir_after 0' -a explain -d 'Say in plain words what a limit will do'
 complete -c weir -n '__weir_after 0' -a serve -d 'Decide limits for other programs'
+complete -c weir -n '__weir_after 0' -a check -d 'Check a configuration file, and say what it means'
 complete -c weir -n '__weir_after 0' -a take -d 'Decide once, on a store that others share'
 complete -c weir -n '__weir_after 0' -a store -d 'Inspect, convert or reset a file that processes share'
 complete -c weir -n '__weir_after 0' -a version -d 'Print the version'
@@ -179,6 +183,7 @@ complete -c weir -n '__weir_after 0' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0' -l version -d 'Print the version'
 complete -c weir -n '__weir_words sim' -l json -d 'Print one JSON object a line in place of tab-separated fields'
 complete -c weir -n '__weir_words sim' -l start -x -d 'When the clock starts and the limit is made'
+complete -c weir -n '__weir_words sim' -l max-keys -x -d 'Live keys that the simulated store has room for'
 complete -c weir -n '__weir_words sim' -l traffic -x -a '(__weir_traffic)' -d 'Make the events from this text instead of reading a script'
 complete -c weir -n '__weir_words sim' -l script -d 'Print the script that --traffic makes, and run nothing'
 complete -c weir -n '__weir_words sim' -l picture -d 'Draw what was granted and refused over time instead of listing it'
@@ -189,7 +194,10 @@ complete -c weir -n '__weir_after 1 sim' -F
 complete -c weir -n '__weir_words explain' -l json -d 'Print the same as one JSON object'
 complete -c weir -n '__weir_words explain' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 explain' -a '(__weir_limit)'
+complete -c weir -n '__weir_words serve' -l config -r -F -d 'Configuration file'
 complete -c weir -n '__weir_words serve' -l listen -x -d 'Address that accepts connections'
+complete -c weir -n '__weir_words serve' -l socket-mode -x -a '0660 0600 0666' -d 'Permissions of Unix sockets'
+complete -c weir -n '__weir_words serve' -l socket-group -x -d 'Group of Unix sockets, such as that of a proxy\'s user (www-data)'
 complete -c weir -n '__weir_words serve' -l limit -x -d 'Limit that requests call NAME'
 complete -c weir -n '__weir_words serve' -l store -x -a 'memory: file:/ redis:// redis+unix:/' -d 'Store of the keys'
 complete -c weir -n '__weir_words serve' -l max-keys -x -d 'Live keys that each store has room for'
@@ -211,9 +219,19 @@ complete -c weir -n '__weir_words serve' -l literals -x -a 'on off' -d 'Whether 
 complete -c weir -n '__weir_words serve' -l literal-state -x -d 'State that one key of such a limit may take'
 complete -c weir -n '__weir_words serve' -l no-admin -d 'Clients may only take and look'
 complete -c weir -n '__weir_words serve' -l host -x -d 'Name that HTTP requests may have as Host'
+complete -c weir -n '__weir_words serve' -l trust -x -a 'loopback,unix none' -d 'Proxies whose header fields name a client for /v1/auth'
+complete -c weir -n '__weir_words serve' -l trust-hops -x -d 'Number of proxies between clients and the daemon'
+complete -c weir -n '__weir_words serve' -l client-header -x -a 'X-Forwarded-For Forwarded X-Real-IP X-Weir-Key' -d 'The only header field that names a client for /v1/auth'
 complete -c weir -n '__weir_words serve' -l ipv6-prefix -x -d 'Leading bits of an IPv6 address that identify one client for /v1/auth'
+complete -c weir -n '__weir_words serve' -l headers -x -a 'draft draft,x draft-6 x x-rate none epoch jitter=10%' -d 'Fields of HTTP replies that describe limits'
+complete -c weir -n '__weir_words serve' -l log-level -x -a 'info warning error' -d 'Lines below this level are not logged'
+complete -c weir -n '__weir_words serve' -l log-format -x -a 'logfmt json' -d 'Form of a line of the log'
+complete -c weir -n '__weir_words serve' -l log-to -x -a 'stderr syslog' -d 'Where the log goes'
 complete -c weir -n '__weir_words serve' -l clock -x -a 'system manual' -d 'Clock of the daemon'
 complete -c weir -n '__weir_words serve' -l help -d 'Print the help'
+complete -c weir -n '__weir_words check' -l json -d 'Print the result as one JSON object, mistakes included'
+complete -c weir -n '__weir_words check' -l help -d 'Print the help'
+complete -c weir -n '__weir_after 0 check' -F
 complete -c weir -n '__weir_words take' -l store -x -a 'memory: file:/ redis:// redis+unix:/' -d 'Store of the key'
 complete -c weir -n '__weir_words take' -l limit -x -d 'Define NAME, which a file then remembers'
 complete -c weir -n '__weir_words take' -l no-fallback -d 'Give no answer (status 3) if the store does not answer'
@@ -241,5 +259,5 @@ complete -c weir -n '__weir_words store reset' -l help -d 'Print the help'
 complete -c weir -n '__weir_after 0 store reset' -F
 complete -c weir -n '__weir_words version' -l help -d 'Print the help'
 complete -c weir -n '__weir_words help' -l help -d 'Print the help'
-complete -c weir -n '__weir_after 0 help' -a 'sim explain serve take store version help'
+complete -c weir -n '__weir_after 0 help' -a 'sim explain serve check take store version help'
 complete -c weir -n '__weir_after 0 help store' -a 'info convert reset'

@@ -10,6 +10,9 @@ int explain_command(int argc, char **argv);
 int store_command(int argc, char **argv);
 int serve_command(int argc, char **argv);
 int take_command(int argc, char **argv);
+int check_command(int argc, char **argv);
+
+#define SERVE_CONFIG "/etc/weir/weir.yaml" /* read by `weir serve` if it is there */
 
 /* Whether standard output is a terminal that wants colours (colour.c). */
 bool cli_colour(void);

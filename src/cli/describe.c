@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/config_keys.h"
 #include "cli/options.h"
-#include "limit/options.h"
+#include "engine/embed.h"
 
 static void describe_field(const char *text)
 {
@@ -47,7 +48,8 @@ static void describe_command(const struct command *c)
         (void)snprintf(times, sizeof times, "%u", o->times);
         describe_record(
             "option",
-            (const char *const[]){o->name, o->value, times, o->usual, o->completes, o->help}, 6);
+            (const char *const[]){o->name, o->value, times, o->by_default, o->completes, o->help},
+            6);
     }
     describe_texts("status", c->statuses);
     describe_texts("example", c->examples);
@@ -55,32 +57,46 @@ static void describe_command(const struct command *c)
         describe_command(*p);
 }
 
-/* How an option of a limit may be written: "burst=", "initial=full", "shadow". */
-static void describe_words(const struct weir__option *o)
-{
-    if (o->kind != WEIR__OPTION_ENUM)
-        (void)printf("\t%s%s", o->name, o->kind == WEIR__OPTION_FLAG ? "" : "=");
-    for (int i = 0; i < WEIR__WORDS_MAX && o->words[i].text; i++)
-        (void)printf("\t%s=%s", o->name, o->words[i].text);
-}
-
 static void describe_algorithm(enum weir_algorithm algorithm)
 {
-    const bool bare = weir__amount_of(algorithm) == WEIR__AMOUNT_NOTHING;
-    char names[512];
-    struct weir__out out = {names, sizeof names, 0};
+    char spellings[2048];
+    struct weir__out out = {spellings, sizeof spellings, 0};
 
-    weir__options_list(&out, algorithm);
+    weir__options_spell(&out, algorithm);
     (void)weir__out_end(&out);
-    (void)printf("algorithm\t%s\t%s", weir_algorithm_name(algorithm), bare ? "bare" : "amount");
-    for (char *name = strtok(names, ", "); name; name = strtok(NULL, ", "))
-        describe_words(weir__option_find(algorithm, weir__slice_of(name)));
-    (void)putchar('\n');
+    (void)printf("algorithm\t%s\t%s%s\n", weir_algorithm_name(algorithm),
+                 weir__algorithm_has_amount(algorithm) ? "amount" : "bare", spellings);
+}
+
+/* The keys of the configuration file. */
+static void describe_keys(const struct config_key *k)
+{
+    static const char *const TYPES[] = {
+        [CONFIG_WORDS] = "text",        [CONFIG_YES_NO] = "yesno", [CONFIG_CHOICE] = "choice",
+        [CONFIG_COUNT] = "count",       [CONFIG_BYTES] = "bytes",  [CONFIG_DURATION] = "duration",
+        [CONFIG_PATIENCE] = "patience", [CONFIG_PART] = "part",    [CONFIG_FORM] = "form",
+    };
+
+    for (; k->name; k++) {
+        char least[24], most[24], times[16];
+
+        (void)snprintf(least, sizeof least, "%lld", (long long)k->least);
+        (void)snprintf(most, sizeof most, "%lld", (long long)k->most);
+        (void)snprintf(times, sizeof times, "%u", k->times);
+        describe_record("key",
+                        (const char *const[]){k->name, TYPES[k->type], k->words, least, most, times,
+                                              k->live ? "live" : "", k->expected, k->usual,
+                                              k->help},
+                        10);
+    }
 }
 
 void describe_print(const struct command *root)
 {
     describe_command(root);
-    for (unsigned a = 0; a < WEIR__ALGORITHM_COUNT; a++)
-        describe_algorithm((enum weir_algorithm)a);
+    describe_keys(CONFIG_FORMS);
+    describe_keys(config_keys());
+#define X(name, text) describe_algorithm(WEIR_##name);
+    WEIR_ALGORITHMS(X)
+#undef X
 }

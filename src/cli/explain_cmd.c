@@ -4,11 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "algo/algo.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "engine/embed.h"
-#include "limit/explain.h"
 #include "sim/report.h"
 
 static const struct heading {
@@ -21,19 +19,6 @@ static const struct heading {
     {"refused", "refused", weir__explain_refused},
 };
 enum { HEADING_COUNT = sizeof HEADINGS / sizeof HEADINGS[0], EXPLAIN_WIDTH = 100, NAME_WIDTH = 9 };
-
-/* Whether the term has a limit at all: a breaker or a gate may have none. */
-static bool explain_has_limit(const struct weir__meter *m)
-{
-    return !weir__meter_guards(m) || m->term.algorithm == WEIR_CONCURRENCY ||
-           m->limit < WEIR_COUNT_MAX;
-}
-
-/* Whether the limit changes as the term learns. */
-static bool limit_moves(const struct weir_term *t)
-{
-    return t->algorithm >= WEIR_BBR;
-}
 
 /* Prints how many keys fit in a store that was opened with defaults and has only this limit. */
 static void print_room(uint64_t keys)
@@ -53,8 +38,8 @@ static void print_room(uint64_t keys)
 
 static void explain_print_term(const struct weir_term *t, uint64_t keys)
 {
+    const struct weir__term_numbers n = weir__explain_numbers(t);
     char line[1024];
-    struct weir__meter m;
 
     for (int i = 0; i < HEADING_COUNT; i++) {
         struct weir__out o = {line, sizeof line, 0};
@@ -63,19 +48,18 @@ static void explain_print_term(const struct weir_term *t, uint64_t keys)
         (void)weir__out_end(&o);
         help_entry(stdout, HEADINGS[i].name, line, NAME_WIDTH, EXPLAIN_WIDTH);
     }
-    weir__meter_init(&m, t, 0);
-    if (explain_has_limit(&m))
-        (void)printf("  %-9s  %lld%s\n", "limit", (long long)m.limit,
-                     limit_moves(t) ? " to begin with" : "");
-    (void)printf("  %-9s  %zu bytes of state\n", "per key", weir__meter_state_size(&m));
+    if (n.has_limit)
+        (void)printf("  %-9s  %lld%s\n", "limit", (long long)n.limit,
+                     n.limit_moves ? " to begin with" : "");
+    (void)printf("  %-9s  %zu bytes of state\n", "per key", n.state_bytes);
     if (t->algorithm != WEIR_SYSTEM)
         print_room(keys);
 }
 
 static void explain_term_json(struct weir__json *j, const struct weir_term *t, uint64_t keys)
 {
+    const struct weir__term_numbers n = weir__explain_numbers(t);
     char line[1024];
-    struct weir__meter m;
 
     weir__json_open(j, '{');
     weir__json_key(j, "algorithm");
@@ -88,13 +72,12 @@ static void explain_term_json(struct weir__json *j, const struct weir_term *t, u
         weir__json_key(j, HEADINGS[i].json);
         weir__json_text(j, line);
     }
-    weir__meter_init(&m, t, 0);
-    if (explain_has_limit(&m)) {
+    if (n.has_limit) {
         weir__json_key(j, "limit");
-        weir__json_int(j, m.limit);
+        weir__json_int(j, n.limit);
     }
     weir__json_key(j, "bytes_per_key");
-    weir__json_uint(j, weir__meter_state_size(&m));
+    weir__json_uint(j, n.state_bytes);
     if (t->algorithm != WEIR_SYSTEM) {
         weir__json_key(j, "room");
         weir__json_uint(j, keys);
@@ -159,7 +142,7 @@ static void explain_print_limit(const struct weir_limit *l, bool json)
     char text[WEIR_LIMIT_TEXT_MAX];
     uint64_t keys[WEIR_TERMS_MAX];
 
-    weir__foresee_keys(l, NULL, keys);
+    weir__capacity_keys(l, NULL, keys);
     (void)weir_limit_print(l, text, sizeof text);
     if (json)
         explain_print_json(l, text, keys);

@@ -44,13 +44,13 @@ static const char *help_option_name(const struct option *o, char name[64])
 
 static void help_option(FILE *to, const struct option *o, int width)
 {
-    char name[64], text[1024], times[64] = "", usual[128] = "";
+    char name[64], text[1024], times[64] = "", by_default[128] = "";
 
     if (o->times > 1)
         (void)snprintf(times, sizeof times, "; may be given up to %u times", o->times);
-    if (o->usual)
-        (void)snprintf(usual, sizeof usual, " (default %s)", o->usual);
-    (void)snprintf(text, sizeof text, "%s%s%s", o->help, times, usual);
+    if (o->by_default)
+        (void)snprintf(by_default, sizeof by_default, " (default %s)", o->by_default);
+    (void)snprintf(text, sizeof text, "%s%s%s", o->help, times, by_default);
     help_entry(to, help_option_name(o, name), text, width, HELP_WIDTH);
 }
 

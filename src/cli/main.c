@@ -27,7 +27,8 @@ static const struct command HELP_COMMAND = {
     .operands =
         (const struct operand[]){
             {"COMMAND",
-             "name of a command; behind store, one of its own may follow: help store info", NULL},
+             "name of a command; after store, one of its subcommands may follow: help store info",
+             NULL},
             {0}},
     .examples = TEXTS("weir help", "weir help serve", "weir help store convert"),
     .run = help_command,
@@ -38,8 +39,8 @@ static const struct command ROOT = {
     "rate limiting for programs and fleets",
     "COMMAND [ARGUMENT...]",
     .parts = (const struct command *const[]){&SIM_COMMAND, &EXPLAIN_COMMAND, &SERVE_COMMAND,
-                                             &TAKE_COMMAND, &STORE_COMMAND, &VERSION_COMMAND,
-                                             &HELP_COMMAND, NULL},
+                                             &CHECK_COMMAND, &TAKE_COMMAND, &STORE_COMMAND,
+                                             &VERSION_COMMAND, &HELP_COMMAND, NULL},
     .about =
         TEXTS("weir COMMAND --help describes a command. A limit is a line of text:",
               "  100/s                                              a token bucket; bursts of 100\n"

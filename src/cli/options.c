@@ -16,6 +16,7 @@ struct options_reading {
     const struct command *command;
     void *to;
     unsigned given[OPTIONS_MAX]; /* how often each option was given */
+    bool *seen;                  /* for the caller, or NULL: which ones were */
 };
 
 /* ---- Messages -------------------------------------------------------------------------------- */
@@ -171,27 +172,22 @@ static void option_store(const struct option *o, void *to, int64_t n)
         memcpy(field, &n, sizeof n);
 }
 
-static bool option_set_other(const struct options_reading *r, const struct option *o, char *value)
+static bool option_expects(const struct option *o, struct weir_diag *why)
 {
-    struct weir_diag why = {.text = ""};
-
-    if (o->set(r->to, value, &why))
-        return true;
-    if (!why.text[0])
-        return options_wrong(r->command, o, value);
-    options_blame(r->command, o, value);
-    (void)fprintf(stderr, "%s\n", why.text);
+    (void)snprintf(why->text, sizeof why->text, "expected %s",
+                   o->kind == OPTION_FLAG ? "no value" : o->expected);
     return false;
 }
 
-static bool option_set(const struct options_reading *r, const struct option *o, char *value)
+bool options_set(const struct option *o, void *to, char *value, struct weir_diag *why)
 {
     int64_t n = 0;
 
+    *why = (struct weir_diag){.text = ""};
     if (o->kind == OPTION_OTHER)
-        return option_set_other(r, o, value);
+        return o->set(to, value, why) || (why->text[0] ? false : option_expects(o, why));
     if (o->kind == OPTION_TEXT) {
-        memcpy((char *)r->to + o->at, &value, sizeof value);
+        memcpy((char *)to + o->at, &value, sizeof value);
         return true;
     }
     if (o->kind != OPTION_FLAG) {
@@ -199,10 +195,21 @@ static bool option_set(const struct options_reading *r, const struct option *o, 
         const bool fits = o->kind == OPTION_CHOICE || (n >= o->least && n <= o->most);
 
         if (!parsed || !fits)
-            return options_wrong(r->command, o, value);
+            return option_expects(o, why);
     }
-    option_store(o, r->to, o->kind == OPTION_FLAG ? 1 : n);
+    option_store(o, to, o->kind == OPTION_FLAG ? 1 : n);
     return true;
+}
+
+static bool option_set(const struct options_reading *r, const struct option *o, char *value)
+{
+    struct weir_diag why;
+
+    if (options_set(o, r->to, value, &why))
+        return true;
+    options_blame(r->command, o, value);
+    (void)fprintf(stderr, "%s\n", why.text);
+    return false;
 }
 
 /* ---- Words ----------------------------------------------------------------------------------- */
@@ -243,6 +250,8 @@ static bool option_read(struct options_reading *r, int argc, char **argv, int *i
 
     if (!o)
         return options_unknown(r->command, argv[*i]);
+    if (r->seen)
+        r->seen[o - r->command->options] = true;
     if (o->kind == OPTION_FLAG)
         return value ? options_wrong(r->command, o, value) : option_set(r, o, NULL);
     if (!value && *i + 1 < argc)
@@ -270,7 +279,12 @@ static bool options_is_named(const struct command *c, char *word, int words)
 
 int options_read(const struct command *c, void *to, int argc, char **argv)
 {
-    struct options_reading r = {.command = c, .to = to};
+    return options_read_seen(c, to, NULL, argc, argv);
+}
+
+int options_read_seen(const struct command *c, void *to, bool *seen, int argc, char **argv)
+{
+    struct options_reading r = {.command = c, .to = to, .seen = seen};
     bool ended = false;
     int words = 0;
 

@@ -38,10 +38,10 @@ struct option {
     enum option_kind kind;
     size_t at, size; /* its field in the command's struct */
     int64_t least, most;
-    unsigned times;        /* how often it may be given; 0: any number, the last one counts */
-    const char *expected;  /* what follows "expected" in messages */
-    const char *usual;     /* the default; NULL: none */
-    const char *completes; /* words, or COMPLETE_* */
+    unsigned times;         /* how often it may be given; 0: any number, the last one counts */
+    const char *expected;   /* what follows "expected" in messages */
+    const char *by_default; /* the default; NULL: none */
+    const char *completes;  /* words, or COMPLETE_* */
     const char *help;
     /* OPTION_OTHER: reads the value. False: the value is wrong; *why says more than `expected`, or
      * stays empty. */
@@ -82,6 +82,10 @@ struct command {
  * operands, or -1: the command line is wrong, and a message has been printed. After "--" no word is
  * an option. */
 int options_read(const struct command *c, void *to, int argc, char **argv);
+/* The same; seen[i] becomes true if the i-th option was given. */
+int options_read_seen(const struct command *c, void *to, bool *seen, int argc, char **argv);
+/* Sets one option in *to (a flag: the value is NULL). False: *why says what was expected. */
+bool options_set(const struct option *o, void *to, char *value, struct weir_diag *why);
 /* Prints that this operand is one too many; returns false. */
 bool options_unexpected(const struct command *c, const char *word);
 /* "; did you mean 'x'?" for a word that is nearly one of the names, or "". name() returns NULL
@@ -98,6 +102,7 @@ void help_entry(FILE *to, const char *name, const char *text, int width, int col
 void describe_print(const struct command *root);
 
 extern const struct command SERVE_COMMAND, TAKE_COMMAND, SIM_COMMAND, EXPLAIN_COMMAND;
+extern const struct command CHECK_COMMAND;
 extern const struct command STORE_COMMAND, STORE_INFO_COMMAND, STORE_CONVERT_COMMAND;
 extern const struct command STORE_RESET_COMMAND;
 

@@ -5,8 +5,8 @@
 const char *cli_redacted(const char *word)
 {
     static char text[2][512];
-    static unsigned turn;
-    char *const to = text[turn++ % 2];
+    static unsigned next;
+    char *const to = text[next++ % 2];
     struct weir__out o = {to, sizeof text[0], 0};
 
     weir__out_limit(&o, word);

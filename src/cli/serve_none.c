@@ -3,12 +3,25 @@
 
 #include "cli/commands.h"
 
+static int serve_missing(const char *command)
+{
+    (void)fprintf(stderr,
+                  "weir %s: this weir was built without libuv, llhttp or jansson; install them and "
+                  "build again\n",
+                  command);
+    return EXIT_FAILED;
+}
+
 int serve_command(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    (void)fputs("weir serve: this weir was built without libuv, llhttp or jansson; "
-                "install them and build again\n",
-                stderr);
-    return EXIT_FAILED;
+    return serve_missing("serve");
+}
+
+int check_command(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    return serve_missing("check");
 }

@@ -92,6 +92,11 @@ static int sim_run_event(struct sim *s, const struct sim_event *event)
     if (outcome.starts_fresh)
         (void)fprintf(stderr, "weir sim: %s: line %lld: note: keys start fresh under this limit\n",
                       source_of(s), (long long)s->line);
+    if (outcome.not_reset)
+        (void)fprintf(stderr,
+                      "weir sim: %s: line %lld: note: the key is not reset: the store is full, and "
+                      "has no place for it\n",
+                      source_of(s), (long long)s->line);
     if (!outcome.queued)
         sim_print_outcome(s, &outcome);
     sim_print_decided(s, sim_world_time(s->world));
@@ -345,15 +350,16 @@ int sim_command(int argc, char **argv)
 {
     struct sim s = {0};
     const bool colour = cli_colour();
+    struct weir_diag why = {0, "out of memory"};
     int status;
 
     if (!sim_options_read(&s.options, argc, argv))
         return EXIT_USAGE;
     s.report = (struct sim_report){
         .to = stdout, .json = s.options.json, .colour = colour && !s.options.json};
-    s.world = sim_world_open(s.options.start_ns);
+    s.world = sim_world_open(s.options.start_ns, (uint64_t)s.options.max_keys, &why);
     if (!s.world) {
-        (void)fputs("weir sim: out of memory\n", stderr);
+        (void)fprintf(stderr, "weir sim: %s\n", why.text);
         return EXIT_FAILED;
     }
     status = sim_run(&s);

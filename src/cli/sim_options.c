@@ -30,9 +30,13 @@ static const struct option OPTIONS[] = {
              "field without meaning is null; not with --picture"},
     {"--start", "DATE", OPTION_OTHER, .set = sim_set_start,
      .expected = "a date such as 2024-01-31, or 2024-01-31T12:00:00Z",
-     .usual = "2024-01-01T00:00:00Z",
+     .by_default = "2024-01-01T00:00:00Z",
      .help = "when the clock starts and the limit is made: a date, or a date and time with Z or an "
              "offset"},
+    {"--max-keys", "N", OPTION_COUNT, AT(max_keys), .least = 1, .most = (int64_t)WEIR_MAX_KEYS_MOST,
+     .expected = "1 to 3000000000 keys (k and M may follow)", .by_default = "1M",
+     .help = "live keys that the simulated store has room for; full= in the limit says what a new "
+             "key gets when it is full of them"},
     {"--traffic", "SPEC", OPTION_TEXT, AT(traffic_text), .times = 1,
      .expected = "phases, as in 'steady 50/s 10s; burst 200 at 59s'", .completes = COMPLETE_TRAFFIC,
      .help = "make the events from this text instead of reading a script"},

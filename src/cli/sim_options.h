@@ -14,6 +14,7 @@ struct sim_options {
     struct weir_limit limit;
     bool has_limit, json, picture_only, print_script;
     int64_t start_ns;
+    int64_t max_keys; /* 0: the store's default */
 };
 
 /* False: the command line is wrong, and a message has been printed. */

@@ -91,8 +91,8 @@ static void take_catch_signals(void)
     (void)sigaction(SIGTERM, &a, NULL);
 }
 
-static int take_decide(struct weir *w, const struct take_options *a, struct weir_policy *p,
-                       struct weir_verdict *v)
+static int take_from_store(struct weir *w, const struct take_options *a, struct weir_policy *p,
+                           struct weir_verdict *v)
 {
     struct weir_request rq = weir_request_of(p, a->key, strlen(a->key));
 
@@ -213,7 +213,7 @@ static int take_run(struct weir *w, const struct take_options *a)
         (void)fprintf(stderr, "weir take: limit '%s': %s\n", cli_redacted(a->limit), why.text);
         return EXIT_USAGE;
     }
-    error = take_decide(w, a, p, &v);
+    error = take_from_store(w, a, p, &v);
     return error ? take_fail(error, weir_error_text(error)) : take_print_verdict(w, a, &v);
 }
 

@@ -27,17 +27,20 @@ static bool take_set_limit(void *to, char *value, struct weir_diag *why)
 
 static const struct option OPTIONS[] = {
     {"cost=", "N", OPTION_COUNT, AT(cost), .most = INT64_MAX, .times = 1,
-     .expected = "a whole number, 0 or more", .usual = "1", .help = "how much to take at once"},
+     .expected = "a whole number, 0 or more", .by_default = "1",
+     .help = "how much to take at once"},
     {"wait=", "DURATION", OPTION_PATIENCE, AT(wait_ns), .most = INT64_MAX, .times = 1,
-     .expected = "a duration such as 1.5s, or forever", .completes = "forever", .usual = "no wait",
+     .expected = "a duration such as 1.5s, or forever", .completes = "forever",
+     .by_default = "no wait",
      .help = "wait for a grant for at most this long, or forever; a request that cannot be granted "
              "by then is denied at once"},
     {"--store", "URL", OPTION_TEXT, AT(store), .times = 1,
      .expected = "memory:, file:/path, redis://host:port or redis+unix:/path",
-     .usual = "WEIR_STORE of the environment, or memory:", .completes = COMPLETE_STORE,
+     .by_default = "WEIR_STORE of the environment, or memory:", .completes = COMPLETE_STORE,
      .help = "store of the key: file:/path, redis://[[user]:password@]host[:port][/db] or "
-             "redis+unix:/path, with ?timeout=50ms&nodes=N&prefix=weir as needed; memory: ends "
-             "with the command and only shows what an answer looks like"},
+             "redis+unix:/path, with ?timeout=50ms&nodes=N&prefix=weir as needed, and "
+             "password-file=/path or password-env=NAME instead of a password; memory: ends with "
+             "the command and only shows what an answer looks like"},
     {"--limit", "NAME='LIMIT'", OPTION_OTHER, .set = take_set_limit, .times = 1,
      .expected = "NAME='LIMIT', as in api='token-bucket 10/s burst=20'",
      .help = "define NAME, which a file then remembers; if the store defines NAME otherwise, the "
@@ -46,7 +49,7 @@ static const struct option OPTIONS[] = {
      .help = "give no answer (status 3) if the store does not answer, whatever fallback= in the "
              "limit says"},
     {"--max-keys", "N", OPTION_COUNT, AT(max_keys), .least = 1, .most = (int64_t)WEIR_MAX_KEYS_MOST,
-     .expected = "1 to 3000000000 keys (k and M may follow)", .usual = "1M",
+     .expected = "1 to 3000000000 keys (k and M may follow)", .by_default = "1M",
      .help = "live keys that a file has room for, if this command makes the file"},
     {"--json", NULL, OPTION_FLAG, AT(json),
      .help = "print the answer as one JSON object, with times in nanoseconds"},

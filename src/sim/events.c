@@ -17,8 +17,8 @@ const char *sim_verb_name(enum sim_verb verb)
 
 bool sim_verb_parse(struct weir__slice word, enum sim_verb *verb)
 {
-    for (int i = 0; i <= SIM_SIGNAL; i++) {
-        if (weir__slice_is(word, VERBS[i])) {
+    for (int i = 0; word.len > 0 && i <= SIM_SIGNAL; i++) {
+        if (VERBS[i][0] == word.at[0] && weir__slice_is(word, VERBS[i])) {
             *verb = (enum sim_verb)i;
             return true;
         }

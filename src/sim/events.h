@@ -52,8 +52,9 @@ struct sim_outcome {
     int64_t cost;      /* refund, cancel, exit: what the limit took back */
     bool has_verdict;  /* take, peek, refund, cancel, enter, exit */
     bool starts_fresh; /* limit: keys cannot keep their state */
-    bool queued;       /* enter: the caller waits; sim_world_decided tells the outcome later */
-    struct weir__slice state; /* of the key's guards; empty if it has none */
+    bool not_reset;    /* reset: a full table has no place for the key's fresh state */
+    bool queued;       /* enter: the caller waits; sim_world_decided reports the outcome later */
+    struct weir__slice state; /* of the key's guards; `overflow` if the key has no place */
     struct weir_verdict verdict;
 };
 

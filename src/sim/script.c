@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "base/date.h"
 #include "base/num.h"
-#include "limit/calendar.h"
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
@@ -144,9 +144,8 @@ static bool script_read_time(struct weir__slice *rest, struct sim_event *e, stru
 {
     const struct weir__slice after = *rest;
     const struct weir__slice word = weir__slice_word(rest);
-    enum sim_verb verb;
 
-    if (sim_verb_parse(word, &verb) && verb == SIM_LIMIT) {
+    if (weir__slice_is(word, sim_verb_name(SIM_LIMIT))) {
         *rest = after; /* an untimed limit */
         return true;
     }

@@ -1,32 +1,52 @@
-/* The simulated world: its clock, and the verbs that need no wait list. */
+/* The simulated world: its engine, its clock, and the verbs that need no waiter. */
 #include "sim/world.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/splitmix.h"
 #include "sim/world_internal.h"
 
-struct sim_world *sim_world_open(int64_t start_ns)
+/* A simulation has no attackers, and it must be the same in every run: the first digits of pi. */
+#define SECRET                                                     \
+    {                                                              \
+        UINT64_C(0x243f6a8885a308d3), UINT64_C(0x13198a2e03707344) \
+    }
+
+static int64_t world_clock(void *arg)
+{
+    return sim__now(arg).now_ns;
+}
+
+struct sim_world *sim_world_open(int64_t start_ns, uint64_t max_keys, struct weir_diag *why)
 {
     struct sim_world *w = calloc(1, sizeof *w);
+    const struct weir_clock clock = {.now = world_clock, .arg = w};
+    const struct weir_options options = {.store = "memory:",
+                                         .max_keys = max_keys,
+                                         .max_policies = 1,
+                                         .clock = &clock,
+                                         .secret = SECRET};
+    uint64_t seed = 0;
 
-    if (w) {
-        w->start_ns = start_ns;
-        w->keys.most = SIM_KEYS_MAX;
-        w->ids.most = SIM_IDS_MAX;
-        w->signals = (struct weir_signals){WEIR_NONE, WEIR_NONE, WEIR_NONE, WEIR_NONE};
+    if (!w)
+        return NULL;
+    w->start_ns = start_ns;
+    w->ids.most = SIM_IDS_MAX;
+    w->signals = (struct weir_signals){WEIR_NONE, WEIR_NONE, WEIR_NONE, WEIR_NONE};
+    w->random = sim_random(&seed);
+    if (weir__engine_open_virtual(&w->engine, &options, &w->random, why) != 0) {
+        free(w);
+        return NULL;
     }
     return w;
 }
 
 void sim_world_close(struct sim_world *w)
 {
-    sim__wait_lists_free(w);
-    sim__revisions_free(w);
-    sim_names_free(&w->keys);
+    sim__waiters_free(w);
     sim_names_free(&w->ids);
-    free(w->fresh_record);
-    free(w->common_record);
+    weir_close(w->engine);
     free(w);
 }
 
@@ -40,143 +60,196 @@ int64_t sim_world_waiting(const struct sim_world *w)
     return w->waiting;
 }
 
-/* ---- Verbs ----------------------------------------------------------------------------------- */
-
-/* Notes under the name what a take is about to reserve. */
-static struct sim_ticket *world_remember(struct sim_world *w, struct weir__slice id,
-                                         struct weir__slice key, const struct sim_record *r,
-                                         const struct weir__part part[], int n)
+bool sim__failed(struct sim_error *error, const char *what, int code)
 {
-    struct sim_name *name = sim_names_make(&w->ids, id);
-    struct sim_ticket *v = NULL;
-
-    if (!name || !(v = name->value ? name->value : malloc(sizeof *v)))
-        return NULL;
-    *v = (struct sim_ticket){.kind = SIM_TICKET_TAKEN, .key = key, .serial = r->serial, .n = n};
-    for (int i = 0; i < n; i++) {
-        struct weir_verdict one;
-
-        weir__meter_peek(part[i].meter, part[i].state, &part[i].ask, &one);
-        v->term[i].lineage = w->revision->layout->lineage[i];
-        v->term[i].cost = one.allowed ? part[i].ask.cost : 0;
-        v->term[i].act_ns = part[i].ask.now_ns + one.wait_ns;
-    }
-    name->value = v;
-    return v;
+    return sim_fail(error, "%s: %s", what, weir_error_text(code));
 }
 
-static bool world_is_waiting(const struct sim_world *w, struct weir__slice id)
+bool sim__look(struct sim_world *w, struct sim_outcome *out, struct sim_error *error)
+{
+    const struct weir_request rq = sim__request(w, out->key, 0, 0);
+    const int code = weir_peek_at(w->engine, &rq, sim__now(w).now_ns, &out->verdict);
+
+    return code ? sim__failed(error, "peek", code) : sim__state(w, out, error);
+}
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+bool sim__is_waiting(const struct sim_world *w, struct weir__slice id)
 {
     const struct sim_name *name = sim_names_find(&w->ids, id);
-    const struct sim_ticket *h = name ? name->value : NULL;
+    const struct sim_ticket *t = name ? name->value : NULL;
 
-    return h && h->kind == SIM_TICKET_WAITING;
+    return t && t->kind == SIM_TICKET_WAITING;
+}
+
+struct weir__slice sim__ticket_key(const struct sim_ticket *t)
+{
+    return (struct weir__slice){t->bytes + t->receipt_len, t->key_len};
+}
+
+struct sim_ticket *sim__ticket_keep(struct sim_name *name, struct weir__slice key,
+                                    const void *receipt, size_t len)
+{
+    struct sim_ticket *t = name->value;
+
+    if (!t || t->room < len + key.len) {
+        free(t);
+        name->value = t = malloc(sizeof *t + len + key.len);
+        if (!t)
+            return NULL;
+        t->room = len + key.len;
+    }
+    t->waiter = NULL;
+    t->receipt_len = len;
+    t->key_len = key.len;
+    memcpy(t->bytes, receipt, len);
+    memcpy(t->bytes + len, key.at, key.len);
+    return t;
+}
+
+/* ---- Taking ---------------------------------------------------------------------------------- */
+
+/* A take whose reservation has a name. */
+static bool world_reserve(struct sim_world *w, const struct weir_request *rq,
+                          const struct sim_event *event, struct sim_outcome *out,
+                          struct sim_error *error)
+{
+    struct weir_reservation *r = &w->reservation;
+    struct sim_name *name = sim_names_make(&w->ids, event->id);
+    struct sim_ticket *t;
+    int code;
+
+    if (!name)
+        return sim_fail(error, "out of memory, or of names: at most %d are kept", SIM_IDS_MAX);
+    code = weir_reserve_at(w->engine, rq, 1, sim__now(w).now_ns, r, &out->verdict);
+    if (code)
+        return sim__failed(error, "take", code);
+    t = sim__ticket_keep(name, event->key, r,
+                         offsetof(struct weir_reservation, term) +
+                             (size_t)r->n * sizeof r->term[0]);
+    if (!t)
+        return sim_fail(error, "out of memory");
+    t->kind = SIM_TICKET_TAKEN;
+    return true;
 }
 
 static bool world_take(struct sim_world *w, const struct sim_event *event, struct sim_outcome *out,
                        struct sim_error *error)
 {
-    struct weir__part part[WEIR_TERMS_MAX];
-    struct sim_record *r = sim__record(w, &out->key, event->verb == SIM_TAKE);
-    struct sim_ticket *v = NULL;
-    int n;
+    const struct weir_request rq = sim__request(w, event->key, event->cost, event->patience_ns);
+    int code;
 
-    if (!r)
-        return sim_fail(error, "out of memory, or of keys: at most %d are kept", SIM_KEYS_MAX);
-    n = sim__parts(w, r, event->cost, event->patience_ns, part);
-    if (event->verb == SIM_PEEK) {
-        sim__decide(part, n, false, &out->verdict);
-        out->state = sim__guard_states(w, r);
-        return true;
-    }
-    if (w->revision->guards)
+    if (w->guards)
         return sim_fail(error,
                         "this limit has a guard, which is entered and left: use enter and exit "
                         "(in --traffic, add a service)");
-    if (world_is_waiting(w, event->id))
+    if (event->id.len > 0 && sim__is_waiting(w, event->id))
         return sim_fail_word(error, "", event->id, " still waits to enter");
-    if (event->id.len > 0 && !(v = world_remember(w, event->id, out->key, r, part, n)))
-        return sim_fail(error, "out of memory, or of names: at most %d are kept", SIM_IDS_MAX);
-    weir__decide_take(part, n, &out->verdict);
-    if (v) {
-        v->act_ns = sim__now(w) + out->verdict.wait_ns;
-        v->n = out->verdict.allowed ? n : 0;
-    }
-    return true;
+    if (event->id.len > 0)
+        return world_reserve(w, &rq, event, out, error) && sim__state(w, out, error);
+    code = weir_take_at(w->engine, &rq, sim__now(w).now_ns, &out->verdict);
+    return code ? sim__failed(error, "take", code) : sim__state(w, out, error);
 }
 
-/* Gives back to every term as much as it takes back, and reports the most that any of them took:
- * what a reservation has, or without one n events. */
-static bool world_give_back(struct sim_world *w, const struct sim_ticket *v, int64_t n,
-                            struct sim_outcome *out, struct sim_error *error)
+static bool world_peek(struct sim_world *w, const struct sim_event *event, struct sim_outcome *out,
+                       struct sim_error *error)
 {
-    struct sim_record *r = sim__record(w, &out->key, false);
-    struct weir__part part[WEIR_TERMS_MAX];
-    int terms;
+    const struct weir_request rq = sim__request(w, event->key, event->cost, event->patience_ns);
+    const int code = weir_peek_at(w->engine, &rq, sim__now(w).now_ns, &out->verdict);
 
-    if (!r)
-        return sim_fail(error, "out of memory");
-    terms = sim__parts(w, r, 0, 0, part);
-    out->cost = 0;
-    for (int i = 0; i < terms; i++) {
-        const struct weir__part *p = &part[i];
-        int64_t back = 0;
+    return code ? sim__failed(error, "peek", code) : sim__state(w, out, error);
+}
 
-        if (!v)
-            back = weir__meter_refund(p->meter, p->state, n, p->ask.now_ns);
-        else if (i < v->n && v->act_ns >= p->ask.now_ns && v->serial == r->serial &&
-                 v->term[i].lineage == w->revision->layout->lineage[i])
-            back = weir__meter_cancel(p->meter, p->state, v->term[i].cost,
-                                      weir__max(v->term[i].act_ns, p->ask.now_ns), p->ask.now_ns);
-        out->cost = weir__max(out->cost, back);
-    }
-    weir__decide_peek(part, terms, &out->verdict);
-    out->state = sim__guard_states(w, r);
-    return true;
+static bool world_refund(struct sim_world *w, const struct sim_event *event,
+                         struct sim_outcome *out, struct sim_error *error)
+{
+    const struct weir_request rq = sim__request(w, event->key, event->cost, 0);
+    const int code = weir_refund_at(w->engine, &rq, sim__now(w).now_ns, &out->cost);
+
+    return code ? sim__failed(error, "refund", code) : sim__look(w, out, error);
 }
 
 static bool world_cancel(struct sim_world *w, const struct sim_event *event,
                          struct sim_outcome *out, struct sim_error *error)
 {
-    struct sim_name *name = sim_names_find(&w->ids, event->key);
-    struct sim_ticket *v = name ? name->value : NULL;
-    bool done;
+    const struct sim_name *name = sim_names_find(&w->ids, event->key);
+    struct sim_ticket *t = name ? name->value : NULL;
+    struct weir_reservation *r = &w->reservation;
+    int code;
 
-    if (!v)
+    if (!t)
         return sim_fail_word(error, "no reservation is named ", event->key,
                              "; name one with take ... as=ID");
-    if (v->kind != SIM_TICKET_TAKEN)
+    if (t->kind != SIM_TICKET_TAKEN)
         return sim_fail_word(error, "", event->key, " was entered, not taken: exit leaves it");
-    out->key = v->key;
-    done = world_give_back(w, v, 0, out, error);
-    v->n = 0; /* once only */
-    return done;
+    out->key = sim__ticket_key(t);
+    memcpy(r, t->bytes, t->receipt_len);
+    code = weir_cancel_at(w->engine, r, sim__now(w).now_ns, &out->cost);
+    memcpy(t->bytes, r, offsetof(struct weir_reservation, term)); /* it can be cancelled once */
+    return code ? sim__failed(error, "cancel", code) : sim__look(w, out, error);
 }
 
-static void world_reset(struct sim_world *w, struct weir__slice key)
+/* ---- Keys, signals, limits ------------------------------------------------------------------- */
+
+/* A key that finds no place in a full table for its fresh state is not reset; a caller of the
+ * library gets the error, and may try again. */
+static bool world_reset(struct sim_world *w, struct weir__slice key, struct sim_outcome *out,
+                        struct sim_error *error)
 {
-    struct sim_name *n = sim_names_find(&w->keys, key);
-    struct sim_record *r = n ? n->value : NULL;
+    const struct weir_request rq = sim__request(w, key, 0, 0);
+    const int code = weir_reset_at(w->engine, &rq, sim__now(w).now_ns);
 
-    if (r && r->wait_list) { /* its waiters stay */
-        memset(r->bytes, 0, r->layout->bytes);
-        r->serial = ++w->serials;
-        sim__wait_list_wake(w, r->wait_list);
-    } else if (r) {
-        free(r);
-        n->value = NULL;
-    }
+    out->not_reset = code == WEIR_EFULL;
+    return code == 0 || code == WEIR_EFULL || sim__failed(error, "reset", code);
 }
 
-static void world_set_signals(struct sim_world *w, const struct weir_signals *s)
+static bool world_set_signals(struct sim_world *w, const struct weir_signals *s,
+                              struct sim_error *error)
 {
     const int64_t given[] = {s->cpu_milli, s->memory_milli, s->load_milli, s->pressure_milli};
     int64_t *const kept[] = {&w->signals.cpu_milli, &w->signals.memory_milli,
                              &w->signals.load_milli, &w->signals.pressure_milli};
+    int code;
 
     for (int i = 0; i < 4; i++)
         if (given[i] != SIM_SAME)
             *kept[i] = given[i];
+    code = weir_signals_set(w->engine, &w->signals);
+    return code == 0 || sim__failed(error, "signal", code);
+}
+
+/* The scopes of the terms; all 0 if there is no limit yet. */
+static void world_scopes(const struct sim_world *w, uint64_t scope[WEIR_TERMS_MAX])
+{
+    for (int i = 0; i < WEIR_TERMS_MAX; i++)
+        scope[i] = w->policy ? weir__policy_scope(w->policy, i) : 0;
+}
+
+bool sim_world_limit(struct sim_world *w, const struct weir_limit *limit, bool *starts_fresh,
+                     struct sim_error *error)
+{
+    /* The first limit is made when the clock starts (docs/reference/sim.md). */
+    const int64_t now_ns = w->policy ? sim__now(w).now_ns : w->start_ns;
+    uint64_t before[WEIR_TERMS_MAX], after[WEIR_TERMS_MAX];
+    char text[WEIR_LIMIT_TEXT_MAX];
+    struct weir_diag why;
+
+    (void)weir_limit_print(limit, text, sizeof text);
+    world_scopes(w, before);
+    if (weir_policy_set_at(w->engine, "limit", text, now_ns, &w->policy, &why) != 0)
+        return sim_fail(error, "limit: %s", why.text);
+    world_scopes(w, after);
+    w->limit = *limit;
+    *starts_fresh = w->guards = w->queues = false;
+    for (int i = 0; i < limit->n; i++) {
+        const enum weir_algorithm a = limit->term[i].algorithm;
+
+        *starts_fresh = *starts_fresh || (before[i] != 0 && before[i] != after[i]);
+        w->guards = w->guards || a >= WEIR_FIRST_GUARD;
+        w->queues = w->queues || (a == WEIR_CONCURRENCY && limit->term[i].queue > 0);
+    }
+    return true;
 }
 
 static bool world_change_limit(struct sim_world *w, const struct sim_event *event,
@@ -197,11 +270,10 @@ static bool world_change_limit(struct sim_world *w, const struct sim_event *even
     text[s.len] = '\0';
     if (weir_limit_parse(&limit, text, &why) != 0)
         return sim_fail(error, "limit: %s", why.text);
-    if (!sim_world_limit(w, &limit, &out->starts_fresh, error))
-        return false;
-    sim__wait_list_wake_all(w);
-    return true;
+    return sim_world_limit(w, &limit, &out->starts_fresh, error);
 }
+
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static bool move_clock(struct sim_world *w, const struct sim_event *event, struct sim_error *error)
 {
@@ -213,7 +285,7 @@ static bool move_clock(struct sim_world *w, const struct sim_event *event, struc
     while (sim_world_decided(w, time_ns, &ignored))
         ;
     w->time_ns = time_ns;
-    return true;
+    return !w->failed || sim_fail(error, "out of memory");
 }
 
 bool sim_world_apply(struct sim_world *w, const struct sim_event *event, struct sim_outcome *out,
@@ -227,18 +299,18 @@ bool sim_world_apply(struct sim_world *w, const struct sim_event *event, struct 
                                 .id = event->id,
                                 .cost = event->cost,
                                 .has_verdict = event->verb < SIM_RESET};
-    if (!w->revision && event->verb != SIM_LIMIT && event->verb != SIM_SIGNAL)
+    if (!w->policy && event->verb != SIM_LIMIT && event->verb != SIM_SIGNAL)
         return sim_fail(error, "there is no limit yet: start with a line such as 'limit "
                                "token-bucket 10/s', or name one on the command line");
     switch (event->verb) {
-    case SIM_TAKE:
-    case SIM_PEEK: return world_take(w, event, out, error);
-    case SIM_REFUND: return world_give_back(w, NULL, event->cost, out, error);
+    case SIM_TAKE: return world_take(w, event, out, error);
+    case SIM_PEEK: return world_peek(w, event, out, error);
+    case SIM_REFUND: return world_refund(w, event, out, error);
     case SIM_CANCEL: return world_cancel(w, event, out, error);
     case SIM_ENTER: return sim__enter(w, event, out, error);
     case SIM_EXIT: return sim__exit(w, event, out, error);
-    case SIM_SIGNAL: world_set_signals(w, &event->signals); return true;
-    case SIM_RESET: world_reset(w, event->key); return true;
+    case SIM_SIGNAL: return world_set_signals(w, &event->signals, error);
+    case SIM_RESET: return world_reset(w, event->key, out, error);
     case SIM_LIMIT: return world_change_limit(w, event, out, error);
     }
     return true;

@@ -1,5 +1,10 @@
-/* The simulated world: a limit with its revisions, keys with their states, reservations, calls in
- * flight, a clock. */
+/* The simulated world: a private engine under a virtual clock, with one policy; and the names that
+ * a script gives to reservations and calls.
+ *
+ * Every event is a call of the engine at the event's time, so an outcome is what production would
+ * have decided: tables, overflow cells, wait lists and live changes are the engine's own. What
+ * would differ from run to run is fixed: the secret of the keys, and the random numbers that guards
+ * draw. */
 #ifndef WEIR_SIM_WORLD_H
 #define WEIR_SIM_WORLD_H
 
@@ -7,8 +12,9 @@
 
 struct sim_world;
 
-/* Its clock starts at start_ns, and it has no limit yet. NULL: out of memory. */
-struct sim_world *sim_world_open(int64_t start_ns);
+/* Its clock starts at start_ns, it has no limit yet, and room for max_keys keys (0: the default of
+ * weir_options). NULL: out of memory, and *why, unless that is NULL, says for what. */
+struct sim_world *sim_world_open(int64_t start_ns, uint64_t max_keys, struct weir_diag *why);
 void sim_world_close(struct sim_world *w);
 
 /* Defines the limit, or changes it, as a `limit` event does. */

@@ -1,305 +1,395 @@
-/* Entering and leaving, as weir_enter and weir_exit do it: all terms or none, in the order of the
- * chain. A caller may wait for a term whose permits are all out. */
+/* Entering and leaving, and the callers that wait to enter.
+ *
+ * The engine has the wait lists: who is the first at a key, and whether it may enter
+ * (engine/waiter.h). The world has the clock: it steps a waiter when the engine has woken it, and
+ * when its time has come.
+ *
+ * Invariants:
+ *   (1) Waiters that were woken are stepped before time goes on, in the order in which they came,
+ *       whatever their keys are: so the order of the outcomes does not depend on hashes.
+ *   (2) A waiter's deadline refuses it only when its time is past: what happens at that time is
+ *       still in time. A lease that ends serves its waiter at once.
+ *   (3) A waiter that is decided is freed when its outcome has been reported and no item of the
+ *       agenda or of the ready ones points to it; `scheduled` counts those.
+ */
 #include <stdlib.h>
+#include <string.h>
 
+#include "sim/splitmix.h"
 #include "sim/world_internal.h"
 
-/* ---- The chain ------------------------------------------------------------------------------- */
+enum { AGENDA_WAKE, AGENDA_DEADLINE }; /* kinds; at one time they happen in this order */
 
-static int world_term_rank(const struct weir__part *p)
+#define KEY_ROOM_LEAST 64
+
+/* ---- Waiters --------------------------------------------------------------------------------- */
+
+/* The engine has woken the waiter. */
+static void waiter_woken(struct weir__waiter *me)
 {
-    const enum weir_algorithm a = p->meter->term.algorithm;
+    struct sim_waiter *x = (struct sim_waiter *)(void *)me;
+    struct sim_world *w = x->world;
 
-    if (a == WEIR_SYSTEM)
-        return 0;
-    return !weir__meter_guards(p->meter) ? 1
-           : a == WEIR_CONCURRENCY       ? 2
-           : a == WEIR_BREAKER           ? 3
-                                         : 4;
+    if (x->woken)
+        return;
+    x->woken =
+        agenda_add(&w->ready, (struct agenda_item){.time_ns = (int64_t)x->serial, .what = x});
+    x->scheduled += x->woken;
+    w->failed = w->failed || !x->woken;
 }
 
-/* The parts in the order in which they decide; place[i] is the index that the i-th had. */
-static void chain_of(const struct weir__part part[], int n, struct weir__part chain[], int place[])
+static void waiter_free(struct sim_world *w, struct sim_waiter *x)
 {
-    int filled = 0;
-
-    for (int rank = 0; rank <= 4; rank++)
-        for (int i = 0; i < n; i++) {
-            if (world_term_rank(&part[i]) != rank)
-                continue;
-            place[filled] = i;
-            chain[filled++] = part[i];
-        }
+    *(x->before ? &x->before->next : &w->waiters) = x->next;
+    if (x->next)
+        x->next->before = x->before;
+    free(x);
 }
 
-void sim__decide(const struct weir__part part[], int n, bool take, struct weir_verdict *v)
+static struct sim_waiter *waiter_make(struct sim_world *w, size_t key_len)
 {
-    struct weir__part chain[WEIR_TERMS_MAX];
-    int place[WEIR_TERMS_MAX];
+    const size_t room = key_len > KEY_ROOM_LEAST ? key_len : KEY_ROOM_LEAST;
+    struct sim_waiter *x = calloc(1, sizeof *x + room);
 
-    chain_of(part, n, chain, place);
-    (take ? weir__decide_take : weir__decide_peek)(chain, n, v);
-    if (v->which >= 0)
-        v->which = place[v->which];
+    if (!x)
+        return NULL;
+    x->world = w;
+    x->key_room = room;
+    x->next = w->waiters;
+    if (x->next)
+        x->next->before = x;
+    w->waiters = x;
+    return x;
 }
 
-/* Whether a term refuses only until a caller leaves, and lets others wait for that. */
-static bool can_be_waited_for(const struct weir__part *p, const struct weir_verdict *v)
+/* A waiter for the event that has not begun. NULL: out of memory. */
+static struct sim_waiter *waiter_open(struct sim_world *w, const struct sim_event *event)
 {
-    return p->meter->term.algorithm == WEIR_CONCURRENCY && p->meter->term.queue > 0 &&
-           v->reason == WEIR_LIMITED;
-}
+    struct sim_waiter *x = w->spare;
 
-enum sim__entry sim__peek_enter(struct sim_world *w, struct sim_record *r, int64_t cost,
-                                int64_t patience_ns)
-{
-    struct weir__part part[WEIR_TERMS_MAX];
-    const int n = sim__parts(w, r, cost, patience_ns, part);
-    bool full = false;
-
-    for (int i = 0; i < n; i++) {
-        struct weir_verdict one;
-
-        weir__meter_peek(part[i].meter, part[i].state, &part[i].ask, &one);
-        if (one.allowed || part[i].meter->term.shadow)
-            continue;
-        if (!can_be_waited_for(&part[i], &one))
-            return SIM__REFUSED;
-        full = true;
+    w->spare = NULL;
+    if (x && x->key_room < event->key.len) {
+        waiter_free(w, x);
+        x = NULL;
     }
-    return full ? SIM__FULL : SIM__MAY_ENTER;
+    if (!x)
+        x = waiter_make(w, event->key.len);
+    if (!x)
+        return NULL;
+    x->waiter = (struct weir__waiter){.wake = waiter_woken, .ticket = &w->ticket};
+    x->name = NULL;
+    x->serial = w->came++;
+    x->cost = event->cost;
+    x->wake_ns = INT64_MAX;
+    x->waits = x->woken = false;
+    x->key_len = event->key.len;
+    memcpy(x->key, event->key.at, event->key.len);
+    return x;
 }
 
-static bool would_enter(const struct weir__part *p, int64_t now_ns, int64_t *fresh_ns)
+/* The waiter is decided, or has not begun. */
+static void waiter_close(struct sim_world *w, struct sim_waiter *x)
 {
-    struct weir__attempt ask = p->ask;
+    if (x->scheduled > 0 || x == w->reported || x == w->spare)
+        return; /* it is closed by the last item that points to it, or by the next outcome */
+    if (w->spare)
+        waiter_free(w, x);
+    else
+        w->spare = x;
+}
+
+void sim__waiters_free(struct sim_world *w)
+{
+    for (struct sim_waiter *x = w->waiters, *next; x; x = next) {
+        next = x->next;
+        if (x->waits)
+            weir__wait_cancel(&x->waiter, sim__now(w));
+        free(x);
+    }
+    agenda_free(&w->agenda);
+    agenda_free(&w->ready);
+}
+
+/* ---- Times ----------------------------------------------------------------------------------- */
+
+static void waiter_schedule(struct sim_world *w, struct sim_waiter *x, int64_t due_ns, int kind)
+{
+    const struct agenda_item item = {.time_ns = due_ns - w->start_ns, .kind = kind, .what = x};
+
+    if (due_ns > WEIR__NOW_MAX)
+        return;
+    if (agenda_add(&w->agenda, item))
+        x->scheduled++;
+    else
+        w->failed = true;
+}
+
+/* The engine wants to step the waiter at due_ns. Its deadline is on the agenda already. */
+static void waiter_wake_later(struct sim_world *w, struct sim_waiter *x)
+{
+    const int64_t due_ns = x->waiter.due_ns;
+
+    if (due_ns >= x->waiter.deadline_ns || due_ns - w->start_ns >= x->wake_ns)
+        return;
+    waiter_schedule(w, x, due_ns, AGENDA_WAKE);
+    x->wake_ns = due_ns - w->start_ns;
+}
+
+/* Takes the first item. NULL: its waiter was decided meanwhile. */
+static struct sim_waiter *item_drop(struct sim_world *w, struct agenda *from)
+{
+    const struct agenda_item item = *agenda_first(from);
+    struct sim_waiter *x = item.what;
+
+    agenda_drop_first(from);
+    x->scheduled--;
+    if (from == &w->ready)
+        x->woken = false;
+    else if (item.kind == AGENDA_WAKE && item.time_ns == x->wake_ns)
+        x->wake_ns = INT64_MAX;
+    if (x->waits)
+        return x;
+    waiter_close(w, x);
+    return NULL;
+}
+
+/* ---- Outcomes -------------------------------------------------------------------------------- */
+
+/* The next entry draws another random number, unless a queue turned this one away: then no guard
+ * has judged it. */
+static void draw_next(struct sim_world *w, const struct weir_verdict *v)
+{
+    const struct weir_term *by = v->which >= 0 ? &w->limit.term[v->which] : NULL;
+    uint64_t seed;
+
+    if (by && by->algorithm == WEIR_CONCURRENCY && by->queue > 0)
+        return;
+    seed = ++w->entries * SIM_RANDOM_STEP;
+    w->random = sim_random(&seed);
+}
+
+/* Keeps under the waiter's name what an exit has to leave, or that it still waits. False: out of
+ * memory. */
+static bool waiter_note(struct sim_world *w, struct sim_waiter *x)
+{
+    const bool entered = x->waiter.decided && x->waiter.verdict.allowed;
+    const struct weir_ticket *of = &w->ticket;
+    struct sim_ticket *t;
+
+    if (!x->name)
+        return true;
+    if (!entered)
+        w->ticket.n = 0;
+    t = sim__ticket_keep(x->name, (struct weir__slice){x->key, x->key_len}, of,
+                         offsetof(struct weir_ticket, term) + (size_t)of->n * sizeof of->term[0]);
+    if (!t)
+        return false;
+    t->kind = x->waits ? SIM_TICKET_WAITING : SIM_TICKET_ENTERED;
+    t->waiter = x->waits ? x : NULL;
+    t->cost = entered ? x->cost : 0;
+    return true;
+}
+
+static void waiter_leave(struct sim_world *w, struct sim_waiter *x)
+{
+    x->waits = false;
+    w->waiting--;
+}
+
+/* Fills the outcome of a waiter that is decided. */
+static void waiter_tell(struct sim_world *w, struct sim_waiter *x, struct sim_outcome *out)
+{
+    struct sim_error unused;
+
+    *out = (struct sim_outcome){.verb = SIM_ENTER,
+                                .time_ns = w->time_ns,
+                                .key = {x->key, x->key_len},
+                                .id = x->name ? x->name->name : (struct weir__slice){"", 0},
+                                .cost = x->cost,
+                                .has_verdict = true,
+                                .verdict = x->waiter.verdict};
+    w->failed = w->failed || !waiter_note(w, x) || !sim__state(w, out, &unused);
+    w->reported = x;
+}
+
+/* Steps the waiter. True: it is decided. */
+static bool waiter_step(struct sim_world *w, struct sim_waiter *x, struct sim_outcome *out)
+{
+    w->ticket.n = 0;
+    w->failed = w->failed || weir__wait_step(&x->waiter, sim__now(w)) != 0;
+    if (!x->waiter.decided) {
+        waiter_wake_later(w, x);
+        return false;
+    }
+    draw_next(w, &x->waiter.verdict);
+    waiter_leave(w, x);
+    waiter_tell(w, x, out);
+    return true;
+}
+
+/* Steps a waiter that was woken. At its deadline the engine would refuse it for good if it cannot
+ * enter; but another permit may come back at that time (2), so it stays. */
+static bool waiter_step_woken(struct sim_world *w, struct sim_waiter *x, struct sim_outcome *out)
+{
+    const int64_t now_ns = sim__now(w).now_ns;
+    const struct weir_request rq =
+        sim__request(w, (struct weir__slice){x->key, x->key_len}, x->cost, 0);
     struct weir_verdict v;
 
-    ask.now_ns = now_ns;
-    weir__meter_peek(p->meter, p->state, &ask, &v);
-    *fresh_ns = weir__add_sat(now_ns, v.reset_after_ns);
-    return v.allowed;
+    if (now_ns == x->waiter.deadline_ns && weir_peek_at(w->engine, &rq, now_ns, &v) == 0 &&
+        !v.allowed && v.reason == WEIR_LIMITED)
+        return false;
+    return waiter_step(w, x, out);
 }
 
-/* The earliest time at which a term would admit the cost though no caller leaves. It would once the
- * key has fully recovered, and leases only end: bisection finds the time. INT64_MAX: the leases do
- * not end. */
-static int64_t world_lease_end(const struct weir__part *p)
+static bool world_report_given_up(struct sim_world *w, struct sim_outcome *out)
 {
-    int64_t lo = p->ask.now_ns, hi, unused;
+    struct sim_waiter *x = w->gave_up;
 
-    if (would_enter(p, lo, &hi))
-        return lo;
-    if (hi > WEIR__NOW_MAX)
-        return INT64_MAX;
-    while (lo < hi) {
-        const int64_t middle = lo + (hi - lo) / 2;
+    w->gave_up = x->behind;
+    waiter_tell(w, x, out);
+    return true;
+}
 
-        if (would_enter(p, middle, &unused))
-            hi = middle;
-        else
-            lo = middle + 1;
+/* Runs the first item of the agenda. True: a waiter is decided. */
+static bool world_run_next(struct sim_world *w, struct sim_outcome *out)
+{
+    const struct agenda_item item = *agenda_first(&w->agenda);
+    struct sim_waiter *x = item_drop(w, &w->agenda);
+
+    if (!x)
+        return false;
+    w->time_ns = item.time_ns;
+    return waiter_step(w, x, out);
+}
+
+static bool world_is_due(const struct agenda_item *i, int64_t until_ns)
+{
+    return i && (i->time_ns < until_ns || (i->time_ns == until_ns && i->kind == AGENDA_WAKE));
+}
+
+bool sim_world_decided(struct sim_world *w, int64_t until_ns, struct sim_outcome *out)
+{
+    struct sim_waiter *reported = w->reported;
+
+    w->reported = NULL;
+    if (reported)
+        waiter_close(w, reported);
+    while (!w->failed) {
+        if (w->gave_up)
+            return world_report_given_up(w, out);
+        if (agenda_first(&w->ready)) {
+            struct sim_waiter *x = item_drop(w, &w->ready);
+
+            if (x && waiter_step_woken(w, x, out))
+                return true;
+        } else if (!world_is_due(agenda_first(&w->agenda), until_ns)) {
+            return false;
+        } else if (world_run_next(w, out)) {
+            return true;
+        }
     }
-    return lo;
-}
-
-int64_t sim__lease_end(struct sim_world *w, struct sim_record *r, int64_t cost)
-{
-    struct weir__part part[WEIR_TERMS_MAX];
-    const int n = sim__parts(w, r, cost, 0, part);
-    int64_t end_ns = 0;
-
-    for (int i = 0; i < n; i++)
-        if (part[i].meter->term.algorithm == WEIR_CONCURRENCY && !part[i].meter->term.shadow)
-            end_ns = weir__max(end_ns, world_lease_end(&part[i]));
-    return end_ns == INT64_MAX ? end_ns : end_ns - w->start_ns;
-}
-
-void sim__charge(struct sim_world *w, struct sim_record *r, int64_t cost, int64_t patience_ns,
-                 struct sim_ticket *ticket, struct weir_verdict *v)
-{
-    struct weir__part part[WEIR_TERMS_MAX];
-    struct weir_verdict own[WEIR_TERMS_MAX] = {{0}};
-    const int n = sim__parts(w, r, cost, patience_ns, part);
-
-    for (int i = 0; i < n; i++)
-        part[i].own = &own[i];
-    sim__decide(part, n, true, v);
-    w->random++;
-    *ticket = (struct sim_ticket){.kind = SIM_TICKET_ENTERED,
-                                  .key = ticket->key,
-                                  .serial = r->serial,
-                                  .entered_ns = sim__now(w),
-                                  .cost = cost,
-                                  .n = v->allowed ? n : 0};
-    for (int i = 0; i < n; i++) {
-        ticket->term[i].lineage = w->revision->layout->lineage[i];
-        ticket->term[i].cost = own[i].allowed ? cost : 0;
-    }
-}
-
-void sim__refuse(struct sim_world *w, struct sim_record *r, int64_t cost, enum weir_reason reason,
-                 struct weir_verdict *v)
-{
-    struct weir__part part[WEIR_TERMS_MAX];
-    const int n = sim__parts(w, r, cost, 0, part);
-
-    sim__decide(part, n, false, v);
-    if (!v->allowed && v->reason != WEIR_LIMITED)
-        return;                                      /* a stronger reason has come up meanwhile */
-    for (int i = n - 1; i >= 0 && v->allowed; i--) { /* others wait before it */
-        if (part[i].meter->term.algorithm != WEIR_CONCURRENCY || part[i].meter->term.queue == 0)
-            continue;
-        v->which = i;
-        v->limit = part[i].meter->limit;
-    }
-    if (v->allowed)
-        weir__verdict_refuse(v, reason, 0);
-    v->reason = reason;
+    return false;
 }
 
 /* ---- Entering -------------------------------------------------------------------------------- */
 
-/* The ticket that remembers the entered call; `scratch` if the call has no name. */
-static struct sim_ticket *world_ticket_of(struct sim_world *w, const struct sim_event *event,
-                                          struct sim_ticket *scratch, struct sim_name **name,
-                                          struct sim_error *error)
+/* The caller waits from now on. */
+static void waiter_join(struct sim_world *w, struct sim_waiter *x)
 {
-    struct sim_ticket *ticket;
-
-    *name = NULL;
-    if (event->id.len == 0)
-        return scratch;
-    *name = sim_names_make(&w->ids, event->id);
-    ticket = *name ? (*name)->value : NULL;
-    if (ticket && ticket->kind == SIM_TICKET_WAITING) {
-        (void)sim_fail_word(error, "", event->id, " still waits to enter");
-        return NULL;
-    }
-    if (*name && !ticket)
-        ticket = (*name)->value = calloc(1, sizeof *ticket);
-    if (!ticket)
-        (void)sim_fail(error, "out of memory, or of names: at most %d are kept", SIM_IDS_MAX);
-    return ticket;
+    x->waits = true;
+    w->waiting++;
+    waiter_schedule(w, x, x->waiter.deadline_ns, AGENDA_DEADLINE);
+    waiter_wake_later(w, x);
 }
 
-/* The caller waits, or is refused at once if it cannot or may not. */
-static bool world_wait_or_refuse(struct sim_world *w, const struct sim_event *event,
-                                 struct sim_record *r, struct sim_name *name,
-                                 struct sim_outcome *out, struct sim_error *error)
+static bool world_begin(struct sim_world *w, struct sim_waiter *x, const struct sim_event *event,
+                        struct sim_outcome *out, struct sim_error *error)
 {
-    struct sim_waiter x = {.name = name,
-                           .cost = event->cost,
-                           .patience_ns = event->patience_ns,
-                           .joined_ns = w->time_ns};
-    int64_t wait_ns;
-    const int64_t room = sim__wait_list_room(w->revision, &wait_ns);
+    const struct weir_request rq =
+        sim__request(w, (struct weir__slice){x->key, x->key_len}, event->cost, event->patience_ns);
+    int code;
 
-    if (event->patience_ns != WEIR_WAIT_DEFAULT)
-        wait_ns = weir__min(wait_ns, event->patience_ns);
-    if (wait_ns == 0 || (r->wait_list && r->wait_list->length >= room)) {
-        sim__refuse(w, r, event->cost, wait_ns == 0 ? WEIR_LIMITED : WEIR_QUEUE_FULL,
-                    &out->verdict);
-        return true;
-    }
-    x.deadline_ns = wait_ns == WEIR_FOREVER ? INT64_MAX : weir__add_sat(w->time_ns, wait_ns);
-    if (!sim__wait_list_join(w, r, out->key, &x))
+    w->ticket.n = 0;
+    code = weir__wait_begin(w->engine, &x->waiter, &rq, WEIR__WAIT_ENTER, sim__now(w));
+    if (code)
+        return sim__failed(error, "enter", code);
+    out->queued = !x->waiter.decided;
+    out->verdict = x->waiter.verdict;
+    if (out->queued)
+        waiter_join(w, x);
+    else
+        draw_next(w, &out->verdict);
+    if (w->failed || !waiter_note(w, x))
         return sim_fail(error, "out of memory");
-    out->queued = true;
-    if (name)
-        ((struct sim_ticket *)name->value)->kind = SIM_TICKET_WAITING;
-    return true;
-}
-
-/* Whether the caller must go behind waiters: no caller overtakes them. */
-static bool world_is_behind(const struct sim_world *w, const struct sim_record *r, int64_t cost)
-{
-    int64_t unused;
-
-    return cost > 0 && r->wait_list && r->wait_list->length > 0 &&
-           sim__wait_list_room(w->revision, &unused) > 0;
-}
-
-/* Refuses at once, and counts nowhere, a caller that a term would refuse even if all waiters
- * left. */
-static void refuse_behind(struct sim_world *w, const struct sim_event *event, struct sim_record *r,
-                          struct weir_verdict *v)
-{
-    struct weir__part part[WEIR_TERMS_MAX];
-
-    sim__decide(part, sim__parts(w, r, event->cost, event->patience_ns, part), false, v);
+    return out->queued || sim__state(w, out, error);
 }
 
 bool sim__enter(struct sim_world *w, const struct sim_event *event, struct sim_outcome *out,
                 struct sim_error *error)
 {
-    struct sim_record *r = sim__record(w, &out->key, true);
-    struct sim_ticket scratch = {0}, *ticket;
-    enum sim__entry entry;
-    struct sim_name *name;
-    bool behind;
+    struct sim_name *name = NULL;
+    struct sim_waiter *x;
+    bool done;
 
-    if (!r)
-        return sim_fail(error, "out of memory, or of keys: at most %d are kept", SIM_KEYS_MAX);
-    ticket = world_ticket_of(w, event, &scratch, &name, error);
-    if (!ticket)
-        return false;
-    *ticket = (struct sim_ticket){.kind = SIM_TICKET_ENTERED, .key = out->key};
-    behind = world_is_behind(w, r, event->cost);
-    entry = sim__peek_enter(w, r, event->cost, event->patience_ns);
-    if (behind && entry == SIM__REFUSED)
-        refuse_behind(w, event, r, &out->verdict);
-    else if (!behind && entry != SIM__FULL)
-        sim__charge(w, r, event->cost, event->patience_ns, ticket, &out->verdict);
-    else if (!world_wait_or_refuse(w, event, r, name, out, error))
-        return false;
-    out->state = sim__guard_states(w, r);
-    return true;
+    if (event->id.len > 0 && sim__is_waiting(w, event->id))
+        return sim_fail_word(error, "", event->id, " still waits to enter");
+    if (event->id.len > 0 && !(name = sim_names_make(&w->ids, event->id)))
+        return sim_fail(error, "out of memory, or of names: at most %d are kept", SIM_IDS_MAX);
+    x = waiter_open(w, event);
+    if (!x)
+        return sim_fail(error, "out of memory");
+    x->name = name;
+    done = world_begin(w, x, event, out, error);
+    if (!x->waits)
+        waiter_close(w, x);
+    return done;
 }
 
 /* ---- Leaving --------------------------------------------------------------------------------- */
 
-static void world_leave(struct sim_world *w, struct sim_record *r, const struct sim_ticket *h,
-                        enum weir_outcome how)
+/* A caller that still waits gives up; the next call of sim_world_decided reports its outcome. */
+static int world_give_up(struct sim_world *w, struct sim_waiter *x)
 {
-    const struct weir__leaving l = {h->entered_ns, sim__now(w), h->cost, how};
+    const int code = weir__wait_expire(&x->waiter, sim__now(w));
 
-    for (int i = 0; i < h->n && i < w->revision->n; i++) {
-        const struct weir__meter *m = &w->revision->meter[i];
-        const bool shared = m->term.algorithm == WEIR_SYSTEM;
+    if (code)
+        return code;
+    waiter_leave(w, x);
+    x->behind = NULL;
+    *(w->gave_up ? &w->gave_up_last->behind : &w->gave_up) = x;
+    w->gave_up_last = x;
+    return 0;
+}
 
-        if (weir__meter_guards(m) && h->term[i].cost > 0 && (shared || h->serial == r->serial) &&
-            h->term[i].lineage == w->revision->layout->lineage[i])
-            weir__meter_leave(m, sim__state(w, r, i), &l);
-    }
+static int world_leave(struct sim_world *w, struct sim_ticket *t, enum weir_outcome how)
+{
+    int code;
+
+    memcpy(&w->ticket, t->bytes, t->receipt_len);
+    code = weir_exit_at(w->engine, &w->ticket, how, sim__now(w).now_ns);
+    memcpy(t->bytes, &w->ticket, offsetof(struct weir_ticket, term)); /* once only */
+    t->cost = 0;
+    return code;
 }
 
 bool sim__exit(struct sim_world *w, const struct sim_event *event, struct sim_outcome *out,
                struct sim_error *error)
 {
     const struct sim_name *name = sim_names_find(&w->ids, event->key);
-    struct sim_ticket *h = name ? name->value : NULL;
-    struct weir__part part[WEIR_TERMS_MAX];
-    struct sim_record *r;
+    struct sim_ticket *t = name ? name->value : NULL;
+    int code;
 
-    if (!h)
+    if (!t)
         return sim_fail_word(error, "nothing is named ", event->key,
                              "; name what is entered with enter ... as=ID");
-    if (h->kind == SIM_TICKET_TAKEN)
+    if (t->kind == SIM_TICKET_TAKEN)
         return sim_fail_word(error, "", event->key,
                              " was taken, not entered: cancel gives it back");
     out->id = name->name;
-    out->key = h->key;
-    r = sim__record(w, &out->key, false);
-    if (!r)
-        return sim_fail(error, "out of memory");
-    out->cost = h->n > 0 ? h->cost : 0;
-    world_leave(w, r, h, event->how);
-    h->n = 0; /* once only */
-    if (h->kind == SIM_TICKET_WAITING)
-        sim__wait_list_leave(w, h->waiter);
-    sim__wait_list_wake(w, r->wait_list);
-    sim__decide(part, sim__parts(w, r, 0, 0, part), false, &out->verdict);
-    out->state = sim__guard_states(w, r);
-    return true;
+    out->key = sim__ticket_key(t);
+    out->cost = t->cost;
+    code =
+        t->kind == SIM_TICKET_WAITING ? world_give_up(w, t->waiter) : world_leave(w, t, event->how);
+    return code ? sim__failed(error, "exit", code) : sim__look(w, out, error);
 }

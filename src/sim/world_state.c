@@ -1,5 +1,5 @@
-/* Prints the states of a key's guards in words. docs/reference/sim.md has the list: people read it,
- * and programs split it at its blanks. */
+/* Prints the states of a key's guards in words, and whether the key has no place.
+ * docs/reference/sim.md has the list: people read it, and programs split it at its blanks. */
 #include "sim/world_internal.h"
 
 static void state_word(struct weir__out *o, size_t start, const char *text)
@@ -36,20 +36,36 @@ void sim_state_print(struct weir__out *o, const struct weir_term *t, const struc
         weir__out_text(o, "-");
 }
 
-struct weir__slice sim__guard_states(struct sim_world *w, struct sim_record *r)
+/* Adds the states of the key's guards. */
+static int add_guards(struct sim_world *w, struct weir__out *o, struct weir__slice key)
+{
+    const struct weir_request rq = sim__request(w, key, 0, 0);
+    const int64_t waiting = w->queues ? weir__wait_length(w->engine, &rq) : 0;
+
+    for (int i = 0; i < w->limit.n; i++) {
+        struct weir_view view;
+        int code;
+
+        if (w->limit.term[i].algorithm < WEIR_FIRST_GUARD)
+            continue;
+        code = weir_guard_view_at(w->engine, &rq, i, sim__now(w).now_ns, &view);
+        if (code)
+            return code;
+        weir__out_text(o, o->len > 0 ? " + " : "");
+        sim_state_print(o, &w->limit.term[i], &view, waiting);
+    }
+    return 0;
+}
+
+bool sim__state(struct sim_world *w, struct sim_outcome *out, struct sim_error *error)
 {
     struct weir__out o = {w->state, sizeof w->state, 0};
-    const struct sim_revision *e = w->revision;
+    const int code = w->guards ? add_guards(w, &o, out->key) : 0;
 
-    for (int i = 0; i < e->n; i++) {
-        struct weir_view view;
-
-        if (!weir__meter_guards(&e->meter[i]))
-            continue;
-        weir__meter_view(&e->meter[i], sim__state(w, r, i), sim__now(w), &view);
-        weir__out_text(&o, o.len > 0 ? " + " : "");
-        sim_state_print(&o, &e->meter[i].term, &view, r->wait_list ? r->wait_list->length : 0);
-    }
+    if (out->verdict.overflow)
+        weir__out_text(&o, o.len > 0 ? " overflow" : "overflow");
     (void)weir__out_end(&o);
-    return (struct weir__slice){w->state, o.len < sizeof w->state ? o.len : sizeof w->state - 1};
+    out->state =
+        (struct weir__slice){w->state, o.len < sizeof w->state ? o.len : sizeof w->state - 1};
+    return code == 0 || sim__failed(error, "state", code);
 }

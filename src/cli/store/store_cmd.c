@@ -102,15 +102,16 @@ const struct command STORE_INFO_COMMAND = {
 
 static const struct option CONVERT_OPTIONS[] = {
     {"--max-keys", "N", OPTION_COUNT, AT(max_keys), .least = 1, .most = (int64_t)WEIR_MAX_KEYS_MOST,
-     .expected = "1 to 3000000000 keys (k and M may follow)", .usual = "as before",
+     .expected = "1 to 3000000000 keys (k and M may follow)", .by_default = "as before",
      .help = "live keys that the file has room for; k or M may follow the number"},
     {"--max-memory", "BYTES", OPTION_BYTES, AT(max_memory), .least = 1, .most = INT64_C(1) << 46,
      .expected = "1 to 70368744177664 bytes, such as 64MiB or 1GiB",
-     .usual = "as chosen before, or else 256 bytes for each of --max-keys, at least 64MiB, and "
-              "64KiB for each of --max-policies",
+     .by_default =
+         "as chosen before, or else 256 bytes for each of --max-keys, at least 64MiB, and "
+         "64KiB for each of --max-policies",
      .help = "most bytes that the whole file may take"},
     {"--max-policies", "N", OPTION_COUNT, AT(max_policies), .least = 1, .most = WEIR_POLICIES_MOST,
-     .expected = "1 to 65536 policies", .usual = "as before",
+     .expected = "1 to 65536 policies", .by_default = "as before",
      .help = "policies that the file has room for"},
     {"--out", "NEW", OPTION_TEXT, AT(out), .times = 1, .expected = "the name of a new file",
      .completes = COMPLETE_FILE, .help = "write the new file there, and leave FILE as it is"},

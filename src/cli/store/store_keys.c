@@ -93,11 +93,11 @@ static void place_search_add(struct place_search *s, struct weir__bucket *b, int
 static struct weir__bucket *other_bucket(const struct weir__table *t, const struct weir__bucket *b,
                                          uint64_t place)
 {
-    struct weir__access h;
+    struct weir__access access;
 
-    if (weir__table_candidates(t, weir__bucket_get(b, place), &h) < 2)
+    if (weir__table_candidates(t, weir__bucket_get(b, place), &access) < 2)
         return NULL;
-    return h.bucket[0] == b ? h.bucket[1] : h.bucket[0];
+    return access.bucket[0] == b ? access.bucket[1] : access.bucket[0];
 }
 
 /* Moves the keys along the chain that ends at step i; its first bucket then has an empty place. */
@@ -119,13 +119,13 @@ static struct place_step place_search_shift(struct weir__table *t, const struct 
 static struct place_step place_search_run(struct weir__table *t, struct place_search *s,
                                           uint64_t fingerprint)
 {
-    struct weir__access h;
+    struct weir__access access;
 
     s->n = 0;
-    (void)weir__table_candidates(t, fingerprint, &h);
-    place_search_add(s, h.bucket[h.first], -1, 0);
-    if (h.bucket[1])
-        place_search_add(s, h.bucket[!h.first], -1, 0);
+    (void)weir__table_candidates(t, fingerprint, &access);
+    place_search_add(s, access.bucket[access.first], -1, 0);
+    if (access.bucket[1])
+        place_search_add(s, access.bucket[!access.first], -1, 0);
     for (int i = 0; i < s->n; i++) {
         struct weir__bucket *b = s->step[i].bucket;
 

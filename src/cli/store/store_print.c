@@ -54,13 +54,13 @@ static void print_users(const struct store_info *info)
         const char *s = u->user[i].lock_owners == 1 ? "" : "s";
 
         if (u->user[i].pid > 0)
-            store_print_line(what, "process %ld, %" PRIu32 " seat%s", (long)u->user[i].pid,
+            store_print_line(what, "process %ld, %" PRIu32 " lock owner%s", (long)u->user[i].pid,
                              u->user[i].lock_owners, s);
         else
-            store_print_line(what, "a process in another namespace, %" PRIu32 " seat%s",
+            store_print_line(what, "a process in another namespace, %" PRIu32 " lock owner%s",
                              u->user[i].lock_owners, s);
     }
-    store_print_line("seats", "%" PRIu32 " of %" PRIu64 " in use", u->lock_owners,
+    store_print_line("lock owners", "%" PRIu32 " of %" PRIu64 " in use", u->lock_owners,
                      info->image.header.lock_owners);
 }
 
@@ -134,7 +134,7 @@ static void put_text(struct weir__json *j, const char *name, const char *text)
     weir__json_text(j, text);
 }
 
-static void put_count(struct weir__json *j, const char *name, uint64_t n)
+static void store_put_count(struct weir__json *j, const char *name, uint64_t n)
 {
     weir__json_key(j, name);
     weir__json_uint(j, n);
@@ -150,18 +150,18 @@ static void put_header(struct weir__json *j, const struct store_info *info)
 {
     const struct weir__header *h = &info->image.header;
 
-    put_count(j, "version", h->version);
-    put_count(j, "current_version", WEIR__FILE_VERSION);
-    put_count(j, "bytes", atomic_load(&h->bytes));
-    put_count(j, "max_keys", h->max_keys);
-    put_count(j, "max_memory", h->max_memory);
-    put_count(j, "max_policies", h->max_policies);
+    store_put_count(j, "version", h->version);
+    store_put_count(j, "current_version", weir__file_version);
+    store_put_count(j, "bytes", atomic_load(&h->bytes));
+    store_put_count(j, "max_keys", h->max_keys);
+    store_put_count(j, "max_memory", h->max_memory);
+    store_put_count(j, "max_policies", h->max_policies);
     put_time(j, "made_ns", h->made_ns);
     put_time(j, "now_ns", info->now_ns);
-    put_count(j, "recovered", atomic_load(&h->recovered));
-    put_count(j, "unfinished", info->unfinished);
-    put_count(j, "seats", h->lock_owners);
-    put_count(j, "seats_in_use", info->users.lock_owners);
+    store_put_count(j, "recovered", atomic_load(&h->recovered));
+    store_put_count(j, "unfinished", info->unfinished);
+    store_put_count(j, "lock_owners", h->lock_owners);
+    store_put_count(j, "lock_owners_in_use", info->users.lock_owners);
 }
 
 static void put_users(struct weir__json *j, const struct store_info *info)
@@ -174,7 +174,7 @@ static void put_users(struct weir__json *j, const struct store_info *info)
         weir__json_open(j, '{');
         weir__json_key(j, "pid");
         (u->pid > 0 ? weir__json_int(j, u->pid) : weir__json_null(j));
-        put_count(j, "seats", u->lock_owners);
+        store_put_count(j, "lock_owners", u->lock_owners);
         weir__json_close(j, '}');
     }
     weir__json_close(j, ']');
@@ -191,7 +191,7 @@ static void store_put_policies(struct weir__json *j, const struct store_info *in
         put_text(j, "name", p->name);
         put_text(j, "limit", p->limit);
         put_time(j, "since_ns", p->since_ns);
-        put_count(j, "versions", p->versions);
+        store_put_count(j, "versions", p->versions);
         weir__json_close(j, '}');
     }
     weir__json_close(j, ']');
@@ -205,12 +205,12 @@ static void put_tables(struct weir__json *j, const struct store_info *info)
         const struct store_table *t = &info->table[i];
 
         weir__json_open(j, '{');
-        put_count(j, "state_bytes", t->state_bytes);
-        put_count(j, "bytes", t->bytes);
-        put_count(j, "max_keys", t->keys.room);
-        put_count(j, "keys", t->keys.used);
-        put_count(j, "live_keys", t->keys.live);
-        put_count(j, "evicted", t->keys.evicted);
+        store_put_count(j, "state_bytes", t->state_bytes);
+        store_put_count(j, "bytes", t->bytes);
+        store_put_count(j, "max_keys", t->keys.room);
+        store_put_count(j, "keys", t->keys.used);
+        store_put_count(j, "live_keys", t->keys.live);
+        store_put_count(j, "evicted", t->keys.evicted);
         weir__json_close(j, '}');
     }
     weir__json_close(j, ']');

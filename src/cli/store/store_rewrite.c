@@ -44,7 +44,7 @@ static void rewrite_fill_header(const struct store_image *m, const struct store_
     uint64_t bytes;
 
     *h = m->header;
-    h->version = WEIR__FILE_VERSION;
+    h->version = weir__file_version;
     h->layout = weir__file_layout();
     h->max_keys = p->max_keys;
     h->max_memory = p->max_memory;

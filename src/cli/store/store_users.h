@@ -14,7 +14,7 @@ struct store_user {
 };
 
 struct store_users {
-    uint32_t n, lock_owners; /* processes; owners ("seats") that all of them use */
+    uint32_t n, lock_owners; /* processes; lock owners that all of them use */
     struct store_user user[WEIR__FILE_OWNERS + 2];
 };
 

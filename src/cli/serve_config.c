@@ -1,0 +1,279 @@
+/* The configuration file of `weir serve`, as options: what a file's texts mean.
+ *
+ * Options of the command line are there first, and a file fills in the others. A file is checked
+ * whole, also where an option takes the place of what it says. What was read stays in memory while
+ * the daemon uses it: the options point into it.
+ */
+#include "cli/serve_config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/serve_config_parts.h"
+
+/* ---- Settings -------------------------------------------------------------------------------- */
+
+/* 1, 0, or -1: neither. */
+static int yes_or_no(const char *text)
+{
+    static const char *const WORDS[] = {"false", "true", "no", "yes", "off", "on"};
+
+    for (int i = 0; i < 6; i++)
+        if (strcmp(text, WORDS[i]) == 0)
+            return i % 2;
+    return -1;
+}
+
+/* Sets a setting of the file; false: *why says what was expected. */
+static bool setting_set(const struct option *o, struct serve_options *to, char *text,
+                        struct weir_diag *why)
+{
+    const int yes = yes_or_no(text);
+
+    if (o->kind == OPTION_CHOICE && yes >= 0 && strcmp(o->value, "on|off") == 0)
+        return options_set(o, to, yes ? "on" : "off", why);
+    if (o->kind != OPTION_FLAG)
+        return options_set(o, to, text, why);
+    if (yes < 0)
+        (void)snprintf(why->text, sizeof why->text, "expected true or false");
+    return yes >= 0 && (yes == 0 || options_set(o, to, NULL, why));
+}
+
+static void read_settings(struct serve_reading *r)
+{
+    struct serve_options *scratch = calloc(1, sizeof *scratch);
+
+    for (const struct config_value *v = r->config->values; v && scratch; v = v->next) {
+        const struct option *o = config_key_option(v->key);
+        struct serve_options *to = r->seen[o - SERVE_COMMAND.options] ? scratch : r->options;
+        struct weir_diag why = {.text = ""};
+        char word[64];
+
+        if (!setting_set(o, to, v->value.text, &why))
+            config_blame(r->config, v->value.at, 0, "%s %s: %s", v->key->name,
+                         serve_quoted(word, v->value.text), why.text);
+    }
+    free(scratch);
+}
+
+const char *serve_quoted(char to[64], const char *word)
+{
+    struct weir__out o = {to, 64, 0};
+
+    weir__out_quoted(&o, weir__slice_of(word));
+    (void)weir__out_end(&o);
+    return to;
+}
+
+/* ---- Listeners ------------------------------------------------------------------------------- */
+
+/* Permissions and group are options of all Unix sockets, if this daemon has them. */
+static void listener_option(struct serve_reading *r, const struct config_listener *l,
+                            const struct config_text *value, const struct config_text **first,
+                            const char *option)
+{
+    const struct option *o = SERVE_COMMAND.options;
+    struct weir_diag why = {.text = ""};
+    char word[64];
+
+    if (!value->text)
+        return;
+    while (o->name && strcmp(o->name, option) != 0)
+        o++;
+    if (!o->name)
+        config_blame(r->config, value->at, 0, "this daemon has no %s: set it with chmod and chgrp",
+                     option);
+    else if (strncmp(l->address.text, "unix:", 5) != 0)
+        config_blame(r->config, value->at, 0, "%s is for Unix sockets", option + 2);
+    else if (*first && strcmp((*first)->text, value->text) != 0)
+        config_blame(r->config, value->at, 0, "%s is the same for all Unix sockets", option + 2);
+    else if (!r->seen[o - SERVE_COMMAND.options] && !options_set(o, r->options, value->text, &why))
+        config_blame(r->config, value->at, 0, "%s %s: %s", option + 2,
+                     serve_quoted(word, value->text), why.text);
+    *first = value;
+}
+
+static void read_listeners(struct serve_reading *r)
+{
+    const struct config_text *mode = NULL, *group = NULL;
+    const bool given = r->options->listens > 0;
+    size_t n = 0;
+
+    for (const struct config_listener *l = r->config->listeners; l; l = l->next) {
+        char word[64];
+
+        if (!listen_address_is_valid(l->address.text))
+            config_blame(r->config, l->address.at, 0,
+                         "listen %s: expected HOST:PORT, [HOST]:PORT, :PORT or unix:/path",
+                         serve_quoted(word, l->address.text));
+        listener_option(r, l, &l->mode, &mode, "--socket-mode");
+        listener_option(r, l, &l->group, &group, "--socket-group");
+        if (++n == SERVE_LISTENERS_MAX + 1)
+            config_blame(r->config, l->address.at, 0, "more than %d listeners",
+                         SERVE_LISTENERS_MAX);
+        if (!given && n <= SERVE_LISTENERS_MAX)
+            r->options->listen[r->options->listens++] = l->address.text;
+    }
+}
+
+/* ---- The source ------------------------------------------------------------------------------ */
+
+/* What was read: the options point into the config and into the texts. */
+struct serve_read {
+    struct config *config;
+    struct serve_options options;
+    struct serve_text *texts;
+};
+
+struct serve_file {
+    struct serve_source source; /* first */
+    struct serve_options flags;
+    bool seen[OPTIONS_MAX];
+    struct serve_read *now, *last; /* in force (NULL: none), and read last; they may be the same */
+    struct serve_read *first;      /* what the daemon was started with, which uses it to its end */
+    char path[];
+};
+
+static void read_free(struct serve_read *r)
+{
+    if (!r)
+        return;
+    while (r->texts) {
+        struct serve_text *t = r->texts;
+
+        r->texts = t->next;
+        free(t);
+    }
+    config_close(r->config);
+    free(r);
+}
+
+/* What the texts of the config mean; takes it over. */
+static struct serve_read *read_new(struct serve_file *f, struct config *c)
+{
+    struct serve_read *r = calloc(1, sizeof *r);
+
+    if (!r) {
+        config_close(c);
+        return NULL;
+    }
+    r->options = f->flags;
+    r->options.source = &f->source;
+    r->config = c;
+    if (c) {
+        struct serve_reading reading = {.config = r->config,
+                                        .options = &r->options,
+                                        .seen = f->seen,
+                                        .then = f->now ? f->now->config : NULL,
+                                        .then_options = f->now ? &f->now->options : NULL};
+
+        read_settings(&reading);
+        read_listeners(&reading);
+        serve_read_stores(&reading);
+        serve_read_limits(&reading);
+        serve_read_changes(&reading);
+        config_sort(r->config);
+        r->texts = reading.texts;
+        if (!reading.exhausted)
+            return r;
+    }
+    read_free(r);
+    return NULL;
+}
+
+static const struct config *read_keep(struct serve_file *f, struct serve_read *r)
+{
+    if (!r)
+        return NULL;
+    if (f->last != f->now)
+        read_free(f->last);
+    f->last = r;
+    return r->config;
+}
+
+const struct config *serve_file_read(struct serve_file *f)
+{
+    return read_keep(f, read_new(f, config_open(f->path, config_keys())));
+}
+
+const struct config *serve_file_read_bytes(struct serve_file *f, const char *bytes, size_t len)
+{
+    return read_keep(f, read_new(f, config_open_bytes(f->path, bytes, len, config_keys())));
+}
+
+const struct serve_options *serve_file_options(const struct serve_file *f)
+{
+    return &f->last->options;
+}
+
+static bool source_read(struct serve_source *s, const struct serve_options **next,
+                        void (*tell)(void *arg, const char *line), void *arg)
+{
+    struct serve_file *f = (struct serve_file *)s;
+    const struct config *c = serve_file_read(f);
+
+    if (!c) {
+        tell(arg, "out of memory");
+        return false;
+    }
+    *next = &f->last->options;
+    for (size_t i = 0; i < c->mistakes && i < CONFIG_MISTAKES; i++) {
+        char line[SERVE_MISTAKE];
+
+        tell(arg, serve_mistake(line, &c->mistake[i]));
+    }
+    return c->mistakes == 0;
+}
+
+static void source_accept(struct serve_source *s)
+{
+    struct serve_file *f = (struct serve_file *)s;
+
+    if (!f->first)
+        f->first = f->last;
+    if (f->now != f->last && f->now != f->first)
+        read_free(f->now);
+    f->now = f->last;
+}
+
+static uint64_t source_stamp(struct serve_source *s, bool as_read)
+{
+    const struct serve_file *f = (const struct serve_file *)s;
+
+    return as_read ? config_stamp_read(f->last->config) : config_stamp(f->last->config);
+}
+
+const char *serve_mistake(char to[SERVE_MISTAKE], const struct config_mistake *m)
+{
+    if (m->line > 0)
+        (void)snprintf(to, SERVE_MISTAKE, "%s:%d:%d: %s", m->file, m->line, m->column, m->text);
+    else
+        (void)snprintf(to, SERVE_MISTAKE, "%s: %s", m->file, m->text);
+    return to;
+}
+
+struct serve_file *serve_file_open(const char *path, const struct serve_options *flags,
+                                   const bool *flags_seen)
+{
+    struct serve_file *f = calloc(1, sizeof *f + strlen(path) + 1);
+
+    if (!f)
+        return NULL;
+    strcpy(f->path, path);
+    f->flags = *flags;
+    memcpy(f->seen, flags_seen, sizeof f->seen);
+    f->source = (struct serve_source){f->path, source_read, source_accept, source_stamp};
+    return f;
+}
+
+void serve_file_close(struct serve_file *f)
+{
+    if (!f)
+        return;
+    if (f->last != f->now && f->last != f->first)
+        read_free(f->last);
+    if (f->now != f->first)
+        read_free(f->now);
+    read_free(f->first);
+    free(f);
+}

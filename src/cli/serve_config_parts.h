@@ -1,0 +1,43 @@
+/* The parts of reading a configuration file: serve_config.c (settings, listeners),
+ * serve_config_limits.c (stores, limits), serve_config_changes.c (what needs a restart). */
+#ifndef WEIR_CLI_SERVE_CONFIG_PARTS_H
+#define WEIR_CLI_SERVE_CONFIG_PARTS_H
+
+#include "cli/config_keys.h"
+#include "server/server.h"
+
+/* A text that options point to. */
+struct serve_text {
+    struct serve_text *next;
+    char text[];
+};
+
+struct serve_reading {
+    struct config *config;
+    struct serve_options *options;
+    const bool *seen; /* options of the command line, by index */
+    struct serve_text *texts;
+    bool exhausted;
+    const struct config *then; /* the one in force, or NULL */
+    const struct serve_options *then_options;
+};
+
+void serve_read_stores(struct serve_reading *r);
+void serve_read_limits(struct serve_reading *r);
+/* Reports what differs from the one in force and cannot change while the daemon runs. */
+void serve_read_changes(struct serve_reading *r);
+
+/* Adds the URL of a store that is open and that the file may no longer name. */
+void serve_keep_store(struct serve_reading *r, const char *url);
+
+/* Whether that option was given on the command line. */
+bool serve_option_seen(const struct serve_reading *r, const char *name);
+
+/* A word as messages show it. */
+const char *serve_quoted(char to[64], const char *word);
+
+/* "weir.yaml:3:7: unknown key ..." */
+#define SERVE_MISTAKE (CONFIG_PLACE + 600)
+const char *serve_mistake(char to[SERVE_MISTAKE], const struct config_mistake *m);
+
+#endif

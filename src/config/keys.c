@@ -1,0 +1,38 @@
+/* The keys of the configuration file that have a form of their own. All other keys are options of
+ * `weir serve` with the same name: the caller of config_open hands them over. */
+#include "config/config.h"
+
+#define STORE_EXPECTED "memory, file:/path, redis://host:port, redis+unix:/path"
+
+const struct config_key CONFIG_FORMS[] = {
+    {"include", CONFIG_FORM, .times = CONFIG_FILES, .live = true,
+     .expected = "a file, or a pattern such as limits.d/*.yaml",
+     .help = "files with more limits, beside this file: a path, a pattern such as limits.d/*.yaml, "
+             "or a list of them"},
+    {"listen", CONFIG_FORM, .times = 16, .expected = "HOST:PORT, [HOST]:PORT, :PORT or unix:/path",
+     .usual = "127.0.0.1:7311",
+     .help = "addresses that accept connections: one, or a list; each a text or a map"},
+    {"listen.address", CONFIG_WORDS, .expected = "HOST:PORT, [HOST]:PORT, :PORT or unix:/path",
+     .help = "the address, where an item of the list is a map"},
+    {"listen.socket-mode", CONFIG_WORDS, .expected = "permissions in octal, such as 0660",
+     .help = "permissions of the Unix socket, as --socket-mode"},
+    {"listen.socket-group", CONFIG_WORDS, .expected = "the name of a group",
+     .help = "group of the Unix socket, as --socket-group"},
+    {"store", CONFIG_WORDS, .expected = STORE_EXPECTED ", or a name in stores", .usual = "memory",
+     .help = "the daemon's own store: a URL as for --store, or a name in stores"},
+    {"stores", CONFIG_FORM, .expected = "names of stores, each with its URL",
+     .help = "stores that limits name: NAME: URL, or NAME: a map"},
+    {"stores.NAME.url", CONFIG_WORDS, .expected = STORE_EXPECTED, .help = "the URL"},
+    {"stores.NAME.password-file", CONFIG_WORDS, .expected = "an absolute path",
+     .help = "a file with the password of a Redis, read again each second"},
+    {"stores.NAME.password-env", CONFIG_WORDS, .expected = "the name of a variable",
+     .help = "a variable of the environment with the password of a Redis"},
+    {"limits", CONFIG_FORM, .live = true, .expected = "names of limits, each with its text",
+     .help = "named limits: NAME: LIMIT, or NAME: a map"},
+    {"limits.NAME.limit", CONFIG_WORDS, .live = true,
+     .expected = "a limit such as 'token-bucket 10/s burst=20'", .help = "the limit"},
+    {"limits.NAME.store", CONFIG_WORDS, .live = true,
+     .expected = "a name in stores, or a store's URL", .usual = "the daemon's own store",
+     .help = "the store of its keys: a name in stores, or a URL; store= in the text is the same"},
+    {0},
+};
